@@ -1,0 +1,82 @@
+"""The protocol that every profiling backend answers, and the results it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from synth.program import Program
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds on one run; passing one is a result with a reason, never a hang."""
+
+    wall_s: float = 60.0
+    wave_instructions: int = 2_000_000_000
+    memory_bytes: int = 8 << 30
+    output_bytes: int = 1 << 20
+
+
+@dataclass(frozen=True)
+class Target:
+    """One cell of the matrix: an architecture table (device) and the compiler flags."""
+
+    arch: str  # "gfx90a" | "gfx942"
+    flags: str  # as given on the command line, e.g. "-O3 -ffast-math"
+    device: str  # name of a table in profiling/archs, e.g. "mi250"
+
+
+@dataclass(frozen=True)
+class KernelResult:
+    """One kernel of one run, summed over its dispatches (duration_ns and counters are means per dispatch)."""
+
+    name: str
+    dispatches: int
+    grid: tuple[int, int, int]  # work-groups
+    block: tuple[int, int, int]  # work-items
+    counters: Mapping[str, float]
+    metrics: Mapping[str, float | None]
+    duration_ns: float
+    backend: str
+    backend_version: str
+    details: Mapping[str, Any] = field(default_factory=dict)  # e.g. bottleneck shares, registers, occupancy
+
+
+@dataclass(frozen=True)
+class TargetResult:
+    """What happened to one program on one target. `status` is "ok" or "failed"; `reason` says which failure."""
+
+    arch: str
+    flags: str
+    device: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    exit_code: int | None = None
+    stdout: str = ""
+    kernels: tuple[KernelResult, ...] = ()
+    provenance: Mapping[str, str] = field(default_factory=dict)  # compiler, headers, backend, device ... versions
+
+
+@dataclass(frozen=True)
+class Availability:
+    ok: bool
+    detail: str
+    remedy: str = ""
+
+
+class Backend(Protocol):
+    """Three questions: are you here, which target can you do, and what happens to this program on it."""
+
+    name: str
+
+    def version(self) -> str: ...
+
+    def available(self) -> Availability: ...
+
+    def supports(self, target: Target) -> bool: ...
+
+    def profile(self, program: Program, target: Target, scratch: Path, limits: Limits) -> TargetResult: ...

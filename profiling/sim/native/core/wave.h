@@ -1,0 +1,61 @@
+// Architectural state of one wavefront (wave64) as the ISA manual names it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+
+namespace hipsynth {
+
+inline constexpr int kLanes = 64;
+
+// Scalar register file in the numbering of the SSRC/SDST operand field, so that
+// VCC, M0 and EXEC are ordinary entries and a 64-bit access is two neighbours.
+enum ScalarReg : uint16_t {
+  kFlatScratchLo = 102,
+  kXnackMaskLo = 104,
+  kVccLo = 106,
+  kVccHi = 107,
+  kM0 = 124,
+  kExecLo = 126,
+  kExecHi = 127,
+  kScalarRegs = 128,
+};
+
+// MODE register fields that change arithmetic (CDNA3 ISA, section 3.5).
+struct FpMode {
+  uint8_t round_f32 = 0;      // 0 nearest even, 1 +inf, 2 -inf, 3 zero
+  uint8_t round_f16_f64 = 0;
+  uint8_t denorm_f32 = 3;     // bit 0: keep input denormals, bit 1: keep output denormals
+  uint8_t denorm_f16_f64 = 3;
+  bool dx10_clamp = true;
+  bool ieee = true;
+};
+
+// One wavefront. VGPRs are rows of 64 lanes; AGPR k is row `accum_offset + k` of
+// the same unified file (gfx90a and gfx942 have one file of up to 512 rows).
+struct Wave {
+  std::array<uint32_t, kScalarRegs> sgpr{};
+  uint32_t* vgpr = nullptr;  // [rows][kLanes], owned by the work-group's register pool
+  uint32_t rows = 0;
+  uint32_t accum_offset = 0;
+  uint32_t pc = 0;           // index into Code::insts, not a byte address
+  bool scc = false;
+  FpMode mode{};
+  uint64_t gpr_index_mode = 0;  // s_set_gpr_idx_on: bits 0..3 src0,src1,src2,dst; index in M0[7:0]
+
+  uint64_t sgpr64(uint32_t r) const {
+    uint64_t v;
+    std::memcpy(&v, &sgpr[r], 8);
+    return v;
+  }
+  void set_sgpr64(uint32_t r, uint64_t v) { std::memcpy(&sgpr[r], &v, 8); }
+  uint64_t exec() const { return sgpr64(kExecLo); }
+  void set_exec(uint64_t v) { set_sgpr64(kExecLo, v); }
+  uint64_t vcc() const { return sgpr64(kVccLo); }
+  void set_vcc(uint64_t v) { set_sgpr64(kVccLo, v); }
+  uint32_t* row(uint32_t r) { return vgpr + static_cast<size_t>(r) * kLanes; }
+  const uint32_t* row(uint32_t r) const { return vgpr + static_cast<size_t>(r) * kLanes; }
+};
+
+}  // namespace hipsynth

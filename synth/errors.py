@@ -1,0 +1,67 @@
+"""The one error tree: each class has an exit code, and every error says what happened, why, and what to do."""
+
+from __future__ import annotations
+
+
+class HipsynthError(Exception):
+    """Base of every error a user may see.
+
+    `what` happened, the likely `cause`, and the `remedy`; `reason` is the short code stored in corpora.
+    """
+
+    exit_code = 3
+    reason = "error"
+
+    def __init__(self, what: str, *, cause: str = "", remedy: str = "", reason: str | None = None) -> None:
+        super().__init__(what)
+        self.what = what
+        self.cause = cause
+        self.remedy = remedy
+        if reason is not None:
+            self.reason = reason
+
+    def __str__(self) -> str:
+        parts = [self.what]
+        if self.cause:
+            parts.append(f"  cause: {self.cause}")
+        if self.remedy:
+            parts.append(f"  try:   {self.remedy}")
+        return "\n".join(parts)
+
+
+class UsageError(HipsynthError):
+    """The command line asks for something that does not exist (exit 2)."""
+
+    exit_code = 2
+    reason = "usage"
+
+
+class BadInput(HipsynthError):
+    """A file, program or corpus cannot be used (exit 3)."""
+
+    exit_code = 3
+    reason = "bad_input"
+
+
+class CompileFailed(BadInput):
+    """The compiler refused a program; `diagnostics` holds its words (exit 3)."""
+
+    reason = "compile_failed"
+
+    def __init__(self, what: str, *, diagnostics: str = "", cause: str = "", remedy: str = "") -> None:
+        super().__init__(what, cause=cause, remedy=remedy)
+        self.diagnostics = diagnostics
+
+
+class Missing(HipsynthError):
+    """A toolchain, backend or package that the request needs is not installed (exit 4)."""
+
+    exit_code = 4
+    reason = "missing"
+
+
+class Partial(HipsynthError):
+    """Some items of a batch failed; the rest is finished and stored (exit 5)."""
+
+    exit_code = 5
+    reason = "partial"
