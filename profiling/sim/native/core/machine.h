@@ -1,0 +1,128 @@
+// The simulated device as its two users see it: the HIP runtime library and the Python binding.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/inst.h"
+
+namespace hipsynth {
+
+// An architecture table (profiling/archs/*.toml) flattened to "section.key" -> number.
+// Unknown keys are refused and missing ones named, so that table and core cannot drift apart.
+using SpecTable = std::map<std::string, double>;
+
+// A clear result instead of a crash: `reason` is a short code kept in corpora
+// ("illegal_access", "instruction_limit", "trap", "deadlock", "unsupported_opcode", "bad_code_object", "out_of_memory").
+struct SimError : std::runtime_error {
+  SimError(std::string reason_, const std::string& message) : std::runtime_error(message), reason(std::move(reason_)) {}
+  std::string reason;
+};
+
+// Device memory: one arena reserved at a fixed host address, so a device pointer is a host pointer with the
+// same value on every run. Allocations are 4 KiB aligned like the ROCr allocator's and have guard gaps.
+class Memory {
+ public:
+  enum class Kind : uint8_t { device, managed, host, code, kernarg };
+  explicit Memory(uint64_t limit_bytes);
+  ~Memory();
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  void* allocate(uint64_t bytes, Kind kind);          // throws SimError out_of_memory
+  bool release(void* p);                              // false: not the start of an allocation
+  void add_external(void* p, uint64_t bytes);         // hipHostRegister
+  void remove_external(void* p);
+  // The allocation that holds [p, p + bytes), or null.
+  struct Allocation { uint64_t start, bytes; Kind kind; };
+  const Allocation* find(uint64_t p, uint64_t bytes) const;
+  uint64_t used() const;
+  uint64_t limit() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+struct KernelArg { uint32_t offset, size; std::string kind; };  // kind: value_kind of the AMDGPU metadata
+
+struct KernelInfo {
+  std::string symbol;         // mangled name without ".kd"
+  std::string name;           // demangled
+  uint32_t entry = 0;         // index into Code::insts
+  uint32_t end = 0;           // one past the last instruction of the symbol
+  uint32_t kernarg_bytes = 0, lds_bytes = 0, scratch_bytes = 0;
+  uint32_t vgprs = 0, agprs = 0, sgprs = 0, accum_offset = 0, max_flat_workgroup = 1024;
+  bool dynamic_stack = false;
+  uint32_t rsrc1 = 0, rsrc2 = 0, rsrc3 = 0, code_properties = 0, kernarg_preload = 0;
+  std::vector<KernelArg> args;
+};
+
+// One loaded code object: decoded text, data segments placed in device memory and relocated.
+class Module {
+ public:
+  // `elf`: the code object's bytes; `disassembly`: llvm-objdump -d of it. Throws SimError
+  // "unsupported_opcode" with the complete list, or "bad_code_object".
+  static std::unique_ptr<Module> load(Arch arch, Memory& memory, const std::vector<uint8_t>& elf, const std::string& disassembly);
+  const KernelInfo* kernel(const std::string& symbol) const;
+  std::vector<const KernelInfo*> kernels() const;
+  // Device address and size of a global variable, (0, 0) when absent.
+  std::pair<uint64_t, uint64_t> global(const std::string& symbol) const;
+  const Code& code() const { return code_; }
+  const std::vector<std::string>& printf_formats() const { return printf_formats_; }  // metadata "amdhsa.printf"
+
+ private:
+  Code code_;
+  std::map<std::string, KernelInfo> kernels_;
+  std::map<std::string, std::pair<uint64_t, uint64_t>> globals_;
+  std::vector<std::string> printf_formats_;
+  friend struct ModuleLoader;
+};
+
+struct Dim3 { uint32_t x = 1, y = 1, z = 1; };
+
+struct Launch {
+  const Module* module = nullptr;
+  const KernelInfo* kernel = nullptr;
+  Dim3 grid;                  // work-groups
+  Dim3 block;                 // work-items per work-group
+  uint32_t dynamic_lds = 0;
+  std::vector<uint8_t> args;  // explicit arguments laid out at their metadata offsets; hidden ones are filled in
+};
+
+struct Dispatch {
+  std::string kernel;
+  Dim3 grid, block;
+  std::map<std::string, double> counters;  // hardware names, summed over instances, no _sum suffix
+  double duration_ns = 0;
+  std::map<std::string, double> details;   // bottleneck times by unit (ns), occupancy, registers ...
+  std::string bottleneck;
+  std::string printf_output;
+};
+
+struct DeviceOptions {
+  bool count = true;                       // cache models and memory counters (off: functional only)
+  uint64_t max_wave_instructions = 2'000'000'000ull;
+  uint64_t memory_bytes = 8ull << 30;
+  double wall_seconds = 0;                 // 0: no limit inside the core
+};
+
+class Device {
+ public:
+  Device(Arch arch, const SpecTable& spec, const DeviceOptions& options);
+  ~Device();
+  Memory& memory();
+  Arch arch() const;
+  const SpecTable& spec() const;
+  Dispatch launch(const Launch& launch);   // throws SimError; cache state carries over between launches
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace hipsynth

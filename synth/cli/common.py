@@ -1,0 +1,59 @@
+"""What the verbs share: JSON output, progress on stderr, common options."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def print_json(document: Any) -> None:
+    """The one JSON document of a verb, on stdout."""
+    click.echo(json.dumps(document, indent=2, sort_keys=False, default=str))
+
+
+def json_option(function: F) -> F:
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")(function)
+
+
+def workers_option(function: F) -> F:
+    return click.option(
+        "--workers", type=click.IntRange(min=1), default=os.cpu_count() or 1, show_default="all cores", help="Processes."
+    )(function)
+
+
+def timeout_option(function: F) -> F:
+    return click.option(
+        "--timeout", type=click.FloatRange(min=0.1), default=60.0, show_default=True, help="Seconds per program."
+    )(function)
+
+
+class Progress:
+    """A one-line progress display on stderr; silent when stderr is not a terminal."""
+
+    def __init__(self, what: str, total: int) -> None:
+        self.what, self.total, self.done = what, total, 0
+        self.start = time.monotonic()
+        self.live = sys.stderr.isatty()
+        self.shown = 0.0
+
+    def step(self, note: str = "") -> None:
+        self.done += 1
+        now = time.monotonic()
+        if self.live and (now - self.shown > 0.1 or self.done == self.total):
+            self.shown = now
+            rate = self.done / max(now - self.start, 1e-9)
+            left = (self.total - self.done) / max(rate, 1e-9)
+            sys.stderr.write(f"\r\x1b[K{self.what} {self.done}/{self.total}  {rate:.1f}/s  {left:.0f} s left  {note[:40]}")
+            sys.stderr.flush()
+
+    def close(self) -> None:
+        if self.live and self.done:
+            sys.stderr.write("\n")

@@ -1,0 +1,92 @@
+"""The `synth` command: a lazy group, so that `synth --help` imports no verb."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+
+import click
+
+from synth.errors import HipsynthError
+
+# verb -> one-line help; the verb lives in synth/cli/<verb>.py as `command`.
+VERBS = {
+    "generate": "Make HIP programs from the grammar.",
+    "augment": "Rename and flatten programs, lineage kept.",
+    "profile": "Compile for each arch and flag set, execute, count; one file or a corpus.",
+    "run": "Run an unmodified HIP program on the CPU.",
+    "stats": "What is in a corpus.",
+    "export": "Training samples from a corpus.",
+    "train": "Fine-tune a causal language model on a corpus.",
+    "evaluate": "Score a model beside honest baselines.",
+    "predict": "Predict the twelve metrics of a HIP file.",
+    "report": "One HTML report of a corpus and its models.",
+    "doctor": "What is installed, what is missing, and what that costs.",
+}
+
+
+class LazyGroup(click.Group):
+    """Lists verbs from the table; imports a verb's module only when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        command = importlib.import_module(f"synth.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl(list(VERBS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="hipsynth")
+def cli() -> None:
+    """Generate HIP kernels, execute their AMD machine code on the CPU, count what the hardware
+    counts, and learn to predict it.
+
+    \b
+    Examples:
+      synth generate --count 100 --out programs
+      synth profile programs --out corpus --arch gfx942
+      synth profile kernel.hip --arch gfx90a --flags "-O3 -ffast-math"
+    """
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Entry point: the only place that prints errors and exits."""
+    args = sys.argv[1:] if argv is None else argv
+    try:
+        code = cli.main(args=args, prog_name="synth", standalone_mode=False)
+    except HipsynthError as error:
+        fail(args, error)
+    except click.exceptions.Abort:
+        click.echo("interrupted; finished work is kept: run the same command again to go on", err=True)
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        sys.exit(0)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def fail(args: list[str], error: HipsynthError) -> None:
+    """Prints an error for people on stderr (and as JSON on stdout under --json) and exits with its code."""
+    if "--json" in args:
+        document = {"error": error.reason, "message": error.what, "cause": error.cause, "remedy": error.remedy}
+        click.echo(json.dumps(document))
+    click.echo(f"error: {error}", err=True)
+    diagnostics = getattr(error, "diagnostics", "")
+    if diagnostics:
+        click.echo(diagnostics.rstrip(), err=True)
+    sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()
