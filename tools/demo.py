@@ -1,0 +1,118 @@
+"""The main job, start to finish: `make demo`.
+
+Generates programs, varies them, executes their machine code for both architectures and three flag sets,
+stores the corpus, trains a small model, scores it beside baselines, predicts one of the handwritten
+programs and writes one HTML report. Every stage is one `synth` command, printed before it runs; finished
+stages are skipped when the job is started again, and an interrupted stage goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SYNTH = Path(sys.executable).with_name("synth")
+FLAG_SETS = ("-O3", "-O3 -ffast-math", "-O3 -munsafe-fp-atomics")
+LISTING = "corpus/handwritten/grid_stride/vector_add.hip"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One `synth` command. `accept` lists the exit codes that let the job go on (5: some items failed, all listed)."""
+
+    title: str
+    arguments: tuple[str, ...]
+    accept: tuple[int, ...] = (0,)
+
+
+def stages(out: Path, programs: int) -> list[Stage]:
+    """The job as data: what runs, in order, for `programs` base programs under `out`."""
+    base, varied, corpus, model = (str(out / name) for name in ("programs", "augmented", "corpus", "model"))
+    matrix = [f"--arch={arch}" for arch in ("gfx90a", "gfx942")] + [f"--flags={flags}" for flags in FLAG_SETS]
+    return [
+        Stage("generate base programs", ("generate", "--count", str(programs), "--seed", "1", "--out", base)),
+        Stage("rename and flatten copies", ("augment", base, "--copies", "1", "--seed", "1", "--out", varied), (0, 5)),
+        Stage("execute and count: base programs", ("profile", base, "--out", corpus, *matrix), (0, 5)),
+        Stage("execute and count: varied copies", ("profile", varied, "--out", corpus, *matrix), (0, 5)),
+        Stage(
+            "execute and count: handwritten programs",
+            ("profile", "corpus/handwritten", "--out", corpus, *matrix),
+            (0, 5),
+        ),
+        Stage("what is in the corpus", ("stats", corpus)),
+        Stage(
+            "write training samples",
+            ("export", corpus, "--format", "chat-jsonl", "--out", str(out / "samples.jsonl")),
+        ),
+        Stage("train a small model", ("train", corpus, "--config", "tiny-cpu", "--out", model)),
+        Stage(
+            "score it beside baselines",
+            ("evaluate", model, corpus, "--out", str(out / "evaluation")),
+        ),
+        Stage(
+            "predict the paper's grid-stride listing",
+            ("predict", LISTING, "--arch", "gfx942", "--flags=-O3 -ffast-math", "--model", model),
+        ),
+        Stage("write the report", ("report", corpus, "--model", model, "--out", str(out / "report.html"))),
+    ]
+
+
+def stage_key(stage: Stage) -> str:
+    return hashlib.sha256("\0".join(stage.arguments).encode()).hexdigest()[:16]
+
+
+def run_stage(stage: Stage, number: int, total: int) -> float:
+    """Runs one command; returns its seconds, or ends the job with its exit code."""
+    print(f"\n[{number}/{total}] {stage.title}\n  $ synth {shlex.join(stage.arguments)}", flush=True)
+    start = time.monotonic()
+    code = subprocess.run([str(SYNTH), *stage.arguments], cwd=ROOT, check=False).returncode
+    if code not in stage.accept:
+        print(f"\nstopped: `synth {stage.arguments[0]}` ended with exit code {code}.", file=sys.stderr)
+        print("Finished work is kept; run `make demo` again to go on from here.", file=sys.stderr)
+        sys.exit(code)
+    return time.monotonic() - start
+
+
+def run(out: Path, programs: int) -> None:
+    """Runs every unfinished stage, then says where the results are."""
+    out.mkdir(parents=True, exist_ok=True)
+    done_path = out / "demo.json"
+    done: dict[str, float] = json.loads(done_path.read_text()) if done_path.exists() else {}
+    plan = stages(out, programs)
+    for number, stage in enumerate(plan, 1):
+        key = stage_key(stage)
+        if key in done:
+            print(f"[{number}/{len(plan)}] {stage.title}: done before ({done[key]:.0f} s)", flush=True)
+            continue
+        done[key] = run_stage(stage, number, len(plan))
+        partial = done_path.with_suffix(".partial")
+        partial.write_text(json.dumps(done, indent=1))
+        partial.replace(done_path)
+    print(f"\nAll stages done in {sum(done[stage_key(s)] for s in plan):.0f} s of work.")
+    print(f"Open {out / 'report.html'} in a browser; the corpus is in {out / 'corpus'}.")
+    print(f"Try: {SYNTH} profile {LISTING} --arch gfx942")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("demo-out"), help="where results go (default: demo-out)")
+    parser.add_argument("--programs", type=int, default=60, help="base programs to generate (default: 60)")
+    options = parser.parse_args(argv)
+    try:
+        run(options.out, options.programs)
+    except KeyboardInterrupt:
+        print("\ninterrupted; finished work is kept: run `make demo` again to go on.", file=sys.stderr)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()
