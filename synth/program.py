@@ -104,7 +104,9 @@ def load_program(path: Path, *, origin: str = "handwritten", family: str = "") -
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{path}: cannot be read", cause=str(error), remedy="give the path of a HIP source file") from error
+        raise BadInput(
+            f"{path}: cannot be read", cause=str(error), remedy="give the path of a HIP source file"
+        ) from error
     return Program(text=text, origin=origin, family=family or path.parent.name, name=path.stem)
 
 

@@ -25,7 +25,11 @@ def json_option(function: F) -> F:
 
 def workers_option(function: F) -> F:
     return click.option(
-        "--workers", type=click.IntRange(min=1), default=os.cpu_count() or 1, show_default="all cores", help="Processes."
+        "--workers",
+        type=click.IntRange(min=1),
+        default=os.cpu_count() or 1,
+        show_default="all cores",
+        help="Processes.",
     )(function)
 
 
@@ -51,7 +55,9 @@ class Progress:
             self.shown = now
             rate = self.done / max(now - self.start, 1e-9)
             left = (self.total - self.done) / max(rate, 1e-9)
-            sys.stderr.write(f"\r\x1b[K{self.what} {self.done}/{self.total}  {rate:.1f}/s  {left:.0f} s left  {note[:40]}")
+            sys.stderr.write(
+                f"\r\x1b[K{self.what} {self.done}/{self.total}  {rate:.1f}/s  {left:.0f} s left  {note[:40]}"
+            )
             sys.stderr.flush()
 
     def close(self) -> None:

@@ -85,7 +85,9 @@ def source_files() -> list[Path]:
 
 def test_files_stay_readable() -> None:
     code = [p for p in source_files() if p.suffix in {".py", ".cpp", ".h"} and "tests" not in p.parts]
-    long = [f"{p.relative_to(ROOT)}: {n} lines" for p in code if (n := len(p.read_text().splitlines())) > MAX_FILE_LINES]
+    long = [
+        f"{p.relative_to(ROOT)}: {n} lines" for p in code if (n := len(p.read_text().splitlines())) > MAX_FILE_LINES
+    ]
     assert not long, "\n".join(long)
 
 

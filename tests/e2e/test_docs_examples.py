@@ -1,0 +1,57 @@
+"""Every example in the README and the tutorial runs, and prints what the page shows.
+
+A ```console block holds commands (`$ ...`) followed by their output. Output lines must appear in order;
+`...` alone on a line stands for any lines, and inside a line for any text.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ("README.md", "docs/tutorial.md")
+BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def examples(page: str) -> list[tuple[str, list[str]]]:
+    """The (command, expected output lines) pairs of a page, in order."""
+    found: list[tuple[str, list[str]]] = []
+    for block in BLOCK.findall((ROOT / page).read_text()):
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                found.append((line[2:], []))
+            elif line.strip():
+                found[-1][1].append(line.rstrip())
+    return found
+
+
+def matches(expected: list[str], printed: str) -> str:
+    """Empty when the output shows the expected lines in order, else the first line that is missing."""
+    lines = iter(printed.splitlines())
+    for line in expected:
+        if line.strip() == "...":
+            continue
+        pattern = re.compile(".*".join(re.escape(part) for part in line.strip().split("...")))
+        if not any(pattern.fullmatch(candidate.strip()) for candidate in lines):
+            return line
+    return ""
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_examples_print_what_the_page_shows(page: str, tmp_path: Path) -> None:
+    commands = examples(page)
+    assert commands, f"{page} has no console example"
+    (tmp_path / "corpus").symlink_to(ROOT / "corpus")
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "120"}
+    for command, expected in commands:
+        run = subprocess.run(
+            command, shell=True, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300, check=False
+        )
+        missing = matches(expected, run.stdout + run.stderr)
+        assert not missing, f"{page}: `{command}` did not print {missing!r}:\n{run.stdout}{run.stderr}"
