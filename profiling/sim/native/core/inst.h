@@ -77,6 +77,10 @@ struct OpInfo {
   MemDesc mem;
   AluHandler handler;         // null for flow, smem, vmem, lds: the engine executes those
   const char* signature;      // typed operands as in the table, e.g. "d:f32 a:f32 b:f32"
+  AluHandler general = nullptr;     // valu: the form that honours SDWA, DPP, op_sel, clamp, omod (null: none needed)
+  AluHandler saturating = nullptr;  // integer rows with a clamp form
+  const void* shape = nullptr;      // operand classes for the general form (isa/valu.h)
+  const char* refused = "";         // why the row is known but not executed; empty: it executes
 };
 
 // DPP controls: the raw dpp_ctrl field value plus masks, or absent.
