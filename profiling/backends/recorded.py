@@ -1,0 +1,99 @@
+"""Replays captured results: a folder of JSON files in the form that `capture` writes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from profiling import metrics
+from profiling.backend import Availability, KernelResult, Limits, Target, TargetResult
+from synth.errors import BadInput
+from synth.program import Program
+
+SCHEMA = "hipsynth-recorded-1"
+
+
+def capture_name(program_id: str, target: Target) -> str:
+    """The file of one capture: program id, architecture, device, and a hash of the flags."""
+    flags = hashlib.sha256(target.flags.encode()).hexdigest()[:8]
+    return f"{program_id}-{target.arch}-{target.device}-{flags}.json"
+
+
+def capture(folder: Path, program_id: str, result: TargetResult) -> Path:
+    """Stores a result so that RecordedBackend can replay it; returns the file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / capture_name(program_id, Target(result.arch, result.flags, result.device))
+    document = {"schema": SCHEMA, "program_id": program_id, "result": asdict(result)}
+    path.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n")
+    return path
+
+
+def read_capture(path: Path) -> tuple[str, TargetResult]:
+    """(program id, result) of one capture; BadInput naming the file when it is not one.
+
+    Metrics are computed from the counters again, so that a capture never disagrees with the metric table.
+    """
+    try:
+        document = json.loads(path.read_text())
+        if document["schema"] != SCHEMA:
+            raise ValueError(f"schema {document['schema']!r} instead of {SCHEMA!r}")
+        return document["program_id"], _result(document["result"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadInput(
+            f"{path}: not a recorded result", cause=str(error), remedy="capture it again or remove the file"
+        ) from error
+
+
+def _result(row: Mapping[str, Any]) -> TargetResult:
+    kernels = tuple(_kernel(kernel, row["arch"]) for kernel in row["kernels"])
+    return TargetResult(**{**row, "kernels": kernels})
+
+
+def _kernel(row: Mapping[str, Any], arch: str) -> KernelResult:
+    values = metrics.compute(row["counters"], row["duration_ns"], arch)
+    shapes = {"grid": tuple(row["grid"]), "block": tuple(row["block"])}
+    return KernelResult(**{**row, **shapes, "metrics": values})
+
+
+class RecordedBackend:
+    """Results from files instead of a run. Each result keeps the backend that measured it, in its provenance."""
+
+    name = "recorded"
+
+    def __init__(self, path: str | Path = "recorded") -> None:
+        self.folder = Path(path)
+
+    def version(self) -> str:
+        """A hash of the folder's files: other captures are another version."""
+        digest = hashlib.sha256()
+        for path in sorted(self.folder.glob("*.json")):
+            digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+        return digest.hexdigest()[:12]
+
+    def available(self) -> Availability:
+        found = len(list(self.folder.glob("*.json"))) if self.folder.is_dir() else 0
+        remedy = "give the folder of captures: --backend recorded:FOLDER"
+        return Availability(found > 0, f"{found} captures in {self.folder}", "" if found else remedy)
+
+    def supports(self, target: Target) -> bool:
+        return any(self.folder.glob(capture_name("*", target)))
+
+    def profile(self, program: Program, target: Target, scratch: Path, limits: Limits) -> TargetResult:
+        path = self.folder / capture_name(program.id, target)
+        if not path.exists():
+            return TargetResult(
+                target.arch,
+                target.flags,
+                target.device,
+                status="failed",
+                reason="not_recorded",
+                message=f"no capture of program {program.id} for this target",
+            )
+        program_id, result = read_capture(path)
+        if program_id != program.id or Target(result.arch, result.flags, result.device) != target:
+            raise BadInput(f"{path}: holds another program or target", remedy="capture it again or remove the file")
+        return result

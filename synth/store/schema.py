@@ -1,0 +1,145 @@
+"""What a corpus holds: the item record, and the Parquet schemas derived from it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+SCHEMA_VERSION = 1
+KINDS = ("programs", "measurements", "failures")
+# The id that sorts and addresses the rows of each kind of shard.
+KEY = {"programs": "id", "measurements": "measurement_id", "failures": "measurement_id"}
+
+# Everything that decides a result, in the order that is hashed.
+_IDENTITY = ("program_id", "arch", "flags", "device", "backend", "backend_version", "compiler", "headers")
+_COMMON = ("lineage", "origin", "family")
+
+
+def measurement_id(
+    program_id: str,
+    arch: str,
+    flags: str,
+    device: str,
+    backend: str,
+    backend_version: str,
+    compiler: str,
+    headers: str,
+) -> str:
+    """The id of one item: 16 hex digits over everything that decides its result."""
+    parts = (program_id, arch, flags, device, backend, backend_version, compiler, headers)
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Item:
+    """One program on one target: what happened, and with which tools.
+
+    `kernels` holds objects with name, dispatches, grid, block, counters, metrics, duration_ns, details;
+    counters and duration_ns are means per dispatch. It is empty for a failed item.
+    """
+
+    program_id: str
+    lineage: str
+    origin: str
+    family: str
+    arch: str
+    flags: str
+    device: str
+    backend: str
+    backend_version: str
+    compiler: str
+    headers: str
+    status: str  # "ok" | "failed"
+    reason: str = ""
+    message: str = ""
+    exit_code: int | None = None
+    stdout: str = ""
+    provenance: Mapping[str, str] = field(default_factory=dict)
+    kernels: Sequence[Mapping[str, Any]] = ()
+
+    @property
+    def id(self) -> str:
+        return measurement_id(*(getattr(self, name) for name in _IDENTITY))
+
+    def record(self) -> dict[str, Any]:
+        """The JSON object that the journal keeps."""
+        return asdict(self)
+
+    @staticmethod
+    def from_record(record: Mapping[str, Any]) -> Item:
+        return Item(**record)
+
+
+def program_row(record: Mapping[str, Any], text: str) -> dict[str, Any]:
+    """A programs.jsonl record and the program's text as one row of a programs shard."""
+    return {
+        "id": record["id"],
+        "origin": record["origin"],
+        "family": record["family"],
+        "name": record.get("name", ""),
+        "lineage": record.get("lineage") or record["id"],
+        "derivation": list(record.get("derivation", ())),
+        "params": json.dumps(record.get("params", {}), sort_keys=True),
+        "choices": [int(choice) for choice in record.get("choices", ())],
+        "expected": json.dumps(record["expected"], sort_keys=True) if record.get("expected") else None,
+        "text": text,
+    }
+
+
+def item_rows(item: Item) -> list[dict[str, Any]]:
+    """The rows of an item: one per kernel when it is ok, one in `failures` otherwise."""
+    common = {"measurement_id": item.id} | {name: getattr(item, name) for name in (*_IDENTITY, *_COMMON)}
+    common["provenance"] = sorted((key, str(value)) for key, value in item.provenance.items())
+    common["exit_code"] = item.exit_code
+    if item.status != "ok":
+        return [common | {"reason": item.reason, "message": item.message, "stdout": item.stdout}]
+    return [common | _kernel_row(index, kernel) for index, kernel in enumerate(item.kernels)]
+
+
+def _kernel_row(index: int, kernel: Mapping[str, Any]) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "kernel_index": index,
+        "kernel": kernel["name"],
+        "dispatches": int(kernel["dispatches"]),
+        "grid": [int(n) for n in kernel["grid"]],
+        "block": [int(n) for n in kernel["block"]],
+        "duration_ns": float(kernel["duration_ns"]),
+        "counters": sorted((name, float(value)) for name, value in kernel["counters"].items()),
+        "details": json.dumps(kernel.get("details", {}), sort_keys=True, default=str),
+    }
+    return row | dict(kernel["metrics"])
+
+
+def schema_of(kind: str, metric_ids: Sequence[str]) -> pa.Schema:
+    """The Parquet schema of one kind of shard; `metric_ids` become nullable double columns of measurements."""
+    text = pa.string()
+    if kind == "programs":
+        fields = [(name, text) for name in ("id", "origin", "family", "name", "lineage")]
+        fields += [("derivation", pa.list_(text)), ("params", text), ("choices", pa.list_(pa.int64()))]
+        fields += [("expected", text), ("text", text)]
+        return pa.schema(fields)
+    fields = [(name, text) for name in ("measurement_id", *_IDENTITY, *_COMMON)]
+    fields += [("provenance", pa.map_(text, text)), ("exit_code", pa.int32())]
+    if kind == "failures":
+        return pa.schema([*fields, ("reason", text), ("message", text), ("stdout", text)])
+    triple = pa.list_(pa.int64(), 3)
+    fields += [("kernel_index", pa.int32()), ("kernel", text), ("dispatches", pa.int64())]
+    fields += [("grid", triple), ("block", triple), ("duration_ns", pa.float64())]
+    fields += [("counters", pa.map_(text, pa.float64())), ("details", text)]
+    return pa.schema(fields + [(name, pa.float64()) for name in metric_ids])
+
+
+def sort_key(kind: str, row: Mapping[str, Any]) -> tuple[str, int]:
+    """Rows are ordered by id, and by kernel within an item."""
+    return row[KEY[kind]], int(row.get("kernel_index", 0))
+
+
+def to_table(kind: str, rows: Sequence[Mapping[str, Any]], metric_ids: Sequence[str]) -> pa.Table:
+    """Sorted rows as an Arrow table; metrics that the corpus has no column for are left out."""
+    ordered = sorted(rows, key=lambda row: sort_key(kind, row))
+    return pa.Table.from_pylist(ordered, schema=schema_of(kind, metric_ids))
