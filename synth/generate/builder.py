@@ -1,0 +1,355 @@
+"""Builds one kernel, statement by statement, and refuses whatever could make it invalid.
+
+Refused when a statement is added: values out of their scope, indices that may leave a buffer, writes to const
+buffers, barriers and shuffles in divergent control flow, assignments outside a variable's promised range.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from synth.generate import ir
+from synth.generate.ir import Buffer, Expr, Kernel, Operand, Statement
+from synth.generate.types import BOOL, F32, F64, I32, U32, DType, IRError
+
+WAVE = 64  # lanes of a wavefront on gfx90a and gfx942
+MAX_BLOCK = 1024
+MAX_LDS = 65536
+ATOMICS = {"add": "fiu", "min": "iu", "max": "iu", "and": "u", "or": "u", "xor": "u"}
+
+
+@dataclass
+class _Scope:
+    """An open block of statements."""
+
+    number: int
+    body: list[Statement]
+    uniform: bool
+    trips: int  # how often a statement here runs at most, counted from the enclosing scope
+    closed: bool = False  # an early return was printed: nothing may follow
+
+
+class KernelBuilder:
+    """Collects the statements of one kernel launched as grid x block (x, y) work-groups and work-items."""
+
+    def __init__(self, name: str, grid: tuple[int, int] | int, block: tuple[int, int] | int, **options: bool) -> None:
+        self.name = name
+        self.grid = (grid, 1) if isinstance(grid, int) else grid
+        self.block = (block, 1) if isinstance(block, int) else block
+        if min(*self.grid, *self.block) < 1 or math.prod(self.block) > MAX_BLOCK or math.prod(self.grid) > 1 << 20:
+            raise IRError(f"{name}: impossible launch {self.grid} x {self.block}")
+        self.options = options
+        self._buffers: list[Buffer] = []
+        self._lds: list[Buffer] = []
+        self._scalars: list[tuple[str, int]] = []
+        self._constants: list[tuple[str, int]] = []
+        self._names: set[str] = {name}
+        self._next_scope = 1
+        self._scopes = [_Scope(0, [], True, 1)]
+        self._declared: dict[str, tuple[Expr, int]] = {}  # mutable name -> promised range, depth of its scope
+
+    # ---- names, parameters, memory
+
+    def _claim(self, name: str) -> str:
+        if name in self._names:
+            raise IRError(f"{self.name}: two things called {name}")
+        self._names.add(name)
+        return name
+
+    def fresh(self, prefix: str) -> str:
+        """An unused name: the prefix itself, or with a number."""
+        number = 0
+        name = prefix
+        while name in self._names:
+            number += 1
+            name = f"{prefix}{number}"
+        return name
+
+    def input(self, name: str, dtype: DType, size: int, lo: float, hi: float, *, restrict: bool = False) -> Buffer:
+        """A `const T*` parameter of `size` elements, all in [lo, hi]."""
+        return self._buffer(Buffer(name, dtype, (size,), lo, hi, const=True, restrict=restrict))
+
+    def output(
+        self, name: str, dtype: DType, size: int, span: tuple[float, float] | None = None, *, restrict: bool = False
+    ) -> Buffer:
+        """A `T*` parameter; `span` promises the values that a read finds (default: any value of the type)."""
+        lo, hi = span if span is not None else (dtype.lo, dtype.hi)
+        return self._buffer(Buffer(name, dtype, (size,), lo, hi, restrict=restrict))
+
+    def _buffer(self, buffer: Buffer) -> Buffer:
+        if buffer.size < 1 or self._next_scope > 1:
+            raise IRError(f"{self.name}: parameter {buffer.name} is empty or late")
+        self._claim(buffer.name)
+        self._buffers.append(buffer)
+        return buffer
+
+    def lds(
+        self, name: str, dtype: DType, shape: int | tuple[int, ...], span: tuple[float, float], *, dynamic: bool = False
+    ) -> Buffer:
+        """A work-group's own array, holding values in `span`; `dynamic` makes it `extern __shared__`."""
+        dims = (shape,) if isinstance(shape, int) else shape
+        buffer = Buffer(self._claim(name), dtype, dims, *span, space="lds", dynamic=dynamic)
+        if dynamic and (len(dims) != 1 or any(b.dynamic for b in self._lds)):
+            raise IRError(f"{self.name}: one one-dimensional dynamic LDS array at most")
+        self._lds.append(buffer)
+        if sum(b.size * b.dtype.bytes for b in self._lds) > MAX_LDS:
+            raise IRError(f"{self.name}: more than {MAX_LDS} bytes of LDS")
+        return buffer
+
+    def scalar(self, name: str, value: int) -> Expr:
+        """An `int` parameter that every launch gives this value."""
+        self._scalars.append((self._claim(name), value))
+        return self._name(name, I32, value, value, uniform=True, scope=0)
+
+    def constant(self, name: str, value: int) -> Expr:
+        """A `constexpr int` of the program."""
+        self._constants.append((self._claim(name), value))
+        return self._name(name, I32, value, value, uniform=True, scope=0)
+
+    # ---- values
+
+    def builtin(self, name: str) -> Expr:
+        """threadIdx.x and its kin, raw: sums and products of them go into an int with `let`."""
+        axis = "xy".index(name[-1])
+        extent = {"threadIdx": self.block, "blockDim": self.block, "blockIdx": self.grid, "gridDim": self.grid}
+        size = extent[name[:-2]][axis]
+        lo, hi = (0, size - 1) if name.startswith(("threadIdx", "blockIdx")) else (size, size)
+        return Expr("builtin", I32, (), name, lo, hi, not name.startswith("threadIdx"), True)
+
+    def global_id(self, axis: str = "x") -> Expr:
+        """blockIdx * blockDim + threadIdx."""
+        block, size, lane = (self.builtin(f"{n}.{axis}") for n in ("blockIdx", "blockDim", "threadIdx"))
+        return block * size + lane
+
+    def let(self, name: str, value: Expr) -> Expr:
+        """Declares an immutable local."""
+        self._check(value)
+        target = self._name(self._claim(name), value.dtype, value.lo, value.hi, value.uniform)
+        self._add(ir.Let(target, value))
+        return target
+
+    def variable(self, name: str, value: Operand, dtype: DType, span: tuple[float, float]) -> Expr:
+        """Declares a mutable local that promises to stay in `span`."""
+        start = ir.lift(value, dtype)
+        self._check(start)
+        if start.dtype is not dtype or start.lo < span[0] or start.hi > span[1]:
+            raise IRError(f"{name}: starts in [{start.lo:g}, {start.hi:g}], outside its promise {span}")
+        target = self._name(self._claim(name), dtype, *ir.fit(name, dtype, *span), uniform=False)
+        self._declared[name] = (start, len(self._scopes))
+        self._add(ir.Let(target, start, mutable=True))
+        return target
+
+    def assign(self, target: Expr, value: Operand) -> None:
+        """`name = value;`, which keeps the promise for any earlier value of the variable."""
+        lifted = ir.lift(value, target.dtype)
+        self._check_target(target, lifted)
+        if lifted.lo < target.lo or lifted.hi > target.hi:
+            raise IRError(f"{target.attr[0]}: [{lifted.lo:g}, {lifted.hi:g}] leaves [{target.lo:g}, {target.hi:g}]")
+        self._add(ir.Assign(target, lifted))
+
+    def accumulate(self, target: Expr, value: Operand) -> None:
+        """`name += value;`: the promise must hold for as often as the enclosing loops can run this."""
+        term = ir.lift(value, target.dtype)
+        self._check_target(target, term)
+        start, depth = self._declared[target.attr[0]]
+        trips = math.prod(s.trips for s in self._scopes[depth:])
+        if term.lo < 0 or start.hi + term.hi * trips > target.hi * (1 + 1e-9):
+            raise IRError(f"{target.attr[0]}: {trips} terms up to {term.hi:g} leave its promise {target.hi:g}")
+        self._add(ir.Assign(target, term, compound="+"))
+
+    def _check_target(self, target: Expr, value: Expr) -> None:
+        self._check(target)
+        self._check(value)
+        if target.op != "name" or target.attr[0] not in self._declared:
+            raise IRError("assignment to something that is not a variable")
+        if value.dtype is not target.dtype:
+            raise IRError(f"{target.attr[0]}: {value.dtype.cpp} assigned to {target.dtype.cpp}")
+
+    def shuffle(self, name: str, kind: str, value: Expr, delta: Operand) -> Expr:
+        """A wave shuffle ("down" or "xor") of a 32- or 64-bit value; needs whole waves in uniform control flow."""
+        distance = ir.lift(delta, I32)
+        self._check(value)
+        self._check(distance)
+        if kind not in ("down", "xor") or value.dtype not in (F32, F64, I32, U32):
+            raise IRError(f"no {kind} shuffle of {value.dtype.cpp}")
+        if distance.lo < 0 or distance.hi >= WAVE or not distance.uniform or math.prod(self.block) % WAVE:
+            raise IRError("shuffle needs whole waves and a uniform distance below 64")
+        self._require_uniform("shuffle")
+        return self.let(name, Expr("shuffle", value.dtype, (value, distance), kind, value.lo, value.hi, False))
+
+    # ---- effects
+
+    def store(self, buffer: Buffer, index: Operand | tuple[Operand, ...], value: Operand) -> None:
+        """`buffer[index] = value;`"""
+        lifted = self._place(buffer, index)
+        element = ir.lift(value, buffer.dtype)
+        self._check(element)
+        if element.dtype is not buffer.dtype or element.lo < buffer.lo or element.hi > buffer.hi:
+            raise IRError(
+                f"{buffer.name}: {element.dtype.cpp} in [{element.lo:g}, {element.hi:g}] stored to "
+                f"{buffer.dtype.cpp} in [{buffer.lo:g}, {buffer.hi:g}]"
+            )
+        self._add(ir.Store(buffer, lifted, element))
+
+    def atomic(self, op: str, buffer: Buffer, index: Operand | tuple[Operand, ...], value: Operand) -> None:
+        """`atomicAdd(&buffer[index], value);` and its kin, result unused."""
+        lifted = self._place(buffer, index)
+        element = ir.lift(value, buffer.dtype)
+        self._check(element)
+        kinds = ATOMICS.get(op, "")
+        if element.dtype is not buffer.dtype or buffer.dtype not in (F32, F64, I32, U32):
+            raise IRError(f"{buffer.name}: atomic {op} of {element.dtype.cpp} on {buffer.dtype.cpp}")
+        if element.dtype.kind not in kinds or element.dtype is I32:
+            raise IRError(f"no atomic {op} for {element.dtype.cpp}")
+        self._add(ir.Atomic(op, buffer, lifted, element))
+
+    def _place(self, buffer: Buffer, index: Operand | tuple[Operand, ...]) -> tuple[Expr, ...]:
+        parts = index if isinstance(index, tuple) else (index,)
+        lifted = tuple(ir.lift(p, I32) for p in parts)
+        if buffer.const or buffer not in (*self._buffers, *self._lds):
+            raise IRError(f"{buffer.name}: not writable here")
+        for value in lifted:
+            self._check(value)
+        ir.check_index(buffer, lifted)
+        return lifted
+
+    def barrier(self) -> None:
+        """`__syncthreads();` where every work-item of a group comes by."""
+        self._require_uniform("barrier")
+        self._add(ir.Barrier())
+
+    def _require_uniform(self, what: str) -> None:
+        if not all(s.uniform for s in self._scopes):
+            raise IRError(f"{what} in divergent control flow")
+
+    # ---- control flow
+
+    @contextmanager
+    def _open(self, body: list[Statement], uniform: bool, trips: int = 1) -> Iterator[_Scope]:
+        scope = _Scope(self._next_scope, body, uniform, trips)
+        self._next_scope += 1
+        self._scopes.append(scope)
+        yield scope
+        self._scopes.pop()
+
+    @contextmanager
+    def when(self, condition: Expr, *, early: bool = False) -> Iterator[None]:
+        """`if (condition) { ... }`; `early` prints the inverse as an early return, and nothing may follow."""
+        self._check(condition)
+        if condition.dtype is not BOOL:
+            raise IRError("a condition must be a bool")
+        if early and len(self._scopes) > 1:
+            raise IRError("an early return only at the top of a kernel")
+        statement = ir.If(condition, [], early=early)
+        self._add(statement)
+        with self._open(statement.then, condition.uniform):
+            yield
+        self._scopes[-1].closed = early
+
+    @contextmanager
+    def otherwise(self) -> Iterator[None]:
+        """The else branch of the `when` that was just closed."""
+        last = self._scopes[-1].body[-1] if self._scopes[-1].body else None
+        if not isinstance(last, ir.If) or last.otherwise or last.early:
+            raise IRError("otherwise without a branch before it")
+        with self._open(last.otherwise, last.condition.uniform):
+            yield
+
+    @contextmanager
+    def below(self, value: Expr, bound: Operand, *, early: bool = False) -> Iterator[Expr]:
+        """`if (value < bound)`: yields the value with its range narrowed to below the bound."""
+        limit = ir.lift(bound, value.dtype)
+        if limit.hi < 1:
+            raise IRError("a bound that nothing is below")
+        with self.when(ir.apply("lt", value, limit), early=early):
+            yield self._here(ir.known(value, value.lo, limit.hi - 1))
+
+    @contextmanager
+    def within(self, value: Expr, lo: Operand, hi: Operand) -> Iterator[Expr]:
+        """`if (value >= lo && value < hi)`: yields the value narrowed to [lo, hi)."""
+        low, high = ir.lift(lo, value.dtype), ir.lift(hi, value.dtype)
+        condition = ir.apply("land", ir.apply("ge", value, low), ir.apply("lt", value, high))
+        with self.when(condition):
+            yield self._here(ir.known(value, low.lo, high.hi - 1))
+
+    @contextmanager
+    def at_least(self, value: Expr, bound: Expr) -> Iterator[Expr]:
+        """`if (value >= bound)`: yields value - bound, which is then never negative."""
+        with self.when(ir.apply("ge", value, bound)):
+            yield self._here(ir.known(value - bound, 0, math.inf))
+
+    def _here(self, value: Expr) -> Expr:
+        """The value, usable only inside the innermost scope: what a guard established ends with it."""
+        scope = self._scopes[-1].number
+        if value.op == "name":
+            return replace(value, attr=(value.attr[0], scope))
+        return Expr("inside", value.dtype, (value,), ("this value", scope), value.lo, value.hi, value.uniform, value.raw)
+
+    @contextmanager
+    def loop(
+        self, name: str, start: Operand, stop: Operand, step: Operand = 1, *, kind: str = "up", unroll: int = 0
+    ) -> Iterator[Expr]:
+        """A counted loop over int; yields its variable. See `ir.For` for the kinds."""
+        first, last, stride = (ir.lift(v, I32) for v in (start, stop, step))
+        for value in (first, last, stride):
+            self._check(value)
+        if any(v.dtype is not I32 for v in (first, last, stride)) or stride.lo < 1:
+            raise IRError(f"{name}: bounds must be int and the step positive")
+        lo, hi, trips = _loop_range(name, kind, first, last, stride)
+        uniform = first.uniform and last.uniform and stride.uniform
+        scope = self._next_scope
+        var = self._name(self._claim(name), I32, lo, hi, uniform, scope)
+        statement = ir.For(var, kind, first, last, stride, [], unroll)
+        self._add(statement)
+        with self._open(statement.body, uniform, trips):
+            yield var
+
+    # ---- the rest
+
+    def _name(
+        self, name: str, dtype: DType, lo: float, hi: float, uniform: bool = True, scope: int | None = None
+    ) -> Expr:
+        number = self._scopes[-1].number if scope is None else scope
+        return Expr("name", dtype, (), (name, number), lo, hi, uniform)
+
+    def _check(self, value: Expr) -> None:
+        """Refuses values that use a name whose scope is closed, or a buffer of another kernel."""
+        if value.op in ("name", "inside") and all(s.number != value.attr[1] for s in self._scopes):
+            raise IRError(f"{value.attr[0]} is used outside its scope")
+        if value.op == "load" and value.attr not in (*self._buffers, *self._lds):
+            raise IRError(f"{value.attr.name} does not belong to {self.name}")
+        for argument in value.args:
+            self._check(argument)
+
+    def _add(self, statement: Statement) -> None:
+        if self._scopes[-1].closed:
+            raise IRError(f"{self.name}: a statement after an early return")
+        self._scopes[-1].body.append(statement)
+
+    def finish(self) -> Kernel:
+        """The finished kernel."""
+        if len(self._scopes) != 1:
+            raise IRError(f"{self.name}: unfinished block")
+        return Kernel(
+            self.name, self.grid, self.block, tuple(self._buffers), tuple(self._scalars), tuple(self._constants),
+            tuple(self._lds), tuple(self._scopes[0].body), self.options.get("launch_bounds", False),
+            self.options.get("auto", False),
+        )  # fmt: skip
+
+
+def _loop_range(name: str, kind: str, start: Expr, stop: Expr, step: Expr) -> tuple[int, int, int]:
+    """Lowest and highest value of the loop variable inside the body, and the largest trip count."""
+    if kind == "up":
+        if start.lo + 0 > stop.hi - 1:
+            raise IRError(f"{name}: a loop that never runs")
+        if stop.hi - 1 + step.hi > I32.hi:
+            raise IRError(f"{name}: the loop variable may overflow")
+        return int(start.lo), int(stop.hi) - 1, math.ceil((stop.hi - start.lo) / step.lo)
+    if kind == "halve" and start.lo >= 1:
+        return 1, int(start.hi), int(start.hi).bit_length()
+    if kind == "double" and start.lo == start.hi == 1 and 2 <= stop.hi <= 1 << 29:
+        return 1, int(stop.hi) - 1, int(stop.hi - 1).bit_length()
+    raise IRError(f"{name}: impossible loop")

@@ -1,0 +1,112 @@
+"""The one source of chance: every draw is an integer, recorded, and can be replayed.
+
+A program is a function of its choice sequence. Program `i` of seed `S` draws from its own stream, derived by
+hashing (S, i, attempt), so its bytes do not depend on how many workers share the work, nor on the machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import TypeVar
+
+from synth.errors import BadInput
+
+T = TypeVar("T")
+MASK64 = (1 << 64) - 1
+
+
+class ReplayError(BadInput):
+    """A recorded choice sequence does not fit the grammar that reads it."""
+
+    reason = "replay"
+
+
+class Stream:
+    """SplitMix64 over a hashed key: the same numbers on every machine and Python version."""
+
+    def __init__(self, *key: int | str) -> None:
+        digest = hashlib.blake2b("/".join(map(str, key)).encode(), digest_size=8).digest()
+        self.state = int.from_bytes(digest, "little")
+
+    def next(self) -> int:
+        """The next 64 bits."""
+        self.state = (self.state + 0x9E3779B97F4A7C15) & MASK64
+        z = self.state
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK64
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK64
+        return z ^ (z >> 31)
+
+    def below(self, bound: int) -> int:
+        """Uniform in [0, bound), bound < 2^32 (a multiply-shift of 32 bits; the bias is below 2^-32 x bound)."""
+        return ((self.next() >> 32) * bound) >> 32
+
+
+class Choices:
+    """Draws from a stream, or replays a recorded tuple; either way `recorded` holds what was drawn."""
+
+    def __init__(self, stream: Stream | None = None, replay: Sequence[int] | None = None) -> None:
+        if (stream is None) == (replay is None):
+            raise ValueError("give a stream or a recorded sequence")
+        self._stream = stream
+        self._replay = None if replay is None else iter(replay)
+        self._drawn: list[int] = []
+
+    @property
+    def recorded(self) -> tuple[int, ...]:
+        return tuple(self._drawn)
+
+    def integer(self, lo: int, hi: int) -> int:
+        """A uniform integer in [lo, hi]."""
+        if lo > hi:
+            raise ValueError(f"empty range [{lo}, {hi}]")
+        if self._stream is not None:
+            return self._keep(lo + self._stream.below(hi - lo + 1))
+        value = self._next_recorded()
+        if not lo <= value <= hi:
+            raise ReplayError(f"recorded choice {len(self._drawn)} is {value}, outside [{lo}, {hi}]")
+        return self._keep(value)
+
+    def weighted(self, weights: Sequence[float]) -> int:
+        """An index, with probability proportional to its weight (weights are non-negative, one is positive)."""
+        total = sum(weights)
+        if total <= 0 or min(weights) < 0:
+            raise ValueError(f"unusable weights {list(weights)}")
+        if self._stream is None:
+            value = self._next_recorded()
+            if not 0 <= value < len(weights) or weights[value] <= 0:
+                raise ReplayError(f"recorded choice {len(self._drawn)} is {value}: no such alternative")
+            return self._keep(value)
+        point = self._stream.below(1 << 31) / (1 << 31) * total
+        last = 0
+        for index, weight in enumerate(weights):
+            if weight > 0:
+                last = index
+                if point < weight:
+                    break
+            point -= weight
+        return self._keep(last)
+
+    def pick(self, items: Sequence[T]) -> T:
+        """One of the items, uniformly."""
+        return items[self.integer(0, len(items) - 1)]
+
+    def flag(self, percent: int) -> bool:
+        """True with the given probability in percent."""
+        return self.integer(0, 99) < percent
+
+    def finish(self) -> None:
+        """Refuses a replay that was not read to its end."""
+        if self._replay is not None and next(self._replay, None) is not None:
+            raise ReplayError("the recorded choice sequence is longer than the program needs")
+
+    def _next_recorded(self) -> int:
+        assert self._replay is not None
+        value = next(self._replay, None)
+        if value is None:
+            raise ReplayError(f"the recorded choice sequence ends after {len(self._drawn)} choices")
+        return value
+
+    def _keep(self, value: int) -> int:
+        self._drawn.append(value)
+        return value

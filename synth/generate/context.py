@@ -1,0 +1,105 @@
+"""What a family's builder works with: parameters, choices, policy, names, and common ways to fill buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from synth.generate.choices import Choices
+from synth.generate.ir import HostBuffer, Init, Kernel, Launch, Module
+from synth.generate.policy import Policy
+from synth.generate.types import DType, dtype
+
+INPUT_NAMES = (
+    ("a", "b", "c", "d", "e", "f", "g", "h"),
+    tuple(f"input_{k}" for k in range(8)),
+    tuple(f"in{k}" for k in range(8)),
+    ("x", "y", "z", "w", "p", "q", "r", "s"),
+    ("src", "lhs", "rhs", "coef", "bias", "base", "gain", "mask"),
+)
+OUTPUT_NAMES = (
+    tuple(f"output_{k}" for k in range(4)),
+    tuple(f"out{k}" for k in range(4)),
+    ("dst", "res", "acc_out", "extra"),
+    ("result", "result1", "result2", "result3"),
+)
+INDEX_NAMES = ("i", "idx", "gid", "id", "thread_id", "tid")
+LOCAL_NAMES = ("var_", "v", "t", "tmp", "val")
+COUNT_NAMES = ("n", "count", "size", "N", "num_elements")
+
+
+@dataclass(frozen=True)
+class Names:
+    """One naming habit for a whole program."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    index: str
+    local: str
+    count: str
+
+    @staticmethod
+    def draw(choices: Choices) -> Names:
+        return Names(
+            choices.pick(INPUT_NAMES), choices.pick(OUTPUT_NAMES), choices.pick(INDEX_NAMES),
+            choices.pick(LOCAL_NAMES), choices.pick(COUNT_NAMES),
+        )  # fmt: skip
+
+
+@dataclass
+class Context:
+    """Everything a family may look at. `params` follow the template's header."""
+
+    params: Mapping[str, Any]
+    choices: Choices
+    policy: Policy
+    names: Names = field(init=False)
+    restrict: bool = field(init=False)
+    style: dict[str, Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.names = Names.draw(self.choices)
+        habits = {name: self.choices.flag(percent) for name, percent in self.policy.style.items()}
+        self.restrict = habits["restrict"]
+        self.style = habits
+
+    def __getitem__(self, name: str) -> Any:
+        return self.params[name]
+
+    @property
+    def dtype(self) -> DType:
+        """The type called by the parameter `dtype`."""
+        return dtype(self.params["dtype"])
+
+    def kernel_options(self) -> dict[str, bool]:
+        return {"launch_bounds": self.style["launch_bounds"], "auto": self.style["auto"]}
+
+    def init(self, kind: DType, highest: float = 4.0) -> Init:
+        """Values that stay exact in every type: positive, in steps of a power of two, floats up to `highest`."""
+        form = self.choices.weighted([2, 5, 5])
+        if kind.is_float:
+            step = self.choices.pick((0.0625, 0.125, 0.25))
+            lo = self.choices.pick((0.25, 0.5, 1.0))
+            mod = max(2, min(self.choices.integer(5, 31), int((highest - lo) / step)))
+        else:
+            lo, step, mod = self.choices.integer(0, 3), 1, self.choices.pick((10, 17, 64, 100, 256))
+        if form == 0:
+            return Init("constant", lo + step * self.choices.integer(0, mod - 1))
+        if form == 1:
+            return Init("ramp", lo, step, self.choices.pick((1, 3, 7, 11, 13)), self.choices.integer(0, 7), mod)
+        return Init("hash", lo, step, add=self.choices.integer(0, 9999), mod=mod)
+
+    def module(
+        self, buffers: list[HostBuffer], kernels: list[Kernel], *, terms: int = 1, repeat: int = 1,
+        arguments: list[dict[str, str]] | None = None,
+    ) -> Module:  # fmt: skip
+        """A program that launches the kernels in order, parameters bound by name unless `arguments` say otherwise."""
+        bound = arguments or [{b.name: b.name for b in k.buffers} for k in kernels]
+        launches = tuple(Launch(k, a) for k, a in zip(kernels, bound, strict=True))
+        return Module(tuple(buffers), launches, terms, repeat, self.style)
+
+
+def groups(items: int, per_group: int) -> int:
+    """Work-groups needed to cover `items`."""
+    return -(-items // per_group)

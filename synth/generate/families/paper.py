@@ -1,0 +1,50 @@
+"""The paper's generator (section 3.1, Listing 1): random loads and stores, compute skewed to recent values."""
+
+from __future__ import annotations
+
+from synth.generate.builder import KernelBuilder
+from synth.generate.context import Context, groups
+from synth.generate.ir import Buffer, Expr, HostBuffer, Init, Module, load
+from synth.generate.productions import Chain
+
+
+def build(ctx: Context) -> Module:
+    n, block, t = ctx["size"], ctx["block"], ctx.dtype
+    k = KernelBuilder("generated_kernel", groups(n, block), block, **ctx.kernel_options())
+    inits = [ctx.init(t) for _ in range(ctx["inputs"])]
+    sources = [
+        k.input(name, t, n, *init.span, restrict=ctx.restrict)
+        for name, init in zip(ctx.names.inputs, inits, strict=False)
+    ]
+    targets = [k.output(name, t, n, restrict=ctx.restrict) for name in ctx.names.outputs[: ctx["outputs"]]]
+    count = k.scalar(ctx.names.count, n) if n % block else None
+    i = k.let(ctx.names.index, k.global_id())
+    if count is None:
+        _body(ctx, k, i, sources, targets)
+    else:
+        with k.below(i, count, early=ctx.style["early_return"]) as inside:
+            _body(ctx, k, inside, sources, targets)
+    hosts = [HostBuffer(b.name, t, n, init) for b, init in zip(sources, inits, strict=True)]
+    hosts += [HostBuffer(b.name, t, n, Init("zero"), output=True) for b in targets]
+    return ctx.module(hosts, [k.finish()])
+
+
+def _body(ctx: Context, k: KernelBuilder, i: Expr, sources: list[Buffer], targets: list[Buffer]) -> None:
+    """Loads, computes and stores in random order: a load first, at the end a compute statement
+    and the store of its value."""
+    left = {"load": ctx["loads"], "compute": ctx["compute"] - 1, "store": ctx["stores"] - len(targets)}
+    chain = Chain(ctx, k, [])
+    while any(left.values()):
+        kinds = list(left)
+        kind = kinds[ctx.choices.weighted([left[x] for x in kinds])] if chain.values else "load"
+        left[kind] -= 1
+        if kind == "load":
+            source = ctx.choices.pick(sources)
+            chain.values.append(k.let(k.fresh(ctx.names.local), load(source, i)))
+        elif kind == "compute":
+            chain.grow(1)
+        else:
+            k.store(ctx.choices.pick(targets), i, chain.operand())
+    chain.grow(1)
+    for target in reversed(targets):
+        k.store(target, i, chain.operand() if target is not targets[0] else chain.values[-1])

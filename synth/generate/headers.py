@@ -1,0 +1,172 @@
+"""Template front matter: what a family is, which parameters it takes, and which combinations are allowed.
+
+A template begins with TOML between two `+++` lines: name, family, parameters (type, range or choices, default),
+constraints (Python-like comparisons over parameters), launch, oracle, tags. Anything unknown is an error.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from synth.errors import BadInput, Missing, UsageError
+
+KEYS = {"name", "family", "summary", "parameters", "constraints", "launch", "oracle", "tags"}
+REQUIRED = KEYS - {"constraints"}
+PARAMETER_KEYS = {"type", "range", "choices", "default", "help"}
+TYPES: dict[str, type] = {"int": int, "str": str}
+
+
+class TemplateError(BadInput):
+    """A template's header or body is wrong."""
+
+    reason = "template"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter: an int in [lo, hi], or one of `choices`."""
+
+    name: str
+    type: str
+    lo: int
+    hi: int
+    choices: tuple[Any, ...]
+    default: Any
+    help: str
+
+    def accepts(self, value: Any) -> bool:
+        """Whether the value has the declared type and lies in the declared range."""
+        if type(value) is not TYPES[self.type]:
+            return False
+        return value in self.choices if self.choices else self.lo <= value <= self.hi
+
+
+@dataclass(frozen=True)
+class Template:
+    """A family's template: where it lies under templates/, and its header."""
+
+    path: str
+    family: str
+    name: str
+    summary: str
+    parameters: tuple[Parameter, ...]
+    constraints: tuple[str, ...]
+    launch: str
+    oracle: str
+    tags: tuple[str, ...]
+
+    def check(self, params: Mapping[str, Any]) -> str:
+        """The first broken constraint, or "" when all hold."""
+        return next((c for c in self.constraints if not holds(c, params)), "")
+
+
+def templates_dir() -> Path:
+    """The folder of templates, beside the packages."""
+    folder = Path(__file__).resolve().parents[2] / "templates"
+    if not folder.is_dir():
+        raise Missing(f"{folder}: no templates", remedy="run from a checkout, installed with `make setup`")
+    return folder
+
+
+BINARY: dict[type, Any] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod, ast.Pow: operator.pow,
+}  # fmt: skip
+COMPARE: dict[type, Any] = {
+    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}  # fmt: skip
+
+
+def holds(constraint: str, params: Mapping[str, Any]) -> bool:
+    """Evaluates a constraint: integers, strings, parameters, arithmetic, comparisons, and/or/not; nothing else."""
+
+    def value(node: ast.expr) -> Any:
+        match node:
+            case ast.Constant(value=int() | str() as constant):
+                return constant
+            case ast.Name(id=name) if name in params:
+                return params[name]
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in BINARY:
+                return BINARY[type(op)](value(left), value(right))
+            case ast.UnaryOp(op=ast.Not(), operand=inner):
+                return not value(inner)
+            case ast.BoolOp(op=op, values=inner):
+                return all(map(value, inner)) if isinstance(op, ast.And) else any(map(value, inner))
+            case ast.Compare(left=left, ops=ops, comparators=rest):
+                chain = [value(left), *map(value, rest)]
+                return all(COMPARE[type(op)](a, b) for op, a, b in zip(ops, chain, chain[1:], strict=False))
+        raise TemplateError(f"constraint {constraint!r}: cannot use {ast.unparse(node)!r}")
+
+    try:
+        return bool(value(ast.parse(constraint, mode="eval").body))
+    except (SyntaxError, KeyError, TypeError, ZeroDivisionError) as error:
+        raise TemplateError(f"constraint {constraint!r} cannot be evaluated", cause=str(error)) from error
+
+
+def parse_header(path: str, source: str) -> Template:
+    """The header of a template file; raises TemplateError naming what is wrong."""
+    parts = source.split("+++\n", 2)
+    if len(parts) != 3 or parts[0].strip():
+        raise TemplateError(f"{path}: no front matter", remedy="begin the template with TOML between two +++ lines")
+    try:
+        header = tomllib.loads(parts[1])
+    except tomllib.TOMLDecodeError as error:
+        raise TemplateError(f"{path}: front matter is not TOML", cause=str(error)) from error
+    unknown, missing = set(header) - KEYS, REQUIRED - set(header)
+    if unknown or missing:
+        raise TemplateError(f"{path}: front matter has unknown {sorted(unknown)}, lacks {sorted(missing)}")
+    if header["family"] != Path(path).parent.name:
+        raise TemplateError(f"{path}: says family {header['family']!r}, but lies in another folder")
+    parameters = tuple(_parameter(path, name, spec) for name, spec in header["parameters"].items())
+    template = Template(
+        path, header["family"], header["name"], header["summary"], parameters, tuple(header.get("constraints", ())),
+        header["launch"], header["oracle"], tuple(header["tags"]),
+    )  # fmt: skip
+    broken = template.check({p.name: p.default for p in parameters})
+    if broken:
+        raise TemplateError(f"{path}: the defaults break {broken!r}")
+    return template
+
+
+def _parameter(path: str, name: str, spec: Mapping[str, Any]) -> Parameter:
+    where = f"{path}: parameter {name}"
+    unknown = set(spec) - PARAMETER_KEYS
+    if unknown or "default" not in spec or spec.get("type") not in TYPES or ("range" in spec) == ("choices" in spec):
+        raise TemplateError(f"{where} needs type, default, and range or choices", cause=f"unknown keys {unknown}")
+    lo, hi = spec.get("range", (0, 0))
+    parameter = Parameter(name, spec["type"], lo, hi, tuple(spec.get("choices", ())), spec["default"],
+                          spec.get("help", ""))  # fmt: skip
+    if not parameter.accepts(parameter.default) or not all(type(c) is TYPES[parameter.type] for c in parameter.choices):
+        raise TemplateError(f"{where}: default or choices do not fit its type and range")
+    return parameter
+
+
+@lru_cache(maxsize=1)
+def templates() -> dict[str, Template]:
+    """All families' templates by family name, in alphabetical order."""
+    root = templates_dir()
+    found = {}
+    for file in sorted(root.glob("*/*.hip.j2")):
+        if file.parent.name.startswith("_"):
+            continue
+        template = parse_header(file.relative_to(root).as_posix(), file.read_text())
+        if template.family in found:
+            raise TemplateError(f"{file}: a second template of family {template.family}")
+        found[template.family] = template
+    return found
+
+
+def find_template(family: str) -> Template:
+    """The template of a family; raises UsageError listing the families when there is none."""
+    known = templates()
+    if family not in known:
+        raise UsageError(f"unknown family {family!r}", remedy=f"one of: {', '.join(known)}")
+    return known[family]

@@ -1,0 +1,400 @@
+"""The typed kernel language: expressions with value ranges, buffers with bounds, statements, kernels, modules.
+
+A value knows its type, its interval of possible values, whether it is the same for a whole work-group, and the
+scopes it lives in. Constructors refuse type errors and possible overflow here; `builder` refuses out-of-bounds
+accesses, values used out of scope, and barriers or shuffles in divergent control flow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from synth.generate.ops import OPS
+from synth.generate.types import BOOL, F16, F32, F64, I32, DType, IRError
+
+Number = int | float
+
+
+@dataclass(frozen=True, slots=True)
+class Expr:
+    """A typed value. `op` is a row of OPS or one of const, name, builtin, load, cast, part, pack, shuffle, inside
+    (a value narrowed by the guard it stands in)."""
+
+    op: str
+    dtype: DType
+    args: tuple[Expr, ...] = ()
+    attr: Any = None
+    lo: float = 0
+    hi: float = 0
+    uniform: bool = True  # the same value in every work-item of a work-group
+    raw: bool = False  # holds an unsigned builtin such as threadIdx.x that has not been put into an int yet
+
+    def __add__(self, other: Operand) -> Expr:
+        return apply("add", self, other)
+
+    def __radd__(self, other: Operand) -> Expr:
+        return apply("add", other, self)
+
+    def __sub__(self, other: Operand) -> Expr:
+        return apply("sub", self, other)
+
+    def __rsub__(self, other: Operand) -> Expr:
+        return apply("sub", other, self)
+
+    def __mul__(self, other: Operand) -> Expr:
+        return apply("mul", self, other)
+
+    def __rmul__(self, other: Operand) -> Expr:
+        return apply("mul", other, self)
+
+    def __truediv__(self, other: Operand) -> Expr:
+        return apply("div", self, other)
+
+    def __floordiv__(self, other: Operand) -> Expr:
+        return apply("idiv", self, other)
+
+    def __mod__(self, other: Operand) -> Expr:
+        return apply("mod", self, other)
+
+    def __and__(self, other: Operand) -> Expr:
+        return apply("and", self, other)
+
+    def __xor__(self, other: Operand) -> Expr:
+        return apply("xor", self, other)
+
+    def __lshift__(self, other: Operand) -> Expr:
+        return apply("shl", self, other)
+
+    def __rshift__(self, other: Operand) -> Expr:
+        return apply("shr", self, other)
+
+
+Operand = Expr | int | float
+
+
+def const(value: Number, dtype: DType) -> Expr:
+    """A literal; floats keep the value that the type rounds it to."""
+    if dtype.lanes > 1 or dtype is BOOL:
+        raise IRError(f"no literal of type {dtype.cpp}")
+    if not dtype.is_float and not isinstance(value, int):
+        raise IRError(f"{value!r} is not an integer")
+    held = dtype.cast(value).item() if dtype.is_float else int(value)
+    if not (math.isfinite(held) and dtype.lo <= held <= dtype.hi):
+        raise IRError(f"{value!r} does not fit {dtype.cpp}")
+    return Expr("const", dtype, attr=held, lo=held, hi=held)
+
+
+def lift(value: Operand, like: DType) -> Expr:
+    """A Python number as a literal of the type of its neighbour."""
+    return value if isinstance(value, Expr) else const(value, like)
+
+
+def apply(name: str, *operands: Operand) -> Expr:
+    """An operation of the table on operands of one type; raises IRError when it cannot be valid."""
+    op = OPS[name]
+    values = operands[1:] if name == "select" else operands
+    types = [v.dtype for v in values if isinstance(v, Expr)]
+    if not types:
+        raise IRError(f"{name}: needs at least one typed operand")
+    args = tuple(lift(v, types[0]) for v in operands)
+    _check_types(name, op.kinds, args)
+    dtype = BOOL if op.boolean else types[0]
+    op.text(types[0])
+    try:
+        lo, hi = op.span(*((a.lo, a.hi) for a in args))
+    except IRError as error:
+        raise IRError(f"{name}: {error.what}") from error
+    lo, hi = fit(name, dtype, lo, hi)
+    if name == "sub" and any(a.raw for a in args):
+        raise IRError("sub: threadIdx and its kin are unsigned; put them into an int first")
+    raw = any(a.raw for a in args) and not op.boolean
+    return Expr(name, dtype, args, None, lo, hi, all(a.uniform for a in args), raw)
+
+
+def _check_types(name: str, kinds: str, args: tuple[Expr, ...]) -> None:
+    values = args[1:] if name == "select" else args
+    if name == "select" and args[0].dtype is not BOOL:
+        raise IRError("select: the condition is not a bool")
+    for value in values:
+        if value.dtype is not values[0].dtype or value.dtype.lanes > 1 or value.dtype.kind not in kinds:
+            shown = ", ".join(v.dtype.cpp for v in values)
+            raise IRError(f"{name}: bad operand types ({shown})")
+
+
+def fit(what: str, dtype: DType, lo: float, hi: float) -> tuple[float, float]:
+    """The range a type keeps: unsigned wraps to the full range; signed and floating overflow is refused."""
+    if dtype.lo <= lo and hi <= dtype.hi:
+        return lo, hi
+    if dtype.kind == "u":
+        return dtype.lo, dtype.hi
+    raise IRError(f"{what}: [{lo:g}, {hi:g}] may overflow {dtype.cpp}")
+
+
+def cast(value: Expr, dtype: DType) -> Expr:
+    """A conversion between scalar types; a float made an integer must be non-negative and fit."""
+    if value.dtype.lanes > 1 or dtype.lanes > 1 or BOOL in (value.dtype, dtype):
+        raise IRError(f"no conversion from {value.dtype.cpp} to {dtype.cpp}")
+    if value.dtype is dtype:
+        return value
+    lo, hi = value.lo, value.hi
+    if dtype.is_int and value.dtype.is_float:
+        lo, hi = math.floor(lo), math.floor(hi)
+        if lo < 0 or hi > dtype.hi:
+            raise IRError(f"cast: [{lo}, {hi}] does not fit {dtype.cpp}")
+    if dtype.is_float:
+        lo, hi = float(lo), float(hi)
+    elif dtype.kind == "u" and lo < 0:
+        lo, hi = dtype.lo, dtype.hi
+    lo, hi = fit("cast", dtype, lo, hi)
+    return Expr("cast", dtype, (value,), None, lo, hi, value.uniform)
+
+
+def part(value: Expr, lane: int) -> Expr:
+    """One component (.x .y .z .w) of a vector value."""
+    if not 0 <= lane < value.dtype.lanes or value.dtype.lanes == 1:
+        raise IRError(f"{value.dtype.cpp} has no lane {lane}")
+    return Expr("part", value.dtype.base, (value,), lane, value.lo, value.hi, value.uniform)
+
+
+def pack(dtype: DType, lanes: Sequence[Expr]) -> Expr:
+    """A vector value from its components: make_float4(...)."""
+    if len(lanes) != dtype.lanes or any(v.dtype is not dtype.base for v in lanes):
+        raise IRError(f"pack: {dtype.cpp} needs {dtype.lanes} values of {dtype.base.cpp}")
+    lo, hi = min(v.lo for v in lanes), max(v.hi for v in lanes)
+    return Expr("pack", dtype, tuple(lanes), None, lo, hi, all(v.uniform for v in lanes))
+
+
+def square_root(value: Expr) -> Expr:
+    """A square root in any float type; half goes through float."""
+    if value.dtype is F16:
+        return cast(apply("sqrt", cast(value, F32)), F16)
+    return apply("sqrt", value)
+
+
+def known(value: Expr, lo: float, hi: float) -> Expr:
+    """The same value with a narrower range, which the caller has established (a guard, a declared buffer range)."""
+    return replace(value, lo=max(lo, value.lo), hi=min(hi, value.hi))
+
+
+# ---- memory
+
+
+@dataclass(frozen=True)
+class Init:
+    """How the host fills a buffer; evaluated exactly alike in C++ and numpy.
+
+    kind: "zero"; "constant" (lo); "ramp" lo + step * ((i * mul + add) % mod); "hash" lo + step * (hash(i + add) % mod).
+    """
+
+    kind: str
+    lo: float = 0
+    step: float = 1
+    mul: int = 1
+    add: int = 0
+    mod: int = 1
+
+    @property
+    def span(self) -> tuple[float, float]:
+        if self.kind == "zero":
+            return 0, 0
+        return (self.lo, self.lo) if self.kind == "constant" else (self.lo, self.lo + self.step * (self.mod - 1))
+
+
+@dataclass(frozen=True)
+class HostBuffer:
+    """A device allocation of the program: `size` elements of a scalar type, filled by `init`; outputs are printed."""
+
+    name: str
+    dtype: DType
+    size: int
+    init: Init
+    output: bool = False
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """What a kernel may touch: a pointer parameter (`space` "global") or an LDS array (`space` "lds").
+
+    Reads promise values in [lo, hi]; a "const" buffer is never written. LDS may have several dimensions.
+    """
+
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+    lo: float
+    hi: float
+    space: str = "global"
+    const: bool = False
+    dynamic: bool = False  # extern __shared__
+    restrict: bool = False
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+
+def check_index(buffer: Buffer, index: Sequence[Expr]) -> None:
+    """Refuses an index that may leave the buffer."""
+    if len(index) != len(buffer.shape):
+        raise IRError(f"{buffer.name}: {len(index)} indices for {len(buffer.shape)} dimensions")
+    for value, extent in zip(index, buffer.shape, strict=True):
+        if not value.dtype.is_int:
+            raise IRError(f"{buffer.name}: index of type {value.dtype.cpp}")
+        if value.lo < 0 or value.hi >= extent:
+            raise IRError(f"{buffer.name}: index in [{value.lo:g}, {value.hi:g}] may leave [0, {extent - 1}]")
+
+
+def load(buffer: Buffer, *index: Operand) -> Expr:
+    """An element of a buffer, in bounds for every value the index may take."""
+    lifted = tuple(lift(v, I32) for v in index)
+    check_index(buffer, lifted)
+    return Expr("load", buffer.dtype, lifted, buffer, buffer.lo, buffer.hi, False)
+
+
+# ---- statements
+
+
+@dataclass(frozen=True)
+class Let:
+    """`type name = value;`"""
+
+    target: Expr
+    value: Expr
+    mutable: bool = False
+
+
+@dataclass(frozen=True)
+class Assign:
+    """`name = value;` or, with `compound`, `name += value;` and its kin."""
+
+    target: Expr
+    value: Expr
+    compound: str = ""
+
+
+@dataclass(frozen=True)
+class Store:
+    """`buffer[index] = value;`"""
+
+    buffer: Buffer
+    index: tuple[Expr, ...]
+    value: Expr
+
+
+@dataclass(frozen=True)
+class Atomic:
+    """`atomicAdd(&buffer[index], value);` `op` is add, min, max, and, or, xor."""
+
+    op: str
+    buffer: Buffer
+    index: tuple[Expr, ...]
+    value: Expr
+
+
+@dataclass(frozen=True)
+class If:
+    """A branch. `early` prints it as `if (!(condition)) return;` with the body following unindented."""
+
+    condition: Expr
+    then: list[Statement]
+    otherwise: list[Statement] = field(default_factory=list)
+    early: bool = False
+
+
+@dataclass(frozen=True)
+class For:
+    """A counted loop: kind "up" (start; < stop; += step), "halve" (start; > 0; >>= 1), "double" (1; < stop; <<= 1)."""
+
+    var: Expr
+    kind: str
+    start: Expr
+    stop: Expr
+    step: Expr
+    body: list[Statement]
+    unroll: int = 0  # 0: no pragma; 1: full; n: by n
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """`__syncthreads();`"""
+
+
+Statement = Let | Assign | Store | Atomic | If | For | Barrier
+FLOATS = (F16, F32, F64)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A finished kernel. `scalars` are int parameters with the value every launch gives them."""
+
+    name: str
+    grid: tuple[int, int]
+    block: tuple[int, int]
+    buffers: tuple[Buffer, ...]
+    scalars: tuple[tuple[str, int], ...]
+    constants: tuple[tuple[str, int], ...]
+    lds: tuple[Buffer, ...]
+    body: tuple[Statement, ...]
+    launch_bounds: bool = False
+    auto: bool = False  # declare locals with auto
+
+    @property
+    def threads(self) -> int:
+        return math.prod(self.grid) * math.prod(self.block)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch: kernel parameter name -> host buffer name."""
+
+    kernel: Kernel
+    arguments: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Module:
+    """A whole program: buffers, launches in order (repeated `repeat` times), and how exact its floats are.
+
+    `terms` bounds the length of the longest floating sum whose order may change; `style` selects host forms.
+    """
+
+    buffers: tuple[HostBuffer, ...]
+    launches: tuple[Launch, ...]
+    terms: int = 1
+    repeat: int = 1
+    style: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        hosts = {b.name: b for b in self.buffers}
+        if len(hosts) != len(self.buffers):
+            raise IRError("two buffers of one name")
+        written = {x.arguments[b.name] for x in self.launches for b in x.kernel.buffers if not b.const}
+        for launch in self.launches:
+            for buffer in launch.kernel.buffers:
+                _check_binding(launch, buffer, hosts, written)
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """The distinct kernels in order of first launch."""
+        return tuple({x.kernel.name: x.kernel for x in self.launches}.values())
+
+    @property
+    def outputs(self) -> tuple[HostBuffer, ...]:
+        return tuple(b for b in self.buffers if b.output)
+
+
+def _check_binding(launch: Launch, buffer: Buffer, hosts: dict[str, HostBuffer], written: set[str]) -> None:
+    name = launch.arguments.get(buffer.name, "")
+    host = hosts.get(name)
+    if host is None:
+        raise IRError(f"{launch.kernel.name}: parameter {buffer.name} has no buffer")
+    if host.dtype is not buffer.dtype.base or host.size < buffer.size * buffer.dtype.lanes:
+        raise IRError(f"{launch.kernel.name}: {name} is not {buffer.size} of {buffer.dtype.cpp}")
+    lo, hi = host.init.span
+    if lo < buffer.lo or hi > buffer.hi:
+        raise IRError(f"{launch.kernel.name}: {name} starts in [{lo:g}, {hi:g}], outside its promised range")
+    if buffer.dtype.is_int and name in written and not (buffer.lo <= buffer.dtype.lo and buffer.hi >= buffer.dtype.hi):
+        raise IRError(f"{launch.kernel.name}: {name} is written, so no integer range can be promised for it")

@@ -1,0 +1,223 @@
+"""The operations of the kernel language: one table row gives types, C++ form, host semantics and value range.
+
+Ranges are intervals (lo, hi). An operation whose precondition fails (a divisor that may be zero, a logarithm near
+its zero, a signed overflow) is refused when the expression is built, so no program can contain it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from synth.generate.types import F16, F32, F64, DType, IRError
+
+Span = tuple[float, float]
+Evaluate = Callable[..., Any]
+
+COMMA, OR, AND, BITOR, XOR, BITAND, EQUAL, ORDER, SHIFT, SUM, PRODUCT, UNARY, ATOM = range(13)
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """`kinds`: allowed operand kinds. `form`: C++ with {0} {1} {2}; a table by type name where it differs.
+
+    `precedence` of the whole form (operands of infix forms are parenthesised accordingly). `evaluate` works on
+    numpy arrays; `wide` evaluates in float64 and rounds once, so that results do not depend on the host's libm.
+    """
+
+    name: str
+    kinds: str
+    form: str | dict[str, str]
+    precedence: int
+    evaluate: Evaluate
+    span: Callable[..., Span]
+    wide: bool = False
+    boolean: bool = False
+
+    def text(self, dtype: DType) -> str:
+        if isinstance(self.form, str):
+            return self.form
+        if dtype.name not in self.form:
+            raise IRError(f"{self.name} is not defined for {dtype.cpp}")
+        return self.form[dtype.name]
+
+
+def _corners(function: Callable[[float, float], float]) -> Callable[[Span, Span], Span]:
+    def span(a: Span, b: Span) -> Span:
+        values = [function(x, y) for x in a for y in b]
+        return min(values), max(values)
+
+    return span
+
+
+def _rising(function: Callable[[float], float], lo: float = -math.inf, hi: float = math.inf) -> Callable[[Span], Span]:
+    """A rising function, defined (or well conditioned) only for arguments in [lo, hi]."""
+
+    def span(a: Span) -> Span:
+        _require(lo <= a[0] and a[1] <= hi, f"argument in [{a[0]:g}, {a[1]:g}], allowed [{lo:g}, {hi:g}]")
+        return function(a[0]), function(a[1])
+
+    return span
+
+
+def _falling(function: Callable[[float], float], lo: float, hi: float) -> Callable[[Span], Span]:
+    def span(a: Span) -> Span:
+        low, high = _rising(function, lo, hi)(a)
+        return high, low
+
+    return span
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise IRError(message)
+
+
+def _divide_span(a: Span, b: Span) -> Span:
+    _require(b[0] > 0, f"divisor in [{b[0]:g}, {b[1]:g}] may not be positive")
+    if isinstance(a[0], int) and isinstance(b[0], int):
+        _require(a[0] >= 0, "integer division of a possibly negative number")
+        return a[0] // int(b[1]), int(a[1]) // b[0]
+    return _corners(lambda x, y: x / y)(a, b)
+
+
+def _modulo_span(a: Span, b: Span) -> Span:
+    _require(b[0] > 0 and a[0] >= 0, "remainder needs a non-negative and a positive operand")
+    return (a[0], a[1]) if a[1] < b[0] else (0, min(a[1], b[1] - 1))
+
+
+def _bits(*spans: Span) -> int:
+    _require(all(s[0] >= 0 for s in spans), "bitwise operation on a possibly negative number")
+    return max(int(s[1]) for s in spans).bit_length()
+
+
+def _and_span(a: Span, b: Span) -> Span:
+    _bits(a, b)
+    return 0, min(a[1], b[1])
+
+
+def _or_span(a: Span, b: Span) -> Span:
+    return max(a[0], b[0]), (1 << _bits(a, b)) - 1
+
+
+def _xor_span(a: Span, b: Span) -> Span:
+    return 0, (1 << _bits(a, b)) - 1
+
+
+def _left_span(a: Span, b: Span) -> Span:
+    _require(a[0] >= 0 and 0 <= b[0] and b[1] < 32, "shift by a bad amount or of a negative number")
+    return int(a[0]) << int(b[0]), int(a[1]) << int(b[1])
+
+
+def _right_span(a: Span, b: Span) -> Span:
+    _require(a[0] >= 0 and 0 <= b[0] and b[1] < 32, "shift by a bad amount or of a negative number")
+    return int(a[0]) >> int(b[1]), int(a[1]) >> int(b[0])
+
+
+def _fma_span(a: Span, b: Span, c: Span) -> Span:
+    low, high = _corners(lambda x, y: x * y)(a, b)
+    return low + c[0], high + c[1]
+
+
+def _select_span(_: Span, a: Span, b: Span) -> Span:
+    return min(a[0], b[0]), max(a[1], b[1])
+
+
+def _abs_span(a: Span) -> Span:
+    return (a[0], a[1]) if a[0] >= 0 else (0 if a[1] >= 0 else -a[1], max(-a[0], a[1]))
+
+
+def _fma(a: Any, b: Any, c: Any) -> Any:
+    """One rounding for float32 (exact product in float64); float64 is left to the tolerance."""
+    if np.asarray(a).dtype == np.float32:
+        return (np.asarray(a, np.float64) * b + c).astype(np.float32)
+    return a * b + c
+
+
+def _rotate(a: Any, b: Any) -> Any:
+    return (a << b) | (a >> ((32 - b) & 31))
+
+
+def _popcount(a: Any) -> Any:
+    return np.bitwise_count(a).astype(np.asarray(a).dtype)
+
+
+def _mulhi(a: Any, b: Any) -> Any:
+    return ((np.asarray(a, np.uint64) * np.asarray(b, np.uint64)) >> np.uint64(32)).astype(np.uint32)
+
+
+_erf = np.frompyfunc(math.erf, 1, 1)
+
+
+def _float_form(name: str) -> dict[str, str]:
+    return {F32.name: name + "f({0})", F64.name: name + "({0})"}
+
+
+def _both(name: str) -> dict[str, str]:
+    """A two-argument function of C's float family, integers by the overloads of HIP."""
+    pair = "({0}, {1})"
+    table = {F32.name: "f" + name + "f" + pair, F64.name: "f" + name + pair}
+    compare = "<" if name == "min" else ">"
+    table[F16.name] = "({0} " + compare + " {1} ? {0} : {1})"
+    return table | {t: name + pair for t in ("i32", "u32", "u64")}
+
+
+
+_ROWS = (
+    Op("add", "fiu", "{0} + {1}", SUM, lambda a, b: a + b, lambda a, b: (a[0] + b[0], a[1] + b[1])),
+    Op("sub", "fiu", "{0} - {1}", SUM, lambda a, b: a - b, lambda a, b: (a[0] - b[1], a[1] - b[0])),
+    Op("mul", "fiu", "{0} * {1}", PRODUCT, lambda a, b: a * b, _corners(lambda x, y: x * y)),
+    Op("div", "f", "{0} / {1}", PRODUCT, lambda a, b: a / b, _divide_span),
+    Op("idiv", "iu", "{0} / {1}", PRODUCT, lambda a, b: a // b, _divide_span),
+    Op("mod", "iu", "{0} % {1}", PRODUCT, lambda a, b: a % b, _modulo_span),
+    Op("and", "iu", "{0} & {1}", BITAND, lambda a, b: a & b, _and_span),
+    Op("or", "iu", "{0} | {1}", BITOR, lambda a, b: a | b, _or_span),
+    Op("xor", "iu", "{0} ^ {1}", XOR, lambda a, b: a ^ b, _xor_span),
+    Op("shl", "iu", "{0} << {1}", SHIFT, lambda a, b: a << b, _left_span),
+    Op("shr", "iu", "{0} >> {1}", SHIFT, lambda a, b: a >> b, _right_span),
+    Op(
+        "rotl", "u", {"u32": "__builtin_rotateleft32({0}, {1})"}, ATOM, _rotate, lambda a, b: (0, 2**32 - 1)
+    ),
+    Op("mulhi", "u", {"u32": "__umulhi({0}, {1})"}, ATOM, _mulhi,
+       lambda a, b: (int(a[0]) * int(b[0]) >> 32, int(a[1]) * int(b[1]) >> 32)),
+    Op("popc", "u", {"u32": "__popc({0})"}, ATOM, _popcount, lambda a: (0, 32)),
+    Op("min", "fiu", _both("min"), ATOM, np.minimum, lambda a, b: (min(a[0], b[0]), min(a[1], b[1]))),
+    Op("max", "fiu", _both("max"), ATOM, np.maximum, lambda a, b: (max(a[0], b[0]), max(a[1], b[1]))),
+    Op("neg", "f", "-{0}", UNARY, lambda a: -a, lambda a: (-a[1], -a[0])),
+    Op("abs", "f", _float_form("fabs"), ATOM, np.abs, _abs_span),
+    Op("fma", "f", {"f32": "fmaf({0}, {1}, {2})", "f64": "fma({0}, {1}, {2})", "f16": "({0} * {1} + {2})"}, ATOM,
+       _fma, _fma_span),
+    Op("sqrt", "f", _float_form("sqrt"), ATOM, np.sqrt, _rising(math.sqrt, 0.0), wide=True),
+    Op("rsqrt", "f", _float_form("rsqrt"), ATOM, lambda a: 1 / np.sqrt(a), _falling(lambda x: x**-0.5, 1e-6, 1e6),
+       wide=True),
+    Op("exp", "f", _float_form("exp"), ATOM, np.exp, _rising(math.exp, -4, 4), wide=True),
+    Op("exp2", "f", _float_form("exp2"), ATOM, np.exp2, _rising(lambda x: 2.0**x, -4, 4), wide=True),
+    Op("log", "f", _float_form("log"), ATOM, np.log, _rising(math.log, 1.5, 1e6), wide=True),
+    Op("log2", "f", _float_form("log2"), ATOM, np.log2, _rising(math.log2, 1.5, 1e6), wide=True),
+    Op("sin", "f", _float_form("sin"), ATOM, np.sin, _rising(math.sin, 0.2, 1.5), wide=True),
+    Op("cos", "f", _float_form("cos"), ATOM, np.cos, _falling(math.cos, 0, 1.25), wide=True),
+    Op("tanh", "f", _float_form("tanh"), ATOM, np.tanh, _rising(math.tanh, 0.2, 4), wide=True),
+    Op("atan", "f", _float_form("atan"), ATOM, np.arctan, _rising(math.atan, 0.1, 1e4), wide=True),
+    Op("erf", "f", _float_form("erf"), ATOM, lambda a: _erf(a).astype(np.float64), _rising(math.erf, 0.2, 3),
+       wide=True),
+    Op("cbrt", "f", _float_form("cbrt"), ATOM, np.cbrt, _rising(math.cbrt, 1e-3, 1e6), wide=True),
+    Op("fast_exp", "f", {"f32": "__expf({0})"}, ATOM, np.exp, _rising(math.exp, -4, 4), wide=True),
+    Op("fast_log", "f", {"f32": "__logf({0})"}, ATOM, np.log, _rising(math.log, 1.5, 1e6), wide=True),
+    Op("fast_sin", "f", {"f32": "__sinf({0})"}, ATOM, np.sin, _rising(math.sin, 0.2, 1.5), wide=True),
+    Op("fast_cos", "f", {"f32": "__cosf({0})"}, ATOM, np.cos, _falling(math.cos, 0, 1.25), wide=True),
+    Op("lt", "fiu", "{0} < {1}", ORDER, lambda a, b: a < b, lambda a, b: (0, 1), boolean=True),
+    Op("le", "fiu", "{0} <= {1}", ORDER, lambda a, b: a <= b, lambda a, b: (0, 1), boolean=True),
+    Op("gt", "fiu", "{0} > {1}", ORDER, lambda a, b: a > b, lambda a, b: (0, 1), boolean=True),
+    Op("ge", "fiu", "{0} >= {1}", ORDER, lambda a, b: a >= b, lambda a, b: (0, 1), boolean=True),
+    Op("eq", "iu", "{0} == {1}", EQUAL, lambda a, b: a == b, lambda a, b: (0, 1), boolean=True),
+    Op("ne", "iu", "{0} != {1}", EQUAL, lambda a, b: a != b, lambda a, b: (0, 1), boolean=True),
+    Op("land", "b", "{0} && {1}", AND, np.logical_and, lambda a, b: (0, 1), boolean=True),
+    Op("lor", "b", "{0} || {1}", OR, np.logical_or, lambda a, b: (0, 1), boolean=True),
+    Op("select", "fiu", "({0} ? {1} : {2})", ATOM, np.where, _select_span),
+)  # fmt: skip
+OPS = {row.name: row for row in _ROWS}
+SYMMETRIC = frozenset({"add", "mul", "and", "or", "xor", "land", "lor"})  # (a op b) op c prints without brackets

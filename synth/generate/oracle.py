@@ -1,0 +1,260 @@
+"""The oracle: runs a module on the host in numpy, all work-items in step, and says what the program must print.
+
+Values are arrays over (grid y, grid x, block y, block x), broadcast: a value that is the same along an axis keeps
+extent 1 there, so uniform and row- or column-wise values cost almost nothing. Work-items run in step, which is
+one of the orders that a race-free program permits; `races.py` checks race freedom.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from synth.generate import ir
+from synth.generate.ir import Buffer, Expr, HostBuffer, Kernel, Module
+from synth.generate.ops import OPS
+from synth.generate.types import DType
+from synth.program import Expected
+
+Array = np.ndarray[Any, Any]
+SAMPLES = 6
+BASE_RTOL = {"f16": 2e-2, "f32": 2e-4, "f64": 1e-8}
+AXES = {"blockIdx.y": 0, "blockIdx.x": 1, "threadIdx.y": 2, "threadIdx.x": 3}
+
+
+def fill(host: HostBuffer) -> Array:
+    """The buffer as the host initialises it."""
+    init = host.init
+    if init.kind in ("zero", "constant"):
+        return np.full(host.size, init.lo, host.dtype.numpy)
+    i = np.arange(host.size, dtype=np.uint64)
+    if init.kind == "ramp":
+        steps = (i * np.uint64(init.mul) + np.uint64(init.add)) % np.uint64(init.mod)
+    else:
+        steps = hash_u32(i.astype(np.uint32) + np.uint32(init.add)) % np.uint32(init.mod)
+    if host.dtype.is_int:
+        return (int(init.lo) + int(init.step) * steps.astype(np.int64)).astype(host.dtype.numpy)
+    return (init.lo + init.step * steps.astype(np.float64)).astype(host.dtype.numpy)
+
+
+def hash_u32(x: Array) -> Array:
+    """The integer mixer that generated programs carry as `mix`."""
+    x = (x ^ (x >> np.uint32(16))) * np.uint32(0x7FEB352D)
+    x = (x ^ (x >> np.uint32(15))) * np.uint32(0x846CA68B)
+    return x ^ (x >> np.uint32(16))
+
+
+class Run:
+    """One launch of one kernel over flat arrays in memory (vector parameters see (n, lanes) views)."""
+
+    def __init__(self, kernel: Kernel, memory: dict[str, Array]) -> None:
+        self.kernel = kernel
+        self.shape = (kernel.grid[1], kernel.grid[0], kernel.block[1], kernel.block[0])
+        self.names: dict[str, Any] = {n: np.int64(v) for n, v in (*kernel.scalars, *kernel.constants)}
+        self.memory = {b.name: memory[b.name].reshape(-1, b.dtype.lanes) if b.dtype.lanes > 1 else memory[b.name]
+                       for b in kernel.buffers}  # fmt: skip
+        groups = math.prod(kernel.grid)
+        self.group = np.arange(groups, dtype=np.int64).reshape(kernel.grid[1], kernel.grid[0], 1, 1)
+        for tile in kernel.lds:
+            self.memory[tile.name] = np.zeros(groups * tile.size, tile.dtype.numpy)
+
+    def execute(self) -> None:
+        """Runs the kernel; the memory it was given holds the result."""
+        with np.errstate(all="ignore"):
+            self.block(self.kernel.body, None)
+
+    def block(self, statements: Any, mask: Array | None) -> None:
+        for statement in statements:
+            STATEMENTS[type(statement)](self, statement, mask)
+
+    # ---- statements (mask None: every work-item is active)
+
+    def let(self, s: ir.Let, mask: Array | None) -> None:
+        self.names[s.target.attr[0]] = self.value(s.value, mask)
+
+    def assign(self, s: ir.Assign, mask: Array | None) -> None:
+        name = s.target.attr[0]
+        old = self.names[name]
+        value = self.value(s.value, mask)
+        new = old + value if s.compound else value
+        self.names[name] = new if mask is None else np.where(mask, new, old)
+
+    def store(self, s: ir.Store, mask: Array | None) -> None:
+        value = self.value(s.value, mask)
+        at = self.address(s.buffer, s.index, mask)
+        lanes = value if isinstance(value, tuple) else (value,)
+        shape = np.broadcast_shapes(at.shape, *(np.shape(v) for v in lanes), () if mask is None else mask.shape)
+        chosen = self.chosen(at, mask, shape)
+        data = self.memory[s.buffer.name]
+        columns = data.T if isinstance(value, tuple) else (data,)
+        for column, lane in zip(columns, lanes, strict=True):
+            column[chosen] = self.chosen(np.asarray(lane), mask, shape)
+
+    def chosen(self, array: Array, mask: Array | None, shape: tuple[int, ...]) -> Array:
+        """The array spread over all work-items concerned, active ones only, flat."""
+        full = np.broadcast_to(array, shape)
+        return full.ravel() if mask is None else full[np.broadcast_to(mask, shape)]
+
+    def atomic(self, s: ir.Atomic, mask: Array | None) -> None:
+        at = self.chosen(self.address(s.buffer, s.index, mask), mask, self.shape)
+        value = self.chosen(np.asarray(self.value(s.value, mask)), mask, self.shape)
+        data = self.memory[s.buffer.name]
+        if s.op == "add":
+            if s.buffer.dtype.is_float:
+                data += np.bincount(at, weights=value, minlength=data.size).astype(data.dtype)
+            else:
+                np.add.at(data, at, value.astype(data.dtype))
+        else:
+            ATOMIC[s.op].at(data, at, value.astype(data.dtype))
+
+    def branch(self, s: ir.If, mask: Array | None) -> None:
+        condition = np.asarray(self.value(s.condition, mask))
+        for body, taken in ((s.then, condition), (s.otherwise, ~condition if s.otherwise else condition)):
+            if body and taken.any():
+                self.block(body, join(mask, taken))
+
+    def loop(self, s: ir.For, mask: Array | None) -> None:
+        name = s.var.attr[0]
+        i = np.asarray(self.value(s.start, mask))
+        stop, step = self.value(s.stop, mask), self.value(s.step, mask)
+        while True:
+            active = np.asarray(i > 0) if s.kind == "halve" else np.asarray(i < stop)
+            if mask is not None:
+                active = active & mask
+            if not active.any():
+                return
+            self.names[name] = i
+            self.block(s.body, join(mask, active) if not active.all() or mask is not None else None)
+            i = i >> 1 if s.kind == "halve" else i << 1 if s.kind == "double" else i + step
+
+    def barrier(self, s: ir.Barrier, mask: Array | None) -> None:
+        """Work-items run in step: nothing to do."""
+
+    # ---- values
+
+    def value(self, e: Expr, mask: Array | None) -> Any:
+        op = OPS.get(e.op)
+        if op is None:
+            return VALUES[e.op](self, e, mask)
+        if op.name == "select":
+            condition, a, b = (self.value(x, mask) for x in e.args)
+            return np.where(condition, a, b)
+        arguments = [self.value(x, mask) for x in e.args]
+        if op.wide:
+            return e.dtype.cast(op.evaluate(np.asarray(arguments[0], np.float64)))
+        return op.evaluate(*arguments)
+
+    def const(self, e: Expr, mask: Array | None) -> Any:
+        return e.dtype.cast(e.attr)[()]
+
+    def name(self, e: Expr, mask: Array | None) -> Any:
+        return self.names[e.attr[0]]
+
+    def builtin(self, e: Expr, mask: Array | None) -> Any:
+        axis = AXES.get(e.attr)
+        if axis is None:
+            return np.int64(e.lo)
+        return np.arange(self.shape[axis], dtype=np.int64).reshape([-1 if a == axis else 1 for a in range(4)])
+
+    def cast(self, e: Expr, mask: Array | None) -> Any:
+        return e.dtype.cast(self.value(e.args[0], mask))
+
+    def load(self, e: Expr, mask: Array | None) -> Any:
+        data = self.memory[e.attr.name]
+        at = self.address(e.attr, e.args, mask)
+        if e.dtype.lanes > 1:
+            return tuple(e.dtype.cast(data[:, lane].take(at)) for lane in range(e.dtype.lanes))
+        found = data.take(at)
+        return found if found.dtype == e.dtype.compute else found.astype(e.dtype.compute)
+
+    def part(self, e: Expr, mask: Array | None) -> Any:
+        return self.value(e.args[0], mask)[e.attr]
+
+    def pack(self, e: Expr, mask: Array | None) -> Any:
+        return tuple(self.value(x, mask) for x in e.args)
+
+    def inside(self, e: Expr, mask: Array | None) -> Any:
+        return self.value(e.args[0], mask)
+
+    def shuffle(self, e: Expr, mask: Array | None) -> Any:
+        value = np.broadcast_to(self.value(e.args[0], mask), self.shape).reshape(-1, 64)
+        lane = np.arange(64)
+        delta = int(np.asarray(self.value(e.args[1], mask)).ravel()[0])
+        if e.attr == "xor":
+            source = lane ^ delta
+        else:
+            source = np.where(lane + delta < 64, lane + delta, lane)
+        return value[:, source].reshape(self.shape)
+
+    def address(self, buffer: Buffer, index: tuple[Expr, ...], mask: Array | None) -> Array:
+        """Flat element numbers; inactive work-items point at element 0."""
+        at: Any = 0
+        for value, extent in zip(index, buffer.shape, strict=True):
+            at = at * extent + np.asarray(self.value(value, mask)).astype(np.int64)
+        if mask is not None:
+            at = np.where(mask, at, 0)
+        if buffer.space == "lds":
+            at = at + self.group * buffer.size
+        return np.asarray(at)
+
+
+def join(mask: Array | None, more: Array) -> Array | None:
+    """Both masks; None when every work-item is active."""
+    both = more if mask is None else mask & more
+    return None if both.all() else both
+
+
+STATEMENTS = {
+    ir.Let: Run.let, ir.Assign: Run.assign, ir.Store: Run.store, ir.Atomic: Run.atomic, ir.If: Run.branch,
+    ir.For: Run.loop, ir.Barrier: Run.barrier,
+}  # fmt: skip
+VALUES = {
+    "const": Run.const, "name": Run.name, "builtin": Run.builtin, "cast": Run.cast, "load": Run.load,
+    "part": Run.part, "pack": Run.pack, "shuffle": Run.shuffle,
+    "inside": Run.inside,
+}  # fmt: skip
+ATOMIC: dict[str, Any] = {
+    "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+}  # fmt: skip
+
+
+def evaluate(module: Module, run: type[Run] = Run) -> dict[str, Array]:
+    """Every buffer of the program after all launches, by name."""
+    memory = {b.name: fill(b) for b in module.buffers}
+    for _ in range(module.repeat):
+        for launch in module.launches:
+            bound = {b.name: memory[launch.arguments[b.name]] for b in launch.kernel.buffers}
+            run(launch.kernel, bound).execute()
+    return memory
+
+
+def sample_indices(size: int) -> list[int]:
+    """The elements that a program prints: spread over the buffer, first and last among them."""
+    return sorted({(size - 1) * k // (SAMPLES - 1) for k in range(SAMPLES)})
+
+
+def checksum(values: Array, dtype: DType) -> str:
+    """The weighted sum that the program prints: element i counts 1 + i % 7 times, so that order matters."""
+    weights = np.resize(np.arange(1, 8), values.size)
+    if dtype.is_float:
+        return f"{float(np.dot(values.astype(np.float64), weights)):.9g}"
+    total = np.dot(values.astype(np.int64).view(np.uint64), weights.astype(np.uint64))
+    return str(int(total))
+
+
+def expected(module: Module) -> Expected:
+    """The printed lines, with a tolerance that allows for reassociation, contraction and fast math, no more."""
+    memory = evaluate(module)
+    lines = []
+    worst = 0.0
+    for host in module.outputs:
+        values = memory[host.name]
+        lines.append(f"{host.name} checksum {checksum(values, host.dtype)}")
+        for index in sample_indices(host.size):
+            value = values[index]
+            lines.append(f"{host.name} {index} " + (f"{float(value):.9g}" if host.dtype.is_float else str(int(value))))
+        if host.dtype.is_float:
+            worst = max(worst, BASE_RTOL[host.dtype.name] + module.terms * host.dtype.eps)
+    return Expected(tuple(lines), rtol=worst, atol=worst * 1e-3)

@@ -1,0 +1,144 @@
+"""The policy: which families, sizes, types and operations are drawn how often; loaded from TOML and checked."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from synth.errors import BadInput
+from synth.generate.choices import Choices
+from synth.generate.headers import Parameter, Template, templates, templates_dir
+
+SECTIONS = {"families", "common", "parameters", "productions", "style"}
+TRIES = 200
+
+
+class PolicyError(BadInput):
+    """The policy file is wrong."""
+
+    reason = "policy"
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Weighted values, or weighted integer bins (uniform inside a bin)."""
+
+    values: tuple[Any, ...]
+    bins: tuple[tuple[int, int], ...]
+    weights: tuple[float, ...]
+
+    def draw(self, choices: Choices) -> Any:
+        index = choices.weighted(self.weights)
+        return self.values[index] if self.values else choices.integer(*self.bins[index])
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A checked policy."""
+
+    families: Mapping[str, float]
+    parameters: Mapping[tuple[str, str], Distribution]  # (family, parameter)
+    productions: Mapping[str, Mapping[str, float]]
+    style: Mapping[str, int]  # percent
+
+    def family(self, choices: Choices) -> str:
+        names = list(self.families)
+        return names[choices.weighted([self.families[n] for n in names])]
+
+    def draw(self, template: Template, choices: Choices, overrides: Mapping[str, Any]) -> dict[str, Any]:
+        """All parameters of a family, drawn again until its constraints hold. `overrides` are taken as given."""
+        for name in overrides:
+            if name not in {p.name for p in template.parameters}:
+                raise BadInput(f"{template.family} has no parameter {name!r}")
+        for _ in range(TRIES):
+            params = {
+                p.name: overrides[p.name] if p.name in overrides else self._value(template, p, choices)
+                for p in template.parameters
+            }
+            if not template.check(params):
+                return params
+        raise PolicyError(f"{template.family}: constraints do not hold in {TRIES} draws", cause=template.check(params))
+
+    def _value(self, template: Template, parameter: Parameter, choices: Choices) -> Any:
+        distribution = self.parameters.get((template.family, parameter.name))
+        if distribution is not None:
+            return distribution.draw(choices)
+        if parameter.choices:
+            return choices.pick(parameter.choices)
+        return choices.integer(parameter.lo, parameter.hi)
+
+
+def _distribution(where: str, spec: Mapping[str, Any]) -> Distribution:
+    if set(spec) - {"values", "bins", "weights"} or ("values" in spec) == ("bins" in spec):
+        raise PolicyError(f"{where}: needs values or bins, and weights")
+    if "bins" in spec:
+        rows = spec["bins"]
+        if not all(len(r) == 3 and r[0] <= r[1] for r in rows):
+            raise PolicyError(f"{where}: a bin is [lowest, highest, weight]")
+        result = Distribution((), tuple((r[0], r[1]) for r in rows), tuple(r[2] for r in rows))
+    else:
+        values = tuple(spec["values"])
+        result = Distribution(values, (), tuple(spec.get("weights", [1] * len(values))))
+    count = len(result.values or result.bins)
+    if len(result.weights) != count or not count or min(result.weights) < 0 or sum(result.weights) <= 0:
+        raise PolicyError(f"{where}: needs one non-negative weight per alternative, and one positive")
+    return result
+
+
+def _checked(where: str, distribution: Distribution, parameter: Parameter) -> Distribution:
+    values = distribution.values or [v for low, high in distribution.bins for v in (low, high)]
+    bad = [v for v in values if not parameter.accepts(v)]
+    if bad:
+        raise PolicyError(f"{where}: {bad} are not values of this parameter", remedy="see the template's header")
+    return distribution
+
+
+def parse_policy(data: Mapping[str, Any], known: Mapping[str, Template]) -> Policy:
+    """Checks a policy against the templates; raises PolicyError naming the first thing that is wrong."""
+    if set(data) != SECTIONS:
+        raise PolicyError(f"policy needs exactly the sections {sorted(SECTIONS)}, has {sorted(data)}")
+    if set(data["families"]) != set(known):
+        odd = sorted(set(data["families"]) ^ set(known))
+        raise PolicyError(f"policy and templates disagree on the families {odd}")
+    if any(w < 0 for w in data["families"].values()) or not any(data["families"].values()):
+        raise PolicyError("family weights must be non-negative, one positive")
+    for section, families in data["parameters"].items():
+        if section not in known or set(families) - {p.name for p in known[section].parameters}:
+            raise PolicyError(f"parameters.{section}: no such family or parameter")
+    result: dict[tuple[str, str], Distribution] = {}
+    for family, template in known.items():
+        for parameter in template.parameters:
+            own = data["parameters"].get(family, {}).get(parameter.name)
+            spec = own or data["common"].get(parameter.name)
+            if spec is not None:
+                where = f"{'parameters.' + family if own else 'common'}.{parameter.name} ({family})"
+                result[family, parameter.name] = _checked(where, _distribution(where, spec), parameter)
+    _check_numbers("style", data["style"], 100)
+    for group, weights in data["productions"].items():
+        _check_numbers(f"productions.{group}", weights, None)
+    return Policy(dict(data["families"]), result, data["productions"], data["style"])
+
+
+def _check_numbers(where: str, table: Mapping[str, Any], most: int | None) -> None:
+    for name, value in table.items():
+        if not isinstance(value, int) or value < 0 or (most is not None and value > most):
+            raise PolicyError(f"{where}.{name}: {value!r} is not an integer from 0 to {most or 'any weight'}")
+
+
+def load_policy(path: Path) -> Policy:
+    """A policy from a TOML file."""
+    try:
+        data = tomllib.loads(path.read_text())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise PolicyError(f"{path}: cannot be read", cause=str(error)) from error
+    return parse_policy(data, templates())
+
+
+@lru_cache(maxsize=1)
+def default_policy() -> Policy:
+    """templates/policy/default.toml."""
+    return load_policy(templates_dir() / "policy" / "default.toml")

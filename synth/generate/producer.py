@@ -1,0 +1,101 @@
+"""From a choice sequence to a Program, and from a seed to a stream of distinct programs on any number of workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ProcessPoolExecutor
+from typing import Any
+
+from synth.generate import emit
+from synth.generate.choices import Choices, Stream
+from synth.generate.context import Context
+from synth.generate.families import builder_of
+from synth.generate.headers import find_template, templates
+from synth.generate.ir import Module
+from synth.generate.oracle import expected
+from synth.generate.policy import default_policy
+from synth.program import Program
+
+CHUNK = 16  # programs per task of a worker
+ATTEMPTS = 1000
+
+
+def build_module(family: str, choices: Choices, overrides: Mapping[str, Any] | None = None) -> tuple[Context, Module]:
+    """The typed program of one choice sequence; `overrides` fix parameters instead of drawing them."""
+    template = find_template(family)
+    policy = default_policy()
+    params = policy.draw(template, choices, overrides or {})
+    context = Context(params, choices, policy)
+    module = builder_of(family)(context)
+    choices.finish()
+    return context, module
+
+
+def make_program(family: str, choices: Choices, overrides: Mapping[str, Any] | None = None) -> Program:
+    """One program of a family, with the lines it must print."""
+    context, module = build_module(family, choices, overrides)
+    text = emit.render(find_template(family), module, dict(context.params))
+    name = module.kernels[0].name
+    return Program(
+        text=text, origin="synthetic", family=family, name=name, params=dict(context.params),
+        choices=choices.recorded, expected=expected(module),
+    )  # fmt: skip
+
+
+def draw_program(seed: int, index: int, attempt: int = 0, family: str | None = None) -> Program:
+    """Program `index` of a seed. `attempt` > 0 gives another one, for when its text has been seen before."""
+    choices = Choices(Stream("hipsynth", seed, index, attempt))
+    names = list(templates())
+    weights = default_policy().families
+    chosen = choices.weighted([float(n == family) if family else weights[n] for n in names])
+    return make_program(names[chosen], choices)
+
+
+def replay(recorded: tuple[int, ...]) -> Program:
+    """The program of a recorded choice sequence, as `Program.choices` holds it."""
+    choices = Choices(replay=recorded)
+    names = list(templates())
+    return make_program(names[choices.weighted([1.0] * len(names))], choices)
+
+
+def generate(
+    count: int, seed: int = 0, family: str | None = None, workers: int = 1, start: int = 0,
+    seen: set[str] | None = None,
+) -> Iterator[Program]:  # fmt: skip
+    """Programs start .. count-1 of a seed, in order, all different.
+
+    The result depends on `seed` and `family` only, never on `workers`. `seen` holds ids made earlier (when resuming).
+    Raises UsageError for an unknown family.
+    """
+    if family is not None:
+        find_template(family)
+    known = set() if seen is None else set(seen)
+    for index, first in enumerate(_in_order(count, seed, family, workers, start), start):
+        program = first
+        for attempt in range(1, ATTEMPTS):
+            if program.id not in known:
+                break
+            program = draw_program(seed, index, attempt, family)
+        known.add(program.id)
+        yield program
+
+
+def _in_order(count: int, seed: int, family: str | None, workers: int, start: int) -> Iterator[Program]:
+    """First attempts in order; workers compute at most a few chunks ahead."""
+    if workers <= 1 or count - start <= CHUNK:
+        for index in range(start, count):
+            yield draw_program(seed, index, 0, family)
+        return
+    with ProcessPoolExecutor(workers) as pool:
+        pending: list[Future[list[Program]]] = []
+        begin = start
+        while begin < count or pending:
+            while begin < count and len(pending) < 3 * workers:
+                end = min(begin + CHUNK, count)
+                pending.append(pool.submit(_chunk, seed, family, begin, end))
+                begin = end
+            yield from pending.pop(0).result()
+
+
+def _chunk(seed: int, family: str | None, begin: int, end: int) -> list[Program]:
+    return [draw_program(seed, index, 0, family) for index in range(begin, end)]

@@ -1,0 +1,83 @@
+"""Data types of the kernel language: one table of names in C++ and numpy, and what each can hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from synth.errors import BadInput
+
+
+class IRError(BadInput):
+    """The kernel language refuses a construct: wrong type, out of bounds, out of scope, or unbounded."""
+
+    reason = "invalid_ir"
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """`kind` is f, i, u or b; `lo`..`hi` are the values that may be held; `eps` the rounding unit of a float."""
+
+    name: str
+    cpp: str
+    kind: str
+    bytes: int
+    numpy: str  # dtype of a buffer in memory
+    compute: str  # dtype that the oracle computes in: signed integers are range-checked, so int64 holds them
+    lo: float
+    hi: float
+    suffix: str = ""
+    eps: float = 0.0
+    lanes: int = 1
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "f"
+
+    @property
+    def is_int(self) -> bool:
+        return self.kind in "iu"
+
+    @property
+    def base(self) -> DType:
+        """The type of one lane of a vector type."""
+        return self if self.lanes == 1 else DTYPES[self.name.split("x")[0]]
+
+    def cast(self, values: Any) -> Any:
+        """Values as the oracle holds them, wrapped or rounded like the machine does."""
+        return np.asarray(values).astype(self.compute)
+
+
+F16 = DType("f16", "_Float16", "f", 2, "float16", "float16", -6e4, 6e4, "", 2.0**-11)
+F32 = DType("f32", "float", "f", 4, "float32", "float32", -1e30, 1e30, "f", 2.0**-24)
+F64 = DType("f64", "double", "f", 8, "float64", "float64", -1e200, 1e200, "", 2.0**-53)
+I32 = DType("i32", "int", "i", 4, "int32", "int64", -(2**31), 2**31 - 1)
+U32 = DType("u32", "unsigned int", "u", 4, "uint32", "uint32", 0, 2**32 - 1, "u")
+U64 = DType("u64", "unsigned long long", "u", 8, "uint64", "uint64", 0, 2**64 - 1, "ull")
+BOOL = DType("bool", "bool", "b", 1, "bool", "bool", 0, 1)
+
+
+def _vector(base: DType, lanes: int) -> DType:
+    cpp = {"f32": "float", "f64": "double", "i32": "int", "u32": "uint"}[base.name] + str(lanes)
+    return DType(
+        f"{base.name}x{lanes}", cpp, base.kind, base.bytes * lanes, base.numpy, base.compute, base.lo, base.hi,
+        base.suffix, base.eps, lanes,
+    )  # fmt: skip
+
+
+VECTORS = tuple(_vector(base, lanes) for base in (F32, F64, I32, U32) for lanes in (2, 4))
+DTYPES = {t.name: t for t in (F16, F32, F64, I32, U32, U64, BOOL, *VECTORS)}
+
+
+def dtype(name: str) -> DType:
+    """The type called `name`; raises IRError for an unknown one."""
+    if name not in DTYPES:
+        raise IRError(f"unknown data type {name!r}", remedy=f"one of {', '.join(DTYPES)}")
+    return DTYPES[name]
+
+
+def vector(base: DType, lanes: int) -> DType:
+    """The vector type of `lanes` lanes over a scalar type."""
+    return base if lanes == 1 else dtype(f"{base.name}x{lanes}")

@@ -1,0 +1,134 @@
+"""Writes programs into a folder so that nothing finished is lost: files first, each atomically, the index last.
+
+While a run is going on, finished records stand in `programs.jsonl.partial` after a line that names the run; the same
+command goes on from there. When all are written the records become `programs.jsonl` in one rename.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from synth.errors import BadInput
+from synth.generate.headers import find_template, templates_dir
+from synth.generate.producer import generate
+from synth.program import INDEX, Program, program_path, text_id
+
+PARTIAL = INDEX + ".partial"
+RUN = "generate.json"
+
+
+@dataclass
+class Summary:
+    """What a folder holds after `generate_into`."""
+
+    out: str
+    count: int
+    seed: int
+    reused: int  # programs that were there already
+    families: dict[str, int] = field(default_factory=dict)
+
+
+def grammar_digest() -> str:
+    """A hash of everything a program's bytes depend on: the templates, the policy, and this package's source."""
+    digest = hashlib.sha256()
+    for root, pattern in ((templates_dir(), "**/*"), (Path(__file__).parent, "**/*.py")):
+        for file in sorted(p for p in root.glob(pattern) if p.is_file()):
+            digest.update(file.relative_to(root).as_posix().encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def generate_into(
+    out: Path, count: int, *, seed: int = 0, family: str | None = None, workers: int = 1,
+    on_program: Callable[[Program], None] | None = None,
+) -> Summary:  # fmt: skip
+    """Writes `count` programs of a seed to OUT/<id>.hip and OUT/programs.jsonl, going on where a run was cut short.
+
+    Raises UsageError for an unknown family, BadInput when the folder holds something else or cannot be written.
+    """
+    if family is not None:
+        find_template(family)
+    run = {"seed": seed, "family": family, "grammar": grammar_digest()}
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        records = _finished(out, run)
+        reused = min(len(records), count)
+        if len(records) > count:
+            raise BadInput(
+                f"{out} holds {len(records)} programs, more than the {count} asked for",
+                remedy="use another --out, or ask for at least as many",
+            )
+        seen = {str(r["id"]) for r in records}
+        fresh = generate(count, seed, family, workers, start=reused, seen=seen)
+        if reused < count:
+            records += _write(out, run, records, fresh, on_program)
+    except OSError as error:
+        raise BadInput(
+            f"{out}: cannot be written",
+            cause=str(error),
+            remedy="choose another --out or free some space; the same command goes on where it stopped",
+        ) from error
+    families = Counter(str(r["family"]) for r in records)
+    return Summary(str(out), len(records), seed, reused, dict(sorted(families.items())))
+
+
+def _finished(out: Path, run: dict[str, Any]) -> list[dict[str, Any]]:
+    """Records of this very run that are complete on disk, in order."""
+    partial, index, run_file = out / PARTIAL, out / INDEX, out / RUN
+    source = partial if partial.exists() else index
+    if not source.exists():
+        return []
+    try:
+        same = json.loads(run_file.read_text()) == run
+    except (OSError, ValueError):
+        same = False
+    if not same:
+        raise BadInput(
+            f"{out} holds programs of another run",
+            cause="another seed, family or version of the grammar made them",
+            remedy="use an empty --out folder",
+        )
+    records = []
+    for line in source.read_text().splitlines():
+        try:
+            record = json.loads(line)
+            intact = text_id(program_path(out, record["id"]).read_text()) == record["id"]
+        except (ValueError, KeyError, TypeError, OSError):
+            break  # the line that was being written when the run was cut short
+        if not intact:
+            break
+        records.append(record)
+    return records
+
+
+def _write(
+    out: Path, run: dict[str, Any], done: list[dict[str, Any]], programs: Iterable[Program],
+    on_program: Callable[[Program], None] | None,
+) -> list[dict[str, Any]]:  # fmt: skip
+    partial = out / PARTIAL
+    _replace(out / RUN, json.dumps(run) + "\n")
+    _replace(partial, "".join(json.dumps(r, sort_keys=True) + "\n" for r in done))
+    records = []
+    with partial.open("a") as stream:
+        for program in programs:
+            _replace(program_path(out, program.id), program.text)
+            record = program.record()
+            stream.write(json.dumps(record, sort_keys=True) + "\n")
+            stream.flush()
+            records.append(record)
+            if on_program is not None:
+                on_program(program)
+    partial.replace(out / INDEX)
+    return records
+
+
+def _replace(path: Path, text: str) -> None:
+    """Writes a file so that it is either the old or the new one, whole."""
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(text)
+    temporary.replace(path)
