@@ -1,0 +1,75 @@
+"""`synth train`: fine-tune a causal language model on a corpus."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from synth.cli.common import Progress, json_option, print_json
+
+
+@click.command()
+@click.argument("corpus", type=click.Path(path_type=Path))
+@click.option("--config", "config_name", required=True, help="A recipe of training/configs, or the path of a .toml.")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="The model folder to write.")
+@click.option("--base", help="Another base model: `tiny`, `smollm2`, or a Hugging Face name or folder.")
+@click.option("--max-steps", type=click.IntRange(min=1), help="Stop after this many steps.")
+@click.option("--backend", help="Train on the labels of this backend (needed when the corpus holds several).")
+@click.option("--local_rank", "--local-rank", type=int, hidden=True, help="Given by the deepspeed launcher.")
+@json_option
+def command(
+    corpus: Path,
+    config_name: str,
+    out: Path,
+    base: str | None,
+    max_steps: int | None,
+    backend: str | None,
+    local_rank: int | None,
+    as_json: bool,
+) -> None:
+    """Fine-tune a causal language model on CORPUS.
+
+    Training keeps checkpoints: run the same command again to go on after an interruption.
+
+    \b
+    Examples:
+      synth train corpus --config tiny-cpu --out model
+      synth train corpus --config smollm2 --out model --max-steps 200
+      synth train corpus --config paper --base /models/Llama-3.2-3B-Instruct --out model
+      torchrun --nproc_per_node 8 -m synth.cli.main train corpus --config paper --out model
+    """
+    from training.data import load_samples
+    from training.train import load_config, train
+
+    config = load_config(config_name)
+    changes: dict[str, Any] = {"base": base, "max_steps": max_steps}
+    config = replace(config, **{key: value for key, value in changes.items() if value is not None})
+    show: list[Progress] = []
+
+    def progress(done: int, total: int, note: str) -> None:
+        if not show:
+            show.append(Progress("train", total))
+            show[0].done = done - 1
+        show[0].step(note)
+
+    record = train(corpus, config, out, progress, load_samples(corpus, backend))
+    if show:
+        show[0].close()
+    if as_json:
+        print_json({"model": str(out), **record})
+        return
+    valid = record["valid_loss"]
+    counts = record["samples"]
+    click.echo(f"{out}: {record['status']}, {record['steps']} steps of {config.name} on {counts['train']} samples")
+    click.echo(
+        f"  {record['trained_parameters']:,} of {record['parameters']:,} parameters trained; "
+        f"{record['tokens_per_sample']} tokens per sample, {record['samples_cut']} samples cut to the context"
+    )
+    loss = f"  training loss {record['train_loss']:.3f}"
+    click.echo(loss + ("" if valid is None else f", validation loss {valid:.3f}"))
+    click.echo(
+        f"  held out: {counts['lineage']} by lineage, {counts['random']} at random, {counts['handwritten']} handwritten"
+    )

@@ -1,0 +1,95 @@
+"""Scores: shares of predictions within relative-error bounds (the paper's Table 4), median error, rank correlation.
+
+The rules, which hold for models and baselines alike:
+
+- Values are compared in the normalised range (the paper's Table 2); the relative error is the same in physical units.
+- A truth that the backend could not give (None) is left out; `n` says how many were scored.
+- A truth of exactly 0 has no relative error. The prediction counts as within every bound if it rounds to 0.000
+  (below 0.0005 of the range, the resolution that the paper prints), and as wrong otherwise (error: infinite).
+- A missing prediction (unparsable answer) counts as wrong.
+- `within` compares unrounded values. `within_rounded` rounds both sides to three decimals first, as the paper
+  does; it is kinder, because small values collapse to the same digits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+BOUNDS = (2, 4, 6, 8, 10)  # per cent: the columns of Table 4
+ZERO = 0.0005  # a normalised value below this prints as 0.000
+
+Values = Sequence[Mapping[str, float | None]]
+
+
+def relative_error(truth: float, predicted: float | None) -> float:
+    """|predicted - truth| / truth of two normalised values; 0 or infinity when the truth is 0 (see the module)."""
+    if predicted is None or not math.isfinite(predicted):
+        return math.inf
+    if truth == 0.0:
+        return 0.0 if abs(predicted) < ZERO else math.inf
+    return abs(predicted - truth) / abs(truth)
+
+
+def spearman(a: Sequence[float], b: Sequence[float]) -> float | None:
+    """Spearman's rank correlation with average ranks for ties; None when undefined (under 2 values, or all equal)."""
+    if len(a) < 2:
+        return None
+    ra, rb = _ranks(np.asarray(a, dtype=float)), _ranks(np.asarray(b, dtype=float))
+    spread = float(ra.std() * rb.std())
+    if spread == 0.0:
+        return None
+    return float(((ra - ra.mean()) * (rb - rb.mean())).mean() / spread)
+
+
+def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    mean_rank = (ends - counts + ends - 1) / 2.0
+    return np.asarray(mean_rank[inverse], dtype=np.float64)
+
+
+def score_metric(truths: Sequence[float | None], predictions: Sequence[float | None]) -> dict[str, Any]:
+    """One metric: `n`, `zeros` (truths of 0), `within`, `within_rounded`, `median_rel_error`, `spearman`."""
+    pairs = [(t, p) for t, p in zip(truths, predictions, strict=True) if t is not None]
+    errors = [relative_error(t, p) for t, p in pairs]
+    rounded = [relative_error(round(t, 3), None if p is None else round(p, 3)) for t, p in pairs]
+    both = [(t, p) for t, p in pairs if p is not None and math.isfinite(p)]
+    median = float(np.median(errors)) if errors else math.inf
+    return {
+        "n": len(pairs),
+        "zeros": sum(t == 0.0 for t, _ in pairs),
+        "within": _shares(errors),
+        "within_rounded": _shares(rounded),
+        "median_rel_error": median if math.isfinite(median) else None,
+        "spearman": spearman([t for t, _ in both], [p for _, p in both]),
+    }
+
+
+def _shares(errors: Sequence[float]) -> dict[str, float | None]:
+    """Share (0..1) of errors at or under each bound; None when there is nothing to score."""
+    if not errors:
+        return {str(bound): None for bound in BOUNDS}
+    # The slack keeps an error of exactly 2 % inside despite binary rounding.
+    return {str(bound): sum(e <= bound / 100 + 1e-9 for e in errors) / len(errors) for bound in BOUNDS}
+
+
+def score(ids: Sequence[str], truths: Values, predictions: Values, valid: float | None = 1.0) -> dict[str, Any]:
+    """Scores of all metrics: {"n", "valid_json", "metrics": {id: score_metric(...)}}.
+
+    `truths` and `predictions` are parallel lists of normalised values by metric id; `valid` is the share of
+    answers that were valid JSON when decoded freely.
+    """
+    metrics = {i: score_metric([t.get(i) for t in truths], [p.get(i) for p in predictions]) for i in ids}
+    return {"n": len(truths), "valid_json": valid, "metrics": metrics}
+
+
+def mean_within(scored: Mapping[str, Any], bound: int = 10) -> float | None:
+    """Mean over the metrics of the share within `bound` per cent: one number to compare predictors by."""
+    shares = [m["within"][str(bound)] for m in scored["metrics"].values()]
+    known = [s for s in shares if s is not None]
+    return sum(known) / len(known) if known else None
