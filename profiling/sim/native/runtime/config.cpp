@@ -1,0 +1,89 @@
+#include "config.h"
+
+#include <fstream>
+#include <functional>
+#include <map>
+#include <sstream>
+#include <stdexcept>
+
+namespace hipsynth::runtime {
+namespace {
+
+std::string trim(const std::string& s) {
+  size_t first = s.find_first_not_of(" \t\r");
+  if (first == std::string::npos) return "";
+  return s.substr(first, s.find_last_not_of(" \t\r") - first + 1);
+}
+
+double number(const std::string& text) {
+  size_t used = 0;
+  double value = std::stod(text, &used);
+  if (used != text.size()) throw std::invalid_argument(text);
+  return value;
+}
+
+Arch parse_arch(const std::string& text) {
+  if (text == "gfx90a") return Arch::gfx90a;
+  if (text == "gfx942") return Arch::gfx942;
+  throw std::invalid_argument("arch " + text);
+}
+
+using Setter = std::function<void(Config&, const std::string&)>;
+
+const std::map<std::string, Setter>& setters() {
+  static const std::map<std::string, Setter> table = {
+      {"arch", [](Config& c, const std::string& v) { c.arch = parse_arch(c.arch_name = v); }},
+      {"title", [](Config& c, const std::string& v) { c.title = v; }},
+      {"code_object", [](Config& c, const std::string& v) { c.code_object = v; }},
+      {"disassembly", [](Config& c, const std::string& v) { c.disassembly = v; }},
+      {"output", [](Config& c, const std::string& v) { c.output = v; }},
+      {"objdump", [](Config& c, const std::string& v) { c.objdump = v; }},
+      {"max_wave_instructions",
+       [](Config& c, const std::string& v) { c.options.max_wave_instructions = static_cast<uint64_t>(number(v)); }},
+      {"memory_bytes",
+       [](Config& c, const std::string& v) { c.options.memory_bytes = static_cast<uint64_t>(number(v)); }},
+      {"wall_seconds", [](Config& c, const std::string& v) { c.options.wall_seconds = number(v); }},
+      {"count", [](Config& c, const std::string& v) { c.options.count = number(v) != 0; }},
+  };
+  return table;
+}
+
+void set(Config& config, const std::string& key, const std::string& value) {
+  static const std::string prefix = "spec.";
+  if (key.starts_with(prefix)) {
+    config.spec[key.substr(prefix.size())] = number(value);
+    return;
+  }
+  auto setter = setters().find(key);
+  if (setter == setters().end()) throw std::invalid_argument("unknown key " + key);
+  setter->second(config, value);
+}
+
+}  // namespace
+
+std::string read_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  if (!in || !(text << in.rdbuf())) throw std::runtime_error(path + ": cannot be read");
+  return text.str();
+}
+
+Config read_config(const std::string& path) {
+  std::istringstream in(read_file(path));
+  Config config;
+  std::string line;
+  for (int n = 1; std::getline(in, line); ++n) {
+    line = trim(line);
+    if (line.empty() || line[0] == '#') continue;
+    size_t equals = line.find('=');
+    try {
+      if (equals == std::string::npos) throw std::invalid_argument("no '='");
+      set(config, trim(line.substr(0, equals)), trim(line.substr(equals + 1)));
+    } catch (const std::logic_error& error) {
+      throw std::runtime_error(path + ":" + std::to_string(n) + ": bad entry (" + error.what() + ")");
+    }
+  }
+  return config;
+}
+
+}  // namespace hipsynth::runtime

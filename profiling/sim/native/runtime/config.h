@@ -1,0 +1,28 @@
+// What one run is told: the file named by HIPSYNTH_CONFIG, `key = value` per line, `#` starts a comment line.
+#pragma once
+
+#include <string>
+
+#include "core/machine.h"
+
+namespace hipsynth::runtime {
+
+struct Config {
+  Arch arch = Arch::gfx90a;
+  std::string arch_name = "gfx90a";
+  std::string title = "simulated device";  // hipDeviceProp_t::name
+  std::string code_object;                 // path of the program's code object
+  std::string disassembly;                 // path of `llvm-objdump -d` of it
+  std::string output;                      // path of the result document; empty: none
+  std::string objdump = "llvm-objdump";    // for code objects loaded at run time (hipModuleLoad)
+  SpecTable spec;                          // from `spec.section.key = number`
+  DeviceOptions options;                   // max_wave_instructions, memory_bytes, wall_seconds, count
+};
+
+// Throws std::runtime_error naming the file and line of an unreadable file, unknown key or bad number.
+Config read_config(const std::string& path);
+
+// A whole file as bytes or text; throws std::runtime_error when it cannot be read.
+std::string read_file(const std::string& path);
+
+}  // namespace hipsynth::runtime

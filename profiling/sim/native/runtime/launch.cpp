@@ -1,0 +1,205 @@
+// Kernel launches: validation, argument packing, dispatch.
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "runtime.h"
+
+namespace hipsynth::runtime {
+namespace {
+
+constexpr uint32_t kMaxBlock = 1024;            // work-items per work-group
+constexpr uint64_t kMaxGridItems = 1ull << 32;  // work-items per dimension, as in the dispatch packet
+
+bool hidden(const KernelArg& arg) { return arg.kind.starts_with("hidden_"); }
+
+Dim3 core_dim(const dim3& d) { return {d.x, d.y, d.z}; }
+
+// The address of `__managed__` objects, stored into the device-side pointer variables of a module.
+void bind_managed(Runtime& rt, const Module& module) {
+  for (const auto& [shadow, variable] : rt.variables) {
+    if (variable.managed == nullptr) continue;
+    auto [address, size] = module.global(variable.name);
+    if (address != 0 && size >= sizeof(void*)) {
+      std::memcpy(reinterpret_cast<void*>(address), &variable.storage, sizeof(void*));
+    }
+  }
+}
+
+hipError_t dispatch(Runtime& rt, const LaunchRequest& request) {
+  const KernelInfo& kernel = *request.kernel->info;
+  bind_managed(rt, *request.kernel->module);
+  Launch launch;
+  launch.module = request.kernel->module;
+  launch.kernel = &kernel;
+  launch.grid = core_dim(request.grid);
+  launch.block = core_dim(request.block);
+  launch.dynamic_lds = static_cast<uint32_t>(request.dynamic_lds);
+  launch.args = request.args;
+  rt.running = kernel.name.c_str();
+  Dispatch done = rt.device->launch(launch);
+  rt.running = nullptr;
+  std::fwrite(done.printf_output.data(), 1, done.printf_output.size(), stdout);
+  // Kernels back to back cannot start faster than the launch overhead.
+  rt.advance(std::max(done.duration_ns, rt.spec("issue.launch_ns")));
+  rt.results.add(kernel, done);
+  rt.checkpoint();
+  return hipSuccess;
+}
+
+}  // namespace
+
+uint32_t explicit_bytes(const KernelInfo& kernel) {
+  uint32_t end = 0;
+  for (const KernelArg& arg : kernel.args) {
+    if (!hidden(arg)) end = std::max(end, arg.offset + arg.size);
+  }
+  return end;
+}
+
+hipError_t check_shape(Runtime& rt, const LaunchRequest& request) {
+  const dim3 &g = request.grid, &b = request.block;
+  if (g.x == 0 || g.y == 0 || g.z == 0 || b.x == 0 || b.y == 0 || b.z == 0) return hipErrorInvalidConfiguration;
+  uint64_t block = static_cast<uint64_t>(b.x) * b.y * b.z;
+  if (b.x > kMaxBlock || b.y > kMaxBlock || b.z > kMaxBlock || block > kMaxBlock) return hipErrorInvalidConfiguration;
+  for (auto [count, width] : {std::pair{g.x, b.x}, {g.y, b.y}, {g.z, b.z}}) {
+    if (static_cast<uint64_t>(count) * width >= kMaxGridItems) return hipErrorInvalidConfiguration;
+  }
+  const KernelInfo& kernel = *request.kernel->info;
+  if (block > kernel.max_flat_workgroup) {
+    std::fprintf(stderr, "hipsynth: %s: work-group of %llu work-items exceeds the launch bounds of %u\n",
+                 kernel.name.c_str(), static_cast<unsigned long long>(block), kernel.max_flat_workgroup);
+    return hipErrorLaunchFailure;
+  }
+  if (kernel.lds_bytes + request.dynamic_lds > static_cast<uint64_t>(rt.spec("lds.bytes_per_cu"))) {
+    return hipErrorInvalidConfiguration;
+  }
+  return hipSuccess;
+}
+
+std::vector<uint8_t> pack_arguments(const KernelInfo& kernel, void** args) {
+  std::vector<uint8_t> packed(explicit_bytes(kernel));
+  size_t index = 0;
+  for (const KernelArg& arg : kernel.args) {
+    if (hidden(arg)) continue;
+    std::memcpy(packed.data() + arg.offset, args[index++], arg.size);
+  }
+  return packed;
+}
+
+bool pack_extra(void** extra, std::vector<uint8_t>& packed) {
+  const uint8_t* buffer = nullptr;
+  const size_t* size = nullptr;
+  for (size_t i = 0; extra[i] != kLaunchParamEnd; i += 2) {
+    if (extra[i] == kLaunchParamPointer) {
+      buffer = static_cast<const uint8_t*>(extra[i + 1]);
+    } else if (extra[i] == kLaunchParamSize) {
+      size = static_cast<const size_t*>(extra[i + 1]);
+    } else {
+      return false;
+    }
+  }
+  if (size == nullptr || (buffer == nullptr && *size > 0)) return false;
+  packed.assign(buffer, buffer + *size);
+  return true;
+}
+
+hipError_t launch(Runtime& rt, const LaunchRequest& request, hipStream_t stream) {
+  hipError_t shape = check_shape(rt, request);
+  if (shape != hipSuccess) return shape;
+  return rt.submit(stream, [&rt, request] { return dispatch(rt, request); });
+}
+
+}  // namespace hipsynth::runtime
+
+using namespace hipsynth::runtime;
+
+namespace {
+
+hipError_t launch_stub(const void* stub, dim3 grid, dim3 block, void** args, size_t lds, hipStream_t stream) {
+  return call([&](Runtime& rt) -> hipError_t {
+    ihipModuleSymbol_t* kernel = rt.kernel(stub);
+    if (kernel == nullptr) return hipErrorInvalidDeviceFunction;
+    if (args == nullptr && explicit_bytes(*kernel->info) > 0) return hipErrorInvalidValue;
+    return launch(rt, {kernel, grid, block, lds, pack_arguments(*kernel->info, args)}, stream);
+  });
+}
+
+// All work-groups of a cooperative launch must be resident at once, or a grid barrier would never end.
+hipError_t check_cooperative(Runtime& rt, const void* stub, dim3 grid, dim3 block, size_t lds) {
+  ihipModuleSymbol_t* kernel = rt.kernel(stub);
+  if (kernel == nullptr) return hipErrorInvalidDeviceFunction;
+  uint64_t items = static_cast<uint64_t>(block.x) * block.y * block.z;
+  if (items == 0 || items > kernel->info->max_flat_workgroup) return hipErrorInvalidConfiguration;
+  double room = resident_workgroups(rt, *kernel->info, static_cast<uint32_t>(items), lds) * rt.spec("topology.cus");
+  double groups = static_cast<double>(grid.x) * grid.y * grid.z;
+  return groups > room ? hipErrorCooperativeLaunchTooLarge : hipSuccess;
+}
+
+}  // namespace
+
+HIPSYNTH_EXPORT hipError_t hipEventRecord(hipEvent_t event, hipStream_t stream);
+
+HIPSYNTH_EXPORT hipError_t hipLaunchKernel(const void* stub, dim3 grid, dim3 block, void** args, size_t lds,
+                                           hipStream_t stream) {
+  return launch_stub(stub, grid, block, args, lds, stream);
+}
+
+HIPSYNTH_EXPORT hipError_t hipLaunchKernelExC(const hipLaunchConfig_t* config, const void* stub, void** args) {
+  if (config == nullptr) return finish(hipErrorInvalidValue);
+  return launch_stub(stub, config->gridDim, config->blockDim, args, config->dynamicSmemBytes, config->stream);
+}
+
+HIPSYNTH_EXPORT hipError_t hipLaunchCooperativeKernel(const void* stub, dim3 grid, dim3 block, void** args,
+                                                      unsigned lds, hipStream_t stream) {
+  hipError_t fits = call([&](Runtime& rt) { return check_cooperative(rt, stub, grid, block, lds); });
+  return fits != hipSuccess ? fits : launch_stub(stub, grid, block, args, lds, stream);
+}
+
+HIPSYNTH_EXPORT hipError_t hipLaunchCooperativeKernelMultiDevice(hipLaunchParams* list, int devices, unsigned) {
+  if (list == nullptr || devices != 1) return finish(hipErrorInvalidValue);
+  return hipLaunchCooperativeKernel(list->func, list->gridDim, list->blockDim, list->args,
+                                    static_cast<unsigned>(list->sharedMem), list->stream);
+}
+
+HIPSYNTH_EXPORT hipError_t hipExtLaunchKernel(const void* stub, dim3 grid, dim3 block, void** args, size_t lds,
+                                              hipStream_t stream, hipEvent_t start, hipEvent_t end, int) {
+  if (start != nullptr) hipEventRecord(start, stream);
+  hipError_t error = launch_stub(stub, grid, block, args, lds, stream);
+  if (end != nullptr) hipEventRecord(end, stream);
+  return error;
+}
+
+// The two-step launch of old host code: configure, set up arguments, launch.
+namespace {
+thread_local std::vector<uint8_t> staged_arguments;
+}
+
+HIPSYNTH_EXPORT hipError_t hipConfigureCall(dim3 grid, dim3 block, size_t lds, hipStream_t stream);
+HIPSYNTH_EXPORT hipError_t __hipPushCallConfiguration(dim3 grid, dim3 block, size_t lds, hipStream_t stream);
+HIPSYNTH_EXPORT hipError_t __hipPopCallConfiguration(dim3* grid, dim3* block, size_t* lds, hipStream_t* stream);
+
+HIPSYNTH_EXPORT hipError_t hipConfigureCall(dim3 grid, dim3 block, size_t lds, hipStream_t stream) {
+  staged_arguments.clear();
+  return __hipPushCallConfiguration(grid, block, lds, stream);
+}
+
+HIPSYNTH_EXPORT hipError_t hipSetupArgument(const void* arg, size_t size, size_t offset) {
+  if (arg == nullptr) return finish(hipErrorInvalidValue);
+  if (staged_arguments.size() < offset + size) staged_arguments.resize(offset + size);
+  std::memcpy(staged_arguments.data() + offset, arg, size);
+  return hipSuccess;
+}
+
+HIPSYNTH_EXPORT hipError_t hipLaunchByPtr(const void* stub) {
+  dim3 grid, block;
+  size_t lds;
+  hipStream_t stream;
+  hipError_t error = __hipPopCallConfiguration(&grid, &block, &lds, &stream);
+  if (error != hipSuccess) return error;
+  return call([&](Runtime& rt) -> hipError_t {
+    ihipModuleSymbol_t* kernel = rt.kernel(stub);
+    if (kernel == nullptr) return hipErrorInvalidDeviceFunction;
+    return launch(rt, {kernel, grid, block, lds, staged_arguments}, stream);
+  });
+}

@@ -1,0 +1,271 @@
+// Allocation: device, managed, pinned host, pools, registration of host memory, pointer queries.
+#include <cstring>
+
+#include "runtime.h"
+
+using namespace hipsynth::runtime;
+using hipsynth::Memory;
+
+// A stream-ordered pool. Streams run in order and at once, so that freeing is immediate and a pool holds attributes
+// only.
+struct ihipMemPoolHandle_t {
+  std::map<int, uint64_t> attributes;
+};
+
+namespace {
+
+constexpr size_t kPitchAlignment = 256;  // bytes; hipDeviceProp_t::texturePitchAlignment of the runtime
+
+uint64_t address(const void* p) { return reinterpret_cast<uint64_t>(p); }
+
+hipError_t allocate(Runtime& rt, void** out, size_t bytes, Memory::Kind kind) {
+  if (out == nullptr) return hipErrorInvalidValue;
+  *out = nullptr;
+  if (bytes == 0) return hipSuccess;
+  *out = rt.memory().allocate(bytes, kind);
+  return hipSuccess;
+}
+
+hipError_t allocate_device(void** out, size_t bytes) {
+  return call([&](Runtime& rt) { return allocate(rt, out, bytes, Memory::Kind::device); });
+}
+
+hipError_t allocate_pinned(void** out, size_t bytes, unsigned flags) {
+  return call([&](Runtime& rt) {
+    hipError_t error = allocate(rt, out, bytes, Memory::Kind::host);
+    if (error == hipSuccess && *out != nullptr) rt.pinned[*out] = flags;
+    return error;
+  });
+}
+
+// True for the kinds that the named family of free functions may release.
+bool releasable(Memory::Kind kind, bool host) {
+  return host ? kind == Memory::Kind::host : kind == Memory::Kind::device || kind == Memory::Kind::managed;
+}
+
+hipError_t release(void* p, bool host) {
+  return call([&](Runtime& rt) -> hipError_t {
+    if (p == nullptr) return hipSuccess;
+    const Memory::Allocation* a = rt.memory().find(address(p), 1);
+    if (a == nullptr || a->start != address(p) || !releasable(a->kind, host)) return hipErrorInvalidValue;
+    rt.pinned.erase(p);
+    return rt.memory().release(p) ? hipSuccess : hipErrorInvalidValue;
+  });
+}
+
+hipMemoryType memory_type(Memory::Kind kind) {
+  if (kind == Memory::Kind::managed) return hipMemoryTypeManaged;
+  return kind == Memory::Kind::host ? hipMemoryTypeHost : hipMemoryTypeDevice;
+}
+
+// Device memory in use, without code and argument buffers being told apart: what hipMemGetInfo subtracts.
+hipMemPool_t default_pool() {
+  static ihipMemPoolHandle_t pool;
+  return &pool;
+}
+
+std::set<hipMemPool_t>& pools() {
+  static std::set<hipMemPool_t> table = {default_pool()};
+  return table;
+}
+
+}  // namespace
+
+HIPSYNTH_EXPORT hipError_t hipMalloc(void** p, size_t bytes) { return allocate_device(p, bytes); }
+
+HIPSYNTH_EXPORT hipError_t hipExtMallocWithFlags(void** p, size_t bytes, unsigned) { return allocate_device(p, bytes); }
+
+HIPSYNTH_EXPORT hipError_t hipMallocManaged(void** p, size_t bytes, unsigned) {
+  return call([&](Runtime& rt) -> hipError_t {
+    if (bytes == 0) return hipErrorInvalidValue;
+    return allocate(rt, p, bytes, Memory::Kind::managed);
+  });
+}
+
+HIPSYNTH_EXPORT hipError_t hipFree(void* p) {
+  return call([&](Runtime& rt) -> hipError_t {
+    // The runtime's hipFree also releases pinned host memory.
+    return release(p, rt.pinned.contains(p));
+  });
+}
+
+HIPSYNTH_EXPORT hipError_t hipHostMalloc(void** p, size_t bytes, unsigned flags) {
+  return allocate_pinned(p, bytes, flags);
+}
+HIPSYNTH_EXPORT hipError_t hipHostAlloc(void** p, size_t bytes, unsigned flags) {
+  return allocate_pinned(p, bytes, flags);
+}
+HIPSYNTH_EXPORT hipError_t hipMallocHost(void** p, size_t bytes) { return allocate_pinned(p, bytes, 0); }
+HIPSYNTH_EXPORT hipError_t hipMemAllocHost(void** p, size_t bytes) { return allocate_pinned(p, bytes, 0); }
+HIPSYNTH_EXPORT hipError_t hipHostFree(void* p) { return release(p, true); }
+HIPSYNTH_EXPORT hipError_t hipFreeHost(void* p) { return release(p, true); }
+
+HIPSYNTH_EXPORT hipError_t hipHostRegister(void* p, size_t bytes, unsigned flags) {
+  return call([&](Runtime& rt) -> hipError_t {
+    if (p == nullptr || bytes == 0) return hipErrorInvalidValue;
+    if (rt.pinned.contains(p)) return hipErrorHostMemoryAlreadyRegistered;
+    rt.memory().add_external(p, bytes);
+    rt.pinned[p] = flags;
+    return hipSuccess;
+  });
+}
+
+HIPSYNTH_EXPORT hipError_t hipHostUnregister(void* p) {
+  return call([&](Runtime& rt) -> hipError_t {
+    if (rt.pinned.erase(p) == 0) return hipErrorHostMemoryNotRegistered;
+    rt.memory().remove_external(p);
+    return hipSuccess;
+  });
+}
+
+// Host memory keeps its address on the device.
+HIPSYNTH_EXPORT hipError_t hipHostGetDevicePointer(void** out, void* p, unsigned) {
+  return call([&](Runtime& rt) -> hipError_t {
+    if (out == nullptr || p == nullptr || rt.memory().find(address(p), 1) == nullptr) return hipErrorInvalidValue;
+    *out = p;
+    return hipSuccess;
+  });
+}
+
+HIPSYNTH_EXPORT hipError_t hipHostGetFlags(unsigned* flags, void* p) {
+  return call([&](Runtime& rt) -> hipError_t {
+    auto entry = rt.pinned.find(p);
+    if (flags == nullptr || entry == rt.pinned.end()) return hipErrorInvalidValue;
+    *flags = entry->second;
+    return hipSuccess;
+  });
+}
+
+HIPSYNTH_EXPORT hipError_t hipMallocPitch(void** p, size_t* pitch, size_t width, size_t height) {
+  return call([&](Runtime& rt) -> hipError_t {
+    if (pitch == nullptr) return hipErrorInvalidValue;
+    *pitch = (width + kPitchAlignment - 1) / kPitchAlignment * kPitchAlignment;
+    return allocate(rt, p, *pitch * height, Memory::Kind::device);
+  });
+}
+
+HIPSYNTH_EXPORT hipError_t hipMemAllocPitch(void** p, size_t* pitch, size_t width, size_t height, unsigned) {
+  return hipMallocPitch(p, pitch, width, height);
+}
+
+HIPSYNTH_EXPORT hipError_t hipMalloc3D(hipPitchedPtr* out, hipExtent extent) {
+  return call([&](Runtime& rt) -> hipError_t {
+    if (out == nullptr) return hipErrorInvalidValue;
+    size_t pitch = (extent.width + kPitchAlignment - 1) / kPitchAlignment * kPitchAlignment;
+    hipError_t error = allocate(rt, &out->ptr, pitch * extent.height * extent.depth, Memory::Kind::device);
+    out->pitch = pitch;
+    out->xsize = extent.width;
+    out->ysize = extent.height;
+    return error;
+  });
+}
+
+HIPSYNTH_EXPORT hipError_t hipMemGetInfo(size_t* free, size_t* total) {
+  return call([&](Runtime& rt) -> hipError_t {
+    if (free == nullptr || total == nullptr) return hipErrorInvalidValue;
+    *total = rt.memory().limit();
+    *free = rt.memory().limit() - rt.memory().used();
+    return hipSuccess;
+  });
+}
+
+HIPSYNTH_EXPORT hipError_t hipMemPtrGetInfo(void* p, size_t* size) {
+  return call([&](Runtime& rt) -> hipError_t {
+    const Memory::Allocation* a = rt.memory().find(address(p), 1);
+    if (size == nullptr || a == nullptr) return hipErrorInvalidValue;
+    *size = a->bytes;
+    return hipSuccess;
+  });
+}
+
+HIPSYNTH_EXPORT hipError_t hipMemGetAddressRange(void** base, size_t* size, void* p) {
+  return call([&](Runtime& rt) -> hipError_t {
+    const Memory::Allocation* a = rt.memory().find(address(p), 1);
+    if (a == nullptr) return hipErrorNotFound;
+    if (base != nullptr) *base = reinterpret_cast<void*>(a->start);
+    if (size != nullptr) *size = a->bytes;
+    return hipSuccess;
+  });
+}
+
+HIPSYNTH_EXPORT hipError_t hipPointerGetAttributes(hipPointerAttribute_t* out, const void* p) {
+  return call([&](Runtime& rt) -> hipError_t {
+    if (out == nullptr || p == nullptr) return hipErrorInvalidValue;
+    *out = hipPointerAttribute_t{hipMemoryTypeUnregistered, -2, nullptr, nullptr, 0, 0};
+    const Memory::Allocation* a = rt.memory().find(address(p), 1);
+    if (a == nullptr) return hipSuccess;
+    out->type = rt.pinned.contains(reinterpret_cast<void*>(a->start)) ? hipMemoryTypeHost : memory_type(a->kind);
+    out->device = 0;
+    out->devicePointer = const_cast<void*>(p);
+    out->hostPointer = out->type == hipMemoryTypeDevice ? nullptr : const_cast<void*>(p);
+    out->isManaged = out->type == hipMemoryTypeManaged;
+    return hipSuccess;
+  });
+}
+
+// Placement hints change nothing: there is one device, and managed memory is always reachable.
+HIPSYNTH_EXPORT hipError_t hipMemPrefetchAsync(const void* p, size_t bytes, int, hipStream_t) {
+  return call([&](Runtime& rt) { return rt.memory().find(address(p), bytes) ? hipSuccess : hipErrorInvalidValue; });
+}
+HIPSYNTH_EXPORT hipError_t hipMemAdvise(const void* p, size_t bytes, int, int) {
+  return call([&](Runtime& rt) { return rt.memory().find(address(p), bytes) ? hipSuccess : hipErrorInvalidValue; });
+}
+HIPSYNTH_EXPORT hipError_t hipStreamAttachMemAsync(hipStream_t, void* p, size_t, unsigned) {
+  return call([&](Runtime& rt) { return rt.memory().find(address(p), 1) ? hipSuccess : hipErrorInvalidValue; });
+}
+
+HIPSYNTH_EXPORT hipError_t hipMallocAsync(void** p, size_t bytes, hipStream_t) { return allocate_device(p, bytes); }
+HIPSYNTH_EXPORT hipError_t hipMallocFromPoolAsync(void** p, size_t bytes, hipMemPool_t, hipStream_t) {
+  return allocate_device(p, bytes);
+}
+HIPSYNTH_EXPORT hipError_t hipFreeAsync(void* p, hipStream_t stream) {
+  return call([&](Runtime& rt) { return rt.submit(stream, [p] { return release(p, false); }); });
+}
+
+HIPSYNTH_EXPORT hipError_t hipDeviceGetDefaultMemPool(hipMemPool_t* pool, int) {
+  if (pool == nullptr) return finish(hipErrorInvalidValue);
+  *pool = default_pool();
+  return hipSuccess;
+}
+HIPSYNTH_EXPORT hipError_t hipDeviceGetMemPool(hipMemPool_t* pool, int device) {
+  return hipDeviceGetDefaultMemPool(pool, device);
+}
+HIPSYNTH_EXPORT hipError_t hipDeviceSetMemPool(int, hipMemPool_t pool) {
+  return finish(pools().contains(pool) ? hipSuccess : hipErrorInvalidValue);
+}
+HIPSYNTH_EXPORT hipError_t hipMemPoolCreate(hipMemPool_t* pool, const void*) {
+  return call([&](Runtime&) -> hipError_t {
+    if (pool == nullptr) return hipErrorInvalidValue;
+    *pool = *pools().insert(new ihipMemPoolHandle_t).first;
+    return hipSuccess;
+  });
+}
+HIPSYNTH_EXPORT hipError_t hipMemPoolDestroy(hipMemPool_t pool) {
+  return call([&](Runtime&) -> hipError_t {
+    if (pool == default_pool() || pools().erase(pool) == 0) return hipErrorInvalidValue;
+    delete pool;
+    return hipSuccess;
+  });
+}
+HIPSYNTH_EXPORT hipError_t hipMemPoolTrimTo(hipMemPool_t pool, size_t) {
+  return finish(pools().contains(pool) ? hipSuccess : hipErrorInvalidValue);
+}
+
+// Attributes 1-3 are ints, the others 64-bit sizes; 5-8 report the device's use.
+HIPSYNTH_EXPORT hipError_t hipMemPoolSetAttribute(hipMemPool_t pool, int attribute, void* value) {
+  return call([&](Runtime&) -> hipError_t {
+    if (!pools().contains(pool) || value == nullptr || attribute < 1 || attribute > 8) return hipErrorInvalidValue;
+    uint64_t v = 0;
+    std::memcpy(&v, value, attribute <= 3 ? sizeof(int) : sizeof v);
+    pool->attributes[attribute] = v;
+    return hipSuccess;
+  });
+}
+HIPSYNTH_EXPORT hipError_t hipMemPoolGetAttribute(hipMemPool_t pool, int attribute, void* value) {
+  return call([&](Runtime& rt) -> hipError_t {
+    if (!pools().contains(pool) || value == nullptr || attribute < 1 || attribute > 8) return hipErrorInvalidValue;
+    uint64_t v = attribute >= 5 ? rt.memory().used() : pool->attributes[attribute];
+    std::memcpy(value, &v, attribute <= 3 ? sizeof(int) : sizeof v);
+    return hipSuccess;
+  });
+}

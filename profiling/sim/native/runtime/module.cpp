@@ -1,0 +1,209 @@
+// The module API: code objects loaded by the program itself, kernels and variables by name.
+#include <cstring>
+
+#include "runtime.h"
+
+using namespace hipsynth::runtime;
+
+namespace {
+
+hipError_t load_module(Runtime& rt, hipModule_t* out, const std::vector<uint8_t>& image) {
+  std::vector<uint8_t> elf = extract_elf(image, rt.config.arch_name);
+  if (elf.empty()) return image_size(image.data()) != 0 ? hipErrorNoBinaryForGpu : hipErrorInvalidImage;
+  auto handle = std::make_unique<ihipModule_t>();
+  handle->module = hipsynth::Module::load(rt.config.arch, rt.memory(), elf, disassemble(rt.config.objdump, elf));
+  *out = handle.release();
+  rt.modules.insert(*out);
+  return hipSuccess;
+}
+
+hipError_t load_data(hipModule_t* out, const void* image) {
+  return call([&](Runtime& rt) -> hipError_t {
+    if (out == nullptr || image == nullptr) return hipErrorInvalidValue;
+    const auto* bytes = static_cast<const uint8_t*>(image);
+    size_t size = image_size(image);
+    return size == 0 ? hipErrorInvalidImage : load_module(rt, out, {bytes, bytes + size});
+  });
+}
+
+hipError_t launch_function(hipFunction_t f, dim3 grid, dim3 block, unsigned lds, hipStream_t stream, void** params,
+                           void** extra) {
+  return call([&](Runtime& rt) -> hipError_t {
+    if (f == nullptr) return hipErrorInvalidImage;
+    LaunchRequest request{f, grid, block, lds, {}};
+    if (params != nullptr) {
+      request.args = pack_arguments(*f->info, params);
+    } else if (extra != nullptr) {
+      if (!pack_extra(extra, request.args)) return hipErrorInvalidValue;
+    } else if (explicit_bytes(*f->info) > 0) {
+      return hipErrorInvalidValue;
+    }
+    return launch(rt, request, stream);
+  });
+}
+
+hipFuncAttributes attributes_of(Runtime& rt, const ihipModuleSymbol_t& kernel) {
+  const hipsynth::KernelInfo& k = *kernel.info;
+  hipFuncAttributes a{};
+  int version = rt.config.arch == hipsynth::Arch::gfx90a ? 90 : 94;
+  a.binaryVersion = a.ptxVersion = version;
+  a.localSizeBytes = k.scratch_bytes;
+  a.sharedSizeBytes = k.lds_bytes;
+  a.maxDynamicSharedSizeBytes = static_cast<int>(rt.spec("lds.bytes_per_cu")) - static_cast<int>(k.lds_bytes);
+  a.maxThreadsPerBlock = static_cast<int>(k.max_flat_workgroup);
+  a.numRegs = static_cast<int>(k.vgprs);
+  return a;
+}
+
+}  // namespace
+
+HIPSYNTH_EXPORT hipError_t hipModuleLoad(hipModule_t* out, const char* path) {
+  return call([&](Runtime& rt) -> hipError_t {
+    if (out == nullptr || path == nullptr) return hipErrorInvalidValue;
+    std::string bytes;
+    try {
+      bytes = read_file(path);
+    } catch (const std::exception&) {
+      return hipErrorFileNotFound;
+    }
+    bytes.resize(bytes.size() + 64);  // so that the magic of a short file can be looked at
+    return load_module(rt, out, {bytes.begin(), bytes.end()});
+  });
+}
+HIPSYNTH_EXPORT hipError_t hipModuleLoadData(hipModule_t* out, const void* image) { return load_data(out, image); }
+HIPSYNTH_EXPORT hipError_t hipModuleLoadDataEx(hipModule_t* out, const void* image, unsigned, int*, void**) {
+  return load_data(out, image);
+}
+HIPSYNTH_EXPORT hipError_t hipModuleLoadFatBinary(hipModule_t* out, const void* image) { return load_data(out, image); }
+
+HIPSYNTH_EXPORT hipError_t hipModuleUnload(hipModule_t module) {
+  return call([&](Runtime& rt) -> hipError_t {
+    if (rt.modules.erase(module) == 0) return hipErrorInvalidHandle;
+    for (auto& [name, function] : module->functions) delete function;
+    delete module;
+    return hipSuccess;
+  });
+}
+
+HIPSYNTH_EXPORT hipError_t hipModuleGetFunction(hipFunction_t* out, hipModule_t module, const char* name) {
+  return call([&](Runtime& rt) -> hipError_t {
+    if (out == nullptr || name == nullptr) return hipErrorInvalidValue;
+    if (!rt.modules.contains(module)) return hipErrorInvalidHandle;
+    const hipsynth::KernelInfo* info = module->module->kernel(name);
+    if (info == nullptr) return hipErrorNotFound;
+    ihipModuleSymbol_t*& slot = module->functions[name];
+    if (slot == nullptr) slot = new ihipModuleSymbol_t{module->module.get(), info, 0};
+    *out = slot;
+    return hipSuccess;
+  });
+}
+
+HIPSYNTH_EXPORT hipError_t hipModuleGetFunctionCount(unsigned* count, hipModule_t module) {
+  return call([&](Runtime& rt) -> hipError_t {
+    if (count == nullptr) return hipErrorInvalidValue;
+    if (!rt.modules.contains(module)) return hipErrorInvalidHandle;
+    *count = static_cast<unsigned>(module->module->kernels().size());
+    return hipSuccess;
+  });
+}
+
+HIPSYNTH_EXPORT hipError_t hipModuleGetGlobal(void** address, size_t* bytes, hipModule_t module, const char* name) {
+  return call([&](Runtime& rt) -> hipError_t {
+    if (name == nullptr) return hipErrorInvalidValue;
+    if (!rt.modules.contains(module)) return hipErrorInvalidHandle;
+    auto [start, size] = module->module->global(name);
+    if (start == 0) return hipErrorNotFound;
+    if (address != nullptr) *address = reinterpret_cast<void*>(start);
+    if (bytes != nullptr) *bytes = size;
+    return hipSuccess;
+  });
+}
+
+HIPSYNTH_EXPORT hipError_t hipModuleLaunchKernel(hipFunction_t f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                                                 unsigned by, unsigned bz, unsigned lds, hipStream_t stream,
+                                                 void** params, void** extra) {
+  return launch_function(f, {gx, gy, gz}, {bx, by, bz}, lds, stream, params, extra);
+}
+HIPSYNTH_EXPORT hipError_t hipModuleLaunchCooperativeKernel(hipFunction_t f, unsigned gx, unsigned gy, unsigned gz,
+                                                            unsigned bx, unsigned by, unsigned bz, unsigned lds,
+                                                            hipStream_t stream, void** params) {
+  return launch_function(f, {gx, gy, gz}, {bx, by, bz}, lds, stream, params, nullptr);
+}
+HIPSYNTH_EXPORT hipError_t hipDrvLaunchKernelEx(const HIP_LAUNCH_CONFIG* c, hipFunction_t f, void** params,
+                                                void** extra) {
+  if (c == nullptr) return finish(hipErrorInvalidValue);
+  return launch_function(f, {c->gridDimX, c->gridDimY, c->gridDimZ}, {c->blockDimX, c->blockDimY, c->blockDimZ},
+                         c->sharedMemBytes, c->hStream, params, extra);
+}
+
+HIPSYNTH_EXPORT hipError_t hipEventRecord(hipEvent_t event, hipStream_t stream);
+
+// Declared by hip_ext.h with C++ linkage; sizes are in work-items.
+__attribute__((visibility("default"))) hipError_t hipExtModuleLaunchKernel(hipFunction_t f, uint32_t gx, uint32_t gy,
+                                                                           uint32_t gz, uint32_t bx, uint32_t by,
+                                                                           uint32_t bz, size_t lds, hipStream_t stream,
+                                                                           void** params, void** extra,
+                                                                           hipEvent_t start, hipEvent_t end, uint32_t) {
+  if (bx == 0 || by == 0 || bz == 0) return finish(hipErrorInvalidConfiguration);
+  if (gx % bx != 0 || gy % by != 0 || gz % bz != 0) return not_supported("a launch with a partial last work-group");
+  if (start != nullptr) hipEventRecord(start, stream);
+  hipError_t error =
+      launch_function(f, {gx / bx, gy / by, gz / bz}, {bx, by, bz}, static_cast<unsigned>(lds), stream, params, extra);
+  if (end != nullptr) hipEventRecord(end, stream);
+  return error;
+}
+
+HIPSYNTH_EXPORT hipError_t hipFuncGetAttributes(hipFuncAttributes* out, const void* stub) {
+  return call([&](Runtime& rt) -> hipError_t {
+    if (out == nullptr) return hipErrorInvalidValue;
+    ihipModuleSymbol_t* kernel = rt.kernel(stub);
+    if (kernel == nullptr) return hipErrorInvalidDeviceFunction;
+    *out = attributes_of(rt, *kernel);
+    return hipSuccess;
+  });
+}
+HIPSYNTH_EXPORT hipError_t hipFuncGetAttribute(int* out, int attribute, hipFunction_t f) {
+  return call([&](Runtime& rt) -> hipError_t {
+    if (out == nullptr) return hipErrorInvalidValue;
+    if (f == nullptr) return hipErrorInvalidHandle;
+    hipFuncAttributes a = attributes_of(rt, *f);
+    const int values[] = {a.maxThreadsPerBlock,
+                          static_cast<int>(a.sharedSizeBytes),
+                          0,
+                          static_cast<int>(a.localSizeBytes),
+                          a.numRegs,
+                          a.ptxVersion,
+                          a.binaryVersion,
+                          a.cacheModeCA,
+                          a.maxDynamicSharedSizeBytes,
+                          0};
+    if (attribute < 0 || attribute >= static_cast<int>(std::size(values))) return hipErrorInvalidValue;
+    *out = values[attribute];
+    return hipSuccess;
+  });
+}
+HIPSYNTH_EXPORT hipError_t hipFuncSetAttribute(const void* stub, int, int value) {
+  return call([&](Runtime& rt) -> hipError_t {
+    ihipModuleSymbol_t* kernel = rt.kernel(stub);
+    if (kernel == nullptr) return hipErrorInvalidDeviceFunction;
+    return value < 0 ? hipErrorInvalidValue : hipSuccess;
+  });
+}
+// Cache and bank hints have no effect on AMD devices.
+HIPSYNTH_EXPORT hipError_t hipFuncSetCacheConfig(const void*, int) { return hipSuccess; }
+HIPSYNTH_EXPORT hipError_t hipFuncSetSharedMemConfig(const void*, int) { return hipSuccess; }
+HIPSYNTH_EXPORT hipError_t hipGetFuncBySymbol(hipFunction_t* out, const void* stub) {
+  return call([&](Runtime& rt) -> hipError_t {
+    if (out == nullptr) return hipErrorInvalidValue;
+    *out = rt.kernel(stub);
+    return *out == nullptr ? hipErrorInvalidDeviceFunction : hipSuccess;
+  });
+}
+HIPSYNTH_EXPORT const char* hipKernelNameRef(hipFunction_t f) {
+  return f == nullptr ? nullptr : f->info->symbol.c_str();
+}
+HIPSYNTH_EXPORT const char* hipKernelNameRefByPtr(const void* stub, hipStream_t) {
+  Runtime& rt = Runtime::get();
+  auto name = rt.functions.find(stub);
+  return name == rt.functions.end() ? nullptr : name->second.c_str();
+}

@@ -1,0 +1,54 @@
+// The result document of one run, kept ready at all times so that it can be written from a signal handler.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/machine.h"
+
+namespace hipsynth::runtime {
+
+// Exit status of a program that the simulator stopped (an illegal access, a trap, a limit ...).
+inline constexpr int kStopExit = 113;
+
+// Dispatches written one by one; later ones only enter their kernel's totals.
+inline constexpr size_t kKeptDispatches = 64;
+
+std::string json_string(const std::string& text);
+std::string json_number(double value);
+
+class Results {
+ public:
+  void open(const std::string& path);  // empty: nothing is ever written
+  void add(const KernelInfo& kernel, const Dispatch& dispatch);
+  void fail(const std::string& reason, const std::string& message);  // the first failure stays
+  void set_clock(double ns) { clock_ns_ = ns; }
+  void set_module(size_t kernels) { module_kernels_ = kernels; }
+  uint64_t dispatches() const { return dispatches_; }
+
+  // Writes the document to a temporary file beside the output and renames it. Uses only open, write, rename and
+  // text rendered before, so that it may be called from a signal handler. `signal`: 0 or the signal's number.
+  void write(bool finished, int signal) const;
+
+ private:
+  struct KernelTotal {
+    uint64_t dispatches = 0;
+    bool same_shape = true;
+    Dispatch sum;          // grid and block of the first dispatch
+    std::string rendered;  // its JSON object
+  };
+  static std::string render_total(const KernelInfo& kernel, const KernelTotal& total);
+
+  std::string path_, partial_path_;
+  std::string status_ = "\"status\": \"ok\", \"reason\": \"\", \"message\": \"\"";
+  bool failed_ = false;
+  double clock_ns_ = 0;
+  uint64_t dispatches_ = 0;
+  size_t module_kernels_ = 0;
+  std::map<std::string, size_t> index_;  // kernel symbol -> position in totals_
+  std::vector<KernelTotal> totals_;
+  std::vector<std::string> first_;  // rendered dispatches, at most kKeptDispatches
+};
+
+}  // namespace hipsynth::runtime

@@ -1,0 +1,168 @@
+#include "runtime.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+
+namespace hipsynth::runtime {
+namespace {
+
+// Seconds between result writes while a program runs: what is lost when it is killed outright.
+constexpr double kWriteInterval_s = 0.2;
+
+double host_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+Runtime* instance = nullptr;
+bool stopping = false;
+
+// A crash of the host program: keep what was measured, then die of the same signal.
+void on_fatal_signal(int signal) {
+  if (instance != nullptr && !stopping) {
+    stopping = true;
+    if (const char* kernel = instance->running) {
+      static const char text[] = "hipsynth: crashed while simulating kernel ";
+      [[maybe_unused]] ssize_t n = ::write(2, text, sizeof text - 1);
+      n = ::write(2, kernel, strlen(kernel));
+      n = ::write(2, "\n", 1);
+    }
+    instance->results.write(false, signal);
+  }
+  ::signal(signal, SIG_DFL);
+  ::raise(signal);
+}
+
+void install_signal_handlers() {
+  static char stack[64 * 1024];  // so that a stack overflow can still be reported
+  stack_t alternate{};
+  alternate.ss_sp = stack;
+  alternate.ss_size = sizeof stack;
+  sigaltstack(&alternate, nullptr);
+  struct sigaction action{};
+  action.sa_handler = on_fatal_signal;
+  action.sa_flags = SA_ONSTACK | SA_NODEFER;
+  for (int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTERM, SIGXCPU}) sigaction(signal, &action, nullptr);
+}
+
+void write_at_exit() {
+  if (instance != nullptr && !stopping) instance->results.write(true, 0);
+}
+
+// Runs after the program's own atexit handlers and static destructors.
+__attribute__((destructor)) void at_unload() { write_at_exit(); }
+
+}  // namespace
+
+Runtime& Runtime::get() {
+  static Runtime* runtime = new Runtime();
+  return *runtime;
+}
+
+Runtime::Runtime() {
+  instance = this;
+  const char* path = getenv("HIPSYNTH_CONFIG");
+  if (path == nullptr) {
+    unavailable = "HIPSYNTH_CONFIG names no configuration file; start the program with `synth run`";
+    return;
+  }
+  try {
+    config = read_config(path);
+    results.open(config.output);
+    device = std::make_unique<Device>(config.arch, config.spec, config.options);
+  } catch (const SimError& error) {
+    stop(error.reason, error.what());
+  } catch (const std::exception& error) {
+    stop("bad_configuration", error.what());
+  }
+  install_signal_handlers();
+  at_quick_exit(write_at_exit);
+}
+
+double Runtime::spec(const std::string& key) const {
+  auto entry = config.spec.find(key);
+  return entry == config.spec.end() ? 0.0 : entry->second;
+}
+
+void Runtime::advance(double ns) {
+  clock_ns_ += ns;
+  results.set_clock(clock_ns_);
+}
+
+Module& Runtime::program() {
+  if (!program_) {
+    std::string bytes = read_file(config.code_object);
+    std::vector<uint8_t> elf(bytes.begin(), bytes.end());
+    program_ = Module::load(config.arch, memory(), elf, read_file(config.disassembly));
+    results.set_module(program_->kernels().size());
+  }
+  return *program_;
+}
+
+ihipModuleSymbol_t* Runtime::kernel(const void* stub) {
+  auto known = kernels.find(stub);
+  if (known != kernels.end()) return &known->second;
+  auto symbol = functions.find(stub);
+  if (symbol == functions.end()) return nullptr;
+  const KernelInfo* info = program().kernel(symbol->second);
+  if (info == nullptr) return nullptr;
+  return &kernels.emplace(stub, ihipModuleSymbol_t{program_.get(), info, 0}).first->second;
+}
+
+ihipStream_t* Runtime::stream(hipStream_t handle) {
+  auto value = reinterpret_cast<uintptr_t>(handle);
+  if (value == 0 || value == kStreamLegacy || value == kStreamPerThread) return &default_stream_;
+  return streams.contains(handle) ? handle : nullptr;
+}
+
+hipError_t Runtime::submit(hipStream_t handle, Operation operation) {
+  ihipStream_t* s = stream(handle);
+  if (s == nullptr) return hipErrorContextIsDestroyed;
+  if (s->capture == nullptr) return operation();
+  graph_append(s->capture, std::move(operation));
+  return hipSuccess;
+}
+
+void Runtime::stop(const std::string& reason, const std::string& message) {
+  stopping = true;
+  results.fail(reason, message);
+  std::fflush(nullptr);
+  results.write(true, 0);
+  std::fprintf(stderr, "hipsynth: %s: %s\n", reason.c_str(), message.c_str());
+  std::fflush(stderr);
+  _exit(kStopExit);
+}
+
+void Runtime::checkpoint() {
+  double now = host_seconds();
+  if (now - last_write_s_ < kWriteInterval_s) return;
+  results.write(false, 0);
+  last_write_s_ = host_seconds();
+}
+
+hipError_t call(const std::function<hipError_t(Runtime&)>& body) {
+  Runtime& rt = Runtime::get();
+  std::lock_guard<std::recursive_mutex> lock(rt.mutex);
+  if (!rt.device) {
+    static bool told = false;
+    if (!told) std::fprintf(stderr, "hipsynth: no device: %s\n", rt.unavailable.c_str());
+    told = true;
+    return finish(hipErrorNoDevice);
+  }
+  try {
+    return finish(body(rt));
+  } catch (const SimError& error) {
+    if (error.reason == "out_of_memory") return finish(hipErrorOutOfMemory);
+    rt.stop(error.reason, error.what());
+  } catch (const std::bad_alloc&) {
+    return finish(hipErrorOutOfMemory);
+  } catch (const std::exception& error) {
+    rt.stop("bad_configuration", error.what());
+  }
+}
+
+}  // namespace hipsynth::runtime

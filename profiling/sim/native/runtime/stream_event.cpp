@@ -1,0 +1,162 @@
+// Streams and events. Every stream is in order and every operation finishes before its call returns, so that waiting
+// is never needed. All streams share one simulated clock: the device does one thing at a time.
+#include "runtime.h"
+
+using namespace hipsynth::runtime;
+
+namespace {
+
+constexpr int kLeastPriority = 1, kGreatestPriority = -1;
+
+hipError_t create_stream(hipStream_t* out, unsigned flags, int priority) {
+  return call([&](Runtime& rt) -> hipError_t {
+    if (out == nullptr || flags > 1) return hipErrorInvalidValue;
+    static uint64_t next_id = 1;
+    *out = new ihipStream_t{flags, std::min(std::max(priority, kGreatestPriority), kLeastPriority), next_id++, nullptr};
+    rt.streams.insert(*out);
+    return hipSuccess;
+  });
+}
+
+// A call that only needs its stream to be valid, and not capturing when it waits.
+hipError_t wait(hipStream_t handle) {
+  return call([&](Runtime& rt) -> hipError_t {
+    ihipStream_t* s = rt.stream(handle);
+    if (s == nullptr) return hipErrorContextIsDestroyed;
+    return s->capture != nullptr ? hipErrorStreamCaptureUnsupported : hipSuccess;
+  });
+}
+
+hipError_t create_event(hipEvent_t* out, unsigned flags) {
+  return call([&](Runtime& rt) -> hipError_t {
+    if (out == nullptr) return hipErrorInvalidValue;
+    *out = new ihipEvent_t{flags, false, 0, nullptr};
+    rt.events.insert(*out);
+    return hipSuccess;
+  });
+}
+
+template <typename T, typename Get>
+hipError_t query_stream(hipStream_t handle, T* out, Get get) {
+  return call([&](Runtime& rt) -> hipError_t {
+    ihipStream_t* s = rt.stream(handle);
+    if (out == nullptr) return hipErrorInvalidValue;
+    if (s == nullptr) return hipErrorContextIsDestroyed;
+    *out = get(*s);
+    return hipSuccess;
+  });
+}
+
+}  // namespace
+
+HIPSYNTH_EXPORT hipError_t hipStreamCreate(hipStream_t* out) { return create_stream(out, 0, 0); }
+HIPSYNTH_EXPORT hipError_t hipStreamCreateWithFlags(hipStream_t* out, unsigned flags) {
+  return create_stream(out, flags, 0);
+}
+HIPSYNTH_EXPORT hipError_t hipStreamCreateWithPriority(hipStream_t* out, unsigned flags, int priority) {
+  return create_stream(out, flags, priority);
+}
+HIPSYNTH_EXPORT hipError_t hipExtStreamCreateWithCUMask(hipStream_t* out, uint32_t, const uint32_t*) {
+  return create_stream(out, 0, 0);
+}
+HIPSYNTH_EXPORT hipError_t hipStreamDestroy(hipStream_t s) {
+  return call([&](Runtime& rt) -> hipError_t {
+    if (rt.streams.erase(s) == 0) return hipErrorInvalidHandle;
+    delete s;
+    return hipSuccess;
+  });
+}
+HIPSYNTH_EXPORT hipError_t hipStreamSynchronize(hipStream_t s) { return wait(s); }
+HIPSYNTH_EXPORT hipError_t hipStreamQuery(hipStream_t s) { return wait(s); }
+HIPSYNTH_EXPORT hipError_t hipStreamGetFlags(hipStream_t s, unsigned* out) {
+  return query_stream(s, out, [](ihipStream_t& x) { return x.flags; });
+}
+HIPSYNTH_EXPORT hipError_t hipStreamGetPriority(hipStream_t s, int* out) {
+  return query_stream(s, out, [](ihipStream_t& x) { return x.priority; });
+}
+HIPSYNTH_EXPORT hipError_t hipStreamGetId(hipStream_t s, unsigned long long* out) {
+  return query_stream(s, out, [](ihipStream_t& x) { return x.id; });
+}
+HIPSYNTH_EXPORT hipError_t hipStreamGetDevice(hipStream_t s, hipDevice_t* out) {
+  return query_stream(s, out, [](ihipStream_t&) { return 0; });
+}
+HIPSYNTH_EXPORT hipError_t hipDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  if (least != nullptr) *least = kLeastPriority;
+  if (greatest != nullptr) *greatest = kGreatestPriority;
+  return hipSuccess;
+}
+
+// Waiting for an event that a capturing stream recorded draws this stream into the same graph.
+HIPSYNTH_EXPORT hipError_t hipStreamWaitEvent(hipStream_t handle, hipEvent_t event, unsigned) {
+  return call([&](Runtime& rt) -> hipError_t {
+    ihipStream_t* s = rt.stream(handle);
+    if (s == nullptr) return hipErrorContextIsDestroyed;
+    if (!rt.events.contains(event)) return hipErrorInvalidHandle;
+    if (event->capture_stream != nullptr && s->capture == nullptr) s->capture = event->capture_stream->capture;
+    return hipSuccess;
+  });
+}
+
+namespace {
+
+hipError_t run_callback(hipStream_t s, std::function<void()> body) {
+  return call([&](Runtime& rt) {
+    return rt.submit(s, [body] {
+      body();
+      return hipSuccess;
+    });
+  });
+}
+
+}  // namespace
+
+HIPSYNTH_EXPORT hipError_t hipStreamAddCallback(hipStream_t s, hipStreamCallback_t callback, void* data,
+                                                unsigned flags) {
+  if (callback == nullptr || flags != 0) return finish(hipErrorInvalidValue);
+  return run_callback(s, [=] { callback(s, hipSuccess, data); });
+}
+HIPSYNTH_EXPORT hipError_t hipLaunchHostFunc(hipStream_t s, hipHostFn_t function, void* data) {
+  if (function == nullptr) return finish(hipErrorInvalidValue);
+  return run_callback(s, [=] { function(data); });
+}
+
+HIPSYNTH_EXPORT hipError_t hipEventCreate(hipEvent_t* out) { return create_event(out, 0); }
+HIPSYNTH_EXPORT hipError_t hipEventCreateWithFlags(hipEvent_t* out, unsigned flags) { return create_event(out, flags); }
+HIPSYNTH_EXPORT hipError_t hipEventDestroy(hipEvent_t event) {
+  return call([&](Runtime& rt) -> hipError_t {
+    if (rt.events.erase(event) == 0) return hipErrorInvalidHandle;
+    delete event;
+    return hipSuccess;
+  });
+}
+HIPSYNTH_EXPORT hipError_t hipEventRecord(hipEvent_t event, hipStream_t handle) {
+  return call([&](Runtime& rt) -> hipError_t {
+    ihipStream_t* s = rt.stream(handle);
+    if (!rt.events.contains(event)) return hipErrorInvalidHandle;
+    if (s == nullptr) return hipErrorContextIsDestroyed;
+    event->capture_stream = s->capture != nullptr ? s : nullptr;
+    return rt.submit(handle, [&rt, event]() -> hipError_t {
+      if (!rt.events.contains(event)) return hipErrorInvalidHandle;
+      event->recorded = true;
+      event->time_ns = rt.clock_ns();
+      return hipSuccess;
+    });
+  });
+}
+HIPSYNTH_EXPORT hipError_t hipEventRecordWithFlags(hipEvent_t event, hipStream_t s, unsigned) {
+  return hipEventRecord(event, s);
+}
+HIPSYNTH_EXPORT hipError_t hipEventSynchronize(hipEvent_t event) {
+  return call([&](Runtime& rt) { return rt.events.contains(event) ? hipSuccess : hipErrorInvalidHandle; });
+}
+HIPSYNTH_EXPORT hipError_t hipEventQuery(hipEvent_t event) { return hipEventSynchronize(event); }
+HIPSYNTH_EXPORT hipError_t hipEventElapsedTime(float* ms, hipEvent_t start, hipEvent_t stop) {
+  return call([&](Runtime& rt) -> hipError_t {
+    if (ms == nullptr) return hipErrorInvalidValue;
+    if (!rt.events.contains(start) || !rt.events.contains(stop)) return hipErrorInvalidHandle;
+    if ((start->flags | stop->flags) & hipEventDisableTiming) return hipErrorInvalidHandle;
+    if (!start->recorded || !stop->recorded) return hipErrorInvalidHandle;
+    *ms = static_cast<float>((stop->time_ns - start->time_ns) * 1e-6);
+    return hipSuccess;
+  });
+}

@@ -1,0 +1,152 @@
+// The copy and memset calls of the API over copy.h.
+#include "copy.h"
+
+using namespace hipsynth::runtime;
+
+namespace {
+
+hipError_t copy_call(void* dst, const void* src, size_t bytes, hipMemcpyKind kind, hipStream_t stream) {
+  return call([&](Runtime& rt) { return copy(rt, dst, src, bytes, kind, stream); });
+}
+
+hipError_t copy_2d(void* dst, size_t dst_pitch, const void* src, size_t src_pitch, size_t width, size_t height,
+                   hipMemcpyKind kind, hipStream_t stream) {
+  return call([&](Runtime& rt) -> hipError_t {
+    if (width > dst_pitch || width > src_pitch) return hipErrorInvalidPitchValue;
+    return copy_block(rt, {dst, dst_pitch, 0}, {src, src_pitch, 0}, {width, height, 1}, kind, stream);
+  });
+}
+
+Place place_3d(const hipPitchedPtr& p, const hipPos& pos) {
+  size_t slice = p.pitch * p.ysize;
+  return {static_cast<const char*>(p.ptr) + pos.z * slice + pos.y * p.pitch + pos.x, p.pitch, slice};
+}
+
+hipError_t copy_3d(const hipMemcpy3DParms* p, hipStream_t stream) {
+  if (p == nullptr) return finish(hipErrorInvalidValue);
+  if (p->srcArray != nullptr || p->dstArray != nullptr) return not_supported("hipMemcpy3D with arrays");
+  return call([&](Runtime& rt) {
+    return copy_block(rt, place_3d(p->dstPtr, p->dstPos), place_3d(p->srcPtr, p->srcPos),
+                      {p->extent.width, p->extent.height, p->extent.depth}, p->kind, stream);
+  });
+}
+
+hipError_t copy_param_2d(const hip_Memcpy2D* p, hipStream_t stream) {
+  if (p == nullptr) return finish(hipErrorInvalidValue);
+  if (p->srcArray != nullptr || p->dstArray != nullptr) return not_supported("hipMemcpyParam2D with arrays");
+  const void* src = p->srcMemoryType == hipMemoryTypeHost ? p->srcHost : p->srcDevice;
+  void* dst = p->dstMemoryType == hipMemoryTypeHost ? p->dstHost : p->dstDevice;
+  return copy_2d(static_cast<char*>(dst) + p->dstY * p->dstPitch + p->dstXInBytes, p->dstPitch,
+                 static_cast<const char*>(src) + p->srcY * p->srcPitch + p->srcXInBytes, p->srcPitch, p->WidthInBytes,
+                 p->Height, hipMemcpyDefault, stream);
+}
+
+hipError_t fill(void* dst, uint32_t value, unsigned element, size_t count, hipStream_t stream) {
+  return call([&](Runtime& rt) {
+    return fill_block(rt, {dst, count * element, 0}, value, element, {count * element, 1, 1}, stream);
+  });
+}
+
+hipError_t fill_2d(void* dst, size_t pitch, uint32_t value, unsigned element, size_t width, size_t height,
+                   hipStream_t stream) {
+  return call([&](Runtime& rt) {
+    return fill_block(rt, {dst, pitch, 0}, value, element, {width * element, height, 1}, stream);
+  });
+}
+
+hipError_t fill_3d(hipPitchedPtr p, int value, hipExtent e, hipStream_t stream) {
+  return call([&](Runtime& rt) {
+    return fill_block(rt, {p.ptr, p.pitch, p.pitch * p.ysize}, static_cast<uint32_t>(value), 1,
+                      {e.width, e.height, e.depth}, stream);
+  });
+}
+
+uint32_t bits(int value) { return static_cast<uint32_t>(value); }
+
+}  // namespace
+
+HIPSYNTH_EXPORT hipError_t hipMemcpy(void* dst, const void* src, size_t n, hipMemcpyKind kind) {
+  return copy_call(dst, src, n, kind, nullptr);
+}
+HIPSYNTH_EXPORT hipError_t hipMemcpyAsync(void* dst, const void* src, size_t n, hipMemcpyKind kind, hipStream_t s) {
+  return copy_call(dst, src, n, kind, s);
+}
+HIPSYNTH_EXPORT hipError_t hipMemcpyWithStream(void* dst, const void* src, size_t n, hipMemcpyKind kind,
+                                               hipStream_t s) {
+  return copy_call(dst, src, n, kind, s);
+}
+HIPSYNTH_EXPORT hipError_t hipMemcpyHtoD(void* dst, const void* src, size_t n) {
+  return copy_call(dst, src, n, hipMemcpyHostToDevice, nullptr);
+}
+HIPSYNTH_EXPORT hipError_t hipMemcpyDtoH(void* dst, void* src, size_t n) {
+  return copy_call(dst, src, n, hipMemcpyDeviceToHost, nullptr);
+}
+HIPSYNTH_EXPORT hipError_t hipMemcpyDtoD(void* dst, void* src, size_t n) {
+  return copy_call(dst, src, n, hipMemcpyDeviceToDevice, nullptr);
+}
+HIPSYNTH_EXPORT hipError_t hipMemcpyHtoDAsync(void* dst, const void* src, size_t n, hipStream_t s) {
+  return copy_call(dst, src, n, hipMemcpyHostToDevice, s);
+}
+HIPSYNTH_EXPORT hipError_t hipMemcpyDtoHAsync(void* dst, void* src, size_t n, hipStream_t s) {
+  return copy_call(dst, src, n, hipMemcpyDeviceToHost, s);
+}
+HIPSYNTH_EXPORT hipError_t hipMemcpyDtoDAsync(void* dst, void* src, size_t n, hipStream_t s) {
+  return copy_call(dst, src, n, hipMemcpyDeviceToDevice, s);
+}
+HIPSYNTH_EXPORT hipError_t hipMemcpyPeer(void* dst, int dst_device, const void* src, int src_device, size_t n) {
+  if (dst_device != 0 || src_device != 0) return finish(hipErrorInvalidDevice);
+  return copy_call(dst, src, n, hipMemcpyDeviceToDevice, nullptr);
+}
+HIPSYNTH_EXPORT hipError_t hipMemcpyPeerAsync(void* dst, int dst_device, const void* src, int src_device, size_t n,
+                                              hipStream_t s) {
+  if (dst_device != 0 || src_device != 0) return finish(hipErrorInvalidDevice);
+  return copy_call(dst, src, n, hipMemcpyDeviceToDevice, s);
+}
+HIPSYNTH_EXPORT hipError_t hipMemcpy2D(void* dst, size_t dst_pitch, const void* src, size_t src_pitch, size_t width,
+                                       size_t height, hipMemcpyKind kind) {
+  return copy_2d(dst, dst_pitch, src, src_pitch, width, height, kind, nullptr);
+}
+HIPSYNTH_EXPORT hipError_t hipMemcpy2DAsync(void* dst, size_t dst_pitch, const void* src, size_t src_pitch,
+                                            size_t width, size_t height, hipMemcpyKind kind, hipStream_t s) {
+  return copy_2d(dst, dst_pitch, src, src_pitch, width, height, kind, s);
+}
+HIPSYNTH_EXPORT hipError_t hipMemcpyParam2D(const hip_Memcpy2D* p) { return copy_param_2d(p, nullptr); }
+HIPSYNTH_EXPORT hipError_t hipMemcpyParam2DAsync(const hip_Memcpy2D* p, hipStream_t s) { return copy_param_2d(p, s); }
+HIPSYNTH_EXPORT hipError_t hipMemcpy3D(const hipMemcpy3DParms* p) { return copy_3d(p, nullptr); }
+HIPSYNTH_EXPORT hipError_t hipMemcpy3DAsync(const hipMemcpy3DParms* p, hipStream_t s) { return copy_3d(p, s); }
+
+HIPSYNTH_EXPORT hipError_t hipMemset(void* dst, int value, size_t n) { return fill(dst, bits(value), 1, n, nullptr); }
+HIPSYNTH_EXPORT hipError_t hipMemsetAsync(void* dst, int value, size_t n, hipStream_t s) {
+  return fill(dst, bits(value), 1, n, s);
+}
+HIPSYNTH_EXPORT hipError_t hipMemsetD8(void* dst, unsigned char value, size_t n) {
+  return fill(dst, value, 1, n, nullptr);
+}
+HIPSYNTH_EXPORT hipError_t hipMemsetD8Async(void* dst, unsigned char value, size_t n, hipStream_t s) {
+  return fill(dst, value, 1, n, s);
+}
+HIPSYNTH_EXPORT hipError_t hipMemsetD16(void* dst, unsigned short value, size_t n) {
+  return fill(dst, value, 2, n, nullptr);
+}
+HIPSYNTH_EXPORT hipError_t hipMemsetD16Async(void* dst, unsigned short value, size_t n, hipStream_t s) {
+  return fill(dst, value, 2, n, s);
+}
+HIPSYNTH_EXPORT hipError_t hipMemsetD32(void* dst, int value, size_t n) {
+  return fill(dst, bits(value), 4, n, nullptr);
+}
+HIPSYNTH_EXPORT hipError_t hipMemsetD32Async(void* dst, int value, size_t n, hipStream_t s) {
+  return fill(dst, bits(value), 4, n, s);
+}
+HIPSYNTH_EXPORT hipError_t hipMemset2D(void* dst, size_t pitch, int value, size_t width, size_t height) {
+  return fill_2d(dst, pitch, bits(value), 1, width, height, nullptr);
+}
+HIPSYNTH_EXPORT hipError_t hipMemset2DAsync(void* dst, size_t pitch, int value, size_t width, size_t height,
+                                            hipStream_t s) {
+  return fill_2d(dst, pitch, bits(value), 1, width, height, s);
+}
+HIPSYNTH_EXPORT hipError_t hipMemset3D(hipPitchedPtr p, int value, hipExtent e) {
+  return fill_3d(p, value, e, nullptr);
+}
+HIPSYNTH_EXPORT hipError_t hipMemset3DAsync(hipPitchedPtr p, int value, hipExtent e, hipStream_t s) {
+  return fill_3d(p, value, e, s);
+}
