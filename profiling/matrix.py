@@ -9,11 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from profiling.archs import architectures, default_device, load
 from profiling.backend import Target
 from synth.errors import UsageError
 
 TABLE_PATH = Path(__file__).with_name("matrix.toml")
-ARCHS_PATH = Path(__file__).with_name("archs")
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,8 @@ class FlagSet:
 
 @dataclass(frozen=True)
 class Matrix:
-    """The table: default device by architecture, flag sets, exclusions, and the single flags that may be given."""
+    """The table: flag sets, excluded cells, and the single flags that may be given."""
 
-    devices: Mapping[str, str]
     flag_sets: tuple[FlagSet, ...]
     excluded: tuple[Mapping[str, str], ...]
     allowed: Mapping[str, str]
@@ -49,24 +48,10 @@ def parse_matrix(data: Mapping[str, Any]) -> Matrix:
         unknown = set(row) - {"arch", "flags", "device", "reason"}
         if unknown or not row.get("reason") or len(row) < 2:
             raise ValueError(f"matrix exclusion {row}: wants arch, flags or device, and a reason")
-    table = Matrix({arch: row["device"] for arch, row in data["archs"].items()}, rows, excluded, data["allowed"])
+    table = Matrix(rows, excluded, data["allowed"])
     for flag_set in rows:
         check_flags(flag_set.flags, table)
     return table
-
-
-@cache
-def device_archs() -> Mapping[str, str]:
-    """Device name -> architecture, from the tables in profiling/archs."""
-    found = {}
-    for path in sorted(ARCHS_PATH.glob("*.toml")):
-        with path.open("rb") as file:
-            found[path.stem] = str(tomllib.load(file)["arch"])
-    return found
-
-
-def arch_names() -> tuple[str, ...]:
-    return tuple(matrix().devices)
 
 
 def check_flags(flags: str, table: Matrix | None = None) -> str:
@@ -109,23 +94,20 @@ def resolve_flags(given: Sequence[str]) -> tuple[str, ...]:
 
 def resolve_devices(archs: Sequence[str], devices: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """(arch, device) pairs: the named devices, or each architecture's default one."""
-    table, known = matrix(), device_archs()
     for arch in archs:
-        if arch not in table.devices:
-            raise UsageError(f"unknown architecture {arch!r}", remedy=f"one of: {', '.join(table.devices)}")
-    for device in devices:
-        if device not in known:
-            raise UsageError(f"unknown device {device!r}", remedy=f"one of: {', '.join(known)}")
-        if archs and known[device] not in archs:
+        default_device(arch)
+    known = {device: load(device).arch for device in devices}
+    for device, arch in known.items():
+        if archs and arch not in archs:
             raise UsageError(
-                f"device {device} is {known[device]}, which --arch leaves out",
-                remedy=f"add --arch {known[device]}, or drop --device {device}",
+                f"device {device} is {arch}, which --arch leaves out",
+                remedy=f"add --arch {arch}, or drop --device {device}",
             )
-    wanted = list(archs) or ([] if devices else list(table.devices))
+    wanted = list(archs) or ([] if devices else architectures())
     pairs = []
-    for arch in dict.fromkeys([*wanted, *(known[device] for device in devices)]):
-        named = [device for device in dict.fromkeys(devices) if known[device] == arch]
-        pairs += [(arch, device) for device in named or [table.devices[arch]]]
+    for arch in dict.fromkeys([*wanted, *known.values()]):
+        named = [device for device in known if known[device] == arch]
+        pairs += [(arch, device) for device in named or [default_device(arch)]]
     return tuple(pairs)
 
 

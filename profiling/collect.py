@@ -1,0 +1,284 @@
+"""Programs x targets -> corpus: plans the matrix, skips what is done, runs the rest, records each item at once."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from profiling import backends, metrics
+from profiling.backend import Backend, KernelResult, Limits, Target, TargetResult
+from synth.engine import Outcome, map_unordered
+from synth.errors import HipsynthError, Missing, UsageError
+from synth.program import Program
+from synth.store import CorpusWriter, Item, measurement_id
+
+MESSAGE_CHARS = 2000
+# Failures that say nothing about the program: they are tried again by the next run.
+TRANSIENT = frozenset({"worker_died", "missing", "internal_error"})
+# The engine ends a worker that exceeds this; the backend's own limit should strike long before.
+HARD_LIMIT_FACTOR, HARD_LIMIT_EXTRA_S = 3.0, 60.0
+
+Note = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One program on one target, with everything a worker needs."""
+
+    backend: str
+    program: Program
+    target: Target
+    limits: Limits
+
+
+@dataclass
+class Summary:
+    """What a matrix run did. `failed` counts the failures of this matrix by reason, earlier runs' included."""
+
+    programs: int = 0
+    targets: int = 0
+    planned: int = 0
+    already_done: int = 0
+    measured: int = 0
+    failed: dict[str, int] = field(default_factory=dict)
+    duplicates: int = 0
+    excluded: list[dict[str, str]] = field(default_factory=list)
+    repaired: list[str] = field(default_factory=list)
+    failures: list[dict[str, str]] = field(default_factory=list)
+
+    def document(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def open_backend(spec: str) -> Backend:
+    """The backend, ready to use: UsageError for an unknown name, Missing (with its remedy) when it cannot run here."""
+    backend = backends.get(spec)
+    found = backend.available()
+    if not found.ok:
+        raise Missing(f"backend {backend.name} is not available", cause=found.detail, remedy=found.remedy)
+    return backend
+
+
+def environment(backend: Backend, target: Target) -> Mapping[str, str]:
+    """Versions that decide a result beside the backend's own: at least `compiler` and `headers`, "" if it has none.
+
+    A backend that compiles says so by an `environment(target)` method.
+    """
+    ask = getattr(backend, "environment", None)
+    return dict(ask(target)) if ask is not None else {}
+
+
+def run_job(job: Job) -> TargetResult:
+    """Profiles one program on one target; whatever the program does is a result, never an exception.
+
+    Only a request that could not work for any program (UsageError, Missing) is raised.
+    """
+    target = job.target
+    with tempfile.TemporaryDirectory(prefix="hipsynth-") as scratch:
+        try:
+            result = _backend(job.backend).profile(job.program, target, Path(scratch), job.limits)
+        except (UsageError, Missing):
+            raise
+        except HipsynthError as error:
+            details = "\n".join(part for part in (str(error), getattr(error, "diagnostics", "")) if part)
+            result = failed(target, error.reason, details)
+        except Exception:
+            result = failed(target, "internal_error", traceback.format_exc(limit=-3))
+        return _tidy(result, scratch)
+
+
+@functools.cache
+def _backend(spec: str) -> Backend:
+    return backends.get(spec)
+
+
+def failed(target: Target, reason: str, message: str) -> TargetResult:
+    """A failed result of a target."""
+    return TargetResult(target.arch, target.flags, target.device, status="failed", reason=reason, message=message)
+
+
+def _tidy(result: TargetResult, scratch: str) -> TargetResult:
+    """Bounds the texts, hides the scratch folder's random name, and calls a run without any kernel a failure."""
+    if result.status == "ok" and not result.kernels:
+        result = replace(result, status="failed", reason="no_kernel", message="the program launched no kernel")
+    return replace(
+        result,
+        message=result.message.replace(scratch, "<scratch>")[-MESSAGE_CHARS:],
+        stdout=result.stdout.replace(scratch, "<scratch>"),
+    )
+
+
+def profile_program(
+    program: Program, targets: Sequence[Target], backend: str, limits: Limits, workers: int = 1
+) -> list[TargetResult]:
+    """One program on several targets, in their order; a worker that dies is a failed result with that reason."""
+    open_backend(backend)
+    jobs = [Job(backend, program, target, limits) for target in targets]
+    results: dict[int, TargetResult] = {}
+    for outcome in map_unordered(run_job, jobs, min(workers, len(jobs)), "local", _hard_limit(limits)):
+        results[outcome.index] = _result_of(outcome, jobs[outcome.index].target)
+    return [results[index] for index in range(len(jobs))]
+
+
+def _hard_limit(limits: Limits) -> float:
+    return limits.wall_s * HARD_LIMIT_FACTOR + HARD_LIMIT_EXTRA_S
+
+
+def _result_of(outcome: Outcome[TargetResult], target: Target) -> TargetResult:
+    if outcome.error is None:
+        return outcome.get()
+    if isinstance(outcome.error, UsageError | Missing) or not isinstance(outcome.error, HipsynthError):
+        raise outcome.error
+    return failed(target, outcome.error.reason, str(outcome.error))
+
+
+def collect(
+    programs: Iterable[Program],
+    targets: Sequence[Target],
+    out: Path,
+    *,
+    backend: str = "sim",
+    engine: str = "local",
+    workers: int = 1,
+    limits: Limits | None = None,
+    retry_failed: bool = False,
+    repair: bool = False,
+    progress: Callable[[int], Note] | None = None,
+) -> Summary:
+    """Measures every program on every target into the corpus folder `out`; resumable at any moment.
+
+    `progress` is called once with the number of items to run and returns a callable that takes a note per item.
+    Raises Missing when the backend cannot run here, BadInput for an unusable corpus or a full disk.
+    """
+    limits = limits or Limits()
+    tool = open_backend(backend)
+    summary = Summary(targets=len(targets))
+    with CorpusWriter(out, metrics.all_ids(), repair=repair) as corpus:
+        summary.repaired = list(corpus.dropped)
+        context = _Context(tool, backend, corpus, summary, limits, retry_failed)
+        jobs = list(context.plan(programs, targets))
+        note = progress(len(jobs)) if progress is not None else _silent
+        for outcome in map_unordered(run_job, jobs, workers, engine, _hard_limit(limits)):
+            job = jobs[outcome.index]
+            context.record(job, _result_of(outcome, job.target))
+            note(f"{job.program.name or job.program.id} {job.target.arch}")
+    summary.failed = dict(sorted(Counter(row["reason"] for row in summary.failures).items()))
+    summary.failures.sort(key=lambda row: (row["program"], row["arch"], row["device"], row["flags"]))
+    return summary
+
+
+def _silent(note: str) -> None:
+    """Takes a progress note and shows nothing."""
+
+
+def kernel_record(kernel: KernelResult) -> dict[str, Any]:
+    """One kernel as the corpus keeps it; its backend stands in the item."""
+    return {
+        "name": kernel.name,
+        "dispatches": kernel.dispatches,
+        "grid": list(kernel.grid),
+        "block": list(kernel.block),
+        "counters": dict(kernel.counters),
+        "metrics": dict(kernel.metrics),
+        "duration_ns": kernel.duration_ns,
+        "details": dict(kernel.details),
+    }
+
+
+class _Context:
+    """One matrix run: what its items are called, and where their results go."""
+
+    def __init__(
+        self,
+        tool: Backend,
+        backend: str,
+        corpus: CorpusWriter,
+        summary: Summary,
+        limits: Limits,
+        retry_failed: bool,
+    ) -> None:
+        self.tool, self.backend, self.corpus, self.summary = tool, backend, corpus, summary
+        self.limits, self.retry_failed = limits, retry_failed
+        self.version = tool.version()
+        self.environments: dict[Target, Mapping[str, str]] = {}
+
+    def _environment(self, target: Target) -> Mapping[str, str]:
+        if target not in self.environments:
+            self.environments[target] = environment(self.tool, target)
+        return self.environments[target]
+
+    def plan(self, programs: Iterable[Program], targets: Sequence[Target]) -> Iterator[Job]:
+        """The items still to do; programs are stored on the way."""
+        seen: set[str] = set()
+        for program in programs:
+            if program.id in seen:
+                self.summary.duplicates += 1
+                continue
+            seen.add(program.id)
+            self.summary.programs += 1
+            self.corpus.add_program(program.record(), program.text)
+            for target in targets:
+                self.summary.planned += 1
+                if self._wanted(program, target):
+                    yield Job(self.backend, program, target, self.limits)
+
+    def _wanted(self, program: Program, target: Target) -> bool:
+        status = self.corpus.status(self._id(program, target))
+        if status is None or status in TRANSIENT or (self.retry_failed and status != "ok"):
+            return True
+        self.summary.already_done += 1
+        if status != "ok":
+            self._fail(program, target, status, "")
+        return False
+
+    def _id(self, program: Program, target: Target) -> str:
+        env = self._environment(target)
+        tools = (self.tool.name, self.version, env.get("compiler", ""), env.get("headers", ""))
+        return measurement_id(program.id, target.arch, target.flags, target.device, *tools)
+
+    def _fail(self, program: Program, target: Target, reason: str, message: str) -> None:
+        cell = {"arch": target.arch, "device": target.device, "flags": target.flags}
+        row = {"program": program.id, "name": program.name, **cell, "reason": reason, "message": message}
+        self.summary.failures.append(row)
+
+    def record(self, job: Job, result: TargetResult) -> None:
+        """Puts a finished item into the corpus."""
+        self.corpus.add(self.item(job, result))
+        if result.status == "ok":
+            self.summary.measured += 1
+        else:
+            self._fail(job.program, job.target, result.reason, result.message)
+
+    def item(self, job: Job, result: TargetResult) -> Item:
+        env = self._environment(job.target)
+        program, target = job.program, job.target
+        provenance = {**env, **result.provenance}
+        measured_by = {f"{kernel.backend} {kernel.backend_version}" for kernel in result.kernels}
+        if measured_by - {f"{self.tool.name} {self.version}"}:
+            provenance["measured_by"] = ", ".join(sorted(measured_by))
+        return Item(
+            program_id=program.id,
+            lineage=program.lineage or program.id,
+            origin=program.origin,
+            family=program.family,
+            arch=target.arch,
+            flags=target.flags,
+            device=target.device,
+            backend=self.tool.name,
+            backend_version=self.version,
+            compiler=env.get("compiler", ""),
+            headers=env.get("headers", ""),
+            status=result.status,
+            reason=result.reason,
+            message=result.message,
+            exit_code=result.exit_code,
+            stdout=result.stdout[-MESSAGE_CHARS:],
+            provenance=provenance,
+            kernels=[kernel_record(kernel) for kernel in result.kernels],
+        )

@@ -1,0 +1,125 @@
+"""`synth profile`: one program as a table, or a folder of programs into a corpus."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from synth.cli.common import Progress, json_option, print_json, timeout_option, workers_option
+from synth.errors import BadInput, UsageError
+
+EPILOG = """\b
+Examples:
+  synth profile vcopy.hip
+  synth profile vcopy.hip --arch gfx942 --flags "-O3 -ffast-math" --json
+  synth profile programs --out corpus
+  synth profile programs --out corpus --arch gfx90a --flags=-O3 --flags=@extended --workers 8
+
+Flags are given literally (`--flags=-O3`) or by tag (@default, @paper, @extended, @all).
+A folder is measured into --out; run the same command again to go on after an interruption.
+Exit codes: 0 ok, 2 usage, 3 bad input, 4 backend or toolchain missing, 5 some items failed.
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), help="Corpus folder; needed when PATH is a folder.")
+@click.option("--arch", "archs", multiple=True, help="gfx90a or gfx942; several allowed.  [default: both]")
+@click.option(
+    "--flags", multiple=True, help="Compiler flags or @TAG; several allowed.  [default: -O3, folder: @default]"
+)
+@click.option("--device", "devices", multiple=True, help="Architecture table, e.g. mi210; several allowed.")
+@click.option("--backend", default="sim", show_default=True, help="sim, rocprof, or recorded:FOLDER.")
+@click.option("--engine", default="local", show_default=True, help="local or ray.")
+@click.option("--retry-failed", is_flag=True, help="Run failed items again.")
+@click.option("--repair", is_flag=True, help="Drop damaged shards and measure their items again.")
+@workers_option
+@timeout_option
+@json_option
+def command(path: Path, out: Path | None, archs: tuple[str, ...], flags: tuple[str, ...], **options: Any) -> int:
+    """Compile for each architecture and flag set, run, and count what the hardware counts.
+
+    PATH is a HIP file (prints its kernels' counters and metrics) or a folder of programs (needs --out).
+    """
+    from profiling.backend import Limits
+    from profiling.matrix import targets
+
+    limits = Limits(wall_s=options["timeout"])
+    if path.is_dir():
+        if out is None:
+            raise UsageError("a folder needs --out", remedy=f"synth profile {path} --out CORPUS")
+        wanted, excluded = targets(archs, flags, options["devices"])
+        return _folder(path, out, wanted, excluded, limits, options)
+    if out is not None:
+        raise UsageError("--out needs a folder of programs", remedy=f"put {path.name} into a folder, or drop --out")
+    if not path.exists():
+        raise BadInput(f"{path}: no such file or folder", remedy="give a HIP source file or a folder of programs")
+    wanted, _ = targets(archs, flags or ("-O3",), options["devices"])
+    return _file(path, wanted, limits, options)
+
+
+def _file(path: Path, wanted: Any, limits: Any, options: dict[str, Any]) -> int:
+    from profiling.collect import profile_program
+    from profiling.report import exit_code, result_document, result_table
+    from synth.program import load_program
+
+    program = load_program(path)
+    results = profile_program(program, wanted, options["backend"], limits, options["workers"])
+    if options["as_json"]:
+        rows = [result_document(result) for result in results]
+        print_json({"program": {"id": program.id, "path": str(path)}, "results": rows})
+    for result in results:
+        if not options["as_json"]:
+            click.echo(result_table(result))
+        if result.status != "ok":
+            click.echo(f"error: {result.arch} {result.flags}: {result.reason}: {result.message}", err=True)
+    return exit_code(results)
+
+
+def _folder(path: Path, out: Path, wanted: Any, excluded: Any, limits: Any, options: dict[str, Any]) -> int:
+    from profiling.collect import collect
+    from synth.program import iter_programs
+
+    bars: list[Progress] = []
+
+    def start(total: int) -> Any:
+        bars.append(Progress("profile", total))
+        return bars[-1].step
+
+    try:
+        summary = collect(
+            iter_programs(path),
+            wanted,
+            out,
+            backend=options["backend"],
+            engine=options["engine"],
+            workers=options["workers"],
+            limits=limits,
+            retry_failed=options["retry_failed"],
+            repair=options["repair"],
+            progress=start,
+        )
+    finally:
+        for bar in bars:
+            bar.close()
+    summary.excluded = [{"arch": t.arch, "flags": t.flags, "device": t.device, "reason": why} for t, why in excluded]
+    if options["as_json"]:
+        print_json({"corpus": str(out), **summary.document()})
+    else:
+        _say(out, summary)
+    return 5 if summary.failures else 0
+
+
+def _say(out: Path, summary: Any) -> None:
+    items = f"{summary.programs} programs x {summary.targets} targets"
+    failed = sum(summary.failed.values())
+    click.echo(f"{out}: {items}: {summary.measured} measured, {summary.already_done} done before, {failed} failed")
+    for row in summary.excluded:
+        click.echo(f"  excluded {row['arch']} {row['flags']}: {row['reason']}")
+    for shard in summary.repaired:
+        click.echo(f"  dropped the damaged shard {shard}")
+    for reason, count in summary.failed.items():
+        example = next(row for row in summary.failures if row["reason"] == reason)
+        click.echo(f"  {count} x {reason}, e.g. {example['program']} on {example['arch']} {example['flags']}")
