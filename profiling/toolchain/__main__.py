@@ -1,0 +1,24 @@
+"""`python -m profiling.toolchain`: builds the header tree, or says that it is there."""
+
+from __future__ import annotations
+
+import sys
+
+from profiling.toolchain.locate import read_manifest
+from profiling.toolchain.tree import build_tree
+from synth.errors import HipsynthError
+
+
+def main() -> int:
+    try:
+        tree = build_tree(lambda line: print(line, flush=True))
+    except HipsynthError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    manifest = read_manifest(tree) or {}
+    print(f"header tree: {manifest.get('headers_version')} in {tree}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,160 @@
+"""Runs the compiler's parts directly: the driver is asked once per flag set what it would run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from profiling import sandbox
+from profiling.toolchain.flags import Flags
+from profiling.toolchain.locate import Toolchain, cache_dir
+from synth.errors import CompileFailed, Missing, UsageError
+
+# Older headers gave programs these as predefined macros; newer clang does not define them any more.
+COMPATIBILITY = ("-D__AMDGCN_WAVEFRONT_SIZE=64", "-D__AMDGCN_WAVEFRONT_SIZE__=64")
+_UNIT, _OUTPUT = "unit.hip", "unit.out"
+
+
+@dataclass(frozen=True)
+class CompileLimits:
+    """Bounds on one run of the compiler or linker."""
+
+    wall_s: float = 120.0
+    memory_bytes: int = 4 << 30
+    file_bytes: int = 512 << 20
+
+
+@dataclass(frozen=True)
+class Template:
+    """What the driver would run: cc1's and the linker's arguments with {input}, {object}, {output} in them."""
+
+    cc1: tuple[str, ...]
+    link: tuple[str, ...]
+
+    def compiler(self, source: str, output: str) -> list[str]:
+        return [{"{input}": source, "{object}": output}.get(word, word) for word in self.cc1]
+
+    def linker(self, objects: Sequence[str], output: str) -> list[str]:
+        words: list[str] = []
+        for word in self.link:
+            words += list(objects) if word == "{object}" else [output if word == "{output}" else word]
+        return words
+
+
+def device_arguments(toolchain: Toolchain, arch: str, flags: Flags) -> list[str]:
+    """Driver arguments of a device-only compile."""
+    words = ["-x", "hip", f"--offload-arch={arch}", "--cuda-device-only", "--no-gpu-bundle-output"]
+    return [*words, *_common(toolchain), "-mprintf-kind=buffered", *flags.device]
+
+
+def host_arguments(toolchain: Toolchain, flags: Flags, runtime: Path | None) -> list[str]:
+    """Driver arguments of a host-only compile and link against the runtime library."""
+    words = ["-x", "hip", "--cuda-host-only", *_common(toolchain), "-O1", "-fuse-ld=lld", "-nogpulib", *flags.host]
+    if runtime is not None:
+        words += ["-no-hip-rt", f"-Wl,-rpath,{runtime.parent}", "-Xlinker", str(runtime)]
+    return words
+
+
+def _common(toolchain: Toolchain) -> list[str]:
+    words = ["-w", "-fuse-cuid=none", f"--rocm-path={toolchain.root}", "-fdebug-compilation-dir=."]
+    return [*words, "-fcoverage-compilation-dir=.", *COMPATIBILITY, *toolchain.include_flags]
+
+
+def template(toolchain: Toolchain, arguments: Sequence[str], flags: Flags) -> Template:
+    """The commands behind `arguments`, from the driver's `-###`, remembered on disk.
+
+    Raises UsageError (reason "bad_flag") with the compiler's words when it does not know a flag.
+    """
+    key = hashlib.sha256(json.dumps([1, toolchain.identity, str(toolchain.clang), *arguments]).encode()).hexdigest()[:24]
+    path = cache_dir() / "commands" / f"{key}.json"
+    try:
+        stored = json.loads(path.read_text())
+        return Template(tuple(stored["cc1"]), tuple(stored["link"]))
+    except (OSError, ValueError, KeyError):
+        pass
+    made = _ask(toolchain, arguments, flags)
+    write_atomically(path, json.dumps({"cc1": made.cc1, "link": made.link}).encode())
+    return made
+
+
+def _ask(toolchain: Toolchain, arguments: Sequence[str], flags: Flags) -> Template:
+    with tempfile.TemporaryDirectory(prefix="hipsynth-") as folder:
+        (Path(folder) / _UNIT).touch()
+        command = [str(toolchain.clang), "-###", *arguments, _UNIT, "-o", _OUTPUT]
+        try:
+            result = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+        except OSError as error:
+            raise Missing(f"{toolchain.clang} does not run", cause=str(error), remedy="run `make setup`") from error
+    errors = [line for line in result.stderr.splitlines() if re.search(r"\berror: ", line)]
+    if errors or result.returncode != 0:
+        words = "; ".join(line.split("error: ", 1)[-1] for line in errors) or result.stderr.strip()[-300:]
+        raise UsageError(
+            f"the compiler does not accept the flags {flags.text!r}",
+            cause=words,
+            remedy="take out the flag it names",
+            reason="bad_flag",
+        )
+    commands = [shlex.split(line) for line in result.stderr.splitlines() if line.startswith(' "')]
+    if len(commands) != 2 or commands[0][1] != "-cc1":
+        raise Missing("the compiler driver answered in an unknown way", cause=result.stderr.strip()[-300:])
+    return _generalise(*commands)
+
+
+def _generalise(cc1: list[str], link: list[str]) -> Template:
+    """Puts names for the input, object and output words; drops what names the driver's scratch files."""
+    out = cc1.index("-o")
+    temporary = cc1[out + 1]
+    cc1 = ["{object}" if word == temporary else "{input}" if word == _UNIT else word for word in cc1]
+    main = cc1.index("-main-file-name") + 1
+    cc1[main] = _UNIT
+    if "-dumpdir" in cc1:
+        at = cc1.index("-dumpdir")
+        del cc1[at : at + 2]
+    link = ["{object}" if word == temporary else "{output}" if word == _OUTPUT else word for word in link]
+    return Template(tuple(cc1), tuple(link))
+
+
+def run_tool(command: Sequence[str], folder: Path, limits: CompileLimits, what: str) -> str:
+    """Runs one of the toolchain's programs under limits and returns its stderr.
+
+    Raises CompileFailed with the diagnostics when it fails or passes a limit.
+    """
+    bounds = sandbox.SandboxLimits(
+        wall_s=limits.wall_s,
+        cpu_s=limits.wall_s * 2,
+        memory_bytes=limits.memory_bytes,
+        file_bytes=limits.file_bytes,
+        scratch_bytes=4 * limits.file_bytes,
+        output_bytes=256 << 10,
+        processes=4,
+    )
+    environment = {name: os.environ[name] for name in ("TMPDIR",) if name in os.environ}
+    result = sandbox.run(command, folder, bounds, env=environment, isolate=False)
+    if result.status == "ok":
+        return result.stderr
+    if result.reason == "not_started":
+        raise Missing(f"{command[0]} does not run", cause=result.stderr, remedy="run `make setup`")
+    if result.reason != "exit_code":
+        cause = f"it passed its limit of {result.reason}" if result.status != "failed" else f"signal {result.signal}"
+        raise CompileFailed(f"{what}: the compiler was stopped", diagnostics=result.stderr[-4000:], cause=cause)
+    first = next((line for line in result.stderr.splitlines() if "error:" in line), "")
+    raise CompileFailed(f"{what} does not compile", diagnostics=result.stderr, cause=first[:300])
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Writes a cache file so that a reader sees all of it or none; failing to cache is no error."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".partial-", delete=False) as file:
+            file.write(data)
+        Path(file.name).replace(path)
+    except OSError:
+        return

