@@ -28,7 +28,7 @@ Exit codes: 0 ok, 2 usage, 3 bad input, 4 backend or toolchain missing, 5 some i
 @click.option("--out", type=click.Path(path_type=Path), help="Corpus folder; needed when PATH is a folder.")
 @click.option("--arch", "archs", multiple=True, help="gfx90a or gfx942; several allowed.  [default: both]")
 @click.option(
-    "--flags", multiple=True, help="Compiler flags or @TAG; several allowed.  [default: -O3, folder: @default]"
+    "--flags", multiple=True, help="Compiler flags or @TAG, several allowed.  [default: -O3; folder: @default]"
 )
 @click.option("--device", "devices", multiple=True, help="Architecture table, e.g. mi210; several allowed.")
 @click.option("--backend", default="sim", show_default=True, help="sim, rocprof, or recorded:FOLDER.")

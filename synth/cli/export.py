@@ -1,0 +1,53 @@
+"""`synth export`: training samples from a corpus."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from synth.cli.common import json_option, print_json
+
+EPILOG = """\b
+Examples:
+  synth export corpus --format chat-jsonl --out samples.jsonl
+  synth export corpus --format chat-jsonl --digits fixed3 --out paper.jsonl
+
+One sample per program, architecture and flag set; a program's label is its kernel with the largest total time.
+fixed3 prints values as the paper does (0.459), sig3 keeps three significant digits.
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("corpus", type=click.Path(path_type=Path))
+@click.option("--format", "form", type=click.Choice(["chat-jsonl"]), default="chat-jsonl", show_default=True)
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="File to write.")
+@click.option("--digits", type=click.Choice(["fixed3", "sig3"]), default="sig3", show_default=True)
+@click.option("--backend", help="Take the labels of this backend only.")
+@click.option("--device", help="Take the labels of this device.  [default: the architecture's default]")
+@click.option("--skip-damaged", is_flag=True, help="Leave damaged shards out instead of stopping.")
+@json_option
+def command(
+    corpus: Path,
+    form: str,
+    out: Path,
+    digits: str,
+    backend: str | None,
+    device: str | None,
+    skip_damaged: bool,
+    as_json: bool,
+) -> None:
+    """Write training samples in the form of the paper's Figure 3."""
+    from synth.store import Corpus
+    from training.samples import export_chat
+
+    opened = Corpus.open(corpus, skip_damaged=skip_damaged)
+    for line in opened.damaged:
+        click.echo(f"left out: {line}", err=True)
+    summary = export_chat(opened, out, digits=digits, backend=backend, device=device)
+    if as_json:
+        print_json(summary)
+        return
+    click.echo(f"{out}: {summary['samples']} samples ({form}, {digits}); the label is {summary['label']}")
+    for reason, count in summary["left_out"].items():
+        click.echo(f"  left out {count}: {reason}")

@@ -1,0 +1,63 @@
+"""`synth stats`: what is in a corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from synth.cli.common import json_option, print_json
+
+EPILOG = """\b
+Examples:
+  synth stats corpus
+  synth stats corpus --json
+"""
+SHOWN = ("p5", "p50", "p95")
+
+
+@click.command(epilog=EPILOG)
+@click.argument("corpus", type=click.Path(path_type=Path))
+@click.option("--skip-damaged", is_flag=True, help="Leave damaged shards out instead of stopping.")
+@json_option
+def command(corpus: Path, skip_damaged: bool, as_json: bool) -> None:
+    """Count programs, measurements and failures of CORPUS, and show how its metrics are distributed."""
+    from profiling.statistics import corpus_statistics
+    from synth.store import Corpus
+
+    found = corpus_statistics(Corpus.open(corpus, skip_damaged=skip_damaged))
+    if as_json:
+        print_json(found)
+    else:
+        click.echo("\n".join(_lines(found)))
+
+
+def _lines(found: Mapping[str, Any]) -> Iterator[str]:
+    programs, items, failures = found["programs"], found["measurements"], found["failures"]
+    yield f"{found['corpus']}: {programs['total']} programs of {programs['lineages']} lineages"
+    yield from _group("origin", programs["by_origin"])
+    yield from _group("family", programs["by_family"])
+    yield f"{items['total']} measurements, {items['kernels']} kernels"
+    for name in ("arch", "flags", "device", "backend"):
+        yield from _group(name, items[f"by_{name}"])
+    yield f"{failures['total']} failures"
+    yield from _group("reason", failures["by_reason"])
+    copies = found["duplicates"]
+    yield f"equal labels: {copies['same_lineage']} within a lineage, {copies['other_lineage']} across lineages"
+    yield f"{'metric':<32}" + "".join(f"{name:>12}" for name in (*SHOWN, "zero", "unknown"))
+    for metric, row in found["metrics"].items():
+        values = "".join(f"{_value(row[name]):>12}" for name in SHOWN)
+        yield f"{metric:<32}{values}{row['zero']:>12}{row['unknown']:>12}"
+    for line in found["damaged"]:
+        yield f"left out: {line}"
+
+
+def _group(name: str, counts: Mapping[str, int]) -> Iterator[str]:
+    for value, count in counts.items():
+        yield f"  {name:<8} {count:>8}  {value or '(none)'}"
+
+
+def _value(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"

@@ -1,0 +1,120 @@
+"""From a corpus to training samples: one label per program, architecture and flag set."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from profiling import metrics
+from profiling.archs import default_device
+from synth.errors import BadInput, UsageError
+from synth.store import Corpus, split_names, splits
+from training.prompt import DIGITS, sample_messages
+
+# One program may launch several kernels. Its label is the kernel with the largest total time (duration x dispatches,
+# the first launched of equals): the one that a performance engineer would look at.
+LABEL_RULE = "the kernel with the largest total time"
+
+
+@dataclass
+class Selection:
+    """Label rows (measurement columns as dicts) and how many rows were left out, by reason."""
+
+    rows: list[dict[str, Any]]
+    left_out: Counter[str] = field(default_factory=Counter)
+
+
+def select_labels(measurements: pa.Table, *, backend: str | None = None, device: str | None = None) -> Selection:
+    """One row per (program, arch, flags), sorted by measurement id: LABEL_RULE, all twelve metrics known.
+
+    Rows of the architecture's default device are taken unless `device` names one. Simulated and measured values never
+    mix: a corpus with several backends needs `backend`, else UsageError.
+    """
+    columns = [name for name in measurements.column_names if name not in ("counters", "provenance", "details")]
+    rows = measurements.select(columns).to_pylist()
+    found = sorted({row["backend"] for row in rows})
+    if backend is None and len(found) > 1:
+        raise UsageError(f"the corpus holds labels of {' and '.join(found)}", remedy="choose one with --backend")
+    chosen = [row for row in rows if backend in (None, row["backend"])]
+    chosen = [row for row in chosen if row["device"] == (device or default_device(row["arch"]))]
+    left_out = Counter({"other backend or device": len(rows) - len(chosen)})
+    items: dict[str, list[dict[str, Any]]] = {}
+    for row in chosen:
+        items.setdefault(row["measurement_id"], []).append(row)
+    left_out["other kernels of the program"] = len(chosen) - len(items)
+    labels: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for kernels in items.values():
+        row = max(kernels, key=lambda kernel: (_total_time(kernel), -kernel["kernel_index"]))
+        key = (row["program_id"], row["arch"], row["flags"])
+        left_out["older tool version"] += key in labels
+        labels[key] = max(labels.get(key, row), row, key=_version)
+    known = [row for row in labels.values() if all(row[metric] is not None for metric in metrics.answer_ids())]
+    left_out["a metric is not known"] = len(labels) - len(known)
+    return Selection(sorted(known, key=lambda row: str(row["measurement_id"])), +left_out)
+
+
+def _total_time(kernel: Mapping[str, Any]) -> float:
+    return float(kernel["duration_ns"] * kernel["dispatches"])
+
+
+def _version(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return row["backend_version"], row["compiler"], row["headers"], row["measurement_id"]
+
+
+def iter_samples(corpus: Corpus, selection: Selection, digits: str = "sig3") -> Iterator[dict[str, Any]]:
+    """The chat samples of a selection: messages, where they come from, and their part in each kind of split."""
+    texts = dict(zip(*(corpus.programs()[name].to_pylist() for name in ("id", "text")), strict=True))
+    keys = pa.table({name: [row[name] for row in selection.rows] for name in ("measurement_id", "lineage")})
+    parts = {name: splits(keys, name) for name in split_names()} if selection.rows else {}
+    for index, row in enumerate(selection.rows):
+        if row["program_id"] not in texts:
+            raise BadInput(f"program {row['program_id']} is not in the corpus", remedy="profile its folder again")
+        values = {metric: row[metric] for metric in metrics.answer_ids()}
+        messages = sample_messages(texts[row["program_id"]], values, row["arch"], row["flags"], digits)
+        facts = {name: row[name] for name in ("program_id", "lineage", "origin", "family", "arch", "flags", "device")}
+        tools = {name: row[name] for name in ("backend", "backend_version", "kernel")}
+        split = {name: part[index] for name, part in parts.items()}
+        yield {"id": row["measurement_id"], "messages": messages, **facts, **tools, "split": split}
+
+
+def export_chat(
+    corpus: Corpus,
+    out: Path,
+    *,
+    digits: str = "sig3",
+    backend: str | None = None,
+    device: str | None = None,
+) -> dict[str, Any]:
+    """Writes one JSON object per line to `out`, whole or not at all; returns counts.
+
+    Raises UsageError for an unknown format and BadInput when the corpus has no usable label.
+    """
+    if digits not in DIGITS:
+        raise UsageError(f"no number format {digits!r}", remedy=f"one of: {', '.join(DIGITS)}")
+    selection = select_labels(corpus.measurements(), backend=backend, device=device)
+    if not selection.rows:
+        why = ", ".join(f"{count} x {reason}" for reason, count in selection.left_out.items())
+        raise BadInput(f"{corpus.root}: no labels to export", cause=why or "nothing was measured")
+    partial = out.with_name(out.name + ".partial")
+    try:
+        with partial.open("w") as file:
+            for sample in iter_samples(corpus, selection, digits):
+                file.write(json.dumps(sample, ensure_ascii=False) + "\n")
+        partial.replace(out)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise BadInput(f"{out}: cannot be written", cause=str(error), remedy="check the path and free space") from error
+    return {
+        "out": str(out),
+        "format": "chat-jsonl",
+        "digits": digits,
+        "samples": len(selection.rows),
+        "label": LABEL_RULE,
+        "left_out": dict(selection.left_out),
+    }
