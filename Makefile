@@ -1,0 +1,35 @@
+# One entry point for people and for continuous integration. Every target sets up first; that is quick when done.
+PYTHON ?= python3
+BIN := .venv/bin
+NATIVE_SOURCES = $(shell git ls-files 'profiling/sim/native/*.cpp' 'profiling/sim/native/*.h')
+
+.PHONY: setup demo test test-full lint bench clean distclean
+.DEFAULT_GOAL := setup
+
+setup:
+	@$(PYTHON) tools/setup.py
+
+demo: setup
+	@$(BIN)/python -m tools.demo
+
+test: setup
+	@$(BIN)/python -m pytest -m "not full and not hardware"
+
+test-full: setup
+	@$(BIN)/python -m pytest -m "not hardware"
+
+lint: setup
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@if command -v clang-format-22 >/dev/null; then clang-format-22 --dry-run -Werror $(NATIVE_SOURCES); fi
+
+bench: setup
+	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+clean:
+	rm -rf build out demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis profiling/sim/*.so
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
+
+distclean: clean
+	rm -rf .venv .cache

@@ -1,0 +1,309 @@
+"""Sets up everything a checkout needs, step by step; says one line per step; does nothing that is already done.
+
+    python3 tools/setup.py            # all steps (what `make setup` runs)
+    python3 tools/setup.py --freeze   # write requirements.lock anew from .venv
+
+Standard library only. Exit code 0 when the default path works (optional parts may be missing: each says so in one
+line), 1 when a required step failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+STAMPS = VENV / ".stamps"
+LOCK = ROOT / "requirements.lock"
+NATIVE_BUILD = ROOT / "build" / "native"
+OLDEST, NEWEST = (3, 11), (3, 15)
+TORCH = "torch"
+
+# Debian package -> (how to see that it is there, required, what its absence costs)
+SYSTEM: dict[str, tuple[str, bool, str]] = {
+    "clang-22": ("program clang++-22", True, "no kernel can be compiled"),
+    "lld-22": ("program lld-22", True, "no kernel can be linked"),
+    "llvm-22": ("program llvm-objdump-22", True, "no kernel can be disassembled"),
+    "g++": ("program g++", True, "the simulator cannot be built"),
+    "libstdc++-12-dev": ("headers c++", True, "no host program can be compiled"),
+    "python3-dev": ("headers python", True, "the simulator's Python binding cannot be built"),
+    "python3-venv": ("module ensurepip", True, "no virtual environment can be made"),
+    "libthrust-dev": ("file /usr/include/thrust/version.h", False, "programs that use thrust do not compile"),
+    "bubblewrap": ("program bwrap", False, "programs run under limits, but not isolated"),
+    "clang-format-22": ("program clang-format-22", False, "`make lint` does not check C++ layout"),
+}
+
+
+class StepFailed(Exception):
+    """A step cannot be done: `args[0]` says what, `args[1]` what to do."""
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Sets up this checkout.")
+    parser.add_argument("--freeze", action="store_true", help="write requirements.lock anew from .venv")
+    options = parser.parse_args(argv)
+    if options.freeze:
+        return freeze()
+    start = time.monotonic()
+    steps = (
+        ("python", check_python),
+        ("system packages", system_packages),
+        ("virtual environment", virtual_environment),
+        ("PyTorch", torch),
+        ("Python packages", packages),
+        ("hipsynth", editable),
+        ("simulator", native),
+        ("header tree", header_tree),
+    )
+    for name, step in steps:
+        began = time.monotonic()
+        try:
+            said = step()
+        except StepFailed as failure:
+            print(f"{name}: FAILED: {failure.args[0]}; {failure.args[1]}", flush=True)
+            return 1
+        took = time.monotonic() - began
+        print(f"{name}: {said}" + (f" ({took:.0f} s)" if took >= 1 else ""), flush=True)
+    print(f"set-up complete in {time.monotonic() - start:.1f} s: .venv/bin/synth --help", flush=True)
+    return 0
+
+
+# --- steps ---------------------------------------------------------------------------------------------------------
+
+
+def check_python() -> str:
+    if not OLDEST <= sys.version_info[:2] < NEWEST:
+        found = ".".join(map(str, sys.version_info[:2]))
+        raise StepFailed(f"this is Python {found}", "run `make setup PYTHON=python3.11` (3.11 to 3.14)")
+    return f"{sys.version.split()[0]}"
+
+
+def system_packages() -> str:
+    """Installs Debian packages that are not there; an optional one that cannot be had is one line."""
+    lacking = [name for name in SYSTEM if not present(name)]
+    if not lacking:
+        return "all there"
+    problem = apt_install(lacking)
+    still = [name for name in lacking if not present(name)]
+    for name in still:
+        if not SYSTEM[name][1]:
+            print(f"system packages: without {name} {SYSTEM[name][2]}; get it with: apt-get install {name}", flush=True)
+    required = [name for name in still if SYSTEM[name][1]]
+    if required:
+        costs = "; ".join(f"without {name} {SYSTEM[name][2]}" for name in required)
+        raise StepFailed(f"{problem or 'not available'}: {costs}", "run as root: apt-get install " + " ".join(required))
+    return "installed " + ", ".join(name for name in lacking if name not in still)
+
+
+def present(package: str) -> bool:
+    """Whether what the package gives is there, wherever it came from."""
+    kind, name = SYSTEM[package][0].split(" ", 1)
+    if kind == "program":
+        return shutil.which(name) is not None
+    if kind == "file":
+        return Path(name).exists()
+    if kind == "module":
+        return importlib.util.find_spec(name) is not None
+    if name == "python":
+        import sysconfig
+
+        return (Path(sysconfig.get_paths()["include"]) / "Python.h").exists()
+    return any(Path("/usr/include/c++").glob("*/vector"))
+
+
+def apt_install(names: list[str]) -> str:
+    """Installs what it can; returns why it could not install the rest, or ""."""
+    if shutil.which("apt-get") is None:
+        return "this is no Debian system"
+    prefix: list[str] = []
+    if os.geteuid() != 0:
+        if shutil.which("sudo") is None:
+            return "neither root nor sudo"
+        if subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode and not sys.stdin.isatty():
+            return "sudo wants a password"
+        prefix = ["sudo"]
+    print(f"system packages: installing {', '.join(names)}", flush=True)
+    apt = [*prefix, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q"]
+    quiet(apt + ["update"])
+    install = [*apt, "install", "-y", "--no-install-recommends"]
+    if quiet(install + names):
+        return ""
+    for name in names:  # one that is not to be had must not keep the others out
+        quiet([*install, name])
+    return "apt-get could not install it"
+
+
+def virtual_environment() -> str:
+    version = sys.version.split()[0]
+    if PYTHON.exists() and stamped("venv", version):
+        return ".venv"
+    quiet_or_fail(
+        [sys.executable, "-m", "venv", "--clear", str(VENV)],
+        "the virtual environment cannot be made",
+        "apt-get install python3-venv, or name another interpreter: make setup PYTHON=python3.11",
+    )
+    stamp("venv", version)
+    return "made .venv"
+
+
+def torch() -> str:
+    """PyTorch on its own, and before what depends on it, so that nothing pulls another build of it in."""
+    line = next(line for line in LOCK.read_text().splitlines() if line.startswith(TORCH + "=="))
+    if stamped("torch", line):
+        return line
+    installed = run_text([str(PYTHON), "-c", "import importlib.metadata as m; print(m.version('torch'))"])
+    if installed.split("+")[0] != line.split("==")[1]:
+        print(f"PyTorch: installing {line}", flush=True)
+        pip_install([line], "PyTorch cannot be installed")
+    stamp("torch", line)
+    return line
+
+
+def packages() -> str:
+    lines = [line for line in LOCK.read_text().splitlines() if line and not line.startswith("#")]
+    if stamped("packages", LOCK.read_text()):
+        return f"{len(lines)} as locked"
+    print(f"Python packages: installing {len(lines)}", flush=True)
+    pip_install(["--no-build-isolation", "setuptools", "wheel"], "setuptools cannot be installed")
+    pip_install(["--no-build-isolation", "-r", str(LOCK)], "the packages of requirements.lock cannot be installed")
+    stamp("packages", LOCK.read_text())
+    return f"{len(lines)} installed"
+
+
+def editable() -> str:
+    """The `synth` command and a path entry that points at this checkout (plain files: type checkers follow it)."""
+    identity = str(ROOT) + (ROOT / "pyproject.toml").read_text()
+    if stamped("editable", identity) and (VENV / "bin" / "synth").exists():
+        return ".venv/bin/synth"
+    settings = ["editable.mode=inplace", "wheel.cmake=false"]
+    words = [f"--config-settings={setting}" for setting in settings]
+    pip_install(["--no-build-isolation", "--no-deps", *words, "-e", str(ROOT)], "hipsynth itself cannot be installed")
+    stamp("editable", identity)
+    return "installed .venv/bin/synth"
+
+
+def native() -> str:
+    """Builds the simulator core and the HIP runtime library into profiling/sim (incremental)."""
+    sources = [ROOT / "CMakeLists.txt", *sorted(path for path in (ROOT / "profiling/sim").rglob("*") if is_native(path))]
+    identity = digest(sources) + str(ROOT) + sys.version
+    products = [*(ROOT / "profiling/sim").glob("_core*.so"), *(ROOT / "profiling/sim").glob("libhipsynth_hip.so")]
+    if stamped("native", identity) and len(products) >= 2:
+        return f"built from {len(sources)} files"
+    print("simulator: building (a few minutes the first time)", flush=True)
+    binaries = PYTHON.parent
+    configure = [str(binaries / "cmake"), "-S", str(ROOT), "-B", str(NATIVE_BUILD), "-G", "Ninja", "-Wno-dev"]
+    configure += ["-DCMAKE_BUILD_TYPE=Release", f"-DPython_EXECUTABLE={PYTHON}", f"-DPython3_EXECUTABLE={PYTHON}"]
+    configure += [f"-DCMAKE_MAKE_PROGRAM={binaries / 'ninja'}", f"-Dnanobind_DIR={nanobind_folder()}"]
+    remedy = "see build/native.log; `make clean` and try again"
+    log = ROOT / "build" / "native.log"
+    quiet_or_fail(configure, "the simulator's build cannot be configured", remedy, log=log)
+    jobs = str(max(1, min(os.cpu_count() or 1, memory_gib() // 2)))
+    quiet_or_fail(
+        [str(binaries / "cmake"), "--build", str(NATIVE_BUILD), "-j", jobs], "the simulator does not build", remedy, log=log
+    )
+    install = [str(binaries / "cmake"), "--install", str(NATIVE_BUILD), "--prefix", str(ROOT)]
+    quiet_or_fail(install, "the simulator cannot be put in place", remedy, log=log)
+    stamp("native", identity)
+    return "built"
+
+
+def header_tree() -> str:
+    # In this process when possible: no second interpreter when there is nothing to do.
+    sys.path.insert(0, str(ROOT))
+    from profiling.toolchain import locate
+
+    manifest = locate.read_manifest(locate.tree_path())
+    if manifest is None:
+        code = subprocess.run([str(PYTHON), "-m", "profiling.toolchain"], cwd=ROOT, check=False).returncode
+        if code != 0:
+            raise StepFailed("the header tree cannot be built", "see the line above, then run `make setup` again")
+        manifest = locate.read_manifest(locate.tree_path()) or {}
+    return str(manifest["headers_version"])
+
+
+# --- helpers -------------------------------------------------------------------------------------------------------
+
+
+def is_native(path: Path) -> bool:
+    return path.suffix in {".cpp", ".h", ".toml", ".txt", ".cmake", ".map", ".py", ".in", ".inc"} and path.is_file()
+
+
+def digest(paths: list[Path]) -> str:
+    total = hashlib.sha256()
+    for path in paths:
+        total.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return total.hexdigest()
+
+
+def stamped(name: str, identity: str) -> bool:
+    path = STAMPS / name
+    return path.exists() and path.read_text() == hashlib.sha256(identity.encode()).hexdigest()
+
+
+def stamp(name: str, identity: str) -> None:
+    STAMPS.mkdir(parents=True, exist_ok=True)
+    (STAMPS / name).write_text(hashlib.sha256(identity.encode()).hexdigest())
+
+
+def quiet(command: list[str], log: Path | None = None) -> bool:
+    """Runs without showing its output; keeps it in `log`."""
+    environment = {**os.environ, "DS_BUILD_OPS": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    path = log or ROOT / "build" / "setup.log"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        file.write("$ " + " ".join(command) + "\n" + result.stdout + result.stderr)
+    return result.returncode == 0
+
+
+def quiet_or_fail(command: list[str], what: str, remedy: str, log: Path | None = None) -> None:
+    if not quiet(command, log):
+        raise StepFailed(what + last_error(log or ROOT / "build" / "setup.log"), remedy)
+
+
+def last_error(log: Path) -> str:
+    """The first error line of the last command in a log."""
+    last = log.read_text(errors="replace").rpartition("\n$ ")[2]
+    found = re.search(r"^.*\b(?:error|ERROR|Error)\b.*$", last, re.MULTILINE)
+    return f" ({found.group().strip()[:200]})" if found else ""
+
+
+def pip_install(arguments: list[str], what: str) -> None:
+    command = [str(PYTHON), "-m", "pip", "install", "--quiet", "--no-input", *arguments]
+    quiet_or_fail(command, what, "check the network and run `make setup` again (details: build/setup.log)")
+
+
+def run_text(command: list[str]) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def nanobind_folder() -> str:
+    return run_text([str(PYTHON), "-m", "nanobind", "--cmake_dir"])
+
+
+def memory_gib() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 30
+
+
+def freeze() -> int:
+    """requirements.lock from what .venv holds, without hipsynth itself and without build tags (2.13.0+cpu)."""
+    lines = run_text([str(PYTHON), "-m", "pip", "freeze", "--exclude-editable"]).splitlines()
+    kept = [line.partition("+")[0] for line in lines if "==" in line and not line.startswith("hipsynth")]
+    head = [line for line in LOCK.read_text().splitlines() if line.startswith("#")]
+    LOCK.write_text("\n".join([*head, *kept]) + "\n")
+    print(f"requirements.lock: {len(kept)} packages")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
