@@ -1,0 +1,158 @@
+"""The default backend: compiles a program, executes its machine code on the CPU, counts what the hardware counts."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from profiling import archs, metrics, sandbox, toolchain
+from profiling.backend import Availability, KernelResult, Limits, Target, TargetResult
+from profiling.expected import mismatch
+from profiling.sim import api
+from synth.errors import BadInput, CompileFailed, Missing, UsageError
+from synth.program import Program
+
+TABLES = Path(api.__file__).parent / "isa"
+# A program that loads code objects itself needs to start the disassembler.
+LOADS_MODULES = "hipModuleLoad"
+
+
+@functools.cache
+def tables_hash() -> str:
+    """Hash of the facts that decide results: architecture tables and opcode tables."""
+    digest = hashlib.sha256()
+    for path in sorted([*archs.FOLDER.glob("*.toml"), *TABLES.glob("*.toml")]):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:8]
+
+
+class SimBackend:
+    """Compile, run, verify, aggregate. The same program on the same target gives the same result on every machine."""
+
+    name = "sim"
+
+    def version(self) -> str:
+        """Simulator sources and fact tables, e.g. "0.1.0-1f2e3d4c-5b6a7988"; raises Missing when it is not built."""
+        return f"{api.core_version()}-{tables_hash()}"
+
+    def available(self) -> Availability:
+        try:
+            found = toolchain.find()
+            version = self.version()
+        except Missing as error:
+            return Availability(False, error.what, error.remedy)
+        where = "in a sandbox" if sandbox.available() else "without isolation (bubblewrap does not work here)"
+        return Availability(True, f"simulator {version}, {found.compiler_version}, programs run {where}")
+
+    def supports(self, target: Target) -> bool:
+        try:
+            return archs.load(target.device).arch == target.arch
+        except UsageError:
+            return False
+
+    def environment(self, target: Target) -> dict[str, str]:
+        """Versions that decide a result beside the backend's own."""
+        return toolchain.find().provenance()
+
+    def profile(self, program: Program, target: Target, scratch: Path, limits: Limits) -> TargetResult:
+        """One program on one target. Raises UsageError for an impossible target, Missing when nothing can run."""
+        if not self.supports(target):
+            raise UsageError(
+                f"device {target.device} is no {target.arch}",
+                remedy=f"devices of {target.arch}: {', '.join(archs.devices_of(target.arch))}",
+            )
+        device = archs.load(target.device)
+        provenance = {"program": program.id, "device": target.device, "backend": self.name, "version": self.version()}
+        try:
+            artefacts, built = build(program.text, program.name, target.arch, target.flags, scratch / "build")
+        except (CompileFailed, BadInput) as error:
+            words = [str(error), getattr(error, "diagnostics", "")]
+            return failure(target, error.reason, "\n".join(filter(None, words)), provenance=provenance)
+        run_folder = scratch / "run"
+        run_folder.mkdir(parents=True, exist_ok=True)
+        done = api.run_program(artefacts, device, run_folder, limits, may_fork=LOADS_MODULES in program.text)
+        provenance |= {**built, "isolated": str(done.isolated).lower()}
+        return self._judge(program, target, done, provenance)
+
+    def _judge(
+        self, program: Program, target: Target, done: api.RunResult, provenance: Mapping[str, str]
+    ) -> TargetResult:
+        reason, message = done.reason, done.message
+        if not reason and program.expected is not None:
+            message = mismatch(program.expected, done.exit_code, done.stdout)
+            reason = "wrong_result" if message else ""
+        if not reason and not done.dispatch_count:
+            reason, message = "no_dispatch", "the program launched no kernel"
+        if reason and done.stderr:
+            message = f"{message}\n{done.stderr}".strip()
+        kernels = tuple(self._kernel(kernel, target.arch) for kernel in done.kernels)
+        return TargetResult(
+            target.arch,
+            target.flags,
+            target.device,
+            status="failed" if reason else "ok",
+            reason=reason,
+            message=message,
+            exit_code=done.exit_code,
+            stdout=done.stdout,
+            kernels=kernels,
+            provenance=dict(provenance),
+        )
+
+    def _kernel(self, kernel: api.KernelTotal, arch: str) -> KernelResult:
+        """Means per dispatch, with the metrics that follow from them."""
+        counters = means(kernel.counters, kernel.dispatches)
+        duration_ns = kernel.duration_ns / kernel.dispatches
+        details: dict[str, Any] = {
+            "symbol": kernel.symbol,
+            "signature": kernel.signature,
+            "same_shape": kernel.same_shape,
+            "bottleneck": kernel.bottleneck,
+            "registers": dict(kernel.registers),
+            **means(kernel.details, kernel.dispatches),
+        }
+        return KernelResult(
+            name=kernel.name,
+            dispatches=kernel.dispatches,
+            grid=kernel.grid,
+            block=kernel.block,
+            counters=counters,
+            metrics=metrics.compute(counters, duration_ns, arch),
+            duration_ns=duration_ns,
+            backend=self.name,
+            backend_version=self.version(),
+            details=details,
+        )
+
+
+def build(text: str, name: str, arch: str, flags: str, folder: Path) -> tuple[api.Artefacts, dict[str, str]]:
+    """Compiles both sides of a program's text in `folder`; returns the artefacts and their provenance.
+
+    Raises CompileFailed, BadInput ("no_kernel"), UsageError (bad flags), Missing (no compiler).
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    source = folder / f"{name or 'program'}.hip"
+    source.write_text(text)
+    return build_file(source, arch, flags, folder)
+
+
+def build_file(source: Path, arch: str, flags: str, folder: Path) -> tuple[api.Artefacts, dict[str, str]]:
+    """As build, for a file whose quoted includes are found beside it."""
+    device = toolchain.compile_device(source, arch, flags, folder)
+    host = toolchain.compile_host(source, flags, folder, runtime=api.library_path())
+    artefacts = api.Artefacts(host.executable, device.code_object, device.disassembly, toolchain.find().objdump)
+    return artefacts, dict(device.provenance)
+
+
+def means(totals: Mapping[str, float], count: int) -> dict[str, float]:
+    """Totals over `count` dispatches as means."""
+    return {key: value / count for key, value in totals.items()}
+
+
+def failure(target: Target, reason: str, message: str, *, provenance: Mapping[str, str]) -> TargetResult:
+    return TargetResult(
+        target.arch, target.flags, target.device, "failed", reason=reason, message=message, provenance=dict(provenance)
+    )

@@ -1,0 +1,364 @@
+"""Runs a compiled HIP program on the simulator: writes its configuration, starts it in the sandbox, reads its results.
+
+The program is linked with libhipsynth_hip.so, which reads the file named by HIPSYNTH_CONFIG and writes one JSON
+document (see native/runtime/results.h). Nothing here compiles; profiling.toolchain does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from profiling import sandbox
+from profiling.archs import ArchTable
+from profiling.backend import Limits
+from synth.errors import Missing
+
+LIBRARY = "libhipsynth_hip.so"
+VERSION_FILE = "libhipsynth_hip.version"
+STOP_EXIT = 113  # exit status of a program that the simulator stopped; kStopExit of native/runtime/results.h
+# Room for the program's own pages and the simulator's tables on top of the device memory it may allocate.
+HOST_MEMORY_BYTES = 4 << 30
+# What the sandbox calls a passed limit -> our reason.
+KILL_REASONS = {
+    "cpu_time": "timeout",
+    "memory": "out_of_memory",
+    "output": "output_limit",
+    "file_size": "output_limit",
+    "disk": "output_limit",
+    "processes": "forbidden_call",
+    "threads": "forbidden_call",
+    "forbidden_call": "forbidden_call",
+}
+
+
+@dataclass(frozen=True)
+class Artefacts:
+    """What the toolchain made of one program."""
+
+    executable: Path
+    code_object: Path
+    disassembly: Path
+    objdump: Path = Path("llvm-objdump")
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """One kernel launch; `kernel` indexes RunResult.kernels. Grid in work-groups, block in work-items."""
+
+    kernel: int
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    counters: Mapping[str, float]
+    duration_ns: float
+    details: Mapping[str, float]
+    bottleneck: str
+
+
+@dataclass(frozen=True)
+class KernelTotal:
+    """A kernel's dispatches together: counters, details and duration are sums; shapes are the first dispatch's."""
+
+    symbol: str
+    signature: str  # demangled
+    dispatches: int
+    same_shape: bool  # every dispatch had this grid and block
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    counters: Mapping[str, float]
+    duration_ns: float
+    details: Mapping[str, float]
+    bottleneck: str
+    registers: Mapping[str, float]
+
+    @property
+    def name(self) -> str:
+        return short_name(self.signature)
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What one run did. `status` "ok" means that the program ended by itself, whatever its exit code.
+
+    `reason` of a failure: timeout, instruction_limit, illegal_access, trap, deadlock, unsupported_opcode,
+    bad_code_object, bad_configuration, out_of_memory, host_crash, output_limit, forbidden_call.
+    """
+
+    status: str
+    reason: str = ""
+    message: str = ""
+    exit_code: int | None = None
+    stdout: str = ""
+    stderr: str = ""
+    kernels: tuple[KernelTotal, ...] = ()
+    dispatches: tuple[Dispatch, ...] = ()  # the first ones, at most kKeptDispatches of them
+    dispatch_count: int = 0
+    clock_ns: float = 0.0  # simulated time at the end: dispatches and copies
+    wall_s: float = 0.0
+    isolated: bool = False
+
+
+def short_name(signature: str) -> str:
+    """`void ns::axpy<float>(float, float*)` -> `ns::axpy<float>`: no return type, no parameters."""
+    text = signature.removesuffix(" [clone .kd]")
+    if text.endswith(")"):
+        depth = 0
+        for i in range(len(text) - 1, -1, -1):
+            depth += {")": 1, "(": -1}.get(text[i], 0)
+            if depth == 0:
+                text = text[:i]
+                break
+    depth = 0
+    for i in range(len(text) - 1, -1, -1):
+        depth += {")": 1, ">": 1, "(": -1, "<": -1}.get(text[i], 0)
+        if text[i] == " " and depth == 0:
+            return text[i + 1 :]
+    return text
+
+
+def library_path() -> Path:
+    """The runtime library: beside this module, or where an editable install put it; raises Missing."""
+    override = os.environ.get("HIPSYNTH_RUNTIME")
+    candidates = [Path(override)] if override else []
+    candidates += [Path(__file__).with_name(LIBRARY)]
+    candidates += [Path(sysconfig.get_path(kind)) / "profiling" / "sim" / LIBRARY for kind in ("platlib", "purelib")]
+    for path in candidates:
+        if path.is_file():
+            return path.resolve()
+    raise Missing(
+        f"{LIBRARY} is not installed",
+        cause="the simulator has not been built for this Python",
+        remedy="run `make setup`, or name the library by HIPSYNTH_RUNTIME",
+    )
+
+
+def core_version() -> str:
+    """Identity of the simulator's sources, written when it was built; raises Missing."""
+    path = library_path().with_name(VERSION_FILE)
+    try:
+        return path.read_text().strip()
+    except OSError as error:
+        raise Missing(f"{path} cannot be read", cause=str(error), remedy="build the simulator again") from error
+
+
+def configuration(artefacts: Artefacts, device: ArchTable, limits: Limits, output: Path, *, count: bool = True) -> str:
+    """The text of a run's configuration file."""
+    entries: dict[str, object] = {
+        "arch": device.arch,
+        "title": device.title,
+        "code_object": artefacts.code_object.resolve(),
+        "disassembly": artefacts.disassembly.resolve(),
+        "objdump": artefacts.objdump,
+        "output": output,
+        "max_wave_instructions": limits.wave_instructions,
+        "memory_bytes": limits.memory_bytes,
+        "wall_seconds": limits.wall_s,
+        "count": int(count),
+    }
+    lines = [f"{key} = {value}" for key, value in entries.items()]
+    lines += [f"spec.{key} = {value!r}" for key, value in device.spec().items()]
+    return "\n".join(lines) + "\n"
+
+
+def run_program(
+    artefacts: Artefacts,
+    device: ArchTable,
+    scratch: Path,
+    limits: Limits | None = None,
+    args: Sequence[str] = (),
+    *,
+    count: bool = True,
+    may_fork: bool = False,
+) -> RunResult:
+    """Runs the program in the sandbox with `scratch` as its folder; what it does is a result, never an exception.
+
+    `count=False` executes kernels without the memory-hierarchy model. `may_fork` lets the program start processes,
+    which loading a code object at run time needs.
+    """
+    limits = limits or Limits()
+    library = library_path()
+    output = _prepare(artefacts, device, scratch, limits, count)
+    bounds = sandbox.SandboxLimits(
+        wall_s=limits.wall_s * 1.1 + 1.0,  # the core stops itself first, with a better message
+        cpu_s=limits.wall_s * (os.cpu_count() or 1) + 10.0,
+        memory_bytes=limits.memory_bytes + HOST_MEMORY_BYTES,
+        output_bytes=limits.output_bytes,
+        processes=8 if may_fork else 1,
+    )
+    files = {artefacts.executable, artefacts.code_object, artefacts.disassembly}
+    readable = {path.resolve().parent for path in files} | {library.parent}
+    readable.discard(scratch.resolve())
+    done = sandbox.run(
+        [artefacts.executable.resolve(), *args],
+        scratch,
+        bounds,
+        read_only=sorted(readable),
+        env=_environment(output, library),
+    )
+    if done.reason == "not_started":
+        raise Missing(f"{artefacts.executable}: cannot be started", cause=done.stderr, remedy="see `synth doctor`")
+    reason, message = _sandbox_failure(done, limits)
+    return _result(
+        output,
+        reason,
+        message,
+        exit_code=done.exit_code,
+        stdout=done.stdout,
+        stderr=done.stderr,
+        wall_s=done.wall_s,
+        isolated=done.isolated,
+    )
+
+
+def run_attached(
+    artefacts: Artefacts,
+    device: ArchTable,
+    scratch: Path,
+    limits: Limits | None = None,
+    args: Sequence[str] = (),
+    *,
+    count: bool = True,
+) -> RunResult:
+    """Runs a trusted program with this process's own input, output and working folder, and no sandbox.
+
+    Only the wall-clock limit and the simulator's own limits hold. `stdout` and `stderr` of the result stay empty.
+    """
+    limits = limits or Limits()
+    library = library_path()
+    output = _prepare(artefacts, device, scratch, limits, count)
+    sys.stdout.flush()
+    start = time.monotonic()
+    reason = message = ""
+    code: int | None = None
+    process = subprocess.Popen(
+        [str(artefacts.executable.resolve()), *args], env={**os.environ, **_environment(output, library)}
+    )
+    try:
+        code = process.wait(timeout=limits.wall_s * 1.1 + 1.0)
+    except subprocess.TimeoutExpired:
+        reason, message = "timeout", f"stopped after {limits.wall_s:g} s"
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    if code is not None and code < 0:
+        reason, message = "host_crash", f"the program died of {_signal_name(-code)}"
+    return _result(output, reason, message, exit_code=code, wall_s=time.monotonic() - start)
+
+
+def _prepare(artefacts: Artefacts, device: ArchTable, scratch: Path, limits: Limits, count: bool) -> Path:
+    """Writes run.conf into the scratch folder and returns the path of the result document, which does not exist yet."""
+    output = scratch.resolve() / "run.json"
+    output.unlink(missing_ok=True)
+    text = configuration(artefacts, device, limits, output, count=count)
+    output.with_suffix(".conf").write_text(text)
+    return output
+
+
+def _environment(output: Path, library: Path) -> dict[str, str]:
+    return {
+        "HIPSYNTH_CONFIG": str(output.with_suffix(".conf")),
+        "LD_LIBRARY_PATH": str(library.parent),
+        "TMPDIR": str(output.parent),
+    }
+
+
+def _signal_name(number: int | None) -> str:
+    with contextlib.suppress(ValueError, TypeError):
+        return signal.Signals(number or 0).name
+    return f"signal {number}"
+
+
+def _sandbox_failure(done: sandbox.SandboxResult, limits: Limits) -> tuple[str, str]:
+    """Our reason and message for how the sandbox ended a program, ("", "") when it ended by itself."""
+    if done.status == "timeout":
+        return "timeout", f"stopped after {limits.wall_s:g} s"
+    if done.status == "killed":
+        return KILL_REASONS.get(done.reason, done.reason), f"stopped by the sandbox: {done.reason.replace('_', ' ')}"
+    if done.reason == "signal":
+        return "host_crash", f"the program died of {_signal_name(done.signal)}"
+    return "", ""
+
+
+def _triple(values: Sequence[int]) -> tuple[int, int, int]:
+    x, y, z = values
+    return (x, y, z)
+
+
+def _measured(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "grid": _triple(record["grid"]),
+        "block": _triple(record["block"]),
+        "counters": record["counters"],
+        "duration_ns": float(record["duration_ns"]),
+        "details": record["details"],
+        "bottleneck": record["bottleneck"],
+    }
+
+
+def _kernel(record: Mapping[str, Any]) -> KernelTotal:
+    return KernelTotal(
+        symbol=record["symbol"],
+        signature=record["name"],
+        dispatches=record["dispatches"],
+        same_shape=record["same_shape"],
+        registers=record["registers"],
+        **_measured(record),
+    )
+
+
+@dataclass(frozen=True)
+class _Document:
+    status: str = "ok"
+    reason: str = ""
+    message: str = ""
+    kernels: tuple[KernelTotal, ...] = ()
+    dispatches: tuple[Dispatch, ...] = ()
+    dispatch_count: int = 0
+    clock_ns: float = 0.0
+
+
+def _read_document(path: Path) -> _Document:
+    """The result document; an absent one (the program never called HIP) is an empty result."""
+    try:
+        record = json.loads(path.read_text())
+    except FileNotFoundError:
+        return _Document()
+    except (OSError, ValueError) as error:
+        return _Document("failed", "host_crash", f"the result document cannot be read: {error}")
+    return _Document(
+        status=record["status"],
+        reason=record["reason"],
+        message=record["message"],
+        kernels=tuple(_kernel(row) for row in record["kernels"]),
+        dispatches=tuple(Dispatch(kernel=row["kernel"], **_measured(row)) for row in record["dispatches"]),
+        dispatch_count=record["dispatch_count"],
+        clock_ns=float(record["clock_ns"]),
+    )
+
+
+def _result(output: Path, reason: str, message: str, **facts: Any) -> RunResult:
+    """Joins how the process ended with what it wrote; the simulator's own reason is the better one."""
+    document = _read_document(output)
+    if document.status != "ok":
+        reason, message = document.reason, document.message
+    return RunResult(
+        status="failed" if reason else "ok",
+        reason=reason,
+        message=message,
+        kernels=document.kernels,
+        dispatches=document.dispatches,
+        dispatch_count=document.dispatch_count,
+        clock_ns=document.clock_ns,
+        **facts,
+    )

@@ -1,0 +1,81 @@
+"""`synth run`: an unmodified HIP program on the CPU."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from synth.cli.common import json_option, print_json, timeout_option
+from synth.errors import BadInput, UsageError
+
+EPILOG = """\b
+Examples:
+  synth run saxpy.hip
+  synth run saxpy.hip --arch gfx942 --flags "-O3 -ffast-math" -- 1024 --verbose
+  synth run untrusted.hip --sandbox --timeout 10
+  synth run saxpy.hip --json
+
+Without --sandbox the program has this terminal, this folder and your rights, as any program you start.
+The exit code is the program's own. Failures of the simulator (an illegal access, a trap, a limit) and compile errors
+exit with 3, and say what happened on stderr.
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("path", type=click.Path(path_type=Path))
+@click.argument("args", nargs=-1, type=click.UNPROCESSED)
+@click.option("--arch", default="gfx90a", show_default=True, help="gfx90a or gfx942.")
+@click.option("--flags", default="-O3", show_default=True, help="Compiler flags.")
+@click.option("--device", default="", help="Architecture table, e.g. mi210.  [default: the architecture's]")
+@click.option("--sandbox", is_flag=True, help="No network, read-only files, limits on everything; output at the end.")
+@click.option(
+    "--count/--no-count", default=True, show_default=True, help="Simulate caches; off is faster, times are rough."
+)
+@timeout_option
+@json_option
+def command(path: Path, args: tuple[str, ...], as_json: bool, **options: Any) -> int:
+    """Compile a HIP program, execute its kernels' machine code on the CPU, and pass its output through.
+
+    ARGS after `--` are the program's own.
+    """
+    with tempfile.TemporaryDirectory(prefix="hipsynth-") as scratch:
+        done = run_file(path, args, Path(scratch), captured=as_json or options["sandbox"], **options)
+    if as_json:
+        print_json({"path": str(path), "arch": options["arch"], "flags": options["flags"], **asdict(done)})
+    elif options["sandbox"]:
+        click.echo(done.stdout, nl=False)
+        click.echo(done.stderr, nl=False, err=True)
+    if done.status != "ok":
+        if not as_json:
+            click.echo(f"error: {done.reason}: {done.message}", err=True)
+        return 3
+    return done.exit_code or 0
+
+
+def run_file(path: Path, args: tuple[str, ...], scratch: Path, *, captured: bool, **options: Any) -> Any:
+    """Compiles and runs one file; returns profiling.sim.api.RunResult. Raises BadInput, UsageError, Missing."""
+    from profiling import archs
+    from profiling.backend import Limits
+    from profiling.backends.sim import LOADS_MODULES, build_file
+    from profiling.sim import api
+
+    if not path.is_file():
+        raise BadInput(f"{path}: no such file", remedy="give a HIP source file")
+    device = archs.load(options["device"] or archs.default_device(options["arch"]))
+    if device.arch != options["arch"]:
+        raise UsageError(
+            f"device {device.name} is no {options['arch']}",
+            remedy=f"devices: {', '.join(archs.devices_of(options['arch']))}",
+        )
+    artefacts, _ = build_file(path, options["arch"], options["flags"], scratch / "build")
+    folder = scratch / "run"
+    folder.mkdir()
+    limits = Limits(wall_s=options["timeout"])
+    if not captured:
+        return api.run_attached(artefacts, device, folder, limits, args, count=options["count"])
+    forks = LOADS_MODULES in path.read_text(errors="replace")
+    return api.run_program(artefacts, device, folder, limits, args, count=options["count"], may_fork=forks)
