@@ -1,0 +1,295 @@
+"""A thin, fast layer over libclang's C interface: parse, tokens with cursors, and what a cursor refers to.
+
+The stock Python binding makes several calls and objects per token; one bulk annotation and plain C structures
+are an order of magnitude faster. Only this module knows libclang.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable
+from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_uint, c_void_p
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from clang import cindex
+
+Kind = cindex.CursorKind
+
+TOKEN_KEYWORD = 1
+TOKEN_IDENTIFIER = 2
+TOKEN_LITERAL = 3
+TOKEN_COMMENT = 4
+
+DETAILED_RECORD = 0x01
+INCOMPLETE = 0x02
+FOR_SERIALIZATION = 0x10
+ERROR_SEVERITY = 3
+STORAGE_EXTERN = 2
+
+
+class CCursor(Structure):
+    _fields_ = (("kind", c_int), ("xdata", c_int), ("data", c_void_p * 3))
+
+
+class CLocation(Structure):
+    _fields_ = (("pointers", c_void_p * 2), ("data", c_uint))
+
+
+class CRange(Structure):
+    _fields_ = (("pointers", c_void_p * 2), ("begin", c_uint), ("end", c_uint))
+
+
+class CToken(Structure):
+    # words: kind, encoded location, length, reserved
+    _fields_ = (("words", c_uint * 4), ("pointer", c_void_p))
+
+
+class CString(Structure):
+    _fields_ = (("data", c_void_p), ("flags", c_uint))
+
+
+class CUnsaved(Structure):
+    _fields_ = (("name", c_char_p), ("contents", c_char_p), ("length", ctypes.c_ulong))
+
+
+Visitor = ctypes.CFUNCTYPE(c_int, CCursor, CCursor, c_void_p)
+InclusionVisitor = ctypes.CFUNCTYPE(None, c_void_p, POINTER(CLocation), c_uint, c_void_p)
+
+_CONTAINERS = {
+    k.value for k in (Kind.NAMESPACE, Kind.LINKAGE_SPEC, Kind.STRUCT_DECL, Kind.CLASS_DECL, Kind.UNION_DECL)
+} | {Kind.CLASS_TEMPLATE.value, Kind.CLASS_TEMPLATE_PARTIAL_SPECIALIZATION.value}
+
+_LOCATION_OUT = [CLocation, POINTER(c_void_p), POINTER(c_uint), POINTER(c_uint), POINTER(c_uint)]
+
+# function -> (result, arguments)
+_PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
+    "clang_createIndex": (c_void_p, [c_int, c_int]),
+    "clang_parseTranslationUnit2": (
+        c_int,
+        [c_void_p, c_char_p, POINTER(c_char_p), c_int, POINTER(CUnsaved), c_uint, c_uint, POINTER(c_void_p)],
+    ),
+    "clang_disposeTranslationUnit": (None, [c_void_p]),
+    "clang_saveTranslationUnit": (c_int, [c_void_p, c_char_p, c_uint]),
+    "clang_getNumDiagnostics": (c_uint, [c_void_p]),
+    "clang_getDiagnostic": (c_void_p, [c_void_p, c_uint]),
+    "clang_getDiagnosticSeverity": (c_int, [c_void_p]),
+    "clang_getDiagnosticSpelling": (CString, [c_void_p]),
+    "clang_getDiagnosticLocation": (CLocation, [c_void_p]),
+    "clang_disposeDiagnostic": (None, [c_void_p]),
+    "clang_getCString": (c_char_p, [CString]),
+    "clang_disposeString": (None, [CString]),
+    "clang_getFile": (c_void_p, [c_void_p, c_char_p]),
+    "clang_getFileName": (CString, [c_void_p]),
+    "clang_getLocationForOffset": (CLocation, [c_void_p, c_void_p, c_uint]),
+    "clang_getRange": (CRange, [CLocation, CLocation]),
+    "clang_tokenize": (None, [c_void_p, CRange, POINTER(POINTER(CToken)), POINTER(c_uint)]),
+    "clang_disposeTokens": (None, [c_void_p, POINTER(CToken), c_uint]),
+    "clang_annotateTokens": (None, [c_void_p, POINTER(CToken), c_uint, POINTER(CCursor)]),
+    "clang_getTokenLocation": (CLocation, [c_void_p, CToken]),
+    "clang_getTranslationUnitCursor": (CCursor, [c_void_p]),
+    "clang_visitChildren": (c_uint, [CCursor, Visitor, c_void_p]),
+    "clang_getInclusions": (None, [c_void_p, InclusionVisitor, c_void_p]),
+    "clang_getCursorReferenced": (CCursor, [CCursor]),
+    "clang_getCanonicalCursor": (CCursor, [CCursor]),
+    "clang_getCursorDefinition": (CCursor, [CCursor]),
+    "clang_getSpecializedCursorTemplate": (CCursor, [CCursor]),
+    "clang_getTemplateCursorKind": (c_int, [CCursor]),
+    "clang_getCursorSemanticParent": (CCursor, [CCursor]),
+    "clang_getCursorSpelling": (CString, [CCursor]),
+    "clang_getCursorLocation": (CLocation, [CCursor]),
+    "clang_getCursorExtent": (CRange, [CCursor]),
+    "clang_getRangeStart": (CLocation, [CRange]),
+    "clang_getRangeEnd": (CLocation, [CRange]),
+    "clang_getSpellingLocation": (None, _LOCATION_OUT),
+    "clang_getExpansionLocation": (None, _LOCATION_OUT),
+    "clang_getNumOverloadedDecls": (c_uint, [CCursor]),
+    "clang_getOverloadedDecl": (CCursor, [CCursor, c_uint]),
+    "clang_getOverriddenCursors": (None, [CCursor, POINTER(POINTER(CCursor)), POINTER(c_uint)]),
+    "clang_disposeOverriddenCursors": (None, [POINTER(CCursor)]),
+    "clang_Cursor_getStorageClass": (c_int, [CCursor]),
+    "clang_getClangVersion": (CString, []),
+}
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """libclang with the prototypes above; the path is the one the Python binding was installed with."""
+    loaded = ctypes.CDLL(str(cindex.conf.get_filename()))
+    for name, (result, arguments) in _PROTOTYPES.items():
+        function = getattr(loaded, name)
+        function.restype = result
+        function.argtypes = arguments
+    return loaded
+
+
+@functools.cache
+def _index() -> int:
+    return int(library().clang_createIndex(1, 0))  # 1: only the main file's own declarations
+
+
+def text_of(string: CString) -> str:
+    raw = library().clang_getCString(string)
+    library().clang_disposeString(string)
+    return raw.decode(errors="replace") if raw else ""
+
+
+def version() -> str:
+    """libclang's own version line."""
+    return text_of(library().clang_getClangVersion())
+
+
+@dataclass(frozen=True)
+class Message:
+    """One error of the compiler: `line` and `column` count from 1; `file` is empty where it has none."""
+
+    text: str
+    file: str
+    line: int
+    column: int
+
+
+class TU:
+    """One parsed translation unit; free it with close() or a `with` block."""
+
+    def __init__(self, path: str, text: bytes | None, args: tuple[str, ...], options: int) -> None:
+        """Parses `path`; `text`, when given, stands for the file's content. Raises ValueError if libclang gives up."""
+        self.lib = library()
+        self.path = path
+        unsaved = (CUnsaved * 1)(CUnsaved(path.encode(), text, len(text))) if text is not None else None
+        argv = (c_char_p * len(args))(*[a.encode() for a in args])
+        handle = c_void_p()
+        code = self.lib.clang_parseTranslationUnit2(
+            _index(), path.encode(), argv, len(args), unsaved, 1 if unsaved else 0, options, byref(handle)
+        )
+        if code != 0 or not handle.value:
+            raise ValueError(f"libclang could not parse {path} (code {code})")
+        self.handle: int | None = handle.value
+        self.file = self.lib.clang_getFile(self.handle, path.encode())
+
+    def __enter__(self) -> TU:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self.handle is not None:
+            self.lib.clang_disposeTranslationUnit(self.handle)
+            self.handle = None
+
+    def save(self, path: Path) -> bool:
+        """Writes the unit as a precompiled header."""
+        return bool(self.lib.clang_saveTranslationUnit(self.handle, str(path).encode(), 0) == 0)
+
+    def errors(self) -> list[Message]:
+        """Errors and fatal errors, in order."""
+        found = []
+        for number in range(self.lib.clang_getNumDiagnostics(self.handle)):
+            item = self.lib.clang_getDiagnostic(self.handle, number)
+            if self.lib.clang_getDiagnosticSeverity(item) >= ERROR_SEVERITY:
+                location = self.lib.clang_getDiagnosticLocation(item)
+                file, line, column, _ = self._position(location, self.lib.clang_getExpansionLocation)
+                found.append(Message(text_of(self.lib.clang_getDiagnosticSpelling(item)), self.name(file), line, column))
+            self.lib.clang_disposeDiagnostic(item)
+        return found
+
+    def name(self, file: int | None) -> str:
+        return text_of(self.lib.clang_getFileName(file)) if file else ""
+
+    def includes(self) -> list[str]:
+        """Every file that takes part, precompiled ones too, without the main file."""
+        names: list[str] = []
+
+        def visit(file: int, _stack: Any, _depth: int, _data: Any) -> None:
+            names.append(self.name(file))
+
+        self.lib.clang_getInclusions(self.handle, InclusionVisitor(visit), None)
+        return sorted({n for n in names if n != self.path})
+
+    def _position(self, location: CLocation, function: Callable[..., None]) -> tuple[int | None, int, int, int]:
+        file, line, column, offset = c_void_p(), c_uint(), c_uint(), c_uint()
+        function(location, byref(file), byref(line), byref(column), byref(offset))
+        return file.value, line.value, column.value, offset.value
+
+    def spelling_place(self, cursor: CCursor, *, expansion: bool = False) -> tuple[int | None, int]:
+        """(file, offset) of the characters that spell the cursor's name, inside macro definitions too.
+
+        With `expansion`, of the macro's use instead of its definition.
+        """
+        function = self.lib.clang_getExpansionLocation if expansion else self.lib.clang_getSpellingLocation
+        file, _, _, offset = self._position(self.lib.clang_getCursorLocation(cursor), function)
+        return file, offset
+
+    def extent(self, cursor: CCursor) -> tuple[int, int]:
+        """[start, end) offsets of a cursor, by where macros expand."""
+        extent = self.lib.clang_getCursorExtent(cursor)
+        start = self._position(self.lib.clang_getRangeStart(extent), self.lib.clang_getExpansionLocation)[3]
+        end = self._position(self.lib.clang_getRangeEnd(extent), self.lib.clang_getExpansionLocation)[3]
+        return start, end
+
+    def tokens(self, length: int) -> list[tuple[int, int, int, CCursor]]:
+        """(kind, start, end, cursor) of every token of the main file of `length` bytes, comments included."""
+        lib = self.lib
+        if not self.file:
+            return []
+        whole = lib.clang_getRange(
+            lib.clang_getLocationForOffset(self.handle, self.file, 0),
+            lib.clang_getLocationForOffset(self.handle, self.file, length),
+        )
+        memory, count = POINTER(CToken)(), c_uint()
+        lib.clang_tokenize(self.handle, whole, byref(memory), byref(count))
+        n = count.value
+        if n == 0:
+            return []
+        cursors = (CCursor * n)()
+        lib.clang_annotateTokens(self.handle, memory, n, cursors)
+        first = self._position(lib.clang_getTokenLocation(self.handle, memory[0]), lib.clang_getSpellingLocation)[3]
+        # Encoded locations of one file are consecutive, so one anchor gives every offset.
+        base = memory[0].words[1] - first
+        result = []
+        for i in range(n):
+            words = memory[i].words
+            start = words[1] - base
+            result.append((words[0], start, start + words[2], cursors[i]))
+        lib.clang_disposeTokens(self.handle, memory, n)
+        return result
+
+    def walk(self, *, bodies: bool) -> list[CCursor]:
+        """Every node the main file declares, outermost first; without `bodies`, only down to functions."""
+        seen: list[CCursor] = []
+        top = Kind.TRANSLATION_UNIT.value
+
+        def visit(cursor: CCursor, parent: CCursor, _data: Any) -> int:
+            if parent.kind == top and self.spelling_place(cursor, expansion=True)[0] != self.file:
+                return 1  # continue
+            seen.append(_copy(cursor))
+            return 2 if bodies or cursor.kind in _CONTAINERS else 1  # recurse, or continue
+
+        self.lib.clang_visitChildren(self.lib.clang_getTranslationUnitCursor(self.handle), Visitor(visit), None)
+        return seen
+
+    def overridden(self, cursor: CCursor) -> list[CCursor]:
+        """The methods a virtual method overrides directly."""
+        memory, count = POINTER(CCursor)(), c_uint()
+        self.lib.clang_getOverriddenCursors(cursor, byref(memory), byref(count))
+        found = [_copy(memory[i]) for i in range(count.value)]
+        if memory:
+            self.lib.clang_disposeOverriddenCursors(memory)
+        return found
+
+    def overloads(self, cursor: CCursor) -> list[CCursor]:
+        """The candidates of a name that is looked up later."""
+        count = self.lib.clang_getNumOverloadedDecls(cursor)
+        return [self.lib.clang_getOverloadedDecl(cursor, i) for i in range(count)]
+
+
+def _copy(cursor: CCursor) -> CCursor:
+    return CCursor.from_buffer_copy(cursor)
+
+
+def is_null(cursor: CCursor) -> bool:
+    """Whether a cursor stands for nothing (an invalid kind)."""
+    return 70 <= cursor.kind <= 73

@@ -1,0 +1,169 @@
+"""What each identifier of a parsed file stands for: one entity, several, or nothing the parser could tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from synth.frontend import clang
+from synth.frontend.clang import TU, CCursor, Kind, is_null
+
+# cursor kind -> what a reader would call it
+_CATEGORIES = {
+    Kind.STRUCT_DECL: "type",
+    Kind.UNION_DECL: "type",
+    Kind.CLASS_DECL: "type",
+    Kind.ENUM_DECL: "type",
+    Kind.CLASS_TEMPLATE: "type",
+    Kind.CLASS_TEMPLATE_PARTIAL_SPECIALIZATION: "type",
+    Kind.TYPEDEF_DECL: "type",
+    Kind.TYPE_ALIAS_DECL: "type",
+    Kind.TYPE_ALIAS_TEMPLATE_DECL: "type",
+    Kind.CONCEPT_DECL: "type",
+    Kind.FIELD_DECL: "field",
+    Kind.ENUM_CONSTANT_DECL: "constant",
+    Kind.FUNCTION_DECL: "function",
+    Kind.FUNCTION_TEMPLATE: "function",
+    Kind.CXX_METHOD: "method",
+    Kind.VAR_DECL: "variable",
+    Kind.PARM_DECL: "parameter",
+    Kind.UNEXPOSED_DECL: "variable",  # a structured binding
+    Kind.TEMPLATE_TYPE_PARAMETER: "type parameter",
+    Kind.TEMPLATE_NON_TYPE_PARAMETER: "value parameter",
+    Kind.TEMPLATE_TEMPLATE_PARAMETER: "type parameter",
+    Kind.NAMESPACE: "namespace",
+    Kind.NAMESPACE_ALIAS: "namespace",
+    Kind.LABEL_STMT: "label",
+    Kind.MACRO_DEFINITION: "macro",
+}
+CATEGORY = {kind.value: name for kind, name in _CATEGORIES.items()}
+ALWAYS_LOCAL = {"parameter", "label", "type parameter", "value parameter"}
+
+_FUNCTIONS = {
+    k.value for k in (Kind.FUNCTION_DECL, Kind.FUNCTION_TEMPLATE, Kind.CXX_METHOD, Kind.CONSTRUCTOR, Kind.DESTRUCTOR)
+} | {Kind.CONVERSION_FUNCTION.value, Kind.LAMBDA_EXPR.value}
+_SCOPES = {Kind.TRANSLATION_UNIT.value, Kind.NAMESPACE.value, Kind.LINKAGE_SPEC.value}
+_NAMED_BY_CLASS = {Kind.CONSTRUCTOR.value, Kind.DESTRUCTOR.value}
+_OVERLOADED = Kind.OVERLOADED_DECL_REF.value
+_MACRO = Kind.MACRO_DEFINITION.value
+_LABEL = Kind.LABEL_STMT.value
+
+
+@dataclass(frozen=True)
+class Entity:
+    """A declared thing. `place` is (file, offset) of its first declaration; file "" is the parsed file itself.
+
+    `local`: visible inside one function only. `pinned`: its name is part of a contract outside the file
+    (declared here but defined elsewhere, or overriding a library's virtual function).
+    """
+
+    name: str
+    place: tuple[str, int]
+    category: str
+    local: bool = False
+    pinned: bool = False
+
+    @property
+    def user(self) -> bool:
+        return self.place[0] == ""
+
+
+class Resolver:
+    """Maps cursors of one translation unit to entities, remembering what it has seen."""
+
+    def __init__(self, tu: TU) -> None:
+        self.tu = tu
+        self.lib = tu.lib
+        self.known: dict[tuple[int, int, int], Entity | None] = {}
+
+    def referents(self, cursor: CCursor) -> list[Entity]:
+        """The entities a token's cursor refers to; several where overloads wait for a template's arguments."""
+        if cursor.kind == _LABEL:
+            target = cursor
+        else:
+            target = self.lib.clang_getCursorReferenced(cursor)
+        if is_null(target):
+            return []
+        if target.kind == _OVERLOADED:
+            found = [self.entity(c) for c in self.tu.overloads(target)]
+        else:
+            found = [self.entity(target)]
+        return [e for e in found if e is not None]
+
+    def entity(self, cursor: CCursor) -> Entity | None:
+        """The entity a declaration cursor introduces."""
+        key = (cursor.kind, cursor.data[0] or 0, cursor.data[1] or 0)
+        if key not in self.known:
+            self.known[key] = self._entity(cursor)
+        return self.known[key]
+
+    def _entity(self, cursor: CCursor) -> Entity | None:
+        original = self._original(cursor)
+        if is_null(original):
+            return None
+        file, offset = self.tu.spelling_place(original)
+        name = clang.text_of(self.lib.clang_getCursorSpelling(original))
+        inside = file == self.tu.file
+        where = "" if inside else self.tu.name(file)
+        category = CATEGORY.get(original.kind, "other")
+        if not inside:
+            return Entity(name, (where or "<builtin>", offset), category)
+        local = category in ALWAYS_LOCAL or (category == "variable" and self._in_function(original))
+        return Entity(name, ("", offset), category, local, self._pinned(original, category))
+
+    def _original(self, cursor: CCursor) -> CCursor:
+        """The first declaration of the template behind an instance, of the class behind a constructor."""
+        while True:
+            template = self.lib.clang_getSpecializedCursorTemplate(cursor)
+            if is_null(template):
+                break
+            cursor = template
+        kind = cursor.kind
+        if kind == Kind.FUNCTION_TEMPLATE.value and self._is_constructor_template(cursor):
+            kind = Kind.CONSTRUCTOR.value
+        if kind in _NAMED_BY_CLASS:
+            return self._original(self.lib.clang_getCursorSemanticParent(cursor))
+        if kind in (_LABEL, _MACRO):
+            return cursor
+        canonical: CCursor = self.lib.clang_getCanonicalCursor(cursor)
+        return canonical
+
+    def _is_constructor_template(self, cursor: CCursor) -> bool:
+        if self.lib.clang_getTemplateCursorKind(cursor) == Kind.CONSTRUCTOR.value:
+            return True
+        parent = self.lib.clang_getCursorSemanticParent(cursor)
+        if CATEGORY.get(parent.kind) != "type":
+            return False
+        spelled = clang.text_of(self.lib.clang_getCursorSpelling(cursor))
+        owner = clang.text_of(self.lib.clang_getCursorSpelling(parent))
+        return spelled.split("<")[0] == owner
+
+    def _in_function(self, cursor: CCursor) -> bool:
+        return self.lib.clang_getCursorSemanticParent(cursor).kind in _FUNCTIONS
+
+    def _pinned(self, cursor: CCursor, category: str) -> bool:
+        if category == "method":
+            return any(self._overrides_outside(c) for c in self.tu.overridden(cursor))
+        if category not in ("function", "variable"):
+            return False
+        extern = self.lib.clang_Cursor_getStorageClass(cursor) == clang.STORAGE_EXTERN
+        at_scope = self.lib.clang_getCursorSemanticParent(cursor).kind in _SCOPES
+        if category == "variable" and not extern:
+            return False
+        if not at_scope and not extern:
+            return False
+        return is_null(self.lib.clang_getCursorDefinition(cursor)) and not self._is_shared(cursor)
+
+    def _overrides_outside(self, cursor: CCursor) -> bool:
+        file, _ = self.tu.spelling_place(cursor)
+        return file != self.tu.file or any(self._overrides_outside(c) for c in self.tu.overridden(cursor))
+
+    def _is_shared(self, cursor: CCursor) -> bool:
+        """Whether a variable carries __shared__: an extern array in LDS is defined by the launch, not elsewhere."""
+        found = []
+
+        def visit(child: CCursor, _parent: CCursor, _data: object) -> int:
+            found.append(child.kind)
+            return 1
+
+        self.lib.clang_visitChildren(cursor, clang.Visitor(visit), None)
+        return Kind.CUDASHARED_ATTR.value in found

@@ -1,0 +1,180 @@
+"""Preprocessor lines of a file, read from its tokens: directives, macro definitions, and what macros do to arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from synth.frontend.parse import Token
+
+
+@dataclass(frozen=True)
+class Directive:
+    """One preprocessor line: tokens [start, end), `start` at the `#`; `word` is what follows it."""
+
+    word: str
+    start: int
+    end: int
+
+
+@dataclass
+class Macro:
+    """One #define. Indices count tokens; `shown` and `pasted` are parameter numbers that # or ## reach."""
+
+    name: str
+    name_index: int
+    params: list[str] = field(default_factory=list)
+    function_like: bool = False
+    body: range = range(0)
+    shown: set[int] = field(default_factory=set)
+    pasted: set[int] = field(default_factory=set)
+
+    def param_number(self, text: str) -> int | None:
+        if text in ("__VA_ARGS__", "__VA_OPT__") and "..." in self.params:
+            return self.params.index("...")
+        return self.params.index(text) if text in self.params else None
+
+
+def directives(tokens: Sequence[Token], text: bytes) -> list[Directive]:
+    """All preprocessor lines, in order; continued lines count as one."""
+    found = []
+    i = 0
+    while i < len(tokens):
+        if tokens[i].text != "#" or not _starts_line(tokens, text, i):
+            i += 1
+            continue
+        end = i + 1
+        while end < len(tokens) and not _new_line(text, tokens[end - 1].end, tokens[end].start):
+            end += 1
+        word = tokens[i + 1].text if end > i + 1 else ""
+        found.append(Directive(word, i, end))
+        i = end
+    return found
+
+
+def _starts_line(tokens: Sequence[Token], text: bytes, i: int) -> bool:
+    return i == 0 or _new_line(text, tokens[i - 1].end, tokens[i].start)
+
+
+def _new_line(text: bytes, start: int, end: int) -> bool:
+    """Whether a line ends between two places, line continuations aside."""
+    between = text[start:end].replace(b"\\\r\n", b"").replace(b"\\\n", b"")
+    return b"\n" in between
+
+
+def macros(tokens: Sequence[Token], lines: Sequence[Directive]) -> list[Macro]:
+    """The macro definitions among the preprocessor lines, with what happens to each parameter."""
+    found = [_macro(tokens, line) for line in lines if line.word == "define" and line.end > line.start + 2]
+    _spread(tokens, found)
+    return found
+
+
+def _macro(tokens: Sequence[Token], line: Directive) -> Macro:
+    at = line.start + 2
+    macro = Macro(tokens[at].text, at)
+    body = at + 1
+    if body < line.end and tokens[body].text == "(" and tokens[body].start == tokens[at].end:
+        macro.function_like = True
+        body += 1
+        while body < line.end and tokens[body].text != ")":
+            if tokens[body].identifier or tokens[body].text == "...":
+                _add_param(macro, tokens, body)
+            body += 1
+        body += 1
+    macro.body = range(body, line.end)
+    for i in macro.body:
+        number = macro.param_number(tokens[i].text)
+        if number is None:
+            continue
+        if i > body and tokens[i - 1].text == "#":
+            macro.shown.add(number)
+        if "##" in _neighbours(tokens, i, macro.body):
+            macro.pasted.add(number)
+    if "..." in macro.params and not any(tokens[i].text == "__VA_ARGS__" for i in macro.body):
+        macro.pasted.discard(macro.params.index("..."))
+    return macro
+
+
+def _add_param(macro: Macro, tokens: Sequence[Token], at: int) -> None:
+    if tokens[at].text == "..." and macro.params and tokens[at - 1].text == macro.params[-1]:
+        return  # GNU's named variadic parameter `args...` is one parameter
+    macro.params.append(tokens[at].text)
+
+
+def _neighbours(tokens: Sequence[Token], i: int, body: range) -> set[str]:
+    beside = set()
+    if i - 1 in body and tokens[i - 1].text == "##" and not _gnu_comma(tokens, i):
+        beside.add("##")
+    if i + 1 in body and tokens[i + 1].text == "##":
+        beside.add("##")
+    return beside
+
+
+def _gnu_comma(tokens: Sequence[Token], i: int) -> bool:
+    """`, ##__VA_ARGS__` only swallows the comma; it pastes nothing."""
+    return tokens[i].text == "__VA_ARGS__" and tokens[i - 2].text == ","
+
+
+def pasted_words(tokens: Sequence[Token], found: Sequence[Macro]) -> set[str]:
+    """Identifiers in macro bodies, parameters aside, that ## glues to something."""
+    words = set()
+    for macro in found:
+        for i in macro.body:
+            if tokens[i].identifier and macro.param_number(tokens[i].text) is None:
+                words |= {tokens[i].text} if _neighbours(tokens, i, macro.body) else set()
+    return words
+
+
+def _spread(tokens: Sequence[Token], found: Sequence[Macro]) -> None:
+    """Carries `shown` and `pasted` outwards through macros that hand their parameters to other macros."""
+    changed = True
+    while changed:
+        changed = False
+        for macro in found:
+            for call, args in calls(tokens, found, macro.body):
+                for number, arg in enumerate(args):
+                    inner = min(number, len(call.params) - 1)
+                    for i in arg:
+                        outer = macro.param_number(tokens[i].text)
+                        if outer is None:
+                            continue
+                        changed |= _carry(call.shown, inner, macro.shown, outer)
+                        changed |= _carry(call.pasted, inner, macro.pasted, outer)
+
+
+def _carry(source: set[int], inner: int, target: set[int], outer: int) -> bool:
+    if inner not in source or outer in target:
+        return False
+    target.add(outer)
+    return True
+
+
+def calls(tokens: Sequence[Token], found: Sequence[Macro], where: range) -> list[tuple[Macro, list[range]]]:
+    """Uses of function-like macros among tokens `where`, each with the token range of every argument."""
+    by_name = {m.name: m for m in found if m.function_like and m.params}
+    result = []
+    for i in where:
+        macro = by_name.get(tokens[i].text)
+        if macro is None or i == macro.name_index or i + 1 not in where or tokens[i + 1].text != "(":
+            continue
+        args = arguments(tokens, i + 1, where.stop)
+        if args is not None:
+            result.append((macro, args))
+    return result
+
+
+def arguments(tokens: Sequence[Token], opening: int, stop: int) -> list[range] | None:
+    """The token ranges between commas of the parenthesis that opens at `opening`; None if it never closes."""
+    depth, start, found = 0, opening + 1, []
+    for i in range(opening, stop):
+        text = tokens[i].text
+        if text == "(":
+            depth += 1
+        elif text == ")":
+            depth -= 1
+            if depth == 0:
+                return [*found, range(start, i)]
+        elif text == "," and depth == 1:
+            found.append(range(start, i))
+            start = i + 1
+    return None

@@ -1,0 +1,363 @@
+"""Parse one HIP file with libclang: its tokens, and what every identifier stands for.
+
+Bad code is a value: `parse` returns no unit and a diagnostic with a reason code, and never raises for it.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from synth.frontend import clang
+from synth.frontend.clang import TU, CCursor, Kind
+from synth.frontend.entities import Entity, Resolver
+
+VIRTUAL = "/hipsynth/program.hip"
+MAX_BYTES = 4 << 20
+HOST = ("--cuda-host-only",)
+DEVICE = ("--cuda-device-only",)
+_DEVICE_ONLY_TEXT = re.compile(rb"__HIP_DEVICE_COMPILE__|__HIP_ARCH|__CUDA_ARCH__|__AMDGCN|__AMDGPU|__gfx\w+__")
+_WORD = re.compile(rb"[A-Za-z_]\w*")
+_DEFINE = re.compile(rb"^[ \t]*#[ \t]*define\b(?:[^\n]*\\\r?\n)*[^\n]*", re.M)
+
+
+def default_cache() -> Path:
+    """Where precompiled preambles live: HIPSYNTH_CACHE, XDG_CACHE_HOME, or ~/.cache."""
+    named = os.environ.get("HIPSYNTH_CACHE") or os.environ.get("XDG_CACHE_HOME")
+    root = Path(named) if named else Path.home() / ".cache"
+    return root / "hipsynth" / "preambles"
+
+
+@dataclass(frozen=True)
+class ParseConfig:
+    """How to parse: clang driver arguments for HIP without the choice of side, and where preambles are kept.
+
+    `args` name the language, the architecture, the headers and the resource directory of the clang that the
+    headers belong to, e.g. ("-x", "hip", "--offload-arch=gfx90a", "-nogpulib", "--rocm-path=…", "-isystem", "…",
+    "-resource-dir", "…").
+    """
+
+    args: tuple[str, ...]
+    cache: Path = field(default_factory=default_cache)
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """Why a file could not be used. `reason` is the stored code; lines and columns count from 1, 0 is unknown."""
+
+    reason: str
+    message: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        place = f"{self.line}:{self.column}: " if self.line else ""
+        return f"{self.reason}: {place}{self.message}"
+
+
+@dataclass(frozen=True)
+class Token:
+    """One token of the file; `text` is its spelling, [start, end) its bytes."""
+
+    kind: int
+    start: int
+    end: int
+    text: str
+
+    @property
+    def identifier(self) -> bool:
+        return self.kind == clang.TOKEN_IDENTIFIER
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A parsed file. `referents[i]` are the entities token i stands for over both sides (host, device) looked at.
+
+    `cursor_kinds[i]` is the host parser's node of token i. `functions` are [start, end) byte ranges.
+    `header_words` are all identifiers of the headers included, `macro_words` those on their #define lines.
+    """
+
+    path: str
+    text: bytes
+    tokens: tuple[Token, ...]
+    referents: tuple[frozenset[Entity], ...]
+    cursor_kinds: tuple[int, ...]
+    functions: tuple[tuple[int, int], ...]
+    header_words: frozenset[str]
+    macro_words: frozenset[str]
+
+    @functools.cached_property
+    def has_kernel(self) -> bool:
+        """Whether the file itself defines a kernel (a `__global__` or an attribute spelled out)."""
+        return b"__global__" in {t.text.encode() for t in self.tokens} or b"__attribute__((global))" in self.text
+
+
+def load_source(path: Path) -> tuple[bytes | None, list[Diagnostic]]:
+    """The bytes of a source file, or the reason it cannot be one."""
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return None, [Diagnostic("missing_file", f"{path}: no such file")]
+    except OSError as error:
+        return None, [Diagnostic("unreadable_file", f"{path}: {error.strerror or error}")]
+    problem = check_source(text)
+    return (None, [problem]) if problem else (text, [])
+
+
+def check_source(text: bytes) -> Diagnostic | None:
+    """The reason bytes cannot be a HIP source file, if there is one."""
+    if not text.strip():
+        return Diagnostic("empty_file", "the file is empty")
+    if len(text) > MAX_BYTES:
+        return Diagnostic("too_large", f"the file has {len(text)} bytes; at most {MAX_BYTES} are read")
+    if b"\0" in text:
+        return Diagnostic("not_text", "the file contains NUL bytes")
+    try:
+        text.decode()
+    except UnicodeDecodeError as error:
+        return Diagnostic("not_utf8", f"byte {error.start} is not UTF-8", text[: error.start].count(b"\n") + 1)
+    return None
+
+
+def parse(source: bytes | Path, config: ParseConfig, *, path: str | None = None) -> tuple[Unit | None, list[Diagnostic]]:
+    """The parsed unit, or None and why.
+
+    `source` is a file, or bytes; bytes may name the `path` they stand for, so that headers beside it are found.
+    """
+    if isinstance(source, Path):
+        text, diagnostics = load_source(source)
+        if text is None:
+            return None, diagnostics
+        path = str(source.resolve())
+    else:
+        text = source
+        problem = check_source(text)
+        if problem:
+            return None, [problem]
+    path = path or VIRTUAL
+    host = _view(text, path, config, HOST)
+    if isinstance(host, list):
+        return None, host
+    referents = host.referents
+    if _DEVICE_ONLY_TEXT.search(text):
+        device = _view(text, path, config, DEVICE)
+        if isinstance(device, list):
+            return None, device
+        if len(device.referents) == len(referents):
+            referents = [a | b for a, b in zip(referents, device.referents, strict=True)]
+    words, macro_words = host.words
+    unit = Unit(
+        path, text, host.tokens, tuple(referents), host.kinds, host.functions, words, macro_words
+    )  # fmt: skip
+    return unit, []
+
+
+@dataclass
+class _View:
+    tokens: tuple[Token, ...]
+    referents: list[frozenset[Entity]]
+    kinds: tuple[int, ...]
+    functions: tuple[tuple[int, int], ...]
+    words: tuple[frozenset[str], frozenset[str]]
+
+
+def _view(text: bytes, path: str, config: ParseConfig, side: tuple[str, ...]) -> _View | list[Diagnostic]:
+    args = (*config.args, *side, "-w")
+    preamble = _preamble(preamble_includes(text), args, config.cache)
+    extra = ("-Xclang", "-include-pch", "-Xclang", str(preamble.path)) if preamble else ()
+    try:
+        with TU(path, text, args + extra, clang.DETAILED_RECORD) as tu:
+            errors = tu.errors()
+            if errors:
+                return [_diagnostic(e.text, e.line, e.column, e.file, path) for e in errors]
+            return _read(tu, text, preamble)
+    except ValueError as error:
+        return [Diagnostic("parser_failed", str(error))]
+
+
+def _diagnostic(text: str, line: int, column: int, file: str, path: str) -> Diagnostic:
+    if file not in ("", path):
+        return Diagnostic("syntax_error", f"{file}:{line}:{column}: {text}")
+    reason = "missing_include" if "file not found" in text else "syntax_error"
+    return Diagnostic(reason, text, line, column)
+
+
+_FUNCTION_KINDS = {
+    k.value for k in (Kind.FUNCTION_DECL, Kind.FUNCTION_TEMPLATE, Kind.CXX_METHOD, Kind.CONSTRUCTOR, Kind.DESTRUCTOR)
+} | {Kind.CONVERSION_FUNCTION.value}
+_DIRECTIVES = {Kind.MACRO_DEFINITION.value, Kind.PREPROCESSING_DIRECTIVE.value, Kind.INCLUSION_DIRECTIVE.value}
+
+
+def _read(tu: TU, text: bytes, preamble: Preamble | None) -> _View:
+    raw = tu.tokens(len(text))
+    tokens = tuple(Token(k, s, e, text[s:e].decode(errors="replace")) for k, s, e, _ in raw)
+    resolver = Resolver(tu)
+    referents = []
+    for token, (_, _, _, cursor) in zip(tokens, raw, strict=True):
+        found = resolver.referents(cursor) if token.identifier else ()
+        referents.append(frozenset(e for e in found if e.name == token.text))
+    functions = _walk_macro_bodies(tu, resolver, tokens, [c for _, _, _, c in raw], referents)
+    words = header_words(tu.includes(), preamble)
+    return _View(tokens, referents, tuple(c.kind for _, _, _, c in raw), functions, words)
+
+
+def _walk_macro_bodies(
+    tu: TU, resolver: Resolver, tokens: Sequence[Token], cursors: Sequence[CCursor], referents: list[frozenset[Entity]]
+) -> tuple[tuple[int, int], ...]:
+    """Adds what tokens inside #define bodies stand for at each expansion; returns the ranges of all functions."""
+    bodies = {
+        t.start: i
+        for i, t in enumerate(tokens)
+        if t.identifier and cursors[i].kind in _DIRECTIVES and not referents[i]
+    }  # fmt: skip
+    functions = []
+    for cursor in tu.walk(bodies=bool(bodies)):
+        if cursor.kind in _FUNCTION_KINDS:
+            functions.append(tu.extent(cursor))
+        if not bodies:
+            continue
+        file, offset = tu.spelling_place(cursor)
+        if file != tu.file or offset not in bodies:
+            continue
+        i = bodies[offset]
+        found = (e for e in resolver.referents(cursor) if e.name == tokens[i].text)
+        referents[i] = referents[i] | frozenset(found)
+    return tuple(functions)
+
+
+# --- precompiled preambles ------------------------------------------------------------------------------------------
+
+_SYSTEM_INCLUDE = re.compile(rb'#\s*include\s*(<[^>\n]+>|"(?:hip|hsa|rocprim|hipcub|thrust)/[^"\n]+")')
+_COMMENT_LINE = re.compile(rb"//[^\n]*|/\*.*?\*/", re.S)
+# Headers that are meant to be included again (their meaning depends on macros at that place).
+_REPEATABLE = {b"<assert.h>", b"<cassert>", b"<stddef.h>"}
+
+
+def preamble_includes(text: bytes) -> tuple[str, ...]:
+    """The library headers a file includes before anything else; they are what a preamble precompiles."""
+    found = []
+    position = 0
+    while position < len(text):
+        if text[position : position + 1].isspace():
+            position += 1
+            continue
+        comment = _COMMENT_LINE.match(text, position)
+        if comment:
+            position = comment.end()
+            continue
+        include = _SYSTEM_INCLUDE.match(text, position)
+        if include is None:
+            once = re.compile(rb"#\s*pragma\s+once[^\n]*").match(text, position)
+            if once is None:
+                break
+            position = once.end()
+            continue
+        if include[1] not in _REPEATABLE:
+            found.append(include[1].decode(errors="replace"))
+        position = include.end()
+    return tuple(dict.fromkeys(found))
+
+
+@dataclass(frozen=True)
+class Preamble:
+    """A precompiled sequence of includes with the identifiers its headers contain."""
+
+    path: Path
+    files: frozenset[str]
+    words: frozenset[str]
+    macro_words: frozenset[str]
+
+
+@functools.lru_cache(maxsize=64)
+def _preamble(includes: tuple[str, ...], args: tuple[str, ...], cache: Path) -> Preamble | None:
+    """Builds, or finds, the precompiled header; None when there is nothing to precompile or it cannot be written."""
+    if not includes:
+        return None
+    key = hashlib.sha256("\0".join((clang.version(), *args, "", *includes)).encode()).hexdigest()[:24]
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    source, target, listing = cache / f"{key}.hip", cache / f"{key}.pch", cache / f"{key}.files"
+    if not _fresh(target, listing) and not _build(includes, args, source, target, listing):
+        return None
+    files = listing.read_text().splitlines()
+    words, macro_words = _words_of(files)
+    return Preamble(target, frozenset(files), words, macro_words)
+
+
+def _fresh(target: Path, listing: Path) -> bool:
+    """Whether a stored preamble is newer than every header in it."""
+    try:
+        made = target.stat().st_mtime
+        return all(Path(name).stat().st_mtime <= made for name in listing.read_text().splitlines())
+    except OSError:
+        return False
+
+
+def _build(includes: tuple[str, ...], args: tuple[str, ...], source: Path, target: Path, listing: Path) -> bool:
+    text = "".join(f"#include {name}\n" for name in includes).encode()
+    options = clang.DETAILED_RECORD | clang.INCOMPLETE | clang.FOR_SERIALIZATION
+    try:
+        if not source.exists() or source.read_bytes() != text:
+            _replace(source, text)
+        with TU(str(source), None, args, options) as tu:
+            if tu.errors():
+                return False
+            handle, name = tempfile.mkstemp(dir=target.parent, suffix=".part")
+            os.close(handle)
+            if not tu.save(Path(name)):
+                Path(name).unlink(missing_ok=True)
+                return False
+            _replace(listing, "".join(f + "\n" for f in tu.includes()).encode())
+            Path(name).replace(target)
+    except (ValueError, OSError):
+        return False
+    return True
+
+
+def _replace(path: Path, data: bytes) -> None:
+    handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
+    with os.fdopen(handle, "wb") as stream:
+        stream.write(data)
+    Path(name).replace(path)
+
+
+# --- identifiers of headers -----------------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=4096)
+def _file_words(path: str) -> tuple[frozenset[str], frozenset[str]]:
+    try:
+        text = Path(path).read_bytes()
+    except OSError:
+        return frozenset(), frozenset()
+    macros = b"\n".join(_DEFINE.findall(text))
+    return _identifiers(text), _identifiers(macros)
+
+
+def _identifiers(text: bytes) -> frozenset[str]:
+    return frozenset(w.decode() for w in set(_WORD.findall(text)))
+
+
+def _words_of(files: Sequence[str]) -> tuple[frozenset[str], frozenset[str]]:
+    pairs = [_file_words(f) for f in files]
+    return frozenset().union(*(p[0] for p in pairs)), frozenset().union(*(p[1] for p in pairs))
+
+
+def header_words(files: Sequence[str], preamble: Preamble | None) -> tuple[frozenset[str], frozenset[str]]:
+    """All identifiers of the given headers, and those that occur on their #define lines."""
+    if preamble is None:
+        return _words_of(files)
+    rest = [f for f in files if f not in preamble.files and f != str(preamble.path)]
+    rest = [f for f in rest if not f.endswith(".pch") and Path(f).parent != preamble.path.parent]
+    words, macro_words = _words_of(rest)
+    if not rest:
+        return preamble.words, preamble.macro_words
+    return preamble.words | words, preamble.macro_words | macro_words

@@ -1,0 +1,176 @@
+"""Rename: every name the file declares becomes another plausible one; the program stays the same.
+
+The result is parsed again and every identifier must resolve to the same declaration as before; a name for which
+that fails keeps its spelling and the pass tries once more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from synth.frontend.edits import Edit, apply_edits
+from synth.frontend.entities import Entity
+from synth.frontend.names import Namer
+from synth.frontend.parse import Diagnostic, ParseConfig, Unit, parse
+from synth.frontend.spellings import Survey, survey
+
+ATTEMPTS = 6
+
+
+@dataclass(frozen=True)
+class Renaming:
+    """Edits of one file, and old spelling -> the new spellings it became (several where scopes differ)."""
+
+    edits: tuple[Edit, ...]
+    names: dict[str, frozenset[str]]
+
+    def old_name(self, new: str) -> str | None:
+        return next((old for old, news in self.names.items() if new in news), None)
+
+
+def plan(unit: Unit, seed: int, keep: frozenset[str] = frozenset()) -> Renaming:
+    """The edits that rename a unit. The same text, seed and `keep` give the same edits on every machine.
+
+    `keep` are spellings to leave alone on top of those the rules of `spellings` keep.
+    """
+    found = survey(unit)
+    found.kept_spellings |= keep
+    used = {t.text for t in unit.tokens}
+    digest = hashlib.sha256(unit.text).hexdigest()
+    namer = Namer(random.Random(f"rename:{seed}:{digest}"), lambda n: n in used or n in unit.header_words)
+    local_namer_taken = unit.macro_words
+    tokens: dict[int, str] = {}
+    kernels = _kernel_names(unit)
+    for text, entry in sorted(found.spellings.items()):
+        if not entry.user or text in found.kept_spellings:
+            continue
+        if entry.joined:
+            category = _category(entry.user.values(), kernels)
+            name = namer.make(category)
+            tokens.update(dict.fromkeys([*entry.user, *entry.unresolved], name))
+            continue
+        _name_entities(found, text, namer, local_namer_taken, used, kernels, tokens)
+    _name_macro_params(found, namer, tokens)
+    return _renaming(unit, tokens)
+
+
+def _name_entities(
+    found: Survey,
+    text: str,
+    namer: Namer,
+    macro_words: frozenset[str],
+    used: set[str],
+    kernels: set[str],
+    tokens: dict[int, str],
+) -> None:
+    """One name per local entity; one for all others of this spelling (overloads and redeclarations stay together)."""
+    entry = found.spellings[text]
+    new: dict[Entity | None, str] = {}
+    for i, entities in sorted(entry.user.items()):
+        entity = next(iter(entities))
+        if entity in found.kept_entities:
+            continue
+        key = entity if entity.local else None
+        if key is None and any(e in found.kept_entities for es in entry.user.values() for e in es if not e.local):
+            continue
+        if key not in new:
+            if entity.local:
+                new[key] = namer.make_local(entity.category, lambda n: n in used or n in macro_words)
+            else:
+                category = _category([es for es in entry.user.values() if not next(iter(es)).local], kernels)
+                new[key] = namer.make(category)
+        tokens[i] = new[key]
+
+
+def _category(groups: Iterable[frozenset[Entity]], kernels: set[str]) -> str:
+    """What kind of name fits entities that share one spelling: that of the first declared."""
+    first = min((e for group in groups for e in group), key=lambda e: e.place)
+    return "kernel" if first.name in kernels and first.category == "function" else first.category
+
+
+def _kernel_names(unit: Unit) -> set[str]:
+    """Functions declared right after `__global__` (return type, launch bounds and attributes between)."""
+    names = set()
+    pending = False
+    for token, entities in zip(unit.tokens, unit.referents, strict=True):
+        if token.text == "__global__":
+            pending = True
+        elif pending and any(e.user and e.category == "function" for e in entities):
+            names.add(token.text)
+            pending = False
+    return names
+
+
+def _name_macro_params(found: Survey, namer: Namer, tokens: dict[int, str]) -> None:
+    for macro, number, places in found.macro_params:
+        if macro.params[number] not in ("...", "__VA_ARGS__"):
+            name = namer.make("macro parameter")
+            tokens.update(dict.fromkeys(places, name))
+
+
+def _renaming(unit: Unit, tokens: dict[int, str]) -> Renaming:
+    names: dict[str, set[str]] = {}
+    edits = []
+    for i, name in sorted(tokens.items()):
+        token = unit.tokens[i]
+        names.setdefault(token.text, set()).add(name)
+        edits.append(Edit(token.start, token.end, name))
+    return Renaming(tuple(edits), {old: frozenset(news) for old, news in names.items()})
+
+
+# --- proof ----------------------------------------------------------------------------------------------------------
+
+
+def rename(unit: Unit, config: ParseConfig, seed: int) -> tuple[bytes | None, Renaming | None, list[Diagnostic]]:
+    """The renamed text and what changed, or None and why (reason `rename_unsafe`)."""
+    keep: frozenset[str] = frozenset()
+    path = unit.path
+    problems: list[Diagnostic] = []
+    for _ in range(ATTEMPTS):
+        renaming = plan(unit, seed, keep)
+        text = apply_edits(unit.text, renaming.edits)
+        after, problems = parse(text, config, path=path)
+        blamed = blame(problems, renaming) if after is None else differences(unit, after)
+        if after is not None and not blamed:
+            return text, renaming, []
+        blamed = (blamed or _unresolved(unit)) - keep
+        if not blamed:
+            break
+        keep |= blamed
+    what = str(problems[0]) if problems else "identifiers would resolve to other declarations"
+    return None, None, [Diagnostic("rename_unsafe", what)]
+
+
+def blame(problems: Iterable[Diagnostic], renaming: Renaming) -> frozenset[str]:
+    """The old spellings that the compiler's complaints are about."""
+    words = {w for p in problems for w in re.findall(r"[A-Za-z_]\w*", p.message)}
+    news = {renaming.old_name(w) for w in words}
+    return frozenset(n for n in news if n) | frozenset(w for w in words if w in renaming.names)
+
+
+def differences(before: Unit, after: Unit) -> frozenset[str]:
+    """Old spellings of identifiers that no longer stand for the same thing; all of them if the shape changed."""
+    if len(before.tokens) != len(after.tokens):
+        return frozenset(t.text for t in before.tokens if t.identifier)
+    old = {t.start: i for i, t in enumerate(before.tokens)}
+    new = {t.start: i for i, t in enumerate(after.tokens)}
+    changed = set()
+    for i, token in enumerate(before.tokens):
+        if _shape(before.referents[i], old) != _shape(after.referents[i], new):
+            changed.add(token.text)
+    return frozenset(changed)
+
+
+def _shape(entities: frozenset[Entity], numbers: dict[int, int]) -> frozenset[tuple[object, ...]]:
+    return frozenset(
+        (numbers.get(e.place[1], -1), e.category, e.pinned) if e.user else (e.name, e.place, e.category) for e in entities
+    )
+
+
+def _unresolved(unit: Unit) -> frozenset[str]:
+    """Spellings with occurrences the parser could not resolve: the first suspects when nobody is named."""
+    return frozenset(s.text for s in survey(unit).spellings.values() if s.user and s.unresolved)

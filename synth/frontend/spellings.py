@@ -1,0 +1,309 @@
+"""Which names of a file may be renamed, and what ties their occurrences together.
+
+Each spelling is looked at as a whole. Occurrences the parser resolved to the file's own declarations may change;
+those that are the library's must not; unresolved ones (members of template arguments, text of macros never used)
+may change only if the spelling is nowhere the library's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from synth.frontend.clang import TOKEN_LITERAL, Kind
+from synth.frontend.entities import Entity
+from synth.frontend.macros import Directive, Macro, arguments, calls, directives, macros, pasted_words
+from synth.frontend.names import RESERVED
+from synth.frontend.parse import Unit
+
+_COORDINATES = {"threadIdx", "blockIdx", "blockDim", "gridDim"}
+_DIRECTIVE_WORDS = {"defined", "__has_include", "__VA_ARGS__", "__VA_OPT__"}
+_PRAGMA_WORDS = {"once", "unroll", "nounroll", "clang", "loop", "GCC", "omp", "pragma", "push", "pop", "pack"} | {
+    "unroll_count", "vectorize", "enable", "disable", "diagnostic", "ignored", "optimize", "parallel", "simd",
+}  # fmt: skip
+_NAMES_FUNCTION = {"__func__", "__FUNCTION__"}
+_NAMES_SIGNATURE = {"__PRETTY_FUNCTION__", "source_location"}
+_FINDS_BY_STRING = re.compile(rb"hipModuleGet(?:Function|Global|TexRef)|hipGetSymbol|dlsym|hiprtc")
+# Names that library templates look for in a user's class, and quietly do something else when they are absent.
+_PROTOCOL = frozenset(
+    """
+    begin end cbegin cend rbegin rend iterator const_iterator iterator_category iterator_concept value_type pointer
+    reference difference_type size_type const_reference element_type result_type argument_type first_argument_type
+    second_argument_type is_transparent key_type mapped_type allocator_type rebind allocate deallocate construct
+    destroy swap get tuple_size hash promise_type
+    """.split()
+)
+_GENERIC_LIBRARIES = {"std", "thrust", "hipcub", "rocprim", "cub"}
+_DETECTION = {"decltype", "requires", "enable_if", "enable_if_t", "void_t", "declval", "is_invocable"}
+
+
+@dataclass
+class Spelling:
+    """All occurrences of one spelling, as token numbers."""
+
+    text: str
+    user: dict[int, frozenset[Entity]] = field(default_factory=dict)
+    system: list[int] = field(default_factory=list)
+    unresolved: list[int] = field(default_factory=list)
+    in_macro: bool = False  # some occurrence is text of a macro
+    joined: bool = False  # several entities share it and must keep sharing it
+
+
+@dataclass
+class Survey:
+    """What renaming needs to know about a unit."""
+
+    unit: Unit
+    lines: list[Directive]
+    macros: list[Macro]
+    spellings: dict[str, Spelling]
+    macro_params: list[tuple[Macro, int, list[int]]]  # macro, parameter number, token numbers
+    kept_spellings: set[str] = field(default_factory=set)
+    kept_entities: set[Entity] = field(default_factory=set)
+
+
+def survey(unit: Unit) -> Survey:
+    """Sorts every identifier of a unit and marks the names that must stay."""
+    lines = directives(unit.tokens, unit.text)
+    found = macros(unit.tokens, lines)
+    params = list(_param_tokens(unit, found))
+    result = Survey(unit, lines, found, {}, params)
+    _sort_tokens(result)
+    own = {e for s in result.spellings.values() for es in s.user.values() for e in es}
+    _keep_unspelled(result, own)
+    for rule in _RULES:
+        rule(result, own)
+    return result
+
+
+def _param_tokens(unit: Unit, found: Iterable[Macro]) -> Iterator[tuple[Macro, int, list[int]]]:
+    for macro in found:
+        for number, name in enumerate(macro.params):
+            if name in ("...", "__VA_ARGS__"):
+                continue
+            places = range(macro.name_index + 1, macro.body.stop)
+            yield macro, number, [i for i in places if unit.tokens[i].text == name]
+
+
+# --- sorting --------------------------------------------------------------------------------------------------------
+
+
+def _sort_tokens(s: Survey) -> None:
+    unit = s.unit
+    params = {i for _, _, places in s.macro_params for i in places}
+    ignored = _ignored(s)
+    bodies = {i for m in s.macros for i in m.body}
+    macro_names = {m.name for m in s.macros}
+    conditions = {i for d in s.lines if d.word not in ("define", "include", "pragma") for i in range(d.start, d.end)}
+    for i, token in enumerate(unit.tokens):
+        if not token.identifier or i in params or i in ignored:
+            continue
+        entry = s.spellings.setdefault(token.text, Spelling(token.text))
+        entities = unit.referents[i]
+        if i in conditions:
+            if token.text in macro_names:
+                entry.unresolved.append(i)
+                entry.in_macro = True
+            continue
+        entry.in_macro |= i in bodies
+        user = frozenset(e for e in entities if e.user)
+        if user:
+            entry.user[i] = user
+        if len(user) < len(entities) or (not entities and _is_coordinate(unit, i)):
+            entry.system.append(i)
+        elif not entities:
+            entry.unresolved.append(i)
+    for entry in s.spellings.values():
+        several = any(len(es) > 1 for es in entry.user.values())
+        is_macro = entry.text in macro_names
+        entry.joined = several or entry.in_macro or is_macro or bool(entry.unresolved)
+
+
+def _is_coordinate(unit: Unit, i: int) -> bool:
+    return i >= 2 and unit.tokens[i - 1].text == "." and unit.tokens[i - 2].text in _COORDINATES
+
+
+def _ignored(s: Survey) -> set[int]:
+    """Tokens that are no names of the program: directive words, header names, attributes, operand labels of asm."""
+    tokens = s.unit.tokens
+    found: set[int] = set()
+    for line in s.lines:
+        if line.word == "include":
+            found.update(range(line.start, line.end))
+        elif line.word == "pragma":
+            found.update(i for i in range(line.start, line.end) if tokens[i].text in _PRAGMA_WORDS)
+        found.add(line.start + 1)
+    found.update(i for i, t in enumerate(tokens) if t.text in _DIRECTIVE_WORDS)
+    for i, token in enumerate(tokens):
+        if token.text == "__attribute__" and i + 1 < len(tokens):
+            for argument in arguments(tokens, i + 2, len(tokens)) or []:
+                found.update(list(argument)[:1])
+        elif token.text == "[" and i + 1 < len(tokens) and tokens[i + 1].text == "[":
+            found.update(_standard_attribute(s, i + 2))
+    return found
+
+
+def _standard_attribute(s: Survey, i: int) -> Iterator[int]:
+    """Names between [[ and ]], but not those inside an attribute's parentheses."""
+    depth, tokens = 0, s.unit.tokens
+    while i < len(tokens) and not (depth == 0 and tokens[i].text == "]"):
+        depth += {"(": 1, ")": -1}.get(tokens[i].text, 0)
+        if depth == 0:
+            yield i
+        i += 1
+
+
+# --- names that must stay -------------------------------------------------------------------------------------------
+
+
+def _keep_unspelled(s: Survey, own: set[Entity]) -> None:
+    """A name that ## glued together, or that a library's macro declares, is spelled nowhere in the file."""
+    by_start = {t.start: t.text for t in s.unit.tokens}
+    for entity in own:
+        if by_start.get(entity.place[1]) != entity.name:
+            s.kept_spellings.add(entity.name)
+
+
+def _keep_contracts(s: Survey, own: set[Entity]) -> None:
+    """Pinned by the parser, `main`, what the language reserves."""
+    s.kept_spellings |= {e.name for e in own if e.pinned} | RESERVED
+
+
+def _keep_ambiguous(s: Survey, own: set[Entity]) -> None:
+    """Occurrences nobody can tell apart, some of them the library's."""
+    careful = any(t.text in _DETECTION for t in s.unit.tokens)
+    for entry in s.spellings.values():
+        mixed = entry.system and (entry.unresolved or entry.in_macro)
+        detected = careful and entry.unresolved and entry.text in s.unit.header_words
+        if entry.user and (mixed or detected):
+            s.kept_spellings.add(entry.text)
+
+
+def _keep_configuration(s: Survey, own: set[Entity]) -> None:
+    """Macros that headers included later may ask for."""
+    last = max((d.start for d in s.lines if d.word == "include"), default=-1)
+    for macro in s.macros:
+        if macro.name_index < last and macro.name in s.unit.header_words:
+            s.kept_spellings.add(macro.name)
+    defined = {m.name for m in s.macros}
+    for entity in own:
+        if entity.category == "macro" and entity.name not in defined:
+            s.kept_spellings.add(entity.name)
+
+
+def _keep_shown(s: Survey, own: set[Entity]) -> None:
+    """Arguments that # turns into program text or ## glues; error checks around API calls only print on failure."""
+    tokens = s.unit.tokens
+    s.kept_spellings |= pasted_words(tokens, s.macros)
+    for macro, args in calls(tokens, s.macros, range(len(tokens))):
+        for number, arg in enumerate(args):
+            number = min(number, len(macro.params) - 1)
+            checked = any(tokens[i].text.startswith(("hip", "cuda")) for i in arg)
+            if number in macro.pasted or (number in macro.shown and not checked):
+                _keep_tokens(s, arg)
+
+
+def _keep_tokens(s: Survey, places: Iterable[int]) -> None:
+    for i in places:
+        token = s.unit.tokens[i]
+        entry = s.spellings.get(token.text)
+        if not token.identifier or entry is None:
+            continue
+        if entry.joined or i not in entry.user:
+            s.kept_spellings.add(token.text)
+        else:
+            s.kept_entities |= entry.user[i]
+
+
+def _keep_revealed(s: Survey, own: set[Entity]) -> None:
+    """Names the program can print: __func__, __PRETTY_FUNCTION__, typeid, assertions in device code."""
+    tokens = s.unit.tokens
+    revealing = _revealing_macros(s)
+    signatures = False
+    for i, token in enumerate(tokens):
+        shows = revealing.get(token.text, set()) | {token.text}
+        if token.text == "assert":
+            signatures |= _keep_assertion(s, i)
+        elif shows & _NAMES_SIGNATURE:
+            _keep_function(s, token.start)
+            signatures = True
+        elif shows & _NAMES_FUNCTION:
+            _keep_function(s, token.start)
+        elif token.text == "typeid":
+            signatures = True
+    if signatures:
+        kinds = {"type", "namespace", "type parameter", "value parameter"}
+        s.kept_spellings |= {e.name for e in own if e.category in kinds}
+
+
+def _revealing_macros(s: Survey) -> dict[str, set[str]]:
+    """Macro -> the name-showing words its text contains, through other macros too."""
+    tokens = s.unit.tokens
+    shows = {m.name: {tokens[i].text for i in m.body} for m in s.macros}
+    for _ in shows:
+        for words in shows.values():
+            words |= {w for inner in words & shows.keys() for w in shows[inner]}
+    return {name: words & (_NAMES_FUNCTION | _NAMES_SIGNATURE) for name, words in shows.items()}
+
+
+def _enclosing(s: Survey, offset: int) -> list[tuple[int, int]]:
+    return [(a, b) for a, b in s.unit.functions if a <= offset < b]
+
+
+def _keep_function(s: Survey, offset: int) -> None:
+    """The names of the functions around a place; inside a macro's text, of all functions."""
+    around = _enclosing(s, offset)
+    for entry in s.spellings.values():
+        for i, entities in entry.user.items():
+            place = s.unit.tokens[i].start
+            if any(e.category in ("function", "method") for e in entities) and any(a <= place < b for a, b in around):
+                s.kept_spellings.add(entry.text)
+
+
+def _keep_assertion(s: Survey, i: int) -> bool:
+    """An assertion's text is data of device code; on the host it is seen only when the program fails."""
+    tokens = s.unit.tokens
+    around = _enclosing(s, tokens[i].start)
+    start = min((a for a, _ in around), default=0)
+    head = s.unit.text[max(0, start - 200) : tokens[i].start]
+    if not around or not re.search(rb"__device__|__global__|attribute__\(\((?:global|device)", head):
+        return False
+    for argument in arguments(tokens, i + 1, len(tokens)) or []:
+        _keep_tokens(s, argument)
+    _keep_function(s, tokens[i].start)
+    return True
+
+
+def _keep_strings(s: Survey, own: set[Entity]) -> None:
+    """Kernels and globals looked up by name at run time, and operand names inside inline assembly."""
+    literals = [t.text for t in s.unit.tokens if t.kind == TOKEN_LITERAL and '"' in t.text]
+    if _FINDS_BY_STRING.search(s.unit.text):
+        s.kept_spellings |= {w for text in literals for w in re.findall(r"[A-Za-z_]\w*", text)}
+    asm = {Kind.ASM_STMT.value}
+    for token, kind in zip(s.unit.tokens, s.unit.cursor_kinds, strict=True):
+        if kind in asm and token.kind == TOKEN_LITERAL:
+            s.kept_spellings |= set(re.findall(r"%\[([A-Za-z_]\w*)\]", token.text))
+
+
+def _keep_protocols(s: Survey, own: set[Entity]) -> None:
+    """Members that library templates, or a range-based for, find by name."""
+    generic = any(t.text in _GENERIC_LIBRARIES for t in s.unit.tokens)
+    ranged = Kind.CXX_FOR_RANGE_STMT.value in s.unit.cursor_kinds
+    for entity in own:
+        if entity.local or entity.category == "macro":
+            continue
+        if entity.name in _PROTOCOL and (generic or (ranged and entity.name in ("begin", "end"))):
+            s.kept_spellings.add(entity.name)
+
+
+_RULES = (
+    _keep_contracts,
+    _keep_ambiguous,
+    _keep_configuration,
+    _keep_shown,
+    _keep_revealed,
+    _keep_strings,
+    _keep_protocols,
+)
