@@ -1,0 +1,185 @@
+"""ROCm's own profiler as a backend: runs rocprofv3 on an AMD GPU, or reads the folders it wrote elsewhere."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import shutil
+import subprocess
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+from profiling import metrics
+from profiling.backend import Availability, Limits, Target, TargetResult
+from profiling.backends.recorded import capture_name
+from profiling.backends.rocprof_csv import read_folder
+from profiling.formula import names
+from synth.errors import BadInput, CompileFailed, Missing
+from synth.program import Program
+
+# Counters of one hardware block that fit into one pass (MI200 and MI300 counter slots per block).
+SLOTS = {"SQ": 8, "TCP": 4, "TCC": 4}
+_INSTANCED = ("TCP_", "TCC_")
+
+
+def needed_counters(arch: str) -> list[str]:
+    """The hardware counters that the metric formulas of an architecture use, with `_sum` where they have instances."""
+    table = metrics.table()
+    rows = [*table.expressions.values(), *table.metrics.values()]
+    used = {name for row in rows for name in names(row.formula[arch]) if name in table.counters}
+    hardware = sorted(name for name in used | {"SQ_WAVES"} if name.split("_")[0] in SLOTS)
+    return [name + "_sum" if name.startswith(_INSTANCED) else name for name in hardware]
+
+
+def passes(counters: Sequence[str]) -> list[list[str]]:
+    """The counters in as few passes as the slots of each block allow."""
+    found: dict[int, list[str]] = defaultdict(list)
+    used: dict[str, int] = defaultdict(int)
+    for counter in counters:
+        block = counter.split("_")[0]
+        found[used[block] // SLOTS[block]].append(counter)
+        used[block] += 1
+    return [found[index] for index in sorted(found)]
+
+
+class RocprofBackend:
+    """`rocprof` runs programs on this machine's GPU; `rocprof:FOLDER` reads FOLDER/<capture name>/**.csv.
+
+    A capture name is that of the recorded backend without ".json": program id, arch, device and a hash of the flags.
+    Programs run directly on the host, so those written by a language model are refused.
+    """
+
+    name = "rocprof"
+
+    def __init__(self, path: str | Path | None = None) -> None:
+        self.folder = None if path is None else Path(path)
+
+    def version(self) -> str:
+        """The profiler's version; for a folder, a hash of its files: other files are another version."""
+        if self.folder is None:
+            return _tool_version()
+        digest = hashlib.sha256()
+        for path in sorted(self.folder.rglob("*.csv")):
+            name = str(path.relative_to(self.folder)).encode()
+            digest.update(name + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+        return digest.hexdigest()[:12]
+
+    def available(self) -> Availability:
+        if self.folder is not None:
+            found = self.folder.is_dir()
+            remedy = "" if found else "give the folder that holds the profiler's output"
+            return Availability(found, f"profiler output in {self.folder}", remedy)
+        missing = [tool for tool in ("rocprofv3", "hipcc") if shutil.which(tool) is None]
+        if missing:
+            return Availability(False, f"not found: {', '.join(missing)}", "install ROCm, or use --backend sim")
+        here = _gpu_archs()
+        detail = f"rocprofv3 {_tool_version()}, GPUs: {', '.join(here) or 'none'}"
+        return Availability(
+            bool(here), detail, "" if here else "run on a machine with an AMD GPU, or use --backend sim"
+        )
+
+    def supports(self, target: Target) -> bool:
+        if self.folder is not None:
+            return any(self.folder.glob(_folder_name("*", target)))
+        return target.arch in _gpu_archs()
+
+    def environment(self, target: Target) -> dict[str, str]:
+        """Versions that decide a result: ROCm's compiler brings its own headers."""
+        if self.folder is not None:
+            return {"compiler": "", "headers": ""}
+        version = _first_line(["hipcc", "--version"])
+        return {"compiler": version, "headers": version}
+
+    def profile(self, program: Program, target: Target, scratch: Path, limits: Limits) -> TargetResult:
+        """Raises BadInput, CompileFailed or Missing; a program that fails on the GPU is a failed result."""
+        if self.folder is not None:
+            folder = self.folder / _folder_name(program.id, target)
+            if not folder.is_dir():
+                return _failed(target, "not_recorded", f"no folder {folder.name}")
+            kernels = read_folder(folder, target.arch, self.version())
+            return TargetResult(target.arch, target.flags, target.device, "ok", kernels=kernels)
+        if program.origin == "llm":
+            return _failed(target, "untrusted", "programs written by a language model run only in the simulator")
+        if target.arch not in _gpu_archs():
+            raise Missing(f"no {target.arch} GPU on this machine", remedy="choose another --arch, or --backend sim")
+        binary = _compile(program, target, scratch, limits)
+        return self._run(binary, target, scratch, limits)
+
+    def _run(self, binary: Path, target: Target, scratch: Path, limits: Limits) -> TargetResult:
+        """One run per pass, and one more without counters for undisturbed times."""
+        out = scratch / "profile"
+        stdout, exit_code = "", None
+        runs = [["--kernel-trace"]] + [["--pmc", *group] for group in passes(needed_counters(target.arch))]
+        for index, options in enumerate(runs):
+            where = ["--output-format", "csv", "-d", str(out / f"pass_{index}"), "-o", "out"]
+            command = ["rocprofv3", *options, *where, "--", str(binary)]
+            try:
+                done = subprocess.run(
+                    command, cwd=scratch, capture_output=True, text=True, errors="replace", timeout=limits.wall_s
+                )
+            except subprocess.TimeoutExpired:
+                return _failed(target, "timeout", f"no end within {limits.wall_s:g} s")
+            if index == 0:
+                stdout, exit_code = done.stdout[: limits.output_bytes], done.returncode
+        if not list(out.rglob("*.csv")):
+            return _failed(target, "no_kernel", "the profiler wrote no kernel data")
+        kernels = read_folder(out, target.arch, self.version())
+        provenance = {"profiler": f"rocprofv3 {_tool_version()}", **self.environment(target)}
+        return TargetResult(
+            target.arch,
+            target.flags,
+            target.device,
+            "ok",
+            exit_code=exit_code,
+            stdout=stdout,
+            kernels=kernels,
+            provenance=provenance,
+        )
+
+
+def _compile(program: Program, target: Target, scratch: Path, limits: Limits) -> Path:
+    source, binary = scratch / "program.hip", scratch / "program"
+    source.write_text(program.text)
+    command = ["hipcc", f"--offload-arch={target.arch}", *target.flags.split(), str(source), "-o", str(binary)]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=limits.wall_s, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise BadInput("the compiler did not end", cause=f"limit {limits.wall_s:g} s", reason="timeout") from error
+    if done.returncode != 0:
+        raise CompileFailed(f"hipcc refused the program for {target.arch}", diagnostics=done.stderr[-4000:])
+    return binary
+
+
+def _folder_name(program_id: str, target: Target) -> str:
+    return capture_name(program_id, target).removesuffix(".json")
+
+
+def _failed(target: Target, reason: str, message: str) -> TargetResult:
+    return TargetResult(target.arch, target.flags, target.device, "failed", reason=reason, message=message)
+
+
+@functools.cache
+def _tool_version() -> str:
+    return _first_line(["rocprofv3", "--version"]).removeprefix("version:").strip()
+
+
+@functools.cache
+def _gpu_archs() -> tuple[str, ...]:
+    """Architectures of this machine's GPUs, from ROCm's enumerator."""
+    lines = _output(["rocm_agent_enumerator"]).split()
+    return tuple(sorted({line for line in lines if line.startswith("gfx") and line != "gfx000"}))
+
+
+def _first_line(command: list[str]) -> str:
+    lines = _output(command).strip().splitlines()
+    return lines[0].strip() if lines else ""
+
+
+def _output(command: list[str]) -> str:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ""

@@ -1,0 +1,225 @@
+"""Reads what ROCm's profilers write: rocprofv3's CSV files and rocprof-compute (Omniperf) workload folders.
+
+Three layouts, told apart by their header (column names in any case):
+- long: `*_counter_collection.csv` of rocprofv3, one row per dispatch and counter (Counter_Name, Counter_Value);
+- trace: `*_kernel_trace.csv` of rocprofv3, one row per dispatch with time stamps and X/Y/Z sizes;
+- wide: `pmc_perf.csv`, `SQ_*.csv`, `timestamps.csv` of rocprof-compute, one row per dispatch, one column per counter.
+Sizes called Grid_Size count work-items. Counters come out summed over instances, without `_sum` and `[channel]`.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from profiling import metrics
+from profiling.backend import KernelResult
+from synth.errors import BadInput
+
+Dim = tuple[int, int, int]
+Row = Mapping[str, str]
+
+_BLOCKS = "SQ|SQC|TA|TD|TCP|TCC|TCA|CPC|CPF|SPI|GRBM"
+_COUNTER = re.compile(rf"^(?P<name>(?:{_BLOCKS})_\w+?)(?P<sum>_sum)?(?:\[(?P<channel>\d+)\])?$")
+# Means something else in every file it stands in; never a kernel's counter.
+_NOT_COUNTERS = frozenset({"SQ_ACCUM_PREV_HIRES"})
+_SUFFIX = re.compile(r"\s*(\[clone \.kd\]|\(\.kd\)|\.kd)$")
+# Kernels of the HIP runtime itself (hipMemset, hipMemcpy).
+_RUNTIME = ("__amd_rocclr_",)
+# How much a file's time stamps are worth: a trace without counters first.
+_TRACE, _WIDE, _LONG = 0, 1, 2
+
+
+@dataclass
+class _Dispatch:
+    """One dispatch as one file tells it; sizes are None where the file has none."""
+
+    grid: Dim | None = None
+    block: Dim | None = None
+    counters: dict[str, float] = field(default_factory=dict)
+    duration_ns: float | None = None
+
+
+_Reader = Callable[["_Dispatch", Row, Row], None]
+
+
+@dataclass
+class _File:
+    """The dispatches of one file by kernel name, in the file's order."""
+
+    rank: int
+    kernels: dict[str, list[_Dispatch]]
+
+
+def read_folder(folder: Path, arch: str, backend_version: str = "") -> tuple[KernelResult, ...]:
+    """The kernels of a profiler's output folder (searched below as well), in order of first dispatch.
+
+    Counters and duration are means per dispatch; a counter that several files hold is the mean of the files.
+    Raises BadInput when no file holds kernels, or naming the file and row that cannot be read.
+    """
+    files = [found for path in sorted(folder.rglob("*.csv")) if (found := read_file(path)) is not None]
+    names = dict.fromkeys(name for file in files for name in file.kernels)
+    counted = [name for name in names if any(d.counters for file in files for d in file.kernels.get(name, ()))]
+    if not counted:
+        raise BadInput(
+            f"{folder}: no kernel counters in its CSV files",
+            remedy="give the output of `rocprofv3 --pmc ... --output-format csv` or of `rocprof-compute profile`",
+        )
+    return tuple(_kernel(name, files, arch, backend_version) for name in counted)
+
+
+def read_file(path: Path) -> _File | None:
+    """One CSV file, or None when it is not about kernels (sysinfo, agent info, other traces)."""
+    try:
+        with path.open(newline="", errors="replace") as file:
+            reader = csv.reader(file)
+            header = [column.strip() for column in next(reader, [])]
+            lower = {column.lower(): column for column in header}
+            if not {"kernel_name", "kernelname"} & set(lower):
+                return None
+            rows = ((reader.line_num, dict(zip(header, row, strict=False))) for row in reader if row)
+            if "counter_name" in lower:
+                return _File(_LONG, _read(path, rows, _long))
+            if "grid_size_x" in lower:
+                return _File(_TRACE, _read(path, rows, _trace))
+            return _File(_WIDE, _read(path, rows, _wide))
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read", cause=str(error), remedy="check the file") from error
+
+
+def _read(path: Path, rows: Iterable[tuple[int, Row]], into: _Reader) -> dict[str, list[_Dispatch]]:
+    """Groups the rows by kernel and dispatch."""
+    kernels: dict[str, dict[str, _Dispatch]] = defaultdict(dict)
+    for number, row in rows:
+        fields = {column.lower(): value for column, value in row.items()}
+        try:
+            name = _SUFFIX.sub("", fields.get("kernel_name") or fields["kernelname"]).strip()
+            if name.startswith(_RUNTIME):
+                continue
+            key = fields.get("dispatch_id") or fields.get("index") or str(number)
+            into(kernels[name].setdefault(key, _Dispatch()), fields, row)
+        except (KeyError, ValueError, ZeroDivisionError) as error:
+            raise BadInput(f"{path}:{number}: unreadable row", cause=repr(error), remedy="profile again") from error
+    return {name: list(dispatches.values()) for name, dispatches in kernels.items()}
+
+
+def _long(dispatch: _Dispatch, fields: Row, row: Row) -> None:
+    _flat_shape(dispatch, fields)
+    dispatch.duration_ns = _duration(fields)
+    for name, value in _counters([(fields["counter_name"], fields["counter_value"])]):
+        dispatch.counters[name] = dispatch.counters.get(name, 0.0) + value
+
+
+def _trace(dispatch: _Dispatch, fields: Row, row: Row) -> None:
+    block = _dims(fields, "workgroup_size")
+    items = _dims(fields, "grid_size")
+    dispatch.block = block
+    dispatch.grid = (_groups(items[0], block[0]), _groups(items[1], block[1]), _groups(items[2], block[2]))
+    dispatch.duration_ns = _duration(fields)
+
+
+def _wide(dispatch: _Dispatch, fields: Row, row: Row) -> None:
+    _flat_shape(dispatch, fields)
+    dispatch.duration_ns = _duration(fields)
+    dispatch.counters.update(_counters(row.items()))
+
+
+def _dims(fields: Row, name: str) -> Dim:
+    return int(fields[f"{name}_x"]), int(fields[f"{name}_y"]), int(fields[f"{name}_z"])
+
+
+def _groups(items: int, size: int) -> int:
+    return -(-items // size)
+
+
+def _flat_shape(dispatch: _Dispatch, fields: Row) -> None:
+    """Work-groups and work-items from the flattened sizes, all in x."""
+    items = fields.get("grid_size") or fields.get("grd")
+    size = fields.get("workgroup_size") or fields.get("wgr")
+    if items and size:
+        block = int(float(size))
+        dispatch.grid, dispatch.block = (_groups(int(float(items)), block), 1, 1), (block, 1, 1)
+
+
+def _duration(fields: Row) -> float | None:
+    begin = fields.get("start_timestamp") or fields.get("beginns")
+    end = fields.get("end_timestamp") or fields.get("endns")
+    return float(end) - float(begin) if begin and end else None
+
+
+def _counters(cells: Iterable[tuple[str, str]]) -> Iterator[tuple[str, float]]:
+    """Counter values by hardware name: a `_sum` column wins over the sum of the channels."""
+    summed: dict[str, float] = {}
+    channels: dict[str, float] = defaultdict(float)
+    for column, text in cells:
+        match = _COUNTER.match(column)
+        if match is None or match["name"] in _NOT_COUNTERS or not text.strip():
+            continue
+        if match["channel"] is not None:
+            channels[match["name"]] += float(text)
+        elif match["sum"] or match["name"] not in summed:
+            summed[match["name"]] = float(text)
+    yield from (channels | summed).items()
+
+
+def _kernel(name: str, files: Sequence[_File], arch: str, backend_version: str) -> KernelResult:
+    telling = [file for file in files if name in file.kernels]
+    per_counter: dict[str, list[float]] = defaultdict(list)
+    for file in telling:
+        for counter, values in _by_counter(file.kernels[name]).items():
+            per_counter[counter].append(_mean(values))
+    counters = {counter: _mean(values) for counter, values in sorted(per_counter.items())}
+    duration, source = _best_duration(name, telling)
+    grid, block = _shape(name, telling)
+    return KernelResult(
+        name=name,
+        dispatches=max(len(file.kernels[name]) for file in telling),
+        grid=grid,
+        block=block,
+        counters=counters,
+        metrics=metrics.compute(counters, duration, arch),
+        duration_ns=duration,
+        backend="rocprof",
+        backend_version=backend_version,
+        details={"duration_from": source},
+    )
+
+
+def _by_counter(dispatches: Iterable[_Dispatch]) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = defaultdict(list)
+    for dispatch in dispatches:
+        for counter, value in dispatch.counters.items():
+            found[counter].append(value)
+    return found
+
+
+def _best_duration(name: str, files: Sequence[_File]) -> tuple[float, str]:
+    """Mean ns from the best kind of file that has time stamps, and which kind that was."""
+    for rank, source in ((_TRACE, "kernel trace"), (_WIDE, "rocprof-compute"), (_LONG, "counter collection")):
+        found = [d.duration_ns for f in files if f.rank == rank for d in f.kernels[name] if d.duration_ns is not None]
+        if found:
+            return _mean(found), source
+    raise BadInput(f"kernel {name}: no time stamps in the profiler's files", remedy="profile with --kernel-trace")
+
+
+def _shape(name: str, files: Sequence[_File]) -> tuple[Dim, Dim]:
+    """Grid (work-groups) and block of the largest dispatch, from a trace where there is one."""
+    for rank in (_TRACE, _WIDE, _LONG):
+        found = [
+            (d.grid, d.block)
+            for file in files
+            if file.rank == rank
+            for d in file.kernels[name]
+            if d.grid is not None and d.block is not None
+        ]
+        if found:
+            return max(found, key=lambda shape: shape[0][0] * shape[0][1] * shape[0][2])
+    raise BadInput(f"kernel {name}: no launch sizes in the profiler's files", remedy="profile with --kernel-trace")
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
