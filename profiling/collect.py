@@ -280,5 +280,5 @@ class _Context:
             exit_code=result.exit_code,
             stdout=result.stdout[-MESSAGE_CHARS:],
             provenance=provenance,
-            kernels=[kernel_record(kernel) for kernel in result.kernels],
+            kernels=[kernel_record(kernel) for kernel in result.kernels] if result.status == "ok" else [],
         )
