@@ -286,7 +286,9 @@ class KernelBuilder:
         scope = self._scopes[-1].number
         if value.op == "name":
             return replace(value, attr=(value.attr[0], scope))
-        return Expr("inside", value.dtype, (value,), ("this value", scope), value.lo, value.hi, value.uniform, value.raw)
+        return Expr(
+            "inside", value.dtype, (value,), ("this value", scope), value.lo, value.hi, value.uniform, value.raw
+        )
 
     @contextmanager
     def loop(
@@ -347,7 +349,10 @@ def _loop_range(name: str, kind: str, start: Expr, stop: Expr, step: Expr) -> tu
             raise IRError(f"{name}: a loop that never runs")
         if stop.hi - 1 + step.hi > I32.hi:
             raise IRError(f"{name}: the loop variable may overflow")
-        return int(start.lo), int(stop.hi) - 1, math.ceil((stop.hi - start.lo) / step.lo)
+        trips = math.ceil((stop.hi - start.lo) / step.lo)
+        exact = start.lo == start.hi and step.lo == step.hi
+        last = start.lo + (trips - 1) * step.lo if exact else stop.hi - 1
+        return int(start.lo), int(last), trips
     if kind == "halve" and start.lo >= 1:
         return 1, int(start.hi), int(start.hi).bit_length()
     if kind == "double" and start.lo == start.hi == 1 and 2 <= stop.hi <= 1 << 29:

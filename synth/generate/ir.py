@@ -53,6 +53,9 @@ class Expr:
     def __truediv__(self, other: Operand) -> Expr:
         return apply("div", self, other)
 
+    def __rtruediv__(self, other: Operand) -> Expr:
+        return apply("div", other, self)
+
     def __floordiv__(self, other: Operand) -> Expr:
         return apply("idiv", self, other)
 

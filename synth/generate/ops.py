@@ -166,7 +166,6 @@ def _both(name: str) -> dict[str, str]:
     return table | {t: name + pair for t in ("i32", "u32", "u64")}
 
 
-
 _ROWS = (
     Op("add", "fiu", "{0} + {1}", SUM, lambda a, b: a + b, lambda a, b: (a[0] + b[0], a[1] + b[1])),
     Op("sub", "fiu", "{0} - {1}", SUM, lambda a, b: a - b, lambda a, b: (a[0] - b[1], a[1] - b[0])),

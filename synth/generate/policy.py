@@ -97,6 +97,19 @@ def _checked(where: str, distribution: Distribution, parameter: Parameter) -> Di
     return distribution
 
 
+def _restricted(distribution: Distribution, parameter: Parameter) -> Distribution | None:
+    """A common distribution cut down to what this parameter accepts; None when nothing is left."""
+    weights = distribution.weights
+    if distribution.values:
+        kept = [(v, w) for v, w in zip(distribution.values, weights, strict=True) if parameter.accepts(v)]
+        return Distribution(tuple(v for v, _ in kept), (), tuple(w for _, w in kept)) if kept else None
+    if parameter.choices:
+        return None
+    bins = [(max(lo, parameter.lo), min(hi, parameter.hi)) for lo, hi in distribution.bins]
+    live = [(b, w) for b, w in zip(bins, weights, strict=True) if b[0] <= b[1]]
+    return Distribution((), tuple(b for b, _ in live), tuple(w for _, w in live)) if live else None
+
+
 def parse_policy(data: Mapping[str, Any], known: Mapping[str, Template]) -> Policy:
     """Checks a policy against the templates; raises PolicyError naming the first thing that is wrong."""
     if set(data) != SECTIONS:
@@ -113,10 +126,13 @@ def parse_policy(data: Mapping[str, Any], known: Mapping[str, Template]) -> Poli
     for family, template in known.items():
         for parameter in template.parameters:
             own = data["parameters"].get(family, {}).get(parameter.name)
-            spec = own or data["common"].get(parameter.name)
-            if spec is not None:
-                where = f"{'parameters.' + family if own else 'common'}.{parameter.name} ({family})"
-                result[family, parameter.name] = _checked(where, _distribution(where, spec), parameter)
+            where = f"{'parameters.' + family if own else 'common'}.{parameter.name} ({family})"
+            if own:
+                result[family, parameter.name] = _checked(where, _distribution(where, own), parameter)
+            elif parameter.name in data["common"]:
+                cut = _restricted(_distribution(where, data["common"][parameter.name]), parameter)
+                if cut is not None:
+                    result[family, parameter.name] = cut
     _check_numbers("style", data["style"], 100)
     for group, weights in data["productions"].items():
         _check_numbers(f"productions.{group}", weights, None)

@@ -1,0 +1,30 @@
+"""Dependent loads: each work-item follows a chain of indices; latency, not bandwidth, is what it meets."""
+
+from __future__ import annotations
+
+from synth.generate.context import Context
+from synth.generate.families.gather import index_init
+from synth.generate.ir import HostBuffer, Module, cast, load
+from synth.generate.patterns import covering, each_item, total_span, write
+from synth.generate.types import I32, U32
+
+
+def build(ctx: Context) -> Module:
+    n, table = ctx["size"], ctx["table"]
+    k = covering(ctx, ctx.choices.pick(("chase", "follow", "walk_list", "pointer_chase")), n)
+    init = index_init(ctx, table)
+    successor = k.input("next", I32, table, *init.span, restrict=ctx.restrict)
+    target, host_out = write(ctx, k, 0, I32 if ctx["result"] == "last" else U32, n)
+    with each_item(ctx, k, n) as i:
+        at = k.variable("at", i % table, I32, (0, table - 1))
+        if ctx["result"] == "last":
+            with k.loop("hop", 0, ctx["hops"]):
+                k.assign(at, load(successor, at))
+            k.store(target, i, at)
+        else:
+            total = k.variable("total", 0, U32, total_span(U32, 0, 0))
+            with k.loop("hop", 0, ctx["hops"]):
+                k.assign(at, load(successor, at))
+                k.assign(total, total + cast(at, U32))
+            k.store(target, i, total)
+    return ctx.module([HostBuffer("next", I32, table, init), host_out], [k.finish()])

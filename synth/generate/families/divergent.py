@@ -1,0 +1,50 @@
+"""Branches that split wavefronts: by lane, by data, nested, and loops whose length differs between work-items."""
+
+from __future__ import annotations
+
+from synth.generate.builder import KernelBuilder
+from synth.generate.context import Context
+from synth.generate.ir import Expr, Module, apply, load
+from synth.generate.patterns import compute, covering, each_item, read, write
+from synth.generate.productions import COMFORT, recurrence
+from synth.generate.types import DType
+
+
+def _condition(ctx: Context, i: Expr, x: Expr) -> Expr:
+    if ctx["split"] == "data":
+        return apply("lt", x, x.dtype.cast((x.lo + x.hi) / 2).item() if x.dtype.is_float else int(x.lo + x.hi) // 2 + 1)
+    divisor = {"lane": 2, "quad": 8, "wave": 128}[ctx["split"]]
+    return apply("lt", i % divisor, divisor // 2)
+
+
+def _span(t: DType) -> tuple[float, float]:
+    return (0.0, COMFORT[t.name][1] * 2) if t.is_float else (t.lo, t.hi)
+
+
+def _side(ctx: Context, k: KernelBuilder, result: Expr, values: list[Expr], statements: int) -> None:
+    k.assign(result, compute(ctx, k, values, statements))
+
+
+def build(ctx: Context) -> Module:
+    n, t = ctx["size"], ctx.dtype
+    k = covering(ctx, ctx.choices.pick(("branchy", "divergent", "classify", "select_path")), n)
+    source, host_in = read(ctx, k, 0, t, n, ctx.init(t))
+    second, host_in2 = read(ctx, k, 1, t, n, ctx.init(t))
+    target, host_out = write(ctx, k, 0, t, n)
+    with each_item(ctx, k, n) as i:
+        x = k.let(k.fresh(ctx.names.local), load(source, i))
+        result = k.variable("result_v", x, t, _span(t))
+        with k.when(_condition(ctx, i, x)):
+            y = k.let(k.fresh(ctx.names.local), load(second, i))
+            _side(ctx, k, result, [x, y], ctx["then_ops"])
+            if ctx["nested"]:
+                with k.when(apply("lt", i % 4, 1)):
+                    _side(ctx, k, result, [y, x], ctx["else_ops"])
+        if ctx["else_ops"]:
+            with k.otherwise():
+                _side(ctx, k, result, [x], ctx["else_ops"])
+        if ctx["trips"] > 1 and t.is_float:
+            with k.loop("r", 0, k.let("trips", i % ctx["trips"] + 1)):
+                recurrence(ctx, k, result, x, (0.5, 0.25))
+        k.store(target, i, result)
+    return ctx.module([host_in, host_in2, host_out], [k.finish()], terms=8)

@@ -1,0 +1,35 @@
+"""Indirect access: an index buffer says which element of a table each work-item reads, once or twice over."""
+
+from __future__ import annotations
+
+from synth.generate.context import Context
+from synth.generate.ir import HostBuffer, Init, Module, load
+from synth.generate.patterns import compute, covering, each_item, read, write
+from synth.generate.types import I32
+
+
+def index_init(ctx: Context, table: int) -> Init:
+    """Index patterns from local to random; all values lie in the table."""
+    kind = ctx["pattern"]
+    if kind == "random":
+        return Init("hash", 0, 1, add=ctx.choices.integer(0, 9999), mod=table)
+    steps = {"linear": 1, "near": ctx.choices.pick((3, 5, 7)), "far": ctx.choices.pick((1031, 4099, 16411, 65537))}
+    return Init("ramp", 0, 1, steps[kind], ctx.choices.integer(0, 63), table)
+
+
+def build(ctx: Context) -> Module:
+    n, t, table = ctx["size"], ctx.dtype, ctx["table"]
+    k = covering(ctx, ctx.choices.pick(("gather", "gather_rows", "lookup", "indirect_read")), n)
+    source, host_source = read(ctx, k, 0, t, table, ctx.init(t))
+    indices = index_init(ctx, table)
+    index = k.input("indices", I32, max(n, table), *indices.span, restrict=ctx.restrict)
+    target, host_target = write(ctx, k, 0, t, n)
+    with each_item(ctx, k, n) as i:
+        values = []
+        at = i
+        for _ in range(ctx["depth"]):
+            at = k.let(k.fresh("j"), load(index, at))
+            values.append(k.let(k.fresh(ctx.names.local), load(source, at)))
+        k.store(target, i, compute(ctx, k, values, ctx["compute"]))
+    hosts = [host_source, HostBuffer("indices", I32, max(n, table), indices), host_target]
+    return ctx.module(hosts, [k.finish()])

@@ -1,0 +1,28 @@
+"""Math functions: chains of exp, log, trigonometry and roots, each given an argument it is well conditioned for."""
+
+from __future__ import annotations
+
+from synth.generate.context import Context
+from synth.generate.ir import Module, load
+from synth.generate.patterns import covering, each_item, read, write
+from synth.generate.productions import intrinsic, settle
+from synth.generate.types import F32
+
+PRECISE = ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "atan", "erf", "cbrt", "rsqrt", "sqrt")
+FAST = ("fast_exp", "fast_log", "fast_sin", "fast_cos")
+
+
+def build(ctx: Context) -> Module:
+    n, t = ctx["size"], ctx.dtype
+    k = covering(ctx, ctx.choices.pick(("intrinsics", "math_chain", "special", "evaluate")), n)
+    source, host_in = read(ctx, k, 0, t, n, ctx.init(t))
+    target, host_out = write(ctx, k, 0, t, n)
+    names = PRECISE + (FAST if t is F32 and ctx["fast"] else ())
+    with each_item(ctx, k, n) as i:
+        x = k.let(k.fresh(ctx.names.local), load(source, i))
+        total = x
+        for _ in range(ctx["calls"]):
+            step = settle(intrinsic(ctx.choices.pick(names), total) + x * 0.25)
+            total = k.let(k.fresh(ctx.names.local), step)
+        k.store(target, i, total)
+    return ctx.module([host_in, host_out], [k.finish()])

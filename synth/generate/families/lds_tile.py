@@ -1,0 +1,33 @@
+"""Reuse through LDS: a work-group loads a tile (and halo), waits, and reads it many times at a chosen step."""
+
+from __future__ import annotations
+
+from synth.generate.context import Context
+from synth.generate.ir import Module, lift, load
+from synth.generate.patterns import compute, covering, read, total_span, write
+from synth.generate.types import I32
+
+
+def build(ctx: Context) -> Module:
+    block, t, reuse, step, per = ctx["block"], ctx.dtype, ctx["reuse"], ctx["step"], ctx["per_thread"]
+    tiles = max(1, ctx["size"] // (block * per))
+    n = tiles * block * per
+    k = covering(ctx, ctx.choices.pick(("tile_reuse", "lds_filter", "shared_window", "block_window")), tiles * block)
+    source, host_in = read(ctx, k, 0, t, n, ctx.init(t))
+    target, host_out = write(ctx, k, 0, t, tiles * block)
+    tile_size = k.constant("TILE", block * per)
+    tile = k.lds("tile", t, block * per, (source.lo, source.hi), dynamic=bool(ctx["dynamic"]))
+    tx = k.let("tx", k.builtin("threadIdx.x"))
+    base = k.let("base", k.builtin("blockIdx.x") * lift(block * per, I32))
+    for part in range(per):
+        slot = tx + part * block if part else tx
+        k.store(tile, slot, load(source, base + slot))
+    k.barrier()
+    acc = k.variable("acc", 0.0 if t.is_float else 0, t, total_span(t, tile.hi, reuse))
+    with k.loop("j", 0, reuse, unroll=ctx.choices.pick((0, 0, 1, 4))) as j:
+        at = (tx * ctx["lane_step"] + j * step) % tile_size
+        k.accumulate(acc, load(tile, at))
+    mean = acc * (1.0 / reuse) if t.is_float else acc & 0xFFFF
+    result = compute(ctx, k, [k.let("own", load(tile, tx)), k.let("mean", mean)], ctx["compute"])
+    k.store(target, k.let(ctx.names.index, k.global_id()), result)
+    return ctx.module([host_in, host_out], [k.finish()], terms=reuse)

@@ -1,0 +1,49 @@
+"""Loops over elements: grid-stride, per-thread chunks, per-thread sums; with a compute loop that sets intensity."""
+
+from __future__ import annotations
+
+from synth.generate.builder import KernelBuilder
+from synth.generate.context import Context
+from synth.generate.ir import Expr, Module, load
+from synth.generate.patterns import compute, read, recurrences, total_span, write
+
+
+def build(ctx: Context) -> Module:
+    n, t, block, grid = ctx["size"], ctx.dtype, ctx["block"], ctx["grid"]
+    k = KernelBuilder(ctx.choices.pick(("loop_kernel", "saxpy_like", "process", "update")), grid, block,
+                      **ctx.kernel_options())  # fmt: skip
+    threads = grid * block
+    source, host_in = read(ctx, k, 0, t, n, ctx.init(t))
+    second, host_in2 = read(ctx, k, 1, t, n, ctx.init(t))
+    per_thread = ctx["form"] == "accumulate"
+    target, host_out = write(ctx, k, 0, t, threads if per_thread else n)
+    count = k.scalar(ctx.names.count, n)
+    first = k.let(ctx.names.index, k.global_id())
+    if ctx["form"] == "chunk":
+        share = -(-n // threads)
+        each = k.constant("PER_THREAD", share)
+        with k.loop("c", 0, each) as c:
+            at = k.let("pos", first * each + c)
+            with k.below(at, count) as inside:
+                x, y = k.let("lhs_v", load(source, inside)), k.let("rhs_v", load(second, inside))
+                k.store(target, inside, _work(ctx, k, [x, y]))
+    elif per_thread:
+        terms = -(-n // threads)
+        high = max(source.hi * 2, 1)
+        acc = k.variable("acc", 0.0 if t.is_float else 0, t, total_span(t, high * second.hi, terms))
+        with k.below(first, count) as begin, k.loop("j", begin, count, threads) as j:
+            k.accumulate(acc, load(source, j) * load(second, j))
+        k.store(target, first, acc)
+        return ctx.module([host_in, host_in2, host_out], [k.finish()], terms=terms)
+    else:
+        stride = k.let("stride", k.builtin("blockDim.x") * k.builtin("gridDim.x"))
+        with k.loop("j", first, count, stride) as j:
+            x, y = k.let("lhs_v", load(source, j)), k.let("rhs_v", load(second, j))
+            k.store(target, j, _work(ctx, k, [x, y]))
+    return ctx.module([host_in, host_in2, host_out], [k.finish()])
+
+
+def _work(ctx: Context, k: KernelBuilder, values: list[Expr]) -> Expr:
+    if ctx["rounds"]:
+        values = [*values, recurrences(ctx, k, values[0], values[1], ctx["rounds"], lanes=ctx["lanes"])]
+    return compute(ctx, k, values, ctx["compute"])

@@ -1,0 +1,38 @@
+"""Persistent kernels: a fixed number of work-groups walks over all tiles."""
+
+from __future__ import annotations
+
+from synth.generate.builder import KernelBuilder
+from synth.generate.context import Context
+from synth.generate.ir import Module, lift, load
+from synth.generate.patterns import compute, read, recurrences, write
+from synth.generate.types import I32
+
+
+def build(ctx: Context) -> Module:
+    t, block, grid = ctx.dtype, ctx["block"], ctx["grid"]
+    tiles = max(grid, ctx["size"] // block)
+    n = tiles * block
+    k = KernelBuilder(ctx.choices.pick(("persistent", "tile_worker", "resident", "work_loop")), grid, block,
+                      **ctx.kernel_options())  # fmt: skip
+    source, host_in = read(ctx, k, 0, t, n, ctx.init(t))
+    second, host_in2 = read(ctx, k, 1, t, n, ctx.init(t))
+    target, host_out = write(ctx, k, 0, t, n)
+    total = k.scalar("num_tiles", tiles)
+    staged = k.lds("stage", t, block, (source.lo, source.hi)) if ctx["staged"] else None
+    tx, group = k.let("tx", k.builtin("threadIdx.x")), k.let("group", k.builtin("blockIdx.x"))
+    with k.loop("tile", group, total, grid) as tile:
+        at = k.let(k.fresh("pos"), tile * block + tx)
+        x = k.let(k.fresh(ctx.names.local), load(source, at))
+        if staged is not None:
+            k.store(staged, tx, x)
+            k.barrier()
+            x = k.let(k.fresh(ctx.names.local), load(staged, lift(block - 1, I32) - tx))
+        y = k.let(k.fresh(ctx.names.local), load(second, at))
+        values = [x, y]
+        if ctx["rounds"]:
+            values.append(recurrences(ctx, k, x, y, ctx["rounds"]))
+        k.store(target, at, compute(ctx, k, values, ctx["compute"]))
+        if staged is not None:
+            k.barrier()
+    return ctx.module([host_in, host_in2, host_out], [k.finish()])

@@ -1,0 +1,56 @@
+"""Sums: each work-item adds a few elements, the work-group reduces them in LDS, one value leaves it."""
+
+from __future__ import annotations
+
+from synth.generate.builder import KernelBuilder
+from synth.generate.context import Context
+from synth.generate.ir import Buffer, Expr, Module, apply, known, load
+from synth.generate.patterns import read, total_span, write
+
+
+def _tree(ctx: Context, k: KernelBuilder, tile: Buffer, tx: Expr) -> None:
+    """Halves the active work-items until element 0 holds the sum; "modulo" is the slow, divergent textbook form."""
+    block = k.block[0]
+    if ctx["tree"] == "halve":
+        with k.loop("s", block // 2, 1, kind="halve") as s:
+            with k.below(tx, s) as low:
+                _add(k, tile, low, low + s)
+            k.barrier()
+        return
+    with k.loop("s", 1, block, kind="double") as s:
+        with k.when(apply("land", apply("eq", tx % (s * 2), 0), apply("lt", tx + s, block))):
+            _add(k, tile, tx, known(tx + s, 0, block - 1))
+        k.barrier()
+
+
+def _add(k: KernelBuilder, tile: Buffer, to: Expr, other: Expr) -> None:
+    """tile[to] += tile[other]; a partial sum is never more than the whole, which is the tile's promise."""
+    k.store(tile, to, known(load(tile, to) + load(tile, other), tile.lo, tile.hi))
+
+
+def build(ctx: Context) -> Module:
+    t, block, grid = ctx.dtype, ctx["block"], ctx["grid"]
+    n = max(ctx["size"], block)
+    threads = block * grid
+    terms = -(-n // threads)
+    k = KernelBuilder(ctx.choices.pick(("reduce", "block_sum", "reduce_sum", "partial_sums")), grid, block,
+                      **ctx.kernel_options())  # fmt: skip
+    source, host_in = read(ctx, k, 0, t, n, ctx.init(t))
+    atomic = ctx["finish"] == "atomic"
+    everything = total_span(t, source.hi, (terms + 1) * threads)
+    target, host_out = write(ctx, k, 0, t, 1 if atomic else grid, everything if t.is_float else None)
+    count = k.scalar(ctx.names.count, n)
+    tile = k.lds("partial", t, block, everything, dynamic=bool(ctx["dynamic"]))
+    tx, first = k.let("tx", k.builtin("threadIdx.x")), k.let(ctx.names.index, k.global_id())
+    acc = k.variable("acc", 0.0 if t.is_float else 0, t, total_span(t, source.hi, terms + 1))
+    with k.loop("j", first, count, threads) as j:
+        k.accumulate(acc, load(source, j))
+    k.store(tile, tx, acc)
+    k.barrier()
+    _tree(ctx, k, tile, tx)
+    with k.when(apply("eq", tx, 0)):
+        if atomic:
+            k.atomic("add", target, 0, load(tile, 0))
+        else:
+            k.store(target, k.let("group", k.builtin("blockIdx.x")), load(tile, 0))
+    return ctx.module([host_in, host_out], [k.finish()], terms=n // 8 if atomic else terms + block)

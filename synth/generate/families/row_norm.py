@@ -1,0 +1,46 @@
+"""Row-wise normalisation, a work-group per row: a sum or maximum in LDS, then every element divided by it."""
+
+from __future__ import annotations
+
+from synth.generate.builder import KernelBuilder
+from synth.generate.context import Context
+from synth.generate.ir import Buffer, Expr, Module, apply, known, load
+from synth.generate.patterns import read, total_span, write
+from synth.generate.productions import intrinsic
+
+
+def _term(ctx: Context, x: Expr) -> Expr:
+    """What is summed: the value, its square, or its (scaled) exponential."""
+    return {"sum": lambda: x, "rms": lambda: x * x, "softmax": lambda: intrinsic("exp", x)}[ctx["form"]]()
+
+
+def _reduce(k: KernelBuilder, tile: Buffer, tx: Expr) -> None:
+    with k.loop("s", k.block[0] // 2, 1, kind="halve") as s:
+        with k.below(tx, s) as low:
+            k.store(tile, low, known(load(tile, low) + load(tile, low + s), tile.lo, tile.hi))
+        k.barrier()
+
+
+def build(ctx: Context) -> Module:
+    t, block, rows, columns = ctx.dtype, ctx["block"], ctx["rows"], ctx["columns"]
+    k = KernelBuilder(ctx.choices.pick(("row_norm", "normalize_rows", "layer_scale", "row_softmax")), rows, block,
+                      **ctx.kernel_options())  # fmt: skip
+    source, host_in = read(ctx, k, 0, t, rows * columns, ctx.init(t, 2.0))
+    target, host_out = write(ctx, k, 0, t, rows * columns)
+    width = k.scalar("cols", columns)
+    highest = max(source.hi**2, 8.0) * (columns + block)
+    tile = k.lds("partial", t, block, (0.0, highest))
+    tx, base = k.let("tx", k.builtin("threadIdx.x")), k.let("row_start", k.builtin("blockIdx.x") * width)
+    acc = k.variable("acc", 0.0, t, total_span(t, highest, 1))
+    with k.loop("j", tx, width, block) as j:
+        x = k.let("x_in", load(source, base + j))
+        k.accumulate(acc, known(_term(ctx, x), 0.0, max(source.hi**2, 8.0)))
+    k.store(tile, tx, known(acc, 0.0, highest))
+    k.barrier()
+    _reduce(k, tile, tx)
+    scale = k.let("scale", 1.0 / columns + load(tile, 0) * (1.0 / columns))
+    inverse = k.let("inverse", apply("rsqrt", scale + 0.125) if ctx["form"] == "rms" else 1.0 / (scale + 0.125))
+    with k.loop("jj", tx, width, block) as j:
+        y = k.let("y_in", load(source, base + j))
+        k.store(target, base + j, _term(ctx, y) * inverse)
+    return ctx.module([host_in, host_out], [k.finish()], terms=columns)

@@ -1,0 +1,42 @@
+"""Strided, offset, reversed and wrapped access: what the caches make of regular but not contiguous addresses."""
+
+from __future__ import annotations
+
+from synth.generate.builder import KernelBuilder
+from synth.generate.context import Context
+from synth.generate.ir import Expr, Module, lift, load
+from synth.generate.patterns import compute, covering, each_item, read, write
+from synth.generate.types import I32
+
+
+def _source_index(ctx: Context, k: KernelBuilder, i: Expr) -> Expr:
+    n, stride = ctx["size"], ctx["stride"]
+    forms = {
+        "stride": lambda: i * stride,
+        "offset": lambda: i + stride,
+        "reverse": lambda: lift(n - 1, I32) - i,
+        "wrap": lambda: i * stride % n,
+        "swizzle": lambda: i ^ (stride - 1),
+    }
+    return forms[ctx["pattern"]]()
+
+
+def _source_size(ctx: Context) -> int:
+    n, stride = ctx["size"], ctx["stride"]
+    sizes = {"stride": (n - 1) * stride + 1, "offset": n + stride, "swizzle": 1 << (max(n, stride) - 1).bit_length()}
+    return sizes.get(ctx["pattern"], n)
+
+
+def build(ctx: Context) -> Module:
+    n, t, gap = ctx["size"], ctx.dtype, ctx["store_stride"]
+    k = covering(ctx, ctx.choices.pick(("strided", "strided_copy", "access_pattern", "remap")), n)
+    init = ctx.init(t)
+    source, host_in = read(ctx, k, 0, t, _source_size(ctx), init)
+    target, host_out = write(ctx, k, 0, t, (n - 1) * gap + 1)
+    with each_item(ctx, k, n) as i:
+        at = k.let(k.fresh("pos"), _source_index(ctx, k, i))
+        values = [k.let(k.fresh(ctx.names.local), load(source, at))]
+        if ctx["second_load"]:
+            values.append(k.let(k.fresh(ctx.names.local), load(source, i)))
+        k.store(target, i * gap if gap > 1 else i, compute(ctx, k, values, ctx["compute"]))
+    return ctx.module([host_in, host_out], [k.finish()])

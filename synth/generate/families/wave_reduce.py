@@ -1,0 +1,37 @@
+"""Wave shuffles: each wavefront reduces its values without LDS; waves then add up by atomics or write their own."""
+
+from __future__ import annotations
+
+from synth.generate.builder import WAVE, KernelBuilder
+from synth.generate.context import Context
+from synth.generate.ir import Module, apply, known, load
+from synth.generate.patterns import read, total_span, write
+
+
+def build(ctx: Context) -> Module:
+    t, block, grid = ctx.dtype, ctx["block"], ctx["grid"]
+    threads = block * grid
+    n = max(ctx["size"], threads)
+    terms = -(-n // threads)
+    k = KernelBuilder(ctx.choices.pick(("wave_reduce", "warp_sum", "shuffle_sum", "lane_sum")), grid, block,
+                      **ctx.kernel_options())  # fmt: skip
+    source, host_in = read(ctx, k, 0, t, n, ctx.init(t))
+    atomic = ctx["finish"] == "atomic"
+    whole = total_span(t, source.hi, terms * threads)
+    target, host_out = write(ctx, k, 0, t, 1 if atomic else threads // WAVE, whole if t.is_float else None)
+    count = k.scalar(ctx.names.count, n)
+    i = k.let(ctx.names.index, k.global_id())
+    span = total_span(t, source.hi, terms * WAVE)
+    value = k.variable("value", 0.0 if t.is_float else 0, t, span)
+    with k.loop("j", i, count, threads) as j:
+        k.accumulate(value, load(source, j))
+    with k.loop("offset", WAVE // 2, 1, kind="halve") as offset:
+        other = k.shuffle("other", ctx["shuffle"], value, known(offset, 1, WAVE // 2))
+        k.assign(value, known(value + other, *span))
+    lane = k.let("lane", k.builtin("threadIdx.x") % WAVE)
+    with k.when(apply("eq", lane, 0)):
+        if atomic:
+            k.atomic("add", target, 0, value)
+        else:
+            k.store(target, i >> 6, value)
+    return ctx.module([host_in, host_out], [k.finish()], terms=n // 8 if atomic else terms + WAVE)

@@ -1,0 +1,103 @@
+"""Shapes that many families share: one guarded work-item per element, outputs, loops of recurrences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from synth.generate.builder import KernelBuilder
+from synth.generate.context import Context, groups
+from synth.generate.ir import Buffer, Expr, HostBuffer, Init, Operand, cast
+from synth.generate.productions import Chain, recurrence, recurrence_span
+from synth.generate.types import I32, DType
+
+FACTORS = ((0.5, 0.5), (0.25, 0.5), (0.75, 0.25), (0.5, 0.25), (0.875, 0.125), (0.9375, 0.125))
+
+
+def covering(ctx: Context, name: str, items: int) -> KernelBuilder:
+    """A 1-D kernel with at least one work-item per item, in blocks of the parameter `block`."""
+    return KernelBuilder(name, groups(items, ctx["block"]), ctx["block"], **ctx.kernel_options())
+
+
+@contextmanager
+def each_item(ctx: Context, k: KernelBuilder, items: int) -> Iterator[Expr]:
+    """The index of this work-item's element, behind a bounds check where the launch is larger than `items`."""
+    launched = k.grid[0] * k.block[0]
+    count = k.scalar(ctx.names.count, items) if launched > items else None
+    i = k.let(ctx.names.index, k.global_id())
+    if count is None:
+        yield i
+        return
+    with k.below(i, count, early=ctx.style["early_return"]) as inside:
+        yield inside
+
+
+def read(ctx: Context, k: KernelBuilder, order: int, t: DType, size: int, init: Init) -> tuple[Buffer, HostBuffer]:
+    """Input number `order` of a program: the kernel's parameter and the host's buffer."""
+    name = ctx.names.inputs[order]
+    return k.input(name, t, size, *init.span, restrict=ctx.restrict), HostBuffer(name, t.base, size * t.lanes, init)
+
+
+def write(
+    ctx: Context, k: KernelBuilder, order: int, t: DType, size: int, span: tuple[float, float] | None = None
+) -> tuple[Buffer, HostBuffer]:
+    """Output number `order`, zero at first: the kernel's parameter and the host's buffer."""
+    name = ctx.names.outputs[order]
+    buffer = k.output(name, t, size, span, restrict=ctx.restrict)
+    return buffer, HostBuffer(name, t.base, size * t.lanes, Init("zero"), output=True)
+
+
+def compute(ctx: Context, k: KernelBuilder, values: list[Expr], statements: int) -> Expr:
+    """A dependency chain over the values; the last of them when `statements` is 0."""
+    return Chain(ctx, k, values).grow(statements) if statements else values[-1]
+
+
+def recurrences(ctx: Context, k: KernelBuilder, x: Expr, y: Expr, rounds: int, *, lanes: int = 1) -> Expr:
+    """`lanes` independent variables x_j = x_j * a + y * b, `rounds` times in a loop; returns their sum.
+
+    The flops per byte of a kernel are set with this. Integers mix instead.
+    """
+    factors = ctx.choices.pick(FACTORS)
+    unroll = ctx.choices.pick((0, 0, 4, 8)) if rounds >= 8 else 0
+    name = k.fresh(ctx.names.local)
+    variables = []
+    for lane in range(lanes):
+        start = x if lane == 0 else x * (1.0 + 0.25 * lane) if x.dtype.is_float else x + lane
+        span = recurrence_span(start, y, factors) if x.dtype.is_float else _integer_span(x.dtype)
+        variables.append(k.variable(k.fresh(f"{name}_acc"), start, x.dtype, span))
+    with k.loop(k.fresh("r"), 0, rounds, unroll=unroll):
+        for variable in variables:
+            if x.dtype.is_float:
+                recurrence(ctx, k, variable, y, factors)
+            elif x.dtype.kind == "u":
+                k.assign(variable, (variable ^ y) * ctx.choices.pick((5, 33, 1664525)) + 1)
+            else:
+                k.assign(variable, ((variable ^ y) * ctx.choices.pick((5, 33)) + 1) & 0xFFFF)
+    total = variables[0]
+    for variable in variables[1:]:
+        total = total + variable
+    return k.let(k.fresh(ctx.names.local), total)
+
+
+def _integer_span(t: DType) -> tuple[float, float]:
+    return (0, 0xFFFF) if t is I32 else (t.lo, t.hi)
+
+
+def total_span(t: DType, highest: float, terms: int) -> tuple[float, float]:
+    """The promise of a variable that sums `terms` values up to `highest`, from zero."""
+    return (t.lo, t.hi) if t.kind == "u" else (0, highest * terms * 1.001 if t.is_float else math.ceil(highest * terms))
+
+
+def as_type(value: Expr, t: DType) -> Expr:
+    """The value in another type (itself when it has it already)."""
+    return cast(value, t)
+
+
+def weighted_sum(values: list[Expr], weights: list[float]) -> Expr:
+    """w0 * v0 + w1 * v1 + ... as one expression."""
+    total: Operand = values[0] * weights[0] if weights[0] != 1 else values[0]
+    for value, weight in zip(values[1:], weights[1:], strict=True):
+        total = total + (value * weight if weight != 1 else value)
+    assert isinstance(total, Expr)
+    return total
