@@ -23,8 +23,9 @@ from typing import Any
 import pyarrow as pa
 
 from profiling.metrics import answer_ids, normalise
-from synth.errors import BadInput, UsageError
+from synth.errors import BadInput
 from synth.store import Corpus, splits
+from training.samples import select_labels
 
 TEST_PARTS = ("lineage", "random", "handwritten")
 RANDOM_SHARE = 0.10  # of the samples of training lineages
@@ -32,7 +33,7 @@ RANDOM_SHARE = 0.10  # of the samples of training lineages
 
 @dataclass(frozen=True)
 class Sample:
-    """One build of one program on one device with its measured metrics (physical units, None where undefined)."""
+    """One build of one program on one device with its measured metrics (physical units)."""
 
     program_id: str
     lineage: str
@@ -43,7 +44,7 @@ class Sample:
     flags: str
     device: str
     kernel: str
-    metrics: Mapping[str, float | None]
+    metrics: Mapping[str, float]
     duration_ns: float = 0.0
     backend: str = ""
     extra: Mapping[str, Any] = field(default_factory=dict)
@@ -58,8 +59,8 @@ class Sample:
         return normalise_all(self.metrics)
 
 
-def normalise_all(metrics: Mapping[str, float | None]) -> dict[str, float | None]:
-    """Normalised values by metric id; None stays None."""
+def normalise_all(metrics: Mapping[str, float]) -> dict[str, float | None]:
+    """Normalised values by metric id."""
     return {i: normalise(i, metrics.get(i)) for i in answer_ids()}
 
 
@@ -114,7 +115,7 @@ threadIdx blockIdx blockDim gridDim warpSize std main x y z w
 _FIXED = _NOT_A_TYPE | frozenset(re.findall(r"\w+", _WORD_LIST))
 
 
-def _declared(words: Sequence[str]) -> set[str]:
+def declared_names(words: Sequence[str]) -> set[str]:
     """Names that the file seems to declare (a token-level guess): after a type, or in a list and not called."""
     found = set()
     for before, word, after in zip(words[:-1], words[1:], [*words[2:], ""], strict=True):
@@ -130,11 +131,19 @@ def _is_name(word: str) -> bool:
     return word[0].isalpha() or word[0] == "_"
 
 
+_KERNEL_NAME = re.compile(r"__global__(?:\s+__launch_bounds__\s*\([^)]*\))?[^;{(]*?\b(\w+)\s*\(")
+
+
+def kernel_names(source: str) -> list[str]:
+    """The names of the kernels that a source defines, in its order."""
+    return _KERNEL_NAME.findall(source)
+
+
 @lru_cache(maxsize=65536)
 def canonical_id(text: str) -> str:
     """A hash that ignores declared names, comments and white space: only the order of a name's first use counts."""
     words = tokens(text)
-    declared = _declared(words)
+    declared = declared_names(words)
     order: dict[str, str] = {}
     return _digest(" ".join(order.setdefault(w, f"n{len(order)}") if w in declared else w for w in words))
 
@@ -179,24 +188,6 @@ def require_no_leak(train: Sequence[Sample], test: Sequence[Sample]) -> None:
         )
 
 
-def dominant(samples: Iterable[Sample]) -> list[Sample]:
-    """One sample per program and target: the kernel that took most time in all its dispatches (then first by name).
-
-    The question to the model names a program, not a kernel, so a program with several kernels is labelled by the
-    one that decides its run time.
-    """
-    best: dict[str, Sample] = {}
-    for sample in samples:
-        seen = best.get(sample.key)
-        if seen is None or (-_total_ns(sample), sample.kernel) < (-_total_ns(seen), seen.kernel):
-            best[sample.key] = sample
-    return list(best.values())
-
-
-def _total_ns(sample: Sample) -> float:
-    return sample.duration_ns * float(sample.extra.get("dispatches", 1) or 1)
-
-
 def cut_source(text: str, keep_lines: int) -> tuple[str, int]:
     """Keeps the first two thirds and the last third of `keep_lines` lines, with a comment that says what is gone.
 
@@ -214,39 +205,24 @@ def cut_source(text: str, keep_lines: int) -> tuple[str, int]:
 
 
 def load_samples(path: Path, backend: str | None = None) -> list[Sample]:
-    """The samples of a corpus folder (`synth profile --out`), one per program and target.
+    """The labelled samples of a corpus folder: one per program, architecture and flags (training.samples says which).
 
-    Values of different backends are never mixed: a corpus with several needs `backend`. Where a program was
-    profiled by several versions of a backend, the newest counts. Raises BadInput or UsageError.
+    Raises BadInput when there are none, UsageError when the corpus mixes backends and none is chosen.
     """
     corpus = Corpus.open(path)
+    selection = select_labels(corpus.measurements(), backend=backend)
+    if not selection.rows:
+        why = ", ".join(f"{count} x {reason}" for reason, count in selection.left_out.items())
+        raise BadInput(f"{path}: no labels", cause=why, remedy="run `synth profile DIR --out CORPUS` first")
     programs = {row["id"]: row for row in corpus.programs().select(["id", "text", "name"]).to_pylist()}
-    rows = corpus.measurements().drop_columns(["counters", "provenance", "details"]).to_pylist()
-    found = sorted({row["backend"] for row in rows})
-    if backend is None and len(found) > 1:
-        raise UsageError(
-            f"{path}: labels of several backends ({', '.join(found)})",
-            cause="simulated and measured values are never mixed",
-            remedy=f"choose one with --backend, e.g. --backend {found[0]}",
-        )
-    rows = [row for row in rows if backend is None or row["backend"] == backend]
-    if not rows:
-        raise BadInput(f"{path}: no measurements", remedy="run `synth profile DIR --out CORPUS` first")
-    return dominant(_newest(_sample(row, programs[row["program_id"]]) for row in rows))
-
-
-def _newest(samples: Iterable[Sample]) -> list[Sample]:
-    """Of the same program and target, only the samples of the newest backend version."""
-    pool = list(samples)
-    newest: dict[str, tuple[str, str]] = {}
-    for sample in pool:
-        version = (str(sample.extra["backend_version"]), str(sample.extra["measurement_id"]))
-        newest[sample.key] = max(newest.get(sample.key, version), version)
-    return [s for s in pool if s.extra["measurement_id"] == newest[s.key][1]]
+    missing = [row["program_id"] for row in selection.rows if row["program_id"] not in programs]
+    if missing:
+        raise BadInput(f"{path}: program {missing[0]} is not in the corpus", remedy="profile its folder again")
+    return [_sample(row, programs[row["program_id"]]) for row in selection.rows]
 
 
 def _sample(row: Mapping[str, Any], program: Mapping[str, Any]) -> Sample:
-    extra = {k: row[k] for k in ("dispatches", "grid", "block", "backend_version", "measurement_id", "compiler")}
+    known = ("dispatches", "grid", "block", "backend_version", "measurement_id", "compiler", "headers")
     return Sample(
         program_id=row["program_id"],
         lineage=row["lineage"],
@@ -257,8 +233,8 @@ def _sample(row: Mapping[str, Any], program: Mapping[str, Any]) -> Sample:
         flags=row["flags"],
         device=row["device"],
         kernel=row["kernel"],
-        metrics={i: row.get(i) for i in answer_ids()},
+        metrics={metric: row[metric] for metric in answer_ids()},
         duration_ns=row["duration_ns"],
         backend=row["backend"],
-        extra={**extra, "name": program["name"]},
+        extra={**{name: row[name] for name in known}, "name": program["name"]},
     )

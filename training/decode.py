@@ -8,33 +8,48 @@ from typing import Any
 
 from training.encode import Encoded, Encoder
 
-# Number grammars as automata: state -> (characters, next state); see FINAL for the states where a value may end.
-DIGITS = "0123456789"
+# What training.prompt.format_number can print, as automata: state -> (characters, next state); a value may end in the
+# states of FINAL.
+DIGITS, NONZERO = "0123456789", "123456789"
 Automaton = dict[str, tuple[tuple[str, str], ...]]
 GRAMMARS: dict[str, Automaton] = {
-    # 0.459: one digit before the point, three after
+    # Three decimals: 0.459, 12.345
     "fixed3": {
-        "start": ((DIGITS, "point"),),
-        "point": ((".", "d1"),),
+        "start": ((DIGITS, "int1"), ("-", "minus")),
+        "minus": ((DIGITS, "int1"),),
+        "int1": ((".", "d1"), (DIGITS, "int2")),
+        "int2": ((".", "d1"),),
         "d1": ((DIGITS, "d2"),),
         "d2": ((DIGITS, "d3"),),
         "d3": ((DIGITS, "end"),),
         "end": (),
     },
-    # 4.59e-01: three significant digits and a two-digit exponent
+    # Three significant digits: 0.459, 0.0500, 0.000123, 1.23e-05, 2.31, 12.3, 123, and 0.00 for nothing
     "sig3": {
-        "start": ((DIGITS, "point"),),
-        "point": ((".", "d1"),),
-        "d1": ((DIGITS, "d2"),),
-        "d2": ((DIGITS, "e"),),
-        "e": (("e", "sign"),),
-        "sign": (("+-", "x1"),),
-        "x1": ((DIGITS, "x2"),),
-        "x2": ((DIGITS, "end"),),
+        "start": (("0", "zero"), (NONZERO, "int1"), ("-", "minus")),
+        "minus": (("0", "zero"), (NONZERO, "int1")),
+        "zero": ((".", "0."),),
+        "0.": (("0", "0.0"), (NONZERO, "s1")),
+        "0.0": (("0", "0.00"), (NONZERO, "s1")),
+        "0.00": (("0", "0.000"), (NONZERO, "s1")),
+        "0.000": ((NONZERO, "s1"),),
+        "s1": ((DIGITS, "s2"),),
+        "s2": ((DIGITS, "end"),),
+        "int1": ((".", "f1"), (DIGITS, "int2")),
+        "f1": ((DIGITS, "f2"),),
+        "f2": ((DIGITS, "f3"),),
+        "f3": (("e", "exp"),),
+        "exp": (("-", "exp-"),),
+        "exp-": (("0", "exp-0"), (NONZERO, "exp-d")),
+        "exp-0": (("56789", "end"),),
+        "exp-d": ((DIGITS, "end"),),
+        "int2": ((".", "g1"), (DIGITS, "int3")),
+        "g1": ((DIGITS, "end"),),
+        "int3": (),
         "end": (),
     },
 }
-FINAL = {"fixed3": frozenset({"end"}), "sig3": frozenset({"end"})}
+FINAL = {"fixed3": frozenset({"end"}), "sig3": frozenset({"end", "0.00", "f3", "int3"})}
 
 
 def advance(grammar: Automaton, state: str, text: str) -> str | None:
@@ -167,23 +182,34 @@ class Decoder:
         if row.value == len(row.encoded.order):
             row.done, row.queue = True, []
 
-    def free(self, source: str, arch: str, flags: str, max_new_tokens: int = 400) -> str:
-        """Greedy decoding with no constraint: the answer's text as the model writes it (to measure valid JSON)."""
+    def free(self, questions: Sequence[tuple[str, str, str]], batch: int = 16, new_tokens: int = 400) -> list[str]:
+        """Greedy decoding with no constraint: each answer's text as the model writes it (to measure valid JSON)."""
+        encoded = [self.encoder.encode(*q) for q in questions]
+        prompts = [e.prefix[: len(e.prefix) - e.answer_head] for e in encoded]
+        # Room for an answer twice as long as the right one; what has not ended by then is not valid anyway.
+        longest = max((e.answer_head + sum(map(len, e.literals)) + 6 * len(e.order) for e in encoded), default=0)
+        answers: list[str] = []
+        for part in _chunks(range(len(prompts)), batch):
+            answers += self._free_batch([prompts[i] for i in part], min(new_tokens, 2 * longest))
+        return answers
+
+    def _free_batch(self, prompts: Sequence[list[int]], new_tokens: int) -> list[str]:
         import torch
 
-        encoded = self.encoder.encode(source, arch, flags)
-        ids = encoded.prefix[: len(encoded.prefix) - encoded.answer_head]
-        budget = min(max_new_tokens, self.encoder.context - len(ids))
+        tokenizer, width = self.encoder.tokenizer, max(map(len, prompts))
+        pad = tokenizer.pad_token_id
+        ids = torch.tensor([[pad] * (width - len(p)) + p for p in prompts], device=self.model.device)
+        mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=self.model.device)
         with torch.inference_mode():
             out = self.model.generate(
-                input_ids=torch.tensor([ids], device=self.model.device),
-                attention_mask=torch.ones((1, len(ids)), dtype=torch.long, device=self.model.device),
-                max_new_tokens=max(1, budget),
+                input_ids=ids,
+                attention_mask=mask,
+                max_new_tokens=new_tokens,
                 do_sample=False,
-                pad_token_id=self.encoder.tokenizer.pad_token_id,
-                eos_token_id=self.encoder.tokenizer.eos_token_id,
+                pad_token_id=pad,
+                eos_token_id=tokenizer.eos_token_id,
             )
-        return str(self.encoder.tokenizer.decode(out[0, len(ids) :], skip_special_tokens=True))
+        return [str(tokenizer.decode(row[width:], skip_special_tokens=True)) for row in out]
 
 
 def _chunks(items: Sequence[int], size: int) -> Iterator[Sequence[int]]:

@@ -97,7 +97,7 @@ class Encoder:
     def _fit(self, source: str, arch: str, flags: str, room: int) -> tuple[list[int], int]:
         def attempt(keep: int) -> tuple[list[int], int]:
             text, cut = cut_source(source, keep)
-            return self.ids(self.chat(prompt.messages(text, arch, flags))), cut
+            return self.ids(self.chat(prompt.prompt_messages(text, arch, flags))), cut
 
         low, high = 1, len(source.splitlines())
         ids, cut = attempt(high)
@@ -121,7 +121,7 @@ class Encoder:
     def example(self, sample: Sample) -> dict[str, Any]:
         """A training example: `input_ids`, `labels` (loss on the answer only) and `cut_lines`."""
         encoded = self.encode(sample.text, sample.arch, sample.flags)
-        answer = prompt.answer(sample.truth(), sample.arch, sample.flags, self.fmt)
+        answer = prompt.answer(sample.metrics, sample.arch, sample.flags, self.fmt)
         _, values = split_answer(answer)
         ids = list(encoded.prefix)
         for value, literal in zip(values, encoded.literals, strict=True):
@@ -133,7 +133,7 @@ class Encoder:
 
 def chat_text(sample: Sample, fmt: str) -> str:
     """Everything a model reads and writes for one sample as plain text: what a new tokenizer is trained on."""
-    said = "\n".join(m["content"] for m in prompt.messages(sample.text, sample.arch, sample.flags))
+    said = "\n".join(m["content"] for m in prompt.prompt_messages(sample.text, sample.arch, sample.flags))
     return said + "\n" + skeleton(sample.arch, sample.flags, fmt).literals[0]
 
 

@@ -7,12 +7,12 @@ import os
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from synth.errors import Missing
+from synth.errors import BadInput, Missing
 
 # Nothing is ever looked up on a model hub unless the user says so.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -114,6 +114,28 @@ def load_base(
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     return model, tokenizer
+
+
+def load_trained(path: Path, record: Mapping[str, Any]) -> tuple[Any, Any]:
+    """(model ready to answer, tokenizer) of a finished model folder; adapters are merged into their base."""
+    torch = torch_or_missing()
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(str(path))
+        if (path / "adapter_config.json").exists():
+            from peft import PeftModel
+
+            base, _ = load_base(str(record["base"]))
+            model = PeftModel.from_pretrained(base, str(path)).merge_and_unload()
+        else:
+            model = AutoModelForCausalLM.from_pretrained(str(path), dtype=torch.float32)
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        raise BadInput(
+            f"{path}: the model cannot be loaded", cause=str(error).splitlines()[0], remedy="train it again"
+        ) from error
+    return model.to(device).eval(), tokenizer
 
 
 def train_tokenizer(texts: Iterable[str], vocab: int, atoms: Sequence[str] = ()) -> Any:

@@ -22,6 +22,7 @@ from synth.errors import BadInput, Missing, UsageError
 from training.data import Sample, leak, load_samples, require_no_leak, split
 from training.encode import Encoder, answer_atoms, chat_text, pad
 from training.models import TinyShape, load_base, torch_or_missing
+from training.prompt import DIGITS
 
 CONFIGS = Path(__file__).with_name("configs")
 RECORD = "hipsynth.json"
@@ -94,7 +95,7 @@ def parse_config(table: Mapping[str, Any], path: Path) -> Config:
         config = Config(name=path.stem, **values)
     except (TypeError, ValueError, IndexError) as error:
         raise UsageError(f"{path}: {error}") from error
-    choices = {"method": ("lora", "full"), "format": ("sig3", "fixed3"), "bf16": ("auto", "yes", "no")}
+    choices = {"method": ("lora", "full"), "format": DIGITS, "bf16": ("auto", "yes", "no")}
     for key, allowed in choices.items():
         if getattr(config, key) not in allowed:
             raise UsageError(f"{path}: {key} = {getattr(config, key)!r}", remedy=f"one of: {', '.join(allowed)}")
@@ -182,6 +183,7 @@ def _train(
         "valid_loss": losses.get("eval_loss"),
         "leak": {name: leak(parts["train"], parts[name]).share for name in ("lineage", "random", "handwritten")},
         "backends": sorted({s.backend for s in parts["train"]}),
+        "targets": sorted({(s.arch, s.flags) for s in parts["train"]}),
         "versions": _versions(),
     }
     if trainer.is_world_process_zero():

@@ -31,7 +31,7 @@ BODIES = {
 TARGETS = [(arch, flags) for arch in ("gfx90a", "gfx942") for flags in ("-O3", "-O3 -ffast-math")]
 
 
-def metrics(family: str, dtype: str, steps: int, n: int, arch: str, flags: str) -> dict[str, float | None]:
+def metrics(family: str, dtype: str, steps: int, n: int, arch: str, flags: str) -> dict[str, float]:
     """Plausible, smooth and made up; the copies' missing FLOPs give true zeros."""
     size = 8 if dtype == "double" else 4
     flops = {"copy": 0, "fma": 2, "mul": 1}[family] * (0 if family == "copy" else steps)
