@@ -287,7 +287,7 @@ struct hipDeviceProp_tR0600 {
 };
 static_assert(sizeof(hipDeviceProp_tR0600) == 1472, "R0600 properties are 1472 bytes");
 
-inline constexpr unsigned hipEventDisableTiming = 2;
+inline constexpr unsigned kEventDisableTiming = 2;
 inline constexpr uintptr_t kStreamLegacy = 1, kStreamPerThread = 2;
 inline void* const kLaunchParamPointer = reinterpret_cast<void*>(1);
 inline void* const kLaunchParamSize = reinterpret_cast<void*>(2);

@@ -154,7 +154,7 @@ HIPSYNTH_EXPORT hipError_t hipEventElapsedTime(float* ms, hipEvent_t start, hipE
   return call([&](Runtime& rt) -> hipError_t {
     if (ms == nullptr) return hipErrorInvalidValue;
     if (!rt.events.contains(start) || !rt.events.contains(stop)) return hipErrorInvalidHandle;
-    if ((start->flags | stop->flags) & hipEventDisableTiming) return hipErrorInvalidHandle;
+    if ((start->flags | stop->flags) & kEventDisableTiming) return hipErrorInvalidHandle;
     if (!start->recorded || !stop->recorded) return hipErrorInvalidHandle;
     *ms = static_cast<float>((stop->time_ns - start->time_ns) * 1e-6);
     return hipSuccess;

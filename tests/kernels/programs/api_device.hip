@@ -1,0 +1,92 @@
+// Device queries, occupancy, error texts, launch shapes that the runtime refuses, calls that are not supported.
+#include <cstring>
+
+#include "check.h"
+
+__global__ void small(int* p) { p[threadIdx.x] = 1; }
+__global__ __launch_bounds__(128) void bounded(int* p) { p[threadIdx.x] = 2; }
+__global__ void lds_user(int* p) {
+  __shared__ int big[8192];  // 32 KiB
+  big[threadIdx.x] = p[threadIdx.x];
+  __syncthreads();
+  p[threadIdx.x] = big[threadIdx.x ^ 1];
+}
+
+static void device() {
+  int count, id, cus, warp;
+  OK(hipGetDeviceCount(&count));
+  OK(hipGetDevice(&id));
+  CHECK(count == 1 && id == 0);
+  OK(hipSetDevice(0));
+  FAILS(hipSetDevice(1), hipErrorInvalidDevice);
+  hipDeviceProp_t p;
+  OK(hipGetDeviceProperties(&p, 0));
+  FAILS(hipGetDeviceProperties(&p, 1), hipErrorInvalidDevice);
+  OK(hipDeviceGetAttribute(&cus, hipDeviceAttributeMultiprocessorCount, 0));
+  OK(hipDeviceGetAttribute(&warp, hipDeviceAttributeWarpSize, 0));
+  CHECK(p.warpSize == 64 && warp == 64 && cus == p.multiProcessorCount && p.maxThreadsPerBlock == 1024);
+  CHECK(p.totalGlobalMem > 0 && p.sharedMemPerBlock == 65536 && p.major == 9);
+  std::printf("%s | %s | %d CUs | %d MHz\n", p.name, p.gcnArchName, cus, p.clockRate / 1000);
+  char bus[32];
+  OK(hipDeviceGetPCIBusId(bus, sizeof bus, 0));
+  OK(hipDeviceGetByPCIBusId(&id, bus));
+  int can = 1;
+  OK(hipDeviceCanAccessPeer(&can, 0, 0));
+  CHECK(can == 0);
+}
+
+static void occupancy() {
+  int groups, grid, block;
+  OK(hipOccupancyMaxActiveBlocksPerMultiprocessor(&groups, small, 256, 0));
+  CHECK(groups == 8);  // 32 waves per CU, 4 waves each
+  OK(hipOccupancyMaxActiveBlocksPerMultiprocessor(&groups, small, 64, 0));
+  CHECK(groups == 32);
+  OK(hipOccupancyMaxActiveBlocksPerMultiprocessor(&groups, lds_user, 64, 0));
+  CHECK(groups == 2);  // 64 KiB of LDS, 32 KiB each
+  OK(hipOccupancyMaxActiveBlocksPerMultiprocessor(&groups, bounded, 256, 0));
+  CHECK(groups == 0);
+  OK(hipOccupancyMaxPotentialBlockSize(&grid, &block, small, 0, 0));
+  CHECK(block == 1024 && grid > 0);
+  hipFuncAttributes attributes;
+  OK(hipFuncGetAttributes(&attributes, (const void*)lds_user));
+  CHECK(attributes.sharedSizeBytes == 32768 && attributes.maxThreadsPerBlock == 1024);
+  OK(hipFuncGetAttributes(&attributes, (const void*)bounded));
+  CHECK(attributes.maxThreadsPerBlock == 128);
+}
+
+static void refused() {
+  int* p;
+  OK(hipMalloc(&p, 4096));
+  small<<<1, 1025>>>(p);
+  CHECK(hipGetLastError() == hipErrorInvalidConfiguration);
+  small<<<0, 64>>>(p);
+  CHECK(hipPeekAtLastError() == hipErrorInvalidConfiguration && hipGetLastError() == hipErrorInvalidConfiguration);
+  small<<<1, dim3(32, 32, 2)>>>(p);
+  CHECK(hipGetLastError() == hipErrorInvalidConfiguration);
+  lds_user<<<1, 64, 40000>>>(p);
+  CHECK(hipGetLastError() == hipErrorInvalidConfiguration);
+  bounded<<<1, 256>>>(p);
+  CHECK(hipGetLastError() == hipErrorLaunchFailure);
+  CHECK(hipGetLastError() == hipSuccess);
+  void* args[] = {&p};
+  FAILS(hipLaunchKernel((const void*)&refused, dim3(1), dim3(64), args, 0, 0), hipErrorInvalidDeviceFunction);
+  FAILS(hipLaunchCooperativeKernel((const void*)small, dim3(1 << 20), dim3(64), args, 0, 0),
+        hipErrorCooperativeLaunchTooLarge);
+  FAILS(hipStreamDestroy((hipStream_t)&p), hipErrorInvalidHandle);
+  FAILS(hipEventRecord((hipEvent_t)&p, 0), hipErrorInvalidHandle);
+  hipTextureObject_t texture;
+  FAILS(hipCreateTextureObject(&texture, nullptr, nullptr, nullptr), hipErrorNotSupported);
+  FAILS(hipIpcGetMemHandle(nullptr, p), hipErrorNotSupported);
+  (void)hipGetLastError();
+}
+
+int main() {
+  device();
+  occupancy();
+  refused();
+  CHECK(std::strcmp(hipGetErrorName(hipErrorInvalidValue), "hipErrorInvalidValue") == 0);
+  CHECK(std::strcmp(hipGetErrorString(hipErrorOutOfMemory), "out of memory") == 0);
+  CHECK(std::strcmp(hipGetErrorString(hipSuccess), "no error") == 0);
+  std::printf("device ok\n");
+  return 0;
+}

@@ -1,0 +1,113 @@
+// Memory calls without any kernel: copies of all shapes, fills, pools, registration, bounds of allocations.
+#include <cstring>
+
+#include "check.h"
+
+static void linear() {
+  char host[256], back[256] = {};
+  for (int i = 0; i < 256; ++i) host[i] = (char)i;
+  char *a, *b;
+  OK(hipMalloc(&a, 256));
+  OK(hipMalloc(&b, 256));
+  CHECK((uintptr_t)a % 256 == 0 && a != b);
+  OK(hipMemcpy(a, host, 256, hipMemcpyHostToDevice));
+  OK(hipMemcpy(b, a, 256, hipMemcpyDeviceToDevice));
+  OK(hipMemcpy(back, b, 256, hipMemcpyDefault));
+  CHECK(std::memcmp(host, back, 256) == 0);
+  FAILS(hipMemcpy(a, host, 5000, hipMemcpyHostToDevice), hipErrorInvalidValue);
+  FAILS(hipMemcpy(back, host, 16, hipMemcpyHostToDevice), hipErrorInvalidValue);
+  FAILS(hipMemcpy(a, nullptr, 16, hipMemcpyHostToDevice), hipErrorInvalidValue);
+  OK(hipMemcpy(a, host, 0, hipMemcpyHostToDevice));
+  OK(hipMemset(a + 10, 0x5a, 20));
+  FAILS(hipMemset(a, 0, 8192), hipErrorInvalidValue);
+  FAILS(hipMemset(host, 0, 16), hipErrorInvalidValue);
+  OK(hipMemsetD32(b, 0x01020304, 4));
+  OK(hipMemsetD16(b + 16, 0x0506, 2));
+  OK(hipMemcpy(back, a, 256, hipMemcpyDeviceToHost));
+  CHECK(back[9] == 9 && back[10] == 0x5a && back[29] == 0x5a && back[30] == 30);
+  OK(hipMemcpyDtoH(back, b, 20));
+  CHECK(back[0] == 4 && back[3] == 1 && back[16] == 6 && back[19] == 5);
+  OK(hipFree(a));
+  FAILS(hipFree(a), hipErrorInvalidValue);
+  FAILS(hipFree(b + 8), hipErrorInvalidValue);
+  OK(hipFree(b));
+  OK(hipFree(nullptr));
+}
+
+static void shaped() {
+  int host[4][8], back[4][8] = {};
+  for (int i = 0; i < 32; ++i) host[i / 8][i % 8] = i;
+  hipPitchedPtr volume;
+  OK(hipMalloc3D(&volume, make_hipExtent(sizeof host[0], 2, 2)));
+  OK(hipMemset3D(volume, 0, make_hipExtent(sizeof host[0], 2, 2)));
+  hipMemcpy3DParms p = {};
+  p.srcPtr = make_hipPitchedPtr(host, sizeof host[0], 8, 2);
+  p.dstPtr = volume;
+  p.extent = make_hipExtent(sizeof host[0], 2, 2);
+  p.kind = hipMemcpyHostToDevice;
+  OK(hipMemcpy3D(&p));
+  p.srcPtr = volume;
+  p.dstPtr = make_hipPitchedPtr(back, sizeof back[0], 8, 2);
+  p.kind = hipMemcpyDeviceToHost;
+  OK(hipMemcpy3D(&p));
+  CHECK(std::memcmp(host, back, sizeof host) == 0);
+  FAILS(hipMemcpy2D(volume.ptr, 16, host, sizeof host[0], 32, 2, hipMemcpyHostToDevice), hipErrorInvalidPitchValue);
+  OK(hipFree(volume.ptr));
+}
+
+static void pinned() {
+  int *host, *alias, plain[4] = {1, 2, 3, 4};
+  unsigned flags;
+  OK(hipHostMalloc((void**)&host, 64, hipHostMallocMapped));
+  host[3] = 42;
+  OK(hipHostGetDevicePointer((void**)&alias, host, 0));
+  CHECK(alias[3] == 42);
+  OK(hipHostGetFlags(&flags, host));
+  CHECK(flags == hipHostMallocMapped);
+  hipPointerAttribute_t attributes;
+  OK(hipPointerGetAttributes(&attributes, host));
+  CHECK(attributes.type == hipMemoryTypeHost);
+  FAILS(hipHostGetDevicePointer((void**)&alias, plain, 0), hipErrorInvalidValue);
+  OK(hipHostRegister(plain, sizeof plain, hipHostRegisterDefault));
+  FAILS(hipHostRegister(plain, sizeof plain, hipHostRegisterDefault), hipErrorHostMemoryAlreadyRegistered);
+  OK(hipHostGetDevicePointer((void**)&alias, plain, 0));
+  CHECK(alias == plain);
+  OK(hipHostUnregister(plain));
+  FAILS(hipHostUnregister(plain), hipErrorHostMemoryNotRegistered);
+  OK(hipHostFree(host));
+}
+
+static void pools() {
+  size_t before, after, total;
+  OK(hipMemGetInfo(&before, &total));
+  CHECK(before <= total);
+  void *p, *q;
+  OK(hipMallocAsync(&p, 1 << 20, 0));
+  OK(hipMemGetInfo(&after, &total));
+  CHECK(before - after >= 1 << 20);
+  OK(hipFreeAsync(p, 0));
+  OK(hipMemGetInfo(&after, &total));
+  CHECK(before == after);
+  hipMemPool_t pool;
+  OK(hipDeviceGetDefaultMemPool(&pool, 0));
+  uint64_t threshold = 1 << 30, read = 0;
+  OK(hipMemPoolSetAttribute(pool, hipMemPoolAttrReleaseThreshold, &threshold));
+  OK(hipMemPoolGetAttribute(pool, hipMemPoolAttrReleaseThreshold, &read));
+  CHECK(read == threshold);
+  FAILS(hipMalloc(&q, total + 1), hipErrorOutOfMemory);
+  CHECK(hipGetLastError() == hipErrorOutOfMemory && hipGetLastError() == hipSuccess);
+  OK(hipMalloc(&p, 1000));
+  void* base;
+  size_t size;
+  OK(hipMemGetAddressRange((hipDeviceptr_t*)&base, &size, (char*)p + 500));
+  CHECK(base == p && size == 1000);
+}
+
+int main() {
+  linear();
+  shaped();
+  pinned();
+  pools();
+  std::printf("memory ok\n");
+  return 0;
+}

@@ -1,0 +1,18 @@
+// A failing device assertion.
+#include <hip/hip_runtime.h>
+
+#include <cassert>
+#include <cstdio>
+
+__global__ void insist(int* p) {
+  p[threadIdx.x] = threadIdx.x;
+  assert(p[threadIdx.x] < 32);
+}
+
+int main() {
+  int* p;
+  if (hipMalloc(&p, 256) != hipSuccess) return 1;
+  insist<<<1, 64>>>(p);
+  std::printf("after %d\n", (int)hipDeviceSynchronize());
+  return 0;
+}
