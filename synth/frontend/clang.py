@@ -28,6 +28,7 @@ INCOMPLETE = 0x02
 FOR_SERIALIZATION = 0x10
 ERROR_SEVERITY = 3
 STORAGE_EXTERN = 2
+LINKAGE_EXTERNAL = 4
 
 
 class CCursor(Structure):
@@ -92,6 +93,8 @@ _PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "clang_getTranslationUnitCursor": (CCursor, [c_void_p]),
     "clang_visitChildren": (c_uint, [CCursor, Visitor, c_void_p]),
     "clang_getInclusions": (None, [c_void_p, InclusionVisitor, c_void_p]),
+    "clang_Location_isInSystemHeader": (c_int, [CLocation]),
+    "clang_getCursorLinkage": (c_int, [CCursor]),
     "clang_getCursorReferenced": (CCursor, [CCursor]),
     "clang_getCanonicalCursor": (CCursor, [CCursor]),
     "clang_getCursorDefinition": (CCursor, [CCursor]),
@@ -208,6 +211,22 @@ class TU:
 
         self.lib.clang_getInclusions(self.handle, InclusionVisitor(visit), None)
         return sorted({n for n in names if n != self.path})
+
+    def inclusions(self) -> list[tuple[str, tuple[tuple[str, int], ...], bool]]:
+        """(file, the places of the directives that led to it, outermost first, whether it is a library's header).
+
+        One entry each time the preprocessor entered a file; a place is (file, offset).
+        """
+        found: list[tuple[str, tuple[tuple[str, int], ...], bool]] = []
+
+        def visit(file: int, stack: Any, depth: int, _data: Any) -> None:
+            chain = [self._position(stack[i], self.lib.clang_getExpansionLocation) for i in range(depth)]
+            start = self.lib.clang_getLocationForOffset(self.handle, file, 0)
+            library = bool(self.lib.clang_Location_isInSystemHeader(start))
+            found.append((self.name(file), tuple((self.name(f), o) for f, _, _, o in reversed(chain)), library))
+
+        self.lib.clang_getInclusions(self.handle, InclusionVisitor(visit), None)
+        return found
 
     def _position(self, location: CLocation, function: Callable[..., None]) -> tuple[int | None, int, int, int]:
         file, line, column, offset = c_void_p(), c_uint(), c_uint(), c_uint()

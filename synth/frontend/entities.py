@@ -53,7 +53,7 @@ class Entity:
     """A declared thing. `place` is (file, offset) of its first declaration; file "" is the parsed file itself.
 
     `local`: visible inside one function only. `pinned`: its name is part of a contract outside the file
-    (declared here but defined elsewhere, or overriding a library's virtual function).
+    (declared here but defined elsewhere, or overriding a library's virtual function). `shared`: it lives in LDS.
     """
 
     name: str
@@ -61,6 +61,7 @@ class Entity:
     category: str
     local: bool = False
     pinned: bool = False
+    shared: bool = False
 
     @property
     def user(self) -> bool:
@@ -108,7 +109,8 @@ class Resolver:
         if not inside:
             return Entity(name, (where or "<builtin>", offset), category)
         local = category in ALWAYS_LOCAL or (category == "variable" and self._in_function(original))
-        return Entity(name, ("", offset), category, local, self._pinned(original, category))
+        shared = category == "variable" and self._is_shared(original)
+        return Entity(name, ("", offset), category, local, self._pinned(original, category) and not shared, shared)
 
     def _original(self, cursor: CCursor) -> CCursor:
         """The first declaration of the template behind an instance, of the class behind a constructor."""
@@ -151,7 +153,7 @@ class Resolver:
             return False
         if not at_scope and not extern:
             return False
-        return is_null(self.lib.clang_getCursorDefinition(cursor)) and not self._is_shared(cursor)
+        return is_null(self.lib.clang_getCursorDefinition(cursor))
 
     def _overrides_outside(self, cursor: CCursor) -> bool:
         file, _ = self.tu.spelling_place(cursor)

@@ -69,28 +69,25 @@ class Namer:
     def __init__(self, rng: random.Random, taken: Callable[[str], bool]) -> None:
         self.rng = rng
         self.taken = taken
+        self.local_taken = taken
         self.given: set[str] = set()
         self.camel = rng.random() < 0.45
         self.kernel_suffix = rng.choice(("", "", "_kernel", "Kernel", "_gpu"))
         self.type_suffix = rng.choice(("", "", "", "_t"))
         self.short_share = rng.choice((0.1, 0.35, 0.6))
 
-    def make(self, category: str) -> str:
-        """A fresh name fit for a variable, parameter, function, kernel, type, macro, …"""
+    def make(self, category: str, *, local: bool = False) -> str:
+        """A fresh name fit for a variable, parameter, function, kernel, type, macro, …
+
+        A `local` one is visible in one function only, so headers may use it for other things.
+        """
+        taken = self.local_taken if local else self.taken
         for attempt in count():
             name = self._compose(category, attempt)
-            if name not in self.given and name not in RESERVED and not self.taken(name):
+            if name not in self.given and name not in RESERVED and not taken(name):
                 self.given.add(name)
                 return name
         raise AssertionError("unreachable: the supply of names has no end")
-
-    def make_local(self, category: str, taken: Callable[[str], bool]) -> str:
-        """A fresh name for something visible in one function only: headers may use it for other things."""
-        everywhere, self.taken = self.taken, taken
-        try:
-            return self.make(category)
-        finally:
-            self.taken = everywhere
 
     def _compose(self, category: str, attempt: int) -> str:
         words = self._words(category, attempt)

@@ -18,6 +18,7 @@ from synth.frontend import clang
 from synth.frontend.clang import TU, CCursor, Kind
 from synth.frontend.entities import Entity, Resolver
 
+Chain = tuple[tuple[str, int], ...]  # (file, offset) of include directives, outermost first
 VIRTUAL = "/hipsynth/program.hip"
 MAX_BYTES = 4 << 20
 HOST = ("--cuda-host-only",)
@@ -229,6 +230,23 @@ def _walk_macro_bodies(
         found = (e for e in resolver.referents(cursor) if e.name == tokens[i].text)
         referents[i] = referents[i] | frozenset(found)
     return tuple(functions)
+
+
+def inclusions(
+    text: bytes, path: str, config: ParseConfig, side: tuple[str, ...]
+) -> tuple[list[tuple[str, Chain, bool]], list[Diagnostic]]:
+    """Each file the preprocessor entered: (name, chain of directive places from the main file, library's or not)."""
+    args = (*config.args, *side, "-w")
+    preamble = _preamble(preamble_includes(text), args, config.cache)
+    extra = ("-Xclang", "-include-pch", "-Xclang", str(preamble.path)) if preamble else ()
+    try:
+        with TU(path, text, args + extra, clang.DETAILED_RECORD) as tu:
+            errors = tu.errors()
+            if errors:
+                return [], [_diagnostic(e.text, e.line, e.column, e.file, path) for e in errors]
+            return tu.inclusions(), []
+    except ValueError as error:
+        return [], [Diagnostic("parser_failed", str(error))]
 
 
 # --- precompiled preambles ------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from synth.frontend.edits import Edit, apply_edits
 from synth.frontend.entities import Entity
 from synth.frontend.names import Namer
 from synth.frontend.parse import Diagnostic, ParseConfig, Unit, parse
-from synth.frontend.spellings import Survey, survey
+from synth.frontend.spellings import Spelling, Survey, survey
 
 ATTEMPTS = 6
 
@@ -42,48 +42,90 @@ def plan(unit: Unit, seed: int, keep: frozenset[str] = frozenset()) -> Renaming:
     used = {t.text for t in unit.tokens}
     digest = hashlib.sha256(unit.text).hexdigest()
     namer = Namer(random.Random(f"rename:{seed}:{digest}"), lambda n: n in used or n in unit.header_words)
-    local_namer_taken = unit.macro_words
-    tokens: dict[int, str] = {}
+    namer.local_taken = lambda n: n in used or n in unit.macro_words
     kernels = _kernel_names(unit)
+    ordered = _ordered_names(found, namer, kernels)
+    tokens: dict[int, str] = {}
     for text, entry in sorted(found.spellings.items()):
         if not entry.user or text in found.kept_spellings:
             continue
         if entry.joined:
-            category = _category(entry.user.values(), kernels)
-            name = namer.make(category)
+            name = ordered.get(text) or namer.make(_category(entry.user.values(), kernels))
             tokens.update(dict.fromkeys([*entry.user, *entry.unresolved], name))
-            continue
-        _name_entities(found, text, namer, local_namer_taken, used, kernels, tokens)
+        else:
+            tokens.update(_name_entities(found, entry, namer, kernels, ordered))
     _name_macro_params(found, namer, tokens)
     return _renaming(unit, tokens)
 
 
 def _name_entities(
-    found: Survey,
-    text: str,
-    namer: Namer,
-    macro_words: frozenset[str],
-    used: set[str],
-    kernels: set[str],
-    tokens: dict[int, str],
-) -> None:
+    found: Survey, entry: Spelling, namer: Namer, kernels: set[str], ordered: dict[str, str]
+) -> dict[int, str]:
     """One name per local entity; one for all others of this spelling (overloads and redeclarations stay together)."""
-    entry = found.spellings[text]
+    wide = [es for es in entry.user.values() if any(not e.local for e in es)]
+    keep_wide = any(e in found.kept_entities for es in wide for e in es)
     new: dict[Entity | None, str] = {}
+    tokens = {}
     for i, entities in sorted(entry.user.items()):
         entity = next(iter(entities))
-        if entity in found.kept_entities:
-            continue
-        key = entity if entity.local else None
-        if key is None and any(e in found.kept_entities for es in entry.user.values() for e in es if not e.local):
+        key = entity if entity.local and not entity.shared else None
+        if entity in found.kept_entities or (key is None and keep_wide):
             continue
         if key not in new:
-            if entity.local:
-                new[key] = namer.make_local(entity.category, lambda n: n in used or n in macro_words)
+            if key is not None:
+                new[key] = namer.make(entity.category, local=True)
             else:
-                category = _category([es for es in entry.user.values() if not next(iter(es)).local], kernels)
-                new[key] = namer.make(category)
+                new[key] = ordered.get(entry.text) or namer.make(_category(wide or [entities], kernels))
         tokens[i] = new[key]
+    return tokens
+
+
+def _ordered_names(found: Survey, namer: Namer, kernels: set[str]) -> dict[str, str]:
+    """New names for LDS variables and the functions that declare them, in the same order as the old ones.
+
+    The AMDGPU back end lays LDS variables out in the order of their mangled names, so another order would
+    exchange their offsets. If one of a group must keep its name, all of it does.
+    """
+    shared = {t for t, s in found.spellings.items() if any(e.shared for es in s.user.values() for e in es)}
+    if any(t in found.kept_spellings or _kept_in(found, t) for t in shared):
+        found.kept_spellings |= shared
+        return {}
+    owners = _lds_functions(found)
+    if len(owners) < 2 or owners & found.kept_spellings:
+        owners = set()
+    names = _in_order(shared, [namer.make("variable") for _ in shared])
+    categories = ["kernel" if o in kernels else "function" for o in sorted(owners)]
+    return names | _in_order(owners, [namer.make(c) for c in categories])
+
+
+def _kept_in(found: Survey, text: str) -> bool:
+    return any(e in found.kept_entities for es in found.spellings[text].user.values() for e in es)
+
+
+def _in_order(old: set[str], new: list[str]) -> dict[str, str]:
+    def mangled(name: str) -> str:
+        return f"{len(name)}{name}"
+
+    return dict(zip(sorted(old, key=mangled), sorted(new, key=mangled), strict=True))
+
+
+def _lds_functions(found: Survey) -> set[str]:
+    """Spellings of the functions whose bodies declare LDS variables."""
+    unit = found.unit
+    places = [
+        unit.tokens[i].start
+        for s in found.spellings.values()
+        for i, es in s.user.items()
+        if any(e.shared and e.place == ("", unit.tokens[i].start) for e in es)
+    ]
+    ranges = {(a, b) for a, b in unit.functions if any(a <= p < b for p in places)}
+    owners = set()
+    for text, entry in found.spellings.items():
+        for i, entities in entry.user.items():
+            own = any(e.category in ("function", "method") and e.place == ("", unit.tokens[i].start) for e in entities)
+            if own and any(a <= unit.tokens[i].start < b for a, b in ranges):
+                owners.add(text)
+    return owners
 
 
 def _category(groups: Iterable[frozenset[Entity]], kernels: set[str]) -> str:

@@ -1,0 +1,1 @@
+__host__ __device__ inline float sideOffset() { return 3.0f; }

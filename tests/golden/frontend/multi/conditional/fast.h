@@ -1,0 +1,1 @@
+__device__ inline float advance(float x) { return x + 1.0f; }

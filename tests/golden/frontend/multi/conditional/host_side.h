@@ -1,0 +1,1 @@
+__host__ __device__ inline float sideOffset() { return 4.0f; }

@@ -1,0 +1,1 @@
+__device__ inline float advance(float x) { return x + 2.0f; }

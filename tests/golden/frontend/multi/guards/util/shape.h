@@ -1,0 +1,5 @@
+#pragma once
+#include "math.h"
+struct Shape {
+  float width, height;
+};
