@@ -13,12 +13,13 @@ enum class Arch : uint8_t { gfx90a, gfx942 };
 
 // Which unit executes an instruction; drives dispatch in the engine, SQ_* counters and timing.
 enum class Unit : uint8_t {
-  valu,    // vector ALU, incl. MFMA and cross-lane VALU
-  salu,    // scalar ALU
-  flow,    // s_branch*, s_cbranch*, s_endpgm, s_barrier, s_waitcnt, s_nop, s_sleep, s_setpc, s_swappc, s_getpc, s_call, s_trap ...
-  smem,    // s_load*, s_buffer_load*, s_dcache*, s_memtime
-  vmem,    // global_*, buffer_*, scratch_*, flat_* (flat may resolve to LDS at run time)
-  lds,     // ds_* (incl. ds_bpermute and friends, which touch no LDS memory)
+  valu,  // vector ALU, incl. MFMA and cross-lane VALU
+  salu,  // scalar ALU
+  flow,  // s_branch*, s_cbranch*, s_endpgm, s_barrier, s_waitcnt, s_nop, s_sleep, s_setpc, s_swappc, s_getpc, s_call,
+         // s_trap ...
+  smem,  // s_load*, s_buffer_load*, s_dcache*, s_memtime
+  vmem,  // global_*, buffer_*, scratch_*, flat_* (flat may resolve to LDS at run time)
+  lds,   // ds_* (incl. ds_bpermute and friends, which touch no LDS memory)
 };
 
 // Rate classes of the issue model; cycles per class stand in the arch tables.
@@ -26,22 +27,47 @@ enum class Rate : uint8_t { full, trans, f64, int64_mul, mfma, none };
 
 // What the SQ counts of a VALU instruction (SQ_INSTS_VALU_<...>).
 enum class Count : uint8_t {
-  other, add_f16, mul_f16, fma_f16, trans_f16, add_f32, mul_f32, fma_f32, trans_f32,
-  add_f64, mul_f64, fma_f64, trans_f64, int32, int64, cvt, mfma,
+  other,
+  add_f16,
+  mul_f16,
+  fma_f16,
+  trans_f16,
+  add_f32,
+  mul_f32,
+  fma_f32,
+  trans_f32,
+  add_f64,
+  mul_f64,
+  fma_f64,
+  trans_f64,
+  int32,
+  int64,
+  cvt,
+  mfma,
 };
 
 enum class OperandKind : uint8_t { none, sgpr, vgpr, agpr, constant, special, off };
 
 // Values that are neither registers nor constants, resolved when read.
-enum class Special : uint8_t { vccz, execz, scc, shared_base, shared_limit, private_base, private_limit, pops, lds_direct };
+enum class Special : uint8_t {
+  vccz,
+  execz,
+  scc,
+  shared_base,
+  shared_limit,
+  private_base,
+  private_limit,
+  pops,
+  lds_direct
+};
 
 struct Operand {
   OperandKind kind = OperandKind::none;
   uint8_t dwords = 1;
   bool neg = false, abs = false, sext = false;
-  uint8_t sdwa_sel = 6;       // 0..3 byte, 4..5 word, 6 dword
-  uint16_t reg = 0;           // first register; Special when kind == special
-  uint64_t value = 0;         // constant, already converted to the operand's type and width
+  uint8_t sdwa_sel = 6;  // 0..3 byte, 4..5 word, 6 dword
+  uint16_t reg = 0;      // first register; Special when kind == special
+  uint64_t value = 0;    // constant, already converted to the operand's type and width
 };
 
 struct Wave;
@@ -55,28 +81,28 @@ enum class MemKind : uint8_t { none, load, store, atomic, cross_lane, cache, tim
 struct MemDesc {
   MemSpace space = MemSpace::none;
   MemKind kind = MemKind::none;
-  uint8_t elem_bytes = 4;     // bytes of one element in memory
-  uint8_t count = 1;          // elements per lane (dwordx4: 4)
-  bool sign_extend = false;   // sbyte, sshort
-  uint8_t d16 = 0;            // 0 no, 1 low half, 2 high half (the other half is kept)
-  uint8_t two_addr = 0;       // ds_read2/write2: 1, st64 form: 64
-  bool to_lds = false;        // global_load_lds_*
-  const char* op = "";        // atomics and cross-lane: "add_u32", "cmpswap_b32", "bpermute" ...
+  uint8_t elem_bytes = 4;    // bytes of one element in memory
+  uint8_t count = 1;         // elements per lane (dwordx4: 4)
+  bool sign_extend = false;  // sbyte, sshort
+  uint8_t d16 = 0;           // 0 no, 1 low half, 2 high half (the other half is kept)
+  uint8_t two_addr = 0;      // ds_read2/write2: 1, st64 form: 64
+  bool to_lds = false;       // global_load_lds_*
+  const char* op = "";       // atomics and cross-lane: "add_u32", "cmpswap_b32", "bpermute" ...
 };
 
 struct OpInfo {
-  const char* name;           // base mnemonic, no _e32/_e64/_sdwa/_dpp
+  const char* name;  // base mnemonic, no _e32/_e64/_sdwa/_dpp
   Unit unit;
   Rate rate;
   Count count;
-  uint8_t archs;              // bit per Arch
-  uint16_t mfma_cycles;       // passes * 4, MFMA only (0 elsewhere); may differ by arch: see mfma_cycles_942
+  uint8_t archs;         // bit per Arch
+  uint16_t mfma_cycles;  // passes * 4, MFMA only (0 elsewhere); may differ by arch: see mfma_cycles_942
   uint16_t mfma_cycles_942;
-  uint32_t mfma_mops;         // SQ_INSTS_VALU_MFMA_MOPS_* units (512 FLOPs each) per instruction
-  const char* mfma_type;      // "F16", "BF16", "F32", "F64", "I8"
+  uint32_t mfma_mops;     // SQ_INSTS_VALU_MFMA_MOPS_* units (512 FLOPs each) per instruction
+  const char* mfma_type;  // "F16", "BF16", "F32", "F64", "I8"
   MemDesc mem;
-  AluHandler handler;         // null for flow, smem, vmem, lds: the engine executes those
-  const char* signature;      // typed operands as in the table, e.g. "d:f32 a:f32 b:f32"
+  AluHandler handler;               // null for flow, smem, vmem, lds: the engine executes those
+  const char* signature;            // typed operands as in the table, e.g. "d:f32 a:f32 b:f32"
   AluHandler general = nullptr;     // valu: the form that honours SDWA, DPP, op_sel, clamp, omod (null: none needed)
   AluHandler saturating = nullptr;  // integer rows with a clamp form
   const void* shape = nullptr;      // operand classes for the general form (isa/valu.h)
@@ -86,29 +112,29 @@ struct OpInfo {
 // DPP controls: the raw dpp_ctrl field value plus masks, or absent.
 struct Dpp {
   bool present = false;
-  uint16_t ctrl = 0;          // 9-bit DPP_CTRL encoding (quad_perm 0..0xff, row_shl 0x101.. and so on)
+  uint16_t ctrl = 0;  // 9-bit DPP_CTRL encoding (quad_perm 0..0xff, row_shl 0x101.. and so on)
   uint8_t row_mask = 0xf, bank_mask = 0xf;
   bool bound_ctrl = false;
 };
 
 struct Inst {
   const OpInfo* op = nullptr;
-  AluHandler fn = nullptr;    // chosen at decode: op->handler or a specialised form of it
-  Operand dst, sdst;          // sdst: carry-out / vcc destination / second result
+  AluHandler fn = nullptr;  // chosen at decode: op->handler or a specialised form of it
+  Operand dst, sdst;        // sdst: carry-out / vcc destination / second result
   Operand src[4];
   bool clamp = false;
-  uint8_t omod = 0;           // 0 none, 1 *2, 2 *4, 3 /2
+  uint8_t omod = 0;  // 0 none, 1 *2, 2 *4, 3 /2
   uint8_t op_sel = 0, op_sel_hi = 0x7, neg_lo = 0, neg_hi = 0;
   bool sdwa = false;
   uint8_t sdwa_dst_sel = 6, sdwa_dst_unused = 0;  // unused: 0 pad, 1 sext, 2 preserve
   Dpp dpp{};
-  uint8_t cbsz = 0, abid = 0, blgp = 0;           // MFMA
-  int64_t imm = 0;            // branch target (instruction index), simm16, waitcnt, memory offset, hwreg
-  int32_t offset0 = 0, offset1 = 0;               // ds_read2-style offsets
+  uint8_t cbsz = 0, abid = 0, blgp = 0;  // MFMA
+  int64_t imm = 0;                       // branch target (instruction index), simm16, waitcnt, memory offset, hwreg
+  int32_t offset0 = 0, offset1 = 0;      // ds_read2-style offsets
   bool glc = false, slc = false, dlc = false, sc0 = false, sc1 = false, nt = false, lds = false, gds = false;
   bool offen = false, idxen = false;
-  uint64_t address = 0;       // byte address in the code object
-  uint8_t size = 4;           // bytes
+  uint64_t address = 0;  // byte address in the code object
+  uint8_t size = 4;      // bytes
 };
 
 // A decoded code object's text section. `index_of(address)` maps byte addresses for s_setpc and symbols.
@@ -117,7 +143,7 @@ struct Code {
   std::vector<Inst> insts;
   std::vector<uint32_t> index_by_word;  // (address - base) / 4 -> index, ~0u in the middle of an instruction
   uint64_t base = 0;
-  std::vector<std::string> text;        // assembler text per instruction, for messages
+  std::vector<std::string> text;  // assembler text per instruction, for messages
 };
 
 // Decodes llvm-objdump text (or plain assembler lines without addresses). Never throws for unknown
@@ -128,7 +154,7 @@ struct DecodeResult {
 };
 DecodeResult decode(Arch arch, const std::string& objdump_text);
 
-const std::vector<OpInfo>& opcode_table();      // all rows, generated from profiling/sim/isa/*.toml
+const std::vector<OpInfo>& opcode_table();  // all rows, generated from profiling/sim/isa/*.toml
 const OpInfo* find_opcode(Arch arch, const std::string& base_mnemonic);
 
 }  // namespace hipsynth

@@ -18,7 +18,8 @@ namespace hipsynth {
 using SpecTable = std::map<std::string, double>;
 
 // A clear result instead of a crash: `reason` is a short code kept in corpora
-// ("illegal_access", "instruction_limit", "trap", "deadlock", "unsupported_opcode", "bad_code_object", "out_of_memory").
+// ("illegal_access", "instruction_limit", "trap", "deadlock", "unsupported_opcode", "bad_code_object",
+// "out_of_memory").
 struct SimError : std::runtime_error {
   SimError(std::string reason_, const std::string& message) : std::runtime_error(message), reason(std::move(reason_)) {}
   std::string reason;
@@ -33,13 +34,17 @@ class Memory {
   ~Memory();
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
-  void* allocate(uint64_t bytes, Kind kind);          // throws SimError out_of_memory
-  bool release(void* p);                              // false: not the start of an allocation
-  void add_external(void* p, uint64_t bytes);         // hipHostRegister
+  void* allocate(uint64_t bytes, Kind kind);   // throws SimError out_of_memory
+  bool release(void* p);                       // false: not the start of an allocation
+  void add_external(void* p, uint64_t bytes);  // hipHostRegister
   void remove_external(void* p);
   // The allocation that holds [p, p + bytes), or null.
-  struct Allocation { uint64_t start, bytes; Kind kind; };
+  struct Allocation {
+    uint64_t start, bytes;
+    Kind kind;
+  };
   const Allocation* find(uint64_t p, uint64_t bytes) const;
+  const Allocation* nearest(uint64_t p) const;  // the user's allocation closest to p, for messages; or null
   uint64_t used() const;
   uint64_t limit() const;
 
@@ -48,13 +53,16 @@ class Memory {
   std::unique_ptr<Impl> impl_;
 };
 
-struct KernelArg { uint32_t offset, size; std::string kind; };  // kind: value_kind of the AMDGPU metadata
+struct KernelArg {
+  uint32_t offset, size;
+  std::string kind;
+};  // kind: value_kind of the AMDGPU metadata
 
 struct KernelInfo {
-  std::string symbol;         // mangled name without ".kd"
-  std::string name;           // demangled
-  uint32_t entry = 0;         // index into Code::insts
-  uint32_t end = 0;           // one past the last instruction of the symbol
+  std::string symbol;  // mangled name without ".kd"
+  std::string name;    // demangled
+  uint32_t entry = 0;  // index into Code::insts
+  uint32_t end = 0;    // one past the last instruction of the symbol
   uint32_t kernarg_bytes = 0, lds_bytes = 0, scratch_bytes = 0;
   uint32_t vgprs = 0, agprs = 0, sgprs = 0, accum_offset = 0, max_flat_workgroup = 1024;
   bool dynamic_stack = false;
@@ -67,12 +75,16 @@ class Module {
  public:
   // `elf`: the code object's bytes; `disassembly`: llvm-objdump -d of it. Throws SimError
   // "unsupported_opcode" with the complete list, or "bad_code_object".
-  static std::unique_ptr<Module> load(Arch arch, Memory& memory, const std::vector<uint8_t>& elf, const std::string& disassembly);
+  ~Module();
+  static std::unique_ptr<Module> load(Arch arch, Memory& memory, const std::vector<uint8_t>& elf,
+                                      const std::string& disassembly);
   const KernelInfo* kernel(const std::string& symbol) const;
   std::vector<const KernelInfo*> kernels() const;
   // Device address and size of a global variable, (0, 0) when absent.
   std::pair<uint64_t, uint64_t> global(const std::string& symbol) const;
   const Code& code() const { return code_; }
+  uint64_t serial() const { return serial_; }          // different for every module of a process
+  uint64_t image_base() const { return image_base_; }  // device address of the code object's address 0
   const std::vector<std::string>& printf_formats() const { return printf_formats_; }  // metadata "amdhsa.printf"
 
  private:
@@ -80,16 +92,20 @@ class Module {
   std::map<std::string, KernelInfo> kernels_;
   std::map<std::string, std::pair<uint64_t, uint64_t>> globals_;
   std::vector<std::string> printf_formats_;
+  uint64_t image_base_ = 0, image_bytes_ = 0, serial_ = 0;
+  Memory* memory_ = nullptr;
   friend struct ModuleLoader;
 };
 
-struct Dim3 { uint32_t x = 1, y = 1, z = 1; };
+struct Dim3 {
+  uint32_t x = 1, y = 1, z = 1;
+};
 
 struct Launch {
   const Module* module = nullptr;
   const KernelInfo* kernel = nullptr;
-  Dim3 grid;                  // work-groups
-  Dim3 block;                 // work-items per work-group
+  Dim3 grid;   // work-groups
+  Dim3 block;  // work-items per work-group
   uint32_t dynamic_lds = 0;
   std::vector<uint8_t> args;  // explicit arguments laid out at their metadata offsets; hidden ones are filled in
 };
@@ -99,16 +115,16 @@ struct Dispatch {
   Dim3 grid, block;
   std::map<std::string, double> counters;  // hardware names, summed over instances, no _sum suffix
   double duration_ns = 0;
-  std::map<std::string, double> details;   // bottleneck times by unit (ns), occupancy, registers ...
+  std::map<std::string, double> details;  // bottleneck times by unit (ns), occupancy, registers ...
   std::string bottleneck;
   std::string printf_output;
 };
 
 struct DeviceOptions {
-  bool count = true;                       // cache models and memory counters (off: functional only)
+  bool count = true;  // cache models and memory counters (off: functional only)
   uint64_t max_wave_instructions = 2'000'000'000ull;
   uint64_t memory_bytes = 8ull << 30;
-  double wall_seconds = 0;                 // 0: no limit inside the core
+  double wall_seconds = 0;  // 0: no limit inside the core
 };
 
 class Device {
@@ -118,7 +134,7 @@ class Device {
   Memory& memory();
   Arch arch() const;
   const SpecTable& spec() const;
-  Dispatch launch(const Launch& launch);   // throws SimError; cache state carries over between launches
+  Dispatch launch(const Launch& launch);  // throws SimError; cache state carries over between launches
 
  private:
   struct Impl;

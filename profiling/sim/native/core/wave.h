@@ -24,9 +24,9 @@ enum ScalarReg : uint16_t {
 
 // MODE register fields that change arithmetic (CDNA3 ISA, section 3.5).
 struct FpMode {
-  uint8_t round_f32 = 0;      // 0 nearest even, 1 +inf, 2 -inf, 3 zero
+  uint8_t round_f32 = 0;  // 0 nearest even, 1 +inf, 2 -inf, 3 zero
   uint8_t round_f16_f64 = 0;
-  uint8_t denorm_f32 = 3;     // bit 0: keep input denormals, bit 1: keep output denormals
+  uint8_t denorm_f32 = 3;  // bit 0: keep input denormals, bit 1: keep output denormals
   uint8_t denorm_f16_f64 = 3;
   bool dx10_clamp = true;
   bool ieee = true;
@@ -39,11 +39,11 @@ struct Wave {
   uint32_t* vgpr = nullptr;  // [rows][kLanes], owned by the work-group's register pool
   uint32_t rows = 0;
   uint32_t accum_offset = 0;
-  uint32_t pc = 0;           // index into Code::insts, not a byte address
+  uint32_t pc = 0;  // index into Code::insts, not a byte address
   bool scc = false;
   FpMode mode{};
   uint32_t hw_id = 0, xcc_id = 0;  // what s_getreg reads as HW_REG_HW_ID and HW_REG_XCC_ID
-  uint64_t gpr_index_mode = 0;  // s_set_gpr_idx_on: bits 0..3 src0,src1,src2,dst; index in M0[7:0]
+  uint64_t gpr_index_mode = 0;     // s_set_gpr_idx_on: bits 0..3 src0,src1,src2,dst; index in M0[7:0]
 
   uint64_t sgpr64(uint32_t r) const {
     uint64_t v;

@@ -1,0 +1,163 @@
+// profiling.sim._core: the simulated device for Python, and the opcode table's own functions (bind_isa).
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstring>
+#include <tuple>
+
+#include "core/machine.h"
+#include "core/spec.h"
+#include "isa/bind.h"
+
+namespace nb = nanobind;
+using namespace hipsynth;
+
+namespace {
+
+using Triple = std::tuple<uint32_t, uint32_t, uint32_t>;
+using Bytes = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using MutableBytes = nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+Dim3 dim3(const Triple& t) { return {std::get<0>(t), std::get<1>(t), std::get<2>(t)}; }
+nb::tuple triple(const Dim3& d) { return nb::make_tuple(d.x, d.y, d.z); }
+
+Arch parse_arch(const std::string& name) {
+  if (name == "gfx90a") return Arch::gfx90a;
+  if (name == "gfx942") return Arch::gfx942;
+  throw SimError("bad_spec", "unknown architecture " + name + ": gfx90a or gfx942");
+}
+
+nb::dict kernel_dict(const KernelInfo& k) {
+  nb::dict d;
+  d["symbol"] = k.symbol;
+  d["name"] = k.name;
+  d["kernarg_bytes"] = k.kernarg_bytes;
+  d["lds_bytes"] = k.lds_bytes;
+  d["scratch_bytes"] = k.scratch_bytes;
+  d["vgprs"] = k.vgprs;
+  d["agprs"] = k.agprs;
+  d["sgprs"] = k.sgprs;
+  nb::list args;
+  for (const KernelArg& a : k.args) args.append(nb::make_tuple(a.offset, a.size, a.kind));
+  d["args"] = args;
+  return d;
+}
+
+nb::dict dispatch_dict(const Dispatch& d) {
+  nb::dict out;
+  out["kernel"] = d.kernel;
+  out["grid"] = triple(d.grid);
+  out["block"] = triple(d.block);
+  out["counters"] = nb::cast(d.counters);
+  out["duration_ns"] = d.duration_ns;
+  out["details"] = nb::cast(d.details);
+  out["bottleneck"] = d.bottleneck;
+  out["printf"] = nb::bytes(d.printf_output.data(), d.printf_output.size());
+  return out;
+}
+
+// A device and the modules loaded on it; modules die first.
+class PyDevice {
+ public:
+  PyDevice(const std::string& arch, const SpecTable& spec, bool count, uint64_t max_wave_instructions,
+           uint64_t memory_bytes, double wall_seconds)
+      : device_(parse_arch(arch), spec, DeviceOptions{count, max_wave_instructions, memory_bytes, wall_seconds}) {}
+
+  uint64_t allocate(uint64_t bytes) {
+    return reinterpret_cast<uint64_t>(device_.memory().allocate(bytes, Memory::Kind::device));
+  }
+  bool release(uint64_t address) { return device_.memory().release(reinterpret_cast<void*>(address)); }
+
+  void write(uint64_t address, const Bytes& data) {
+    std::memcpy(checked(address, data.size()), data.data(), data.size());
+  }
+  void read(uint64_t address, const MutableBytes& out) {
+    std::memcpy(out.data(), checked(address, out.size()), out.size());
+  }
+
+  size_t load(nb::bytes elf, const std::string& disassembly) {
+    const auto* p = static_cast<const uint8_t*>(elf.data());
+    modules_.push_back(
+        Module::load(device_.arch(), device_.memory(), std::vector<uint8_t>(p, p + elf.size()), disassembly));
+    return modules_.size() - 1;
+  }
+
+  nb::list kernels(size_t module) const {
+    nb::list out;
+    for (const KernelInfo* k : at(module).kernels()) out.append(kernel_dict(*k));
+    return out;
+  }
+
+  nb::tuple global(size_t module, const std::string& symbol) const {
+    const auto [address, bytes] = at(module).global(symbol);
+    return nb::make_tuple(address, bytes);
+  }
+
+  nb::dict launch(size_t module, const std::string& symbol, const Triple& grid, const Triple& block, nb::bytes args,
+                  uint32_t dynamic_lds) {
+    const KernelInfo* kernel = at(module).kernel(symbol);
+    if (!kernel) throw SimError("bad_launch", "no kernel " + symbol + " in the code object");
+    const auto* p = static_cast<const uint8_t*>(args.data());
+    Launch request{&at(module), kernel, dim3(grid), dim3(block), dynamic_lds, std::vector<uint8_t>(p, p + args.size())};
+    Dispatch d;
+    {
+      nb::gil_scoped_release unlocked;
+      d = device_.launch(request);
+    }
+    return dispatch_dict(d);
+  }
+
+ private:
+  void* checked(uint64_t address, uint64_t bytes) {
+    if (!device_.memory().find(address, bytes))
+      throw SimError("illegal_access", "copy of " + std::to_string(bytes) + " bytes is not inside one allocation");
+    return reinterpret_cast<void*>(address);
+  }
+  const Module& at(size_t module) const {
+    if (module >= modules_.size()) throw SimError("bad_launch", "no such module");
+    return *modules_[module];
+  }
+
+  Device device_;
+  std::vector<std::unique_ptr<Module>> modules_;
+};
+
+}  // namespace
+
+NB_MODULE(_core, m) {
+  m.doc() = "Executes gfx90a and gfx942 machine code and counts what the hardware counts.";
+  // SimError(reason, message): args[0] is the reason code.
+  static nb::object error = nb::steal(PyErr_NewExceptionWithDoc(
+      "profiling.sim._core.SimError", "args: (reason, message)", PyExc_RuntimeError, nullptr));
+  m.attr("SimError") = error;
+  nb::register_exception_translator([](const std::exception_ptr& p, void*) {
+    try {
+      std::rethrow_exception(p);
+    } catch (const SimError& e) {
+      PyErr_SetObject(error.ptr(), nb::make_tuple(e.reason, std::string(e.what())).ptr());
+    }
+  });
+  m.def("spec_keys", &spec_keys, "Keys that an architecture table must have.");
+  nb::class_<PyDevice>(m, "Device", "One simulated device; memory and caches live as long as it does.")
+      .def(nb::init<const std::string&, const SpecTable&, bool, uint64_t, uint64_t, double>(), nb::arg("arch"),
+           nb::arg("spec"), nb::arg("count") = true, nb::arg("max_wave_instructions") = 2'000'000'000ull,
+           nb::arg("memory_bytes") = 8ull << 30, nb::arg("wall_seconds") = 0.0)
+      .def("allocate", &PyDevice::allocate, nb::arg("bytes"), "Device address of a new allocation.")
+      .def("release", &PyDevice::release, nb::arg("address"), "False when `address` is not the start of an allocation.")
+      .def("write", &PyDevice::write, nb::arg("address"), nb::arg("data"),
+           "Copies bytes (uint8 array) to device memory.")
+      .def("read", &PyDevice::read, nb::arg("address"), nb::arg("out"), "Copies device memory into a uint8 array.")
+      .def("load", &PyDevice::load, nb::arg("elf"), nb::arg("disassembly"), "Loads a code object; returns its number.")
+      .def("kernels", &PyDevice::kernels, nb::arg("module"), "Descriptors of a module's kernels.")
+      .def("symbol", &PyDevice::global, nb::arg("module"), nb::arg("symbol"),
+           "(address, bytes) of a global variable, (0, 0) when absent.")
+      .def(
+          "launch", &PyDevice::launch, nb::arg("module"), nb::arg("kernel"), nb::arg("grid"), nb::arg("block"),
+          nb::arg("args"), nb::arg("dynamic_lds") = 0,
+          "Runs one dispatch to its end; grid in work-groups. `args`: explicit arguments laid out as in the metadata.");
+  bind_isa(m);
+}

@@ -1,0 +1,23 @@
+// Instruction counters (SQ_*, TA_*) of a dispatch, derived from how often each static instruction ran.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/state.h"
+
+namespace hipsynth {
+
+struct IssueCounts {
+  std::array<uint64_t, 8> valu_by_rate{};  // by Rate
+  uint64_t mfma_cycles = 0, salu = 0, smem = 0, vmem = 0, lds = 0, flow = 0, total = 0;
+};
+
+// Adds the counters to `out` and returns the sums that the timing model needs.
+IssueCounts count_instructions(const Context& context, const std::vector<uint64_t>& executions,
+                               std::map<std::string, double>* out);
+
+}  // namespace hipsynth

@@ -1,0 +1,85 @@
+// The simulated device: state that outlives a dispatch, and the path of one launch.
+#include "core/counters.h"
+#include "core/engine.h"
+#include "core/launch.h"
+#include "core/spec.h"
+#include "core/state.h"
+#include "timing/model.h"
+
+namespace hipsynth {
+
+struct Device::Impl {
+  Arch arch;
+  SpecTable spec;
+  DeviceOptions options;
+  Memory memory;
+  RuntimeMemory runtime;
+  std::unique_ptr<Hierarchy> hierarchy;
+  std::map<uint64_t, std::unique_ptr<Program>> programs;  // by module serial number
+  uint64_t clock = 0;
+
+  Impl(Arch a, const SpecTable& s, const DeviceOptions& o)
+      : arch(a), spec(s), options(o), memory(o.memory_bytes), runtime(memory) {
+    check_spec(spec);
+    if (options.count) hierarchy = std::make_unique<Hierarchy>(arch, spec);
+  }
+
+  const Program& program(const Module& module) {
+    std::unique_ptr<Program>& p = programs[module.serial()];
+    if (!p) p = make_program(module);
+    return *p;
+  }
+};
+
+Device::Device(Arch arch, const SpecTable& spec, const DeviceOptions& options)
+    : impl_(std::make_unique<Impl>(arch, spec, options)) {}
+Device::~Device() = default;
+Memory& Device::memory() { return impl_->memory; }
+Arch Device::arch() const { return impl_->arch; }
+const SpecTable& Device::spec() const { return impl_->spec; }
+
+Dispatch Device::launch(const Launch& launch) {
+  Impl& m = *impl_;
+  if (!launch.module || !launch.kernel) throw SimError("bad_launch", "launch without a kernel");
+  const LaunchPlan plan = plan_launch(m.arch, m.spec, launch, m.runtime);
+  Context c;
+  c.arch = m.arch;
+  c.program = &m.program(*launch.module);
+  c.kernel = launch.kernel;
+  c.memory = &m.memory;
+  c.hierarchy = m.hierarchy.get();
+  c.scratch_lane_bytes = plan.scratch_lane_bytes;
+  c.scratch_base = plan.scratch_lane_bytes ? m.runtime.scratch(1) : 0;
+  c.clock = m.clock;
+  auto* printf_buffer = reinterpret_cast<uint8_t*>(m.runtime.printf_buffer);
+  reset_printf(printf_buffer, RuntimeMemory::kPrintfBytes);
+  if (m.hierarchy) m.hierarchy->begin_dispatch();
+  Engine engine(c, m.spec, m.options, launch, plan);
+  engine.run();
+  if (m.hierarchy) m.hierarchy->end_dispatch();
+  m.clock += c.counts.wave_instructions * 4;
+
+  Dispatch d;
+  d.kernel = launch.kernel->name;
+  d.grid = launch.grid;
+  d.block = launch.block;
+  d.printf_output = read_printf(printf_buffer, launch.module->printf_formats());
+  const IssueCounts issue = count_instructions(c, engine.executions(), &d.counters);
+  if (m.hierarchy) {
+    m.hierarchy->counters(&d.counters);
+    const MemoryCounts& n = m.hierarchy->counts();
+    d.details["hbm.read_bytes"] = static_cast<double>(n.hbm_read_bytes);
+    d.details["hbm.write_bytes"] = static_cast<double>(n.hbm_write_bytes);
+    d.details["infinity.hits"] = static_cast<double>(n.infinity_hits);
+  }
+  d.details["registers.vgpr"] = launch.kernel->vgprs;
+  d.details["registers.agpr"] = launch.kernel->agprs;
+  d.details["registers.sgpr"] = launch.kernel->sgprs;
+  d.details["lds.bytes"] = plan.lds_bytes;
+  d.details["scratch.bytes"] = plan.scratch_lane_bytes;
+  d.details["waves.peak"] = static_cast<double>(engine.peak_waves());
+  time_dispatch({&m.spec, &plan, &issue, &c.counts, m.hierarchy.get()}, &d);
+  return d;
+}
+
+}  // namespace hipsynth

@@ -1,0 +1,154 @@
+#include "core/elf.h"
+
+#include <cstring>
+
+#include "core/machine.h"
+
+namespace hipsynth {
+namespace {
+
+constexpr uint16_t kMachineAmdgpu = 224;
+constexpr uint32_t kTypeSymtab = 2, kTypeRela = 4, kTypeDynsym = 11;
+constexpr uint32_t kNoteAmdgpuMetadata = 32;
+
+[[noreturn]] void bad(const std::string& why) {
+  throw SimError("bad_code_object", "not a usable AMDGPU code object: " + why);
+}
+
+// ELF's own records, as laid out in the file (System V ABI, ELF-64).
+struct FileHeader {
+  uint8_t ident[16];
+  uint16_t type, machine;
+  uint32_t version;
+  uint64_t entry, phoff, shoff;
+  uint32_t flags;
+  uint16_t ehsize, phentsize, phnum, shentsize, shnum, shstrndx;
+};
+struct ProgramHeader {
+  uint32_t type, flags;
+  uint64_t offset, vaddr, paddr, filesz, memsz, align;
+};
+struct SectionHeader {
+  uint32_t name, type;
+  uint64_t flags, addr, offset, size;
+  uint32_t link, info;
+  uint64_t addralign, entsize;
+};
+struct SymbolRecord {
+  uint32_t name;
+  uint8_t info, other;
+  uint16_t shndx;
+  uint64_t value, size;
+};
+struct RelaRecord {
+  uint64_t offset, info;
+  int64_t addend;
+};
+struct NoteHeader {
+  uint32_t namesz, descsz, type;
+};
+
+class File {
+ public:
+  explicit File(const std::vector<uint8_t>& bytes) : bytes_(bytes) {}
+
+  template <class T>
+  T at(uint64_t offset) const {
+    T v;
+    std::memcpy(&v, span(offset, sizeof(T)), sizeof(T));
+    return v;
+  }
+
+  const uint8_t* span(uint64_t offset, uint64_t n) const {
+    if (offset > bytes_.size() || n > bytes_.size() - offset) bad("truncated");
+    return bytes_.data() + offset;
+  }
+
+  std::string text(const SectionHeader& table, uint64_t offset) const {
+    if (offset >= table.size) bad("string outside its table");
+    const auto* p = reinterpret_cast<const char*>(span(table.offset, table.size)) + offset;
+    return std::string(p, strnlen(p, table.size - offset));
+  }
+
+ private:
+  const std::vector<uint8_t>& bytes_;
+};
+
+std::vector<ElfSymbol> read_symbols(const File& file, const SectionHeader& table, const SectionHeader& strings) {
+  std::vector<ElfSymbol> symbols;
+  for (uint64_t at = 0; at + sizeof(SymbolRecord) <= table.size; at += sizeof(SymbolRecord)) {
+    const auto s = file.at<SymbolRecord>(table.offset + at);
+    symbols.push_back({file.text(strings, s.name), s.value, s.size, static_cast<uint8_t>(s.info & 0xf), s.shndx != 0});
+  }
+  return symbols;
+}
+
+void read_notes(const File& file, const ProgramHeader& p, Elf* elf) {
+  uint64_t at = p.offset;
+  const uint64_t end = p.offset + p.filesz;
+  while (at + sizeof(NoteHeader) <= end) {
+    const auto note = file.at<NoteHeader>(at);
+    const uint64_t name_at = at + sizeof(NoteHeader);
+    const uint64_t desc_at = name_at + ((note.namesz + 3ull) & ~3ull);
+    if (desc_at + note.descsz > end) bad("note runs out of its segment");
+    if (note.type == kNoteAmdgpuMetadata) {
+      elf->metadata = file.span(desc_at, note.descsz);
+      elf->metadata_bytes = note.descsz;
+    }
+    at = desc_at + ((note.descsz + 3ull) & ~3ull);
+  }
+}
+
+void read_segments(const File& file, const FileHeader& header, Elf* elf) {
+  constexpr uint32_t kLoad = 1, kNote = 4;
+  for (uint16_t i = 0; i < header.phnum; ++i) {
+    const auto p = file.at<ProgramHeader>(header.phoff + i * sizeof(ProgramHeader));
+    if (p.type == kLoad) {
+      if (p.filesz > p.memsz || p.vaddr + p.memsz > (1ull << 32)) bad("segment sizes make no sense");
+      file.span(p.offset, p.filesz);
+      elf->segments.push_back({p.vaddr, p.offset, p.filesz, p.memsz});
+    }
+    if (p.type == kNote) read_notes(file, p, elf);
+  }
+}
+
+void read_sections(const File& file, const FileHeader& header, Elf* elf) {
+  std::vector<SectionHeader> sections;
+  for (uint16_t i = 0; i < header.shnum; ++i) {
+    sections.push_back(file.at<SectionHeader>(header.shoff + i * sizeof(SectionHeader)));
+  }
+  if (header.shstrndx >= sections.size()) bad("no section names");
+  for (const SectionHeader& s : sections) {
+    if ((s.type == kTypeSymtab || s.type == kTypeDynsym) && s.link < sections.size()) {
+      auto symbols = read_symbols(file, s, sections[s.link]);
+      (s.type == kTypeSymtab ? elf->symbols : elf->dynamic_symbols) = std::move(symbols);
+    } else if (s.type == kTypeRela && s.size) {
+      for (uint64_t at = 0; at + sizeof(RelaRecord) <= s.size; at += sizeof(RelaRecord)) {
+        const auto r = file.at<RelaRecord>(s.offset + at);
+        elf->relocations.push_back(
+            {r.offset, static_cast<uint32_t>(r.info), static_cast<uint32_t>(r.info >> 32), r.addend});
+      }
+    } else if (s.addr && file.text(sections[header.shstrndx], s.name) == ".text") {
+      elf->text_start = s.addr;
+      elf->text_end = s.addr + s.size;
+    }
+  }
+  if (elf->symbols.empty()) elf->symbols = elf->dynamic_symbols;
+}
+
+}  // namespace
+
+Elf parse_elf(const std::vector<uint8_t>& bytes) {
+  const File file(bytes);
+  const auto header = file.at<FileHeader>(0);
+  if (std::memcmp(header.ident, "\177ELF\2\1", 6) != 0) bad("no ELF64 header");
+  if (header.machine != kMachineAmdgpu) bad("machine " + std::to_string(header.machine) + " instead of AMDGPU (224)");
+  if (header.phentsize != sizeof(ProgramHeader) || header.shentsize != sizeof(SectionHeader)) bad("odd header sizes");
+  Elf elf;
+  read_segments(file, header, &elf);
+  read_sections(file, header, &elf);
+  if (elf.segments.empty()) bad("no loadable segment");
+  return elf;
+}
+
+}  // namespace hipsynth

@@ -1,0 +1,379 @@
+#include "core/engine.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "isa/alu.h"
+
+namespace hipsynth {
+namespace {
+
+constexpr uint32_t kQuantum = 512;       // instructions a wave runs before the next one's turn
+constexpr uint32_t kRegisterAlign = 16;  // dwords: rows start on cache lines
+constexpr uint32_t kNoTarget = ~0u;
+
+uint32_t u32(const SpecTable& spec, const char* key) { return static_cast<uint32_t>(spec.at(key)); }
+
+bool holds(const Wave& w, Condition condition) {
+  switch (condition) {
+    case Condition::scc0:
+      return !w.scc;
+    case Condition::scc1:
+      return w.scc;
+    case Condition::vccz:
+      return w.vcc() == 0;
+    case Condition::vccnz:
+      return w.vcc() != 0;
+    case Condition::execz:
+      return w.exec() == 0;
+    default:
+      return w.exec() != 0;
+  }
+}
+
+// The counters' limits in the immediate of s_waitcnt (gfx9: vmcnt in bits 0..3 and 14..15, lgkmcnt in 8..11).
+uint32_t vm_limit(int64_t imm) { return static_cast<uint32_t>((imm & 0xf) | (imm >> 10 & 0x30)); }
+uint32_t lgkm_limit(int64_t imm) { return static_cast<uint32_t>(imm >> 8 & 0xf); }
+
+}  // namespace
+
+Engine::Engine(Context& context, const SpecTable& spec, const DeviceOptions& options, const Launch& launch,
+               const LaunchPlan& plan)
+    : c_(context),
+      options_(options),
+      launch_(launch),
+      plan_(plan),
+      cus_(u32(spec, "topology.cus")),
+      run_starts_(context.program->steps.size() + 1),
+      run_ends_(context.program->steps.size() + 1),
+      next_group_(u32(spec, "topology.xcds")),
+      next_cu_(u32(spec, "topology.xcds")),
+      cus_per_xcd_(u32(spec, "topology.cus") / u32(spec, "topology.xcds")),
+      groups_per_round_(u32(spec, "interleave.groups_per_round")),
+      vm_rounds_(u32(spec, "interleave.vector_wait_rounds")),
+      smem_rounds_(u32(spec, "interleave.scalar_wait_rounds")) {
+  for (size_t x = 0; x < next_group_.size(); ++x) next_group_[x] = x;
+  const uint32_t waves_per_cu = plan.occupancy.groups_per_cu * plan.occupancy.waves_per_group;
+  for (uint32_t i = 0; i < cus_.size(); ++i) {
+    for (uint32_t w = waves_per_cu; w > 0; --w) cus_[i].free_slots.push_back(i * waves_per_cu + w - 1);
+  }
+}
+
+bool Engine::place(uint32_t xcd, uint64_t number) {
+  for (uint32_t tries = 0; tries < cus_per_xcd_; ++tries) {
+    const uint32_t index = xcd * cus_per_xcd_ + next_cu_[xcd];
+    next_cu_[xcd] = (next_cu_[xcd] + 1) % cus_per_xcd_;
+    Cu& cu = cus_[index];
+    if (cu.groups >= plan_.occupancy.groups_per_cu) continue;
+    ++cu.groups;
+    auto group = cu.free_groups.empty() ? std::make_unique<WorkGroup>() : std::move(cu.free_groups.back());
+    if (!cu.free_groups.empty()) cu.free_groups.pop_back();
+    WorkGroup* g = group.release();  // owned by its waves; comes back in retire()
+    *g = WorkGroup{{static_cast<uint32_t>(number % launch_.grid.x),
+                    static_cast<uint32_t>(number / launch_.grid.x % launch_.grid.y),
+                    static_cast<uint32_t>(number / launch_.grid.x / launch_.grid.y)},
+                   index,
+                   plan_.occupancy.waves_per_group,
+                   0,
+                   0,
+                   std::move(g->lds)};
+    g->lds.assign(plan_.lds_bytes, 0);
+    if (cu.waves.empty()) used_cus_.insert(std::lower_bound(used_cus_.begin(), used_cus_.end(), index), index);
+    for (uint32_t i = 0; i < g->waves; ++i) {
+      if (free_waves_.empty()) {
+        pool_.push_back(std::make_unique<Resident>());
+        registers_.push_back(std::make_unique<uint32_t[]>(size_t{plan_.rows} * kLanes + kRegisterAlign));
+        const auto raw = reinterpret_cast<uintptr_t>(registers_.back().get());
+        pool_.back()->wave.vgpr = reinterpret_cast<uint32_t*>((raw + 63) / 64 * 64);
+        free_waves_.push_back(pool_.back().get());
+      }
+      Resident* r = free_waves_.back();
+      free_waves_.pop_back();
+      uint32_t* vgpr = r->wave.vgpr;
+      *r = Resident{};
+      r->wave.vgpr = vgpr;
+      r->group = g;
+      r->index = i;
+      r->wake_round = round_;
+      r->slot = cu.free_slots.back();
+      cu.free_slots.pop_back();
+      start_wave(c_.arch, plan_, launch_, c_.scratch_base, r);
+      cu.waves.push_back(r);
+      ++live_;
+      const uint32_t lanes = std::min<uint32_t>(kLanes, plan_.threads - i * kLanes);
+      ++c_.counts.waves;
+      c_.counts.items += lanes;
+      ++(lanes < 16   ? c_.counts.waves_lt_16
+         : lanes < 32 ? c_.counts.waves_lt_32
+         : lanes < 48 ? c_.counts.waves_lt_48
+         : lanes < 64 ? c_.counts.waves_lt_64
+                      : c_.counts.waves_eq_64);
+    }
+    peak_waves_ = std::max(peak_waves_, live_);
+    return true;
+  }
+  return false;
+}
+
+// Work-group w goes to XCD w % xcds; within an XCD to the next CU with room. The dispatcher starts a limited number
+// per round, as the hardware's does per unit of time.
+bool Engine::admit() {
+  const auto xcds = static_cast<uint32_t>(next_group_.size());
+  bool any = false;
+  for (uint32_t n = 0; n < groups_per_round_; ++n) {
+    bool placed = false;
+    for (uint32_t x = 0; x < xcds; ++x) {
+      if (next_group_[x] >= plan_.total_groups || !place(x, next_group_[x])) continue;
+      next_group_[x] += xcds;
+      placed = any = true;
+    }
+    if (!placed) break;
+  }
+  return any;
+}
+
+uint64_t Engine::byte_address(uint32_t index) const {
+  const Code& code = launch_.module->code();
+  if (index >= code.insts.size())
+    return launch_.module->image_base() + code.insts.back().address + code.insts.back().size;
+  return launch_.module->image_base() + code.insts[index].address;
+}
+
+uint32_t Engine::index_at(Resident* r, const Step& s, uint64_t address) {
+  const Code& code = launch_.module->code();
+  const uint64_t offset = address - launch_.module->image_base() - code.base;
+  if (offset / 4 >= code.index_by_word.size() || offset % 4 || code.index_by_word[offset / 4] == kNoTarget) {
+    throw_illegal_access(c_, *r, s, {"jump to", address, 4, -1});
+  }
+  return code.index_by_word[offset / 4];
+}
+
+// True when the wave must wait: more is outstanding than the instruction allows.
+bool Engine::take_wait(Resident* r, const Step& s) {
+  const uint32_t vm = vm_limit(s.inst->imm), lgkm = lgkm_limit(s.inst->imm);
+  uint64_t rounds = 0;
+  if (r->outstanding_vm > vm) {
+    if (r->vm_level != Level::none) {  // stores alone need not come back before the wave goes on
+      ++c_.counts.vm_waits[static_cast<int>(r->vm_level)];
+      rounds = vm_rounds_;
+    }
+    r->outstanding_vm = vm;
+    if (vm == 0) r->vm_level = Level::none;
+  }
+  if (r->outstanding_lgkm > lgkm) {
+    if (r->smem_level != Level::none) ++c_.counts.smem_waits[static_cast<int>(r->smem_level)];
+    if (r->lds_outstanding) ++c_.counts.lds_waits;
+    rounds = std::max<uint64_t>(rounds, r->lds_outstanding && r->smem_level == Level::none ? 0 : smem_rounds_);
+    r->outstanding_lgkm = lgkm;
+    if (lgkm == 0) {
+      r->smem_level = Level::none;
+      r->lds_outstanding = false;
+    }
+  }
+  r->wake_round = round_ + rounds;
+  return rounds != 0;
+}
+
+void Engine::leave(Resident* r, uint32_t start, uint32_t pc) {
+  ++run_starts_[start];
+  ++run_ends_[pc];
+  c_.counts.wave_instructions += pc - start;
+  r->wave.pc = pc;
+}
+
+void Engine::release_barrier(WorkGroup* g) {
+  if (g->at_barrier == 0 || g->at_barrier + g->ended < g->waves) return;
+  g->at_barrier = 0;
+  for (Resident* r : cus_[g->cu].waves) {
+    if (r->group == g && r->state == WaveState::barrier) r->state = WaveState::ready;
+  }
+}
+
+void Engine::arrive(Resident* r) {
+  ++c_.counts.barriers;
+  if (r->group->waves == 1) return;
+  r->state = WaveState::barrier;
+  ++r->group->at_barrier;
+  release_barrier(r->group);
+}
+
+void Engine::end_wave(Resident* r) {
+  r->state = WaveState::ended;
+  ++r->group->ended;
+  release_barrier(r->group);
+}
+
+void Engine::run_wave(Resident* r) {
+  Wave& w = r->wave;
+  const Step* steps = c_.program->steps.data();
+  uint32_t pc = w.pc, start = pc, budget = kQuantum;
+  // Ends the straight-line run before the instruction at `to`, and begins one there.
+  const auto jump = [&](uint32_t to) {
+    leave(r, start, pc + 1);
+    const uint32_t used = pc + 1 - start;
+    budget = used < budget ? budget - used : 0;
+    pc = start = to;
+  };
+  for (;;) {
+    const Step& s = steps[pc];
+    switch (s.action) {
+      case Action::alu:
+        execute_alu(w, *s.inst);
+        break;
+      case Action::scalar_memory:
+        execute_scalar_memory(c_, *r, s);
+        break;
+      case Action::vector_memory:
+        execute_vector_memory(c_, *r, s);
+        break;
+      case Action::lds:
+        execute_lds(c_, *r, s);
+        break;
+      case Action::waitcnt:
+        if (take_wait(r, s)) return leave(r, start, pc + 1);
+        break;
+      case Action::barrier:
+        leave(r, start, pc + 1);
+        arrive(r);
+        return;
+      case Action::end:
+        leave(r, start, pc + 1);
+        end_wave(r);
+        return;
+      case Action::branch:
+        jump(s.target);
+        if (budget == 0) {
+          w.pc = pc;
+          return;
+        }
+        continue;
+      case Action::branch_if:
+        if (!holds(w, s.condition)) break;
+        jump(s.target);
+        if (budget == 0) {
+          w.pc = pc;
+          return;
+        }
+        continue;
+      case Action::get_pc:
+        w.set_sgpr64(s.inst->dst.reg, byte_address(pc + 1));
+        break;
+      case Action::set_pc:
+        jump(index_at(r, s, w.sgpr64(s.inst->src[0].reg)));
+        continue;
+      case Action::swap_pc: {
+        const uint32_t to = index_at(r, s, w.sgpr64(s.inst->src[0].reg));
+        w.set_sgpr64(s.inst->dst.reg, byte_address(pc + 1));
+        jump(to);
+        if (budget == 0) {
+          w.pc = pc;
+          return;
+        }
+        continue;
+      }
+      case Action::call:
+        w.set_sgpr64(s.inst->dst.reg, byte_address(pc + 1));
+        jump(s.target);
+        continue;
+      case Action::trap:
+        if (s.inst && s.inst->op->unit == Unit::flow && s.inst->imm > 2)
+          break;  // debugger traps do nothing without one
+        leave(r, start, pc);
+        throw_illegal_access(c_, *r, s, {"trap", 0, 0, -1});
+      case Action::skip:
+        break;
+    }
+    ++pc;
+  }
+}
+
+void Engine::retire(Cu* cu) {
+  auto keep = cu->waves.begin();
+  for (Resident* r : cu->waves) {
+    WorkGroup* g = r->group;
+    if (g->ended < g->waves) {
+      *keep++ = r;
+      continue;
+    }
+    cu->free_slots.push_back(r->slot);
+    free_waves_.push_back(r);
+    --live_;
+    if (r->index + 1 == g->waves) {
+      cu->free_groups.emplace_back(g);
+      --cu->groups;
+    }
+  }
+  cu->waves.erase(keep, cu->waves.end());
+}
+
+bool Engine::step_cu(Cu* cu) {
+  bool ran = false, ended = false;
+  for (size_t i = 0; i < cu->waves.size(); ++i) {
+    Resident* r = cu->waves[i];
+    if (r->state != WaveState::ready) continue;
+    if (r->wake_round > round_) {
+      next_wake_ = std::min(next_wake_, r->wake_round);
+      continue;
+    }
+    run_wave(r);
+    ran = true;
+    ended |= r->state == WaveState::ended;
+  }
+  if (ended) retire(cu);
+  return ran;
+}
+
+void Engine::check_limits() {
+  if (c_.counts.wave_instructions > options_.max_wave_instructions) {
+    throw SimError("instruction_limit", "kernel " + launch_.kernel->name + ": more than " +
+                                            std::to_string(options_.max_wave_instructions) +
+                                            " wave instructions executed; it may never end");
+  }
+  if (options_.wall_seconds > 0 && round_ % 64 == 0) {
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start_;
+    if (spent.count() > options_.wall_seconds) {
+      throw SimError("wall_limit", "kernel " + launch_.kernel->name + ": still running after " +
+                                       std::to_string(options_.wall_seconds) + " s");
+    }
+  }
+}
+
+void Engine::advance_round(bool ran) {
+  if (!ran && next_wake_ == ~0ull) {
+    throw SimError("deadlock", "kernel " + launch_.kernel->name +
+                                   ": every remaining wave waits at a barrier that the others never reach");
+  }
+  round_ = ran ? round_ + 1 : std::max(next_wake_, round_ + 1);
+}
+
+void Engine::run() {
+  try {
+    for (bool placed = admit(); live_ > 0 || placed; placed = admit()) {
+      bool ran = placed;
+      next_wake_ = ~0ull;
+      for (const uint32_t i : used_cus_) ran |= step_cu(&cus_[i]);
+      std::erase_if(used_cus_, [&](uint32_t i) { return cus_[i].waves.empty(); });
+      check_limits();
+      if (live_ > 0) advance_round(ran);
+    }
+  } catch (...) {
+    for (Cu& cu : cus_) {
+      for (Resident* r : cu.waves) {
+        if (r->index == 0) delete r->group;
+      }
+    }
+    throw;
+  }
+}
+
+std::vector<uint64_t> Engine::executions() const {
+  std::vector<uint64_t> counts(c_.program->steps.size());
+  uint64_t running = 0;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    running += run_starts_[i] - run_ends_[i];
+    counts[i] = running;
+  }
+  return counts;
+}
+
+}  // namespace hipsynth

@@ -1,0 +1,66 @@
+// One dispatch from first work-group to last wave: placement on CUs, interleaving, execution.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/launch.h"
+#include "core/state.h"
+
+namespace hipsynth {
+
+// Waves of all CUs take turns in rounds. A wave runs until it must wait for memory, reaches a barrier, ends, or has
+// used up its quantum; a wave that waits skips the number of rounds that its memory level costs. Within a round CUs
+// come in order, waves of a CU from oldest to youngest. So caches see an interleaving like the hardware's, and the
+// same one every time.
+class Engine {
+ public:
+  Engine(Context& context, const SpecTable& spec, const DeviceOptions& options, const Launch& launch,
+         const LaunchPlan& plan);
+  void run();                                // throws SimError
+  std::vector<uint64_t> executions() const;  // per static instruction
+  uint64_t peak_waves() const { return peak_waves_; }
+
+ private:
+  struct Cu {
+    std::vector<std::unique_ptr<WorkGroup>> free_groups;
+    std::vector<Resident*> waves;  // oldest first
+    uint32_t groups = 0;
+    std::vector<uint32_t> free_slots;  // wave slots of the dispatch, for scratch
+  };
+
+  bool admit();  // places work-groups; false when none could be placed
+  bool place(uint32_t xcd, uint64_t group);
+  bool step_cu(Cu* cu);
+  void run_wave(Resident* r);
+  bool take_wait(Resident* r, const Step& s);
+  void leave(Resident* r, uint32_t start, uint32_t pc);
+  void arrive(Resident* r);
+  void end_wave(Resident* r);
+  void release_barrier(WorkGroup* g);
+  void retire(Cu* cu);
+  void check_limits();
+  void advance_round(bool ran);
+  uint64_t byte_address(uint32_t index) const;
+  uint32_t index_at(Resident* r, const Step& s, uint64_t address);
+
+  Context& c_;
+  const DeviceOptions& options_;
+  const Launch& launch_;
+  const LaunchPlan& plan_;
+  std::vector<Cu> cus_;
+  std::vector<std::unique_ptr<Resident>> pool_;  // all Resident objects ever made
+  std::vector<Resident*> free_waves_;
+  std::vector<std::unique_ptr<uint32_t[]>> registers_;
+  std::vector<uint64_t> run_starts_, run_ends_;  // straight-line runs: difference array of execution counts
+  std::vector<uint64_t> next_group_;             // per XCD: next work-group number
+  std::vector<uint32_t> next_cu_;                // per XCD
+  std::vector<uint32_t> used_cus_;               // CUs with waves, in order
+  uint64_t round_ = 0, next_wake_ = 0, live_ = 0, peak_waves_ = 0;
+  uint32_t cus_per_xcd_, groups_per_round_, vm_rounds_, smem_rounds_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace hipsynth

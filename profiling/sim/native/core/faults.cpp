@@ -1,0 +1,61 @@
+// Messages for accesses that the hardware would answer with a memory fault.
+#include <cinttypes>
+#include <cstdio>
+
+#include "core/state.h"
+
+namespace hipsynth {
+namespace {
+
+std::string hex(uint64_t v) {
+  char text[32];
+  std::snprintf(text, sizeof text, "0x%" PRIx64, v);
+  return text;
+}
+
+std::string place(const Context& c, const Resident& r, const Step& s, int lane) {
+  const Dim3& g = r.group->id;
+  std::string text = "kernel " + c.kernel->name;
+  if (s.inst) {
+    const Code& code = c.program->module->code();
+    const auto index = static_cast<size_t>(s.inst - code.insts.data());
+    if (index < code.text.size()) text += ", instruction `" + code.text[index] + "`";
+  }
+  text += ", work-group (" + std::to_string(g.x) + ", " + std::to_string(g.y) + ", " + std::to_string(g.z) +
+          "), wave " + std::to_string(r.index);
+  if (lane >= 0) text += ", lane " + std::to_string(lane);
+  return text;
+}
+
+std::string neighbourhood(const Context& c, const Fault& f) {
+  if (f.address < 4096)
+    return "; that is a null pointer (a device function that needs the host, such as unbuffered printf, also ends "
+           "here)";
+  const Memory::Allocation* a = c.memory->nearest(f.address);
+  if (!a) return "; nothing is allocated";
+  const uint64_t end = a->start + a->bytes;
+  std::string text = "; the nearest allocation is " + hex(a->start) + " of " + std::to_string(a->bytes) + " bytes";
+  if (f.address >= end) return text + ", which ends " + std::to_string(f.address - end) + " bytes before";
+  if (f.address < a->start) return text + ", which begins " + std::to_string(a->start - f.address) + " bytes after";
+  return text + ", of which the access overruns the end";
+}
+
+}  // namespace
+
+void throw_illegal_access(const Context& c, const Resident& r, const Step& s, const Fault& f) {
+  const std::string what = f.what, where = place(c, r, s, f.lane);
+  if (what == "trap")
+    throw SimError("trap",
+                   "the kernel stopped itself (failed assertion, __builtin_trap or unreachable code): " + where);
+  std::string text =
+      "illegal access: " + what + " of " + std::to_string(f.bytes) + " bytes at " + hex(f.address) + " in " + where;
+  if (what == "LDS access")
+    text += "; the work-group has " + std::to_string(r.group->lds.size()) + " bytes of LDS";
+  else if (what == "private (stack) access")
+    text += "; a lane has " + std::to_string(c.scratch_lane_bytes) + " bytes of private memory";
+  else
+    text += neighbourhood(c, f);
+  throw SimError("illegal_access", text);
+}
+
+}  // namespace hipsynth

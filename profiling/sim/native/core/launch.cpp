@@ -1,0 +1,270 @@
+#include "core/launch.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "isa/alu.h"
+
+namespace hipsynth {
+namespace {
+
+// Code properties and resource words: "User Guide for AMDGPU Backend", sections Kernel Descriptor and
+// Initial Kernel Execution State.
+enum : uint32_t {
+  kPrivateBuffer = 1,
+  kDispatchPtr = 2,
+  kQueuePtr = 4,
+  kKernargPtr = 8,
+  kDispatchId = 16,
+  kFlatScratchInit = 32,
+  kPrivateSize = 64
+};
+constexpr uint32_t kPreloadPrologue = 256;  // with preloaded arguments the hardware starts behind the fallback loads
+constexpr uint32_t kDynamicStackBytes = 16384;
+
+// HSA's kernel dispatch packet.
+struct Packet {
+  uint16_t header, setup, workgroup[3], reserved0;
+  uint32_t grid[3], private_bytes, group_bytes;
+  uint64_t kernel_object, kernarg, reserved1, signal;
+};
+static_assert(sizeof(Packet) == 64);
+
+[[noreturn]] void bad_launch(const std::string& why) { throw SimError("bad_launch", why); }
+
+uint32_t u32(const SpecTable& spec, const char* key) { return static_cast<uint32_t>(spec.at(key)); }
+uint32_t round_up(uint32_t v, uint32_t to) { return (v + to - 1) / to * to; }
+
+// Value of a hidden argument by its metadata kind; false for one that stays zero.
+bool hidden_value(const std::string& kind, const Launch& launch, const RuntimeMemory& memory, uint64_t* value) {
+  const uint32_t grid[3] = {launch.grid.x, launch.grid.y, launch.grid.z};
+  const uint32_t block[3] = {launch.block.x, launch.block.y, launch.block.z};
+  const auto axis = static_cast<size_t>(kind.back() - 'x');
+  if (kind.rfind("hidden_block_count_", 0) == 0 && axis < 3)
+    *value = grid[axis];
+  else if (kind.rfind("hidden_group_size_", 0) == 0 && axis < 3)
+    *value = block[axis];
+  else if (kind == "hidden_grid_dims")
+    *value = launch.grid.z * launch.block.z > 1 ? 3 : launch.grid.y * launch.block.y > 1 ? 2 : 1;
+  else if (kind == "hidden_printf_buffer")
+    *value = memory.printf_buffer;
+  else if (kind == "hidden_multigrid_sync_arg")
+    *value = memory.zeros;
+  else if (kind == "hidden_queue_ptr")
+    *value = memory.queue;
+  else if (kind == "hidden_dynamic_lds_size")
+    *value = launch.dynamic_lds;
+  else if (kind == "hidden_private_base")
+    *value = kPrivateBase >> 32;
+  else if (kind == "hidden_shared_base")
+    *value = kSharedBase >> 32;
+  else
+    return false;  // remainders (HIP grids are whole blocks), global offsets, heap, hostcall: zero
+  return true;
+}
+
+uint64_t fill_kernarg(const Launch& launch, RuntimeMemory& memory) {
+  const KernelInfo& k = *launch.kernel;
+  uint64_t bytes = std::max<uint64_t>(k.kernarg_bytes, launch.args.size());
+  for (const KernelArg& a : k.args) bytes = std::max<uint64_t>(bytes, uint64_t{a.offset} + a.size);
+  const uint64_t at = memory.kernarg(bytes);
+  auto* p = reinterpret_cast<uint8_t*>(at);
+  std::memcpy(p, launch.args.data(), launch.args.size());
+  for (const KernelArg& a : k.args) {
+    if (a.kind.rfind("hidden_", 0) != 0) continue;
+    uint64_t value = 0;
+    hidden_value(a.kind, launch, memory, &value);
+    std::memcpy(p + a.offset, &value, std::min<uint32_t>(a.size, 8));
+  }
+  return at;
+}
+
+void fill_packet(const Launch& launch, const LaunchPlan& plan, const RuntimeMemory& memory) {
+  Packet p{};
+  p.header = 2;  // HSA_PACKET_TYPE_KERNEL_DISPATCH
+  p.setup = 3;
+  const uint32_t block[3] = {launch.block.x, launch.block.y, launch.block.z};
+  const uint32_t grid[3] = {launch.grid.x, launch.grid.y, launch.grid.z};
+  for (int i = 0; i < 3; ++i) {
+    p.workgroup[i] = static_cast<uint16_t>(block[i]);
+    p.grid[i] = grid[i] * block[i];
+  }
+  p.private_bytes = plan.scratch_lane_bytes;
+  p.group_bytes = plan.lds_bytes;
+  p.kernarg = plan.kernarg;
+  std::memcpy(reinterpret_cast<void*>(memory.packet), &p, sizeof p);
+}
+
+void set_mode(Wave* w, const KernelInfo& k) {
+  w->mode.round_f32 = k.rsrc1 >> 12 & 3;
+  w->mode.round_f16_f64 = k.rsrc1 >> 14 & 3;
+  w->mode.denorm_f32 = k.rsrc1 >> 16 & 3;
+  w->mode.denorm_f16_f64 = k.rsrc1 >> 18 & 3;
+  w->mode.dx10_clamp = k.rsrc1 >> 21 & 1;
+  w->mode.ieee = k.rsrc1 >> 23 & 1;
+}
+
+// User SGPRs in the order of the guide's table "SGPR Register Set Up Order". Returns their number.
+uint32_t set_user_sgprs(Arch arch, const KernelInfo& k, const LaunchPlan& plan, const RuntimeMemory& memory,
+                        uint64_t scratch_base, Wave* w) {
+  uint32_t at = 0;
+  const auto put64 = [&](uint64_t v) {
+    w->set_sgpr64(at, v);
+    at += 2;
+  };
+  if (k.code_properties & kPrivateBuffer) {
+    constexpr uint64_t kSwizzle = 1ull << 63, kIndexStride64 = 3ull << 53, kAddTid = 1ull << 55;
+    put64(scratch_base | kSwizzle);
+    put64(0xffffffffull | kIndexStride64 | kAddTid);
+  }
+  if (k.code_properties & kDispatchPtr) put64(memory.packet);
+  if (k.code_properties & kQueuePtr) put64(memory.queue);
+  if (k.code_properties & kKernargPtr) put64(plan.kernarg);
+  if (k.code_properties & kDispatchId) put64(0);
+  if (k.code_properties & kFlatScratchInit) put64(scratch_base);
+  if (k.code_properties & kPrivateSize) w->sgpr[at++] = plan.scratch_lane_bytes;
+  const uint32_t preload = arch == Arch::gfx942 ? k.kernarg_preload & 0x7f : 0, offset = k.kernarg_preload >> 7;
+  for (uint32_t i = 0; i < preload && at < 16; ++i) {
+    std::memcpy(&w->sgpr[at++], reinterpret_cast<const void*>(plan.kernarg + 4ull * (offset + i)), 4);
+  }
+  return std::max(at, k.rsrc2 >> 1 & 0x1f);
+}
+
+void check_request(const SpecTable& spec, const Launch& l) {
+  const uint64_t threads = uint64_t{l.block.x} * l.block.y * l.block.z;
+  if (threads == 0 || l.grid.x == 0 || l.grid.y == 0 || l.grid.z == 0)
+    bad_launch("launch of " + l.kernel->name + ": a grid or block dimension is 0");
+  if (threads > 1024)
+    bad_launch("launch of " + l.kernel->name + ": " + std::to_string(threads) +
+               " threads per block, 1024 is the limit");
+  const uint64_t lds = uint64_t{l.kernel->lds_bytes} + l.dynamic_lds;
+  if (lds > spec.at("lds.bytes_per_cu"))
+    bad_launch("launch of " + l.kernel->name + ": " + std::to_string(lds) + " bytes of shared memory, a CU has " +
+               std::to_string(u32(spec, "lds.bytes_per_cu")));
+}
+
+}  // namespace
+
+Occupancy occupancy_of(const SpecTable& spec, const KernelInfo& k, const Dim3& block, uint32_t lds_bytes) {
+  Occupancy o;
+  const uint32_t rows = ((k.rsrc1 & 0x3f) + 1) * u32(spec, "topology.vgpr_granule");
+  const uint32_t by_vgpr = u32(spec, "topology.vgprs_per_simd") / rows;
+  const uint32_t by_sgpr = u32(spec, "topology.sgprs_per_simd") / round_up(std::max(k.sgprs, 1u), 16);
+  const uint32_t slots = u32(spec, "topology.waves_per_simd");
+  o.waves_per_simd_limit = std::max(1u, std::min({by_vgpr, by_sgpr, slots}));
+  o.limiter = o.waves_per_simd_limit == slots ? "wave slots" : by_vgpr <= by_sgpr ? "VGPRs" : "SGPRs";
+  o.waves_per_group = (block.x * block.y * block.z + kLanes - 1) / kLanes;
+  o.groups_per_cu = o.waves_per_simd_limit * u32(spec, "topology.simds_per_cu") / o.waves_per_group;
+  const uint32_t granule = u32(spec, "lds.allocation_granule");
+  const uint32_t by_lds = lds_bytes ? u32(spec, "lds.bytes_per_cu") / round_up(lds_bytes, granule) : ~0u;
+  if (by_lds < o.groups_per_cu) {
+    o.groups_per_cu = by_lds;
+    o.limiter = "LDS";
+  }
+  const uint32_t most = u32(spec, "topology.workgroups_per_cu");
+  if (most < o.groups_per_cu) {
+    o.groups_per_cu = most;
+    o.limiter = "work-groups";
+  }
+  o.groups_per_cu = std::max(o.groups_per_cu, 1u);
+  return o;
+}
+
+RuntimeMemory::RuntimeMemory(Memory& memory) : memory_(memory) {
+  block_ = reinterpret_cast<uint64_t>(memory.allocate(4096 + kPrintfBytes, Memory::Kind::kernarg));
+  packet = block_;
+  queue = block_ + 256;
+  zeros = block_ + 1024;
+  printf_buffer = block_ + 4096;
+  // amd_queue_t: aperture bases of older code at 0x40 and 0x44.
+  const uint32_t apertures[2] = {static_cast<uint32_t>(kSharedBase >> 32), static_cast<uint32_t>(kPrivateBase >> 32)};
+  std::memcpy(reinterpret_cast<void*>(queue + 0x40), apertures, sizeof apertures);
+}
+
+RuntimeMemory::~RuntimeMemory() {
+  for (const uint64_t p : {block_, kernarg_, scratch_}) {
+    if (p) memory_.release(reinterpret_cast<void*>(p));
+  }
+}
+
+uint64_t RuntimeMemory::kernarg(uint64_t bytes) {
+  bytes = (bytes + 255) / 256 * 256;
+  if (bytes > kernarg_bytes_) {
+    if (kernarg_) memory_.release(reinterpret_cast<void*>(kernarg_));
+    kernarg_bytes_ = std::max<uint64_t>(bytes, 4096);
+    kernarg_ = reinterpret_cast<uint64_t>(memory_.allocate(kernarg_bytes_, Memory::Kind::kernarg));
+  }
+  std::memset(reinterpret_cast<void*>(kernarg_), 0, bytes);
+  return kernarg_;
+}
+
+uint64_t RuntimeMemory::scratch(uint64_t bytes) {
+  if (bytes > scratch_bytes_) {
+    if (scratch_) memory_.release(reinterpret_cast<void*>(scratch_));
+    scratch_bytes_ = bytes;
+    scratch_ = reinterpret_cast<uint64_t>(memory_.allocate(bytes, Memory::Kind::kernarg));
+  }
+  return scratch_;
+}
+
+LaunchPlan plan_launch(Arch arch, const SpecTable& spec, const Launch& launch, RuntimeMemory& memory) {
+  check_request(spec, launch);
+  const KernelInfo& k = *launch.kernel;
+  LaunchPlan plan;
+  plan.threads = launch.block.x * launch.block.y * launch.block.z;
+  plan.rows = ((k.rsrc1 & 0x3f) + 1) * 8;
+  plan.lds_bytes = k.lds_bytes + launch.dynamic_lds;
+  const uint32_t stack = k.dynamic_stack ? std::max(k.scratch_bytes, kDynamicStackBytes) : k.scratch_bytes;
+  plan.scratch_lane_bytes = round_up(stack, 4);
+  plan.occupancy = occupancy_of(spec, k, launch.block, plan.lds_bytes);
+  plan.total_groups = uint64_t{launch.grid.x} * launch.grid.y * launch.grid.z;
+  plan.kernarg = fill_kernarg(launch, memory);
+  plan.entry = k.entry;
+  if (arch == Arch::gfx942 && (k.kernarg_preload & 0x7f)) {
+    const Code& code = launch.module->code();
+    const uint64_t word = (code.insts[k.entry].address + kPreloadPrologue - code.base) / 4;
+    if (word >= code.index_by_word.size() || code.index_by_word[word] == ~0u)
+      bad_launch("no code behind the argument prologue of " + k.name);
+    plan.entry = code.index_by_word[word];
+  }
+  fill_packet(launch, plan, memory);
+  const uint64_t slots =
+      uint64_t{plan.occupancy.groups_per_cu} * plan.occupancy.waves_per_group * u32(spec, "topology.cus");
+  const uint64_t scratch_base =
+      plan.scratch_lane_bytes ? memory.scratch(slots * plan.scratch_lane_bytes * kLanes) : memory.zeros;
+  set_mode(&plan.initial, k);
+  plan.initial.accum_offset = k.accum_offset;
+  plan.initial.rows = plan.rows;
+  plan.system_sgpr = set_user_sgprs(arch, k, plan, memory, scratch_base, &plan.initial);
+  return plan;
+}
+
+void start_wave(Arch arch, const LaunchPlan& plan, const Launch& launch, uint64_t scratch_base, Resident* r) {
+  const KernelInfo& k = *launch.kernel;
+  uint32_t* vgpr = r->wave.vgpr;
+  r->wave = plan.initial;
+  r->wave.vgpr = vgpr;
+  r->wave.pc = plan.entry;
+  std::memset(vgpr, 0, size_t{plan.rows} * kLanes * sizeof *vgpr);
+  const uint32_t first = r->index * kLanes, active = std::min<uint32_t>(kLanes, plan.threads - first);
+  const uint32_t dims = k.rsrc2 >> 11 & 3;  // how many work-item ids the kernel asked for, minus one
+  for (uint32_t i = 0; i < active; ++i) {
+    const uint32_t id = first + i, x = id % launch.block.x, rest = id / launch.block.x;
+    const uint32_t y = rest % launch.block.y, z = rest / launch.block.y;
+    vgpr[i] = x | (dims >= 1 ? y << 10 : 0) | (dims >= 2 ? z << 20 : 0);
+  }
+  r->wave.set_exec(active == kLanes ? ~0ull : (1ull << active) - 1);
+  r->scratch = scratch_base + uint64_t{r->slot} * plan.scratch_lane_bytes * kLanes;
+  uint32_t at = plan.system_sgpr;
+  if (k.rsrc2 >> 7 & 1) r->wave.sgpr[at++] = r->group->id.x;
+  if (k.rsrc2 >> 8 & 1) r->wave.sgpr[at++] = r->group->id.y;
+  if (k.rsrc2 >> 9 & 1) r->wave.sgpr[at++] = r->group->id.z;
+  if (k.rsrc2 >> 10 & 1) r->wave.sgpr[at++] = 0;
+  if (arch == Arch::gfx942) {
+    r->wave.set_sgpr64(kFlatScratchLo, r->scratch);
+  } else if (k.rsrc2 & 1) {
+    r->wave.sgpr[at++] = static_cast<uint32_t>(r->scratch - scratch_base);
+  }
+}
+
+}  // namespace hipsynth

@@ -1,0 +1,57 @@
+// From a kernel descriptor and a launch request to the initial state of every wave.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/machine.h"
+#include "core/state.h"
+
+namespace hipsynth {
+
+// How many work-groups of a kernel one CU holds, and which resource says so.
+struct Occupancy {
+  uint32_t waves_per_group = 0, groups_per_cu = 0, waves_per_simd_limit = 0;
+  const char* limiter = "";
+};
+Occupancy occupancy_of(const SpecTable& spec, const KernelInfo& kernel, const Dim3& block, uint32_t lds_bytes);
+
+// Device memory that the runtime, not the user, owns: arguments, packet, printf buffer, scratch.
+class RuntimeMemory {
+ public:
+  explicit RuntimeMemory(Memory& memory);
+  ~RuntimeMemory();
+  RuntimeMemory(const RuntimeMemory&) = delete;
+  RuntimeMemory& operator=(const RuntimeMemory&) = delete;
+
+  uint64_t kernarg(uint64_t bytes);  // grows as needed, zeroed
+  uint64_t packet = 0, queue = 0, printf_buffer = 0, zeros = 0;
+  static constexpr uint32_t kPrintfBytes = 4u << 20;
+  uint64_t scratch(uint64_t bytes);  // grows as needed, contents undefined (zero when fresh)
+
+ private:
+  Memory& memory_;
+  uint64_t kernarg_ = 0, kernarg_bytes_ = 0, scratch_ = 0, scratch_bytes_ = 0, block_ = 0;
+};
+
+struct LaunchPlan {
+  Occupancy occupancy;
+  uint32_t threads = 0, rows = 0, lds_bytes = 0;
+  uint32_t entry = 0;
+  uint32_t scratch_lane_bytes = 0;
+  uint64_t kernarg = 0, total_groups = 0;
+  Wave initial;              // scalar state common to all waves
+  uint32_t system_sgpr = 0;  // first of the work-group ids
+};
+
+// Checks the request, fills the kernel arguments and the dispatch packet. Throws SimError "bad_launch".
+LaunchPlan plan_launch(Arch arch, const SpecTable& spec, const Launch& launch, RuntimeMemory& memory);
+
+// Work-group ids, work-item ids, EXEC and scratch of one wave; `r.wave.vgpr` is set.
+void start_wave(Arch arch, const LaunchPlan& plan, const Launch& launch, uint64_t scratch_base, Resident* r);
+
+// Text of the printf calls in the buffer; unreadable records end it with a note.
+std::string read_printf(const uint8_t* buffer, const std::vector<std::string>& formats);
+void reset_printf(uint8_t* buffer, uint32_t bytes);
+
+}  // namespace hipsynth

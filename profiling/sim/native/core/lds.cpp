@@ -1,0 +1,160 @@
+// ds_* instructions: LDS reads, writes, atomics, and the cross-lane moves that use the LDS crossbar.
+#include <algorithm>
+#include <bit>
+#include <string_view>
+#include <utility>
+
+#include "core/lane_data.h"
+#include "core/state.h"
+
+namespace hipsynth {
+namespace {
+
+constexpr uint32_t kBanks = 32;
+constexpr uint32_t kBankBytes = 4;
+
+uint64_t lane_offset(const Inst& in, const uint32_t* address, uint32_t lane, uint32_t which) {
+  const MemDesc& m = in.op->mem;
+  const int32_t raw = which ? in.offset1 : in.offset0;
+  const uint32_t scale = m.two_addr ? static_cast<uint32_t>(m.elem_bytes) * m.two_addr : 1;
+  return address[lane] + static_cast<uint64_t>(raw) * scale;
+}
+
+// The LDS serves 32 banks a cycle: lanes go in groups that fill the banks once (32 lanes of a dword, 16 of eight bytes,
+// 8 of sixteen); each further distinct dword in a bank costs one more cycle.
+void count_cycles(Context& c, const uint64_t* offset, uint64_t exec, uint32_t bytes, bool atomic) {
+  const uint32_t dwords = std::max(1u, bytes / kBankBytes);
+  const uint32_t lanes = kBanks / std::bit_ceil(dwords);
+  for (uint32_t first = 0; first < kLanes; first += lanes) {
+    const uint64_t group = exec >> first & (lanes == 32 ? 0xffffffffull : (1ull << lanes) - 1);
+    if (!group) continue;
+    uint64_t words[kBanks][kBanks];
+    uint8_t used[kBanks] = {};
+    uint32_t longest = 1, same = 0;
+    for (uint64_t rest = group; rest; rest &= rest - 1) {
+      const uint64_t word0 = offset[first + static_cast<uint32_t>(std::countr_zero(rest))] / kBankBytes;
+      for (uint64_t word = word0; word < word0 + dwords; ++word) {
+        const uint32_t bank = word % kBanks;
+        bool known = false;
+        for (uint32_t i = 0; i < used[bank] && !known; ++i) known = words[bank][i] == word;
+        if (known) ++same;
+        if ((known && !atomic) || used[bank] == kBanks) continue;
+        words[bank][used[bank]++] = word;
+        longest = std::max<uint32_t>(longest, used[bank]);
+      }
+    }
+    c.counts.lds_idx_cycles += longest;
+    c.counts.lds_bank_conflict += longest - 1;
+    if (atomic) c.counts.lds_addr_conflict += same;
+  }
+}
+
+void access_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
+  const Inst& in = *s.inst;
+  const MemDesc& m = in.op->mem;
+  uint32_t address[kLanes];  // a copy: the first half of a read2 may overwrite its own address register
+  std::memcpy(address, operand_row(r.wave, in.src[0]), sizeof address);
+  const uint32_t addresses = m.two_addr ? 2 : 1;
+  const uint32_t bytes = m.two_addr ? m.elem_bytes : s.lane_bytes;
+  uint64_t offset[kLanes] = {};
+  for (uint32_t which = 0; which < addresses; ++which) {
+    uint32_t* row = m.kind == MemKind::load ? operand_row(r.wave, in.dst, which * (bytes / 4))
+                                            : operand_row(r.wave, in.src[1 + which]);
+    for (uint64_t rest = exec; rest; rest &= rest - 1) {
+      const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
+      offset[lane] = lane_offset(in, address, lane, which);
+    }
+    if (c.hierarchy) count_cycles(c, offset, exec, bytes, false);
+    for (uint64_t rest = exec; rest; rest &= rest - 1) {
+      const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
+      uint8_t* p = lds_pointer(c, r, s, lane, offset[lane], bytes);
+      if (m.kind == MemKind::load)
+        load_lane(m, bytes, row, lane, p);
+      else
+        store_lane(m, bytes, row, lane, p);
+    }
+  }
+}
+
+void atomic_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
+  const Inst& in = *s.inst;
+  const uint32_t bytes = in.op->mem.elem_bytes;
+  const uint32_t *address = operand_row(r.wave, in.src[0]), *first = operand_row(r.wave, in.src[1]),
+                 *second = operand_row(r.wave, in.src[2]);
+  uint32_t* result = operand_row(r.wave, in.dst);
+  // ds_cmpst compares with its first data operand and stores the second; ds_mskor masks with the first.
+  const bool compare_first = std::string_view(in.op->mem.op).substr(0, 7) == "cmpswap";
+  uint64_t offset[kLanes] = {};
+  for (uint64_t rest = exec; rest; rest &= rest - 1) {
+    const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
+    offset[lane] = lane_offset(in, address, lane, 0);
+  }
+  if (c.hierarchy) count_cycles(c, offset, exec, bytes, true);
+  if (result) c.counts.lds_atomic_return += 1;
+  for (uint64_t rest = exec; rest; rest &= rest - 1) {
+    const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
+    uint64_t data = lane_value(first, lane, bytes), other = second ? lane_value(second, lane, bytes) : 0;
+    if (compare_first) std::swap(data, other);
+    const uint64_t old = s.atomic(lds_pointer(c, r, s, lane, offset[lane], bytes), data, other);
+    if (result) set_lane_value(result, lane, bytes, old);
+  }
+}
+
+uint32_t swizzle_source(uint32_t pattern, uint32_t lane) {
+  if (pattern >= 0xc000) {  // rotate within 32 lanes; bits 0..4 keep part of the lane number
+    const uint32_t keep = pattern & 0x1f, by = pattern >> 5 & 0x1f;
+    const uint32_t moved = (pattern >> 10 & 1) ? lane - by : lane + by;
+    return (lane & 0x20) | (lane & keep) | (moved & 0x1f & ~keep);
+  }
+  if (pattern & 0x8000) return (lane & ~3u) | (pattern >> 2 * (lane & 3) & 3);
+  const uint32_t in_half = (((lane & 0x1f) & (pattern & 0x1f)) | (pattern >> 5 & 0x1f)) ^ (pattern >> 10 & 0x1f);
+  return (lane & 0x20) | in_half;
+}
+
+// Inactive source lanes read as 0 (CDNA3 ISA: EXEC applies to the source reads too).
+void cross_lane(Resident& r, const Step& s, uint64_t exec) {
+  const Inst& in = *s.inst;
+  const std::string_view op = in.op->mem.op;
+  const uint32_t* first = operand_row(r.wave, in.src[0]);
+  const uint32_t* data = op == "swizzle" ? first : operand_row(r.wave, in.src[1]);
+  uint32_t* dst = operand_row(r.wave, in.dst);
+  uint32_t moved[kLanes] = {};
+  for (uint32_t lane = 0; lane < kLanes; ++lane) {
+    if (!(exec >> lane & 1)) continue;
+    const uint32_t named = (first[lane] + static_cast<uint32_t>(in.offset0)) / 4 % kLanes;
+    if (op == "permute") {
+      moved[named] = data[lane];
+    } else {
+      const uint32_t from = op == "swizzle" ? swizzle_source(static_cast<uint32_t>(in.offset0), lane) : named;
+      moved[lane] = (exec >> from & 1) ? data[from] : 0;
+    }
+  }
+  for (uint32_t lane = 0; lane < kLanes; ++lane) {
+    if (exec >> lane & 1) dst[lane] = moved[lane];
+  }
+}
+
+}  // namespace
+
+uint8_t* lds_pointer(Context& c, Resident& r, const Step& s, uint32_t lane, uint64_t offset, uint32_t bytes) {
+  std::vector<uint8_t>& lds = r.group->lds;
+  if (offset + bytes > lds.size()) throw_illegal_access(c, r, s, {"LDS access", offset, bytes, static_cast<int>(lane)});
+  return lds.data() + offset;
+}
+
+void execute_lds(Context& c, Resident& r, const Step& s) {
+  const uint64_t exec = r.wave.exec();
+  ++r.outstanding_lgkm;
+  r.lds_outstanding = true;
+  if (exec == 0) return;
+  switch (s.inst->op->mem.kind) {
+    case MemKind::cross_lane:
+      return cross_lane(r, s, exec);
+    case MemKind::atomic:
+      return atomic_lds(c, r, s, exec);
+    default:
+      return access_lds(c, r, s, exec);
+  }
+}
+
+}  // namespace hipsynth

@@ -1,0 +1,154 @@
+// Device printf of `-mprintf-kind=buffered`: records in a buffer, format strings in the code object's metadata.
+#include <cstdio>
+#include <cstring>
+#include <map>
+
+#include "core/launch.h"
+
+namespace hipsynth {
+namespace {
+
+// Buffer: { uint32 used, uint32 size, records }. Record: a control word (bit 0 stderr, bit 1 constant format string,
+// bits 2.. size of the record in bytes), then the format's 64-bit hash or its text, then the arguments of 8 bytes each;
+// strings are inline, padded to 8 bytes (LLVM, AMDGPUEmitPrintf).
+constexpr uint32_t kHeader = 8;
+
+struct Cursor {
+  const uint8_t* at;
+  const uint8_t* end;
+  bool ok = true;
+
+  uint64_t word() {
+    uint64_t v = 0;
+    if (end - at < 8) {
+      ok = false;
+      return 0;
+    }
+    std::memcpy(&v, at, 8);
+    at += 8;
+    return v;
+  }
+  std::string text() {
+    const size_t room = static_cast<size_t>(end - at);
+    const size_t n = strnlen(reinterpret_cast<const char*>(at), room);
+    if (n == room) {
+      ok = false;
+      return {};
+    }
+    std::string s(reinterpret_cast<const char*>(at), n);
+    at += std::min(room, (n + 8) / 8 * 8);
+    return s;
+  }
+};
+
+// One conversion with its flags, "*" already replaced by numbers.
+void append_conversion(const std::string& spec, Cursor* args, std::string* out) {
+  const char kind = spec.back();
+  char text[512];
+  if (kind == 's') {
+    *out += [&] {
+      const std::string s = args->text();
+      char big[4096];
+      std::snprintf(big, sizeof big, spec.c_str(), s.c_str());
+      return std::string(big);
+    }();
+    return;
+  }
+  std::string plain;
+  for (const char c : spec) {
+    if (std::strchr("hljztL", c) == nullptr) plain += c;
+  }
+  const uint64_t word = args->word();
+  if (std::strchr("fFeEgGaA", kind)) {
+    double v;
+    std::memcpy(&v, &word, 8);
+    std::snprintf(text, sizeof text, plain.c_str(), v);
+  } else if (kind == 'c') {
+    std::snprintf(text, sizeof text, plain.c_str(), static_cast<int>(word));
+  } else if (kind == 'p') {
+    std::snprintf(text, sizeof text, plain.c_str(), reinterpret_cast<void*>(word));
+  } else {
+    const bool wide = spec.find_first_of("ljzt") != std::string::npos;
+    const bool is_signed = kind == 'd' || kind == 'i';
+    plain.insert(plain.size() - 1, "ll");
+    const uint64_t v = wide        ? word
+                       : is_signed ? static_cast<uint64_t>(static_cast<int64_t>(static_cast<int32_t>(word)))
+                                   : static_cast<uint32_t>(word);
+    std::snprintf(text, sizeof text, plain.c_str(), static_cast<unsigned long long>(v));
+  }
+  *out += text;
+}
+
+std::string format(const std::string& f, Cursor args) {
+  std::string out;
+  for (size_t i = 0; i < f.size(); ++i) {
+    if (f[i] != '%') {
+      out += f[i];
+      continue;
+    }
+    if (i + 1 < f.size() && f[i + 1] == '%') {
+      out += '%';
+      ++i;
+      continue;
+    }
+    std::string spec = "%";
+    for (++i; i < f.size(); ++i) {
+      if (f[i] == '*')
+        spec += std::to_string(static_cast<int32_t>(args.word()));
+      else
+        spec += f[i];
+      if (std::strchr("diouxXfFeEgGaAcspn", f[i])) break;
+    }
+    if (i >= f.size()) return out + spec;
+    append_conversion(spec, &args, &out);
+    if (!args.ok) return out + "[truncated printf record]\n";
+  }
+  return out;
+}
+
+// "0:0:<hash in hex>,<format>" for each constant format string.
+std::map<uint64_t, std::string> formats_by_hash(const std::vector<std::string>& formats) {
+  std::map<uint64_t, std::string> table;
+  for (const std::string& f : formats) {
+    const size_t comma = f.find(',');
+    const size_t colon = comma == std::string::npos ? comma : f.rfind(':', comma);
+    if (colon == std::string::npos) continue;
+    table[std::strtoull(f.substr(colon + 1, comma - colon - 1).c_str(), nullptr, 16)] = f.substr(comma + 1);
+  }
+  return table;
+}
+
+}  // namespace
+
+void reset_printf(uint8_t* buffer, uint32_t bytes) {
+  const uint32_t header[2] = {0, bytes - kHeader};
+  std::memcpy(buffer, header, sizeof header);
+}
+
+std::string read_printf(const uint8_t* buffer, const std::vector<std::string>& formats) {
+  uint32_t header[2];
+  std::memcpy(header, buffer, sizeof header);
+  if (header[0] == 0) return {};
+  const auto table = formats_by_hash(formats);
+  const uint8_t* at = buffer + kHeader;
+  const uint8_t* end = at + std::min(header[0], header[1]);
+  std::string out;
+  while (end - at >= 4) {
+    uint32_t control;
+    std::memcpy(&control, at, 4);
+    const uint32_t bytes = control >> 2;
+    if (bytes < 4 || bytes > static_cast<uint64_t>(end - at)) return out + "[unreadable printf record]\n";
+    Cursor args{at + 4, at + bytes};
+    if (control & 2) {
+      const auto it = table.find(args.word());
+      out += it == table.end() ? "[printf with an unknown format]\n" : format(it->second, args);
+    } else {
+      const std::string f = args.text();
+      out += format(f, args);
+    }
+    at += bytes;
+  }
+  return out;
+}
+
+}  // namespace hipsynth

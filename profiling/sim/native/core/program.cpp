@@ -1,0 +1,113 @@
+#include "core/program.h"
+
+#include <cstring>
+#include <set>
+#include <string_view>
+#include <utility>
+
+namespace hipsynth {
+namespace {
+
+struct FlowRow {
+  std::string_view name;
+  Action action;
+  Condition condition = Condition::scc0;
+};
+
+constexpr FlowRow kFlow[] = {
+    {"s_endpgm", Action::end},
+    {"s_endpgm_saved", Action::end},
+    {"s_branch", Action::branch},
+    {"s_call_b64", Action::call},
+    {"s_cbranch_scc0", Action::branch_if, Condition::scc0},
+    {"s_cbranch_scc1", Action::branch_if, Condition::scc1},
+    {"s_cbranch_vccz", Action::branch_if, Condition::vccz},
+    {"s_cbranch_vccnz", Action::branch_if, Condition::vccnz},
+    {"s_cbranch_execz", Action::branch_if, Condition::execz},
+    {"s_cbranch_execnz", Action::branch_if, Condition::execnz},
+    {"s_barrier", Action::barrier},
+    {"s_waitcnt", Action::waitcnt},
+    {"s_trap", Action::trap},
+    {"s_getpc_b64", Action::get_pc},
+    {"s_setpc_b64", Action::set_pc},
+    {"s_swappc_b64", Action::swap_pc},
+    // Hints and messages without effect on results: they cost an issue slot and nothing else.
+    {"s_nop", Action::skip},
+    {"s_sleep", Action::skip},
+    {"s_setprio", Action::skip},
+    {"s_sendmsg", Action::skip},
+    {"s_sendmsghalt", Action::end},
+    {"s_sethalt", Action::skip},
+    {"s_setkill", Action::skip},
+    {"s_icache_inv", Action::skip},
+    {"s_incperflevel", Action::skip},
+    {"s_decperflevel", Action::skip},
+    {"s_ttracedata", Action::skip},
+    {"s_wakeup", Action::skip},
+    {"s_code_end", Action::trap},
+    {"s_set_valu_coexec_mode", Action::skip},
+};
+
+const FlowRow* find_flow(const char* name) {
+  for (const FlowRow& row : kFlow) {
+    if (row.name == name) return &row;
+  }
+  return nullptr;
+}
+
+// Fills `step` for one instruction; returns why it cannot run, or "".
+std::string resolve(const Inst& inst, Step* step) {
+  const OpInfo& op = *inst.op;
+  step->inst = &inst;
+  step->fn = inst.fn;
+  step->lane_bytes = static_cast<uint8_t>(op.mem.elem_bytes * op.mem.count);
+  switch (op.unit) {
+    case Unit::valu:
+    case Unit::salu:
+      step->action = Action::alu;
+      return inst.fn ? "" : "no handler";
+    case Unit::smem:
+      step->action = Action::scalar_memory;
+      return "";
+    case Unit::vmem:
+      step->action = Action::vector_memory;
+      break;
+    case Unit::lds:
+      step->action = Action::lds;
+      break;
+    case Unit::flow: {
+      const FlowRow* row = find_flow(op.name);
+      if (!row) return "control flow opcode without an engine action";
+      step->action = row->action;
+      step->condition = row->condition;
+      step->target = static_cast<uint32_t>(inst.imm);
+      return "";
+    }
+  }
+  if (op.mem.kind == MemKind::atomic) {
+    step->atomic = find_atomic(op.mem.op);
+    if (!step->atomic) return std::string("unknown atomic operation ") + op.mem.op;
+  }
+  return "";
+}
+
+}  // namespace
+
+std::unique_ptr<Program> make_program(const Module& module) {
+  auto program = std::make_unique<Program>();
+  program->module = &module;
+  std::set<std::string> unsupported;
+  for (const Inst& inst : module.code().insts) {
+    Step step;
+    const std::string why = resolve(inst, &step);
+    if (!why.empty()) unsupported.insert(std::string(inst.op->name) + ": " + why);
+    program->steps.push_back(step);
+  }
+  program->steps.push_back(Step{nullptr, nullptr, nullptr, Action::trap});  // running past the end is a trap
+  if (unsupported.empty()) return program;
+  std::string list;
+  for (const std::string& line : unsupported) list += "\n  " + line;
+  throw SimError("unsupported_opcode", std::to_string(unsupported.size()) + " unsupported instruction form(s):" + list);
+}
+
+}  // namespace hipsynth

@@ -1,0 +1,51 @@
+// A module's code as the engine runs it: one step per instruction with everything resolved that text could say.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/atomics.h"
+#include "core/machine.h"
+
+namespace hipsynth {
+
+enum class Action : uint8_t {
+  alu,
+  scalar_memory,
+  vector_memory,
+  lds,
+  waitcnt,
+  barrier,
+  end,
+  branch,
+  branch_if,
+  get_pc,
+  set_pc,
+  swap_pc,
+  call,
+  trap,
+  skip,
+};
+
+enum class Condition : uint8_t { scc0, scc1, vccz, vccnz, execz, execnz };
+
+struct Step {
+  AluHandler fn = nullptr;
+  const Inst* inst = nullptr;
+  AtomicFn atomic = nullptr;
+  Action action = Action::skip;
+  Condition condition = Condition::scc0;
+  uint8_t lane_bytes = 0;  // memory: bytes of one lane (count * elem_bytes)
+  uint32_t target = 0;
+};
+
+struct Program {
+  const Module* module = nullptr;
+  std::vector<Step> steps;
+};
+
+// Throws SimError "unsupported_opcode" naming every flow opcode or atomic that the engine does not know.
+std::unique_ptr<Program> make_program(const Module& module);
+
+}  // namespace hipsynth

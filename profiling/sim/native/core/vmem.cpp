@@ -1,0 +1,339 @@
+// global_*, flat_*, scratch_* and buffer_* instructions.
+#include <algorithm>
+#include <bit>
+
+#include "core/lane_data.h"
+#include "core/state.h"
+#include "isa/alu.h"
+
+namespace hipsynth {
+namespace {
+
+constexpr uint64_t kAllLanes = ~0ull;
+constexpr uint32_t kScratchStride = 4 * kLanes;  // dwords of the lanes are interleaved: one private dword is 256 bytes
+
+// The operand slots of the opcode table's README, by meaning.
+struct Operands {
+  const Operand *vaddr, *data, *saddr, *srsrc, *soffset;
+};
+
+Operands operands_of(const Inst& in) {
+  const MemDesc& m = in.op->mem;
+  const bool has_data = m.kind != MemKind::load;
+  if (m.space == MemSpace::buffer) return {&in.src[0], &in.src[1], nullptr, &in.src[2], &in.src[3]};
+  return {&in.src[0], &in.src[1], has_data ? &in.src[2] : &in.src[1], nullptr, nullptr};
+}
+
+struct Lanes {
+  alignas(64) uint64_t address[kLanes];
+  uint64_t exec = 0;
+  uint64_t dropped = 0;  // buffer lanes out of range: loads give 0, stores vanish
+  bool contiguous = false;
+  bool interleaved = false;  // private memory: dword k of a lane is k * 256 bytes further
+};
+
+void global_addresses(Wave& w, const Inst& in, const Operands& o, Lanes* l) {
+  const auto offset = static_cast<uint64_t>(in.imm);
+  const uint32_t* low = operand_row(w, *o.vaddr);
+  if (o.saddr->kind == OperandKind::sgpr) {
+    const uint64_t base = w.sgpr64(o.saddr->reg) + offset;
+    for (int i = 0; i < kLanes; ++i) l->address[i] = base + (low ? low[i] : 0u);
+    return;
+  }
+  const uint32_t* high = operand_row(w, *o.vaddr, 1);
+  for (int i = 0; i < kLanes; ++i) l->address[i] = (static_cast<uint64_t>(high[i]) << 32 | low[i]) + offset;
+}
+
+uint64_t private_address(const Resident& r, uint32_t lane, uint64_t offset) {
+  return r.scratch + offset / 4 * kScratchStride + lane * 4ull + offset % 4;
+}
+
+void scratch_addresses(Context& c, Resident& r, const Step& s, const Operands& o, Lanes* l) {
+  const uint32_t* v = operand_row(r.wave, *o.vaddr);
+  const uint32_t base = scalar_operand(r.wave, *o.saddr) + static_cast<uint32_t>(s.inst->imm);
+  for (uint32_t i = 0; i < kLanes; ++i) {
+    const uint32_t offset = base + (v ? v[i] : 0);
+    if ((l->exec >> i & 1) && offset + uint64_t{s.lane_bytes} > c.scratch_lane_bytes) {
+      throw_illegal_access(c, r, s, {"private (stack) access", offset, s.lane_bytes, static_cast<int>(i)});
+    }
+    l->address[i] = private_address(r, i, offset);
+  }
+  l->interleaved = true;
+}
+
+// Buffer resource words as in the CDNA3 ISA guide, section "Buffer Resource Descriptor".
+struct Resource {
+  uint64_t base;
+  uint32_t stride, records, index_stride;
+  bool swizzle, add_tid;
+};
+
+Resource read_resource(const Wave& w, const Operand& o) {
+  const uint32_t* word = &w.sgpr[o.reg];
+  return {word[0] | static_cast<uint64_t>(word[1] & 0xffff) << 32,
+          word[1] >> 16 & 0x3fff,
+          word[2],
+          8u << (word[3] >> 21 & 3),
+          (word[1] >> 31) != 0,
+          (word[3] >> 23 & 1) != 0};
+}
+
+void buffer_addresses(Context& c, Resident& r, const Step& s, const Operands& o, Lanes* l) {
+  const Inst& in = *s.inst;
+  const Resource v = read_resource(r.wave, *o.srsrc);
+  const uint32_t* first = operand_row(r.wave, *o.vaddr);
+  const uint32_t* index_row = in.idxen ? first : nullptr;
+  const uint32_t* offset_row = in.offen ? (in.idxen ? operand_row(r.wave, *o.vaddr, 1) : first) : nullptr;
+  const uint64_t base = v.base + scalar_operand(r.wave, *o.soffset);
+  for (uint32_t i = 0; i < kLanes; ++i) {
+    const uint64_t index = (index_row ? index_row[i] : 0) + (v.add_tid ? i : 0);
+    const uint64_t offset = (offset_row ? offset_row[i] : 0) + static_cast<uint64_t>(in.imm);
+    if (v.swizzle) {
+      l->address[i] = base + (index / v.index_stride * v.stride + offset / 4 * 4) * v.index_stride +
+                      index % v.index_stride * 4 + offset % 4;
+    } else {
+      l->address[i] = base + index * v.stride + offset;
+      const bool inside = v.stride ? index < v.records : offset + s.lane_bytes <= v.records;
+      if (!inside) l->dropped |= 1ull << i;
+    }
+    if (v.add_tid && (l->exec >> i & 1) &&
+        (l->address[i] < r.scratch || l->address[i] >= r.scratch + uint64_t{c.scratch_lane_bytes} * kLanes)) {
+      throw_illegal_access(c, r, s, {"private (stack) access", offset, s.lane_bytes, static_cast<int>(i)});
+    }
+  }
+  l->interleaved = v.swizzle;
+  l->dropped &= l->exec;
+  l->exec &= ~l->dropped;
+}
+
+// True when every lane is active and lane i is at address[0] + i * bytes.
+bool is_contiguous(const Lanes& l, uint32_t bytes) {
+  if (l.exec != kAllLanes) return false;
+  uint64_t difference = 0;
+  for (uint64_t i = 0; i < kLanes; ++i) difference |= l.address[i] ^ (l.address[0] + i * bytes);
+  return difference == 0;
+}
+
+void check_bounds(Context& c, Resident& r, const Step& s, Lanes* l) {
+  const uint32_t bytes = s.lane_bytes;
+  l->contiguous = is_contiguous(*l, bytes);
+  if (l->contiguous && c.memory->find(l->address[0], uint64_t{bytes} * kLanes)) return;
+  uint64_t low = ~0ull, high = 0;
+  for (uint64_t rest = l->exec; rest; rest &= rest - 1) {
+    const uint64_t a = l->address[std::countr_zero(rest)];
+    low = std::min(low, a);
+    high = std::max(high, a);
+  }
+  if (high >= low && c.memory->find(low, high - low + bytes)) return;
+  for (uint64_t rest = l->exec; rest; rest &= rest - 1) {
+    const int lane = std::countr_zero(rest);
+    if (c.memory->find(l->address[lane], bytes)) continue;
+    const char* what = s.inst->op->mem.kind == MemKind::load    ? "read"
+                       : s.inst->op->mem.kind == MemKind::store ? "write"
+                                                                : "atomic";
+    throw_illegal_access(c, r, s, {what, l->address[lane], bytes, lane});
+  }
+}
+
+Access access_kind(MemKind kind) {
+  return kind == MemKind::load ? Access::load : kind == MemKind::store ? Access::store : Access::atomic;
+}
+
+void count_access(Context& c, Resident& r, const Step& s, const Lanes& l) {
+  ++r.outstanding_vm;
+  if (!c.hierarchy || l.exec == 0) return;
+  WaveAccess a{access_kind(s.inst->op->mem.kind),    s.lane_bytes, l.exec, l.address, l.contiguous,
+               s.inst->dst.kind != OperandKind::none};
+  Level level = Level::l1;
+  if (!l.interleaved || s.lane_bytes <= 4) {
+    level = c.hierarchy->access(r.group->cu, a);
+  } else {
+    uint64_t shifted[kLanes];
+    a.address = shifted;
+    a.bytes = 4;
+    for (uint32_t k = 0; k < s.lane_bytes / 4u; ++k) {
+      for (int i = 0; i < kLanes; ++i) shifted[i] = l.address[i] + uint64_t{k} * kScratchStride;
+      level = std::max(level, c.hierarchy->access(r.group->cu, a));
+    }
+  }
+  if (a.kind != Access::store) r.vm_level = std::max(r.vm_level, level);
+}
+
+// Private dwords of one lane are strided; sub-dword and misaligned pieces go byte by byte.
+void copy_interleaved(uint8_t* flat, uint64_t address, uint32_t bytes, bool to_memory) {
+  const uint64_t lane_start = address & ~3ull;
+  uint32_t in_dword = address & 3;
+  for (uint32_t i = 0; i < bytes; ++i, ++in_dword) {
+    auto* p = reinterpret_cast<uint8_t*>(lane_start + in_dword / 4 * kScratchStride + in_dword % 4);
+    if (to_memory)
+      *p = flat[i];
+    else
+      flat[i] = *p;
+  }
+}
+
+template <int kDwords>
+void load_block(uint32_t* row, const uint8_t* p) {
+  for (int i = 0; i < kLanes; ++i) {
+    for (int k = 0; k < kDwords; ++k) row[k * kLanes + i] = load32(p + 4 * (i * kDwords + k));
+  }
+}
+
+template <int kDwords>
+void store_block(const uint32_t* row, uint8_t* p) {
+  for (int i = 0; i < kLanes; ++i) {
+    for (int k = 0; k < kDwords; ++k) std::memcpy(p + 4 * (i * kDwords + k), &row[k * kLanes + i], 4);
+  }
+}
+
+void load_lanes(const Step& s, const Lanes& l, uint32_t* row) {
+  const MemDesc& m = s.inst->op->mem;
+  if (l.contiguous) {
+    const auto* p = reinterpret_cast<const uint8_t*>(l.address[0]);
+    if (s.lane_bytes == 4) return load_block<1>(row, p);
+    if (s.lane_bytes == 8) return load_block<2>(row, p);
+    if (s.lane_bytes == 16) return load_block<4>(row, p);
+  }
+  for (uint64_t rest = l.exec; rest; rest &= rest - 1) {
+    const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
+    if (!l.interleaved) {
+      load_lane(m, s.lane_bytes, row, lane, reinterpret_cast<const uint8_t*>(l.address[lane]));
+      continue;
+    }
+    uint8_t flat[16];
+    copy_interleaved(flat, l.address[lane], s.lane_bytes, false);
+    load_lane(m, s.lane_bytes, row, lane, flat);
+  }
+  static constexpr uint8_t kZeros[16] = {};
+  for (uint64_t rest = l.dropped; rest; rest &= rest - 1) {
+    load_lane(m, s.lane_bytes, row, static_cast<uint32_t>(std::countr_zero(rest)), kZeros);
+  }
+}
+
+void store_lanes(const Step& s, const Lanes& l, const uint32_t* row) {
+  const MemDesc& m = s.inst->op->mem;
+  if (l.contiguous) {
+    auto* p = reinterpret_cast<uint8_t*>(l.address[0]);
+    if (s.lane_bytes == 4) return store_block<1>(row, p);
+    if (s.lane_bytes == 8) return store_block<2>(row, p);
+    if (s.lane_bytes == 16) return store_block<4>(row, p);
+  }
+  for (uint64_t rest = l.exec; rest; rest &= rest - 1) {
+    const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
+    if (!l.interleaved) {
+      store_lane(m, s.lane_bytes, row, lane, reinterpret_cast<uint8_t*>(l.address[lane]));
+      continue;
+    }
+    uint8_t flat[16];
+    store_lane(m, s.lane_bytes, row, lane, flat);
+    copy_interleaved(flat, l.address[lane], s.lane_bytes, true);
+  }
+}
+
+void atomic_lanes(Wave& w, const Step& s, const Operands& o, const Lanes& l) {
+  const uint32_t bytes = s.inst->op->mem.elem_bytes;
+  const uint32_t* data = operand_row(w, *o.data);
+  const uint32_t* compare = o.data->dwords > bytes / 4 ? operand_row(w, *o.data, bytes / 4) : nullptr;
+  uint32_t* result = operand_row(w, s.inst->dst);
+  for (uint64_t rest = l.exec; rest; rest &= rest - 1) {
+    const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
+    const uint64_t old = s.atomic(reinterpret_cast<void*>(l.address[lane]), lane_value(data, lane, bytes),
+                                  compare ? lane_value(compare, lane, bytes) : 0);
+    if (result) set_lane_value(result, lane, bytes, old);
+  }
+}
+
+// global_load_lds_*: lane i's element lands in the LDS at M0 + offset + 4 i (CDNA3 ISA, section 9.1.9).
+void load_to_lds(Context& c, Resident& r, const Step& s, const Lanes& l) {
+  const uint64_t base = (r.wave.sgpr[kM0] & 0xffff) + static_cast<uint64_t>(s.inst->imm);
+  for (uint64_t rest = l.exec; rest; rest &= rest - 1) {
+    const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
+    uint32_t value[4] = {};
+    if (s.lane_bytes < 4) {
+      value[0] = narrow_value(s.inst->op->mem, reinterpret_cast<const void*>(l.address[lane]), 0);
+    } else {
+      std::memcpy(value, reinterpret_cast<const void*>(l.address[lane]), s.lane_bytes);
+    }
+    const uint32_t bytes = std::max<uint32_t>(s.lane_bytes, 4);
+    std::memcpy(lds_pointer(c, r, s, lane, base + uint64_t{lane} * bytes, bytes), value, bytes);
+  }
+}
+
+void move_data(Context& c, Resident& r, const Step& s, const Operands& o, const Lanes& l) {
+  const MemDesc& m = s.inst->op->mem;
+  if (m.to_lds || s.inst->lds) return load_to_lds(c, r, s, l);
+  if (m.kind == MemKind::atomic) return atomic_lanes(r.wave, s, o, l);
+  if (m.kind == MemKind::load) return load_lanes(s, l, operand_row(r.wave, s.inst->dst));
+  store_lanes(s, l, operand_row(r.wave, *o.data));
+}
+
+// A generic address may be global, private or LDS, lane by lane.
+void execute_flat(Context& c, Resident& r, const Step& s) {
+  const Inst& in = *s.inst;
+  const Operands o = operands_of(in);
+  const uint32_t *low = operand_row(r.wave, *o.vaddr), *high = operand_row(r.wave, *o.vaddr, 1);
+  Lanes global, shared, priv;
+  uint64_t exec = r.wave.exec();
+  for (uint32_t i = 0; i < kLanes; ++i) {
+    const uint64_t address = (static_cast<uint64_t>(high[i]) << 32 | low[i]) + static_cast<uint64_t>(in.imm);
+    global.address[i] = address;
+    if (!(exec >> i & 1)) continue;
+    Lanes* kind = &global;
+    if (address >> 32 == kSharedBase >> 32) {
+      kind = &shared;
+      shared.address[i] = reinterpret_cast<uint64_t>(lds_pointer(c, r, s, i, address & 0xffffffffu, s.lane_bytes));
+    } else if (address >> 32 == kPrivateBase >> 32) {
+      kind = &priv;
+      const uint64_t offset = address & 0xffffffffu;
+      if (offset + s.lane_bytes > c.scratch_lane_bytes)
+        throw_illegal_access(c, r, s, {"private (stack) access", offset, s.lane_bytes, static_cast<int>(i)});
+      priv.address[i] = private_address(r, i, offset);
+    }
+    kind->exec |= 1ull << i;
+  }
+  priv.interleaved = true;
+  ++r.outstanding_lgkm;
+  if (shared.exec) {
+    ++c.counts.flat_lds;
+    r.lds_outstanding = true;
+    move_data(c, r, s, o, shared);
+  }
+  if (priv.exec) {
+    count_access(c, r, s, priv);
+    move_data(c, r, s, o, priv);
+  }
+  if (global.exec) {
+    check_bounds(c, r, s, &global);
+    count_access(c, r, s, global);
+    move_data(c, r, s, o, global);
+  }
+}
+
+}  // namespace
+
+void execute_vector_memory(Context& c, Resident& r, const Step& s) {
+  const Inst& in = *s.inst;
+  const MemDesc& m = in.op->mem;
+  if (m.kind == MemKind::cache) {
+    // Invalidation of the vL1D is the only cache operation that changes what later accesses cost.
+    if (c.hierarchy && std::strcmp(in.op->name, "buffer_wbl2") != 0) c.hierarchy->invalidate_l1(r.group->cu);
+    return;
+  }
+  if (r.wave.exec() == 0) return;
+  if (m.space == MemSpace::flat) return execute_flat(c, r, s);
+  const Operands o = operands_of(in);
+  Lanes l;
+  l.exec = r.wave.exec();
+  if (m.space == MemSpace::global) {
+    global_addresses(r.wave, in, o, &l);
+  } else if (m.space == MemSpace::scratch) {
+    scratch_addresses(c, r, s, o, &l);
+  } else {
+    buffer_addresses(c, r, s, o, &l);
+  }
+  if (!l.interleaved) check_bounds(c, r, s, &l);
+  count_access(c, r, s, l);
+  move_data(c, r, s, o, l);
+}
+
+}  // namespace hipsynth

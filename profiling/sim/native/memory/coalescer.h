@@ -1,0 +1,49 @@
+// Which 64-byte segments one wave instruction touches, in the order in which the vL1D looks them up.
+#pragma once
+
+#include <cstdint>
+
+namespace hipsynth {
+
+inline constexpr uint32_t kSegmentBytes = 64;
+inline constexpr uint32_t kMaxSegments = 64 * 3;  // a lane of 16 bytes touches at most two; slack for odd widths
+
+// The vL1D takes 16 lanes at a time when a lane asks for at most 4 bytes, else 4 lanes, and spends one look-up on each
+// distinct 64-byte segment of such a group. This gives the recorded look-ups on both architectures: contiguous dword
+// 4, dwordx2 16, dwordx4 16, dword misaligned by 4 bytes 8, fully divergent 8-byte load 64.
+inline uint32_t group_lanes(uint32_t lane_bytes) { return lane_bytes <= 4 ? 16 : 4; }
+
+// Writes segment numbers (address / 64) to `out` and returns how many; duplicates occur only across groups.
+inline uint32_t look_ups(const uint64_t* address, uint64_t exec, uint32_t lane_bytes, uint64_t* out) {
+  const uint32_t lanes = group_lanes(lane_bytes);
+  uint32_t n = 0;
+  for (uint32_t first = 0; first < 64; first += lanes) {
+    const uint32_t group_start = n;
+    const auto add = [&](uint64_t segment) {
+      for (uint32_t i = n; i > group_start; --i) {
+        if (out[i - 1] == segment) return;
+      }
+      out[n++] = segment;
+    };
+    for (uint32_t lane = first; lane < first + lanes; ++lane) {
+      if (!(exec >> lane & 1)) continue;
+      const uint64_t s = address[lane] / kSegmentBytes;
+      if (n == group_start || out[n - 1] != s) add(s);
+      const uint64_t last = (address[lane] + lane_bytes - 1) / kSegmentBytes;
+      if (last != s) add(last);
+    }
+  }
+  return n;
+}
+
+// The same for 64 active lanes at base + lane * lane_bytes.
+inline uint32_t look_ups_contiguous(uint64_t base, uint32_t lane_bytes, uint64_t* out) {
+  const uint32_t span = group_lanes(lane_bytes) * lane_bytes;
+  uint32_t n = 0;
+  for (uint64_t at = base; at < base + 64ull * lane_bytes; at += span) {
+    for (uint64_t s = at / kSegmentBytes; s <= (at + span - 1) / kSegmentBytes; ++s) out[n++] = s;
+  }
+  return n;
+}
+
+}  // namespace hipsynth

@@ -1,0 +1,304 @@
+#include "memory/hierarchy.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "memory/coalescer.h"
+
+namespace hipsynth {
+namespace {
+
+constexpr uint32_t kScalarLine = 64;
+constexpr uint32_t kScalarWays = 4;
+constexpr uint32_t kCusPerScalarCache = 2;  // both ISA guides: a scalar data cache is shared between neighbouring CUs
+constexpr uint32_t kInfinityWays = 16;
+constexpr uint8_t kSectorBytes = 32;  // granularity of fabric writes
+
+uint32_t u32(const SpecTable& spec, const char* key) { return static_cast<uint32_t>(spec.at(key)); }
+
+}  // namespace
+
+Hierarchy::Hierarchy(Arch arch, const SpecTable& spec)
+    : arch_(arch),
+      cus_(u32(spec, "topology.cus")),
+      cus_per_xcd_(cus_ / u32(spec, "topology.xcds")),
+      l1_line_(u32(spec, "vl1d.line_bytes")),
+      l2_line_(u32(spec, "l2.line_bytes")),
+      unmerged_period_(u32(spec, "l2.unmerged_pair_period")),
+      fabric_read_bytes_per_request_(u32(spec, "fabric.read_request_bytes")),
+      write_back_at_end_(spec.at("fabric.write_back_at_end") != 0) {
+  l1_.assign(cus_, Cache({u32(spec, "vl1d.bytes"), l1_line_, u32(spec, "vl1d.ways"), 0, false}));
+  scalar_.assign((cus_ + kCusPerScalarCache - 1) / kCusPerScalarCache,
+                 Cache({u32(spec, "scalar.bytes"), kScalarLine, kScalarWays, 0, false}));
+  const Cache::Geometry l2{u32(spec, "l2.bytes"), l2_line_, u32(spec, "l2.ways"), u32(spec, "l2.dirty_ways"),
+                           spec.at("l2.hashed") != 0};
+  l2_.assign(u32(spec, "topology.xcds"), Cache(l2));
+  const auto infinity_bytes = static_cast<uint64_t>(spec.at("fabric.infinity_cache_bytes"));
+  if (infinity_bytes) infinity_ = Cache({infinity_bytes, l2_line_, kInfinityWays, 0, true});
+  l1_cycles_.assign(cus_, 0);
+}
+
+// A dispatch starts with empty vL1D and L2: recorded evictions of a second launch equal those of a cold L2, and its
+// reads miss even where the data would still fit. Only the memory-side Infinity Cache keeps its lines.
+void Hierarchy::begin_dispatch() {
+  for (Cache& c : l1_) c.invalidate();
+  for (Cache& c : scalar_) c.invalidate();
+  for (Cache& c : l2_) {
+    c.flush([&](uint64_t line, uint8_t) {  // left dirty by the previous dispatch: written between the two
+      if (infinity_.present()) infinity_.access(line);
+    });
+  }
+  std::fill(l1_cycles_.begin(), l1_cycles_.end(), 0);
+  atomic_chain_.clear();
+  n_ = {};
+}
+
+void Hierarchy::end_dispatch() {
+  if (write_back_at_end_ || first_dispatch_) {
+    for (Cache& c : l2_) {
+      c.flush([&](uint64_t line, uint8_t sectors) {
+        ++n_.l2_flush_writebacks;
+        write_back(line, sectors);
+      });
+    }
+  }
+  first_dispatch_ = false;
+  for (const uint64_t cycles : l1_cycles_) {
+    n_.l1_cycles_max = std::max(n_.l1_cycles_max, cycles);
+    n_.l1_cycles_sum += cycles;
+  }
+  for (const auto& [address, length] : atomic_chain_) {
+    n_.same_address_atomics_max = std::max(n_.same_address_atomics_max, length);
+  }
+}
+
+Level Hierarchy::fabric_read(uint64_t line) {
+  n_.fabric_reads += l2_line_ / fabric_read_bytes_per_request_;
+  if (fabric_read_bytes_per_request_ == 128) ++n_.fabric_reads_128b;
+  if (infinity_.present() && infinity_.access(line).hit) {
+    ++n_.infinity_hits;
+    return Level::infinity;
+  }
+  n_.hbm_read_bytes += l2_line_;
+  return Level::hbm;
+}
+
+void Hierarchy::write_back(uint64_t line, uint8_t sectors) {
+  for (const uint8_t half : {static_cast<uint8_t>(sectors & 3), static_cast<uint8_t>(sectors >> 2)}) {
+    n_.fabric_writes += half != 0;
+    n_.fabric_writes_64b += half == 3;
+  }
+  if (infinity_.present()) infinity_.access(line);
+  n_.hbm_write_bytes += static_cast<uint64_t>(std::popcount(sectors)) * kSectorBytes;
+}
+
+// One request to the L2. A write allocates without fetching; everything else fetches the whole line on a miss.
+Level Hierarchy::l2_access(uint32_t xcd, uint64_t line, uint8_t dirty, bool fetch) {
+  const Cache::Result r = l2_[xcd].access(line, dirty);
+  if (r.evicted) ++n_.l2_evicts;
+  if (r.written_back) {
+    ++n_.l2_writebacks;
+    write_back(r.written_back_line, r.written_back);
+  }
+  if (r.hit) {
+    ++n_.l2_hits;
+    return Level::l2;
+  }
+  ++n_.l2_misses;
+  return fetch ? fabric_read(line) : Level::l2;
+}
+
+Level Hierarchy::load_segments(uint32_t cu, const uint64_t* segments, uint32_t n, uint32_t lane_bytes) {
+  const uint32_t xcd = cu / cus_per_xcd_;
+  const uint64_t per_line = l1_line_ / kSegmentBytes, lines_per_l2 = l2_line_ / l1_line_;
+  Level deepest = Level::l1;
+  uint64_t last_line = ~0ull, mergeable = ~0ull;
+  for (uint32_t i = 0; i < n; ++i) {
+    const uint64_t line = segments[i] / per_line;
+    if (line == last_line) continue;  // still in the look-up pipeline's hand: a hit
+    last_line = line;
+    if (l1_[cu].access(line).hit) continue;
+    ++n_.l1_read_req;
+    const uint64_t l2_line = line / lines_per_l2;
+    if (l2_line == mergeable) {  // the other half of the line just asked for: usually one L2 request for both
+      mergeable = ~0ull;
+      if (lane_bytes <= 4 || unmerged_period_ == 0 || ++unmerged_phase_ % unmerged_period_ != 0) continue;
+    } else {
+      mergeable = l2_line;
+    }
+    ++n_.l2_reads;
+    deepest = std::max(deepest, l2_access(xcd, l2_line, 0, true));
+  }
+  return deepest;
+}
+
+Level Hierarchy::load(uint32_t cu, const WaveAccess& a) {
+  uint64_t segments[kMaxSegments];
+  const uint32_t n = a.contiguous ? look_ups_contiguous(a.address[0], a.bytes, segments)
+                                  : look_ups(a.address, a.exec, a.bytes, segments);
+  n_.l1_lookups += n;
+  n_.l1_reads += 64;
+  l1_cycles_[cu] += std::max(n, 1u);
+  return load_segments(cu, segments, n, a.bytes);
+}
+
+// The vL1D writes through, without allocating: neighbouring look-ups of one 64-byte segment leave as one request.
+Level Hierarchy::store(uint32_t cu, const WaveAccess& a) {
+  const uint32_t xcd = cu / cus_per_xcd_;
+  uint64_t segments[kMaxSegments];
+  const uint32_t n = a.contiguous ? look_ups_contiguous(a.address[0], a.bytes, segments)
+                                  : look_ups(a.address, a.exec, a.bytes, segments);
+  n_.l1_lookups += n;
+  n_.l1_writes += 64;
+  l1_cycles_[cu] += std::max(n, 1u);
+  const uint64_t per_line = l2_line_ / kSegmentBytes;
+  for (uint32_t i = 0; i < n; ++i) {
+    if (i > 0 && segments[i] == segments[i - 1]) continue;
+    uint8_t touched = 3;  // 32-byte sectors of this segment
+    if (!a.contiguous) {
+      touched = 0;
+      for (uint64_t rest = a.exec; rest && touched != 3; rest &= rest - 1) {
+        const uint64_t first = a.address[std::countr_zero(rest)], last = first + a.bytes - 1;
+        if (first / kSegmentBytes > segments[i] || last / kSegmentBytes < segments[i]) continue;
+        const uint64_t low = std::max(first, segments[i] * kSegmentBytes);
+        const uint64_t high = std::min(last, segments[i] * kSegmentBytes + kSegmentBytes - 1);
+        touched |= static_cast<uint8_t>(1u << (low / kSectorBytes & 1) | 1u << (high / kSectorBytes & 1));
+      }
+    }
+    ++n_.l1_write_req;
+    ++n_.l2_writes;
+    l2_access(xcd, segments[i] / per_line, static_cast<uint8_t>(touched << 2 * (segments[i] % per_line)), false);
+  }
+  return Level::l2;
+}
+
+// Atomics are done by the L2. Lanes that hit one address leave the vL1D one after the other (recorded: 64 lanes to one
+// address are 64 requests); distinct addresses of a segment travel together.
+Level Hierarchy::atomic(uint32_t cu, const WaveAccess& a) {
+  const uint32_t xcd = cu / cus_per_xcd_;
+  struct Segment {
+    uint64_t number;
+    uint32_t requests;
+    uint8_t sectors;
+  };
+  Segment segments[64];
+  uint32_t n = 0;
+  uint64_t seen[64];
+  uint32_t repeats[64], lanes = 0;
+  for (uint64_t rest = a.exec; rest; rest &= rest - 1) {
+    const uint64_t address = a.address[std::countr_zero(rest)], number = address / kSegmentBytes;
+    uint32_t repeat = 1;
+    for (uint32_t i = 0; i < lanes; ++i) {
+      if (seen[i] == address) {
+        repeat = ++repeats[i];
+        break;
+      }
+    }
+    if (repeat == 1) {
+      seen[lanes] = address;
+      repeats[lanes++] = 1;
+    }
+    uint32_t s = 0;
+    while (s < n && segments[s].number != number) ++s;
+    if (s == n) segments[n++] = {number, 0, 0};
+    segments[s].requests = std::max(segments[s].requests, repeat);
+    segments[s].sectors |= static_cast<uint8_t>(1u << (address / kSectorBytes & 1));
+  }
+  Level deepest = Level::l2;
+  uint64_t requests = 0;
+  const uint64_t per_line = l2_line_ / kSegmentBytes;
+  for (uint32_t s = 0; s < n; ++s) {
+    requests += segments[s].requests;
+    const auto dirty = static_cast<uint8_t>(segments[s].sectors << 2 * (segments[s].number % per_line));
+    const uint64_t line = segments[s].number / per_line;
+    for (uint32_t i = 0; i < segments[s].requests; ++i) deepest = std::max(deepest, l2_access(xcd, line, dirty, true));
+    atomic_chain_[line] += segments[s].requests;
+  }
+  n_.l2_atomics += requests;
+  n_.l1_lookups += requests;
+  l1_cycles_[cu] += std::max<uint64_t>(requests, 1);
+  (a.returns ? n_.l1_atomics_ret : n_.l1_atomics_noret) += 64;
+  (a.returns ? n_.l1_atomic_ret_req : n_.l1_atomic_noret_req) += requests;
+  return deepest;
+}
+
+Level Hierarchy::access(uint32_t cu, const WaveAccess& a) {
+  n_.l1_accesses += 64;
+  switch (a.kind) {
+    case Access::load:
+      return load(cu, a);
+    case Access::store:
+      return store(cu, a);
+    default:
+      return atomic(cu, a);
+  }
+}
+
+Level Hierarchy::scalar(uint32_t cu, uint64_t address, uint32_t bytes) {
+  Level deepest = Level::l1;
+  for (uint64_t line = address / kScalarLine; line <= (address + bytes - 1) / kScalarLine; ++line) {
+    ++n_.scalar_requests;
+    if (scalar_[cu / kCusPerScalarCache].access(line).hit) {
+      ++n_.scalar_hits;
+      continue;
+    }
+    ++n_.scalar_misses;
+    ++n_.l2_reads;
+    deepest = std::max(deepest, l2_access(cu / cus_per_xcd_, line / (l2_line_ / kScalarLine), 0, true));
+  }
+  return deepest;
+}
+
+void Hierarchy::invalidate_l1(uint32_t cu) {
+  ++n_.l1_invalidates;
+  l1_[cu].invalidate();
+}
+
+uint64_t Hierarchy::fabric_read_bytes() const {
+  const MemoryCounts& n = n_;
+  return n.fabric_reads_128b * 128 + (n.fabric_reads - n.fabric_reads_128b - n.fabric_reads_32b) * 64 +
+         n.fabric_reads_32b * 32;
+}
+
+uint64_t Hierarchy::fabric_write_bytes() const {
+  return n_.fabric_writes_64b * 64 + (n_.fabric_writes - n_.fabric_writes_64b) * 32;
+}
+
+void Hierarchy::counters(std::map<std::string, double>* out) const {
+  auto& c = *out;
+  const MemoryCounts& n = n_;
+  const auto set = [&](const char* name, uint64_t v) { c[name] = static_cast<double>(v); };
+  set("TCP_TOTAL_CACHE_ACCESSES", n.l1_lookups);
+  set("TCP_TOTAL_ACCESSES", n.l1_accesses);
+  set("TCP_TOTAL_READ", n.l1_reads);
+  set("TCP_TOTAL_WRITE", n.l1_writes);
+  set("TCP_TOTAL_ATOMIC_WITH_RET", n.l1_atomics_ret);
+  set("TCP_TOTAL_ATOMIC_WITHOUT_RET", n.l1_atomics_noret);
+  set("TCP_TCC_READ_REQ", n.l1_read_req);
+  set("TCP_TCC_WRITE_REQ", n.l1_write_req);
+  set("TCP_TCC_ATOMIC_WITH_RET_REQ", n.l1_atomic_ret_req);
+  set("TCP_TCC_ATOMIC_WITHOUT_RET_REQ", n.l1_atomic_noret_req);
+  set("TCC_READ", n.l2_reads);
+  set("TCC_WRITE", n.l2_writes);
+  set("TCC_ATOMIC", n.l2_atomics);
+  set("TCC_REQ", n.l2_reads + n.l2_writes + n.l2_atomics);
+  set("TCC_HIT", n.l2_hits);
+  set("TCC_MISS", n.l2_misses);
+  set("TCC_NORMAL_EVICT", n.l2_evicts);
+  set("TCC_NORMAL_WRITEBACK", n.l2_writebacks);
+  set("TCC_ALL_TC_OP_WB_WRITEBACK", n.l2_flush_writebacks);
+  set("TCC_WRITEBACK", n.l2_writebacks + n.l2_flush_writebacks);
+  set("SQC_DCACHE_REQ", n.scalar_requests);
+  set("SQC_DCACHE_HITS", n.scalar_hits);
+  set("SQC_DCACHE_MISSES", n.scalar_misses);
+  const std::string ea = arch_ == Arch::gfx90a ? "TCC_EA_" : "TCC_EA0_";
+  set((ea + "RDREQ").c_str(), n.fabric_reads);
+  set((ea + "RDREQ_32B").c_str(), n.fabric_reads_32b);
+  set((ea + "WRREQ").c_str(), n.fabric_writes);
+  set((ea + "WRREQ_64B").c_str(), n.fabric_writes_64b);
+  if (arch_ == Arch::gfx942) set("TCC_BUBBLE", n.fabric_reads_128b);
+  c["FETCH_SIZE"] = static_cast<double>(fabric_read_bytes()) / 1024;  // KiB, as the profiler's derived counters
+  c["WRITE_SIZE"] = static_cast<double>(fabric_write_bytes()) / 1024;
+}
+
+}  // namespace hipsynth

@@ -1,0 +1,74 @@
+// The path of a vector or scalar memory instruction: coalescer, vL1D per CU, L2 per XCD, Infinity Cache, HBM.
+// It moves no data; it counts what the hardware's counters count and says how deep an access went.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/machine.h"
+#include "memory/cache.h"
+
+namespace hipsynth {
+
+enum class Access : uint8_t { load, store, atomic };
+enum class Level : uint8_t { none, l1, l2, infinity, hbm };
+
+// Counts of one dispatch, hardware names in counters().
+struct MemoryCounts {
+  uint64_t l1_lookups = 0, l1_accesses = 0, l1_reads = 0, l1_writes = 0, l1_atomics_ret = 0, l1_atomics_noret = 0;
+  uint64_t l1_read_req = 0, l1_write_req = 0, l1_atomic_ret_req = 0, l1_atomic_noret_req = 0, l1_invalidates = 0;
+  uint64_t l1_cycles_max = 0, l1_cycles_sum = 0;
+  uint64_t l2_reads = 0, l2_writes = 0, l2_atomics = 0, l2_hits = 0, l2_misses = 0;
+  uint64_t l2_evicts = 0, l2_writebacks = 0, l2_flush_writebacks = 0;
+  uint64_t fabric_reads = 0, fabric_reads_32b = 0, fabric_reads_128b = 0, fabric_writes = 0, fabric_writes_64b = 0;
+  uint64_t infinity_hits = 0, hbm_read_bytes = 0, hbm_write_bytes = 0;
+  uint64_t scalar_requests = 0, scalar_hits = 0, scalar_misses = 0;
+  uint64_t same_address_atomics_max = 0;  // longest chain of requests that one L2 line had to serialise
+};
+
+struct WaveAccess {
+  Access kind = Access::load;
+  uint32_t bytes = 4;  // per lane
+  uint64_t exec = 0;
+  const uint64_t* address = nullptr;  // [64]
+  bool contiguous = false;            // lane i at address[0] + i * bytes, all lanes active
+  bool returns = true;                // atomics
+};
+
+class Hierarchy {
+ public:
+  Hierarchy(Arch arch, const SpecTable& spec);
+  void begin_dispatch();
+  void end_dispatch();
+  Level access(uint32_t cu, const WaveAccess& access);
+  Level scalar(uint32_t cu, uint64_t address, uint32_t bytes);
+  void invalidate_l1(uint32_t cu);
+  const MemoryCounts& counts() const { return n_; }
+  uint64_t l1_cycles(uint32_t cu) const { return l1_cycles_[cu]; }
+  uint64_t fabric_read_bytes() const;
+  uint64_t fabric_write_bytes() const;
+  void counters(std::map<std::string, double>* out) const;
+
+ private:
+  Level load(uint32_t cu, const WaveAccess& a);
+  Level store(uint32_t cu, const WaveAccess& a);
+  Level atomic(uint32_t cu, const WaveAccess& a);
+  Level load_segments(uint32_t cu, const uint64_t* segments, uint32_t n, uint32_t lane_bytes);
+  Level l2_access(uint32_t xcd, uint64_t line, uint8_t dirty, bool fetch);
+  void write_back(uint64_t line, uint8_t sectors);
+  Level fabric_read(uint64_t line);
+
+  Arch arch_;
+  uint32_t cus_, cus_per_xcd_, l1_line_, l2_line_, unmerged_period_, fabric_read_bytes_per_request_;
+  bool write_back_at_end_, first_dispatch_ = true;
+  std::vector<Cache> l1_, scalar_, l2_;
+  Cache infinity_;
+  std::vector<uint64_t> l1_cycles_;  // per CU, of this dispatch
+  std::map<uint64_t, uint64_t> atomic_chain_;
+  uint32_t unmerged_phase_ = 0;
+  MemoryCounts n_;
+};
+
+}  // namespace hipsynth
