@@ -188,22 +188,6 @@ def require_no_leak(train: Sequence[Sample], test: Sequence[Sample]) -> None:
         )
 
 
-def cut_source(text: str, keep_lines: int) -> tuple[str, int]:
-    """Keeps the first two thirds and the last third of `keep_lines` lines, with a comment that says what is gone.
-
-    Kernels stand at the top of a program and launches at its end; the middle is the least missed.
-    Returns the text and the number of lines cut (0: nothing was).
-    """
-    lines = text.splitlines()
-    if len(lines) <= keep_lines:
-        return text, 0
-    head = max(1, keep_lines * 2 // 3)
-    tail = max(0, keep_lines - head)
-    gone = len(lines) - head - tail
-    kept = [*lines[:head], f"// {gone} lines cut to fit the context", *lines[len(lines) - tail :]]
-    return "\n".join(kept) + "\n", gone
-
-
 def load_samples(path: Path, backend: str | None = None) -> list[Sample]:
     """The labelled samples of a corpus folder: one per program, architecture and flags (training.samples says which).
 

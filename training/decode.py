@@ -68,6 +68,7 @@ class Answer:
 
     values: dict[str, str] = field(default_factory=dict)
     cut_lines: int = 0
+    left_out: int = 0
     prompt_tokens: int = 0
     generated_tokens: int = 0
 
@@ -124,7 +125,7 @@ class Decoder:
         from transformers import DynamicCache
 
         rows = [_Row(e, list(e.prefix)) for e in batch]
-        answers = [Answer(cut_lines=e.cut_lines, prompt_tokens=len(e.prefix)) for e in batch]
+        answers = [Answer(cut_lines=e.cut_lines, left_out=e.left_out, prompt_tokens=len(e.prefix)) for e in batch]
         cache, mask = DynamicCache(), torch.zeros((len(rows), 0), dtype=torch.long)
         device = self.model.device
         with torch.inference_mode():

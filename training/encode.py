@@ -10,7 +10,8 @@ from typing import Any
 from profiling.metrics import answer_ids
 from synth.errors import BadInput
 from training import prompt
-from training.data import Sample, cut_source
+from training.data import Sample
+from training.source import cut_source, view_source
 
 IGNORED = -100  # label of a token without loss
 VALUE_TOKENS = 10  # room kept for each value
@@ -54,20 +55,22 @@ class Encoded:
     literals: list[list[int]]  # before value 2, 3, ..., and after the last
     order: tuple[str, ...]
     cut_lines: int
+    left_out: int  # lines that the model's view of a source leaves out
     answer_head: int  # how many of the last prefix tokens belong to the answer
 
 
 class Encoder:
-    """Turns programs into token ids for one tokenizer, number format and context length (tokens).
+    """Turns programs into token ids for one tokenizer, number format, context length (tokens) and view of sources.
 
     Prompt, literals and values are tokenised piece by piece, in training and in decoding alike, so that decoding
     with a forced skeleton sees exactly the sequences that were trained.
     """
 
-    def __init__(self, tokenizer: Any, fmt: str, context: int) -> None:
+    def __init__(self, tokenizer: Any, fmt: str, context: int, view: str = "whole") -> None:
         self.tokenizer = tokenizer
         self.fmt = fmt
         self.context = context
+        self.view = view
         self._cache: dict[str, list[int]] = {}
 
     def ids(self, text: str) -> list[int]:
@@ -91,8 +94,9 @@ class Encoder:
         head = self.cached(form.literals[0])
         literals = [self.cached(text) for text in form.literals[1:]]
         room = self.context - len(head) - sum(map(len, literals)) - VALUE_TOKENS * len(form.order) - 1
-        ids, cut = self._fit(source, arch, flags, room)
-        return Encoded(ids + head, literals, form.order, cut, len(head))
+        text, left_out = view_source(source, self.view)
+        ids, cut = self._fit(text, arch, flags, room)
+        return Encoded(ids + head, literals, form.order, cut, left_out, len(head))
 
     def _fit(self, source: str, arch: str, flags: str, room: int) -> tuple[list[int], int]:
         def attempt(keep: int) -> tuple[list[int], int]:
@@ -131,9 +135,10 @@ class Encoder:
         return {"input_ids": ids, "labels": [IGNORED] * start + ids[start:], "cut_lines": encoded.cut_lines}
 
 
-def chat_text(sample: Sample, fmt: str) -> str:
+def chat_text(sample: Sample, fmt: str, view: str = "whole") -> str:
     """Everything a model reads and writes for one sample as plain text: what a new tokenizer is trained on."""
-    said = "\n".join(m["content"] for m in prompt.prompt_messages(sample.text, sample.arch, sample.flags))
+    text, _ = view_source(sample.text, view)
+    said = "\n".join(m["content"] for m in prompt.prompt_messages(text, sample.arch, sample.flags))
     return said + "\n" + skeleton(sample.arch, sample.flags, fmt).literals[0]
 
 

@@ -163,6 +163,7 @@ _DEFINITION = re.compile(
 )
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(.+)$", re.MULTILINE)
 _LAUNCH = re.compile(r"<<<(.*?)>>>", re.DOTALL)
+_LAUNCH_CALL = re.compile(r"\bhipLaunchKernelGGL\s*\(")
 _LITERAL = re.compile(r"(?<![\w.])(\d[\d']*)(?:[uUlL]*)(?![\w.])")
 _OPERATORS: dict[type, Callable[[int, int], int]] = {
     ast.Add: operator.add,
@@ -222,8 +223,9 @@ def source_features(source: str) -> dict[str, float]:
     """Sizes that can be read off the source: launch shape, constants, allocations, loops, keywords."""
     known = constants(source)
     grids, blocks = [], []
-    for launch in _LAUNCH.finditer(source):
-        parts = _arguments(launch.group(1))
+    shapes = [_arguments(launch.group(1)) for launch in _LAUNCH.finditer(source)]
+    shapes += [_arguments(_inside(source, call.end()))[1:] for call in _LAUNCH_CALL.finditer(source)]
+    for parts in shapes:
         values = [constant(p, known) for p in parts[:2]]
         if len(values) == 2:
             grids.append(values[0] or 0)

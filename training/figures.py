@@ -43,7 +43,7 @@ def _save(figure: Any, stem: Path) -> None:
 
 
 def _scatter(split: str, truths: Predicted, predictions: Predicted) -> Any:
-    from matplotlib import pyplot
+    from matplotlib import pyplot, ticker
 
     figure, axes = pyplot.subplots(3, 4, figsize=(11, 8), layout="constrained")
     for metric, axis in zip(table.paper_ids(), axes.flat, strict=True):
@@ -57,6 +57,8 @@ def _scatter(split: str, truths: Predicted, predictions: Predicted) -> Any:
         axis.fill_between([low, high], [low * 0.9, high * 0.9], [low * 1.1, high * 1.1], color="#cccccc", alpha=0.5)
         axis.scatter(x, y, s=9, alpha=0.6, color=COLOURS["model"], linewidths=0)
         axis.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high))
+        for ruler in (axis.xaxis, axis.yaxis):
+            ruler.set_minor_formatter(ticker.NullFormatter())
         axis.set_title(table.table().metrics[metric].title)
     figure.suptitle(f"Predicted (up) against true (right), normalised; band: within 10 %; split: {split}")
     return figure

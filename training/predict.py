@@ -82,7 +82,9 @@ class Predictor:
         from training.models import load_trained
 
         model, tokenizer = load_trained(path, record)
-        return cls(path, record, Decoder(model, Encoder(tokenizer, record["format"], record["context"])))
+        return cls(
+            path, record, Decoder(model, Encoder(tokenizer, record["format"], record["context"], record["view"]))
+        )
 
     def answers(self, questions: Sequence[tuple[str, str, str]]) -> list[Answer]:
         """Answers with a forced skeleton to (source, arch, flags) questions."""
@@ -113,14 +115,16 @@ class Predictor:
             prompt_tokens=answer.prompt_tokens,
             seconds=seconds,
             model=str(self.path),
-            notes=tuple(self._notes(arch, flags, answer.cut_lines)),
+            notes=tuple(self._notes(arch, flags, answer)),
         )
 
-    def _notes(self, arch: str, flags: str, cut_lines: int) -> list[str]:
+    def _notes(self, arch: str, flags: str, answer: Answer) -> list[str]:
         notes = []
-        if cut_lines:
+        if answer.left_out:
+            notes.append(f"this model reads kernels and launches only: {answer.left_out} other lines left out")
+        if answer.cut_lines:
             notes.append(
-                f"{cut_lines} lines in the middle of the source were cut: "
+                f"{answer.cut_lines} lines in the middle of the source were cut: "
                 f"the model reads {self.record['context']} tokens"
             )
         targets = self.record.get("targets", [])

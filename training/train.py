@@ -23,6 +23,7 @@ from training.data import Sample, leak, load_samples, require_no_leak, split
 from training.encode import Encoder, answer_atoms, chat_text, pad
 from training.models import TinyShape, load_base, torch_or_missing
 from training.prompt import DIGITS
+from training.source import VIEWS
 
 CONFIGS = Path(__file__).with_name("configs")
 RECORD = "hipsynth.json"
@@ -41,6 +42,7 @@ class Config:
     method: str = "lora"  # "lora" | "full"
     format: str = "sig3"  # how numbers are printed: "sig3" | "fixed3"
     context: int = 2048  # tokens; longer sources are cut
+    view: str = "whole"  # what the model reads of a source: "whole" | "kernels" (and launches)
     epochs: float = 1.0
     max_steps: int = 50_000  # whichever of epochs and steps ends first
     batch: int = 2  # per device
@@ -95,7 +97,7 @@ def parse_config(table: Mapping[str, Any], path: Path) -> Config:
         config = Config(name=path.stem, **values)
     except (TypeError, ValueError, IndexError) as error:
         raise UsageError(f"{path}: {error}") from error
-    choices = {"method": ("lora", "full"), "format": DIGITS, "bf16": ("auto", "yes", "no")}
+    choices = {"method": ("lora", "full"), "format": DIGITS, "view": VIEWS, "bf16": ("auto", "yes", "no")}
     for key, allowed in choices.items():
         if getattr(config, key) not in allowed:
             raise UsageError(f"{path}: {key} = {getattr(config, key)!r}", remedy=f"one of: {', '.join(allowed)}")
@@ -146,7 +148,7 @@ def _train(
         "parameters": sum(p.numel() for p in model.parameters()),
         "trained_parameters": sum(p.numel() for p in model.parameters() if p.requires_grad),
     }
-    encoder = Encoder(tokenizer, config.format, config.context)
+    encoder = Encoder(tokenizer, config.format, config.context, config.view)
     examples = [encoder.example(s) for s in parts["train"]]
     valid = [encoder.example(s) for s in parts["valid"][:VALID_SAMPLES]]
     folder = out / "checkpoints"
@@ -174,6 +176,7 @@ def _train(
         "base": config.base,
         "format": config.format,
         "context": config.context,
+        "view": config.view,
         **sizes,
         "steps": trainer.state.global_step,
         "samples": {name: len(part) for name, part in parts.items()},
@@ -202,7 +205,7 @@ def _build(config: Config, train_part: Sequence[Sample]) -> tuple[Any, Any]:
     """Base model and tokenizer, with LoRA adapters on it where the recipe says so."""
     import torch
 
-    texts = (chat_text(s, config.format) for s in train_part) if config.base == "tiny" else ()
+    texts = (chat_text(s, config.format, config.view) for s in train_part) if config.base == "tiny" else ()
     model, tokenizer = load_base(config.base, texts, answer_atoms(config.format), config.tiny, config.context)
     if config.weights != "float32":
         model = model.to(getattr(torch, config.weights))

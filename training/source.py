@@ -1,0 +1,84 @@
+"""What of a source a model reads: all of it, or its kernels and launches; cut to the context where it must be."""
+
+from __future__ import annotations
+
+import re
+
+VIEWS = ("whole", "kernels")
+
+_LAUNCH = re.compile(r"<<<|hipLaunchKernel")
+# Host lines that decide what a kernel does on the device: launches, allocations, launch shapes, integer constants.
+_HOST_LINE = re.compile(
+    r"<<<|hipLaunchKernel|\bhipMalloc\w*\s*\(|\bdim3\b|\bdevice_vector\b"
+    r"|\b(?:constexpr|const)\s+(?:std::)?(?:int|unsigned|long|auto|size_t|u?int\d+_t)\b[^(]*[={]"
+)
+_COMMENT = re.compile(r"/\*.*?\*/|(?m:^[ \t]*//[^\n]*$)", re.DOTALL)
+_DEVICE = re.compile(r"__global__|__device__|__constant__|__shared__")
+_DECLARATION = re.compile(r"^(?:template|struct|class|union|enum|using|typedef|constexpr|const|static\s+const)\b")
+_FUNCTION = re.compile(r"\)\s*(?:const\s*)?(?:noexcept\s*)?\{")
+_REPORTING = re.compile(r"printf|std::cerr|std::cout|hipGetErrorString")
+
+
+def view_source(text: str, view: str) -> tuple[str, int]:
+    """The part of a source that a model reads, and how many of its lines that leaves out.
+
+    "whole" is the text itself. "kernels" keeps device code, types, constants and macros, and of host functions only
+    the lines with launches, allocations, launch shapes and constants; a source without a kernel stays whole.
+    """
+    if view == "whole":
+        return text, 0
+    kept = [line for chunk in _chunks(_COMMENT.sub("", text)) for line in _keep(chunk)]
+    if not any("__global__" in line for line in kept):
+        return text, 0
+    return "\n".join(kept) + "\n", len(text.splitlines()) - len(kept)
+
+
+def _chunks(text: str) -> list[str]:
+    """Top-level pieces: preprocessor lines with their continuations, and declarations up to a brace or semicolon."""
+    pieces: list[str] = []
+    current: list[str] = []
+    depth = 0
+    for line in text.splitlines():
+        stripped = line.strip()
+        if not current and not stripped:
+            continue
+        current.append(line)
+        code = stripped.split("//")[0].rstrip()
+        directive = current[0].lstrip().startswith("#")
+        if not directive:
+            depth += code.count("{") - code.count("}")
+        ended = not code.endswith("\\") if directive else depth <= 0 and code.endswith((";", "}"))
+        if ended:
+            pieces.append("\n".join(current))
+            current, depth = [], 0
+    if current:
+        pieces.append("\n".join(current))
+    return pieces
+
+
+def _keep(chunk: str) -> list[str]:
+    lines = [line for line in chunk.splitlines() if line.strip()]
+    first = lines[0].lstrip() if lines else ""
+    if first.startswith("#"):
+        return [] if first.startswith("#include") or _REPORTING.search(chunk) else lines
+    if _DEVICE.search(chunk):
+        return lines
+    if _FUNCTION.search(chunk):
+        return [line for line in lines if _HOST_LINE.search(line)] if _LAUNCH.search(chunk) else []
+    return lines if _DECLARATION.match(first) else []
+
+
+def cut_source(text: str, keep_lines: int) -> tuple[str, int]:
+    """Keeps the first two thirds and the last third of `keep_lines` lines, with a comment that says what is gone.
+
+    Kernels stand at the top of a program and launches at its end; the middle is the least missed.
+    Returns the text and the number of lines cut (0: nothing was).
+    """
+    lines = text.splitlines()
+    if len(lines) <= keep_lines:
+        return text, 0
+    head = max(1, keep_lines * 2 // 3)
+    tail = max(0, keep_lines - head)
+    gone = len(lines) - head - tail
+    kept = [*lines[:head], f"// {gone} lines cut to fit the context", *lines[len(lines) - tail :]]
+    return "\n".join(kept) + "\n", gone
