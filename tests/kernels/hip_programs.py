@@ -1,0 +1,52 @@
+"""Builds and runs the programs of tests/kernels/programs on the simulator; one build per program and architecture."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from profiling import archs, toolchain
+from profiling.backend import Limits
+from profiling.backends.sim import build_file
+from profiling.sim import api
+from synth.errors import Missing
+
+FOLDER = Path(__file__).with_name("programs")
+RUNTIME_SOURCES = Path(api.__file__).parent / "native" / "runtime"
+
+
+def require_compiler() -> None:
+    """Skips where no AMDGPU compiler is installed; a simulator that is not built is a failure."""
+    try:
+        toolchain.find()
+    except Missing as error:
+        pytest.skip(f"no compiler: {error.what}")
+
+
+@functools.cache
+def _builds() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="hipsynth-programs-")
+
+
+@functools.cache
+def built(name: str, arch: str = "gfx90a", flags: str = "-O3") -> api.Artefacts:
+    require_compiler()
+    folder = Path(_builds().name) / arch / name
+    return build_file(FOLDER / f"{name}.hip", arch, flags, folder)[0]
+
+
+def run(
+    name: str,
+    scratch: Path,
+    args: tuple[str, ...] = (),
+    *,
+    arch: str = "gfx90a",
+    limits: Limits | None = None,
+    may_fork: bool = False,
+) -> api.RunResult:
+    device = archs.load(archs.default_device(arch))
+    bounds = limits or Limits(wall_s=30.0)
+    return api.run_program(built(name, arch), device, scratch, bounds, args, may_fork=may_fork)

@@ -1,0 +1,114 @@
+"""Programs that misbehave end with a reason, and keep what was measured before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hip_programs import FOLDER, run
+
+from profiling import archs
+from profiling.backend import Limits, Target
+from profiling.backends.sim import SimBackend
+from profiling.sim.api import STOP_EXIT
+from synth.program import Expected, Program
+
+
+def test_write_out_of_bounds(tmp_path: Path) -> None:
+    done = run("out_of_bounds", tmp_path)
+    assert (done.status, done.reason, done.exit_code) == ("failed", "illegal_access", STOP_EXIT), done
+    assert "wild" in done.message
+    assert done.stdout == "before\n", "printed before the stop, nothing after"
+    assert [kernel.name for kernel in done.kernels] == ["tame"]
+
+
+def test_host_memory_in_a_kernel(tmp_path: Path) -> None:
+    done = run("host_pointer", tmp_path)
+    assert (done.status, done.reason) == ("failed", "illegal_access"), done
+
+
+def test_endless_kernel_meets_the_instruction_limit(tmp_path: Path) -> None:
+    done = run("endless", tmp_path, limits=Limits(wall_s=60.0, wave_instructions=200_000))
+    assert (done.status, done.reason, done.exit_code) == ("failed", "instruction_limit", STOP_EXIT), done
+    assert "spin" in done.message
+
+
+def test_endless_kernel_meets_the_time_limit(tmp_path: Path) -> None:
+    done = run("endless", tmp_path, limits=Limits(wall_s=0.5, wave_instructions=10**15))
+    assert (done.status, done.reason) == ("failed", "timeout"), done
+    assert done.wall_s < 5
+
+
+@pytest.mark.parametrize("name", ["device_abort", "device_trap"])
+def test_trap(name: str, tmp_path: Path) -> None:
+    done = run(name, tmp_path)
+    assert (done.status, done.reason, done.exit_code) == ("failed", "trap", STOP_EXIT), done
+    assert "after" not in done.stdout
+
+
+def test_host_crash_keeps_finished_dispatches(tmp_path: Path) -> None:
+    done = run("host_crash", tmp_path)
+    assert (done.status, done.reason) == ("failed", "host_crash"), done
+    assert "SIGSEGV" in done.message
+    assert [kernel.name for kernel in done.kernels] == ["fine"]
+
+
+@pytest.mark.parametrize(("code", "way"), [(0, "return"), (7, "return"), (9, "exit"), (11, "_exit")])
+def test_exit_code_is_no_failure(code: int, way: str, tmp_path: Path) -> None:
+    done = run("exit_code", tmp_path, (str(code), way))
+    assert (done.status, done.exit_code, done.stdout, done.stderr) == ("ok", code, "to stdout\n", "to stderr\n"), done
+    assert [kernel.name for kernel in done.kernels] == ["fine"]
+
+
+def program(name: str, expected: Expected | None = None, text: str | None = None) -> Program:
+    source = text if text is not None else (FOLDER / f"{name}.hip").read_text()
+    return Program(text=source, origin="handwritten", family="test", name=name, expected=expected)
+
+
+def profile(subject: Program, scratch: Path, flags: str = "-O3"):  # type: ignore[no-untyped-def]
+    target = Target("gfx90a", flags, archs.default_device("gfx90a"))
+    return SimBackend().profile(subject, target, scratch, Limits(wall_s=20.0))
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("no_kernel", "no_kernel"), ("no_launch", "no_dispatch"), ("out_of_bounds", "illegal_access")],
+)
+def test_backend_names_the_failure(name: str, reason: str, tmp_path: Path) -> None:
+    result = profile(program(name), tmp_path)
+    assert (result.status, result.reason) == ("failed", reason), result
+
+
+def test_backend_reports_compiler_words(tmp_path: Path) -> None:
+    result = profile(program("broken", text="__global__ void k() { undeclared = 1; }\nint main() {}\n"), tmp_path)
+    assert (result.status, result.reason) == ("failed", "compile_failed")
+    assert "undeclared" in result.message
+
+
+def test_backend_verifies_the_expected_output(tmp_path: Path) -> None:
+    good = Expected(("host before", "device 40 says 0.1251 k%"), rtol=0.01)
+    result = profile(program("device_printf", good), tmp_path)
+    assert result.reason == "wrong_result"
+    assert "line 3 was not expected" in result.message
+    lines = ("host before", "device 40 says 0.1251 k%", "device 41 says 0.125 k%", "host between")
+    good = Expected((*lines, "device 7 says -2.5 k%", "host after"), rtol=0.01)
+    result = profile(program("device_printf", good), tmp_path)
+    assert (result.status, result.reason) == ("ok", ""), result
+    result = profile(program("device_printf", Expected((*lines, "device 8 says -2.5 k%", "host after"))), tmp_path)
+    assert (result.status, result.reason) == ("failed", "wrong_result")
+    result = profile(program("exit_code", Expected(("to stdout",), exit_code=3)), tmp_path)
+    assert result.reason == "wrong_result"
+    assert result.message.startswith("exit code 0 instead of 3")
+
+
+def test_backend_result_carries_means_metrics_and_provenance(tmp_path: Path) -> None:
+    subject = program("device_printf")
+    result = profile(subject, tmp_path)
+    (kernel,) = result.kernels
+    assert (kernel.name, kernel.dispatches, kernel.grid, kernel.block) == ("speak", 2, (2, 1, 1), (64, 1, 1))
+    assert kernel.counters["SQ_WAVES"] == 1.5
+    assert kernel.backend == "sim"
+    assert kernel.backend_version == SimBackend().version()
+    assert kernel.metrics["L1_Cache_Bandwidth"] is not None
+    assert result.provenance["program"] == subject.id
+    assert {"compiler", "headers", "flags", "arch", "device", "backend", "version", "build"} <= set(result.provenance)

@@ -1,0 +1,89 @@
+"""Unmodified HIP programs run on the CPU and find, in their own checks, what the machine code computed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hip_programs import built, run
+
+# program -> (what it prints last, its dispatches by kernel)
+PROGRAMS: dict[str, tuple[str, dict[str, int]]] = {
+    "vector_add": ("vector_add 10000 ok", {"vector_add": 1}),
+    "saxpy_events": ("saxpy ok", {"saxpy": 2}),
+    "reduction": ("reduction ok", {"reduce_static": 1, "reduce_dynamic": 1}),
+    "stencil_2d": ("stencil ok", {"stencil": 1}),
+    "managed": ("managed ok", {"scale": 1}),
+    "symbols": ("symbols ok", {"use": 1}),
+    "streams": ("streams ok", {"increment": 2}),
+    "atomics": ("atomics ok", {"histogram": 1}),
+    "two_kernels": ("two kernels ok", {"fill<int, 3>": 1, "fill<double, 5>": 1, "combine": 4}),
+    "graphs": ("graphs ok", {"add": 10}),
+}
+
+
+@pytest.mark.parametrize("arch", ["gfx90a", "gfx942"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program_checks_its_own_result(name: str, arch: str, tmp_path: Path) -> None:
+    done = run(name, tmp_path, arch=arch)
+    last, dispatches = PROGRAMS[name]
+    assert (done.status, done.exit_code, done.stdout) == ("ok", 0, last + "\n"), (
+        done.message,
+        done.stdout,
+        done.stderr,
+    )
+    assert {kernel.name: kernel.dispatches for kernel in done.kernels} == dispatches
+
+
+def test_device_printf_keeps_its_place(tmp_path: Path) -> None:
+    done = run("device_printf", tmp_path)
+    assert done.stdout.splitlines() == [
+        "host before",
+        "device 40 says 0.125 k%",
+        "device 41 says 0.125 k%",
+        "host between",
+        "device 7 says -2.500 k%",
+        "host after",
+    ]
+
+
+def test_arguments_reach_the_program(tmp_path: Path) -> None:
+    done = run("vector_add", tmp_path, ("777",))
+    assert done.stdout == "vector_add 777 ok\n"
+    (kernel,) = done.kernels
+    assert (kernel.grid, kernel.block) == ((4, 1, 1), (256, 1, 1))
+
+
+def test_counts_and_clock(tmp_path: Path) -> None:
+    done = run("vector_add", tmp_path)
+    (kernel,) = done.kernels
+    waves = 40 * 4  # 10000 work-items in blocks of 256
+    assert kernel.counters["SQ_WAVES"] == waves
+    assert kernel.duration_ns > 0
+    assert done.clock_ns > kernel.duration_ns, "three copies of 40 kB take time as well"
+    assert len(done.dispatches) == done.dispatch_count == 1
+    assert done.dispatches[0].counters == kernel.counters
+
+
+def test_shapes_of_repeated_dispatches(tmp_path: Path) -> None:
+    done = run("two_kernels", tmp_path)
+    combine = next(kernel for kernel in done.kernels if kernel.name == "combine")
+    assert not combine.same_shape
+    assert (combine.grid, combine.block) == ((8, 1, 1), (64, 1, 1))
+    index = done.kernels.index(combine)
+    each = [dispatch for dispatch in done.dispatches if dispatch.kernel == index]
+    assert sum(dispatch.duration_ns for dispatch in each) == pytest.approx(combine.duration_ns)
+    assert sum(dispatch.counters["SQ_WAVES"] for dispatch in each) == combine.counters["SQ_WAVES"]
+
+
+def test_same_run_same_result(tmp_path: Path) -> None:
+    first, second = (run("atomics", tmp_path) for _ in range(2))
+    assert first.kernels == second.kernels
+    assert first.clock_ns == second.clock_ns
+
+
+def test_module_api(tmp_path: Path) -> None:
+    code_object = built("module_api").code_object
+    done = run("module_api", tmp_path, (str(code_object),), may_fork=True)
+    assert (done.exit_code, done.stdout) == (0, "module ok\n"), done.stderr
+    assert [(kernel.name, kernel.dispatches) for kernel in done.kernels] == [("shift", 2)]
