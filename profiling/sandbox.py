@@ -28,7 +28,7 @@ POLL_S = 0.02
 
 @dataclass(frozen=True)
 class SandboxLimits:
-    """Bounds on one run. Memory is resident memory of all its processes (address space is free: arenas reserve much)."""
+    """Bounds on one run. Memory is what its processes have resident; address space is free (arenas reserve much)."""
 
     wall_s: float = 60.0
     cpu_s: float = 600.0
@@ -337,7 +337,7 @@ def descendants(pid: int) -> list[int]:
         current = queue.pop()
         found.append(current)
         try:
-            for task in os.listdir(f"/proc/{current}/task"):
+            for task in os.listdir(f"/proc/{current}/task"):  # noqa: PTH208
                 with open(f"/proc/{current}/task/{task}/children") as file:  # noqa: PTH123 - a hot path
                     queue += [int(child) for child in file.read().split()]
         except OSError:

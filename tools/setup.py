@@ -129,14 +129,17 @@ def apt_install(names: list[str]) -> str:
     if os.geteuid() != 0:
         if shutil.which("sudo") is None:
             return "neither root nor sudo"
-        if subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode and not sys.stdin.isatty():
+        if (
+            subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode
+            and not sys.stdin.isatty()
+        ):
             return "sudo wants a password"
         prefix = ["sudo"]
     print(f"system packages: installing {', '.join(names)}", flush=True)
     apt = [*prefix, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q"]
-    quiet(apt + ["update"])
+    quiet([*apt, "update"])
     install = [*apt, "install", "-y", "--no-install-recommends"]
-    if quiet(install + names):
+    if quiet([*install, *names]):
         return ""
     for name in names:  # one that is not to be had must not keep the others out
         quiet([*install, name])
@@ -194,7 +197,10 @@ def editable() -> str:
 
 def native() -> str:
     """Builds the simulator core and the HIP runtime library into profiling/sim (incremental)."""
-    sources = [ROOT / "CMakeLists.txt", *sorted(path for path in (ROOT / "profiling/sim").rglob("*") if is_native(path))]
+    sources = [
+        ROOT / "CMakeLists.txt",
+        *sorted(path for path in (ROOT / "profiling/sim").rglob("*") if is_native(path)),
+    ]
     identity = digest(sources) + str(ROOT) + sys.version
     products = [*(ROOT / "profiling/sim").glob("_core*.so"), *(ROOT / "profiling/sim").glob("libhipsynth_hip.so")]
     if stamped("native", identity) and len(products) >= 2:
@@ -209,7 +215,10 @@ def native() -> str:
     quiet_or_fail(configure, "the simulator's build cannot be configured", remedy, log=log)
     jobs = str(max(1, min(os.cpu_count() or 1, memory_gib() // 2)))
     quiet_or_fail(
-        [str(binaries / "cmake"), "--build", str(NATIVE_BUILD), "-j", jobs], "the simulator does not build", remedy, log=log
+        [str(binaries / "cmake"), "--build", str(NATIVE_BUILD), "-j", jobs],
+        "the simulator does not build",
+        remedy,
+        log=log,
     )
     install = [str(binaries / "cmake"), "--install", str(NATIVE_BUILD), "--prefix", str(ROOT)]
     quiet_or_fail(install, "the simulator cannot be put in place", remedy, log=log)

@@ -1,8 +1,8 @@
 """The compiler: found, fed with HIP headers, run under limits, its results cached by content.
 
-    >>> from profiling.toolchain import compile_device, compile_host
-    >>> build = compile_device(Path("copy.hip"), "gfx90a", "-O3", Path("out"))
-    >>> build.code_object, build.disassembly, build.kernels, build.provenance
+>>> from profiling.toolchain import compile_device, compile_host
+>>> build = compile_device(Path("copy.hip"), "gfx90a", "-O3", Path("out"))
+>>> build.code_object, build.disassembly, build.kernels, build.provenance
 """
 
 from profiling.toolchain.compile import DeviceBuild, HostBuild, compile_device, compile_host, prune_builds

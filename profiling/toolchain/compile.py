@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from profiling.toolchain import driver, flags as flag_parser, pch
+from profiling.toolchain import driver, pch
+from profiling.toolchain import flags as flag_parser
 from profiling.toolchain.driver import CompileLimits
 from profiling.toolchain.elf import kernels_in
 from profiling.toolchain.locate import Toolchain, cache_dir, check_arch, find
@@ -122,9 +123,14 @@ def compile_device(
             remedy="templates need an instantiation; host-only programs cannot be profiled",
             reason="no_kernel",
         )
-    provenance = toolchain.provenance() | {"arch": arch, "flags": flags, "source_sha256": _sha(job.text), "build": job.key}
+    provenance = toolchain.provenance() | {
+        "arch": arch,
+        "flags": flags,
+        "source_sha256": _sha(job.text),
+        "build": job.key,
+    }
     seconds = time.monotonic() - start
-    return DeviceBuild(*targets, kernels, arch, flags, job.key, provenance, bool(cached), header, seconds)
+    return DeviceBuild(targets[0], targets[1], kernels, arch, flags, job.key, provenance, bool(cached), header, seconds)
 
 
 def compile_host(

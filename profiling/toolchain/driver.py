@@ -73,7 +73,9 @@ def template(toolchain: Toolchain, arguments: Sequence[str], flags: Flags) -> Te
 
     Raises UsageError (reason "bad_flag") with the compiler's words when it does not know a flag.
     """
-    key = hashlib.sha256(json.dumps([1, toolchain.identity, str(toolchain.clang), *arguments]).encode()).hexdigest()[:24]
+    key = hashlib.sha256(json.dumps([1, toolchain.identity, str(toolchain.clang), *arguments]).encode()).hexdigest()[
+        :24
+    ]
     path = cache_dir() / "commands" / f"{key}.json"
     try:
         stored = json.loads(path.read_text())

@@ -17,9 +17,9 @@ _PAIRED = frozenset({"-D", "-U", "-I", "-include", "-isystem", "-mllvm"})
 _HOST_PREFIXES = ("-D", "-U", "-I", "-std=", "--std=", "-include", "-isystem")
 # Flags that choose inputs, outputs, targets or tools: ours to choose.
 _RESERVED_EXACT = frozenset(
-    {"-o", "-c", "-S", "-E", "-x", "-v", "-###", "-M", "-MM", "-MD", "-MMD", "-Xclang", "-Xlinker", "-Xoffload-linker", "-T"}
-    | {"--version", "--help", "-fsyntax-only", "-emit-llvm", "-emit-ast", "-pipe", "-shared", "-static", "-save-temps"}
-)  # fmt: skip
+    {"-o", "-c", "-S", "-E", "-x", "-v", "-###", "-M", "-MM", "-MD", "-MMD", "-T", "-Xclang", "-Xlinker", "-pipe"}
+    | {"-Xoffload-linker", "--version", "--help", "-fsyntax-only", "-emit-llvm", "-emit-ast", "-shared", "-static"}
+)
 _RESERVED_PREFIXES = (
     "@", "-o", "--offload", "--cuda", "--rocm", "--hip", "--gpu", "-l", "-L", "-B", "-W", "-fplugin", "-fpass-plugin",
     "-load", "--sysroot", "-isysroot", "--config", "-fuse-ld", "-fuse-cuid", "--target", "-target", "-mprintf-kind",

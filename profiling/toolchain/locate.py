@@ -35,9 +35,7 @@ def archs() -> tuple[str, ...]:
 def check_arch(arch: str) -> str:
     """Returns `arch`, or raises UsageError (reason "bad_arch") naming the known ones."""
     if arch not in inputs()["archs"]:
-        raise UsageError(
-            f"unknown architecture {arch!r}", remedy="one of: " + ", ".join(archs()), reason="bad_arch"
-        )
+        raise UsageError(f"unknown architecture {arch!r}", remedy="one of: " + ", ".join(archs()), reason="bad_arch")
     return arch
 
 

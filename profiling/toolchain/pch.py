@@ -92,7 +92,9 @@ def _build(path: Path, template: Template, limits: CompileLimits) -> None:
             source = path.parent / "prefix.hip"
             if not source.exists():
                 write_atomically(source, b"#include <hip/hip_runtime.h>\n")
-            words = ["-emit-pch" if word == "-emit-obj" else word for word in template.compiler(str(source), "made.pch")]
+            words = [
+                "-emit-pch" if word == "-emit-obj" else word for word in template.compiler(str(source), "made.pch")
+            ]
             run_tool([*words, "-fno-pch-timestamp"], Path(folder), limits, "hip/hip_runtime.h")
             (Path(folder) / "made.pch").replace(path)
     _prune(path.parent)

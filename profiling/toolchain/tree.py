@@ -1,7 +1,8 @@
 """Builds the ROCm-shaped tree: headers and device bitcode from two public wheels.
 
-Clang's stock HIP driver accepts it as `--rocm-path`; our own small headers stay beside this file. The tree is content-addressed by its recipe, built beside its
-final place and renamed into it, with the manifest written last: an interrupted build leaves nothing half-made.
+Clang's stock HIP driver accepts it as `--rocm-path`; our own small headers stay beside this file. The tree is
+content-addressed by its recipe, built beside its final place and renamed into it, with the manifest written last: an
+interrupted build leaves nothing half-made.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ def build_tree(say: Say = lambda _line: None, *, wheels: Path | None = None) -> 
         return tree
     lacking = locate.missing_packages()
     if lacking:
-        raise Missing("the compiler that builds the tree is not installed", remedy="apt-get install " + " ".join(lacking))
+        raise Missing(
+            "the compiler that builds the tree is not installed", remedy="apt-get install " + " ".join(lacking)
+        )
     if wheels is None and os.environ.get("HIPSYNTH_WHEELS"):
         wheels = Path(os.environ["HIPSYNTH_WHEELS"])
     tree.parent.mkdir(parents=True, exist_ok=True)
@@ -66,7 +69,7 @@ def _publish(fresh: Path, tree: Path) -> None:
 
 def _remove_older(tree: Path) -> None:
     for other in tree.parent.glob("tree-*"):
-        if other != tree and not other.name.startswith("tree-building-"):
+        if other != tree and not other.name.startswith("tree-building-"):  # another process may be at work
             shutil.rmtree(other, ignore_errors=True)
 
 
@@ -100,7 +103,7 @@ def _download(spec: Mapping[str, Any], folder: Path) -> None:
         raise Missing(
             f"could not fetch the wheel {spec['name']} {spec['version']}",
             cause=words[-1][:300],
-            remedy="check the network and run `make setup` again, or put the wheel into a folder and set HIPSYNTH_WHEELS",
+            remedy="check the network and run `make setup` again (or set HIPSYNTH_WHEELS to a folder with the wheel)",
         )
 
 
@@ -178,10 +181,8 @@ def _manifest(tree: Path, taken: Mapping[str, int]) -> dict[str, Any]:
         digest.update(path.relative_to(tree).as_posix().encode() + b"\0" + sha256(path).encode() + b"\0")
     clang = locate.tool("clang++")
     assert clang is not None
-    wheels = [
-        {key: spec[key] for key in ("name", "version", "sha256", "provides", "licence")} | {"files": taken[spec["name"]]}
-        for spec in locate.inputs()["wheels"]
-    ]
+    kept = ("name", "version", "sha256", "provides", "licence")
+    wheels = [{key: spec[key] for key in kept} | {"files": taken[spec["name"]]} for spec in locate.inputs()["wheels"]]
     return {
         "identity": digest.hexdigest()[:16],
         "recipe": locate.recipe_key(),

@@ -3,7 +3,6 @@
 #define HIPSYNTH_HIP_COMPLEX_H
 
 #include <hip/hip_runtime.h>
-
 #include <math.h>
 
 typedef float2 hipFloatComplex;

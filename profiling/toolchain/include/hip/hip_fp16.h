@@ -3,10 +3,9 @@
 #ifndef HIPSYNTH_HIP_FP16_H
 #define HIPSYNTH_HIP_FP16_H
 
+#include <hip/amd_detail/hip_fp16_math_fwd.h>
 #include <hip/hip_common.h>
 #include <hip/hip_runtime.h>
-
-#include <hip/amd_detail/hip_fp16_math_fwd.h>
 
 #if defined(__clang__) && defined(__HIP__)
 static __device__ inline _Float16 __llvm_amdgcn_rcp_f16(_Float16 x) {

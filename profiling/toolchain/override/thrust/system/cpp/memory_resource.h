@@ -3,7 +3,6 @@
 #pragma once
 
 #include <hip/hip_runtime.h>
-
 #include <thrust/detail/config.h>
 #include <thrust/mr/fancy_pointer_resource.h>
 #include <thrust/mr/memory_resource.h>

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <hip/hip_runtime.h>
-
 #include <thrust/detail/config.h>
 #include <thrust/detail/raw_pointer_cast.h>
 #include <thrust/system/detail/sequential/execution_policy.h>
