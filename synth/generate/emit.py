@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -34,9 +35,8 @@ def expression(e: Expr, outer: int = 0, right: bool = False) -> str:
 
 
 def _expression(e: Expr) -> tuple[str, int]:
-    special = SPECIAL.get(e.op)
-    if special is not None:
-        return special(e)
+    if e.op in SPECIAL:
+        return SPECIAL[e.op](e)
     op = OPS[e.op]
     form = op.text(e.args[-1].dtype)
     if op.precedence == ATOM and not form.startswith("("):
@@ -49,7 +49,7 @@ def _expression(e: Expr) -> tuple[str, int]:
 
 def _inner(precedence: int, argument: Expr) -> int:
     """Bitwise and shift operands in parentheses, as people write them and compilers ask for."""
-    mixed = argument.op in OPS and OPS[argument.op].precedence != precedence and ATOM > precedence
+    mixed = argument.op in OPS and OPS[argument.op].precedence != precedence and precedence < ATOM
     bitwise = argument.op in ("and", "or", "xor", "shl", "shr") or precedence in range(3, 9)
     return UNARY if mixed and bitwise and precedence != ORDER else precedence
 
@@ -74,7 +74,7 @@ def _pack(e: Expr) -> tuple[str, int]:
     return f"make_{e.dtype.cpp}({', '.join(expression(a) for a in e.args)})", ATOM
 
 
-SPECIAL: dict[str, Any] = {
+SPECIAL: dict[str, Callable[[Expr], tuple[str, int]]] = {
     "const": _const,
     "name": lambda e: (e.attr[0], ATOM),
     "builtin": lambda e: (e.attr, ATOM),

@@ -45,7 +45,8 @@ class Parameter:
         """Whether the value has the declared type and lies in the declared range."""
         if type(value) is not TYPES[self.type]:
             return False
-        return value in self.choices if self.choices else self.lo <= value <= self.hi
+        number: Any = value
+        return number in self.choices if self.choices else bool(self.lo <= number <= self.hi)
 
 
 @dataclass(frozen=True)

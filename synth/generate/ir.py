@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from synth.generate.ops import OPS
 from synth.generate.types import BOOL, F16, F32, F64, I32, DType, IRError
 
@@ -84,7 +86,8 @@ def const(value: Number, dtype: DType) -> Expr:
         raise IRError(f"no literal of type {dtype.cpp}")
     if not dtype.is_float and not isinstance(value, int):
         raise IRError(f"{value!r} is not an integer")
-    held = dtype.cast(value).item() if dtype.is_float else int(value)
+    with np.errstate(over="ignore"):
+        held = dtype.cast(value).item() if dtype.is_float else int(value)
     if not (math.isfinite(held) and dtype.lo <= held <= dtype.hi):
         raise IRError(f"{value!r} does not fit {dtype.cpp}")
     return Expr("const", dtype, attr=held, lo=held, hi=held)

@@ -109,12 +109,12 @@ def _xor_span(a: Span, b: Span) -> Span:
 
 
 def _left_span(a: Span, b: Span) -> Span:
-    _require(a[0] >= 0 and 0 <= b[0] and b[1] < 32, "shift by a bad amount or of a negative number")
+    _require(a[0] >= 0 and b[0] >= 0 and b[1] < 32, "shift by a bad amount or of a negative number")
     return int(a[0]) << int(b[0]), int(a[1]) << int(b[1])
 
 
 def _right_span(a: Span, b: Span) -> Span:
-    _require(a[0] >= 0 and 0 <= b[0] and b[1] < 32, "shift by a bad amount or of a negative number")
+    _require(a[0] >= 0 and b[0] >= 0 and b[1] < 32, "shift by a bad amount or of a negative number")
     return int(a[0]) >> int(b[1]), int(a[1]) >> int(b[0])
 
 
@@ -163,7 +163,7 @@ def _both(name: str) -> dict[str, str]:
     table = {F32.name: "f" + name + "f" + pair, F64.name: "f" + name + pair}
     compare = "<" if name == "min" else ">"
     table[F16.name] = "({0} " + compare + " {1} ? {0} : {1})"
-    return table | {t: name + pair for t in ("i32", "u32", "u64")}
+    return table | dict.fromkeys(("i32", "u32", "u64"), name + pair)
 
 
 _ROWS = (
@@ -201,7 +201,7 @@ _ROWS = (
     Op("cos", "f", _float_form("cos"), ATOM, np.cos, _falling(math.cos, 0, 1.25), wide=True),
     Op("tanh", "f", _float_form("tanh"), ATOM, np.tanh, _rising(math.tanh, 0.2, 4), wide=True),
     Op("atan", "f", _float_form("atan"), ATOM, np.arctan, _rising(math.atan, 0.1, 1e4), wide=True),
-    Op("erf", "f", _float_form("erf"), ATOM, lambda a: _erf(a).astype(np.float64), _rising(math.erf, 0.2, 3),
+    Op("erf", "f", _float_form("erf"), ATOM, lambda a: np.asarray(_erf(a), np.float64), _rising(math.erf, 0.2, 3),
        wide=True),
     Op("cbrt", "f", _float_form("cbrt"), ATOM, np.cbrt, _rising(math.cbrt, 1e-3, 1e6), wide=True),
     Op("fast_exp", "f", {"f32": "__expf({0})"}, ATOM, np.exp, _rising(math.exp, -4, 4), wide=True),

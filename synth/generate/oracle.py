@@ -21,6 +21,10 @@ from synth.program import Expected
 Array = np.ndarray[Any, Any]
 SAMPLES = 6
 BASE_RTOL = {"f16": 2e-2, "f32": 2e-4, "f64": 1e-8}
+STATEMENTS: dict[type, str] = {  # -> the method of Run that executes it
+    ir.Let: "let", ir.Assign: "assign", ir.Store: "store", ir.Atomic: "atomic", ir.If: "branch", ir.For: "loop",
+    ir.Barrier: "barrier",
+}  # fmt: skip
 AXES = {"blockIdx.y": 0, "blockIdx.x": 1, "threadIdx.y": 2, "threadIdx.x": 3}
 
 
@@ -34,16 +38,17 @@ def fill(host: HostBuffer) -> Array:
         steps = (i * np.uint64(init.mul) + np.uint64(init.add)) % np.uint64(init.mod)
     else:
         steps = hash_u32(i.astype(np.uint32) + np.uint32(init.add)) % np.uint32(init.mod)
-    if host.dtype.is_int:
-        return (int(init.lo) + int(init.step) * steps.astype(np.int64)).astype(host.dtype.numpy)
-    return (init.lo + init.step * steps.astype(np.float64)).astype(host.dtype.numpy)
+    wide = np.int64 if host.dtype.is_int else np.float64
+    values: Array = (wide(init.lo) + wide(init.step) * steps.astype(wide)).astype(host.dtype.numpy)
+    return values
 
 
 def hash_u32(x: Array) -> Array:
     """The integer mixer that generated programs carry as `mix`."""
     x = (x ^ (x >> np.uint32(16))) * np.uint32(0x7FEB352D)
     x = (x ^ (x >> np.uint32(15))) * np.uint32(0x846CA68B)
-    return x ^ (x >> np.uint32(16))
+    mixed: Array = x ^ (x >> np.uint32(16))
+    return mixed
 
 
 class Run:
@@ -67,7 +72,7 @@ class Run:
 
     def block(self, statements: Any, mask: Array | None) -> None:
         for statement in statements:
-            STATEMENTS[type(statement)](self, statement, mask)
+            getattr(self, STATEMENTS[type(statement)])(statement, mask)
 
     # ---- statements (mask None: every work-item is active)
 
@@ -132,12 +137,12 @@ class Run:
     def barrier(self, s: ir.Barrier, mask: Array | None) -> None:
         """Work-items run in step: nothing to do."""
 
-    # ---- values
+    # ---- values: operations by their table row, the rest by the method of their name
 
     def value(self, e: Expr, mask: Array | None) -> Any:
         op = OPS.get(e.op)
         if op is None:
-            return VALUES[e.op](self, e, mask)
+            return getattr(self, e.op)(e, mask)
         if op.name == "select":
             condition, a, b = (self.value(x, mask) for x in e.args)
             return np.where(condition, a, b)
@@ -182,10 +187,7 @@ class Run:
         value = np.broadcast_to(self.value(e.args[0], mask), self.shape).reshape(-1, 64)
         lane = np.arange(64)
         delta = int(np.asarray(self.value(e.args[1], mask)).ravel()[0])
-        if e.attr == "xor":
-            source = lane ^ delta
-        else:
-            source = np.where(lane + delta < 64, lane + delta, lane)
+        source = lane ^ delta if e.attr == "xor" else np.where(lane + delta < 64, lane + delta, lane)
         return value[:, source].reshape(self.shape)
 
     def address(self, buffer: Buffer, index: tuple[Expr, ...], mask: Array | None) -> Array:
@@ -206,15 +208,6 @@ def join(mask: Array | None, more: Array) -> Array | None:
     return None if both.all() else both
 
 
-STATEMENTS = {
-    ir.Let: Run.let, ir.Assign: Run.assign, ir.Store: Run.store, ir.Atomic: Run.atomic, ir.If: Run.branch,
-    ir.For: Run.loop, ir.Barrier: Run.barrier,
-}  # fmt: skip
-VALUES = {
-    "const": Run.const, "name": Run.name, "builtin": Run.builtin, "cast": Run.cast, "load": Run.load,
-    "part": Run.part, "pack": Run.pack, "shuffle": Run.shuffle,
-    "inside": Run.inside,
-}  # fmt: skip
 ATOMIC: dict[str, Any] = {
     "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
 }  # fmt: skip

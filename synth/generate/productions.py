@@ -44,6 +44,8 @@ def _offset(ctx: Context, v: Operands) -> Expr:
 
 def _difference(ctx: Context, v: Operands) -> Expr:
     """a - b * c, with c so small that at most half of a is taken away."""
+    if v[0].lo <= 0 or v[1].hi <= 0:
+        raise IRError("difference: nothing to take away from")
     return v[0] - v[1] * 2.0 ** math.floor(math.log2(0.5 * v[0].lo / v[1].hi))
 
 

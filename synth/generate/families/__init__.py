@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 
 from synth.generate.context import Context
 from synth.generate.ir import Module
@@ -12,7 +12,7 @@ from synth.generate.ir import Module
 Build = Callable[[Context], Module]
 
 
-@lru_cache(maxsize=None)
+@cache
 def builder_of(family: str) -> Build:
     """The builder of a family, which lives in the module of its name."""
     build: Build = importlib.import_module(f"synth.generate.families.{family}").build

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-from synth.generate.builder import KernelBuilder
 from synth.generate.context import Context
 from synth.generate.ir import Expr, Module, lift, load
 from synth.generate.patterns import compute, covering, each_item, read, write
 from synth.generate.types import I32
 
 
-def _source_index(ctx: Context, k: KernelBuilder, i: Expr) -> Expr:
-    n, stride = ctx["size"], ctx["stride"]
-    forms = {
-        "stride": lambda: i * stride,
-        "offset": lambda: i + stride,
-        "reverse": lambda: lift(n - 1, I32) - i,
-        "wrap": lambda: i * stride % n,
-        "swizzle": lambda: i ^ (stride - 1),
-    }
-    return forms[ctx["pattern"]]()
+def _source_index(ctx: Context, i: Expr) -> Expr:
+    n: int = ctx["size"]
+    stride: int = ctx["stride"]
+    match ctx["pattern"]:
+        case "stride":
+            return i * stride
+        case "offset":
+            return i + stride
+        case "reverse":
+            return lift(n - 1, I32) - i
+        case "wrap":
+            return i * stride % n
+    return i ^ (stride - 1)  # "swizzle"
 
 
 def _source_size(ctx: Context) -> int:
-    n, stride = ctx["size"], ctx["stride"]
-    sizes = {"stride": (n - 1) * stride + 1, "offset": n + stride, "swizzle": 1 << (max(n, stride) - 1).bit_length()}
+    n: int = ctx["size"]
+    stride: int = ctx["stride"]
+    sizes = {
+        "stride": (n - 1) * stride + 1,
+        "offset": n + stride,
+        "swizzle": int(1 << (max(n, stride) - 1).bit_length()),
+    }
     return sizes.get(ctx["pattern"], n)
 
 
@@ -34,7 +41,7 @@ def build(ctx: Context) -> Module:
     source, host_in = read(ctx, k, 0, t, _source_size(ctx), init)
     target, host_out = write(ctx, k, 0, t, (n - 1) * gap + 1)
     with each_item(ctx, k, n) as i:
-        at = k.let(k.fresh("pos"), _source_index(ctx, k, i))
+        at = k.let(k.fresh("pos"), _source_index(ctx, i))
         values = [k.let(k.fresh(ctx.names.local), load(source, at))]
         if ctx["second_load"]:
             values.append(k.let(k.fresh(ctx.names.local), load(source, i)))

@@ -1,0 +1,53 @@
+"""How many programs a second the generator makes, with their expected output: python benchmarks/generator_speed.py
+
+Prints one JSON document: programs/s overall for each number of workers, and milliseconds per program by family.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+
+from synth.generate.headers import templates
+from synth.generate.producer import draw_program, generate
+
+
+def rate(count: int, workers: int, seed: int) -> float:
+    """Programs per second of a fresh run."""
+    begin = time.perf_counter()
+    made = sum(1 for _ in generate(count, seed, workers=workers))
+    return made / (time.perf_counter() - begin)
+
+
+def by_family(repeats: int, seed: int) -> dict[str, float]:
+    """Mean milliseconds per program."""
+    result = {}
+    for family in templates():
+        begin = time.perf_counter()
+        for index in range(repeats):
+            draw_program(seed, index, 0, family)
+        result[family] = round(1000 * (time.perf_counter() - begin) / repeats, 2)
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=400)
+    parser.add_argument("--repeats", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    draw_program(0, 0)  # load templates and policy outside the clock
+    document = {
+        "cpus": os.cpu_count(),
+        "programs_per_s": {
+            f"workers={n}": round(rate(options.count, n, options.seed), 1) for n in (1, os.cpu_count() or 1)
+        },
+        "ms_per_program": by_family(options.repeats, options.seed),
+    }
+    print(json.dumps(document, indent=2))
+
+
+if __name__ == "__main__":
+    main()

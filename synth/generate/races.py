@@ -1,0 +1,108 @@
+"""A run that trusts nothing: values outside their promised range, indices out of bounds, and data races are errors.
+
+The ordinary run executes work-items in step, which is right only for race-free programs. This one remembers who
+touched each element since the last barrier (LDS) or since the launch (global memory) and refuses conflicts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from synth.generate import ir
+from synth.generate.ir import Buffer, Expr, Kernel
+from synth.generate.oracle import Array, Run
+from synth.generate.types import BOOL, IRError
+
+NOBODY, MANY = -1, -2
+SLACK = {"f16": 2e-2, "f32": 1e-3, "f64": 1e-3}  # relative: a promised float range does not count rounding
+
+
+class Ledger:
+    """Who has read, written and atomically updated each element of one array."""
+
+    def __init__(self, name: str, size: int) -> None:
+        self.name = name
+        self.reader = np.full(size, NOBODY, np.int64)
+        self.writer = np.full(size, NOBODY, np.int64)
+        self.updated = np.zeros(size, np.bool_)
+
+    def clear(self) -> None:
+        self.reader[:] = NOBODY
+        self.writer[:] = NOBODY
+        self.updated[:] = False
+
+    def _refuse(self, conflict: Array, what: str) -> None:
+        if conflict.any():
+            raise IRError(f"{self.name}: race, {what}")
+
+    def _others(self, column: Array, at: Array, who: Array) -> Array:
+        others: Array = (column[at] != NOBODY) & (column[at] != who)
+        return others
+
+    def read(self, at: Array, who: Array) -> None:
+        self._refuse(self._others(self.writer, at, who) | self.updated[at], "read of what another work-item writes")
+        before = self.reader[at]
+        self.reader[at] = who
+        shared = (self.reader[at] != who) | ((before != NOBODY) & (before != who))
+        self.reader[at[shared]] = MANY
+
+    def write(self, at: Array, who: Array) -> None:
+        self._refuse(self._others(self.reader, at, who) | self.updated[at], "write of what another work-item reads")
+        self._refuse(self._others(self.writer, at, who), "two work-items write one element")
+        self.writer[at] = who
+        self._refuse(self.writer[at] != who, "two work-items write one element at once")
+
+    def update(self, at: Array, who: Array) -> None:
+        touched = self._others(self.reader, at, who) | self._others(self.writer, at, who)
+        self._refuse(touched, "atomic on what another work-item reads or writes plainly")
+        self.updated[at] = True
+
+
+class CheckedRun(Run):
+    """A run with every promise checked; slower, for tests."""
+
+    def __init__(self, kernel: Kernel, memory: dict[str, Array]) -> None:
+        super().__init__(kernel, memory)
+        self.who = np.arange(kernel.threads, dtype=np.int64).reshape(self.shape)
+        self.ledgers = {name: Ledger(name, len(array)) for name, array in self.memory.items()}
+
+    def value(self, e: Expr, mask: Array | None) -> Any:
+        result = super().value(e, mask)
+        for lane in result if isinstance(result, tuple) else (result,):
+            self._in_range(e, np.asarray(lane), mask)
+        return result
+
+    def _in_range(self, e: Expr, values: Array, mask: Array | None) -> None:
+        if mask is not None:
+            shape = np.broadcast_shapes(values.shape, mask.shape)
+            values = np.broadcast_to(values, shape)[np.broadcast_to(mask, shape)]
+        if e.dtype is BOOL or not values.size:
+            return
+        slack = SLACK[e.dtype.base.name] * max(abs(e.lo), abs(e.hi)) if e.dtype.is_float else 0
+        low, high = values.min(), values.max()
+        if not (e.lo - slack <= low.item() and high.item() <= e.hi + slack):
+            raise IRError(f"{e.op} {e.attr}: [{low}, {high}] outside its promise [{e.lo}, {e.hi}]")
+
+    def _record(self, kind: str, buffer: Buffer, index: tuple[Expr, ...], mask: Array | None) -> None:
+        at = self.chosen(self.address(buffer, index, mask), mask, self.shape)
+        who = self.chosen(self.who, mask, self.shape)
+        ledger = self.ledgers[buffer.name]
+        {"read": ledger.read, "write": ledger.write, "update": ledger.update}[kind](at, who)
+
+    def load(self, e: Expr, mask: Array | None) -> Any:
+        self._record("read", e.attr, e.args, mask)
+        return super().load(e, mask)
+
+    def store(self, s: ir.Store, mask: Array | None) -> None:
+        super().store(s, mask)
+        self._record("write", s.buffer, s.index, mask)
+
+    def atomic(self, s: ir.Atomic, mask: Array | None) -> None:
+        super().atomic(s, mask)
+        self._record("update", s.buffer, s.index, mask)
+
+    def barrier(self, s: ir.Barrier, mask: Array | None) -> None:
+        for tile in self.kernel.lds:
+            self.ledgers[tile.name].clear()

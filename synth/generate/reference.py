@@ -1,0 +1,51 @@
+"""Writes docs/reference/families.md from the templates' headers and the policy."""
+
+from __future__ import annotations
+
+from synth.generate.headers import Parameter, Template, templates, templates_dir
+from synth.generate.policy import Policy, default_policy
+
+INTRODUCTION = """# Program families
+
+Made from the templates' headers by `python -m synth.generate.reference`. The share of a family is its weight in
+`templates/policy/default.toml`; how each parameter is drawn stands there too.
+
+| family | share | what it is | launch | tags |
+|---|---|---|---|---|
+"""
+
+
+def _values(parameter: Parameter) -> str:
+    return ", ".join(map(str, parameter.choices)) if parameter.choices else f"{parameter.lo} to {parameter.hi}"
+
+
+def _section(template: Template) -> str:
+    rows = [f"| `{p.name}` | {p.type} | {_values(p)} | {p.default} | {p.help} |" for p in template.parameters]
+    text = f"## {template.family}\n\n{template.summary}\n\n| parameter | type | values | default | meaning |\n"
+    text += "|---|---|---|---|---|\n" + "\n".join(rows) + "\n"
+    if template.constraints:
+        text += "\nConstraints: " + "; ".join(f"`{c}`" for c in template.constraints) + ".\n"
+    return text
+
+
+def render(policy: Policy | None = None) -> str:
+    """The page as Markdown."""
+    weights = (policy or default_policy()).families
+    total = sum(weights.values())
+    rows = [
+        f"| [{t.family}](#{t.family}) | {100 * weights[t.family] / total:.1f} % | {t.summary} | {t.launch} | "
+        f"{', '.join(t.tags)} |"
+        for t in templates().values()
+    ]
+    return INTRODUCTION + "\n".join(rows) + "\n\n" + "\n".join(_section(t) for t in templates().values())
+
+
+def main() -> None:
+    """Writes the page."""
+    page = templates_dir().parent / "docs" / "reference" / "families.md"
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text(render())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""Does each family still give, for fixed choices, the program and the output it gave?
+
+After a wanted change: HIPSYNTH_UPDATE_GOLDEN=1 pytest tests/golden/test_generate_golden.py
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from synth.generate.choices import Choices, Stream
+from synth.generate.headers import templates
+from synth.generate.producer import make_program
+
+FOLDER = Path(__file__).parent / "generate"
+SMALL: dict[str, dict[str, int | str]] = {
+    "paper": {"size": 1000, "compute": 6, "host": "hip"},
+    "gemm": {"tiles_m": 4, "tiles_n": 4, "tiles_k": 2, "tile": 16},
+    "transpose": {"tiles_x": 2, "tiles_y": 3, "tile": 16},
+    "stencil2d": {"width": 100, "height": 40},
+    "matvec": {"rows": 128, "columns": 128},
+    "row_norm": {"rows": 64, "columns": 256},
+    "reduction": {"size": 20000, "block": 128, "grid": 16},
+    "wave_reduce": {"size": 20000, "block": 128, "grid": 16},
+    "loop": {"size": 5000, "block": 64, "grid": 20},
+    "persistent": {"size": 5000, "block": 64, "grid": 8},
+    "histogram": {"size": 20000, "block": 256, "grid": 16},
+    "atomics": {"size": 3000, "cells": 100},
+    "chase": {"size": 1000, "hops": 4},
+}
+
+
+@pytest.mark.parametrize("family", sorted(templates()))
+def test_program_and_output_are_as_recorded(family: str) -> None:
+    program = make_program(family, Choices(Stream("golden", family)), SMALL.get(family, {"size": 2000}))
+    assert program.expected is not None
+    page = program.text + "// prints:\n" + "".join(f"// {line}\n" for line in program.expected.lines)
+    path = FOLDER / f"{family}.txt"
+    if os.environ.get("HIPSYNTH_UPDATE_GOLDEN"):
+        FOLDER.mkdir(exist_ok=True)
+        path.write_text(page)
+    assert page == path.read_text()

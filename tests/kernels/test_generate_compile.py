@@ -1,0 +1,77 @@
+"""Does every family compile on both architectures, and run with the result its oracle expects?"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+from profiling import toolchain
+from profiling.backend import Limits, Target
+from profiling.backends.sim import SimBackend
+from profiling.expected import mismatch
+from synth.errors import Missing
+from synth.generate.choices import Choices, Stream
+from synth.generate.headers import templates
+from synth.generate.producer import draw_program, make_program
+from synth.program import Program
+
+FAMILIES = sorted(templates())
+DEVICES = {"gfx90a": "mi250", "gfx942": "mi300x"}
+FLAGS = ("-O3", "-O3 -ffast-math", "-O3 -munsafe-fp-atomics")
+SAMPLE = 6  # programs per family in the full suite
+
+
+@lru_cache(maxsize=1)
+def compiler() -> str:
+    """Why there is no compiler, "" when there is one."""
+    try:
+        toolchain.find()
+    except Missing as error:
+        return error.what
+    return ""
+
+
+def need_compiler() -> None:
+    if compiler():
+        pytest.skip(compiler())
+
+
+def small(family: str) -> Program:
+    """A program of the family with its default parameters."""
+    template = templates()[family]
+    return make_program(family, Choices(Stream("compile", family)), {p.name: p.default for p in template.parameters})
+
+
+@pytest.mark.parametrize("number", range(len(FAMILIES)))
+def test_family_compiles(number: int, tmp_path: Path) -> None:
+    """One architecture each, in turn; the full suite does both."""
+    need_compiler()
+    program = small(FAMILIES[number])
+    source = tmp_path / "program.hip"
+    source.write_text(program.text)
+    build = toolchain.compile_device(source, list(DEVICES)[number % 2], "-O3", tmp_path)
+    assert program.name in " ".join(build.kernels)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("arch", DEVICES)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_sample_compiles_runs_and_prints_what_the_oracle_expects(family: str, arch: str, tmp_path: Path) -> None:
+    need_compiler()
+    backend = SimBackend()
+    if not backend.available().ok:
+        pytest.skip(backend.available().detail)
+    failures = []
+    for index in range(SAMPLE):
+        program = draw_program(77, index, 0, family)
+        target = Target(arch, FLAGS[index % len(FLAGS)], DEVICES[arch])
+        scratch = tmp_path / str(index)
+        scratch.mkdir()
+        result = backend.profile(program, target, scratch, Limits())
+        assert program.expected is not None
+        wrong = result.message or mismatch(program.expected, result.exit_code, result.stdout)
+        if wrong or result.status != "ok":
+            failures.append(f"{program.id} {target.flags}: {result.reason} {wrong} {dict(program.params)}")
+    assert not failures, "\n".join(failures)

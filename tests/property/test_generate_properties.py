@@ -1,0 +1,69 @@
+"""Do all programs, whatever was drawn, keep their promises?"""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from synth.generate import ir
+from synth.generate.choices import Choices, Stream
+from synth.generate.headers import templates
+from synth.generate.ops import OPS
+from synth.generate.oracle import evaluate
+from synth.generate.producer import build_module, draw_program, generate, replay
+from synth.generate.races import CheckedRun
+from synth.generate.types import F32, F64, I32, U32, IRError
+
+FAMILIES = sorted(templates())
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(st.sampled_from(FAMILIES), st.integers(0, 10**6))
+def test_no_bound_promise_or_race_is_broken(family: str, seed: int) -> None:
+    _, module = build_module(family, Choices(Stream("property", seed)))
+    evaluate(module, CheckedRun)
+
+
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(st.integers(0, 10**6), st.integers(0, 10**6))
+def test_replay_reproduces_the_program(seed: int, index: int) -> None:
+    program = draw_program(seed, index)
+    again = replay(program.choices)
+    assert again.text == program.text
+    assert again.expected == program.expected
+    assert again.record() == program.record()
+
+
+def test_any_number_of_workers_gives_the_same_bytes() -> None:
+    one = [(p.text, p.record()) for p in generate(40, seed=11, workers=1)]
+    two = [(p.text, p.record()) for p in generate(40, seed=11, workers=2)]
+    assert one == two
+    assert len({text for text, _ in one}) == 40
+
+
+def test_a_longer_run_begins_like_a_shorter_one() -> None:
+    assert [p.id for p in generate(5, seed=3)] == [p.id for p in generate(9, seed=3)][:5]
+
+
+def literals(kind: str) -> st.SearchStrategy[ir.Expr]:
+    if kind == "float":
+        numbers = st.integers(-64, 64).map(lambda n: n / 8)
+        return st.one_of(numbers.map(lambda v: ir.const(v, F32)), numbers.map(lambda v: ir.const(v, F64)))
+    return st.one_of(
+        st.integers(-(2**31), 2**31 - 1).map(lambda v: ir.const(v, I32)),
+        st.integers(0, 2**32 - 1).map(lambda v: ir.const(v, U32)),
+    )
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(st.data(), st.sampled_from(["float", "int"]))
+def test_an_operation_is_refused_or_its_value_lies_in_its_range(data: st.DataObject, kind: str) -> None:
+    name = data.draw(st.sampled_from(sorted(OPS)))
+    count = OPS[name].span.__code__.co_argcount
+    operands = [data.draw(literals(kind)) for _ in range(count)]
+    try:
+        value = ir.apply(name, *operands)
+    except IRError:
+        return
+    k = ir.Kernel("k", (1, 1), (1, 1), (), (), (), (), (ir.Let(ir.Expr("name", value.dtype, (), ("x", 0)), value),))
+    CheckedRun(k, {}).execute()
