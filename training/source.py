@@ -6,7 +6,7 @@ import re
 
 VIEWS = ("whole", "kernels")
 
-_LAUNCH = re.compile(r"<<<|hipLaunchKernel")
+_DEVICE_WORK = re.compile(r"<<<|hipLaunchKernel|\bhipMalloc")
 # Host lines that decide what a kernel does on the device: launches, allocations, launch shapes, integer constants.
 _HOST_LINE = re.compile(
     r"<<<|hipLaunchKernel|\bhipMalloc\w*\s*\(|\bdim3\b|\bdevice_vector\b"
@@ -64,7 +64,7 @@ def _keep(chunk: str) -> list[str]:
     if _DEVICE.search(chunk):
         return lines
     if _FUNCTION.search(chunk):
-        return [line for line in lines if _HOST_LINE.search(line)] if _LAUNCH.search(chunk) else []
+        return [line for line in lines if _HOST_LINE.search(line)] if _DEVICE_WORK.search(chunk) else []
     return lines if _DECLARATION.match(first) else []
 
 

@@ -1,0 +1,32 @@
+"""`synth report`: one HTML file about a corpus and its model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from synth.cli.common import json_option, print_json
+
+
+@click.command()
+@click.argument("corpus", type=click.Path(path_type=Path))
+@click.option("--model", type=click.Path(path_type=Path), help="Also show how well this model predicts.")
+@click.option("--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="The HTML file to write.")
+@click.option("--backend", help="Report the labels of this backend (needed when the corpus holds several).")
+@json_option
+def command(corpus: Path, model: Path | None, out: Path, backend: str | None, as_json: bool) -> None:
+    """Write one self-contained HTML report of CORPUS: roofline, statistics, distributions, accuracy, provenance.
+
+    \b
+    Examples:
+      synth report corpus --out report.html
+      synth report corpus --model model --out report.html
+    """
+    from training.report import report
+
+    summary = report(corpus, out, model, backend, note=lambda text: click.echo(text, err=True))
+    if as_json:
+        print_json(summary)
+    else:
+        click.echo(f"{out}: {summary['samples']} builds of {summary['families']} families, {summary['bytes']:,} bytes")
