@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -328,6 +329,36 @@ class Barrier:
     """`__syncthreads();`"""
 
 
+def names_in(value: Expr) -> set[str]:
+    """The names a value mentions."""
+    own = {str(value.attr[0])} if value.op == "name" else set()
+    return own.union(*(names_in(a) for a in value.args))
+
+
+def _names_of_effects(body: Sequence[Statement], live: set[str], pending: dict[str, Expr]) -> None:
+    """Collects the names that effects use, and the immutable locals that may be dead."""
+    for s in body:
+        values: list[Expr] = []
+        match s:
+            case Let(target, value, mutable):
+                if not mutable:
+                    pending[target.attr[0]] = value
+                else:
+                    values = [value]
+            case Assign(_, value):
+                values = [value]
+            case Store(_, index, value) | Atomic(_, _, index, value):
+                values = [*index, value]
+            case If(condition, then, otherwise):
+                values = [condition]
+                _names_of_effects([*then, *otherwise], live, pending)
+            case For(_, _, start, stop, step, inner):
+                values = [start, stop, step]
+                _names_of_effects(inner, live, pending)
+        for value in values:
+            live |= names_in(value)
+
+
 Statement = Let | Assign | Store | Atomic | If | For | Barrier
 FLOATS = (F16, F32, F64)
 
@@ -346,6 +377,21 @@ class Kernel:
     body: tuple[Statement, ...]
     launch_bounds: bool = False
     auto: bool = False  # declare locals with auto
+
+    @cached_property
+    def live(self) -> frozenset[str]:
+        """The locals that some effect or branch depends on; the others are dead code."""
+        live: set[str] = set()
+        pending: dict[str, Expr] = {}
+        _names_of_effects(self.body, live, pending)
+        work = list(live)
+        while work:
+            value = pending.pop(work.pop(), None)
+            if value is not None:
+                found = names_in(value) - live
+                live |= found
+                work += found
+        return frozenset(live)
 
     @property
     def threads(self) -> int:

@@ -20,6 +20,7 @@ from synth.program import Expected
 
 Array = np.ndarray[Any, Any]
 SAMPLES = 6
+SLAB = 1 << 15  # work-items that run in step
 BASE_RTOL = {"f16": 2e-2, "f32": 2e-4, "f64": 1e-8}
 STATEMENTS: dict[type, str] = {  # -> the method of Run that executes it
     ir.Let: "let", ir.Assign: "assign", ir.Store: "store", ir.Atomic: "atomic", ir.If: "branch", ir.For: "loop",
@@ -33,14 +34,15 @@ def fill(host: HostBuffer) -> Array:
     init = host.init
     if init.kind in ("zero", "constant"):
         return np.full(host.size, init.lo, host.dtype.numpy)
-    i = np.arange(host.size, dtype=np.uint64)
-    if init.kind == "ramp":
+    if init.kind == "ramp":  # repeats after `mod` elements
+        i = np.arange(min(init.mod, host.size), dtype=np.uint64)
         steps = (i * np.uint64(init.mul) + np.uint64(init.add)) % np.uint64(init.mod)
     else:
-        steps = hash_u32(i.astype(np.uint32) + np.uint32(init.add)) % np.uint32(init.mod)
+        i = np.arange(host.size, dtype=np.uint32)
+        steps = (hash_u32(i + np.uint32(init.add)) % np.uint32(init.mod)).astype(np.uint64)
     wide = np.int64 if host.dtype.is_int else np.float64
     values: Array = (wide(init.lo) + wide(init.step) * steps.astype(wide)).astype(host.dtype.numpy)
-    return values
+    return values if values.size == host.size else np.tile(values, -(-host.size // values.size))[: host.size].copy()
 
 
 def hash_u32(x: Array) -> Array:
@@ -54,14 +56,15 @@ def hash_u32(x: Array) -> Array:
 class Run:
     """One launch of one kernel over flat arrays in memory (vector parameters see (n, lanes) views)."""
 
-    def __init__(self, kernel: Kernel, memory: dict[str, Array]) -> None:
+    def __init__(self, kernel: Kernel, memory: dict[str, Array], slab: tuple[range, range] | None = None) -> None:
         self.kernel = kernel
-        self.shape = (kernel.grid[1], kernel.grid[0], kernel.block[1], kernel.block[0])
+        self.slab = slab or (range(kernel.grid[1]), range(kernel.grid[0]))  # work-groups by y and x
+        self.shape = (len(self.slab[0]), len(self.slab[1]), kernel.block[1], kernel.block[0])
         self.names: dict[str, Any] = {n: np.int64(v) for n, v in (*kernel.scalars, *kernel.constants)}
         self.memory = {b.name: memory[b.name].reshape(-1, b.dtype.lanes) if b.dtype.lanes > 1 else memory[b.name]
                        for b in kernel.buffers}  # fmt: skip
-        groups = math.prod(kernel.grid)
-        self.group = np.arange(groups, dtype=np.int64).reshape(kernel.grid[1], kernel.grid[0], 1, 1)
+        groups = math.prod(self.shape[:2])
+        self.group = np.arange(groups, dtype=np.int64).reshape(*self.shape[:2], 1, 1)
         for tile in kernel.lds:
             self.memory[tile.name] = np.zeros(groups * tile.size, tile.dtype.numpy)
 
@@ -77,7 +80,8 @@ class Run:
     # ---- statements (mask None: every work-item is active)
 
     def let(self, s: ir.Let, mask: Array | None) -> None:
-        self.names[s.target.attr[0]] = self.value(s.value, mask)
+        if s.mutable or s.target.attr[0] in self.kernel.live:
+            self.names[s.target.attr[0]] = self.value(s.value, mask)
 
     def assign(self, s: ir.Assign, mask: Array | None) -> None:
         name = s.target.attr[0]
@@ -161,7 +165,9 @@ class Run:
         axis = AXES.get(e.attr)
         if axis is None:
             return np.int64(e.lo)
-        return np.arange(self.shape[axis], dtype=np.int64).reshape([-1 if a == axis else 1 for a in range(4)])
+        numbers = self.slab[axis] if axis < 2 else range(self.shape[axis])
+        column = np.arange(numbers.start, numbers.stop, dtype=np.int64)
+        return column.reshape([-1 if a == axis else 1 for a in range(4)])
 
     def cast(self, e: Expr, mask: Array | None) -> Any:
         return e.dtype.cast(self.value(e.args[0], mask))
@@ -192,9 +198,10 @@ class Run:
 
     def address(self, buffer: Buffer, index: tuple[Expr, ...], mask: Array | None) -> Array:
         """Flat element numbers; inactive work-items point at element 0."""
-        at: Any = 0
+        at: Any = None
         for value, extent in zip(index, buffer.shape, strict=True):
-            at = at * extent + np.asarray(self.value(value, mask)).astype(np.int64)
+            position = np.asarray(self.value(value, mask)).astype(np.int64, copy=False)
+            at = position if at is None else at * extent + position
         if mask is not None:
             at = np.where(mask, at, 0)
         if buffer.space == "lds":
@@ -219,8 +226,19 @@ def evaluate(module: Module, run: type[Run] = Run) -> dict[str, Array]:
     for _ in range(module.repeat):
         for launch in module.launches:
             bound = {b.name: memory[launch.arguments[b.name]] for b in launch.kernel.buffers}
-            run(launch.kernel, bound).execute()
+            for slab in slabs(launch.kernel) if run is Run else [None]:
+                run(launch.kernel, bound, slab).execute()
     return memory
+
+
+def slabs(kernel: Kernel) -> list[tuple[range, range]]:
+    """The grid in slices of whole rows or runs of work-groups, small enough that their values stay in the cache."""
+    width, height = kernel.grid
+    per = max(1, SLAB // math.prod(kernel.block))
+    if height == 1:
+        return [(range(1), range(x, min(x + per, width))) for x in range(0, width, per)]
+    rows = max(1, per // width)
+    return [(range(y, min(y + rows, height)), range(width)) for y in range(0, height, rows)]
 
 
 def sample_indices(size: int) -> list[int]:
@@ -230,11 +248,9 @@ def sample_indices(size: int) -> list[int]:
 
 def checksum(values: Array, dtype: DType) -> str:
     """The weighted sum that the program prints: element i counts 1 + i % 7 times, so that order matters."""
-    weights = np.resize(np.arange(1, 8), values.size)
-    if dtype.is_float:
-        return f"{float(np.dot(values.astype(np.float64), weights)):.9g}"
-    total = np.dot(values.astype(np.int64).view(np.uint64), weights.astype(np.uint64))
-    return str(int(total))
+    wide = np.float64 if dtype.is_float else np.uint64
+    total = sum(weight * values[weight - 1 :: 7].sum(dtype=wide).item() for weight in range(1, 8))
+    return f"{total:.9g}" if dtype.is_float else str(total % (1 << 64))
 
 
 def expected(module: Module) -> Expected:

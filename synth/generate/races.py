@@ -63,8 +63,8 @@ class Ledger:
 class CheckedRun(Run):
     """A run with every promise checked; slower, for tests."""
 
-    def __init__(self, kernel: Kernel, memory: dict[str, Array]) -> None:
-        super().__init__(kernel, memory)
+    def __init__(self, kernel: Kernel, memory: dict[str, Array], slab: tuple[range, range] | None = None) -> None:
+        super().__init__(kernel, memory, slab)
         self.who = np.arange(kernel.threads, dtype=np.int64).reshape(self.shape)
         self.ledgers = {name: Ledger(name, len(array)) for name, array in self.memory.items()}
 

@@ -47,7 +47,7 @@ class DType:
 
     def cast(self, values: Any) -> Any:
         """Values as the oracle holds them, wrapped or rounded like the machine does."""
-        return np.asarray(values).astype(self.compute)
+        return np.asarray(values).astype(self.compute, copy=False)
 
 
 F16 = DType("f16", "_Float16", "f", 2, "float16", "float16", -6e4, 6e4, "", 2.0**-11)
