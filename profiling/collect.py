@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-import functools
-import tempfile
-import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from profiling import backends, metrics
+from profiling import metrics
 from profiling.backend import Backend, KernelResult, Limits, Target, TargetResult
-from synth.engine import Outcome, map_unordered
-from synth.errors import HipsynthError, Missing, UsageError
+from profiling.job import MESSAGE_CHARS, Job, hard_limit, open_backend, result_of, run_job
+from synth.engine import map_unordered
+from synth.errors import BadInput, UsageError
 from synth.program import Program
 from synth.store import CorpusWriter, Item, measurement_id
 
-MESSAGE_CHARS = 2000
 # Failures that say nothing about the program: they are tried again by the next run.
-TRANSIENT = frozenset({"worker_died", "missing", "internal_error"})
-# The engine ends a worker that exceeds this; the backend's own limit should strike long before.
-HARD_LIMIT_FACTOR, HARD_LIMIT_EXTRA_S = 3.0, 60.0
+TRANSIENT = frozenset({"worker_died", "missing", "internal_error", "disk_full"})
 
 Note = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Job:
-    """One program on one target, with everything a worker needs."""
-
-    backend: str
-    program: Program
-    target: Target
-    limits: Limits
 
 
 @dataclass
@@ -56,15 +41,6 @@ class Summary:
         return asdict(self)
 
 
-def open_backend(spec: str) -> Backend:
-    """The backend, ready to use: UsageError for an unknown name, Missing (with its remedy) when it cannot run here."""
-    backend = backends.get(spec)
-    found = backend.available()
-    if not found.ok:
-        raise Missing(f"backend {backend.name} is not available", cause=found.detail, remedy=found.remedy)
-    return backend
-
-
 def environment(backend: Backend, target: Target) -> Mapping[str, str]:
     """Versions that decide a result beside the backend's own: at least `compiler` and `headers`, "" if it has none.
 
@@ -72,70 +48,6 @@ def environment(backend: Backend, target: Target) -> Mapping[str, str]:
     """
     ask = getattr(backend, "environment", None)
     return dict(ask(target)) if ask is not None else {}
-
-
-def run_job(job: Job) -> TargetResult:
-    """Profiles one program on one target; whatever the program does is a result, never an exception.
-
-    Only a request that could not work for any program (UsageError, Missing) is raised.
-    """
-    target = job.target
-    with tempfile.TemporaryDirectory(prefix="hipsynth-") as scratch:
-        try:
-            result = _backend(job.backend).profile(job.program, target, Path(scratch), job.limits)
-        except (UsageError, Missing):
-            raise
-        except HipsynthError as error:
-            details = "\n".join(part for part in (str(error), getattr(error, "diagnostics", "")) if part)
-            result = failed(target, error.reason, details)
-        except Exception:
-            result = failed(target, "internal_error", traceback.format_exc(limit=-3))
-        return _tidy(result, scratch)
-
-
-@functools.cache
-def _backend(spec: str) -> Backend:
-    return backends.get(spec)
-
-
-def failed(target: Target, reason: str, message: str) -> TargetResult:
-    """A failed result of a target."""
-    return TargetResult(target.arch, target.flags, target.device, status="failed", reason=reason, message=message)
-
-
-def _tidy(result: TargetResult, scratch: str) -> TargetResult:
-    """Bounds the texts, hides the scratch folder's random name, and calls a run without any kernel a failure."""
-    if result.status == "ok" and not result.kernels:
-        result = replace(result, status="failed", reason="no_kernel", message="the program launched no kernel")
-    return replace(
-        result,
-        message=result.message.replace(scratch, "<scratch>")[-MESSAGE_CHARS:],
-        stdout=result.stdout.replace(scratch, "<scratch>"),
-    )
-
-
-def profile_program(
-    program: Program, targets: Sequence[Target], backend: str, limits: Limits, workers: int = 1
-) -> list[TargetResult]:
-    """One program on several targets, in their order; a worker that dies is a failed result with that reason."""
-    open_backend(backend)
-    jobs = [Job(backend, program, target, limits) for target in targets]
-    results: dict[int, TargetResult] = {}
-    for outcome in map_unordered(run_job, jobs, min(workers, len(jobs)), "local", _hard_limit(limits)):
-        results[outcome.index] = _result_of(outcome, jobs[outcome.index].target)
-    return [results[index] for index in range(len(jobs))]
-
-
-def _hard_limit(limits: Limits) -> float:
-    return limits.wall_s * HARD_LIMIT_FACTOR + HARD_LIMIT_EXTRA_S
-
-
-def _result_of(outcome: Outcome[TargetResult], target: Target) -> TargetResult:
-    if outcome.error is None:
-        return outcome.get()
-    if isinstance(outcome.error, UsageError | Missing) or not isinstance(outcome.error, HipsynthError):
-        raise outcome.error
-    return failed(target, outcome.error.reason, str(outcome.error))
 
 
 def collect(
@@ -158,15 +70,21 @@ def collect(
     """
     limits = limits or Limits()
     tool = open_backend(backend)
+    if not targets:
+        raise UsageError(
+            "no targets are left to profile", remedy="every chosen cell is excluded by profiling/matrix.toml"
+        )
     summary = Summary(targets=len(targets))
     with CorpusWriter(out, metrics.all_ids(), repair=repair) as corpus:
         summary.repaired = list(corpus.dropped)
         context = _Context(tool, backend, corpus, summary, limits, retry_failed)
         jobs = list(context.plan(programs, targets))
+        if not summary.programs:
+            raise BadInput("no programs to profile", remedy="give a folder that holds *.hip files")
         note = progress(len(jobs)) if progress is not None else _silent
-        for outcome in map_unordered(run_job, jobs, workers, engine, _hard_limit(limits)):
+        for outcome in map_unordered(run_job, jobs, workers, engine, hard_limit(limits)):
             job = jobs[outcome.index]
-            context.record(job, _result_of(outcome, job.target))
+            context.record(job, result_of(outcome, job.target))
             note(f"{job.program.name or job.program.id} {job.target.arch}")
     summary.failed = dict(sorted(Counter(row["reason"] for row in summary.failures).items()))
     summary.failures.sort(key=lambda row: (row["program"], row["arch"], row["device"], row["flags"]))

@@ -61,7 +61,7 @@ def command(path: Path, out: Path | None, archs: tuple[str, ...], flags: tuple[s
 
 
 def _file(path: Path, wanted: Any, limits: Any, options: dict[str, Any]) -> int:
-    from profiling.collect import profile_program
+    from profiling.job import profile_program
     from profiling.report import exit_code, result_document, result_table
     from synth.program import load_program
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -13,9 +15,10 @@ from typing import Any
 import pytest
 from profiling_samples import captures, failure, kernel, program, result, target
 
-from profiling import backends, collect
+from profiling import backends, collect, job
 from profiling.backend import Availability, Limits, Target, TargetResult
 from profiling.backends.recorded import capture
+from synth.engine import Outcome
 from synth.errors import BadInput, CompileFailed, Missing, UsageError
 from synth.program import Program, write_programs
 from synth.store import Corpus
@@ -123,27 +126,27 @@ class Scripted:
 @pytest.fixture
 def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(backends.REGISTRY, "scripted", (__name__, "Scripted", ""))
-    collect._backend.cache_clear()
+    job._backend.cache_clear()
 
 
 def named(name: str) -> Program:
     return Program(f"// {name}", "handwritten", "test", name=name)
 
 
-def job(name: str) -> collect.Job:
-    return collect.Job("scripted", named(name), TARGETS[0], Limits())
+def task(name: str) -> job.Job:
+    return job.Job("scripted", named(name), TARGETS[0], Limits())
 
 
 @pytest.mark.usefixtures("scripted")
 def test_whatever_a_program_does_is_a_result() -> None:
-    compiled = collect.run_job(job("compile"))
+    compiled = job.run_job(task("compile"))
     assert (compiled.status, compiled.reason) == ("failed", "compile_failed")
     assert "<scratch>/program.hip:1:1: error" in compiled.message, "the scratch folder's random name must not be kept"
-    assert collect.run_job(job("bug")).reason == "internal_error"
-    empty = collect.run_job(job("empty"))
+    assert job.run_job(task("bug")).reason == "internal_error"
+    empty = job.run_job(task("empty"))
     assert (empty.status, empty.reason, empty.stdout) == ("failed", "no_kernel", "in <scratch>")
     with pytest.raises(Missing):
-        collect.run_job(job("missing"))
+        job.run_job(task("missing"))
 
 
 @pytest.mark.usefixtures("scripted")
@@ -161,7 +164,7 @@ def test_the_environment_is_part_of_the_identity(tmp_path: Path, monkeypatch: py
 def in_process(function: Any, items: Any, *_: Any) -> Any:
     """The engine without processes: a class patched in this process is not patched in workers."""
     for index, one in enumerate(items):
-        yield collect.Outcome(index, function(one))
+        yield Outcome(index, function(one))
 
 
 @pytest.mark.usefixtures("scripted")
@@ -183,6 +186,24 @@ def test_unusable_backends(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="h100"):
         collect.collect(PROGRAMS, TARGETS, tmp_path / "c", backend="h100")
     assert not (tmp_path / "c").exists()
+
+
+@pytest.mark.usefixtures("scripted")
+def test_a_full_disk_is_a_passing_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Scripted, *_: Any) -> TargetResult:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Scripted, "profile", full)
+    assert job.run_job(task("good")).reason == "disk_full" in collect.TRANSIENT
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+    assert "no scratch folder" in job.run_job(task("good")).message
+
+
+def test_nothing_to_do_is_an_error(tmp_path: Path, recorded: str) -> None:
+    with pytest.raises(BadInput, match="no programs"):
+        collect.collect([], TARGETS, tmp_path / "c", backend=recorded)
+    with pytest.raises(UsageError, match="no targets"):
+        collect.collect(PROGRAMS, [], tmp_path / "c", backend=recorded)
 
 
 def test_a_capture_that_cannot_be_read_is_named(tmp_path: Path, recorded: str) -> None:
