@@ -147,6 +147,17 @@ def build_file(source: Path, arch: str, flags: str, folder: Path) -> tuple[api.A
     return artefacts, dict(device.provenance)
 
 
+def build_runnable(source: Path, arch: str, flags: str, folder: Path) -> api.Artefacts:
+    """As build_file, for a program that may also have no kernel, such as one that only asks for device properties."""
+    try:
+        return build_file(source, arch, flags, folder)[0]
+    except BadInput as error:
+        if error.reason != "no_kernel":
+            raise
+    host = toolchain.compile_host(source, flags, folder, runtime=api.library_path())
+    return api.Artefacts(host.executable)
+
+
 def means(totals: Mapping[str, float], count: int) -> dict[str, float]:
     """Totals over `count` dispatches as means."""
     return {key: value / count for key, value in totals.items()}

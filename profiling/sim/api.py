@@ -44,11 +44,11 @@ KILL_REASONS = {
 
 @dataclass(frozen=True)
 class Artefacts:
-    """What the toolchain made of one program."""
+    """What the toolchain made of one program; one without device code has no code object."""
 
     executable: Path
-    code_object: Path
-    disassembly: Path
+    code_object: Path | None = None
+    disassembly: Path | None = None
     objdump: Path = Path("llvm-objdump")
 
 
@@ -156,8 +156,6 @@ def configuration(artefacts: Artefacts, device: ArchTable, limits: Limits, outpu
     entries: dict[str, object] = {
         "arch": device.arch,
         "title": device.title,
-        "code_object": artefacts.code_object.resolve(),
-        "disassembly": artefacts.disassembly.resolve(),
         "objdump": artefacts.objdump,
         "output": output,
         "max_wave_instructions": limits.wave_instructions,
@@ -165,6 +163,9 @@ def configuration(artefacts: Artefacts, device: ArchTable, limits: Limits, outpu
         "wall_seconds": limits.wall_s,
         "count": int(count),
     }
+    if artefacts.code_object is not None and artefacts.disassembly is not None:
+        entries["code_object"] = artefacts.code_object.resolve()
+        entries["disassembly"] = artefacts.disassembly.resolve()
     lines = [f"{key} = {value}" for key, value in entries.items()]
     lines += [f"spec.{key} = {value!r}" for key, value in device.spec().items()]
     return "\n".join(lines) + "\n"
@@ -195,8 +196,8 @@ def run_program(
         output_bytes=limits.output_bytes,
         processes=8 if may_fork else 1,
     )
-    files = {artefacts.executable, artefacts.code_object, artefacts.disassembly}
-    readable = {path.resolve().parent for path in files} | {library.parent}
+    files = [artefacts.executable, artefacts.code_object, artefacts.disassembly, library]
+    readable = {path.resolve().parent for path in files if path is not None}
     readable.discard(scratch.resolve())
     done = sandbox.run(
         [artefacts.executable.resolve(), *args],

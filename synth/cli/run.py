@@ -60,7 +60,7 @@ def run_file(path: Path, args: tuple[str, ...], scratch: Path, *, captured: bool
     """Compiles and runs one file; returns profiling.sim.api.RunResult. Raises BadInput, UsageError, Missing."""
     from profiling import archs
     from profiling.backend import Limits
-    from profiling.backends.sim import LOADS_MODULES, build_file
+    from profiling.backends.sim import LOADS_MODULES, build_runnable
     from profiling.sim import api
 
     if not path.is_file():
@@ -71,7 +71,7 @@ def run_file(path: Path, args: tuple[str, ...], scratch: Path, *, captured: bool
             f"device {device.name} is no {options['arch']}",
             remedy=f"devices: {', '.join(archs.devices_of(options['arch']))}",
         )
-    artefacts, _ = build_file(path, options["arch"], options["flags"], scratch / "build")
+    artefacts = build_runnable(path, options["arch"], options["flags"], scratch / "build")
     folder = scratch / "run"
     folder.mkdir()
     limits = Limits(wall_s=options["timeout"])

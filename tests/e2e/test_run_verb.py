@@ -32,6 +32,16 @@ def test_output_arguments_and_exit_code_are_the_programs_own(tmp_path: Path) -> 
     assert (done.returncode, done.stdout, done.stderr) == (7, "to stdout\n", "to stderr\n")
 
 
+def test_program_without_kernels_runs(tmp_path: Path) -> None:
+    done = synth_run(str(PROGRAMS / "no_kernel.hip"), cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_sandboxed_output_and_exit_code(tmp_path: Path) -> None:
+    done = synth_run(str(PROGRAMS / "exit_code.hip"), "--sandbox", "--", "9", cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (9, "to stdout\n", "to stderr\n")
+
+
 def test_simulator_failure_exits_with_3(tmp_path: Path) -> None:
     done = synth_run(str(PROGRAMS / "out_of_bounds.hip"), "--arch", "gfx942", cwd=tmp_path)
     assert done.returncode == 3
@@ -54,7 +64,7 @@ def test_json_is_one_document(tmp_path: Path) -> None:
         (["missing.hip"], 3, "no such file"),
         ([str(PROGRAMS / "exit_code.hip"), "--arch", "gfx1"], 2, "unknown architecture"),
         ([str(PROGRAMS / "exit_code.hip"), "--device", "mi300x"], 2, "is no gfx90a"),
-        ([str(PROGRAMS / "no_kernel.hip")], 3, "no kernel"),
+        ([str(PROGRAMS / "exit_code.hip"), "--flags=-Wrong-flag"], 2, "flag"),
     ],
 )
 def test_bad_input(words: list[str], code: int, says: str, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from profiling import archs, toolchain
 from profiling.backend import Limits
-from profiling.backends.sim import build_file
+from profiling.backends.sim import build_runnable
 from profiling.sim import api
 from synth.errors import Missing
 
@@ -35,7 +35,7 @@ def _builds() -> tempfile.TemporaryDirectory[str]:
 def built(name: str, arch: str = "gfx90a", flags: str = "-O3") -> api.Artefacts:
     require_compiler()
     folder = Path(_builds().name) / arch / name
-    return build_file(FOLDER / f"{name}.hip", arch, flags, folder)[0]
+    return build_runnable(FOLDER / f"{name}.hip", arch, flags, folder)
 
 
 def run(

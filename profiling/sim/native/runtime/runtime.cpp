@@ -95,6 +95,7 @@ void Runtime::advance(double ns) {
 
 Module& Runtime::program() {
   if (!program_) {
+    if (config.code_object.empty()) throw SimError("bad_code_object", "the program has no device code");
     std::string bytes = read_file(config.code_object);
     std::vector<uint8_t> elf(bytes.begin(), bytes.end());
     program_ = Module::load(config.arch, memory(), elf, read_file(config.disassembly));
