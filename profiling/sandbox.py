@@ -115,8 +115,9 @@ def available() -> bool:
 
 def _limited(command: list[str], limits: SandboxLimits) -> list[str]:
     """The command under resource limits, set by a shell that then becomes it (no fork, about 1 ms)."""
+    seconds = max(1, round(limits.cpu_s))  # the soft limit signals (SIGXCPU), the hard one a little later kills
     settings = (
-        f"ulimit -c 0; ulimit -t {max(1, round(limits.cpu_s))}; "
+        f"ulimit -c 0; ulimit -S -t {seconds}; ulimit -H -t {seconds + 2}; "
         f"ulimit -f {max(1, limits.file_bytes // 512)}; ulimit -n {limits.open_files}; "
     )
     return ["/bin/sh", "-c", settings + 'exec "$@"', "sh", *command]

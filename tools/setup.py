@@ -197,10 +197,9 @@ def editable() -> str:
 
 def native() -> str:
     """Builds the simulator core and the HIP runtime library into profiling/sim (incremental)."""
-    sources = [
-        ROOT / "CMakeLists.txt",
-        *sorted(path for path in (ROOT / "profiling/sim").rglob("*") if is_native(path)),
-    ]
+    folders = (ROOT / "profiling/sim/native", ROOT / "profiling/sim/isa")
+    found = [path for folder in folders for path in sorted(folder.rglob("*")) if is_native(path)]
+    sources = [ROOT / "CMakeLists.txt", *found]
     identity = digest(sources) + str(ROOT) + sys.version
     products = [*(ROOT / "profiling/sim").glob("_core*.so"), *(ROOT / "profiling/sim").glob("libhipsynth_hip.so")]
     if stamped("native", identity) and len(products) >= 2:

@@ -17,10 +17,10 @@ from profiling.toolchain import driver, pch
 from profiling.toolchain import flags as flag_parser
 from profiling.toolchain.driver import CompileLimits
 from profiling.toolchain.elf import kernels_in
-from profiling.toolchain.locate import Toolchain, cache_dir, check_arch, find
+from profiling.toolchain.locate import HERE, Toolchain, cache_dir, check_arch, find
 from synth.errors import BadInput, CompileFailed, Missing
 
-CACHE_VERSION = 1
+CACHE_VERSION = 2
 RUNTIME = Path(__file__).resolve().parents[1] / "sim" / "libhipsynth_hip.so"
 _KEEP_BUILDS = 20_000
 
@@ -34,7 +34,7 @@ class DeviceBuild:
     kernels: tuple[str, ...]  # mangled names, at least one
     arch: str
     flags: str
-    key: str  # content address: equal keys mean equal machine code
+    key: str  # of the build cache: equal keys mean equal machine code
     provenance: Mapping[str, str] = field(default_factory=dict)
     cached: bool = False
     precompiled_header: bool = False
@@ -66,7 +66,9 @@ class _Job:
 
     @property
     def key(self) -> str:
-        parts: list[object] = [CACHE_VERSION, self.side, self.toolchain.identity, self.template.cc1, self.template.link]
+        places = {str(self.toolchain.root): "{root}", str(HERE): "{here}"}  # where the checkout lies does not matter
+        words = [_replaced(word, places) for word in (*self.template.cc1, *self.template.link)]
+        parts: list[object] = [CACHE_VERSION, self.side, self.toolchain.identity, words]
         if re.search(r"__FILE__|__FILE_NAME__|__BASE_FILE__|assert|source_location", self.text):
             parts.append(self.source.name)
         if self.flags.names_files or re.search(r"^\s*#\s*(include|embed)\s*(\"|[A-Z_])", self.text, re.MULTILINE):
@@ -74,6 +76,12 @@ class _Job:
         digest = hashlib.sha256(json.dumps(parts).encode())
         digest.update(self.text.encode())
         return digest.hexdigest()
+
+
+def _replaced(word: str, places: Mapping[str, str]) -> str:
+    for place, name in places.items():
+        word = word.replace(place, name)
+    return word
 
 
 def compile_device(
@@ -127,7 +135,7 @@ def compile_device(
         "arch": arch,
         "flags": flags,
         "source_sha256": _sha(job.text),
-        "build": job.key,
+        "code_sha256": hashlib.sha256(targets[0].read_bytes()).hexdigest(),
     }
     seconds = time.monotonic() - start
     return DeviceBuild(targets[0], targets[1], kernels, arch, flags, job.key, provenance, bool(cached), header, seconds)
@@ -171,7 +179,7 @@ def compile_host(
                 _store(job, [built], headers)
             shutil.copyfile(built, target)
     target.chmod(0o755)
-    provenance = toolchain.provenance() | {"source_sha256": _sha(job.text), "build": job.key}
+    provenance = toolchain.provenance() | {"source_sha256": _sha(job.text)}
     return HostBuild(target, job.key, provenance, bool(cached), time.monotonic() - start)
 
 
@@ -207,7 +215,8 @@ def _compile_unit(job: _Job, scratch: Path, words: Sequence[str]) -> tuple[Path,
     command = [names.get(word, word) for word in words]
     command += ["-dependency-file", str(dependencies), "-MT", "unit", f"-fmacro-prefix-map={source.parent}/="]
     driver.run_tool(command, scratch, job.limits, str(job.source))
-    headers = [path for path in _dependencies(dependencies) if path != source and path.suffix != ".pch"]
+    ours = cache_dir() / "pch"
+    headers = [path for path in _dependencies(dependencies) if path != source and path.parent != ours]
     return made, headers
 
 

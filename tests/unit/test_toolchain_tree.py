@@ -46,7 +46,14 @@ def fake_wheels(folder: Path) -> list[dict[str, Any]]:
         with zipfile.ZipFile(path, "w") as archive:
             for member, text in files.items():
                 archive.writestr(member, text)
-        row = {"name": name, "version": "1.0", "abi": "cp311", "platforms": ["any"], "megabytes": 1, "provides": "parts"}
+        row = {
+            "name": name,
+            "version": "1.0",
+            "abi": "cp311",
+            "platforms": ["any"],
+            "megabytes": 1,
+            "provides": "parts",
+        }
         rows.append(row | {"licence": "MIT", "sha256": tree.sha256(path), "take": takes[name]})
     return rows
 

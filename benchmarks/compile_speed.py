@@ -1,0 +1,89 @@
+"""How long a small kernel takes to compile: through the driver, with a precompiled header, and from the cache.
+
+    python benchmarks/compile_speed.py [--json] [--repeat N]
+
+The first row is what a person types (one clang command plus llvm-objdump), the peer to beat.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from profiling.toolchain import archs, compile_device, compile_host, find, parse_flags
+from profiling.toolchain.compile import RUNTIME
+from profiling.toolchain.driver import device_arguments
+
+KERNEL = """#include <hip/hip_runtime.h>
+__global__ void copy(const double* a, double* b, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) b[i] = a[i];
+}
+int main() { return 0; }
+"""
+FLAGS = "-O3"
+
+
+def best(work: Callable[[], object], repeat: int) -> float:
+    """Seconds of the fastest of `repeat` runs, after one to warm up."""
+    work()
+    times = []
+    for _ in range(repeat):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def by_hand(source: Path, arch: str, folder: Path) -> None:
+    toolchain = find()
+    words = device_arguments(toolchain, arch, parse_flags(FLAGS))
+    subprocess.run([toolchain.clang, *words, source, "-o", folder / "x.co"], check=True)
+    subprocess.run([toolchain.objdump, "-d", folder / "x.co"], check=True, stdout=subprocess.DEVNULL)
+
+
+def measure(repeat: int) -> dict[str, float]:
+    """Seconds by row name."""
+    rows: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        source = folder / "copy.hip"
+        source.write_text(KERNEL)
+        for arch in archs():
+            rows[f"{arch}, clang and llvm-objdump by hand"] = best(lambda: by_hand(source, arch, folder), repeat)  # noqa: B023
+            for name, cache, header in (("without", False, False), ("with", False, True), ("cached", True, True)):
+                label = "from the build cache" if cache else f"{name} a precompiled header"
+                rows[f"{arch}, {label}"] = best(
+                    lambda: compile_device(source, arch, FLAGS, folder, use_cache=cache, use_pch=header),  # noqa: B023
+                    repeat,
+                )
+        if RUNTIME.exists():
+            rows["host side, without a precompiled header"] = best(
+                lambda: compile_host(source, FLAGS, folder, use_cache=False, use_pch=False), repeat
+            )
+            rows["host side, with a precompiled header"] = best(
+                lambda: compile_host(source, FLAGS, folder, use_cache=False), repeat
+            )
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--repeat", type=int, default=5)
+    options = parser.parse_args()
+    rows = measure(options.repeat)
+    if options.json:
+        print(json.dumps(rows))
+        return
+    for name, seconds in rows.items():
+        print(f"{name:<48} {seconds * 1000:8.1f} ms")
+
+
+if __name__ == "__main__":
+    main()
