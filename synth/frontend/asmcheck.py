@@ -89,7 +89,9 @@ class Assembler:
 
     def device(self, text: bytes, arch: str, flags: Sequence[str] = ("-O3",), folder: str | None = None) -> str:
         """Device assembly for one architecture."""
-        return self._run(text, (f"--offload-arch={arch}", "--cuda-device-only", "--no-gpu-bundle-output", *flags), folder)
+        return self._run(
+            text, (f"--offload-arch={arch}", "--cuda-device-only", "--no-gpu-bundle-output", *flags), folder
+        )
 
     def host(self, text: bytes, flags: Sequence[str] = ("-O1",), folder: str | None = None) -> str:
         """Host assembly; the device side is not compiled."""

@@ -195,7 +195,9 @@ class TU:
             if self.lib.clang_getDiagnosticSeverity(item) >= ERROR_SEVERITY:
                 location = self.lib.clang_getDiagnosticLocation(item)
                 file, line, column, _ = self._position(location, self.lib.clang_getExpansionLocation)
-                found.append(Message(text_of(self.lib.clang_getDiagnosticSpelling(item)), self.name(file), line, column))
+                found.append(
+                    Message(text_of(self.lib.clang_getDiagnosticSpelling(item)), self.name(file), line, column)
+                )
             self.lib.clang_disposeDiagnostic(item)
         return found
 
@@ -311,4 +313,4 @@ def _copy(cursor: CCursor) -> CCursor:
 
 def is_null(cursor: CCursor) -> bool:
     """Whether a cursor stands for nothing (an invalid kind)."""
-    return 70 <= cursor.kind <= 73
+    return 70 <= int(cursor.kind) <= 73

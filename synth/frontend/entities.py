@@ -54,6 +54,7 @@ class Entity:
 
     `local`: visible inside one function only. `pinned`: its name is part of a contract outside the file
     (declared here but defined elsewhere, or overriding a library's virtual function). `shared`: it lives in LDS.
+    `member`: it belongs to a class. `external`: a function or variable other files may define or use.
     """
 
     name: str
@@ -62,6 +63,8 @@ class Entity:
     local: bool = False
     pinned: bool = False
     shared: bool = False
+    member: bool = False
+    external: bool = False
 
     @property
     def user(self) -> bool:
@@ -78,10 +81,7 @@ class Resolver:
 
     def referents(self, cursor: CCursor) -> list[Entity]:
         """The entities a token's cursor refers to; several where overloads wait for a template's arguments."""
-        if cursor.kind == _LABEL:
-            target = cursor
-        else:
-            target = self.lib.clang_getCursorReferenced(cursor)
+        target = cursor if cursor.kind == _LABEL else self.lib.clang_getCursorReferenced(cursor)
         if is_null(target):
             return []
         if target.kind == _OVERLOADED:
@@ -110,7 +110,12 @@ class Resolver:
             return Entity(name, (where or "<builtin>", offset), category)
         local = category in ALWAYS_LOCAL or (category == "variable" and self._in_function(original))
         shared = category == "variable" and self._is_shared(original)
-        return Entity(name, ("", offset), category, local, self._pinned(original, category) and not shared, shared)
+        pinned = self._pinned(original, category) and not shared
+        member = CATEGORY.get(self.lib.clang_getCursorSemanticParent(original).kind) == "type"
+        external = (
+            category in ("function", "variable") and self.lib.clang_getCursorLinkage(original) == clang.LINKAGE_EXTERNAL
+        )
+        return Entity(name, ("", offset), category, local, pinned, shared, member, external)
 
     def _original(self, cursor: CCursor) -> CCursor:
         """The first declaration of the template behind an instance, of the class behind a constructor."""

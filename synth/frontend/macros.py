@@ -1,4 +1,4 @@
-"""Preprocessor lines of a file, read from its tokens: directives, macro definitions, and what macros do to arguments."""
+"""Preprocessor lines of a file, read from its tokens: directives, macros, and what macros do to arguments."""
 
 from __future__ import annotations
 
@@ -165,7 +165,8 @@ def calls(tokens: Sequence[Token], found: Sequence[Macro], where: range) -> list
 
 def arguments(tokens: Sequence[Token], opening: int, stop: int) -> list[range] | None:
     """The token ranges between commas of the parenthesis that opens at `opening`; None if it never closes."""
-    depth, start, found = 0, opening + 1, []
+    depth, start = 0, opening + 1
+    found: list[range] = []
     for i in range(opening, stop):
         text = tokens[i].text
         if text == "(":

@@ -6,7 +6,13 @@ import random
 from collections.abc import Callable
 from itertools import count
 
-_NOUNS = """
+
+def word_list(text: str) -> list[str]:
+    """The words of a table written as running text."""
+    return text.split()
+
+
+_NOUNS = word_list("""
 amount angle anchor area axis band basis batch beam bias bin blend block bound branch bucket budget bundle cell chain
 channel chunk cluster coeff column corner counter cursor cycle datum decay degree delta density depth digit dose drift
 edge element energy entry epoch error extent factor field filter flag flow flux force frame friction front gain gap
@@ -20,9 +26,9 @@ sequence series shape shard share shell shift side signal site size slab slice s
 spring stage state station stencil step stock stream stride strip sum surface symbol table tail target tensor term
 thread threshold tick tile token total trace track transfer tree trend tuple turn unit update usage valley value
 vector velocity vertex volume wave weight well width window word worker zone
-""".split()
+""")
 
-_MODIFIERS = """
+_MODIFIERS = word_list("""
 active actual adjacent alpha base best beta big block broad bulk central clean close coarse cold common compact core
 current damped deep dense direct dual early even exact extra far fast final fine first fixed flat free fresh full
 global gross half heavy high hot inner joint known large last late lead left light linear live local long loose low
@@ -30,27 +36,27 @@ main major mean middle minor mixed moving narrow near nested net new next nomina
 partial past peak plain prev primary prime pure quick rapid raw ready recent right rough safe scaled second shared
 sharp short shown single slow small smooth solid spare sparse split stable static steady still strict sub tight
 tiny total true upper vast warm weak wide
-""".split()
+""")
 
-_VERBS = """
+_VERBS = word_list("""
 accumulate add adjust advance apply assemble balance blend bound build cache clamp collect combine compare compose
 compress compute convert copy count crop damp derive diffuse dispatch distribute divide emit estimate evaluate expand
 extract fill filter find fit fold form gather grow integrate join lift limit load locate map mark measure merge mix
 move normalize offset pack paint pick place plan prepare process project propagate push rank reduce refine relax
 render resolve restore rotate route sample scale scan scatter score select shade shift shrink smooth solve sort spread
 stage step store stretch sum sweep tally trace transform transfer turn update verify visit warp weigh write
-""".split()
+""")
 
-_SHORT = """
+_SHORT = word_list("""
 a b c d e f g h i j k m n p q r s t u v w x y z aa bb cc dx dy dz gx gy id ii jj kk lo hi lx ly nx ny nz px py qx qy
 acc arg buf cnt col cur dst elt fac idx inc jdx len lhs msk nbr num off out pos ptr rem res rhs seg src tmp tot val vec
-""".split()
+""")
 
 WORDS = frozenset((*_NOUNS, *_MODIFIERS, *_VERBS, *_SHORT))
 
 # Names the language, the system or the launcher give a meaning, whatever the headers say.
 RESERVED = frozenset(
-    """
+    word_list("""
     alignas alignof and and_eq asm assert auto bitand bitor bool break case catch char char8_t char16_t char32_t class
     co_await co_return co_yield compl concept const consteval constexpr constinit const_cast continue decltype default
     defined delete do double dynamic_cast else enum errno explicit export extern false float final for friend goto if
@@ -59,7 +65,7 @@ RESERVED = frozenset(
     static_cast std struct switch template this thread_local throw true try typedef typeid typename union unsigned using
     virtual void volatile wchar_t while xor xor_eq threadIdx blockIdx blockDim gridDim warpSize dim3 linux unix
     environ stdin stdout stderr NULL EOF TRUE FALSE half
-    """.split()
+    """)
 )
 
 

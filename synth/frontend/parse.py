@@ -126,7 +126,9 @@ def check_source(text: bytes) -> Diagnostic | None:
     return None
 
 
-def parse(source: bytes | Path, config: ParseConfig, *, path: str | None = None) -> tuple[Unit | None, list[Diagnostic]]:
+def parse(
+    source: bytes | Path, config: ParseConfig, *, path: str | None = None
+) -> tuple[Unit | None, list[Diagnostic]]:
     """The parsed unit, or None and why.
 
     `source` is a file, or bytes; bytes may name the `path` they stand for, so that headers beside it are found.

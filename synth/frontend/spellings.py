@@ -8,14 +8,13 @@ may change only if the spelling is nowhere the library's.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from synth.frontend.clang import TOKEN_LITERAL, Kind
 from synth.frontend.entities import Entity
 from synth.frontend.macros import Directive, Macro, arguments, calls, directives, macros, pasted_words
-from synth.frontend.names import RESERVED
+from synth.frontend.names import RESERVED, word_list
 from synth.frontend.parse import Unit
 
 _COORDINATES = {"threadIdx", "blockIdx", "blockDim", "gridDim"}
@@ -28,12 +27,12 @@ _NAMES_SIGNATURE = {"__PRETTY_FUNCTION__", "source_location"}
 _FINDS_BY_STRING = re.compile(rb"hipModuleGet(?:Function|Global|TexRef)|hipGetSymbol|dlsym|hiprtc")
 # Names that library templates look for in a user's class, and quietly do something else when they are absent.
 _PROTOCOL = frozenset(
-    """
+    word_list("""
     begin end cbegin cend rbegin rend iterator const_iterator iterator_category iterator_concept value_type pointer
     reference difference_type size_type const_reference element_type result_type argument_type first_argument_type
     second_argument_type is_transparent key_type mapped_type allocator_type rebind allocate deallocate construct
     destroy swap get tuple_size hash promise_type
-    """.split()
+    """)
 )
 _GENERIC_LIBRARIES = {"std", "thrust", "hipcub", "rocprim", "cub"}
 _DETECTION = {"decltype", "requires", "enable_if", "enable_if_t", "void_t", "declval", "is_invocable"}
@@ -116,9 +115,20 @@ def _sort_tokens(s: Survey) -> None:
         elif not entities:
             entry.unresolved.append(i)
     for entry in s.spellings.values():
+        _sort_members(unit, entry)
         several = any(len(es) > 1 for es in entry.user.values())
         is_macro = entry.text in macro_names
         entry.joined = several or entry.in_macro or is_macro or bool(entry.unresolved)
+
+
+def _sort_members(unit: Unit, entry: Spelling) -> None:
+    """A member of some template argument cannot be ours when no class of ours has a member of that name."""
+    if any(e.member for es in entry.user.values() for e in es):
+        return
+    members = [i for i in entry.unresolved if i > 0 and unit.tokens[i - 1].text in (".", "->")]
+    outside = {i for i in members if not entry.in_macro}
+    entry.unresolved = [i for i in entry.unresolved if i not in outside]
+    entry.system = sorted([*entry.system, *outside])
 
 
 def _is_coordinate(unit: Unit, i: int) -> bool:

@@ -7,12 +7,15 @@ conditional includes mean what they mean to the compiler. Library headers stay a
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from synth.frontend.edits import Edit, apply_edits
-from synth.frontend.parse import DEVICE, HOST, Diagnostic, ParseConfig, inclusions, load_source
+from synth.frontend.parse import DEVICE, HOST, Diagnostic, ParseConfig, inclusions, load_source, parse
+from synth.frontend.passes.rename import rename_only
+from synth.frontend.source import Source
 
 SOURCES = (".hip", ".cpp", ".cc", ".cxx", ".cu", ".c")
 HEADERS = (".h", ".hpp", ".hh", ".hxx", ".cuh", ".inc", ".inl", ".tpp", ".def")
@@ -113,13 +116,81 @@ def _is_users(match: re.Match[bytes], name: str, record: _Record, root: Path) ->
 # --- several translation units --------------------------------------------------------------------------------------
 
 
-def umbrella(sources: Sequence[Path]) -> bytes:
-    """A main file that includes every source in the given order."""
-    return "".join(f'#include "{path.resolve()}"\n' for path in sources).encode()
+def combine(sources: Sequence[Path], root: Path, config: ParseConfig) -> tuple[bytes | None, list[Diagnostic]]:
+    """Several translation units of one program as one self-contained text, in the given order.
+
+    Names that two units use for different things of their own (static, unnamed namespaces, types) get the file's
+    name appended; macros of a unit end with it. Besides the reasons of `flatten`: `name_collision` when such a name
+    cannot be changed.
+    """
+    with tempfile.TemporaryDirectory(prefix="hipsynth-flatten-") as name:
+        copy = Path(name).resolve()
+        _copy_tree(root, copy)
+        lines = []
+        taken: set[str] = set()
+        for source in sources:
+            target = copy / source.resolve().relative_to(root.resolve())
+            problems, macros = _separate(target, taken, config)
+            if problems:
+                return None, problems
+            lines.append(f'#include "{target.relative_to(copy).as_posix()}"\n')
+            lines += [f"#undef {m}\n" for m in macros]
+        return flatten(copy / "combined.hip", "".join(lines).encode(), copy, config)
+
+
+def _copy_tree(root: Path, copy: Path) -> None:
+    for path in sorted(root.rglob("*")):
+        if path.suffix in SOURCES + HEADERS and path.is_file() and not path.is_symlink():
+            target = copy / path.relative_to(root)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(path.read_bytes())
+
+
+def _separate(path: Path, taken: set[str], config: ParseConfig) -> tuple[list[Diagnostic], list[str]]:
+    """Renames in place what collides with `taken`, adds this unit's names to it; returns the unit's macros too."""
+    unit, problems = parse(path, config)
+    if unit is None:
+        return [replace(p, message=f"{path.name}: {p.message}") for p in problems], []
+    own = {e for es in unit.referents for e in es if e.user and not (e.local or e.member or e.category == "namespace")}
+    macros = sorted({e.name for e in own if e.category == "macro"})
+    names = {e.name for e in own if e.category != "macro" and not e.external}
+    stem = re.sub(r"\W", "_", path.stem)
+    words = {t.text for t in unit.tokens} | unit.header_words | taken
+    new: dict[str, str] = {}
+    for old in sorted(names & taken):
+        candidates = (f"{old}_{stem}{suffix}" for suffix in ("", *map(str, range(2, 1000))))
+        new[old] = next(c for c in candidates if c not in words)
+    if new:
+        text, refused = rename_only(unit, new)
+        if text is None:
+            return [Diagnostic("name_collision", f"{path.name}: {', '.join(sorted(refused))}")], []
+        path.write_bytes(text)
+    taken |= {new.get(n, n) for n in names} | {e.name for e in own}
+    return [], macros
 
 
 def program_sources(folder: Path) -> list[Path]:
-    """The source files of one program in a folder, `main` last; headers come in through includes."""
+    """The source files of one program in a folder, those with `main` last; headers come in through includes."""
     files = sorted(p for p in folder.rglob("*") if p.suffix in SOURCES and p.is_file())
-    mains = [p for p in files if re.search(rb"\bmain\s*\(", p.read_bytes())]
+    mains = [p for p in files if has_main(p)]
     return [p for p in files if p not in mains] + mains
+
+
+def has_main(path: Path) -> bool:
+    """Whether a source defines `main`, going by its text."""
+    try:
+        return re.search(rb"\bmain\s*\([^;{]*\)\s*(?:noexcept\s*)?(?:try\s*)?\{", path.read_bytes()) is not None
+    except OSError:
+        return False
+
+
+def apply(source: Source, argument: str, config: ParseConfig) -> tuple[Source | None, list[Diagnostic]]:
+    """The pass as the pipeline calls it; a source without a file of its own has nothing to inline."""
+    if source.main is None:
+        return source, []
+    root = source.root or source.main.parent
+    if len(source.units) > 1:
+        text, problems = combine(source.units, root, config)
+    else:
+        text, problems = flatten(source.main, source.text, root, config)
+    return (None, problems) if text is None else (Source(text), [])

@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 import random
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from synth.frontend.edits import Edit, apply_edits
 from synth.frontend.entities import Entity
 from synth.frontend.names import Namer
 from synth.frontend.parse import Diagnostic, ParseConfig, Unit, parse
+from synth.frontend.source import Source
 from synth.frontend.spellings import Spelling, Survey, survey
 
 ATTEMPTS = 6
@@ -164,6 +165,20 @@ def _renaming(unit: Unit, tokens: dict[int, str]) -> Renaming:
     return Renaming(tuple(edits), {old: frozenset(news) for old, news in names.items()})
 
 
+def rename_only(unit: Unit, names: Mapping[str, str]) -> tuple[bytes | None, frozenset[str]]:
+    """The text with the given spellings replaced, or None and those that the rules of `spellings` keep."""
+    found = survey(unit)
+    refused = frozenset(n for n in names if n in found.kept_spellings or n not in found.spellings)
+    if refused:
+        return None, refused
+    tokens = {}
+    for old, new in names.items():
+        entry = found.spellings[old]
+        places = [i for i, es in entry.user.items() if not any(e.local for e in es)]
+        tokens.update(dict.fromkeys([*places, *entry.unresolved], new))
+    return apply_edits(unit.text, _renaming(unit, tokens).edits), frozenset()
+
+
 # --- proof ----------------------------------------------------------------------------------------------------------
 
 
@@ -209,10 +224,20 @@ def differences(before: Unit, after: Unit) -> frozenset[str]:
 
 def _shape(entities: frozenset[Entity], numbers: dict[int, int]) -> frozenset[tuple[object, ...]]:
     return frozenset(
-        (numbers.get(e.place[1], -1), e.category, e.pinned) if e.user else (e.name, e.place, e.category) for e in entities
+        (numbers.get(e.place[1], -1), e.category, e.pinned) if e.user else (e.name, e.place, e.category)
+        for e in entities
     )
 
 
 def _unresolved(unit: Unit) -> frozenset[str]:
     """Spellings with occurrences the parser could not resolve: the first suspects when nobody is named."""
     return frozenset(s.text for s in survey(unit).spellings.values() if s.user and s.unresolved)
+
+
+def apply(source: Source, argument: str, config: ParseConfig) -> tuple[Source | None, list[Diagnostic]]:
+    """The pass as the pipeline calls it: `argument` is the seed, 0 when empty."""
+    unit, problems = parse(source.text, config, path=str(source.main) if source.main else None)
+    if unit is None:
+        return None, problems
+    text, _, problems = rename(unit, config, int(argument or 0))
+    return (None, problems) if text is None else (replace(source, text=text), [])

@@ -1,0 +1,80 @@
+"""`synth augment`: renamed and flattened copies of programs."""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from synth.cli.common import Progress, json_option, print_json, timeout_option, workers_option
+from synth.errors import Missing, Partial
+
+if TYPE_CHECKING:
+    from synth.frontend.parse import ParseConfig
+
+
+@functools.cache
+def frontend_config(arch: str = "gfx90a") -> ParseConfig:
+    """How the front end parses, with the headers of the toolchain that is installed; raises Missing without one."""
+    from profiling.toolchain import cache_dir, find
+    from profiling.toolchain.driver import COMPATIBILITY
+    from synth.frontend.parse import ParseConfig
+
+    toolchain = find()
+    try:
+        command = [str(toolchain.clang), "-print-resource-dir"]
+        resources = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError) as error:
+        raise Missing(f"{toolchain.clang} does not run", cause=str(error), remedy="run `make setup`") from error
+    words = ("-x", "hip", f"--offload-arch={arch}", "-nogpulib", f"--rocm-path={toolchain.root}", *COMPATIBILITY)
+    return ParseConfig((*words, *toolchain.include_flags, "-resource-dir", resources), cache_dir() / "preambles")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  synth augment programs --copies 3
+  synth augment programs --copies 1 --seed 7 --out varied --json
+  synth augment my_program/ --out flat --copies 0     # several files into one, nothing renamed
+  synth augment kernel.hip --copies 5 --out variants
+"""
+)
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--copies", type=click.IntRange(min=0), default=1, show_default=True, help="Renamed copies per program.")
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), help="Folder to write.  [default: PATH-augmented]"
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Same seed, same bytes.")
+@workers_option
+@timeout_option
+@json_option
+def command(path: Path, copies: int, out: Path | None, seed: int, workers: int, timeout: float, as_json: bool) -> int:
+    """Rename and flatten programs, lineage kept.
+
+    PATH is a folder of programs, a folder with the files of one program, or one HIP file. Programs over several files
+    become one self-contained file. The copies compile to identical machine code. What fails is counted by reason and
+    kept in OUT/failures.jsonl; the same command goes on where it was interrupted.
+    """
+    from synth.frontend.augment import augment, find_items
+
+    out = out or path.with_name(path.stem + "-augmented")
+    items = find_items(path)
+    progress = Progress("augment", len(items))
+    summary = augment(
+        path, out, frontend_config(), copies=copies, seed=seed, workers=workers, timeout=timeout,
+        on_item=progress.step, items=items,
+    )  # fmt: skip
+    progress.close()
+    if as_json:
+        print_json(asdict(summary))
+    else:
+        click.echo(
+            f"{summary.programs} programs in {summary.out} from {summary.bases} ({summary.reused} were done already)"
+        )
+        for reason, number in summary.reasons.items():
+            click.echo(f"  not made: {reason:16} {number}")
+    return Partial.exit_code if summary.failed else 0

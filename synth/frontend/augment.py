@@ -1,0 +1,316 @@
+"""Renamed and flattened copies of many programs, lineage kept; interrupted work goes on where it stopped."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from synth import engine
+from synth.errors import BadInput, HipsynthError
+from synth.frontend.parse import Diagnostic, ParseConfig, load_source, parse
+from synth.frontend.passes.flatten import SOURCES, has_main, program_sources
+from synth.frontend.passes.rename import rename
+from synth.frontend.pipeline import run
+from synth.frontend.source import Source
+from synth.program import INDEX, Program, program_path
+
+FAILURES = "failures.jsonl"
+JOURNAL = "augment.journal"
+
+
+@dataclass(frozen=True)
+class Item:
+    """One base program to vary: a program with its record, or the files of one."""
+
+    name: str  # how people know it: a path below the input folder, or its id
+    program: Program | None = None
+    files: tuple[Path, ...] = ()  # the main file last
+    root: Path | None = None
+    problem: Diagnostic | None = None
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One copy that was not made. `copy` is its number from 1, 0 for the base program as a whole."""
+
+    name: str
+    copy: int
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Varied:
+    """What became of one item."""
+
+    programs: tuple[Program, ...]
+    failures: tuple[Failure, ...]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What an augment run did; `reused` bases were finished by an earlier run."""
+
+    out: str
+    bases: int
+    programs: int
+    failed: int
+    reused: int
+    reasons: dict[str, int]
+
+
+def copy_seed(seed: int, copy: int) -> int:
+    """The seed of one copy, different for every (run seed, copy number)."""
+    return int(hashlib.sha256(f"{seed}:{copy}".encode()).hexdigest()[:8], 16)
+
+
+# --- finding base programs ------------------------------------------------------------------------------------------
+
+
+def find_items(path: Path) -> list[Item]:
+    """The base programs of a file or folder, in a fixed order.
+
+    A folder with a programs.jsonl gives its records. Otherwise, folder by folder: exactly one source with `main`
+    beside others without is one program of several files; else every source is a program of its own.
+    Raises BadInput when there is nothing at `path`, or no program.
+    """
+    if path.is_file():
+        return [Item(path.name, files=(path,), root=path.parent)]
+    if not path.is_dir():
+        raise BadInput(f"{path}: no such file or folder", reason="missing_file", remedy="run `synth generate` first")
+    index = path / INDEX
+    items = list(_indexed(path, index)) if index.exists() else list(_loose(path, path))
+    if not items:
+        raise BadInput(f"{path}: no programs", cause="neither programs.jsonl nor HIP sources", reason="no_programs")
+    return items
+
+
+def _indexed(folder: Path, index: Path) -> Iterator[Item]:
+    for number, line in enumerate(index.read_text().splitlines(), 1):
+        name = f"{INDEX}:{number}"
+        try:
+            record = json.loads(line)
+            name = str(record["id"])
+            text, problems = load_source(program_path(folder, name))
+            if text is None:
+                yield Item(name, problem=problems[0])
+                continue
+            program = Program.from_record(record, text.decode())
+        except (ValueError, KeyError, TypeError) as error:
+            yield Item(name, problem=Diagnostic("bad_record", f"{index}:{number}: {error}"))
+            continue
+        if program.id != name:
+            yield Item(name, problem=Diagnostic("bad_record", f"{name}: the text does not match its id"))
+        else:
+            yield Item(name, program=program)
+
+
+def _loose(folder: Path, top: Path) -> Iterator[Item]:
+    here = sorted(p for p in folder.iterdir() if p.is_file() and p.suffix in SOURCES)
+    below = program_sources(folder) if here else []
+    mains = [p for p in below if has_main(p)]
+    if len(mains) == 1 and mains[0].parent == folder and len(below) > 1:
+        yield Item(mains[0].relative_to(top).as_posix(), files=tuple(below), root=folder)
+        return
+    for path in here:
+        if path.suffix == ".hip" or has_main(path):
+            yield Item(path.relative_to(top).as_posix(), files=(path,), root=folder)
+    for child in sorted(p for p in folder.iterdir() if p.is_dir() and not p.is_symlink()):
+        yield from _loose(child, top)
+
+
+# --- one program ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Job:
+    item: Item
+    copies: int
+    seed: int
+    config: ParseConfig
+
+
+def vary(item: Item, copies: int, seed: int, config: ParseConfig) -> Varied:
+    """The flattened base, if flattening changed it, and `copies` renamed copies of it."""
+    base, failure = _base(item, config)
+    if base is None:
+        return Varied((), (failure,) if failure else ())
+    unit, problems = parse(base.text.encode(), config)
+    if unit is None or not unit.has_kernel:
+        problem = problems[0] if problems else Diagnostic("no_kernel", "the program defines no kernel")
+        return Varied((), (Failure(item.name, 0, problem.reason, str(problem)),))
+    programs = [base] if item.program is None and base.derivation else []
+    failures = []
+    for copy in range(1, copies + 1):
+        number = copy_seed(seed, copy)
+        text, _, problems = rename(unit, config, number)
+        if text is None:
+            failures.append(Failure(item.name, copy, problems[0].reason, str(problems[0])))
+        elif text == unit.text:
+            failures.append(Failure(item.name, copy, "unchanged", "there is nothing to rename"))
+        else:
+            derivation = (*base.derivation, f"rename:{number}")
+            programs.append(replace(base, text=text.decode(), derivation=derivation, lineage=base.lineage or base.id))
+    return Varied(tuple(programs), tuple(failures))
+
+
+def _base(item: Item, config: ParseConfig) -> tuple[Program | None, Failure | None]:
+    """The self-contained program an item stands for, or why it is none."""
+
+    def failed(problem: Diagnostic) -> tuple[None, Failure]:
+        return None, Failure(item.name, 0, problem.reason, str(problem))
+
+    if item.problem is not None:
+        return failed(item.problem)
+    if item.program is not None:
+        return item.program, None
+    for path in item.files:
+        text, problems = load_source(path)
+        if text is None:
+            return failed(problems[0])
+    main = item.files[-1]
+    outcome = run(Source(main.read_bytes(), main, item.root, item.files), ["flatten"], config)
+    if outcome.source is None:
+        return failed(outcome.diagnostics[0])
+    family = main.parent.name
+    text = outcome.source.text
+    return Program(text.decode(), "handwritten", family, main.stem, derivation=outcome.applied), None
+
+
+def _work(job: _Job) -> Varied:
+    return vary(job.item, job.copies, job.seed, job.config)
+
+
+# --- many programs --------------------------------------------------------------------------------------------------
+
+
+def augment(
+    path: Path,
+    out: Path,
+    config: ParseConfig,
+    *,
+    copies: int = 1,
+    seed: int = 0,
+    workers: int = 1,
+    timeout: float = 60.0,
+    on_item: Callable[[str], None] = lambda _: None,
+    items: Sequence[Item] | None = None,
+) -> Summary:
+    """Writes copies of the programs at `path` into the folder `out`: <id>.hip, programs.jsonl, failures.jsonl.
+
+    The same input, `copies` and `seed` give the same bytes for any number of workers. A journal in `out` keeps what
+    is finished, so an interrupted run goes on; `timeout` is seconds per copy. Raises BadInput as `find_items` does.
+    """
+    items = find_items(path) if items is None else items
+    out.mkdir(parents=True, exist_ok=True)
+    keys = [_key(item, copies, seed) for item in items]
+    journal = _Journal(out / JOURNAL)
+    finished = {k: v for k, v in journal.read().items() if _is_whole(v, out)}
+    todo = [(i, _Job(items[i], copies, seed, config)) for i, k in enumerate(keys) if k not in finished]
+    reused = len(items) - len(todo)
+    for i in range(reused):
+        on_item(items[i].name)
+    limit = timeout * (copies + 1)
+    for outcome in engine.map_unordered(_work, (job for _, job in todo), workers, item_timeout_s=limit):
+        number = todo[outcome.index][0]
+        varied = outcome.value if outcome.value is not None else _broken(items[number], outcome.error)
+        for program in varied.programs:
+            _write(program_path(out, program.id), program.text.encode())
+        finished[keys[number]] = _to_record(varied)
+        journal.add(keys[number], finished[keys[number]])
+        on_item(items[number].name)
+    return _finish(out, [finished[k] for k in keys], reused)
+
+
+def _broken(item: Item, error: Exception | None) -> Varied:
+    if not isinstance(error, HipsynthError):
+        message = f"{type(error).__name__}: {error}"
+        return Varied((), (Failure(item.name, 0, "internal_error", message),))
+    return Varied((), (Failure(item.name, 0, error.reason, error.what),))
+
+
+def _key(item: Item, copies: int, seed: int) -> str:
+    """Changes whenever the result may: the input's bytes, its record, and what is asked for."""
+    digest = hashlib.sha256(f"{copies}:{seed}:{item.name}:{item.problem}".encode())
+    if item.program is not None:
+        digest.update(json.dumps(item.program.record(), sort_keys=True).encode())
+    elif item.root is not None:
+        single = len(item.files) == 1
+        files = item.files if single else sorted(p for p in item.root.rglob("*") if p.is_file())
+        headers = sorted(p for p in item.root.rglob("*.h*") if p.is_file()) if single else []
+        for path in [*files, *headers]:
+            text, _ = load_source(path)
+            digest.update(str(path).encode() + b"\0" + (text or b"") + b"\0")
+    return digest.hexdigest()[:24]
+
+
+def _to_record(varied: Varied) -> dict[str, Any]:
+    failures = [vars(f) for f in varied.failures]
+    return {"programs": [p.record() for p in varied.programs], "failures": failures}
+
+
+def _is_whole(record: dict[str, Any], out: Path) -> bool:
+    """Whether every file a finished item made is still there."""
+    return all(program_path(out, p["id"]).exists() for p in record["programs"])
+
+
+def _finish(out: Path, records: Sequence[dict[str, Any]], reused: int) -> Summary:
+    """Writes both listings in the order of the bases and counts; of equal texts the first one stays."""
+    programs: dict[str, str] = {}
+    failures: list[dict[str, Any]] = []
+    for record in records:
+        failures += record["failures"]
+        for program in record["programs"]:
+            line = json.dumps(program, sort_keys=True)
+            if program["id"] in programs:
+                name, message = program["lineage"], f"the same text as program {program['id']}"
+                failures.append({"name": name, "copy": 0, "reason": "duplicate", "message": message})
+            programs.setdefault(program["id"], line)
+    _write(out / FAILURES, "".join(json.dumps(f, sort_keys=True) + "\n" for f in failures).encode())
+    _write(out / INDEX, "".join(line + "\n" for line in programs.values()).encode())
+    reasons = dict(sorted(Counter(f["reason"] for f in failures).items()))
+    return Summary(str(out), len(records), len(programs), len(failures), reused, reasons)
+
+
+def _write(path: Path, data: bytes) -> None:
+    partial = path.with_name(path.name + f".{os.getpid()}.part")
+    try:
+        partial.write_bytes(data)
+        partial.replace(path)
+    except OSError as error:
+        raise HipsynthError(f"{path}: cannot be written", cause=str(error), reason="disk") from error
+
+
+class _Journal:
+    """One line per finished item; a torn last line is ignored."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self) -> dict[str, dict[str, Any]]:
+        found = {}
+        try:
+            lines = self.path.read_text().splitlines()
+        except (OSError, UnicodeDecodeError):
+            return {}
+        for line in lines:
+            try:
+                entry = json.loads(line)
+                found[entry["key"]] = entry["result"]
+            except (ValueError, KeyError, TypeError):
+                continue
+        return found
+
+    def add(self, key: str, result: dict[str, Any]) -> None:
+        line = "\n" + json.dumps({"key": key, "result": result})
+        try:
+            with self.path.open("a") as stream:
+                stream.write(line)
+        except OSError as error:
+            raise HipsynthError(f"{self.path}: cannot be written", cause=str(error), reason="disk") from error
