@@ -183,8 +183,13 @@ def test_ray_gives_the_same_outcomes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.full
-def test_ray_itself_gives_the_same_outcomes() -> None:
-    pytest.importorskip("ray", reason="ray is not installed")
-    local = list(map_ordered(work, [1, 2, 15, 3], workers=2))
-    remote = list(map_ordered(work, [1, 2, 15, 3], workers=2, engine="ray"))
-    assert [(o.index, o.value, str(o.error)) for o in local] == [(o.index, o.value, str(o.error)) for o in remote]
+def test_ray_itself_gives_the_same_outcomes(monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = pytest.importorskip("ray", reason="ray is not installed")
+    here = Path(__file__).resolve()  # Ray's workers import this module by name
+    monkeypatch.setenv("PYTHONPATH", f"{here.parents[2]}:{here.parent}:{os.environ.get('PYTHONPATH', '')}")
+    items = [1, 2, 13, 15, 3]
+    local = list(map_ordered(work, items, workers=2))
+    remote = list(map_ordered(work, items, workers=2, engine="ray"))
+    ray.shutdown()
+    assert [(o.index, o.value, type(o.error)) for o in local] == [(o.index, o.value, type(o.error)) for o in remote]
+    assert str(local[3].error) == str(remote[3].error)
