@@ -16,17 +16,20 @@ from synth.generate.ir import Expr, apply, known
 from synth.generate.types import F16, DType, IRError
 
 SCALES = (0.25, 0.5, 0.75, 1.25, 1.5, 2.0)
-COMFORT = {"f16": (0.0625, 64.0), "f32": (1e-3, 1e4), "f64": (1e-3, 1e4)}
+COMFORT = {"f16": (0.0625, 64.0), "f32": (1e-4, 1e9), "f64": (1e-6, 1e24)}
+LEAST = 2.0**-12  # a difference that takes away less is pointless
 RECENCY = 60  # percent: how often the search for an operand stops at the next most recent value
 Operands = tuple[Expr, Expr, Expr]
 Production = Callable[[Context, Operands], Expr]
 
 
 def settle(value: Expr) -> Expr:
-    """A float brought back into its comfortable range by a constant factor or summand; ints are masked."""
+    """A float brought back into its comfortable range, by a root where that keeps it positive; ints are masked."""
     if not value.dtype.is_float:
         return value & 0xFFFF if value.dtype.kind == "i" and value.hi > 1 << 16 else value
     low, high = COMFORT[value.dtype.name]
+    if value.hi > high and value.lo > 0 and value.dtype is not F16:
+        value = apply("sqrt", value)
     if value.hi > high:
         value = value * 2.0 ** (math.floor(math.log2(high / value.hi)) - 1)
     if value.lo < low:
@@ -44,8 +47,8 @@ def _offset(ctx: Context, v: Operands) -> Expr:
 
 def _difference(ctx: Context, v: Operands) -> Expr:
     """a - b * c, with c so small that at most half of a is taken away."""
-    if v[0].lo <= 0 or v[1].hi <= 0:
-        raise IRError("difference: nothing to take away from")
+    if v[0].lo <= 0 or v[1].hi <= 0 or 0.5 * v[0].lo / v[1].hi < LEAST:
+        raise IRError("difference: too little to take away from")
     return v[0] - v[1] * 2.0 ** math.floor(math.log2(0.5 * v[0].lo / v[1].hi))
 
 
