@@ -45,7 +45,7 @@ def roofline_chart(device: str, dots: Sequence[Dot], colours: Mapping[str, str])
 
     parts = [_open(WIDTH, HEIGHT, f"Roofline of {device}")]
     parts += _decades(low_x, high_x, low_y, high_y, px, py)
-    for level in ("L1", "L2", "HBM"):
+    for level, place in (("L1", 0.78), ("L2", 0.42), ("HBM", 0.3)):
         ridge = roofline.ridge(level, limits)
         start = 10**low_x
         first = max(roofline.attainable(start, level, limits), 10**low_y)
@@ -53,11 +53,12 @@ def roofline_chart(device: str, dots: Sequence[Dot], colours: Mapping[str, str])
         points = f"{px(start):.1f},{py(first):.1f} {px(ridge):.1f},{py(limits.peak):.1f}"
         parts.append(f'<polyline class="roof roof-{level}" points="{points}"/>')
         label = f"{level} {limits.bandwidth[level] / 1000:.1f} TB/s"
-        mid = 10 ** ((math.log10(start) + math.log10(ridge)) / 2)
+        mid = 10 ** (math.log10(start) + place * (math.log10(ridge) - math.log10(start)))
         x, y = px(mid), py(roofline.attainable(mid, level, limits))
         slope = math.degrees(math.atan2(py(limits.peak) - py(first), px(ridge) - px(start)))
         parts.append(
-            f'<text class="roof-label" transform="translate({x:.1f} {y - 5:.1f}) rotate({slope:.1f})">{label}</text>'
+            f'<text class="roof-label" text-anchor="middle" transform="translate({x:.1f} {y:.1f}) '
+            f'rotate({slope:.1f}) translate(0 {14 if level == "HBM" else -5})">{label}</text>'
         )
     for name, peak in _distinct(limits.compute).items():
         begin = px(max(peak / limits.bandwidth["L1"], 10**low_x))

@@ -131,12 +131,13 @@ def _is_name(word: str) -> bool:
     return word[0].isalpha() or word[0] == "_"
 
 
-_KERNEL_NAME = re.compile(r"__global__(?:\s+__launch_bounds__\s*\([^)]*\))?[^;{(]*?\b(\w+)\s*\(")
+_ATTRIBUTE = re.compile(r"__(?:launch_bounds|attribute)__\s*\(+[^)]*\)+")
+_KERNEL_NAME = re.compile(r"__global__[^;{(]*?\b(\w+)\s*\(")
 
 
 def kernel_names(source: str) -> list[str]:
     """The names of the kernels that a source defines, in its order."""
-    return _KERNEL_NAME.findall(source)
+    return _KERNEL_NAME.findall(_ATTRIBUTE.sub("", source))
 
 
 @lru_cache(maxsize=65536)

@@ -15,8 +15,8 @@ Automaton = dict[str, tuple[tuple[str, str], ...]]
 GRAMMARS: dict[str, Automaton] = {
     # Three decimals: 0.459, 12.345
     "fixed3": {
-        "start": ((DIGITS, "int1"), ("-", "minus")),
-        "minus": ((DIGITS, "int1"),),
+        "start": (("0", "int2"), (NONZERO, "int1"), ("-", "minus")),
+        "minus": (("0", "int2"), (NONZERO, "int1")),
         "int1": ((".", "d1"), (DIGITS, "int2")),
         "int2": ((".", "d1"),),
         "d1": ((DIGITS, "d2"),),

@@ -24,6 +24,11 @@ class Skeleton:
     literals: tuple[str, ...]
     order: tuple[str, ...]
 
+    def fill(self, values: Mapping[str, str]) -> str:
+        """The whole answer with the given value texts in it."""
+        pairs = zip(self.literals, (values[metric] for metric in self.order), strict=False)
+        return "".join(literal + value for literal, value in pairs) + self.literals[-1]
+
 
 def split_answer(answer: str) -> tuple[Skeleton, list[str]]:
     """The skeleton and the values of an answer in the trained form."""
