@@ -6,12 +6,13 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cstring>
 #include <tuple>
 
 #include "core/machine.h"
 #include "core/spec.h"
-#include "isa/bind.h"
+#include "memory/hierarchy.h"
 
 namespace nb = nanobind;
 using namespace hipsynth;
@@ -126,7 +127,32 @@ class PyDevice {
   std::vector<std::unique_ptr<Module>> modules_;
 };
 
+// The memory hierarchy alone, for tests of its rules.
+class PyHierarchy {
+ public:
+  PyHierarchy(const std::string& arch, const SpecTable& spec) : model_((check_spec(spec), parse_arch(arch)), spec) {}
+  void begin() { model_.begin_dispatch(); }
+  int access(uint32_t cu, const std::string& kind, const std::vector<uint64_t>& addresses, uint32_t bytes,
+             uint64_t exec, bool returns) {
+    alignas(64) uint64_t lanes[64] = {};
+    std::copy_n(addresses.begin(), std::min<size_t>(addresses.size(), 64), lanes);
+    const Access what = kind == "load" ? Access::load : kind == "store" ? Access::store : Access::atomic;
+    return static_cast<int>(model_.access(cu, {what, bytes, exec, lanes, false, returns}));
+  }
+  std::map<std::string, double> end() {
+    model_.end_dispatch();
+    std::map<std::string, double> counters;
+    model_.counters(&counters);
+    return counters;
+  }
+
+ private:
+  Hierarchy model_;
+};
+
 }  // namespace
+
+[[gnu::weak]] void bind_isa(nb::module_& m);  // defined by the opcode table's own bindings, when they are linked
 
 NB_MODULE(_core, m) {
   m.doc() = "Executes gfx90a and gfx942 machine code and counts what the hardware counts.";
@@ -159,5 +185,12 @@ NB_MODULE(_core, m) {
           "launch", &PyDevice::launch, nb::arg("module"), nb::arg("kernel"), nb::arg("grid"), nb::arg("block"),
           nb::arg("args"), nb::arg("dynamic_lds") = 0,
           "Runs one dispatch to its end; grid in work-groups. `args`: explicit arguments laid out as in the metadata.");
-  bind_isa(m);
+  nb::class_<PyHierarchy>(m, "MemoryModel", "Coalescer, vL1D, L2, Infinity Cache and fabric without a device.")
+      .def(nb::init<const std::string&, const SpecTable&>(), nb::arg("arch"), nb::arg("spec"))
+      .def("begin", &PyHierarchy::begin, "Starts a dispatch.")
+      .def("access", &PyHierarchy::access, nb::arg("cu"), nb::arg("kind"), nb::arg("addresses"), nb::arg("bytes"),
+           nb::arg("exec") = ~0ull, nb::arg("returns") = true,
+           "One wave instruction (kind: load, store, atomic); returns the deepest level, 1 vL1D to 4 HBM.")
+      .def("end", &PyHierarchy::end, "Ends the dispatch and returns its counters.");
+  if (bind_isa != nullptr) bind_isa(m);
 }

@@ -1,0 +1,180 @@
+// Python access to the opcode table, the decoder and single ALU instructions, for tests and the coverage report.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstring>
+#include <stdexcept>
+
+#include "core/inst.h"
+#include "isa/alu.h"
+
+namespace nb = nanobind;
+
+namespace hipsynth {
+namespace {
+
+constexpr const char* kUnits[] = {"valu", "salu", "flow", "smem", "vmem", "lds"};
+constexpr const char* kRates[] = {"full", "trans", "f64", "int64_mul", "mfma", "none"};
+constexpr const char* kCounts[] = {"other",   "add_f16",   "mul_f16", "fma_f16", "trans_f16", "add_f32",
+                                   "mul_f32", "fma_f32",   "trans_f32", "add_f64", "mul_f64", "fma_f64",
+                                   "trans_f64", "int32",   "int64",   "cvt",     "mfma"};
+constexpr const char* kKinds[] = {"none", "sgpr", "vgpr", "agpr", "constant", "special", "off"};
+constexpr uint32_t kMaxRows = 1024;
+
+Arch arch_of(const std::string& name) {
+  if (name == "gfx90a") return Arch::gfx90a;
+  if (name == "gfx942") return Arch::gfx942;
+  throw std::invalid_argument("unknown architecture '" + name + "' (gfx90a or gfx942)");
+}
+
+nb::dict describe(const OpInfo& op) {
+  nb::dict d;
+  d["name"] = op.name;
+  d["unit"] = kUnits[static_cast<int>(op.unit)];
+  d["rate"] = kRates[static_cast<int>(op.rate)];
+  d["count"] = kCounts[static_cast<int>(op.count)];
+  nb::list archs;
+  if (op.archs & 1) archs.append("gfx90a");
+  if (op.archs & 2) archs.append("gfx942");
+  d["archs"] = archs;
+  d["signature"] = op.signature;
+  d["refused"] = op.refused;
+  d["has_handler"] = op.handler != nullptr;
+  d["mem_op"] = op.mem.op;
+  d["mem_bytes"] = op.mem.elem_bytes * op.mem.count;
+  return d;
+}
+
+nb::dict describe(const Operand& o) {
+  nb::dict d;
+  d["kind"] = kKinds[static_cast<int>(o.kind)];
+  d["reg"] = o.reg;
+  d["dwords"] = o.dwords;
+  d["value"] = o.value;
+  d["neg"] = o.neg;
+  d["abs"] = o.abs;
+  return d;
+}
+
+nb::dict describe(const Inst& in, const std::string& text) {
+  nb::dict d;
+  d["text"] = text;
+  d["mnemonic"] = in.op->name;
+  d["unit"] = kUnits[static_cast<int>(in.op->unit)];
+  d["count"] = kCounts[static_cast<int>(in.op->count)];
+  d["rate"] = kRates[static_cast<int>(in.op->rate)];
+  d["address"] = in.address;
+  d["size"] = in.size;
+  d["imm"] = in.imm;
+  d["offset0"] = in.offset0;
+  d["offset1"] = in.offset1;
+  d["dst"] = describe(in.dst);
+  d["sdst"] = describe(in.sdst);
+  nb::list sources;
+  for (const Operand& o : in.src) sources.append(describe(o));
+  d["src"] = sources;
+  return d;
+}
+
+nb::dict decode_py(const std::string& arch, const std::string& text) {
+  const DecodeResult r = decode(arch_of(arch), text);
+  nb::list insts;
+  for (size_t i = 0; i < r.code.insts.size(); ++i) insts.append(describe(r.code.insts[i], r.code.text[i]));
+  nb::dict d;
+  d["insts"] = insts;
+  d["unsupported"] = r.unsupported;
+  return d;
+}
+
+// Number of instructions decoded and unsupported entries: the decoder alone, for speed measurements.
+nb::tuple decode_count(const std::string& arch, const std::string& text) {
+  const DecodeResult r = decode(arch_of(arch), text);
+  return nb::make_tuple(r.code.insts.size(), r.unsupported.size());
+}
+
+void check_rows(const Wave& w, const Operand& o, uint32_t span, const std::string& text) {
+  if (o.kind != OperandKind::vgpr && o.kind != OperandKind::agpr) return;
+  const uint32_t first = o.reg + (o.kind == OperandKind::agpr ? w.accum_offset : 0u);
+  if (first + std::max<uint32_t>(o.dwords, span) > w.rows) {
+    throw std::invalid_argument("register out of range of the given vgprs: " + text);
+  }
+}
+
+using Sgprs = nb::ndarray<const uint32_t, nb::shape<128>, nb::c_contig, nb::device::cpu>;
+using Vgprs = nb::ndarray<const uint32_t, nb::shape<-1, 64>, nb::c_contig, nb::device::cpu>;
+
+void set_mode(Wave& w, uint32_t v) {
+  w.mode.round_f32 = v & 3;
+  w.mode.round_f16_f64 = (v >> 2) & 3;
+  w.mode.denorm_f32 = (v >> 4) & 3;
+  w.mode.denorm_f16_f64 = (v >> 6) & 3;
+  w.mode.dx10_clamp = (v >> 8) & 1;
+  w.mode.ieee = (v >> 9) & 1;
+}
+
+template <class T>
+nb::ndarray<nb::numpy, uint32_t> to_numpy(const T* data, size_t rows, size_t cols) {
+  auto* copy = new uint32_t[rows * cols];
+  std::memcpy(copy, data, rows * cols * sizeof(uint32_t));
+  nb::capsule owner(copy, [](void* p) noexcept { delete[] static_cast<uint32_t*>(p); });
+  if (cols == 1) return nb::ndarray<nb::numpy, uint32_t>(copy, {rows}, owner);
+  return nb::ndarray<nb::numpy, uint32_t>(copy, {rows, cols}, owner);
+}
+
+nb::dict alu_run(const std::string& arch, const std::string& text, Sgprs sgprs, Vgprs vgprs, bool scc, uint32_t mode,
+                 uint32_t accum_offset, uint64_t repeat) {
+  const DecodeResult r = decode(arch_of(arch), text);
+  if (!r.unsupported.empty()) throw std::invalid_argument("cannot decode: " + r.unsupported.front());
+  const auto rows = static_cast<uint32_t>(vgprs.shape(0));
+  if (rows == 0 || rows > kMaxRows) throw std::invalid_argument("vgprs must have 1 to 1024 rows");
+  std::vector<uint32_t> file(static_cast<size_t>(rows) * kLanes + 16);
+  auto* aligned = reinterpret_cast<uint32_t*>((reinterpret_cast<uintptr_t>(file.data()) + 63) & ~uintptr_t{63});
+  std::memcpy(aligned, vgprs.data(), sizeof(uint32_t) * rows * kLanes);
+  Wave w;
+  std::memcpy(w.sgpr.data(), sgprs.data(), sizeof w.sgpr);
+  w.vgpr = aligned;
+  w.rows = rows;
+  w.accum_offset = accum_offset;
+  w.scc = scc;
+  set_mode(w, mode);
+  for (size_t i = 0; i < r.code.insts.size(); ++i) {
+    const Inst& in = r.code.insts[i];
+    if (in.fn == nullptr) throw std::invalid_argument("not an ALU instruction: " + r.code.text[i]);
+    check_rows(w, in.dst, 1, r.code.text[i]);
+    for (const Operand& o : in.src) check_rows(w, o, 1, r.code.text[i]);
+  }
+  for (uint64_t k = 0; k < repeat; ++k) {
+    for (const Inst& in : r.code.insts) execute_alu(w, in);
+  }
+  nb::dict d;
+  d["sgprs"] = to_numpy(w.sgpr.data(), kScalarRegs, 1);
+  d["vgprs"] = to_numpy(w.vgpr, rows, kLanes);
+  d["scc"] = w.scc;
+  return d;
+}
+
+}  // namespace
+
+void bind_isa(nb::module_& m) {
+  m.def(
+      "opcodes",
+      [] {
+        nb::list all;
+        for (const OpInfo& op : opcode_table()) all.append(describe(op));
+        return all;
+      },
+      "Rows of the opcode table as dicts.");
+  m.def("isa_level", &isa_level, "Handler set in use: x86-64-v3 or x86-64-v4.");
+  m.def("decode", &decode_py, nb::arg("arch"), nb::arg("text"),
+        "Decodes llvm-objdump text or assembler lines: {'insts': [dict], 'unsupported': [str]}.");
+  m.def("decode_count", &decode_count, nb::arg("arch"), nb::arg("text"),
+        "Number of decoded instructions and of unsupported entries.");
+  m.def("alu_run", &alu_run, nb::arg("arch"), nb::arg("text"), nb::arg("sgprs"), nb::arg("vgprs"),
+        nb::arg("scc") = false, nb::arg("mode") = 0x3f0, nb::arg("accum_offset") = 0, nb::arg("repeat") = 1,
+        "Runs straight-line ALU instructions on a wave: {'sgprs', 'vgprs', 'scc'} afterwards. sgprs: uint32[128] with "
+        "VCC at 106, M0 at 124, EXEC at 126; vgprs: uint32[rows, 64]; mode: the MODE register (rounding, denormals).");
+}
+
+}  // namespace hipsynth
