@@ -281,7 +281,7 @@ def quiet_or_fail(command: list[str], what: str, remedy: str, log: Path | None =
 
 def last_error(log: Path) -> str:
     """The first error line of the last command in a log."""
-    last = log.read_text(errors="replace").rpartition("\n$ ")[2]
+    last = ("\n" + log.read_text(errors="replace")).rpartition("\n$ ")[2].partition("\n")[2]
     found = re.search(r"^.*\b(?:error|ERROR|Error)\b.*$", last, re.MULTILINE)
     return f" ({found.group().strip()[:200]})" if found else ""
 
