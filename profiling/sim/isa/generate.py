@@ -1,0 +1,211 @@
+"""Writes the C++ opcode table and handlers from the TOML rows; run by the build.
+
+Usage: python generate.py OUT_DIR
+Output: ops_0.cpp .. ops_<CHUNKS-1>.cpp (handlers, compiled once per instruction set level) and table.cpp.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))  # run as a script by the build
+
+from profiling.sim.isa.table import ARCHS, Mem, Row, load_rows
+
+CHUNKS = 6
+TYPES = {
+    "b16": "U16",
+    "b32": "U32",
+    "u32": "U32",
+    "f32bits": "F32Bits",
+    "i32": "I32",
+    "f32": "F32",
+    "b64": "U64",
+    "u64": "U64",
+    "i64": "I64",
+    "f64": "F64",
+    "f16": "F16",
+    "h16": "H16",
+    "u16": "U16",
+    "i16": "I16",
+    "pk_f16": "PkF16",
+    "pk_u16": "PkU16",
+    "pk_i16": "PkI16",
+    "pk_f32": "PkF32",
+    "pk_b32": "PkU32",
+    "mask": "Mask",
+}
+MATRIX_TYPES = {
+    "f32": "MfF32",
+    "xf32": "MfXf32",
+    "f16": "MfF16",
+    "bf16": "MfBf16",
+    "i8": "MfI8",
+    "fp8": "MfFp8",
+    "bf8": "MfBf8",
+    "f64": "MfF64",
+    "i32": "MfI32",
+}
+MFMA_COUNTER = {"f32": "F32", "xf32": "XF32", "f16": "F16", "bf16": "BF16", "i8": "I8", "fp8": "F8", "bf8": "F8", "f64": "F64"}
+FILE_HEAD = "// Generated from profiling/sim/isa/*.toml by generate.py.\n"
+
+
+def slots(row: Row) -> dict[str, str]:
+    """slot letter -> type name of the typed operands, with implied ones (c=d, x=vcc) resolved."""
+    found: dict[str, str] = {}
+    for token in row.sig.split():
+        if m := re.fullmatch(r"([deabcx])\??:(\w+)", token):
+            found[m[1]] = m[2]
+    for token in row.sig.split():
+        if token == "c=d":
+            found["c"] = found["d"]
+        elif token == "x=vcc":
+            found["x"] = "mask"
+    return found
+
+
+def _cpp_type(types: dict[str, str], slot: str) -> str:
+    return TYPES[types[slot]] if slot in types else "None"
+
+
+def _packed(name: str) -> bool:
+    return name.startswith("pk_")
+
+
+def valu_struct(row: Row, struct: str, sem: str) -> str:
+    types = slots(row)
+    aliases = "\n".join(f"  using {s.upper()} = {_cpp_type(types, s)};" for s in "deabcx")
+    body = f"{sem};"
+    if _packed(types.get("d", "")) and not row.whole:
+        ops = [s for s in "abcx" if s in types]
+        params = ", ".join(f"auto {s}" for s in ops)
+        halves = []
+        for h in ("lo", "hi"):
+            args = ", ".join(f"{s}.{h}" if _packed(types[s]) else s for s in ops)
+            halves.append(f"half({args}, d.{h});")
+        body = f"const auto half = [&]({params}, auto& d) {{ {sem}; }};\n    " + "\n    ".join(halves)
+    params = ", ".join(f"[[maybe_unused]] {s.upper()}::T {s}" for s in "abcx")
+    flags = f"kKeepsHigh = {str(row.keep_high).lower()}, kReadsDst = false, kWritesExec = {str(row.writes_exec).lower()}"
+    return (
+        f"struct {struct} {{\n{aliases}\n  static constexpr bool {flags};\n"
+        f"  [[gnu::always_inline]] static void lane({params},\n"
+        "      [[maybe_unused]] D::T& d, [[maybe_unused]] uint32_t& e, [[maybe_unused]] int lane,\n"
+        f"      [[maybe_unused]] const FpMode& mode) {{\n    {body}\n  }}\n}};\n"
+    )
+
+
+def salu_struct(row: Row, struct: str) -> str:
+    types = slots(row)
+    aliases = "\n".join(f"  using {s.upper()} = {_cpp_type(types, s)};" for s in "dabc")
+    params = ", ".join(f"[[maybe_unused]] {s.upper()}::T {s}" for s in "abc")
+    return (
+        f"struct {struct} {{\n{aliases}\n"
+        f"  [[gnu::always_inline]] static void lane({params}, [[maybe_unused]] int32_t imm,\n"
+        "      [[maybe_unused]] D::T& d, [[maybe_unused]] bool& scc, [[maybe_unused]] Wave& w) {\n"
+        f"    {row.sem};\n  }}\n}};\n"
+    )
+
+
+def mfma_call(row: Row) -> str:
+    assert row.mfma is not None
+    types = ", ".join(MATRIX_TYPES[t] for t in row.mfma.types)
+    return f"mfma<{types}, {', '.join(map(str, row.mfma.shape))}>"
+
+
+def handler_entry(row: Row, struct: str) -> tuple[str, str]:
+    """(struct definitions, initialiser of Handlers) of one ALU row."""
+    if row.mfma is not None:
+        return "", f"{{{mfma_call(row)}, nullptr, nullptr, nullptr}}"
+    if row.handler:
+        return "", f"{{{row.handler}, nullptr, nullptr, nullptr}}"
+    if row.unit == "salu":
+        return salu_struct(row, struct), f"{{salu<{struct}>, nullptr, nullptr, nullptr}}"
+    code = valu_struct(row, struct, row.sem)
+    saturating = "nullptr"
+    if row.sat:
+        code += valu_struct(row, f"{struct}_sat", row.sat)
+        saturating = f"valu<{struct}_sat>"
+    return code, f"{{valu<{struct}>, general, {saturating}, &ShapeOf<{struct}>::kShape}}"
+
+
+def chunk_source(index: int, rows: list[Row]) -> str:
+    structs, entries = [], []
+    for row in rows:
+        code, entry = handler_entry(row, f"op_{row.name}")
+        structs.append(code)
+        entries.append(f"    {entry},  // {row.name}")
+    return (
+        FILE_HEAD
+        + '#include "isa/handlers.h"\n\nnamespace HIPSYNTH_ISA {\nnamespace {\n\n'
+        + "\n".join(s for s in structs if s)
+        + f"\n}}  // namespace\n\nextern const Handlers kHandlers{index}[];\nconst Handlers kHandlers{index}[] = {{\n"
+        + "\n".join(entries)
+        + "\n};\n\n}  // namespace HIPSYNTH_ISA\n"
+    )
+
+
+def _mem(mem: Mem) -> str:
+    flag = lambda b: str(b).lower()  # noqa: E731
+    kind = mem.kind
+    return (
+        f"{{MemSpace::{mem.space}, MemKind::{kind}, {mem.elem_bytes}, {mem.count}, {flag(mem.sign)}, {mem.d16}, "
+        f'{mem.two_addr}, {flag(mem.to_lds)}, "{mem.op}"}}'
+    )
+
+
+def table_row(row: Row, place: tuple[int, int]) -> str:
+    archs = sum(1 << i for i, a in enumerate(ARCHS) if a in row.archs)
+    cycles, mops, kind = (0, 0), 0, ""
+    if row.mfma is not None:
+        m, n, k, blocks = row.mfma.shape
+        cycles, mops, kind = row.mfma.cycles, 2 * m * n * k * blocks // 512, MFMA_COUNTER[row.mfma.types[0]]
+    head = f'"{row.name}", Unit::{row.unit}, Rate::{row.rate}, Count::{row.count}, {archs}'
+    mfma = f'{cycles[0]}, {cycles[1]}, {mops}, "{kind}"'
+    return f'    {{{head}, {mfma}, {_mem(row.mem)}, "{row.sig}", "{row.refused}", {place[0]}, {place[1]}}},'
+
+
+def table_source(rows: list[Row], places: dict[str, tuple[int, int]]) -> str:
+    lines = "\n".join(table_row(r, places.get(r.name, (-1, 0))) for r in rows)
+    names = [f"kHandlers{i}" for i in range(CHUNKS)]
+    externs, lists = [], []
+    for ns in ("isa_v3", "isa_v4"):
+        externs.append(f"namespace {ns} {{\nextern const Handlers {', '.join(n + '[]' for n in names)};\n}}")
+        lists.append("{" + ", ".join(f"{ns}::{n}" for n in names) + "}")
+    return (
+        FILE_HEAD
+        + '#include "isa/table.h"\n\n'
+        + "\n".join(externs)
+        + "\n\nnamespace hipsynth {\nnamespace {\n\nconst RowData kRows[] = {\n"
+        + lines
+        + "\n};\nconst Handlers* const kLevels[2]["
+        + str(CHUNKS)
+        + "] = {"
+        + ", ".join(lists)
+        + "};\n\n}  // namespace\n\nstd::vector<OpInfo> make_table(bool v4) {\n"
+        "  return assemble_table(kRows, std::size(kRows), kLevels[v4 ? 1 : 0]);\n}\n\n}  // namespace hipsynth\n"
+    )
+
+
+def write(path: Path, text: str) -> None:
+    """Writes only what changed, so that the build does not recompile the rest."""
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
+def main(out: Path) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    rows = load_rows()
+    alu = [r for r in rows if r.unit in ("valu", "salu") and not r.refused]
+    places: dict[str, tuple[int, int]] = {}
+    size = -(-len(alu) // CHUNKS)
+    for index in range(CHUNKS):
+        part = alu[index::CHUNKS] if size else []
+        write(out / f"ops_{index}.cpp", chunk_source(index, part))
+        places |= {row.name: (index, i) for i, row in enumerate(part)}
+    write(out / "table.cpp", table_source(rows, places))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,285 @@
+"""The opcode table: rows of *.toml expanded to one `Row` per base mnemonic.
+
+Sources of the facts are named in each TOML file.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ARCHS = ("gfx90a", "gfx942")
+HERE = Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True)
+class Mem:
+    """What a memory row does; the fields of MemDesc in core/inst.h."""
+
+    space: str = "none"
+    kind: str = "none"
+    elem_bytes: int = 4
+    count: int = 1
+    sign: bool = False
+    d16: int = 0
+    two_addr: int = 0
+    to_lds: bool = False
+    op: str = ""
+
+
+@dataclass(frozen=True)
+class Mfma:
+    shape: tuple[int, int, int, int]  # M, N, K, blocks
+    types: tuple[str, str, str]  # A, B, accumulator
+    cycles: tuple[int, int]  # gfx90a, gfx942; 0: not there
+
+
+@dataclass(frozen=True)
+class Row:
+    """One opcode. `sig` lists operands in assembler order; `sem` is the C++ statement of ALU rows."""
+
+    name: str
+    unit: str
+    sig: str
+    archs: tuple[str, ...] = ARCHS
+    sem: str = ""
+    sat: str = ""
+    handler: str = ""
+    count: str = "other"
+    rate: str = "none"
+    refused: str = ""
+    keep_high: bool = False
+    writes_exec: bool = False
+    whole: bool = False  # packed row whose statement handles both halves itself
+    mem: Mem = field(default_factory=Mem)
+    mfma: Mfma | None = None
+
+    @property
+    def executes(self) -> bool:
+        return not self.refused
+
+
+# Memory element forms: name -> (bytes, elements, sign, d16).
+_DWORDS = {"dword": (4, 1, False, 0), "dwordx2": (4, 2, False, 0), "dwordx3": (4, 3, False, 0), "dwordx4": (4, 4, False, 0)}
+_LOADS = _DWORDS | {
+    "ubyte": (1, 1, False, 0),
+    "sbyte": (1, 1, True, 0),
+    "ushort": (2, 1, False, 0),
+    "sshort": (2, 1, True, 0),
+    "ubyte_d16": (1, 1, False, 1),
+    "ubyte_d16_hi": (1, 1, False, 2),
+    "sbyte_d16": (1, 1, True, 1),
+    "sbyte_d16_hi": (1, 1, True, 2),
+    "short_d16": (2, 1, False, 1),
+    "short_d16_hi": (2, 1, False, 2),
+}
+_STORES = _DWORDS | {
+    "byte": (1, 1, False, 0),
+    "byte_d16_hi": (1, 1, False, 2),
+    "short": (2, 1, False, 0),
+    "short_d16_hi": (2, 1, False, 2),
+}
+_LDS_LOADS = {k: v for k, v in _LOADS.items() if k in ("dword", "ubyte", "sbyte", "ushort", "sshort")}
+_DS_WORDS = {"b32": (4, 1, False, 0), "b64": (8, 1, False, 0), "b96": (4, 3, False, 0), "b128": (4, 4, False, 0)}
+_DS_LOADS = _DS_WORDS | {
+    "u8": (1, 1, False, 0),
+    "i8": (1, 1, True, 0),
+    "u16": (2, 1, False, 0),
+    "i16": (2, 1, True, 0),
+    "u8_d16": (1, 1, False, 1),
+    "u8_d16_hi": (1, 1, False, 2),
+    "i8_d16": (1, 1, True, 1),
+    "i8_d16_hi": (1, 1, True, 2),
+    "u16_d16": (2, 1, False, 1),
+    "u16_d16_hi": (2, 1, False, 2),
+}
+_DS_STORES = _DS_WORDS | {
+    "b8": (1, 1, False, 0),
+    "b16": (2, 1, False, 0),
+    "b8_d16_hi": (1, 1, False, 2),
+    "b16_d16_hi": (2, 1, False, 2),
+}
+# Integer atomics of FLAT and MUBUF, by their stem; the x2 forms are the same on 8 bytes.
+_ATOMIC_STEMS = {
+    "swap": "swap_b",
+    "cmpswap": "cmpswap_b",
+    "add": "add_u",
+    "sub": "sub_u",
+    "smin": "min_i",
+    "umin": "min_u",
+    "smax": "max_i",
+    "umax": "max_u",
+    "and": "and_b",
+    "or": "or_b",
+    "xor": "xor_b",
+    "inc": "inc_u",
+    "dec": "dec_u",
+}
+_FLOAT_ATOMICS = {"add_f32": 4, "pk_add_f16": 4, "pk_add_bf16": 4, "add_f64": 8, "min_f64": 8, "max_f64": 8}
+_DS_ATOMICS = {
+    **{f"{op}_{t}32": 4 for op, t in (("add", "u"), ("sub", "u"), ("rsub", "u"), ("inc", "u"), ("dec", "u"))},
+    **{f"{op}_{t}64": 8 for op, t in (("add", "u"), ("sub", "u"), ("rsub", "u"), ("inc", "u"), ("dec", "u"))},
+    **{f"{op}_{t}{n}": n // 8 for op in ("min", "max") for t in "iu" for n in (32, 64)},
+    **{f"{op}_b{n}": n // 8 for op in ("and", "or", "xor") for n in (32, 64)},
+    **{f"{op}_f{n}": n // 8 for op in ("add", "min", "max") for n in (32, 64)},
+    "pk_add_f16": 4,
+    "pk_add_bf16": 4,
+}
+
+
+def _flat_atomics() -> dict[str, Mem]:
+    table: dict[str, Mem] = {}
+    for stem, op in _ATOMIC_STEMS.items():
+        table[stem] = Mem(op=f"{op}32", elem_bytes=4)
+        table[f"{stem}_x2"] = Mem(op=f"{op}64", elem_bytes=8)
+    for name, size in _FLOAT_ATOMICS.items():
+        table[name] = Mem(op=name, elem_bytes=size)
+    return table
+
+
+def _rtn(name: str) -> str:
+    stem, _, kind = name.rpartition("_")
+    return f"{stem}_rtn_{kind}"
+
+
+def _ds_atomics(returning: bool) -> dict[str, Mem]:
+    table = {(_rtn(n) if returning else n): Mem(op=n, elem_bytes=size) for n, size in _DS_ATOMICS.items()}
+    if returning:
+        table |= {f"wrxchg_rtn_b{n}": Mem(op=f"swap_b{n}", elem_bytes=n // 8) for n in (32, 64)}
+    return table
+
+
+def _ds_compare(returning: bool) -> dict[str, Mem]:
+    table: dict[str, Mem] = {}
+    for n in (32, 64):
+        for stem, op in (("cmpst", "cmpswap"), ("mskor", "mskor")):
+            name = f"{stem}_b{n}"
+            table[_rtn(name) if returning else name] = Mem(op=f"{op}_b{n}", elem_bytes=n // 8)
+    return table
+
+
+def _elements(forms: Mapping[str, tuple[int, int, bool, int]]) -> dict[str, Mem]:
+    return {k: Mem(elem_bytes=b, count=n, sign=s, d16=d) for k, (b, n, s, d) in forms.items()}
+
+
+# Placeholders of family names that stand for memory forms.
+_MEM_AXES: dict[str, dict[str, Mem]] = {
+    "load": _elements(_LOADS),
+    "store": _elements(_STORES),
+    "ldsload": _elements(_LDS_LOADS),
+    "atomic": _flat_atomics(),
+    "dsload": _elements(_DS_LOADS),
+    "dsstore": _elements(_DS_STORES),
+    "dsatomic": _ds_atomics(False),
+    "dsatomic_rtn": _ds_atomics(True),
+    "dscmpst": _ds_compare(False),
+    "dscmpst_rtn": _ds_compare(True),
+}
+
+_TRANS = re.compile(r"^v_(rcp|rsq|sqrt|exp|log|sin|cos)(_iflag|_legacy)?_(f16|f32|f64)$")
+
+
+def count_class(name: str) -> str:
+    """The SQ_INSTS_VALU_* class of a vector opcode that the row does not name.
+
+    Recorded counters of a vector copy (MI200) fix the rule: typed 32-bit integer operations, compares and arithmetic
+    shifts count as INT32; moves, v_lshlrev_b64 and other untyped bit operations count in no class.
+    """
+    trans = _TRANS.match(name)
+    if trans:
+        return f"trans_{trans[3]}"
+    if name.startswith("v_cvt_"):
+        return "cvt"
+    if re.search(r"_(i32|u32)(_i24|_u24|_u16|_i16|_i8|_u8|_i4|_u4|_b32)?$", name) and "mbcnt" not in name:
+        return "int32" if not re.search(r"mad_[iu]64", name) else "int64"
+    if re.search(r"_(i64|u64)$", name):
+        return "int64"
+    return "other"
+
+
+def rate_class(name: str, unit: str) -> str:
+    if unit != "valu":
+        return "none"
+    if _TRANS.match(name):
+        return "trans"
+    return "f64" if "f64" in name else "full"
+
+
+def _mem(entry: Mapping[str, Any], form: Mem | None = None) -> Mem:
+    fields = dict(entry)
+    if form is not None:
+        fields = {k: getattr(form, k) for k in ("elem_bytes", "count", "sign", "d16", "op")} | fields
+    return Mem(**fields)
+
+
+def _row(name: str, unit: str, entry: Mapping[str, Any], **extra: Any) -> Row:
+    known = {"sem", "sat", "handler", "refused", "writes_exec", "whole"}
+    fields: dict[str, Any] = {k: v for k, v in entry.items() if k in known}
+    fields["archs"] = tuple(entry.get("archs", ARCHS))
+    fields["count"] = entry.get("count", count_class(name) if unit == "valu" else "other")
+    fields["rate"] = entry.get("rate", rate_class(name, unit))
+    fields["keep_high"] = entry.get("keep") == "high"
+    if "mem" in entry:
+        fields["mem"] = _mem(entry["mem"])
+    fields |= extra
+    return Row(name=name, unit=unit, sig=entry["sig"], **fields)
+
+
+def _family(entry: Mapping[str, Any], unit: str) -> Iterator[Row]:
+    name, axis = entry["name"], re.search(r"\{(\w+)\}", entry["name"])
+    assert axis is not None, name
+    key = axis[1]
+    if key == "rel":
+        forms = [entry] + ([{**entry, **entry["also"]}] if "also" in entry else [])
+        for form in forms:
+            for rel, sem in entry["rel"].items():
+                for t in entry["types"]:
+                    full = form["name"].format(rel=rel, t=t)
+                    yield _row(full, unit, {**form, "sig": entry["sig"].format(t=t), "sem": sem})
+        return
+    if key == "size":
+        for size, words in entry["size"].items():
+            mem = Mem(**entry["mem"], elem_bytes=4, count=words)
+            yield _row(name.format(size=size), unit, entry, mem=mem)
+        return
+    for form_name, form in _MEM_AXES[key].items():
+        yield _row(name.format(**{key: form_name}), unit, entry, mem=_mem(entry["mem"], form))
+
+
+def _mfma_rows(entries: Mapping[str, Any], unit: str) -> Iterator[Row]:
+    for name, entry in entries.items():
+        mfma = Mfma(tuple(entry["shape"]), tuple(entry["types"]), tuple(entry["cycles"]))
+        archs = tuple(a for a, c in zip(ARCHS, mfma.cycles, strict=True) if c)
+        sig = "d:acc a:mat b:mat c:" + {"f32": "f32", "i32": "i32", "f64": "f64"}[mfma.types[2]]
+        names = [name]
+        plain = mfma.types[0] == mfma.types[1] and mfma.types[0] not in ("fp8", "bf8")
+        if "gfx942" in archs and plain:  # LLVM writes the gfx942 forms with separators and the number of blocks
+            m, n, k, blocks = mfma.shape
+            block = f"_{blocks}b" if blocks > 1 else ""
+            names.append(f"v_mfma_{mfma.types[2]}_{m}x{n}x{k}{block}_{mfma.types[0]}")
+        for n_, alias in enumerate(dict.fromkeys(names)):
+            if n_ and alias in entries:
+                continue
+            yield Row(alias, unit, sig, archs if n_ == 0 else ("gfx942",), count="mfma", rate="mfma", mfma=mfma)
+
+
+def load_rows(folder: Path = HERE) -> list[Row]:
+    """All rows of the table in a fixed order. Raises ValueError for a mnemonic that stands twice."""
+    rows: list[Row] = []
+    for path in sorted(folder.glob("*.toml")):
+        data = tomllib.loads(path.read_text())
+        unit = data["unit"]
+        rows += [_row(name, unit, entry) for name, entry in data.get("op", {}).items()]
+        for entry in data.get("family", []):
+            rows += list(_family(entry, unit))
+        rows += list(_mfma_rows(data.get("mfma", {}), unit))
+    seen: set[str] = set()
+    for row in rows:
+        if row.name in seen:
+            raise ValueError(f"opcode table: {row.name} stands twice")
+        seen.add(row.name)
+    return rows

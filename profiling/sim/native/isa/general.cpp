@@ -1,0 +1,237 @@
+// The general path of the vector ALU: SDWA, DPP, op_sel, packed selects, clamp, omod, non-default MODE.
+// Every source is materialised with its modifiers into a scratch register file, the opcode's plain handler runs on
+// that file with all lanes on, and the result is shaped and merged into the real destination.
+#include <immintrin.h>
+
+#include "special.h"
+#include "valu.h"
+
+namespace HIPSYNTH_ISA {
+namespace {
+
+constexpr int kScratchRows = 12;  // four sources and the destination, two rows each, plus slack
+constexpr int kDstRow = 8;
+
+bool half_class(Cls c) { return c == Cls::f16 || c == Cls::i16 || c == Cls::u16; }
+
+struct Scratch {
+  alignas(64) uint32_t rows[kScratchRows * kLanes];
+  uint32_t* row(int r) { return rows + r * kLanes; }
+};
+
+// Lane that DPP lane i reads, or -1.
+int dpp_lane(uint16_t ctrl, int i) {
+  const int row = i & ~15, col = i & 15, n = ctrl & 15;
+  if (ctrl <= 0xff) return (i & ~3) | ((ctrl >> (2 * (i & 3))) & 3);
+  if (ctrl >= 0x101 && ctrl <= 0x10f) return col + n <= 15 ? i + n : -1;
+  if (ctrl >= 0x111 && ctrl <= 0x11f) return col >= n ? i - n : -1;
+  if (ctrl >= 0x121 && ctrl <= 0x12f) return row | ((col - n) & 15);
+  if (ctrl >= 0x150 && ctrl <= 0x15f) return row | n;
+  switch (ctrl) {
+    case 0x130: return i + 1 < kLanes ? i + 1 : -1;
+    case 0x134: return (i + 1) & 63;
+    case 0x138: return i - 1;
+    case 0x13c: return (i - 1) & 63;
+    case 0x140: return row | (15 - col);
+    case 0x141: return (i & ~7) | (7 - (i & 7));
+    case 0x142: return row >= 16 ? row - 1 : -1;
+    case 0x143: return row >= 32 ? 31 : -1;
+    default: return i;
+  }
+}
+
+// Permutes `rows` rows in place; returns the lanes that may be written.
+uint64_t apply_dpp(const Inst& in, uint32_t* p, int rows, uint64_t exec) {
+  uint64_t enabled = exec;
+  alignas(64) uint32_t old[2 * kLanes];
+  std::memcpy(old, p, sizeof(uint32_t) * kLanes * static_cast<size_t>(rows));
+  for (int i = 0; i < kLanes; ++i) {
+    const uint64_t bit = 1ull << i;
+    if (!((in.dpp.row_mask >> (i >> 4)) & 1) || !((in.dpp.bank_mask >> ((i >> 2) & 3)) & 1)) enabled &= ~bit;
+    const int from = dpp_lane(in.dpp.ctrl, i);
+    const bool valid = from >= 0 && ((exec >> from) & 1);
+    if (!valid && !in.dpp.bound_ctrl) enabled &= ~bit;
+    for (int r = 0; r < rows; ++r) p[r * kLanes + i] = valid ? old[r * kLanes + from] : 0u;
+  }
+  return enabled;
+}
+
+void apply_sdwa_source(const Operand& o, uint32_t* p) {
+  const uint32_t width = o.sdwa_sel < 4 ? 8 : o.sdwa_sel < 6 ? 16 : 32;
+  const uint32_t shift = o.sdwa_sel < 4 ? o.sdwa_sel * 8u : o.sdwa_sel == 5 ? 16 : 0;
+  for (int i = 0; i < kLanes; ++i) {
+    const uint32_t v = (p[i] >> shift) & low_bits(width);
+    p[i] = o.sext ? static_cast<uint32_t>(sext(v, width)) : v;
+  }
+}
+
+// Packed operands: op_sel picks the half for the low result, op_sel_hi that for the high one.
+void apply_packed(const Inst& in, int k, Cls cls, bool floating, uint32_t* p) {
+  const bool lo_high = (in.op_sel >> k) & 1, hi_high = (in.op_sel_hi >> k) & 1;
+  const uint32_t flip_lo = floating && ((in.neg_lo >> k) & 1) ? 1u : 0u;
+  const uint32_t flip_hi = floating && ((in.neg_hi >> k) & 1) ? 1u : 0u;
+  for (int i = 0; i < kLanes; ++i) {
+    if (cls == Cls::pk16) {
+      const uint32_t lo = (lo_high ? p[i] >> 16 : p[i]) & 0xffffu, hi = (hi_high ? p[i] >> 16 : p[i]) & 0xffffu;
+      p[i] = (lo ^ flip_lo << 15) | (hi ^ flip_hi << 15) << 16;
+    } else {
+      const uint32_t a = p[i], b = p[kLanes + i];
+      p[i] = (lo_high ? b : a) ^ flip_lo << 31;
+      p[kLanes + i] = (hi_high ? b : a) ^ flip_hi << 31;
+    }
+  }
+}
+
+void flush_halves(uint32_t* p) {
+  for (int i = 0; i < kLanes; ++i) {
+    if (!(p[i] & 0x7c00u)) p[i] &= ~0x3ffu;
+    if (!(p[i] & 0x7c000000u)) p[i] &= ~0x03ff0000u;
+  }
+}
+
+// Fetches source k into scratch rows 2k, 2k+1 with all modifiers. Returns lanes left enabled by DPP.
+uint64_t fetch(const Wave& w, const Inst& in, const Shape& s, int k, Cls cls, Scratch& f, uint64_t exec) {
+  uint32_t* p = f.row(2 * k);
+  Operand plain = in.src[k];
+  plain.neg = plain.abs = false;
+  const uint32_t* v = s.rows[k] == 2 ? materialise<Cls::bits64, 2>(w, plain, p) : materialise<Cls::bits32, 1>(w, plain, p);
+  if (v != p) std::memcpy(p, v, sizeof(uint32_t) * kLanes * s.rows[k]);
+  uint64_t enabled = exec;
+  if (in.dpp.present && k == 0) enabled = apply_dpp(in, p, s.rows[k], exec);
+  if (in.sdwa && k < 2) apply_sdwa_source(in.src[k], p);
+  if (cls == Cls::pk16 || cls == Cls::pk32) {
+    apply_packed(in, k, cls, s.floating, p);
+  } else if (half_class(cls) && ((in.op_sel >> k) & 1)) {
+    for (int i = 0; i < kLanes; ++i) p[i] >>= 16;
+  }
+  if (in.src[k].neg | in.src[k].abs) apply_sign(p, cls, in.src[k].neg, in.src[k].abs);
+  if (s.floating && !(w.mode.denorm_f16_f64 & 1) && (cls == Cls::f16 || cls == Cls::pk16)) flush_halves(p);
+  return enabled;
+}
+
+template <class T>
+T clamp01(T v, bool dx10) {
+  if (v != v) return dx10 ? T(0) : v;
+  return v < T(0) || v == T(0) ? T(0) : v > T(1) ? T(1) : v;
+}
+template <class T>
+T output_modifier(T v, const Inst& in, const FpMode& m) {
+  v = in.omod == 1 ? v * T(2) : in.omod == 2 ? v * T(4) : in.omod == 3 ? v * T(0.5) : v;
+  return in.clamp ? clamp01(v, m.dx10_clamp) : v;
+}
+
+// omod and clamp of float results.
+void shape_float(const Inst& in, const FpMode& m, Cls cls, uint32_t* p) {
+  for (int i = 0; i < kLanes; ++i) {
+    if (cls == Cls::f32) p[i] = bits(output_modifier(f32(p[i]), in, m));
+    if (cls == Cls::f64) F64::store(p, i, output_modifier(F64::load(p, i), in, m));
+    if (cls == Cls::f16) {
+      p[i] = (p[i] & 0xffff0000u) | float_to_half(output_modifier(half_to_float(p[i] & 0xffffu), in, m));
+    }
+    if (cls == Cls::pk16) {
+      const auto v = PkF16::load(p, i);
+      PkF16::store(p, i, {output_modifier(v.lo, in, m), output_modifier(v.hi, in, m)});
+    }
+    if (cls == Cls::pk32) {
+      const auto v = PkF32::load(p, i);
+      PkF32::store(p, i, {output_modifier(v.lo, in, m), output_modifier(v.hi, in, m)});
+    }
+  }
+}
+
+// Places an SDWA result into the selected part of the old destination.
+void apply_sdwa_dst(const Inst& in, uint32_t* p, const uint32_t* old) {
+  const uint32_t sel = in.sdwa_dst_sel;
+  if (sel >= 6) return;
+  const uint32_t width = sel < 4 ? 8 : 16, shift = sel < 4 ? sel * 8 : sel == 5 ? 16 : 0;
+  const uint32_t field = low_bits(width) << shift;
+  for (int i = 0; i < kLanes; ++i) {
+    const uint32_t v = (p[i] & low_bits(width)) << shift;
+    uint32_t rest = 0;
+    if (in.sdwa_dst_unused == 2) rest = old[i] & ~field;
+    if (in.sdwa_dst_unused == 1 && ((p[i] >> (width - 1)) & 1)) rest = ~low_bits(width + shift);
+    p[i] = v | rest;
+  }
+}
+
+// MXCSR bits for the rounding and denormal fields that govern results of class `d`.
+unsigned mxcsr_for(const FpMode& m, Cls d, Cls a) {
+  const bool single = d == Cls::f32 || d == Cls::pk32 || (d == Cls::bits32 && (a == Cls::f32 || a == Cls::pk32));
+  const unsigned round = single ? m.round_f32 : m.round_f16_f64, den = single ? m.denorm_f32 : m.denorm_f16_f64;
+  static constexpr unsigned kRound[4] = {0u, 2u << 13, 1u << 13, 3u << 13};
+  const bool halves = d == Cls::f16 || d == Cls::pk16;  // computed in f32, flushed by flush_halves
+  const unsigned flush = halves ? 0u : ((den & 1) ? 0u : 1u << 6) | ((den & 2) ? 0u : 1u << 15);
+  return 0x1f80u | kRound[round & 3] | flush;
+}
+
+void run_plain(Wave& w, Inst& in, const Shape& s, Scratch& f) {
+  uint32_t* const vgpr = w.vgpr;
+  const uint32_t rows = w.rows;
+  const uint64_t exec = w.exec();
+  const FpMode mode = w.mode;
+  w.vgpr = f.rows;
+  w.rows = kScratchRows;
+  w.set_exec(~0ull);
+  w.mode.round_f32 = w.mode.round_f16_f64 = 0;
+  w.mode.denorm_f32 = w.mode.denorm_f16_f64 = 3;
+  const unsigned saved = _mm_getcsr();
+  if (s.floating) _mm_setcsr(mxcsr_for(mode, s.d, s.a));
+  const auto fn = in.clamp && in.op->saturating ? in.op->saturating : in.op->handler;
+  fn(w, in);
+  _mm_setcsr(saved);
+  w.vgpr = vgpr;
+  w.rows = rows;
+  w.mode = mode;
+  if (!s.writes_exec) w.set_exec(exec);
+}
+
+void write_back(Wave& w, const Inst& in, const Shape& s, Scratch& f, uint64_t enabled) {
+  uint32_t* p = f.row(kDstRow);
+  uint32_t* dst = w.row(row_index(w, in.dst));
+  if (s.floating && (in.omod || in.clamp)) shape_float(in, w.mode, s.d, p);
+  if (s.floating && !(w.mode.denorm_f16_f64 & 2) && (s.d == Cls::f16 || s.d == Cls::pk16)) flush_halves(p);
+  if (half_class(s.d) && (in.op_sel & 8)) {
+    for (int i = 0; i < kLanes; ++i) p[i] = (dst[i] & 0xffffu) | p[i] << 16;
+  }
+  if (in.sdwa) apply_sdwa_dst(in, p, dst);
+  for (int r = 0; r < s.rows_d; ++r) blend(dst + r * kLanes, p + r * kLanes, enabled);
+}
+
+}  // namespace
+
+void general(Wave& w, const Inst& in) {
+  const Shape& s = *static_cast<const Shape*>(in.op->shape);
+  const Cls classes[4] = {s.a, s.b, s.c, s.x};
+  Scratch f;
+  Inst plain = in;
+  uint64_t enabled = w.exec();
+  for (int k = 0; k < 4; ++k) {
+    if (s.rows[k] == 0) continue;
+    if (classes[k] == Cls::mask) {
+      plain.src[k].value = read_scalar<2>(w, in.src[k]);
+      plain.src[k].kind = OperandKind::constant;
+      continue;
+    }
+    enabled &= fetch(w, in, s, k, classes[k], f, w.exec());
+    plain.src[k] = Operand{};
+    plain.src[k].kind = OperandKind::vgpr;
+    plain.src[k].reg = static_cast<uint16_t>(2 * k);
+  }
+  if (s.rows_d != 0) {
+    std::memcpy(f.row(kDstRow), w.row(row_index(w, in.dst)), sizeof(uint32_t) * kLanes * s.rows_d);
+    if (half_class(s.d) && (in.op_sel & 8)) {
+      for (int i = 0; i < kLanes; ++i) f.row(kDstRow)[i] >>= 16;
+    }
+    plain.dst = Operand{};
+    plain.dst.kind = OperandKind::vgpr;
+    plain.dst.reg = kDstRow;
+  }
+  run_plain(w, plain, s, f);
+  if (s.has_mask && in.sdst.kind == OperandKind::sgpr) {
+    w.set_sgpr64(in.sdst.reg, w.sgpr64(in.sdst.reg) & enabled);
+    if (s.writes_exec) w.set_exec(w.exec() & enabled);
+  }
+  if (s.rows_d != 0) write_back(w, in, s, f, enabled);
+}
+
+}  // namespace HIPSYNTH_ISA

@@ -1,0 +1,86 @@
+// The opcode table as chosen for this CPU, look-up by mnemonic, and GPR-index mode.
+#include <string_view>
+#include <unordered_map>
+
+#include "isa/alu.h"
+#include "isa/table.h"
+
+namespace hipsynth {
+namespace {
+
+bool use_v4() {
+  static const bool yes = __builtin_cpu_supports("x86-64-v4");
+  return yes;
+}
+
+using Index = std::unordered_map<std::string_view, const OpInfo*>;
+Index make_index(uint8_t arch_bit) {
+  Index index;
+  for (const OpInfo& op : opcode_table()) {
+    if (op.archs & arch_bit) index.emplace(op.name, &op);
+  }
+  return index;
+}
+
+// Source k (0..2) or destination (3) displaced by M0[7:0].
+void displace(const Wave& w, Operand& o, int k) {
+  if (o.kind != OperandKind::vgpr || !((w.gpr_index_mode >> k) & 1)) return;
+  o.reg = static_cast<uint16_t>(o.reg + (w.sgpr[kM0] & 0xffu));
+}
+
+}  // namespace
+
+std::vector<OpInfo> assemble_table(const RowData* rows, size_t n, const Handlers* const* chunks) {
+  std::vector<OpInfo> table(n);
+  for (size_t i = 0; i < n; ++i) {
+    const RowData& r = rows[i];
+    OpInfo& op = table[i];
+    op.name = r.name;
+    op.unit = r.unit;
+    op.rate = r.rate;
+    op.count = r.count;
+    op.archs = r.archs;
+    op.mfma_cycles = r.cycles90a;
+    op.mfma_cycles_942 = r.cycles942;
+    op.mfma_mops = r.mops;
+    op.mfma_type = r.mfma_type;
+    op.mem = r.mem;
+    op.signature = r.signature;
+    op.refused = r.refused;
+    op.handler = nullptr;
+    if (r.chunk < 0) continue;
+    const Handlers& h = chunks[r.chunk][r.index];
+    op.handler = h.handler;
+    op.general = h.general;
+    op.saturating = h.saturating;
+    op.shape = h.shape;
+  }
+  return table;
+}
+
+const std::vector<OpInfo>& opcode_table() {
+  static const std::vector<OpInfo> table = make_table(use_v4());
+  return table;
+}
+
+const OpInfo* find_opcode(Arch arch, const std::string& base_mnemonic) {
+  static const Index indices[2] = {make_index(1), make_index(2)};
+  const Index& index = indices[static_cast<int>(arch)];
+  const auto it = index.find(base_mnemonic);
+  return it == index.end() ? nullptr : it->second;
+}
+
+const char* isa_level() { return use_v4() ? "x86-64-v4" : "x86-64-v3"; }
+
+void execute_indexed(Wave& w, const Inst& in) {
+  if (in.op->unit != Unit::valu) {
+    in.fn(w, in);
+    return;
+  }
+  Inst moved = in;
+  for (int k = 0; k < 3; ++k) displace(w, moved.src[k], k);
+  displace(w, moved.dst, 3);
+  moved.fn(w, moved);
+}
+
+}  // namespace hipsynth

@@ -1,0 +1,153 @@
+#include "special.h"
+
+namespace HIPSYNTH_ISA {
+namespace {
+
+void write_scalar(Wave& w, const Operand& dst, uint32_t v) {
+  if (dst.kind == OperandKind::sgpr) w.sgpr[dst.reg] = v;
+}
+
+// One source of v_fma_mix: op_sel_hi says f16, op_sel which half; neg_lo negates, neg_hi takes the absolute value.
+const uint32_t* mix_source(const Wave& w, const Inst& in, int k, uint32_t* out) {
+  Operand o = in.src[k];
+  o.neg = o.abs = false;
+  const uint32_t* p = source<U32>(w, o, out);
+  const bool half = (in.op_sel_hi >> k) & 1, high = (in.op_sel >> k) & 1;
+  const bool neg = in.src[k].neg || ((in.neg_lo >> k) & 1), abs = in.src[k].abs || ((in.neg_hi >> k) & 1);
+  for (int i = 0; i < kLanes; ++i) {
+    float v = half ? half_to_float((high ? p[i] >> 16 : p[i]) & 0xffffu) : f32(p[i]);
+    v = abs ? std::fabs(v) : v;
+    out[i] = bits(neg ? -v : v);
+  }
+  return out;
+}
+
+float clamped(float v, const Inst& in, const Wave& w) {
+  if (!in.clamp) return v;
+  if (v != v) return w.mode.dx10_clamp ? 0.0f : v;
+  return v <= 0.0f ? 0.0f : v > 1.0f ? 1.0f : v;
+}
+
+// kHalf: -1 f32 result, 0 low half, 1 high half.
+template <int kHalf>
+void mix(Wave& w, const Inst& in) {
+  alignas(64) uint32_t a[kLanes], b[kLanes], c[kLanes], r[kLanes];
+  mix_source(w, in, 0, a);
+  mix_source(w, in, 1, b);
+  mix_source(w, in, 2, c);
+  uint32_t* dst = w.row(row_index(w, in.dst));
+  for (int i = 0; i < kLanes; ++i) {
+    if constexpr (kHalf < 0) {
+      r[i] = bits(clamped(std::fma(f32(a[i]), f32(b[i]), f32(c[i])), in, w));
+    } else {
+      // The f16 forms round the exact sum once to f32 and once to f16.
+      const uint32_t h = float_to_half(clamped(std::fma(f32(a[i]), f32(b[i]), f32(c[i])), in, w));
+      r[i] = kHalf == 0 ? (dst[i] & 0xffff0000u) | h : (dst[i] & 0xffffu) | h << 16;
+    }
+  }
+  blend(dst, r, w.exec());
+}
+
+template <int kMantissa, int kBias>
+void stochastic_fp8(Wave& w, const Inst& in) {
+  alignas(64) uint32_t ba[kLanes], bb[kLanes], r[kLanes];
+  const uint32_t* a = source<F32>(w, in.src[0], ba);
+  const uint32_t* b = source<U32>(w, in.src[1], bb);
+  uint32_t* dst = w.row(row_index(w, in.dst));
+  const uint32_t shift = ((in.op_sel >> 2) & 3u) * 8u;
+  for (int i = 0; i < kLanes; ++i) {
+    const uint32_t v = f32_to_fp8(f32(a[i]), kMantissa, kBias, true, b[i]);
+    r[i] = (dst[i] & ~(0xffu << shift)) | v << shift;
+  }
+  blend(dst, r, w.exec());
+}
+
+struct HwField {
+  uint32_t id, offset, width;
+};
+HwField hw_field(int64_t imm) {
+  const uint32_t v = static_cast<uint32_t>(imm);
+  return {v & 63, (v >> 6) & 31, ((v >> 11) & 31) + 1};
+}
+constexpr uint32_t kHwMode = 1, kHwId = 4, kHwXccId = 20;
+
+uint32_t pack_mode(const Wave& w) {
+  const FpMode& m = w.mode;
+  return m.round_f32 | static_cast<uint32_t>(m.round_f16_f64) << 2 | static_cast<uint32_t>(m.denorm_f32) << 4 |
+         static_cast<uint32_t>(m.denorm_f16_f64) << 6 | static_cast<uint32_t>(m.dx10_clamp) << 8 |
+         static_cast<uint32_t>(m.ieee) << 9 | (w.gpr_index_mode ? 1u << 27 : 0u);
+}
+void unpack_mode(Wave& w, uint32_t v) {
+  FpMode& m = w.mode;
+  m.round_f32 = v & 3;
+  m.round_f16_f64 = (v >> 2) & 3;
+  m.denorm_f32 = (v >> 4) & 3;
+  m.denorm_f16_f64 = (v >> 6) & 3;
+  m.dx10_clamp = (v >> 8) & 1;
+  m.ieee = (v >> 9) & 1;
+}
+
+}  // namespace
+
+void readlane(Wave& w, const Inst& in) {
+  const uint32_t lane = static_cast<uint32_t>(read_scalar<1>(w, in.src[1])) & 63;
+  write_scalar(w, in.dst, w.row(row_index(w, in.src[0]))[lane]);
+}
+void readfirstlane(Wave& w, const Inst& in) {
+  if (in.src[0].kind != OperandKind::vgpr && in.src[0].kind != OperandKind::agpr) {
+    write_scalar(w, in.dst, static_cast<uint32_t>(read_scalar<1>(w, in.src[0])));
+    return;
+  }
+  const uint64_t exec = w.exec();
+  write_scalar(w, in.dst, w.row(row_index(w, in.src[0]))[exec ? std::countr_zero(exec) : 0]);
+}
+void writelane(Wave& w, const Inst& in) {
+  const uint32_t lane = static_cast<uint32_t>(read_scalar<1>(w, in.src[1])) & 63;
+  w.row(row_index(w, in.dst))[lane] = static_cast<uint32_t>(read_scalar<1>(w, in.src[0]));
+}
+void swap_rows(Wave& w, const Inst& in) {
+  alignas(64) uint32_t a[kLanes], b[kLanes];
+  uint32_t *pa = w.row(row_index(w, in.dst)), *pb = w.row(row_index(w, in.src[0]));
+  std::memcpy(a, pa, sizeof a);
+  std::memcpy(b, pb, sizeof b);
+  blend(pa, b, w.exec());
+  blend(pb, a, w.exec());
+}
+
+void fma_mix(Wave& w, const Inst& in) { mix<-1>(w, in); }
+void fma_mixlo(Wave& w, const Inst& in) { mix<0>(w, in); }
+void fma_mixhi(Wave& w, const Inst& in) { mix<1>(w, in); }
+void cvt_sr_fp8(Wave& w, const Inst& in) { stochastic_fp8<3, 8>(w, in); }
+void cvt_sr_bf8(Wave& w, const Inst& in) { stochastic_fp8<2, 16>(w, in); }
+
+void s_getreg(Wave& w, const Inst& in) {
+  const HwField f = hw_field(in.imm);
+  const uint32_t v = f.id == kHwMode ? pack_mode(w) : f.id == kHwId ? w.hw_id : f.id == kHwXccId ? w.xcc_id : 0u;
+  write_scalar(w, in.dst, (v >> f.offset) & low_bits(f.width));
+}
+void s_setreg(Wave& w, const Inst& in) {
+  const HwField f = hw_field(in.imm);
+  if (f.id != kHwMode) return;
+  const uint32_t mask = low_bits(f.width) << f.offset;
+  const uint32_t v = static_cast<uint32_t>(read_scalar<1>(w, in.src[0])) << f.offset;
+  unpack_mode(w, (pack_mode(w) & ~mask) | (v & mask));
+}
+void s_set_gpr_idx_on(Wave& w, const Inst& in) {
+  const uint32_t enable = static_cast<uint32_t>(in.imm) & 15;
+  const uint32_t index = static_cast<uint32_t>(read_scalar<1>(w, in.src[0])) & 0xff;
+  w.sgpr[hipsynth::kM0] = (w.sgpr[hipsynth::kM0] & ~0xf0ffu) | index | enable << 12;
+  w.gpr_index_mode = enable;
+}
+void s_set_gpr_idx_off(Wave& w, const Inst&) { w.gpr_index_mode = 0; }
+void s_set_gpr_idx_idx(Wave& w, const Inst& in) {
+  const uint32_t index = static_cast<uint32_t>(read_scalar<1>(w, in.src[0])) & 0xff;
+  w.sgpr[hipsynth::kM0] = (w.sgpr[hipsynth::kM0] & ~0xffu) | index;
+}
+void s_set_gpr_idx_mode(Wave& w, const Inst& in) {
+  const uint32_t enable = static_cast<uint32_t>(in.imm) & 15;
+  w.sgpr[hipsynth::kM0] = (w.sgpr[hipsynth::kM0] & ~0xf000u) | enable << 12;
+  if (w.gpr_index_mode) w.gpr_index_mode = enable;
+}
+void nothing(Wave&, const Inst&) {}
+
+}  // namespace HIPSYNTH_ISA

@@ -1,0 +1,45 @@
+// The decoder's view of a row: which text operand goes to which slot of Inst, and parsers for operands and modifiers.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/inst.h"
+
+namespace hipsynth {
+
+// Operand types of the table, as far as decoding cares.
+enum class Type : uint8_t {
+  b16, b32, b64, b128, f16, f32, f64, i64, pk16, pk32, mask, mix, mat, acc, addr, saddr,
+};
+// Where an operand goes.
+enum class Slot : uint8_t { dst, sdst, src0, src1, src2, src3, imm, target, waitcnt, hwreg, sendmsg, gpridx, soffset };
+
+struct SlotSpec {
+  Slot slot = Slot::dst;
+  Type type = Type::b32;
+  bool optional = false;
+};
+struct Signature {
+  std::vector<SlotSpec> slots;
+  bool accumulates = false;  // "c=d"
+  bool reads_vcc = false;    // "x=vcc"
+  bool packed = false, mix = false, float_result = false, has_result = false;
+  uint8_t sources = 0;
+};
+Signature parse_signature(const OpInfo& op);
+
+// Fills `out` from one operand's text; false when it is not an operand of that type.
+bool parse_operand(std::string_view text, Type type, Operand& out);
+
+// Immediates: s_waitcnt counters, hwreg(...), sendmsg(...), gpr_idx(...).
+bool parse_waitcnt(std::string_view text, int64_t& imm);
+bool parse_hwreg(std::string_view text, int64_t& imm);
+bool parse_sendmsg(std::string_view text, int64_t& imm);
+bool parse_gpridx(std::string_view text, int64_t& imm);
+
+// Fills modifier fields of `in` from the text after the operands; returns the first token it does not know, or "".
+std::string parse_modifiers(std::string_view text, const Signature& sig, Inst& in);
+
+}  // namespace hipsynth
