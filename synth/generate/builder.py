@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from synth.generate import ir
 from synth.generate.ir import Buffer, Expr, Kernel, Operand, Statement
-from synth.generate.types import BOOL, F32, F64, I32, U32, DType, IRError
+from synth.generate.types import ACC4, BOOL, F32, F64, I32, U32, DType, IRError
 
 WAVE = 64  # lanes of a wavefront on gfx90a and gfx942
 MAX_BLOCK = 1024
@@ -159,6 +159,29 @@ class KernelBuilder:
         if term.lo < 0 or start.hi + term.hi * trips > target.hi * (1 + 1e-9):
             raise IRError(f"{target.attr[0]}: {trips} terms up to {term.hi:g} leave its promise {target.hi:g}")
         self._add(ir.Assign(target, term, compound="+"))
+
+    def accumulator(self, name: str, span: tuple[float, float]) -> Expr:
+        """Declares the four accumulators of a matrix instruction, zero at first, that promise to stay in `span`."""
+        target = self._name(self._claim(name), ACC4, *ir.fit(name, ACC4, *span), uniform=False)
+        zero = ir.const(0.0, F32)
+        self._declared[name] = (zero, len(self._scopes))
+        self._add(ir.Let(target, ir.pack(ACC4, [zero] * 4), mutable=True))
+        return target
+
+    def matrix_fma(self, target: Expr, left: Expr, right: Expr) -> None:
+        """`v_mfma_f32_16x16x4_f32`: whole waves in uniform control flow; the promise must hold for every repetition."""
+        for value in (target, left, right):
+            self._check(value)
+        if target.dtype is not ACC4 or target.op != "name" or left.dtype is not F32 or right.dtype is not F32:
+            raise IRError("matrix_fma needs an accumulator and two floats")
+        if self.block[0] % WAVE:
+            raise IRError("matrix_fma needs rows of whole waves")
+        self._require_uniform("matrix_fma")
+        _, depth = self._declared[target.attr[0]]
+        trips = math.prod(s.trips for s in self._scopes[depth:])
+        if min(left.lo, right.lo) < 0 or 4 * left.hi * right.hi * trips > target.hi * (1 + 1e-9):
+            raise IRError(f"{target.attr[0]}: {trips} products leave its promise {target.hi:g}")
+        self._add(ir.MatrixFma(target, left, right))
 
     def _check_target(self, target: Expr, value: Expr) -> None:
         self._check(target)

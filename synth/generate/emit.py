@@ -13,7 +13,7 @@ from synth.generate.headers import Template, templates_dir
 from synth.generate.ir import Buffer, Expr, HostBuffer, Kernel, Module, Statement
 from synth.generate.ops import ATOM, OPS, ORDER, SYMMETRIC, UNARY
 from synth.generate.oracle import SAMPLES
-from synth.generate.types import BOOL, DType
+from synth.generate.types import ACC4, BOOL, DType
 
 INVERSE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
 UNROLL = {0: [], 1: ["#pragma unroll"]}
@@ -71,6 +71,8 @@ def _shuffle(e: Expr) -> tuple[str, int]:
 
 
 def _pack(e: Expr) -> tuple[str, int]:
+    if e.dtype is ACC4:
+        return "{" + ", ".join(expression(a) for a in e.args) + "}", ATOM
     return f"make_{e.dtype.cpp}({', '.join(expression(a) for a in e.args)})", ATOM
 
 
@@ -108,7 +110,9 @@ class Printer:
         self.depth -= 1
 
     def let(self, s: ir.Let) -> None:
-        exact = s.value.raw or s.value.op in ("const", "builtin", "cast")  # auto would deduce another type
+        exact = (
+            s.value.raw or s.target.dtype is ACC4 or s.value.op in ("const", "builtin", "cast")
+        )  # auto would deduce another type
         spelled = s.target.dtype.cpp if exact or not self.kernel.auto else "auto"
         spelled = spelled if s.mutable or self.kernel.auto else f"const {spelled}"
         self.put(f"{spelled} {s.target.attr[0]} = {expression(s.value)};")
@@ -122,6 +126,11 @@ class Printer:
     def atomic(self, s: ir.Atomic) -> None:
         name = "atomic" + s.op.capitalize()
         self.put(f"{name}(&{_place(s.buffer, s.index)}, {expression(s.value)});")
+
+    def matrix_fma(self, s: ir.MatrixFma) -> None:
+        name = s.target.attr[0]
+        operands = f"{expression(s.left)}, {expression(s.right)}, {name}"
+        self.put(f"{name} = __builtin_amdgcn_mfma_f32_16x16x4f32({operands}, 0, 0, 0);")
 
     def branch(self, s: ir.If) -> None:
         if s.early:
@@ -157,7 +166,7 @@ class Printer:
 
 PRINT: dict[Any, Any] = {
     ir.Let: Printer.let, ir.Assign: Printer.assign, ir.Store: Printer.store, ir.Atomic: Printer.atomic,
-    ir.If: Printer.branch, ir.For: Printer.loop, ir.Barrier: Printer.barrier,
+    ir.If: Printer.branch, ir.For: Printer.loop, ir.Barrier: Printer.barrier, ir.MatrixFma: Printer.matrix_fma,
 }  # fmt: skip
 
 

@@ -302,6 +302,15 @@ class Atomic:
 
 
 @dataclass(frozen=True)
+class MatrixFma:
+    """`acc = A x B + acc` over a wavefront: lane l holds A[l % 16][l / 16] and B[l / 16][l % 16] (16x4 and 4x16)."""
+
+    target: Expr
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True)
 class If:
     """A branch. `early` prints it as `if (!(condition)) return;` with the body following unindented."""
 
@@ -349,6 +358,8 @@ def _names_of_effects(body: Sequence[Statement], live: set[str], pending: dict[s
                 values = [value]
             case Store(_, index, value) | Atomic(_, _, index, value):
                 values = [*index, value]
+            case MatrixFma(_, left, right):
+                values = [left, right]
             case If(condition, then, otherwise):
                 values = [condition]
                 _names_of_effects([*then, *otherwise], live, pending)
@@ -359,7 +370,7 @@ def _names_of_effects(body: Sequence[Statement], live: set[str], pending: dict[s
             live |= names_in(value)
 
 
-Statement = Let | Assign | Store | Atomic | If | For | Barrier
+Statement = Let | Assign | Store | Atomic | MatrixFma | If | For | Barrier
 FLOATS = (F16, F32, F64)
 
 

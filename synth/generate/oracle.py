@@ -24,7 +24,7 @@ SLAB = 1 << 15  # work-items that run in step
 BASE_RTOL = {"f16": 2e-2, "f32": 2e-4, "f64": 1e-8}
 STATEMENTS: dict[type, str] = {  # -> the method of Run that executes it
     ir.Let: "let", ir.Assign: "assign", ir.Store: "store", ir.Atomic: "atomic", ir.If: "branch", ir.For: "loop",
-    ir.Barrier: "barrier",
+    ir.Barrier: "barrier", ir.MatrixFma: "matrix_fma",
 }  # fmt: skip
 AXES = {"blockIdx.y": 0, "blockIdx.x": 1, "threadIdx.y": 2, "threadIdx.x": 3}
 
@@ -89,6 +89,18 @@ class Run:
         value = self.value(s.value, mask)
         new = old + value if s.compound else value
         self.names[name] = new if mask is None else np.where(mask, new, old)
+
+    def matrix_fma(self, s: ir.MatrixFma, mask: Array | None) -> None:
+        a, b = (self._waves(s.left, mask).reshape(-1, 4, 16), self._waves(s.right, mask).reshape(-1, 4, 16))
+        product = np.matmul(a.transpose(0, 2, 1), b).reshape(-1, 4, 4, 16)  # wave, quad of rows, row in quad, column
+        name = s.target.attr[0]
+        self.names[name] = tuple(
+            self.names[name][r] + np.ascontiguousarray(product[:, :, r]).reshape(self.shape) for r in range(4)
+        )
+
+    def _waves(self, value: Expr, mask: Array | None) -> Array:
+        """A value as one row of 64 lanes per wavefront."""
+        return np.broadcast_to(self.value(value, mask), self.shape).reshape(-1, 64)
 
     def store(self, s: ir.Store, mask: Array | None) -> None:
         value = self.value(s.value, mask)
@@ -190,7 +202,7 @@ class Run:
         return self.value(e.args[0], mask)
 
     def shuffle(self, e: Expr, mask: Array | None) -> Any:
-        value = np.broadcast_to(self.value(e.args[0], mask), self.shape).reshape(-1, 64)
+        value = self._waves(e.args[0], mask)
         lane = np.arange(64)
         delta = int(np.asarray(self.value(e.args[1], mask)).ravel()[0])
         source = lane ^ delta if e.attr == "xor" else np.where(lane + delta < 64, lane + delta, lane)

@@ -10,7 +10,7 @@ from synth.generate import emit
 from synth.generate.choices import Choices, Stream
 from synth.generate.context import Context
 from synth.generate.families import builder_of
-from synth.generate.headers import find_template, templates
+from synth.generate.headers import find_template
 from synth.generate.ir import Module
 from synth.generate.oracle import expected
 from synth.generate.policy import default_policy
@@ -44,18 +44,13 @@ def make_program(family: str, choices: Choices, overrides: Mapping[str, Any] | N
 
 def draw_program(seed: int, index: int, attempt: int = 0, family: str | None = None) -> Program:
     """Program `index` of a seed. `attempt` > 0 gives another one, for when its text has been seen before."""
-    choices = Choices(Stream("hipsynth", seed, index, attempt))
-    names = list(templates())
-    weights = default_policy().families
-    chosen = choices.weighted([float(n == family) if family else weights[n] for n in names])
-    return make_program(names[chosen], choices)
+    chosen = family or default_policy().family(Choices(Stream("family", seed, index, attempt)))
+    return make_program(chosen, Choices(Stream("program", seed, index, attempt)))
 
 
-def replay(recorded: tuple[int, ...]) -> Program:
-    """The program of a recorded choice sequence, as `Program.choices` holds it."""
-    choices = Choices(replay=recorded)
-    names = list(templates())
-    return make_program(names[choices.weighted([1.0] * len(names))], choices)
+def replay(family: str, recorded: tuple[int, ...]) -> Program:
+    """The program of a family and a recorded choice sequence, as `Program.family` and `Program.choices` hold them."""
+    return make_program(family, Choices(replay=recorded))
 
 
 def generate(

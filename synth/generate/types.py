@@ -68,7 +68,9 @@ def _vector(base: DType, lanes: int) -> DType:
 
 
 VECTORS = tuple(_vector(base, lanes) for base in (F32, F64, I32, U32) for lanes in (2, 4))
-DTYPES = {t.name: t for t in (F16, F32, F64, I32, U32, U64, BOOL, *VECTORS)}
+# The accumulator of a matrix instruction: four float lanes of the compiler's own vector type.
+ACC4 = DType("f32xacc", "floatx4", "f", 16, "float32", "float32", F32.lo, F32.hi, "f", F32.eps, 4)
+DTYPES = {t.name: t for t in (F16, F32, F64, I32, U32, U64, BOOL, ACC4, *VECTORS)}
 
 
 def dtype(name: str) -> DType:

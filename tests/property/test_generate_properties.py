@@ -28,7 +28,7 @@ def test_no_bound_promise_or_race_is_broken(family: str, seed: int) -> None:
 @given(st.integers(0, 10**6), st.integers(0, 10**6))
 def test_replay_reproduces_the_program(seed: int, index: int) -> None:
     program = draw_program(seed, index)
-    again = replay(program.choices)
+    again = replay(program.family, program.choices)
     assert again.text == program.text
     assert again.expected == program.expected
     assert again.record() == program.record()
