@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
+from profiling.metrics import answer_ids
+from synth.program import Program, text_id
+from synth.store import CorpusWriter, Item
 from training.data import Sample
 
 SOURCE = """#include <hip/hip_runtime.h>
@@ -57,8 +63,6 @@ def metrics(family: str, dtype: str, steps: int, n: int, arch: str, flags: str) 
 
 def sample(index: int, copy: int, arch: str, flags: str, origin: str = "synthetic") -> Sample:
     """Build `copy` (0: the base, else renamed) of base program `index` on one target."""
-    from synth.program import text_id
-
     family = sorted(BODIES)[index % 3]
     dtype = ("float", "double")[index // 3 % 2]
     steps, n, block = 1 + index % 7, 65536 * (1 + index % 5) + index * 256, 256
@@ -89,3 +93,31 @@ def sample(index: int, copy: int, arch: str, flags: str, origin: str = "syntheti
 def samples(bases: int = 30, copies: int = 2) -> list[Sample]:
     """`bases` programs, each with `copies` texts (the first is the base itself), on four targets."""
     return [sample(i, c, arch, flags) for i in range(bases) for c in range(copies) for arch, flags in TARGETS]
+
+
+def write_corpus(root: Path, chosen: Sequence[Sample]) -> Path:
+    """Stores samples as a corpus folder of backend "sim"."""
+    with CorpusWriter(root, answer_ids()) as writer:
+        for one in chosen:
+            program = Program(one.text, one.origin, one.family, lineage=one.lineage)
+            writer.add_program(program.record(), one.text)
+            kernel = {"name": one.kernel, "dispatches": 1, "grid": [1, 1, 1], "block": [256, 1, 1]}
+            kernel |= {"counters": {}, "metrics": dict(one.metrics), "duration_ns": one.duration_ns}
+            writer.add(
+                Item(
+                    program_id=one.program_id,
+                    lineage=one.lineage,
+                    origin=one.origin,
+                    family=one.family,
+                    arch=one.arch,
+                    flags=one.flags,
+                    device=one.device,
+                    backend="sim",
+                    backend_version="1",
+                    compiler="clang 22",
+                    headers="HIP 7.1",
+                    status="ok",
+                    kernels=[kernel],
+                )
+            )
+    return root
