@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from typing import Any
 
+from synth.errors import BadInput
 from synth.generate import emit
 from synth.generate.choices import Choices, Stream
 from synth.generate.context import Context
@@ -14,10 +16,11 @@ from synth.generate.headers import find_template
 from synth.generate.ir import Module
 from synth.generate.oracle import expected
 from synth.generate.policy import default_policy
+from synth.generate.types import IRError
 from synth.program import Program
 
 CHUNK = 16  # programs per task of a worker
-ATTEMPTS = 1000
+ATTEMPTS = 100  # draws of one program before giving up
 
 
 def build_module(family: str, choices: Choices, overrides: Mapping[str, Any] | None = None) -> tuple[Context, Module]:
@@ -60,29 +63,50 @@ def generate(
     """Programs start .. count-1 of a seed, in order, all different.
 
     The result depends on `seed` and `family` only, never on `workers`. `seen` holds ids made earlier (when resuming).
-    Raises UsageError for an unknown family.
+    Raises UsageError for an unknown family, BadInput when a family runs out of distinct programs.
     """
     if family is not None:
         find_template(family)
     known = set() if seen is None else set(seen)
     for index, first in enumerate(_in_order(count, seed, family, workers, start), start):
-        program = first
-        for attempt in range(1, ATTEMPTS):
-            if program.id not in known:
-                break
-            program = draw_program(seed, index, attempt, family)
+        program, attempt = first
+        while program.id in known:
+            if attempt >= ATTEMPTS:
+                raise BadInput(
+                    f"program {index} of seed {seed}: {attempt} draws gave only programs made before",
+                    cause=f"family {program.family} has few distinct programs under this policy",
+                    remedy="ask for fewer, or widen its parameters in templates/policy/default.toml",
+                )
+            program, attempt = _draw(seed, index, attempt + 1, family)
         known.add(program.id)
         yield program
 
 
-def _in_order(count: int, seed: int, family: str | None, workers: int, start: int) -> Iterator[Program]:
+def _draw(seed: int, index: int, attempt: int, family: str | None) -> tuple[Program, int]:
+    """The first attempt, from `attempt` on, that the typed language accepts, and its number.
+
+    Families are meant never to be refused (the tests draw thousands), but a run of a million must not end if one is.
+    """
+    for number in range(attempt, attempt + ATTEMPTS):
+        try:
+            return draw_program(seed, index, number, family), number
+        except IRError as error:
+            refused = error
+    raise BadInput(
+        f"program {index} of seed {seed}: {ATTEMPTS} draws in a row were refused",
+        cause=refused.what,
+        remedy="loosen the parameters of this family in templates/policy/default.toml",
+    )
+
+
+def _in_order(count: int, seed: int, family: str | None, workers: int, start: int) -> Iterator[tuple[Program, int]]:
     """First attempts in order; workers compute at most a few chunks ahead."""
     if workers <= 1 or count - start <= CHUNK:
         for index in range(start, count):
-            yield draw_program(seed, index, 0, family)
+            yield _draw(seed, index, 0, family)
         return
-    with ProcessPoolExecutor(workers) as pool:
-        pending: list[Future[list[Program]]] = []
+    with ProcessPoolExecutor(workers, initializer=_leave_interrupts_to_the_parent) as pool:
+        pending: list[Future[list[tuple[Program, int]]]] = []
         begin = start
         while begin < count or pending:
             while begin < count and len(pending) < 3 * workers:
@@ -92,5 +116,9 @@ def _in_order(count: int, seed: int, family: str | None, workers: int, start: in
             yield from pending.pop(0).result()
 
 
-def _chunk(seed: int, family: str | None, begin: int, end: int) -> list[Program]:
-    return [draw_program(seed, index, 0, family) for index in range(begin, end)]
+def _chunk(seed: int, family: str | None, begin: int, end: int) -> list[tuple[Program, int]]:
+    return [_draw(seed, index, 0, family) for index in range(begin, end)]
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

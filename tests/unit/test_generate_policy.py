@@ -11,12 +11,14 @@ import jinja2
 import pytest
 
 from synth.errors import BadInput, UsageError
+from synth.generate import producer
 from synth.generate.choices import Choices, Stream
 from synth.generate.emit import environment
 from synth.generate.families import builder_of
 from synth.generate.headers import TemplateError, find_template, holds, parse_header, templates, templates_dir
 from synth.generate.policy import PolicyError, default_policy, parse_policy
 from synth.generate.reference import render
+from synth.generate.types import IRError
 
 HEADER = """+++
 name = "x"
@@ -134,3 +136,22 @@ def test_unknown_override_is_refused() -> None:
 def test_reference_page_is_fresh() -> None:
     page = templates_dir().parent / "docs" / "reference" / "families.md"
     assert page.read_text() == render(), "run: python -m synth.generate.reference"
+
+
+def test_a_program_that_is_always_refused_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise IRError("always")
+
+    monkeypatch.setattr(producer, "draw_program", refuse)
+    with pytest.raises(BadInput, match="refused") as caught:
+        list(producer.generate(1))
+    assert "always" in caught.value.cause
+
+
+def test_running_out_of_distinct_programs_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    only = producer.draw_program(0, 0)
+    monkeypatch.setattr(producer, "draw_program", lambda *_: only)
+    stream = producer.generate(2)
+    assert next(stream).id == only.id
+    with pytest.raises(BadInput, match="made before"):
+        next(stream)
