@@ -68,8 +68,10 @@ class Corpus:
         return self._table("failures")
 
     def _table(self, kind: str) -> pa.Table:
+        if not self._fresh.ids:
+            return self._stored(kind)
         rows = _rows_between(self.root, self.manifest, self._fresh, kind, "", None)
-        return to_table(kind, rows, self.metric_ids) if self._fresh.ids else self._stored(kind)
+        return to_table(kind, rows, self.metric_ids)
 
     def _stored(self, kind: str) -> pa.Table:
         """The shards alone, without turning rows into Python objects."""
@@ -130,12 +132,12 @@ class CorpusWriter:
 
     def _stored_ids(self, kind: str) -> Iterator[str]:
         for shard in self.manifest.shards[kind]:
-            yield from files.read_shard(self.root, shard)[KEY[kind]].to_pylist()
+            yield from files.read_shard(self.root, shard, [KEY[kind]])[KEY[kind]].to_pylist()
 
     def _stored_reasons(self) -> dict[str, str]:
         found: dict[str, str] = {}
         for shard in self.manifest.shards["failures"]:
-            table = files.read_shard(self.root, shard)
+            table = files.read_shard(self.root, shard, ["measurement_id", "reason"])
             found |= dict(zip(table["measurement_id"].to_pylist(), table["reason"].to_pylist(), strict=True))
         return found
 
@@ -173,9 +175,9 @@ class CorpusWriter:
 
     def _write_kind(self, kind: str) -> Iterator[files.Shard]:
         """Cuts the id space into equal parts, so that the cut depends on the rows alone."""
-        bits = _bits(sum(shard.rows for shard in self.manifest.shards[kind]) + self._fresh.rows(kind))
-        if bits:  # items that replace stored ones were counted twice: count exactly where the cut may depend on it
-            bits = _bits(sum(len(self._rows(kind, low, high)) for low, high in _parts(bits)))
+        fresh = self._fresh.of_kind(kind)
+        kept_rows = sum(key not in fresh for key in self._stored_ids(kind))
+        bits = _bits(kept_rows + self._fresh.rows(kind))
         for low, high in _parts(bits):
             kept = self._untouched(kind, low, high)
             if kept is not None:
@@ -191,7 +193,7 @@ class CorpusWriter:
     def _untouched(self, kind: str, low: str, high: str | None) -> files.Shard | None:
         """The stored shard that is this part already: alone in it, within it, and with nothing new for it."""
         touching = [shard for shard in self.manifest.shards[kind] if _overlaps(shard, low, high)]
-        fresh = self._fresh.programs if kind == "programs" else self._fresh.items
+        fresh = self._fresh.of_kind(kind)
         if self._changed or len(touching) != 1 or any(_within(key, low, high) for key in fresh):
             return None
         shard = touching[0]
@@ -245,6 +247,10 @@ class _Fresh:
     def ids(self) -> set[str]:
         return set(self.programs) | set(self.items)
 
+    def of_kind(self, kind: str) -> Mapping[str, Any]:
+        """What replaces stored rows of a kind, by id: a fresh item replaces a measurement and a failure alike."""
+        return self.programs if kind == "programs" else self.items
+
     def of(self, kind: str) -> list[str]:
         """Ids of the fresh rows of a kind, unsorted."""
         if kind == "programs":
@@ -259,13 +265,12 @@ class _Fresh:
 
     def load(self, kind: str, low: str, high: str | None) -> list[dict[str, Any]]:
         """The rows of a kind whose id lies in [low, high)."""
-        rows: list[dict[str, Any]] = []
-        for key in self.of(kind):
-            if _within(key, low, high):
-                offset, length = self.programs[key] if kind == "programs" else self.items[key][1:]
-                row = read_at(self.path, offset, length)["row"]
-                rows += [row] if kind == "programs" else item_rows(Item.from_record(row))
-        return rows
+        keys = [key for key in self.of(kind) if _within(key, low, high)]
+        places = [self.programs[key] if kind == "programs" else self.items[key][1:] for key in keys]
+        records = (record["row"] for record in read_at(self.path, places))
+        if kind == "programs":
+            return list(records)
+        return [row for record in records for row in item_rows(Item.from_record(record))]
 
 
 def _bits(rows: int) -> int:
@@ -292,7 +297,7 @@ def _rows_between(
 ) -> list[dict[str, Any]]:
     """Rows of shards and journal with an id in [low, high); the journal's word replaces the shards'."""
     rows = fresh.load(kind, low, high)
-    newer = set(fresh.programs) if kind == "programs" else set(fresh.items)
+    newer = fresh.of_kind(kind)
     for shard in manifest.shards[kind]:
         if not _overlaps(shard, low, high):
             continue

@@ -7,7 +7,7 @@ import json
 import os
 import time
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -72,14 +72,17 @@ def read(path: Path) -> Iterator[tuple[int, int, dict[str, Any]]]:
             offset += len(line)
 
 
-def read_at(path: Path, offset: int, length: int) -> dict[str, Any]:
-    """The record at a place that `read` reported."""
+def read_at(path: Path, places: Sequence[tuple[int, int]]) -> Iterator[dict[str, Any]]:
+    """The records at (offset, length) places that `read` or `append` reported."""
+    if not places:
+        return
     with path.open("rb") as file:
-        file.seek(offset)
-        record = decode(file.read(length))
-    if record is None:
-        raise BadInput(f"{path}: changed while it was read", remedy="run the command again", reason="corrupt")
-    return record
+        for offset, length in places:
+            file.seek(offset)
+            record = decode(file.read(length))
+            if record is None:
+                raise BadInput(f"{path}: changed while it was read", remedy="run the command again", reason="corrupt")
+            yield record
 
 
 class Journal:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import pyarrow as pa
@@ -68,7 +68,7 @@ class Item:
 
     def record(self) -> dict[str, Any]:
         """The JSON object that the journal keeps."""
-        return asdict(self)
+        return {part.name: getattr(self, part.name) for part in fields(self)}
 
     @staticmethod
     def from_record(record: Mapping[str, Any]) -> Item:
@@ -119,19 +119,19 @@ def schema_of(kind: str, metric_ids: Sequence[str]) -> pa.Schema:
     """The Parquet schema of one kind of shard; `metric_ids` become nullable double columns of measurements."""
     text = pa.string()
     if kind == "programs":
-        fields = [(name, text) for name in ("id", "origin", "family", "name", "lineage")]
-        fields += [("derivation", pa.list_(text)), ("params", text), ("choices", pa.list_(pa.int64()))]
-        fields += [("expected", text), ("text", text)]
-        return pa.schema(fields)
-    fields = [(name, text) for name in ("measurement_id", *_IDENTITY, *_COMMON)]
-    fields += [("provenance", pa.map_(text, text)), ("exit_code", pa.int32())]
+        columns = [(name, text) for name in ("id", "origin", "family", "name", "lineage")]
+        columns += [("derivation", pa.list_(text)), ("params", text), ("choices", pa.list_(pa.int64()))]
+        columns += [("expected", text), ("text", text)]
+        return pa.schema(columns)
+    columns = [(name, text) for name in ("measurement_id", *_IDENTITY, *_COMMON)]
+    columns += [("provenance", pa.map_(text, text)), ("exit_code", pa.int32())]
     if kind == "failures":
-        return pa.schema([*fields, ("reason", text), ("message", text), ("stdout", text)])
+        return pa.schema([*columns, ("reason", text), ("message", text), ("stdout", text)])
     triple = pa.list_(pa.int64(), 3)
-    fields += [("kernel_index", pa.int32()), ("kernel", text), ("dispatches", pa.int64())]
-    fields += [("grid", triple), ("block", triple), ("duration_ns", pa.float64())]
-    fields += [("counters", pa.map_(text, pa.float64())), ("details", text)]
-    return pa.schema(fields + [(name, pa.float64()) for name in metric_ids])
+    columns += [("kernel_index", pa.int32()), ("kernel", text), ("dispatches", pa.int64())]
+    columns += [("grid", triple), ("block", triple), ("duration_ns", pa.float64())]
+    columns += [("counters", pa.map_(text, pa.float64())), ("details", text)]
+    return pa.schema(columns + [(name, pa.float64()) for name in metric_ids])
 
 
 def sort_key(kind: str, row: Mapping[str, Any]) -> tuple[str, int]:

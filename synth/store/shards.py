@@ -119,8 +119,9 @@ def write_shard(root: Path, kind: str, table: pa.Table, key: str) -> Shard:
     return Shard(relative, table.num_rows, len(content), digest, first, last)
 
 
-def read_shard(root: Path, shard: Shard) -> pa.Table:
-    return pq.read_table(root / shard.path, partitioning=None)
+def read_shard(root: Path, shard: Shard, columns: Sequence[str] | None = None) -> pa.Table:
+    """A shard's rows, or only some of its columns."""
+    return pq.ParquetFile(root / shard.path).read(columns=columns)
 
 
 def file_hash(path: Path) -> str:
