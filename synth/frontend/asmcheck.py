@@ -39,8 +39,18 @@ def normalise(assembly: str) -> list[str]:
 
     def number(match: re.Match[str]) -> str:
         word = match[0]
-        parts = [word] if word in symbols else word.split(".")
-        return ".".join(numbers.setdefault(p, f"sym{len(numbers)}") if p in symbols else p for p in parts)
+        if word in symbols:
+            return name(word)
+        local = word.startswith(".L") and word.split(".")[1][1:] in symbols
+        if local:  # .L<symbol>.<what>: the compiler's own labels about a symbol
+            return ".L" + number_parts(word[2:])
+        return number_parts(word)
+
+    def number_parts(word: str) -> str:
+        return ".".join(name(p) if p in symbols else p for p in word.split("."))
+
+    def name(symbol: str) -> str:
+        return numbers.setdefault(symbol, f"sym{len(numbers)}")
 
     return [_line(line, number, symbols) for line in _without_name_sizes(lines, symbols)]
 

@@ -131,6 +131,11 @@ class Resolver:
             return self._original(self.lib.clang_getCursorSemanticParent(cursor))
         if kind in (_LABEL, _MACRO):
             return cursor
+        if (
+            kind == Kind.TYPE_ALIAS_TEMPLATE_DECL.value
+        ):  # its place is the keyword `using`; the alias inside has the name
+            inner = self._child(cursor, Kind.TYPE_ALIAS_DECL.value)
+            return cursor if inner is None else self._original(inner)
         canonical: CCursor = self.lib.clang_getCanonicalCursor(cursor)
         return canonical
 
@@ -166,11 +171,16 @@ class Resolver:
 
     def _is_shared(self, cursor: CCursor) -> bool:
         """Whether a variable carries __shared__: an extern array in LDS is defined by the launch, not elsewhere."""
-        found = []
+        return self._child(cursor, Kind.CUDASHARED_ATTR.value) is not None
+
+    def _child(self, cursor: CCursor, kind: int) -> CCursor | None:
+        """The first direct child of a kind."""
+        found: list[CCursor] = []
 
         def visit(child: CCursor, _parent: CCursor, _data: object) -> int:
-            found.append(child.kind)
-            return 1
+            if child.kind == kind:
+                found.append(CCursor.from_buffer_copy(child))
+            return 1 if child.kind != kind else 0
 
         self.lib.clang_visitChildren(cursor, clang.Visitor(visit), None)
-        return Kind.CUDASHARED_ATTR.value in found
+        return found[0] if found else None

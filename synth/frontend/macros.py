@@ -19,7 +19,10 @@ class Directive:
 
 @dataclass
 class Macro:
-    """One #define. Indices count tokens; `shown` and `pasted` are parameter numbers that # or ## reach."""
+    """One #define. Indices count tokens; `shown` and `pasted` are parameter numbers that # or ## reach.
+
+    `direct` are those # stands before: their arguments are shown as written, the others' after expansion.
+    """
 
     name: str
     name_index: int
@@ -27,6 +30,7 @@ class Macro:
     function_like: bool = False
     body: range = range(0)
     shown: set[int] = field(default_factory=set)
+    direct: set[int] = field(default_factory=set)
     pasted: set[int] = field(default_factory=set)
 
     def param_number(self, text: str) -> int | None:
@@ -88,6 +92,7 @@ def _macro(tokens: Sequence[Token], line: Directive) -> Macro:
             continue
         if i > body and tokens[i - 1].text == "#":
             macro.shown.add(number)
+            macro.direct.add(number)
         if "##" in _neighbours(tokens, i, macro.body):
             macro.pasted.add(number)
     if "..." in macro.params and not any(tokens[i].text == "__VA_ARGS__" for i in macro.body):
@@ -111,8 +116,8 @@ def _neighbours(tokens: Sequence[Token], i: int, body: range) -> set[str]:
 
 
 def _gnu_comma(tokens: Sequence[Token], i: int) -> bool:
-    """`, ##__VA_ARGS__` only swallows the comma; it pastes nothing."""
-    return tokens[i].text == "__VA_ARGS__" and tokens[i - 2].text == ","
+    """`, ##__VA_ARGS__` (or a named `args...`) only swallows the comma; it pastes nothing."""
+    return tokens[i - 2].text == ","
 
 
 def pasted_words(tokens: Sequence[Token], found: Sequence[Macro]) -> set[str]:

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from synth.frontend import clang
-from synth.frontend.clang import TU, CCursor, Kind
+from synth.frontend.clang import TU, Kind
 from synth.frontend.entities import Entity, Resolver
 
 Chain = tuple[tuple[str, int], ...]  # (file, offset) of include directives, outermost first
+COORDINATES = {"threadIdx", "blockIdx", "blockDim", "gridDim"}
 VIRTUAL = "/hipsynth/program.hip"
 MAX_BYTES = 4 << 20
 HOST = ("--cuda-host-only",)
@@ -194,7 +195,7 @@ def _diagnostic(text: str, line: int, column: int, file: str, path: str) -> Diag
 _FUNCTION_KINDS = {
     k.value for k in (Kind.FUNCTION_DECL, Kind.FUNCTION_TEMPLATE, Kind.CXX_METHOD, Kind.CONSTRUCTOR, Kind.DESTRUCTOR)
 } | {Kind.CONVERSION_FUNCTION.value}
-_DIRECTIVES = {Kind.MACRO_DEFINITION.value, Kind.PREPROCESSING_DIRECTIVE.value, Kind.INCLUSION_DIRECTIVE.value}
+_TEXT_KINDS = {Kind.PREPROCESSING_DIRECTIVE.value, Kind.INCLUSION_DIRECTIVE.value}
 
 
 def _read(tu: TU, text: bytes, preamble: Preamble | None) -> _View:
@@ -205,33 +206,40 @@ def _read(tu: TU, text: bytes, preamble: Preamble | None) -> _View:
     for token, (_, _, _, cursor) in zip(tokens, raw, strict=True):
         found = resolver.referents(cursor) if token.identifier else ()
         referents.append(frozenset(e for e in found if e.name == token.text))
-    functions = _walk_macro_bodies(tu, resolver, tokens, [c for _, _, _, c in raw], referents)
+    functions = _walk(tu, resolver, tokens, [c.kind for _, _, _, c in raw], referents)
     words = header_words(tu.includes(), preamble)
     return _View(tokens, referents, tuple(c.kind for _, _, _, c in raw), functions, words)
 
 
-def _walk_macro_bodies(
-    tu: TU, resolver: Resolver, tokens: Sequence[Token], cursors: Sequence[CCursor], referents: list[frozenset[Entity]]
+def _walk(
+    tu: TU, resolver: Resolver, tokens: Sequence[Token], kinds: Sequence[int], referents: list[frozenset[Entity]]
 ) -> tuple[tuple[int, int], ...]:
-    """Adds what tokens inside #define bodies stand for at each expansion; returns the ranges of all functions."""
-    bodies = {
+    """Resolves from the tree what the annotation of tokens leaves open; returns the ranges of all functions.
+
+    Those are the texts of macros, once per expansion, and some operands of overloaded operators.
+    """
+    open_tokens = {
         t.start: i
         for i, t in enumerate(tokens)
-        if t.identifier and cursors[i].kind in _DIRECTIVES and not referents[i]
-    }  # fmt: skip
+        if t.identifier and not (referents[i] or kinds[i] in _TEXT_KINDS or _is_coordinate(tokens, i))
+    }
     functions = []
-    for cursor in tu.walk(bodies=bool(bodies)):
+    for cursor in tu.walk(bodies=bool(open_tokens)):
         if cursor.kind in _FUNCTION_KINDS:
             functions.append(tu.extent(cursor))
-        if not bodies:
+        if not open_tokens:
             continue
         file, offset = tu.spelling_place(cursor)
-        if file != tu.file or offset not in bodies:
+        if file != tu.file or offset not in open_tokens:
             continue
-        i = bodies[offset]
+        i = open_tokens[offset]
         found = (e for e in resolver.referents(cursor) if e.name == tokens[i].text)
         referents[i] = referents[i] | frozenset(found)
     return tuple(functions)
+
+
+def _is_coordinate(tokens: Sequence[Token], i: int) -> bool:
+    return i >= 2 and tokens[i - 1].text == "." and tokens[i - 2].text in COORDINATES
 
 
 def inclusions(

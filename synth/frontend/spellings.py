@@ -15,9 +15,8 @@ from synth.frontend.clang import TOKEN_LITERAL, Kind
 from synth.frontend.entities import Entity
 from synth.frontend.macros import Directive, Macro, arguments, calls, directives, macros, pasted_words
 from synth.frontend.names import RESERVED, word_list
-from synth.frontend.parse import Unit
+from synth.frontend.parse import COORDINATES, Unit
 
-_COORDINATES = {"threadIdx", "blockIdx", "blockDim", "gridDim"}
 _DIRECTIVE_WORDS = {"defined", "__has_include", "__VA_ARGS__", "__VA_OPT__"}
 _PRAGMA_WORDS = {"once", "unroll", "nounroll", "clang", "loop", "GCC", "omp", "pragma", "push", "pop", "pack"} | {
     "unroll_count", "vectorize", "enable", "disable", "diagnostic", "ignored", "optimize", "parallel", "simd",
@@ -132,7 +131,7 @@ def _sort_members(unit: Unit, entry: Spelling) -> None:
 
 
 def _is_coordinate(unit: Unit, i: int) -> bool:
-    return i >= 2 and unit.tokens[i - 1].text == "." and unit.tokens[i - 2].text in _COORDINATES
+    return i >= 2 and unit.tokens[i - 1].text == "." and unit.tokens[i - 2].text in COORDINATES
 
 
 def _ignored(s: Survey) -> set[int]:
@@ -183,12 +182,28 @@ def _keep_contracts(s: Survey, own: set[Entity]) -> None:
 
 def _keep_ambiguous(s: Survey, own: set[Entity]) -> None:
     """Occurrences nobody can tell apart, some of them the library's."""
-    careful = any(t.text in _DETECTION for t in s.unit.tokens)
     for entry in s.spellings.values():
-        mixed = entry.system and (entry.unresolved or entry.in_macro)
-        detected = careful and entry.unresolved and entry.text in s.unit.header_words
-        if entry.user and (mixed or detected):
+        if not entry.user:
+            continue
+        both = entry.user.keys() & set(entry.system)
+        if both or (entry.system and entry.unresolved) or _may_be_detected(s, entry):
             s.kept_spellings.add(entry.text)
+
+
+def _may_be_detected(s: Survey, entry: Spelling) -> bool:
+    """Whether the library could have a member of this name that a template asks for without an error if it is absent."""
+    if entry.text not in s.unit.header_words or all(e.local for es in entry.user.values() for e in es):
+        return False
+    return any(_DETECTION & set(_statement(s.unit, i)) for i in entry.unresolved)
+
+
+def _statement(unit: Unit, i: int) -> Iterator[str]:
+    """The spellings around token i, up to the next ; { or } on both sides."""
+    for step in (-1, 1):
+        j = i
+        while 0 <= j < len(unit.tokens) and unit.tokens[j].text not in (";", "{", "}"):
+            yield unit.tokens[j].text
+            j += step
 
 
 def _keep_configuration(s: Survey, own: set[Entity]) -> None:
@@ -207,12 +222,14 @@ def _keep_shown(s: Survey, own: set[Entity]) -> None:
     """Arguments that # turns into program text or ## glues; error checks around API calls only print on failure."""
     tokens = s.unit.tokens
     s.kept_spellings |= pasted_words(tokens, s.macros)
+    names = {m.name for m in s.macros}
     for macro, args in calls(tokens, s.macros, range(len(tokens))):
         for number, arg in enumerate(args):
             number = min(number, len(macro.params) - 1)
             checked = any(tokens[i].text.startswith(("hip", "cuda")) for i in arg)
             if number in macro.pasted or (number in macro.shown and not checked):
-                _keep_tokens(s, arg)
+                expanded = number not in macro.pasted and number not in macro.direct
+                _keep_tokens(s, [i for i in arg if not (expanded and tokens[i].text in names)])
 
 
 def _keep_tokens(s: Survey, places: Iterable[int]) -> None:
