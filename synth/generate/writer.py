@@ -37,7 +37,8 @@ class Summary:
 def grammar_digest() -> str:
     """A hash of everything a program's bytes depend on: the templates, the policy, and this package's source."""
     digest = hashlib.sha256()
-    for root, pattern in ((templates_dir(), "**/*"), (Path(__file__).parent, "**/*.py")):
+    package = Path(__file__).parent
+    for root, pattern in ((templates_dir(), "**/*.j2"), (templates_dir(), "**/*.toml"), (package, "**/*.py")):
         for file in sorted(p for p in root.glob(pattern) if p.is_file()):
             digest.update(file.relative_to(root).as_posix().encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()[:16]
