@@ -13,6 +13,7 @@ from pathlib import Path
 
 from profiling import metrics
 from profiling.backend import Backend, KernelResult, Limits, Target, TargetResult
+from synth.errors import HipsynthError
 from synth.program import Program
 
 
@@ -42,8 +43,6 @@ def check_failure(
     backend: Backend, program: Program, target: Target, scratch: Path, reasons: set[str], limits: Limits | None = None
 ) -> TargetResult:
     """A program that cannot work is a failed result with one of `reasons`, or a HipsynthError with that reason."""
-    from synth.errors import HipsynthError
-
     try:
         result = _profile(backend, program, target, scratch, limits or Limits())
     except HipsynthError as error:

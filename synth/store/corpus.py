@@ -19,7 +19,7 @@ from synth.store.schema import KEY, KINDS, Item, item_rows, program_row, schema_
 
 JOURNAL = "journal.log"
 LOCK = ".lock"
-ROWS_PER_SHARD = 20_000
+ROWS_PER_SHARD = 10_000
 
 
 class Corpus:

@@ -19,6 +19,7 @@ from profiling_samples import VCOPY_GFX90A, program
 from synth.errors import BadInput
 from synth.store import Corpus, CorpusWriter, Item, corpus, measurement_id, splits
 from synth.store.journal import Journal, read
+from synth.store.schema import KINDS
 
 METRICS = ("L1_Cache_Hit_Rate", "HBM_GFLOPS")
 
@@ -68,7 +69,7 @@ def fill(path: Path, items: list[Item], programs: int = 0) -> None:
 
 
 def content(path: Path) -> dict[str, bytes]:
-    files = [*path.rglob("*.parquet"), path / "manifest.json"]
+    files = [*(file for kind in KINDS for file in (path / kind).glob("*")), path / "manifest.json"]
     return {str(file.relative_to(path)): file.read_bytes() for file in files}
 
 
@@ -271,6 +272,33 @@ def test_a_full_disk_is_a_clear_error_and_loses_nothing(tmp_path: Path, monkeypa
     assert sorted(Corpus.open(tmp_path).measurements()["program_id"].to_pylist()) == sorted(
         [program(0).id, program(2).id]
     )
+
+
+@pytest.mark.parametrize("failing", ["measurements", "programs", "manifest"])
+def test_a_disk_that_fills_up_while_shards_are_written_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    fill(tmp_path, [item(0)], programs=1)
+    writer = CorpusWriter(tmp_path, METRICS)
+    writer.add_program(program(1).record(), program(1).text)
+    writer.add(item(1))
+    real = Path.open
+
+    def full(self: Path, mode: str = "r", *rest: Any, **options: Any) -> Any:
+        if "w" in mode and failing in str(self):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(self, mode, *rest, **options)
+
+    monkeypatch.setattr(Path, "open", full)
+    with pytest.raises(BadInput, match="no space") as caught:
+        writer.close()
+    assert caught.value.reason == "disk_full"
+    monkeypatch.undo()
+    stored = Corpus.open(tmp_path)
+    assert (stored.measurements().num_rows, stored.programs().num_rows) == (2, 2)
+    fill(tmp_path, [])
+    fill(tmp_path / "whole", [item(0), item(1)], programs=2)
+    assert content(tmp_path) == content(tmp_path / "whole")
 
 
 FILE_LIMIT = """
