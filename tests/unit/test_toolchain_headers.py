@@ -39,6 +39,23 @@ __global__ void groups(float* p, int* q, unsigned long long* m) {
 int main() { return 0; }
 """
 
+HALVES = """#include <hip/hip_runtime.h>
+#include <hip/hip_fp16.h>
+#include <hip/hip_bf16.h>
+__global__ void halves(half* a, __half2* b, __hip_bfloat16* c, int* n) {
+  a[0] = __hmax(a[1], __hmin_nan(a[2], a[3])) + __hmul_rn(a[4], htanh(a[5])) - half(1.5);
+  b[0] = __hmax2(b[1], __hfma2(b[2], b[3], h2exp(b[4])));
+  a[6] = __shfl_down(a[6], 1) * __shfl_xor(a[7], 2);
+  b[5] = __shfl_up(b[5], 1);
+  c[0] = __shfl_down(c[0], 1) + __hmax(c[1], hexp(c[2]));
+  n[0] = __hgt(a[1], a[2]) + (a[3] < a[4]) + __half2int_rn(a[5]) + (c[3] > 2.0f);
+  atomicAdd(a + threadIdx.x, a[8]);
+  atomicAdd(b, b[6]);
+  unsafeAtomicAdd(b + 1, b[7]);
+  atomicAdd(c + threadIdx.x, c[4]);
+}
+"""
+
 NUMBERS = """#include <hip/hip_runtime.h>
 #include <hip/hip_bf16.h>
 #include <hip/hip_complex.h>
@@ -91,6 +108,16 @@ def test_cooperative_groups_compile_on_both_sides(tmp_path: Path) -> None:
     for arch in archs():
         assert compile_device(source, arch, "-O3", tmp_path).kernels == ("_Z6groupsPfPiPy",)
     assert subprocess.run([compile_host(source, "-O3", tmp_path).executable], check=False).returncode == 0
+
+
+def test_newer_half_functions_compile_for_every_architecture(tmp_path: Path) -> None:
+    source = tmp_path / "halves.hip"
+    source.write_text(HALVES)
+    for arch in archs():
+        text = compile_device(source, arch, "-O3", tmp_path).disassembly.read_text()
+        assert "global_atomic_pk_add_f16" in text
+        assert "global_atomic_cmpswap" in text
+        assert "v_pk_max_f16" in text or "v_max_f16" in text
 
 
 def test_small_number_types_round_as_the_standard_says(tmp_path: Path) -> None:
