@@ -91,7 +91,7 @@ class RunResult:
     """What one run did. `status` "ok" means that the program ended by itself, whatever its exit code.
 
     `reason` of a failure: timeout, instruction_limit, illegal_access, trap, deadlock, unsupported_opcode,
-    bad_code_object, bad_configuration, out_of_memory, host_crash, output_limit, forbidden_call.
+    bad_code_object, bad_configuration, internal_error, out_of_memory, host_crash, output_limit, forbidden_call.
     """
 
     status: str

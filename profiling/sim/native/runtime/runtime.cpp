@@ -162,7 +162,7 @@ hipError_t call(const std::function<hipError_t(Runtime&)>& body) {
   } catch (const std::bad_alloc&) {
     return finish(hipErrorOutOfMemory);
   } catch (const std::exception& error) {
-    rt.stop("bad_configuration", error.what());
+    rt.stop("internal_error", error.what());
   }
 }
 
