@@ -217,7 +217,8 @@ def test_a_capture_that_cannot_be_read_is_named(tmp_path: Path, recorded: str) -
     assert (summary.measured, summary.failed) == (2, {"bad_input": 1})
 
 
-def test_killing_the_command_loses_nothing(tmp_path: Path, recorded: str) -> None:
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_ending_the_command_loses_nothing(tmp_path: Path, recorded: str, how: signal.Signals) -> None:
     programs = [program(n) for n in range(60)]
     folder = captures(tmp_path / "many", programs, TARGETS)
     write_programs(tmp_path / "programs", programs)
@@ -235,8 +236,8 @@ def test_killing_the_command_loses_nothing(tmp_path: Path, recorded: str) -> Non
     journal = tmp_path / "c" / "journal.log"
     while child.poll() is None and not (journal.exists() and journal.stat().st_size > 100_000):
         time.sleep(0.005)
-    os.killpg(child.pid, signal.SIGKILL)
-    child.wait()
+    os.killpg(child.pid, how)
+    assert child.wait() == (130 if how == signal.SIGINT else -how)
     kept = Corpus.open(tmp_path / "c").measurements()["measurement_id"].to_pylist()
     done = subprocess.run([*command, "--json"], env=env, capture_output=True, text=True)
     assert done.returncode == 5, done.stderr  # gfx942 was recorded for -O3 only

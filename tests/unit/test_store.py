@@ -19,7 +19,7 @@ from profiling_samples import VCOPY_GFX90A, program
 from synth.errors import BadInput
 from synth.store import Corpus, CorpusWriter, Item, corpus, measurement_id, splits
 from synth.store.journal import Journal, read
-from synth.store.schema import KINDS
+from synth.store.schema import KINDS, schema_of
 
 METRICS = ("L1_Cache_Hit_Rate", "HBM_GFLOPS")
 
@@ -399,3 +399,10 @@ def test_splits_keep_a_lineage_together_and_move_nothing_when_the_corpus_grows(t
 def test_a_tiny_corpus_has_no_empty_part(tmp_path: Path) -> None:
     fill(tmp_path, [item(n) for n in range(6)])
     assert set(splits(Corpus.open(tmp_path).measurements())) == {"train", "validation", "test"}
+
+
+def test_the_reference_page_names_every_column() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "corpus.md").read_text()
+    for kind in KINDS:
+        for name in schema_of(kind, ()).names:
+            assert f"`{name}`" in page, f"{kind}: {name}"
