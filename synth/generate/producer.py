@@ -48,7 +48,7 @@ def make_program(family: str, choices: Choices, overrides: Mapping[str, Any] | N
 def draw_program(seed: int, index: int, attempt: int = 0, family: str | None = None) -> Program:
     """Program `index` of a seed. `attempt` > 0 gives another one, for when its text has been seen before."""
     chosen = family or default_policy().family(Choices(Stream("family", seed, index, attempt)))
-    return make_program(chosen, Choices(Stream("program", seed, index, attempt)))
+    return make_program(chosen, Choices(Stream("program", seed, chosen, index, attempt)))
 
 
 def replay(family: str, recorded: tuple[int, ...]) -> Program:
