@@ -317,6 +317,6 @@ def _compiled(name: str, probe: tuple[str, str]) -> Component:
                 compile_device(source, arch, "-O1", Path(folder), limits=CompileLimits(wall_s=60))
         except HipsynthError as error:
             return Component(
-                f"{name} compiles", "headers", "broken", (error.cause or error.what)[:120], False, cost, SETUP
+                f"{name} compiles", "compiled", "broken", (error.cause or error.what)[:120], False, cost, SETUP
             )
-    return Component(f"{name} compiles", "headers", "ok", ", ".join(locate.archs()), False, cost, SETUP)
+    return Component(f"{name} compiles", "compiled", "ok", ", ".join(locate.archs()), False, cost, SETUP)

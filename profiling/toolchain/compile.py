@@ -98,7 +98,8 @@ def compile_device(
 ) -> DeviceBuild:
     """Compiles the kernels of `source` for `arch` into OUT_DIR/<stem>.co and OUT_DIR/<stem>.s.
 
-    `flags` is one string, split like a shell does; `roots`: folders that quoted includes may come from (default: any).
+    `flags` is one string, split like a shell does; relative paths in it are meant from the source's folder.
+    `roots`: folders that quoted includes may come from (default: any).
     Raises UsageError (unknown arch or flag), CompileFailed with the compiler's diagnostics, BadInput with reason
     "no_kernel", Missing when there is no compiler.
     """
@@ -212,12 +213,22 @@ def _compile_unit(job: _Job, scratch: Path, words: Sequence[str]) -> tuple[Path,
     made, dependencies = scratch / "unit.o", scratch / "unit.d"
     source = job.source.resolve()
     names = {"{input}": str(source), "{object}": str(made)}
-    command = [names.get(word, word) for word in words]
+    command = _anchored([names.get(word, word) for word in words], source.parent)
     command += ["-dependency-file", str(dependencies), "-MT", "unit", f"-fmacro-prefix-map={source.parent}/="]
     driver.run_tool(command, scratch, job.limits, str(job.source))
     ours = cache_dir() / "pch"
     headers = [path for path in _dependencies(dependencies) if path != source and path.parent != ours]
     return made, headers
+
+
+def _anchored(words: list[str], folder: Path) -> list[str]:
+    """Relative folders and files of -I, -isystem and -include are meant from the source's folder."""
+    result = list(words)
+    for position in range(1, len(words)):
+        if words[position - 1] in ("-I", "-isystem", "-include"):
+            place = folder / words[position]
+            result[position] = str(place) if place.exists() else words[position]
+    return result
 
 
 def _dependencies(path: Path) -> list[Path]:

@@ -127,6 +127,16 @@ def test_a_changed_user_header_makes_a_new_build(own_cache: Path, tmp_path: Path
     assert "0x8ae" in second.disassembly.read_text()
 
 
+def test_include_flags_are_meant_from_the_sources_folder(tmp_path: Path) -> None:
+    write(tmp_path / "inc", "#define VALUE 1111\n", "v.h")
+    write(tmp_path, "#define OTHER 2222\n", "pre.h")
+    source = write(
+        tmp_path, "#include <hip/hip_runtime.h>\n#include <v.h>\n__global__ void k(int* p) { *p = VALUE + OTHER; }\n"
+    )
+    build = compile_device(source, "gfx90a", "-O3 -I inc -include pre.h", tmp_path)
+    assert "0xd05" in build.disassembly.read_text()
+
+
 def test_the_same_text_beside_another_header_is_another_build(own_cache: Path, tmp_path: Path) -> None:
     text = '#include "f.h"\n#include <hip/hip_runtime.h>\n__global__ void k(int* p) { *p = VALUE; }\n'
     outputs = []
