@@ -42,10 +42,17 @@ def _save(figure: Any, stem: Path) -> None:
     pyplot.close(figure)
 
 
-def _scatter(split: str, truths: Predicted, predictions: Predicted) -> Any:
-    from matplotlib import pyplot, ticker
+def _grid(share: bool) -> tuple[Any, Any]:
+    """Twelve axes. The margins are fixed: fitting them to the labels takes longer than all the drawing."""
+    from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(3, 4, figsize=(11, 8), layout="constrained")
+    figure, axes = pyplot.subplots(3, 4, figsize=(11, 8), sharex=share, sharey=share)
+    figure.subplots_adjust(left=0.06, right=0.985, bottom=0.065, top=0.91, hspace=0.32, wspace=0.28)
+    return figure, axes
+
+
+def _scatter(split: str, truths: Predicted, predictions: Predicted) -> Any:
+    figure, axes = _grid(share=False)
     for metric, axis in zip(table.paper_ids(), axes.flat, strict=True):
         known = [(t[metric], p[metric]) for t, p in zip(truths, predictions, strict=True)]
         pairs = [(t, p) for t, p in known if t is not None and p is not None]
@@ -57,17 +64,14 @@ def _scatter(split: str, truths: Predicted, predictions: Predicted) -> Any:
         axis.fill_between([low, high], [low * 0.9, high * 0.9], [low * 1.1, high * 1.1], color="#cccccc", alpha=0.5)
         axis.scatter(x, y, s=9, alpha=0.6, color=COLOURS["model"], linewidths=0)
         axis.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high))
-        for ruler in (axis.xaxis, axis.yaxis):
-            ruler.set_minor_formatter(ticker.NullFormatter())
+        axis.minorticks_off()
         axis.set_title(table.table().metrics[metric].title)
     figure.suptitle(f"Predicted (up) against true (right), normalised; band: within 10 %; split: {split}")
     return figure
 
 
 def _within(split: str, truths: Predicted, predicted: Mapping[str, Predicted]) -> Any:
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(3, 4, figsize=(11, 8), layout="constrained", sharex=True, sharey=True)
+    figure, axes = _grid(share=True)
     bounds = np.linspace(0, 50, 101)
     for metric, axis in zip(table.paper_ids(), axes.flat, strict=True):
         for name, rows in predicted.items():
