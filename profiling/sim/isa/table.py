@@ -250,11 +250,23 @@ def _family(entry: Mapping[str, Any], unit: str) -> Iterator[Row]:
         yield _row(name.format(**{key: form_name}), unit, entry, mem=_mem(entry["mem"], form))
 
 
+_ELEMENT_BITS = {"f32": 32, "xf32": 32, "i32": 32, "f16": 16, "bf16": 16, "i8": 8, "fp8": 8, "bf8": 8, "f64": 64}
+
+
+def _mfma_signature(mfma: Mfma) -> str:
+    """Operand list with the register tuple width of each operand, e.g. "d:acc16 a:mat2 b:mat2 c:acc16"."""
+    m, n, k, blocks = mfma.shape
+    acc = m * n * blocks * _ELEMENT_BITS[mfma.types[2]] // 2048
+    a, b = (m * k * blocks * _ELEMENT_BITS[t] // 2048 for t in mfma.types[:2])
+    kind = "wide" if mfma.types[2] == "f64" else "acc"
+    return f"d:{kind}{acc} a:mat{a} b:mat{b} c:{kind}{acc}"
+
+
 def _mfma_rows(entries: Mapping[str, Any], unit: str) -> Iterator[Row]:
     for name, entry in entries.items():
         mfma = Mfma(tuple(entry["shape"]), tuple(entry["types"]), tuple(entry["cycles"]))
         archs = tuple(a for a, c in zip(ARCHS, mfma.cycles, strict=True) if c)
-        sig = "d:acc a:mat b:mat c:" + {"f32": "f32", "i32": "i32", "f64": "f64"}[mfma.types[2]]
+        sig = _mfma_signature(mfma)
         names = [name]
         plain = mfma.types[0] == mfma.types[1] and mfma.types[0] not in ("fp8", "bf8")
         if "gfx942" in archs and plain:  # LLVM writes the gfx942 forms with separators and the number of blocks

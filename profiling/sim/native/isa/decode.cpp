@@ -17,7 +17,7 @@ Type type_of(std::string_view t) {
       {"b32", Type::b32},    {"u32", Type::b32},    {"i32", Type::b32},   {"f32bits", Type::f32}, {"f32", Type::f32},
       {"b64", Type::b64},    {"u64", Type::b64},    {"i64", Type::i64},   {"f64", Type::f64},   {"b128", Type::b128},
       {"pk_f16", Type::pk16}, {"pk_u16", Type::pk16}, {"pk_i16", Type::pk16}, {"pk_f32", Type::pk32}, {"pk_b32", Type::pk32},
-      {"mask", Type::mask},  {"mix", Type::mix},    {"mat", Type::mat},   {"acc", Type::acc},   {"addr", Type::addr},
+      {"mask", Type::mask},  {"mix", Type::mix},    {"mat", Type::mat},   {"acc", Type::acc}, {"wide", Type::wide},   {"addr", Type::addr},
       {"saddr", Type::saddr}};
   const auto it = kTypes.find(t);
   return it == kTypes.end() ? Type::b32 : it->second;
@@ -224,10 +224,12 @@ bool widths_ok(const Inst& in, const Signature& sig) {
                        : s.slot == Slot::src1 ? &in.src[1]
                        : s.slot == Slot::src2 ? &in.src[2]
                                               : nullptr;
-    if (o == nullptr || !one_row(s.type) || in.op->mfma_mops != 0) continue;
-    const bool reg = o->kind == OperandKind::vgpr || o->kind == OperandKind::agpr || o->kind == OperandKind::sgpr;
-    if (reg && o->dwords != 1) return false;
-    if (in.op->unit == Unit::salu && (o->kind == OperandKind::vgpr || o->kind == OperandKind::agpr)) return false;
+    if (o == nullptr) continue;
+    const bool vector = o->kind == OperandKind::vgpr || o->kind == OperandKind::agpr;
+    if (in.op->unit == Unit::salu && vector) return false;
+    if (s.dwords != 0 && vector && o->dwords != s.dwords) return false;
+    if (s.dwords != 0 && !vector && s.slot != Slot::src2) return false;
+    if (one_row(s.type) && (vector || o->kind == OperandKind::sgpr) && o->dwords != 1) return false;
   }
   return true;
 }
@@ -343,6 +345,11 @@ Signature parse_signature(const OpInfo& op) {
     spec.optional = name.ends_with('?');
     if (spec.optional) name.remove_suffix(1);
     spec.slot = kSlots.at(name);
+    if (token.starts_with("mat") || token.starts_with("acc") || token.starts_with("wide")) {
+      const size_t digits = token.find_first_of("0123456789");
+      spec.dwords = static_cast<uint8_t>(text::integer(token.substr(digits)).value_or(0));
+      token = token.substr(0, digits);
+    }
     spec.type = type_of(token);
     sig.packed |= spec.type == Type::pk16 || spec.type == Type::pk32;
     sig.mix |= spec.type == Type::mix;

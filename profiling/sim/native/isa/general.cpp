@@ -101,6 +101,8 @@ uint64_t fetch(const Wave& w, const Inst& in, const Shape& s, int k, Cls cls, Sc
   if (in.sdwa && k < 2) apply_sdwa_source(in.src[k], p);
   if (cls == Cls::pk16 || cls == Cls::pk32) {
     apply_packed(in, k, cls, s.floating, p);
+  } else if (cls == Cls::f32 && ((in.neg_lo >> k) & 1)) {
+    apply_sign(p, cls, true, false);
   } else if (half_class(cls) && ((in.op_sel >> k) & 1)) {
     for (int i = 0; i < kLanes; ++i) p[i] >>= 16;
   }

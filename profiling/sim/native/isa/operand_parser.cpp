@@ -104,7 +104,7 @@ bool parse_register(std::string_view s, Operand& out) {
   return true;
 }
 
-bool is_wide(Type t) { return t == Type::b64 || t == Type::f64 || t == Type::i64 || t == Type::mask; }
+bool is_wide(Type t) { return t == Type::b64 || t == Type::f64 || t == Type::i64 || t == Type::mask || t == Type::wide; }
 bool is_half(Type t) { return t == Type::b16 || t == Type::f16 || t == Type::pk16; }
 
 // A decimal integer is an inline constant (sign extended); a hexadecimal one is a 32-bit literal.
@@ -172,6 +172,8 @@ bool width_fits(Type type, const Operand& o) {
 bool parse_operand(std::string_view s, Type type, Operand& out) {
   out = Operand{};
   s = strip_modifiers(text::trim(s), out);
+  // A literal where an inline constant would do is written lit(0x...).
+  if (s.starts_with("lit(") && s.ends_with(')')) s = s.substr(4, s.size() - 5);
   if (s.empty()) return false;
   const char c = s.front();
   const bool number = text::is_digit(c) || (c == '-' && s.size() > 1);
