@@ -66,7 +66,7 @@ def _kernel_lines(kernel: KernelResult, device: str) -> list[str]:
     cells = []
     for metric in metrics.paper_ids():
         row = facts.metrics[metric]
-        cells.append((row.title, f"{format_value(kernel.metrics.get(metric))} {row.unit}"))
+        cells.append((metric, f"{format_value(kernel.metrics.get(metric))} {row.unit}"))
     lines += _columns(cells)
     shown = [name for name, counter in facts.counters.items() if counter.show and kernel.counters.get(name)]
     lines += _columns([(name, f"{kernel.counters[name]:,.0f}") for name in shown])

@@ -76,7 +76,7 @@ def test_the_table_shows_counters_metrics_and_the_roof(hip: Path, recorded: str)
     assert done.return_value == 0
     for text in ("gfx90a (mi250)  -O3", "gfx942 (mi300x)", "copy7", "grid 4096x1x1", "TCP_TCC_READ_REQ", "131,072"):
         assert text in done.stdout
-    assert "L1 Cache Hit Rate" in done.stdout and "62.5 %" in done.stdout and "HBM bandwidth roof" in done.stdout
+    assert "L1_Cache_Hit_Rate" in done.stdout and "62.5 %" in done.stdout and "HBM bandwidth roof" in done.stdout
 
 
 def test_some_failed_targets_are_exit_5_and_all_of_them_exit_3(hip: Path, recorded: str, tmp_path: Path) -> None:

@@ -1,0 +1,71 @@
+"""Programs to corpus on the real simulator: the same bytes on every run, and every label with its provenance."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from profiling import backends, collect, matrix
+from profiling.backend import Limits
+from synth.cli.main import cli
+from synth.program import load_program
+from synth.store import Corpus
+
+HANDWRITTEN = Path(__file__).resolve().parents[2] / "corpus" / "handwritten"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def simulator() -> None:
+    try:
+        found = backends.get("sim").available()
+    except ImportError as error:
+        pytest.skip(f"the simulator is not built: {error}")
+    if not found.ok:
+        pytest.skip(found.detail)
+
+
+def content(path: Path) -> dict[str, bytes]:
+    return {str(f.relative_to(path)): f.read_bytes() for f in [*path.rglob("*.parquet"), path / "manifest.json"]}
+
+
+@pytest.mark.full
+def test_the_corpus_is_the_same_on_every_run(tmp_path: Path) -> None:
+    programs = [load_program(path) for path in sorted((HANDWRITTEN / "grid_stride").glob("*.hip"))[:2]]
+    targets, _ = matrix.targets(["gfx90a", "gfx942"], ["-O3"])
+    for name, workers, order in (("one", 1, 1), ("two", 2, -1)):
+        summary = collect.collect(
+            programs[::order], targets[::order], tmp_path / name, workers=workers, limits=Limits(60)
+        )
+        assert summary.measured == len(programs) * 2 and not summary.failed
+    assert content(tmp_path / "one") == content(tmp_path / "two")
+    for row in Corpus.open(tmp_path / "one").measurements().to_pylist():
+        provenance = dict(row["provenance"])
+        assert row["backend"] == "sim" and row["backend_version"] and row["compiler"] and row["headers"]
+        assert provenance["compiler"] == row["compiler"] and provenance["headers"] == row["headers"]
+        assert row["L1_Cache_Hit_Rate"] is not None and row["duration_ns"] > 0
+
+
+HIP = "#include <hip/hip_runtime.h>\n"
+BAD = {
+    "no_kernel": ['#include <cstdio>\nint main() { std::puts("hello"); }\n'],
+    "compile_failed": ["__global__ void k() { nonsense(); }\nint main() { k<<<1, 1>>>(); }\n"],
+    "timeout": [
+        HIP + "__global__ void k() {}\nint main() { k<<<1, 1>>>(); for (;;) {} }\n",
+        HIP + "__global__ void k() { for (;;) {} }\nint main() { k<<<1, 1>>>(); return hipDeviceSynchronize(); }\n",
+    ],
+}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("reason", "text"), [(reason, text) for reason, texts in BAD.items() for text in texts])
+def test_bad_programs_are_exit_3_with_their_reason(tmp_path: Path, reason: str, text: str) -> None:
+    path = tmp_path / "bad.hip"
+    path.write_text(text)
+    arguments = ["profile", str(path), "--arch", "gfx90a", "--timeout", "3", "--json"]
+    done = CliRunner().invoke(cli, arguments, prog_name="synth", standalone_mode=False)
+    (found,) = json.loads(done.stdout)["results"]
+    assert (done.return_value, found["status"]) == (3, "failed")
+    assert found["reason"] == reason or (reason == "timeout" and found["reason"] == "instruction_limit")
