@@ -152,7 +152,9 @@ class PyHierarchy {
 
 }  // namespace
 
-[[gnu::weak]] void bind_isa(nb::module_& m);  // defined by the opcode table's own bindings, when they are linked
+namespace hipsynth {
+void bind_isa(nb::module_& m);  // isa_bindings.cpp
+}
 
 NB_MODULE(_core, m) {
   m.doc() = "Executes gfx90a and gfx942 machine code and counts what the hardware counts.";
@@ -192,5 +194,5 @@ NB_MODULE(_core, m) {
            nb::arg("exec") = ~0ull, nb::arg("returns") = true,
            "One wave instruction (kind: load, store, atomic); returns the deepest level, 1 vL1D to 4 HBM.")
       .def("end", &PyHierarchy::end, "Ends the dispatch and returns its counters.");
-  if (bind_isa != nullptr) bind_isa(m);
+  bind_isa(m);
 }

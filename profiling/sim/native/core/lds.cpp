@@ -17,7 +17,8 @@ uint64_t lane_offset(const Inst& in, const uint32_t* address, uint32_t lane, uin
   const MemDesc& m = in.op->mem;
   const int32_t raw = which ? in.offset1 : in.offset0;
   const uint32_t scale = m.two_addr ? static_cast<uint32_t>(m.elem_bytes) * m.two_addr : 1;
-  return static_cast<uint32_t>(address[lane] + static_cast<uint32_t>(raw) * scale);  // wraps at 32 bits: base may be "negative"
+  return static_cast<uint32_t>(address[lane] +
+                               static_cast<uint32_t>(raw) * scale);  // wraps at 32 bits: base may be "negative"
 }
 
 // The LDS serves 32 banks a cycle: lanes go in groups that fill the banks once (32 lanes of a dword, 16 of eight bytes,
