@@ -29,6 +29,8 @@ VERSION_FILE = "libhipsynth_hip.version"
 STOP_EXIT = 113  # exit status of a program that the simulator stopped; kStopExit of native/runtime/results.h
 # Room for the program's own pages and the simulator's tables on top of the device memory it may allocate.
 HOST_MEMORY_BYTES = 4 << 30
+# The core's own reasons that corpora know by another name.
+CORE_REASONS = {"wall_limit": "timeout", "bad_launch": "bad_code_object", "bad_spec": "bad_configuration"}
 # What the sandbox calls a passed limit -> our reason.
 KILL_REASONS = {
     "cpu_time": "timeout",
@@ -352,7 +354,7 @@ def _result(output: Path, reason: str, message: str, **facts: Any) -> RunResult:
     """Joins how the process ended with what it wrote; the simulator's own reason is the better one."""
     document = _read_document(output)
     if document.status != "ok":
-        reason, message = document.reason, document.message
+        reason, message = CORE_REASONS.get(document.reason, document.reason), document.message
     return RunResult(
         status="failed" if reason else "ok",
         reason=reason,

@@ -46,6 +46,14 @@ def test_trap(name: str, tmp_path: Path) -> None:
     assert "after" not in done.stdout
 
 
+def test_device_assertion(tmp_path: Path) -> None:
+    done = run("device_assert", tmp_path)
+    assert (done.status, done.exit_code, done.stdout) == ("ok", 0, "after 0\n"), done
+    done = run("device_assert", tmp_path, ("fail",))
+    assert (done.status, done.exit_code, done.stdout) == ("failed", STOP_EXIT, ""), done
+    assert "insist" in done.message
+
+
 def test_host_crash_keeps_finished_dispatches(tmp_path: Path) -> None:
     done = run("host_crash", tmp_path)
     assert (done.status, done.reason) == ("failed", "host_crash"), done
@@ -111,4 +119,6 @@ def test_backend_result_carries_means_metrics_and_provenance(tmp_path: Path) -> 
     assert kernel.backend_version == SimBackend().version()
     assert kernel.metrics["L1_Cache_Bandwidth"] is not None
     assert result.provenance["program"] == subject.id
-    assert {"compiler", "headers", "flags", "arch", "device", "backend", "version", "build"} <= set(result.provenance)
+    assert {"compiler", "headers", "flags", "arch", "device", "backend", "version", "source_sha256"} <= set(
+        result.provenance
+    )

@@ -76,6 +76,14 @@ def test_shapes_of_repeated_dispatches(tmp_path: Path) -> None:
     assert sum(dispatch.counters["SQ_WAVES"] for dispatch in each) == combine.counters["SQ_WAVES"]
 
 
+def test_many_dispatches_are_totalled(tmp_path: Path) -> None:
+    done = run("many_launches", tmp_path, ("300",))
+    (kernel,) = done.kernels
+    assert (kernel.dispatches, done.dispatch_count, kernel.counters["SQ_WAVES"]) == (300, 300, 300)
+    assert len(done.dispatches) == 64
+    assert done.clock_ns >= kernel.duration_ns
+
+
 def test_same_run_same_result(tmp_path: Path) -> None:
     first, second = (run("atomics", tmp_path) for _ in range(2))
     assert first.kernels == second.kernels
