@@ -205,6 +205,11 @@ def native() -> str:
     if stamped("native", identity) and len(products) >= 2:
         return f"built from {len(sources)} files"
     print("simulator: building (a few minutes the first time)", flush=True)
+    # A build folder remembers its compiler and its Python for ever: another choice begins a new one.
+    choice = (ROOT / "CMakeLists.txt").read_text() + str(ROOT) + sys.version
+    if not stamped("native-choice", choice):
+        shutil.rmtree(NATIVE_BUILD, ignore_errors=True)
+        stamp("native-choice", choice)
     binaries = PYTHON.parent
     configure = [str(binaries / "cmake"), "-S", str(ROOT), "-B", str(NATIVE_BUILD), "-G", "Ninja", "-Wno-dev"]
     configure += ["-DCMAKE_BUILD_TYPE=Release", f"-DPython_EXECUTABLE={PYTHON}", f"-DPython3_EXECUTABLE={PYTHON}"]
