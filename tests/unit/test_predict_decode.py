@@ -17,6 +17,8 @@ from training.models import TinyShape, tiny_model, train_tokenizer
 from training.prompt import answer, format_number, parse_answer
 
 FORMATS = ("fixed3", "sig3")
+EDGES = [0.0, 1e-4, 9.996e-5, 0.9999, 9.995, 12.3]
+PRINTED = st.floats(0.001, 9) | st.floats(-9, -0.001) | st.floats(1e-12, 1e-2) | st.sampled_from(EDGES)
 
 
 @cache
@@ -35,7 +37,7 @@ def decoder(fmt: str) -> Decoder:
 
 @pytest.mark.parametrize("fmt", FORMATS)
 @settings(deadline=None)
-@given(value=st.floats(0.001, 9) | st.floats(-9, -0.001) | st.floats(1e-12, 1e-2) | st.sampled_from([0.0, 1e-4, 9.996e-5, 0.9999, 9.995, 12.3]))
+@given(value=PRINTED)
 def test_the_grammar_accepts_every_printed_number(fmt: str, value: float) -> None:
     printed = format_number(value, fmt)
     assert advance(GRAMMARS[fmt], "start", printed) in FINAL[fmt], printed
