@@ -100,7 +100,7 @@ def plan(row: Row, imm: int = 0) -> Plan:
         if token == "x=vcc":
             types["x"], places["x"] = "mask", 106
             continue
-        slot, kind = re.split(r"\??:", token)
+        slot, kind = re.split(r"\??:", token.replace("f16s", "f16"))
         types[slot] = kind
         if scalar or kind == "mask":
             places[slot] = SCALAR_PLACES[slot]
@@ -166,9 +166,30 @@ def _turns(fn: Callable[[float], float], outside: float) -> Callable[[V], V]:
         t = (r - k / 4) * 2 * math.pi
         quadrant = (k + (0 if fn is math.sin else 1)) % 4
         y = (math.sin(t), math.cos(t), -math.sin(t), -math.cos(t))[quadrant]
-        return make(y, "f", v.width)
+        return make(y + 0.0, "f", v.width)  # +0: a zero result is positive
 
     return run
+
+
+def _frexp_exp(v: V) -> V:
+    x = _f(v)
+    return make(math.frexp(x)[1] if math.isfinite(x) else 0, "i", 32 if v.width > 16 else 16)
+
+
+def _ldexp(v: V, e: V) -> V:
+    x = _f(v)
+    if not math.isfinite(x) or x == 0:
+        return V(v.bits, "f", v.width)
+    return V(round_fraction(Fraction(x) * Fraction(2) ** max(-5000, min(5000, V(e.bits, "i", e.width).number)), v.width), "f", v.width)
+
+
+def _nearest_up(a: V) -> V:
+    x = _f(a)
+    if math.isnan(x):
+        return make(0, "i", 32)
+    if math.isinf(x):
+        return make(2**31 - 1 if x > 0 else -(2**31), "i", 32)
+    return make(max(-(2**31), min(2**31 - 1, math.floor(Fraction(x) + Fraction(1, 2)))), "i", 32)
 
 
 def _round_even(v: V) -> V:
@@ -220,7 +241,7 @@ def _sat_u8(a: V) -> V:
 
 def _pow2(v: V) -> V:
     x = _f(v)
-    return make(math.nan if math.isnan(x) else math.inf if x > 2000 else 0.0 if x < -2000 else 2.0**x, "f", v.width)
+    return make(math.nan if math.isnan(x) else math.inf if x >= 1024 else 0.0 if x < -2000 else 2.0**x, "f", v.width)
 
 
 def _log2(v: V) -> V:
@@ -305,6 +326,10 @@ HOST: dict[str, Callable[..., V]] = {
     ),
     "v_cvt_off_f32_i4": lambda a: make(((a.bits & 15) ^ 8) / 16 - 0.5, "f", 32),
     "v_fma_mix_f32": lambda a, b, c: V(fma_bits(_f(a), _f(b), _f(c), 32), "f", 32),
+    "v_cvt_rpi_i32_f32": _nearest_up,
+    "v_frexp_exp_i16_f16": _frexp_exp,
+    **{f"v_frexp_exp_i32_f{n}": _frexp_exp for n in (32, 64)},
+    **{f"v_ldexp_f{n}": _ldexp for n in (16, 32, 64)},
     **{f"v_rndne_f{n}": _round_even for n in (16, 32, 64)},
     **{f"v_fract_f{n}": _fract for n in (16, 32, 64)},
     **{f"v_sin_f{n}": _turns(math.sin, 0.0) for n in (16, 32)},
@@ -337,6 +362,10 @@ PATCHES: dict[str, list[tuple[str, str]]] = {
     "v_div_fmas_f64": [("2.0 ** 64 * fma(S0.f64, S1.f64, S2.f64)",
                         "ldexp(fma(S0.f64, S1.f64, S2.f64), exponent(S2.f64) > 1023 ? 128 : -128)")],
 }  # fmt: skip
+
+
+# Result types for comparison where the table only says bits.
+RESULT_KINDS = {"v_cvt_pkrtz_f16_f32": "pk_f16"}
 
 
 def same(got: int, want: int, kind: str, ulps: int) -> bool:

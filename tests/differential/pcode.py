@@ -102,6 +102,15 @@ def make(value: Any, kind: str, width: int) -> V:
     return V(int(value) & ((1 << width) - 1), kind, width)
 
 
+def widen(v: V, width: int) -> V:
+    """Float to float; a signalling NaN stays signalling, so that isSignalNAN(64'F(x)) means what it says."""
+    if not math.isnan(v.number):
+        return make(v.number, "f", width)
+    quiet = make(math.nan, "f", width).bits
+    mantissa_top = 1 << {16: 9, 32: 22, 64: 51}[width]
+    return V(quiet if v.bits & _quiet_bit(v) else quiet ^ mantissa_top | 1, "f", width)
+
+
 _TOKEN = re.compile(
     r"""\s*(?:(?P<num>\d+'[UIFB](?=\s*\()|\d+'(?:0x[0-9a-fA-F]+|\d+\.\d+|\d+)[UI]?|0x[0-9a-fA-F]+(?:ULL|LL|U)?|\d+\.\d+F?|\d+(?:ULL|LL|U|F)?)
     |(?P<name>[A-Za-z_]\w*)|(?P<op>\*\*|<<|>>|<=|>=|==|!=|<>|\+=|-=|&&|\|\||[-+*/%&|^~!<>=?:;,.(){}\[\]]))""",
@@ -353,7 +362,7 @@ def is_denormal(v: V) -> bool:
     return exponent(v) == 0 and v.number != 0
 
 
-def saturate(x: float, low: int, high: int) -> int:
+def saturate(x: float | int, low: int, high: int) -> int:
     if math.isnan(x):
         return 0
     return low if x <= low else high if x >= high else math.trunc(x)
@@ -400,7 +409,7 @@ def _narrow(match: re.Match[str]) -> Callable[[V], V]:
         x = V(v.bits & ((1 << sw) - 1), sk, sw).number
         if kind == "f":
             return make(x, "f", width)
-        if sk == "f":
+        if sk == "f" or width < sw:  # narrowing saturates
             low, high = (-(1 << (width - 1)), (1 << (width - 1)) - 1) if kind == "i" else (0, (1 << width) - 1)
             return make(saturate(x, low, high), kind, width)
         return make(x, kind, width)
@@ -492,7 +501,7 @@ class Evaluator:
     def base(self, node: Node) -> str:
         while node[0] in ("type", "bits"):
             node = node[1]
-        return str(node[1])
+        return "D0" if node[1] == "VGPR" else str(node[1])  # VGPR[laneId][VDST] is this lane's destination
 
     def value(self, node: Node) -> V:
         return getattr(self, f"eval_{node[0]}")(*node[1:])  # type: ignore[no-any-return]
@@ -508,8 +517,11 @@ class Evaluator:
             "UNDERFLOW_F64": make(0.0, "f", 64),
             "OVERFLOW_F32": make(math.inf, "f", 32),
             "OVERFLOW_F64": make(math.inf, "f", 64),
+            "ROUND_MODE": make(0, "u", 32),
             "ROUND_NEAREST_EVEN": make(0, "u", 32),
-            "WAVE_MODE": make(1, "u", 1),
+            "SDWA_SRC0_SEL": make(0, "u", 3),
+            **{f"BYTE{i}": make(i, "u", 3) for i in range(4)},
+            **{f"WORD{i}": make(4 + i, "u", 3) for i in range(2)},
             "OPSEL": make(self.opsel, "u", 4),
         }
         if name in constants:
@@ -556,7 +568,7 @@ class Evaluator:
         if kind == "b":
             return V(v.number & ((1 << width) - 1) if v.kind != "f" else v.bits, "u", width)
         if kind == "f":
-            return make(v.number, "f", width) if v.kind == "f" else V(v.bits & ((1 << width) - 1), "f", width)
+            return widen(v, width) if v.kind == "f" else V(v.bits & ((1 << width) - 1), "f", width)
         return make(v.number, kind, width)
 
     def eval_cond(self, c: Node, a: Node, b: Node) -> V:

@@ -13,7 +13,7 @@ using text::trim;
 
 Type type_of(std::string_view t) {
   static const std::unordered_map<std::string_view, Type> kTypes = {
-      {"b16", Type::b16},    {"u16", Type::b16},    {"i16", Type::b16},   {"h16", Type::f16},   {"f16", Type::f16},
+      {"b16", Type::b16},    {"u16", Type::b16},    {"i16", Type::b16},   {"h16", Type::f16},   {"f16", Type::f16}, {"f16s", Type::f16}, {"pk_f16s", Type::pk16},
       {"b32", Type::b32},    {"u32", Type::b32},    {"i32", Type::b32},   {"f32bits", Type::f32}, {"f32", Type::f32},
       {"b64", Type::b64},    {"u64", Type::b64},    {"i64", Type::i64},   {"f64", Type::f64},   {"b128", Type::b128},
       {"pk_f16", Type::pk16}, {"pk_u16", Type::pk16}, {"pk_i16", Type::pk16}, {"pk_f32", Type::pk32}, {"pk_b32", Type::pk32},

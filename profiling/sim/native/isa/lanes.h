@@ -63,6 +63,9 @@ struct F16 : U32 {
   static T load(const uint32_t* p, int i) { return half_to_float(p[i] & 0xffffu); }
   static void store(uint32_t* p, int i, T v) { p[i] = float_to_half(v); }
 };
+struct F16S : F16 {
+  static T load(const uint32_t* p, int i) { return half_to_float_exact(p[i] & 0xffffu); }
+};
 struct U16 : U32 {
   static constexpr Cls kCls = Cls::u16;
   static T load(const uint32_t* p, int i) { return p[i] & 0xffffu; }
@@ -83,6 +86,9 @@ struct PkF16 : U32 {
   static constexpr Cls kCls = Cls::pk16;
   static T load(const uint32_t* p, int i) { return {half_to_float(p[i] & 0xffffu), half_to_float(p[i] >> 16)}; }
   static void store(uint32_t* p, int i, T v) { p[i] = float_to_half(v.lo) | float_to_half(v.hi) << 16; }
+};
+struct PkF16S : PkF16 {
+  static T load(const uint32_t* p, int i) { return {half_to_float_exact(p[i] & 0xffffu), half_to_float_exact(p[i] >> 16)}; }
 };
 struct PkU16 : U32 {
   using T = Two<uint32_t>;

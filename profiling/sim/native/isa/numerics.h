@@ -21,6 +21,11 @@ inline constexpr double kNan64 = std::numeric_limits<double>::quiet_NaN();
 inline constexpr double kInf64 = std::numeric_limits<double>::infinity();
 
 inline float half_to_float(uint32_t h) { return static_cast<float>(std::bit_cast<_Float16>(static_cast<uint16_t>(h))); }
+// The same, but a signalling NaN stays one (the conversion instruction would quiet it).
+inline float half_to_float_exact(uint32_t h) {
+  const bool nan = (h & 0x7fffu) > 0x7c00u;
+  return nan ? f32((h & 0x8000u) << 16 | 0x7f800000u | (h & 0x3ffu) << 13) : half_to_float(h);
+}
 inline uint32_t float_to_half(float x) { return std::bit_cast<uint16_t>(static_cast<_Float16>(x)); }
 inline float bf16_to_float(uint32_t h) { return f32(h << 16); }
 inline uint32_t float_to_bf16(float x) {

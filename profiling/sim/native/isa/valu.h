@@ -27,7 +27,7 @@ template <class Op>
 struct ShapeOf {
   template <class Ty>
   static constexpr bool is_float() {
-    return Ty::kCls == Cls::f16 || Ty::kCls == Cls::f32 || Ty::kCls == Cls::f64 || std::is_same_v<Ty, PkF16> ||
+    return Ty::kCls == Cls::f16 || Ty::kCls == Cls::f32 || Ty::kCls == Cls::f64 || std::is_base_of_v<PkF16, Ty> ||
            std::is_same_v<Ty, PkF32>;
   }
   static constexpr bool kFloating = is_float<typename Op::D>() || is_float<typename Op::A>();
