@@ -16,6 +16,7 @@ struct Device::Impl {
   RuntimeMemory runtime;
   std::unique_ptr<Hierarchy> hierarchy;
   std::map<uint64_t, std::unique_ptr<Program>> programs;  // by module serial number
+  WavePool waves;
   uint64_t clock = 0;
 
   Impl(Arch a, const SpecTable& s, const DeviceOptions& o)
@@ -54,7 +55,8 @@ Dispatch Device::launch(const Launch& launch) {
   auto* printf_buffer = reinterpret_cast<uint8_t*>(m.runtime.printf_buffer);
   reset_printf(printf_buffer, RuntimeMemory::kPrintfBytes);
   if (m.hierarchy) m.hierarchy->begin_dispatch();
-  Engine engine(c, m.spec, m.options, launch, plan);
+  m.waves.prepare(plan.rows);
+  Engine engine(c, m.spec, m.options, launch, plan, m.waves);
   engine.run();
   if (m.hierarchy) m.hierarchy->end_dispatch();
   m.clock += c.counts.wave_instructions * 4;

@@ -37,12 +37,39 @@ uint32_t lgkm_limit(int64_t imm) { return static_cast<uint32_t>(imm >> 8 & 0xf);
 
 }  // namespace
 
+void WavePool::prepare(uint32_t rows) {
+  if (rows > rows_) {
+    waves_.clear();
+    registers_.clear();
+    rows_ = rows;
+  }
+  free_.clear();
+  for (auto it = waves_.rbegin(); it != waves_.rend(); ++it) free_.push_back(it->get());
+}
+
+Resident* WavePool::take() {
+  if (free_.empty()) {
+    waves_.push_back(std::make_unique<Resident>());
+    registers_.push_back(std::make_unique_for_overwrite<uint32_t[]>(size_t{rows_} * kLanes + kRegisterAlign));
+    const auto raw = reinterpret_cast<uintptr_t>(registers_.back().get());
+    waves_.back()->wave.vgpr = reinterpret_cast<uint32_t*>((raw + 63) / 64 * 64);
+    free_.push_back(waves_.back().get());
+  }
+  Resident* r = free_.back();
+  free_.pop_back();
+  uint32_t* vgpr = r->wave.vgpr;
+  *r = Resident{};
+  r->wave.vgpr = vgpr;
+  return r;
+}
+
 Engine::Engine(Context& context, const SpecTable& spec, const DeviceOptions& options, const Launch& launch,
-               const LaunchPlan& plan)
+               const LaunchPlan& plan, WavePool& pool)
     : c_(context),
       options_(options),
       launch_(launch),
       plan_(plan),
+      pool_(pool),
       cus_(u32(spec, "topology.cus")),
       run_starts_(context.program->steps.size() + 1),
       run_ends_(context.program->steps.size() + 1),
@@ -80,18 +107,7 @@ bool Engine::place(uint32_t xcd, uint64_t number) {
     g->lds.assign(plan_.lds_bytes, 0);
     if (cu.waves.empty()) used_cus_.insert(std::lower_bound(used_cus_.begin(), used_cus_.end(), index), index);
     for (uint32_t i = 0; i < g->waves; ++i) {
-      if (free_waves_.empty()) {
-        pool_.push_back(std::make_unique<Resident>());
-        registers_.push_back(std::make_unique<uint32_t[]>(size_t{plan_.rows} * kLanes + kRegisterAlign));
-        const auto raw = reinterpret_cast<uintptr_t>(registers_.back().get());
-        pool_.back()->wave.vgpr = reinterpret_cast<uint32_t*>((raw + 63) / 64 * 64);
-        free_waves_.push_back(pool_.back().get());
-      }
-      Resident* r = free_waves_.back();
-      free_waves_.pop_back();
-      uint32_t* vgpr = r->wave.vgpr;
-      *r = Resident{};
-      r->wave.vgpr = vgpr;
+      Resident* r = pool_.take();
       r->group = g;
       r->index = i;
       r->wake_round = round_;
@@ -296,7 +312,7 @@ void Engine::retire(Cu* cu) {
       continue;
     }
     cu->free_slots.push_back(r->slot);
-    free_waves_.push_back(r);
+    pool_.give(r);
     --live_;
     if (r->index + 1 == g->waves) {
       cu->free_groups.emplace_back(g);

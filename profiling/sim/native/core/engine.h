@@ -11,6 +11,21 @@
 
 namespace hipsynth {
 
+// Wave objects and their registers, kept from dispatch to dispatch: fresh pages cost more than small kernels do.
+class WavePool {
+ public:
+  void prepare(uint32_t rows);  // all waves are free again; registers hold at least `rows` rows
+  Resident* take();             // its wave.vgpr is set, everything else is as at construction
+
+  void give(Resident* r) { free_.push_back(r); }
+
+ private:
+  std::vector<std::unique_ptr<Resident>> waves_;
+  std::vector<std::unique_ptr<uint32_t[]>> registers_;
+  std::vector<Resident*> free_;
+  uint32_t rows_ = 0;
+};
+
 // Waves of all CUs take turns in rounds. A wave runs until it must wait for memory, reaches a barrier, ends, or has
 // used up its quantum; a wave that waits skips the number of rounds that its memory level costs. Within a round CUs
 // come in order, waves of a CU from oldest to youngest. So caches see an interleaving like the hardware's, and the
@@ -18,7 +33,7 @@ namespace hipsynth {
 class Engine {
  public:
   Engine(Context& context, const SpecTable& spec, const DeviceOptions& options, const Launch& launch,
-         const LaunchPlan& plan);
+         const LaunchPlan& plan, WavePool& pool);
   void run();                                // throws SimError
   std::vector<uint64_t> executions() const;  // per static instruction
   uint64_t peak_waves() const { return peak_waves_; }
@@ -50,10 +65,8 @@ class Engine {
   const DeviceOptions& options_;
   const Launch& launch_;
   const LaunchPlan& plan_;
+  WavePool& pool_;
   std::vector<Cu> cus_;
-  std::vector<std::unique_ptr<Resident>> pool_;  // all Resident objects ever made
-  std::vector<Resident*> free_waves_;
-  std::vector<std::unique_ptr<uint32_t[]>> registers_;
   std::vector<uint64_t> run_starts_, run_ends_;  // straight-line runs: difference array of execution counts
   std::vector<uint64_t> next_group_;             // per XCD: next work-group number
   std::vector<uint32_t> next_cu_;                // per XCD
