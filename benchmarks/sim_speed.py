@@ -1,6 +1,7 @@
 """Wave-instructions per second of the simulator: an ALU-bound and a streaming kernel, full counting.
 
-CPU time of the one simulating thread; run on a calm machine: `python benchmarks/sim_speed.py [--json]`. Targets: 60 M/s ALU-bound, 10 M/s streaming, per core.
+CPU time of the one simulating thread; run on a calm machine: `python benchmarks/sim_speed.py [--json]`.
+Targets: 60 M/s ALU-bound, 10 M/s streaming, per core.
 """
 
 from __future__ import annotations
