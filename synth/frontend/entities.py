@@ -81,7 +81,7 @@ class Resolver:
 
     def referents(self, cursor: CCursor) -> list[Entity]:
         """The entities a token's cursor refers to; several where overloads wait for a template's arguments."""
-        target = cursor if cursor.kind == _LABEL else self.lib.clang_getCursorReferenced(cursor)
+        target = cursor if cursor.kind in (_LABEL, _MACRO) else self.lib.clang_getCursorReferenced(cursor)
         if is_null(target):
             return []
         if target.kind == _OVERLOADED:

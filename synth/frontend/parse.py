@@ -22,6 +22,8 @@ Chain = tuple[tuple[str, int], ...]  # (file, offset) of include directives, out
 COORDINATES = {"threadIdx", "blockIdx", "blockDim", "gridDim"}
 VIRTUAL = "/hipsynth/program.hip"
 MAX_BYTES = 4 << 20
+# A preamble instantiates the templates its headers need, or every parse would do that again (6 times slower).
+ALWAYS = ("-w", "-Xclang", "-fpch-instantiate-templates")
 HOST = ("--cuda-host-only",)
 DEVICE = ("--cuda-device-only",)
 _DEVICE_ONLY_TEXT = re.compile(rb"__HIP_DEVICE_COMPILE__|__HIP_ARCH|__CUDA_ARCH__|__AMDGCN|__AMDGPU|__gfx\w+__")
@@ -172,7 +174,7 @@ class _View:
 
 
 def _view(text: bytes, path: str, config: ParseConfig, side: tuple[str, ...]) -> _View | list[Diagnostic]:
-    args = (*config.args, *side, "-w")
+    args = (*config.args, *side, *ALWAYS)
     preamble = _preamble(preamble_includes(text), args, config.cache)
     extra = ("-Xclang", "-include-pch", "-Xclang", str(preamble.path)) if preamble else ()
     try:
@@ -246,7 +248,7 @@ def inclusions(
     text: bytes, path: str, config: ParseConfig, side: tuple[str, ...]
 ) -> tuple[list[tuple[str, Chain, bool]], list[Diagnostic]]:
     """Each file the preprocessor entered: (name, chain of directive places from the main file, library's or not)."""
-    args = (*config.args, *side, "-w")
+    args = (*config.args, *side, *ALWAYS)
     preamble = _preamble(preamble_includes(text), args, config.cache)
     extra = ("-Xclang", "-include-pch", "-Xclang", str(preamble.path)) if preamble else ()
     try:

@@ -191,7 +191,7 @@ def _keep_ambiguous(s: Survey, own: set[Entity]) -> None:
 
 
 def _may_be_detected(s: Survey, entry: Spelling) -> bool:
-    """Whether the library could have a member of this name that a template asks for without an error if it is absent."""
+    """Whether a template may ask for a library member of this name, without an error when there is none."""
     if entry.text not in s.unit.header_words or all(e.local for es in entry.user.values() for e in es):
         return False
     return any(_DETECTION & set(_statement(s.unit, i)) for i in entry.unresolved)

@@ -1,0 +1,61 @@
+"""How many programs per second one core renames, proof by a second parse included.
+
+    python benchmarks/frontend_speed.py [FOLDER] [--json]
+
+FOLDER is a folder of programs (default: corpus/handwritten). The first pass builds the precompiled preambles and is
+not counted. Prints programs/s and milliseconds per program: parse, plan, proof.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+from synth.cli.augment import frontend_config
+from synth.frontend.parse import ParseConfig, parse
+from synth.frontend.passes.rename import plan, rename
+from synth.program import iter_programs
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+def measure(texts: list[bytes], config: ParseConfig) -> dict[str, float]:
+    """Seconds of processor time by stage, and programs/s, over all texts that parse."""
+    units = [u for u in (parse(t, config)[0] for t in texts) if u is not None]
+    for unit in units[:5]:
+        rename(unit, config, 0)
+    started = time.process_time()
+    units = [u for u in (parse(u.text, config)[0] for u in units) if u is not None]
+    parsed = time.process_time()
+    for unit in units:
+        plan(unit, 1)
+    planned = time.process_time()
+    for unit in units:
+        rename(unit, config, 1)
+    ended = time.process_time()
+    count = len(units)
+    return {
+        "programs": count,
+        "parse_ms": 1e3 * (parsed - started) / count,
+        "plan_ms": 1e3 * (planned - parsed) / count,
+        "rename_and_proof_ms": 1e3 * (ended - planned) / count,
+        "programs_per_second": count / (parsed - started + ended - planned),
+        "copies_per_second_of_one_base": count / (ended - planned),
+    }
+
+
+def main() -> None:
+    arguments = [a for a in sys.argv[1:] if a != "--json"]
+    folder = Path(arguments[0]) if arguments else REPOSITORY / "corpus" / "handwritten"
+    result = measure([p.text.encode() for p in iter_programs(folder)], frontend_config())
+    if "--json" in sys.argv:
+        print(json.dumps(result, indent=2))
+        return
+    for name, value in result.items():
+        print(f"{name:32} {value:10.1f}")
+
+
+if __name__ == "__main__":
+    main()

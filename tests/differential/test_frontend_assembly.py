@@ -1,0 +1,137 @@
+"""The exact oracle: code compiled before and after a pass is identical once symbols are numbered.
+
+The programs of tests/golden/frontend are written to be hard for a renamer; each checks one group of features.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from synth.cli.augment import frontend_config
+from synth.errors import Missing
+from synth.frontend.asmcheck import Assembler, compare
+from synth.frontend.parse import ParseConfig, parse
+from synth.frontend.passes.flatten import program_sources
+from synth.frontend.passes.rename import rename
+from synth.frontend.pipeline import run
+from synth.frontend.source import Source
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "frontend"
+PROGRAMS = sorted(p.stem for p in GOLDEN.glob("*.hip"))
+HANDWRITTEN = sorted((GOLDEN.parents[2] / "corpus" / "handwritten").rglob("*.hip"))
+FOLDERS = ("guards", "conditional")
+
+
+@pytest.fixture(scope="module")
+def config() -> ParseConfig:
+    try:
+        return frontend_config()
+    except Missing as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def assembler() -> Assembler:
+    from profiling.toolchain import find
+    from profiling.toolchain.driver import COMPATIBILITY
+
+    try:
+        toolchain = find()
+    except Missing as error:
+        pytest.skip(str(error))
+    args = ("-x", "hip", f"--rocm-path={toolchain.root}", *COMPATIBILITY, *toolchain.include_flags)
+    return Assembler(str(toolchain.clang), args)
+
+
+def _renamed(text: bytes, config: ParseConfig, seed: int) -> bytes:
+    unit, problems = parse(text, config)
+    assert unit is not None, problems
+    result, renaming, problems = rename(unit, config, seed)
+    assert result is not None and renaming is not None, problems
+    assert renaming.names, "nothing was renamed"
+    return result
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_rename_keeps_device_code(name: str, config: ParseConfig, assembler: Assembler) -> None:
+    text = (GOLDEN / f"{name}.hip").read_bytes()
+    after = _renamed(text, config, seed=1)
+    assert compare(assembler.device(text, "gfx90a"), assembler.device(after, "gfx90a")) == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", [2, 3])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_rename_keeps_both_sides(name: str, seed: int, config: ParseConfig, assembler: Assembler) -> None:
+    text = (GOLDEN / f"{name}.hip").read_bytes()
+    after = _renamed(text, config, seed)
+    for flags in (("-O3",), ("-O0",), ("-O3", "-ffast-math", "-munsafe-fp-atomics")):
+        assert compare(assembler.device(text, "gfx942", flags), assembler.device(after, "gfx942", flags)) == []
+    assembler.host(after)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("path", HANDWRITTEN, ids=lambda p: p.stem)
+def test_rename_keeps_handwritten_programs(path: Path, config: ParseConfig, assembler: Assembler) -> None:
+    text = path.read_bytes()
+    after = _renamed(text, config, seed=1)
+    for arch in ("gfx90a", "gfx942"):
+        assert compare(assembler.device(text, arch), assembler.device(after, arch)) == []
+
+
+def test_rename_keeps_host_code(config: ParseConfig, assembler: Assembler) -> None:
+    for name in ("control", "lds_order"):  # no run-time type names, no error texts made of expressions
+        text = (GOLDEN / f"{name}.hip").read_bytes()
+        assert compare(assembler.host(text), assembler.host(_renamed(text, config, seed=1))) == []
+
+
+def test_the_oracle_sees_a_wrong_rename(assembler: Assembler) -> None:
+    text = (GOLDEN / "lds_order.hip").read_bytes()
+    swapped = text.replace(b"b_tile[63 - t]", b"a_tile[63 - t]")
+    assert compare(assembler.device(text, "gfx90a"), assembler.device(swapped, "gfx90a")) != []
+
+
+def test_lds_layout_depends_on_the_order_of_names(assembler: Assembler) -> None:
+    text = (GOLDEN / "lds_order.hip").read_bytes()
+    reordered = text.replace(b"b_tile", b"Z_tile").replace(b"a_tile", b"b_tile").replace(b"Z_tile", b"a_tile")
+    assert compare(assembler.device(text, "gfx90a"), assembler.device(reordered, "gfx90a")) != []
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_flatten_keeps_device_code(name: str, config: ParseConfig, assembler: Assembler) -> None:
+    folder = GOLDEN / "multi" / name
+    text = (folder / "main.hip").read_bytes()
+    outcome = run(Source(text, folder / "main.hip", folder), ["flatten", "rename:4"], config)
+    assert outcome.source is not None, outcome.diagnostics
+    before = assembler.device(text, "gfx90a", folder=str(folder))
+    assert compare(before, assembler.device(outcome.source.text, "gfx90a")) == []
+
+
+def test_joined_units_keep_each_kernel(config: ParseConfig, assembler: Assembler) -> None:
+    folder = GOLDEN / "multi" / "units"
+    sources = program_sources(folder)
+    whole = Source(sources[-1].read_bytes(), sources[-1], folder, tuple(sources))
+    outcome = run(whole, ["flatten", "rename:4"], config)
+    assert outcome.source is not None, outcome.diagnostics
+    joined = _bodies(assembler.device(outcome.source.text, "gfx90a"))
+    apart = [_bodies(assembler.device(p.read_bytes(), "gfx90a", folder=str(folder))) for p in sources[:-1]]
+    assert len(joined) == 2
+    assert joined == apart[0] + apart[1]
+
+
+def _bodies(assembly: str) -> list[list[str]]:
+    """The instructions of each kernel, in order."""
+    found: list[list[str]] = []
+    inside = False
+    for line in assembly.splitlines():
+        if "; @" in line:
+            found.append([])
+            inside = True
+        elif line.startswith("\t.section") or line.startswith(".Lfunc_end"):
+            inside = False
+        elif inside and line.startswith("\t") and not line.startswith("\t."):
+            found[-1].append(re.sub(r"BB\d+_", "BB_", line.split(";")[0].rstrip()))
+    return [body for body in found if body]

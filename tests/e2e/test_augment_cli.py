@@ -1,0 +1,54 @@
+"""`synth augment` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from synth.cli.augment import frontend_config
+from synth.errors import Missing
+
+KERNEL = "#include <hip/hip_runtime.h>\n__global__ void kern_(int* p_) { p_[0] = 1; }\nint main() { return 0; }\n"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _toolchain() -> None:
+    try:
+        frontend_config()
+    except Missing as error:
+        pytest.skip(str(error))
+
+
+def _synth(*words: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "synth.cli.main", "augment", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_one_file(tmp_path: Path) -> None:
+    (tmp_path / "k.hip").write_text(KERNEL)
+    done = _synth(tmp_path / "k.hip", "--copies", 2, "--out", tmp_path / "out", "--workers", 1, "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["programs"] == 2
+    assert len(list((tmp_path / "out").glob("*.hip"))) == 2
+
+
+def test_some_failed_is_exit_code_5(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "good.hip").write_text(KERNEL)
+    (tmp_path / "in" / "bad.hip").write_text("int main() { return }\n")
+    done = _synth(tmp_path / "in", "--workers", 1, "--json")
+    assert done.returncode == 5
+    summary = json.loads(done.stdout)
+    assert summary["reasons"] == {"syntax_error": 1}
+    assert (tmp_path / "in-augmented" / "programs.jsonl").exists()
+
+
+def test_a_missing_path_is_exit_code_3(tmp_path: Path) -> None:
+    done = _synth(tmp_path / "absent", "--json")
+    assert done.returncode == 3
+    assert json.loads(done.stdout)["error"] == "missing_file"
+    assert "Traceback" not in done.stderr
