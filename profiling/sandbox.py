@@ -321,14 +321,27 @@ class _Watch:
         return ""
 
     def _kill(self) -> None:
-        """Ends the process with all its descendants."""
-        for _ in range(100):
-            pids = descendants(self.process.pid)
-            for pid in [self.process.pid, *pids]:
+        """Ends the process with all its descendants, and waits (up to a few seconds) until none of them runs."""
+        doomed: set[int] = set()
+        for attempt in range(200):
+            doomed |= set(descendants(self.process.pid))
+            running = [pid for pid in doomed if _runs(pid)]
+            if not running and attempt > 0:
+                return
+            for pid in running:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
-            if self.isolated or not pids[1:]:
-                return
+            if attempt > 0:
+                time.sleep(POLL_S)
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process exists and is not just waiting to be reaped."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123
+            return file.read().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except (OSError, IndexError):
+        return False
 
 
 def descendants(pid: int) -> list[int]:
