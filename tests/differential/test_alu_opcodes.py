@@ -8,7 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from alu_cases import HOST, LANES, PATCHES, RESULT_KINDS, TOLERANCE, Plan, as_values, plan, same, values, width_of
-from pcode import Evaluator, Node, Parser, opcode_texts
+from pcode import Evaluator, opcode_texts
+from pcode_parser import Node, Parser
 
 from profiling.sim import _core
 from profiling.sim.isa.table import Row, load_rows
@@ -51,7 +52,13 @@ def oracle(row: Row) -> Callable[[Plan, Lane, int], Lane]:
 
     def run(p: Plan, lane: Lane, imm: int) -> Lane:
         n = lane["lane"]
-        state = {"S0": lane.get("a", 0), "S1": lane.get("b", 0), "S2": lane.get("c", 0), "laneId": n, "SCC": lane["scc"]}
+        state = {
+            "S0": lane.get("a", 0),
+            "S1": lane.get("b", 0),
+            "S2": lane.get("c", 0),
+            "laneId": n,
+            "SCC": lane["scc"],
+        }
         state |= {"D0": lane["d"], "D1": 0, "VCC": 0, "EXEC": (1 << 64) - 1, "SIMM32": 0}
         if "k" in row.sig.split():
             state["S1" if "a" in p.types else "S0"] = imm & 0xFFFF
@@ -69,7 +76,9 @@ def oracle(row: Row) -> Callable[[Plan, Lane, int], Lane]:
         out = evaluator.run(state)
         result = {"d": out["D0"], "scc": out["SCC"], "exec": out["EXEC"]}
         if "e" in p.types:
-            flag = out["D0"] >> n if "d" not in p.types else out["D1"] if row.name.startswith("v_mad") else out["VCC"] >> n
+            flag = (
+                out["D0"] >> n if "d" not in p.types else out["D1"] if row.name.startswith("v_mad") else out["VCC"] >> n
+            )
             result["e"] = int(out["VCC"] != 0) if row.name.startswith("v_div_scale") else flag & 1
         return result
 

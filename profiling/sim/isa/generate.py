@@ -50,7 +50,16 @@ MATRIX_TYPES = {
     "f64": "MfF64",
     "i32": "MfI32",
 }
-MFMA_COUNTER = {"f32": "F32", "xf32": "XF32", "f16": "F16", "bf16": "BF16", "i8": "I8", "fp8": "F8", "bf8": "F8", "f64": "F64"}
+MFMA_COUNTER = {
+    "f32": "F32",
+    "xf32": "XF32",
+    "f16": "F16",
+    "bf16": "BF16",
+    "i8": "I8",
+    "fp8": "F8",
+    "bf8": "F8",
+    "f64": "F64",
+}
 FILE_HEAD = "// Generated from profiling/sim/isa/*.toml by generate.py.\n"
 
 
@@ -89,7 +98,9 @@ def valu_struct(row: Row, struct: str, sem: str) -> str:
             halves.append(f"half({args}, d.{h});")
         body = f"const auto half = [&]({params}, auto& d) {{ {sem}; }};\n    " + "\n    ".join(halves)
     params = ", ".join(f"[[maybe_unused]] {s.upper()}::T {s}" for s in "abcx")
-    flags = f"kKeepsHigh = {str(row.keep_high).lower()}, kReadsDst = false, kWritesExec = {str(row.writes_exec).lower()}"
+    flags = (
+        f"kKeepsHigh = {str(row.keep_high).lower()}, kReadsDst = false, kWritesExec = {str(row.writes_exec).lower()}"
+    )
     return (
         f"struct {struct} {{\n{aliases}\n  static constexpr bool {flags};\n"
         f"  [[gnu::always_inline]] static void lane({params},\n"
@@ -148,12 +159,15 @@ def chunk_source(index: int, rows: list[Row]) -> str:
     )
 
 
+def _flag(value: bool) -> str:
+    return str(value).lower()
+
+
 def _mem(mem: Mem) -> str:
-    flag = lambda b: str(b).lower()  # noqa: E731
     kind = mem.kind
     return (
-        f"{{MemSpace::{mem.space}, MemKind::{kind}, {mem.elem_bytes}, {mem.count}, {flag(mem.sign)}, {mem.d16}, "
-        f'{mem.two_addr}, {flag(mem.to_lds)}, "{mem.op}"}}'
+        f"{{MemSpace::{mem.space}, MemKind::{kind}, {mem.elem_bytes}, {mem.count}, {_flag(mem.sign)}, {mem.d16}, "
+        f'{mem.two_addr}, {_flag(mem.to_lds)}, "{mem.op}"}}'
     )
 
 

@@ -64,7 +64,12 @@ class Row:
 
 
 # Memory element forms: name -> (bytes, elements, sign, d16).
-_DWORDS = {"dword": (4, 1, False, 0), "dwordx2": (4, 2, False, 0), "dwordx3": (4, 3, False, 0), "dwordx4": (4, 4, False, 0)}
+_DWORDS = {
+    "dword": (4, 1, False, 0),
+    "dwordx2": (4, 2, False, 0),
+    "dwordx3": (4, 3, False, 0),
+    "dwordx4": (4, 4, False, 0),
+}
 _LOADS = _DWORDS | {
     "ubyte": (1, 1, False, 0),
     "sbyte": (1, 1, True, 0),

@@ -17,9 +17,9 @@ namespace {
 
 constexpr const char* kUnits[] = {"valu", "salu", "flow", "smem", "vmem", "lds"};
 constexpr const char* kRates[] = {"full", "trans", "f64", "int64_mul", "mfma", "none"};
-constexpr const char* kCounts[] = {"other",   "add_f16",   "mul_f16", "fma_f16", "trans_f16", "add_f32",
-                                   "mul_f32", "fma_f32",   "trans_f32", "add_f64", "mul_f64", "fma_f64",
-                                   "trans_f64", "int32",   "int64",   "cvt",     "mfma"};
+constexpr const char* kCounts[] = {"other",     "add_f16", "mul_f16",   "fma_f16", "trans_f16", "add_f32",
+                                   "mul_f32",   "fma_f32", "trans_f32", "add_f64", "mul_f64",   "fma_f64",
+                                   "trans_f64", "int32",   "int64",     "cvt",     "mfma"};
 constexpr const char* kKinds[] = {"none", "sgpr", "vgpr", "agpr", "constant", "special", "off"};
 constexpr uint32_t kMaxRows = 1024;
 

@@ -13,19 +13,19 @@ using text::trim;
 
 Type type_of(std::string_view t) {
   static const std::unordered_map<std::string_view, Type> kTypes = {
-      {"b16", Type::b16},    {"u16", Type::b16},    {"i16", Type::b16},   {"h16", Type::f16},   {"f16", Type::f16}, {"f16s", Type::f16}, {"pk_f16s", Type::pk16},
-      {"b32", Type::b32},    {"u32", Type::b32},    {"i32", Type::b32},   {"f32bits", Type::f32}, {"f32", Type::f32},
-      {"b64", Type::b64},    {"u64", Type::b64},    {"i64", Type::i64},   {"f64", Type::f64},   {"b128", Type::b128},
-      {"pk_f16", Type::pk16}, {"pk_u16", Type::pk16}, {"pk_i16", Type::pk16}, {"pk_f32", Type::pk32}, {"pk_b32", Type::pk32},
-      {"mask", Type::mask},  {"mix", Type::mix},    {"mat", Type::mat},   {"acc", Type::acc}, {"wide", Type::wide},   {"addr", Type::addr},
+      {"b16", Type::b16},     {"u16", Type::b16},     {"i16", Type::b16},      {"h16", Type::f16},
+      {"f16", Type::f16},     {"f16s", Type::f16},    {"pk_f16s", Type::pk16}, {"b32", Type::b32},
+      {"u32", Type::b32},     {"i32", Type::b32},     {"f32bits", Type::f32},  {"f32", Type::f32},
+      {"b64", Type::b64},     {"u64", Type::b64},     {"i64", Type::i64},      {"f64", Type::f64},
+      {"b128", Type::b128},   {"pk_f16", Type::pk16}, {"pk_u16", Type::pk16},  {"pk_i16", Type::pk16},
+      {"pk_f32", Type::pk32}, {"pk_b32", Type::pk32}, {"mask", Type::mask},    {"mix", Type::mix},
+      {"mat", Type::mat},     {"acc", Type::acc},     {"wide", Type::wide},    {"addr", Type::addr},
       {"saddr", Type::saddr}};
   const auto it = kTypes.find(t);
   return it == kTypes.end() ? Type::b32 : it->second;
 }
 
-bool one_row(Type t) {
-  return t == Type::b32 || t == Type::f32 || t == Type::b16 || t == Type::f16 || t == Type::pk16;
-}
+bool one_row(Type t) { return t == Type::b32 || t == Type::f32 || t == Type::b16 || t == Type::f16 || t == Type::pk16; }
 
 struct Decoder {
   Arch arch;
@@ -108,16 +108,26 @@ std::string_view base_name(std::string_view name) {
 
 bool Decoder::one_operand(const SlotSpec& spec, std::string_view s, Inst& in) {
   switch (spec.slot) {
-    case Slot::dst: return parse_operand(s, spec.type, in.dst) && in.dst.kind != OperandKind::constant;
-    case Slot::sdst: return parse_operand(s, spec.type, in.sdst) && in.sdst.kind != OperandKind::constant;
-    case Slot::src0: return parse_operand(s, spec.type, in.src[0]);
-    case Slot::src1: return parse_operand(s, spec.type, in.src[1]);
-    case Slot::src2: return parse_operand(s, spec.type, in.src[2]);
-    case Slot::src3: return parse_operand(s, spec.type, in.src[3]);
-    case Slot::hwreg: return parse_hwreg(s, in.imm);
-    case Slot::sendmsg: return parse_sendmsg(s, in.imm);
-    case Slot::gpridx: return parse_gpridx(s, in.imm);
-    case Slot::waitcnt: return parse_waitcnt(s, in.imm);
+    case Slot::dst:
+      return parse_operand(s, spec.type, in.dst) && in.dst.kind != OperandKind::constant;
+    case Slot::sdst:
+      return parse_operand(s, spec.type, in.sdst) && in.sdst.kind != OperandKind::constant;
+    case Slot::src0:
+      return parse_operand(s, spec.type, in.src[0]);
+    case Slot::src1:
+      return parse_operand(s, spec.type, in.src[1]);
+    case Slot::src2:
+      return parse_operand(s, spec.type, in.src[2]);
+    case Slot::src3:
+      return parse_operand(s, spec.type, in.src[3]);
+    case Slot::hwreg:
+      return parse_hwreg(s, in.imm);
+    case Slot::sendmsg:
+      return parse_sendmsg(s, in.imm);
+    case Slot::gpridx:
+      return parse_gpridx(s, in.imm);
+    case Slot::waitcnt:
+      return parse_waitcnt(s, in.imm);
     case Slot::imm: {
       const auto v = text::integer(trim(s));
       if (!v) return false;
@@ -329,9 +339,9 @@ void Decoder::finish() {
 
 Signature parse_signature(const OpInfo& op) {
   static const std::unordered_map<std::string_view, Slot> kSlots = {
-      {"d", Slot::dst},          {"e", Slot::sdst},           {"a", Slot::src0},         {"b", Slot::src1},
-      {"c", Slot::src2},         {"x", Slot::src3},           {"k", Slot::imm},          {"target", Slot::target},
-      {"waitcnt", Slot::waitcnt}, {"hwreg", Slot::hwreg},      {"sendmsg", Slot::sendmsg}, {"gpridx", Slot::gpridx},
+      {"d", Slot::dst},           {"e", Slot::sdst},      {"a", Slot::src0},          {"b", Slot::src1},
+      {"c", Slot::src2},          {"x", Slot::src3},      {"k", Slot::imm},           {"target", Slot::target},
+      {"waitcnt", Slot::waitcnt}, {"hwreg", Slot::hwreg}, {"sendmsg", Slot::sendmsg}, {"gpridx", Slot::gpridx},
       {"soff", Slot::soffset}};
   Signature sig;
   std::string_view s = op.signature;

@@ -2,7 +2,9 @@
 // The published pseudo-code of v_div_scale and v_div_fmas does not give correctly rounded quotients as it stands
 // (its post-scale of 2^32 does not undo a pre-scale of 2^64, and it scales a huge denominator up). We take the
 // forms that do: reciprocal underflow is tested in the operand's own format, such a denominator is scaled down,
-// and v_div_fmas undoes the scaling in the direction that the quotient's exponent shows.
+// and v_div_fmas undoes the scaling in the direction that the quotient's exponent shows. The overflow case of
+// v_div_fixup, whose published condition (an infinite denominator) can no longer hold where it stands, is taken to be
+// an exponent difference that no finite quotient has: the Newton steps end in NaN there.
 #pragma once
 
 #include "numerics.h"
@@ -13,12 +15,12 @@ template <class T>
 struct DivTraits;
 template <>
 struct DivTraits<float> {
-  static constexpr int kScale = 64, kBig = 96, kTiny = 23, kBias = 127, kMax = 255, kUnderflow = -150;
+  static constexpr int kScale = 64, kBig = 96, kTiny = 23, kBias = 127, kOverflow = 129, kUnderflow = -150;
   static float ldexp(float x, int e) { return ldexp_f32(x, e); }
 };
 template <>
 struct DivTraits<double> {
-  static constexpr int kScale = 128, kBig = 768, kTiny = 53, kBias = 1023, kMax = 2047, kUnderflow = -1075;
+  static constexpr int kScale = 128, kBig = 768, kTiny = 53, kBias = 1023, kOverflow = 1025, kUnderflow = -1075;
   static double ldexp(double x, int e) { return ldexp_f64(x, e); }
 };
 
@@ -49,12 +51,27 @@ inline T div_scale(T s0, T s1, T s2, uint32_t& vcc) {
   return s0;
 }
 
+// Sign-correct difference a*b + c - r of r = fma(a, b, c).
+template <class T>
+inline T fma_rest(T a, T b, T c, T r) {
+  const T p = a * b, pe = std::fma(a, b, -p);
+  const T s = p + c, bb = s - p, se = (p - (s - bb)) + (c - bb);
+  return ((s - r) + se) + pe;
+}
+
+// The quotient step: a fused multiply-add and, when div_scale asked for it, the scale undone. The hardware rounds
+// once; scaling down may round again into the denormal range, where a tie is decided by what the first rounding cut.
 template <class T>
 inline T div_fmas(T a, T b, T c, uint32_t vcc) {
   using D = DivTraits<T>;
   const T r = std::fma(a, b, c);
   if (!vcc) return r;
-  return D::ldexp(r, static_cast<int>(exponent(c)) > D::kBias ? D::kScale : -D::kScale);
+  if (static_cast<int>(exponent(c)) > D::kBias) return D::ldexp(r, D::kScale);
+  const T y = D::ldexp(r, -D::kScale);
+  const T tiny = std::numeric_limits<T>::denorm_min();
+  const T off = r - D::ldexp(y, D::kScale), rest = fma_rest(a, b, c, r);
+  const bool tie = std::fabs(off) == D::ldexp(tiny, D::kScale - 1);
+  return tie && (off > T(0)) == (rest > T(0)) && rest != T(0) ? y + std::copysign(tiny, off) : y;
 }
 
 // q: quotient so far, s1 denominator, s2 numerator.
@@ -68,7 +85,9 @@ inline T div_fixup(T q, T s1, T s2) {
   if ((s1 == T(0) && s2 == T(0)) || (inf1 && inf2)) return -std::numeric_limits<T>::quiet_NaN();
   if (s1 == T(0) || inf2) return std::copysign(inf, one);
   if (inf1 || s2 == T(0)) return std::copysign(T(0), one);
-  if (static_cast<int>(exponent(s2)) - static_cast<int>(exponent(s1)) < D::kUnderflow) return std::copysign(T(0), one);
+  const int gap = static_cast<int>(exponent(s2)) - static_cast<int>(exponent(s1));
+  if (gap < D::kUnderflow) return std::copysign(T(0), one);
+  if (gap >= D::kOverflow) return std::copysign(inf, one);
   return std::copysign(q, one);
 }
 inline float div_fixup_f16(float q, float s1, float s2) {
@@ -81,7 +100,7 @@ inline double trig_preop(double x, uint32_t segment) {
   // 2/pi, 1216 fraction bits, most significant word first (public mathematical constant).
   static constexpr uint64_t kTwoOverPi[20] = {
       0xa2f9836e4e441529ull, 0xfc2757d1f534ddc0ull, 0xdb6295993c439041ull, 0xfe5163abdebbc561ull, 0xb7246e3a424dd2e0ull,
-      0x6492eea09d1921cull, 0xfe1deb1cb129a73eull, 0xe88235f52ebb4484ull, 0xe99c7026b45f7e41ull, 0x3991d639835339f4ull,
+      0x6492eea09d1921cull,  0xfe1deb1cb129a73eull, 0xe88235f52ebb4484ull, 0xe99c7026b45f7e41ull, 0x3991d639835339f4ull,
       0x9c845f8bbdf9283bull, 0x1ff897ffde05980full, 0xef2f118b5a0a6d1full, 0x6d367ecf27cb09b7ull, 0x4f463f669e5fea2dull,
       0x7527bac7ebe5f17bull, 0x3d0739f78a5292eaull, 0x6bfb5fb11f8d5d08ull, 0x56033046fc7b6babull, 0x0ull};
   uint32_t shift = (segment & 31) * 53;

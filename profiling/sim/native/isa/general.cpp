@@ -28,15 +28,24 @@ int dpp_lane(uint16_t ctrl, int i) {
   if (ctrl >= 0x121 && ctrl <= 0x12f) return row | ((col - n) & 15);
   if (ctrl >= 0x150 && ctrl <= 0x15f) return row | n;
   switch (ctrl) {
-    case 0x130: return i + 1 < kLanes ? i + 1 : -1;
-    case 0x134: return (i + 1) & 63;
-    case 0x138: return i - 1;
-    case 0x13c: return (i - 1) & 63;
-    case 0x140: return row | (15 - col);
-    case 0x141: return (i & ~7) | (7 - (i & 7));
-    case 0x142: return row >= 16 ? row - 1 : -1;
-    case 0x143: return row >= 32 ? 31 : -1;
-    default: return i;
+    case 0x130:
+      return i + 1 < kLanes ? i + 1 : -1;
+    case 0x134:
+      return (i + 1) & 63;
+    case 0x138:
+      return i - 1;
+    case 0x13c:
+      return (i - 1) & 63;
+    case 0x140:
+      return row | (15 - col);
+    case 0x141:
+      return (i & ~7) | (7 - (i & 7));
+    case 0x142:
+      return row >= 16 ? row - 1 : -1;
+    case 0x143:
+      return row >= 32 ? 31 : -1;
+    default:
+      return i;
   }
 }
 
@@ -94,7 +103,8 @@ uint64_t fetch(const Wave& w, const Inst& in, const Shape& s, int k, Cls cls, Sc
   uint32_t* p = f.row(2 * k);
   Operand plain = in.src[k];
   plain.neg = plain.abs = false;
-  const uint32_t* v = s.rows[k] == 2 ? materialise<Cls::bits64, 2>(w, plain, p) : materialise<Cls::bits32, 1>(w, plain, p);
+  const uint32_t* v =
+      s.rows[k] == 2 ? materialise<Cls::bits64, 2>(w, plain, p) : materialise<Cls::bits32, 1>(w, plain, p);
   if (v != p) std::memcpy(p, v, sizeof(uint32_t) * kLanes * s.rows[k]);
   uint64_t enabled = exec;
   if (in.dpp.present && k == 0) enabled = apply_dpp(in, p, s.rows[k], exec);

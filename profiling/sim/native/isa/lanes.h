@@ -88,7 +88,9 @@ struct PkF16 : U32 {
   static void store(uint32_t* p, int i, T v) { p[i] = float_to_half(v.lo) | float_to_half(v.hi) << 16; }
 };
 struct PkF16S : PkF16 {
-  static T load(const uint32_t* p, int i) { return {half_to_float_exact(p[i] & 0xffffu), half_to_float_exact(p[i] >> 16)}; }
+  static T load(const uint32_t* p, int i) {
+    return {half_to_float_exact(p[i] & 0xffffu), half_to_float_exact(p[i] >> 16)};
+  }
 };
 struct PkU16 : U32 {
   using T = Two<uint32_t>;

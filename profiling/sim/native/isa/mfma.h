@@ -69,11 +69,19 @@ typename Ty::V packed_element(const uint32_t* p, int lane, int n) {
 // B lane that lane `l` reads under blgp.
 inline int blgp_lane(int blgp, int l) {
   switch (blgp) {
-    case 1: return l & 31;
-    case 2: return 32 | (l & 31);
-    case 3: return (l + 16) & 63;
-    case 4: case 5: case 6: case 7: return (l & 15) | (blgp - 4) << 4;
-    default: return l;
+    case 1:
+      return l & 31;
+    case 2:
+      return 32 | (l & 31);
+    case 3:
+      return (l + 16) & 63;
+    case 4:
+    case 5:
+    case 6:
+    case 7:
+      return (l & 15) | (blgp - 4) << 4;
+    default:
+      return l;
   }
 }
 
@@ -88,8 +96,10 @@ constexpr AccPlace acc_place(int block, int i, int j) {
     return {i % M, block * N + j};  // unreachable for the shapes in use
   } else if constexpr (M < kGroup * kLaneGroups) {
     // 4x4 shapes: every lane group holds another block.
-    if constexpr (kGroup == 4) return {i, block * N + j};
-    else return {0, 16 * i + 4 * block + j};
+    if constexpr (kGroup == 4)
+      return {i, block * N + j};
+    else
+      return {0, 16 * i + 4 * block + j};
   } else {
     constexpr int kSpan = kGroup * kLaneGroups;
     constexpr int kRegsPerBlock = M / kLaneGroups;
@@ -104,8 +114,10 @@ struct AccIo {
     constexpr int kRows = Acc::kBits == 64 ? 2 : 1;
     if (o.kind != OperandKind::vgpr && o.kind != OperandKind::agpr) return Acc::get(read_scalar<kRows>(w, o));
     const uint32_t* p = w.row(row_index(w, o) + static_cast<uint32_t>(reg * kRows));
-    if constexpr (kRows == 2) return Acc::get(p[lane] | static_cast<uint64_t>(p[kLanes + lane]) << 32);
-    else return Acc::get(p[lane]);
+    if constexpr (kRows == 2)
+      return Acc::get(p[lane] | static_cast<uint64_t>(p[kLanes + lane]) << 32);
+    else
+      return Acc::get(p[lane]);
   }
   static void write(Wave& w, const Operand& o, int reg, int lane, V v) {
     constexpr int kRows = Acc::kBits == 64 ? 2 : 1;

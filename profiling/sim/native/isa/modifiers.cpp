@@ -51,9 +51,9 @@ bool dpp_base(std::string_view name, int64_t v, uint16_t& ctrl) {
     int64_t low, high;
   };
   static constexpr Form kForms[] = {
-      {"row_shl", 0x100, 1, 15}, {"row_shr", 0x110, 1, 15}, {"row_ror", 0x120, 1, 15},     {"wave_shl", 0x12f, 1, 1},
-      {"wave_rol", 0x133, 1, 1}, {"wave_shr", 0x137, 1, 1}, {"wave_ror", 0x13b, 1, 1},     {"row_newbcast", 0x150, 0, 15},
-      {"row_share", 0x150, 0, 15},
+      {"row_shl", 0x100, 1, 15}, {"row_shr", 0x110, 1, 15},      {"row_ror", 0x120, 1, 15},
+      {"wave_shl", 0x12f, 1, 1}, {"wave_rol", 0x133, 1, 1},      {"wave_shr", 0x137, 1, 1},
+      {"wave_ror", 0x13b, 1, 1}, {"row_newbcast", 0x150, 0, 15}, {"row_share", 0x150, 0, 15},
   };
   if (name == "row_bcast" && (v == 15 || v == 31)) {
     ctrl = v == 15 ? 0x142 : 0x143;
@@ -108,10 +108,14 @@ bool parse_sdwa(std::string_view name, std::string_view value, Inst& in) {
   }
   const int sel = parse_sel(value);
   if (sel < 0) return false;
-  if (name == "dst_sel") in.sdwa_dst_sel = static_cast<uint8_t>(sel);
-  else if (name == "src0_sel") in.src[0].sdwa_sel = static_cast<uint8_t>(sel);
-  else if (name == "src1_sel") in.src[1].sdwa_sel = static_cast<uint8_t>(sel);
-  else return false;
+  if (name == "dst_sel")
+    in.sdwa_dst_sel = static_cast<uint8_t>(sel);
+  else if (name == "src0_sel")
+    in.src[0].sdwa_sel = static_cast<uint8_t>(sel);
+  else if (name == "src1_sel")
+    in.src[1].sdwa_sel = static_cast<uint8_t>(sel);
+  else
+    return false;
   return true;
 }
 
@@ -126,11 +130,20 @@ bool parse_swizzle(std::string_view s, int32_t& offset) {
     for (int i = 0; i < 5; ++i) {
       const uint32_t bit = 1u << (4 - i);
       switch (s[static_cast<size_t>(i) + 1]) {
-        case '0': break;
-        case '1': or_mask |= bit; break;
-        case 'p': and_mask |= bit; break;
-        case 'i': and_mask |= bit; xor_mask |= bit; break;
-        default: return false;
+        case '0':
+          break;
+        case '1':
+          or_mask |= bit;
+          break;
+        case 'p':
+          and_mask |= bit;
+          break;
+        case 'i':
+          and_mask |= bit;
+          xor_mask |= bit;
+          break;
+        default:
+          return false;
       }
     }
     offset = static_cast<int32_t>(and_mask | or_mask << 5 | xor_mask << 10);
@@ -181,8 +194,10 @@ bool parse_number(std::string_view name, std::string_view value, const Inst& old
   const auto v = integer(value);
   if (!v) return false;
   if (name == "offset") {
-    if (old.op->unit == Unit::lds) in.offset0 = static_cast<int32_t>(*v);
-    else in.imm = *v;
+    if (old.op->unit == Unit::lds)
+      in.offset0 = static_cast<int32_t>(*v);
+    else
+      in.imm = *v;
   } else if (name == "offset0") {
     in.offset0 = static_cast<int32_t>(*v);
   } else if (name == "offset1") {

@@ -298,19 +298,29 @@ inline int32_t ff1(uint32_t x) { return x ? std::countr_zero(x) : -1; }
 inline int32_t ff1(uint64_t x) { return x ? std::countr_zero(x) : -1; }
 inline int32_t ffbh(uint32_t x) { return x ? std::countl_zero(x) : -1; }
 inline int32_t ffbh(uint64_t x) { return x ? std::countl_zero(x) : -1; }
-inline int32_t ffbh_signed(int32_t x) { return x == 0 || x == -1 ? -1 : std::countl_zero(static_cast<uint32_t>(x < 0 ? ~x : x)); }
-inline int32_t ffbh_signed(int64_t x) { return x == 0 || x == -1 ? -1 : std::countl_zero(static_cast<uint64_t>(x < 0 ? ~x : x)); }
+inline int32_t ffbh_signed(int32_t x) {
+  return x == 0 || x == -1 ? -1 : std::countl_zero(static_cast<uint32_t>(x < 0 ? ~x : x));
+}
+inline int32_t ffbh_signed(int64_t x) {
+  return x == 0 || x == -1 ? -1 : std::countl_zero(static_cast<uint64_t>(x < 0 ? ~x : x));
+}
 inline int32_t sext(uint32_t x, uint32_t width) {
-  return width == 0 ? 0 : width >= 32 ? static_cast<int32_t>(x) : static_cast<int32_t>(x << (32 - width)) >> (32 - width);
+  return width == 0    ? 0
+         : width >= 32 ? static_cast<int32_t>(x)
+                       : static_cast<int32_t>(x << (32 - width)) >> (32 - width);
 }
 inline int64_t sext64(uint64_t x, uint32_t width) {
-  return width == 0 ? 0 : width >= 64 ? static_cast<int64_t>(x) : static_cast<int64_t>(x << (64 - width)) >> (64 - width);
+  return width == 0    ? 0
+         : width >= 64 ? static_cast<int64_t>(x)
+                       : static_cast<int64_t>(x << (64 - width)) >> (64 - width);
 }
 inline uint32_t low_bits(uint32_t n) { return n >= 32 ? ~0u : (1u << n) - 1u; }
 inline uint64_t low_bits64(uint32_t n) { return n >= 64 ? ~0ull : (1ull << n) - 1ull; }
 inline int32_t s24(uint32_t x) { return static_cast<int32_t>(x << 8) >> 8; }
 inline uint32_t u24(uint32_t x) { return x & 0xffffffu; }
-inline uint32_t mul_hi_u32(uint32_t a, uint32_t b) { return static_cast<uint32_t>((static_cast<uint64_t>(a) * b) >> 32); }
+inline uint32_t mul_hi_u32(uint32_t a, uint32_t b) {
+  return static_cast<uint32_t>((static_cast<uint64_t>(a) * b) >> 32);
+}
 inline int32_t mul_hi_i32(int32_t a, int32_t b) { return static_cast<int32_t>((static_cast<int64_t>(a) * b) >> 32); }
 
 inline uint32_t perm_byte(uint64_t data, uint32_t sel) {

@@ -104,7 +104,9 @@ bool parse_register(std::string_view s, Operand& out) {
   return true;
 }
 
-bool is_wide(Type t) { return t == Type::b64 || t == Type::f64 || t == Type::i64 || t == Type::mask || t == Type::wide; }
+bool is_wide(Type t) {
+  return t == Type::b64 || t == Type::f64 || t == Type::i64 || t == Type::mask || t == Type::wide;
+}
 bool is_half(Type t) { return t == Type::b16 || t == Type::f16 || t == Type::pk16; }
 
 // A decimal integer is an inline constant (sign extended); a hexadecimal one is a 32-bit literal.
@@ -159,11 +161,25 @@ std::string_view strip_modifiers(std::string_view s, Operand& out) {
 bool width_fits(Type type, const Operand& o) {
   if (o.kind == OperandKind::constant || o.kind == OperandKind::off) return true;
   switch (type) {
-    case Type::b16: case Type::f16: case Type::f32: case Type::pk16: case Type::mix: return o.dwords == 1;
-    case Type::b64: case Type::f64: case Type::i64: case Type::pk32: case Type::mask: return o.dwords == 2;
-    case Type::b128: return o.dwords == 4;
-    case Type::addr: case Type::saddr: return o.dwords <= 2;
-    default: return true;
+    case Type::b16:
+    case Type::f16:
+    case Type::f32:
+    case Type::pk16:
+    case Type::mix:
+      return o.dwords == 1;
+    case Type::b64:
+    case Type::f64:
+    case Type::i64:
+    case Type::pk32:
+    case Type::mask:
+      return o.dwords == 2;
+    case Type::b128:
+      return o.dwords == 4;
+    case Type::addr:
+    case Type::saddr:
+      return o.dwords <= 2;
+    default:
+      return true;
   }
 }
 
@@ -194,7 +210,10 @@ bool parse_waitcnt(std::string_view s, int64_t& imm) {
     while (eat(token, "&")) {
     }
     if (token.empty()) continue;
-    int64_t* field = eat(token, "vmcnt(") ? &vm : eat(token, "expcnt(") ? &exp : eat(token, "lgkmcnt(") ? &lgkm : nullptr;
+    int64_t* field = eat(token, "vmcnt(")     ? &vm
+                     : eat(token, "expcnt(")  ? &exp
+                     : eat(token, "lgkmcnt(") ? &lgkm
+                                              : nullptr;
     const size_t close = token.find(')');
     if (field == nullptr || close == std::string_view::npos) return false;
     const auto v = integer(token.substr(0, close));
@@ -206,12 +225,23 @@ bool parse_waitcnt(std::string_view s, int64_t& imm) {
 }
 
 bool parse_hwreg(std::string_view s, int64_t& imm) {
-  static constexpr std::pair<std::string_view, int> kIds[] = {
-      {"HW_REG_MODE", 1},         {"HW_REG_STATUS", 2},      {"HW_REG_TRAPSTS", 3},   {"HW_REG_HW_ID", 4},
-      {"HW_REG_GPR_ALLOC", 5},    {"HW_REG_LDS_ALLOC", 6},   {"HW_REG_IB_STS", 7},    {"HW_REG_SH_MEM_BASES", 15},
-      {"HW_REG_TBA_LO", 16},      {"HW_REG_TBA_HI", 17},     {"HW_REG_TMA_LO", 18},   {"HW_REG_TMA_HI", 19},
-      {"HW_REG_XCC_ID", 20},      {"HW_REG_SQ_PERF_SNAPSHOT_DATA", 21}, {"HW_REG_SQ_PERF_SNAPSHOT_DATA1", 22},
-      {"HW_REG_SQ_PERF_SNAPSHOT_PC_LO", 23}, {"HW_REG_SQ_PERF_SNAPSHOT_PC_HI", 24}};
+  static constexpr std::pair<std::string_view, int> kIds[] = {{"HW_REG_MODE", 1},
+                                                              {"HW_REG_STATUS", 2},
+                                                              {"HW_REG_TRAPSTS", 3},
+                                                              {"HW_REG_HW_ID", 4},
+                                                              {"HW_REG_GPR_ALLOC", 5},
+                                                              {"HW_REG_LDS_ALLOC", 6},
+                                                              {"HW_REG_IB_STS", 7},
+                                                              {"HW_REG_SH_MEM_BASES", 15},
+                                                              {"HW_REG_TBA_LO", 16},
+                                                              {"HW_REG_TBA_HI", 17},
+                                                              {"HW_REG_TMA_LO", 18},
+                                                              {"HW_REG_TMA_HI", 19},
+                                                              {"HW_REG_XCC_ID", 20},
+                                                              {"HW_REG_SQ_PERF_SNAPSHOT_DATA", 21},
+                                                              {"HW_REG_SQ_PERF_SNAPSHOT_DATA1", 22},
+                                                              {"HW_REG_SQ_PERF_SNAPSHOT_PC_LO", 23},
+                                                              {"HW_REG_SQ_PERF_SNAPSHOT_PC_HI", 24}};
   s = text::trim(s);
   if (const auto v = integer(s)) {
     imm = *v & 0xffff;
@@ -239,9 +269,12 @@ bool parse_hwreg(std::string_view s, int64_t& imm) {
 
 bool parse_sendmsg(std::string_view s, int64_t& imm) {
   static constexpr std::pair<std::string_view, int> kMessages[] = {
-      {"MSG_INTERRUPT", 1},     {"MSG_GS", 2},        {"MSG_GS_DONE", 3}, {"MSG_SAVEWAVE", 4},
-      {"MSG_STALL_WAVE_GEN", 5}, {"MSG_HALT_WAVES", 6}, {"MSG_ORDERED_PS_DONE", 7}, {"MSG_EARLY_PRIM_DEALLOC", 8},
-      {"MSG_GS_ALLOC_REQ", 9},  {"MSG_GET_DOORBELL", 10}, {"MSG_SYSMSG", 15}};
+      {"MSG_INTERRUPT", 1},       {"MSG_GS", 2},
+      {"MSG_GS_DONE", 3},         {"MSG_SAVEWAVE", 4},
+      {"MSG_STALL_WAVE_GEN", 5},  {"MSG_HALT_WAVES", 6},
+      {"MSG_ORDERED_PS_DONE", 7}, {"MSG_EARLY_PRIM_DEALLOC", 8},
+      {"MSG_GS_ALLOC_REQ", 9},    {"MSG_GET_DOORBELL", 10},
+      {"MSG_SYSMSG", 15}};
   s = text::trim(s);
   if (const auto v = integer(s)) {
     imm = *v & 0xffff;
@@ -274,11 +307,16 @@ bool parse_gpridx(std::string_view s, int64_t& imm) {
   imm = 0;
   while (!s.empty()) {
     const std::string_view name = text::trim(text::take(s, ','));
-    if (name == "SRC0") imm |= 1;
-    else if (name == "SRC1") imm |= 2;
-    else if (name == "SRC2") imm |= 4;
-    else if (name == "DST") imm |= 8;
-    else return false;
+    if (name == "SRC0")
+      imm |= 1;
+    else if (name == "SRC1")
+      imm |= 2;
+    else if (name == "SRC2")
+      imm |= 4;
+    else if (name == "DST")
+      imm |= 8;
+    else
+      return false;
   }
   return true;
 }

@@ -25,14 +25,22 @@ inline uint32_t row_index(const Wave& w, const Operand& o) {
 // Scalar value of a non-vector operand, `rows` dwords wide.
 inline uint64_t read_special(const Wave& w, uint16_t which) {
   switch (static_cast<Special>(which)) {
-    case Special::vccz: return w.vcc() == 0;
-    case Special::execz: return w.exec() == 0;
-    case Special::scc: return w.scc;
-    case Special::shared_base: return hipsynth::kSharedBase;
-    case Special::shared_limit: return hipsynth::kSharedBase | 0xffffffffull;
-    case Special::private_base: return hipsynth::kPrivateBase;
-    case Special::private_limit: return hipsynth::kPrivateBase | 0xffffffffull;
-    default: return 0;
+    case Special::vccz:
+      return w.vcc() == 0;
+    case Special::execz:
+      return w.exec() == 0;
+    case Special::scc:
+      return w.scc;
+    case Special::shared_base:
+      return hipsynth::kSharedBase;
+    case Special::shared_limit:
+      return hipsynth::kSharedBase | 0xffffffffull;
+    case Special::private_base:
+      return hipsynth::kPrivateBase;
+    case Special::private_limit:
+      return hipsynth::kPrivateBase | 0xffffffffull;
+    default:
+      return 0;
   }
 }
 template <int kRows>
@@ -119,7 +127,8 @@ template <class Ty>
 inline const uint32_t* source(const Wave& w, const Operand& o, uint32_t* buffer) {
   if constexpr (Ty::kRows == 0) return nullptr;
   if constexpr (Ty::kCls != Cls::mask) {
-    if (o.kind == OperandKind::vgpr && !(o.neg | o.abs)) [[likely]] return w.row(o.reg);
+    if (o.kind == OperandKind::vgpr && !(o.neg | o.abs)) [[likely]]
+      return w.row(o.reg);
   }
   return materialise<Ty::kCls, (Ty::kRows > 1 ? 2 : 1)>(w, o, buffer);
 }

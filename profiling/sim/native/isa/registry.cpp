@@ -1,4 +1,5 @@
 // The opcode table as chosen for this CPU, look-up by mnemonic, and GPR-index mode.
+#include <cstdlib>
 #include <string_view>
 #include <unordered_map>
 
@@ -8,8 +9,13 @@
 namespace hipsynth {
 namespace {
 
+// HIPSYNTH_ISA_LEVEL=x86-64-v3 keeps to AVX2 on a CPU that has AVX-512; results are the same.
 bool use_v4() {
-  static const bool yes = __builtin_cpu_supports("x86-64-v4");
+  static const bool yes = [] {
+    const char* wanted = std::getenv("HIPSYNTH_ISA_LEVEL");
+    if (wanted != nullptr && std::string_view(wanted) == "x86-64-v3") return false;
+    return __builtin_cpu_supports("x86-64-v4") != 0;
+  }();
   return yes;
 }
 

@@ -11,8 +11,10 @@ inline typename Ty::T scalar_source(const Wave& w, const Operand& o) {
     return 0;
   } else {
     const uint64_t v = read_scalar<Ty::kRows>(w, o);
-    if constexpr (Ty::kRows == 2) return std::bit_cast<typename Ty::T>(v);
-    else return static_cast<typename Ty::T>(static_cast<uint32_t>(v));
+    if constexpr (Ty::kRows == 2)
+      return std::bit_cast<typename Ty::T>(v);
+    else
+      return static_cast<typename Ty::T>(static_cast<uint32_t>(v));
   }
 }
 
@@ -28,8 +30,10 @@ void salu(Wave& w, const Inst& in) {
   w.scc = scc;
   if constexpr (D::kRows != 0) {
     if (in.dst.kind != OperandKind::sgpr) return;
-    if constexpr (D::kRows == 2) w.set_sgpr64(in.dst.reg, static_cast<uint64_t>(d));
-    else w.sgpr[in.dst.reg] = static_cast<uint32_t>(d);
+    if constexpr (D::kRows == 2)
+      w.set_sgpr64(in.dst.reg, static_cast<uint64_t>(d));
+    else
+      w.sgpr[in.dst.reg] = static_cast<uint32_t>(d);
   }
 }
 

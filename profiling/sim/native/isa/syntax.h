@@ -11,7 +11,23 @@ namespace hipsynth {
 
 // Operand types of the table, as far as decoding cares.
 enum class Type : uint8_t {
-  b16, b32, b64, b128, f16, f32, f64, i64, pk16, pk32, mask, mix, mat, acc, wide, addr, saddr,
+  b16,
+  b32,
+  b64,
+  b128,
+  f16,
+  f32,
+  f64,
+  i64,
+  pk16,
+  pk32,
+  mask,
+  mix,
+  mat,
+  acc,
+  wide,
+  addr,
+  saddr,
 };
 // Where an operand goes.
 enum class Slot : uint8_t { dst, sdst, src0, src1, src2, src3, imm, target, waitcnt, hwreg, sendmsg, gpridx, soffset };

@@ -56,7 +56,8 @@ void valu(Wave& w, const Inst& in) {
   using C = typename Op::C;
   using X = typename Op::X;
   if constexpr (ShapeOf<Op>::kFloating) {
-    if (!default_mode(w.mode)) [[unlikely]] return general(w, in);
+    if (!default_mode(w.mode)) [[unlikely]]
+      return general(w, in);
   }
   constexpr int kRoom = kLanes;
   alignas(64) uint32_t ba[A::kRows * kRoom + 1], bb[B::kRows * kRoom + 1], bc[C::kRows * kRoom + 1],
