@@ -40,6 +40,7 @@ Examples:
   synth augment programs --copies 3
   synth augment programs --copies 1 --seed 7 --out varied --json
   synth augment my_program/ --out flat --copies 0     # several files into one, nothing renamed
+  synth augment examples -I examples/Common --out examples-flat
   synth augment kernel.hip --copies 5 --out variants
 """
 )
@@ -48,11 +49,27 @@ Examples:
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), help="Folder to write.  [default: PATH-augmented]"
 )
+@click.option(
+    "-I",
+    "--include",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    multiple=True,
+    help="Folder with headers of the programs, to be inlined; repeatable.",
+)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Same seed, same bytes.")
 @workers_option
 @timeout_option
 @json_option
-def command(path: Path, copies: int, out: Path | None, seed: int, workers: int, timeout: float, as_json: bool) -> int:
+def command(
+    path: Path,
+    copies: int,
+    out: Path | None,
+    include: tuple[Path, ...],
+    seed: int,
+    workers: int,
+    timeout: float,
+    as_json: bool,
+) -> int:
     """Rename and flatten programs, lineage kept.
 
     PATH is a folder of programs, a folder with the files of one program, or one HIP file. Programs over several files

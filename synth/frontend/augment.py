@@ -14,7 +14,7 @@ from typing import Any
 from synth import engine
 from synth.errors import BadInput, HipsynthError
 from synth.frontend.parse import Diagnostic, ParseConfig, load_source, parse
-from synth.frontend.passes.flatten import SOURCES, has_main, program_sources
+from synth.frontend.passes.flatten import HEADERS, SOURCES, has_main, program_sources
 from synth.frontend.passes.rename import rename
 from synth.frontend.pipeline import run
 from synth.frontend.source import Source
@@ -114,13 +114,14 @@ def _indexed(folder: Path, index: Path) -> Iterator[Item]:
 def _loose(folder: Path, top: Path) -> Iterator[Item]:
     here = sorted(p for p in folder.iterdir() if p.is_file() and p.suffix in SOURCES)
     below = program_sources(folder) if here else []
+    here = [p for p in here if p in below]
     mains = [p for p in below if has_main(p)]
     if len(mains) == 1 and mains[0].parent == folder and len(below) > 1:
         yield Item(mains[0].relative_to(top).as_posix(), files=tuple(below), root=folder)
         return
     for path in here:
         if path.suffix == ".hip" or has_main(path):
-            yield Item(path.relative_to(top).as_posix(), files=(path,), root=folder)
+            yield Item(path.relative_to(top).as_posix(), files=(path,), root=top)
     for child in sorted(p for p in folder.iterdir() if p.is_dir() and not p.is_symlink()):
         yield from _loose(child, top)
 
@@ -209,7 +210,7 @@ def augment(
     """
     items = find_items(path) if items is None else items
     out.mkdir(parents=True, exist_ok=True)
-    keys = [_key(item, copies, seed) for item in items]
+    keys = [_key(item, copies, seed, config) for item in items]
     journal = _Journal(out / JOURNAL)
     finished = {k: v for k, v in journal.read().items() if _is_whole(v, out)}
     todo = [(i, _Job(items[i], copies, seed, config)) for i, k in enumerate(keys) if k not in finished]
@@ -235,19 +236,20 @@ def _broken(item: Item, error: Exception | None) -> Varied:
     return Varied((), (Failure(item.name, 0, error.reason, error.what),))
 
 
-def _key(item: Item, copies: int, seed: int) -> str:
+def _key(item: Item, copies: int, seed: int, config: ParseConfig) -> str:
     """Changes whenever the result may: the input's bytes, its record, and what is asked for."""
-    digest = hashlib.sha256(f"{copies}:{seed}:{item.name}:{item.problem}".encode())
+    digest = hashlib.sha256(f"{copies}:{seed}:{item.name}:{item.problem}:{config.search}".encode())
     if item.program is not None:
         digest.update(json.dumps(item.program.record(), sort_keys=True).encode())
-    elif item.root is not None:
-        single = len(item.files) == 1
-        files = item.files if single else sorted(p for p in item.root.rglob("*") if p.is_file())
-        headers = sorted(p for p in item.root.rglob("*.h*") if p.is_file()) if single else []
-        for path in [*files, *headers]:
-            text, _ = load_source(path)
-            digest.update(str(path).encode() + b"\0" + (text or b"") + b"\0")
+    for path in [*item.files, *_headers((*{p.parent for p in item.files}, *config.include))]:
+        text, _ = load_source(path)
+        digest.update(str(path).encode() + b"\0" + (text or b"") + b"\0")
     return digest.hexdigest()[:24]
+
+
+def _headers(folders: tuple[Path, ...]) -> tuple[Path, ...]:
+    """Every header below some folders: what the result may depend on besides the sources."""
+    return tuple(sorted({p for f in folders for p in f.rglob("*") if p.suffix in HEADERS and p.is_file()}))
 
 
 def _to_record(varied: Varied) -> dict[str, Any]:

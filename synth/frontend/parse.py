@@ -49,6 +49,12 @@ class ParseConfig:
 
     args: tuple[str, ...]
     cache: Path = field(default_factory=default_cache)
+    include: tuple[Path, ...] = ()  # folders with the program's own headers (-I); flatten may inline from them
+
+    @property
+    def search(self) -> tuple[str, ...]:
+        """`args` with the folders of the program's own headers."""
+        return (*self.args, *(f"-I{folder}" for folder in self.include))
 
 
 @dataclass(frozen=True)
@@ -174,8 +180,8 @@ class _View:
 
 
 def _view(text: bytes, path: str, config: ParseConfig, side: tuple[str, ...]) -> _View | list[Diagnostic]:
-    args = (*config.args, *side, *ALWAYS)
-    preamble = _preamble(preamble_includes(text), args, config.cache)
+    args = (*config.search, *side, *ALWAYS)
+    preamble = _preamble(preamble_includes(text, (*config.include, Path(path).parent)), args, config.cache)
     extra = ("-Xclang", "-include-pch", "-Xclang", str(preamble.path)) if preamble else ()
     try:
         with TU(path, text, args + extra, clang.DETAILED_RECORD) as tu:
@@ -188,9 +194,9 @@ def _view(text: bytes, path: str, config: ParseConfig, side: tuple[str, ...]) ->
 
 
 def _diagnostic(text: str, line: int, column: int, file: str, path: str) -> Diagnostic:
+    reason = "missing_include" if text.endswith("file not found") else "syntax_error"
     if file not in ("", path):
-        return Diagnostic("syntax_error", f"{file}:{line}:{column}: {text}")
-    reason = "missing_include" if "file not found" in text else "syntax_error"
+        return Diagnostic(reason, f"{file}:{line}:{column}: {text}")
     return Diagnostic(reason, text, line, column)
 
 
@@ -248,8 +254,8 @@ def inclusions(
     text: bytes, path: str, config: ParseConfig, side: tuple[str, ...]
 ) -> tuple[list[tuple[str, Chain, bool]], list[Diagnostic]]:
     """Each file the preprocessor entered: (name, chain of directive places from the main file, library's or not)."""
-    args = (*config.args, *side, *ALWAYS)
-    preamble = _preamble(preamble_includes(text), args, config.cache)
+    args = (*config.search, *side, *ALWAYS)
+    preamble = _preamble(preamble_includes(text, (*config.include, Path(path).parent)), args, config.cache)
     extra = ("-Xclang", "-include-pch", "-Xclang", str(preamble.path)) if preamble else ()
     try:
         with TU(path, text, args + extra, clang.DETAILED_RECORD) as tu:
@@ -269,8 +275,11 @@ _COMMENT_LINE = re.compile(rb"//[^\n]*|/\*.*?\*/", re.S)
 _REPEATABLE = {b"<assert.h>", b"<cassert>", b"<stddef.h>"}
 
 
-def preamble_includes(text: bytes) -> tuple[str, ...]:
-    """The library headers a file includes before anything else; they are what a preamble precompiles."""
+def preamble_includes(text: bytes, own: Sequence[Path] = ()) -> tuple[str, ...]:
+    """The library headers a file includes before anything else; they are what a preamble precompiles.
+
+    A header found in one of the folders `own` is the program's, and ends the preamble.
+    """
     found = []
     position = 0
     while position < len(text):
@@ -288,6 +297,8 @@ def preamble_includes(text: bytes) -> tuple[str, ...]:
                 break
             position = once.end()
             continue
+        if any((folder / include[1][1:-1].decode(errors="replace")).exists() for folder in own):
+            break
         if include[1] not in _REPEATABLE:
             found.append(include[1].decode(errors="replace"))
         position = include.end()

@@ -122,6 +122,8 @@ def test_programs_are_found_by_their_files(tmp_path: Path) -> None:
         "single/b.hip": "int main() {}",
         "several/main.hip": "int main(int c, char** v) {}",
         "several/src/part.cpp": "void part() {}",
+        "inside/main.hip": '#include "kernels.cu"\nint main() {}',
+        "inside/kernels.cu": "void kernels() {}",
         "library/k.hip": "__global__ void k() {}",
         "library/notes.txt": "main() {}",
     }.items():
@@ -130,6 +132,7 @@ def test_programs_are_found_by_their_files(tmp_path: Path) -> None:
         path.write_text(text)
     found = {item.name: [p.name for p in item.files] for item in find_items(tmp_path)}
     assert found == {
+        "inside/main.hip": ["main.hip"],
         "library/k.hip": ["k.hip"],
         "several/main.hip": ["part.cpp", "main.hip"],
         "single/a.hip": ["a.hip"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,14 @@ def test_comments_and_strings_are_no_includes(config: ParseConfig, tmp_path: Pat
 def test_nested_folders_resolve_beside_the_includer(config: ParseConfig, tmp_path: Path) -> None:
     files = {"main.hip": HIP + '#include "in/a.h"\n', "in/a.h": '#include "b.h"\n', "in/b.h": "int inner;\n"}
     assert "int inner;" in _flat(tmp_path, {**files, "b.h": "int outer;\n"}, config)
+
+
+def test_folders_of_headers_may_be_named(config: ParseConfig, tmp_path: Path) -> None:
+    (tmp_path / "common").mkdir()
+    (tmp_path / "common" / "shared.h").write_text("int fromCommon;\n")
+    files = {"main.hip": HIP + "#include <shared.h>\n"}
+    named = replace(config, include=(tmp_path / "common",))
+    assert "int fromCommon;" in _flat(tmp_path / "program", files, named)
 
 
 def test_units_are_joined_and_their_own_names_kept_apart(config: ParseConfig, tmp_path: Path) -> None:

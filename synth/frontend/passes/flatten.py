@@ -36,9 +36,9 @@ class _Record:
 
 
 def flatten(main: Path, text: bytes, root: Path, config: ParseConfig) -> tuple[bytes | None, list[Diagnostic]]:
-    """`text`, standing for the file `main`, with every header below `root` inlined where the compiler entered it.
+    """`text`, standing for the file `main`, with every header below `root` or `config.include` inlined where the compiler entered it.
 
-    Fails with `missing_include`, `syntax_error`, `include_outside` (a header that is neither below `root` nor a
+    Fails with `missing_include`, `syntax_error`, `include_outside` (a header neither below those nor a
     library's), or the reasons of `load_source` for a header.
     """
     chains: dict[Chain, str] = {}
@@ -49,7 +49,7 @@ def flatten(main: Path, text: bytes, root: Path, config: ParseConfig) -> tuple[b
         for name, chain, library in found:
             if library or not chain:
                 continue
-            if not Path(name).resolve().is_relative_to(root.resolve()):
+            if not any(Path(name).resolve().is_relative_to(r.resolve()) for r in (root, *config.include)):
                 return None, [Diagnostic("include_outside", f"{name} lies outside {root}")]
             chains[_by_line(chain, text, str(main))] = name
     sources: dict[str, bytes] = {str(main): text}
@@ -170,10 +170,25 @@ def _separate(path: Path, taken: set[str], config: ParseConfig) -> tuple[list[Di
 
 
 def program_sources(folder: Path) -> list[Path]:
-    """The source files of one program in a folder, those with `main` last; headers come in through includes."""
-    files = sorted(p for p in folder.rglob("*") if p.suffix in SOURCES and p.is_file())
-    mains = [p for p in files if has_main(p)]
-    return [p for p in files if p not in mains] + mains
+    """The translation units of one program in a folder, those with `main` last.
+
+    Headers, and sources that another file includes, come in through includes.
+    """
+    files = sorted(p for p in folder.rglob("*") if p.suffix in SOURCES + HEADERS and p.is_file())
+    included = {target for p in files for target in _named_includes(p)}
+    units = [p for p in files if p.suffix in SOURCES and p.resolve() not in included]
+    mains = [p for p in units if has_main(p)]
+    return [p for p in units if p not in mains] + mains
+
+
+def _named_includes(path: Path) -> set[Path]:
+    """The files beside `path` that its quoted includes name, itself aside."""
+    try:
+        source = path.read_bytes()
+    except OSError:
+        return set()
+    names = (m[1].decode(errors="replace") for m in _INCLUDE.finditer(source) if m[1])
+    return {target for n in names if (target := (path.parent / n).resolve()) != path.resolve()}
 
 
 def has_main(path: Path) -> bool:
