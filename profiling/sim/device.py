@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import struct
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,9 @@ from synth.errors import Missing
 def native_core() -> Any:
     """The native module; raises Missing when it is not built."""
     try:
-        from profiling.sim import _core
+        return importlib.import_module("profiling.sim._core")
     except ImportError as error:
         raise Missing("the simulator core is not built", cause=str(error), remedy="run `make setup`") from error
-    return _core
 
 
 class SimDevice:
