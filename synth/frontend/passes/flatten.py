@@ -36,7 +36,8 @@ class _Record:
 
 
 def flatten(main: Path, text: bytes, root: Path, config: ParseConfig) -> tuple[bytes | None, list[Diagnostic]]:
-    """`text`, standing for the file `main`, with every header below `root` or `config.include` inlined where the compiler entered it.
+    """`text`, standing for the file `main`, self-contained: headers below `root` or `config.include` are inlined where
+    the compiler entered them.
 
     Fails with `missing_include`, `syntax_error`, `include_outside` (a header neither below those nor a
     library's), or the reasons of `load_source` for a header.
