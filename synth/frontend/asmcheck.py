@@ -23,7 +23,8 @@ _DEFINES = re.compile(
     r"|\.amdgpu_lds)\s+([\w$.]+)|^([A-Za-z_$.][\w$.]*):"
 )
 _CUID = re.compile(r"__hip_cuid_[0-9a-f]+")
-_ARGUMENT = re.compile(r"^(\s*(?:- )?\.name:\s+)(\S+)")
+_ARGUMENT = re.compile(r"^( {6,}(?:- )?\.name:\s+)\S")  # of a kernel's argument; the kernel's own is less indented
+_METADATA = re.compile(r"^\s*(?:- )?\.(?!name\b|symbol\b)\w+:\s")
 _STRING = re.compile(r'^(\s*\.asciz\s+)"(.*)"$')
 
 
@@ -76,8 +77,10 @@ def _symbols(lines: Sequence[str]) -> set[str]:
 
 def _line(line: str, number: Callable[[re.Match[str]], str], symbols: set[str]) -> str:
     argument = _ARGUMENT.match(line)
-    if argument and argument[2] not in symbols:
+    if argument:
         return argument[1] + "ARG"
+    if _METADATA.match(line):
+        return line
     string = _STRING.match(line)
     if string and string[2].partition("\\000")[0] not in symbols:
         return line

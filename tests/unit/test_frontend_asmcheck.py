@@ -39,3 +39,10 @@ def test_exchanged_symbols_matter() -> None:
 def test_two_symbols_made_one_matter() -> None:
     text = "\t.globl f\nf:\n\t.globl g\ng:\n\tcall f\n\tcall g\n"
     assert compare(text, text.replace("call g", "call f")) != []
+
+
+def test_a_symbol_called_like_a_word_of_the_metadata() -> None:
+    text = "\t.globl global\nglobal:\n      - .address_space:  global\n    .name: global\n    .symbol: global.kd\n"
+    after = "\t.globl other\nother:\n      - .address_space:  global\n    .name: other\n    .symbol: other.kd\n"
+    assert compare(text, after) == []
+    assert compare(text, after.replace(".name: other", ".name: another")) != []
