@@ -198,6 +198,10 @@ class Evaluator:
                 (a and bool(self.value(right).number)) if op == "&&" else (a or bool(self.value(right).number)), "u", 1
             )
         a, b = self.value(left), self.value(right)
+        if (
+            op == "==" and right[0] == "un" and right[2][0] == "num" and b.number == 0
+        ):  # == +0.0, == -0.0 tell zeros apart
+            return make(a.number == 0 and a.bits >> (a.width - 1) == b.bits >> (b.width - 1), "u", 1)
         if op in COMPARE:
             if b.bits == -1:
                 return make(is_denormal(a), "u", 1)

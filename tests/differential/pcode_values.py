@@ -62,6 +62,8 @@ def round_fraction(x: Fraction, width: int, zero_sign: bool = False) -> int:
 
 
 def fma_bits(a: float, b: float, c: float, width: int) -> int:
+    if math.isinf(c) and math.isfinite(a) and math.isfinite(b):
+        return bits_of(c, width)
     if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)):
         with np.errstate(all="ignore"):
             return bits_of(float(np.float64(a) * np.float64(b) + np.float64(c)), width)

@@ -98,6 +98,9 @@ def valu_struct(row: Row, struct: str, sem: str) -> str:
             halves.append(f"half({args}, d.{h});")
         body = f"const auto half = [&]({params}, auto& d) {{ {sem}; }};\n    " + "\n    ".join(halves)
     params = ", ".join(f"[[maybe_unused]] {s.upper()}::T {s}" for s in "abcx")
+    vec = ""
+    if row.vec:
+        vec = f"  [[gnu::always_inline]] static V8d vec(V8d a, V8d b, [[maybe_unused]] V8d c) {{ return {row.vec}; }}\n"
     flags = (
         f"kKeepsHigh = {str(row.keep_high).lower()}, kReadsDst = false, kWritesExec = {str(row.writes_exec).lower()}"
     )
@@ -105,7 +108,7 @@ def valu_struct(row: Row, struct: str, sem: str) -> str:
         f"struct {struct} {{\n{aliases}\n  static constexpr bool {flags};\n"
         f"  [[gnu::always_inline]] static void lane({params},\n"
         "      [[maybe_unused]] D::T& d, [[maybe_unused]] uint32_t& e, [[maybe_unused]] int lane,\n"
-        f"      [[maybe_unused]] const FpMode& mode) {{\n    {body}\n  }}\n}};\n"
+        f"      [[maybe_unused]] const FpMode& mode) {{\n    {body}\n  }}\n{vec}}};\n"
     )
 
 
@@ -140,7 +143,8 @@ def handler_entry(row: Row, struct: str) -> tuple[str, str]:
     if row.sat:
         code += valu_struct(row, f"{struct}_sat", row.sat)
         saturating = f"valu<{struct}_sat>"
-    return code, f"{{valu<{struct}>, general, {saturating}, &ShapeOf<{struct}>::kShape}}"
+    engine = "valu_f64" if row.vec else "valu"
+    return code, f"{{{engine}<{struct}>, general, {saturating}, &ShapeOf<{struct}>::kShape}}"
 
 
 def chunk_source(index: int, rows: list[Row]) -> str:

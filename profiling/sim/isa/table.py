@@ -48,6 +48,7 @@ class Row:
     archs: tuple[str, ...] = ARCHS
     sem: str = ""
     sat: str = ""
+    vec: str = ""  # `sem` as an expression over vectors of eight f64 lanes
     handler: str = ""
     count: str = "other"
     rate: str = "none"
@@ -222,7 +223,7 @@ def _mem(entry: Mapping[str, Any], form: Mem | None = None) -> Mem:
 
 
 def _row(name: str, unit: str, entry: Mapping[str, Any], **extra: Any) -> Row:
-    known = {"sem", "sat", "handler", "refused", "writes_exec", "whole"}
+    known = {"sem", "sat", "vec", "handler", "refused", "writes_exec", "whole"}
     fields: dict[str, Any] = {k: v for k, v in entry.items() if k in known}
     fields["archs"] = tuple(entry.get("archs", ARCHS))
     fields["count"] = entry.get("count", count_class(name) if unit == "valu" else "other")

@@ -68,8 +68,8 @@ inline T vmin(T a, T b, bool ieee) {
 template <class T>
 inline T vmed3(T a, T b, T c, bool ieee) {
   if (a != a || b != b || c != c) return vmin(vmin(a, b, ieee), c, ieee);
-  const T lo = vmin(a, b, false), hi = vmax(a, b, false);
-  return vmax(lo, vmin(hi, c, false), false);
+  const T top = vmax(vmax(a, b, ieee), c, ieee);  // the larger of the other two is the median
+  return top == a ? vmax(b, c, ieee) : top == b ? vmax(a, c, ieee) : vmax(a, b, ieee);
 }
 
 // Saturating conversions: NaN becomes 0.

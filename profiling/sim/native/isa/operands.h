@@ -76,12 +76,17 @@ inline uint64_t pack_mask(const uint32_t* e) {
 #endif
   return m;
 }
-// d[i] = v[i] for lanes of `mask`. Whole vectors are stored: a masked store would stall the next read of the row.
+// d[i] = v[i] for lanes of `mask`. The empty asm statements keep the compiler from merging blend and memory access
+// into masked loads and stores: no store forwards to those, and a masked store is slow by itself on some CPUs.
 inline void blend(uint32_t* d, const uint32_t* v, uint64_t mask) {
 #ifdef __AVX512F__
   for (int k = 0; k < 4; ++k) {
-    const __m512i old = _mm512_loadu_si512(d + 16 * k), fresh = _mm512_load_si512(v + 16 * k);
-    _mm512_storeu_si512(d + 16 * k, _mm512_mask_blend_epi32(static_cast<__mmask16>(mask >> (16 * k)), old, fresh));
+    __m512i fresh = _mm512_load_si512(v + 16 * k);
+    asm("" : "+v"(fresh));
+    const __m512i old = _mm512_loadu_si512(d + 16 * k);
+    __m512i mixed = _mm512_mask_blend_epi32(static_cast<__mmask16>(mask >> (16 * k)), old, fresh);
+    asm("" : "+v"(mixed));
+    _mm512_storeu_si512(d + 16 * k, mixed);
   }
 #else
   const __m256i bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
@@ -90,7 +95,9 @@ inline void blend(uint32_t* d, const uint32_t* v, uint64_t mask) {
     const __m256i on = _mm256_cmpeq_epi32(_mm256_and_si256(m, bit), bit);
     auto* p = reinterpret_cast<__m256i*>(d + 8 * k);
     const __m256i fresh = _mm256_load_si256(reinterpret_cast<const __m256i*>(v + 8 * k));
-    _mm256_storeu_si256(p, _mm256_blendv_epi8(_mm256_loadu_si256(p), fresh, on));
+    __m256i mixed = _mm256_blendv_epi8(_mm256_loadu_si256(p), fresh, on);
+    asm("" : "+x"(mixed));
+    _mm256_storeu_si256(p, mixed);
   }
 #endif
 }
