@@ -51,6 +51,12 @@ class Outcome(Generic[R]):
         return self.value  # type: ignore[return-value]
 
 
+def check_engine(engine: str) -> None:
+    """Raises UsageError for an unknown engine."""
+    if engine not in ENGINES:
+        raise UsageError(f"no engine called {engine!r}", remedy=f"one of: {', '.join(ENGINES)}")
+
+
 def map_unordered(
     function: Callable[[T], R],
     items: Iterable[T],
@@ -62,8 +68,7 @@ def map_unordered(
 
     Raises UsageError for an unknown engine, Missing when Ray is asked for and not installed.
     """
-    if engine not in ENGINES:
-        raise UsageError(f"no engine called {engine!r}", remedy=f"one of: {', '.join(ENGINES)}")
+    check_engine(engine)
     if engine == "ray":
         return _map_ray(function, items, workers)
     return _Pool(function, max(1, workers), item_timeout_s).run(items)

@@ -103,7 +103,10 @@ def load_program(path: Path, *, origin: str = "handwritten", family: str = "") -
     """One .hip file as a program; raises BadInput when it cannot be read."""
     try:
         text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        remedy = f"convert it, for example: iconv -f latin1 -t utf-8 {path.name}"
+        raise BadInput(f"{path}: is not UTF-8 text", cause=str(error), remedy=remedy) from error
+    except OSError as error:
         raise BadInput(
             f"{path}: cannot be read", cause=str(error), remedy="give the path of a HIP source file"
         ) from error

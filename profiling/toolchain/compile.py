@@ -187,7 +187,10 @@ def compile_host(
 def _read(source: Path) -> str:
     try:
         return source.read_text()
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        remedy = f"convert it, for example: iconv -f latin1 -t utf-8 {source.name}"
+        raise BadInput(f"{source}: is not UTF-8 text", cause=str(error), remedy=remedy) from error
+    except OSError as error:
         raise BadInput(f"{source}: cannot be read", cause=str(error), remedy="give the path of a HIP file") from error
 
 

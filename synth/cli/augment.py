@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from synth.cli.common import Progress, json_option, print_json, timeout_option, workers_option
-from synth.errors import Missing, Partial
+from synth.errors import BadInput, Missing, Partial
 
 if TYPE_CHECKING:
     from synth.frontend.parse import ParseConfig
@@ -94,4 +94,6 @@ def command(
         )
         for reason, number in summary.reasons.items():
             click.echo(f"  not made: {reason:16} {number}")
+    if path.is_file() and summary.failed and not summary.programs:
+        return BadInput.exit_code
     return Partial.exit_code if summary.failed else 0

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import sys
+import traceback
 
 import click
 
-from synth.errors import HipsynthError
+from synth.errors import BadInput, HipsynthError, UsageError
 
 # verb -> one-line help; the verb lives in synth/cli/<verb>.py as `command`.
 VERBS = {
@@ -63,29 +65,74 @@ def main(argv: list[str] | None = None) -> None:
     args = sys.argv[1:] if argv is None else argv
     try:
         code = cli.main(args=args, prog_name="synth", standalone_mode=False)
+        sys.stdout.flush()
     except HipsynthError as error:
         fail(args, error)
     except click.exceptions.Abort:
-        click.echo("interrupted; finished work is kept: run the same command again to go on", err=True)
-        sys.exit(130)
+        interrupted(args)
     except click.ClickException as error:
+        if wants_json(args):
+            print_error(UsageError(error.format_message(), remedy="synth --help"))
         error.show()
         sys.exit(error.exit_code)
-    except BrokenPipeError:
+    except BrokenPipeError:  # the reader has seen enough; nothing is left to flush to
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except OSError as error:
+        fail(args, BadInput("a file or folder cannot be used", cause=str(error), remedy="check its path and rights"))
+    except Exception as error:
+        if os.environ.get("HIPSYNTH_TRACEBACK"):
+            traceback.print_exc()
+        fail(args, InternalError(error))
     sys.exit(code if isinstance(code, int) else 0)
+
+
+class InternalError(HipsynthError):
+    """A defect of hipsynth itself (exit 1)."""
+
+    exit_code = 1
+    reason = "internal_error"
+
+    def __init__(self, error: Exception) -> None:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        super().__init__(
+            f"hipsynth itself failed: {type(error).__name__}: {error}",
+            cause=f"a defect, seen at {last.filename}:{last.lineno}",
+            remedy="report it with the output that HIPSYNTH_TRACEBACK=1 adds",
+        )
+
+
+def wants_json(args: list[str]) -> bool:
+    """Whether --json is among our own words (what follows `--` is a program's)."""
+    return "--json" in (args[: args.index("--")] if "--" in args else args)
+
+
+def print_error(error: HipsynthError) -> None:
+    document = {"error": error.reason, "message": error.what, "cause": error.cause, "remedy": error.remedy}
+    click.echo(json.dumps(document))
 
 
 def fail(args: list[str], error: HipsynthError) -> None:
     """Prints an error for people on stderr (and as JSON on stdout under --json) and exits with its code."""
-    if "--json" in args:
-        document = {"error": error.reason, "message": error.what, "cause": error.cause, "remedy": error.remedy}
-        click.echo(json.dumps(document))
     click.echo(f"error: {error}", err=True)
     diagnostics = getattr(error, "diagnostics", "")
     if diagnostics:
         click.echo(diagnostics.rstrip(), err=True)
+    try:
+        if wants_json(args):
+            print_error(error)
+        sys.stdout.flush()
+    except OSError:  # stdout itself is what cannot be written
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(error.exit_code)
+
+
+def interrupted(args: list[str]) -> None:
+    """Ctrl-C: finished work stays, and the exit code is the shell's for it."""
+    if wants_json(args):
+        print_error(HipsynthError("interrupted", remedy="run the same command again to go on", reason="interrupted"))
+    click.echo("interrupted; finished work is kept: run the same command again to go on", err=True)
+    sys.exit(130)
 
 
 if __name__ == "__main__":

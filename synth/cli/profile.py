@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,9 @@ def command(path: Path, out: Path | None, archs: tuple[str, ...], flags: tuple[s
     """
     from profiling.backend import Limits
     from profiling.matrix import targets
+    from synth.engine import check_engine
 
+    check_engine(options["engine"])
     limits = Limits(wall_s=options["timeout"])
     if path.is_dir():
         if out is None:
@@ -57,7 +60,15 @@ def command(path: Path, out: Path | None, archs: tuple[str, ...], flags: tuple[s
     if not path.exists():
         raise BadInput(f"{path}: no such file or folder", remedy="give a HIP source file or a folder of programs")
     wanted, _ = targets(archs, flags or ("-O3",), options["devices"])
-    return _file(path, wanted, limits, options)
+    return _file(path, _echo(wanted, flags), limits, options)
+
+
+def _echo(wanted: Any, flags: tuple[str, ...]) -> Any:
+    """The targets with their flags spelled exactly as they were given, spaces included."""
+    from profiling.matrix import check_flags
+
+    given = {check_flags(words): words for words in reversed(flags) if not words.startswith("@")}
+    return [replace(target, flags=given.get(target.flags, target.flags)) for target in wanted]
 
 
 def _file(path: Path, wanted: Any, limits: Any, options: dict[str, Any]) -> int:

@@ -64,7 +64,7 @@ def run_file(path: Path, args: tuple[str, ...], scratch: Path, *, captured: bool
     from profiling.sim import api
 
     if not path.is_file():
-        raise BadInput(f"{path}: no such file", remedy="give a HIP source file")
+        raise BadInput(f"{path}: {'is no file' if path.exists() else 'no such file'}", remedy="give a HIP source file")
     device = archs.load(options["device"] or archs.default_device(options["arch"]))
     if device.arch != options["arch"]:
         raise UsageError(

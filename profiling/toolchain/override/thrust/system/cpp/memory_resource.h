@@ -7,6 +7,7 @@
 #include <thrust/mr/fancy_pointer_resource.h>
 #include <thrust/mr/memory_resource.h>
 #include <thrust/system/cpp/pointer.h>
+#include <thrust/system/detail/sequential/whole_pages.h>
 
 #include <cstddef>
 #include <new>
@@ -20,7 +21,7 @@ class hip_memory_resource final : public thrust::mr::memory_resource<> {
  public:
   void* do_allocate(std::size_t bytes, std::size_t /*alignment: hipMalloc gives at least 256*/) override {
     void* memory = nullptr;
-    if (hipMalloc(&memory, bytes) != hipSuccess) throw std::bad_alloc();
+    if (hipMalloc(&memory, thrust::system::detail::sequential::whole_pages(bytes)) != hipSuccess) throw std::bad_alloc();
     return memory;
   }
 

@@ -5,6 +5,7 @@
 #include <thrust/detail/config.h>
 #include <thrust/detail/raw_pointer_cast.h>
 #include <thrust/system/detail/sequential/execution_policy.h>
+#include <thrust/system/detail/sequential/whole_pages.h>
 
 #include <cstdlib>
 
@@ -19,7 +20,7 @@ inline __host__ __device__ void* malloc(execution_policy<DerivedPolicy>&, std::s
   return ::malloc(bytes);
 #else
   void* memory = nullptr;
-  return bytes != 0 && hipMalloc(&memory, bytes) == hipSuccess ? memory : nullptr;
+  return bytes != 0 && hipMalloc(&memory, whole_pages(bytes)) == hipSuccess ? memory : nullptr;
 #endif
 }
 
