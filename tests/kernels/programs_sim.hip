@@ -76,3 +76,48 @@ extern "C" __global__ void fma_chain(float* out, int n) {
   }
   out[blockIdx.x * blockDim.x + threadIdx.x] = x + y + z + w;
 }
+
+// Waves that compete for one address: gfx90a adds floats with a compare-and-swap loop.
+extern "C" __global__ void add_floats(float* sum) { atomicAdd(sum, 1.0f); }
+// Every work-group but the last waits for the last one's flag.
+extern "C" __global__ void wait_for_last_group(int* flag, int* out, int poll_with_atomics) {
+  if (threadIdx.x != 0) return;
+  if (blockIdx.x + 1 == gridDim.x) {
+    atomicExch(flag, 7);
+  } else {
+    int seen = 0;
+    while (seen == 0) seen = poll_with_atomics ? atomicAdd(flag, 0) : *(volatile int*)flag;
+    out[blockIdx.x] = seen;
+  }
+}
+extern "C" __global__ void spin_lock(int* lock, int* guarded) {
+  if (threadIdx.x != 0) return;
+  while (atomicCAS(lock, 0, 1) != 0) {}
+  __threadfence();
+  *(volatile int*)guarded = *(volatile int*)guarded + 1;
+  __threadfence();
+  atomicExch(lock, 0);
+}
+
+// Floating-point work of known size in some of the lanes.
+typedef _Float16 half_pair __attribute__((ext_vector_type(2)));
+typedef _Float16 half_quad __attribute__((ext_vector_type(4)));
+typedef float float_16 __attribute__((ext_vector_type(16)));
+extern "C" __global__ void some_lanes_fma(float* data, int lanes, int n) {
+  if ((int)(threadIdx.x & 63) >= lanes) return;
+  float x = data[threadIdx.x];
+  for (int i = 0; i < n; ++i) x = __builtin_fmaf(x, 0.5f, 1.0f);
+  data[threadIdx.x] = x;
+}
+extern "C" __global__ void packed_fma(half_pair* data, int lanes, int n) {
+  if ((int)(threadIdx.x & 63) >= lanes) return;
+  half_pair x = data[threadIdx.x], y = data[64];
+  for (int i = 0; i < n; ++i) x = __builtin_elementwise_fma(x, y, y);
+  data[threadIdx.x] = x;
+}
+extern "C" __global__ void matrix_products(float* data, int lanes, int n) {
+  float_16 sum = {};
+  half_quad a = {1, 2, 3, 4};
+  for (int i = 0; i < n; ++i) sum = __builtin_amdgcn_mfma_f32_32x32x8f16(a, a, sum, 0, 0, 0);
+  data[threadIdx.x] = sum[0];
+}

@@ -88,6 +88,35 @@ def test_atomics_sum_over_all_work_groups(name: str) -> None:
 
 
 @BOTH
+def test_contended_compare_and_swap_retries_seldom(name: str) -> None:
+    waves = 4000  # if every try cost a turn of all other waves, this would be millions of tries
+    device = SimDevice(name)
+    at = device.upload(np.zeros(1, np.float32))
+    result = device.launch("add_floats", (waves // 4,), (256,), "Q", at)
+    assert device.download(at, np.zeros(1, np.float32))[0] == waves * 64
+    assert waves <= result["counters"]["TCC_ATOMIC"] <= 3 * waves
+
+
+@BOTH
+@pytest.mark.parametrize("poll_with_atomics", [0, 1])
+def test_waves_that_wait_for_another_work_group_make_progress(name: str, poll_with_atomics: int) -> None:
+    device = SimDevice(name, max_wave_instructions=1_000_000)
+    groups = 200
+    flag, out = device.upload(np.zeros(1, np.int32)), np.zeros(groups, np.int32)
+    at = device.upload(out)
+    device.launch("wait_for_last_group", (groups,), (64,), "QQi", flag, at, poll_with_atomics)
+    assert device.download(at, out).tolist() == [7] * (groups - 1) + [0]
+
+
+@BOTH
+def test_a_spin_lock_excludes_and_is_passed_on(name: str) -> None:
+    device = SimDevice(name, max_wave_instructions=10_000_000)
+    lock, guarded = device.upload(np.zeros(1, np.int32)), device.upload(np.zeros(1, np.int32))
+    device.launch("spin_lock", (100,), (64,), "QQ", lock, guarded)
+    assert device.download(guarded, np.zeros(1, np.int32))[0] == 100
+
+
+@BOTH
 def test_buffered_printf(name: str) -> None:
     text = SimDevice(name).launch("say", (1,), (2,), "i", 5)["printf"]
     assert text == b"lane 0 of  0.62%\nlane 1 of  0.62%\n"

@@ -34,6 +34,9 @@ constexpr const char* kAlways[] = {"SQ_INSTS_VMEM_RD",
                                    "SQ_INSTS_BRANCH",
                                    "SQ_INSTS_SENDMSG",
                                    "SQ_INSTS_VALU",
+                                   "SQ_ACTIVE_INST_VALU",
+                                   "SQ_THREAD_CYCLES_VALU",
+                                   "EXACT_FLOPS",
                                    "SQ_INSTS_SALU",
                                    "SQ_INSTS_SMEM",
                                    "TA_FLAT_WAVEFRONTS",
@@ -65,6 +68,43 @@ void count_valu(const Context& c, const OpInfo& op, double n, IssueCounts* issue
   }
 }
 
+// Operations that one active lane does. Packed and dot instructions work on several elements; the table's Count names
+// what is done to each.
+double flops_per_lane(const OpInfo& op) {
+  const std::string_view name = op.name;
+  if (name.rfind("v_dot2", 0) == 0 && name.find("_f16") != name.npos) return 4;  // two products, two sums
+  const double elements = std::string_view(op.signature).rfind("d:pk_", 0) == 0 ? 2 : 1;
+  switch (op.count) {
+    case Count::fma_f16:
+    case Count::fma_f32:
+    case Count::fma_f64:
+      return 2 * elements;
+    case Count::add_f16:
+    case Count::mul_f16:
+    case Count::trans_f16:
+    case Count::add_f32:
+    case Count::mul_f32:
+    case Count::trans_f32:
+    case Count::add_f64:
+    case Count::mul_f64:
+    case Count::trans_f64:
+      return elements;
+    default:
+      return 0;
+  }
+}
+
+// Recorded: one quad-cycle of SQ_ACTIVE_INST_VALU per instruction whatever its rate (f32, f64, int), and 64
+// work-item cycles of it when no lane is off. Matrix instructions work on all lanes.
+void count_lanes(const OpInfo& op, double n, double lanes, Counters* out) {
+  Counters& k = *out;
+  const bool matrix = op.rate == Rate::mfma;
+  k["SQ_ACTIVE_INST_VALU"] += n;
+  k["SQ_THREAD_CYCLES_VALU"] += matrix ? n * kLanes : lanes;
+  if (!matrix) k["EXACT_FLOPS"] += lanes * flops_per_lane(op);
+  if (matrix && op.mfma_type && std::strcmp(op.mfma_type, "I8") != 0) k["EXACT_FLOPS"] += n * op.mfma_mops * 512;
+}
+
 void count_vmem(const OpInfo& op, double n, Counters* out) {
   Counters& k = *out;
   if (op.mem.kind == MemKind::cache) return;
@@ -91,7 +131,7 @@ void count_flow(std::string_view name, double n, Counters* out) {
 
 }  // namespace
 
-IssueCounts count_instructions(const Context& c, const std::vector<uint64_t>& executions, Counters* out) {
+IssueCounts count_instructions(const Context& c, const std::vector<Executed>& executions, Counters* out) {
   Counters& k = *out;
   IssueCounts issue;
   for (const char* name : kAlways) k[name] = 0;
@@ -101,7 +141,7 @@ IssueCounts count_instructions(const Context& c, const std::vector<uint64_t>& ex
     k[std::string("SQ_INSTS_VALU_MFMA_MOPS_") + type] = 0;
   }
   for (size_t i = 0; i + 1 < executions.size(); ++i) {
-    const uint64_t times = executions[i];
+    const auto [times, lanes] = executions[i];
     if (times == 0) continue;
     const OpInfo& op = *c.program->steps[i].inst->op;
     const auto n = static_cast<double>(times);
@@ -109,6 +149,7 @@ IssueCounts count_instructions(const Context& c, const std::vector<uint64_t>& ex
     switch (op.unit) {
       case Unit::valu:
         count_valu(c, op, n, &issue, out);
+        count_lanes(op, n, static_cast<double>(lanes), out);
         break;
       case Unit::salu:
         issue.salu += times;

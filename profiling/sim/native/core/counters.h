@@ -16,8 +16,13 @@ struct IssueCounts {
   uint64_t mfma_cycles = 0, salu = 0, smem = 0, vmem = 0, lds = 0, flow = 0, total = 0;
 };
 
+// How often one static instruction ran, and with how many active lanes in total.
+struct Executed {
+  uint64_t times = 0, lanes = 0;
+};
+
 // Adds the counters to `out` and returns the sums that the timing model needs.
-IssueCounts count_instructions(const Context& context, const std::vector<uint64_t>& executions,
+IssueCounts count_instructions(const Context& context, const std::vector<Executed>& executions,
                                std::map<std::string, double>* out);
 
 }  // namespace hipsynth

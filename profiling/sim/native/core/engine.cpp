@@ -1,6 +1,7 @@
 #include "core/engine.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "isa/alu.h"
@@ -11,6 +12,7 @@ namespace {
 constexpr uint32_t kQuantum = 512;       // instructions a wave runs before the next one's turn
 constexpr uint32_t kRegisterAlign = 16;  // dwords: rows start on cache lines
 constexpr uint32_t kNoTarget = ~0u;
+constexpr uint32_t kAtomicTurns = 16;  // atomics in a row whose results a wave gets before others run
 
 uint32_t u32(const SpecTable& spec, const char* key) { return static_cast<uint32_t>(spec.at(key)); }
 
@@ -29,6 +31,16 @@ bool holds(const Wave& w, Condition condition) {
     default:
       return w.exec() != 0;
   }
+}
+
+uint32_t active_lanes(const Wave& w) { return static_cast<uint32_t>(std::popcount(w.exec())); }
+
+// What a wave's turn touches first: the scalar registers in common use and all that follows them.
+void prefetch(const Resident* r) {
+  constexpr size_t kHostLine = 64, kFirstScalars = 128, kExecLine = kExecLo * sizeof(uint32_t) / kHostLine * kHostLine;
+  const auto* state = reinterpret_cast<const char*>(r);
+  for (size_t at = 0; at < kFirstScalars; at += kHostLine) __builtin_prefetch(state + at, 1);
+  for (size_t at = kExecLine; at < sizeof *r; at += kHostLine) __builtin_prefetch(state + at, 1);
 }
 
 // The counters' limits in the immediate of s_waitcnt (gfx9: vmcnt in bits 0..3 and 14..15, lgkmcnt in 8..11).
@@ -71,8 +83,7 @@ Engine::Engine(Context& context, const SpecTable& spec, const DeviceOptions& opt
       plan_(plan),
       pool_(pool),
       cus_(u32(spec, "topology.cus")),
-      run_starts_(context.program->steps.size() + 1),
-      run_ends_(context.program->steps.size() + 1),
+      runs_(context.program->steps.size() + 1),
       next_group_(u32(spec, "topology.xcds")),
       next_cu_(u32(spec, "topology.xcds")),
       cus_per_xcd_(u32(spec, "topology.cus") / u32(spec, "topology.xcds")),
@@ -106,6 +117,7 @@ bool Engine::place(uint32_t xcd, uint64_t number) {
                    std::move(g->lds)};
     g->lds.assign(plan_.lds_bytes, 0);
     if (cu.waves.empty()) used_cus_.insert(std::lower_bound(used_cus_.begin(), used_cus_.end(), index), index);
+    cu.next_wake = round_;
     for (uint32_t i = 0; i < g->waves; ++i) {
       Resident* r = pool_.take();
       r->group = g;
@@ -114,7 +126,7 @@ bool Engine::place(uint32_t xcd, uint64_t number) {
       r->slot = cu.free_slots.back();
       cu.free_slots.pop_back();
       start_wave(c_.arch, plan_, launch_, c_.scratch_base, r);
-      cu.waves.push_back(r);
+      cu.waves.push_back({r, round_});
       ++live_;
       const uint32_t lanes = std::min<uint32_t>(kLanes, plan_.threads - i * kLanes);
       ++c_.counts.waves;
@@ -164,7 +176,11 @@ uint32_t Engine::index_at(Resident* r, const Step& s, uint64_t address) {
   return code.index_by_word[offset / 4];
 }
 
-// True when the wave must wait: more is outstanding than the instruction allows.
+// True when the wave must wait: more is outstanding than the instruction allows. A wave that waits for the result of an
+// atomic goes on at once, kAtomicTurns times in a row: if all other waves ran first, every compare-and-swap of a
+// contended loop but one per round would compare with a stale value, and n waves would need n * n / 2 tries. So retry
+// counts of contended loops are not modelled (the hardware's depend on the order of arrival): they stay near the
+// fewest possible. The turns are limited so that a wave that polls another one with atomics does not poll for long.
 bool Engine::take_wait(Resident* r, const Step& s) {
   const uint32_t vm = vm_limit(s.inst->imm), lgkm = lgkm_limit(s.inst->imm);
   uint64_t rounds = 0;
@@ -186,22 +202,60 @@ bool Engine::take_wait(Resident* r, const Step& s) {
       r->lds_outstanding = false;
     }
   }
+  if (r->atomic_outstanding && r->outstanding_vm == 0 && rounds != 0) {
+    r->atomic_outstanding = false;
+    if (++r->atomic_turns < kAtomicTurns) rounds = 0;
+  }
+  if (rounds != 0) r->atomic_turns = 0;
   r->wake_round = round_ + rounds;
   return rounds != 0;
 }
 
-void Engine::leave(Resident* r, uint32_t start, uint32_t pc) {
-  ++run_starts_[start];
-  ++run_ends_[pc];
-  c_.counts.wave_instructions += pc - start;
+// Books the run up to the instruction before `pc`.
+void Engine::end_run(Run* run, uint32_t pc) {
+  const uint32_t length = pc - run->start;
+  ++runs_[run->start].times;
+  runs_[run->start].lanes += run->lanes;
+  --runs_[pc].times;
+  runs_[pc].lanes -= run->lanes;
+  c_.counts.wave_instructions += length;
+  run->budget = length < run->budget ? run->budget - length : 0;
+}
+
+void Engine::leave(Resident* r, Run* run, uint32_t pc) {
+  end_run(run, pc);
   r->wave.pc = pc;
+}
+
+// Where a taken jump leads; writes the return address of calls.
+uint32_t Engine::next_pc(Resident* r, const Step& s, uint32_t pc) {
+  Wave& w = r->wave;
+  switch (s.action) {
+    case Action::set_pc:
+      return index_at(r, s, w.sgpr64(s.inst->src[0].reg));
+    case Action::swap_pc: {
+      const uint32_t to = index_at(r, s, w.sgpr64(s.inst->src[0].reg));
+      w.set_sgpr64(s.inst->dst.reg, byte_address(pc + 1));
+      return to;
+    }
+    case Action::call:
+      w.set_sgpr64(s.inst->dst.reg, byte_address(pc + 1));
+      return s.target;
+    case Action::get_pc:
+      w.set_sgpr64(s.inst->dst.reg, byte_address(pc + 1));
+      return pc + 1;
+    default:
+      return s.target;
+  }
 }
 
 void Engine::release_barrier(WorkGroup* g) {
   if (g->at_barrier == 0 || g->at_barrier + g->ended < g->waves) return;
   g->at_barrier = 0;
-  for (Resident* r : cus_[g->cu].waves) {
-    if (r->group == g && r->state == WaveState::barrier) r->state = WaveState::ready;
+  for (Turn& turn : cus_[g->cu].waves) {
+    if (turn.wave->group != g || turn.wave->state != WaveState::barrier) continue;
+    turn.wave->state = WaveState::ready;
+    turn.wake = round_;
   }
 }
 
@@ -222,19 +276,25 @@ void Engine::end_wave(Resident* r) {
 void Engine::run_wave(Resident* r) {
   Wave& w = r->wave;
   const Step* steps = c_.program->steps.data();
-  uint32_t pc = w.pc, start = pc, budget = kQuantum;
-  // Ends the straight-line run before the instruction at `to`, and begins one there.
+  uint32_t pc = w.pc;
+  Run run{pc, kQuantum, active_lanes(w)};
+  // Goes on at `to`; false when the quantum is used up.
   const auto jump = [&](uint32_t to) {
-    leave(r, start, pc + 1);
-    const uint32_t used = pc + 1 - start;
-    budget = used < budget ? budget - used : 0;
-    pc = start = to;
+    end_run(&run, pc + 1);
+    w.pc = pc = run.start = to;
+    return run.budget != 0;
   };
-  for (;;) {
+  for (;; ++pc) {
     const Step& s = steps[pc];
     switch (s.action) {
       case Action::alu:
         execute_alu(w, *s.inst);
+        break;
+      case Action::alu_exec:
+        execute_alu(w, *s.inst);
+        end_run(&run, pc + 1);
+        run.start = pc + 1;
+        run.lanes = active_lanes(w);
         break;
       case Action::scalar_memory:
         execute_scalar_memory(c_, *r, s);
@@ -246,69 +306,43 @@ void Engine::run_wave(Resident* r) {
         execute_lds(c_, *r, s);
         break;
       case Action::waitcnt:
-        if (take_wait(r, s)) return leave(r, start, pc + 1);
+        if (take_wait(r, s)) return leave(r, &run, pc + 1);
         break;
       case Action::barrier:
-        leave(r, start, pc + 1);
-        arrive(r);
-        return;
+        leave(r, &run, pc + 1);
+        return arrive(r);
       case Action::end:
-        leave(r, start, pc + 1);
-        end_wave(r);
-        return;
-      case Action::branch:
-        jump(s.target);
-        if (budget == 0) {
-          w.pc = pc;
-          return;
-        }
-        continue;
+        leave(r, &run, pc + 1);
+        return end_wave(r);
       case Action::branch_if:
         if (!holds(w, s.condition)) break;
-        jump(s.target);
-        if (budget == 0) {
-          w.pc = pc;
-          return;
-        }
-        continue;
+        [[fallthrough]];
+      case Action::branch:
       case Action::get_pc:
-        w.set_sgpr64(s.inst->dst.reg, byte_address(pc + 1));
-        break;
       case Action::set_pc:
-        jump(index_at(r, s, w.sgpr64(s.inst->src[0].reg)));
-        continue;
-      case Action::swap_pc: {
-        const uint32_t to = index_at(r, s, w.sgpr64(s.inst->src[0].reg));
-        w.set_sgpr64(s.inst->dst.reg, byte_address(pc + 1));
-        jump(to);
-        if (budget == 0) {
-          w.pc = pc;
-          return;
-        }
-        continue;
-      }
+      case Action::swap_pc:
       case Action::call:
-        w.set_sgpr64(s.inst->dst.reg, byte_address(pc + 1));
-        jump(s.target);
-        continue;
+        if (!jump(next_pc(r, s, pc))) return;
+        --pc;  // the loop's increment leads to the target
+        break;
       case Action::trap:
         if (s.inst && s.inst->op->unit == Unit::flow && s.inst->imm > 2)
           break;  // debugger traps do nothing without one
-        leave(r, start, pc);
+        leave(r, &run, pc);
         throw_illegal_access(c_, *r, s, {"trap", 0, 0, -1});
       case Action::skip:
         break;
     }
-    ++pc;
   }
 }
 
 void Engine::retire(Cu* cu) {
   auto keep = cu->waves.begin();
-  for (Resident* r : cu->waves) {
+  for (const Turn& turn : cu->waves) {
+    Resident* r = turn.wave;
     WorkGroup* g = r->group;
     if (g->ended < g->waves) {
-      *keep++ = r;
+      *keep++ = turn;
       continue;
     }
     cu->free_slots.push_back(r->slot);
@@ -323,20 +357,23 @@ void Engine::retire(Cu* cu) {
 }
 
 bool Engine::step_cu(Cu* cu) {
-  bool ran = false, ended = false;
+  if (cu->next_wake > round_) {
+    next_wake_ = std::min(next_wake_, cu->next_wake);
+    return false;
+  }
+  bool ended = false;
   for (size_t i = 0; i < cu->waves.size(); ++i) {
-    Resident* r = cu->waves[i];
-    if (r->state != WaveState::ready) continue;
-    if (r->wake_round > round_) {
-      next_wake_ = std::min(next_wake_, r->wake_round);
-      continue;
-    }
+    if (cu->waves[i].wake > round_) continue;
+    if (i + 1 < cu->waves.size() && cu->waves[i + 1].wake <= round_) prefetch(cu->waves[i + 1].wave);
+    Resident* r = cu->waves[i].wave;
     run_wave(r);
-    ran = true;
+    cu->waves[i].wake = r->state == WaveState::ready ? r->wake_round : kNever;
     ended |= r->state == WaveState::ended;
   }
   if (ended) retire(cu);
-  return ran;
+  cu->next_wake = kNever;
+  for (const Turn& turn : cu->waves) cu->next_wake = std::min(cu->next_wake, turn.wake);
+  return true;
 }
 
 void Engine::check_limits() {
@@ -374,19 +411,20 @@ void Engine::run() {
     }
   } catch (...) {
     for (Cu& cu : cus_) {
-      for (Resident* r : cu.waves) {
-        if (r->index == 0) delete r->group;
+      for (const Turn& turn : cu.waves) {
+        if (turn.wave->index == 0) delete turn.wave->group;
       }
     }
     throw;
   }
 }
 
-std::vector<uint64_t> Engine::executions() const {
-  std::vector<uint64_t> counts(c_.program->steps.size());
-  uint64_t running = 0;
+std::vector<Executed> Engine::executions() const {
+  std::vector<Executed> counts(c_.program->steps.size());
+  Executed running;
   for (size_t i = 0; i < counts.size(); ++i) {
-    running += run_starts_[i] - run_ends_[i];
+    running.times += runs_[i].times;
+    running.lanes += runs_[i].lanes;
     counts[i] = running;
   }
   return counts;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/counters.h"
 #include "core/launch.h"
 #include "core/state.h"
 
@@ -35,15 +36,29 @@ class Engine {
   Engine(Context& context, const SpecTable& spec, const DeviceOptions& options, const Launch& launch,
          const LaunchPlan& plan, WavePool& pool);
   void run();                                // throws SimError
-  std::vector<uint64_t> executions() const;  // per static instruction
+  std::vector<Executed> executions() const;  // per static instruction
   uint64_t peak_waves() const { return peak_waves_; }
 
  private:
+  static constexpr uint64_t kNever = ~0ull;
+
+  // What the scheduler looks at in every round, apart from the wave itself, which is rarely in the host's caches.
+  struct Turn {
+    Resident* wave;
+    uint64_t wake;  // first round in which it runs; kNever at a barrier and when ended
+  };
+
   struct Cu {
     std::vector<std::unique_ptr<WorkGroup>> free_groups;
-    std::vector<Resident*> waves;  // oldest first
+    std::vector<Turn> waves;      // oldest first
+    uint64_t next_wake = kNever;  // no wave of this CU runs before this round
     uint32_t groups = 0;
     std::vector<uint32_t> free_slots;  // wave slots of the dispatch, for scratch
+  };
+
+  // A stretch of instructions that follow each other in memory and run with the same EXEC.
+  struct Run {
+    uint32_t start, budget, lanes;  // budget: instructions left of the quantum when the run began
   };
 
   bool admit();  // places work-groups; false when none could be placed
@@ -51,7 +66,8 @@ class Engine {
   bool step_cu(Cu* cu);
   void run_wave(Resident* r);
   bool take_wait(Resident* r, const Step& s);
-  void leave(Resident* r, uint32_t start, uint32_t pc);
+  void end_run(Run* run, uint32_t pc);
+  void leave(Resident* r, Run* run, uint32_t pc);
   void arrive(Resident* r);
   void end_wave(Resident* r);
   void release_barrier(WorkGroup* g);
@@ -60,6 +76,7 @@ class Engine {
   void advance_round(bool ran);
   uint64_t byte_address(uint32_t index) const;
   uint32_t index_at(Resident* r, const Step& s, uint64_t address);
+  uint32_t next_pc(Resident* r, const Step& s, uint32_t pc);
 
   Context& c_;
   const DeviceOptions& options_;
@@ -67,10 +84,10 @@ class Engine {
   const LaunchPlan& plan_;
   WavePool& pool_;
   std::vector<Cu> cus_;
-  std::vector<uint64_t> run_starts_, run_ends_;  // straight-line runs: difference array of execution counts
-  std::vector<uint64_t> next_group_;             // per XCD: next work-group number
-  std::vector<uint32_t> next_cu_;                // per XCD
-  std::vector<uint32_t> used_cus_;               // CUs with waves, in order
+  std::vector<Executed> runs_;        // difference array over instructions: executions and their active lanes
+  std::vector<uint64_t> next_group_;  // per XCD: next work-group number
+  std::vector<uint32_t> next_cu_;     // per XCD
+  std::vector<uint32_t> used_cus_;    // CUs with waves, in order
   uint64_t round_ = 0, next_wake_ = 0, live_ = 0, peak_waves_ = 0;
   uint32_t cus_per_xcd_, groups_per_round_, vm_rounds_, smem_rounds_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();

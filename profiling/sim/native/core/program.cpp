@@ -55,6 +55,17 @@ const FlowRow* find_flow(const char* name) {
   return nullptr;
 }
 
+// True when EXEC is among the destinations, named or implied.
+bool writes_exec(const Inst& inst) {
+  const std::string_view name = inst.op->name;
+  if (name.find("saveexec") != name.npos || name.find("wrexec") != name.npos || name.rfind("v_cmpx", 0) == 0)
+    return true;
+  for (const Operand* o : {&inst.dst, &inst.sdst}) {
+    if (o->kind == OperandKind::sgpr && o->reg <= kExecHi && o->reg + o->dwords > kExecLo) return true;
+  }
+  return false;
+}
+
 // Fills `step` for one instruction; returns why it cannot run, or "".
 std::string resolve(const Inst& inst, Step* step) {
   const OpInfo& op = *inst.op;
@@ -64,7 +75,7 @@ std::string resolve(const Inst& inst, Step* step) {
   switch (op.unit) {
     case Unit::valu:
     case Unit::salu:
-      step->action = Action::alu;
+      step->action = writes_exec(inst) ? Action::alu_exec : Action::alu;
       return inst.fn ? "" : "no handler";
     case Unit::smem:
       step->action = Action::scalar_memory;

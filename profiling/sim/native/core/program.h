@@ -12,6 +12,7 @@ namespace hipsynth {
 
 enum class Action : uint8_t {
   alu,
+  alu_exec,  // an ALU instruction that writes EXEC: ends a straight-line run, so that lanes are counted per run
   scalar_memory,
   vector_memory,
   lds,

@@ -30,8 +30,10 @@ struct Resident {
   Level vm_level = Level::none;  // deepest level among the outstanding vector loads
   Level smem_level = Level::none;
   bool lds_outstanding = false;
-  uint64_t scratch = 0;  // device address of this wave's scratch
-  uint32_t slot = 0;     // scratch and register slot in the dispatch
+  bool atomic_outstanding = false;  // a vector atomic whose result somebody may wait for
+  uint8_t atomic_turns = 0;         // waits for such results since the wave was last switched out
+  uint64_t scratch = 0;             // device address of this wave's scratch
+  uint32_t slot = 0;                // scratch and register slot in the dispatch
 };
 
 // Event counts that are not a function of how often each instruction ran.

@@ -141,9 +141,10 @@ Access access_kind(MemKind kind) {
 
 void count_access(Context& c, Resident& r, const Step& s, const Lanes& l) {
   ++r.outstanding_vm;
+  const bool returns = s.inst->dst.kind != OperandKind::none;
+  if (returns && s.inst->op->mem.kind == MemKind::atomic) r.atomic_outstanding = true;
   if (!c.hierarchy || l.exec == 0) return;
-  WaveAccess a{access_kind(s.inst->op->mem.kind),    s.lane_bytes, l.exec, l.address, l.contiguous,
-               s.inst->dst.kind != OperandKind::none};
+  WaveAccess a{access_kind(s.inst->op->mem.kind), s.lane_bytes, l.exec, l.address, l.contiguous, returns};
   Level level = Level::l1;
   if (!l.interleaved || s.lane_bytes <= 4) {
     level = c.hierarchy->access(r.group->cu, a);

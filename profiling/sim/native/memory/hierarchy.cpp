@@ -57,14 +57,26 @@ void Hierarchy::begin_dispatch() {
   n_ = {};
 }
 
+// Writes back every modified line. Tags of the Infinity Cache are asked for some lines ahead of their use.
+void Hierarchy::flush_l2(Cache* l2) {
+  constexpr size_t kAhead = 16;
+  std::pair<uint64_t, uint8_t> pending[kAhead];
+  size_t n = 0;
+  const auto drain = [&](size_t from, size_t to) {
+    for (size_t i = from; i < to; ++i) write_back(pending[i % kAhead].first, pending[i % kAhead].second);
+  };
+  l2->flush([&](uint64_t line, uint8_t sectors) {
+    if (n >= kAhead) drain(n - kAhead, n - kAhead + 1);
+    if (infinity_.present()) infinity_.prefetch(line);
+    pending[n++ % kAhead] = {line, sectors};
+  });
+  drain(n - std::min(n, kAhead), n);
+  n_.l2_flush_writebacks += n;
+}
+
 void Hierarchy::end_dispatch() {
   if (write_back_at_end_ || first_dispatch_) {
-    for (Cache& c : l2_) {
-      c.flush([&](uint64_t line, uint8_t sectors) {
-        ++n_.l2_flush_writebacks;
-        write_back(line, sectors);
-      });
-    }
+    for (Cache& c : l2_) flush_l2(&c);
   }
   first_dispatch_ = false;
   for (const uint64_t cycles : l1_cycles_) {
@@ -115,8 +127,8 @@ Level Hierarchy::l2_access(uint32_t xcd, uint64_t line, uint8_t dirty, bool fetc
 Level Hierarchy::load_segments(uint32_t cu, const uint64_t* segments, uint32_t n, uint32_t lane_bytes) {
   const uint32_t xcd = cu / cus_per_xcd_;
   const uint64_t per_line = l1_line_ / kSegmentBytes, lines_per_l2 = l2_line_ / l1_line_;
-  Level deepest = Level::l1;
-  uint64_t last_line = ~0ull, mergeable = ~0ull;
+  uint64_t last_line = ~0ull, mergeable = ~0ull, wanted[kMaxSegments];
+  uint32_t wants = 0;
   for (uint32_t i = 0; i < n; ++i) {
     const uint64_t line = segments[i] / per_line;
     if (line == last_line) continue;  // still in the look-up pipeline's hand: a hit
@@ -130,9 +142,13 @@ Level Hierarchy::load_segments(uint32_t cu, const uint64_t* segments, uint32_t n
     } else {
       mergeable = l2_line;
     }
-    ++n_.l2_reads;
-    deepest = std::max(deepest, l2_access(xcd, l2_line, 0, true));
+    l2_[xcd].prefetch(l2_line);
+    if (infinity_.present()) infinity_.prefetch(l2_line);
+    wanted[wants++] = l2_line;
   }
+  n_.l2_reads += wants;
+  Level deepest = Level::l1;
+  for (uint32_t i = 0; i < wants; ++i) deepest = std::max(deepest, l2_access(xcd, wanted[i], 0, true));
   return deepest;
 }
 
@@ -158,6 +174,7 @@ Level Hierarchy::store(uint32_t cu, const WaveAccess& a) {
   n_.l1_writes += accesses(a.bytes);
   l1_cycles_[cu] += std::max(n, 1u);
   const uint64_t per_line = l2_line_ / kSegmentBytes;
+  for (uint32_t i = 0; i < n; i += 2) l2_[xcd].prefetch(segments[i] / per_line);
   for (uint32_t i = 0; i < n; ++i) {
     if (i > 0 && segments[i] == segments[i - 1]) continue;
     uint8_t touched = 3;  // 32-byte sectors of this segment
@@ -217,7 +234,8 @@ Level Hierarchy::atomic(uint32_t cu, const WaveAccess& a) {
     requests += segments[s].requests;
     const auto dirty = static_cast<uint8_t>(segments[s].sectors << 2 * (segments[s].number % per_line));
     const uint64_t line = segments[s].number / per_line;
-    for (uint32_t i = 0; i < segments[s].requests; ++i) deepest = std::max(deepest, l2_access(xcd, line, dirty, true));
+    deepest = std::max(deepest, l2_access(xcd, line, dirty, true));
+    n_.l2_hits += segments[s].requests - 1;  // the line is there now
     atomic_chain_[line] += segments[s].requests;
   }
   n_.l1_accesses += 64;

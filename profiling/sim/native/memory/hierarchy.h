@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "core/machine.h"
@@ -58,6 +59,7 @@ class Hierarchy {
   Level load_segments(uint32_t cu, const uint64_t* segments, uint32_t n, uint32_t lane_bytes);
   Level l2_access(uint32_t xcd, uint64_t line, uint8_t dirty, bool fetch);
   void write_back(uint64_t line, uint8_t sectors);
+  void flush_l2(Cache* l2);
   Level fabric_read(uint64_t line);
 
   Arch arch_;
@@ -65,8 +67,8 @@ class Hierarchy {
   bool write_back_at_end_, first_dispatch_ = true;
   std::vector<Cache> l1_, scalar_, l2_;
   Cache infinity_;
-  std::vector<uint64_t> l1_cycles_;  // per CU, of this dispatch
-  std::map<uint64_t, uint64_t> atomic_chain_;
+  std::vector<uint64_t> l1_cycles_;                      // per CU, of this dispatch
+  std::unordered_map<uint64_t, uint64_t> atomic_chain_;  // requests per L2 line
   uint32_t unmerged_phase_ = 0;
   MemoryCounts n_;
 };

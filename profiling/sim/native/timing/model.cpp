@@ -92,6 +92,9 @@ void time_dispatch(const TimingInput& in, Dispatch* d) {
     }
   }
   d->duration_ns = m.at("issue.launch_ns") + std::pow(sum, 1 / p);
+  // Every CU that got a work-group counts as busy from the first wave to the last.
+  d->counters["SQ_BUSY_CU_CYCLES"] =
+      std::round((d->duration_ns - m.at("issue.launch_ns")) / tick * std::min(groups, cus));
   d->details["bound.launch"] = m.at("issue.launch_ns");
   if (m.at("issue.launch_ns") > largest) d->bottleneck = "launch";
   d->details["occupancy.groups_per_cu"] = in.plan->occupancy.groups_per_cu;

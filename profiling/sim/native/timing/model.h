@@ -15,7 +15,8 @@ struct TimingInput {
   const Hierarchy* hierarchy = nullptr;
 };
 
-// Sets duration_ns, bottleneck and details (each bound in ns as "bound.<unit>", occupancy as "occupancy.*").
+// Sets duration_ns, SQ_BUSY_CU_CYCLES, bottleneck and details (each bound in ns as "bound.<unit>", occupancy as
+// "occupancy.*").
 void time_dispatch(const TimingInput& input, Dispatch* dispatch);
 
 }  // namespace hipsynth

@@ -1,0 +1,61 @@
+"""Do the counters of active lanes and of exact work follow EXEC, packing and matrix sizes?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sim_device import SimDevice
+
+from profiling import metrics
+
+BOTH = pytest.mark.parametrize("name", ["mi250", "mi300x"])
+WAVES, STEPS = 6, 37
+
+
+def run(name: str, kernel: str, lanes: int) -> dict[str, Any]:
+    device = SimDevice(name)
+    at = device.upload(np.ones(1024, np.float32))
+    return device.launch(kernel, (WAVES // 2,), (128,), "Qii", at, lanes, STEPS)
+
+
+@BOTH
+@pytest.mark.parametrize("lanes", [1, 17, 64])
+@pytest.mark.parametrize(("kernel", "flops_per_step"), [("some_lanes_fma", 2), ("packed_fma", 4)])
+def test_exact_flops_count_active_lanes_and_packed_halves(
+    name: str, kernel: str, flops_per_step: int, lanes: int
+) -> None:
+    counters = run(name, kernel, lanes)["counters"]
+    assert counters["EXACT_FLOPS"] == WAVES * lanes * STEPS * flops_per_step
+    fma = counters["SQ_INSTS_VALU_FMA_F32"] + counters["SQ_INSTS_VALU_FMA_F16"]
+    assert fma == WAVES * STEPS  # the hardware's counter knows neither lanes nor halves
+
+
+@BOTH
+def test_matrix_instructions_count_all_their_products(name: str) -> None:
+    counters = run(name, "matrix_products", 64)["counters"]
+    assert counters["EXACT_FLOPS"] == WAVES * STEPS * 2 * 32 * 32 * 8
+    assert counters["SQ_THREAD_CYCLES_VALU"] == 64 * counters["SQ_ACTIVE_INST_VALU"]
+
+
+@BOTH
+def test_active_threads_lie_between_the_branch_and_a_full_wave(name: str) -> None:
+    full, few = (run(name, "some_lanes_fma", lanes)["counters"] for lanes in (64, 4))
+    assert full["SQ_THREAD_CYCLES_VALU"] == 64 * full["SQ_ACTIVE_INST_VALU"] == 64 * full["SQ_INSTS_VALU"]
+    outside = full["SQ_INSTS_VALU"] - WAVES * STEPS  # instructions before, around and after the loop
+    mean = few["SQ_THREAD_CYCLES_VALU"] / few["SQ_ACTIVE_INST_VALU"]
+    assert 4 < mean <= (4 * WAVES * STEPS + 64 * outside) / full["SQ_INSTS_VALU"]
+
+
+@BOTH
+def test_every_metric_has_a_value_in_the_simulator(name: str) -> None:
+    device = SimDevice(name)
+    a, b, c = (device.core.allocate(1 << 20) for _ in range(3))
+    result = device.launch("copy_f64", (512,), (256,), "QQQii", a, b, c, 1 << 17, 1)
+    values = metrics.compute(result["counters"], result["duration_ns"], device.table.arch)
+    assert values["VALU_Active_Threads"] == 64
+    assert 0 < values["IPC"] <= 5  # what the SQ can issue in a cycle
+    assert values["Exact_GFLOPS"] == 0
+    missing = {id for id, value in values.items() if value is None}
+    assert missing <= {"LDS_Bank_Conflict_Rate"}  # a copy does not use the LDS
