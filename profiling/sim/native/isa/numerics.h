@@ -292,8 +292,22 @@ inline uint32_t fp_class(T x, bool is_signalling, bool is_denormal) {
   return s ? 8u : 256u;
 }
 
+// Swaps neighbouring bits, pairs, nibbles, bytes ... ; compilers other than clang have no builtin for it.
+template <class T>
+T bitreverse_by_halves(T x) {
+  for (unsigned width = sizeof(T) * 4; width != 0; width /= 2) {
+    const T low = static_cast<T>(~T{0}) / ((T{1} << width) + 1);  // the lower half of every pair of `width` bits
+    x = (x >> width & low) | (x & low) << width;
+  }
+  return x;
+}
+#if defined(__clang__)
 inline uint32_t bitreverse(uint32_t x) { return __builtin_bitreverse32(x); }
 inline uint64_t bitreverse(uint64_t x) { return __builtin_bitreverse64(x); }
+#else
+inline uint32_t bitreverse(uint32_t x) { return bitreverse_by_halves(x); }
+inline uint64_t bitreverse(uint64_t x) { return bitreverse_by_halves(x); }
+#endif
 inline int32_t ff1(uint32_t x) { return x ? std::countr_zero(x) : -1; }
 inline int32_t ff1(uint64_t x) { return x ? std::countr_zero(x) : -1; }
 inline int32_t ffbh(uint32_t x) { return x ? std::countl_zero(x) : -1; }
