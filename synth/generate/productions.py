@@ -24,11 +24,17 @@ Production = Callable[[Context, Operands], Expr]
 
 
 def settle(value: Expr) -> Expr:
-    """A float brought back into its comfortable range, by a root where that keeps it positive; ints are masked."""
+    """A float brought back into its comfortable range; ints are masked.
+
+    By a root where that keeps it positive. Half precision is clamped instead: fast math may move a scale factor behind
+    a product, which then overflows.
+    """
     if not value.dtype.is_float:
         return value & 0xFFFF if value.dtype.kind == "i" and value.hi > 1 << 16 else value
     low, high = COMFORT[value.dtype.name]
-    if value.hi > high and value.lo > 0 and value.dtype is not F16:
+    if value.hi > high and value.dtype is F16:
+        value = apply("min", value, high)
+    if value.hi > high and value.lo > 0:
         value = apply("sqrt", value)
     if value.hi > high:
         value = value * 2.0 ** (math.floor(math.log2(high / value.hi)) - 1)
