@@ -120,7 +120,21 @@ def _limited(command: list[str], limits: SandboxLimits) -> list[str]:
         f"ulimit -c 0; ulimit -S -t {seconds}; ulimit -H -t {seconds + 2}; "
         f"ulimit -f {max(1, limits.file_bytes // 512)}; ulimit -n {limits.open_files}; "
     )
-    return ["/bin/sh", "-c", settings + 'exec "$@"', "sh", *command]
+    return ["/bin/sh", "-c", settings + 'exec "$@"', "sh", *_fixed_layout(), *command]
+
+
+@functools.cache
+def _fixed_layout() -> tuple[str, ...]:
+    """The prefix that turns address randomisation off, where the system allows it.
+
+    clang 22 orders some device variables by address, so randomised runs of one compile can differ.
+    """
+    prefix = ("setarch", "-R")
+    try:
+        works = subprocess.run([*prefix, "/bin/true"], capture_output=True, timeout=10, check=False).returncode == 0
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    return prefix if works else ()
 
 
 def _bubblewrap(
