@@ -34,7 +34,7 @@ def _builds() -> tempfile.TemporaryDirectory[str]:
 @functools.cache
 def built(name: str, arch: str = "gfx90a", flags: str = "-O3") -> api.Artefacts:
     require_compiler()
-    folder = Path(_builds().name) / arch / name
+    folder = Path(_builds().name) / arch / flags.replace(" ", "") / name
     return build_runnable(FOLDER / f"{name}.hip", arch, flags, folder)
 
 
@@ -44,9 +44,10 @@ def run(
     args: tuple[str, ...] = (),
     *,
     arch: str = "gfx90a",
+    flags: str = "-O3",
     limits: Limits | None = None,
     may_fork: bool = False,
 ) -> api.RunResult:
     device = archs.load(archs.default_device(arch))
     bounds = limits or Limits(wall_s=30.0)
-    return api.run_program(built(name, arch), device, scratch, bounds, args, may_fork=may_fork)
+    return api.run_program(built(name, arch, flags), device, scratch, bounds, args, may_fork=may_fork)
