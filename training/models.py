@@ -109,7 +109,7 @@ def load_base(
     except (OSError, ValueError, KeyError) as error:
         raise Missing(
             f"base model {name!r} cannot be loaded",
-            cause=str(error).splitlines()[0],
+            cause=f"{type(error).__name__}: {error}".splitlines()[0],
             remedy="give the folder of a Hugging Face causal LM, `smollm2` or `tiny`; "
             "for a hub name set HF_HUB_OFFLINE=0 and have access to it",
         ) from error
@@ -135,9 +135,11 @@ def load_trained(path: Path, record: Mapping[str, Any]) -> tuple[Any, Any]:
             model = PeftModel.from_pretrained(base, str(path)).merge_and_unload()
         else:
             model = AutoModelForCausalLM.from_pretrained(str(path), dtype=torch.float32)
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
+    except Exception as error:  # transformers, peft and safetensors each have errors of their own for a damaged file
         raise BadInput(
-            f"{path}: the model cannot be loaded", cause=str(error).splitlines()[0], remedy="train it again"
+            f"{path}: the model cannot be loaded",
+            cause=f"{type(error).__name__}: {error}".splitlines()[0],
+            remedy="train it again",
         ) from error
     return model.to(device).eval(), tokenizer
 

@@ -1,0 +1,296 @@
+"""Whatever a user gives to `synth`: an exit code, one JSON document under --json, words that help, no traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from profiling import backends
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMAND = [sys.executable, "-m", "synth.cli.main"]
+START = "#include <hip/hip_runtime.h>\n#include <cassert>\n#include <cstdio>\n#include <unistd.h>\n"
+HOST = "int main() { int* p; if (hipMalloc(&p, 1024)) return 9; k<<<1, 256>>>(p); (void)hipDeviceSynchronize(); "
+
+
+def source(body: str, host: str = 'std::puts("done");') -> str:
+    return f"{START}__global__ void k(int* p) {{ {body} }}\n{HOST}{host} }}\n"
+
+
+GOOD = source("p[threadIdx.x] = 1;")
+# name -> (text, reason in the profile document)
+PROGRAMS: dict[str, tuple[str, str]] = {
+    "empty": ("", "no_kernel"),
+    "host_only": ('#include <cstdio>\nint main() { std::puts("hello"); }\n', "no_kernel"),
+    "nonsense": (source("nonsense();"), "compile_failed"),
+    "no_main": (START + "__global__ void k() {}\n", "compile_failed"),
+    "just_past_the_end": (source("p[threadIdx.x + 1] = 1;"), "illegal_access"),
+    "far_away": (source("p[threadIdx.x + 1000000000ll] = 1;"), "illegal_access"),
+    "null": (source("*(volatile int*)nullptr = threadIdx.x;"), "illegal_access"),
+    "trap": (source("__builtin_trap();"), "trap"),
+    "abort": (source("abort();"), "trap"),
+    "assertion": (source("assert(p == nullptr);"), "trap"),
+    "endless_kernel": (source("for (volatile int* q = p;;) q[0] = q[0] + 1;"), "timeout"),
+    "endless_host": (source("", "for (;;) usleep(1000);"), "timeout"),
+    "host_crash": (source("", "*(volatile int*)8 = 1;"), "host_crash"),
+    "forks": (source("", "if (fork() == 0) return 3;"), "forbidden_call"),
+}
+FAST = ("nonsense", "just_past_the_end", "endless_host")
+
+
+@pytest.fixture(scope="module")
+def simulator() -> None:
+    found = backends.get("sim").available()
+    if not found.ok:
+        pytest.skip(found.detail)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files that no verb can use, and one good program."""
+    path = tmp_path_factory.mktemp("input")
+    (path / "good.hip").write_text(GOOD)
+    (path / "empty.hip").touch()
+    (path / "latin1.hip").write_bytes(b"// caf\xe9\n" + GOOD.encode())
+    (path / "folder.hip").mkdir()
+    for name in ("none", "mixed"):
+        (path / name).mkdir()
+    for name in ("good", "latin1"):
+        shutil.copy(path / f"{name}.hip", path / "mixed")
+    return path
+
+
+def synth(*words: str, cwd: Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
+    done = subprocess.run(
+        [*COMMAND, *words], capture_output=True, text=True, cwd=cwd, env=environment, timeout=300, check=False
+    )
+    assert "Traceback" not in done.stdout + done.stderr, done.stderr
+    return done
+
+
+def refused(*words: str, cwd: Path, code: int, says: str, env: dict[str, str] | None = None) -> dict[str, Any]:
+    """The error document of a command that must fail as a whole; people get the same words on stderr."""
+    done = synth(*words, "--json", cwd=cwd, env=env)
+    assert done.returncode == code, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    assert list(document) == ["error", "message", "cause", "remedy"]
+    assert says in " ".join(document.values()), document
+    assert document["message"] in done.stderr
+    return document
+
+
+BAD_REQUESTS = [
+    ("frobnicate", 2, "frobnicate"),
+    ("profile", 2, "PATH"),
+    ("profile good.hip --bogus", 2, "--bogus"),
+    ("profile good.hip --timeout 0", 2, "--timeout"),
+    ("profile good.hip --engine spark", 2, "local, ray"),
+    ("profile good.hip --arch gfx1100", 2, "gfx942"),
+    ("profile good.hip --flags=-O9", 2, "-ffast-math"),
+    ("profile good.hip --flags=@nothing", 2, "@default"),
+    ("profile good.hip --device h100", 2, "mi300x"),
+    ("profile good.hip --backend abacus", 2, "rocprof"),
+    ("profile good.hip --backend recorded:nowhere", 4, "recorded"),
+    ("profile missing.hip", 3, "missing.hip"),
+    ("profile latin1.hip", 3, "iconv"),
+    ("profile folder.hip", 2, "--out"),
+    ("profile none --out corpus", 3, "*.hip"),
+    ("profile good.hip --out corpus", 2, "--out"),
+    ("run missing.hip", 3, "no such file"),
+    ("run folder.hip", 3, "is no file"),
+    ("run good.hip --arch gfx1100", 2, "gfx942"),
+    ("run good.hip --flags=-o/etc/passwd", 2, "-o"),
+    ("generate --count 0 --out new", 2, "--count"),
+    ("generate --count 1 --out new --family zebra", 2, "gemm"),
+    ("generate --count 1 --out good.hip/new", 3, "good.hip"),
+    ("augment missing.hip", 3, "missing.hip"),
+    ("augment good.hip --out good.hip/new", 3, "good.hip"),
+    ("stats missing", 3, "not a corpus"),
+    ("stats good.hip", 3, "not a corpus"),
+    ("export missing --out samples", 3, "not a corpus"),
+    ("export missing --format xml --out samples", 2, "chat-jsonl"),
+    ("train missing --config tiny-cpu --out model", 3, "not a corpus"),
+    ("train missing --config enormous --out model", 2, "tiny-cpu"),
+    ("evaluate missing missing", 3, "not a corpus"),
+    ("report missing --out page.html", 3, "not a corpus"),
+    ("predict good.hip --arch gfx1100", 2, "gfx942"),
+    ("predict good.hip --arch gfx942 --model missing", 4, "synth train"),
+    ("doctor --bogus", 2, "--bogus"),
+]
+FAST_REQUESTS = [row for number, row in enumerate(BAD_REQUESTS) if number % 6 == 0]
+
+
+@pytest.mark.parametrize(("words", "code", "says"), FAST_REQUESTS)
+def test_a_bad_request(words: str, code: int, says: str, folder: Path) -> None:
+    refused(*words.split(), cwd=folder, code=code, says=says)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("words", "code", "says"), [row for row in BAD_REQUESTS if row not in FAST_REQUESTS])
+def test_every_bad_request(words: str, code: int, says: str, folder: Path) -> None:
+    refused(*words.split(), cwd=folder, code=code, says=says)
+
+
+def profiled(name: str, tmp_path: Path) -> dict[str, Any]:
+    text, reason = PROGRAMS[name]
+    (tmp_path / f"{name}.hip").write_text(text)
+    words = [f"{name}.hip", "--arch", "gfx942", "--timeout", "2", "--json"]
+    done = synth("profile", *words, cwd=tmp_path)
+    assert done.returncode == 3, done.stderr
+    (result,) = json.loads(done.stdout)["results"]
+    assert (result["status"], result["reason"]) == ("failed", reason), done.stderr
+    assert f"error: gfx942 -O3: {reason}: " in done.stderr
+    return result  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_a_bad_program(name: str, tmp_path: Path, simulator: None) -> None:
+    profiled(name, tmp_path)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in FAST])
+def test_every_bad_program(name: str, tmp_path: Path, simulator: None) -> None:
+    profiled(name, tmp_path)
+
+
+def test_the_profile_document_is_exactly_the_contract(folder: Path, simulator: None) -> None:
+    flags = "-O3   -ffast-math "
+    words = ["good.hip", "--arch", "gfx942", "--arch", "gfx90a", "--flags", flags, "--flags=-O1", "--json"]
+    done = synth("profile", *words, cwd=folder)
+    assert (done.returncode, done.stderr) == (0, ""), "no progress where stderr is no terminal"
+    document = json.loads(done.stdout)
+    assert list(document) == ["program", "results"] and list(document["program"]) == ["id", "path"]
+    cells = [(one["arch"], one["flags"]) for one in document["results"]]
+    assert cells == [(arch, given) for arch in ("gfx942", "gfx90a") for given in (flags, "-O1")]
+    for one in document["results"]:
+        assert list(one) == ["arch", "flags", "status", "reason", "exit_code", "stdout", "kernels"]
+        assert (one["status"], one["reason"], one["exit_code"], one["stdout"]) == ("ok", "", 0, "done\n")
+        (kernel,) = one["kernels"]
+        names = "name dispatches grid block counters metrics duration_ns backend backend_version"
+        assert list(kernel) == names.split()
+        assert (kernel["name"], kernel["grid"], kernel["block"]) == ("k", [1, 1, 1], [256, 1, 1])
+        assert kernel["counters"]["SQ_WAVES"] == 4 and len(kernel["metrics"]) == 12
+
+
+@pytest.mark.full
+def test_one_unreadable_program_does_not_stop_a_folder(folder: Path, tmp_path: Path, simulator: None) -> None:
+    words = [str(folder / "mixed"), "--out", "corpus", "--arch", "gfx90a", "--flags=-O3", "--json"]
+    done = synth("profile", *words, cwd=tmp_path)
+    document = json.loads(done.stdout)
+    assert (done.returncode, document["measured"], document["failed"]) == (5, 1, {"unreadable": 1})
+    assert "latin1.hip" in document["failures"][0]["name"] and "iconv" in document["failures"][0]["message"]
+
+
+@pytest.mark.parametrize("verb", ["profile", "run", "augment"])
+def test_without_a_toolchain(verb: str, folder: Path, tmp_path: Path) -> None:
+    env = {"HIPSYNTH_CACHE": str(tmp_path / "nothing"), "ROCM_PATH": str(tmp_path)}
+    if Path("/opt/rocm").exists():
+        pytest.skip("a ROCm installation is used first")
+    refused(verb, "good.hip", cwd=folder, code=4, says="make setup", env=env)
+
+
+def test_without_the_runtime_library(folder: Path, simulator: None) -> None:
+    env = {"HIPSYNTH_RUNTIME": "/nowhere/lib.so"}
+    refused("run", "good.hip", cwd=folder, code=4, says="HIPSYNTH_RUNTIME", env=env)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A full file system of 1 MiB."""
+    mount = tmp_path / "disk"
+    mount.mkdir()
+    words = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(mount)]
+    if not shutil.which("mount") or subprocess.run(words, capture_output=True, check=False).returncode != 0:
+        pytest.skip("no right to mount a small file system")
+    try:
+        (mount / "filler").write_bytes(bytes(900_000))
+        (mount / "rest").write_bytes(bytes((1 << 20) - 900_000 - (8 << 12)))
+        yield mount
+    finally:
+        subprocess.run(["umount", str(mount)], check=True)
+
+
+def test_a_full_disk(small_disk: Path, tmp_path: Path) -> None:
+    said = refused("generate", "--count", "40", "--out", str(small_disk / "p"), cwd=tmp_path, code=3, says="space")
+    assert "No space left" in said["cause"]
+    (small_disk / "filler").unlink()
+    done = synth("generate", "--count", "40", "--out", str(small_disk / "p"), "--json", cwd=tmp_path)
+    assert (done.returncode, json.loads(done.stdout)["count"]) == (0, 40), done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="no /dev/full here")
+def test_a_standard_output_that_is_full(tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        words = ["generate", "--count", "1", "--out", "p", "--json"]
+        done = subprocess.run([*COMMAND, *words], stdout=full, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=ENV)
+    assert done.returncode == 3 and "No space left" in done.stderr
+    assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr
+
+
+def test_a_reader_that_stops_early(tmp_path: Path) -> None:
+    command = f"{' '.join(COMMAND)} generate --help | true"
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, cwd=tmp_path, env=ENV)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+ENV = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def test_an_interrupt_is_one_document_and_no_traceback(tmp_path: Path, simulator: None) -> None:
+    (tmp_path / "slow.hip").write_text(source("", "for (;;) usleep(1000);"))
+    process = subprocess.Popen(
+        [*COMMAND, "profile", "slow.hip", "--arch", "gfx90a", "--json"], cwd=tmp_path, env=ENV,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    time.sleep(2)
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, json.loads(out)["error"]) == (130, "interrupted")
+    assert "Traceback" not in err and "run the same command again" in err
+
+
+def test_progress_is_shown_on_a_terminal_only(tmp_path: Path) -> None:
+    words = [*COMMAND, "generate", "--count", "3", "--workers", "1", "--json", "--out"]
+    quiet = subprocess.run([*words, "a"], capture_output=True, text=True, cwd=tmp_path, env=ENV)
+    assert (quiet.returncode, quiet.stderr) == (0, "")
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([*words, "b"], stdout=subprocess.PIPE, stderr=theirs, cwd=tmp_path, env=ENV) as process:
+        assert process.stdout is not None
+        printed = process.stdout.read()
+    os.close(theirs)
+    assert json.loads(printed)["count"] == 3
+    assert b"generate 3/3" in os.read(ours, 65536)
+    os.close(ours)
+
+
+def test_help_is_quick(tmp_path: Path) -> None:
+    """The best of five says what the program needs, whatever else the machine does."""
+    times = []
+    for _ in range(5):
+        start = time.monotonic()
+        synth("--help", cwd=tmp_path)
+        times.append(time.monotonic() - start)
+    assert min(times) < 0.3, times
+
+
+@pytest.mark.full
+def test_every_verb_has_help_with_examples(tmp_path: Path) -> None:
+    from synth.cli.main import VERBS
+
+    for verb in VERBS:
+        done = synth(verb, "--help", cwd=tmp_path)
+        assert done.returncode == 0 and "Examples:" in done.stdout and f"synth {verb}" in done.stdout
+        assert "--json" in done.stdout
