@@ -40,6 +40,14 @@ class Summary:
     def document(self) -> dict[str, Any]:
         return asdict(self)
 
+    def note_unreadable(self, errors: Iterable[BadInput]) -> None:
+        """Counts programs that could not even be read: they have no text that a corpus could keep."""
+        for error in errors:
+            name = error.what.partition(": ")[0]
+            cell = {"arch": "", "device": "", "flags": "", "reason": "unreadable", "message": str(error)}
+            self.failures.append({"program": "", "name": name, **cell})
+            self.failed["unreadable"] = self.failed.get("unreadable", 0) + 1
+
 
 def environment(backend: Backend, target: Target) -> Mapping[str, str]:
     """Versions that decide a result beside the backend's own: at least `compiler` and `headers`, "" if it has none.
@@ -80,7 +88,9 @@ def collect(
         context = _Context(tool, backend, corpus, summary, limits, retry_failed)
         jobs = list(context.plan(programs, targets))
         if not summary.programs:
-            raise BadInput("no programs to profile", remedy="give a folder that holds *.hip files")
+            raise BadInput(
+                "no programs to profile", remedy="give a folder that holds *.hip files", reason="no_programs"
+            )
         note = progress(len(jobs)) if progress is not None else _silent
         for outcome in map_unordered(run_job, jobs, workers, engine, hard_limit(limits)):
             job = jobs[outcome.index]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,9 +94,9 @@ def write_programs(directory: Path, programs: Iterable[Program]) -> int:
     for program in programs:
         program_path(directory, program.id).write_text(program.text)
         lines.append(json.dumps(program.record(), sort_keys=True))
-    partial = directory / (INDEX + ".partial")
-    partial.write_text("".join(line + "\n" for line in lines))
-    partial.replace(directory / INDEX)
+    fresh = directory / (INDEX + ".partial")
+    fresh.write_text("".join(line + "\n" for line in lines))
+    fresh.replace(directory / INDEX)
     return len(lines)
 
 
@@ -113,28 +114,49 @@ def load_program(path: Path, *, origin: str = "handwritten", family: str = "") -
     return Program(text=text, origin=origin, family=family or path.parent.name, name=path.stem)
 
 
-def iter_programs(directory: Path) -> Iterator[Program]:
-    """The programs of a folder: by its programs.jsonl, or every *.hip below it when there is none."""
+def iter_programs(directory: Path, on_bad: Callable[[BadInput], None] | None = None) -> Iterator[Program]:
+    """The programs of a folder: by its programs.jsonl, or every *.hip below it when there is none.
+
+    A program that cannot be read goes to `on_bad`, and ends the iteration with BadInput when there is none.
+    """
+    for take in _takers(directory):
+        try:
+            program = take()
+        except BadInput as error:
+            if on_bad is None:
+                raise
+            on_bad(error)
+        else:
+            yield program
+
+
+def _takers(directory: Path) -> Iterator[Callable[[], Program]]:
+    """One function per program of the folder, each of which reads it."""
     index = directory / INDEX
     if not index.exists():
         if not directory.is_dir():
             raise BadInput(f"{directory}: no such folder", remedy="run `synth generate --out DIR` first")
         for path in sorted(directory.rglob("*.hip")):
-            yield load_program(path)
+            yield partial(load_program, path)
         return
-    for number, line in enumerate(index.read_text().splitlines(), 1):
-        try:
-            record = json.loads(line)
-            text = program_path(directory, record["id"]).read_text()
-            program = Program.from_record(record, text)
-        except (ValueError, KeyError, TypeError, OSError) as error:
-            raise BadInput(
-                f"{index}:{number}: unreadable record", cause=str(error), remedy="generate the folder again"
-            ) from error
-        if program.id != record["id"]:
-            raise BadInput(
-                f"{program_path(directory, record['id'])}: text does not match its id",
-                cause="the file was edited after it was generated",
-                remedy="move it to a folder without programs.jsonl, where any *.hip file is taken",
-            )
-        yield program
+    for number, line in enumerate(index.read_bytes().splitlines(), 1):
+        yield partial(_recorded, index, number, line)
+
+
+def _recorded(index: Path, number: int, line: bytes) -> Program:
+    """The program of one line of programs.jsonl; raises BadInput."""
+    try:
+        record = json.loads(line)
+        path = program_path(index.parent, record["id"])
+        program = Program.from_record(record, path.read_text())
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        raise BadInput(
+            f"{index}:{number}: unreadable record", cause=str(error), remedy="generate the folder again"
+        ) from error
+    if program.id != record["id"]:
+        raise BadInput(
+            f"{path}: text does not match its id",
+            cause="the file was edited after it was generated",
+            remedy="move it to a folder without programs.jsonl, where any *.hip file is taken",
+        )
+    return program

@@ -13,7 +13,7 @@ from typing import Any
 from profiling import metrics as table
 from profiling import roofline
 from profiling.archs import load
-from synth.errors import BadInput
+from synth.output import whole_file
 from synth.store import Corpus
 from training.charts import Dot, colour, histogram, roofline_chart
 from training.data import Sample, load_samples
@@ -44,13 +44,8 @@ def report(
     samples = load_samples(corpus, backend)
     failures = Counter(Corpus.open(corpus).failures()["reason"].to_pylist())
     html, summary = render(samples, failures, str(corpus), _accuracy(model, samples, note) if model else None)
-    partial = out.with_name(out.name + ".partial")
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(html)
-        partial.replace(out)
-    except OSError as error:
-        raise BadInput(f"{out}: cannot be written", cause=str(error), remedy="choose another --out") from error
+    with whole_file(out) as file:
+        file.write(html)
     return {"report": str(out), "bytes": len(html.encode()), **summary}
 
 

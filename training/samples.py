@@ -14,6 +14,7 @@ import pyarrow as pa
 from profiling import metrics
 from profiling.archs import default_device
 from synth.errors import BadInput, UsageError
+from synth.output import whole_file
 from synth.store import Corpus, split_names, splits
 from training.prompt import DIGITS, sample_messages
 
@@ -101,15 +102,9 @@ def export_chat(
     if not selection.rows:
         why = ", ".join(f"{count} x {reason}" for reason, count in selection.left_out.items())
         raise BadInput(f"{corpus.root}: no labels to export", cause=why or "nothing was measured")
-    partial = out.with_name(out.name + ".partial")
-    try:
-        with partial.open("w") as file:
-            for sample in iter_samples(corpus, selection, digits):
-                file.write(json.dumps(sample, ensure_ascii=False) + "\n")
-        partial.replace(out)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise BadInput(f"{out}: cannot be written", cause=str(error), remedy="check the path and free space") from error
+    with whole_file(out) as file:
+        for sample in iter_samples(corpus, selection, digits):
+            file.write(json.dumps(sample, ensure_ascii=False) + "\n")
     return {
         "out": str(out),
         "format": "chat-jsonl",

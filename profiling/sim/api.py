@@ -131,10 +131,9 @@ def short_name(signature: str) -> str:
 def library_path() -> Path:
     """The runtime library: beside this module, or where an editable install put it; raises Missing."""
     override = os.environ.get("HIPSYNTH_RUNTIME")
-    candidates = [Path(override)] if override else []
-    candidates += [Path(__file__).with_name(LIBRARY)]
-    candidates += [Path(sysconfig.get_path(kind)) / "profiling" / "sim" / LIBRARY for kind in ("platlib", "purelib")]
-    for path in candidates:
+    folders = [Path(sysconfig.get_path(kind)) / "profiling" / "sim" for kind in ("platlib", "purelib")]
+    candidates = [folder / LIBRARY for folder in (Path(__file__).parent, *folders)]
+    for path in [Path(override)] if override else candidates:
         if path.is_file():
             return path.resolve()
     raise Missing(

@@ -94,6 +94,7 @@ def _folder(path: Path, out: Path, wanted: Any, excluded: Any, limits: Any, opti
     from synth.program import iter_programs
 
     bars: list[Progress] = []
+    unreadable: list[BadInput] = []
 
     def start(total: int) -> Any:
         bars.append(Progress("profile", total))
@@ -101,7 +102,7 @@ def _folder(path: Path, out: Path, wanted: Any, excluded: Any, limits: Any, opti
 
     try:
         summary = collect(
-            iter_programs(path),
+            iter_programs(path, unreadable.append),
             wanted,
             out,
             backend=options["backend"],
@@ -112,9 +113,12 @@ def _folder(path: Path, out: Path, wanted: Any, excluded: Any, limits: Any, opti
             repair=options["repair"],
             progress=start,
         )
+    except BadInput as error:
+        raise (unreadable[0] if error.reason == "no_programs" and unreadable else error) from None
     finally:
         for bar in bars:
             bar.close()
+    summary.note_unreadable(unreadable)
     summary.excluded = [{"arch": t.arch, "flags": t.flags, "device": t.device, "reason": why} for t, why in excluded]
     if options["as_json"]:
         print_json({"corpus": str(out), **summary.document()})
@@ -133,4 +137,13 @@ def _say(out: Path, summary: Any) -> None:
         click.echo(f"  dropped the damaged shard {shard}")
     for reason, count in summary.failed.items():
         example = next(row for row in summary.failures if row["reason"] == reason)
-        click.echo(f"  {count} x {reason}, e.g. {example['program']} on {example['arch']} {example['flags']}")
+        click.echo(f"  {count} x {reason}, e.g. {_where(example)}")
+        if not example["program"]:
+            click.echo(f"    {example['message']}", err=True)
+
+
+def _where(failure: dict[str, str]) -> str:
+    """Which item failed; a program that could not be read has neither an id nor targets."""
+    if not failure["program"]:
+        return failure["name"]
+    return f"{failure['program']} on {failure['arch']} {failure['flags']}"

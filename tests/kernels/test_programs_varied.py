@@ -1,4 +1,4 @@
-"""Programs as people write them (solvers, sorts, transforms, fractals) check their own results on both architectures."""
+"""Programs as people write them (solvers, sorts, transforms, fractals) check their results on both architectures."""
 
 from __future__ import annotations
 
