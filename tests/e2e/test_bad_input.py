@@ -40,7 +40,8 @@ PROGRAMS: dict[str, tuple[str, str]] = {
     "null": (source("*(volatile int*)nullptr = threadIdx.x;"), "illegal_access"),
     "trap": (source("__builtin_trap();"), "trap"),
     "abort": (source("abort();"), "trap"),
-    "assertion": (source("assert(p == nullptr);"), "trap"),
+    # HIP's handler asks the host to print the words before it traps, and finds no host there.
+    "assertion": (source("assert(p == nullptr);"), "trap|illegal_access"),
     "endless_kernel": (source("for (volatile int* q = p;;) q[0] = q[0] + 1;"), "timeout"),
     "endless_host": (source("", "for (;;) usleep(1000);"), "timeout"),
     "host_crash": (source("", "*(volatile int*)8 = 1;"), "host_crash"),
@@ -150,8 +151,8 @@ def profiled(name: str, tmp_path: Path) -> dict[str, Any]:
     done = synth("profile", *words, cwd=tmp_path)
     assert done.returncode == 3, done.stderr
     (result,) = json.loads(done.stdout)["results"]
-    assert (result["status"], result["reason"]) == ("failed", reason), done.stderr
-    assert f"error: gfx942 -O3: {reason}: " in done.stderr
+    assert result["status"] == "failed" and result["reason"] in reason.split("|"), done.stderr
+    assert f"error: gfx942 -O3: {result['reason']}: " in done.stderr
     return result  # type: ignore[no-any-return]
 
 
