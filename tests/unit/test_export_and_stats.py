@@ -109,7 +109,7 @@ def test_nothing_to_export_is_said_and_nothing_is_written(corpus: Path, tmp_path
     with pytest.raises(BadInput, match="no labels"):
         export_chat(Corpus.open(corpus), tmp_path / "s.jsonl", device="mi210")
     with pytest.raises(BadInput, match="cannot be written"):
-        export_chat(Corpus.open(corpus), tmp_path / "no" / "s.jsonl")
+        export_chat(Corpus.open(corpus), corpus / "manifest.json" / "s.jsonl")
     assert list(tmp_path.iterdir()) == []
 
 
