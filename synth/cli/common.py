@@ -39,6 +39,12 @@ def timeout_option(function: F) -> F:
     )(function)
 
 
+def note(text: str) -> None:
+    """A line about what is going on, on stderr and only on a terminal."""
+    if sys.stderr.isatty():
+        click.echo(text, err=True)
+
+
 class Progress:
     """A one-line progress display on stderr; silent when stderr is not a terminal."""
 

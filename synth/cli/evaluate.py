@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from synth.cli.common import json_option, print_json
+from synth.cli.common import json_option, note, print_json
 
 
 @click.command()
@@ -41,7 +41,7 @@ def command(model: Path, corpus: Path, out: Path | None, backend: str | None, fr
         model,
         load_samples(corpus, backend),
         free_samples=free_samples,
-        note=lambda text: click.echo(text, err=True),
+        note=note,
     )
     save(found, model)
     if out is not None:

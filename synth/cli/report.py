@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from synth.cli.common import json_option, print_json
+from synth.cli.common import json_option, note, print_json
 
 
 @click.command()
@@ -25,7 +25,7 @@ def command(corpus: Path, model: Path | None, out: Path, backend: str | None, as
     """
     from training.report import report
 
-    summary = report(corpus, out, model, backend, note=lambda text: click.echo(text, err=True))
+    summary = report(corpus, out, model, backend, note=note)
     if as_json:
         print_json(summary)
     else:

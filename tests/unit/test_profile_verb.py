@@ -130,6 +130,29 @@ def test_a_folder_goes_into_a_corpus(tmp_path: Path) -> None:
     assert isinstance(done.exception, UsageError)
 
 
+def test_an_unreadable_program_is_a_failure_of_its_own(tmp_path: Path, recorded: str) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "good.hip").write_text(PROGRAM.text)
+    (programs / "latin1.hip").write_bytes(b"// caf\xe9\n")
+    options = ["--out", str(tmp_path / "c"), "--backend", recorded, "--arch", "gfx90a", "--flags=-O3"]
+    done = run(str(programs), *options, "--json")
+    found = json.loads(done.stdout)
+    assert (done.return_value, found["measured"], found["failed"]) == (5, 1, {"unreadable": 1})
+    (row,) = found["failures"]
+    assert row["name"].endswith("latin1.hip") and "iconv" in row["message"] and row["program"] == ""
+    done = run(str(programs), *options)
+    assert done.return_value == 5 and "1 x unreadable" in done.stdout and "latin1.hip" in done.stdout
+    (programs / "good.hip").unlink()
+    assert isinstance(run(str(programs), *options).exception, BadInput)
+
+
+def test_flags_are_echoed_as_given_and_engines_are_known(hip: Path, recorded: str) -> None:
+    done = run(str(hip), "--backend", recorded, "--arch", "gfx90a", "--flags", " -O3 ", "--flags=-O3", "--json")
+    assert [one["flags"] for one in json.loads(done.stdout)["results"]] == [" -O3 "]
+    assert isinstance(run(str(hip), "--backend", recorded, "--engine", "spark").exception, UsageError)
+
+
 def test_a_folder_without_failures_is_exit_0(tmp_path: Path, recorded: str) -> None:
     write_programs(tmp_path / "programs", [PROGRAM])
     done = run(str(tmp_path / "programs"), "--out", str(tmp_path / "c"), "--backend", recorded, "--flags=-O3")
