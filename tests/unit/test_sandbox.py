@@ -104,7 +104,8 @@ def test_a_fork_is_the_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize("isolate", [True, False])
 def test_too_many_processes_are_ended_together(isolate: bool, tmp_path: Path) -> None:
     limits = SandboxLimits(wall_s=20, processes=6)
-    code = "import os, time\nfor _ in range(12):\n  if os.fork() == 0: time.sleep(30)\ntime.sleep(30)"
+    # the folder's name tells these processes from those of another suite on the same machine
+    code = f"# {tmp_path}\nimport os, time\nfor _ in range(12):\n  if os.fork() == 0: time.sleep(30)\ntime.sleep(30)"
     start = time.monotonic()
     result = python(code, tmp_path, limits, isolate)
     assert (result.status, result.reason) == ("killed", "processes")
