@@ -336,7 +336,7 @@ class _Watch:
 
     def _kill(self) -> None:
         """Ends the process with all its descendants, and waits (up to a few seconds) until none of them runs."""
-        doomed: set[int] = set()
+        doomed = self._freeze()
         for attempt in range(200):
             doomed |= set(descendants(self.process.pid))
             running = [pid for pid in doomed if _runs(pid)]
@@ -347,6 +347,19 @@ class _Watch:
                     os.kill(pid, signal.SIGKILL)
             if attempt > 0:
                 time.sleep(POLL_S)
+
+    def _freeze(self) -> set[int]:
+        """Stops the process and its descendants: a tree that forks while it is being read would hide some of them."""
+        frozen: set[int] = set()
+        for _ in range(50):
+            found = set(descendants(self.process.pid)) - frozen
+            if not found:
+                break
+            for pid in found:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGSTOP)
+            frozen |= found
+        return frozen
 
 
 def _runs(pid: int) -> bool:
