@@ -1,51 +1,60 @@
-"""Writes the measured part of docs/explanation/trust.md: `python -m profiling.trust`."""
+"""Runs the trust studies, writes their pages and the summary: `python -m profiling.trust [--only NAME ...]`."""
 
 from __future__ import annotations
 
-import platform
+import argparse
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 
-from profiling import trust
+from profiling import evidence
+from profiling.trust import pages, summary
+from profiling.trust.frame import Study, studies
 
-PAGE = Path(__file__).resolve().parents[2] / "docs/explanation/trust.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "explanation"
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 
 
-def number(value: float) -> str:
-    return f"{value:,.2f}" if value != int(value) else f"{int(value):,}"
+def run(study: Study) -> list[str]:
+    """One study: its page and its errors, written; what is outside the allowed error, returned."""
+    tables = list(study.tables())
+    (DOCS / "trust").mkdir(exist_ok=True)
+    (DOCS / "trust" / f"{study.name}.md").write_text(pages.page(study, tables))
+    summary.write_measured(study, tables)
+    return [f"{study.name}: {text}" for table in tables for text in table.failures()]
 
 
-def section(target: trust.Target) -> str:
-    """One recorded dispatch as a Markdown table."""
-    lines = [
-        f"### {target.name}",
-        "",
-        f"Recorded: {target.source}.",
-        "",
-        "| quantity | recorded | simulated | error | allowed |",
-        "|---|---:|---:|---:|---:|",
-    ]
-    for row in trust.compare(target):
-        unit = "points" if row.quantity.startswith("L2 hit") else "%"
-        allowed = "shown only" if row.allowed is None else "exact" if row.allowed == 0 else f"{row.allowed:g} {unit}"
-        error = "0" if row.error == 0 else f"{row.error:+.2f} {unit}"
-        lines.append(f"| {row.quantity} | {number(row.recorded)} | {number(row.ours)} | {error} | {allowed} |")
-    return "\n".join(lines)
+def write_summary() -> None:
+    """errors.toml and the measured part of trust.md, from what was last measured of every study."""
+    found = summary.aggregate(summary.read_measured())
+    evidence.TABLE_PATH.write_text(summary.errors_text(found))
+    path = DOCS / "trust.md"
+    path.write_text(with_section(path.read_text(), summary.section(found)))
 
 
-def main() -> None:
-    day = datetime.now(UTC).date()
-    head = f"Made on {day} by `python -m profiling.trust` ({platform.machine()}, {platform.system()})."
-    measured = "\n\n".join([head, *(section(target) for target in trust.targets())])
-    before, _, rest = PAGE.read_text().partition(BEGIN)
-    after = rest.partition(END)[2]
-    PAGE.write_text(f"{before}{BEGIN}\n{measured}\n{END}{after}")
-    wrong = [f"{t.name}: {r.quantity}" for t in trust.targets() for r in trust.compare(t) if not r.ok]
-    if wrong:
-        sys.exit("outside the allowed error: " + "; ".join(wrong))
+def with_section(text: str, measured: str) -> str:
+    """The page with its measured part replaced."""
+    before, _, rest = text.partition(BEGIN)
+    return f"{before}{BEGIN}\n{measured}\n{END}{rest.partition(END)[2]}"
+
+
+def main(arguments: list[str]) -> int:
+    known = {study.name: study for study in studies()}
+    parser = argparse.ArgumentParser(prog="python -m profiling.trust", description=__doc__)
+    parser.add_argument(
+        "--only", nargs="+", metavar="NAME", choices=known, help="studies to run; the rest stay as they were"
+    )
+    parser.add_argument("--summary", action="store_true", help="run nothing, only write the summary again")
+    options = parser.parse_args(arguments)
+    wrong: list[str] = []
+    for name in [] if options.summary else options.only or known:
+        print(f"{name} ...", end=" ", flush=True)
+        found = run(known[name])
+        print(f"{len(found)} outside" if found else "ok", flush=True)
+        wrong += found
+    write_summary()
+    print("\n".join(wrong))
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,114 @@
+"""What hardware recordings say about the error of a simulated value: the reader of trust/errors.toml.
+
+errors.toml is generated from the trust studies (`python -m profiling.trust`). An error is looked up for the device,
+then for any device of its architecture; a bandwidth or throughput that was never compared itself takes the duration's,
+since the counts it divides are exact.
+"""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from profiling import archs, metrics
+from profiling.formula import evaluate, parse
+
+TABLE_PATH = Path(__file__).parent / "trust" / "errors.toml"
+RATES = frozenset({"bandwidth", "throughput"})
+# Title -> formula over counters, positive in a kernel that uses the feature. A feature that no recorded kernel of an
+# architecture uses leaves the durations of kernels that do without hardware evidence.
+FEATURES: Mapping[str, str] = {
+    "LDS": "SQ_INSTS_LDS",
+    "LDS bank conflicts": "SQ_LDS_BANK_CONFLICT",
+    "global atomics": "TCP_TCC_ATOMIC_WITH_RET_REQ + TCP_TCC_ATOMIC_WITHOUT_RET_REQ",
+    "matrix cores": "SQ_INSTS_MFMA",
+    "half precision": "SQ_INSTS_VALU_ADD_F16 + SQ_INSTS_VALU_MUL_F16 + SQ_INSTS_VALU_FMA_F16",
+    "transcendentals": "SQ_INSTS_VALU_TRANS_F16 + SQ_INSTS_VALU_TRANS_F32 + SQ_INSTS_VALU_TRANS_F64",
+    "divergence": "0.9 * 64 * SQ_ACTIVE_INST_VALU - SQ_THREAD_CYCLES_VALU",
+}
+_FORMULAS = {title: parse(text) for title, text in FEATURES.items()}
+
+
+@dataclass(frozen=True)
+class Error:
+    """How far simulated values of one quantity lay from recorded ones; `device` is "" for all of an architecture."""
+
+    quantity: str
+    arch: str
+    device: str
+    unit: str  # "%" of the recorded value, or "points" of a percentage
+    n: int
+    median: float  # of the absolute errors
+    worst: float
+    kernels: tuple[str, ...]
+    studies: tuple[str, ...]
+
+    def document(self) -> dict[str, Any]:
+        """The entry of `expected_error` in the profile JSON."""
+        return {
+            "median": self.median,
+            "worst": self.worst,
+            "unit": self.unit,
+            "n": self.n,
+            "compared": self.quantity,
+            "device": self.device or self.arch,
+            "kernels": list(self.kernels),
+        }
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The whole table. `features` maps an architecture to what its recorded kernels use."""
+
+    errors: Mapping[tuple[str, str], Error]  # (quantity, device or architecture)
+    features: Mapping[str, frozenset[str]]
+
+
+def parse_table(text: str) -> Evidence:
+    document = tomllib.loads(text)
+    errors = {}
+    for row in document.get("error", []):
+        row = {**row, "kernels": tuple(row["kernels"]), "studies": tuple(row["studies"])}
+        errors[row["quantity"], row["device"] or row["arch"]] = Error(**row)
+    return Evidence(errors, {arch: frozenset(names) for arch, names in document.get("features", {}).items()})
+
+
+@functools.cache
+def table() -> Evidence:
+    return parse_table(TABLE_PATH.read_text())
+
+
+def expected(metric: str, device: str) -> Error | None:
+    """The error to expect of a metric (or counter, or "duration_ns") on a device; None where nothing was compared."""
+    known = table().errors
+    facts = metrics.table().metrics.get(metric)
+    quantities = [metric]
+    if facts is not None and (facts.kind in RATES or metric == "Duration"):
+        quantities.append(metrics.DURATION)
+    for quantity in quantities:
+        for place in (device, archs.load(device).arch):
+            if (quantity, place) in known:
+                return known[quantity, place]
+    return None
+
+
+def features(counters: Mapping[str, float]) -> frozenset[str]:
+    """The features that a kernel with these counters uses; unknown counters count as zero."""
+    return frozenset(
+        title for title, node in _FORMULAS.items() if (evaluate(node, lambda name: counters.get(name, 0.0)) or 0) > 0
+    )
+
+
+def without_evidence(counters: Mapping[str, float], device: str) -> list[str]:
+    """Features of this kernel that no recorded kernel of the architecture uses, in the order of FEATURES."""
+    used = features(counters) - table().features.get(archs.load(device).arch, frozenset())
+    return [title for title in FEATURES if title in used]
+
+
+def never_seen(arch: str) -> Iterable[str]:
+    """Features without any recording on an architecture."""
+    return [title for title in FEATURES if title not in table().features.get(arch, frozenset())]

@@ -1,0 +1,1 @@
+"""One module per recording; frame.py says what a study has to have."""

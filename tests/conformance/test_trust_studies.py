@@ -1,0 +1,69 @@
+"""Do our kernels show what the hardware showed, and is what we publish about it what we measure?"""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+
+from profiling import evidence
+from profiling.trust import __main__ as command
+from profiling.trust import summary
+from profiling.trust.frame import FOLDER, Row, Study, Table, mean_error, median_error, rank_correlation, studies
+
+# Published errors may differ from measured ones by this much, in their own unit, before the page must be written anew.
+FRESH = 1.0
+
+
+@functools.cache
+def tables(name: str) -> list[Table]:
+    (study,) = [study for study in studies() if study.name == name]
+    return list(study.tables())
+
+
+def by_study() -> list[object]:
+    marks = {True: (), False: (pytest.mark.full,)}
+    return [pytest.param(study, id=study.name, marks=marks[study.quick]) for study in studies()]
+
+
+@pytest.mark.parametrize("study", by_study())
+def test_nothing_is_outside_the_allowed_error(study: Study) -> None:
+    assert [text for table in tables(study.name) for text in table.failures()] == []
+
+
+@pytest.mark.parametrize("study", by_study())
+def test_published_errors_are_the_measured_ones(study: Study) -> None:
+    now = summary.by_quantity(summary.samples_of(study.name, tables(study.name)))
+    then = summary.by_quantity(sample for sample in summary.read_measured() if sample.study == study.name)
+    remedy = f"run python -m profiling.trust --only {study.name}"
+    assert set(now) == set(then), remedy
+    for key, errors in now.items():
+        assert errors == pytest.approx(then[key], abs=FRESH, rel=0.01), f"{key}: {remedy}"
+
+
+def test_the_summary_follows_from_the_measured_errors() -> None:
+    found = summary.aggregate(summary.read_measured())
+    remedy = "run python -m profiling.trust --summary"
+    assert evidence.TABLE_PATH.read_text() == summary.errors_text(found), remedy
+    page = (command.DOCS / "trust.md").read_text()
+    assert page == command.with_section(page, summary.section(found)), remedy
+    assert evidence.parse_table(summary.errors_text(found)) == found
+
+
+def test_every_study_has_its_page_and_its_recording() -> None:
+    for study in studies():
+        assert (command.DOCS / "trust" / f"{study.name}.md").exists(), study.name
+        assert (FOLDER / "recorded" / f"{study.name}.toml").exists(), study.name
+        assert study.shows.strip() and study.title
+
+
+def test_errors_and_checks() -> None:
+    rows = [Row("x", 100, 110, 20), Row("x", 50, 45, 20), Row("x", 200, 260, 20)]
+    assert [row.error for row in rows] == [10, -10, 30] and [row.ok for row in rows] == [True, True, False]
+    assert Row("hit", 40, 41.5, 1.0, points=True).error == 1.5
+    assert not Row("zero", 0, 1, 5).ok and Row("zero", 0, 0, 0).ok and Row("shown", 1, 9).ok
+    assert median_error(rows, 10).ok and not mean_error(rows, 10).ok
+    assert rank_correlation(rows, 1.0).value == pytest.approx(1)
+    assert rank_correlation([Row("x", 1, 3), Row("x", 2, 2), Row("x", 3, 1)], 0.9).ok is False
+    table = Table("t", "mi250", "somewhere", tuple(rows), "toy", checks=(median_error(rows, 5),))
+    assert len(table.failures()) == 2 and "median error" in table.failures()[1]
