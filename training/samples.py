@@ -35,7 +35,8 @@ def select_labels(measurements: pa.Table, *, backend: str | None = None, device:
     """One row per (program, arch, flags), sorted by measurement id: LABEL_RULE, all twelve metrics known.
 
     Rows of the architecture's default device are taken unless `device` names one. Simulated and measured values never
-    mix: a corpus with several backends needs `backend`, else UsageError.
+    mix: a corpus with several backends needs `backend`, else UsageError. Of several versions of a backend, compiler or
+    headers, the one that measured most items is taken: labels of two versions do not mix either.
     """
     columns = [name for name in measurements.column_names if name not in ("counters", "provenance", "details")]
     rows = measurements.select(columns).to_pylist()
@@ -49,13 +50,12 @@ def select_labels(measurements: pa.Table, *, backend: str | None = None, device:
     for row in chosen:
         items.setdefault(row["measurement_id"], []).append(row)
     left_out["other kernels of the program"] = len(chosen) - len(items)
-    labels: dict[tuple[str, str, str], dict[str, Any]] = {}
-    for kernels in items.values():
-        row = max(kernels, key=lambda kernel: (_total_time(kernel), -kernel["kernel_index"]))
-        key = (row["program_id"], row["arch"], row["flags"])
-        left_out["older tool version"] += key in labels
-        labels[key] = max(labels.get(key, row), row, key=_version)
-    known = [row for row in labels.values() if all(row[metric] is not None for metric in metrics.answer_ids())]
+    heaviest = [max(kernels, key=lambda k: (_total_time(k), -k["kernel_index"])) for kernels in items.values()]
+    versions = Counter(_version(row) for row in heaviest)
+    common = max(versions, key=lambda version: (versions[version], version), default=())
+    labels = [row for row in heaviest if _version(row) == common]
+    left_out["other tool version"] = len(heaviest) - len(labels)
+    known = [row for row in labels if all(row[metric] is not None for metric in metrics.answer_ids())]
     left_out["a metric is not known"] = len(labels) - len(known)
     return Selection(sorted(known, key=lambda row: str(row["measurement_id"])), +left_out)
 
@@ -65,7 +65,7 @@ def _total_time(kernel: Mapping[str, Any]) -> float:
 
 
 def _version(row: Mapping[str, Any]) -> tuple[str, ...]:
-    return row["backend_version"], row["compiler"], row["headers"], row["measurement_id"]
+    return row["backend_version"], row["compiler"], row["headers"]
 
 
 def iter_samples(corpus: Corpus, selection: Selection, digits: str = "sig3") -> Iterator[dict[str, Any]]:

@@ -84,24 +84,24 @@ def test_measured_and_simulated_labels_never_mix_silently(tmp_path: Path) -> Non
     with CorpusWriter(tmp_path, metrics.all_ids()) as writer:
         writer.add_program(PROGRAMS[0].record(), PROGRAMS[0].text)
         for backend in ("sim", "rocprof"):
-            for version in ("1", "2"):
-                writer.add(label(backend, version))
+            for version, flags in (("1", "-O3"), ("1", "-O2"), ("2", "-O3")):
+                writer.add(label(backend, version, flags))
     table = Corpus.open(tmp_path).measurements()
     with pytest.raises(UsageError, match="rocprof and sim"):
         select_labels(table)
     selection = select_labels(table, backend="sim")
-    assert [(row["backend"], row["backend_version"]) for row in selection.rows] == [("sim", "2")]
-    assert dict(selection.left_out) == {"other backend or device": 2, "older tool version": 1}
+    assert [(row["backend"], row["backend_version"]) for row in selection.rows] == [("sim", "1")] * 2
+    assert dict(selection.left_out) == {"other backend or device": 3, "other tool version": 1}
 
 
-def label(backend: str, version: str) -> Item:
+def label(backend: str, version: str, flags: str) -> Item:
     one = kernel()
     where = TARGETS[0]
     row = {"name": one.name, "dispatches": 1, "grid": one.grid, "block": one.block, "counters": one.counters}
     row |= {"metrics": one.metrics, "duration_ns": one.duration_ns}
     facts = {"compiler": "", "headers": "", "status": "ok", "kernels": [row]}
     return Item(
-        PROGRAMS[0].id, "one", "synthetic", "stream", where.arch, where.flags, where.device, backend, version, **facts
+        PROGRAMS[0].id, "one", "synthetic", "stream", where.arch, flags, where.device, backend, version, **facts
     )
 
 

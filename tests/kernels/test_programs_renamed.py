@@ -1,0 +1,65 @@
+"""A renamed program behaves as the original does: both are built and run, host side and kernels, and must print the
+same and execute the same instructions. Cache counters may differ by a line: symbol names move data in a code object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hip_programs import FOLDER, require_compiler
+
+from profiling import archs
+from profiling.backend import Limits
+from profiling.backends.sim import build_runnable
+from profiling.sim import api
+from synth.cli.augment import frontend_config
+from synth.frontend.pipeline import run
+from synth.frontend.source import Source
+
+HANDWRITTEN = sorted((FOLDER.parents[2] / "corpus" / "handwritten").rglob("*.hip"))
+# Programs of our own that compare their results on the host; `abi` includes a header of the runtime's sources.
+CHECKED = [path for path in sorted(FOLDER.glob("*.hip")) if path.stem != "abi"]
+QUICK = ("fma_chain", "histogram", "linked_list")
+
+
+def behaviour(source: Path, scratch: Path) -> dict[str, Any]:
+    """What a program does when it runs: how it ends, what it prints, which instructions each kernel executes."""
+    scratch.mkdir()
+    (scratch / "run").mkdir()
+    artefacts = build_runnable(source, "gfx90a", "-O3", scratch / "build")
+    device = archs.load(archs.default_device("gfx90a"))
+    done = api.run_program(artefacts, device, scratch / "run", Limits(wall_s=120.0), may_fork=True)
+    kernels = [(kernel.dispatches, kernel.grid, kernel.block, instructions(kernel.counters)) for kernel in done.kernels]
+    ending = {"status": done.status, "reason": done.reason, "code": done.exit_code, "stdout": done.stdout}
+    return {**ending, "kernels": kernels}
+
+
+def instructions(counters: Mapping[str, float]) -> dict[str, float]:
+    return {name: value for name, value in counters.items() if name.startswith(("SQ_WAVES", "SQ_INSTS"))}
+
+
+def renamed(path: Path, seed: int) -> bytes:
+    outcome = run(Source(path.read_bytes(), path, path.parent), ["flatten", f"rename:{seed}"], frontend_config())
+    assert outcome.source is not None, outcome.diagnostics
+    assert outcome.source.text != path.read_bytes()
+    return outcome.source.text
+
+
+def check(path: Path, tmp_path: Path) -> None:
+    require_compiler()
+    copy = tmp_path / f"{path.stem}.hip"
+    copy.write_bytes(renamed(path, seed=5))
+    assert behaviour(copy, tmp_path / "after") == behaviour(path, tmp_path / "before")
+
+
+@pytest.mark.parametrize("path", [p for p in HANDWRITTEN + CHECKED if p.stem in QUICK], ids=lambda p: p.stem)
+def test_renamed_program_behaves_the_same(path: Path, tmp_path: Path) -> None:
+    check(path, tmp_path)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("path", [p for p in HANDWRITTEN + CHECKED if p.stem not in QUICK], ids=lambda p: p.stem)
+def test_every_renamed_program_behaves_the_same(path: Path, tmp_path: Path) -> None:
+    check(path, tmp_path)
