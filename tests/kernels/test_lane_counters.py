@@ -59,3 +59,30 @@ def test_every_metric_has_a_value_in_the_simulator(name: str) -> None:
     assert values["Exact_GFLOPS"] == 0
     missing = {id for id, value in values.items() if value is None}
     assert missing <= {"LDS_Bank_Conflict_Rate"}  # a copy does not use the LDS
+
+
+@BOTH
+def test_exact_bytes_are_those_of_active_lanes(name: str) -> None:
+    device = SimDevice(name)
+    a, b, c = (device.core.allocate(1 << 16) for _ in range(3))
+    count = 1000  # 15 full waves and 40 lanes of another
+    result = device.launch("copy_f64", (8,), (128,), "QQQii", a, b, c, count, 1)
+    counters = result["counters"]
+    assert counters["EXACT_READ_BYTES"] == counters["EXACT_WRITE_BYTES"] == 8 * count
+    assert counters["EXACT_ATOMIC_BYTES"] == counters["EXACT_LDS_BYTES"] == 0
+    values = metrics.compute(counters, result["duration_ns"], device.table.arch)
+    assert values["Exact_Request_Bandwidth"] == pytest.approx(16 * count / result["duration_ns"])
+    assert 97 < (values["Exact_Lane_Utilisation"] or 0) < 100
+    assert (values["Exact_L2_Useful_Bytes"] or 0) == pytest.approx(100, abs=3)
+
+
+@BOTH
+def test_exact_bytes_tell_the_lds_and_atomics_apart(name: str) -> None:
+    device = SimDevice(name)
+    data = device.upload(np.arange(128, dtype=np.int32))
+    counters = device.launch("reverse", (1,), (128,), "Q", data, lds=512)["counters"]
+    assert counters["EXACT_LDS_BYTES"] == 2 * 4 * 128  # the shuffle goes through the LDS's crossbar, not its memory
+    assert counters["EXACT_READ_BYTES"] == counters["EXACT_WRITE_BYTES"] == 4 * 128
+    cell = device.upload(np.zeros(1, np.int32))
+    counters = device.launch("add_to_one", (2,), (64,), "Q", cell)["counters"]
+    assert counters["EXACT_ATOMIC_BYTES"] == 4 * counters["SQ_WAVES"], counters["EXACT_ATOMIC_BYTES"]

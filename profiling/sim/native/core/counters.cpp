@@ -37,6 +37,12 @@ constexpr const char* kAlways[] = {"SQ_INSTS_VMEM_RD",
                                    "SQ_ACTIVE_INST_VALU",
                                    "SQ_THREAD_CYCLES_VALU",
                                    "EXACT_FLOPS",
+                                   "EXACT_LANES",
+                                   "EXACT_LANE_SLOTS",
+                                   "EXACT_READ_BYTES",
+                                   "EXACT_WRITE_BYTES",
+                                   "EXACT_ATOMIC_BYTES",
+                                   "EXACT_LDS_BYTES",
                                    "SQ_INSTS_SALU",
                                    "SQ_INSTS_SMEM",
                                    "TA_FLAT_WAVEFRONTS",
@@ -105,6 +111,25 @@ void count_lanes(const OpInfo& op, double n, double lanes, Counters* out) {
   if (matrix && op.mfma_type && std::strcmp(op.mfma_type, "I8") != 0) k["EXACT_FLOPS"] += n * op.mfma_mops * 512;
 }
 
+// Bytes that active lanes ask for, whatever the memory system makes of them. A generic access counts as memory wherever
+// it lands; cross-lane operations and cache control move none.
+void count_bytes(const OpInfo& op, double lanes, Counters* out) {
+  const double bytes = lanes * op.mem.elem_bytes * op.mem.count;
+  const bool data = op.mem.kind == MemKind::load || op.mem.kind == MemKind::store || op.mem.kind == MemKind::atomic;
+  if (!data) return;
+  const char* name = op.mem.space == MemSpace::lds   ? "EXACT_LDS_BYTES"
+                     : op.mem.kind == MemKind::load  ? "EXACT_READ_BYTES"
+                     : op.mem.kind == MemKind::store ? "EXACT_WRITE_BYTES"
+                                                     : "EXACT_ATOMIC_BYTES";
+  (*out)[name] += bytes;
+}
+
+void count_vector(const OpInfo& op, double n, double lanes, Counters* out) {
+  (*out)["EXACT_LANES"] += op.rate == Rate::mfma ? n * kLanes : lanes;
+  (*out)["EXACT_LANE_SLOTS"] += n * kLanes;
+  count_bytes(op, lanes, out);
+}
+
 void count_vmem(const OpInfo& op, double n, Counters* out) {
   Counters& k = *out;
   if (op.mem.kind == MemKind::cache) return;
@@ -146,6 +171,8 @@ IssueCounts count_instructions(const Context& c, const std::vector<Executed>& ex
     const OpInfo& op = *c.program->steps[i].inst->op;
     const auto n = static_cast<double>(times);
     issue.total += times;
+    const bool vector = op.unit == Unit::valu || op.unit == Unit::vmem || op.unit == Unit::lds;
+    if (vector) count_vector(op, n, static_cast<double>(lanes), out);
     switch (op.unit) {
       case Unit::valu:
         count_valu(c, op, n, &issue, out);
