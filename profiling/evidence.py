@@ -1,15 +1,15 @@
 """What hardware recordings say about the error of a simulated value: the reader of trust/errors.toml.
 
 errors.toml is generated from the trust studies (`python -m profiling.trust`). An error is looked up for the device,
-then for any device of its architecture; a bandwidth or throughput that was never compared itself takes the duration's,
-since the counts it divides are exact.
+then for any device of its architecture. A duration's error depends on how long the kernel runs, so short and long ones
+are kept apart; bandwidths and throughputs take the duration's, since the counts they divide are far more exact.
 """
 
 from __future__ import annotations
 
 import functools
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,8 @@ from profiling import archs, metrics
 from profiling.formula import evaluate, parse
 
 TABLE_PATH = Path(__file__).parent / "trust" / "errors.toml"
-RATES = frozenset({"bandwidth", "throughput"})
+TIMED = frozenset({"bandwidth", "throughput", "time"})
+SHORT_NS = 30_000  # launch overhead and the ramps at both ends are a large part of shorter kernels
 # Title -> formula over counters, positive in a kernel that uses the feature. A feature that no recorded kernel of an
 # architecture uses leaves the durations of kernels that do without hardware evidence.
 FEATURES: Mapping[str, str] = {
@@ -28,6 +29,9 @@ FEATURES: Mapping[str, str] = {
     "matrix cores": "SQ_INSTS_MFMA",
     "half precision": "SQ_INSTS_VALU_ADD_F16 + SQ_INSTS_VALU_MUL_F16 + SQ_INSTS_VALU_FMA_F16",
     "transcendentals": "SQ_INSTS_VALU_TRANS_F16 + SQ_INSTS_VALU_TRANS_F32 + SQ_INSTS_VALU_TRANS_F64",
+    "cache reuse": "EXACT_READ_BYTES + EXACT_WRITE_BYTES - 1.25 * 128 * TCC_MISS",
+    "scattered access": """min(EXACT_READ_BYTES + EXACT_WRITE_BYTES,
+        0.5 * 64 * (TCP_TCC_READ_REQ + TCP_TCC_WRITE_REQ) - EXACT_READ_BYTES - EXACT_WRITE_BYTES)""",
     "divergence": "0.9 * 64 * SQ_ACTIVE_INST_VALU - SQ_THREAD_CYCLES_VALU",
 }
 _FORMULAS = {title: parse(text) for title, text in FEATURES.items()}
@@ -82,17 +86,20 @@ def table() -> Evidence:
     return parse_table(TABLE_PATH.read_text())
 
 
-def expected(metric: str, device: str) -> Error | None:
-    """The error to expect of a metric (or counter, or "duration_ns") on a device; None where nothing was compared."""
+def duration_class(duration_ns: float) -> str:
+    """The quantity under which durations of this size are kept beside "duration_ns"."""
+    return f"{metrics.DURATION} {'below' if duration_ns < SHORT_NS else 'from'} {SHORT_NS / 1000:g} us"
+
+
+def expected(quantity: str, device: str, duration_ns: float) -> Error | None:
+    """The error to expect of a metric or counter of a kernel on a device; None where nothing was compared."""
     known = table().errors
-    facts = metrics.table().metrics.get(metric)
-    quantities = [metric]
-    if facts is not None and (facts.kind in RATES or metric == "Duration"):
-        quantities.append(metrics.DURATION)
-    for quantity in quantities:
+    facts = metrics.table().metrics.get(quantity)
+    timed = facts is not None and facts.kind in TIMED
+    for name in (duration_class(duration_ns), metrics.DURATION, quantity) if timed else (quantity,):
         for place in (device, archs.load(device).arch):
-            if (quantity, place) in known:
-                return known[quantity, place]
+            if (name, place) in known:
+                return known[name, place]
     return None
 
 
@@ -107,8 +114,3 @@ def without_evidence(counters: Mapping[str, float], device: str) -> list[str]:
     """Features of this kernel that no recorded kernel of the architecture uses, in the order of FEATURES."""
     used = features(counters) - table().features.get(archs.load(device).arch, frozenset())
     return [title for title in FEATURES if title in used]
-
-
-def never_seen(arch: str) -> Iterable[str]:
-    """Features without any recording on an architecture."""
-    return [title for title in FEATURES if title not in table().features.get(arch, frozenset())]

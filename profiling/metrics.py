@@ -92,6 +92,11 @@ def all_ids() -> tuple[str, ...]:
     return tuple(table().metrics)
 
 
+def extra_ids() -> tuple[str, ...]:
+    """The metrics beside the paper's twelve."""
+    return tuple(metric for metric in all_ids() if metric not in paper_ids())
+
+
 def compute(counters: Mapping[str, float], duration_ns: float, arch: str) -> dict[str, float | None]:
     """Metric id -> value in physical units, None where a counter is missing or a divisor is zero.
 

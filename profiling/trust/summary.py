@@ -41,6 +41,9 @@ def samples_of(study: str, tables: Iterable[Table]) -> list[Sample]:
         for row in table.rows:
             if row.recorded or row.ours or row.points:
                 groups[table.device, row.quantity, row.unit, table.kernels].append(row.error)
+            if row.quantity == DURATION:
+                long_or_short = evidence.duration_class(row.recorded)
+                groups[table.device, long_or_short, row.unit, table.kernels].append(row.error)
     return [
         Sample(study, device, quantity, unit, kernels, tuple(sorted(used[device, kernels])), tuple(errors))
         for (device, quantity, unit, kernels), errors in sorted(groups.items())
@@ -132,7 +135,8 @@ def section(found: Evidence) -> str:
 
 
 def _lines(found: Evidence) -> Iterator[str]:
-    main = [*metrics.paper_ids(), DURATION]
+    sizes = (evidence.duration_class(ns) for ns in (0, math.inf))
+    main = [*metrics.paper_ids(), DURATION, *sizes]
     counters = [name for name in metrics.table().counters if any(key[0] == name for key in found.errors)]
     named = {*main, *metrics.table().counters}
     others = list(dict.fromkeys(key[0] for key in found.errors if key[0] not in named))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -37,6 +38,11 @@ def timeout_option(function: F) -> F:
     return click.option(
         "--timeout", type=click.FloatRange(min=0.1), default=60.0, show_default=True, help="Seconds per program."
     )(function)
+
+
+def terminal_width() -> int:
+    """Columns of the terminal; 120 where there is none."""
+    return shutil.get_terminal_size((120, 24)).columns
 
 
 def note(text: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from synth.cli.common import Progress, json_option, print_json, timeout_option, workers_option
+from synth.cli.common import Progress, json_option, print_json, terminal_width, timeout_option, workers_option
 from synth.errors import BadInput, UsageError
 
 EPILOG = """\b
@@ -36,6 +36,7 @@ Exit codes: 0 ok, 2 usage, 3 bad input, 4 backend or toolchain missing, 5 some i
 @click.option("--engine", default="local", show_default=True, help="local or ray.")
 @click.option("--retry-failed", is_flag=True, help="Run failed items again.")
 @click.option("--repair", is_flag=True, help="Drop damaged shards and measure their items again.")
+@click.option("--counters/--no-counters", default=None, help="Counters in the tables.  [default: of up to 3 kernels]")
 @workers_option
 @timeout_option
 @json_option
@@ -73,7 +74,8 @@ def _echo(wanted: Any, flags: tuple[str, ...]) -> Any:
 
 def _file(path: Path, wanted: Any, limits: Any, options: dict[str, Any]) -> int:
     from profiling.job import profile_program
-    from profiling.report import exit_code, result_document, result_table
+    from profiling.report import exit_code, result_document
+    from profiling.table import render
     from synth.program import load_program
 
     program = load_program(path)
@@ -81,9 +83,9 @@ def _file(path: Path, wanted: Any, limits: Any, options: dict[str, Any]) -> int:
     if options["as_json"]:
         rows = [result_document(result) for result in results]
         print_json({"program": {"id": program.id, "path": str(path)}, "results": rows})
+    else:
+        click.echo(render(results, terminal_width(), options["counters"]))
     for result in results:
-        if not options["as_json"]:
-            click.echo(result_table(result))
         if result.status != "ok":
             click.echo(f"error: {result.arch} {result.flags}: {result.reason}: {result.message}", err=True)
     return exit_code(results)

@@ -1,0 +1,144 @@
+"""What limits a kernel, in words: from the time that each unit alone would need, and from its occupancy.
+
+The simulator gives "bound.<unit>" (ns per dispatch) and "occupancy.*" among a kernel's details. Bounds overlap: each
+share says how much of the duration that unit is at its limit, and shares need not add up to one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from profiling import archs
+from profiling.backend import KernelResult
+
+PREFIX = "bound."
+LIMITED_BY = "occupancy.limited_by."
+# What people call the units of the timing model; one that is missing here is shown by its own name.
+UNITS: Mapping[str, str] = {
+    "hbm": "HBM bandwidth",
+    "fabric": "fabric bandwidth",
+    "infinity": "Infinity Cache bandwidth",
+    "l2": "L2 bandwidth",
+    "vl1d": "vL1D throughput",
+    "lds": "LDS throughput",
+    "valu": "vector ALU",
+    "mfma": "matrix cores",
+    "salu": "scalar unit",
+    "issue": "instruction issue",
+    "latency": "exposed latency",
+    "atomics": "atomics on the same line",
+    "dispatch": "wave launch rate",
+    "launch": "launch overhead",
+}
+CLOSE = 0.85  # a second bound of at least this share of the first may as well be the limit
+MINOR = 0.05  # bounds below this share of the duration are not worth a word
+WEAK = 0.5  # a largest bound below this share of the duration limits nothing by itself
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One unit: the time it alone needs, and that time's share of the duration (0..1)."""
+
+    unit: str
+    ns: float
+    share: float
+
+    @property
+    def name(self) -> str:
+        return UNITS.get(self.unit, self.unit.replace("_", " "))
+
+    def __str__(self) -> str:
+        return f"{self.name} {100 * self.share:.0f} %"
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """Resident waves per SIMD: what one CU can hold of this kernel, what the device allows, and what the grid gives."""
+
+    waves: float
+    most: float
+    limited_by: str  # the resource that allows no more, "" when nothing does
+    filled: float  # mean waves per SIMD that the whole grid could keep resident at once
+    cus_used: float  # share of the CUs that get a work-group
+
+    def __str__(self) -> str:
+        text = f"occupancy {self.waves:g} of {self.most:g} waves/SIMD"
+        if self.limited_by:
+            text += f", limited by {self.limited_by}"
+        if self.cus_used < 1:
+            text += f"; the grid reaches only {100 * self.cus_used:.0f} % of the CUs"
+        elif self.filled < self.waves:
+            text += f"; the grid fills {self.filled:.1f} of them"
+        return text
+
+
+def bounds(kernel: KernelResult) -> list[Bound]:
+    """Every bound of a simulated kernel, largest first; empty for a measured one."""
+    found = {key.removeprefix(PREFIX): value for key, value in kernel.details.items() if key.startswith(PREFIX)}
+    rows = [Bound(unit, ns, ns / kernel.duration_ns) for unit, ns in found.items()]
+    return sorted(rows, key=lambda bound: (-bound.ns, bound.unit))
+
+
+def summary(found: list[Bound]) -> str:
+    """One sentence for people; "" without bounds."""
+    if not found:
+        return ""
+    first, *rest = found
+    rest = [bound for bound in rest if bound.share >= MINOR]
+    close = [bound for bound in rest if bound.share >= CLOSE * first.share]
+    if first.share < WEAK:
+        return f"no single limit: {', '.join(map(str, [first, *rest][:4]))} of the duration"
+    if close:
+        names = " and ".join(f"{bound.name} ({100 * bound.share:.0f} %)" for bound in [first, *close])
+        text = f"bound by {names}, too close to tell apart"
+    else:
+        text = f"bound by {first.name}: {100 * first.share:.0f} % of the duration"
+    after = [bound for bound in rest if bound not in close][:2]
+    return text + (f"; then {', '.join(map(str, after))}" if after else "")
+
+
+def occupancy(kernel: KernelResult, device: str) -> Occupancy | None:
+    """The kernel's occupancy on a device; None when the backend does not say."""
+    details = kernel.details
+    per_cu = details.get("occupancy.waves_per_cu")
+    if per_cu is None:
+        return None
+    arch = archs.load(device)
+    simds, cus = arch["topology.simds_per_cu"], arch["topology.cus"]
+    most = arch["topology.waves_per_simd"]
+    groups = math.prod(kernel.grid)
+    waves = per_cu / simds
+    limits = [key.removeprefix(LIMITED_BY) for key in details if key.startswith(LIMITED_BY)]
+    limited_by = limits[0] if limits and waves < most else ""
+    if limited_by == "wave slots":
+        limited_by = "the work-group's size"
+    offered = groups * math.ceil(math.prod(kernel.block) / 64) / (cus * simds)
+    return Occupancy(waves, most, limited_by, min(waves, offered), min(1.0, groups / cus))
+
+
+def document(kernel: KernelResult, device: str) -> dict[str, Any] | None:
+    """The `bottleneck` entry of the profile JSON; None for a measured kernel."""
+    found = bounds(kernel)
+    if not found:
+        return None
+    room = occupancy(kernel, device)
+    return {
+        "unit": found[0].unit,
+        "name": found[0].name,
+        "share": found[0].share,
+        "close": [bound.unit for bound in found[1:] if bound.share >= CLOSE * found[0].share],
+        "summary": summary(found),
+        "bounds": [{"unit": bound.unit, "ns": bound.ns, "share": bound.share} for bound in found],
+        "occupancy": None
+        if room is None
+        else {
+            "waves_per_simd": room.waves,
+            "max_waves_per_simd": room.most,
+            "limited_by": room.limited_by,
+            "filled_waves_per_simd": room.filled,
+            "cus_used": room.cus_used,
+        },
+    }

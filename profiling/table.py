@@ -1,0 +1,275 @@
+"""Profile results for people: per kernel what limits it on each target, then its metrics and counters side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from profiling import archs, bottleneck, evidence, metrics, roofline
+from profiling.backend import KernelResult, TargetResult
+
+# Unit -> (largest value it is used for is 1000 of it, factor, name), smallest first.
+PREFIXES: Mapping[str, tuple[tuple[float, str], ...]] = {
+    "ns": ((1, "ns"), (1e3, "us"), (1e6, "ms"), (1e9, "s")),
+    "GB/s": ((1e-6, "kB/s"), (1e-3, "MB/s"), (1, "GB/s"), (1e3, "TB/s")),
+    "GFLOP/s": ((1e-6, "kFLOP/s"), (1e-3, "MFLOP/s"), (1, "GFLOP/s"), (1e3, "TFLOP/s")),
+}
+# Shown elsewhere: the three GFLOP/s are one number, the duration stands above the table.
+HIDDEN = {"L1_Cache_GFLOPS", "L2_Cache_GFLOPS", "Duration"}
+LABELS = {"HBM_GFLOPS": "L1/L2/HBM_GFLOPS"}
+NO_EVIDENCE = "no evidence"
+Cell = tuple[str, str]  # value, expected error
+TABLE_LABEL, TABLE_CELL = 54, 26  # characters that a table's names and units, and each of its columns, commonly take
+FEW = 3  # so many kernels show their counters unasked
+
+
+@dataclass(frozen=True)
+class Column:
+    """A kernel on one target."""
+
+    result: TargetResult
+    kernel: KernelResult
+
+    @property
+    def title(self) -> str:
+        return f"{self.result.arch} ({self.result.device})"
+
+
+def render(results: Sequence[TargetResult], width: int = 120, counters: bool | None = None) -> str:
+    """All kernels of all targets, tables broken to about `width`; `counters` of None: of a few kernels only."""
+    lines: list[str] = []
+    for result in results:
+        if result.status != "ok":
+            lines.append(f"{result.arch} ({result.device})  {result.flags}  failed: {result.reason}")
+    names = dict.fromkeys(kernel.name for result in results for kernel in result.kernels)
+    if len(names) > 1:
+        lines += ["", *_overview(results, list(names))]
+    full = len(names) <= FEW if counters is None else counters
+    for name in names:
+        columns = [Column(result, kernel) for result in results for kernel in result.kernels if kernel.name == name]
+        lines += ["", *_kernel(name, columns, width, full)]
+    simulated = any(kernel.backend == "sim" for result in results for kernel in result.kernels)
+    if simulated:
+        lines += ["", "±: median error against recorded hardware; on which kernels: docs/explanation/trust.md, --json"]
+    if not full:
+        lines.append("Counters of every kernel: --counters")
+    return "\n".join(lines).strip("\n")
+
+
+def _overview(results: Sequence[TargetResult], names: Sequence[str]) -> Iterator[str]:
+    """Which kernel takes how much of a target's kernel time."""
+    width = max(len(name) for name in names)
+    done = [result for result in results if result.kernels]
+    head = [f"{result.arch} ({result.device})  {result.flags}" for result in done]
+    size = max(24, *(len(text) for text in head))
+    yield f"{'kernel time':<{width}}" + "".join(f"  {text:>{size}}" for text in head)
+    for name in names:
+        cells = []
+        for result in done:
+            total = sum(k.duration_ns * k.dispatches for k in result.kernels)
+            own = [k for k in result.kernels if k.name == name]
+            spent = sum(k.duration_ns * k.dispatches for k in own)
+            times = sum(k.dispatches for k in own)
+            cells.append(f"{times} x {quantity(spent / times, 'ns')} {100 * spent / total:4.0f} %" if own else "-")
+        yield f"{name:<{width}}" + "".join(f"  {text:>{size}}" for text in cells)
+
+
+def _kernel(name: str, columns: Sequence[Column], width: int, counters: bool) -> Iterator[str]:
+    shapes = dict.fromkeys(_shape(column.kernel) for column in columns)
+    yield f"{name}  " + "; ".join(shapes)
+    for column in columns:
+        yield from _verdict(column)
+    fitting = max(1, (width - TABLE_LABEL) // TABLE_CELL)
+    for first in range(0, len(columns), fitting):
+        yield ""
+        yield from _grid(columns[first : first + fitting], counters)
+
+
+def _shape(kernel: KernelResult) -> str:
+    times = f"{kernel.dispatches} dispatch{'' if kernel.dispatches == 1 else 'es'}"
+    varies = "" if kernel.details.get("same_shape", True) else " (the first; others differ)"
+    return f"grid {_dims(kernel.grid)}  block {_dims(kernel.block)}{varies}  {times}"
+
+
+def _dims(dims: Sequence[int]) -> str:
+    return "x".join(str(n) for n in dims)
+
+
+def _verdict(column: Column) -> Iterator[str]:
+    """Time, what limits it, occupancy and registers, and how near it comes to the device's peaks."""
+    kernel, device = column.kernel, column.result.device
+    simulated = kernel.backend == "sim"
+    error = _error("Duration", column) if simulated else "measured"
+    each = " each" if kernel.dispatches > 1 else ""
+    yield f"  {column.title}  {column.result.flags}"
+    yield f"    {quantity(kernel.duration_ns, 'ns')}{each}  {error}"
+    said = bottleneck.summary(bottleneck.bounds(kernel)) if simulated else ""
+    yield f"    {said or roofline.describe(roofline.position(kernel.metrics, device))}"
+    room = bottleneck.occupancy(kernel, device)
+    if room is not None:
+        yield f"    {room}; {_resources(kernel)}"
+    peaks = list(_peaks(column))
+    if peaks:
+        yield f"    {', '.join(peaks)}"
+    if simulated and (unseen := evidence.without_evidence(kernel.counters, device)):
+        yield f"    no recorded {column.result.arch} kernel uses {', '.join(unseen)}: errors may be larger"
+
+
+def _resources(kernel: KernelResult) -> str:
+    """Registers and memory of the code object, as far as the backend knows them."""
+    registers = kernel.details.get("registers", {})
+    parts = [f"{registers[key]:g} {name}" for key, name in (("vgprs", "VGPRs"), ("sgprs", "SGPRs")) if key in registers]
+    if registers.get("agprs"):
+        parts.insert(1, f"{registers['agprs']:g} AGPRs")
+    for key, name in (("lds.bytes", "LDS per group"), ("scratch.bytes", "scratch per lane")):
+        size = kernel.details.get(key, 0)
+        if size:
+            parts.append(f"{size:,.0f} B {name}")
+    return ", ".join(parts)
+
+
+def _peaks(column: Column) -> Iterator[str]:
+    """Achieved and peak of each level that the kernel uses."""
+    limits = roofline.ceilings(column.result.device)
+    values = column.kernel.metrics
+    for level, (names, _) in reversed(list(roofline.LEVELS.items())):
+        parts = [values.get(name) for name in names]
+        known = [part for part in parts if part is not None]
+        if len(known) == len(parts) and sum(known) > 0:
+            yield _of_peak(level, sum(known), limits.bandwidth[level], "GB/s")
+    lds = values.get("Exact_LDS_Bandwidth")
+    if lds:
+        yield _of_peak("LDS", lds, lds_peak(column.result.device), "GB/s")
+    gflops = values.get(roofline.THROUGHPUT)
+    if gflops and not column.kernel.counters.get("SQ_INSTS_MFMA"):
+        kind = _number_format(column.kernel.counters)
+        yield _of_peak(kind, gflops, limits.compute[kind], "GFLOP/s")
+
+
+def lds_peak(device: str) -> float:
+    """GB/s of all LDS together: four bytes per bank and cycle."""
+    arch = archs.load(device)
+    return 4 * arch["lds.banks"] * arch["topology.cus"] * arch["clock.core_mhz"] / 1000
+
+
+def _number_format(counters: Mapping[str, float]) -> str:
+    """The format of most floating-point instructions: it decides which compute ceiling matters."""
+    kinds = {
+        kind: sum(counters.get(f"SQ_INSTS_VALU_{op}_F{kind[2:]}", 0) for op in ("ADD", "MUL", "FMA"))
+        for kind in ("FP32", "FP64")
+    }
+    return max(kinds, key=lambda kind: kinds[kind])
+
+
+def _of_peak(name: str, value: float, peak: float, unit: str) -> str:
+    factor, shown = _prefix([peak], unit)
+    return f"{name} {number(value / factor, 3)} of {number(peak / factor, 3)} {shown} ({100 * value / peak:.0f} %)"
+
+
+def _grid(columns: Sequence[Column], counters: bool) -> Iterator[str]:
+    """Metrics, our own metrics and counters, a column per target."""
+    facts = metrics.table().metrics
+    own = [metric for metric in metrics.extra_ids() if facts[metric].source.startswith("own")]
+    blocks = [
+        list(_metric_rows(columns, [metric for metric in metrics.all_ids() if metric not in own])),
+        list(_metric_rows(columns, own)),
+        list(_counter_rows(columns)) if counters else [],
+    ]
+    rows = [row for block in blocks for row in block]
+    names, units = (max(len(row[i]) for row in rows) for i in (0, 1))
+    values, errors = ([max(len(row[2][n][i]) for row in rows) for n in range(len(columns))] for i in (0, 1))
+    heads = [[column.title for column in columns], [column.result.flags for column in columns]]
+    sizes = [max(v + 1 + e, *(len(h[n]) for h in heads)) for n, (v, e) in enumerate(zip(values, errors, strict=True))]
+    if len(columns) > 1:
+        for head in heads:
+            cells = "".join(f"  {text:>{size}}" for text, size in zip(head, sizes, strict=True))
+            yield " " * (names + units + 5) + cells
+    for block in filter(None, blocks):
+        if block is not blocks[0]:
+            yield ""
+        for name, unit, row in block:
+            parts = [f"{cell[0]:>{v}} {cell[1]:<{e}}" for cell, v, e in zip(row, values, errors, strict=True)]
+            text = "".join(f"  {part:>{size}}" for part, size in zip(parts, sizes, strict=True))
+            yield f"    {name:<{names}} {unit:<{units}}{text}".rstrip()
+
+
+def _metric_rows(columns: Sequence[Column], wanted: Sequence[str]) -> Iterator[tuple[str, str, list[Cell]]]:
+    """The paper's twelve always; another metric only where it is known and not zero."""
+    facts = metrics.table().metrics
+    for metric in wanted:
+        values = [column.kernel.metrics.get(metric) for column in columns]
+        if metric in HIDDEN or (facts[metric].scale is None and not any(values)):
+            continue
+        factor, unit = _prefix([value for value in values if value is not None], facts[metric].unit)
+        cells = [(_value(v, factor), _cell_error(metric, v, c)) for v, c in zip(values, columns, strict=True)]
+        yield LABELS.get(metric, metric), unit, cells
+
+
+def _cell_error(metric: str, value: float | None, column: Column) -> str:
+    """The expected error, where the value is one that recordings could tell."""
+    facts = metrics.table().metrics[metric]
+    if value is None or column.kernel.backend != "sim" or (value == 0 and facts.kind != "hit_rate"):
+        return ""
+    if facts.source.startswith("own") and _expected(metric, column) is None:
+        return ""  # no profiler counts it: there will never be a recording
+    return _error(metric, column)
+
+
+def _counter_rows(columns: Sequence[Column]) -> Iterator[tuple[str, str, list[Cell]]]:
+    for name, counter in metrics.table().counters.items():
+        values = [column.kernel.counters.get(name) for column in columns]
+        if counter.show and any(values):
+            cells = [
+                ("-" if value is None else f"{value:,.0f}", _counter_error(name, column))
+                for column, value in zip(columns, values, strict=True)
+            ]
+            yield name, "", cells
+
+
+def _counter_error(name: str, column: Column) -> str:
+    return _error(name, column) if column.kernel.backend == "sim" and _expected(name, column) else ""
+
+
+def _expected(name: str, column: Column) -> evidence.Error | None:
+    return evidence.expected(name, column.result.device, column.kernel.duration_ns)
+
+
+def _error(name: str, column: Column) -> str:
+    """The median error that recordings show, with its unit."""
+    found = _expected(name, column)
+    if found is None:
+        return NO_EVIDENCE
+    if math.isinf(found.median):
+        return "± any"
+    size = f"{found.median:.2g}" if found.median < 10 else f"{found.median:.0f}"
+    return "± 0" if found.median == 0 else f"± {size} {'pt' if found.unit == 'points' else '%'}"
+
+
+def _prefix(values: Sequence[float], unit: str) -> tuple[float, str]:
+    """The factor and name that make the largest value lie between 1 and 1000."""
+    largest = max((abs(value) for value in values), default=0.0)
+    steps = PREFIXES.get(unit, ((1.0, unit),))
+    fitting = [(factor, name) for factor, name in steps if largest >= factor]
+    return fitting[-1] if fitting else steps[0] if largest else (1.0, unit)
+
+
+def quantity(value: float, unit: str) -> str:
+    """A value with four significant digits and a fitting prefix."""
+    factor, name = _prefix([value], unit)
+    return f"{number(value / factor)} {name}"
+
+
+def _value(value: float | None, factor: float) -> str:
+    return "-" if value is None else number(value / factor)
+
+
+def number(value: float, digits: int = 4) -> str:
+    """So many significant digits, no exponent."""
+    if value == 0:
+        return "0"
+    if abs(value) < 1e-4:
+        return "<0.0001" if value > 0 else ">-0.0001"
+    places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{places}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

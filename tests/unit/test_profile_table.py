@@ -1,0 +1,131 @@
+"""What `synth profile` says about a simulated kernel: what limits it, how sure the numbers are, how they read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from profiling_samples import failure, kernel, result, target
+
+from profiling import bottleneck, evidence, metrics, report, table
+from profiling.backend import KernelResult
+
+ROOM = {"occupancy.waves_per_cu": 16, "occupancy.limited_by.VGPRs": 1}
+
+
+def simulated(bounds: dict[str, float], arch: str = "gfx90a", **changes: Any) -> KernelResult:
+    """The sample kernel of 100 us as the simulator would give it; bounds in us."""
+    details = {f"bound.{unit}": 1000.0 * us for unit, us in bounds.items()} | ROOM
+    return replace(kernel(arch), backend="sim", duration_ns=100_000.0, details=details, **changes)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "words"),
+    [
+        (
+            {"hbm": 71, "latency": 18, "valu": 3},
+            "bound by HBM bandwidth: 71 % of the duration; then exposed latency 18 %",
+        ),
+        (
+            {"valu": 80, "hbm": 78, "lds": 20},
+            "bound by vector ALU (80 %) and HBM bandwidth (78 %), too close to tell apart; then LDS throughput 20 %",
+        ),
+        (
+            {"hbm": 40, "l2": 30, "valu": 1},
+            "no single limit: HBM bandwidth 40 %, L2 bandwidth 30 % of the duration",
+        ),
+        ({"warp_drive": 90}, "bound by warp drive: 90 % of the duration"),
+        ({}, ""),
+    ],
+)
+def test_the_bottleneck_in_words(bounds: dict[str, float], words: str) -> None:
+    assert bottleneck.summary(bottleneck.bounds(simulated(bounds))) == words
+
+
+def test_occupancy_names_the_resource_and_the_grid() -> None:
+    full = bottleneck.occupancy(simulated({}), "mi250")
+    assert str(full) == "occupancy 4 of 8 waves/SIMD, limited by VGPRs"
+    few = bottleneck.occupancy(simulated({}, grid=(52, 1, 1)), "mi250")
+    assert str(few).endswith("; the grid reaches only 50 % of the CUs")
+    some = bottleneck.occupancy(simulated({}, grid=(208, 1, 1)), "mi250")
+    assert str(some).endswith("; the grid fills 2.0 of them")
+    assert bottleneck.occupancy(kernel(), "mi250") is None
+
+
+def test_the_document_of_a_simulated_kernel() -> None:
+    found = report.kernel_document(simulated({"hbm": 80, "valu": 75, "launch": 2}), "mi250")
+    limit = found["bottleneck"]
+    assert (limit["unit"], limit["name"], limit["share"], limit["close"]) == ("hbm", "HBM bandwidth", 0.8, ["valu"])
+    assert [bound["unit"] for bound in limit["bounds"]] == ["hbm", "valu", "launch"]
+    assert limit["occupancy"]["limited_by"] == "VGPRs" and limit["occupancy"]["waves_per_simd"] == 4
+    assert set(found["expected_error"]) == set(metrics.all_ids())
+    assert found["expected_error"]["L1_Cache_Hit_Rate"]["unit"] == "points"
+    assert found["expected_error"]["VALU_Active_Threads"] is None
+    assert found["expected_error"]["L1_Cache_Bandwidth"]["compared"] == "duration_ns from 30 us"
+    assert found["no_evidence"] == []
+
+
+def test_features_without_a_recording_are_named() -> None:
+    plain = kernel().counters
+    assert evidence.features(plain) == frozenset()
+    odd = {**plain, "SQ_INSTS_MFMA": 5, "SQ_ACTIVE_INST_VALU": 10, "SQ_THREAD_CYCLES_VALU": 320}
+    assert evidence.features(odd) == {"matrix cores", "divergence"}
+    assert set(evidence.without_evidence(odd, "mi250")) <= {"matrix cores", "divergence"}
+
+
+def test_errors_fall_back_to_the_architecture(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = """[[error]]
+quantity = "{0}"
+arch = "gfx942"
+device = "{1}"
+unit = "%"
+n = 3
+median = {2}
+worst = 9.0
+kernels = ["copy"]
+studies = ["vcopy"]
+"""
+    text = "[features]\ngfx942 = []\n" + row.format("TCC_REQ", "", 1.0) + row.format("duration_ns", "mi300x", 2.0)
+    monkeypatch.setattr(evidence, "table", lambda: evidence.parse_table(text))
+    assert getattr(evidence.expected("TCC_REQ", "mi300a", 1e5), "median", None) == 1.0
+    assert getattr(evidence.expected("HBM_GFLOPS", "mi300x", 1e5), "median", None) == 2.0
+    assert evidence.expected("HBM_GFLOPS", "mi250", 1e5) is None
+    assert evidence.expected("L1_Cache_Hit_Rate", "mi300x", 1e5) is None
+
+
+def test_targets_stand_side_by_side_and_wrap() -> None:
+    results = [result(target(arch), simulated({"hbm": 90}, arch)) for arch in ("gfx90a", "gfx942")]
+    wide = table.render(results).splitlines()
+    (row,) = [line for line in wide if "L1_Cache_Hit_Rate" in line]
+    assert "50 ±" in row and "62.5 ±" in row
+    assert sum("bound by HBM bandwidth: 90 %" in line for line in wide) == 2
+    narrow = table.render(results, width=80).splitlines()
+    assert sum("L1_Cache_Hit_Rate" in line for line in narrow) == 2
+    assert "TCC_EA0_RDREQ" in table.render(results) and "TCC_EA0" not in table.render(results, counters=False)
+
+
+def test_several_kernels_begin_with_their_shares_and_failures_are_lines() -> None:
+    many = [simulated({"hbm": 90}, name=f"step{n}") for n in range(5)]
+    text = table.render([result(target(), *many), failure(target("gfx942"), "illegal_access")])
+    assert text.startswith("gfx942 (mi300x)  -O3  failed: illegal_access")
+    assert "kernel time" in text and text.count("1 x 100 us   20 %") == 5
+    assert "SQ_WAVES" not in text and "SQ_WAVES" in table.render([result(target(), *many)], counters=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (5509.2, "ns", "5.509 us"),
+        (642.4, "ns", "642.4 ns"),
+        (1261913, "ns", "1.262 ms"),
+        (2.536e-05, "GB/s", "25.36 kB/s"),
+        (12513, "GB/s", "12.51 TB/s"),
+        (0, "GFLOP/s", "0 GFLOP/s"),
+        (0.02083, "FLOP/B", "0.02083 FLOP/B"),
+        (123456.7, "FLOP/B", "123,457 FLOP/B"),
+        (1e-7, "FLOP/B", "<0.0001 FLOP/B"),
+    ],
+)
+def test_numbers_read_well(value: float, unit: str, text: str) -> None:
+    assert table.quantity(value, unit) == text
