@@ -3,7 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 NATIVE_SOURCES = $(shell git ls-files 'profiling/sim/native/*.cpp' 'profiling/sim/native/*.h')
 
-.PHONY: setup demo test test-full lint bench clean distclean
+.PHONY: setup demo test test-full lint bench sanitize fuzz clean distclean
+SECONDS ?= 600
 .DEFAULT_GOAL := setup
 
 setup:
@@ -26,6 +27,13 @@ lint: setup
 
 bench: setup
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+# The core under AddressSanitizer and UndefinedBehaviorSanitizer: its tests, then fuzzing of its inputs.
+sanitize: setup
+	@$(BIN)/python -m tools.sanitize
+
+fuzz: setup
+	@$(BIN)/python -m tools.fuzz $(SECONDS)
 
 clean:
 	rm -rf build out demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis profiling/sim/*.so

@@ -268,11 +268,16 @@ def _prepare(artefacts: Artefacts, device: ArchTable, scratch: Path, limits: Lim
 
 
 def _environment(output: Path, library: Path) -> dict[str, str]:
-    return {
+    made = {
         "HIPSYNTH_CONFIG": str(output.with_suffix(".conf")),
         "LD_LIBRARY_PATH": str(library.parent),
         "TMPDIR": str(output.parent),
     }
+    preload = os.environ.get("HIPSYNTH_PRELOAD")  # a sanitized simulator's runtime: see tools/sanitize.py
+    if preload:
+        options = {key: os.environ[key] for key in ("ASAN_OPTIONS", "UBSAN_OPTIONS") if key in os.environ}
+        made |= {"LD_PRELOAD": preload, **options}
+    return made
 
 
 def _signal_name(number: int | None) -> str:

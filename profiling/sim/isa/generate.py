@@ -183,7 +183,9 @@ def table_row(row: Row, place: tuple[int, int]) -> str:
         cycles, mops, kind = row.mfma.cycles, 2 * m * n * k * blocks // 512, MFMA_COUNTER[row.mfma.types[0]]
     head = f'"{row.name}", Unit::{row.unit}, Rate::{row.rate}, Count::{row.count}, {archs}'
     mfma = f'{cycles[0]}, {cycles[1]}, {mops}, "{kind}"'
-    return f'    {{{head}, {mfma}, {_mem(row.mem)}, "{row.sig}", "{row.refused}", {place[0]}, {place[1]}}},'
+    return (
+        f'    {{{head}, {mfma}, {_mem(row.mem)}, "{row.sig}", "{row.refused}", {row.flops}, {place[0]}, {place[1]}}},'
+    )
 
 
 def table_source(rows: list[Row], places: dict[str, tuple[int, int]]) -> str:

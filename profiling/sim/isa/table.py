@@ -53,6 +53,7 @@ class Row:
     count: str = "other"
     rate: str = "none"
     refused: str = ""
+    flops: int = 0  # floating-point operations of one active lane; matrix instructions are counted by their shape
     keep_high: bool = False
     writes_exec: bool = False
     whole: bool = False  # packed row whose statement handles both halves itself
@@ -207,6 +208,14 @@ def count_class(name: str) -> str:
     return "other"
 
 
+def flops_of(count: str, sig: str) -> int:
+    """Operations per lane of a row that does not name them: packed rows do what their class says twice."""
+    kind, _, width = count.partition("_")
+    if width not in ("f16", "f32", "f64"):
+        return 0
+    return (2 if kind == "fma" else 1) * (2 if sig.startswith("d:pk_") else 1)
+
+
 def rate_class(name: str, unit: str) -> str:
     if unit != "valu":
         return "none"
@@ -228,6 +237,7 @@ def _row(name: str, unit: str, entry: Mapping[str, Any], **extra: Any) -> Row:
     fields["archs"] = tuple(entry.get("archs", ARCHS))
     fields["count"] = entry.get("count", count_class(name) if unit == "valu" else "other")
     fields["rate"] = entry.get("rate", rate_class(name, unit))
+    fields["flops"] = entry.get("flops", flops_of(fields["count"], entry["sig"]))
     fields["keep_high"] = entry.get("keep") == "high"
     if "mem" in entry:
         fields["mem"] = _mem(entry["mem"])

@@ -87,6 +87,26 @@ class PyDevice {
     return modules_.size() - 1;
   }
 
+  size_t load_text(const std::string& text, uint32_t vgprs, uint32_t accum_offset, uint32_t lds_bytes,
+                   uint32_t scratch_bytes, uint32_t kernarg_bytes, uint32_t mode) {
+    KernelInfo k;
+    k.symbol = k.name = "kernel";
+    k.vgprs = vgprs;
+    k.lds_bytes = lds_bytes;
+    k.scratch_bytes = scratch_bytes;
+    k.kernarg_bytes = kernarg_bytes + 8;
+    k.args.push_back({kernarg_bytes, 8, "hidden_printf_buffer"});
+    k.accum_offset = accum_offset;
+    k.sgprs = 104;
+    // Kernel descriptor: granulated registers, MODE, two user SGPRs with the argument pointer, the work-group's x.
+    k.rsrc1 = ((std::max(vgprs, 8u) + 7) / 8 - 1) & 0x3f;
+    k.rsrc1 |= (mode & 0xff) << 12 | (mode >> 8 & 1) << 21 | (mode >> 9 & 1) << 23;
+    k.rsrc2 = 2 << 1 | 1 << 7;
+    k.code_properties = 8;
+    modules_.push_back(Module::from_text(device_.arch(), device_.memory(), text, std::move(k)));
+    return modules_.size() - 1;
+  }
+
   nb::list kernels(size_t module) const {
     nb::list out;
     for (const KernelInfo* k : at(module).kernels()) out.append(kernel_dict(*k));
@@ -180,6 +200,11 @@ NB_MODULE(_core, m) {
            "Copies bytes (uint8 array) to device memory.")
       .def("read", &PyDevice::read, nb::arg("address"), nb::arg("out"), "Copies device memory into a uint8 array.")
       .def("load", &PyDevice::load, nb::arg("elf"), nb::arg("disassembly"), "Loads a code object; returns its number.")
+      .def("load_text", &PyDevice::load_text, nb::arg("text"), nb::arg("vgprs") = 128, nb::arg("accum_offset") = 64,
+           nb::arg("lds_bytes") = 0, nb::arg("scratch_bytes") = 0, nb::arg("kernarg_bytes") = 64,
+           nb::arg("mode") = 0x3f0,
+           "Loads assembler lines as a kernel named `kernel`: s[0:1] points at `kernarg_bytes` of arguments "
+           "and the printf buffer's address behind them, s2 is the work-group, v0 the work-item.")
       .def("kernels", &PyDevice::kernels, nb::arg("module"), "Descriptors of a module's kernels.")
       .def("symbol", &PyDevice::global, nb::arg("module"), nb::arg("symbol"),
            "(address, bytes) of a global variable, (0, 0) when absent.")

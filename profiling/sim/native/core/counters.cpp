@@ -74,32 +74,6 @@ void count_valu(const Context& c, const OpInfo& op, double n, IssueCounts* issue
   }
 }
 
-// Operations that one active lane does. Packed and dot instructions work on several elements; the table's Count names
-// what is done to each.
-double flops_per_lane(const OpInfo& op) {
-  const std::string_view name = op.name;
-  if (name.rfind("v_dot2", 0) == 0 && name.find("_f16") != name.npos) return 4;  // two products, two sums
-  const double elements = std::string_view(op.signature).rfind("d:pk_", 0) == 0 ? 2 : 1;
-  switch (op.count) {
-    case Count::fma_f16:
-    case Count::fma_f32:
-    case Count::fma_f64:
-      return 2 * elements;
-    case Count::add_f16:
-    case Count::mul_f16:
-    case Count::trans_f16:
-    case Count::add_f32:
-    case Count::mul_f32:
-    case Count::trans_f32:
-    case Count::add_f64:
-    case Count::mul_f64:
-    case Count::trans_f64:
-      return elements;
-    default:
-      return 0;
-  }
-}
-
 // Recorded: one quad-cycle of SQ_ACTIVE_INST_VALU per instruction whatever its rate (f32, f64, int), and 64
 // work-item cycles of it when no lane is off. Matrix instructions work on all lanes.
 void count_lanes(const OpInfo& op, double n, double lanes, Counters* out) {
@@ -107,7 +81,7 @@ void count_lanes(const OpInfo& op, double n, double lanes, Counters* out) {
   const bool matrix = op.rate == Rate::mfma;
   k["SQ_ACTIVE_INST_VALU"] += n;
   k["SQ_THREAD_CYCLES_VALU"] += matrix ? n * kLanes : lanes;
-  if (!matrix) k["EXACT_FLOPS"] += lanes * flops_per_lane(op);
+  if (!matrix) k["EXACT_FLOPS"] += lanes * op.flops;
   if (matrix && op.mfma_type && std::strcmp(op.mfma_type, "I8") != 0) k["EXACT_FLOPS"] += n * op.mfma_mops * 512;
 }
 

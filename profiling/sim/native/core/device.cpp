@@ -1,7 +1,10 @@
 // The simulated device: state that outlives a dispatch, and the path of one launch.
+#include <algorithm>
+
 #include "core/counters.h"
 #include "core/engine.h"
 #include "core/launch.h"
+#include "core/reach.h"
 #include "core/spec.h"
 #include "core/state.h"
 #include "timing/model.h"
@@ -19,6 +22,8 @@ struct Device::Impl {
   WavePool waves;
   uint64_t clock = 0;
 
+  std::map<std::pair<uint64_t, uint32_t>, Reach> reached;  // by module serial number and entry
+
   Impl(Arch a, const SpecTable& s, const DeviceOptions& o)
       : arch(a), spec(s), options(o), memory(o.memory_bytes), runtime(memory) {
     check_spec(spec);
@@ -29,6 +34,26 @@ struct Device::Impl {
     std::unique_ptr<Program>& p = programs[module.serial()];
     if (!p) p = make_program(module);
     return *p;
+  }
+
+  // Refuses a kernel that could reach what cannot run, or registers that it was not given, before it runs.
+  void check_code(const Launch& launch, const LaunchPlan& plan) {
+    const Program& p = program(*launch.module);
+    const auto [at, fresh] = reached.try_emplace({launch.module->serial(), plan.entry});
+    if (fresh) at->second = reach(p, plan.entry);
+    const Reach& r = at->second;
+    const std::string name = "kernel " + launch.kernel->name;
+    if (!r.refused.empty()) {
+      std::string list;
+      for (const std::string& line : r.refused) list += "\n  " + line;
+      throw SimError("unsupported_opcode",
+                     name + ": " + std::to_string(r.refused.size()) + " unsupported instruction form(s):" + list);
+    }
+    const uint32_t agprs = r.agprs == 0 ? 0 : plan.initial.accum_offset + r.agprs;
+    if (std::max(r.vgprs, agprs) > plan.rows) {
+      throw SimError("bad_code_object", name + " uses " + std::to_string(std::max(r.vgprs, agprs)) +
+                                            " vector registers, its descriptor allots " + std::to_string(plan.rows));
+    }
   }
 };
 
@@ -43,6 +68,7 @@ Dispatch Device::launch(const Launch& launch) {
   Impl& m = *impl_;
   if (!launch.module || !launch.kernel) throw SimError("bad_launch", "launch without a kernel");
   const LaunchPlan plan = plan_launch(m.arch, m.spec, launch, m.runtime);
+  m.check_code(launch, plan);
   Context c;
   c.arch = m.arch;
   c.program = &m.program(*launch.module);
@@ -65,7 +91,7 @@ Dispatch Device::launch(const Launch& launch) {
   d.kernel = launch.kernel->name;
   d.grid = launch.grid;
   d.block = launch.block;
-  d.printf_output = read_printf(printf_buffer, launch.module->printf_formats());
+  d.printf_output = read_printf(printf_buffer, RuntimeMemory::kPrintfBytes, launch.module->printf_formats());
   const IssueCounts issue = count_instructions(c, engine.executions(), &d.counters);
   if (m.hierarchy) {
     m.hierarchy->counters(&d.counters);

@@ -330,6 +330,10 @@ void Engine::run_wave(Resident* r) {
           break;  // debugger traps do nothing without one
         leave(r, &run, pc);
         throw_illegal_access(c_, *r, s, {"trap", 0, 0, -1});
+      case Action::refused:
+        leave(r, &run, pc);
+        throw SimError("unsupported_opcode",
+                       "kernel " + launch_.kernel->name + " reached `" + launch_.module->code().text[pc] + "`");
       case Action::skip:
         break;
     }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -75,8 +76,8 @@ struct Inst;
 using AluHandler = void (*)(Wave&, const Inst&);
 
 // What a memory instruction does, as data. Filled from the opcode table.
-enum class MemSpace : uint8_t { none, global, flat, scratch, buffer, lds, constant };
-enum class MemKind : uint8_t { none, load, store, atomic, cross_lane, cache, time };
+enum class MemSpace : uint8_t { none, global, flat, scratch, buffer, lds, constant, image };
+enum class MemKind : uint8_t { none, load, store, atomic, cross_lane, cache, time, append, gws, sample, query };
 
 struct MemDesc {
   MemSpace space = MemSpace::none;
@@ -107,6 +108,7 @@ struct OpInfo {
   AluHandler saturating = nullptr;  // integer rows with a clamp form
   const void* shape = nullptr;      // operand classes for the general form (isa/valu.h)
   const char* refused = "";         // why the row is known but not executed; empty: it executes
+  uint8_t flops = 0;                // floating-point operations of one active lane, matrix instructions excepted
 };
 
 // DPP controls: the raw dpp_ctrl field value plus masks, or absent.
@@ -133,6 +135,8 @@ struct Inst {
   int32_t offset0 = 0, offset1 = 0;      // ds_read2-style offsets
   bool glc = false, slc = false, dlc = false, sc0 = false, sc1 = false, nt = false, lds = false, gds = false;
   bool offen = false, idxen = false;
+  uint8_t dmask = 0;  // image instructions: which components; with it unnormalised, array, 16-bit and error forms
+  bool unorm = false, da = false, a16 = false, d16 = false, tfe = false, lwe = false;
   uint64_t address = 0;  // byte address in the code object
   uint8_t size = 4;      // bytes
 };
@@ -144,10 +148,12 @@ struct Code {
   std::vector<uint32_t> index_by_word;  // (address - base) / 4 -> index, ~0u in the middle of an instruction
   uint64_t base = 0;
   std::vector<std::string> text;  // assembler text per instruction, for messages
+  // Instructions that cannot run, by index, and why. They matter only to kernels that can reach them.
+  std::map<uint32_t, std::string> refused;
 };
 
-// Decodes llvm-objdump text (or plain assembler lines without addresses). Never throws for unknown
-// opcodes: every one is listed in `unsupported`, so a program is refused with the whole list.
+// Decodes llvm-objdump text (or plain assembler lines without addresses). Never throws for what it cannot read: such
+// an instruction is in Code::refused, and listed once in `unsupported`.
 struct DecodeResult {
   Code code;
   std::vector<std::string> unsupported;  // "v_foo_b32: no such opcode in the table" / "bad operand ..."

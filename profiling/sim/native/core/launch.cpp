@@ -21,6 +21,10 @@ enum : uint32_t {
 };
 constexpr uint32_t kPreloadPrologue = 256;  // with preloaded arguments the hardware starts behind the fallback loads
 constexpr uint32_t kDynamicStackBytes = 16384;
+constexpr uint32_t kMaxThreads = 1024;      // of one work-group
+constexpr size_t kMaxArguments = 1u << 20;  // bytes
+constexpr double kMaxGroups = 0x1p62;
+constexpr uint32_t kMaxScratch = 256u << 10;  // private bytes of a lane; the hardware's limit is 128 KiB
 
 // HSA's kernel dispatch packet.
 struct Packet {
@@ -131,10 +135,17 @@ uint32_t set_user_sgprs(Arch arch, const KernelInfo& k, const LaunchPlan& plan, 
 }
 
 void check_request(const SpecTable& spec, const Launch& l) {
-  const uint64_t threads = uint64_t{l.block.x} * l.block.y * l.block.z;
+  // Dimensions one by one first: their product could overflow.
+  const bool huge = std::max({l.block.x, l.block.y, l.block.z}) > kMaxThreads;
+  const uint64_t threads = huge ? ~0ull : uint64_t{l.block.x} * l.block.y * l.block.z;
   if (threads == 0 || l.grid.x == 0 || l.grid.y == 0 || l.grid.z == 0)
     bad_launch("launch of " + l.kernel->name + ": a grid or block dimension is 0");
-  if (threads > 1024)
+  if (double(l.grid.x) * l.grid.y * l.grid.z > kMaxGroups)
+    bad_launch("launch of " + l.kernel->name + ": the grid has more work-groups than can be numbered");
+  if (huge) bad_launch("launch of " + l.kernel->name + ": a block dimension exceeds 1024");
+  if (l.args.size() > kMaxArguments)
+    bad_launch("launch of " + l.kernel->name + ": " + std::to_string(l.args.size()) + " bytes of arguments");
+  if (threads > kMaxThreads)
     bad_launch("launch of " + l.kernel->name + ": " + std::to_string(threads) +
                " threads per block, 1024 is the limit");
   const uint64_t lds = uint64_t{l.kernel->lds_bytes} + l.dynamic_lds;
@@ -215,6 +226,8 @@ LaunchPlan plan_launch(Arch arch, const SpecTable& spec, const Launch& launch, R
   plan.rows = ((k.rsrc1 & 0x3f) + 1) * 8;
   plan.lds_bytes = k.lds_bytes + launch.dynamic_lds;
   const uint32_t stack = k.dynamic_stack ? std::max(k.scratch_bytes, kDynamicStackBytes) : k.scratch_bytes;
+  if (stack > kMaxScratch)
+    bad_launch("launch of " + k.name + ": " + std::to_string(stack) + " bytes of private memory per work-item");
   plan.scratch_lane_bytes = round_up(stack, 4);
   plan.occupancy = occupancy_of(spec, k, launch.block, plan.lds_bytes);
   plan.total_groups = uint64_t{launch.grid.x} * launch.grid.y * launch.grid.z;

@@ -51,7 +51,7 @@ LaunchPlan plan_launch(Arch arch, const SpecTable& spec, const Launch& launch, R
 void start_wave(Arch arch, const LaunchPlan& plan, const Launch& launch, uint64_t scratch_base, Resident* r);
 
 // Text of the printf calls in the buffer; unreadable records end it with a note.
-std::string read_printf(const uint8_t* buffer, const std::vector<std::string>& formats);
+std::string read_printf(const uint8_t* buffer, uint32_t bytes, const std::vector<std::string>& formats);
 void reset_printf(uint8_t* buffer, uint32_t bytes);
 
 }  // namespace hipsynth

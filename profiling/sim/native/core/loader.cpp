@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <set>
 
 #include "core/elf.h"
 #include "core/machine.h"
@@ -38,11 +37,21 @@ struct Descriptor {
 };
 static_assert(sizeof(Descriptor) == 64);
 
+constexpr uint32_t kNoInstruction = ~0u;
+constexpr uint64_t kMaxArgumentBytes = 1u << 20;  // kernel arguments; ROCm's own limit is far lower
+constexpr size_t kMaxDemangled = 8192;            // longer names stay as they are
+
 [[noreturn]] void bad(const std::string& why) {
   throw SimError("bad_code_object", "not a usable AMDGPU code object: " + why);
 }
 
+uint64_t next_serial() {
+  static std::atomic<uint64_t> modules{0};
+  return ++modules;
+}
+
 std::string demangle(const std::string& symbol) {
+  if (symbol.size() > kMaxDemangled) return symbol;
   int status = 0;
   char* text = abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status);
   std::string name = status == 0 && text ? text : symbol;
@@ -83,6 +92,9 @@ struct ModuleLoader {
       symbol = module->image_base_ + s.value;
     }
     const uint64_t value = symbol + static_cast<uint64_t>(r.addend);
+    const uint64_t named = r.type == kRelative64 ? static_cast<uint64_t>(r.addend) : value - module->image_base_;
+    const uint32_t index = find_instruction(named);
+    if (index != kNoInstruction) module->address_taken_.push_back(index);
     const uint64_t place = module->image_base_ + r.offset;
     const auto put32 = [&](uint64_t v) {
       const auto w = static_cast<uint32_t>(v);
@@ -114,25 +126,23 @@ struct ModuleLoader {
     }
   }
 
-  // Opcodes count as unsupported only inside function symbols: what follows the last one is padding.
   void decode_text(const std::string& disassembly) {
     DecodeResult result = decode(arch, disassembly);
-    if (!result.unsupported.empty()) {
-      const std::set<std::string> unique(result.unsupported.begin(), result.unsupported.end());
-      std::string list;
-      for (const std::string& line : unique) list += "\n  " + line;
-      throw SimError("unsupported_opcode", std::to_string(unique.size()) + " unsupported instruction form(s):" + list);
-    }
     module->code_ = std::move(result.code);
     if (module->code_.insts.empty()) bad("the disassembly holds no instruction");
   }
 
-  uint32_t index_of(uint64_t vaddr) const {
+  uint32_t find_instruction(uint64_t vaddr) const {
     const Code& code = module->code_;
     const uint64_t word = (vaddr - code.base) / 4;
-    if (vaddr < code.base || word >= code.index_by_word.size() || code.index_by_word[word] == ~0u)
-      bad("no instruction at an entry point");
+    if (vaddr < code.base || vaddr % 4 != 0 || word >= code.index_by_word.size()) return kNoInstruction;
     return code.index_by_word[word];
+  }
+
+  uint32_t index_of(uint64_t vaddr) const {
+    const uint32_t index = find_instruction(vaddr);
+    if (index == kNoInstruction) bad("no instruction at an entry point");
+    return index;
   }
 
   uint32_t end_index(uint64_t vaddr_end) const {
@@ -154,6 +164,7 @@ struct ModuleLoader {
     for (const ElfSymbol& s : elf.symbols) {
       if (s.type == kSymbolFunction && s.value == entry) k.end = end_index(s.value + s.bytes);
     }
+    if (d.kernarg_bytes > kMaxArgumentBytes) bad("arguments of " + k.name + " are too large");
     k.kernarg_bytes = d.kernarg_bytes;
     k.lds_bytes = d.group_segment_bytes;
     k.scratch_bytes = d.private_segment_bytes;
@@ -171,7 +182,10 @@ struct ModuleLoader {
   void read_symbols() {
     for (const ElfSymbol& s : elf.symbols) {
       if (!s.defined) continue;
-      if (s.type == kSymbolObject) {
+      if (s.type == kSymbolFunction) {
+        const uint32_t index = find_instruction(s.value);
+        if (index != kNoInstruction) module->functions_.push_back(index);
+      } else if (s.type == kSymbolObject) {
         if (s.name.size() > 3 && s.name.compare(s.name.size() - 3, 3, ".kd") == 0) {
           read_descriptor(s);
         } else {
@@ -190,8 +204,9 @@ struct ModuleLoader {
     k->dynamic_stack = m.number(".uses_dynamic_stack", 0) != 0;
     if (const msgpack::Value* args = m.get(".args")) {
       for (const msgpack::Value& a : args->items) {
-        k->args.push_back({static_cast<uint32_t>(a.number(".offset", 0)), static_cast<uint32_t>(a.number(".size", 0)),
-                           a.string(".value_kind")});
+        const uint64_t offset = a.number(".offset", 0), size = a.number(".size", 0);
+        if (offset > kMaxArgumentBytes || size > kMaxArgumentBytes) bad("arguments of " + k->name + " are too large");
+        k->args.push_back({static_cast<uint32_t>(offset), static_cast<uint32_t>(size), a.string(".value_kind")});
       }
     }
   }
@@ -224,8 +239,20 @@ std::unique_ptr<Module> Module::load(Arch arch, Memory& memory, const std::vecto
   for (const ElfRelocation& r : loader.elf.relocations) loader.relocate(r);
   loader.read_symbols();
   loader.read_metadata();
-  static std::atomic<uint64_t> modules{0};
-  loader.module->serial_ = ++modules;
+  loader.module->serial_ = next_serial();
+  return std::move(loader.module);
+}
+
+std::unique_ptr<Module> Module::from_text(Arch arch, Memory& memory, const std::string& text, KernelInfo kernel) {
+  const std::vector<uint8_t> no_file;
+  ModuleLoader loader{arch, memory, no_file, Elf{}};
+  loader.decode_text(text);
+  loader.elf.segments.push_back({0, 0, 0, 1});
+  loader.place();
+  kernel.entry = 0;
+  kernel.end = static_cast<uint32_t>(loader.module->code_.insts.size());
+  loader.module->kernels_[kernel.symbol] = std::move(kernel);
+  loader.module->serial_ = next_serial();
   return std::move(loader.module);
 }
 

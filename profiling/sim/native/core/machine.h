@@ -73,22 +73,28 @@ struct KernelInfo {
 // One loaded code object: decoded text, data segments placed in device memory and relocated.
 class Module {
  public:
-  // `elf`: the code object's bytes; `disassembly`: llvm-objdump -d of it. Throws SimError
-  // "unsupported_opcode" with the complete list, or "bad_code_object".
+  // `elf`: the code object's bytes; `disassembly`: llvm-objdump -d of it. Throws SimError "bad_code_object".
+  // Instructions that cannot run do not stop a load: Device::launch refuses the kernels that reach them.
   ~Module();
   static std::unique_ptr<Module> load(Arch arch, Memory& memory, const std::vector<uint8_t>& elf,
                                       const std::string& disassembly);
+  // A module of one kernel, `kernel`, whose code is assembler lines from the first one on. For tests and fuzzing.
+  static std::unique_ptr<Module> from_text(Arch arch, Memory& memory, const std::string& text, KernelInfo kernel);
   const KernelInfo* kernel(const std::string& symbol) const;
   std::vector<const KernelInfo*> kernels() const;
   // Device address and size of a global variable, (0, 0) when absent.
   std::pair<uint64_t, uint64_t> global(const std::string& symbol) const;
   const Code& code() const { return code_; }
-  uint64_t serial() const { return serial_; }          // different for every module of a process
+  // Instructions whose address stands in data (function pointers, virtual tables): where indirect calls may lead.
+  const std::vector<uint32_t>& address_taken() const { return address_taken_; }
+  const std::vector<uint32_t>& functions() const { return functions_; }  // entry instruction of every function
+  uint64_t serial() const { return serial_; }                            // different for every module of a process
   uint64_t image_base() const { return image_base_; }  // device address of the code object's address 0
   const std::vector<std::string>& printf_formats() const { return printf_formats_; }  // metadata "amdhsa.printf"
 
  private:
   Code code_;
+  std::vector<uint32_t> address_taken_, functions_;
   std::map<std::string, KernelInfo> kernels_;
   std::map<std::string, std::pair<uint64_t, uint64_t>> globals_;
   std::vector<std::string> printf_formats_;
@@ -134,7 +140,8 @@ class Device {
   Memory& memory();
   Arch arch() const;
   const SpecTable& spec() const;
-  Dispatch launch(const Launch& launch);  // throws SimError; cache state carries over between launches
+  // Throws SimError, "unsupported_opcode" with the complete list before anything runs; cache state carries over.
+  Dispatch launch(const Launch& launch);
 
  private:
   struct Impl;

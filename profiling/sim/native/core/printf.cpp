@@ -1,4 +1,5 @@
 // Device printf of `-mprintf-kind=buffered`: records in a buffer, format strings in the code object's metadata.
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -12,6 +13,7 @@ namespace {
 // bits 2.. size of the record in bytes), then the format's 64-bit hash or its text, then the arguments of 8 bytes each;
 // strings are inline, padded to 8 bytes (LLVM, AMDGPUEmitPrintf).
 constexpr uint32_t kHeader = 8;
+constexpr size_t kMaxText = 64u << 20;  // of one dispatch
 
 struct Cursor {
   const uint8_t* at;
@@ -41,14 +43,39 @@ struct Cursor {
   }
 };
 
+// Formats come from device memory, so only plain conversions reach the host's printf: flags, a width and a precision of
+// at most three digits each, length letters, and a kind that writes nothing to memory.
+bool is_safe(const std::string& spec) {
+  if (spec.find('\0') != std::string::npos) return false;
+  size_t i = 1;
+  const auto digits = [&] {
+    const size_t start = i;
+    while (i < spec.size() && spec[i] >= '0' && spec[i] <= '9') ++i;
+    return i - start <= 3;
+  };
+  while (i < spec.size() && std::strchr("-+ #0", spec[i])) ++i;
+  if (!digits()) return false;
+  if (i < spec.size() && spec[i] == '.') {
+    ++i;
+    if (!digits()) return false;
+  }
+  while (i < spec.size() && std::strchr("hljztL", spec[i])) ++i;
+  return i + 1 == spec.size() && std::strchr("diouxXfFeEgGaAcsp", spec[i]) != nullptr;
+}
+
 // One conversion with its flags, "*" already replaced by numbers.
 void append_conversion(const std::string& spec, Cursor* args, std::string* out) {
   const char kind = spec.back();
+  if (!is_safe(spec)) {
+    args->word();
+    *out += "[unsupported conversion]";
+    return;
+  }
   char text[512];
   if (kind == 's') {
     *out += [&] {
       const std::string s = args->text();
-      char big[4096];
+      char big[4096];  // longer strings are cut
       std::snprintf(big, sizeof big, spec.c_str(), s.c_str());
       return std::string(big);
     }();
@@ -125,19 +152,20 @@ void reset_printf(uint8_t* buffer, uint32_t bytes) {
   std::memcpy(buffer, header, sizeof header);
 }
 
-std::string read_printf(const uint8_t* buffer, const std::vector<std::string>& formats) {
+std::string read_printf(const uint8_t* buffer, uint32_t bytes_of_buffer, const std::vector<std::string>& formats) {
   uint32_t header[2];
   std::memcpy(header, buffer, sizeof header);
   if (header[0] == 0) return {};
   const auto table = formats_by_hash(formats);
   const uint8_t* at = buffer + kHeader;
-  const uint8_t* end = at + std::min(header[0], header[1]);
+  const uint8_t* end = at + std::min({header[0], header[1], bytes_of_buffer - kHeader});  // the kernel wrote the header
   std::string out;
   while (end - at >= 4) {
     uint32_t control;
     std::memcpy(&control, at, 4);
     const uint32_t bytes = control >> 2;
-    if (bytes < 4 || bytes > static_cast<uint64_t>(end - at)) return out + "[unreadable printf record]\n";
+    if (bytes < 4 || bytes > static_cast<uint64_t>(end - at) || out.size() > kMaxText)
+      return out + "[unreadable printf record]\n";
     Cursor args{at + 4, at + bytes};
     if (control & 2) {
       const auto it = table.find(args.word());

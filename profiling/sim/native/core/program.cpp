@@ -1,9 +1,6 @@
 #include "core/program.h"
 
-#include <cstring>
-#include <set>
 #include <string_view>
-#include <utility>
 
 namespace hipsynth {
 namespace {
@@ -66,8 +63,7 @@ bool writes_exec(const Inst& inst) {
   return false;
 }
 
-// Fills `step` for one instruction; returns why it cannot run, or "".
-std::string resolve(const Inst& inst, Step* step) {
+void resolve(const Inst& inst, Step* step) {
   const OpInfo& op = *inst.op;
   step->inst = &inst;
   step->fn = inst.fn;
@@ -76,10 +72,10 @@ std::string resolve(const Inst& inst, Step* step) {
     case Unit::valu:
     case Unit::salu:
       step->action = writes_exec(inst) ? Action::alu_exec : Action::alu;
-      return inst.fn ? "" : "no handler";
+      return;
     case Unit::smem:
       step->action = Action::scalar_memory;
-      return "";
+      break;
     case Unit::vmem:
       step->action = Action::vector_memory;
       break;
@@ -87,19 +83,15 @@ std::string resolve(const Inst& inst, Step* step) {
       step->action = Action::lds;
       break;
     case Unit::flow: {
-      const FlowRow* row = find_flow(op.name);
-      if (!row) return "control flow opcode without an engine action";
-      step->action = row->action;
-      step->condition = row->condition;
-      step->target = static_cast<uint32_t>(inst.imm);
-      return "";
+      if (const FlowRow* row = find_flow(op.name)) {
+        step->action = row->action;
+        step->condition = row->condition;
+        step->target = static_cast<uint32_t>(inst.imm);
+      }
+      return;
     }
   }
-  if (op.mem.kind == MemKind::atomic) {
-    step->atomic = find_atomic(op.mem.op);
-    if (!step->atomic) return std::string("unknown atomic operation ") + op.mem.op;
-  }
-  return "";
+  if (op.mem.kind == MemKind::atomic) step->atomic = find_atomic(op.mem.op);
 }
 
 }  // namespace
@@ -107,18 +99,18 @@ std::string resolve(const Inst& inst, Step* step) {
 std::unique_ptr<Program> make_program(const Module& module) {
   auto program = std::make_unique<Program>();
   program->module = &module;
-  std::set<std::string> unsupported;
-  for (const Inst& inst : module.code().insts) {
+  const Code& code = module.code();
+  program->steps.reserve(code.insts.size() + 1);
+  for (const Inst& inst : code.insts) {
     Step step;
-    const std::string why = resolve(inst, &step);
-    if (!why.empty()) unsupported.insert(std::string(inst.op->name) + ": " + why);
+    step.inst = &inst;
+    step.action = Action::refused;
+    const auto index = static_cast<uint32_t>(program->steps.size());
+    if (!code.refused.contains(index)) resolve(inst, &step);
     program->steps.push_back(step);
   }
   program->steps.push_back(Step{nullptr, nullptr, nullptr, Action::trap});  // running past the end is a trap
-  if (unsupported.empty()) return program;
-  std::string list;
-  for (const std::string& line : unsupported) list += "\n  " + line;
-  throw SimError("unsupported_opcode", std::to_string(unsupported.size()) + " unsupported instruction form(s):" + list);
+  return program;
 }
 
 }  // namespace hipsynth

@@ -26,6 +26,7 @@ enum class Action : uint8_t {
   swap_pc,
   call,
   trap,
+  refused,  // cannot run; only kernels that never reach it are launched
   skip,
 };
 
@@ -46,7 +47,7 @@ struct Program {
   std::vector<Step> steps;
 };
 
-// Throws SimError "unsupported_opcode" naming every flow opcode or atomic that the engine does not know.
+// Instructions that the engine does not know become Action::refused; reach() says which kernels they stop.
 std::unique_ptr<Program> make_program(const Module& module);
 
 }  // namespace hipsynth

@@ -29,7 +29,8 @@ struct Lanes {
   uint64_t exec = 0;
   uint64_t dropped = 0;  // buffer lanes out of range: loads give 0, stores vanish
   bool contiguous = false;
-  bool interleaved = false;  // private memory: dword k of a lane is k * 256 bytes further
+  bool interleaved = false;  // swizzled memory: dword k of a lane is k * dword_stride bytes further
+  uint32_t dword_stride = kScratchStride;
 };
 
 void global_addresses(Wave& w, const Inst& in, const Operands& o, Lanes* l) {
@@ -78,6 +79,20 @@ Resource read_resource(const Wave& w, const Operand& o) {
           (word[3] >> 23 & 1) != 0};
 }
 
+// Swizzled buffers: every dword of every lane lies in the wave's own private memory (add_tid) or in some allocation.
+void check_swizzled(Context& c, Resident& r, const Step& s, bool own, const Lanes& l) {
+  const uint64_t end = r.scratch + uint64_t{c.scratch_lane_bytes} * kLanes;
+  for (uint64_t rest = l.exec; rest; rest &= rest - 1) {
+    const int lane = std::countr_zero(rest);
+    const uint64_t first = l.address[lane] & ~3ull, dwords = (l.address[lane] % 4 + s.lane_bytes + 3) / 4;
+    for (uint64_t k = 0; k < dwords; ++k) {
+      const uint64_t at = first + k * l.dword_stride;
+      if (own ? at >= r.scratch && at < end : c.memory->find(at, 4) != nullptr) continue;
+      throw_illegal_access(c, r, s, {own ? "private (stack) access" : "swizzled access", at, s.lane_bytes, lane});
+    }
+  }
+}
+
 void buffer_addresses(Context& c, Resident& r, const Step& s, const Operands& o, Lanes* l) {
   const Inst& in = *s.inst;
   const Resource v = read_resource(r.wave, *o.srsrc);
@@ -93,17 +108,15 @@ void buffer_addresses(Context& c, Resident& r, const Step& s, const Operands& o,
                       index % v.index_stride * 4 + offset % 4;
     } else {
       l->address[i] = base + index * v.stride + offset;
-      const bool inside = v.stride ? index < v.records : offset + s.lane_bytes <= v.records;
-      if (!inside) l->dropped |= 1ull << i;
     }
-    if (v.add_tid && (l->exec >> i & 1) &&
-        (l->address[i] < r.scratch || l->address[i] >= r.scratch + uint64_t{c.scratch_lane_bytes} * kLanes)) {
-      throw_illegal_access(c, r, s, {"private (stack) access", offset, s.lane_bytes, static_cast<int>(i)});
-    }
+    const bool inside = v.stride ? index < v.records : v.swizzle || offset + s.lane_bytes <= v.records;
+    if (!inside) l->dropped |= 1ull << i;
   }
   l->interleaved = v.swizzle;
+  l->dword_stride = v.index_stride * 4;
   l->dropped &= l->exec;
   l->exec &= ~l->dropped;
+  if (v.swizzle) check_swizzled(c, r, s, v.add_tid, *l);
 }
 
 // True when every lane is active and lane i is at address[0] + i * bytes.
@@ -153,19 +166,19 @@ void count_access(Context& c, Resident& r, const Step& s, const Lanes& l) {
     a.address = shifted;
     a.bytes = 4;
     for (uint32_t k = 0; k < s.lane_bytes / 4u; ++k) {
-      for (int i = 0; i < kLanes; ++i) shifted[i] = l.address[i] + uint64_t{k} * kScratchStride;
+      for (int i = 0; i < kLanes; ++i) shifted[i] = l.address[i] + uint64_t{k} * l.dword_stride;
       level = std::max(level, c.hierarchy->access(r.group->cu, a));
     }
   }
   if (a.kind != Access::store) r.vm_level = std::max(r.vm_level, level);
 }
 
-// Private dwords of one lane are strided; sub-dword and misaligned pieces go byte by byte.
-void copy_interleaved(uint8_t* flat, uint64_t address, uint32_t bytes, bool to_memory) {
-  const uint64_t lane_start = address & ~3ull;
-  uint32_t in_dword = address & 3;
+// The dwords of one lane are strided; sub-dword and misaligned pieces go byte by byte.
+void copy_interleaved(uint8_t* flat, const Lanes& l, uint32_t lane, uint32_t bytes, bool to_memory) {
+  const uint64_t lane_start = l.address[lane] & ~3ull;
+  uint32_t in_dword = l.address[lane] & 3;
   for (uint32_t i = 0; i < bytes; ++i, ++in_dword) {
-    auto* p = reinterpret_cast<uint8_t*>(lane_start + in_dword / 4 * kScratchStride + in_dword % 4);
+    auto* p = reinterpret_cast<uint8_t*>(lane_start + uint64_t{in_dword / 4} * l.dword_stride + in_dword % 4);
     if (to_memory)
       *p = flat[i];
     else
@@ -202,7 +215,7 @@ void load_lanes(const Step& s, const Lanes& l, uint32_t* row) {
       continue;
     }
     uint8_t flat[16];
-    copy_interleaved(flat, l.address[lane], s.lane_bytes, false);
+    copy_interleaved(flat, l, lane, s.lane_bytes, false);
     load_lane(m, s.lane_bytes, row, lane, flat);
   }
   static constexpr uint8_t kZeros[16] = {};
@@ -227,7 +240,7 @@ void store_lanes(const Step& s, const Lanes& l, const uint32_t* row) {
     }
     uint8_t flat[16];
     store_lane(m, s.lane_bytes, row, lane, flat);
-    copy_interleaved(flat, l.address[lane], s.lane_bytes, true);
+    copy_interleaved(flat, l, lane, s.lane_bytes, true);
   }
 }
 
@@ -238,8 +251,11 @@ void atomic_lanes(Wave& w, const Step& s, const Operands& o, const Lanes& l) {
   uint32_t* result = operand_row(w, s.inst->dst);
   for (uint64_t rest = l.exec; rest; rest &= rest - 1) {
     const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
-    const uint64_t old = s.atomic(reinterpret_cast<void*>(l.address[lane]), lane_value(data, lane, bytes),
-                                  compare ? lane_value(compare, lane, bytes) : 0);
+    uint8_t flat[8];
+    if (l.interleaved) copy_interleaved(flat, l, lane, bytes, false);
+    void* p = l.interleaved ? flat : reinterpret_cast<void*>(l.address[lane]);
+    const uint64_t old = s.atomic(p, lane_value(data, lane, bytes), compare ? lane_value(compare, lane, bytes) : 0);
+    if (l.interleaved) copy_interleaved(flat, l, lane, bytes, true);
     if (result) set_lane_value(result, lane, bytes, old);
   }
 }

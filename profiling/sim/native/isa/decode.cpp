@@ -11,6 +11,22 @@ namespace {
 
 using text::trim;
 
+constexpr uint64_t kMaxText = 1u << 26;  // bytes of one code object's text
+
+// What stands in for an instruction that cannot run.
+const OpInfo& refused_op() {
+  static const OpInfo op = [] {
+    OpInfo o{};
+    o.name = "refused";
+    o.unit = Unit::flow;
+    o.rate = Rate::none;
+    o.count = Count::other;
+    o.mfma_type = o.signature = o.refused = "";
+    return o;
+  }();
+  return op;
+}
+
 Type type_of(std::string_view t) {
   static const std::unordered_map<std::string_view, Type> kTypes = {
       {"b16", Type::b16},     {"u16", Type::b16},     {"i16", Type::b16},      {"h16", Type::f16},
@@ -24,8 +40,6 @@ Type type_of(std::string_view t) {
   const auto it = kTypes.find(t);
   return it == kTypes.end() ? Type::b32 : it->second;
 }
-
-bool one_row(Type t) { return t == Type::b32 || t == Type::f32 || t == Type::b16 || t == Type::f16 || t == Type::pk16; }
 
 struct Decoder {
   Arch arch;
@@ -46,6 +60,7 @@ struct Decoder {
   explicit Decoder(Arch a);
   void line(std::string_view s);
   void instruction(std::string_view s, std::string_view comment);
+  std::string read(std::string_view s, Inst& in);
   bool operands(const OpInfo& op, const Signature& sig, std::string_view& s, Inst& in);
   bool one_operand(const SlotSpec& spec, std::string_view text, Inst& in);
   void place(Inst& in, std::string_view text);
@@ -219,40 +234,42 @@ void finish_memory(Inst& in) {
   }
 }
 
-bool vector_destination_ok(const Inst& in, const Signature& sig) {
-  const bool alu = in.op->unit == Unit::valu && in.op->general != nullptr;
-  if (!alu || !sig.has_result) return true;
-  return in.dst.kind == OperandKind::vgpr || in.dst.kind == OperandKind::agpr;
-}
-
-// Vector ALU operands of type b32 must be single registers, scalar memory ones need not be.
-bool widths_ok(const Inst& in, const Signature& sig) {
-  if (in.op->unit != Unit::valu && in.op->unit != Unit::salu) return true;
-  for (const SlotSpec& s : sig.slots) {
-    const Operand* o = s.slot == Slot::dst    ? &in.dst
-                       : s.slot == Slot::src0 ? &in.src[0]
-                       : s.slot == Slot::src1 ? &in.src[1]
-                       : s.slot == Slot::src2 ? &in.src[2]
-                                              : nullptr;
-    if (o == nullptr) continue;
-    const bool vector = o->kind == OperandKind::vgpr || o->kind == OperandKind::agpr;
-    if (in.op->unit == Unit::salu && vector) return false;
-    if (s.dwords != 0 && vector && o->dwords != s.dwords) return false;
-    if (s.dwords != 0 && !vector && s.slot != Slot::src2) return false;
-    if (one_row(s.type) && (vector || o->kind == OperandKind::sgpr) && o->dwords != 1) return false;
-  }
-  return true;
-}
-
 void Decoder::place(Inst& in, std::string_view s) {
   Code& code = result.code;
   const size_t word = (in.address - code.base) / 4;
-  if (word < (1u << 26)) {
-    if (code.index_by_word.size() < word + in.size / 4) code.index_by_word.resize(word + in.size / 4, ~0u);
-    code.index_by_word[word] = static_cast<uint32_t>(code.insts.size());
-  }
+  if (code.index_by_word.size() < word + in.size / 4) code.index_by_word.resize(word + in.size / 4, ~0u);
+  code.index_by_word[word] = static_cast<uint32_t>(code.insts.size());
   code.insts.push_back(in);
   code.text.emplace_back(s);
+}
+
+// Fills `in` from one instruction's text; returns a complaint or "".
+std::string Decoder::read(std::string_view s, Inst& in) {
+  std::string_view rest = s;
+  size_t end = 0;
+  while (end < rest.size() && !text::is_space(rest[end])) ++end;
+  const std::string_view mnemonic = rest.substr(0, end);
+  rest = trim(rest.substr(end));
+  auto it = ops.find(mnemonic);
+  if (it == ops.end()) it = ops.find(base_name(mnemonic));
+  if (it == ops.end()) return std::string(mnemonic) + ": no such opcode in the table";
+  const auto& [op, sig] = it->second;
+  in.op = op;
+  if (op->refused[0] != '\0') return std::string(op->name) + ": " + op->refused;
+  in.op_sel_hi = sig->mix ? 0 : 7;
+  if (mnemonic.ends_with("_sdwa")) in.sdwa = true;
+  if (!operands(*op, *sig, rest, in)) return "bad operands: " + std::string(s);
+  const std::string bad = parse_modifiers(rest, *sig, in);
+  if (!bad.empty()) return "unknown modifier '" + bad + "': " + std::string(s);
+  if (sig->accumulates) in.src[2] = in.dst;
+  if (sig->reads_vcc) {
+    in.src[3].kind = OperandKind::sgpr;
+    in.src[3].reg = kVccLo;
+    in.src[3].dwords = 2;
+  }
+  finish_memory(in);
+  if (!operands_ok(in, *sig)) return "bad operands: " + std::string(s);
+  return choose_handler(in, *sig);
 }
 
 void Decoder::instruction(std::string_view s, std::string_view comment) {
@@ -264,34 +281,21 @@ void Decoder::instruction(std::string_view s, std::string_view comment) {
     result.code.base = in.address;
     based = true;
   }
-  if (in.address < result.code.base) return complain("addresses go backwards");
+  if (in.address < next_address) return complain("addresses go backwards");
+  if (in.address - result.code.base > kMaxText) return complain("addresses are too far apart");
   next_address = in.address + in.size;
-  std::string_view rest = s;
-  size_t end = 0;
-  while (end < rest.size() && !text::is_space(rest[end])) ++end;
-  const std::string_view mnemonic = rest.substr(0, end);
-  rest = trim(rest.substr(end));
-  auto it = ops.find(mnemonic);
-  if (it == ops.end()) it = ops.find(base_name(mnemonic));
-  if (it == ops.end()) return complain(std::string(mnemonic) + ": no such opcode in the table");
-  const auto& [op, sig] = it->second;
-  in.op = op;
-  if (op->refused[0] != '\0') return complain(std::string(op->name) + ": " + op->refused);
-  in.op_sel_hi = sig->mix ? 0 : 7;
-  if (mnemonic.ends_with("_sdwa")) in.sdwa = true;
-  if (!operands(*op, *sig, rest, in)) return complain("bad operands: " + std::string(s));
-  const std::string bad = parse_modifiers(rest, *sig, in);
-  if (!bad.empty()) return complain("unknown modifier '" + bad + "': " + std::string(s));
-  if (sig->accumulates) in.src[2] = in.dst;
-  if (sig->reads_vcc) {
-    in.src[3].kind = OperandKind::sgpr;
-    in.src[3].reg = kVccLo;
-    in.src[3].dwords = 2;
+  const size_t fixups_before = fixups.size();
+  std::string complaint = read(s, in);
+  if (!complaint.empty()) {
+    fixups.resize(fixups_before);
+    Inst refused;
+    refused.op = &refused_op();
+    refused.size = in.size;
+    refused.address = in.address;
+    in = refused;
+    result.code.refused.emplace(static_cast<uint32_t>(result.code.insts.size()), complaint);
+    complain(std::move(complaint));
   }
-  if (!vector_destination_ok(in, *sig) || !widths_ok(in, *sig)) return complain("bad operands: " + std::string(s));
-  const std::string refusal = choose_handler(in, *sig);
-  if (!refusal.empty()) return complain(refusal);
-  finish_memory(in);
   place(in, s);
 }
 
@@ -323,11 +327,14 @@ void Decoder::finish() {
     if (f.numeric) {
       const uint64_t word = (f.address - code.base) / 4;
       if (f.address >= code.base && word < code.index_by_word.size()) to = code.index_by_word[word];
-    } else if (const auto it = labels.find(f.label); it != labels.end()) {
+    } else if (const auto it = labels.find(f.label); it != labels.end() && it->second < code.insts.size()) {
       to = it->second;
     }
     if (to == ~0u) {
-      complain("branch to nowhere: " + code.text[f.index]);
+      std::string complaint = "branch to nowhere: " + code.text[f.index];
+      code.insts[f.index].op = &refused_op();
+      code.refused.emplace(f.index, complaint);
+      complain(std::move(complaint));
       continue;
     }
     code.insts[f.index].imm = to;

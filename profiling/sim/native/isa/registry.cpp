@@ -28,10 +28,11 @@ Index make_index(uint8_t arch_bit) {
   return index;
 }
 
-// Source k (0..2) or destination (3) displaced by M0[7:0].
-void displace(const Wave& w, Operand& o, int k) {
-  if (o.kind != OperandKind::vgpr || !((w.gpr_index_mode >> k) & 1)) return;
+// Source k (0..2) or destination (3) displaced by M0[7:0]; false when it then lies outside the wave's registers.
+bool displace(const Wave& w, Operand& o, int k) {
+  if (o.kind != OperandKind::vgpr || !((w.gpr_index_mode >> k) & 1)) return true;
   o.reg = static_cast<uint16_t>(o.reg + (w.sgpr[kM0] & 0xffu));
+  return o.reg + o.dwords <= w.rows;
 }
 
 }  // namespace
@@ -53,6 +54,7 @@ std::vector<OpInfo> assemble_table(const RowData* rows, size_t n, const Handlers
     op.mem = r.mem;
     op.signature = r.signature;
     op.refused = r.refused;
+    op.flops = r.flops;
     op.handler = nullptr;
     if (r.chunk < 0) continue;
     const Handlers& h = chunks[r.chunk][r.index];
@@ -83,10 +85,13 @@ void execute_indexed(Wave& w, const Inst& in) {
     in.fn(w, in);
     return;
   }
+  // Out of range (CDNA3 ISA, "Out-of-Range GPRs"): a source reads VGPR 0, a destination makes the instruction do
+  // nothing.
   Inst moved = in;
-  for (int k = 0; k < 3; ++k) displace(w, moved.src[k], k);
-  displace(w, moved.dst, 3);
-  moved.fn(w, moved);
+  for (int k = 0; k < 3; ++k) {
+    if (!displace(w, moved.src[k], k)) moved.src[k].reg = 0;
+  }
+  if (displace(w, moved.dst, 3)) moved.fn(w, moved);
 }
 
 }  // namespace hipsynth

@@ -50,6 +50,9 @@ Signature parse_signature(const OpInfo& op);
 // Fills `out` from one operand's text; false when it is not an operand of that type.
 bool parse_operand(std::string_view text, Type type, Operand& out);
 
+// False when an operand's kind or width is not what the instruction reads or writes.
+bool operands_ok(const Inst& in, const Signature& sig);
+
 // Immediates: s_waitcnt counters, hwreg(...), sendmsg(...), gpr_idx(...).
 bool parse_waitcnt(std::string_view text, int64_t& imm);
 bool parse_hwreg(std::string_view text, int64_t& imm);

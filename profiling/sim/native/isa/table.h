@@ -24,6 +24,7 @@ struct RowData {
   MemDesc mem;
   const char* signature;
   const char* refused;
+  uint8_t flops;
   int chunk, index;
 };
 

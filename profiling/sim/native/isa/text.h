@@ -30,7 +30,7 @@ inline std::optional<int64_t> integer(std::string_view s) {
   uint64_t v = 0;
   const auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), v, hex ? 16 : 10);
   if (s.empty() || error != std::errc{} || end != s.data() + s.size()) return std::nullopt;
-  return negative ? -static_cast<int64_t>(v) : static_cast<int64_t>(v);
+  return static_cast<int64_t>(negative ? 0 - v : v);
 }
 
 // Takes text up to `separator` outside brackets, parentheses and bars; drops the separator.

@@ -1,0 +1,131 @@
+#include "core/reach.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+namespace hipsynth {
+namespace {
+
+constexpr uint32_t kAddressWindow = 24;  // instructions after s_getpc_b64 in which the two halves are added
+
+class Walk {
+ public:
+  explicit Walk(const Program& program)
+      : program_(program), code_(program.module->code()), seen_(code_.insts.size(), false) {}
+
+  Reach run(uint32_t entry) {
+    visit(entry);
+    while (!open_.empty()) {
+      const uint32_t i = open_.back();
+      open_.pop_back();
+      step(i);
+    }
+    Reach out;
+    out.vgprs = vgprs_;
+    out.agprs = agprs_;
+    out.refused.assign(refused_.begin(), refused_.end());
+    return out;
+  }
+
+ private:
+  void visit(uint32_t i) {
+    if (i >= seen_.size() || seen_[i]) return;
+    seen_[i] = true;
+    open_.push_back(i);
+  }
+
+  void visit_all(const std::vector<uint32_t>& list) {
+    for (const uint32_t i : list) visit(i);
+  }
+
+  void step(uint32_t i) {
+    if (const auto it = code_.refused.find(i); it != code_.refused.end()) {
+      refused_.insert(it->second);
+      return visit(i + 1);  // the list shall be complete
+    }
+    registers(code_.insts[i]);
+    switch (program_.steps[i].action) {
+      case Action::end:
+      case Action::trap:
+        break;
+      case Action::branch:
+        return visit(program_.steps[i].target);
+      case Action::branch_if:
+      case Action::call:
+        visit(program_.steps[i].target);
+        break;
+      case Action::set_pc:
+        return indirect();
+      case Action::swap_pc:
+        indirect();
+        break;
+      case Action::get_pc:
+        formed_address(i);
+        break;
+      default:
+        break;
+    }
+    if (program_.steps[i].action != Action::end) fall_through(i);
+  }
+
+  void fall_through(uint32_t i) {
+    const Inst& in = code_.insts[i];
+    const bool trap = program_.steps[i].action == Action::trap;  // the last thing before unreachable code
+    if (i + 1 < code_.insts.size() && code_.insts[i + 1].address == in.address + in.size) return visit(i + 1);
+    if (!trap && i + 1 < code_.insts.size())
+      refused_.insert("bytes that are no instruction follow `" + code_.text[i] + "`");
+  }
+
+  void registers(const Inst& in) {
+    for (const Operand* o : {&in.dst, &in.src[0], &in.src[1], &in.src[2], &in.src[3]}) {
+      const uint32_t end = uint32_t{o->reg} + o->dwords;
+      if (o->kind == OperandKind::vgpr) vgprs_ = std::max(vgprs_, end);
+      if (o->kind == OperandKind::agpr) agprs_ = std::max(agprs_, end);
+    }
+  }
+
+  void indirect() {
+    if (!indirect_) visit_all(program_.module->address_taken());
+    indirect_ = true;
+  }
+
+  // The constant that an addition to SGPR `reg` adds, of the instructions after s_getpc_b64.
+  std::optional<int64_t> added(uint32_t from, uint16_t reg, const char* add, const char* subtract) const {
+    for (uint32_t i = from; i < code_.insts.size() && i < from + kAddressWindow; ++i) {
+      const Inst& in = code_.insts[i];
+      const std::string_view name = in.op->name;
+      if (in.dst.kind != OperandKind::sgpr || in.dst.reg != reg || (name != add && name != subtract)) continue;
+      if (in.src[1].kind != OperandKind::constant) return std::nullopt;
+      const auto v = static_cast<int64_t>(in.src[1].value & 0xffffffffu);
+      return name == add ? v : -v;
+    }
+    return std::nullopt;
+  }
+
+  // Where s_getpc_b64 and the additions after it point: code to follow, data to ignore.
+  void formed_address(uint32_t i) {
+    const uint16_t reg = code_.insts[i].dst.reg;
+    const auto low = added(i + 1, reg, "s_add_u32", "s_sub_u32");
+    const auto high = added(i + 1, static_cast<uint16_t>(reg + 1), "s_addc_u32", "s_subb_u32");
+    if (!low || !high) return visit_all(program_.module->functions());
+    const uint64_t offset = static_cast<uint64_t>(*low) + (static_cast<uint64_t>(*high) << 32);
+    const uint64_t target = code_.insts[i].address + code_.insts[i].size + offset;
+    const uint64_t word = (target - code_.base) / 4;
+    if (target >= code_.base && target % 4 == 0 && word < code_.index_by_word.size()) visit(code_.index_by_word[word]);
+  }
+
+  const Program& program_;
+  const Code& code_;
+  std::vector<bool> seen_;
+  std::vector<uint32_t> open_;
+  std::set<std::string> refused_;
+  uint32_t vgprs_ = 0, agprs_ = 0;
+  bool indirect_ = false;
+};
+
+}  // namespace
+
+Reach reach(const Program& program, uint32_t entry) { return Walk(program).run(entry); }
+
+}  // namespace hipsynth

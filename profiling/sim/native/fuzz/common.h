@@ -1,0 +1,47 @@
+// What the fuzz targets share: devices with the project's own architecture tables, and errors that are results.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "core/machine.h"
+
+namespace hipsynth::fuzz {
+
+// "key value" lines of $HIPSYNTH_FUZZ_TABLES/<arch>.txt, written by tools/fuzz.py.
+inline SpecTable read_table(Arch arch) {
+  const char* folder = std::getenv("HIPSYNTH_FUZZ_TABLES");
+  std::ifstream file(std::string(folder ? folder : ".") + (arch == Arch::gfx90a ? "/gfx90a.txt" : "/gfx942.txt"));
+  SpecTable table;
+  std::string key;
+  for (double value = 0; file >> key >> value;) table[key] = value;
+  return table;
+}
+
+// A device per architecture, made afresh now and then so that nothing accumulates.
+inline Device& device(Arch arch) {
+  static std::unique_ptr<Device> devices[2];
+  static uint64_t uses[2] = {};
+  constexpr uint64_t kUses = 512;
+  const auto i = static_cast<size_t>(arch);
+  if (uses[i]++ % kUses == 0) {
+    devices[i].reset();
+    const DeviceOptions options{(uses[i] / kUses) % 2 == 0, 20000, 64u << 20, 5.0};
+    devices[i] = std::make_unique<Device>(arch, read_table(arch), options);
+  }
+  return *devices[i];
+}
+
+template <class Action>
+void attempt(Action action) {
+  try {
+    action();
+  } catch (const SimError&) {
+    // a clear refusal is what hostile input deserves
+  }
+}
+
+}  // namespace hipsynth::fuzz

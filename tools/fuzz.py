@@ -1,0 +1,120 @@
+"""Fuzzes the C++ core: `python -m tools.fuzz [SECONDS] [--corpus DIR]`, or `make fuzz SECONDS=600`.
+
+Builds three libFuzzer programs with AddressSanitizer and UndefinedBehaviorSanitizer, seeds them with the code of the
+project's own test kernels and shares the time among them. An input that crashes, hangs or trips a sanitizer is kept in
+out/fuzz/crashes and makes the run fail; turn it into a test in tests/unit/test_hostile_code.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+from profiling import archs, toolchain
+from synth.errors import HipsynthError
+
+ROOT = Path(__file__).resolve().parents[1]
+BUILD = ROOT / "build" / "fuzz"
+TARGETS = {"text": 0.2, "object": 0.4, "launch": 0.4}  # share of the time
+SOURCES = ("programs_sim.hip",)
+HANG_S = 20
+
+
+def build() -> None:
+    """Configures and compiles the fuzz programs. Raises CalledProcessError."""
+    options = ["-DHIPSYNTH_SANITIZE=ON", "-DHIPSYNTH_FUZZ=ON", f"-DPython3_EXECUTABLE={sys.executable}"]
+    if not (BUILD / "CMakeCache.txt").exists():
+        subprocess.run(["cmake", "-S", ROOT, "-B", BUILD, "-G", "Ninja", *options], check=True)
+    subprocess.run(["cmake", "--build", BUILD, "-j", str(os.cpu_count() or 1)], check=True)
+
+
+def strip_comments(disassembly: str) -> str:
+    """Instructions alone, one a line."""
+    lines = (line.split("//")[0].strip() for line in disassembly.splitlines())
+    return "\n".join(line for line in lines if line and not line.endswith(":") and "file format" not in line)
+
+
+def head(arch: str) -> bytes:
+    """Launch parameters of the `launch` target: struct Parameters of profiling/sim/native/fuzz/launch.cpp."""
+    return struct.pack("<4B4H6I", arch == "gfx942", 15, 15, 0, 1024, 64, 0x3F0, 0, 2, 1, 1, 64, 1, 1)
+
+
+def kernels(text: str) -> list[str]:
+    """The functions of a disassembly as separate texts."""
+    return ["\n".join(part.splitlines()[1:]) for part in text.split("\n\n") if "//" in part]
+
+
+def seeds(folder: Path) -> None:
+    """Writes the architecture tables and one seed per test kernel, architecture and target."""
+    for target in TARGETS:
+        (folder / target).mkdir(parents=True, exist_ok=True)
+    for device in ("mi250", "mi300x"):
+        table = archs.load(device)
+        (folder / f"{table.arch}.txt").write_text("".join(f"{k} {float(v)!r}\n" for k, v in table.spec().items()))
+        for source in SOURCES:
+            made = toolchain.compile_device(
+                ROOT / "tests" / "kernels" / source, table.arch, "-O1", folder / "build" / table.arch
+            )
+            text, elf = made.disassembly.read_text(), made.code_object.read_bytes()
+            first = bytes([table.arch == "gfx942"])
+            name = f"{Path(source).stem}-{table.arch}"
+            packed = first + struct.pack("<I", len(text.encode())) + text.encode() + elf
+            (folder / "object" / name).write_bytes(packed)
+            for i, kernel in enumerate(kernels(text)):
+                (folder / "text" / f"{name}-{i}").write_bytes(first + kernel.encode())
+                (folder / "launch" / f"{name}-{i}").write_bytes(head(table.arch) + strip_comments(kernel).encode())
+
+
+def fuzz(target: str, seconds: int, corpus: Path) -> bool:
+    """Runs one target; whether it survived."""
+    crashes = corpus / "crashes"
+    crashes.mkdir(exist_ok=True)
+    environment = os.environ | {
+        "HIPSYNTH_FUZZ_TABLES": str(corpus),
+        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+    }
+    print(f"== {target}: {seconds} s", flush=True)
+    command = [
+        BUILD / "profiling" / "sim" / "native" / "fuzz" / f"fuzz_{target}",
+        corpus / target,
+        f"-max_total_time={seconds}",
+        f"-timeout={HANG_S}",
+        "-rss_limit_mb=4096",
+        "-max_len=262144",
+        "-print_final_stats=1",
+        "-verbosity=1",
+        f"-artifact_prefix={crashes}/{target}-",
+    ]
+    done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True, errors="replace")
+    tail = done.stderr.splitlines()
+    print("\n".join(line for line in tail if line.startswith("stat::")), flush=True)
+    if done.returncode:
+        print("\n".join(tail[-60:]))
+    return done.returncode == 0
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.fuzz", description="Fuzz the simulator core.")
+    parser.add_argument("seconds", type=int, nargs="?", default=600)
+    parser.add_argument("--corpus", type=Path, default=ROOT / "out" / "fuzz")
+    parser.add_argument("--target", choices=TARGETS, help="this one alone")
+    given = parser.parse_args(arguments)
+    try:
+        build()
+        seeds(given.corpus.resolve())
+    except (HipsynthError, subprocess.CalledProcessError, OSError) as error:
+        print(f"fuzz: {error}", file=sys.stderr)
+        return 4
+    wanted = {given.target: 1.0} if given.target else TARGETS
+    survived = [fuzz(t, max(1, round(given.seconds * share)), given.corpus.resolve()) for t, share in wanted.items()]
+    print("survived" if all(survived) else "CRASHED: see crashes in the corpus folder")
+    return 0 if all(survived) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,83 @@
+"""Runs the tests of the C++ core under sanitizers: `python -m tools.sanitize [PYTEST ARGUMENT]...`, or `make sanitize`.
+
+The simulator is built a second time with AddressSanitizer and UndefinedBehaviorSanitizer (build/sanitize) and installed
+beside the build, not into the package: HIPSYNTH_NATIVE names the folder. The sanitizer's runtime is preloaded into
+Python and into the simulated programs.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+BUILD = ROOT / "build" / "sanitize"
+INSTALLED = BUILD / "installed"
+TESTS = (
+    "tests/unit/test_hostile_code.py",
+    "tests/unit/test_isa_decode.py",
+    "tests/unit/test_sim_memory.py",
+    "tests/unit/test_hip_runtime_api.py",
+    "tests/differential/test_alu_opcodes.py",
+    "tests/differential/test_special_opcodes.py",
+    "tests/differential/test_matrix_opcodes.py",
+    "tests/kernels",
+)
+
+
+def build() -> None:
+    """Configures, compiles and installs the sanitized module and library. Raises CalledProcessError."""
+    options = [
+        "-DHIPSYNTH_SANITIZE=ON",
+        f"-DPython_EXECUTABLE={sys.executable}",
+        f"-DPython3_EXECUTABLE={sys.executable}",
+    ]
+    if not (BUILD / "CMakeCache.txt").exists():
+        subprocess.run(["cmake", "-S", ROOT, "-B", BUILD, "-G", "Ninja", *options], check=True)
+    subprocess.run(["cmake", "--build", BUILD, "-j", str(os.cpu_count() or 1)], check=True)
+    subprocess.run(["cmake", "--install", BUILD, "--prefix", INSTALLED], check=True, stdout=subprocess.DEVNULL)
+
+
+def runtime() -> Path:
+    """The shared sanitizer runtime of the compiler that made the build."""
+    cache = (BUILD / "CMakeCache.txt").read_text()
+    compiler = next(line.split("=", 1)[1] for line in cache.splitlines() if line.startswith("CMAKE_CXX_COMPILER:"))
+    name = "libclang_rt.asan-x86_64.so"
+    found = subprocess.run([compiler, f"-print-file-name={name}"], capture_output=True, text=True, check=True)
+    path = Path(found.stdout.strip())
+    if not path.is_absolute() or not path.exists():
+        raise OSError(f"{name} is not installed (Debian: libclang-rt-22-dev)")
+    return path.resolve()
+
+
+def environment() -> dict[str, str]:
+    """What the sanitized module needs of its process. Python keeps memory for ever, so leaks are not looked for."""
+    return os.environ | {
+        "HIPSYNTH_NATIVE": str(INSTALLED / "profiling" / "sim"),
+        "HIPSYNTH_RUNTIME": str(INSTALLED / "profiling" / "sim" / "libhipsynth_hip.so"),
+        "HIPSYNTH_PRELOAD": str(runtime()),
+        "LD_PRELOAD": str(runtime()),
+        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:use_sigaltstack=0",
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+    }
+
+
+def main(arguments: list[str]) -> int:
+    start = time.monotonic()
+    try:
+        build()
+        extra = environment()
+    except (OSError, subprocess.CalledProcessError) as error:
+        print(f"sanitize: {error}", file=sys.stderr)
+        return 4
+    command = [sys.executable, "-m", "pytest", "-m", "not full and not hardware", *(arguments or TESTS)]
+    code = subprocess.run(command, cwd=ROOT, env=extra, check=False).returncode
+    print(f"sanitize: {'clean' if code == 0 else 'FAILED'} in {time.monotonic() - start:.0f} s")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
