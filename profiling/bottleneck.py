@@ -38,6 +38,11 @@ MINOR = 0.05  # bounds below this share of the duration are not worth a word
 WEAK = 0.5  # a largest bound below this share of the duration limits nothing by itself
 
 
+def unit_name(unit: str) -> str:
+    """What people call a unit of the timing model."""
+    return UNITS.get(unit, unit.replace("_", " "))
+
+
 @dataclass(frozen=True)
 class Bound:
     """One unit: the time it alone needs, and that time's share of the duration (0..1)."""
@@ -48,7 +53,7 @@ class Bound:
 
     @property
     def name(self) -> str:
-        return UNITS.get(self.unit, self.unit.replace("_", " "))
+        return unit_name(self.unit)
 
     def __str__(self) -> str:
         return f"{self.name} {100 * self.share:.0f} %"

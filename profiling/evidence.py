@@ -8,6 +8,7 @@ are kept apart; bandwidths and throughputs take the duration's, since the counts
 from __future__ import annotations
 
 import functools
+import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -51,6 +52,13 @@ class Error:
     kernels: tuple[str, ...]
     studies: tuple[str, ...]
 
+    def __str__(self) -> str:
+        """Median / worst (n)."""
+        if self.worst == 0:
+            return f"0 ({self.n})"
+        unit = "points" if self.unit == "points" else "%"
+        return f"{_short(self.median)} / {_short(self.worst)} {unit} ({self.n})"
+
     def document(self) -> dict[str, Any]:
         """The entry of `expected_error` in the profile JSON."""
         return {
@@ -62,6 +70,10 @@ class Error:
             "device": self.device or self.arch,
             "kernels": list(self.kernels),
         }
+
+
+def _short(value: float) -> str:
+    return "∞" if math.isinf(value) else "0" if value == 0 else f"{value:.2g}" if value < 10 else f"{value:.0f}"
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -40,10 +41,24 @@ def corpus_statistics(corpus: Corpus) -> dict[str, Any]:
             "by_device": _counts(items, "device"),
             "by_backend": _counts(items, "backend"),
         },
+        "bottlenecks": bottlenecks(rows),
         "failures": {"total": failures.num_rows, "by_reason": _counts(failures, "reason")},
         "duplicates": duplicates(rows),
         "metrics": {metric: quantiles(rows, metric) for metric in metrics.all_ids() if metric in corpus.metric_ids},
         "damaged": list(corpus.damaged),
+    }
+
+
+def bottlenecks(rows: pa.Table) -> dict[str, dict[str, int]]:
+    """Per architecture, how many simulated kernels each unit limits, most frequent first."""
+    found: dict[str, Counter[str]] = {}
+    for arch, details in zip(rows["arch"].to_pylist(), rows["details"].to_pylist(), strict=True):
+        unit = json.loads(details or "{}").get("bottleneck")
+        if unit:
+            found.setdefault(arch, Counter())[unit] += 1
+    return {
+        arch: dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
+        for arch, counts in sorted(found.items())
     }
 
 

@@ -8,13 +8,8 @@ from dataclasses import dataclass
 
 from profiling import archs, bottleneck, evidence, metrics, roofline
 from profiling.backend import KernelResult, TargetResult
+from profiling.numbers import number, prefix, quantity
 
-# Unit -> (largest value it is used for is 1000 of it, factor, name), smallest first.
-PREFIXES: Mapping[str, tuple[tuple[float, str], ...]] = {
-    "ns": ((1, "ns"), (1e3, "us"), (1e6, "ms"), (1e9, "s")),
-    "GB/s": ((1e-6, "kB/s"), (1e-3, "MB/s"), (1, "GB/s"), (1e3, "TB/s")),
-    "GFLOP/s": ((1e-6, "kFLOP/s"), (1e-3, "MFLOP/s"), (1, "GFLOP/s"), (1e3, "TFLOP/s")),
-}
 # Shown elsewhere: the three GFLOP/s are one number, the duration stands above the table.
 HIDDEN = {"L1_Cache_GFLOPS", "L2_Cache_GFLOPS", "Duration"}
 LABELS = {"HBM_GFLOPS": "L1/L2/HBM_GFLOPS"}
@@ -163,7 +158,7 @@ def _number_format(counters: Mapping[str, float]) -> str:
 
 
 def _of_peak(name: str, value: float, peak: float, unit: str) -> str:
-    factor, shown = _prefix([peak], unit)
+    factor, shown = prefix([peak], unit)
     return f"{name} {number(value / factor, 3)} of {number(peak / factor, 3)} {shown} ({100 * value / peak:.0f} %)"
 
 
@@ -201,7 +196,7 @@ def _metric_rows(columns: Sequence[Column], wanted: Sequence[str]) -> Iterator[t
         values = [column.kernel.metrics.get(metric) for column in columns]
         if metric in HIDDEN or (facts[metric].scale is None and not any(values)):
             continue
-        factor, unit = _prefix([value for value in values if value is not None], facts[metric].unit)
+        factor, unit = prefix([value for value in values if value is not None], facts[metric].unit)
         cells = [(_value(v, factor), _cell_error(metric, v, c)) for v, c in zip(values, columns, strict=True)]
         yield LABELS.get(metric, metric), unit, cells
 
@@ -246,30 +241,5 @@ def _error(name: str, column: Column) -> str:
     return "± 0" if found.median == 0 else f"± {size} {'pt' if found.unit == 'points' else '%'}"
 
 
-def _prefix(values: Sequence[float], unit: str) -> tuple[float, str]:
-    """The factor and name that make the largest value lie between 1 and 1000."""
-    largest = max((abs(value) for value in values), default=0.0)
-    steps = PREFIXES.get(unit, ((1.0, unit),))
-    fitting = [(factor, name) for factor, name in steps if largest >= factor]
-    return fitting[-1] if fitting else steps[0] if largest else (1.0, unit)
-
-
-def quantity(value: float, unit: str) -> str:
-    """A value with four significant digits and a fitting prefix."""
-    factor, name = _prefix([value], unit)
-    return f"{number(value / factor)} {name}"
-
-
 def _value(value: float | None, factor: float) -> str:
     return "-" if value is None else number(value / factor)
-
-
-def number(value: float, digits: int = 4) -> str:
-    """So many significant digits, no exponent."""
-    if value == 0:
-        return "0"
-    if abs(value) < 1e-4:
-        return "<0.0001" if value > 0 else ">-0.0001"
-    places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
-    text = f"{value:,.{places}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text

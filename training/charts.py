@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from html import escape
 
 from profiling import roofline
+from profiling.numbers import number
 
 WIDTH, HEIGHT = 640, 400
 LEFT, RIGHT, TOP, BOTTOM = 58, 16, 14, 44
@@ -156,7 +157,7 @@ def histogram(series: Mapping[str, Sequence[float]], title: str, bins: int = 24,
     parts.append(f'<text class="tick" text-anchor="end" x="{left - 4}" y="{top + 8}">{tallest}</text>')
     ends = [(left + offset * step, low, "start"), (width - right, high, "end")]
     for x, value, anchor in ends:
-        shown = f"{10**value:.3g}" if log else f"{value:.3g}"
+        shown = number(10**value if log else value, 3)
         parts.append(f'<text class="tick" text-anchor="{anchor}" x="{x:.1f}" y="{base + 14}">{shown}</text>')
     if offset:
         parts.append(f'<text class="tick" text-anchor="middle" x="{left + step / 2:.1f}" y="{base + 14}">0</text>')

@@ -22,7 +22,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from profiling.metrics import answer_ids, normalise
+from profiling.metrics import answer_ids, extra_ids, normalise
 from synth.errors import BadInput
 from synth.store import Corpus, splits
 from training.samples import select_labels
@@ -221,5 +221,9 @@ def _sample(row: Mapping[str, Any], program: Mapping[str, Any]) -> Sample:
         metrics={metric: row[metric] for metric in answer_ids()},
         duration_ns=row["duration_ns"],
         backend=row["backend"],
-        extra={**{name: row[name] for name in known}, "name": program["name"]},
+        extra={
+            **{name: row[name] for name in known},
+            **{metric: row.get(metric) for metric in extra_ids()},
+            "name": program["name"],
+        },
     )

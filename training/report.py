@@ -10,9 +10,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from profiling import evidence, roofline
 from profiling import metrics as table
-from profiling import roofline
 from profiling.archs import load
+from profiling.bottleneck import unit_name
+from profiling.numbers import number
+from profiling.statistics import bottlenecks
 from synth.output import whole_file
 from synth.store import Corpus
 from training.charts import Dot, colour, histogram, roofline_chart
@@ -42,8 +45,10 @@ def report(
     has no labels or `out` cannot be written.
     """
     samples = load_samples(corpus, backend)
-    failures = Counter(Corpus.open(corpus).failures()["reason"].to_pylist())
-    html, summary = render(samples, failures, str(corpus), _accuracy(model, samples, note) if model else None)
+    stored = Corpus.open(corpus)
+    failures = Counter(stored.failures()["reason"].to_pylist())
+    limits = bottlenecks(stored.measurements())
+    html, summary = render(samples, failures, limits, str(corpus), _accuracy(model, samples, note) if model else None)
     with whole_file(out) as file:
         file.write(html)
     return {"report": str(out), "bytes": len(html.encode()), **summary}
@@ -73,6 +78,7 @@ def _accuracy(model: Path, samples: Sequence[Sample], note: Note | None) -> tupl
 def render(
     samples: Sequence[Sample],
     failures: Mapping[str, int],
+    limits: Mapping[str, Mapping[str, int]],
     corpus: str,
     accuracy: tuple[dict[str, Any], list[dict[str, Any]]] | None,
 ) -> tuple[str, dict[str, Any]]:
@@ -83,6 +89,7 @@ def render(
     colours = {family: colour(index) for index, family in enumerate(families)}
     backends = sorted({s.backend for s in samples})
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    environment.filters["number"] = lambda value: "-" if value is None else number(value, 3)
     environment.filters["percent"] = lambda share: "-" if share is None else f"{100 * share:.1f}"
     document, rows = accuracy or (None, [])
     html = environment.from_string(TEMPLATE.read_text()).render(
@@ -100,6 +107,8 @@ def render(
         target_rows=sorted(Counter((s.arch, s.device, s.flags) for s in samples).items()),
         origin_rows=sorted(Counter(s.origin for s in samples).items()),
         failures=sorted(failures.items(), key=lambda item: (-item[1], item[0])),
+        limits=_limits(limits),
+        sureness=_sureness(samples),
         distributions=_distributions(samples),
         archs=sorted({s.arch for s in samples}),
         document=document,
@@ -148,6 +157,8 @@ def _family_rows(samples: Sequence[Sample]) -> list[dict[str, Any]]:
             "width": 100 * len(group) / most,
             "hit": _median([s.metrics["L2_Cache_Hit_Rate"] for s in group]),
             "gflops": _median([s.metrics[roofline.THROUGHPUT] for s in group]),
+            "lanes": _median_known([s.extra.get("Exact_Lane_Utilisation") for s in group]),
+            "useful": _median_known([s.extra.get("Exact_L2_Useful_Bytes") for s in group]),
             "time": _median([s.duration_ns / 1000 for s in group]),
         }
         for family, group in sorted(by_family.items())
@@ -158,6 +169,35 @@ def _median(values: Sequence[float]) -> float:
     ordered = sorted(values)
     middle = len(ordered) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def _median_known(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return _median(known) if known else None
+
+
+def _limits(found: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any]]:
+    """Per architecture the limiting units with their share of the kernels in per cent, largest first."""
+    charts = []
+    for arch, counts in found.items():
+        total = sum(counts.values())
+        rows = [{"unit": unit_name(unit), "count": n, "share": 100 * n / total} for unit, n in counts.items()]
+        charts.append({"arch": arch, "rows": rows})
+    return charts
+
+
+def _sureness(samples: Sequence[Sample]) -> dict[str, Any]:
+    """Median and worst error of each metric against hardware recordings, on the simulated devices of the corpus."""
+    devices = sorted({(s.arch, s.device) for s in samples if s.backend in SIMULATED})
+    known = evidence.table().errors
+    rows = []
+    for metric in (*table.paper_ids(), table.DURATION):
+        facts = table.table().metrics.get(metric)
+        cells = [known.get((metric, device)) or known.get((metric, arch)) for arch, device in devices]
+        rows.append(
+            {"title": facts.title if facts else "Duration", "cells": [str(c) if c else "no evidence" for c in cells]}
+        )
+    return {"devices": [device for _, device in devices], "rows": rows}
 
 
 def _distributions(samples: Sequence[Sample]) -> list[dict[str, str]]:
@@ -238,9 +278,7 @@ def _mean_error(row: Mapping[str, Any]) -> float:
 
 
 def _short(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:,.0f}" if abs(value) >= 10000 else f"{value:.4g}"
+    return "-" if value is None else number(value)
 
 
 def _provenance(samples: Sequence[Sample], document: Mapping[str, Any] | None) -> list[tuple[str, str]]:

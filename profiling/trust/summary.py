@@ -160,22 +160,12 @@ def _table(found: Evidence, quantities: Iterable[str], always: bool = False) -> 
         cells = [found.errors.get((quantity, device)) for device in devices]
         named = dict.fromkeys(study for error in cells if error for study in error.studies)
         if named or always:
-            row = [quantity, *map(_cell, cells), ", ".join(named) or "no hardware evidence"]
+            row = [
+                quantity,
+                *("-" if error is None else str(error) for error in cells),
+                ", ".join(named) or "no hardware evidence",
+            ]
             yield f"| {' | '.join(row)} |"
-
-
-def _cell(error: Error | None) -> str:
-    """Median / worst (n)."""
-    if error is None:
-        return "-"
-    if error.worst == 0:
-        return f"0 ({error.n})"
-    unit = "points" if error.unit == "points" else "%"
-    return f"{_short(error.median)} / {_short(error.worst)} {unit} ({error.n})"
-
-
-def _short(value: float) -> str:
-    return "∞" if math.isinf(value) else "0" if value == 0 else f"{value:.2g}" if value < 10 else f"{value:.0f}"
 
 
 def _missing(found: Evidence, main: Iterable[str]) -> Iterator[str]:

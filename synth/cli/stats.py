@@ -36,28 +36,52 @@ def command(corpus: Path, skip_damaged: bool, as_json: bool) -> None:
 
 def _lines(found: Mapping[str, Any]) -> Iterator[str]:
     programs, items, failures = found["programs"], found["measurements"], found["failures"]
-    yield f"{found['corpus']}: {programs['total']} programs of {programs['lineages']} lineages"
+    yield f"{found['corpus']}: {programs['total']:,} programs of {programs['lineages']:,} lineages"
     yield from _group("origin", programs["by_origin"])
     yield from _group("family", programs["by_family"])
-    yield f"{items['total']} measurements, {items['kernels']} kernels"
+    yield f"{items['total']:,} measurements, {items['kernels']:,} kernels"
     for name in ("arch", "flags", "device", "backend"):
         yield from _group(name, items[f"by_{name}"])
-    yield f"{failures['total']} failures"
+    yield from _limits(found["bottlenecks"])
+    yield f"{failures['total']:,} failures"
     yield from _group("reason", failures["by_reason"])
     copies = found["duplicates"]
-    yield f"equal labels: {copies['same_lineage']} within a lineage, {copies['other_lineage']} across lineages"
-    yield f"{'metric':<32}" + "".join(f"{name:>12}" for name in (*SHOWN, "zero", "unknown"))
-    for metric, row in found["metrics"].items():
-        values = "".join(f"{_value(row[name]):>12}" for name in SHOWN)
-        yield f"{metric:<32}{values}{row['zero']:>12}{row['unknown']:>12}"
+    yield f"equal labels: {copies['same_lineage']:,} within a lineage, {copies['other_lineage']:,} across lineages"
+    yield from _distribution(found["metrics"])
     for line in found["damaged"]:
         yield f"left out: {line}"
 
 
 def _group(name: str, counts: Mapping[str, int]) -> Iterator[str]:
     for value, count in counts.items():
-        yield f"  {name:<8} {count:>8}  {value or '(none)'}"
+        yield f"  {name:<8} {count:>8,}  {value or '(none)'}"
+
+
+def _limits(found: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    """A line per limiting unit, a column per architecture."""
+    from profiling.bottleneck import unit_name
+
+    units = dict.fromkeys(unit for counts in found.values() for unit in counts)
+    if units:
+        yield "kernels limited by" + " " * 16 + "".join(f"{arch:>12}" for arch in found)
+    for unit in units:
+        cells = "".join(f"{counts.get(unit, 0):>12,}" for counts in found.values())
+        yield f"  {unit_name(unit):<32}{cells}"
+
+
+def _distribution(rows: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    from profiling import metrics
+
+    facts = metrics.table().metrics
+    names = max(32, *(len(metric) + 2 for metric in rows)) if rows else 32
+    yield f"{'metric':<{names}}{'unit':<20}" + "".join(f"{name:>12}" for name in (*SHOWN, "zero", "unknown"))
+    for metric, row in rows.items():
+        unit = facts[metric].unit if metric in facts else ""
+        values = "".join(f"{_value(row[name]):>12}" for name in SHOWN)
+        yield f"{metric:<{names}}{unit:<20}{values}{row['zero']:>12,}{row['unknown']:>12,}"
 
 
 def _value(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"
+    from profiling.numbers import number
+
+    return "-" if value is None else number(value)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from profiling_samples import captures, failure, kernel, program, result, target
@@ -14,6 +15,7 @@ from profiling_samples import captures, failure, kernel, program, result, target
 from profiling import metrics
 from profiling.backends.recorded import capture
 from profiling.collect import collect
+from profiling.statistics import bottlenecks
 from synth.cli.main import cli
 from synth.errors import BadInput, UsageError
 from synth.store import Corpus, CorpusWriter, Item
@@ -139,6 +141,12 @@ def test_stats_verb(corpus: Path) -> None:
     assert rate["unknown"] == 1 and 33 < rate["p0"] <= rate["p50"] <= rate["p100"] < 35
     text = run("stats", str(corpus)).stdout
     assert "4 programs of 3 lineages" in text and "timeout" in text and "L2_Cache_Hit_Rate" in text
+
+
+def test_stats_count_what_limits_the_kernels() -> None:
+    details = ['{"bottleneck": "hbm"}', '{"bottleneck": "valu"}', '{"bottleneck": "hbm"}', "", "{}"]
+    rows = pa.table({"arch": ["gfx90a", "gfx90a", "gfx90a", "gfx942", "gfx942"], "details": details})
+    assert bottlenecks(rows) == {"gfx90a": {"hbm": 2, "valu": 1}}, "measured kernels have no bottleneck"
 
 
 def test_stats_counts_equal_labels(tmp_path: Path) -> None:

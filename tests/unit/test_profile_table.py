@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from profiling_samples import failure, kernel, result, target
 
-from profiling import bottleneck, evidence, metrics, report, table
+from profiling import bottleneck, evidence, metrics, numbers, report, table
 from profiling.backend import KernelResult
 
 ROOM = {"occupancy.waves_per_cu": 16, "occupancy.limited_by.VGPRs": 1}
@@ -128,4 +128,4 @@ def test_several_kernels_begin_with_their_shares_and_failures_are_lines() -> Non
     ],
 )
 def test_numbers_read_well(value: float, unit: str, text: str) -> None:
-    assert table.quantity(value, unit) == text
+    assert numbers.quantity(value, unit) == text
