@@ -28,6 +28,11 @@ def quantity(value: float, unit: str) -> str:
     return f"{number(value / factor)} {name}"
 
 
+def percent(share: float) -> str:
+    """A share of one as whole per cent; a small one is not called nothing."""
+    return f"{100 * share:.0f} %" if share == 0 or share >= 0.01 else "<1 %"
+
+
 def number(value: float, digits: int = 4) -> str:
     """So many significant digits (whole numbers keep all of theirs), thousands parted, no exponent."""
     if value == 0:

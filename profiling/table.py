@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from profiling import archs, bottleneck, evidence, metrics, roofline
 from profiling.backend import KernelResult, TargetResult
-from profiling.numbers import number, prefix, quantity
+from profiling.numbers import number, percent, prefix, quantity
 
 # Shown elsewhere: the three GFLOP/s are one number, the duration stands above the table.
 HIDDEN = {"L1_Cache_GFLOPS", "L2_Cache_GFLOPS", "Duration"}
@@ -17,6 +17,12 @@ NO_EVIDENCE = "no evidence"
 Cell = tuple[str, str]  # value, expected error
 TABLE_LABEL, TABLE_CELL = 54, 26  # characters that a table's names and units, and each of its columns, commonly take
 FEW = 3  # so many kernels show their counters unasked
+
+
+LEGEND = (
+    "±: median error against recorded hardware; on which kernels: docs/explanation/trust.md, --json",
+    "Shares of the duration: what each unit alone would need; units work at the same time, so shares overlap.",
+)
 
 
 @dataclass(frozen=True)
@@ -46,7 +52,7 @@ def render(results: Sequence[TargetResult], width: int = 120, counters: bool | N
         lines += ["", *_kernel(name, columns, width, full)]
     simulated = any(kernel.backend == "sim" for result in results for kernel in result.kernels)
     if simulated:
-        lines += ["", "±: median error against recorded hardware; on which kernels: docs/explanation/trust.md, --json"]
+        lines += ["", *LEGEND]
     if not full:
         lines.append("Counters of every kernel: --counters")
     return "\n".join(lines).strip("\n")
@@ -159,7 +165,7 @@ def _number_format(counters: Mapping[str, float]) -> str:
 
 def _of_peak(name: str, value: float, peak: float, unit: str) -> str:
     factor, shown = prefix([peak], unit)
-    return f"{name} {number(value / factor, 3)} of {number(peak / factor, 3)} {shown} ({100 * value / peak:.0f} %)"
+    return f"{name} {number(value / factor, 3)} of {number(peak / factor, 3)} {shown} ({percent(value / peak)})"
 
 
 def _grid(columns: Sequence[Column], counters: bool) -> Iterator[str]:
