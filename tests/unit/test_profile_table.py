@@ -61,7 +61,7 @@ def test_the_document_of_a_simulated_kernel() -> None:
     assert limit["occupancy"]["limited_by"] == "VGPRs" and limit["occupancy"]["waves_per_simd"] == 4
     assert set(found["expected_error"]) == set(metrics.all_ids())
     assert found["expected_error"]["L1_Cache_Hit_Rate"]["unit"] == "points"
-    assert found["expected_error"]["VALU_Active_Threads"] is None
+    assert found["expected_error"]["Exact_Lane_Utilisation"] is None
     assert found["expected_error"]["L1_Cache_Bandwidth"]["compared"] == "duration_ns from 30 us"
     assert found["no_evidence"] == []
 

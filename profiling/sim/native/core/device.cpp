@@ -100,6 +100,7 @@ Dispatch Device::launch(const Launch& launch) {
     d.details["hbm.write_bytes"] = static_cast<double>(n.hbm_write_bytes);
     d.details["infinity.hits"] = static_cast<double>(n.infinity_hits);
   }
+  derive_counters(&d.counters);
   d.details["registers.vgpr"] = launch.kernel->vgprs;
   d.details["registers.agpr"] = launch.kernel->agprs;
   d.details["registers.sgpr"] = launch.kernel->sgprs;
