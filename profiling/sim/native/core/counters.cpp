@@ -61,8 +61,8 @@ constexpr const char* kAlways[] = {"SQ_INSTS_VMEM_RD",
                                    "TA_TOTAL_WAVEFRONTS"};
 constexpr const char* kMfmaTypes[] = {"F16", "BF16", "F32", "F64", "I8"};
 
-// Counters that were sums of others in every one of 99 recorded dispatches of 12 kernels on three devices (test data of
-// ROCm/rocprofiler-compute).
+// Counters that are sums of others in every one of 99 recorded dispatches (a copy on three devices, mixbench and a fill
+// on one; test data of ROCm/rocprofiler-compute).
 struct Sum {
   const char* name;
   std::vector<const char*> terms;
