@@ -108,7 +108,7 @@ Dispatch Device::launch(const Launch& launch) {
   d.details["scratch.bytes"] = plan.scratch_lane_bytes;
   d.details[std::string("occupancy.limited_by.") + plan.occupancy.limiter] = 1;
   d.details["waves.peak"] = static_cast<double>(engine.peak_waves());
-  time_dispatch({&m.spec, &plan, &issue, &c.counts, m.hierarchy.get()}, &d);
+  time_dispatch(m.spec, plan, work_of(plan, issue, c.counts, m.hierarchy.get()), &d);
   return d;
 }
 

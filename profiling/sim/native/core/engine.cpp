@@ -47,6 +47,15 @@ void prefetch(const Resident* r) {
 uint32_t vm_limit(int64_t imm) { return static_cast<uint32_t>((imm & 0xf) | (imm >> 10 & 0x30)); }
 uint32_t lgkm_limit(int64_t imm) { return static_cast<uint32_t>(imm >> 8 & 0xf); }
 
+// True when all that a wait needs was in flight during an earlier wait: both are served by one round trip. Anything
+// issued since then is a round trip of its own.
+bool one_round_trip(uint32_t outstanding, uint32_t limit, uint32_t* covered) {
+  const uint32_t needed = outstanding - limit;
+  const bool covers = needed <= *covered;
+  *covered = covers ? *covered - needed : limit;
+  return covers;
+}
+
 }  // namespace
 
 void WavePool::prepare(uint32_t rows) {
@@ -185,16 +194,16 @@ bool Engine::take_wait(Resident* r, const Step& s) {
   const uint32_t vm = vm_limit(s.inst->imm), lgkm = lgkm_limit(s.inst->imm);
   uint64_t rounds = 0;
   if (r->outstanding_vm > vm) {
-    if (r->vm_level != Level::none) {  // stores alone need not come back before the wave goes on
-      ++c_.counts.vm_waits[static_cast<int>(r->vm_level)];
-      rounds = vm_rounds_;
-    }
+    if (!one_round_trip(r->outstanding_vm, vm, &r->covered_vm)) ++c_.counts.vm_waits[static_cast<int>(r->vm_level)];
+    if (r->vm_level != Level::none) rounds = vm_rounds_;  // stores alone do not make others run first
     r->outstanding_vm = vm;
     if (vm == 0) r->vm_level = Level::none;
   }
   if (r->outstanding_lgkm > lgkm) {
-    if (r->smem_level != Level::none) ++c_.counts.smem_waits[static_cast<int>(r->smem_level)];
-    if (r->lds_outstanding) ++c_.counts.lds_waits;
+    if (!one_round_trip(r->outstanding_lgkm, lgkm, &r->covered_lgkm)) {
+      if (r->smem_level != Level::none) ++c_.counts.smem_waits[static_cast<int>(r->smem_level)];
+      if (r->lds_outstanding) ++c_.counts.lds_waits;
+    }
     rounds = std::max<uint64_t>(rounds, r->lds_outstanding && r->smem_level == Level::none ? 0 : smem_rounds_);
     r->outstanding_lgkm = lgkm;
     if (lgkm == 0) {
@@ -270,6 +279,7 @@ void Engine::arrive(Resident* r) {
 void Engine::end_wave(Resident* r) {
   r->state = WaveState::ended;
   ++r->group->ended;
+  c_.counts.store_tails += r->outstanding_vm != 0;
   release_barrier(r->group);
 }
 
