@@ -19,6 +19,9 @@ PROGRAMS: dict[str, tuple[str, dict[str, int]]] = {
     "atomics": ("atomics ok", {"histogram": 1}),
     "two_kernels": ("two kernels ok", {"fill<int, 3>": 1, "fill<double, 5>": 1, "combine": 4}),
     "graphs": ("graphs ok", {"add": 10}),
+    "device_heap": ("device heap ok", {"lists": 1, "keep": 1, "take": 1}),
+    "grid_barrier": ("grid barrier ok", {"relay": 1, "alone": 2}),
+    "device_reset": ("reset ok", {"bump": 3}),
 }
 
 
@@ -35,8 +38,9 @@ def test_program_checks_its_own_result(name: str, arch: str, tmp_path: Path) -> 
     assert {kernel.name: kernel.dispatches for kernel in done.kernels} == dispatches
 
 
-def test_device_printf_keeps_its_place(tmp_path: Path) -> None:
-    done = run("device_printf", tmp_path)
+@pytest.mark.parametrize("kind", ["buffered", "hostcall"])
+def test_device_printf_keeps_its_place(kind: str, tmp_path: Path) -> None:
+    done = run("device_printf", tmp_path, flags=f"-O3 -mprintf-kind={kind}")
     assert done.stdout.splitlines() == [
         "host before",
         "device 40 says 0.125 k%",

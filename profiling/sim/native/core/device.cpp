@@ -3,6 +3,7 @@
 
 #include "core/counters.h"
 #include "core/engine.h"
+#include "core/hostcall.h"
 #include "core/launch.h"
 #include "core/reach.h"
 #include "core/spec.h"
@@ -17,6 +18,7 @@ struct Device::Impl {
   DeviceOptions options;
   Memory memory;
   RuntimeMemory runtime;
+  std::unique_ptr<HostServices> host;
   std::unique_ptr<Hierarchy> hierarchy;
   std::map<uint64_t, std::unique_ptr<Program>> programs;  // by module serial number
   WavePool waves;
@@ -27,7 +29,22 @@ struct Device::Impl {
   Impl(Arch a, const SpecTable& s, const DeviceOptions& o)
       : arch(a), spec(s), options(o), memory(o.memory_bytes), runtime(memory) {
     check_spec(spec);
+    reset();
+  }
+
+  void reset() {
     if (options.count) hierarchy = std::make_unique<Hierarchy>(arch, spec);
+    constexpr uint32_t kMostWaves = 40;  // per CU, of any architecture
+    host = std::make_unique<HostServices>(memory, static_cast<uint32_t>(spec.at("topology.cus")) * kMostWaves,
+                                          options.host_calls);
+  }
+
+  // The services that the kernel's hidden arguments name are made ready.
+  void offer_services(const KernelInfo& kernel) {
+    for (const KernelArg& arg : kernel.args) {
+      if (arg.kind == "hidden_hostcall_buffer") runtime.host_buffer = host->buffer();
+      if (arg.kind == "hidden_heap_v1") runtime.heap = host->heap();
+    }
   }
 
   const Program& program(const Module& module) {
@@ -64,9 +81,12 @@ Memory& Device::memory() { return impl_->memory; }
 Arch Device::arch() const { return impl_->arch; }
 const SpecTable& Device::spec() const { return impl_->spec; }
 
+void Device::reset() { impl_->reset(); }
+
 Dispatch Device::launch(const Launch& launch) {
   Impl& m = *impl_;
   if (!launch.module || !launch.kernel) throw SimError("bad_launch", "launch without a kernel");
+  m.offer_services(*launch.kernel);
   const LaunchPlan plan = plan_launch(m.arch, m.spec, launch, m.runtime);
   m.check_code(launch, plan);
   Context c;
@@ -75,6 +95,7 @@ Dispatch Device::launch(const Launch& launch) {
   c.kernel = launch.kernel;
   c.memory = &m.memory;
   c.hierarchy = m.hierarchy.get();
+  c.host = m.host.get();
   c.scratch_lane_bytes = plan.scratch_lane_bytes;
   c.scratch_base = plan.scratch_lane_bytes ? m.runtime.scratch(1) : 0;
   c.clock = m.clock;
@@ -83,7 +104,21 @@ Dispatch Device::launch(const Launch& launch) {
   if (m.hierarchy) m.hierarchy->begin_dispatch();
   m.waves.prepare(plan.rows);
   Engine engine(c, m.spec, m.options, launch, plan, m.waves);
-  engine.run();
+  PrintfText printed;
+  const auto take_text = [&] {
+    printed = read_printf(printf_buffer, RuntimeMemory::kPrintfBytes, launch.module->printf_formats());
+    printed.output += m.host->take_output();
+    printed.errors += m.host->take_errors();
+  };
+  try {
+    engine.run();
+  } catch (SimError& error) {
+    take_text();
+    error.output = printed.output;
+    error.errors = printed.errors;
+    throw;
+  }
+  take_text();
   if (m.hierarchy) m.hierarchy->end_dispatch();
   m.clock += c.counts.wave_instructions * 4;
 
@@ -91,7 +126,8 @@ Dispatch Device::launch(const Launch& launch) {
   d.kernel = launch.kernel->name;
   d.grid = launch.grid;
   d.block = launch.block;
-  d.printf_output = read_printf(printf_buffer, RuntimeMemory::kPrintfBytes, launch.module->printf_formats());
+  d.printf_output = printed.output;
+  d.printf_errors = printed.errors;
   const IssueCounts issue = count_instructions(c, engine.executions(), &d.counters);
   if (m.hierarchy) {
     m.hierarchy->counters(&d.counters);

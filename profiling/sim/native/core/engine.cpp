@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "core/hostcall.h"
 #include "isa/alu.h"
 
 namespace hipsynth {
@@ -276,6 +277,24 @@ void Engine::arrive(Resident* r) {
   release_barrier(r->group);
 }
 
+// The operand says how many waves meet, minus one.
+void Engine::arrive_at_grid(Resident* r, const Step& s) {
+  const uint32_t* row = operand_row(r->wave, s.inst->src[0]);
+  const uint64_t wanted = uint64_t{row[r->wave.exec() ? std::countr_zero(r->wave.exec()) : 0]} + 1;
+  r->state = WaveState::barrier;
+  r->wake_round = round_;
+  at_grid_.push_back(r);
+  if (at_grid_.size() < wanted) return;
+  for (Resident* waiting : std::exchange(at_grid_, {})) {
+    waiting->state = WaveState::ready;
+    Cu& cu = cus_[waiting->group->cu];
+    for (Turn& turn : cu.waves) {
+      if (turn.wave == waiting) turn.wake = round_ + 1;
+    }
+    cu.next_wake = std::min(cu.next_wake, round_ + 1);
+  }
+}
+
 void Engine::end_wave(Resident* r) {
   r->state = WaveState::ended;
   ++r->group->ended;
@@ -321,6 +340,12 @@ void Engine::run_wave(Resident* r) {
       case Action::barrier:
         leave(r, &run, pc + 1);
         return arrive(r);
+      case Action::grid_barrier:
+        leave(r, &run, pc + 1);
+        return arrive_at_grid(r, s);
+      case Action::message:
+        if (c_.host) c_.host->serve();
+        break;
       case Action::end:
         leave(r, &run, pc + 1);
         return end_wave(r);
@@ -407,8 +432,10 @@ void Engine::check_limits() {
 
 void Engine::advance_round(bool ran) {
   if (!ran && next_wake_ == ~0ull) {
-    throw SimError("deadlock", "kernel " + launch_.kernel->name +
-                                   ": every remaining wave waits at a barrier that the others never reach");
+    throw SimError("deadlock",
+                   "kernel " + launch_.kernel->name +
+                       ": every remaining wave waits at a barrier that the others never reach" +
+                       (at_grid_.empty() ? "" : " (a barrier of the whole grid needs a cooperative launch)"));
   }
   round_ = ran ? round_ + 1 : std::max(next_wake_, round_ + 1);
 }

@@ -44,6 +44,7 @@ const std::vector<std::string>& spec_keys() {
       "fabric.infinity_cache_bytes",
       "fabric.infinity_cache_gbps",
       "fabric.infinity_cache_latency_cycles",
+      "hbm.bytes",
       "hbm.peak_gbps",
       "hbm.read_gbps",
       "hbm.write_gbps",

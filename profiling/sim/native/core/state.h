@@ -49,6 +49,8 @@ struct EngineCounts {
   uint64_t store_tails = 0;  // waves that ended while stores were on their way
 };
 
+class HostServices;
+
 // Everything one dispatch's instructions may touch.
 struct Context {
   Arch arch = Arch::gfx90a;
@@ -56,6 +58,7 @@ struct Context {
   const KernelInfo* kernel = nullptr;
   Memory* memory = nullptr;
   Hierarchy* hierarchy = nullptr;  // null: functional only
+  HostServices* host = nullptr;
   EngineCounts counts;
   uint32_t scratch_lane_bytes = 0;  // private segment of one lane
   uint64_t scratch_base = 0;        // of wave slot 0
