@@ -38,9 +38,19 @@ def test_program_checks_its_own_result(name: str, arch: str, tmp_path: Path) -> 
     assert {kernel.name: kernel.dispatches for kernel in done.kernels} == dispatches
 
 
-@pytest.mark.parametrize("kind", ["buffered", "hostcall"])
-def test_device_printf_keeps_its_place(kind: str, tmp_path: Path) -> None:
-    done = run("device_printf", tmp_path, flags=f"-O3 -mprintf-kind={kind}")
+@pytest.mark.parametrize("arch", ["gfx90a", "gfx942"])
+def test_services_of_the_host(arch: str, tmp_path: Path) -> None:
+    done = run("device_services", tmp_path, arch=arch)
+    assert (done.status, done.stdout, done.stderr) == (
+        "ok",
+        "item 0 of 3 has a text that is longer than one packet: 0.50\nitem 2 of 3 has a text that is longer than one"
+        " packet: 1.50\ncalled 64 times, services ok\n",
+        "to stderr 7\n",
+    ), done
+
+
+def test_device_printf_keeps_its_place(tmp_path: Path) -> None:
+    done = run("device_printf", tmp_path)
     assert done.stdout.splitlines() == [
         "host before",
         "device 40 says 0.125 k%",

@@ -72,6 +72,7 @@ Runtime::Runtime() {
   }
   try {
     config = read_config(path);
+    config.options.host_calls = true;  // the functions are the program's own
     results.open(config.output);
     device = std::make_unique<Device>(config.arch, config.spec, config.options);
   } catch (const SimError& error) {
