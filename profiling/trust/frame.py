@@ -141,11 +141,9 @@ def metric_rows(
     """
     theirs = metrics.compute(figures, recorded_ns, arch)
     mine = metrics.compute({name: ours[name] for name in figures if name in ours}, our_ns, arch)
-    for metric, row in metrics.table().metrics.items():
+    for metric in metrics.paper_ids():
         expected, got = theirs[metric], mine[metric]
-        points = row.kind == "hit_rate"
-        if metric == "Duration" or row.source.startswith("own"):
-            continue
+        points = metrics.table().metrics[metric].kind == "hit_rate"
         if expected is not None and got is not None and (expected or got or points):
             yield Row(metric, expected, got, points=points)
 

@@ -13,7 +13,6 @@
 #include "core/machine.h"
 #include "core/spec.h"
 #include "memory/hierarchy.h"
-#include "timing/model.h"
 
 namespace nb = nanobind;
 using namespace hipsynth;
@@ -58,17 +57,10 @@ nb::dict dispatch_dict(const Dispatch& d) {
   out["duration_ns"] = d.duration_ns;
   out["details"] = nb::cast(d.details);
   out["bottleneck"] = d.bottleneck;
+  out["sampled"] = d.sampled;
+  out["groups_simulated"] = d.groups_simulated;
+  out["error_estimate"] = nb::cast(d.error);
   out["printf"] = nb::bytes(d.printf_output.data(), d.printf_output.size());
-  return out;
-}
-
-nb::dict estimate_dict(const SpecTable& spec, const std::map<std::string, double>& work) {
-  check_spec(spec);
-  const Timing t = estimate(spec, from_numbers(work));
-  nb::dict out;
-  out["duration_ns"] = t.duration_ns;
-  out["bottleneck"] = t.bottleneck;
-  out["bounds"] = t.bounds;
   return out;
 }
 
@@ -76,8 +68,10 @@ nb::dict estimate_dict(const SpecTable& spec, const std::map<std::string, double
 class PyDevice {
  public:
   PyDevice(const std::string& arch, const SpecTable& spec, bool count, uint64_t max_wave_instructions,
-           uint64_t memory_bytes, double wall_seconds)
-      : device_(parse_arch(arch), spec, DeviceOptions{count, max_wave_instructions, memory_bytes, wall_seconds}) {}
+           uint64_t memory_bytes, double wall_seconds, bool values, uint32_t sample_stretches, uint64_t sample_above)
+      : device_(parse_arch(arch), spec,
+                DeviceOptions{count, max_wave_instructions, memory_bytes, wall_seconds, values, sample_stretches,
+                              sample_above}) {}
 
   uint64_t allocate(uint64_t bytes) {
     return reinterpret_cast<uint64_t>(device_.memory().allocate(bytes, Memory::Kind::device));
@@ -201,13 +195,12 @@ NB_MODULE(_core, m) {
     }
   });
   m.def("spec_keys", &spec_keys, "Keys that an architecture table must have.");
-  m.def("estimate", &estimate_dict, nb::arg("spec"), nb::arg("work"),
-        "The timing model alone: `work` is what a dispatch did, the details \"work.*\" of its result without the "
-        "prefix.");
   nb::class_<PyDevice>(m, "Device", "One simulated device; memory and caches live as long as it does.")
-      .def(nb::init<const std::string&, const SpecTable&, bool, uint64_t, uint64_t, double>(), nb::arg("arch"),
-           nb::arg("spec"), nb::arg("count") = true, nb::arg("max_wave_instructions") = 2'000'000'000ull,
-           nb::arg("memory_bytes") = 8ull << 30, nb::arg("wall_seconds") = 0.0)
+      .def(nb::init<const std::string&, const SpecTable&, bool, uint64_t, uint64_t, double, bool, uint32_t, uint64_t>(),
+           nb::arg("arch"), nb::arg("spec"), nb::arg("count") = true,
+           nb::arg("max_wave_instructions") = 2'000'000'000ull, nb::arg("memory_bytes") = 8ull << 30,
+           nb::arg("wall_seconds") = 0.0, nb::arg("values") = true, nb::arg("sample_stretches") = 0,
+           nb::arg("sample_above") = DeviceOptions{}.sample_above)
       .def("allocate", &PyDevice::allocate, nb::arg("bytes"), "Device address of a new allocation.")
       .def("release", &PyDevice::release, nb::arg("address"), "False when `address` is not the start of an allocation.")
       .def("write", &PyDevice::write, nb::arg("address"), nb::arg("data"),

@@ -3,9 +3,9 @@
 
 #include "core/counters.h"
 #include "core/engine.h"
-#include "core/hostcall.h"
 #include "core/launch.h"
 #include "core/reach.h"
+#include "core/slice.h"
 #include "core/spec.h"
 #include "core/state.h"
 #include "timing/model.h"
@@ -18,7 +18,6 @@ struct Device::Impl {
   DeviceOptions options;
   Memory memory;
   RuntimeMemory runtime;
-  std::unique_ptr<HostServices> host;
   std::unique_ptr<Hierarchy> hierarchy;
   std::map<uint64_t, std::unique_ptr<Program>> programs;  // by module serial number
   WavePool waves;
@@ -29,22 +28,7 @@ struct Device::Impl {
   Impl(Arch a, const SpecTable& s, const DeviceOptions& o)
       : arch(a), spec(s), options(o), memory(o.memory_bytes), runtime(memory) {
     check_spec(spec);
-    reset();
-  }
-
-  void reset() {
     if (options.count) hierarchy = std::make_unique<Hierarchy>(arch, spec);
-    constexpr uint32_t kMostWaves = 40;  // per CU, of any architecture
-    host = std::make_unique<HostServices>(memory, static_cast<uint32_t>(spec.at("topology.cus")) * kMostWaves,
-                                          options.host_calls);
-  }
-
-  // The services that the kernel's hidden arguments name are made ready.
-  void offer_services(const KernelInfo& kernel) {
-    for (const KernelArg& arg : kernel.args) {
-      if (arg.kind == "hidden_hostcall_buffer") runtime.host_buffer = host->buffer();
-      if (arg.kind == "hidden_heap_v1") runtime.heap = host->heap();
-    }
   }
 
   const Program& program(const Module& module) {
@@ -72,6 +56,14 @@ struct Device::Impl {
                                             " vector registers, its descriptor allots " + std::to_string(plan.rows));
     }
   }
+  const std::vector<Step>& deciding(const Program& p, const KernelInfo& kernel) {
+    std::vector<Step>& steps = deciding_[{p.module->serial(), kernel.entry}];
+    if (steps.empty()) steps = deciding_steps(p, kernel);
+    return steps;
+  }
+
+ private:
+  std::map<std::pair<uint64_t, uint32_t>, std::vector<Step>> deciding_;  // by module and kernel
 };
 
 Device::Device(Arch arch, const SpecTable& spec, const DeviceOptions& options)
@@ -81,21 +73,18 @@ Memory& Device::memory() { return impl_->memory; }
 Arch Device::arch() const { return impl_->arch; }
 const SpecTable& Device::spec() const { return impl_->spec; }
 
-void Device::reset() { impl_->reset(); }
-
 Dispatch Device::launch(const Launch& launch) {
   Impl& m = *impl_;
   if (!launch.module || !launch.kernel) throw SimError("bad_launch", "launch without a kernel");
-  m.offer_services(*launch.kernel);
   const LaunchPlan plan = plan_launch(m.arch, m.spec, launch, m.runtime);
   m.check_code(launch, plan);
   Context c;
   c.arch = m.arch;
   c.program = &m.program(*launch.module);
   c.kernel = launch.kernel;
+  c.steps = m.options.values ? c.program->steps.data() : m.deciding(*c.program, *launch.kernel).data();
   c.memory = &m.memory;
   c.hierarchy = m.hierarchy.get();
-  c.host = m.host.get();
   c.scratch_lane_bytes = plan.scratch_lane_bytes;
   c.scratch_base = plan.scratch_lane_bytes ? m.runtime.scratch(1) : 0;
   c.clock = m.clock;
@@ -103,22 +92,13 @@ Dispatch Device::launch(const Launch& launch) {
   reset_printf(printf_buffer, RuntimeMemory::kPrintfBytes);
   if (m.hierarchy) m.hierarchy->begin_dispatch();
   m.waves.prepare(plan.rows);
-  Engine engine(c, m.spec, m.options, launch, plan, m.waves);
-  PrintfText printed;
-  const auto take_text = [&] {
-    printed = read_printf(printf_buffer, RuntimeMemory::kPrintfBytes, launch.module->printf_formats());
-    printed.output += m.host->take_output();
-    printed.errors += m.host->take_errors();
-  };
-  try {
-    engine.run();
-  } catch (SimError& error) {
-    take_text();
-    error.output = printed.output;
-    error.errors = printed.errors;
-    throw;
+  std::unique_ptr<Sampler> sampler;
+  if (m.hierarchy && m.options.sample_stretches > 0) {
+    sampler =
+        std::make_unique<Sampler>(c, m.spec, m.options, plan, [&] { return m.deciding(*c.program, *launch.kernel); });
   }
-  take_text();
+  Engine engine(c, m.spec, m.options, launch, plan, m.waves, sampler.get());
+  engine.run();
   if (m.hierarchy) m.hierarchy->end_dispatch();
   m.clock += c.counts.wave_instructions * 4;
 
@@ -126,9 +106,12 @@ Dispatch Device::launch(const Launch& launch) {
   d.kernel = launch.kernel->name;
   d.grid = launch.grid;
   d.block = launch.block;
-  d.printf_output = printed.output;
-  d.printf_errors = printed.errors;
-  const IssueCounts issue = count_instructions(c, engine.executions(), &d.counters);
+  d.printf_output = read_printf(printf_buffer, RuntimeMemory::kPrintfBytes, launch.module->printf_formats());
+  std::vector<Executed> executions = engine.executions();
+  const bool sampled = sampler && sampler->sampling();
+  if (!sampled) d.groups_simulated = plan.total_groups;
+  if (sampled) executions = extrapolate(sampler->finish(engine.runs()), &c, &d);
+  const IssueCounts issue = count_instructions(c, executions, &d.counters);
   if (m.hierarchy) {
     m.hierarchy->counters(&d.counters);
     const MemoryCounts& n = m.hierarchy->counts();
@@ -136,7 +119,6 @@ Dispatch Device::launch(const Launch& launch) {
     d.details["hbm.write_bytes"] = static_cast<double>(n.hbm_write_bytes);
     d.details["infinity.hits"] = static_cast<double>(n.infinity_hits);
   }
-  derive_counters(&d.counters);
   d.details["registers.vgpr"] = launch.kernel->vgprs;
   d.details["registers.agpr"] = launch.kernel->agprs;
   d.details["registers.sgpr"] = launch.kernel->sgprs;
@@ -144,7 +126,7 @@ Dispatch Device::launch(const Launch& launch) {
   d.details["scratch.bytes"] = plan.scratch_lane_bytes;
   d.details[std::string("occupancy.limited_by.") + plan.occupancy.limiter] = 1;
   d.details["waves.peak"] = static_cast<double>(engine.peak_waves());
-  time_dispatch(m.spec, plan, work_of(plan, issue, c.counts, m.hierarchy.get()), &d);
+  time_dispatch({&m.spec, &plan, &issue, &c.counts, m.hierarchy.get()}, &d);
   return d;
 }
 

@@ -4,7 +4,6 @@
 #include <bit>
 #include <cstring>
 
-#include "core/hostcall.h"
 #include "isa/alu.h"
 
 namespace hipsynth {
@@ -48,15 +47,6 @@ void prefetch(const Resident* r) {
 uint32_t vm_limit(int64_t imm) { return static_cast<uint32_t>((imm & 0xf) | (imm >> 10 & 0x30)); }
 uint32_t lgkm_limit(int64_t imm) { return static_cast<uint32_t>(imm >> 8 & 0xf); }
 
-// True when all that a wait needs was in flight during an earlier wait: both are served by one round trip. Anything
-// issued since then is a round trip of its own.
-bool one_round_trip(uint32_t outstanding, uint32_t limit, uint32_t* covered) {
-  const uint32_t needed = outstanding - limit;
-  const bool covers = needed <= *covered;
-  *covered = covers ? *covered - needed : limit;
-  return covers;
-}
-
 }  // namespace
 
 void WavePool::prepare(uint32_t rows) {
@@ -86,14 +76,16 @@ Resident* WavePool::take() {
 }
 
 Engine::Engine(Context& context, const SpecTable& spec, const DeviceOptions& options, const Launch& launch,
-               const LaunchPlan& plan, WavePool& pool)
+               const LaunchPlan& plan, WavePool& pool, Sampler* sampler)
     : c_(context),
       options_(options),
       launch_(launch),
       plan_(plan),
       pool_(pool),
       cus_(u32(spec, "topology.cus")),
-      runs_(context.program->steps.size() + 1),
+      sampler_(sampler),
+      banks_(1, std::vector<Executed>(context.program->steps.size() + 1)),
+      runs_(banks_[0].data()),
       next_group_(u32(spec, "topology.xcds")),
       next_cu_(u32(spec, "topology.xcds")),
       cus_per_xcd_(u32(spec, "topology.cus") / u32(spec, "topology.xcds")),
@@ -126,6 +118,7 @@ bool Engine::place(uint32_t xcd, uint64_t number) {
                    0,
                    std::move(g->lds)};
     g->lds.assign(plan_.lds_bytes, 0);
+    if (sampler_) sampler_->placed(number, g);
     if (cu.waves.empty()) used_cus_.insert(std::lower_bound(used_cus_.begin(), used_cus_.end(), index), index);
     cu.next_wake = round_;
     for (uint32_t i = 0; i < g->waves; ++i) {
@@ -161,6 +154,7 @@ bool Engine::admit() {
   for (uint32_t n = 0; n < groups_per_round_; ++n) {
     bool placed = false;
     for (uint32_t x = 0; x < xcds; ++x) {
+      if (sampler_) next_group_[x] = sampler_->next_group(next_group_[x]);
       if (next_group_[x] >= plan_.total_groups || !place(x, next_group_[x])) continue;
       next_group_[x] += xcds;
       placed = any = true;
@@ -195,16 +189,16 @@ bool Engine::take_wait(Resident* r, const Step& s) {
   const uint32_t vm = vm_limit(s.inst->imm), lgkm = lgkm_limit(s.inst->imm);
   uint64_t rounds = 0;
   if (r->outstanding_vm > vm) {
-    if (!one_round_trip(r->outstanding_vm, vm, &r->covered_vm)) ++c_.counts.vm_waits[static_cast<int>(r->vm_level)];
-    if (r->vm_level != Level::none) rounds = vm_rounds_;  // stores alone do not make others run first
+    if (r->vm_level != Level::none) {  // stores alone need not come back before the wave goes on
+      ++c_.counts.vm_waits[static_cast<int>(r->vm_level)];
+      rounds = vm_rounds_;
+    }
     r->outstanding_vm = vm;
     if (vm == 0) r->vm_level = Level::none;
   }
   if (r->outstanding_lgkm > lgkm) {
-    if (!one_round_trip(r->outstanding_lgkm, lgkm, &r->covered_lgkm)) {
-      if (r->smem_level != Level::none) ++c_.counts.smem_waits[static_cast<int>(r->smem_level)];
-      if (r->lds_outstanding) ++c_.counts.lds_waits;
-    }
+    if (r->smem_level != Level::none) ++c_.counts.smem_waits[static_cast<int>(r->smem_level)];
+    if (r->lds_outstanding) ++c_.counts.lds_waits;
     rounds = std::max<uint64_t>(rounds, r->lds_outstanding && r->smem_level == Level::none ? 0 : smem_rounds_);
     r->outstanding_lgkm = lgkm;
     if (lgkm == 0) {
@@ -277,34 +271,15 @@ void Engine::arrive(Resident* r) {
   release_barrier(r->group);
 }
 
-// The operand says how many waves meet, minus one.
-void Engine::arrive_at_grid(Resident* r, const Step& s) {
-  const uint32_t* row = operand_row(r->wave, s.inst->src[0]);
-  const uint64_t wanted = uint64_t{row[r->wave.exec() ? std::countr_zero(r->wave.exec()) : 0]} + 1;
-  r->state = WaveState::barrier;
-  r->wake_round = round_;
-  at_grid_.push_back(r);
-  if (at_grid_.size() < wanted) return;
-  for (Resident* waiting : std::exchange(at_grid_, {})) {
-    waiting->state = WaveState::ready;
-    Cu& cu = cus_[waiting->group->cu];
-    for (Turn& turn : cu.waves) {
-      if (turn.wave == waiting) turn.wake = round_ + 1;
-    }
-    cu.next_wake = std::min(cu.next_wake, round_ + 1);
-  }
-}
-
 void Engine::end_wave(Resident* r) {
   r->state = WaveState::ended;
   ++r->group->ended;
-  c_.counts.store_tails += r->outstanding_vm != 0;
   release_barrier(r->group);
 }
 
 void Engine::run_wave(Resident* r) {
   Wave& w = r->wave;
-  const Step* steps = c_.program->steps.data();
+  const Step* steps = c_.steps;
   uint32_t pc = w.pc;
   Run run{pc, kQuantum, active_lanes(w)};
   // Goes on at `to`; false when the quantum is used up.
@@ -340,12 +315,6 @@ void Engine::run_wave(Resident* r) {
       case Action::barrier:
         leave(r, &run, pc + 1);
         return arrive(r);
-      case Action::grid_barrier:
-        leave(r, &run, pc + 1);
-        return arrive_at_grid(r, s);
-      case Action::message:
-        if (c_.host) c_.host->serve();
-        break;
       case Action::end:
         leave(r, &run, pc + 1);
         return end_wave(r);
@@ -369,6 +338,16 @@ void Engine::run_wave(Resident* r) {
         leave(r, &run, pc);
         throw SimError("unsupported_opcode",
                        "kernel " + launch_.kernel->name + " reached `" + launch_.module->code().text[pc] + "`");
+      case Action::hop:
+        pc = s.target - 1;
+        break;
+      case Action::sampled:
+        sampler_->run_site(*r, s);
+        break;
+      case Action::sampled_wait:
+        sampler_->before_wait();
+        if (const bool waits = take_wait(r, s); sampler_->after_wait(*r, s), waits) return leave(r, &run, pc + 1);
+        break;
       case Action::skip:
         break;
     }
@@ -405,6 +384,7 @@ bool Engine::step_cu(Cu* cu) {
     if (cu->waves[i].wake > round_) continue;
     if (i + 1 < cu->waves.size() && cu->waves[i + 1].wake <= round_) prefetch(cu->waves[i + 1].wave);
     Resident* r = cu->waves[i].wave;
+    if (sampler_) runs_ = banks_[r->group->stratum].data();
     run_wave(r);
     cu->waves[i].wake = r->state == WaveState::ready ? r->wake_round : kNever;
     ended |= r->state == WaveState::ended;
@@ -432,10 +412,8 @@ void Engine::check_limits() {
 
 void Engine::advance_round(bool ran) {
   if (!ran && next_wake_ == ~0ull) {
-    throw SimError("deadlock",
-                   "kernel " + launch_.kernel->name +
-                       ": every remaining wave waits at a barrier that the others never reach" +
-                       (at_grid_.empty() ? "" : " (a barrier of the whole grid needs a cooperative launch)"));
+    throw SimError("deadlock", "kernel " + launch_.kernel->name +
+                                   ": every remaining wave waits at a barrier that the others never reach");
   }
   round_ = ran ? round_ + 1 : std::max(next_wake_, round_ + 1);
 }
@@ -448,6 +426,8 @@ void Engine::run() {
       for (const uint32_t i : used_cus_) ran |= step_cu(&cus_[i]);
       std::erase_if(used_cus_, [&](uint32_t i) { return cus_[i].waves.empty(); });
       check_limits();
+      if (sampler_ && sampler_->tick(live_, banks_))
+        banks_.resize(sampler_->strata().size(), std::vector<Executed>(banks_[0].size()));
       if (live_ > 0) advance_round(ran);
     }
   } catch (...) {
@@ -460,15 +440,6 @@ void Engine::run() {
   }
 }
 
-std::vector<Executed> Engine::executions() const {
-  std::vector<Executed> counts(c_.program->steps.size());
-  Executed running;
-  for (size_t i = 0; i < counts.size(); ++i) {
-    running.times += runs_[i].times;
-    running.lanes += runs_[i].lanes;
-    counts[i] = running;
-  }
-  return counts;
-}
+std::vector<Executed> Engine::executions() const { return executions_of(banks_[0]); }
 
 }  // namespace hipsynth

@@ -8,6 +8,7 @@
 
 #include "core/counters.h"
 #include "core/launch.h"
+#include "core/sampler.h"
 #include "core/state.h"
 
 namespace hipsynth {
@@ -34,9 +35,10 @@ class WavePool {
 class Engine {
  public:
   Engine(Context& context, const SpecTable& spec, const DeviceOptions& options, const Launch& launch,
-         const LaunchPlan& plan, WavePool& pool);
+         const LaunchPlan& plan, WavePool& pool, Sampler* sampler = nullptr);
   void run();                                // throws SimError
   std::vector<Executed> executions() const;  // per static instruction
+  const std::vector<std::vector<Executed>>& runs() const { return banks_; }
   uint64_t peak_waves() const { return peak_waves_; }
 
  private:
@@ -69,7 +71,6 @@ class Engine {
   void end_run(Run* run, uint32_t pc);
   void leave(Resident* r, Run* run, uint32_t pc);
   void arrive(Resident* r);
-  void arrive_at_grid(Resident* r, const Step& s);
   void end_wave(Resident* r);
   void release_barrier(WorkGroup* g);
   void retire(Cu* cu);
@@ -85,11 +86,12 @@ class Engine {
   const LaunchPlan& plan_;
   WavePool& pool_;
   std::vector<Cu> cus_;
-  std::vector<Executed> runs_;        // difference array over instructions: executions and their active lanes
-  std::vector<uint64_t> next_group_;  // per XCD: next work-group number
-  std::vector<uint32_t> next_cu_;     // per XCD
-  std::vector<uint32_t> used_cus_;    // CUs with waves, in order
-  std::vector<Resident*> at_grid_;    // waves that wait at a barrier of the whole grid
+  Sampler* sampler_;
+  std::vector<std::vector<Executed>> banks_;  // per stratum: difference array of executions and their active lanes
+  Executed* runs_;                            // the running wave's bank
+  std::vector<uint64_t> next_group_;          // per XCD: next work-group number
+  std::vector<uint32_t> next_cu_;             // per XCD
+  std::vector<uint32_t> used_cus_;            // CUs with waves, in order
   uint64_t round_ = 0, next_wake_ = 0, live_ = 0, peak_waves_ = 0;
   uint32_t cus_per_xcd_, groups_per_round_, vm_rounds_, smem_rounds_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();

@@ -66,6 +66,7 @@ void access_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
       offset[lane] = lane_offset(in, address, lane, which);
     }
     if (c.hierarchy) count_cycles(c, offset, exec, bytes, false);
+    if (s.idle_data) continue;
     for (uint64_t rest = exec; rest; rest &= rest - 1) {
       const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
       uint8_t* p = lds_pointer(c, r, s, lane, offset[lane], bytes);
@@ -92,6 +93,7 @@ void atomic_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
   }
   if (c.hierarchy) count_cycles(c, offset, exec, bytes, true);
   if (result) c.counts.lds_atomic_return += 1;
+  if (s.idle_data) return;
   for (uint64_t rest = exec; rest; rest &= rest - 1) {
     const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
     uint64_t data = lane_value(first, lane, bytes), other = second ? lane_value(second, lane, bytes) : 0;
@@ -150,7 +152,8 @@ void execute_lds(Context& c, Resident& r, const Step& s) {
   if (exec == 0) return;
   switch (s.inst->op->mem.kind) {
     case MemKind::cross_lane:
-      return cross_lane(r, s, exec);
+      if (!s.idle_data) cross_lane(r, s, exec);
+      return;
     case MemKind::atomic:
       return atomic_lds(c, r, s, exec);
     default:

@@ -18,8 +18,6 @@ enum class Action : uint8_t {
   lds,
   waitcnt,
   barrier,
-  grid_barrier,
-  message,
   end,
   branch,
   branch_if,
@@ -30,6 +28,9 @@ enum class Action : uint8_t {
   trap,
   refused,  // cannot run; only kernels that never reach it are launched
   skip,
+  hop,           // to `target`: nothing on the way decides a counter (core/slice.h)
+  sampled,       // memory and LDS, under the sampler's eyes (core/sampler.h)
+  sampled_wait,  // s_waitcnt likewise
 };
 
 enum class Condition : uint8_t { scc0, scc1, vccz, vccnz, execz, execnz };
@@ -41,6 +42,7 @@ struct Step {
   Action action = Action::skip;
   Condition condition = Condition::scc0;
   uint8_t lane_bytes = 0;  // memory: bytes of one lane (count * elem_bytes)
+  bool idle_data = false;  // memory: nobody needs the data that it moves (core/slice.h)
   uint32_t target = 0;
 };
 

@@ -16,6 +16,8 @@ struct WorkGroup {
   Dim3 id;
   uint32_t cu = 0, waves = 0, ended = 0, at_barrier = 0;
   std::vector<uint8_t> lds;
+  uint32_t stratum = 0;  // of a sampled grid
+  bool scout = false;    // keeps the caches warm while others go forward
 };
 
 enum class WaveState : uint8_t { ready, barrier, ended };
@@ -30,11 +32,10 @@ struct Resident {
   Level vm_level = Level::none;  // deepest level among the outstanding vector loads
   Level smem_level = Level::none;
   bool lds_outstanding = false;
-  uint32_t covered_vm = 0, covered_lgkm = 0;  // outstanding, but issued before the last wait that took time
-  bool atomic_outstanding = false;            // a vector atomic whose result somebody may wait for
-  uint8_t atomic_turns = 0;                   // waits for such results since the wave was last switched out
-  uint64_t scratch = 0;                       // device address of this wave's scratch
-  uint32_t slot = 0;                          // scratch and register slot in the dispatch
+  bool atomic_outstanding = false;  // a vector atomic whose result somebody may wait for
+  uint8_t atomic_turns = 0;         // waits for such results since the wave was last switched out
+  uint64_t scratch = 0;             // device address of this wave's scratch
+  uint32_t slot = 0;                // scratch and register slot in the dispatch
 };
 
 // Event counts that are not a function of how often each instruction ran.
@@ -44,21 +45,17 @@ struct EngineCounts {
   uint64_t flat_lds = 0;  // flat instructions that reached the LDS
   uint64_t lds_idx_cycles = 0, lds_bank_conflict = 0, lds_addr_conflict = 0, lds_atomic_return = 0;
   // Waits, by the deepest level waited for: how many memory round trips the waves saw one after the other.
-  // vm_waits[0] are waits for stores alone; a wait for what was in flight during an earlier one is not counted.
   uint64_t vm_waits[5] = {}, smem_waits[5] = {}, lds_waits = 0, barriers = 0;
-  uint64_t store_tails = 0;  // waves that ended while stores were on their way
 };
-
-class HostServices;
 
 // Everything one dispatch's instructions may touch.
 struct Context {
   Arch arch = Arch::gfx90a;
   const Program* program = nullptr;
+  const Step* steps = nullptr;  // what runs: the program's, or those that decide counters
   const KernelInfo* kernel = nullptr;
   Memory* memory = nullptr;
   Hierarchy* hierarchy = nullptr;  // null: functional only
-  HostServices* host = nullptr;
   EngineCounts counts;
   uint32_t scratch_lane_bytes = 0;  // private segment of one lane
   uint64_t scratch_base = 0;        // of wave slot 0

@@ -350,7 +350,7 @@ void execute_vector_memory(Context& c, Resident& r, const Step& s) {
   }
   if (!l.interleaved) check_bounds(c, r, s, &l);
   count_access(c, r, s, l);
-  move_data(c, r, s, o, l);
+  if (!s.idle_data) move_data(c, r, s, o, l);
 }
 
 }  // namespace hipsynth

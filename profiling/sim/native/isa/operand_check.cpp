@@ -139,7 +139,7 @@ bool lds_ok(const Inst& in, const Signature& sig) {
 bool flow_ok(const Inst& in, const Signature& sig) {
   for (const SlotSpec& s : sig.slots) {
     const Operand* o = operand_of(in, s.slot);
-    if (o != nullptr && !(s.type == Type::b32 ? vectors(*o, 1) : scalars(*o, 2))) return false;
+    if (o != nullptr && !scalars(*o, 2)) return false;
   }
   return true;
 }

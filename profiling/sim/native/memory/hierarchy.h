@@ -25,9 +25,7 @@ struct MemoryCounts {
   uint64_t l2_evicts = 0, l2_writebacks = 0, l2_flush_writebacks = 0;
   uint64_t fabric_reads = 0, fabric_reads_32b = 0, fabric_reads_128b = 0, fabric_writes = 0, fabric_writes_64b = 0;
   uint64_t infinity_hits = 0, hbm_read_bytes = 0, hbm_write_bytes = 0;
-  uint64_t flushed_bytes = 0;  // written to the fabric after the last wave
   uint64_t scalar_requests = 0, scalar_hits = 0, scalar_misses = 0;
-  uint64_t l2_channel_max = 0;            // requests of the busiest channel of any L2
   uint64_t same_address_atomics_max = 0;  // longest chain of requests that one L2 line had to serialise
 };
 
@@ -49,6 +47,10 @@ class Hierarchy {
   Level scalar(uint32_t cu, uint64_t address, uint32_t bytes);
   void invalidate_l1(uint32_t cu);
   const MemoryCounts& counts() const { return n_; }
+  // For a dispatch of which only a part was simulated: what its counts are after all.
+  void set_counts(const MemoryCounts& counts) { n_ = counts; }
+  uint64_t longest_atomic_chain() const;
+  MemoryCounts dirty() const;  // the write counts that writing back all dirty lines would add
   uint64_t l1_cycles(uint32_t cu) const { return l1_cycles_[cu]; }
   uint64_t fabric_read_bytes() const;
   uint64_t fabric_write_bytes() const;
@@ -60,21 +62,16 @@ class Hierarchy {
   Level atomic(uint32_t cu, const WaveAccess& a);
   Level load_segments(uint32_t cu, const uint64_t* segments, uint32_t n, uint32_t lane_bytes);
   Level l2_access(uint32_t xcd, uint64_t line, uint8_t dirty, bool fetch);
-  uint64_t& channel(uint32_t xcd, uint64_t line);
   void write_back(uint64_t line, uint8_t sectors);
   void flush_l2(Cache* l2);
   Level fabric_read(uint64_t line);
-  bool infinity_access(uint64_t line, uint8_t dirty);
 
   Arch arch_;
   uint32_t cus_, cus_per_xcd_, l1_line_, l2_line_, unmerged_period_, fabric_read_bytes_per_request_;
   bool write_back_at_end_, first_dispatch_ = true;
   std::vector<Cache> l1_, scalar_, l2_;
   Cache infinity_;
-  std::vector<uint64_t> l1_cycles_;         // per CU, of this dispatch
-  std::vector<uint64_t> channel_requests_;  // per channel of every L2, of this dispatch
-  uint32_t channels_, lines_per_channel_turn_;
-  bool hashed_;
+  std::vector<uint64_t> l1_cycles_;                      // per CU, of this dispatch
   std::unordered_map<uint64_t, uint64_t> atomic_chain_;  // requests per L2 line
   uint32_t unmerged_phase_ = 0;
   MemoryCounts n_;

@@ -43,6 +43,11 @@ const std::map<std::string, Setter>& setters() {
       {"memory_bytes",
        [](Config& c, const std::string& v) { c.options.memory_bytes = static_cast<uint64_t>(number(v)); }},
       {"wall_seconds", [](Config& c, const std::string& v) { c.options.wall_seconds = number(v); }},
+      {"sample_stretches",
+       [](Config& c, const std::string& v) { c.options.sample_stretches = static_cast<uint32_t>(number(v)); }},
+      {"sample_above",
+       [](Config& c, const std::string& v) { c.options.sample_above = static_cast<uint64_t>(number(v)); }},
+      {"values", [](Config& c, const std::string& v) { c.options.values = number(v) != 0; }},
       {"count", [](Config& c, const std::string& v) { c.options.count = number(v) != 0; }},
   };
   return table;

@@ -43,7 +43,7 @@ HIPSYNTH_EXPORT void __hipRegisterFunction(void**, const void* stub, char*, cons
 HIPSYNTH_EXPORT void __hipRegisterVar(void**, void* shadow, char*, char* name, int, size_t size, int, int) {
   Runtime& rt = Runtime::get();
   std::lock_guard<std::recursive_mutex> lock(rt.mutex);
-  rt.variables[shadow] = Variable{name, size, nullptr, nullptr, {}};
+  rt.variables[shadow] = Variable{name, size, nullptr, nullptr};
 }
 
 HIPSYNTH_EXPORT void __hipRegisterManagedVar(void*, void** pointer, void* initial, const char* name, size_t size,
@@ -53,8 +53,7 @@ HIPSYNTH_EXPORT void __hipRegisterManagedVar(void*, void** pointer, void* initia
   void* storage = managed_storage(rt, size);
   std::memcpy(storage, initial, size);
   *pointer = storage;
-  const auto* first = static_cast<const uint8_t*>(initial);
-  rt.variables[pointer] = Variable{name, size, pointer, storage, {first, first + size}};
+  rt.variables[pointer] = Variable{name, size, pointer, storage};
 }
 
 HIPSYNTH_EXPORT void __hipRegisterTexture(void**, void*, char*, char*, int, int, int) {

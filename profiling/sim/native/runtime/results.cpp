@@ -26,7 +26,10 @@ std::string json_map(const std::map<std::string, double>& values) {
 std::string measured(const Dispatch& d) {
   return "\"grid\": " + json_dim(d.grid) + ", \"block\": " + json_dim(d.block) +
          ", \"duration_ns\": " + json_number(d.duration_ns) + ", \"bottleneck\": " + json_string(d.bottleneck) +
-         ", \"counters\": " + json_map(d.counters) + ", \"details\": " + json_map(d.details);
+         ", \"sampled\": " + (d.sampled ? "true" : "false") +
+         ", \"groups_simulated\": " + std::to_string(d.groups_simulated) +
+         ", \"error_estimate\": " + json_map(d.error) + ", \"counters\": " + json_map(d.counters) +
+         ", \"details\": " + json_map(d.details);
 }
 
 std::string registers(const KernelInfo& k) {

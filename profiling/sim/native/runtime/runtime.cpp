@@ -72,7 +72,6 @@ Runtime::Runtime() {
   }
   try {
     config = read_config(path);
-    config.options.host_calls = true;  // the functions are the program's own
     results.open(config.output);
     device = std::make_unique<Device>(config.arch, config.spec, config.options);
   } catch (const SimError& error) {
@@ -103,30 +102,6 @@ Module& Runtime::program() {
     results.set_module(program_->kernels().size());
   }
   return *program_;
-}
-
-void Runtime::reset() {
-  for (hipStream_t s : streams) delete s;
-  for (hipEvent_t e : events) delete e;
-  for (hipModule_t m : modules) {
-    for (auto& [name, function] : m->functions) delete function;
-    delete m;
-  }
-  streams.clear();
-  events.clear();
-  modules.clear();
-  kernels.clear();
-  pinned.clear();
-  forget_graphs();
-  program_.reset();
-  std::set<uint64_t> kept;
-  for (const auto& [shadow, variable] : variables) {
-    if (variable.storage == nullptr) continue;
-    kept.insert(reinterpret_cast<uint64_t>(variable.storage));
-    std::memcpy(variable.storage, variable.initial.data(), variable.size);
-  }
-  memory().release_user([&](const Memory::Allocation& a) { return kept.contains(a.start); });
-  device->reset();
 }
 
 ihipModuleSymbol_t* Runtime::kernel(const void* stub) {

@@ -49,9 +49,8 @@ using Operation = std::function<hipError_t()>;
 struct Variable {
   std::string name;
   size_t size = 0;
-  void** managed = nullptr;      // the host pointer variable of a __managed__ object
-  void* storage = nullptr;       // its memory
-  std::vector<uint8_t> initial;  // what a __managed__ object holds at first
+  void** managed = nullptr;  // the host pointer variable of a __managed__ object
+  void* storage = nullptr;   // its memory
 };
 
 struct CallConfiguration {
@@ -86,8 +85,6 @@ class Runtime {
 
   // The program's own code object, loaded on first use. Throws SimError.
   Module& program();
-  // hipDeviceReset: memory, streams, events, graphs and modules go; variables have their first values again.
-  void reset();
   // The kernel of a host stub or null. Throws SimError.
   ihipModuleSymbol_t* kernel(const void* stub);
 
@@ -119,10 +116,8 @@ struct LaunchRequest {
   dim3 grid, block;
   size_t dynamic_lds = 0;
   std::vector<uint8_t> args;
-  bool cooperative = false;
 };
 hipError_t check_shape(Runtime& rt, const LaunchRequest& request);
-hipError_t check_cooperative(Runtime& rt, const LaunchRequest& request);
 uint32_t explicit_bytes(const KernelInfo& kernel);  // size of the arguments that the caller gives
 std::vector<uint8_t> pack_arguments(const KernelInfo& kernel, void** args);
 // Null when `extra` is malformed.
@@ -134,7 +129,6 @@ int resident_workgroups(Runtime& rt, const KernelInfo& kernel, uint32_t block, u
 
 // Graphs (graph.cpp).
 void graph_append(ihipGraph* graph, Operation operation);
-void forget_graphs();
 
 // Code objects (code_object.cpp): the ELF for `arch` in a file or bundle, and its disassembly.
 size_t image_size(const void* image);  // 0 when neither an ELF file nor an offload bundle

@@ -1,0 +1,350 @@
+#include "core/sampler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/slice.h"
+
+namespace hipsynth {
+namespace {
+
+// Work is counted in units of about 10 ns of simulation: an instruction, a quarter of a vL1D look-up, half an LDS
+// cycle.
+constexpr uint64_t kLookUpWork = 4, kLdsWork = 2;
+// Shares of the work up to which a dispatch is run exactly anyway.
+constexpr uint64_t kStartShare = 5, kWindowShare = 20;
+constexpr uint64_t kPatience = 4;        // windows' worth of work that warming may take at most
+constexpr double kForwardGrowth = 0.2;   // gap between two windows, of what the stretch has executed so far
+constexpr uint64_t kForwardWindows = 3;  // and at least this many windows' worth of instructions
+constexpr double kForwardBudget = 4;     // work spent on going forward, in exact_work_
+constexpr double kForwardInstructionWork = 0.5;
+constexpr uint64_t kWellKnown = 4096;  // looks at a site after which going forward leaves it out
+constexpr uint64_t kScouts = 8;        // one work-group in this many is a scout
+constexpr uint32_t kLongStrata = 4;    // of a grid of long work-groups that all run
+
+uint32_t u32(const SpecTable& spec, const char* key) { return static_cast<uint32_t>(spec.at(key)); }
+
+void execute_site(Context& c, Resident& r, const Step& s) {
+  switch (s.inst->op->unit) {
+    case Unit::smem:
+      return execute_scalar_memory(c, r, s);
+    case Unit::lds:
+      return execute_lds(c, r, s);
+    default:
+      return execute_vector_memory(c, r, s);
+  }
+}
+
+uint64_t mix(uint64_t v) {
+  v = (v ^ v >> 31) * 0x9e3779b97f4a7c15ull;
+  return v ^ v >> 29;
+}
+
+bool is_site(const Step& s) {
+  return s.action == Action::scalar_memory || s.action == Action::vector_memory || s.action == Action::lds ||
+         s.action == Action::waitcnt;
+}
+
+}  // namespace
+
+std::vector<Executed> executions_of(const std::vector<Executed>& runs) {
+  std::vector<Executed> counts(runs.size() - 1);
+  Executed running;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    running.times += runs[i].times;
+    running.lanes += runs[i].lanes;
+    counts[i] = running;
+  }
+  return counts;
+}
+
+Sampler::Sampler(Context& context, const SpecTable& spec, const DeviceOptions& options, const LaunchPlan& plan,
+                 std::function<std::vector<Step>()> deciding)
+    : c_(context),
+      plan_(plan),
+      hierarchy_(context.hierarchy),
+      deciding_(std::move(deciding)),
+      xcds_(u32(spec, "topology.xcds")),
+      stretches_(options.sample_stretches),
+      cus_(u32(spec, "topology.cus")),
+      resident_(uint64_t{plan.occupancy.groups_per_cu} * cus_),
+      l2_lines_(static_cast<uint64_t>(spec.at("l2.bytes")) / u32(spec, "l2.line_bytes") * xcds_),
+      exact_work_(options.sample_above),
+      start_work_(exact_work_ / kStartShare),
+      warm_work_(exact_work_ / kWindowShare),
+      measure_work_(exact_work_ / kWindowShare),
+      strata_{{0, 0, plan.total_groups, plan.total_groups}} {}
+
+void Sampler::mark_sites() {
+  steps_ = deciding_();
+  for (uint32_t i = 0; i < steps_.size(); ++i) {
+    Step& s = steps_[i];
+    if (!is_site(s)) continue;
+    s.action = s.action == Action::waitcnt ? Action::sampled_wait : Action::sampled;
+    s.target = static_cast<uint32_t>(sites_.size());
+    sites_.push_back(i);
+  }
+  spare_.resize(sites_.size());
+}
+
+uint64_t Sampler::next_group(uint64_t number) const {
+  for (size_t k = current_; k < strata_.size(); ++k) {
+    if (number < strata_[k].begin) return strata_[k].begin + number % xcds_;
+    if (number < strata_[k].end) return number;
+  }
+  return plan_.total_groups;
+}
+
+void Sampler::placed(uint64_t number, WorkGroup* group) {
+  uint32_t k = current_;
+  while (number >= strata_[k].end) ++k;
+  ++placed_;
+  highest_ = std::max(highest_, number + 1);
+  if (k > current_) {
+    current_ = k;
+    // Work-groups of long grids that all run follow each other without a gap: nothing to warm.
+    if (strata_[k].begin != strata_[k - 1].end) {
+      stretch_instructions_ = c_.counts.wave_instructions;
+      enter(Phase::warm);
+    }
+  }
+  ++run_[k];
+  group->stratum = k;
+  group->scout = mix(number) % kScouts == 0;
+}
+
+Events Sampler::now() const { return Events(hierarchy_->counts(), c_.counts); }
+
+uint64_t Sampler::work() const {
+  const MemoryCounts& m = hierarchy_->counts();
+  return c_.counts.wave_instructions + kLookUpWork * (m.l1_lookups + m.scalar_requests) +
+         kLdsWork * c_.counts.lds_idx_cycles;
+}
+
+void Sampler::enter(Phase phase) {
+  phase_ = phase;
+  mark_work_ = work();
+  mark_misses_ = hierarchy_->counts().l2_misses;
+  mark_instructions_ = c_.counts.wave_instructions;
+  c_.hierarchy = phase == Phase::forward ? nullptr : hierarchy_;
+}
+
+bool Sampler::tick(uint64_t live_waves, const std::vector<std::vector<Executed>>& runs) {
+  const size_t strata = strata_.size();
+  switch (phase_) {
+    case Phase::start:
+      consider(live_waves, runs);
+      break;
+    case Phase::warm:
+      if (!settled()) break;
+      if (planned_ && current_ + 1 == strata_.size() && !long_groups_)
+        enter_tail(runs);
+      else
+        enter(Phase::measure);
+      break;
+    case Phase::measure:
+      if (long_groups_ && work() - mark_work_ >= measure_work_) enter(Phase::forward);
+      break;
+    case Phase::forward: {
+      const uint64_t ended = placed_ - live_waves / plan_.occupancy.waves_per_group;
+      if (!planned_ && ended >= std::min(resident_, plan_.total_groups) / 2) skip_long(runs);
+      if (c_.counts.wave_instructions - mark_instructions_ >= forward_length()) enter(Phase::warm);
+      break;
+    }
+    case Phase::tail:
+      break;
+  }
+  return strata_.size() != strata;
+}
+
+// Whether to go on exactly. What ran so far says at least how much work all of it is.
+void Sampler::consider(uint64_t live_waves, const std::vector<std::vector<Executed>>& runs) {
+  const uint64_t spent = work();
+  if (spent < start_work_ || highest_ >= plan_.total_groups) return;
+  const double per_group = static_cast<double>(spent) / static_cast<double>(placed_);
+  if (per_group * static_cast<double>(plan_.total_groups) <= static_cast<double>(exact_work_)) return;
+  const uint64_t ended = placed_ - live_waves / plan_.occupancy.waves_per_group;
+  const bool turned_over = ended >= resident_;
+  const bool filled = hierarchy_->counts().l2_misses >= l2_lines_ || spent >= 2 * start_work_;
+  if (!turned_over && spent < 2 * start_work_) return;
+  if (turned_over && (!filled || !skip_short())) return;
+  long_groups_ = !turned_over;
+  begin(runs);
+}
+
+void Sampler::begin(const std::vector<std::vector<Executed>>& runs) {
+  exact_ = now();
+  chain_at_start_ = hierarchy_->longest_atomic_chain();
+  mark_sites();
+  counted_.push_back(site_executions(runs[0]));
+  c_.steps = steps_.data();
+  stretch_instructions_ = 0;
+  if (long_groups_) {
+    // Until the length of a work-group is known, the grid is taken in a few parts that all run.
+    strata_.clear();
+    for (uint32_t k = 0; k < kLongStrata; ++k) {
+      const uint64_t from = k ? strata_.back().to : 0;
+      const uint64_t to =
+          k + 1 == kLongStrata ? plan_.total_groups : std::max(highest_, plan_.total_groups / kLongStrata * (k + 1));
+      strata_.push_back({from, from, std::max(to, from), std::max(to, from)});
+    }
+    std::erase_if(strata_, [](const Stratum& s) { return s.from == s.to; });
+  }
+  measured_.assign(strata_.size(), std::vector<SiteTally>(sites_.size()));
+  run_.resize(strata_.size());
+  enter(Phase::measure);
+}
+
+// Short work-groups: stretches that fill the caches and then last for a window. False when little would be saved.
+bool Sampler::skip_short() {
+  const double per_group = static_cast<double>(work()) / static_cast<double>(placed_);
+  const double misses = static_cast<double>(hierarchy_->counts().l2_misses) / static_cast<double>(placed_);
+  const auto window = static_cast<uint64_t>(static_cast<double>(measure_work_) / per_group);
+  const auto fill = static_cast<uint64_t>(misses > 0 ? static_cast<double>(l2_lines_) / misses : 0);
+  const uint64_t length = std::max(resident_, std::min(fill, window)) + std::max(resident_, window);
+  std::vector<Stratum> strata = choose_strata({highest_, plan_.total_groups, length, stretches_, xcds_});
+  if (strata.size() == 1) return false;
+  strata_ = std::move(strata);
+  planned_ = true;
+  return true;
+}
+
+// Long work-groups: once some have ended their length is known, and with it how many are affordable.
+void Sampler::skip_long(const std::vector<std::vector<Executed>>& runs) {
+  planned_ = true;
+  double spent = 0;
+  for (const auto& stratum : runs) spent += light_work(executions_of(stratum));
+  const double per_group = spent / (static_cast<double>(placed_) - static_cast<double>(resident_) / 4);
+  const double affordable = kForwardBudget * static_cast<double>(exact_work_) / per_group;
+  const double rest = static_cast<double>(plan_.total_groups - highest_);
+  if (affordable >= rest || current_ != 0) return;
+  const auto count = static_cast<uint32_t>(affordable / static_cast<double>(resident_));
+  std::vector<Stratum> strata =
+      choose_strata({highest_, plan_.total_groups, resident_, std::clamp(count, 2u, stretches_), xcds_});
+  if (strata.size() == 1) return;
+  strata_ = std::move(strata);
+  measured_.resize(strata_.size(), std::vector<SiteTally>(sites_.size()));
+  run_.resize(strata_.size());
+}
+
+double Sampler::light_work(const std::vector<Executed>& executed) const {
+  double sum = 0;
+  for (size_t i = 0; i < executed.size(); ++i) {
+    if (steps_[i].action != Action::hop) sum += static_cast<double>(executed[i].times);
+  }
+  return sum * kForwardInstructionWork;
+}
+
+// The caches hold what the stretch's neighbours left there: the machine is full of the stretch's work-groups and the L2
+// has been filled once, or, where misses are rare, enough time has passed.
+bool Sampler::settled() const {
+  const uint64_t spent = work() - mark_work_;
+  const bool full = long_groups_ || run_[current_] >= resident_ || spent >= kPatience * warm_work_;
+  return full && (hierarchy_->counts().l2_misses - mark_misses_ >= l2_lines_ || spent >= warm_work_);
+}
+
+void Sampler::enter_tail(const std::vector<std::vector<Executed>>& runs) {
+  enter(Phase::tail);
+  tail_from_ = now();
+  for (const auto& stratum : runs) tail_counted_.push_back(site_executions(stratum));
+}
+
+uint64_t Sampler::forward_length() const {
+  const uint64_t before = mark_instructions_ - stretch_instructions_;
+  return std::max(kForwardWindows * measure_work_, static_cast<uint64_t>(kForwardGrowth * static_cast<double>(before)));
+}
+
+std::vector<uint64_t> Sampler::site_executions(const std::vector<Executed>& runs) const {
+  const std::vector<Executed> counts = executions_of(runs);
+  std::vector<uint64_t> out;
+  for (const uint32_t i : sites_) out.push_back(counts[i].times);
+  return out;
+}
+
+SiteTally* Sampler::tally(const Resident& r, uint32_t site) {
+  if (phase_ == Phase::measure) return &measured_[r.group->stratum][site];
+  return phase_ == Phase::tail ? nullptr : &spare_[site];
+}
+
+// Going forward leaves out loads that are well known, but for those of scouts; the LDS has nothing to warm. Stores
+// stay: which halves of a line are dirty when it is written back depends on all of them.
+bool Sampler::look_closely(const Resident& r, const Step& s, uint32_t site) const {
+  if (phase_ == Phase::measure || phase_ == Phase::tail) return true;
+  const bool memory = s.inst->op->unit != Unit::lds, loads = s.inst->op->mem.kind == MemKind::load;
+  if (memory && (phase_ == Phase::warm || r.group->scout || !loads)) return true;
+  uint64_t known = spare_[site].times;
+  for (const auto& stratum : measured_) known += stratum[site].times;
+  return known < kWellKnown;
+}
+
+void Sampler::run_site(Resident& r, const Step& s) {
+  const uint32_t site = s.target;
+  if (!look_closely(r, s, site)) return forward(r, s);
+  SiteTally* t = tally(r, site);
+  const Events before = t ? now() : Events();
+  Hierarchy* const in_use = std::exchange(c_.hierarchy, hierarchy_);
+  execute_site(c_, r, s);
+  c_.hierarchy = in_use;
+  if (!t) return;
+  ++t->times;
+  t->events.add_difference(now(), before);
+}
+
+// What later instructions see of a memory instruction: its data where they need it, and that it is outstanding.
+void Sampler::forward(Resident& r, const Step& s) {
+  const OpInfo& op = *s.inst->op;
+  if (!s.idle_data || op.unit == Unit::lds) {
+    Hierarchy* const in_use = std::exchange(c_.hierarchy, nullptr);
+    if (s.idle_data) {
+      ++r.outstanding_lgkm;
+      r.lds_outstanding = true;
+    } else {
+      execute_site(c_, r, s);
+    }
+    c_.hierarchy = in_use;
+  } else if (r.wave.exec() != 0) {
+    ++r.outstanding_vm;
+    r.atomic_outstanding |= op.mem.kind == MemKind::atomic && s.inst->dst.kind != OperandKind::none;
+  }
+  if (op.unit == Unit::smem) r.smem_level = std::max(r.smem_level, Level::l1);
+  if (op.unit == Unit::vmem && op.mem.kind != MemKind::store) r.vm_level = std::max(r.vm_level, Level::l2);
+}
+
+void Sampler::before_wait() {
+  if (phase_ == Phase::measure || phase_ == Phase::warm) wait_before_ = now();
+}
+
+void Sampler::after_wait(const Resident& r, const Step& s) {
+  if (phase_ != Phase::measure && phase_ != Phase::warm) return;
+  SiteTally* t = tally(r, s.target);
+  ++t->times;
+  t->events.add_difference(now(), wait_before_);
+}
+
+Sample Sampler::finish(const std::vector<std::vector<Executed>>& runs) {
+  Sample sample;
+  c_.hierarchy = hierarchy_;
+  const Events end = now();
+  if (phase_ == Phase::tail) exact_.add_difference(end, tail_from_);
+  counted_.resize(strata_.size(), std::vector<uint64_t>(sites_.size()));
+  for (size_t k = 0; phase_ == Phase::tail && k < strata_.size(); ++k) {
+    const std::vector<uint64_t> ran = site_executions(runs[k]);
+    for (size_t i = 0; i < ran.size(); ++i) counted_[k][i] += ran[i] - tail_counted_[k][i];
+  }
+  for (const auto& stratum : runs) sample.executed.push_back(executions_of(stratum));
+  sample.strata = strata_;
+  for (size_t k = 0; k < run_.size(); ++k) sample.strata[k].end = strata_[k].begin + run_[k];
+  sample.sites = sites_;
+  sample.counted = std::move(counted_);
+  sample.measured = std::move(measured_);
+  sample.spare = std::move(spare_);
+  sample.exact = exact_;
+  sample.simulated = end;
+  sample.chain_at_start = chain_at_start_;
+  sample.left_dirty = hierarchy_->dirty();
+  sample.cus = cus_;
+  sample.l2_lines = l2_lines_;
+  return sample;
+}
+
+}  // namespace hipsynth

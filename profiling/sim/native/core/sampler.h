@@ -1,0 +1,97 @@
+// Runs a part of a large grid in place of all of it. A dispatch begins exactly; when its first work-groups show that
+// the rest would take long, the sampler lets the dispatcher skip work-groups and the engine skip memory modelling:
+//
+//   start    everything is exact, with values
+//   warm     caches fill with what the stretch's neighbours use; not counted
+//   measure  counted, per instruction that waits or goes to memory
+//   forward  long work-groups only: addresses, branches and barriers go on, memory is modelled for a few work-groups
+//            (scouts) that keep the caches warm
+//   tail     the last stretch once it is warm, counted in full
+//
+// From the end of `start` on only instructions that decide counters run (core/slice.h): results are not computed.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "core/launch.h"
+#include "core/sampling.h"
+#include "core/state.h"
+
+namespace hipsynth {
+
+class Sampler {
+ public:
+  Sampler(Context& context, const SpecTable& spec, const DeviceOptions& options, const LaunchPlan& plan,
+          std::function<std::vector<Step>()> deciding);
+
+  // The first work-group from `number` on that runs and belongs to the same XCD; at least total_groups: none.
+  uint64_t next_group(uint64_t number) const;
+  // Told of each work-group that is placed; notes what it is to the sample.
+  void placed(uint64_t number, WorkGroup* group);
+  // After each round; true when the engine must make room for the executions of strata().
+  bool tick(uint64_t live_waves, const std::vector<std::vector<Executed>>& runs);
+  // An instruction that goes to memory or the LDS. Steps of the sampler alone lead here.
+  void run_site(Resident& r, const Step& s);
+  // Around the engine's handling of a wait.
+  void before_wait();
+  void after_wait(const Resident& r, const Step& s);
+
+  bool sampling() const { return phase_ != Phase::start; }
+  const std::vector<Stratum>& strata() const { return strata_; }
+  uint64_t groups_run() const { return placed_; }
+  // After the hierarchy's end_dispatch: what there is to estimate from.
+  Sample finish(const std::vector<std::vector<Executed>>& runs);
+
+ private:
+  enum class Phase : uint8_t { start, warm, measure, forward, tail };
+
+  Events now() const;
+  uint64_t work() const;
+  void enter(Phase phase);
+  void consider(uint64_t live_waves, const std::vector<std::vector<Executed>>& runs);
+  void mark_sites();
+  void begin(const std::vector<std::vector<Executed>>& runs);
+  bool settled() const;
+  bool skip_short();
+  void skip_long(const std::vector<std::vector<Executed>>& runs);
+  void enter_tail(const std::vector<std::vector<Executed>>& runs);
+  uint64_t forward_length() const;
+  double light_work(const std::vector<Executed>& executed) const;
+  std::vector<uint64_t> site_executions(const std::vector<Executed>& runs) const;
+  SiteTally* tally(const Resident& r, uint32_t site);
+  bool look_closely(const Resident& r, const Step& s, uint32_t site) const;
+  void forward(Resident& r, const Step& s);
+
+  Context& c_;
+  const LaunchPlan& plan_;
+  Hierarchy* hierarchy_;
+  std::function<std::vector<Step>()> deciding_;
+  std::vector<Step> steps_;      // deciding ones, with sites marked; empty until they are needed
+  std::vector<uint32_t> sites_;  // site -> instruction
+  uint32_t xcds_, stretches_, cus_;
+  uint64_t resident_, l2_lines_;  // work-groups that all CUs hold; lines that all L2s hold
+  uint64_t exact_work_, start_work_, warm_work_, measure_work_;
+  Phase phase_ = Phase::start;
+  bool long_groups_ = false, planned_ = false;
+  std::vector<Stratum> strata_;
+  std::vector<uint64_t> run_{0};       // work-groups of each stratum that ran
+  uint64_t placed_ = 0, highest_ = 0;  // work-groups
+  uint32_t current_ = 0;               // stratum that is being dispatched
+  uint64_t mark_work_ = 0, mark_misses_ = 0, mark_instructions_ = 0, stretch_instructions_ = 0;
+  Events wait_before_, exact_, tail_from_;
+  std::vector<std::vector<uint64_t>> counted_, tail_counted_;
+  std::vector<std::vector<SiteTally>> measured_;
+  std::vector<SiteTally> spare_;
+  uint64_t chain_at_start_ = 0;
+};
+
+// Puts the estimates into the context and the hierarchy, as if all of the grid had run, and what is known about them
+// into the dispatch; returns the executions per instruction. (core/extrapolate.cpp)
+std::vector<Executed> extrapolate(const Sample& sample, Context* context, Dispatch* dispatch);
+
+// Executions per instruction from the engine's difference array.
+std::vector<Executed> executions_of(const std::vector<Executed>& runs);
+
+}  // namespace hipsynth

@@ -1,0 +1,86 @@
+// Which part of a large grid stands for all of it, and what its counts say about the whole: pure functions.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/counters.h"
+#include "core/state.h"
+
+namespace hipsynth {
+
+// Neighbours in dispatch order: work-groups [begin, end) run and stand for [from, to).
+struct Stratum {
+  uint64_t from = 0, begin = 0, end = 0, to = 0;
+  double weight() const { return static_cast<double>(to - from) / static_cast<double>(end - begin); }
+};
+
+struct StrataRequest {
+  uint64_t done = 0, total = 0;  // work-groups that ran already, and all
+  uint64_t length = 0;           // of a stretch that runs
+  uint32_t count = 0;            // stretches between the first and the last one
+  uint32_t align = 1;            // stretches begin at multiples of this
+};
+
+// The first stratum is what is done, the last one runs to the end of the grid; the others are equally long, each with
+// its stretch in the middle, so that a linear trend along the grid is met exactly. Fewer stretches where they would not
+// fit; none at all (one stratum, everything runs) when little would be saved.
+std::vector<Stratum> choose_strata(const StrataRequest& request);
+
+// MemoryCounts and EngineCounts as one row of numbers. Both hold nothing but 64-bit counts.
+struct Events {
+  static constexpr size_t kMemory = sizeof(MemoryCounts) / sizeof(uint64_t);
+  static constexpr size_t kEngine = sizeof(EngineCounts) / sizeof(uint64_t);
+  std::array<uint64_t, kMemory + kEngine> n{};
+  Events() = default;
+  Events(const MemoryCounts& memory, const EngineCounts& engine);
+  void add_difference(const Events& after, const Events& before);
+  MemoryCounts memory() const;
+};
+
+// What an instruction that waits or goes to memory (a site) did in the cases that were looked at.
+struct SiteTally {
+  uint64_t times = 0;
+  Events events;
+};
+
+// All that a sampled dispatch leaves behind.
+struct Sample {
+  std::vector<Stratum> strata;
+  std::vector<std::vector<Executed>> executed;   // [stratum][instruction]: by the work-groups that ran
+  std::vector<uint32_t> sites;                   // [site]: instruction
+  std::vector<std::vector<uint64_t>> counted;    // [stratum][site]: executions whose events are all in `exact`
+  std::vector<std::vector<SiteTally>> measured;  // [stratum][site]: with warm caches
+  std::vector<SiteTally> spare;                  // [site]: with caches not yet warm
+  Events exact;                                  // counted in full: first and last stretch
+  Events simulated;             // everything that was looked at, however warm, and the end of the dispatch
+  MemoryCounts left_dirty;      // write counts that the dirty lines left behind would have made
+  uint64_t chain_at_start = 0;  // longest chain of atomics on one line, after the first stretch
+  uint64_t l2_lines = 0;
+  uint32_t cus = 1;
+};
+
+struct Estimate {
+  std::vector<Executed> executions;  // per instruction
+  MemoryCounts memory;
+  EngineCounts engine;
+};
+
+Estimate estimate(const Sample& sample);
+
+// What stratum k alone says: its events and executions, scaled to the work-groups it stands for.
+Estimate estimate_of_stratum(const Sample& sample, size_t k);
+
+// Expected error (two standard deviations) of a counter's total, relative to it, from how much it differs between
+// neighbouring strata: `values[k]` for the whole of strata[k], of which `unseen[k]` work-groups were not looked at.
+double sampling_error(const std::vector<Stratum>& strata, const std::vector<double>& values,
+                      const std::vector<double>& unseen, double total);
+
+// Work-groups of each stratum, fractions included, that did not run, and whose memory accesses were not looked at.
+std::vector<double> groups_not_run(const Sample& sample);
+std::vector<double> groups_not_seen(const Sample& sample);
+
+}  // namespace hipsynth
