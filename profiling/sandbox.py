@@ -68,11 +68,13 @@ def run(
     read_only: Iterable[Path] = (),
     env: Mapping[str, str] | None = None,
     isolate: bool = True,
+    mounts: Mapping[str, Path] | None = None,
 ) -> SandboxResult:
     """Runs `command` with `scratch` as its folder, the only one it can write to.
 
     `read_only`: further paths it may read (system libraries under /usr always are). `env`: its whole environment
-    besides PATH and HOME. `isolate=False` asks for the limits alone. Never raises for what the program does.
+    besides PATH and HOME. `isolate=False` asks for the limits alone. `mounts`: folders it sees, read-only, at other
+    paths (only where isolation works). Never raises for what the program does.
     """
     limits = limits or SandboxLimits()
     scratch = scratch.resolve()
@@ -83,7 +85,7 @@ def run(
         filter_fd = stack.enter_context(_seccomp_file()) if isolated and limits.processes == 1 else None
         full = _limited(words, limits)
         if isolated:
-            full = _bubblewrap(full, scratch, read_only, environment, filter_fd, limits)
+            full = _bubblewrap(full, scratch, read_only, environment, filter_fd, limits, mounts or {})
         try:
             process = subprocess.Popen(
                 full,
@@ -106,7 +108,7 @@ def available() -> bool:
     """Whether bubblewrap is installed and can make a sandbox on this machine."""
     if shutil.which("bwrap") is None:
         return False
-    probe = _bubblewrap(["/bin/true"], Path("/tmp"), (), {}, None, SandboxLimits())
+    probe = _bubblewrap(["/bin/true"], Path("/tmp"), (), {}, None, SandboxLimits(), {})
     try:
         return subprocess.run(probe, capture_output=True, timeout=10, check=False).returncode == 0
     except (OSError, subprocess.SubprocessError):
@@ -144,6 +146,7 @@ def _bubblewrap(
     env: Mapping[str, str],
     filter_fd: int | None,
     limits: SandboxLimits,
+    mounts: Mapping[str, Path],
 ) -> list[str]:
     """The bwrap command line: new namespaces, no capability, /usr read-only, sized private /tmp and /dev/shm."""
     words = ["bwrap", "--unshare-all", "--unshare-user", "--uid", "1000", "--gid", "1000", "--cap-drop", "ALL"]
@@ -161,6 +164,8 @@ def _bubblewrap(
     words += ["--size", size, "--tmpfs", "/tmp"]
     for path in read_only:
         words += ["--ro-bind", str(path.resolve()), str(path.resolve())]
+    for place, path in mounts.items():
+        words += ["--ro-bind", str(path.resolve()), place]
     words += ["--bind", str(scratch), str(scratch), "--chdir", str(scratch), "--clearenv"]
     for key, value in env.items():
         words += ["--setenv", key, value]

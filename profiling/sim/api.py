@@ -52,6 +52,14 @@ class Artefacts:
     code_object: Path | None = None
     disassembly: Path | None = None
     objdump: Path = Path("llvm-objdump")
+    further: tuple[tuple[Path, Path], ...] = ()  # code object and disassembly of a program's other files
+
+    @property
+    def modules(self) -> tuple[tuple[Path, Path], ...]:
+        """Code object and disassembly of each file with kernels, by number."""
+        if self.code_object is None or self.disassembly is None:
+            return ()
+        return ((self.code_object, self.disassembly), *self.further)
 
 
 @dataclass(frozen=True)
@@ -164,10 +172,9 @@ def configuration(artefacts: Artefacts, device: ArchTable, limits: Limits, outpu
         "wall_seconds": limits.wall_s,
         "count": int(count),
     }
-    if artefacts.code_object is not None and artefacts.disassembly is not None:
-        entries["code_object"] = artefacts.code_object.resolve()
-        entries["disassembly"] = artefacts.disassembly.resolve()
     lines = [f"{key} = {value}" for key, value in entries.items()]
+    for code_object, disassembly in artefacts.modules:
+        lines += [f"code_object = {code_object.resolve()}", f"disassembly = {disassembly.resolve()}"]
     lines += [f"spec.{key} = {value!r}" for key, value in device.spec().items()]
     return "\n".join(lines) + "\n"
 
@@ -197,8 +204,8 @@ def run_program(
         output_bytes=limits.output_bytes,
         processes=8 if may_fork else 1,
     )
-    files = [artefacts.executable, artefacts.code_object, artefacts.disassembly, library]
-    readable = {path.resolve().parent for path in files if path is not None}
+    files = [artefacts.executable, library, *(path for module in artefacts.modules for path in module)]
+    readable = {path.resolve().parent for path in files}
     readable.discard(scratch.resolve())
     done = sandbox.run(
         [artefacts.executable.resolve(), *args],

@@ -5,7 +5,8 @@
 >>> build.code_object, build.disassembly, build.kernels, build.provenance
 """
 
-from profiling.toolchain.compile import DeviceBuild, HostBuild, compile_device, compile_host, prune_builds
+from profiling.toolchain.builds import prune_builds
+from profiling.toolchain.compile import DeviceBuild, HostBuild, compile_device, compile_host
 from profiling.toolchain.driver import CompileLimits
 from profiling.toolchain.elf import kernels_in
 from profiling.toolchain.flags import Flags

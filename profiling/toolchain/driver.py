@@ -49,15 +49,20 @@ class Template:
         return words
 
 
-def device_arguments(toolchain: Toolchain, arch: str, flags: Flags) -> list[str]:
-    """Driver arguments of a device-only compile."""
+def device_arguments(toolchain: Toolchain, arch: str, flags: Flags, *, relocatable: bool = False) -> list[str]:
+    """Driver arguments of a device-only compile; `relocatable`: to bitcode that is linked with other files'."""
     words = ["-x", "hip", f"--offload-arch={arch}", "--cuda-device-only", "--no-gpu-bundle-output"]
+    words += ["-fgpu-rdc"] if relocatable else []
     return [*words, *_common(toolchain), "-mprintf-kind=buffered", *flags.device]
 
 
-def host_arguments(toolchain: Toolchain, flags: Flags, runtime: Path | None) -> list[str]:
-    """Driver arguments of a host-only compile and link against the runtime library."""
-    words = ["-x", "hip", "--cuda-host-only", *_common(toolchain), "-O1", "-fuse-ld=lld", "-nogpulib", *flags.host]
+def host_arguments(toolchain: Toolchain, flags: Flags, runtime: Path | None, language: str = "hip") -> list[str]:
+    """Driver arguments of a host-only compile and link against the runtime library.
+
+    `language`: hip, c++ or c; the latter two see the HIP API but no kernels.
+    """
+    side = ["-x", "hip", "--cuda-host-only"] if language == "hip" else ["-x", language, "-D__HIP_PLATFORM_AMD__=1"]
+    words = [*side, *_common(toolchain), "-O1", "-fuse-ld=lld", "-nogpulib", *flags.host]
     if runtime is not None:
         words += ["-no-hip-rt", f"-Wl,-rpath,{runtime.parent}", "-Xlinker", str(runtime)]
     return words
@@ -124,10 +129,12 @@ def _generalise(cc1: list[str], link: list[str]) -> Template:
     return Template(tuple(cc1), tuple(link))
 
 
-def run_tool(command: Sequence[str], folder: Path, limits: CompileLimits, what: str) -> str:
+def run_tool(
+    command: Sequence[str], folder: Path, limits: CompileLimits, what: str, failure: str = "compile_failed"
+) -> str:
     """Runs one of the toolchain's programs under limits and returns its stderr.
 
-    Raises CompileFailed with the diagnostics when it fails or passes a limit.
+    Raises CompileFailed with the diagnostics when it fails (reason `failure`) or passes a limit.
     """
     bounds = sandbox.SandboxLimits(
         wall_s=limits.wall_s,
@@ -148,7 +155,10 @@ def run_tool(command: Sequence[str], folder: Path, limits: CompileLimits, what: 
         cause = f"it passed its limit of {result.reason}" if result.status != "failed" else f"signal {result.signal}"
         raise CompileFailed(f"{what}: the compiler was stopped", diagnostics=result.stderr[-4000:], cause=cause)
     first = next((line for line in result.stderr.splitlines() if "error:" in line), "")
-    raise CompileFailed(f"{what} does not compile", diagnostics=result.stderr, cause=first[:300])
+    verb = "link" if failure == "link_failed" else "compile"
+    error = CompileFailed(f"{what} does not {verb}", diagnostics=result.stderr, cause=first[:300])
+    error.reason = failure
+    raise error
 
 
 def write_atomically(path: Path, data: bytes) -> None:

@@ -18,6 +18,7 @@ VERBS = {
     "augment": "Rename and flatten programs, lineage kept.",
     "profile": "Compile for each arch and flag set, execute, count; one file or a corpus.",
     "run": "Run an unmodified HIP program on the CPU.",
+    "survey": "Which HIP programs of a folder compile, run and pass here.",
     "stats": "What is in a corpus.",
     "export": "Training samples from a corpus.",
     "train": "Fine-tune a causal language model on a corpus.",

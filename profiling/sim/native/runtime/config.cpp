@@ -34,8 +34,8 @@ const std::map<std::string, Setter>& setters() {
   static const std::map<std::string, Setter> table = {
       {"arch", [](Config& c, const std::string& v) { c.arch = parse_arch(c.arch_name = v); }},
       {"title", [](Config& c, const std::string& v) { c.title = v; }},
-      {"code_object", [](Config& c, const std::string& v) { c.code_object = v; }},
-      {"disassembly", [](Config& c, const std::string& v) { c.disassembly = v; }},
+      {"code_object", [](Config& c, const std::string& v) { c.code_objects.push_back(v); }},
+      {"disassembly", [](Config& c, const std::string& v) { c.disassemblies.push_back(v); }},
       {"output", [](Config& c, const std::string& v) { c.output = v; }},
       {"objdump", [](Config& c, const std::string& v) { c.objdump = v; }},
       {"max_wave_instructions",

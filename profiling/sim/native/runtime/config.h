@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "core/machine.h"
 
@@ -11,8 +12,8 @@ struct Config {
   Arch arch = Arch::gfx90a;
   std::string arch_name = "gfx90a";
   std::string title = "simulated device";  // hipDeviceProp_t::name
-  std::string code_object;                 // path of the program's code object
-  std::string disassembly;                 // path of `llvm-objdump -d` of it
+  std::vector<std::string> code_objects;   // paths of the program's code objects, one entry for each file with kernels
+  std::vector<std::string> disassemblies;  // paths of `llvm-objdump -d` of them, in the same order
   std::string output;                      // path of the result document; empty: none
   std::string objdump = "llvm-objdump";    // for code objects loaded at run time (hipModuleLoad)
   SpecTable spec;                          // from `spec.section.key = number`

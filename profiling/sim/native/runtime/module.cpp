@@ -205,5 +205,5 @@ HIPSYNTH_EXPORT const char* hipKernelNameRef(hipFunction_t f) {
 HIPSYNTH_EXPORT const char* hipKernelNameRefByPtr(const void* stub, hipStream_t) {
   Runtime& rt = Runtime::get();
   auto name = rt.functions.find(stub);
-  return name == rt.functions.end() ? nullptr : name->second.c_str();
+  return name == rt.functions.end() ? nullptr : name->second.name.c_str();
 }

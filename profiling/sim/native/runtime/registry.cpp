@@ -6,6 +6,8 @@
 
 using namespace hipsynth::runtime;
 
+HIPSYNTH_EXPORT extern const char __hip_fatbin[8];
+
 namespace {
 
 // Launch configurations pushed by <<<>>>, popped by the kernel's host stub.
@@ -20,40 +22,58 @@ void* managed_storage(Runtime& rt, size_t size) {
   return std::calloc(1, size);
 }
 
+// What clang hands over for each object file.
+struct FatBinaryWrapper {
+  uint32_t magic, version;
+  const char* binary;
+  void* unused;
+};
+
+// Programs of several files carry the number of their code object where other compilers embed the code itself.
+constexpr char kNumberMagic[] = "hipsynth-code-object ";
+
+size_t code_object_index(const FatBinaryWrapper* wrapper) {
+  if (wrapper == nullptr || wrapper->binary == nullptr || wrapper->binary == __hip_fatbin) return 0;
+  if (std::strncmp(wrapper->binary, kNumberMagic, sizeof kNumberMagic - 1) != 0) return 0;
+  return std::strtoul(wrapper->binary + sizeof kNumberMagic - 1, nullptr, 10);
+}
+
+size_t index_of(void** handle) { return reinterpret_cast<size_t>(handle); }
+
 }  // namespace
 
 // Host objects refer to the embedded device code by this name; ours lies in a file named by the configuration.
 HIPSYNTH_EXPORT const char __hip_fatbin[8] = {};
 
-HIPSYNTH_EXPORT void** __hipRegisterFatBinary(const void*) {
-  static void* handle = nullptr;
+// The handle of an object file is the index of its code object, as a pointer.
+HIPSYNTH_EXPORT void** __hipRegisterFatBinary(const void* wrapper) {
   Runtime::get();
-  return &handle;
+  return reinterpret_cast<void**>(code_object_index(static_cast<const FatBinaryWrapper*>(wrapper)));
 }
 
 HIPSYNTH_EXPORT void __hipUnregisterFatBinary(void**) {}
 
-HIPSYNTH_EXPORT void __hipRegisterFunction(void**, const void* stub, char*, const char* name, unsigned, void*, void*,
-                                           void*, void*, int*) {
+HIPSYNTH_EXPORT void __hipRegisterFunction(void** handle, const void* stub, char*, const char* name, unsigned, void*,
+                                           void*, void*, void*, int*) {
   Runtime& rt = Runtime::get();
   std::lock_guard<std::recursive_mutex> lock(rt.mutex);
-  rt.functions[stub] = name;
+  rt.functions[stub] = Function{name, index_of(handle)};
 }
 
-HIPSYNTH_EXPORT void __hipRegisterVar(void**, void* shadow, char*, char* name, int, size_t size, int, int) {
+HIPSYNTH_EXPORT void __hipRegisterVar(void** handle, void* shadow, char*, char* name, int, size_t size, int, int) {
   Runtime& rt = Runtime::get();
   std::lock_guard<std::recursive_mutex> lock(rt.mutex);
-  rt.variables[shadow] = Variable{name, size, nullptr, nullptr};
+  rt.variables[shadow] = Variable{name, size, index_of(handle), nullptr, nullptr};
 }
 
-HIPSYNTH_EXPORT void __hipRegisterManagedVar(void*, void** pointer, void* initial, const char* name, size_t size,
+HIPSYNTH_EXPORT void __hipRegisterManagedVar(void* handle, void** pointer, void* initial, const char* name, size_t size,
                                              unsigned) {
   Runtime& rt = Runtime::get();
   std::lock_guard<std::recursive_mutex> lock(rt.mutex);
   void* storage = managed_storage(rt, size);
   std::memcpy(storage, initial, size);
   *pointer = storage;
-  rt.variables[pointer] = Variable{name, size, pointer, storage};
+  rt.variables[pointer] = Variable{name, size, index_of(static_cast<void**>(handle)), pointer, storage};
 }
 
 HIPSYNTH_EXPORT void __hipRegisterTexture(void**, void*, char*, char*, int, int, int) {

@@ -93,15 +93,20 @@ void Runtime::advance(double ns) {
   results.set_clock(clock_ns_);
 }
 
-Module& Runtime::program() {
-  if (!program_) {
-    if (config.code_object.empty()) throw SimError("bad_code_object", "the program has no device code");
-    std::string bytes = read_file(config.code_object);
+Module& Runtime::program(size_t index) {
+  std::unique_ptr<Module>& module = programs_[index];
+  if (!module) {
+    if (index >= config.code_objects.size() || index >= config.disassemblies.size()) {
+      throw SimError("bad_code_object", "the program has no device code");
+    }
+    std::string bytes = read_file(config.code_objects[index]);
     std::vector<uint8_t> elf(bytes.begin(), bytes.end());
-    program_ = Module::load(config.arch, memory(), elf, read_file(config.disassembly));
-    results.set_module(program_->kernels().size());
+    module = Module::load(config.arch, memory(), elf, read_file(config.disassemblies[index]));
+    size_t kernels = 0;
+    for (const auto& [_, loaded] : programs_) kernels += loaded ? loaded->kernels().size() : 0;
+    results.set_module(kernels);
   }
-  return *program_;
+  return *module;
 }
 
 ihipModuleSymbol_t* Runtime::kernel(const void* stub) {
@@ -109,9 +114,10 @@ ihipModuleSymbol_t* Runtime::kernel(const void* stub) {
   if (known != kernels.end()) return &known->second;
   auto symbol = functions.find(stub);
   if (symbol == functions.end()) return nullptr;
-  const KernelInfo* info = program().kernel(symbol->second);
+  Module& module = program(symbol->second.module);
+  const KernelInfo* info = module.kernel(symbol->second.name);
   if (info == nullptr) return nullptr;
-  return &kernels.emplace(stub, ihipModuleSymbol_t{program_.get(), info, 0}).first->second;
+  return &kernels.emplace(stub, ihipModuleSymbol_t{&module, info, 0}).first->second;
 }
 
 ihipStream_t* Runtime::stream(hipStream_t handle) {

@@ -46,9 +46,16 @@ namespace hipsynth::runtime {
 // Work in a stream: executed at once, or stored in a graph while the stream captures.
 using Operation = std::function<hipError_t()>;
 
+// A kernel or variable of the program: its device symbol, and in which code object.
+struct Function {
+  std::string name;
+  size_t module = 0;
+};
+
 struct Variable {
   std::string name;
   size_t size = 0;
+  size_t module = 0;
   void** managed = nullptr;  // the host pointer variable of a __managed__ object
   void* storage = nullptr;   // its memory
 };
@@ -69,8 +76,8 @@ class Runtime {
   std::unique_ptr<Device> device;  // null when the program was started without a configuration
   std::string unavailable;         // why, in that case
 
-  std::map<const void*, std::string> functions;  // host stub -> kernel symbol
-  std::map<const void*, Variable> variables;     // host shadow -> device symbol
+  std::map<const void*, Function> functions;  // host stub -> kernel symbol
+  std::map<const void*, Variable> variables;  // host shadow -> device symbol
   std::set<hipStream_t> streams;
   std::set<hipEvent_t> events;
   std::set<hipModule_t> modules;
@@ -83,8 +90,8 @@ class Runtime {
   double clock_ns() const { return clock_ns_; }
   void advance(double ns);
 
-  // The program's own code object, loaded on first use. Throws SimError.
-  Module& program();
+  // One of the program's own code objects, loaded on first use. Throws SimError.
+  Module& program(size_t index = 0);
   // The kernel of a host stub or null. Throws SimError.
   ihipModuleSymbol_t* kernel(const void* stub);
 
@@ -97,7 +104,7 @@ class Runtime {
 
  private:
   Runtime();
-  std::unique_ptr<Module> program_;
+  std::map<size_t, std::unique_ptr<Module>> programs_;
   ihipStream_t default_stream_;
   double clock_ns_ = 0;
   double last_write_s_ = -1e9;

@@ -10,7 +10,7 @@ std::pair<char*, size_t> resolve(Runtime& rt, const void* shadow) {
   auto variable = rt.variables.find(shadow);
   if (variable == rt.variables.end()) return {nullptr, 0};
   if (variable->second.storage != nullptr) return {static_cast<char*>(variable->second.storage), variable->second.size};
-  auto [address, size] = rt.program().global(variable->second.name);
+  auto [address, size] = rt.program(variable->second.module).global(variable->second.name);
   return {reinterpret_cast<char*>(address), address == 0 ? 0 : variable->second.size};
 }
 

@@ -1,0 +1,128 @@
+"""Builds a program by the first of its plans that works, and says why not when none does."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from profiling import toolchain
+from profiling.sim import api
+from profiling.survey.libraries import (
+    PRESENT,
+    library_of_header,
+    library_of_link,
+    missing_header,
+    undefined_symbols,
+)
+from profiling.survey.plan import BuildPlan, Program
+from profiling.toolchain.project import Unit, compile_project
+from synth.errors import BadInput, CompileFailed, HipsynthError, UsageError
+
+DEFAULT_FLAGS = "-O3"
+MESSAGE_CHARS = 1500
+# HIP's headers included string.h up to release 6.
+_STRING_HEADER = Path("string.h")
+_STRING_FUNCTION = re.compile(
+    r"error: (?:use of undeclared identifier|no matching function for call to) '(?:std::)?(?:mem|str)[a-z]+'"
+)
+
+
+@dataclass(frozen=True)
+class Built:
+    """A program ready to run, or the reason why not."""
+
+    plan: BuildPlan
+    artefacts: api.Artefacts | None = None
+    reason: str = ""
+    message: str = ""
+    diagnostics: str = ""
+
+
+def build_program(program: Program, arch: str, folder: Path, root: Path) -> Built:
+    """Tries the plans one after the other; of failures the first is returned, or the one that names a library."""
+    failures: list[Built] = []
+    for number, plan in enumerate(program.plans):
+        made = _attempt(plan, arch, folder / f"plan{number}", root)
+        if made.artefacts is not None:
+            return made
+        failures.append(made)
+        if made.reason == "needs_library":
+            break
+    return next((made for made in failures if made.reason == "needs_library"), failures[0])
+
+
+def _attempt(plan: BuildPlan, arch: str, folder: Path, root: Path) -> Built:
+    """As it stands; where only C's string functions are unknown, with the header that older HIP headers brought in."""
+    made = _compile(plan, arch, folder, root)
+    if made.reason == "compile_failed" and _STRING_FUNCTION.search(made.diagnostics):
+        units = tuple(replace(unit, preludes=(*unit.preludes, _STRING_HEADER)) for unit in plan.units)
+        again = _compile(replace(plan, units=units), arch, folder, root)
+        return again if again.artefacts is not None else made
+    return made
+
+
+def _compile(plan: BuildPlan, arch: str, folder: Path, root: Path) -> Built:
+    units = [Unit(unit.path, unit.language, _flags(unit.flags())) for unit in plan.units]
+    wanted = [name for name in plan.libraries if not PRESENT.match(name.rpartition("/")[2])]
+    try:
+        build = compile_project(
+            units, arch, folder, runtime=api.library_path(), roots=[root], relocatable=plan.relocatable
+        )
+        _code_objects(plan, arch, folder, root)
+    except CompileFailed as error:
+        reason, message = _classify(error, wanted)
+        return Built(plan, None, reason, message, error.diagnostics[:MESSAGE_CHARS])
+    except BadInput as error:
+        return Built(plan, None, error.reason, str(error))
+    objdump = toolchain.find().objdump
+    if not build.devices:
+        return Built(plan, api.Artefacts(build.executable, objdump=objdump))
+    return Built(plan, api.Artefacts(build.executable, *build.devices[0], objdump, build.devices[1:]))
+
+
+def _code_objects(plan: BuildPlan, arch: str, folder: Path, root: Path) -> None:
+    """Device code that the program loads by itself, left in FOLDER/run under the names it expects."""
+    for number, wanted in enumerate(plan.code_objects):
+        unit = wanted.unit
+        made = toolchain.compile_device(unit.path, arch, _flags(unit.flags()), folder / f"own{number}", roots=[root])
+        if wanted.output.is_relative_to(plan.folder):
+            place = folder / "run" / wanted.output.relative_to(plan.folder)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(made.code_object, place)
+
+
+def _flags(text: str) -> str:
+    """A unit's flags, at -O3 like everything else that says nothing about it; without what the toolchain refuses."""
+    whole = text if " -O" in f" {text}" else f"{DEFAULT_FLAGS} {text}".strip()
+    try:
+        toolchain.parse_flags(whole)
+    except UsageError:
+        return DEFAULT_FLAGS
+    return whole
+
+
+def _classify(error: CompileFailed, wanted: list[str]) -> tuple[str, str]:
+    header = missing_header(error.diagnostics)
+    library = library_of_header(header) if header else None
+    if library is not None:
+        return "needs_library", f"needs external library {library.name} ({header} not found)"
+    if header:
+        return "missing_header", f"{header} not found"
+    if error.reason == "link_failed":
+        for name in wanted:
+            found = library_of_link(name)
+            if found is not None:
+                return "needs_library", f"needs external library {found.name} (-l{name})"
+        missing = undefined_symbols(error.diagnostics)
+        if wanted:
+            return "needs_library", f"needs external library {wanted[0]}; undefined: {', '.join(missing[:4])}"
+        return "link_failed", "undefined: " + ", ".join(missing[:6]) if missing else error.cause
+    return error.reason, first_error(error)
+
+
+def first_error(error: HipsynthError) -> str:
+    """The compiler's first complaint."""
+    lines = getattr(error, "diagnostics", "").splitlines()
+    return next((line.strip()[:300] for line in lines if "error:" in line), str(error)[:300])

@@ -1,0 +1,226 @@
+"""A survey from start to end: programs found, each built, run and judged by a worker; finished rows survive."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from profiling import archs, sandbox, toolchain
+from profiling.backend import Limits
+from profiling.backends.sim import SimBackend
+from profiling.survey.build import build_program
+from profiling.survey.discover import find_programs
+from profiling.survey.execute import run_built
+from profiling.survey.plan import Program
+from profiling.survey.report import Report, Row, row_of
+from synth.engine import map_unordered
+from synth.errors import BadInput, HipsynthError
+from synth.output import whole_file
+from synth.store.journal import Journal, read
+
+Progress = Callable[[str], None]
+OUTPUT_CHARS = 1500
+
+
+@dataclass(frozen=True)
+class Options:
+    """How programs are run. `match`: only programs whose path holds this text."""
+
+    arch: str = "gfx90a"
+    timeout_s: float = 60.0
+    workers: int = 1
+    count: bool = True
+    match: str = ""
+
+
+@dataclass(frozen=True)
+class _Task:
+    program: Program
+    root: Path
+    options: Options
+    key: str
+
+
+def survey(
+    root: Path, options: Options, out: Path | None = None, start: Callable[[int], Progress] | None = None
+) -> Report:
+    """Surveys the folder `root`; with `out`, a JSON report that a later call takes finished rows from.
+
+    `start` is told how many programs there are and returns what is called after each. Raises BadInput when `root` is
+    no folder or holds no HIP program, UsageError for an unknown architecture, Missing without a compiler.
+    """
+    if not root.is_dir():
+        raise BadInput(f"{root}: no such folder", remedy="give a folder with HIP programs")
+    toolchain.check_arch(options.arch)
+    toolchain.find()
+    programs = [program for program in find_programs(root, options.arch) if options.match in program.id]
+    if not programs:
+        raise BadInput(
+            f"{root}: no HIP program",
+            cause="no file with a main() names HIP",
+            remedy="give the folder of their sources",
+            reason="no_programs",
+        )
+    tasks = [_Task(program, root.resolve(), options, _key(program, options)) for program in programs]
+    known = _known(out, options) if out else {}
+    rows = {task.key: known[task.key] for task in tasks if task.key in known}
+    waiting = [task for task in tasks if task.key not in rows]
+    step = start(len(waiting)) if start else None
+    with _Keeper(out) as keeper:
+        for outcome in map_unordered(_work, waiting, options.workers, "local", options.timeout_s * 4 + 900):
+            task = waiting[outcome.index]
+            row = outcome.value if outcome.value is not None else _broken(task, outcome.error)
+            rows[task.key] = row
+            keeper.keep(row)
+            if step:
+                step(row.program)
+    report = Report(str(root), options.arch, [rows[task.key] for task in tasks], conditions(options))
+    if out:
+        _write(out, report)
+        _journal(out).unlink(missing_ok=True)
+    return report
+
+
+def conditions(options: Options) -> dict[str, object]:
+    """What a reader needs to know to repeat the survey."""
+    return {
+        "device": archs.default_device(options.arch),
+        "timeout_s": options.timeout_s,
+        "caches_simulated": options.count,
+        "simulator": SimBackend().version(),
+        "compiler": toolchain.find().compiler_version,
+        "headers": toolchain.find().headers_version,
+        "isolated": sandbox.available(),
+    }
+
+
+# --- one program ---------------------------------------------------------------------------------------------------
+
+
+def _work(task: _Task) -> Row:
+    """What a worker does with one program; whatever that is becomes a row."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="hipsynth-") as scratch:
+            row = _survey_one(task, Path(scratch))
+            hide = {scratch: "<scratch>", str(task.root): "<folder>"}
+            return replace(
+                row,
+                message=_hidden(row.message, hide),
+                evidence=_hidden(row.evidence, hide),
+                diagnostics=_hidden(row.diagnostics, hide),
+            )
+    except HipsynthError as error:
+        return _broken(task, error)
+
+
+def _hidden(text: str, places: Mapping[str, str]) -> str:
+    for place, name in places.items():
+        text = text.replace(place, name)
+    return text
+
+
+def _survey_one(task: _Task, scratch: Path) -> Row:
+    program, options = task.program, task.options
+    reason, message = program.refusal
+    if reason:
+        return Row(program.id, "failed", reason, message, key=task.key)
+    start = time.monotonic()
+    built = build_program(program, options.arch, scratch / "build", task.root)
+    row = Row(
+        program.id, "failed", built.reason, built.message, plan=built.plan.origin, files=len(built.plan.units),
+        build_s=round(time.monotonic() - start, 2), diagnostics=built.diagnostics, key=task.key,
+    )  # fmt: skip
+    if built.artefacts is None:
+        return row
+    limits = Limits(wall_s=options.timeout_s)
+    verdict, done, arguments = run_built(program, built, options.arch, scratch, limits, options.count)
+    return replace(
+        row, status=verdict.status, reason=verdict.reason, message=verdict.message, evidence=verdict.evidence,
+        compiled=True, exit_code=done.exit_code, arguments=arguments, dispatches=done.dispatch_count,
+        run_s=round(done.wall_s, 2), isolated=done.isolated,
+        diagnostics=_output(done.stdout, done.stderr, verdict.status),
+    )  # fmt: skip
+
+
+def _output(stdout: str, stderr: str, status: str) -> str:
+    """The end of what a failed run printed."""
+    if status != "failed":
+        return ""
+    return "\n".join(part[-OUTPUT_CHARS:].strip() for part in (stdout, stderr) if part.strip())
+
+
+def _broken(task: _Task, error: Exception | None) -> Row:
+    reason = error.reason if isinstance(error, HipsynthError) else "internal_error"
+    return Row(task.program.id, "failed", reason, str(error), key=task.key)
+
+
+# --- resuming ------------------------------------------------------------------------------------------------------
+
+
+def _key(program: Program, options: Options) -> str:
+    """What a row depends on: plans, sources, architecture, tools. The time limit is looked at separately."""
+    digest = hashlib.sha256(json.dumps([program.id, repr(program.plans), options.arch, options.count]).encode())
+    digest.update(f"{SimBackend().version()} {toolchain.find().identity}".encode())
+    for path in sorted({unit.path for plan in program.plans for unit in plan.units} | {program.main}):
+        try:
+            digest.update(path.read_bytes())
+        except OSError:
+            digest.update(b"?")
+    return digest.hexdigest()[:24]
+
+
+def _journal(out: Path) -> Path:
+    return out.with_name(out.name + ".journal")
+
+
+def _known(out: Path, options: Options) -> dict[str, Row]:
+    """Finished rows of an earlier call, but for time-outs under a smaller limit than now."""
+    documents = [record for _, _, record in read(_journal(out))]
+    limits = [options.timeout_s] * len(documents)
+    if out.is_file():
+        try:
+            report = json.loads(out.read_text())
+            rows = report["programs"]
+            documents += rows
+            limits += [float(report["conditions"]["timeout_s"])] * len(rows)
+        except (ValueError, KeyError, TypeError) as error:
+            raise BadInput(f"{out}: is no survey report", cause=str(error), remedy="choose another --out") from error
+    known: dict[str, Row] = {}
+    for document, limit in zip(documents, limits, strict=True):
+        row = row_of(document)
+        if row.key and (row.reason != "timeout" or limit >= options.timeout_s):
+            known[row.key] = row
+    return known
+
+
+class _Keeper:
+    """Writes each finished row to the journal beside the report; does nothing without a report."""
+
+    def __init__(self, out: Path | None) -> None:
+        if out:
+            out.parent.mkdir(parents=True, exist_ok=True)
+        self.journal = Journal(_journal(out)) if out else None
+
+    def __enter__(self) -> _Keeper:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.journal:
+            self.journal.close()
+
+    def keep(self, row: Row) -> None:
+        if self.journal:
+            self.journal.append(asdict(row))
+
+
+def _write(out: Path, report: Report) -> None:
+    document = report.document()
+    document["programs"] = [asdict(row) for row in report.rows]
+    with whole_file(out) as file:
+        json.dump(document, file, indent=1)
+        file.write("\n")

@@ -1,0 +1,143 @@
+"""Finds the programs of a folder: each file with a main() that uses HIP, and the ways to build it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from profiling.survey.cmake import cmake_plans
+from profiling.survey.commands import parse_compiler, plans_of
+from profiling.survey.makefile import make_plans
+from profiling.survey.plan import BuildPlan, Program, SourceUnit
+from profiling.survey.sources import SOURCE_ENDINGS, Folder, read_text, scan, source_facts
+
+MAKEFILES = frozenset({"GNUmakefile", "makefile", "Makefile"})
+_TRUST = {"make": 0, "cmake": 1, "commands": 2}
+_PLACEHOLDER = re.compile(r"[<>\[\]{}$*|&;`]|\.\.\.")
+
+
+def find_programs(root: Path, arch: str) -> list[Program]:
+    """The programs below `root`, by the path of their main file. Raises nothing for what the folder holds."""
+    folder = scan(root)
+    useful = {place for path in folder.sources if folder.is_hip(path) for place in path.parents}
+    plans: dict[Path, list[BuildPlan]] = defaultdict(list)
+    for build_file in folder.build_files:
+        if build_file.parent in useful:
+            for plan in _plans_of_file(build_file, folder.root, arch):
+                for main in _mains(plan):
+                    plans[main].append(plan)
+    programs = []
+    for path in folder.sources:
+        if source_facts(path).has_main:
+            program = _program(path, folder, plans.get(path, []))
+            if program is not None:
+                programs.append(program)
+    return programs
+
+
+def _plans_of_file(build_file: Path, root: Path, arch: str) -> list[BuildPlan]:
+    if build_file.name in MAKEFILES:
+        return make_plans(build_file, root, arch)
+    if build_file.name == "CMakeLists.txt":
+        return cmake_plans(build_file, root)
+    return _command_plans(build_file)
+
+
+def _command_plans(path: Path) -> list[BuildPlan]:
+    """compile_commands.json knows how files compile, not how they link: a plan for each file with a main()."""
+    try:
+        entries = json.loads(read_text(path))
+        calls = [
+            (entry.get("arguments") or shlex.split(entry.get("command", "")), Path(entry["directory"]))
+            for entry in entries
+        ]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return []
+    steps = [parse_compiler(words, place) for words, place in calls if words]
+    for step in steps:
+        step.links = any(source_facts(unit.path).has_main for unit in step.units)
+    units = [unit for step in steps for unit in step.units if not source_facts(unit.path).has_main]
+    plans = plans_of(steps, path.parent, "commands")
+    return [replace(plan, units=(*plan.units, *units)) for plan in plans]
+
+
+def _mains(plan: BuildPlan) -> list[Path]:
+    return [unit.path for unit in plan.units if source_facts(unit.path).has_main]
+
+
+def _program(path: Path, folder: Folder, plans: list[BuildPlan]) -> Program | None:
+    name = path.relative_to(folder.root).as_posix()
+    uses_hip = folder.is_hip(path) or any(folder.is_hip(unit.path) for plan in plans for unit in plan.units)
+    if not uses_hip:
+        if folder.is_cuda(path):
+            return Program(name, path, refusal=("cuda_source", "CUDA source: it names no HIP header or call"))
+        return None
+    ordered = sorted(plans, key=lambda plan: (_TRUST[plan.origin], -len(plan.folder.parts)))
+    found = [_completed(plan, folder) for plan in _distinct([*ordered, *_guesses(path, folder)])]
+    names = {plan.name for plan in found} | {path.stem}
+    return Program(name, path, tuple(found), arguments=_documented_runs(path, folder, names))
+
+
+def _distinct(plans: Iterable[BuildPlan]) -> list[BuildPlan]:
+    kept: dict[object, BuildPlan] = {}
+    for plan in plans:
+        kept.setdefault(tuple((unit.path, unit.flags()) for unit in plan.units), plan)
+    return list(kept.values())
+
+
+def _guesses(path: Path, folder: Folder) -> list[BuildPlan]:
+    """The main file alone; then with the other files of its folder that have no main()."""
+    alone = SourceUnit(path, "c" if path.suffix == ".c" else "hip")
+    plans = [BuildPlan(path.stem, (alone,), path.parent, "guess")]
+    others = [
+        SourceUnit(other, "c" if other.suffix == ".c" else "hip")
+        for other in folder.sources
+        if other.parent == path.parent and not source_facts(other).has_main and not _is_cuda_only(other, folder)
+    ]
+    if others:
+        plans.append(BuildPlan(path.stem, (alone, *others), path.parent, "guess"))
+    return plans
+
+
+def _is_cuda_only(path: Path, folder: Folder) -> bool:
+    return folder.is_cuda(path) and not folder.is_hip(path)
+
+
+def _completed(plan: BuildPlan, folder: Folder) -> BuildPlan:
+    """The plan with the folders of headers that lie in this tree, and files with kernels compiled as HIP."""
+    units = []
+    for unit in plan.units:
+        language = unit.language
+        if language == "c++" and source_facts(unit.path).has_kernel:
+            language = "hip"
+        present = [place for place in unit.includes if place.is_dir()]
+        further = [place for place in folder.include_folders(unit.path) if place not in present]
+        units.append(replace(unit, language=language, includes=(*present, *further)))
+    return replace(plan, units=tuple(units))
+
+
+def _compiles(words: tuple[str, ...]) -> bool:
+    """Whether what looks like a run line is the end of a compile command."""
+    return any(Path(word).suffix in SOURCE_ENDINGS or word.startswith(("-I", "-L", "-l")) for word in words)
+
+
+def _documented_runs(path: Path, folder: Folder, names: set[str]) -> tuple[tuple[str, ...], ...]:
+    """Argument lists of lines such as `./name 1024` in the documentation beside or above a program."""
+    found: list[tuple[str, ...]] = []
+    pattern = re.compile(
+        r"(?:^|[\s`$>])\./(?:[\w.-]+/)*(" + "|".join(map(re.escape, sorted(names))) + r")((?:[ \t]+[^\s`]+)+)"
+    )
+    for place in (path.parent, *path.parent.parents):
+        if not place.is_relative_to(folder.root):
+            break
+        for file in sorted(place.glob("README*"))[:4]:
+            for match in pattern.finditer(read_text(file)):
+                words = tuple(match.group(2).split())
+                if len(words) < 12 and not any(_PLACEHOLDER.search(word) for word in words) and not _compiles(words):
+                    found.append(words)
+    return tuple(dict.fromkeys(found))[:3]

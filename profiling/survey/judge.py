@@ -1,0 +1,93 @@
+"""What a run's own words say: self-check passed or failed, arguments or data wanted. The words stand in judge.toml."""
+
+from __future__ import annotations
+
+import functools
+import re
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from profiling.sim.api import RunResult
+
+TABLE = Path(__file__).with_name("judge.toml")
+_UNSUPPORTED = re.compile(r"^hipsynth: (.+) is not supported by the simulator$", re.MULTILINE)
+_LINES = 20_000
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`status`: passed (its own check says so), ran (ended well, checks nothing), failed (with a reason).
+
+    `evidence` is the line that decided.
+    """
+
+    status: str
+    reason: str = ""
+    message: str = ""
+    evidence: str = ""
+
+
+@functools.cache
+def _patterns(section: str, name: str) -> re.Pattern[str]:
+    words: Sequence[str] = tomllib.loads(TABLE.read_text())[section][name]
+    return re.compile("|".join(f"(?:{word})" for word in words), re.IGNORECASE)
+
+
+def _line_with(text: str, section: str, name: str, but: re.Pattern[str] | None = None) -> str:
+    pattern = _patterns(section, name)
+    for line in text.splitlines()[:_LINES]:
+        if pattern.search(line[:2000]) and not (but and but.search(line[:2000])):
+            return line.strip()[:300]
+    return ""
+
+
+def judge(done: RunResult) -> Verdict:
+    """The verdict on a run that the simulator or the program itself ended."""
+    own = "\n".join(line for line in done.stderr.splitlines() if not line.startswith("hipsynth: "))
+    text = f"{done.stdout}\n{own}"
+    if done.status != "ok":
+        return _stopped(done)
+    failed = _line_with(text, "check", "fails", _patterns("check", "harmless"))
+    passed = _line_with(text, "check", "passes")
+    code = done.exit_code or 0
+    if code == 0:
+        return _ended_well(done, text, failed, passed)
+    unsupported = _UNSUPPORTED.findall(done.stderr)
+    if unsupported:
+        return Verdict("failed", "unsupported_call", "not supported by the simulator: " + ", ".join(unsupported))
+    if _line_with(text, "wants", "devices"):
+        return Verdict("failed", "needs_devices", f"exit code {code}", _line_with(text, "wants", "devices"))
+    usage = _line_with(text, "wants", "arguments")
+    if usage:
+        return Verdict("failed", "needs_arguments", f"exit code {code}", usage)
+    data = _line_with(text, "wants", "data")
+    if data:
+        return Verdict("failed", "needs_data", f"exit code {code}", data)
+    if failed and done.dispatch_count:
+        return Verdict("failed", "self_check_failed", f"exit code {code}", failed)
+    return Verdict("failed", "exit_code", f"exit code {code}", failed or last_line(text))
+
+
+def _ended_well(done: RunResult, text: str, failed: str, passed: str) -> Verdict:
+    if not done.dispatch_count:
+        usage = _line_with(text, "wants", "arguments")
+        if usage:
+            return Verdict("failed", "needs_arguments", "it launched no kernel", usage)
+    if failed:
+        return Verdict("failed", "self_check_failed", "exit code 0", failed)
+    return Verdict("passed", evidence=passed) if passed else Verdict("ran")
+
+
+def _stopped(done: RunResult) -> Verdict:
+    unsupported = _UNSUPPORTED.findall(done.stderr)
+    message = done.message
+    if unsupported and done.reason == "host_crash":
+        return Verdict("failed", "unsupported_call", f"{message} after: " + ", ".join(unsupported))
+    return Verdict("failed", done.reason, message, last_line(done.stderr))
+
+
+def last_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1].strip()[:300] if lines else ""

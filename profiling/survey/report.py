@@ -1,0 +1,122 @@
+"""What a survey found: one row per program, totals by reason."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+# Reasons that lie outside the program and this simulator: the program is not counted as one that should run.
+OUTSIDE = {
+    "cuda_source": "CUDA source, not HIP",
+    "needs_library": "needs a library that is not installed",
+    "needs_devices": "needs more than one GPU",
+    "needs_arguments": "wants command-line arguments that nothing beside it tells",
+    "needs_data": "reads a file that is not in its folder",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One program. `status`: passed, ran or failed; `evidence`: the program's own line that decided."""
+
+    program: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    evidence: str = ""
+    compiled: bool = False
+    exit_code: int | None = None
+    plan: str = ""  # who knew how to build it: make, cmake, commands, guess
+    files: int = 0
+    arguments: tuple[str, ...] = ()
+    dispatches: int = 0
+    build_s: float = 0.0
+    run_s: float = 0.0
+    isolated: bool = True
+    diagnostics: str = ""
+    key: str = ""
+
+    @property
+    def completed(self) -> bool:
+        """It ended by itself as it should."""
+        return self.status in ("passed", "ran")
+
+
+def row_of(document: dict[str, Any]) -> Row:
+    """The inverse of asdict, for rows read back; unknown fields are dropped."""
+    known = {entry.name for entry in fields(Row)}
+    values = {key: value for key, value in document.items() if key in known}
+    return Row(**{**values, "arguments": tuple(values.get("arguments", ()))})
+
+
+@dataclass
+class Report:
+    """All rows of one folder for one architecture, ordered by program."""
+
+    folder: str
+    arch: str
+    rows: list[Row] = field(default_factory=list)
+    conditions: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """Programs; those that should run (compiled, nothing outside is missing); of these how many did what."""
+        able = [row for row in self.rows if row.compiled and row.reason not in OUTSIDE]
+        return {
+            "programs": len(self.rows),
+            "compiled": sum(row.compiled for row in self.rows),
+            "runnable": len(able),
+            "completed": sum(row.completed for row in able),
+            "passed": sum(row.status == "passed" for row in able),
+            "self_check_failed": sum(row.reason == "self_check_failed" for row in able),
+        }
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """How often each reason occurs, the commonest first."""
+        return dict(Counter(row.reason for row in self.rows if row.reason).most_common())
+
+    def document(self) -> dict[str, Any]:
+        rows = [{key: value for key, value in asdict(row).items() if key != "key"} for row in self.rows]
+        head = {"folder": self.folder, "arch": self.arch, "conditions": self.conditions}
+        return {**head, "totals": self.totals, "reasons": self.reasons, "programs": rows}
+
+
+def table(report: Report) -> str:
+    """The report for people: one line per program, then totals."""
+    lines = [_line(row) for row in report.rows]
+    totals = report.totals
+    share = f" ({100 * totals['completed'] / totals['runnable']:.1f} %)" if totals["runnable"] else ""
+    lines += [
+        "",
+        f"{totals['programs']} programs, {totals['compiled']} compiled, {totals['runnable']} that should run",
+        f"{totals['completed']} ran to completion{share}, {totals['passed']} of them passed their own check",
+    ]
+    lines += [f"  {count:4d}  {reason}{_explained(reason)}" for reason, count in report.reasons.items()]
+    return "\n".join(lines)
+
+
+def _explained(reason: str) -> str:
+    return f"  ({OUTSIDE[reason]})" if reason in OUTSIDE else ""
+
+
+def _line(row: Row) -> str:
+    detail = row.evidence if row.completed else f"{row.reason}: {row.message}"
+    if not row.completed and row.evidence:
+        detail += f" | {row.evidence}"
+    return f"{row.status:7s} {row.program}  {detail[:160]}".rstrip()
+
+
+def by_collection(reports: Sequence[Report]) -> str:
+    """A Markdown table over several folders."""
+    lines = [
+        "| folder | programs | compiled | should run | ran to completion | passed own check |",
+        "|---|---|---|---|---|---|",
+    ]
+    for report in reports:
+        totals = report.totals
+        numbers = [totals[key] for key in ("programs", "compiled", "runnable", "completed", "passed")]
+        lines.append(f"| {report.folder} | " + " | ".join(map(str, numbers)) + " |")
+    return "\n".join(lines)

@@ -1,0 +1,160 @@
+"""The source files of a folder: which there are, which hold a main(), which are HIP, and where headers lie."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from profiling import toolchain
+
+SOURCE_ENDINGS = frozenset({".hip", ".cpp", ".cc", ".cxx", ".c++", ".cu", ".c", ".C"})
+HEADER_ENDINGS = frozenset({".h", ".hpp", ".hh", ".hxx", ".cuh", ".inl", ".inc", ".ipp", ".tpp", ".H", ""})
+SKIPPED_FOLDERS = frozenset({".git", ".svn", ".hg", "CMakeFiles", "node_modules", "__pycache__"})
+MAX_SOURCE_BYTES = 8 << 20
+
+_COMMENT = re.compile(r"//(?:\\\n|[^\n])*|/\*.*?\*/|(\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')", re.DOTALL)
+_MAIN = re.compile(r"\b(?:int|void|auto|signed)\s+(?:__cdecl\s+)?main\s*\([^;{]*\)\s*(?:->\s*int\s*)?(?:try\s*)?\{")
+_HIP = re.compile(r"\bhip/[a-z_]+\.h|\bhip_runtime(?:_api)?\.h|\bhip(?:Malloc|LaunchKernel|Memcpy|DeviceSynchronize)\b")
+_CUDA = re.compile(
+    r"\bcuda(?:_runtime(?:_api)?)?\.h\b|\bcuda(?:Malloc|Memcpy|DeviceSynchronize|GetDevice)\b|\bcu\w+\.h\b"
+)
+_KERNEL = re.compile(r"__global__|<<<|\bhipLaunch")
+_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([<\"])([^>\"\n]+)[>\"]", re.MULTILINE)
+
+
+def read_text(path: Path) -> str:
+    """A file as text whatever its encoding; "" when it cannot be read or is too big for a source."""
+    try:
+        if path.stat().st_size > MAX_SOURCE_BYTES:
+            return ""
+        return path.read_bytes().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def without_comments(text: str) -> str:
+    """The text with comments blanked; string literals stay."""
+    return _COMMENT.sub(lambda match: match.group(1) or " ", text)
+
+
+@dataclass(frozen=True)
+class Source:
+    """What the text of one file says about it. Includes are (quoted, name) in their order."""
+
+    path: Path
+    has_main: bool
+    names_hip: bool
+    names_cuda: bool
+    has_kernel: bool
+    includes: tuple[tuple[bool, str], ...]
+
+
+@functools.lru_cache(maxsize=65536)
+def source_facts(path: Path) -> Source:
+    text = without_comments(read_text(path))
+    includes = tuple((mark == '"', name.strip()) for mark, name in _INCLUDE.findall(text))
+    return Source(
+        path,
+        bool(_MAIN.search(text)),
+        bool(_HIP.search(text)),
+        bool(_CUDA.search(text)),
+        bool(_KERNEL.search(text)),
+        includes,
+    )
+
+
+@dataclass
+class Folder:
+    """A folder and everything below it that a survey looks at, in a stable order."""
+
+    root: Path
+    sources: list[Path] = field(default_factory=list)
+    headers: dict[str, list[Path]] = field(default_factory=lambda: defaultdict(list))  # by file name
+    build_files: list[Path] = field(default_factory=list)
+
+    def is_hip(self, path: Path) -> bool:
+        """Whether a file or a header of this folder that it includes (transitively) uses HIP."""
+        return any(source_facts(file).names_hip for file in self.closure(path))
+
+    def is_cuda(self, path: Path) -> bool:
+        return any(source_facts(file).names_cuda for file in self.closure(path))
+
+    def closure(self, path: Path, limit: int = 400) -> Iterator[Path]:
+        """The file and the folder's own headers that it includes, nearest candidates for each name."""
+        seen = {path}
+        queue = [path]
+        while queue and len(seen) < limit:
+            current = queue.pop(0)
+            yield current
+            for quoted, name in source_facts(current).includes:
+                found = None if not quoted and is_installed(name) else self.find_header(current, name)
+                if found is not None and found not in seen:
+                    seen.add(found)
+                    queue.append(found)
+
+    def find_header(self, includer: Path, name: str) -> Path | None:
+        """The file that `name` most likely means: beside the includer, else the nearest that ends with that path."""
+        beside = Path(os.path.normpath(includer.parent / name))
+        if beside.is_file() and beside.is_relative_to(self.root):
+            return beside
+        wanted = PurePosixPath(name).parts
+        if ".." in wanted:
+            return None
+        fitting = [path for path in self.headers.get(wanted[-1], ()) if path.parts[-len(wanted) :] == wanted]
+        return min(fitting, key=lambda path: _distance(includer.parent, path.parent), default=None)
+
+    def include_folders(self, path: Path) -> list[Path]:
+        """Folders to search besides the includers' own so that the headers lying in this folder are found."""
+        folders: list[Path] = []
+        for file in self.closure(path):
+            for quoted, name in source_facts(file).includes:
+                if not quoted and is_installed(name):
+                    continue
+                found = self.find_header(file, name)
+                if found is None or (quoted and Path(os.path.normpath(file.parent / name)) == found):
+                    continue
+                base = found
+                for _ in PurePosixPath(name).parts:
+                    base = base.parent
+                if base.is_relative_to(self.root) and base not in folders:
+                    folders.append(base)
+        return folders
+
+
+@functools.lru_cache(maxsize=4096)
+def is_installed(name: str) -> bool:
+    """Whether <name> is a standard or HIP header that the compiler finds by itself."""
+    places = (Path("/usr/include"), Path("/usr/include/x86_64-linux-gnu"), toolchain.find().root / "include")
+    return "." not in name or any((place / name).is_file() for place in places)
+
+
+def _distance(start: Path, end: Path) -> tuple[int, int, str]:
+    """Steps through the tree from one folder to another; ties go to the shorter path."""
+    common = len(os.path.commonpath([start, end]).rstrip("/").split("/"))
+    return len(start.parts) + len(end.parts) - 2 * common, len(end.parts), str(end)
+
+
+def scan(root: Path) -> Folder:
+    """Walks `root` (symbolic links to folders are not followed) and sorts what it finds."""
+    root = root.resolve()
+    folder = Folder(root)
+    for place, names, files in os.walk(root):
+        names[:] = sorted(name for name in names if name not in SKIPPED_FOLDERS)
+        for name in sorted(files):
+            path = Path(place) / name
+            ending = path.suffix
+            if ending in SOURCE_ENDINGS:
+                folder.sources.append(path)
+            if ending in HEADER_ENDINGS or ending in SOURCE_ENDINGS:
+                folder.headers[name].append(path)
+            if name in BUILD_FILES:
+                folder.build_files.append(path)
+    return folder
+
+
+BUILD_FILES = ("GNUmakefile", "makefile", "Makefile", "CMakeLists.txt", "compile_commands.json")

@@ -1,0 +1,63 @@
+"""The cache of builds, by content: an entry holds what was made and the hashes of the headers that were read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from profiling.toolchain.locate import cache_dir
+from profiling.toolchain.unit import Job, check_roots
+
+_KEEP_BUILDS = 20_000
+
+
+def entry_of(job: Job) -> Path:
+    return cache_dir() / "builds" / job.key[:2] / job.key[2:40]
+
+
+def load(job: Job, targets: Sequence[Path], roots: Iterable[Path] | None) -> bool:
+    """Copies a stored build to `targets`; False when there is none or a header it read has changed."""
+    entry = entry_of(job)
+    try:
+        headers: dict[str, str] = json.loads((entry / "headers.json").read_text())
+        if any(hashlib.sha256(Path(path).read_bytes()).hexdigest() != digest for path, digest in headers.items()):
+            return False
+        check_roots(job.source, [Path(path) for path in headers], roots)
+        for number, target in enumerate(targets):
+            shutil.copyfile(entry / str(number), target)
+        os.utime(entry)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def store(job: Job, made: Sequence[Path], headers: Sequence[Path]) -> None:
+    """Keeps a build: written beside its place and renamed into it. Failing to cache is no error."""
+    entry = entry_of(job)
+    try:
+        entry.parent.mkdir(parents=True, exist_ok=True)
+        fresh = Path(tempfile.mkdtemp(prefix=".partial-", dir=entry.parent))
+        for number, path in enumerate(made):
+            shutil.copyfile(path, fresh / str(number))
+        read = {str(path.resolve()): hashlib.sha256(path.read_bytes()).hexdigest() for path in headers}
+        (fresh / "headers.json").write_text(json.dumps(read))
+        if entry.exists():
+            shutil.rmtree(entry, ignore_errors=True)
+        fresh.rename(entry)
+        if job.key.startswith("000"):
+            prune_builds()
+    except OSError:
+        return
+
+
+def prune_builds(keep: int = _KEEP_BUILDS) -> int:
+    """Drops the least recently used builds beyond `keep`; returns how many went."""
+    entries = sorted((cache_dir() / "builds").glob("*/*"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for entry in entries[keep:]:
+        shutil.rmtree(entry, ignore_errors=True)
+    return max(0, len(entries) - keep)

@@ -1,0 +1,158 @@
+"""Compiles programs of several source files: one code object for each file with kernels, one executable.
+
+Where other compilers embed the code object into the host object, ours carries its number; the runtime library finds
+the file by that number in the run's configuration (native/runtime/registry.cpp).
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from profiling.toolchain import driver
+from profiling.toolchain import flags as flag_parser
+from profiling.toolchain.builds import load, store
+from profiling.toolchain.compile import RUNTIME, DeviceBuild, compile_device, link_device
+from profiling.toolchain.driver import CompileLimits
+from profiling.toolchain.elf import kernels_in
+from profiling.toolchain.locate import find
+from profiling.toolchain.unit import Job, check_roots, object_of, read_source
+from synth.errors import BadInput
+
+MARKER = "hipsynth-code-object {}"  # kNumberMagic of native/runtime/registry.cpp
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One source file with its own flags; `language`: hip (both sides), c++ or c (host only).
+
+    `name` tells the files of a program apart: it becomes part of the symbols of their static variables and kernels.
+    """
+
+    source: Path
+    language: str = "hip"
+    flags: str = ""
+    name: str = ""
+
+    @property
+    def naming(self) -> list[str]:
+        return [f"-cuid={self.name}"] if self.name and self.language == "hip" else []
+
+    @property
+    def device_flags(self) -> str:
+        return " ".join([self.flags, *self.naming])
+
+
+@dataclass(frozen=True)
+class ProjectBuild:
+    """What a program of several files became. Code objects, with their disassembly, stand in the order of their
+    numbers.
+    """
+
+    executable: Path
+    devices: tuple[tuple[Path, Path], ...]
+
+
+def compile_project(
+    units: Sequence[Unit],
+    arch: str,
+    out_dir: Path,
+    *,
+    libraries: Sequence[str] = (),
+    relocatable: bool = False,
+    runtime: Path | None = None,
+    limits: CompileLimits | None = None,
+    roots: Iterable[Path] | None = None,
+) -> ProjectBuild:
+    """Compiles and links `units` into OUT_DIR/program.
+
+    `libraries`: words for the linker, such as -lm. `relocatable`: device code of all files is linked into one code
+    object, as -fgpu-rdc asks for. `roots`: folders that quoted includes may come from.
+    Raises as compile_device and compile_host do; a failed link is CompileFailed with reason "link_failed".
+    """
+    limits = limits or CompileLimits()
+    if len(units) > 1:
+        units = [replace(unit, name=f"unit{number}") for number, unit in enumerate(units)]
+    allowed = None if roots is None else tuple(roots)
+    out_dir.mkdir(parents=True, exist_ok=True)
+    devices: list[tuple[Path, Path]] = []
+    objects: list[Path] = []
+    if relocatable:
+        devices = _linked_device([unit for unit in units if unit.language == "hip"], arch, out_dir, limits, allowed)
+    for number, unit in enumerate(units):
+        index = 0
+        if unit.language == "hip" and not relocatable:
+            build = _device(unit, arch, out_dir / f"device{number}", limits, allowed)
+            index = len(devices)
+            devices += [(build.code_object, build.disassembly)] if build else []
+        objects.append(_host_object(unit, index, out_dir / f"unit{number}.o", limits, allowed))
+    executable = out_dir / "program"
+    _link(objects, executable, libraries, runtime or RUNTIME, limits)
+    return ProjectBuild(executable, tuple(devices))
+
+
+def _device(
+    unit: Unit, arch: str, folder: Path, limits: CompileLimits, roots: Sequence[Path] | None
+) -> DeviceBuild | None:
+    try:
+        return compile_device(unit.source, arch, unit.device_flags, folder, limits=limits, roots=roots)
+    except BadInput as error:
+        if error.reason != "no_kernel":
+            raise
+    return None
+
+
+def _linked_device(
+    units: Sequence[Unit], arch: str, folder: Path, limits: CompileLimits, roots: Sequence[Path] | None
+) -> list[tuple[Path, Path]]:
+    """One code object of all files; none when no file defines a kernel."""
+    toolchain = find()
+    with tempfile.TemporaryDirectory(prefix="hipsynth-") as scratch:
+        objects: list[Path] = []
+        for number, unit in enumerate(units):
+            parsed = flag_parser.parse(unit.device_flags)
+            arguments = driver.device_arguments(toolchain, arch, parsed, relocatable=True)
+            made = driver.template(toolchain, arguments, parsed)
+            job = Job(toolchain, unit.source, read_source(unit.source), f"rdc-{arch}", parsed, made, limits)
+            place = Path(scratch) / str(number)
+            place.mkdir()
+            built, headers, _ = object_of(job, place, use_pch=False)
+            check_roots(unit.source, headers, roots)
+            objects.append(built)
+        linked, text = link_device(job, objects, Path(scratch))
+        if not kernels_in(linked):
+            return []
+        return [(shutil.copyfile(linked, folder / "linked.co"), shutil.copyfile(text, folder / "linked.s"))]
+
+
+def _host_object(unit: Unit, index: int, target: Path, limits: CompileLimits, roots: Sequence[Path] | None) -> Path:
+    """The host side of one file as an object file that names its code object by number."""
+    toolchain, parsed = find(), flag_parser.parse(unit.flags)
+    arguments = [*driver.host_arguments(toolchain, parsed, None, unit.language), *unit.naming]
+    made = driver.template(toolchain, arguments, parsed)
+    marker = target.with_name(f"number{index}")
+    marker.write_text(MARKER.format(index) + "\0")
+    job = Job(toolchain, unit.source, read_source(unit.source), f"object-{unit.language}-{index}", parsed, made, limits)
+    if load(job, [target], roots):
+        return target
+    if unit.language == "hip":
+        job = replace(job, extra=("-fcuda-include-gpubinary", str(marker.resolve())))
+    with tempfile.TemporaryDirectory(prefix="hipsynth-") as scratch:
+        built, headers, _ = object_of(job, Path(scratch), use_pch=unit.language == "hip")
+        check_roots(unit.source, headers, roots)
+        store(job, [built], headers)
+        shutil.copyfile(built, target)
+    return target
+
+
+def _link(
+    objects: Sequence[Path], executable: Path, libraries: Sequence[str], runtime: Path, limits: CompileLimits
+) -> None:
+    toolchain, plain = find(), flag_parser.parse("")
+    made = driver.template(toolchain, driver.host_arguments(toolchain, plain, runtime), plain)
+    command = [*made.linker([str(path.resolve()) for path in objects], str(executable.resolve())), *libraries]
+    driver.run_tool(command, executable.parent, limits, str(executable.name), failure="link_failed")
+    executable.chmod(0o755)

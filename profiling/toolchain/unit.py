@@ -1,0 +1,123 @@
+"""One source file on its way through the compiler: what its result depends on, and the step to an object file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from profiling.toolchain import driver, pch
+from profiling.toolchain import flags as flag_parser
+from profiling.toolchain.driver import CompileLimits
+from profiling.toolchain.locate import HERE, Toolchain, cache_dir
+from synth.errors import BadInput, CompileFailed
+
+CACHE_VERSION = 2
+
+
+@dataclass(frozen=True)
+class Job:
+    """One compile: everything that its result depends on, and where things go."""
+
+    toolchain: Toolchain
+    source: Path
+    text: str
+    side: str  # "device-gfx90a", "host"
+    flags: flag_parser.Flags
+    template: driver.Template
+    limits: CompileLimits
+    extra: tuple[str, ...] = ()  # further cc1 arguments; `side` tells builds with different ones apart
+
+    @property
+    def key(self) -> str:
+        places = {str(self.toolchain.root): "{root}", str(HERE): "{here}"}  # where the checkout lies does not matter
+        words = [_replaced(word, places) for word in (*self.template.cc1, *self.template.link)]
+        parts: list[object] = [CACHE_VERSION, self.side, self.toolchain.identity, words]
+        if re.search(r"__FILE__|__FILE_NAME__|__BASE_FILE__|assert|source_location", self.text):
+            parts.append(self.source.name)
+        if self.flags.names_files or re.search(r"^\s*#\s*(include|embed)\s*(\"|[A-Z_])", self.text, re.MULTILINE):
+            parts.append(str(self.source.resolve().parent))
+        digest = hashlib.sha256(json.dumps(parts).encode())
+        digest.update(self.text.encode(errors="surrogateescape"))
+        return digest.hexdigest()
+
+
+def _replaced(word: str, places: Mapping[str, str]) -> str:
+    for place, name in places.items():
+        word = word.replace(place, name)
+    return word
+
+
+def read_source(source: Path) -> str:
+    """A source's text; bytes that are no UTF-8 (old encodings in comments and strings) survive as surrogates."""
+    try:
+        return source.read_bytes().decode(errors="surrogateescape")
+    except OSError as error:
+        raise BadInput(f"{source}: cannot be read", cause=str(error), remedy="give the path of a HIP file") from error
+
+
+def sha(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
+
+
+def object_of(job: Job, scratch: Path, use_pch: bool) -> tuple[Path, list[Path], bool]:
+    """cc1: source -> object file; with the user headers it read, and whether a precompiled header served."""
+    words = None
+    if use_pch and job.flags.plain and pch.eligible(job.text):
+        words = pch.use(job.toolchain, job.template, job.limits)
+    try:
+        return *_compile_unit(job, scratch, words or job.template.cc1), words is not None
+    except CompileFailed as error:
+        if words is None or not re.search(r"precompiled|PCH|AST file", error.diagnostics):
+            raise
+    pch.forget(words)  # a damaged header must not fail programs
+    return *_compile_unit(job, scratch, job.template.cc1), False
+
+
+def _compile_unit(job: Job, scratch: Path, words: Sequence[str]) -> tuple[Path, list[Path]]:
+    made, dependencies = scratch / "unit.o", scratch / "unit.d"
+    source = job.source.resolve()
+    names = {"{input}": str(source), "{object}": str(made)}
+    command = _anchored([names.get(word, word) for word in words], source.parent)
+    command += [
+        *job.extra,
+        "-dependency-file",
+        str(dependencies),
+        "-MT",
+        "unit",
+        f"-fmacro-prefix-map={source.parent}/=",
+    ]
+    driver.run_tool(command, scratch, job.limits, str(job.source))
+    ours = cache_dir() / "pch"
+    headers = [path for path in _dependencies(dependencies) if path != source and path.parent != ours]
+    return made, headers
+
+
+def _anchored(words: list[str], folder: Path) -> list[str]:
+    """Relative folders and files of -I, -isystem and -include are meant from the source's folder."""
+    result = list(words)
+    for position in range(1, len(words)):
+        if words[position - 1] in ("-I", "-isystem", "-include"):
+            place = folder / words[position]
+            result[position] = str(place) if place.exists() else words[position]
+    return result
+
+
+def _dependencies(path: Path) -> list[Path]:
+    """The files named in a make-style dependency file."""
+    text = path.read_text(errors="surrogateescape").replace("\\\n", " ").partition(":")[2]
+    return [Path(word.replace("\\ ", " ").replace("$$", "$")) for word in re.findall(r"(?:\\.|\S)+", text)]
+
+
+def check_roots(source: Path, headers: Sequence[Path], roots: Iterable[Path] | None) -> None:
+    """Refuses a program that read a file from outside the allowed folders."""
+    if roots is None:
+        return
+    allowed = [root.resolve() for root in roots]
+    for path in headers:
+        resolved = path.resolve()
+        if not any(resolved.is_relative_to(root) for root in allowed):
+            raise CompileFailed(f"{source}: includes a file from outside the allowed folders", cause=str(path))

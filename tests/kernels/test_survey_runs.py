@@ -1,0 +1,176 @@
+"""A survey from folder to report over small samples of what real folders hold."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hip_programs import require_compiler
+
+from profiling.survey import Options, Report, Row, makefile, survey
+
+HIP = "#include <hip/hip_runtime.h>\n#include <cstdio>\n"
+
+# A kernel, a device variable and a constant of the same names in two files: each file must get its own.
+PART = """#include <hip/hip_runtime.h>
+#include "shared.h"
+static __device__ int bias = BIAS;
+static __global__ void kernel(int* p) { p[threadIdx.x] += bias + offset; }
+int NAME(int* p) {
+  int value = 10 * BIAS;
+  if (hipMemcpyToSymbol(HIP_SYMBOL(offset), &value, sizeof value) != hipSuccess) return 1;
+  kernel<<<1, 64>>>(p);
+  return hipDeviceSynchronize();
+}
+"""
+SHARED = "#pragma once\n__constant__ int offset;\nint first(int*);\nint second(int*);\n"
+MAIN = """#include <hip/hip_runtime.h>
+#include <cstdio>
+#include "shared.h"
+int main() {
+  int *p, h[64];
+  if (hipMalloc(&p, sizeof h) != hipSuccess || hipMemset(p, 0, sizeof h) != hipSuccess) return 2;
+  if (first(p) || second(p) || hipMemcpy(h, p, sizeof h, hipMemcpyDeviceToHost) != hipSuccess) return 3;
+  std::printf(h[5] == 33 ? "PASSED\\n" : "FAILED: %d\\n", h[5]);
+  return h[5] == 33 ? 0 : 1;
+}
+"""
+MAKEFILE = """HIPCC = /opt/rocm/bin/hipcc
+OBJECTS = main.o first.o second.o
+multi: $(OBJECTS)
+\t$(HIPCC) $(OBJECTS) -o $@
+first.o: parts/part.hip
+\t$(HIPCC) -Iinclude -DBIAS=1 -DNAME=first -c $< -o $@
+second.o: parts/other.hip
+\t$(HIPCC) -Iinclude -DBIAS=2 -DNAME=second -c $< -o $@
+main.o: main.cc
+\t$(HIPCC) -Iinclude -c $< -o $@
+"""
+LINKED_LIST = """cmake_minimum_required(VERSION 3.21)
+project(linked LANGUAGES CXX HIP)
+add_library(square STATIC square.hip)
+set_target_properties(square PROPERTIES HIP_SEPARABLE_COMPILATION ON)
+add_executable(linked linked.hip)
+set_target_properties(linked PROPERTIES HIP_SEPARABLE_COMPILATION ON)
+target_link_libraries(linked PRIVATE square)
+"""
+LINKED = """extern __device__ int square(int);
+__global__ void kernel(int* p) { p[threadIdx.x] = square(threadIdx.x); }
+int main() {
+  int *p, h[64];
+  (void)hipMalloc(&p, sizeof h);
+  kernel<<<1, 64>>>(p);
+  (void)hipMemcpy(h, p, sizeof h, hipMemcpyDeviceToHost);
+  std::puts(h[9] == 81 ? "results match" : "wrong");
+}
+"""
+LOADER = """int main(int argc, char** argv) {
+  std::string path = std::string(argv[0]).substr(0, std::string(argv[0]).rfind('/')) + "/set.co";
+  hipModule_t module; hipFunction_t f; int *p, h = 0;
+  if (hipMalloc(&p, 4) != hipSuccess || hipModuleLoad(&module, path.c_str()) != hipSuccess) return 2;
+  if (hipModuleGetFunction(&f, module, "set") != hipSuccess) return 3;
+  void* args[] = {&p};
+  if (hipModuleLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, nullptr, args, nullptr) != hipSuccess) return 4;
+  if (hipMemcpy(&h, p, 4, hipMemcpyDeviceToHost) != hipSuccess || h != 77) return 5;
+  std::puts("Test passed");
+}
+"""
+FILES = {
+    "multi/Makefile": MAKEFILE,
+    "multi/main.cc": MAIN,
+    "multi/parts/part.hip": PART,
+    "multi/parts/other.hip": PART,
+    "multi/include/shared.h": SHARED,
+    "linked/CMakeLists.txt": LINKED_LIST,
+    "linked/linked.hip": HIP + LINKED,
+    "linked/square.hip": "#include <hip/hip_runtime.h>\n__device__ int square(int x) { return x * x; }\n",
+    "loader/Makefile": "loader: set.co\n\thipcc loader.hip -o $@\nset.co: set.hip\n\thipcc --genco $< -o $@\n",
+    "loader/loader.hip": HIP + "#include <string>\n" + LOADER,
+    "loader/set.hip": '#include <hip/hip_runtime.h>\nextern "C" __global__ void set(int* p) { *p = 77; }\n',
+    "library.hip": "#include <rocblas/rocblas.h>\n" + HIP + "int main() {}\n",
+    "selfcheck.hip": HIP + 'int main() { hipDeviceSynchronize(); std::puts("Verification FAILED"); }\n',
+    "endless.hip": HIP + "int main() { hipDeviceSynchronize(); for (volatile int i = 0;; i = 1) {} }\n",
+    "arguments.hip": HIP
+    + 'int main(int n, char** v) { hipDeviceSynchronize(); if (n < 2) { std::puts("usage: arguments N"); return 1; }'
+    + ' return v[1][0] != \'7\'; }\n',
+    "README.md": "Start `./arguments 7`, and it ends.\n",
+    "data/reader.hip": HIP + 'int main() { FILE* f = std::fopen("in.txt", "r"); hipDeviceSynchronize();'
+    + ' FILE* g = std::fopen("out.txt", "w"); return f && g ? 0 : 1; }\n',
+    "data/in.txt": "1\n",
+    "older.hip": "#include <hip/hip_runtime.h>\nint main() { char b[4]; memset(b, 0, 4); return strlen(b); }\n",
+    "nomain.hip": HIP + "__global__ void k() {}\n",
+}  # fmt: skip
+EXPECTED = {
+    "multi/main.cc": ("passed", ""),
+    "linked/linked.hip": ("passed", ""),
+    "loader/loader.hip": ("passed", ""),
+    "library.hip": ("failed", "needs_library"),
+    "selfcheck.hip": ("failed", "self_check_failed"),
+    "endless.hip": ("failed", "timeout"),
+    "arguments.hip": ("ran", ""),
+    "data/reader.hip": ("ran", ""),
+    "latin1.hip": ("ran", ""),
+    "older.hip": ("ran", ""),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    require_compiler()
+    if not makefile.available():
+        pytest.skip("needs make and a working bubblewrap")
+    root = tmp_path_factory.mktemp("samples")
+    for name, text in FILES.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (root / "latin1.hip").write_bytes(HIP.encode() + b'// caf\xe9\nint main() { std::puts("\xe9"); return 0; }\n')
+    return root
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("report") / "survey.json"
+
+
+@pytest.fixture(scope="module")
+def report(folder: Path, out: Path) -> Report:
+    return survey(folder, Options(timeout_s=4.0, workers=2, count=False), out)
+
+
+@pytest.fixture
+def rows(report: Report) -> dict[str, Row]:
+    return {row.program: row for row in report.rows}
+
+
+def test_every_program_gets_its_verdict(rows: dict[str, Row]) -> None:
+    assert {name: (row.status, row.reason) for name, row in rows.items()} == EXPECTED
+
+
+def test_rows_say_how_a_program_was_built_and_started(rows: dict[str, Row]) -> None:
+    assert rows["multi/main.cc"].plan == "make" and rows["multi/main.cc"].files == 3
+    assert rows["multi/main.cc"].dispatches == 2
+    assert rows["linked/linked.hip"].plan == "cmake" and rows["linked/linked.hip"].files == 2
+    assert rows["arguments.hip"].arguments == ("7",)
+    assert rows["selfcheck.hip"].evidence == "Verification FAILED"
+    assert "rocBLAS" in rows["library.hip"].message and not rows["library.hip"].compiled
+
+
+def test_nothing_is_written_into_the_surveyed_folder(report: Report, folder: Path) -> None:
+    assert report.rows and sorted(path.name for path in (folder / "data").iterdir()) == ["in.txt", "reader.hip"]
+
+
+def test_a_second_call_goes_on_where_the_first_ended(report: Report, folder: Path, out: Path) -> None:
+    waiting: list[int] = []
+
+    def start(total: int):  # type: ignore[no-untyped-def]
+        waiting.append(total)
+        return lambda _name: None
+
+    again = survey(folder, Options(timeout_s=4.0, count=False), out, start)
+    assert waiting == [0] and again.totals == report.totals
+    stored = json.loads(out.read_text())
+    assert stored["totals"] == report.totals and stored["conditions"]["timeout_s"] == 4.0
+    longer = survey(folder, Options(timeout_s=5.0, count=False), out, start)
+    assert waiting == [0, 1] and longer.reasons == report.reasons  # only what ran out of time before is tried again

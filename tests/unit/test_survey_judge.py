@@ -1,0 +1,94 @@
+"""What a run's words are taken for."""
+
+from __future__ import annotations
+
+import pytest
+
+from profiling.sim.api import RunResult
+from profiling.survey.build import _classify
+from profiling.survey.judge import judge
+from profiling.survey.report import OUTSIDE, Report, Row, row_of, table
+from synth.errors import CompileFailed
+
+
+def run(stdout: str, code: int = 0, stderr: str = "", dispatches: int = 3) -> RunResult:
+    return RunResult("ok", exit_code=code, stdout=stdout, stderr=stderr, dispatch_count=dispatches)
+
+
+@pytest.mark.parametrize(
+    ("stdout", "code", "status", "reason"),
+    [
+        ("Validation passed.\n", 0, "passed", ""),
+        ("PASSED!", 0, "passed", ""),
+        ("max error 1e-7\nTest SUCCESSFUL", 0, "passed", ""),
+        ("Errors: 0\n", 0, "passed", ""),
+        ("No errors found", 0, "passed", ""),
+        ("result is CORRECT", 0, "passed", ""),
+        ("sum 42", 0, "ran", ""),
+        ("bandwidth 1234 GB/s", 0, "ran", ""),
+        ("FAILED: 3 errors", 1, "failed", "self_check_failed"),
+        ("Validation failed. Errors: 7", 0, "failed", "self_check_failed"),
+        ("passed 3 tests, incorrect result in test 4", 0, "failed", "self_check_failed"),
+        ("Verification mismatch at 5", 0, "failed", "self_check_failed"),
+        ("usage: prog N", 1, "failed", "needs_arguments"),
+        ("Error: missing arguments", 2, "failed", "needs_arguments"),
+        ("could not open file input.txt", 1, "failed", "needs_data"),
+        ("", 3, "failed", "exit_code"),
+    ],
+)
+def test_words_and_exit_codes(stdout: str, code: int, status: str, reason: str) -> None:
+    verdict = judge(run(stdout, code))
+    assert (verdict.status, verdict.reason) == (status, reason)
+
+
+def test_a_usage_text_without_any_kernel_wants_arguments() -> None:
+    assert judge(run("Usage: prog file", 0, dispatches=0)).reason == "needs_arguments"
+
+
+def test_a_call_that_the_simulator_lacks_is_our_failure() -> None:
+    said = "hipsynth: hipFancy is not supported by the simulator\n"
+    verdict = judge(run("error 801", 1, said))
+    assert verdict.reason == "unsupported_call" and "hipFancy" in verdict.message
+
+
+def test_a_stopped_run_keeps_the_simulators_reason() -> None:
+    verdict = judge(RunResult("failed", "illegal_access", "kernel k: address 0x10", stdout="PASSED"))
+    assert (verdict.status, verdict.reason) == ("failed", "illegal_access")
+
+
+@pytest.mark.parametrize(
+    ("diagnostics", "wanted", "reason", "words"),
+    [
+        ("x.hip:1:10: fatal error: 'rocblas/rocblas.h' file not found", [], "needs_library", "rocBLAS"),
+        ("x.hip:1:10: fatal error: 'mpi.h' file not found", [], "needs_library", "MPI"),
+        ("x.hip:1:10: fatal error: 'own.h' file not found", [], "missing_header", "own.h"),
+        ("x.hip:3:1: error: unknown type name 'foo'", [], "compile_failed", "unknown type name"),
+    ],
+)
+def test_compile_failures_are_told_apart(diagnostics: str, wanted: list[str], reason: str, words: str) -> None:
+    got, message = _classify(CompileFailed("x", diagnostics=diagnostics), wanted)
+    assert got == reason and words in message
+
+
+def test_a_failed_link_names_the_library_or_the_symbols() -> None:
+    error = CompileFailed("x", diagnostics="ld.lld: error: undefined symbol: rocfft_plan_create\n>>> referenced")
+    error.reason = "link_failed"
+    assert _classify(error, ["rocfft"])[0] == "needs_library"
+    reason, message = _classify(error, [])
+    assert reason == "link_failed" and "rocfft_plan_create" in message
+
+
+def test_totals_count_only_what_should_run() -> None:
+    rows = [
+        Row("a", "passed", compiled=True),
+        Row("b", "ran", compiled=True),
+        Row("c", "failed", "needs_library"),
+        Row("d", "failed", "needs_arguments", compiled=True),
+        Row("e", "failed", "timeout", compiled=True),
+    ]
+    report = Report("x", "gfx90a", rows)
+    assert report.totals == {
+        "programs": 5, "compiled": 4, "runnable": 3, "completed": 2, "passed": 1, "self_check_failed": 0,
+    }  # fmt: skip
+    assert "66.7 %" in table(report) and OUTSIDE["needs_library"] in table(report)
+    assert row_of({**rows[0].__dict__, "later": 1}) == rows[0]

@@ -1,0 +1,206 @@
+"""What build files and command lines say about a program, without building anything."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from profiling.survey import makefile
+from profiling.survey.cmake import cmake_plans
+from profiling.survey.commands import plans_of, simple_commands, steps_of
+from profiling.survey.discover import find_programs
+from profiling.survey.plan import BuildPlan
+
+KERNEL = "#include <hip/hip_runtime.h>\n__global__ void k(int* p) { *p = 1; }\n"
+MAIN = KERNEL + "int main() { return 0; }\n"
+
+
+def write(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+def plans_from(text: str, folder: Path) -> list[BuildPlan]:
+    return plans_of(steps_of(simple_commands(text, folder)), folder, "make")
+
+
+def test_objects_and_archives_lead_back_to_their_sources(tmp_path: Path) -> None:
+    text = """
+make: Entering directory '/p'
+hipcc -std=c++14 -Iinc -DN=4 -c src/a.cpp -o build/a.o
+cd lib && g++ -O2 -c b.cc -o b.o && ar rcs libb.a b.o
+gcc -c -o build/c.o c.c
+hipcc build/a.o build/c.o -Llib -lb -lrocblas -lm -o tool > log.txt 2>&1
+make: Leaving directory '/p'
+"""
+    (plan,) = plans_from(text, tmp_path)
+    units = {unit.path.name: unit for unit in plan.units}
+    assert plan.name == "tool" and plan.libraries == ("rocblas", "m")
+    assert {name: unit.language for name, unit in units.items()} == {"a.cpp": "hip", "b.cc": "c++", "c.c": "c"}
+    assert units["a.cpp"].path == Path("/p/src/a.cpp") and units["a.cpp"].flags() == "-std=c++14 -DN=4 -I /p/inc"
+    assert units["b.cc"].path == Path("/p/lib/b.cc") and units["b.cc"].options == ("-O2",)
+
+
+def test_options_of_a_compiler_call(tmp_path: Path) -> None:
+    text = (
+        "if true; then CXX=1 /opt/rocm/bin/hipcc -x hip --offload-arch=gfx90a -fgpu-rdc -include k.h -ffast-math \\\n"
+    )
+    text += "  -Wall -march=native -D 'A=\"x y\"' main.cu -o main; fi; rm -f main.o"
+    (plan,) = plans_from(text, tmp_path)
+    (unit,) = plan.units
+    assert plan.relocatable and unit.language == "hip" and unit.preludes == (tmp_path / "k.h",)
+    assert unit.defines == ('A="x y"',) and unit.options == ("-ffast-math",)
+
+
+def test_code_objects_for_the_module_api_are_a_build_product(tmp_path: Path) -> None:
+    text = "hipcc --genco --offload-arch=gfx90a k.hip -o k.co\nhipcc main.hip -o main\n"
+    (plan,) = plans_from(text, tmp_path)
+    assert [unit.path.name for unit in plan.units] == ["main.hip"]
+    assert [made.output.name for made in plan.code_objects] == ["k.co"]
+
+
+def test_words_that_shells_refuse_are_passed_over(tmp_path: Path) -> None:
+    assert plans_from('echo "unbalanced\nhipcc -o\n-c\n\x00\n', tmp_path) == []
+
+
+CMAKE = """
+cmake_minimum_required(VERSION 3.21)
+project(sample LANGUAGES CXX)
+set(GPU_RUNTIME "HIP" CACHE STRING "")
+#[[ add_executable(commented main.hip) ]]
+if(GPU_RUNTIME STREQUAL "CUDA")
+  add_executable(cuda main.hip)
+elseif(NOT WIN32 AND (UNIX OR APPLE))
+  set(CMAKE_HIP_STANDARD 17)
+endif()
+function(add_sample name)
+  add_executable(${name} ${ARGN})
+  target_link_libraries(${name} PRIVATE helper roc::rocblas)
+endfunction()
+add_library(helper STATIC)
+file(GLOB HELPERS helper/*.cpp)
+target_sources(helper PRIVATE ${HELPERS})
+target_include_directories(helper PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}/../common)
+foreach(item IN ITEMS one two)
+  list(APPEND NAMES ${item})
+endforeach()
+foreach(item ${NAMES})
+  add_sample(${item} ${item}.hip)
+endforeach()
+target_compile_definitions(one PRIVATE -DONE=1 $<$<CONFIG:Debug>:SLOW>)
+add_test(NAME one COMMAND one --size 16)
+"""
+
+
+def test_cmake_files_are_read_with_their_variables_loops_and_functions(tmp_path: Path) -> None:
+    files = {"a/CMakeLists.txt": CMAKE, "a/one.hip": MAIN, "a/two.hip": MAIN, "a/helper/h.cpp": "int h;"}
+    root = write(tmp_path, {**files, "common/h.h": ""})
+    plans = {plan.name: plan for plan in cmake_plans(root / "a/CMakeLists.txt", root)}
+    assert sorted(plans) == ["one", "two"]
+    one = plans["one"]
+    assert [unit.path.name for unit in one.units] == ["one.hip", "h.cpp"]
+    assert one.units[0].standard == "c++17" and "ONE=1" in one.units[0].defines
+    assert one.units[1].includes == (root / "common",)
+    assert one.libraries == ("roc::rocblas",) and one.arguments == (("--size", "16"),)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "function(f)\n f()\nendfunction()\nf()",
+        "include(CMakeLists.txt)\nadd_subdirectory(.)",
+        "if(NOT\nset(",
+        "foreach(i RANGE 0 1000000000)\nendforeach()",
+        'set(x "${x}${x}")\n' * 50,
+        "if((((( AND OR NOT )\nendif()\nendif()\nelse()",
+    ],
+)
+def test_hostile_cmake_files_end(tmp_path: Path, text: str) -> None:
+    write(tmp_path, {"CMakeLists.txt": text + "\nadd_executable(x x.hip)\n", "x.hip": MAIN})
+    assert len(cmake_plans(tmp_path / "CMakeLists.txt", tmp_path)) <= 1
+
+
+def test_headers_are_found_where_they_lie(tmp_path: Path) -> None:
+    text = '#include <util/check.h>\n#include "near.h"\n#include <vector>\n' + MAIN
+    files = {
+        "deep/er/prog.hip": text,
+        "common/util/check.h": "",
+        "deep/er/near.h": "",
+        "far/util/check.h": "",
+        "vector": "",
+    }
+    (program,) = find_programs(write(tmp_path, {**files, "deep/common/util/check.h": ""}), "gfx90a")
+    assert program.plans[0].units[0].includes == (tmp_path / "deep/common",)
+
+
+def test_what_is_a_program_and_what_is_not(tmp_path: Path) -> None:
+    files = {
+        "hip.cpp": MAIN,
+        "cuda.cu": "#include <cuda_runtime.h>\nint main() { cudaMalloc(0, 0); }\n",
+        "host.cpp": "int main() { return 0; }\n",
+        "comment.cpp": "// #include <hip/hip_runtime.h>\n/* int main() { hipMalloc(); } */ int x;\n",
+        "kernel.hip": KERNEL,
+        "by_header.cpp": '#include "gpu.h"\nint\nmain(int argc, char** argv)\n{ return 0; }\n',
+        "gpu.h": "#include <hip/hip_runtime_api.h>\n",
+    }
+    found = {program.id: program for program in find_programs(write(tmp_path, files), "gfx90a")}
+    assert sorted(found) == ["by_header.cpp", "cuda.cu", "hip.cpp"]
+    assert found["cuda.cu"].refusal[0] == "cuda_source"
+    assert [[unit.path.name for unit in plan.units] for plan in found["hip.cpp"].plans] == [
+        ["hip.cpp"],
+        ["hip.cpp", "comment.cpp", "kernel.hip"],
+    ]
+
+
+def test_run_lines_of_the_documentation(tmp_path: Path) -> None:
+    readme = "Run it:\n```\n$ ./prog 1024 --fast\n./prog <size>\nhipcc -o ./prog prog.hip -lm\n```\nor `./other 3`.\n"
+    (program,) = find_programs(write(tmp_path, {"x/prog.hip": MAIN, "README.md": readme}), "gfx90a")
+    assert program.arguments == (("1024", "--fast"),)
+
+
+def test_compile_commands_give_flags(tmp_path: Path) -> None:
+    entries = [
+        {"directory": str(tmp_path), "command": "hipcc -DX=2 -std=c++20 -c main.hip -o main.o", "file": "main.hip"}
+    ]
+    write(tmp_path, {"compile_commands.json": json.dumps(entries), "main.hip": MAIN})
+    (program,) = find_programs(tmp_path, "gfx90a")
+    assert program.plans[0].origin == "commands" and program.plans[0].units[0].flags() == "-std=c++20 -DX=2"
+
+
+def test_damaged_compile_commands_are_no_error(tmp_path: Path) -> None:
+    write(tmp_path, {"compile_commands.json": '[{"directory": 1}, 2', "main.hip": MAIN})
+    assert [plan.origin for plan in find_programs(tmp_path, "gfx90a")[0].plans] == ["guess"]
+
+
+MAKEFILE = """
+ROCM := /opt/rocm
+HIPCC ?= $(ROCM)/bin/hipcc
+ifeq ($(shell which $(HIPCC) > /dev/null; echo $$?), 0)
+FOUND := yes
+endif
+prog: main.o part.o
+\t$(HIPCC) $^ -o $@
+%.o: %.hip
+\t$(HIPCC) -DFOUND_$(FOUND) -DP_$(shell hipconfig --platform) -c $< -o $@
+run: prog
+\t./prog 7 8
+evil:
+\ttouch /tmp/hipsynth-evil
+$(shell touch outside-of-the-sandbox)
+"""
+
+
+@pytest.mark.skipif(not makefile.available(), reason="needs make and a working bubblewrap")
+def test_make_is_asked_in_the_sandbox(tmp_path: Path) -> None:
+    write(tmp_path, {"Makefile": MAKEFILE, "main.hip": MAIN, "part.hip": KERNEL})
+    (program,) = find_programs(tmp_path, "gfx90a")
+    plan = program.plans[0]
+    assert plan.origin == "make" and plan.name == "prog" and plan.arguments == (("7", "8"),)
+    assert [unit.path.name for unit in plan.units] == ["main.hip", "part.hip"]
+    assert plan.units[0].defines == ("FOUND_yes", "P_amd")
+    assert not (tmp_path / "outside-of-the-sandbox").exists()
