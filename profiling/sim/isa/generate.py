@@ -39,6 +39,7 @@ TYPES = {
     "pk_b32": "PkU32",
     "mask": "Mask",
 }
+VECTOR_TYPES = {"b32", "u32", "f32bits", "i32", "f32", "b64", "u64", "i64", "f64", "pk_f32", "mask"}  # of vector.h
 MATRIX_TYPES = {
     "f32": "MfF32",
     "xf32": "MfXf32",
@@ -81,13 +82,41 @@ def _cpp_type(types: dict[str, str], slot: str) -> str:
     return TYPES[types[slot]] if slot in types else "None"
 
 
+def _flag(value: bool) -> str:
+    return str(value).lower()
+
+
 def _packed(name: str) -> bool:
     return name.startswith("pk_")
 
 
-def valu_struct(row: Row, struct: str, sem: str) -> str:
+def _vector_statement(row: Row) -> str:
+    """The row's statement over vectors, "" when an operand's type has none."""
+    statement = row.sem if row.vec is True else str(row.vec or "")
+    return statement if set(slots(row).values()) <= VECTOR_TYPES else ""
+
+
+def _head(row: Row) -> str:
+    """Operand types and flags of an opcode's struct."""
     types = slots(row)
     aliases = "\n".join(f"  using {s.upper()} = {_cpp_type(types, s)};" for s in "deabcx")
+    flags = (
+        f"kKeepsHigh = {str(row.keep_high).lower()}, kReadsDst = false, kWritesExec = {str(row.writes_exec).lower()}"
+    )
+    return f"{aliases}\n  static constexpr bool {flags};\n"
+
+
+def vector_struct(row: Row, struct: str, statement: str) -> str:
+    params = [f"[[maybe_unused]] auto {s}" for s in "abc"] + [f"[[maybe_unused]] auto& {s}" for s in "de"]
+    params.append("[[maybe_unused]] const FpMode& mode")
+    return (
+        f"struct {struct} {{\n{_head(row)}"
+        f"  [[gnu::always_inline]] static void vec({', '.join(params)}) {{\n    {statement};\n  }}\n}};\n"
+    )
+
+
+def valu_struct(row: Row, struct: str, sem: str) -> str:
+    types = slots(row)
     body = f"{sem};"
     if _packed(types.get("d", "")) and not row.whole:
         ops = [s for s in "abcx" if s in types]
@@ -98,17 +127,11 @@ def valu_struct(row: Row, struct: str, sem: str) -> str:
             halves.append(f"half({args}, d.{h});")
         body = f"const auto half = [&]({params}, auto& d) {{ {sem}; }};\n    " + "\n    ".join(halves)
     params = ", ".join(f"[[maybe_unused]] {s.upper()}::T {s}" for s in "abcx")
-    vec = ""
-    if row.vec:
-        vec = f"  [[gnu::always_inline]] static V8d vec(V8d a, V8d b, [[maybe_unused]] V8d c) {{ return {row.vec}; }}\n"
-    flags = (
-        f"kKeepsHigh = {str(row.keep_high).lower()}, kReadsDst = false, kWritesExec = {str(row.writes_exec).lower()}"
-    )
     return (
-        f"struct {struct} {{\n{aliases}\n  static constexpr bool {flags};\n"
+        f"struct {struct} {{\n{_head(row)}"
         f"  [[gnu::always_inline]] static void lane({params},\n"
         "      [[maybe_unused]] D::T& d, [[maybe_unused]] uint32_t& e, [[maybe_unused]] int lane,\n"
-        f"      [[maybe_unused]] const FpMode& mode) {{\n    {body}\n  }}\n{vec}}};\n"
+        f"      [[maybe_unused]] const FpMode& mode) {{\n    {body}\n  }}\n}};\n"
     )
 
 
@@ -130,21 +153,29 @@ def mfma_call(row: Row) -> str:
     return f"mfma<{types}, {', '.join(map(str, row.mfma.shape))}>"
 
 
+def _entry(
+    handler: str, general: str = "nullptr", saturating: str = "nullptr", shape: str = "nullptr", selects: bool = False
+) -> str:
+    return f"{{{handler}, {general}, {saturating}, {shape}, {_flag(selects)}}}"
+
+
 def handler_entry(row: Row, struct: str) -> tuple[str, str]:
     """(struct definitions, initialiser of Handlers) of one ALU row."""
     if row.mfma is not None:
-        return "", f"{{{mfma_call(row)}, nullptr, nullptr, nullptr}}"
+        return "", _entry(mfma_call(row))
     if row.handler:
-        return "", f"{{{row.handler}, nullptr, nullptr, nullptr}}"
+        return "", _entry(row.handler)
     if row.unit == "salu":
-        return salu_struct(row, struct), f"{{salu<{struct}>, nullptr, nullptr, nullptr}}"
-    code = valu_struct(row, struct, row.sem)
+        return salu_struct(row, struct), _entry(f"salu<{struct}>")
+    statement = _vector_statement(row)
+    code = vector_struct(row, struct, statement) if statement else valu_struct(row, struct, row.sem)
     saturating = "nullptr"
     if row.sat:
         code += valu_struct(row, f"{struct}_sat", row.sat)
         saturating = f"valu<{struct}_sat>"
-    engine = "valu_f64" if row.vec else "valu"
-    return code, f"{{{engine}<{struct}>, general, {saturating}, &ShapeOf<{struct}>::kShape}}"
+    engine = "valu_vector" if statement else "valu"
+    selects = bool(statement) and _packed(slots(row).get("d", ""))
+    return code, _entry(f"{engine}<{struct}>", "general", saturating, f"&ShapeOf<{struct}>::kShape", selects)
 
 
 def chunk_source(index: int, rows: list[Row]) -> str:
@@ -161,10 +192,6 @@ def chunk_source(index: int, rows: list[Row]) -> str:
         + "\n".join(entries)
         + "\n};\n\n}  // namespace HIPSYNTH_ISA\n"
     )
-
-
-def _flag(value: bool) -> str:
-    return str(value).lower()
 
 
 def _mem(mem: Mem) -> str:

@@ -48,7 +48,7 @@ class Row:
     archs: tuple[str, ...] = ARCHS
     sem: str = ""
     sat: str = ""
-    vec: str = ""  # `sem` as an expression over vectors of eight f64 lanes
+    vec: str | bool = ""  # `sem` for whole vectors of lanes; True: as it stands
     handler: str = ""
     count: str = "other"
     rate: str = "none"

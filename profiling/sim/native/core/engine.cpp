@@ -9,8 +9,8 @@
 namespace hipsynth {
 namespace {
 
-constexpr uint32_t kQuantum = 512;       // instructions a wave runs before the next one's turn
-constexpr uint32_t kRegisterAlign = 16;  // dwords: rows start on cache lines
+constexpr uint32_t kQuantum = 512;  // instructions a wave runs before the next one's turn
+constexpr size_t kFirstSlab = 64;   // waves
 constexpr uint32_t kNoTarget = ~0u;
 constexpr uint32_t kAtomicTurns = 16;  // atomics in a row whose results a wave gets before others run
 
@@ -51,22 +51,30 @@ uint32_t lgkm_limit(int64_t imm) { return static_cast<uint32_t>(imm >> 8 & 0xf);
 
 void WavePool::prepare(uint32_t rows) {
   if (rows > rows_) {
-    waves_.clear();
-    registers_.clear();
+    slabs_.clear();
     rows_ = rows;
   }
   free_.clear();
-  for (auto it = waves_.rbegin(); it != waves_.rend(); ++it) free_.push_back(it->get());
+  for (auto it = slabs_.rbegin(); it != slabs_.rend(); ++it) free_slab(&*it);
+}
+
+void WavePool::free_slab(Slab* slab) {
+  for (size_t i = slab->waves.size(); i > 0; --i) {
+    slab->waves[i - 1].wave.vgpr = &slab->registers[(i - 1) * rows_ * kLanes];
+    free_.push_back(&slab->waves[i - 1]);
+  }
+}
+
+// Every slab is as large as all before it.
+void WavePool::add_slab() {
+  size_t waves = kFirstSlab;
+  if (!slabs_.empty()) waves = kFirstSlab << (slabs_.size() - 1);
+  slabs_.push_back({PageArray<Resident>(waves), PageArray<uint32_t>(waves * rows_ * kLanes)});
+  free_slab(&slabs_.back());
 }
 
 Resident* WavePool::take() {
-  if (free_.empty()) {
-    waves_.push_back(std::make_unique<Resident>());
-    registers_.push_back(std::make_unique_for_overwrite<uint32_t[]>(size_t{rows_} * kLanes + kRegisterAlign));
-    const auto raw = reinterpret_cast<uintptr_t>(registers_.back().get());
-    waves_.back()->wave.vgpr = reinterpret_cast<uint32_t*>((raw + 63) / 64 * 64);
-    free_.push_back(waves_.back().get());
-  }
+  if (free_.empty()) add_slab();
   Resident* r = free_.back();
   free_.pop_back();
   uint32_t* vgpr = r->wave.vgpr;

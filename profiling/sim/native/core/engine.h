@@ -10,6 +10,7 @@
 #include "core/launch.h"
 #include "core/sampler.h"
 #include "core/state.h"
+#include "memory/pages.h"
 
 namespace hipsynth {
 
@@ -22,8 +23,14 @@ class WavePool {
   void give(Resident* r) { free_.push_back(r); }
 
  private:
-  std::vector<std::unique_ptr<Resident>> waves_;
-  std::vector<std::unique_ptr<uint32_t[]>> registers_;
+  struct Slab {
+    PageArray<Resident> waves;
+    PageArray<uint32_t> registers;
+  };
+  void add_slab();
+  void free_slab(Slab* slab);
+
+  std::vector<Slab> slabs_;
   std::vector<Resident*> free_;
   uint32_t rows_ = 0;
 };

@@ -107,6 +107,7 @@ struct OpInfo {
   AluHandler general = nullptr;     // valu: the form that honours SDWA, DPP, op_sel, clamp, omod (null: none needed)
   AluHandler saturating = nullptr;  // integer rows with a clamp form
   const void* shape = nullptr;      // operand classes for the general form (isa/valu.h)
+  bool selects = false;             // the plain handler honours op_sel, op_sel_hi, neg_lo and neg_hi itself
   const char* refused = "";         // why the row is known but not executed; empty: it executes
   uint8_t flops = 0;                // floating-point operations of one active lane, matrix instructions excepted
 };

@@ -261,10 +261,15 @@ void start_wave(Arch arch, const LaunchPlan& plan, const Launch& launch, uint64_
   std::memset(vgpr, 0, size_t{plan.rows} * kLanes * sizeof *vgpr);
   const uint32_t first = r->index * kLanes, active = std::min<uint32_t>(kLanes, plan.threads - first);
   const uint32_t dims = k.rsrc2 >> 11 & 3;  // how many work-item ids the kernel asked for, minus one
+  uint32_t x = first % launch.block.x, y = first / launch.block.x % launch.block.y;
+  uint32_t z = first / launch.block.x / launch.block.y;
   for (uint32_t i = 0; i < active; ++i) {
-    const uint32_t id = first + i, x = id % launch.block.x, rest = id / launch.block.x;
-    const uint32_t y = rest % launch.block.y, z = rest / launch.block.y;
     vgpr[i] = x | (dims >= 1 ? y << 10 : 0) | (dims >= 2 ? z << 20 : 0);
+    if (++x < launch.block.x) continue;
+    x = 0;
+    if (++y < launch.block.y) continue;
+    y = 0;
+    ++z;
   }
   r->wave.set_exec(active == kLanes ? ~0ull : (1ull << active) - 1);
   r->scratch = scratch_base + uint64_t{r->slot} * plan.scratch_lane_bytes * kLanes;

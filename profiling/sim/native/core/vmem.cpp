@@ -45,6 +45,33 @@ void global_addresses(Wave& w, const Inst& in, const Operands& o, Lanes* l) {
   for (int i = 0; i < kLanes; ++i) l->address[i] = (static_cast<uint64_t>(high[i]) << 32 | low[i]) + offset;
 }
 
+// Loads and stores for which a base address is enough when the lanes are contiguous.
+bool moves_block(const Step& s) {
+  const MemDesc& m = s.inst->op->mem;
+  const bool whole_dwords = s.lane_bytes == 4 || s.lane_bytes == 8 || s.lane_bytes == 16;
+  return whole_dwords && m.kind != MemKind::atomic && !m.to_lds && !s.inst->lds;
+}
+
+// The usual case, told without computing every lane's address: all lanes active, lane i at base + i * bytes.
+bool contiguous_base(Wave& w, const Inst& in, const Operands& o, uint32_t bytes, uint64_t* base) {
+  if (w.exec() != kAllLanes) return false;
+  const uint32_t* low = operand_row(w, *o.vaddr);
+  const bool scalar = o.saddr->kind == OperandKind::sgpr;
+  if (!low || low[0] > ~0u - kLanes * bytes) return false;
+  uint32_t difference = 0;
+  for (uint32_t i = 0; i < kLanes; ++i) difference |= low[i] ^ (low[0] + i * bytes);
+  uint64_t start = low[0] + static_cast<uint64_t>(in.imm);
+  if (scalar) {
+    start += w.sgpr64(o.saddr->reg);
+  } else {
+    const uint32_t* high = operand_row(w, *o.vaddr, 1);
+    for (uint32_t i = 0; i < kLanes; ++i) difference |= high[i] ^ high[0];
+    start += static_cast<uint64_t>(high[0]) << 32;
+  }
+  *base = start;
+  return difference == 0;
+}
+
 uint64_t private_address(const Resident& r, uint32_t lane, uint64_t offset) {
   return r.scratch + offset / 4 * kScratchStride + lane * 4ull + offset % 4;
 }
@@ -186,17 +213,64 @@ void copy_interleaved(uint8_t* flat, const Lanes& l, uint32_t lane, uint32_t byt
   }
 }
 
+// Eight lanes of one register.
+using Words = uint32_t __attribute__((ext_vector_type(8), aligned(4)));
+Words words_at(const void* p) {
+  Words v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+void put_words(void* p, const Words& v) { std::memcpy(p, &v, sizeof v); }
+
+// Elements of 1, 2 or 4 dwords side by side in memory <-> one register row for each dword.
 template <int kDwords>
 void load_block(uint32_t* row, const uint8_t* p) {
-  for (int i = 0; i < kLanes; ++i) {
-    for (int k = 0; k < kDwords; ++k) row[k * kLanes + i] = load32(p + 4 * (i * kDwords + k));
+  if constexpr (kDwords == 1) {
+    std::memcpy(row, p, kLanes * sizeof *row);
+  } else if constexpr (kDwords == 2) {
+    for (int i = 0; i < kLanes; i += 8, p += 64) {
+      const Words a = words_at(p), b = words_at(p + 32);
+      put_words(row + i, __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14));
+      put_words(row + kLanes + i, __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15));
+    }
+  } else {
+    for (int i = 0; i < kLanes; i += 8, p += 128) {
+      const Words a = words_at(p), b = words_at(p + 32), c = words_at(p + 64), d = words_at(p + 96);
+      const Words ab01 = __builtin_shufflevector(a, b, 0, 4, 8, 12, 1, 5, 9, 13);
+      const Words cd01 = __builtin_shufflevector(c, d, 0, 4, 8, 12, 1, 5, 9, 13);
+      const Words ab23 = __builtin_shufflevector(a, b, 2, 6, 10, 14, 3, 7, 11, 15);
+      const Words cd23 = __builtin_shufflevector(c, d, 2, 6, 10, 14, 3, 7, 11, 15);
+      put_words(row + i, __builtin_shufflevector(ab01, cd01, 0, 1, 2, 3, 8, 9, 10, 11));
+      put_words(row + kLanes + i, __builtin_shufflevector(ab01, cd01, 4, 5, 6, 7, 12, 13, 14, 15));
+      put_words(row + 2 * kLanes + i, __builtin_shufflevector(ab23, cd23, 0, 1, 2, 3, 8, 9, 10, 11));
+      put_words(row + 3 * kLanes + i, __builtin_shufflevector(ab23, cd23, 4, 5, 6, 7, 12, 13, 14, 15));
+    }
   }
 }
 
 template <int kDwords>
 void store_block(const uint32_t* row, uint8_t* p) {
-  for (int i = 0; i < kLanes; ++i) {
-    for (int k = 0; k < kDwords; ++k) std::memcpy(p + 4 * (i * kDwords + k), &row[k * kLanes + i], 4);
+  if constexpr (kDwords == 1) {
+    std::memcpy(p, row, kLanes * sizeof *row);
+  } else if constexpr (kDwords == 2) {
+    for (int i = 0; i < kLanes; i += 8, p += 64) {
+      const Words a = words_at(row + i), b = words_at(row + kLanes + i);
+      put_words(p, __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11));
+      put_words(p + 32, __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15));
+    }
+  } else {
+    for (int i = 0; i < kLanes; i += 8, p += 128) {
+      const Words a = words_at(row + i), b = words_at(row + kLanes + i);
+      const Words c = words_at(row + 2 * kLanes + i), d = words_at(row + 3 * kLanes + i);
+      const Words ab0 = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+      const Words ab4 = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+      const Words cd0 = __builtin_shufflevector(c, d, 0, 8, 1, 9, 2, 10, 3, 11);
+      const Words cd4 = __builtin_shufflevector(c, d, 4, 12, 5, 13, 6, 14, 7, 15);
+      put_words(p, __builtin_shufflevector(ab0, cd0, 0, 1, 8, 9, 2, 3, 10, 11));
+      put_words(p + 32, __builtin_shufflevector(ab0, cd0, 4, 5, 12, 13, 6, 7, 14, 15));
+      put_words(p + 64, __builtin_shufflevector(ab4, cd4, 0, 1, 8, 9, 2, 3, 10, 11));
+      put_words(p + 96, __builtin_shufflevector(ab4, cd4, 4, 5, 12, 13, 6, 7, 14, 15));
+    }
   }
 }
 
@@ -342,13 +416,15 @@ void execute_vector_memory(Context& c, Resident& r, const Step& s) {
   Lanes l;
   l.exec = r.wave.exec();
   if (m.space == MemSpace::global) {
-    global_addresses(r.wave, in, o, &l);
+    l.contiguous = moves_block(s) && contiguous_base(r.wave, in, o, s.lane_bytes, &l.address[0]) &&
+                   c.memory->find(l.address[0], uint64_t{s.lane_bytes} * kLanes);
+    if (!l.contiguous) global_addresses(r.wave, in, o, &l);
   } else if (m.space == MemSpace::scratch) {
     scratch_addresses(c, r, s, o, &l);
   } else {
     buffer_addresses(c, r, s, o, &l);
   }
-  if (!l.interleaved) check_bounds(c, r, s, &l);
+  if (!l.interleaved && !l.contiguous) check_bounds(c, r, s, &l);
   count_access(c, r, s, l);
   if (!s.idle_data) move_data(c, r, s, o, l);
 }

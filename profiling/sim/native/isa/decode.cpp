@@ -209,8 +209,9 @@ bool Decoder::operands(const OpInfo&, const Signature& sig, std::string_view& s,
 }
 
 bool needs_general(const Inst& in, const Signature& sig) {
-  if (in.sdwa || in.dpp.present || in.clamp || in.omod || in.op_sel) return true;
-  return sig.packed && (in.op_sel_hi != 7 || in.neg_lo || in.neg_hi);
+  if (in.sdwa || in.dpp.present || in.clamp || in.omod) return true;
+  if (in.op->selects) return false;
+  return in.op_sel || (sig.packed && (in.op_sel_hi != 7 || in.neg_lo || in.neg_hi));
 }
 
 // Clamping an integer result needs a saturating form; returns a complaint or "".

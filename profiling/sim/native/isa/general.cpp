@@ -3,6 +3,9 @@
 // that file with all lanes on, and the result is shaped and merged into the real destination.
 #include <immintrin.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "special.h"
 #include "valu.h"
 
@@ -49,20 +52,50 @@ int dpp_lane(uint16_t ctrl, int i) {
   }
 }
 
+// dpp_lane() of all lanes for one control.
+struct DppMap {
+  uint8_t from[kLanes];
+  uint64_t valid = 0;
+};
+const DppMap& dpp_map(uint16_t ctrl) {
+  constexpr int kControls = 512;
+  static const std::vector<DppMap> maps = [] {
+    std::vector<DppMap> all(kControls);
+    for (int c = 0; c < kControls; ++c) {
+      for (int i = 0; i < kLanes; ++i) {
+        const int lane = dpp_lane(static_cast<uint16_t>(c), i);
+        all[static_cast<size_t>(c)].from[i] = static_cast<uint8_t>(std::max(lane, 0));
+        if (lane >= 0) all[static_cast<size_t>(c)].valid |= 1ull << i;
+      }
+    }
+    return all;
+  }();
+  return maps[ctrl % kControls];
+}
+
+// Lanes that row_mask and bank_mask let through: a row is 16 lanes, a bank four of them.
+uint64_t masked_lanes(const hipsynth::Dpp& dpp) {
+  uint64_t row = 0, all = 0;
+  for (int bank = 0; bank < 4; ++bank) row |= ((dpp.bank_mask >> bank) & 1) ? 15ull << 4 * bank : 0;
+  for (int r = 0; r < 4; ++r) all |= ((dpp.row_mask >> r) & 1) ? row << 16 * r : 0;
+  return all;
+}
+
 // Permutes `rows` rows in place; returns the lanes that may be written.
 uint64_t apply_dpp(const Inst& in, uint32_t* p, int rows, uint64_t exec) {
-  uint64_t enabled = exec;
-  alignas(64) uint32_t old[2 * kLanes];
-  std::memcpy(old, p, sizeof(uint32_t) * kLanes * static_cast<size_t>(rows));
-  for (int i = 0; i < kLanes; ++i) {
-    const uint64_t bit = 1ull << i;
-    if (!((in.dpp.row_mask >> (i >> 4)) & 1) || !((in.dpp.bank_mask >> ((i >> 2) & 3)) & 1)) enabled &= ~bit;
-    const int from = dpp_lane(in.dpp.ctrl, i);
-    const bool valid = from >= 0 && ((exec >> from) & 1);
-    if (!valid && !in.dpp.bound_ctrl) enabled &= ~bit;
-    for (int r = 0; r < rows; ++r) p[r * kLanes + i] = valid ? old[r * kLanes + from] : 0u;
+  const DppMap& map = dpp_map(in.dpp.ctrl);
+  uint64_t valid = map.valid;
+  if (exec != ~0ull) {
+    for (int i = 0; i < kLanes; ++i) valid &= ~((~exec >> map.from[i] & 1) << i);
   }
-  return enabled;
+  for (int r = 0; r < rows; ++r) {
+    alignas(64) uint32_t moved[kLanes];
+    uint32_t* row = p + r * kLanes;
+    for (int i = 0; i < kLanes; ++i) moved[i] = row[map.from[i]];
+    std::memset(row, 0, sizeof moved);
+    blend(row, moved, valid);
+  }
+  return exec & masked_lanes(in.dpp) & (in.dpp.bound_ctrl ? ~0ull : valid);
 }
 
 void apply_sdwa_source(const Operand& o, uint32_t* p) {
@@ -121,33 +154,48 @@ uint64_t fetch(const Wave& w, const Inst& in, const Shape& s, int k, Cls cls, Sc
   return enabled;
 }
 
-template <class T>
-T clamp01(T v, bool dx10) {
-  if (v != v) return dx10 ? T(0) : v;
-  return v < T(0) || v == T(0) ? T(0) : v > T(1) ? T(1) : v;
-}
-template <class T>
-T output_modifier(T v, const Inst& in, const FpMode& m) {
-  v = in.omod == 1 ? v * T(2) : in.omod == 2 ? v * T(4) : in.omod == 3 ? v * T(0.5) : v;
-  return in.clamp ? clamp01(v, m.dx10_clamp) : v;
-}
+// Output modifiers of a float result, by value so that no store to a register can change them.
+struct OutputModifier {
+  double factor;  // of omod
+  bool scale, clamp, dx10_clamp;
+  template <class T>
+  T operator()(T v) const {
+    v = scale ? v * T(factor) : v;
+    const T inside = v <= T(0) ? T(0) : v > T(1) ? T(1) : v;
+    return !clamp ? v : v != v && dx10_clamp ? T(0) : inside;
+  }
+};
 
 // omod and clamp of float results.
-void shape_float(const Inst& in, const FpMode& m, Cls cls, uint32_t* p) {
+template <class Ty>
+void shape_lanes(OutputModifier f, uint32_t* p) {
+  HIPSYNTH_LANE_LOOP
   for (int i = 0; i < kLanes; ++i) {
-    if (cls == Cls::f32) p[i] = bits(output_modifier(f32(p[i]), in, m));
-    if (cls == Cls::f64) F64::store(p, i, output_modifier(F64::load(p, i), in, m));
-    if (cls == Cls::f16) {
-      p[i] = (p[i] & 0xffff0000u) | float_to_half(output_modifier(half_to_float(p[i] & 0xffffu), in, m));
-    }
-    if (cls == Cls::pk16) {
-      const auto v = PkF16::load(p, i);
-      PkF16::store(p, i, {output_modifier(v.lo, in, m), output_modifier(v.hi, in, m)});
-    }
-    if (cls == Cls::pk32) {
-      const auto v = PkF32::load(p, i);
-      PkF32::store(p, i, {output_modifier(v.lo, in, m), output_modifier(v.hi, in, m)});
-    }
+    auto v = Ty::load(p, i);
+    if constexpr (Ty::kCls == Cls::pk16 || Ty::kCls == Cls::pk32)
+      v = {f(v.lo), f(v.hi)};
+    else
+      v = f(v);
+    const uint32_t high = Ty::kCls == Cls::f16 ? p[i] & 0xffff0000u : 0u;
+    Ty::store(p, i, v);
+    p[i] |= high;
+  }
+}
+void shape_float(const Inst& in, const FpMode& m, Cls cls, uint32_t* p) {
+  const OutputModifier f{in.omod == 1 ? 2.0 : in.omod == 2 ? 4.0 : 0.5, in.omod != 0, in.clamp, m.dx10_clamp};
+  switch (cls) {
+    case Cls::f32:
+      return shape_lanes<F32>(f, p);
+    case Cls::f64:
+      return shape_lanes<F64>(f, p);
+    case Cls::f16:
+      return shape_lanes<F16>(f, p);
+    case Cls::pk16:
+      return shape_lanes<PkF16>(f, p);
+    case Cls::pk32:
+      return shape_lanes<PkF32>(f, p);
+    default:
+      return;
   }
 }
 
@@ -216,6 +264,8 @@ void general(Wave& w, const Inst& in) {
   const Cls classes[4] = {s.a, s.b, s.c, s.x};
   Scratch f;
   Inst plain = in;
+  plain.op_sel = plain.neg_lo = plain.neg_hi = 0;  // done by fetch()
+  plain.op_sel_hi = 7;
   uint64_t enabled = w.exec();
   for (int k = 0; k < 4; ++k) {
     if (s.rows[k] == 0) continue;

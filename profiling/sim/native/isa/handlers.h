@@ -6,6 +6,7 @@
 #include "isa/special.h"
 #include "isa/table.h"
 #include "isa/valu.h"
+#include "isa/vector.h"
 
 namespace HIPSYNTH_ISA {
 

@@ -56,14 +56,18 @@ struct MfF64 {
   static V get(uint64_t v) { return f64(v); }
 };
 
-// Element `n` of a lane's packed registers starting at row p.
+// Element `n` of every lane's packed registers, which start at row p.
 template <class Ty>
-typename Ty::V packed_element(const uint32_t* p, int lane, int n) {
-  if constexpr (Ty::kBits == 64) return Ty::get(p[lane] | static_cast<uint64_t>(p[kLanes + lane]) << 32);
-  constexpr int kPer = 32 / (Ty::kBits > 32 ? 32 : Ty::kBits);
-  const uint32_t word = p[(n / kPer) * kLanes + lane];
-  const uint32_t v = word >> ((n % kPer) * (Ty::kBits & 31));
-  return Ty::get(Ty::kBits == 32 ? v : v & low_bits(Ty::kBits));
+void unpack_elements(const uint32_t* p, int n, typename Ty::V* out) {
+  constexpr int kPer = std::max(32 / Ty::kBits, 1);
+  const uint32_t* row = p + (n / kPer) * kLanes;
+  const int shift = n % kPer * Ty::kBits;
+  for (int lane = 0; lane < kLanes; ++lane) {
+    if constexpr (Ty::kBits == 64)
+      out[lane] = Ty::get(U64::load(row, lane));
+    else
+      out[lane] = Ty::get(row[lane] >> shift & low_bits(Ty::kBits));
+  }
 }
 
 // B lane that lane `l` reads under blgp.
@@ -107,84 +111,110 @@ constexpr AccPlace acc_place(int block, int i, int j) {
   }
 }
 
-template <class Acc>
-struct AccIo {
-  using V = typename Acc::V;
-  static V read(const Wave& w, const Operand& o, int reg, int lane) {
-    constexpr int kRows = Acc::kBits == 64 ? 2 : 1;
-    if (o.kind != OperandKind::vgpr && o.kind != OperandKind::agpr) return Acc::get(read_scalar<kRows>(w, o));
-    const uint32_t* p = w.row(row_index(w, o) + static_cast<uint32_t>(reg * kRows));
-    if constexpr (kRows == 2)
-      return Acc::get(p[lane] | static_cast<uint64_t>(p[kLanes + lane]) << 32);
-    else
-      return Acc::get(p[lane]);
-  }
-  static void write(Wave& w, const Operand& o, int reg, int lane, V v) {
-    constexpr int kRows = Acc::kBits == 64 ? 2 : 1;
-    uint32_t* p = w.row(row_index(w, o) + static_cast<uint32_t>(reg * kRows));
-    if constexpr (kRows == 2) {
-      F64::store(p, lane, v);
-    } else {
-      p[lane] = std::bit_cast<uint32_t>(v);
-    }
-  }
-};
 struct MfI32 {
   using V = int32_t;
   static constexpr int kBits = 32;
   static V get(uint64_t v) { return static_cast<int32_t>(v); }
 };
 
-template <class V>
-inline V multiply_add(V a, V b, V c) {
-  if constexpr (std::is_same_v<V, int32_t>) {
-    return static_cast<int32_t>(static_cast<uint32_t>(a) * static_cast<uint32_t>(b) + static_cast<uint32_t>(c));
+// One row of a block's accumulator: N neighbouring lanes of a register (or of a register pair).
+template <class V, int N>
+using AccRow = V __attribute__((ext_vector_type(N), aligned(sizeof(V))));
+
+template <class Acc, int N>
+AccRow<typename Acc::V, N> read_acc(const Wave& w, const Operand& o, AccPlace at) {
+  constexpr int kRows = Acc::kBits / 32;
+  AccRow<typename Acc::V, N> v;
+  if (o.kind != OperandKind::vgpr && o.kind != OperandKind::agpr) {
+    v = Acc::get(read_scalar<kRows>(w, o));
+    return v;
+  }
+  const uint32_t* p = w.row(row_index(w, o) + static_cast<uint32_t>(at.reg * kRows)) + at.lane;
+  if constexpr (kRows == 1) {
+    std::memcpy(&v, p, sizeof v);
   } else {
-    return std::fma(a, b, c);
+    for (int j = 0; j < N; ++j) v[j] = F64::load(p, j);
+  }
+  return v;
+}
+template <class Acc, int N>
+void write_acc(Wave& w, const Operand& o, AccPlace at, const AccRow<typename Acc::V, N>& v) {
+  constexpr int kRows = Acc::kBits / 32;
+  uint32_t* p = w.row(row_index(w, o) + static_cast<uint32_t>(at.reg * kRows)) + at.lane;
+  if constexpr (kRows == 1) {
+    std::memcpy(p, &v, sizeof v);
+  } else {
+    for (int j = 0; j < N; ++j) F64::store(p, j, v[j]);
+  }
+}
+
+template <class V, int N>
+inline AccRow<V, N> multiply_add(V a, AccRow<V, N> b, AccRow<V, N> c) {
+  AccRow<V, N> x;
+  x = a;
+  if constexpr (std::is_same_v<V, int32_t>) {
+    using U = AccRow<uint32_t, N>;
+    return std::bit_cast<AccRow<V, N>>(std::bit_cast<U>(x) * std::bit_cast<U>(b) + std::bit_cast<U>(c));
+  } else {
+    return __builtin_elementwise_fma(x, b, c);
+  }
+}
+
+// One operand's elements in the accumulator's type: [position in the lane's registers][lane].
+template <class V, int kPerLane>
+struct Elements {
+  alignas(64) V v[kPerLane][kLanes];
+};
+template <class Ty, int kPerLane>
+void unpack_operand(const uint32_t* p, bool negate, int blgp, Elements<typename Ty::V, kPerLane>* out) {
+  using V = typename Ty::V;
+  for (int n = 0; n < kPerLane; ++n) {
+    V* row = out->v[n];
+    unpack_elements<Ty>(p, n, row);
+    if (negate) {
+      for (int lane = 0; lane < kLanes; ++lane) row[lane] = -row[lane];
+    }
+    if (blgp == 0) continue;
+    V plain[kLanes];
+    std::memcpy(plain, row, sizeof plain);
+    for (int lane = 0; lane < kLanes; ++lane) row[lane] = plain[blgp_lane(blgp, lane)];
   }
 }
 
 template <class TA, class TB, class Acc, int M, int N, int K, int kBlocks>
 void mfma(Wave& w, const Inst& in) {
   using V = typename Acc::V;
+  using Row = AccRow<V, N>;
   constexpr int kPerLane = M * K * kBlocks / kLanes;
   constexpr int kGroup = Acc::kBits == 64 ? 1 : 4;
+  constexpr int kTogether = 4;  // accumulator rows in flight: independent chains for the host's multipliers
   static_assert(M == N);
-  alignas(64) V a[kBlocks][K][M], b[kBlocks][K][N], acc[kBlocks][M][N];
-  const uint32_t *pa = w.row(row_index(w, in.src[0])), *pb = w.row(row_index(w, in.src[1]));
+  constexpr bool kDouble = Acc::kBits == 64;  // these have signs where the others have lane broadcasts
+  Elements<V, kPerLane> a, b;
+  unpack_operand<TA>(w.row(row_index(w, in.src[0])), kDouble && (in.neg_lo & 1), 0, &a);
+  unpack_operand<TB>(w.row(row_index(w, in.src[1])), kDouble && (in.neg_lo & 2), kDouble ? 0 : in.blgp, &b);
+  Row acc[kBlocks][M];  // all of C is read before D, which may overlap it, is written
+  for (int blk = 0; blk < kBlocks; ++blk) {
+    for (int i = 0; i < M; ++i) {
+      acc[blk][i] = read_acc<Acc, N>(w, in.src[2], acc_place<M, N, kGroup>(blk, i, 0));
+      if (kDouble && (in.neg_lo & 4)) acc[blk][i] = -acc[blk][i];
+    }
+  }
   const int share = (1 << in.cbsz) - 1;
   for (int blk = 0; blk < kBlocks; ++blk) {
-    const int ablk = (blk & ~share) + (in.cbsz ? in.abid : blk & share);
-    for (int k = 0; k < K; ++k) {
-      const int la = M * ((ablk % kBlocks) + kBlocks * (k / kPerLane)), lb = N * (blk + kBlocks * (k / kPerLane));
-      for (int i = 0; i < M; ++i) {
-        const V va = packed_element<TA>(pa, la + i, k % kPerLane);
-        const V vb = packed_element<TB>(pb, blgp_lane(Acc::kBits == 64 ? 0 : in.blgp, lb + i), k % kPerLane);
-        a[blk][k][i] = Acc::kBits == 64 && (in.neg_lo & 1) ? -va : va;
-        b[blk][k][i] = Acc::kBits == 64 && (in.neg_lo & 2) ? -vb : vb;
-      }
-    }
-    for (int i = 0; i < M; ++i) {
-      for (int j = 0; j < N; ++j) {
-        const AccPlace p = acc_place<M, N, kGroup>(blk, i, j);
-        const V v = AccIo<Acc>::read(w, in.src[2], p.reg, p.lane);
-        acc[blk][i][j] = Acc::kBits == 64 && (in.neg_lo & 4) ? -v : v;
-      }
-    }
-  }
-  for (int blk = 0; blk < kBlocks; ++blk) {
-    for (int i = 0; i < M; ++i) {
+    const int ablk = ((blk & ~share) + (in.cbsz ? in.abid : blk & share)) % kBlocks;
+    for (int i = 0; i < M; i += kTogether) {
+      Row sum[kTogether];
+      for (int t = 0; t < kTogether; ++t) sum[t] = acc[blk][i + t];
       for (int k = 0; k < K; ++k) {
-        const V x = a[blk][k][i];
-        for (int j = 0; j < N; ++j) acc[blk][i][j] = multiply_add(x, b[blk][k][j], acc[blk][i][j]);
+        const V* x = a.v[k % kPerLane] + M * (ablk + kBlocks * (k / kPerLane)) + i;
+        Row y;
+        std::memcpy(&y, b.v[k % kPerLane] + N * (blk + kBlocks * (k / kPerLane)), sizeof y);
+#pragma unroll
+        for (int t = 0; t < kTogether; ++t) sum[t] = multiply_add<V, N>(x[t], y, sum[t]);
       }
-    }
-  }
-  for (int blk = 0; blk < kBlocks; ++blk) {
-    for (int i = 0; i < M; ++i) {
-      for (int j = 0; j < N; ++j) {
-        const AccPlace p = acc_place<M, N, kGroup>(blk, i, j);
-        AccIo<Acc>::write(w, in.dst, p.reg, p.lane, acc[blk][i][j]);
+      for (int t = 0; t < kTogether; ++t) {
+        write_acc<Acc, N>(w, in.dst, acc_place<M, N, kGroup>(blk, i + t, 0), sum[t]);
       }
     }
   }

@@ -223,25 +223,16 @@ inline float cos_turns(float x) {
   return in ? r + 0.0f : out;
 }
 
-// Double-to-float rounding to odd: the next, narrower rounding then cannot round twice.
-inline float round_to_odd(double x) {
-  const float f = static_cast<float>(x);
-  const double back = static_cast<double>(f);
-  const uint32_t fb = bits(f);
-  const bool away = std::fabs(back) > std::fabs(x);
-  const uint32_t truncated = fb - (away ? 1u : 0u);
-  return back == x || x != x || exponent(x) == 2047 ? f : f32(truncated | 1u);
-}
-// a*b+c with one rounding at the end to f16: the product is exact in double, the sum is rounded to odd.
+// a*b+c with one rounding at the end to f16: the product is exact in f32, and the sum is rounded to odd there, so that
+// the next, narrower rounding does not round twice (24 >= 11 + 2 bits).
 inline float fma_f16(float a, float b, float c) {
-  const double p = static_cast<double>(a) * static_cast<double>(b), z = static_cast<double>(c);
-  const double s = p + z;
-  const double bb = s - p, err = (p - (s - bb)) + (z - bb);
-  uint64_t sb = bits(s);
-  const bool toward = (err < 0.0) != sign(s);
-  const uint64_t adjust = (sb & 1) ? 0 : (toward ? ~0ull : 1ull);
-  sb += (err != 0.0 && err == err && exponent(s) != 2047) ? adjust : 0;
-  return round_to_odd(f64(sb));
+  const float p = a * b, s = p + c;
+  const float bb = s - p, err = (p - (s - bb)) + (c - bb);
+  const uint32_t sb = bits(s);
+  const bool toward = (err < 0.0f) != sign(s);
+  const uint32_t adjust = (sb & 1) ? 0u : toward ? ~0u : 1u;
+  const bool inexact = err != 0.0f && err == err && exponent(s) != 255;
+  return f32(sb + (inexact ? adjust : 0u));
 }
 
 inline float flush(float x) { return denormal(x) ? std::copysign(0.0f, x) : x; }

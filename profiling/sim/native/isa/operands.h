@@ -3,6 +3,8 @@
 
 #include <immintrin.h>
 
+#include <array>
+
 #include "core/inst.h"
 #include "isa/alu.h"
 #include "lanes.h"
@@ -76,18 +78,62 @@ inline uint64_t pack_mask(const uint32_t* e) {
 #endif
   return m;
 }
-// d[i] = v[i] for lanes of `mask`. The empty asm keeps the compiler from merging blend and store into a masked store,
-// which is several times slower. 256-bit vectors at both levels: 512-bit blends measured no faster.
+inline constexpr int kChunk = 16;  // lanes of a vector: one AVX-512 register, two AVX2 ones
+inline constexpr int kChunks = kLanes / kChunk;
+
+using V16u = uint32_t __attribute__((ext_vector_type(16), aligned(4)));
+using V16i = int32_t __attribute__((ext_vector_type(16), aligned(4)));
+
+inline V16u load_chunk(const uint32_t* p) {
+  V16u v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+inline void store_chunk(uint32_t* p, V16u v) { std::memcpy(p, &v, sizeof v); }
+
+// -1 for each set bit of `bits`, else 0.
+inline V16i widen_bits(uint32_t bits) {
+#ifdef __AVX512DQ__
+  return std::bit_cast<V16i>(_mm512_movm_epi32(static_cast<__mmask16>(bits)));
+#else
+  constexpr V16u kBit = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768};
+  return (V16u(bits) & kBit) == kBit;
+#endif
+}
+// A set bit for each value that is not 0.
+inline uint32_t narrow_bits(V16i v) {
+#ifdef __AVX512DQ__
+  return _mm512_test_epi32_mask(std::bit_cast<__m512i>(v), std::bit_cast<__m512i>(v));
+#else
+  const auto halves = std::bit_cast<std::array<__m256, 2> >(v != 0);
+  return static_cast<uint32_t>(_mm256_movemask_ps(halves[0])) | static_cast<uint32_t>(_mm256_movemask_ps(halves[1]))
+                                                                    << 8;
+#endif
+}
+// Keeps a value in a vector register. Without it the compiler merges loads, blends and stores into masked loads and
+// stores; those do not take part in the host's store forwarding, which costs more than a whole row's work.
+inline void pin(V16u& v) {
+#ifdef __AVX512DQ__
+  asm("" : "+v"(v));
+#else
+  auto halves = std::bit_cast<std::array<__m256i, 2> >(v);
+  asm("" : "+x"(halves[0]), "+x"(halves[1]));
+  v = std::bit_cast<V16u>(halves);
+#endif
+}
+inline void blend_chunk(uint32_t* p, V16u v, uint32_t bits) {
+  V16u old = load_chunk(p);
+  pin(old);
+  pin(v);
+  V16u mixed = widen_bits(bits) ? v : old;
+  pin(mixed);
+  store_chunk(p, mixed);
+}
+// d[i] = v[i] for lanes of `mask`.
 inline void blend(uint32_t* d, const uint32_t* v, uint64_t mask) {
-  const __m256i bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
-  for (int k = 0; k < 8; ++k) {
-    const __m256i m = _mm256_set1_epi32(static_cast<int>(mask >> (8 * k)) & 0xff);
-    const __m256i on = _mm256_cmpeq_epi32(_mm256_and_si256(m, bit), bit);
-    auto* p = reinterpret_cast<__m256i*>(d + 8 * k);
-    const __m256i fresh = _mm256_load_si256(reinterpret_cast<const __m256i*>(v + 8 * k));
-    __m256i mixed = _mm256_blendv_epi8(_mm256_loadu_si256(p), fresh, on);
-    asm("" : "+x"(mixed));
-    _mm256_storeu_si256(p, mixed);
+#pragma unroll
+  for (int k = 0; k < kLanes; k += kChunk) {
+    blend_chunk(d + k, load_chunk(v + k), static_cast<uint32_t>(mask >> k) & 0xffffu);
   }
 }
 

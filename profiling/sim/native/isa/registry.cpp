@@ -62,6 +62,7 @@ std::vector<OpInfo> assemble_table(const RowData* rows, size_t n, const Handlers
     op.general = h.general;
     op.saturating = h.saturating;
     op.shape = h.shape;
+    op.selects = h.selects;
   }
   return table;
 }

@@ -7,6 +7,7 @@
 struct Handlers {
   hipsynth::AluHandler handler, general, saturating;
   const void* shape;
+  bool selects;
 };
 
 namespace hipsynth {

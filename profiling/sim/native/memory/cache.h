@@ -1,21 +1,33 @@
 // A set-associative tag store with true LRU order and, for write-back caches, dirty sectors per line.
 #pragma once
 
+#include <immintrin.h>
+
 #include <algorithm>
+#include <bit>
 #include <cstdint>
-#include <vector>
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+#include "memory/pages.h"
 
 namespace hipsynth {
 
-// One set is a run of `ways` words, most recently used first; a word is line number << 8 | dirty sectors << 1 | valid.
+// One set is a run of `ways` tags, most recently used first; tag 0 is an empty way. Tags are compact, 32 bits where the
+// sets are many: these stores are larger than the host's caches. A line number is scrambled (or not), its lower part is
+// the set and its upper part, plus one, the tag, so that both together give the line back.
 // Dirty lines are kept only in the `dirty_ways` most recently used positions: when a line grows older than that it is
-// written back. (Recorded on gfx90a and MI300A: a pure write stream leaves exactly half of the L2 dirty.)
-class Cache {
+// written back. (Recorded on gfx90a and MI300A: a pure write stream leaves exactly half of the L2 dirty.) A word per
+// set has four bits for each of these positions: the line's dirty sectors.
+template <class Tag>
+class BasicCache {
  public:
   struct Geometry {
     uint64_t bytes = 0;
-    uint32_t line_bytes = 64, ways = 4, dirty_ways = 0;
-    bool hashed = false;  // fold upper line-number bits into the set index
+    uint32_t line_bytes = 64, ways = 4;
+    uint32_t dirty_ways = 0;  // at most 16; 0: all ways, or the first 16
+    bool hashed = false;      // fold upper line-number bits into the set index
   };
   struct Result {
     bool hit = false;
@@ -24,77 +36,159 @@ class Cache {
     uint64_t written_back_line = 0;
   };
 
-  Cache() = default;
-  explicit Cache(const Geometry& geometry);
+  BasicCache() = default;
+  explicit BasicCache(const Geometry& geometry);  // throws std::invalid_argument
 
   // Looks the line up, makes it most recently used, allocates it on a miss. `dirty` marks sectors as modified.
   Result access(uint64_t line, uint8_t dirty = 0) {
-    uint64_t* set = set_of(line);
-    const uint64_t tag = line << kTagShift;
-    uint32_t way = 0;
-    while (way < ways_ && (set[way] & kTagMask) != (tag | kValid)) ++way;
+    const Place at = place_of(line);
+    Tag* set = &tags_[at.set * ways_];
+    used_ = true;
     Result r;
-    r.hit = way < ways_;
-    uint64_t entry = tag | kValid | static_cast<uint64_t>(dirty) << kDirtyShift;
-    if (r.hit) {
-      entry |= set[way];
-    } else {
-      way = ways_ - 1;
-      r.evicted = set[way] & kValid;
-      take_dirty(&set[way], &r);
-    }
-    for (uint32_t i = way; i > 0; --i) set[i] = set[i - 1];
-    set[0] = entry;
-    if (dirty_ways_ < ways_ && way >= dirty_ways_) take_dirty(&set[dirty_ways_], &r);
+    const Tag oldest = set[ways_ - 1];
+    const uint32_t way = ways_ == 16 && sizeof(Tag) == 4 ? promote_16(set, at.tag, &r) : promote(set, at.tag, &r);
+    r.evicted = !r.hit && oldest != 0;
+    if (dirty != 0 && dirty_.size() == 0) dirty_ = PageArray<uint64_t>(sets_);
+    if (dirty_.size() != 0) age_dirty(at.set, way, oldest, dirty, &r);
     return r;
   }
 
   // Asks the host for the set that `line` maps to. Large tag stores do not fit the host's caches.
   void prefetch(uint64_t line) {
-    const char* set = reinterpret_cast<const char*>(set_of(line));
-    for (uint32_t at = 0; at < ways_ * sizeof(uint64_t); at += 64) __builtin_prefetch(set + at, 1);
+    const uint64_t set = place_of(line).set;
+    const char* tags = reinterpret_cast<const char*>(&tags_[set * ways_]);
+    for (uint32_t at = 0; at < ways_ * sizeof(Tag); at += kHostLine) __builtin_prefetch(tags + at, 1);
+    if (dirty_.size() != 0) __builtin_prefetch(&dirty_[set], 1);
   }
 
-  // Forgets every line; calls back(line, dirty sectors) for the modified ones first.
+  // Forgets every line; calls back(line, dirty sectors) for the modified ones first, set by set, newest first.
   template <class F>
   void flush(F&& back) {
-    for (uint64_t& entry : entries_) {
-      if (entry & kDirtyMask) back(entry >> kTagShift, static_cast<uint8_t>((entry & kDirtyMask) >> kDirtyShift));
-      entry = 0;
+    for (uint64_t set = 0; used_ && set < dirty_.size(); ++set) {
+      for (uint64_t word = dirty_[set]; word != 0;) {
+        const uint32_t way = static_cast<uint32_t>(std::countr_zero(word)) / kDirtyBits;
+        back(line_of(set, tags_[set * ways_ + way]), static_cast<uint8_t>(word >> way * kDirtyBits & kDirtyMask));
+        word &= ~(kDirtyMask << way * kDirtyBits);
+      }
+      dirty_[set] = 0;
     }
+    invalidate();
   }
+  // Forgets every line of a cache that has no modified ones.
   void invalidate() {
-    if (!entries_.empty()) std::fill(entries_.begin(), entries_.end(), 0);
+    if (used_) tags_.clear();
+    used_ = false;
   }
-  bool present() const { return !entries_.empty(); }
+  bool present() const { return sets_ != 0; }
 
  private:
-  static constexpr uint32_t kTagShift = 8, kDirtyShift = 1;
-  static constexpr uint64_t kValid = 1, kDirtyMask = 0x1e, kTagMask = ~0xffull | kValid;
+  static constexpr uint32_t kHostLine = 64, kDirtyBits = 4, kMaxDirtyWays = 16;
+  static constexpr uint64_t kDirtyMask = 15;
+  static constexpr int kAddressBits = 47;  // of user space
 
-  uint64_t* set_of(uint64_t line) {
-    if (hashed_) line ^= line >> 7 ^ line >> 14 ^ line >> 21;
-    return &entries_[(power_of_two_ ? line & (sets_ - 1) : line % sets_) * ways_];
+  struct Place {
+    uint64_t set;
+    Tag tag;
+  };
+  static uint64_t scramble(uint64_t line) { return line ^ line >> 7 ^ line >> 14 ^ line >> 21; }
+  // With s for the shift by 7, scramble is (1 + s)^3, and (1 + s)^4 (1 + s^4) is 1 + s^8: nothing for lines below 2^56.
+  static uint64_t unscramble(uint64_t v) {
+    v ^= v >> 7;
+    return v ^ v >> 28;
   }
-  static void take_dirty(uint64_t* entry, Result* r) {
-    if (!(*entry & kDirtyMask)) return;
-    r->written_back = static_cast<uint8_t>((*entry & kDirtyMask) >> kDirtyShift);
-    r->written_back_line = *entry >> kTagShift;
-    *entry &= ~kDirtyMask;
+  Place place_of(uint64_t line) const {
+    if (hashed_) line = scramble(line);
+    if (power_of_two_) return {line & (sets_ - 1), static_cast<Tag>((line >> set_bits_) + 1)};
+    return {line % sets_, static_cast<Tag>(line / sets_ + 1)};
+  }
+  uint64_t line_of(uint64_t set, Tag tag) const {
+    const uint64_t upper = tag - uint64_t{1};
+    const uint64_t scrambled = power_of_two_ ? upper << set_bits_ | set : upper * sets_ + set;
+    return hashed_ ? unscramble(scrambled) : scrambled;
+  }
+
+  // Moves the tag to the front; returns where it was, the last way for one that was not there.
+  uint32_t promote(Tag* set, Tag tag, Result* r) {
+    uint32_t way = 0;
+    while (way < ways_ && set[way] != tag) ++way;
+    r->hit = way < ways_;
+    if (!r->hit) --way;
+    for (uint32_t i = way; i > 0; --i) set[i] = set[i - 1];
+    set[0] = tag;
+    return way;
+  }
+  // The same for a set that is one host cache line.
+  static uint32_t promote_16(Tag* set, Tag tag, Result* r) {
+    auto* half = reinterpret_cast<__m256i*>(set);
+    const __m256i low = _mm256_load_si256(half), high = _mm256_load_si256(half + 1);
+    const __m256i wanted = _mm256_set1_epi32(static_cast<int>(tag));
+    const auto equal = [&](__m256i v) {
+      return static_cast<uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(v, wanted))));
+    };
+    const uint32_t found = equal(low) | equal(high) << 8;
+    if (found & 1) {
+      r->hit = true;
+      return 0;
+    }
+    r->hit = found != 0;
+    const auto way = static_cast<uint32_t>(r->hit ? std::countr_zero(found) : 15);
+    // All tags up to `way` move back by one.
+    const __m256i previous = _mm256_setr_epi32(7, 0, 1, 2, 3, 4, 5, 6);
+    const __m256i low_moved = _mm256_permutevar8x32_epi32(low, previous);
+    const __m256i high_moved = _mm256_permutevar8x32_epi32(high, previous);
+    const __m256i new_low = _mm256_blend_epi32(low_moved, wanted, 1);
+    const __m256i new_high = _mm256_blend_epi32(high_moved, low_moved, 1);
+    const __m256i last = _mm256_set1_epi32(static_cast<int>(way));
+    const __m256i place = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    const __m256i keep_low = _mm256_cmpgt_epi32(place, last);
+    const __m256i keep_high = _mm256_cmpgt_epi32(_mm256_add_epi32(place, _mm256_set1_epi32(8)), last);
+    _mm256_store_si256(half, _mm256_blendv_epi8(new_low, low, keep_low));
+    _mm256_store_si256(half + 1, _mm256_blendv_epi8(new_high, high, keep_high));
+    return way;
+  }
+
+  // Dirty sectors follow their line from `way` to the front; one that leaves the dirty positions is written back.
+  // `oldest` is the tag that was in the last way.
+  void age_dirty(uint64_t set, uint32_t way, Tag oldest, uint8_t dirty, Result* r) {
+    const auto first = [](uint32_t n) {
+      return n < kMaxDirtyWays ? (uint64_t{1} << n * kDirtyBits) - 1 : ~uint64_t{0};
+    };
+    const uint64_t word = dirty_[set];
+    const uint64_t newer = word & first(way), older = word & ~first(way + 1);
+    const uint64_t sectors = r->hit && way < dirty_ways_ ? word >> way * kDirtyBits & kDirtyMask : 0;
+    dirty_[set] = (older | newer << kDirtyBits | sectors | dirty) & first(dirty_ways_);
+    const bool moved_out = way >= dirty_ways_, left = !r->hit && dirty_ways_ == ways_;
+    if (!moved_out && !left) return;
+    r->written_back = static_cast<uint8_t>(word >> (dirty_ways_ - 1) * kDirtyBits & kDirtyMask);
+    if (r->written_back) r->written_back_line = line_of(set, left ? oldest : tags_[set * ways_ + dirty_ways_]);
   }
 
   uint64_t sets_ = 0;
   uint32_t ways_ = 0, dirty_ways_ = 0;
-  bool hashed_ = false, power_of_two_ = true;
-  std::vector<uint64_t> entries_;
+  int set_bits_ = 0;
+  bool hashed_ = false, power_of_two_ = true, used_ = false;
+  PageArray<Tag> tags_;
+  PageArray<uint64_t> dirty_;  // from the first modified line on
 };
 
-inline Cache::Cache(const Geometry& g)
+template <class Tag>
+BasicCache<Tag>::BasicCache(const Geometry& g)
     : sets_(g.bytes / (static_cast<uint64_t>(g.line_bytes) * g.ways)),
       ways_(g.ways),
-      dirty_ways_(g.dirty_ways ? g.dirty_ways : g.ways),
+      dirty_ways_(g.dirty_ways ? g.dirty_ways : std::min(g.ways, kMaxDirtyWays)),
+      set_bits_(std::countr_zero(sets_)),
       hashed_(g.hashed),
-      power_of_two_((sets_ & (sets_ - 1)) == 0),
-      entries_(sets_ * g.ways) {}
+      power_of_two_(std::has_single_bit(sets_)),
+      tags_(sets_ * g.ways) {
+  const uint64_t lines = (uint64_t{1} << kAddressBits) / g.line_bytes;
+  if (sets_ == 0 || g.dirty_ways > std::min(g.ways, kMaxDirtyWays) ||
+      lines / sets_ >= std::numeric_limits<Tag>::max()) {
+    throw std::invalid_argument("a cache of " + std::to_string(g.bytes) + " bytes, " + std::to_string(g.ways) +
+                                " ways and " + std::to_string(g.dirty_ways) + " dirty ways cannot be modelled");
+  }
+}
+
+using Cache = BasicCache<uint64_t>;
+using LargeCache = BasicCache<uint32_t>;  // of many sets
 
 }  // namespace hipsynth

@@ -32,14 +32,15 @@ Hierarchy::Hierarchy(Arch arch, const SpecTable& spec)
       unmerged_period_(u32(spec, "l2.unmerged_pair_period")),
       fabric_read_bytes_per_request_(u32(spec, "fabric.read_request_bytes")),
       write_back_at_end_(spec.at("fabric.write_back_at_end") != 0) {
-  l1_.assign(cus_, Cache({u32(spec, "vl1d.bytes"), l1_line_, u32(spec, "vl1d.ways"), 0, false}));
-  scalar_.assign((cus_ + kCusPerScalarCache - 1) / kCusPerScalarCache,
-                 Cache({u32(spec, "scalar.bytes"), kScalarLine, kScalarWays, 0, false}));
-  const Cache::Geometry l2{u32(spec, "l2.bytes"), l2_line_, u32(spec, "l2.ways"), u32(spec, "l2.dirty_ways"),
-                           spec.at("l2.hashed") != 0};
-  l2_.assign(u32(spec, "topology.xcds"), Cache(l2));
+  const Cache::Geometry l1{u32(spec, "vl1d.bytes"), l1_line_, u32(spec, "vl1d.ways"), 0, false};
+  for (uint32_t i = 0; i < cus_; ++i) l1_.emplace_back(l1);
+  const Cache::Geometry scalar{u32(spec, "scalar.bytes"), kScalarLine, kScalarWays, 0, false};
+  for (uint32_t i = 0; i < cus_; i += kCusPerScalarCache) scalar_.emplace_back(scalar);
+  const LargeCache::Geometry l2{u32(spec, "l2.bytes"), l2_line_, u32(spec, "l2.ways"), u32(spec, "l2.dirty_ways"),
+                                spec.at("l2.hashed") != 0};
+  for (uint32_t i = 0; i < u32(spec, "topology.xcds"); ++i) l2_.emplace_back(l2);
   const auto infinity_bytes = static_cast<uint64_t>(spec.at("fabric.infinity_cache_bytes"));
-  if (infinity_bytes) infinity_ = Cache({infinity_bytes, l2_line_, kInfinityWays, 0, true});
+  if (infinity_bytes) infinity_ = LargeCache({infinity_bytes, l2_line_, kInfinityWays, 0, true});
   l1_cycles_.assign(cus_, 0);
 }
 
@@ -48,7 +49,7 @@ Hierarchy::Hierarchy(Arch arch, const SpecTable& spec)
 void Hierarchy::begin_dispatch() {
   for (Cache& c : l1_) c.invalidate();
   for (Cache& c : scalar_) c.invalidate();
-  for (Cache& c : l2_) {
+  for (LargeCache& c : l2_) {
     c.flush([&](uint64_t line, uint8_t) {  // left dirty by the previous dispatch: written between the two
       if (infinity_.present()) infinity_.access(line);
     });
@@ -59,7 +60,7 @@ void Hierarchy::begin_dispatch() {
 }
 
 // Writes back every modified line. Tags of the Infinity Cache are asked for some lines ahead of their use.
-void Hierarchy::flush_l2(Cache* l2) {
+void Hierarchy::flush_l2(LargeCache* l2) {
   constexpr size_t kAhead = 16;
   std::pair<uint64_t, uint8_t> pending[kAhead];
   size_t n = 0;
@@ -77,7 +78,7 @@ void Hierarchy::flush_l2(Cache* l2) {
 
 void Hierarchy::end_dispatch() {
   if (write_back_at_end_ || first_dispatch_) {
-    for (Cache& c : l2_) flush_l2(&c);
+    for (LargeCache& c : l2_) flush_l2(&c);
   }
   first_dispatch_ = false;
   for (const uint64_t cycles : l1_cycles_) {
@@ -123,7 +124,7 @@ void Hierarchy::write_back(uint64_t line, uint8_t sectors) {
 
 // One request to the L2. A write allocates without fetching; everything else fetches the whole line on a miss.
 Level Hierarchy::l2_access(uint32_t xcd, uint64_t line, uint8_t dirty, bool fetch) {
-  const Cache::Result r = l2_[xcd].access(line, dirty);
+  const LargeCache::Result r = l2_[xcd].access(line, dirty);
   if (r.evicted) ++n_.l2_evicts;
   if (r.written_back) {
     ++n_.l2_writebacks;

@@ -63,14 +63,15 @@ class Hierarchy {
   Level load_segments(uint32_t cu, const uint64_t* segments, uint32_t n, uint32_t lane_bytes);
   Level l2_access(uint32_t xcd, uint64_t line, uint8_t dirty, bool fetch);
   void write_back(uint64_t line, uint8_t sectors);
-  void flush_l2(Cache* l2);
+  void flush_l2(LargeCache* l2);
   Level fabric_read(uint64_t line);
 
   Arch arch_;
   uint32_t cus_, cus_per_xcd_, l1_line_, l2_line_, unmerged_period_, fabric_read_bytes_per_request_;
   bool write_back_at_end_, first_dispatch_ = true;
-  std::vector<Cache> l1_, scalar_, l2_;
-  Cache infinity_;
+  std::vector<Cache> l1_, scalar_;
+  std::vector<LargeCache> l2_;
+  LargeCache infinity_;
   std::vector<uint64_t> l1_cycles_;                      // per CU, of this dispatch
   std::unordered_map<uint64_t, uint64_t> atomic_chain_;  // requests per L2 line
   uint32_t unmerged_phase_ = 0;
