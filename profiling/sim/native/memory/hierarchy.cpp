@@ -97,7 +97,7 @@ uint64_t Hierarchy::longest_atomic_chain() const {
 MemoryCounts Hierarchy::dirty() const {
   Hierarchy copy(*this);
   copy.n_ = {};
-  for (Cache& c : copy.l2_) copy.flush_l2(&c);
+  for (LargeCache& c : copy.l2_) copy.flush_l2(&c);
   copy.n_.l2_writebacks = std::exchange(copy.n_.l2_flush_writebacks, 0);
   return copy.n_;
 }

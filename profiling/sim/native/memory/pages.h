@@ -28,8 +28,11 @@ class PageArray {
       std::memset(static_cast<void*>(data_), 0, bytes());
     }
   }
+  PageArray(const PageArray& o) : PageArray(o.size_) {
+    if (data_) std::memcpy(static_cast<void*>(data_), o.data_, bytes());
+  }
   PageArray(PageArray&& o) noexcept : data_(std::exchange(o.data_, nullptr)), size_(std::exchange(o.size_, 0)) {}
-  PageArray& operator=(PageArray&& o) noexcept {
+  PageArray& operator=(PageArray o) noexcept {
     std::swap(data_, o.data_);
     std::swap(size_, o.size_);
     return *this;
