@@ -314,6 +314,24 @@ def _norm(scale: float, low: float) -> Callable[[V, V], V]:
     return lambda a, b: V(one(a) | one(b) << 16, "u", 32)
 
 
+def _norm_one(scale: float, low: float) -> Callable[[V], V]:
+    pair = _norm(scale, low)
+    return lambda a: V(pair(a, V(0, "f", a.width)).bits & 0xFFFF, "u", 16)
+
+
+def _windows(masked: bool) -> Callable[[V, V, V], V]:
+    """Four sums of absolute differences of a 4-byte reference and overlapping windows of eight bytes."""
+
+    def run(a: V, b: V, c: V) -> V:
+        out = 0
+        for k in range(4):
+            window, start = V(a.bits >> 8 * k & 0xFFFFFFFF, "u", 32), V(c.bits >> 16 * k & 0xFFFF, "u", 32)
+            out |= (_sad(8, masked)(window, b, start).bits & 0xFFFF) << 16 * k
+        return V(out, "u", 64)
+
+    return run
+
+
 def _toward_zero(v: V) -> int:
     x = _f(v)
     if not math.isfinite(x):
@@ -341,6 +359,14 @@ HOST: dict[str, Callable[..., V]] = {
     "v_sad_u32": _sad(32),
     "v_msad_u8": _sad(8, masked=True),
     "v_sad_hi_u8": lambda a, b, c: make((_sad(8)(a, b, V(0, "u", 32)).bits << 16) + c.bits, "u", 32),
+    "v_qsad_pk_u16_u8": _windows(False),
+    "v_mqsad_pk_u16_u8": _windows(True),
+    "v_madmk_f16": _mad_f16,
+    "v_madak_f16": _mad_f16,
+    "v_cvt_norm_i16_f16": _norm_one(32767.0, -1.0),
+    "v_cvt_norm_u16_f16": _norm_one(65535.0, 0.0),
+    "v_cvt_pknorm_i16_f16": _norm(32767.0, -1.0),
+    "v_cvt_pknorm_u16_f16": _norm(65535.0, 0.0),
     "v_sat_pk_u8_i16": _sat_u8,
     "v_exp_legacy_f32": _pow2,
     "v_log_legacy_f32": _log2,
@@ -378,6 +404,9 @@ HOST: dict[str, Callable[..., V]] = {
 TOLERANCE = {
     f"v_{fn}_f{n}": 1 for fn in ("exp", "log", "sin", "cos", "rsq", "exp_legacy", "log_legacy") for n in (16, 32, 64)
 }
+
+# Opcodes whose pseudo-code is that of another one in notation that the evaluator reads.
+ALIASES = {"v_div_fixup_legacy_f16": "v_div_fixup_f16"}
 
 # Corrections of the published pseudo-code; the reasons stand in profiling/sim/native/isa/division.h.
 PATCHES: dict[str, list[tuple[str, str]]] = {

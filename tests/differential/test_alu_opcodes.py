@@ -7,7 +7,20 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from alu_cases import HOST, LANES, PATCHES, RESULT_KINDS, TOLERANCE, Plan, as_values, plan, same, values, width_of
+from alu_cases import (
+    ALIASES,
+    HOST,
+    LANES,
+    PATCHES,
+    RESULT_KINDS,
+    TOLERANCE,
+    Plan,
+    as_values,
+    plan,
+    same,
+    values,
+    width_of,
+)
 from pcode import Evaluator, opcode_texts
 from pcode_parser import Node, Parser
 
@@ -29,6 +42,7 @@ def pseudo_code() -> dict[str, str]:
     except ImportError:
         pytest.skip("the tinygrad package, which ships AMD's pseudo-code, is not installed (pip install '.[dev]')")
     texts = {n.removesuffix("_e32").removesuffix("_e64"): t for n, t in found.items()}
+    texts |= {name: texts[other] for name, other in ALIASES.items()}
     for name, patches in PATCHES.items():
         for old, new in patches:
             assert old in texts[name], f"{name}: the patched pseudo-code has changed"

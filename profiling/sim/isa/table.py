@@ -148,6 +148,10 @@ def _flat_atomics() -> dict[str, Mem]:
     return table
 
 
+def _integer_atomics() -> dict[str, Mem]:
+    return {name: form for name, form in _flat_atomics().items() if name not in _FLOAT_ATOMICS}
+
+
 def _rtn(name: str) -> str:
     stem, _, kind = name.rpartition("_")
     return f"{stem}_rtn_{kind}"
@@ -163,9 +167,9 @@ def _ds_atomics(returning: bool) -> dict[str, Mem]:
 def _ds_compare(returning: bool) -> dict[str, Mem]:
     table: dict[str, Mem] = {}
     for n in (32, 64):
-        for stem, op in (("cmpst", "cmpswap"), ("mskor", "mskor")):
-            name = f"{stem}_b{n}"
-            table[_rtn(name) if returning else name] = Mem(op=f"{op}_b{n}", elem_bytes=n // 8)
+        for stem, op in (("cmpst_b", "cmpswap_b"), ("mskor_b", "mskor_b"), ("cmpst_f", "cmpswap_f")):
+            name = f"{stem}{n}"
+            table[_rtn(name) if returning else name] = Mem(op=f"{op}{n}", elem_bytes=n // 8)
     return table
 
 
@@ -179,6 +183,7 @@ _MEM_AXES: dict[str, dict[str, Mem]] = {
     "store": _elements(_STORES),
     "ldsload": _elements(_LDS_LOADS),
     "atomic": _flat_atomics(),
+    "satomic": _integer_atomics(),
     "dsload": _elements(_DS_LOADS),
     "dsstore": _elements(_DS_STORES),
     "dsatomic": _ds_atomics(False),
@@ -262,8 +267,11 @@ def _family(entry: Mapping[str, Any], unit: str) -> Iterator[Row]:
             mem = Mem(**entry["mem"], elem_bytes=4, count=words)
             yield _row(name.format(size=size), unit, entry, mem=mem)
         return
+    only: Mapping[str, list[str]] = entry.get("only", {})  # forms that some architectures lack
     for form_name, form in _MEM_AXES[key].items():
-        yield _row(name.format(**{key: form_name}), unit, entry, mem=_mem(entry["mem"], form))
+        archs = tuple(only.get(form_name, entry.get("archs", ARCHS)))
+        if archs:
+            yield _row(name.format(**{key: form_name}), unit, entry, mem=_mem(entry["mem"], form), archs=archs)
 
 
 _ELEMENT_BITS = {"f32": 32, "xf32": 32, "i32": 32, "f16": 16, "bf16": 16, "i8": 8, "fp8": 8, "bf8": 8, "f64": 64}

@@ -78,13 +78,26 @@ template <class T>
 T compare_swap(T a, T b, T c) {
   return a == c ? b : a;
 }
+// As published: a comparison that a NaN makes false leaves the old value.
 template <class T>
 T fmin_op(T a, T b, T) {
-  return std::fmin(a, b);
+  return b < a ? b : a;
 }
 template <class T>
 T fmax_op(T a, T b, T) {
-  return std::fmax(a, b);
+  return b > a ? b : a;
+}
+template <class T>
+T wrap_op(T a, T b, T c) {
+  return a >= b ? a - b : a + c;
+}
+
+// Each dword is replaced by the low 31 bits of its data when the data's top bit says so.
+uint64_t exchange_if(uint64_t a, uint64_t b, uint64_t) {
+  for (const uint64_t half : {0xffffffffull, 0xffffffff00000000ull}) {
+    if (b & half & 0x8000000080000000ull) a = (a & ~half) | (b & half & 0x7fffffff7fffffffull);
+  }
+  return a;
 }
 
 uint32_t add_f16_pair(uint32_t a, uint32_t b, uint32_t) {
@@ -141,6 +154,10 @@ constexpr Row kRows[] = {
     {"swap_b64", apply<uint64_t, swap>},
     {"cmpswap_b32", apply<uint32_t, compare_swap>},
     {"cmpswap_b64", apply<uint64_t, compare_swap>},
+    {"cmpswap_f32", apply<float, compare_swap>},
+    {"cmpswap_f64", apply<double, compare_swap>},
+    {"wrap_b32", apply<uint32_t, wrap_op>},
+    {"condxchg_b64", apply<uint64_t, exchange_if>},
     {"add_f32", apply<float, add>},
     {"add_f64", apply<double, add>},
     {"min_f32", apply<float, fmin_op>},

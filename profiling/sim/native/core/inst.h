@@ -77,7 +77,7 @@ using AluHandler = void (*)(Wave&, const Inst&);
 
 // What a memory instruction does, as data. Filled from the opcode table.
 enum class MemSpace : uint8_t { none, global, flat, scratch, buffer, lds, constant, image };
-enum class MemKind : uint8_t { none, load, store, atomic, cross_lane, cache, time, append, gws, sample, query };
+enum class MemKind : uint8_t { none, load, store, atomic, cross_lane, cache, time, append, sample, query };
 
 struct MemDesc {
   MemSpace space = MemSpace::none;

@@ -73,7 +73,7 @@ uint64_t fill_kernarg(const Launch& launch, RuntimeMemory& memory) {
   for (const KernelArg& a : k.args) bytes = std::max<uint64_t>(bytes, uint64_t{a.offset} + a.size);
   const uint64_t at = memory.kernarg(bytes);
   auto* p = reinterpret_cast<uint8_t*>(at);
-  std::memcpy(p, launch.args.data(), launch.args.size());
+  std::copy(launch.args.begin(), launch.args.end(), p);
   for (const KernelArg& a : k.args) {
     if (a.kind.rfind("hidden_", 0) != 0) continue;
     uint64_t value = 0;

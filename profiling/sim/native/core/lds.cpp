@@ -50,11 +50,21 @@ void count_cycles(Context& c, const uint64_t* offset, uint64_t exec, uint32_t by
   }
 }
 
+// The address register's lanes, as a copy: the first half of a read2 may overwrite them. Without an address register
+// lane i has dword i behind M0.
+void read_addresses(Wave& w, const Inst& in, uint32_t* address) {
+  if (const uint32_t* row = operand_row(w, in.src[0])) {
+    std::memcpy(address, row, sizeof(uint32_t) * kLanes);
+    return;
+  }
+  for (uint32_t i = 0; i < kLanes; ++i) address[i] = (w.sgpr[kM0] & 0xffff) + 4 * i;
+}
+
 void access_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
   const Inst& in = *s.inst;
   const MemDesc& m = in.op->mem;
-  uint32_t address[kLanes];  // a copy: the first half of a read2 may overwrite its own address register
-  std::memcpy(address, operand_row(r.wave, in.src[0]), sizeof address);
+  uint32_t address[kLanes];
+  read_addresses(r.wave, in, address);
   const uint32_t addresses = m.two_addr ? 2 : 1;
   const uint32_t bytes = m.two_addr ? m.elem_bytes : s.lane_bytes;
   uint64_t offset[kLanes] = {};
@@ -80,30 +90,55 @@ void access_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
 
 void atomic_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
   const Inst& in = *s.inst;
-  const uint32_t bytes = in.op->mem.elem_bytes;
-  const uint32_t *address = operand_row(r.wave, in.src[0]), *first = operand_row(r.wave, in.src[1]),
-                 *second = operand_row(r.wave, in.src[2]);
-  uint32_t* result = operand_row(r.wave, in.dst);
+  const MemDesc& m = in.op->mem;
+  const uint32_t bytes = m.elem_bytes;
+  uint32_t address[kLanes];
+  read_addresses(r.wave, in, address);
   // ds_cmpst compares with its first data operand and stores the second; ds_mskor masks with the first.
-  const bool compare_first = std::string_view(in.op->mem.op).substr(0, 7) == "cmpswap";
-  uint64_t offset[kLanes] = {};
-  for (uint64_t rest = exec; rest; rest &= rest - 1) {
-    const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
-    offset[lane] = lane_offset(in, address, lane, 0);
-  }
-  if (c.hierarchy) count_cycles(c, offset, exec, bytes, true);
-  if (result) c.counts.lds_atomic_return += 1;
-  if (s.idle_data) return;
-  for (uint64_t rest = exec; rest; rest &= rest - 1) {
-    const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
-    uint64_t data = lane_value(first, lane, bytes), other = second ? lane_value(second, lane, bytes) : 0;
-    if (compare_first) std::swap(data, other);
-    const uint64_t old = s.atomic(lds_pointer(c, r, s, lane, offset[lane], bytes), data, other);
-    if (result) set_lane_value(result, lane, bytes, old);
+  const std::string_view op = m.op;
+  const bool compare_first = op.starts_with("cmpswap");
+  const uint64_t kept = op.starts_with("condxchg") ? 0xfff8 : ~0ull;
+  for (uint32_t which = 0; which < (m.two_addr ? 2u : 1u); ++which) {
+    const uint32_t *first = operand_row(r.wave, in.src[1 + which]),
+                   *second = m.two_addr ? nullptr : operand_row(r.wave, in.src[2]);
+    uint32_t* result = operand_row(r.wave, in.dst, which * (bytes / 4));
+    uint64_t offset[kLanes] = {};
+    for (uint64_t rest = exec; rest; rest &= rest - 1) {
+      const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
+      offset[lane] = lane_offset(in, address, lane, which) & kept;
+    }
+    if (c.hierarchy) count_cycles(c, offset, exec, bytes, true);
+    if (result) c.counts.lds_atomic_return += 1;
+    if (s.idle_data) continue;
+    for (uint64_t rest = exec; rest; rest &= rest - 1) {
+      const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
+      uint64_t data = lane_value(first, lane, bytes), other = second ? lane_value(second, lane, bytes) : 0;
+      if (compare_first) std::swap(data, other);
+      const uint64_t old = s.atomic(lds_pointer(c, r, s, lane, offset[lane], bytes), data, other);
+      if (result) set_lane_value(result, lane, bytes, old);
+    }
   }
 }
 
+// ds_append and ds_consume: one counter at M0, moved by the number of active lanes; all of them get the old value.
+void append_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
+  const Inst& in = *s.inst;
+  const uint64_t at = (r.wave.sgpr[kM0] & 0xffff) + static_cast<uint64_t>(in.offset0);
+  uint8_t* p = lds_pointer(c, r, s, 0, at, 4);
+  const auto lanes = static_cast<uint32_t>(std::popcount(exec));
+  const uint32_t old = load32(p), fresh = in.op->mem.op[0] == 'a' ? old + lanes : old - lanes;
+  std::memcpy(p, &fresh, sizeof fresh);
+  uint32_t* row = operand_row(r.wave, in.dst);
+  for (uint64_t rest = exec; rest; rest &= rest - 1) row[std::countr_zero(rest)] = old;
+}
+
 uint32_t swizzle_source(uint32_t pattern, uint32_t lane) {
+  if (pattern >= 0xe000) {  // FFT: the lane number's five low bits reversed, those in bits 0..4 of the pattern kept
+    const uint32_t keep = pattern & 0x1f;
+    uint32_t reversed = 0;
+    for (uint32_t k = 0; k < 5; ++k) reversed |= (lane >> k & 1) << (4 - k);
+    return (lane & 0x20) | (lane & keep) | reversed >> std::popcount(keep);
+  }
   if (pattern >= 0xc000) {  // rotate within 32 lanes; bits 0..4 keep part of the lane number
     const uint32_t keep = pattern & 0x1f, by = pattern >> 5 & 0x1f;
     const uint32_t moved = (pattern >> 10 & 1) ? lane - by : lane + by;
@@ -156,6 +191,8 @@ void execute_lds(Context& c, Resident& r, const Step& s) {
       return;
     case MemKind::atomic:
       return atomic_lds(c, r, s, exec);
+    case MemKind::append:
+      return append_lds(c, r, s, exec);
     default:
       return access_lds(c, r, s, exec);
   }

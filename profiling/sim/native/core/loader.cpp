@@ -80,7 +80,7 @@ struct ModuleLoader {
     module->image_bytes_ = (end + 4095) & ~4095ull;
     module->image_base_ = reinterpret_cast<uint64_t>(memory.allocate(module->image_bytes_, Memory::Kind::code));
     for (const ElfSegment& s : elf.segments)
-      std::memcpy(image(s.vaddr, s.memory_bytes), bytes.data() + s.file_offset, s.file_bytes);
+      std::copy_n(bytes.begin() + static_cast<ptrdiff_t>(s.file_offset), s.file_bytes, image(s.vaddr, s.memory_bytes));
   }
 
   void relocate(const ElfRelocation& r) {

@@ -14,6 +14,11 @@ struct FlowRow {
 constexpr FlowRow kFlow[] = {
     {"s_endpgm", Action::end},
     {"s_endpgm_saved", Action::end},
+    {"s_endpgm_ordered_ps_done", Action::end},
+    {"s_cbranch_cdbgsys", Action::skip},
+    {"s_cbranch_cdbguser", Action::skip},
+    {"s_cbranch_cdbgsys_or_user", Action::skip},
+    {"s_cbranch_cdbgsys_and_user", Action::skip},
     {"s_branch", Action::branch},
     {"s_call_b64", Action::call},
     {"s_cbranch_scc0", Action::branch_if, Condition::scc0},
@@ -41,8 +46,6 @@ constexpr FlowRow kFlow[] = {
     {"s_decperflevel", Action::skip},
     {"s_ttracedata", Action::skip},
     {"s_wakeup", Action::skip},
-    {"s_code_end", Action::trap},
-    {"s_set_valu_coexec_mode", Action::skip},
 };
 
 const FlowRow* find_flow(const char* name) {

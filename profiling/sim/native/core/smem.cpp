@@ -13,8 +13,6 @@ uint64_t scalar_offset(const Wave& w, const Inst& in) {
   return scalar_operand(w, in.src[1]) + static_cast<uint64_t>(in.imm);
 }
 
-bool is_buffer(const Inst& in) { return std::strncmp(in.op->name, "s_buffer_", 9) == 0; }
-
 // The clocks move with the work done, so that a timing loop ends, and ends the same way every time.
 uint64_t read_clock(const Context& c, const Inst& in) {
   const uint64_t cycles = c.clock + c.counts.wave_instructions * 4;
@@ -28,40 +26,64 @@ void check(Context& c, Resident& r, const Step& s, uint64_t address, uint32_t by
   if (!a || address + bytes > end) throw_illegal_access(c, r, s, {what, address, bytes, -1});
 }
 
+// Where an access goes and how much of it is inside its buffer.
+struct Place {
+  uint64_t address;
+  uint32_t valid;
+};
+
+Place place_of(const Wave& w, const Inst& in, uint32_t bytes) {
+  const MemDesc& m = in.op->mem;
+  if (m.space == MemSpace::scratch) {  // register offsets count in steps of 64 bytes
+    const uint64_t steps = scalar_operand(w, in.src[1]);
+    return {(w.sgpr64(in.src[0].reg) + steps * 64 + static_cast<uint64_t>(in.imm)) & ~3ull, bytes};
+  }
+  if (m.space != MemSpace::buffer) return {(w.sgpr64(in.src[0].reg) + scalar_offset(w, in)) & ~3ull, bytes};
+  const uint32_t* word = &w.sgpr[in.src[0].reg];
+  const uint64_t offset = scalar_offset(w, in) & ~3ull;
+  const uint32_t stride = word[1] >> 16 & 0x3fff;
+  const uint64_t size = stride ? uint64_t{stride} * word[2] : word[2];
+  const uint64_t base = word[0] | static_cast<uint64_t>(word[1] & 0xffff) << 32;
+  const uint64_t valid = offset >= size ? 0 : std::min<uint64_t>(bytes, (size - offset) & ~3ull);
+  return {(base + offset) & ~3ull, static_cast<uint32_t>(valid)};
+}
+
 void load(Context& c, Resident& r, const Step& s) {
   Wave& w = r.wave;
-  const Inst& in = *s.inst;
-  const uint32_t bytes = s.lane_bytes, dst = in.dst.reg;
-  uint64_t address = w.sgpr64(in.src[0].reg) + scalar_offset(w, in);
-  uint32_t valid = bytes;
-  if (is_buffer(in)) {
-    const uint32_t* word = &w.sgpr[in.src[0].reg];
-    const uint64_t offset = scalar_offset(w, in) & ~3ull;
-    const uint32_t stride = word[1] >> 16 & 0x3fff;
-    const uint64_t size = stride ? uint64_t{stride} * word[2] : word[2];
-    address = (word[0] | static_cast<uint64_t>(word[1] & 0xffff) << 32) + offset;
-    valid = offset >= size ? 0 : static_cast<uint32_t>(std::min<uint64_t>(bytes, (size - offset) & ~3ull));
-  }
-  address &= ~3ull;
-  std::memset(&w.sgpr[dst], 0, bytes);
+  const uint32_t dst = s.inst->dst.reg;
+  const Place p = place_of(w, *s.inst, s.lane_bytes);
+  std::memset(&w.sgpr[dst], 0, s.lane_bytes);
   ++r.outstanding_lgkm;
-  if (valid == 0) return;
-  check(c, r, s, address, valid, "scalar read");
-  std::memcpy(&w.sgpr[dst], reinterpret_cast<const void*>(address), valid);
-  if (c.hierarchy) r.smem_level = std::max(r.smem_level, c.hierarchy->scalar(r.group->cu, address, valid));
+  if (p.valid == 0) return;
+  check(c, r, s, p.address, p.valid, "scalar read");
+  std::memcpy(&w.sgpr[dst], reinterpret_cast<const void*>(p.address), p.valid);
+  if (c.hierarchy) r.smem_level = std::max(r.smem_level, c.hierarchy->scalar(r.group->cu, p.address, p.valid));
+}
+
+// A place that may be written; null when it lies outside its buffer.
+void* writable(Context& c, Resident& r, const Step& s, uint32_t bytes, const char* what) {
+  const Place p = place_of(r.wave, *s.inst, bytes);
+  ++r.outstanding_lgkm;
+  if (p.valid < bytes) return nullptr;
+  if (!c.memory->find(p.address, bytes)) throw_illegal_access(c, r, s, {what, p.address, bytes, -1});
+  if (c.hierarchy) c.hierarchy->scalar(r.group->cu, p.address, bytes);
+  return reinterpret_cast<void*>(p.address);
 }
 
 void store(Context& c, Resident& r, const Step& s) {
+  void* p = writable(c, r, s, s.lane_bytes, "scalar write");
+  if (p) std::memcpy(p, &r.wave.sgpr[s.inst->src[2].reg], s.lane_bytes);
+}
+
+void atomic(Context& c, Resident& r, const Step& s) {
   Wave& w = r.wave;
-  const Inst& in = *s.inst;
-  uint64_t base = w.sgpr64(in.src[0].reg);
-  if (is_buffer(in)) base &= 0xffffffffffffull;
-  const uint64_t address = (base + scalar_offset(w, in)) & ~3ull;
-  if (!c.memory->find(address, s.lane_bytes))
-    throw_illegal_access(c, r, s, {"scalar write", address, s.lane_bytes, -1});
-  std::memcpy(reinterpret_cast<void*>(address), &w.sgpr[in.src[2].reg], s.lane_bytes);
-  ++r.outstanding_lgkm;
-  if (c.hierarchy) c.hierarchy->scalar(r.group->cu, address, s.lane_bytes);
+  const uint32_t bytes = s.lane_bytes, data = s.inst->src[2].reg, dst = s.inst->dst.reg;
+  const auto value = [&](uint32_t reg) { return bytes == 8 ? w.sgpr64(reg) : w.sgpr[reg]; };
+  void* p = writable(c, r, s, bytes, "scalar atomic");
+  const bool compares = s.inst->src[2].dwords > bytes / 4;
+  const uint64_t old = p ? s.atomic(p, value(data), compares ? value(data + bytes / 4) : 0) : 0;
+  if (s.inst->dst.kind == OperandKind::none) return;
+  std::memcpy(&w.sgpr[dst], &old, bytes);
 }
 
 }  // namespace
@@ -72,6 +94,8 @@ void execute_scalar_memory(Context& c, Resident& r, const Step& s) {
       return load(c, r, s);
     case MemKind::store:
       return store(c, r, s);
+    case MemKind::atomic:
+      return atomic(c, r, s);
     case MemKind::time:
       r.wave.set_sgpr64(s.inst->dst.reg, read_clock(c, *s.inst));
       ++r.outstanding_lgkm;

@@ -35,8 +35,8 @@ Type type_of(std::string_view t) {
       {"b64", Type::b64},     {"u64", Type::b64},     {"i64", Type::i64},      {"f64", Type::f64},
       {"b128", Type::b128},   {"pk_f16", Type::pk16}, {"pk_u16", Type::pk16},  {"pk_i16", Type::pk16},
       {"pk_f32", Type::pk32}, {"pk_b32", Type::pk32}, {"mask", Type::mask},    {"mix", Type::mix},
-      {"mat", Type::mat},     {"acc", Type::acc},     {"wide", Type::wide},    {"addr", Type::addr},
-      {"saddr", Type::saddr}};
+      {"mat", Type::mat},     {"acc", Type::acc},     {"quad", Type::acc},     {"wide", Type::wide},
+      {"addr", Type::addr},   {"saddr", Type::saddr}};
   const auto it = kTypes.find(t);
   return it == kTypes.end() ? Type::b32 : it->second;
 }
@@ -226,11 +226,12 @@ std::string choose_handler(Inst& in, const Signature& sig) {
   return "";
 }
 
-// Buffer atomics name the data register once: it is also the destination when the old value returns.
+// Buffer and scalar atomics name the data register once: it is also the destination when the old value returns.
 void finish_memory(Inst& in) {
   const MemDesc& m = in.op->mem;
-  if (m.space == MemSpace::buffer && m.kind == MemKind::atomic && (in.glc || in.sc0)) {
-    in.dst = in.src[1];
+  const bool scalar = in.op->unit == Unit::smem;
+  if ((m.space == MemSpace::buffer || scalar) && m.kind == MemKind::atomic && (in.glc || in.sc0)) {
+    in.dst = in.src[scalar ? 2 : 1];
     if (m.op[0] == 'c') in.dst.dwords = static_cast<uint8_t>(in.dst.dwords / 2);
   }
 }
@@ -363,7 +364,8 @@ Signature parse_signature(const OpInfo& op) {
     spec.optional = name.ends_with('?');
     if (spec.optional) name.remove_suffix(1);
     spec.slot = kSlots.at(name);
-    if (token.starts_with("mat") || token.starts_with("acc") || token.starts_with("wide")) {
+    if (token.starts_with("mat") || token.starts_with("acc") || token.starts_with("wide") ||
+        token.starts_with("quad")) {
       const size_t digits = token.find_first_of("0123456789");
       spec.dwords = static_cast<uint8_t>(text::integer(token.substr(digits)).value_or(0));
       token = token.substr(0, digits);

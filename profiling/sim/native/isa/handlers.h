@@ -36,6 +36,13 @@ inline int32_t saturate32(int64_t v) {
 inline int32_t saturate16(int32_t v) { return v > 32767 ? 32767 : v < -32768 ? -32768 : v; }
 inline uint32_t popcount(uint32_t v) { return static_cast<uint32_t>(std::popcount(v)); }
 inline int32_t popcount64(uint64_t v) { return std::popcount(v); }
+// Cube map face of direction (x, y, z): 0 and 1 for x, 2 and 3 for y, 4 and 5 for z as the major axis.
+inline float cube_face(float x, float y, float z) {
+  const float ax = std::fabs(x), ay = std::fabs(y), az = std::fabs(z);
+  if (az >= ax && az >= ay) return z < 0.0f ? 5.0f : 4.0f;
+  if (ay >= ax) return y < 0.0f ? 3.0f : 2.0f;
+  return x < 0.0f ? 1.0f : 0.0f;
+}
 inline uint64_t quad_any(uint64_t v) {
   uint64_t r = 0;
   for (int k = 0; k < 64; k += 4) r |= ((v >> k) & 15) ? 15ull << k : 0ull;

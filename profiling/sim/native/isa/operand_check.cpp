@@ -63,16 +63,22 @@ bool valu_ok(const Inst& in, const Signature& sig) {
   return absent(in.sdst) || scalars(in.sdst, 2);
 }
 
+bool salu_ok(const Inst& in) {
+  const std::string_view name = in.op->name;
+  if (name.starts_with("s_movrels")) return scalar(in.dst) && scalar(in.src[0]);
+  return !name.starts_with("s_movreld") || scalar(in.dst);
+}
+
 bool smem_ok(const Inst& in) {
   const MemDesc& m = in.op->mem;
   const uint32_t dwords = m.count * (m.elem_bytes / 4u);
   if (m.kind == MemKind::cache) return true;
   if (m.kind == MemKind::time) return scalars(in.dst, 2);
-  const bool base = scalars(in.src[0], m.space == MemSpace::buffer ? 4 : 2);
+  const bool base = scalars(in.src[0], m.space == MemSpace::buffer ? 4 : 2);  // a resource or an address
   const bool offset = absent(in.src[1]) || scalar_or_constant(in.src[1]);
   if (m.kind == MemKind::atomic) {
     const uint32_t data = m.op[0] == 'c' ? 2 * dwords : dwords;
-    return base && offset && scalars(in.src[2], data) && (absent(in.dst) || scalars(in.dst, data));
+    return base && offset && scalars(in.src[2], data) && (absent(in.dst) || scalars(in.dst, dwords));
   }
   return base && offset && scalars(m.kind == MemKind::store ? in.src[2] : in.dst, dwords);
 }
@@ -128,7 +134,8 @@ bool lds_ok(const Inst& in, const Signature& sig) {
   const MemDesc& m = in.op->mem;
   if (m.kind == MemKind::none) return true;
   if (m.kind == MemKind::append) return vectors(in.dst, 1);
-  if (m.kind == MemKind::gws) return absent(in.src[0]) || vectors(in.src[0], 1);
+  if (m.op[0] == 'a' && m.kind != MemKind::atomic && sig.sources + sig.has_result == 1)  // by work-item number
+    return m.kind == MemKind::load ? vectors(in.dst, 1) : vectors(in.src[1], 1);
   if (!vectors(in.src[0], 1)) return false;
   if (m.kind == MemKind::cross_lane) return vectors(in.dst, 1) && (sig.sources < 2 || vectors(in.src[1], 1));
   if (!result_ok(in)) return false;
@@ -139,7 +146,7 @@ bool lds_ok(const Inst& in, const Signature& sig) {
 bool flow_ok(const Inst& in, const Signature& sig) {
   for (const SlotSpec& s : sig.slots) {
     const Operand* o = operand_of(in, s.slot);
-    if (o != nullptr && !scalars(*o, 2)) return false;
+    if (o != nullptr && !(s.type == Type::b32 ? vectors(*o, 1) : scalars(*o, 2))) return false;
   }
   return true;
 }
@@ -149,7 +156,7 @@ bool unit_ok(const Inst& in, const Signature& sig) {
     case Unit::valu:
       return alu_widths_ok(in, sig) && valu_ok(in, sig);
     case Unit::salu:
-      return alu_widths_ok(in, sig);
+      return alu_widths_ok(in, sig) && salu_ok(in);
     case Unit::flow:
       return flow_ok(in, sig);
     case Unit::smem:

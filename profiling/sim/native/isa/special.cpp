@@ -148,6 +148,37 @@ void s_set_gpr_idx_mode(Wave& w, const Inst& in) {
   w.sgpr[hipsynth::kM0] = (w.sgpr[hipsynth::kM0] & ~0xf000u) | enable << 12;
   if (w.gpr_index_mode) w.gpr_index_mode = enable;
 }
+// Relative SGPR moves: M0 displaces the source or the destination. Outside the general registers a source is SGPR 0 and
+// a destination is not written.
+void s_movrels(Wave& w, const Inst& in) {
+  const uint64_t first = uint64_t{in.src[0].reg} + w.sgpr[hipsynth::kM0];
+  const uint32_t from = first + in.dst.dwords <= hipsynth::kFlatScratchLo ? static_cast<uint32_t>(first) : 0;
+  std::memcpy(&w.sgpr[in.dst.reg], &w.sgpr[from], in.dst.dwords * sizeof(uint32_t));
+}
+void s_movreld(Wave& w, const Inst& in) {
+  const uint64_t to = uint64_t{in.dst.reg} + w.sgpr[hipsynth::kM0];
+  const uint64_t v = in.dst.dwords == 2 ? read_scalar<2>(w, in.src[0]) : read_scalar<1>(w, in.src[0]);
+  if (to + in.dst.dwords <= hipsynth::kFlatScratchLo) std::memcpy(&w.sgpr[to], &v, in.dst.dwords * sizeof(uint32_t));
+}
+
+// Four masked sums of absolute differences, the reference against each of four overlapping windows.
+void mqsad_u32(Wave& w, const Inst& in) {
+  alignas(64) uint32_t ba[2 * kLanes], bb[kLanes], r[4 * kLanes];
+  const uint32_t* a = source<U64>(w, in.src[0], ba);
+  const uint32_t* b = source<U32>(w, in.src[1], bb);
+  const bool rows = in.src[2].kind == OperandKind::vgpr || in.src[2].kind == OperandKind::agpr;
+  const uint32_t* c = rows ? w.row(row_index(w, in.src[2])) : nullptr;
+  const uint64_t constant = rows ? 0 : read_scalar<1>(w, in.src[2]);
+  for (int i = 0; i < kLanes; ++i) {
+    for (int k = 0; k < 4; ++k) {
+      const uint32_t window = static_cast<uint32_t>(U64::load(a, i) >> (8 * k));
+      const uint32_t start = c ? c[k * kLanes + i] : k == 0 ? static_cast<uint32_t>(constant) : 0u;
+      r[k * kLanes + i] = sad_u8(window, b[i], start, true);
+    }
+  }
+  uint32_t* dst = w.row(row_index(w, in.dst));
+  for (int k = 0; k < 4; ++k) blend(dst + k * kLanes, r + k * kLanes, w.exec());
+}
 void nothing(Wave&, const Inst&) {}
 
 }  // namespace HIPSYNTH_ISA

@@ -20,6 +20,9 @@ void s_set_gpr_idx_on(Wave& w, const Inst& in);
 void s_set_gpr_idx_off(Wave& w, const Inst& in);
 void s_set_gpr_idx_idx(Wave& w, const Inst& in);
 void s_set_gpr_idx_mode(Wave& w, const Inst& in);
+void s_movrels(Wave& w, const Inst& in);
+void s_movreld(Wave& w, const Inst& in);
+void mqsad_u32(Wave& w, const Inst& in);
 void nothing(Wave& w, const Inst& in);
 
 }  // namespace HIPSYNTH_ISA
