@@ -26,7 +26,7 @@ lint: setup
 	@if command -v clang-format-22 >/dev/null; then clang-format-22 --dry-run -Werror $(NATIVE_SOURCES); fi
 
 bench: setup
-	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+	@$(BIN)/python -m benchmarks
 
 # The core under AddressSanitizer and UndefinedBehaviorSanitizer: its tests, then fuzzing of its inputs.
 sanitize: setup

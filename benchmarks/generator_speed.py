@@ -1,12 +1,13 @@
-"""How many programs a second the generator makes, with their expected output: python benchmarks/generator_speed.py
+"""How many programs a second the generator makes, with their expected output.
 
-Prints one JSON document: programs/s overall for each number of workers, and milliseconds per program by family.
+    python benchmarks/generator_speed.py [--count N] [--repeats N] [--seed S]
+
+Prints programs per second for each number of workers, and milliseconds per program by family.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
 
@@ -39,14 +40,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     draw_program(0, 0)  # load templates and policy outside the clock
-    document = {
-        "cpus": os.cpu_count(),
-        "programs_per_s": {
-            f"workers={n}": round(rate(options.count, n, options.seed), 1) for n in (1, os.cpu_count() or 1)
-        },
-        "ms_per_program": by_family(options.repeats, options.seed),
-    }
-    print(json.dumps(document, indent=2))
+    for workers in sorted({1, os.cpu_count() or 1}):
+        print(f"{workers} worker{'s' * (workers > 1):1}  {rate(options.count, workers, options.seed):8.1f} programs/s")
+    for family, milliseconds in by_family(options.repeats, options.seed).items():
+        print(f"{family:14} {milliseconds:8.2f} ms per program")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ share says how much of the duration that unit is at its limit, and shares need n
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,8 +32,22 @@ UNITS: Mapping[str, str] = {
     "atomics": "atomics on the same line",
     "dispatch": "wave launch rate",
     "launch": "launch overhead",
+    "ramp": "ramps at both ends",
+    "write_back": "write-back at the end",
 }
+# What a wave waits for -> (details that count the waits, the constant of the device table that one costs).
+WAITS: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "HBM": (("hbm_waits", "scalar_hbm_waits"), "hbm.latency_cycles"),
+    "the Infinity Cache": (("infinity_waits", "scalar_infinity_waits"), "fabric.infinity_cache_latency_cycles"),
+    "the L2": (("l2_waits", "scalar_l2_waits"), "l2.latency_cycles"),
+    "the vL1D": (("l1_waits",), "vl1d.latency_cycles"),
+    "scalar loads": (("scalar_hit_waits",), "issue.smem_latency_cycles"),
+    "stores": (("store_waits", "store_tails"), "l2.store_latency_cycles"),
+    "the LDS": (("lds_waits",), "issue.lds_latency_cycles"),
+}
+OWN = "issue and start-up"
 CLOSE = 0.85  # a second bound of at least this share of the first may as well be the limit
+NOTABLE = 0.2  # a source of latency of at least this share is named
 MINOR = 0.05  # bounds below this share of the duration are not worth a word
 WEAK = 0.5  # a largest bound below this share of the duration limits nothing by itself
 
@@ -87,22 +101,42 @@ def bounds(kernel: KernelResult) -> list[Bound]:
     return sorted(rows, key=lambda bound: (-bound.ns, bound.unit))
 
 
-def summary(found: list[Bound]) -> str:
-    """One sentence for people; "" without bounds."""
+def latency(kernel: KernelResult, device: str) -> list[tuple[str, float]]:
+    """What the life of an average wave is spent on, largest first, as shares of it; empty when it is not known."""
+    cycles = kernel.details.get("wave.latency_cycles", 0) * kernel.details.get("work.waves", 0)
+    if not cycles:
+        return []
+    constants = archs.load(device).constants
+    found: dict[str, float] = {}
+    for name, (keys, constant) in WAITS.items():
+        cost = constants[constant].value if constant in constants else 0.0
+        found[name] = cost * sum(kernel.details.get(f"work.{key}", 0) for key in keys) / cycles
+    found[OWN] = max(0.0, 1 - sum(found.values()))
+    return sorted(((name, share) for name, share in found.items() if share > 0), key=lambda pair: -pair[1])
+
+
+def summary(found: list[Bound], waits: Sequence[tuple[str, float]] = ()) -> str:
+    """One sentence for people; "" without bounds. `waits` (see latency) says what the exposed latency is made of."""
     if not found:
         return ""
     first, *rest = found
     rest = [bound for bound in rest if bound.share >= MINOR]
     close = [bound for bound in rest if bound.share >= CLOSE * first.share]
+    after = [bound for bound in rest if bound not in close][:2]
+    shown = [first, *close, *after]
     if first.share < WEAK:
-        return f"no single limit: {', '.join(map(str, [first, *rest][:4]))} of the duration"
-    if close:
-        names = " and ".join(f"{bound.name} ({100 * bound.share:.0f} %)" for bound in [first, *close])
-        text = f"bound by {names}, too close to tell apart"
+        shown = [first, *rest][:4]
+        text = f"no single limit: {', '.join(map(str, shown))} of the duration"
     else:
         text = f"bound by {first.name}: {100 * first.share:.0f} % of the duration"
-    after = [bound for bound in rest if bound not in close][:2]
-    return text + (f"; then {', '.join(map(str, after))}" if after else "")
+        if close:
+            names = " and ".join(f"{bound.name} ({100 * bound.share:.0f} %)" for bound in [first, *close])
+            text = f"bound by {names}, too close to tell apart"
+        text += f"; then {', '.join(map(str, after))}" if after else ""
+    sources = [f"{name} {100 * share:.0f} %" for name, share in waits if share >= NOTABLE]
+    if sources and any(bound.unit == "latency" for bound in shown):
+        text += f"; latency of {', '.join(sources)}"
+    return text
 
 
 def occupancy(kernel: KernelResult, device: str) -> Occupancy | None:
@@ -135,7 +169,8 @@ def document(kernel: KernelResult, device: str) -> dict[str, Any] | None:
         "name": found[0].name,
         "share": found[0].share,
         "close": [bound.unit for bound in found[1:] if bound.share >= CLOSE * found[0].share],
-        "summary": summary(found),
+        "summary": summary(found, latency(kernel, device)),
+        "latency": dict(latency(kernel, device)),
         "bounds": [{"unit": bound.unit, "ns": bound.ns, "share": bound.share} for bound in found],
         "occupancy": None
         if room is None

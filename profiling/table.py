@@ -105,7 +105,7 @@ def _verdict(column: Column) -> Iterator[str]:
     each = " each" if kernel.dispatches > 1 else ""
     yield f"  {column.title}  {column.result.flags}"
     yield f"    {quantity(kernel.duration_ns, 'ns')}{each}  {error}"
-    said = bottleneck.summary(bottleneck.bounds(kernel)) if simulated else ""
+    said = _limit(kernel, device) if simulated else ""
     yield f"    {said or roofline.describe(roofline.position(kernel.metrics, device))}"
     room = bottleneck.occupancy(kernel, device)
     if room is not None:
@@ -115,6 +115,10 @@ def _verdict(column: Column) -> Iterator[str]:
         yield f"    {', '.join(peaks)}"
     if simulated and (unseen := evidence.without_evidence(kernel.counters, device)):
         yield f"    no recorded {column.result.arch} kernel uses {', '.join(unseen)}: errors may be larger"
+
+
+def _limit(kernel: KernelResult, device: str) -> str:
+    return bottleneck.summary(bottleneck.bounds(kernel), bottleneck.latency(kernel, device))
 
 
 def _resources(kernel: KernelResult) -> str:

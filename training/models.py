@@ -18,6 +18,8 @@ from synth.errors import BadInput, Missing
 # Nothing is ever looked up on a model hub unless the user says so.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# Threads that spin at every barrier halve the speed of a busy machine; sleeping ones cost an idle one next to nothing.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 if not sys.stderr.isatty():
     os.environ.setdefault("TQDM_DISABLE", "1")

@@ -100,7 +100,7 @@ class KernelTotal:
 class RunResult:
     """What one run did. `status` "ok" means that the program ended by itself, whatever its exit code.
 
-    `reason` of a failure: timeout, instruction_limit, illegal_access, trap, deadlock, unsupported_opcode,
+    `reason` of a failure: timeout, instruction_limit, illegal_access, assertion, trap, deadlock, unsupported_opcode,
     bad_code_object, bad_configuration, internal_error, out_of_memory, host_crash, output_limit, forbidden_call.
     """
 
@@ -168,7 +168,7 @@ def configuration(artefacts: Artefacts, device: ArchTable, limits: Limits, outpu
         "objdump": artefacts.objdump,
         "output": output,
         "max_wave_instructions": limits.wave_instructions,
-        "memory_bytes": limits.memory_bytes,
+        "memory_bytes": int(device.spec()["hbm.bytes"]),  # pages that are never touched cost nothing
         "wall_seconds": limits.wall_s,
         "count": int(count),
     }

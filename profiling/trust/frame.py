@@ -141,9 +141,11 @@ def metric_rows(
     """
     theirs = metrics.compute(figures, recorded_ns, arch)
     mine = metrics.compute({name: ours[name] for name in figures if name in ours}, our_ns, arch)
-    for metric in metrics.paper_ids():
+    for metric, row in metrics.table().metrics.items():
         expected, got = theirs[metric], mine[metric]
-        points = metrics.table().metrics[metric].kind == "hit_rate"
+        points = row.kind == "hit_rate"
+        if metric == "Duration" or row.source.startswith("own"):
+            continue
         if expected is not None and got is not None and (expected or got or points):
             yield Row(metric, expected, got, points=points)
 

@@ -136,7 +136,9 @@ def section(found: Evidence) -> str:
 
 def _lines(found: Evidence) -> Iterator[str]:
     sizes = (evidence.duration_class(ns) for ns in (0, math.inf))
-    main = [*metrics.paper_ids(), DURATION, *sizes]
+    facts = metrics.table().metrics
+    vendors = [metric for metric in metrics.extra_ids() if not facts[metric].source.startswith(("own", "kernel"))]
+    main = [*metrics.paper_ids(), *vendors, DURATION, *sizes]
     counters = [name for name in metrics.table().counters if any(key[0] == name for key in found.errors)]
     named = {*main, *metrics.table().counters}
     others = list(dict.fromkeys(key[0] for key in found.errors if key[0] not in named))
@@ -144,9 +146,9 @@ def _lines(found: Evidence) -> Iterator[str]:
     yield "Median / worst absolute error over (n) recorded figures; hit rates in points, all else in per cent of the"
     yield "recorded value. A dash: nothing was recorded on that device."
     yield from ("", *_table(found, main, always=True))
-    yield from ("", "### Counters that the metrics are made of", "", *_table(found, counters))
+    yield from ("", "### Counters that the metrics are made of", "", *_counters(found, counters))
     if others:
-        yield from ("", "### Everything else that was recorded", "", *_table(found, others))
+        yield from ("", "### Everything else that was recorded", "", *_counters(found, others))
     yield from ("", "### Without any hardware evidence", "", *_missing(found, main))
     yield from ("", "### The studies", "", *_studies())
 
@@ -166,6 +168,16 @@ def _table(found: Evidence, quantities: Iterable[str], always: bool = False) -> 
                 ", ".join(named) or "no hardware evidence",
             ]
             yield f"| {' | '.join(row)} |"
+
+
+def _counters(found: Evidence, quantities: Sequence[str]) -> Iterator[str]:
+    """Those that are always equal in one paragraph, the others as a table."""
+    worst = {name: max(e.worst for (q, _), e in found.errors.items() if q == name) for name in quantities}
+    equal = [name for name in quantities if worst[name] == 0]
+    if equal:
+        yield f"Equal to every recorded figure: {', '.join(f'`{name}`' for name in equal)}."
+        yield ""
+    yield from _table(found, [name for name in quantities if worst[name] > 0])
 
 
 def _missing(found: Evidence, main: Iterable[str]) -> Iterator[str]:

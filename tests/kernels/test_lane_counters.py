@@ -86,3 +86,13 @@ def test_exact_bytes_tell_the_lds_and_atomics_apart(name: str) -> None:
     cell = device.upload(np.zeros(1, np.int32))
     counters = device.launch("add_to_one", (2,), (64,), "Q", cell)["counters"]
     assert counters["EXACT_ATOMIC_BYTES"] == 4 * counters["SQ_WAVES"], counters["EXACT_ATOMIC_BYTES"]
+
+
+@BOTH
+def test_counters_that_are_sums_of_others(name: str) -> None:
+    counters = run(name, "some_lanes_fma", 64)["counters"]
+    issued = ("SCA", "FLAT", "VMEM", "LDS", "MISC", "VALU")
+    assert counters["SQ_ACTIVE_INST_ANY"] == sum(counters[f"SQ_ACTIVE_INST_{unit}"] for unit in issued)
+    widths = {n: counters[f"SQC_DCACHE_REQ_READ_{n}"] for n in (1, 2, 4, 8, 16)}
+    assert sum(widths.values()) == counters["SQ_INSTS_SMEM"] == counters["SQC_DCACHE_REQ"]
+    assert counters["TCP_UTCL1_REQUEST"] == counters["TCP_TOTAL_CACHE_ACCESSES"] > 0

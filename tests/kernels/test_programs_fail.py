@@ -50,8 +50,16 @@ def test_device_assertion(tmp_path: Path) -> None:
     done = run("device_assert", tmp_path)
     assert (done.status, done.exit_code, done.stdout) == ("ok", 0, "after 0\n"), done
     done = run("device_assert", tmp_path, ("fail",))
-    assert (done.status, done.exit_code, done.stdout) == ("failed", STOP_EXIT, ""), done
-    assert "insist" in done.message
+    assert (done.status, done.reason, done.exit_code, done.stdout) == ("failed", "assertion", STOP_EXIT, ""), done
+    line = "device_assert.hip:9: void insist(int *, int): Device-side assertion `p[threadIdx.x] < bound' failed."
+    assert done.message.startswith(line + " In kernel insist")
+    assert done.stderr.count(line + "\n") == 32, "once for each work-item that fails"
+
+
+def test_use_after_free_is_named(tmp_path: Path) -> None:
+    done = run("use_after_free", tmp_path)
+    assert (done.status, done.reason) == ("failed", "illegal_access"), done
+    assert "the allocation of 4096 bytes at 0x" in done.message and "has been freed" in done.message
 
 
 def test_host_crash_keeps_finished_dispatches(tmp_path: Path) -> None:

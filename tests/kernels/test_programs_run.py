@@ -19,6 +19,9 @@ PROGRAMS: dict[str, tuple[str, dict[str, int]]] = {
     "atomics": ("atomics ok", {"histogram": 1}),
     "two_kernels": ("two kernels ok", {"fill<int, 3>": 1, "fill<double, 5>": 1, "combine": 4}),
     "graphs": ("graphs ok", {"add": 10}),
+    "device_heap": ("device heap ok", {"lists": 1, "keep": 1, "take": 1}),
+    "grid_barrier": ("grid barrier ok", {"relay": 1, "alone": 2}),
+    "device_reset": ("reset ok", {"bump": 3}),
 }
 
 
@@ -33,6 +36,17 @@ def test_program_checks_its_own_result(name: str, arch: str, tmp_path: Path) -> 
         done.stderr,
     )
     assert {kernel.name: kernel.dispatches for kernel in done.kernels} == dispatches
+
+
+@pytest.mark.parametrize("arch", ["gfx90a", "gfx942"])
+def test_services_of_the_host(arch: str, tmp_path: Path) -> None:
+    done = run("device_services", tmp_path, arch=arch)
+    assert (done.status, done.stdout, done.stderr) == (
+        "ok",
+        "item 0 of 3 has a text that is longer than one packet: 0.50\nitem 2 of 3 has a text that is longer than one"
+        " packet: 1.50\ncalled 64 times, services ok\n",
+        "to stderr 7\n",
+    ), done
 
 
 def test_device_printf_keeps_its_place(tmp_path: Path) -> None:

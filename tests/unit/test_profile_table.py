@@ -43,6 +43,20 @@ def test_the_bottleneck_in_words(bounds: dict[str, float], words: str) -> None:
     assert bottleneck.summary(bottleneck.bounds(simulated(bounds))) == words
 
 
+def test_exposed_latency_says_of_what() -> None:
+    waits = {"work.waves": 100, "work.hbm_waits": 200, "wave.latency_cycles": 1600, "work.lds_waits": 50}
+    one = simulated({"latency": 90, "hbm": 10})
+    one = replace(one, details={**one.details, **waits})
+    found = bottleneck.latency(one, "mi250")
+    assert [name for name, _ in found] == ["HBM", "issue and start-up", "the LDS"]
+    assert sum(share for _, share in found) == pytest.approx(1)
+    text = bottleneck.summary(bottleneck.bounds(one), found)
+    assert text.startswith("bound by exposed latency: 90 % of the duration; then HBM bandwidth 10 %; latency of HBM ")
+    assert "LDS" not in text, "a small part is not worth a word"
+    assert "latency of" not in bottleneck.summary(bottleneck.bounds(simulated({"hbm": 90})), found)
+    assert bottleneck.latency(simulated({}), "mi250") == []
+
+
 def test_occupancy_names_the_resource_and_the_grid() -> None:
     full = bottleneck.occupancy(simulated({}), "mi250")
     assert str(full) == "occupancy 4 of 8 waves/SIMD, limited by VGPRs"
@@ -61,7 +75,7 @@ def test_the_document_of_a_simulated_kernel() -> None:
     assert limit["occupancy"]["limited_by"] == "VGPRs" and limit["occupancy"]["waves_per_simd"] == 4
     assert set(found["expected_error"]) == set(metrics.all_ids())
     assert found["expected_error"]["L1_Cache_Hit_Rate"]["unit"] == "points"
-    assert found["expected_error"]["VALU_Active_Threads"] is None
+    assert found["expected_error"]["Exact_Lane_Utilisation"] is None
     assert found["expected_error"]["L1_Cache_Bandwidth"]["compared"] == "duration_ns from 30 us"
     assert found["no_evidence"] == []
 

@@ -12,13 +12,15 @@ from profiling.trust.frame import DURATION, Row, Table, counter_rows, features, 
 TITLE = "Vector copy"
 SHOWS = """`c[id] = a[id]` over 1,048,576 doubles, block 256, first and second dispatch. Instruction and vL1D counts are
 the same in every recording and must be equal; L2 misses and fabric requests scatter by up to 0.07 % there and may
-differ by 0.5 %, the L2 hit rate by 1.5 points. The gfx90a recordings come from a 104-CU device of the MI210 class,
-which is one GCD of an MI250."""
+differ by 0.5 %, the L2 hit rate by 1.5 points, durations by 15 %. The MI300X with ROCm 6.2 whose counters these are
+took 16.2 and 13.7 us, another one with ROCm 7.0 half of that for the same counters; we compare with the latter. The
+gfx90a recordings come from a 104-CU device of the MI210 class, which is one GCD of an MI250."""
 QUICK = True
 
 ELEMENTS = 1 << 20
 NEAR_PERCENT = 0.5
 L2_HIT_POINTS = 1.5
+DURATION_PERCENT = 15.0
 
 
 def tables() -> Iterator[Table]:
@@ -28,7 +30,8 @@ def tables() -> Iterator[Table]:
             results = _copies(device)
             for target in targets:
                 if target["device"] == name:
-                    yield compare(target, results[target["dispatch"]], device.table.arch, "copy of doubles")
+                    dispatch = results[target["dispatch"]]
+                    yield compare(target, dispatch, device.table.arch, "copy of doubles", DURATION_PERCENT)
 
 
 def _copies(device: SimDevice) -> list[dict[str, Any]]:
@@ -36,8 +39,10 @@ def _copies(device: SimDevice) -> list[dict[str, Any]]:
     return [device.launch("copy_f64", (4096,), (256,), "QQQii", a, b, c, ELEMENTS, 1) for _ in range(2)]
 
 
-def compare(target: dict[str, Any], dispatch: dict[str, Any], arch: str, kernels: str) -> Table:
-    """Counters, metrics and duration of one recorded dispatch beside ours; only counters and hit rate are asserted."""
+def compare(
+    target: dict[str, Any], dispatch: dict[str, Any], arch: str, kernels: str, duration_percent: float | None = None
+) -> Table:
+    """Counters, metrics and duration of one recorded dispatch beside ours; metrics are shown and not asserted."""
     ours, figures = dispatch["counters"], {**target["exact"], **target["near"], **target["shown"]}
     hit = 100 * ours["TCC_HIT"] / (ours["TCC_HIT"] + ours["TCC_MISS"])
     rows = [
@@ -50,6 +55,6 @@ def compare(target: dict[str, Any], dispatch: dict[str, Any], arch: str, kernels
             for row in metric_rows(figures, target[DURATION], ours, dispatch[DURATION], arch)
             if "L2_Cache_Hit" not in row.quantity
         ),
-        Row(DURATION, target[DURATION], dispatch[DURATION]),
+        Row(DURATION, target[DURATION], dispatch[DURATION], duration_percent),
     ]
     return Table(target["name"], target["device"], target["source"], tuple(rows), kernels, features(dispatch))

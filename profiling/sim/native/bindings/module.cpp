@@ -13,6 +13,7 @@
 #include "core/machine.h"
 #include "core/spec.h"
 #include "memory/hierarchy.h"
+#include "timing/model.h"
 
 namespace nb = nanobind;
 using namespace hipsynth;
@@ -61,6 +62,16 @@ nb::dict dispatch_dict(const Dispatch& d) {
   out["groups_simulated"] = d.groups_simulated;
   out["error_estimate"] = nb::cast(d.error);
   out["printf"] = nb::bytes(d.printf_output.data(), d.printf_output.size());
+  return out;
+}
+
+nb::dict estimate_dict(const SpecTable& spec, const std::map<std::string, double>& work) {
+  check_spec(spec);
+  const Timing t = estimate(spec, from_numbers(work));
+  nb::dict out;
+  out["duration_ns"] = t.duration_ns;
+  out["bottleneck"] = t.bottleneck;
+  out["bounds"] = t.bounds;
   return out;
 }
 
@@ -195,6 +206,9 @@ NB_MODULE(_core, m) {
     }
   });
   m.def("spec_keys", &spec_keys, "Keys that an architecture table must have.");
+  m.def("estimate", &estimate_dict, nb::arg("spec"), nb::arg("work"),
+        "The timing model alone: `work` is what a dispatch did, the details \"work.*\" of its result without the "
+        "prefix.");
   nb::class_<PyDevice>(m, "Device", "One simulated device; memory and caches live as long as it does.")
       .def(nb::init<const std::string&, const SpecTable&, bool, uint64_t, uint64_t, double, bool, uint32_t, uint64_t>(),
            nb::arg("arch"), nb::arg("spec"), nb::arg("count") = true,

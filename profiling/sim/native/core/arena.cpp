@@ -14,12 +14,14 @@
 namespace hipsynth {
 namespace {
 
-constexpr uint64_t kPage = 4096;
+constexpr uint64_t kPage = Memory::kPageBytes;
 constexpr uint64_t kGuard = 4096;
 constexpr uint64_t kArenaBase = 0x200000000000ull;  // far from the heap, the stacks and shared objects of x86-64 Linux
 constexpr uint64_t kSlotBytes = 1ull << 40;         // address space of one device
 constexpr int kSlots = 64;
 constexpr uint64_t kInternalBytes = 1ull << 38;  // code, kernel arguments, scratch: the front part of a slot
+constexpr uint64_t kVirtualBytes = 1ull << 38;   // reserved ranges of virtual memory management: the back part
+constexpr size_t kFreedKept = 4096;              // released allocations remembered for messages
 
 std::mutex slot_mutex;
 uint64_t slots_taken = 0;
@@ -49,8 +51,44 @@ struct Memory::Impl {
   int slot = -1;
   uint64_t base = 0;
   std::map<uint64_t, Allocation> allocations;  // by start address
+  std::map<uint64_t, Allocation> freed;        // by start address
+  std::map<uint64_t, uint64_t> reserved;       // ranges of virtual memory management: start, bytes
+  std::map<uint64_t, Allocation> mapped_from;  // by mapped address: where the pages were
   mutable const Allocation* last = nullptr;
+
+  uint64_t virtual_start() const { return base + kSlotBytes - kVirtualBytes; }
+  void remember(const Allocation& a) {
+    if (freed.size() >= kFreedKept) freed.erase(freed.begin());
+    freed[a.start] = a;
+  }
 };
+
+namespace {
+
+// What counts against the device's capacity.
+bool counted(Memory::Kind kind) {
+  return kind == Memory::Kind::device || kind == Memory::Kind::managed || kind == Memory::Kind::heap;
+}
+
+bool internal(Memory::Kind kind) { return kind == Memory::Kind::code || kind == Memory::Kind::kernarg; }
+
+uint64_t pages_of(const Memory::Allocation& a) { return round_up(std::max<uint64_t>(a.bytes, 1), kPage); }
+
+// Fresh zero pages at a place whose own were moved away.
+void refill(uint64_t start, uint64_t bytes) {
+  mmap(reinterpret_cast<void*>(start), bytes, PROT_READ | PROT_WRITE,
+       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
+bool move_pages(uint64_t from, uint64_t to, uint64_t bytes) {
+  void* got =
+      mremap(reinterpret_cast<void*>(from), bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, reinterpret_cast<void*>(to));
+  if (got == MAP_FAILED) return false;
+  refill(from, bytes);
+  return true;
+}
+
+}  // namespace
 
 Memory::Memory(uint64_t limit_bytes) : impl_(std::make_unique<Impl>()) {
   impl_->limit = limit_bytes;
@@ -71,24 +109,23 @@ Memory::~Memory() {
   give_slot(impl_->slot);
 }
 
-void* Memory::allocate(uint64_t bytes, Kind kind) {
+void* Memory::allocate(uint64_t bytes, Kind kind, uint64_t align) {
   Impl& m = *impl_;
-  const bool internal = kind == Kind::code || kind == Kind::kernarg;
-  if (!internal && (bytes > m.limit || m.used + bytes > m.limit)) {
+  if (counted(kind) && (bytes > m.limit || m.used + bytes > m.limit)) {
     throw SimError("out_of_memory", "device memory: " + std::to_string(bytes) + " bytes asked for, " +
                                         std::to_string(m.limit - m.used) + " of " + std::to_string(m.limit) + " free");
   }
   // First fit between neighbours, so that a loop of malloc and free does not walk through the address space.
-  uint64_t at = internal ? m.base : m.base + kInternalBytes;
-  const uint64_t end = internal ? m.base + kInternalBytes : m.base + kSlotBytes;
+  uint64_t at = internal(kind) ? m.base : round_up(m.base + kInternalBytes, align);
+  const uint64_t end = internal(kind) ? m.base + kInternalBytes : m.virtual_start();
   const uint64_t need = round_up(std::max<uint64_t>(bytes, 1), kPage);
   for (auto it = m.allocations.lower_bound(at); it != m.allocations.end() && it->first < end; ++it) {
     if (at + need + kGuard <= it->first) break;
-    at = round_up(it->first + std::max<uint64_t>(it->second.bytes, 1), kPage) + kGuard;
+    at = round_up(it->first + pages_of(it->second) + kGuard, align);
   }
-  if (at + need > end) throw SimError("out_of_memory", "device address space exhausted");
+  if (need > end || at + need > end) throw SimError("out_of_memory", "device address space exhausted");
   m.allocations[at] = Allocation{at, bytes, kind};
-  if (!internal) m.used += bytes;
+  if (counted(kind)) m.used += bytes;
   return reinterpret_cast<void*>(at);
 }
 
@@ -96,12 +133,92 @@ bool Memory::release(void* p) {
   Impl& m = *impl_;
   const auto it = m.allocations.find(reinterpret_cast<uint64_t>(p));
   if (it == m.allocations.end() || it->first < m.base || it->first >= m.base + kSlotBytes) return false;
+  if (m.mapped_from.contains(it->first)) return false;
   const Allocation a = it->second;
   m.last = nullptr;
   m.allocations.erase(it);
-  if (a.kind != Kind::code && a.kind != Kind::kernarg) m.used -= a.bytes;
+  if (counted(a.kind)) m.used -= a.bytes;
+  if (!internal(a.kind)) m.remember(a);
   // Give the pages back, and make the next owner see zeros: contents never depend on history.
-  madvise(p, round_up(std::max<uint64_t>(a.bytes, 1), kPage), MADV_DONTNEED);
+  madvise(p, pages_of(a), MADV_DONTNEED);
+  return true;
+}
+
+void Memory::release_user(const std::function<bool(const Allocation&)>& keep) {
+  Impl& m = *impl_;
+  std::vector<Allocation> gone;
+  for (const auto& [start, a] : m.allocations) {
+    if (!internal(a.kind) && !keep(a)) gone.push_back(a);
+  }
+  m.last = nullptr;
+  for (const Allocation& a : gone) {
+    m.mapped_from.erase(a.start);
+    if (!release(reinterpret_cast<void*>(a.start))) m.allocations.erase(a.start);  // registered host memory
+  }
+  m.reserved.clear();
+}
+
+void Memory::clear(void* p, uint64_t bytes) {
+  const auto start = reinterpret_cast<uint64_t>(p);
+  const uint64_t first = round_up(start, kPage), last = (start + bytes) / kPage * kPage;
+  const bool ours = start >= impl_->base && start < impl_->base + kSlotBytes;
+  if (!ours || first >= last) {
+    std::memset(p, 0, bytes);
+    return;
+  }
+  std::memset(p, 0, first - start);
+  madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+  std::memset(reinterpret_cast<void*>(last), 0, start + bytes - last);
+}
+
+uint64_t Memory::reserve(uint64_t bytes, uint64_t align) {
+  Impl& m = *impl_;
+  uint64_t at = round_up(m.virtual_start(), align);
+  const uint64_t end = m.base + kSlotBytes;
+  for (const auto& [start, size] : m.reserved) {
+    if (at + bytes + kGuard <= start) break;
+    at = round_up(start + size + kGuard, align);
+  }
+  if (bytes > end || at + bytes > end) throw SimError("out_of_memory", "device address space exhausted");
+  m.reserved[at] = bytes;
+  return at;
+}
+
+bool Memory::unreserve(uint64_t start, uint64_t bytes) {
+  Impl& m = *impl_;
+  const auto range = m.reserved.find(start);
+  if (range == m.reserved.end() || range->second != bytes) return false;
+  const auto mapped = m.mapped_from.lower_bound(start);
+  if (mapped != m.mapped_from.end() && mapped->first < start + bytes) return false;
+  m.reserved.erase(range);
+  return true;
+}
+
+bool Memory::map(uint64_t at, void* pages) {
+  Impl& m = *impl_;
+  const auto source = m.allocations.find(reinterpret_cast<uint64_t>(pages));
+  auto range = m.reserved.upper_bound(at);
+  if (source == m.allocations.end() || range == m.reserved.begin()) return false;
+  --range;
+  const Allocation a = source->second;
+  if (at + a.bytes > range->first + range->second || find(at, 1)) return false;
+  const auto next = m.allocations.lower_bound(at);
+  if (next != m.allocations.end() && next->first < at + a.bytes) return false;
+  if (!move_pages(a.start, at, a.bytes)) return false;
+  m.mapped_from[at] = a;
+  m.allocations[at] = Allocation{at, a.bytes, a.kind};
+  return true;
+}
+
+bool Memory::unmap(uint64_t at, void* pages) {
+  Impl& m = *impl_;
+  const auto mapped = m.mapped_from.find(at);
+  if (mapped == m.mapped_from.end() || mapped->second.start != reinterpret_cast<uint64_t>(pages)) return false;
+  m.last = nullptr;
+  move_pages(at, mapped->second.start, mapped->second.bytes);
+  m.remember(m.allocations.at(at));
+  m.allocations.erase(at);
+  m.mapped_from.erase(mapped);
   return true;
 }
 
@@ -131,7 +248,7 @@ const Memory::Allocation* Memory::nearest(uint64_t p) const {
   const Allocation* best = nullptr;
   uint64_t best_distance = ~0ull;
   for (const auto& [start, a] : m.allocations) {
-    if (a.kind == Kind::code || a.kind == Kind::kernarg) continue;
+    if (internal(a.kind)) continue;
     const uint64_t last = start + a.bytes;
     const uint64_t distance = p < start ? start - p : (p >= last ? p - last : 0);
     if (distance < best_distance) {
@@ -140,6 +257,13 @@ const Memory::Allocation* Memory::nearest(uint64_t p) const {
     }
   }
   return best;
+}
+
+const Memory::Allocation* Memory::freed(uint64_t p) const {
+  auto it = impl_->freed.upper_bound(p);
+  if (it == impl_->freed.begin()) return nullptr;
+  --it;
+  return p < it->second.start + it->second.bytes ? &it->second : nullptr;
 }
 
 uint64_t Memory::used() const { return impl_->used; }

@@ -25,4 +25,7 @@ struct Executed {
 IssueCounts count_instructions(const Context& context, const std::vector<Executed>& executions,
                                std::map<std::string, double>* out);
 
+// Adds the counters that are sums of others, where those are known.
+void derive_counters(std::map<std::string, double>* out);
+
 }  // namespace hipsynth

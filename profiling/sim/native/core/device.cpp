@@ -3,6 +3,7 @@
 
 #include "core/counters.h"
 #include "core/engine.h"
+#include "core/hostcall.h"
 #include "core/launch.h"
 #include "core/reach.h"
 #include "core/slice.h"
@@ -18,6 +19,7 @@ struct Device::Impl {
   DeviceOptions options;
   Memory memory;
   RuntimeMemory runtime;
+  std::unique_ptr<HostServices> host;
   std::unique_ptr<Hierarchy> hierarchy;
   std::map<uint64_t, std::unique_ptr<Program>> programs;  // by module serial number
   WavePool waves;
@@ -28,7 +30,22 @@ struct Device::Impl {
   Impl(Arch a, const SpecTable& s, const DeviceOptions& o)
       : arch(a), spec(s), options(o), memory(o.memory_bytes), runtime(memory) {
     check_spec(spec);
+    reset();
+  }
+
+  void reset() {
     if (options.count) hierarchy = std::make_unique<Hierarchy>(arch, spec);
+    constexpr uint32_t kMostWaves = 40;  // per CU, of any architecture
+    host = std::make_unique<HostServices>(memory, static_cast<uint32_t>(spec.at("topology.cus")) * kMostWaves,
+                                          options.host_calls);
+  }
+
+  // The services that the kernel's hidden arguments name are made ready.
+  void offer_services(const KernelInfo& kernel) {
+    for (const KernelArg& arg : kernel.args) {
+      if (arg.kind == "hidden_hostcall_buffer") runtime.host_buffer = host->buffer();
+      if (arg.kind == "hidden_heap_v1") runtime.heap = host->heap();
+    }
   }
 
   const Program& program(const Module& module) {
@@ -73,9 +90,12 @@ Memory& Device::memory() { return impl_->memory; }
 Arch Device::arch() const { return impl_->arch; }
 const SpecTable& Device::spec() const { return impl_->spec; }
 
+void Device::reset() { impl_->reset(); }
+
 Dispatch Device::launch(const Launch& launch) {
   Impl& m = *impl_;
   if (!launch.module || !launch.kernel) throw SimError("bad_launch", "launch without a kernel");
+  m.offer_services(*launch.kernel);
   const LaunchPlan plan = plan_launch(m.arch, m.spec, launch, m.runtime);
   m.check_code(launch, plan);
   Context c;
@@ -85,6 +105,7 @@ Dispatch Device::launch(const Launch& launch) {
   c.steps = m.options.values ? c.program->steps.data() : m.deciding(*c.program, *launch.kernel).data();
   c.memory = &m.memory;
   c.hierarchy = m.hierarchy.get();
+  c.host = m.host.get();
   c.scratch_lane_bytes = plan.scratch_lane_bytes;
   c.scratch_base = plan.scratch_lane_bytes ? m.runtime.scratch(1) : 0;
   c.clock = m.clock;
@@ -98,7 +119,21 @@ Dispatch Device::launch(const Launch& launch) {
         std::make_unique<Sampler>(c, m.spec, m.options, plan, [&] { return m.deciding(*c.program, *launch.kernel); });
   }
   Engine engine(c, m.spec, m.options, launch, plan, m.waves, sampler.get());
-  engine.run();
+  PrintfText printed;
+  const auto take_text = [&] {
+    printed = read_printf(printf_buffer, RuntimeMemory::kPrintfBytes, launch.module->printf_formats());
+    printed.output += m.host->take_output();
+    printed.errors += m.host->take_errors();
+  };
+  try {
+    engine.run();
+  } catch (SimError& error) {
+    take_text();
+    error.output = printed.output;
+    error.errors = printed.errors;
+    throw;
+  }
+  take_text();
   if (m.hierarchy) m.hierarchy->end_dispatch();
   m.clock += c.counts.wave_instructions * 4;
 
@@ -106,7 +141,8 @@ Dispatch Device::launch(const Launch& launch) {
   d.kernel = launch.kernel->name;
   d.grid = launch.grid;
   d.block = launch.block;
-  d.printf_output = read_printf(printf_buffer, RuntimeMemory::kPrintfBytes, launch.module->printf_formats());
+  d.printf_output = printed.output;
+  d.printf_errors = printed.errors;
   std::vector<Executed> executions = engine.executions();
   const bool sampled = sampler && sampler->sampling();
   if (!sampled) d.groups_simulated = plan.total_groups;
@@ -119,6 +155,7 @@ Dispatch Device::launch(const Launch& launch) {
     d.details["hbm.write_bytes"] = static_cast<double>(n.hbm_write_bytes);
     d.details["infinity.hits"] = static_cast<double>(n.infinity_hits);
   }
+  derive_counters(&d.counters);
   d.details["registers.vgpr"] = launch.kernel->vgprs;
   d.details["registers.agpr"] = launch.kernel->agprs;
   d.details["registers.sgpr"] = launch.kernel->sgprs;
@@ -126,7 +163,7 @@ Dispatch Device::launch(const Launch& launch) {
   d.details["scratch.bytes"] = plan.scratch_lane_bytes;
   d.details[std::string("occupancy.limited_by.") + plan.occupancy.limiter] = 1;
   d.details["waves.peak"] = static_cast<double>(engine.peak_waves());
-  time_dispatch({&m.spec, &plan, &issue, &c.counts, m.hierarchy.get()}, &d);
+  time_dispatch(m.spec, plan, work_of(plan, issue, c.counts, m.hierarchy.get()), &d);
   return d;
 }
 

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "core/hostcall.h"
 #include "isa/alu.h"
 
 namespace hipsynth {
@@ -46,6 +47,15 @@ void prefetch(const Resident* r) {
 // The counters' limits in the immediate of s_waitcnt (gfx9: vmcnt in bits 0..3 and 14..15, lgkmcnt in 8..11).
 uint32_t vm_limit(int64_t imm) { return static_cast<uint32_t>((imm & 0xf) | (imm >> 10 & 0x30)); }
 uint32_t lgkm_limit(int64_t imm) { return static_cast<uint32_t>(imm >> 8 & 0xf); }
+
+// True when all that a wait needs was in flight during an earlier wait: both are served by one round trip. Anything
+// issued since then is a round trip of its own.
+bool one_round_trip(uint32_t outstanding, uint32_t limit, uint32_t* covered) {
+  const uint32_t needed = outstanding - limit;
+  const bool covers = needed <= *covered;
+  *covered = covers ? *covered - needed : limit;
+  return covers;
+}
 
 }  // namespace
 
@@ -197,16 +207,16 @@ bool Engine::take_wait(Resident* r, const Step& s) {
   const uint32_t vm = vm_limit(s.inst->imm), lgkm = lgkm_limit(s.inst->imm);
   uint64_t rounds = 0;
   if (r->outstanding_vm > vm) {
-    if (r->vm_level != Level::none) {  // stores alone need not come back before the wave goes on
-      ++c_.counts.vm_waits[static_cast<int>(r->vm_level)];
-      rounds = vm_rounds_;
-    }
+    if (!one_round_trip(r->outstanding_vm, vm, &r->covered_vm)) ++c_.counts.vm_waits[static_cast<int>(r->vm_level)];
+    if (r->vm_level != Level::none) rounds = vm_rounds_;  // stores alone do not make others run first
     r->outstanding_vm = vm;
     if (vm == 0) r->vm_level = Level::none;
   }
   if (r->outstanding_lgkm > lgkm) {
-    if (r->smem_level != Level::none) ++c_.counts.smem_waits[static_cast<int>(r->smem_level)];
-    if (r->lds_outstanding) ++c_.counts.lds_waits;
+    if (!one_round_trip(r->outstanding_lgkm, lgkm, &r->covered_lgkm)) {
+      if (r->smem_level != Level::none) ++c_.counts.smem_waits[static_cast<int>(r->smem_level)];
+      if (r->lds_outstanding) ++c_.counts.lds_waits;
+    }
     rounds = std::max<uint64_t>(rounds, r->lds_outstanding && r->smem_level == Level::none ? 0 : smem_rounds_);
     r->outstanding_lgkm = lgkm;
     if (lgkm == 0) {
@@ -279,9 +289,28 @@ void Engine::arrive(Resident* r) {
   release_barrier(r->group);
 }
 
+// The operand says how many waves meet, minus one.
+void Engine::arrive_at_grid(Resident* r, const Step& s) {
+  const uint32_t* row = operand_row(r->wave, s.inst->src[0]);
+  const uint64_t wanted = uint64_t{row[r->wave.exec() ? std::countr_zero(r->wave.exec()) : 0]} + 1;
+  r->state = WaveState::barrier;
+  r->wake_round = round_;
+  at_grid_.push_back(r);
+  if (at_grid_.size() < wanted) return;
+  for (Resident* waiting : std::exchange(at_grid_, {})) {
+    waiting->state = WaveState::ready;
+    Cu& cu = cus_[waiting->group->cu];
+    for (Turn& turn : cu.waves) {
+      if (turn.wave == waiting) turn.wake = round_ + 1;
+    }
+    cu.next_wake = std::min(cu.next_wake, round_ + 1);
+  }
+}
+
 void Engine::end_wave(Resident* r) {
   r->state = WaveState::ended;
   ++r->group->ended;
+  c_.counts.store_tails += r->outstanding_vm != 0;
   release_barrier(r->group);
 }
 
@@ -323,6 +352,12 @@ void Engine::run_wave(Resident* r) {
       case Action::barrier:
         leave(r, &run, pc + 1);
         return arrive(r);
+      case Action::grid_barrier:
+        leave(r, &run, pc + 1);
+        return arrive_at_grid(r, s);
+      case Action::message:
+        if (c_.host) c_.host->serve();
+        break;
       case Action::end:
         leave(r, &run, pc + 1);
         return end_wave(r);
@@ -420,8 +455,10 @@ void Engine::check_limits() {
 
 void Engine::advance_round(bool ran) {
   if (!ran && next_wake_ == ~0ull) {
-    throw SimError("deadlock", "kernel " + launch_.kernel->name +
-                                   ": every remaining wave waits at a barrier that the others never reach");
+    throw SimError("deadlock",
+                   "kernel " + launch_.kernel->name +
+                       ": every remaining wave waits at a barrier that the others never reach" +
+                       (at_grid_.empty() ? "" : " (a barrier of the whole grid needs a cooperative launch)"));
   }
   round_ = ran ? round_ + 1 : std::max(next_wake_, round_ + 1);
 }

@@ -78,6 +78,7 @@ class Engine {
   void end_run(Run* run, uint32_t pc);
   void leave(Resident* r, Run* run, uint32_t pc);
   void arrive(Resident* r);
+  void arrive_at_grid(Resident* r, const Step& s);
   void end_wave(Resident* r);
   void release_barrier(WorkGroup* g);
   void retire(Cu* cu);
@@ -99,6 +100,7 @@ class Engine {
   std::vector<uint64_t> next_group_;          // per XCD: next work-group number
   std::vector<uint32_t> next_cu_;             // per XCD
   std::vector<uint32_t> used_cus_;            // CUs with waves, in order
+  std::vector<Resident*> at_grid_;            // waves that wait at a barrier of the whole grid
   uint64_t round_ = 0, next_wake_ = 0, live_ = 0, peak_waves_ = 0;
   uint32_t cus_per_xcd_, groups_per_round_, vm_rounds_, smem_rounds_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();

@@ -2,6 +2,7 @@
 #include <cinttypes>
 #include <cstdio>
 
+#include "core/hostcall.h"
 #include "core/state.h"
 
 namespace hipsynth {
@@ -28,9 +29,9 @@ std::string place(const Context& c, const Resident& r, const Step& s, int lane) 
 }
 
 std::string neighbourhood(const Context& c, const Fault& f) {
-  if (f.address < 4096)
-    return "; that is a null pointer (a device function that needs the host, such as unbuffered printf, also ends "
-           "here)";
+  if (f.address < 4096) return "; that is a null pointer";
+  if (const Memory::Allocation* gone = c.memory->freed(f.address))
+    return "; the allocation of " + std::to_string(gone->bytes) + " bytes at " + hex(gone->start) + " has been freed";
   const Memory::Allocation* a = c.memory->nearest(f.address);
   if (!a) return "; nothing is allocated";
   const uint64_t end = a->start + a->bytes;
@@ -40,13 +41,25 @@ std::string neighbourhood(const Context& c, const Fault& f) {
   return text + ", of which the access overruns the end";
 }
 
+// A failed assertion writes its text and traps.
+void check_assertion(const Context& c, const std::string& where) {
+  static const std::string kMark = "Device-side assertion `";
+  const std::string& text = c.host ? c.host->errors() : kMark;
+  const size_t mark = text.rfind(kMark);
+  if (!c.host || mark == std::string::npos) return;
+  const size_t start = text.rfind('\n', mark) + 1;  // npos + 1 is the beginning
+  throw SimError("assertion", text.substr(start, text.find('\n', mark) - start) + " In " + where);
+}
+
 }  // namespace
 
 void throw_illegal_access(const Context& c, const Resident& r, const Step& s, const Fault& f) {
   const std::string what = f.what, where = place(c, r, s, f.lane);
-  if (what == "trap")
+  if (what == "trap") {
+    check_assertion(c, where);
     throw SimError("trap",
                    "the kernel stopped itself (failed assertion, __builtin_trap or unreachable code): " + where);
+  }
   std::string text =
       "illegal access: " + what + " of " + std::to_string(f.bytes) + " bytes at " + hex(f.address) + " in " + where;
   if (what == "LDS access")

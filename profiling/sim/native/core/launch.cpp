@@ -53,7 +53,11 @@ bool hidden_value(const std::string& kind, const Launch& launch, const RuntimeMe
   else if (kind == "hidden_printf_buffer")
     *value = memory.printf_buffer;
   else if (kind == "hidden_multigrid_sync_arg")
-    *value = memory.zeros;
+    *value = launch.cooperative ? memory.grid_barrier : 0;
+  else if (kind == "hidden_hostcall_buffer")
+    *value = memory.host_buffer;
+  else if (kind == "hidden_heap_v1")
+    *value = memory.heap;
   else if (kind == "hidden_queue_ptr")
     *value = memory.queue;
   else if (kind == "hidden_dynamic_lds_size")
@@ -63,8 +67,26 @@ bool hidden_value(const std::string& kind, const Launch& launch, const RuntimeMe
   else if (kind == "hidden_shared_base")
     *value = kSharedBase >> 32;
   else
-    return false;  // remainders (HIP grids are whole blocks), global offsets, heap, hostcall: zero
+    return false;  // remainders (HIP grids are whole blocks), global offsets: zero
   return true;
+}
+
+// What the device library's grid barriers use (ockl, cg.cl): this grid is the only one of its launch.
+struct GridBarrier {
+  uint64_t shared;  // address of the counter at which all grids of a launch meet
+  uint32_t grid, grids;
+  uint64_t items_before, items;
+  uint32_t arrived, reserved0, groups, reserved1;
+  uint32_t shared_arrived;  // what `shared` points to
+};
+
+void fill_grid_barrier(const Launch& launch, const LaunchPlan& plan, uint64_t at) {
+  GridBarrier b{};
+  b.shared = at + offsetof(GridBarrier, shared_arrived);
+  b.grids = 1;
+  b.items = plan.total_groups * plan.threads;
+  b.groups = static_cast<uint32_t>(plan.total_groups);
+  if (launch.cooperative) std::memcpy(reinterpret_cast<void*>(at), &b, sizeof b);
 }
 
 uint64_t fill_kernarg(const Launch& launch, RuntimeMemory& memory) {
@@ -186,6 +208,7 @@ RuntimeMemory::RuntimeMemory(Memory& memory) : memory_(memory) {
   packet = block_;
   queue = block_ + 256;
   zeros = block_ + 1024;
+  grid_barrier = block_ + 2048;
   printf_buffer = block_ + 4096;
   // amd_queue_t: aperture bases of older code at 0x40 and 0x44.
   const uint32_t apertures[2] = {static_cast<uint32_t>(kSharedBase >> 32), static_cast<uint32_t>(kPrivateBase >> 32)};
@@ -232,6 +255,7 @@ LaunchPlan plan_launch(Arch arch, const SpecTable& spec, const Launch& launch, R
   plan.occupancy = occupancy_of(spec, k, launch.block, plan.lds_bytes);
   plan.total_groups = uint64_t{launch.grid.x} * launch.grid.y * launch.grid.z;
   plan.kernarg = fill_kernarg(launch, memory);
+  fill_grid_barrier(launch, plan, memory.grid_barrier);
   plan.entry = k.entry;
   if (arch == Arch::gfx942 && (k.kernarg_preload & 0x7f)) {
     const Code& code = launch.module->code();

@@ -26,6 +26,8 @@ class RuntimeMemory {
 
   uint64_t kernarg(uint64_t bytes);  // grows as needed, zeroed
   uint64_t packet = 0, queue = 0, printf_buffer = 0, zeros = 0;
+  uint64_t grid_barrier = 0;           // what cooperative kernels synchronise with
+  uint64_t host_buffer = 0, heap = 0;  // of HostServices, when the kernel wants them
   static constexpr uint32_t kPrintfBytes = 4u << 20;
   uint64_t scratch(uint64_t bytes);  // grows as needed, contents undefined (zero when fresh)
 
@@ -50,8 +52,13 @@ LaunchPlan plan_launch(Arch arch, const SpecTable& spec, const Launch& launch, R
 // Work-group ids, work-item ids, EXEC and scratch of one wave; `r.wave.vgpr` is set.
 void start_wave(Arch arch, const LaunchPlan& plan, const Launch& launch, uint64_t scratch_base, Resident* r);
 
-// Text of the printf calls in the buffer; unreadable records end it with a note.
-std::string read_printf(const uint8_t* buffer, uint32_t bytes, const std::vector<std::string>& formats);
+// Texts of the printf calls in the buffer, for stdout and for stderr; unreadable records end them with a note.
+struct PrintfText {
+  std::string output, errors;
+};
+PrintfText read_printf(const uint8_t* buffer, uint32_t bytes, const std::vector<std::string>& formats);
 void reset_printf(uint8_t* buffer, uint32_t bytes);
+// One call whose format lies before its arguments, as both kinds of printf store it.
+std::string format_printf(const uint8_t* begin, const uint8_t* end);
 
 }  // namespace hipsynth

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <stdexcept>
@@ -19,32 +20,44 @@ using SpecTable = std::map<std::string, double>;
 
 // A clear result instead of a crash: `reason` is a short code kept in corpora
 // ("illegal_access", "instruction_limit", "trap", "deadlock", "unsupported_opcode", "bad_code_object",
-// "out_of_memory").
+// "out_of_memory", "assertion", "unsupported_service").
 struct SimError : std::runtime_error {
   SimError(std::string reason_, const std::string& message) : std::runtime_error(message), reason(std::move(reason_)) {}
   std::string reason;
+  std::string output, errors;  // what the kernel had printed until then, to stdout and stderr
 };
 
 // Device memory: one arena reserved at a fixed host address, so a device pointer is a host pointer with the
 // same value on every run. Allocations are 4 KiB aligned like the ROCr allocator's and have guard gaps.
 class Memory {
  public:
-  enum class Kind : uint8_t { device, managed, host, code, kernarg };
-  explicit Memory(uint64_t limit_bytes);
+  // host: pinned, outside the device's own memory; heap: of device-side malloc; code and kernarg: the simulator's own.
+  enum class Kind : uint8_t { device, managed, host, heap, code, kernarg };
+  static constexpr uint64_t kPageBytes = 4096;
+  explicit Memory(uint64_t limit_bytes);  // of device, managed and heap memory together
   ~Memory();
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
-  void* allocate(uint64_t bytes, Kind kind);   // throws SimError out_of_memory
-  bool release(void* p);                       // false: not the start of an allocation
-  void add_external(void* p, uint64_t bytes);  // hipHostRegister
-  void remove_external(void* p);
-  // The allocation that holds [p, p + bytes), or null.
+  void* allocate(uint64_t bytes, Kind kind, uint64_t align = kPageBytes);  // throws SimError out_of_memory
+  bool release(void* p);                                                   // false: not the start of an allocation
   struct Allocation {
     uint64_t start, bytes;
     Kind kind;
   };
+  void release_user(const std::function<bool(const Allocation&)>& keep);  // everything that is not the simulator's own
+  void clear(void* p, uint64_t bytes);         // zeros, without touching pages that are still untouched
+  void add_external(void* p, uint64_t bytes);  // hipHostRegister
+  void remove_external(void* p);
+
+  // Virtual memory management: ranges of addresses, and pages that move between them. All sizes are whole pages.
+  uint64_t reserve(uint64_t bytes, uint64_t align);  // throws SimError out_of_memory
+  bool unreserve(uint64_t start, uint64_t bytes);    // false: no such range, or something is mapped in it
+  bool map(uint64_t at, void* pages);                // moves an allocation there; false: not free, not reserved
+  bool unmap(uint64_t at, void* pages);              // and back
+  // The allocation that holds [p, p + bytes), or null.
   const Allocation* find(uint64_t p, uint64_t bytes) const;
   const Allocation* nearest(uint64_t p) const;  // the user's allocation closest to p, for messages; or null
+  const Allocation* freed(uint64_t p) const;    // the released allocation that held p last, for messages; or null
   uint64_t used() const;
   uint64_t limit() const;
 
@@ -114,6 +127,7 @@ struct Launch {
   Dim3 block;  // work-items per work-group
   uint32_t dynamic_lds = 0;
   std::vector<uint8_t> args;  // explicit arguments laid out at their metadata offsets; hidden ones are filled in
+  bool cooperative = false;   // all work-groups are resident at once and may wait for each other
 };
 
 struct Dispatch {
@@ -123,10 +137,10 @@ struct Dispatch {
   double duration_ns = 0;
   std::map<std::string, double> details;  // bottleneck times by unit (ns), occupancy, registers ...
   std::string bottleneck;
-  std::string printf_output;
-  bool sampled = false;                 // counts are estimates, results in memory are not computed
-  uint64_t groups_simulated = 0;        // work-groups that ran
-  std::map<std::string, double> error;  // sampled: expected relative error (two standard deviations) by counter
+  std::string printf_output, printf_errors;  // what the kernel wrote to stdout and stderr
+  bool sampled = false;                      // counts are estimates, results in memory are not computed
+  uint64_t groups_simulated = 0;             // work-groups that ran
+  std::map<std::string, double> error;       // sampled: expected relative error (two standard deviations) by counter
 };
 
 struct DeviceOptions {
@@ -137,6 +151,7 @@ struct DeviceOptions {
   bool values = true;                  // false: skip what decides no counter; kernels' results are not computed
   uint32_t sample_stretches = 0;       // large grids: parts that run between the first and the last; 0: all of it
   uint64_t sample_above = 60'000'000;  // work (core/sampler.cpp) up to which a dispatch is exact anyway
+  bool host_calls = false;             // kernels may call functions of the host program
 };
 
 class Device {
@@ -148,6 +163,7 @@ class Device {
   const SpecTable& spec() const;
   // Throws SimError, "unsupported_opcode" with the complete list before anything runs; cache state carries over.
   Dispatch launch(const Launch& launch);
+  void reset();  // forgets what kernels left behind: caches, the heap of device-side malloc
 
  private:
   struct Impl;

@@ -147,36 +147,44 @@ std::map<uint64_t, std::string> formats_by_hash(const std::vector<std::string>& 
 
 }  // namespace
 
+std::string format_printf(const uint8_t* begin, const uint8_t* end) {
+  Cursor args{begin, end};
+  const std::string f = args.text();
+  return format(f, args);
+}
+
 void reset_printf(uint8_t* buffer, uint32_t bytes) {
   const uint32_t header[2] = {0, bytes - kHeader};
   std::memcpy(buffer, header, sizeof header);
 }
 
-std::string read_printf(const uint8_t* buffer, uint32_t bytes_of_buffer, const std::vector<std::string>& formats) {
+PrintfText read_printf(const uint8_t* buffer, uint32_t bytes_of_buffer, const std::vector<std::string>& formats) {
   uint32_t header[2];
   std::memcpy(header, buffer, sizeof header);
   if (header[0] == 0) return {};
   const auto table = formats_by_hash(formats);
   const uint8_t* at = buffer + kHeader;
   const uint8_t* end = at + std::min({header[0], header[1], bytes_of_buffer - kHeader});  // the kernel wrote the header
-  std::string out;
+  PrintfText text;
   while (end - at >= 4) {
     uint32_t control;
     std::memcpy(&control, at, 4);
     const uint32_t bytes = control >> 2;
-    if (bytes < 4 || bytes > static_cast<uint64_t>(end - at) || out.size() > kMaxText)
-      return out + "[unreadable printf record]\n";
+    std::string& out = control & 1 ? text.errors : text.output;
+    if (bytes < 4 || bytes > static_cast<uint64_t>(end - at) || out.size() > kMaxText) {
+      text.output += "[unreadable printf record]\n";
+      return text;
+    }
     Cursor args{at + 4, at + bytes};
     if (control & 2) {
       const auto it = table.find(args.word());
       out += it == table.end() ? "[printf with an unknown format]\n" : format(it->second, args);
     } else {
-      const std::string f = args.text();
-      out += format(f, args);
+      out += format_printf(at + 4, at + bytes);
     }
     at += bytes;
   }
-  return out;
+  return text;
 }
 
 }  // namespace hipsynth

@@ -18,6 +18,8 @@ enum class Action : uint8_t {
   lds,
   waitcnt,
   barrier,
+  grid_barrier,
+  message,
   end,
   branch,
   branch_if,

@@ -24,6 +24,7 @@ const std::vector<std::string>& spec_keys() {
       "vl1d.line_bytes",
       "vl1d.ways",
       "vl1d.latency_cycles",
+      "vl1d.look_up_latency_cycles",
       "vl1d.bytes_per_cycle",
       "l2.bytes",
       "l2.line_bytes",
@@ -34,7 +35,8 @@ const std::vector<std::string>& spec_keys() {
       "l2.interleave_bytes",
       "l2.bytes_per_cycle_per_channel",
       "l2.latency_cycles",
-      "l2.gbps",
+      "l2.cycles_per_request",
+      "l2.store_latency_cycles",
       "l2.unmerged_pair_period",
       "l2.same_line_atomic_ns",
       "fabric.read_request_bytes",
@@ -42,6 +44,7 @@ const std::vector<std::string>& spec_keys() {
       "fabric.infinity_cache_bytes",
       "fabric.infinity_cache_gbps",
       "fabric.infinity_cache_latency_cycles",
+      "hbm.bytes",
       "hbm.peak_gbps",
       "hbm.read_gbps",
       "hbm.write_gbps",
@@ -53,6 +56,8 @@ const std::vector<std::string>& spec_keys() {
       "issue.salu_cycles",
       "issue.smem_latency_cycles",
       "issue.lds_latency_cycles",
+      "issue.wave_cycles",
+      "issue.dispatch_cycles",
       "issue.wave_launch_cycles",
       "issue.wave_start_cycles",
       "issue.launch_ns",
@@ -60,6 +65,7 @@ const std::vector<std::string>& spec_keys() {
       "interleave.vector_wait_rounds",
       "interleave.scalar_wait_rounds",
       "timing.overlap_norm",
+      "timing.queueing_norm",
   };
   return keys;
 }

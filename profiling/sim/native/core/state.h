@@ -32,10 +32,11 @@ struct Resident {
   Level vm_level = Level::none;  // deepest level among the outstanding vector loads
   Level smem_level = Level::none;
   bool lds_outstanding = false;
-  bool atomic_outstanding = false;  // a vector atomic whose result somebody may wait for
-  uint8_t atomic_turns = 0;         // waits for such results since the wave was last switched out
-  uint64_t scratch = 0;             // device address of this wave's scratch
-  uint32_t slot = 0;                // scratch and register slot in the dispatch
+  uint32_t covered_vm = 0, covered_lgkm = 0;  // outstanding, but issued before the last wait that took time
+  bool atomic_outstanding = false;            // a vector atomic whose result somebody may wait for
+  uint8_t atomic_turns = 0;                   // waits for such results since the wave was last switched out
+  uint64_t scratch = 0;                       // device address of this wave's scratch
+  uint32_t slot = 0;                          // scratch and register slot in the dispatch
 };
 
 // Event counts that are not a function of how often each instruction ran.
@@ -45,8 +46,12 @@ struct EngineCounts {
   uint64_t flat_lds = 0;  // flat instructions that reached the LDS
   uint64_t lds_idx_cycles = 0, lds_bank_conflict = 0, lds_addr_conflict = 0, lds_atomic_return = 0;
   // Waits, by the deepest level waited for: how many memory round trips the waves saw one after the other.
+  // vm_waits[0] are waits for stores alone; a wait for what was in flight during an earlier one is not counted.
   uint64_t vm_waits[5] = {}, smem_waits[5] = {}, lds_waits = 0, barriers = 0;
+  uint64_t store_tails = 0;  // waves that ended while stores were on their way
 };
+
+class HostServices;
 
 // Everything one dispatch's instructions may touch.
 struct Context {
@@ -56,6 +61,7 @@ struct Context {
   const KernelInfo* kernel = nullptr;
   Memory* memory = nullptr;
   Hierarchy* hierarchy = nullptr;  // null: functional only
+  HostServices* host = nullptr;
   EngineCounts counts;
   uint32_t scratch_lane_bytes = 0;  // private segment of one lane
   uint64_t scratch_base = 0;        // of wave slot 0

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "memory/coalescer.h"
+#include "memory/load_cycles.h"
 
 namespace hipsynth {
 namespace {
@@ -31,7 +32,10 @@ Hierarchy::Hierarchy(Arch arch, const SpecTable& spec)
       l2_line_(u32(spec, "l2.line_bytes")),
       unmerged_period_(u32(spec, "l2.unmerged_pair_period")),
       fabric_read_bytes_per_request_(u32(spec, "fabric.read_request_bytes")),
-      write_back_at_end_(spec.at("fabric.write_back_at_end") != 0) {
+      write_back_at_end_(spec.at("fabric.write_back_at_end") != 0),
+      channels_(u32(spec, "l2.channels")),
+      lines_per_channel_turn_(u32(spec, "l2.interleave_bytes") / l2_line_),
+      hashed_(spec.at("l2.hashed") != 0) {
   const Cache::Geometry l1{u32(spec, "vl1d.bytes"), l1_line_, u32(spec, "vl1d.ways"), 0, false};
   for (uint32_t i = 0; i < cus_; ++i) l1_.emplace_back(l1);
   const Cache::Geometry scalar{u32(spec, "scalar.bytes"), kScalarLine, kScalarWays, 0, false};
@@ -42,6 +46,7 @@ Hierarchy::Hierarchy(Arch arch, const SpecTable& spec)
   const auto infinity_bytes = static_cast<uint64_t>(spec.at("fabric.infinity_cache_bytes"));
   if (infinity_bytes) infinity_ = LargeCache({infinity_bytes, l2_line_, kInfinityWays, 0, true});
   l1_cycles_.assign(cus_, 0);
+  channel_requests_.assign(size_t{channels_} * u32(spec, "topology.xcds"), 0);
 }
 
 // A dispatch starts with empty vL1D and L2: recorded evictions of a second launch equal those of a cold L2, and its
@@ -50,11 +55,12 @@ void Hierarchy::begin_dispatch() {
   for (Cache& c : l1_) c.invalidate();
   for (Cache& c : scalar_) c.invalidate();
   for (LargeCache& c : l2_) {
-    c.flush([&](uint64_t line, uint8_t) {  // left dirty by the previous dispatch: written between the two
-      if (infinity_.present()) infinity_.access(line);
+    c.flush([&](uint64_t line, uint8_t sectors) {  // left dirty by the previous dispatch: written between the two
+      if (infinity_.present()) infinity_.access(line, sectors);
     });
   }
   std::fill(l1_cycles_.begin(), l1_cycles_.end(), 0);
+  std::fill(channel_requests_.begin(), channel_requests_.end(), 0);
   atomic_chain_.clear();
   n_ = {};
 }
@@ -77,14 +83,17 @@ void Hierarchy::flush_l2(LargeCache* l2) {
 }
 
 void Hierarchy::end_dispatch() {
+  const uint64_t written = fabric_write_bytes();
   if (write_back_at_end_ || first_dispatch_) {
     for (LargeCache& c : l2_) flush_l2(&c);
   }
   first_dispatch_ = false;
+  n_.flushed_bytes = fabric_write_bytes() - written;
   for (const uint64_t cycles : l1_cycles_) {
     n_.l1_cycles_max = std::max(n_.l1_cycles_max, cycles);
     n_.l1_cycles_sum += cycles;
   }
+  n_.l2_channel_max = *std::max_element(channel_requests_.begin(), channel_requests_.end());
   n_.same_address_atomics_max = longest_atomic_chain();
 }
 
@@ -102,10 +111,17 @@ MemoryCounts Hierarchy::dirty() const {
   return copy.n_;
 }
 
+// True on a hit. What the Infinity Cache holds modified reaches the HBM when it has to make room.
+bool Hierarchy::infinity_access(uint64_t line, uint8_t dirty) {
+  const LargeCache::Result r = infinity_.access(line, dirty);
+  n_.hbm_write_bytes += static_cast<uint64_t>(std::popcount(r.written_back)) * kSectorBytes;
+  return r.hit;
+}
+
 Level Hierarchy::fabric_read(uint64_t line) {
   n_.fabric_reads += l2_line_ / fabric_read_bytes_per_request_;
   if (fabric_read_bytes_per_request_ == 128) ++n_.fabric_reads_128b;
-  if (infinity_.present() && infinity_.access(line).hit) {
+  if (infinity_.present() && infinity_access(line, 0)) {
     ++n_.infinity_hits;
     return Level::infinity;
   }
@@ -118,12 +134,23 @@ void Hierarchy::write_back(uint64_t line, uint8_t sectors) {
     n_.fabric_writes += half != 0;
     n_.fabric_writes_64b += half == 3;
   }
-  if (infinity_.present()) infinity_.access(line);
-  n_.hbm_write_bytes += static_cast<uint64_t>(std::popcount(sectors)) * kSectorBytes;
+  if (infinity_.present()) {
+    infinity_access(line, sectors);
+  } else {
+    n_.hbm_write_bytes += static_cast<uint64_t>(std::popcount(sectors)) * kSectorBytes;
+  }
+}
+
+// Channels take turns every interleave; where the sets are hashed the channels are too.
+uint64_t& Hierarchy::channel(uint32_t xcd, uint64_t line) {
+  uint64_t turn = line / lines_per_channel_turn_;
+  if (hashed_) turn ^= turn >> 5 ^ turn >> 10 ^ turn >> 15;
+  return channel_requests_[xcd * channels_ + turn % channels_];
 }
 
 // One request to the L2. A write allocates without fetching; everything else fetches the whole line on a miss.
 Level Hierarchy::l2_access(uint32_t xcd, uint64_t line, uint8_t dirty, bool fetch) {
+  ++channel(xcd, line);
   const LargeCache::Result r = l2_[xcd].access(line, dirty);
   if (r.evicted) ++n_.l2_evicts;
   if (r.written_back) {
@@ -173,7 +200,7 @@ Level Hierarchy::load(uint32_t cu, const WaveAccess& a) {
   n_.l1_lookups += n;
   n_.l1_accesses += accesses(a.bytes);
   n_.l1_reads += accesses(a.bytes);
-  l1_cycles_[cu] += std::max(n, 1u);
+  l1_cycles_[cu] += a.contiguous ? n : scattered_load_cycles(a.address, a.exec, a.bytes);
   return load_segments(cu, segments, n, a.bytes);
 }
 
@@ -250,6 +277,7 @@ Level Hierarchy::atomic(uint32_t cu, const WaveAccess& a) {
     const uint64_t line = segments[s].number / per_line;
     deepest = std::max(deepest, l2_access(xcd, line, dirty, true));
     n_.l2_hits += segments[s].requests - 1;  // the line is there now
+    channel(xcd, line) += segments[s].requests - 1;
     atomic_chain_[line] += segments[s].requests;
   }
   n_.l1_accesses += 64;

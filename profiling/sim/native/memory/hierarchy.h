@@ -25,7 +25,9 @@ struct MemoryCounts {
   uint64_t l2_evicts = 0, l2_writebacks = 0, l2_flush_writebacks = 0;
   uint64_t fabric_reads = 0, fabric_reads_32b = 0, fabric_reads_128b = 0, fabric_writes = 0, fabric_writes_64b = 0;
   uint64_t infinity_hits = 0, hbm_read_bytes = 0, hbm_write_bytes = 0;
+  uint64_t flushed_bytes = 0;  // written to the fabric after the last wave
   uint64_t scalar_requests = 0, scalar_hits = 0, scalar_misses = 0;
+  uint64_t l2_channel_max = 0;            // requests of the busiest channel of any L2
   uint64_t same_address_atomics_max = 0;  // longest chain of requests that one L2 line had to serialise
 };
 
@@ -62,9 +64,11 @@ class Hierarchy {
   Level atomic(uint32_t cu, const WaveAccess& a);
   Level load_segments(uint32_t cu, const uint64_t* segments, uint32_t n, uint32_t lane_bytes);
   Level l2_access(uint32_t xcd, uint64_t line, uint8_t dirty, bool fetch);
+  uint64_t& channel(uint32_t xcd, uint64_t line);
   void write_back(uint64_t line, uint8_t sectors);
   void flush_l2(LargeCache* l2);
   Level fabric_read(uint64_t line);
+  bool infinity_access(uint64_t line, uint8_t dirty);
 
   Arch arch_;
   uint32_t cus_, cus_per_xcd_, l1_line_, l2_line_, unmerged_period_, fabric_read_bytes_per_request_;
@@ -72,7 +76,10 @@ class Hierarchy {
   std::vector<Cache> l1_, scalar_;
   std::vector<LargeCache> l2_;
   LargeCache infinity_;
-  std::vector<uint64_t> l1_cycles_;                      // per CU, of this dispatch
+  std::vector<uint64_t> l1_cycles_;         // per CU, of this dispatch
+  std::vector<uint64_t> channel_requests_;  // per channel of every L2, of this dispatch
+  uint32_t channels_, lines_per_channel_turn_;
+  bool hashed_;
   std::unordered_map<uint64_t, uint64_t> atomic_chain_;  // requests per L2 line
   uint32_t unmerged_phase_ = 0;
   MemoryCounts n_;

@@ -88,7 +88,13 @@ hipError_t fill_block(Runtime& rt, Place dst, uint32_t value, unsigned element, 
   double rate = rt.spec("hbm.write_gbps");
   double ns = kDeviceCopyLatency_ns + (rate > 0 ? bytes / rate : 0);
   return rt.submit(stream, [&rt, dst, value, element, block, ns] {
-    each_row(dst, dst, block, [&](char* to, const char*) { fill_row(to, value, element, block.width); });
+    each_row(dst, dst, block, [&](char* to, const char*) {
+      if (value == 0) {
+        rt.memory().clear(to, block.width);
+      } else {
+        fill_row(to, value, element, block.width);
+      }
+    });
     rt.advance(ns);
     return hipSuccess;
   });

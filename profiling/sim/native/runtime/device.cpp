@@ -78,11 +78,8 @@ HIPSYNTH_EXPORT hipError_t hipDeviceSynchronize() {
   return call([](Runtime&) { return hipSuccess; });
 }
 HIPSYNTH_EXPORT hipError_t hipDeviceReset() {
-  return call([](Runtime& rt) -> hipError_t {
-    for (hipStream_t s : rt.streams) delete s;
-    for (hipEvent_t e : rt.events) delete e;
-    rt.streams.clear();
-    rt.events.clear();
+  return call([](Runtime& rt) {
+    rt.reset();
     return hipSuccess;
   });
 }

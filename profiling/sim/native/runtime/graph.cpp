@@ -108,6 +108,13 @@ hipError_t capture_status(hipStream_t handle, int* status, unsigned long long* i
 
 }  // namespace
 
+void hipsynth::runtime::forget_graphs() {
+  for (hipGraph_t graph : graphs()) delete graph;
+  for (hipGraphExec_t executable : executables()) delete executable;
+  graphs().clear();
+  executables().clear();
+}
+
 HIPSYNTH_EXPORT hipError_t hipStreamBeginCapture(hipStream_t s, int) { return begin_capture(s); }
 HIPSYNTH_EXPORT hipError_t hipStreamEndCapture(hipStream_t s, hipGraph_t* out) { return end_capture(s, out); }
 HIPSYNTH_EXPORT hipError_t hipStreamIsCapturing(hipStream_t s, int* status) {
@@ -152,7 +159,7 @@ HIPSYNTH_EXPORT hipError_t hipGraphAddKernelNode(hipGraphNode_t* out, hipGraph_t
   return add_node(out, graph, [&](Runtime& rt, Operation& operation) -> hipError_t {
     ihipModuleSymbol_t* kernel = rt.kernel(p->func);
     if (kernel == nullptr) return hipErrorInvalidDeviceFunction;
-    LaunchRequest request{kernel, p->gridDim, p->blockDim, p->sharedMemBytes, {}};
+    LaunchRequest request{kernel, p->gridDim, p->blockDim, p->sharedMemBytes, {}, false};
     if (p->kernelParams != nullptr) {
       request.args = pack_arguments(*kernel->info, p->kernelParams);
     } else if (p->extra == nullptr || !pack_extra(p->extra, request.args)) {

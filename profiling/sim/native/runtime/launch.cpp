@@ -26,6 +26,11 @@ void bind_managed(Runtime& rt, const Module& module) {
   }
 }
 
+void print(const std::string& output, const std::string& errors) {
+  std::fwrite(output.data(), 1, output.size(), stdout);
+  std::fwrite(errors.data(), 1, errors.size(), stderr);
+}
+
 hipError_t dispatch(Runtime& rt, const LaunchRequest& request) {
   const KernelInfo& kernel = *request.kernel->info;
   bind_managed(rt, *request.kernel->module);
@@ -36,10 +41,17 @@ hipError_t dispatch(Runtime& rt, const LaunchRequest& request) {
   launch.block = core_dim(request.block);
   launch.dynamic_lds = static_cast<uint32_t>(request.dynamic_lds);
   launch.args = request.args;
+  launch.cooperative = request.cooperative;
   rt.running = kernel.name.c_str();
-  Dispatch done = rt.device->launch(launch);
+  Dispatch done;
+  try {
+    done = rt.device->launch(launch);
+  } catch (const SimError& error) {
+    print(error.output, error.errors);
+    throw;
+  }
   rt.running = nullptr;
-  std::fwrite(done.printf_output.data(), 1, done.printf_output.size(), stdout);
+  print(done.printf_output, done.printf_errors);
   // Kernels back to back cannot start faster than the launch overhead.
   rt.advance(std::max(done.duration_ns, rt.spec("issue.launch_ns")));
   rt.results.add(kernel, done);
@@ -75,6 +87,16 @@ hipError_t check_shape(Runtime& rt, const LaunchRequest& request) {
     return hipErrorInvalidConfiguration;
   }
   return hipSuccess;
+}
+
+// All work-groups of a cooperative launch must be resident at once, or a grid barrier would never end.
+hipError_t check_cooperative(Runtime& rt, const LaunchRequest& request) {
+  hipError_t shape = check_shape(rt, request);
+  if (shape != hipSuccess) return shape;
+  const dim3 &g = request.grid, &b = request.block;
+  double room =
+      resident_workgroups(rt, *request.kernel->info, b.x * b.y * b.z, request.dynamic_lds) * rt.spec("topology.cus");
+  return static_cast<double>(g.x) * g.y * g.z > room ? hipErrorCooperativeLaunchTooLarge : hipSuccess;
 }
 
 std::vector<uint8_t> pack_arguments(const KernelInfo& kernel, void** args) {
@@ -116,24 +138,16 @@ using namespace hipsynth::runtime;
 
 namespace {
 
-hipError_t launch_stub(const void* stub, dim3 grid, dim3 block, void** args, size_t lds, hipStream_t stream) {
+hipError_t launch_stub(const void* stub, dim3 grid, dim3 block, void** args, size_t lds, hipStream_t stream,
+                       bool cooperative = false) {
   return call([&](Runtime& rt) -> hipError_t {
     ihipModuleSymbol_t* kernel = rt.kernel(stub);
     if (kernel == nullptr) return hipErrorInvalidDeviceFunction;
     if (args == nullptr && explicit_bytes(*kernel->info) > 0) return hipErrorInvalidValue;
-    return launch(rt, {kernel, grid, block, lds, pack_arguments(*kernel->info, args)}, stream);
+    LaunchRequest request{kernel, grid, block, lds, pack_arguments(*kernel->info, args), cooperative};
+    hipError_t fits = cooperative ? check_cooperative(rt, request) : hipSuccess;
+    return fits == hipSuccess ? launch(rt, request, stream) : fits;
   });
-}
-
-// All work-groups of a cooperative launch must be resident at once, or a grid barrier would never end.
-hipError_t check_cooperative(Runtime& rt, const void* stub, dim3 grid, dim3 block, size_t lds) {
-  ihipModuleSymbol_t* kernel = rt.kernel(stub);
-  if (kernel == nullptr) return hipErrorInvalidDeviceFunction;
-  uint64_t items = static_cast<uint64_t>(block.x) * block.y * block.z;
-  if (items == 0 || items > kernel->info->max_flat_workgroup) return hipErrorInvalidConfiguration;
-  double room = resident_workgroups(rt, *kernel->info, static_cast<uint32_t>(items), lds) * rt.spec("topology.cus");
-  double groups = static_cast<double>(grid.x) * grid.y * grid.z;
-  return groups > room ? hipErrorCooperativeLaunchTooLarge : hipSuccess;
 }
 
 }  // namespace
@@ -152,8 +166,7 @@ HIPSYNTH_EXPORT hipError_t hipLaunchKernelExC(const hipLaunchConfig_t* config, c
 
 HIPSYNTH_EXPORT hipError_t hipLaunchCooperativeKernel(const void* stub, dim3 grid, dim3 block, void** args,
                                                       unsigned lds, hipStream_t stream) {
-  hipError_t fits = call([&](Runtime& rt) { return check_cooperative(rt, stub, grid, block, lds); });
-  return fits != hipSuccess ? fits : launch_stub(stub, grid, block, args, lds, stream);
+  return launch_stub(stub, grid, block, args, lds, stream, true);
 }
 
 HIPSYNTH_EXPORT hipError_t hipLaunchCooperativeKernelMultiDevice(hipLaunchParams* list, int devices, unsigned) {

@@ -27,10 +27,10 @@ hipError_t load_data(hipModule_t* out, const void* image) {
 }
 
 hipError_t launch_function(hipFunction_t f, dim3 grid, dim3 block, unsigned lds, hipStream_t stream, void** params,
-                           void** extra) {
+                           void** extra, bool cooperative = false) {
   return call([&](Runtime& rt) -> hipError_t {
     if (f == nullptr) return hipErrorInvalidImage;
-    LaunchRequest request{f, grid, block, lds, {}};
+    LaunchRequest request{f, grid, block, lds, {}, cooperative};
     if (params != nullptr) {
       request.args = pack_arguments(*f->info, params);
     } else if (extra != nullptr) {
@@ -38,7 +38,8 @@ hipError_t launch_function(hipFunction_t f, dim3 grid, dim3 block, unsigned lds,
     } else if (explicit_bytes(*f->info) > 0) {
       return hipErrorInvalidValue;
     }
-    return launch(rt, request, stream);
+    hipError_t fits = cooperative ? check_cooperative(rt, request) : hipSuccess;
+    return fits == hipSuccess ? launch(rt, request, stream) : fits;
   });
 }
 
@@ -127,7 +128,7 @@ HIPSYNTH_EXPORT hipError_t hipModuleLaunchKernel(hipFunction_t f, unsigned gx, u
 HIPSYNTH_EXPORT hipError_t hipModuleLaunchCooperativeKernel(hipFunction_t f, unsigned gx, unsigned gy, unsigned gz,
                                                             unsigned bx, unsigned by, unsigned bz, unsigned lds,
                                                             hipStream_t stream, void** params) {
-  return launch_function(f, {gx, gy, gz}, {bx, by, bz}, lds, stream, params, nullptr);
+  return launch_function(f, {gx, gy, gz}, {bx, by, bz}, lds, stream, params, nullptr, true);
 }
 HIPSYNTH_EXPORT hipError_t hipDrvLaunchKernelEx(const HIP_LAUNCH_CONFIG* c, hipFunction_t f, void** params,
                                                 void** extra) {

@@ -1,36 +1,16 @@
 // Occupancy from the code object and the arch table, and the queries that answer with it.
 #include <algorithm>
 
+#include "core/launch.h"
 #include "runtime.h"
 
 namespace hipsynth::runtime {
-namespace {
-
-constexpr uint32_t kWave = 64;
-
-uint64_t round_up(uint64_t value, uint64_t granule) {
-  return granule == 0 ? value : (value + granule - 1) / granule * granule;
-}
-
-// Waves of this kernel that one SIMD's register file holds.
-uint64_t waves_by_registers(Runtime& rt, const KernelInfo& kernel) {
-  uint64_t rows = kernel.agprs > 0 ? std::max(kernel.vgprs, kernel.accum_offset + kernel.agprs) : kernel.vgprs;
-  rows = std::max<uint64_t>(round_up(rows, static_cast<uint64_t>(rt.spec("topology.vgpr_granule"))), 1);
-  return static_cast<uint64_t>(rt.spec("topology.vgprs_per_simd")) / rows;
-}
-
-}  // namespace
-
 int resident_workgroups(Runtime& rt, const KernelInfo& kernel, uint32_t block, uint64_t dynamic_lds) {
-  uint64_t waves = (block + kWave - 1) / kWave;
-  if (waves == 0 || block > kernel.max_flat_workgroup) return 0;
-  uint64_t per_simd =
-      std::min(static_cast<uint64_t>(rt.spec("topology.waves_per_simd")), waves_by_registers(rt, kernel));
-  uint64_t groups = per_simd * static_cast<uint64_t>(rt.spec("topology.simds_per_cu")) / waves;
-  groups = std::min(groups, static_cast<uint64_t>(rt.spec("topology.workgroups_per_cu")));
-  uint64_t lds = round_up(kernel.lds_bytes + dynamic_lds, static_cast<uint64_t>(rt.spec("lds.allocation_granule")));
-  if (lds > 0) groups = std::min(groups, static_cast<uint64_t>(rt.spec("lds.bytes_per_cu")) / lds);
-  return static_cast<int>(groups);
+  uint64_t lds = kernel.lds_bytes + dynamic_lds;
+  if (block == 0 || block > kernel.max_flat_workgroup) return 0;
+  if (lds > static_cast<uint64_t>(rt.spec("lds.bytes_per_cu"))) return 0;
+  return static_cast<int>(
+      occupancy_of(rt.config.spec, kernel, {block, 1, 1}, static_cast<uint32_t>(lds)).groups_per_cu);
 }
 
 namespace {

@@ -63,7 +63,7 @@ HIPSYNTH_EXPORT void __hipRegisterFunction(void** handle, const void* stub, char
 HIPSYNTH_EXPORT void __hipRegisterVar(void** handle, void* shadow, char*, char* name, int, size_t size, int, int) {
   Runtime& rt = Runtime::get();
   std::lock_guard<std::recursive_mutex> lock(rt.mutex);
-  rt.variables[shadow] = Variable{name, size, index_of(handle), nullptr, nullptr};
+  rt.variables[shadow] = Variable{name, size, index_of(handle), nullptr, nullptr, {}};
 }
 
 HIPSYNTH_EXPORT void __hipRegisterManagedVar(void* handle, void** pointer, void* initial, const char* name, size_t size,
@@ -73,7 +73,9 @@ HIPSYNTH_EXPORT void __hipRegisterManagedVar(void* handle, void** pointer, void*
   void* storage = managed_storage(rt, size);
   std::memcpy(storage, initial, size);
   *pointer = storage;
-  rt.variables[pointer] = Variable{name, size, index_of(static_cast<void**>(handle)), pointer, storage};
+  const auto* first = static_cast<const uint8_t*>(initial);
+  rt.variables[pointer] =
+      Variable{name, size, index_of(static_cast<void**>(handle)), pointer, storage, {first, first + size}};
 }
 
 HIPSYNTH_EXPORT void __hipRegisterTexture(void**, void*, char*, char*, int, int, int) {

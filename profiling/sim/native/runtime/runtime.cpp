@@ -72,6 +72,7 @@ Runtime::Runtime() {
   }
   try {
     config = read_config(path);
+    config.options.host_calls = true;  // the functions are the program's own
     results.open(config.output);
     device = std::make_unique<Device>(config.arch, config.spec, config.options);
   } catch (const SimError& error) {
@@ -107,6 +108,30 @@ Module& Runtime::program(size_t index) {
     results.set_module(kernels);
   }
   return *module;
+}
+
+void Runtime::reset() {
+  for (hipStream_t s : streams) delete s;
+  for (hipEvent_t e : events) delete e;
+  for (hipModule_t m : modules) {
+    for (auto& [name, function] : m->functions) delete function;
+    delete m;
+  }
+  streams.clear();
+  events.clear();
+  modules.clear();
+  kernels.clear();
+  pinned.clear();
+  forget_graphs();
+  programs_.clear();
+  std::set<uint64_t> kept;
+  for (const auto& [shadow, variable] : variables) {
+    if (variable.storage == nullptr) continue;
+    kept.insert(reinterpret_cast<uint64_t>(variable.storage));
+    std::memcpy(variable.storage, variable.initial.data(), variable.size);
+  }
+  memory().release_user([&](const Memory::Allocation& a) { return kept.contains(a.start); });
+  device->reset();
 }
 
 ihipModuleSymbol_t* Runtime::kernel(const void* stub) {

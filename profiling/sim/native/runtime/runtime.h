@@ -56,8 +56,9 @@ struct Variable {
   std::string name;
   size_t size = 0;
   size_t module = 0;
-  void** managed = nullptr;  // the host pointer variable of a __managed__ object
-  void* storage = nullptr;   // its memory
+  void** managed = nullptr;      // the host pointer variable of a __managed__ object
+  void* storage = nullptr;       // its memory
+  std::vector<uint8_t> initial;  // what a __managed__ object holds at first
 };
 
 struct CallConfiguration {
@@ -92,6 +93,8 @@ class Runtime {
 
   // One of the program's own code objects, loaded on first use. Throws SimError.
   Module& program(size_t index = 0);
+  // hipDeviceReset: memory, streams, events, graphs and modules go; variables have their first values again.
+  void reset();
   // The kernel of a host stub or null. Throws SimError.
   ihipModuleSymbol_t* kernel(const void* stub);
 
@@ -123,8 +126,10 @@ struct LaunchRequest {
   dim3 grid, block;
   size_t dynamic_lds = 0;
   std::vector<uint8_t> args;
+  bool cooperative = false;
 };
 hipError_t check_shape(Runtime& rt, const LaunchRequest& request);
+hipError_t check_cooperative(Runtime& rt, const LaunchRequest& request);
 uint32_t explicit_bytes(const KernelInfo& kernel);  // size of the arguments that the caller gives
 std::vector<uint8_t> pack_arguments(const KernelInfo& kernel, void** args);
 // Null when `extra` is malformed.
@@ -136,6 +141,7 @@ int resident_workgroups(Runtime& rt, const KernelInfo& kernel, uint32_t block, u
 
 // Graphs (graph.cpp).
 void graph_append(ihipGraph* graph, Operation operation);
+void forget_graphs();
 
 // Code objects (code_object.cpp): the ELF for `arch` in a file or bundle, and its disassembly.
 size_t image_size(const void* image);  // 0 when neither an ELF file nor an offload bundle

@@ -2,106 +2,262 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 
 namespace hipsynth {
 namespace {
 
-struct Machine {
-  const SpecTable& s;
-  double at(const char* key) const { return s.at(key); }
-  double ns_per_cycle() const { return 1000.0 / s.at("clock.core_mhz"); }
+// The dispatch on one device: what each unit does, in cycles of the core clock unless a name says otherwise.
+struct Model {
+  const SpecTable& spec;
+  const Work& work;
+  double at(const char* key) const { return spec.at(key); }
+  double tick_ns() const { return 1000.0 / at("clock.core_mhz"); }
+  double cycles_of_bytes(double bytes, double gbps) const { return bytes / gbps / tick_ns(); }
 };
 
-// The busiest CU's share of the work: with G equal groups on N CUs, one CU gets ceil(G / N).
-double busiest_share(double groups, double cus) { return std::ceil(groups / cus) / groups; }
-
-double valu_cycles(const Machine& m, const IssueCounts& i) {
-  const auto n = [&](Rate r) { return static_cast<double>(i.valu_by_rate[static_cast<size_t>(r)]); };
-  return (n(Rate::full) + n(Rate::none)) * m.at("issue.valu_cycles") + n(Rate::trans) * m.at("issue.trans_cycles") +
-         n(Rate::f64) * m.at("issue.f64_cycles") + n(Rate::int64_mul) * m.at("issue.int64_mul_cycles");
+// Units that share a resource or keep others waiting overlap imperfectly: the norm is the maximum when one dominates
+// and up to n^(1/p) more when n are equal.
+double norm(double p, std::initializer_list<double> parts) {
+  const double largest = std::max(parts);
+  if (largest <= 0) return 0;
+  double sum = 0;
+  for (const double part : parts) sum += std::pow(std::max(part, 0.0) / largest, p);
+  return largest * std::pow(sum, 1 / p);
 }
 
-// Cycles that one average wave spends waiting for answers, one dependent round trip after the other, plus its own
-// issue.
-double wave_cycles(const Machine& m, const TimingInput& in, double issue_cycles) {
-  const EngineCounts& e = *in.engine;
-  const double level[5] = {0, m.at("vl1d.latency_cycles"), m.at("l2.latency_cycles"),
-                           m.at("fabric.infinity_cache_latency_cycles"), m.at("hbm.latency_cycles")};
-  double cycles = static_cast<double>(e.lds_waits) * m.at("issue.lds_latency_cycles");
-  for (int i = 0; i < 5; ++i) {
-    cycles += static_cast<double>(e.vm_waits[i]) * level[i];
-    cycles +=
-        static_cast<double>(e.smem_waits[i]) * std::max(m.at("issue.smem_latency_cycles"), i > 1 ? level[i] : 0.0);
-  }
-  return (cycles + issue_cycles) / static_cast<double>(e.waves) + m.at("issue.wave_start_cycles");
+// With G equal groups on N CUs the busiest CU gets ceil(G / N) of them; a CU's work is spread over as many SIMDs as
+// its resident waves reach.
+double busiest_share(const Model& m) { return std::ceil(m.work.groups / m.at("topology.cus")) / m.work.groups; }
+
+double resident_groups(const Model& m) { return std::min(m.work.groups, m.at("topology.cus") * m.work.groups_per_cu); }
+
+double resident_waves_of_busiest_cu(const Model& m) {
+  const double groups = std::min(std::ceil(m.work.groups / m.at("topology.cus")), m.work.groups_per_cu);
+  return groups * m.work.waves_per_group;
 }
 
-std::map<std::string, double> memory_bounds(const Machine& m, const TimingInput& in) {
-  std::map<std::string, double> ns;
-  if (!in.hierarchy) return ns;
-  const MemoryCounts& n = in.hierarchy->counts();
-  ns["vl1d"] = static_cast<double>(n.l1_cycles_max) * m.ns_per_cycle();
-  const double requests = static_cast<double>(n.l1_write_req + n.l1_atomic_ret_req + n.l1_atomic_noret_req);
-  const double l2_bytes = static_cast<double>(n.l1_read_req) * m.at("vl1d.line_bytes") + requests * 64;
-  ns["l2"] = l2_bytes / m.at("l2.gbps");
-  ns["atomics"] = static_cast<double>(n.same_address_atomics_max) * m.at("l2.same_line_atomic_ns");
-  if (m.at("fabric.infinity_cache_gbps") > 0) {
-    ns["infinity"] = static_cast<double>(in.hierarchy->fabric_read_bytes() + in.hierarchy->fabric_write_bytes()) /
-                     m.at("fabric.infinity_cache_gbps");
+double simds_used(const Model& m) {
+  return std::clamp(resident_waves_of_busiest_cu(m), 1.0, m.at("topology.simds_per_cu"));
+}
+
+// How often every slot for a group is filled. Groups take unequal times, so that half of a last, partly filled turn is
+// hidden behind the one before.
+double turns(const Model& m) {
+  const double full = m.work.groups / resident_groups(m);
+  return (full + std::ceil(full)) / 2;
+}
+
+// Issue: all waves' instructions of one kind, on one SIMD (vector) or one CU (scalar, LDS) of the busiest CU.
+
+double valu_total(const Model& m) {
+  return m.work.valu_full * m.at("issue.valu_cycles") + m.work.valu_trans * m.at("issue.trans_cycles") +
+         m.work.valu_f64 * m.at("issue.f64_cycles") + m.work.valu_int64_mul * m.at("issue.int64_mul_cycles");
+}
+
+double vector_issue(const Model& m) { return (valu_total(m) + m.work.mfma_cycles) * busiest_share(m) / simds_used(m); }
+
+double scalar_issue(const Model& m) {
+  return (m.work.salu + m.work.smem) * m.at("issue.salu_cycles") * busiest_share(m);
+}
+
+double lds_issue(const Model& m) { return m.work.lds_cycles * busiest_share(m); }
+
+// One wave's issue cycles, one instruction after the other. A wave issues at most one instruction per
+// issue.wave_cycles.
+double own_issue(const Model& m) {
+  const Work& w = m.work;
+  const double others = w.salu + w.smem + w.vmem + w.lds + w.flow;
+  return (valu_total(m) + w.mfma_cycles + others * m.at("issue.wave_cycles")) / w.waves;
+}
+
+// One wave's waits, each answered when nobody else is in the way.
+
+double vector_waits(const Model& m) {
+  const Work& w = m.work;
+  const double store = m.at("l2.store_latency_cycles");
+  return w.l1_waits * m.at("vl1d.latency_cycles") + w.l2_waits * m.at("l2.latency_cycles") +
+         w.infinity_waits * m.at("fabric.infinity_cache_latency_cycles") + w.hbm_waits * m.at("hbm.latency_cycles") +
+         (w.store_waits + w.store_tails) * store;
+}
+
+double scalar_waits(const Model& m) {
+  const Work& w = m.work;
+  return w.scalar_hit_waits * m.at("issue.smem_latency_cycles") + w.scalar_l2_waits * m.at("l2.latency_cycles") +
+         w.scalar_infinity_waits * m.at("fabric.infinity_cache_latency_cycles") +
+         w.scalar_hbm_waits * m.at("hbm.latency_cycles");
+}
+
+// Latencies are those of one lane's word; each further look-up of a wave's access delays its last word.
+double look_ups(const Model& m) { return m.work.l1_cycles * m.at("vl1d.look_up_latency_cycles"); }
+
+double own_waits(const Model& m) {
+  const double all =
+      vector_waits(m) + scalar_waits(m) + look_ups(m) + m.work.lds_waits * m.at("issue.lds_latency_cycles");
+  return all / m.work.waves;
+}
+
+// From a group's slot becoming free to its last wave's first instruction.
+double group_start(const Model& m) {
+  return m.at("issue.wave_start_cycles") + (m.work.waves_per_group - 1) * m.at("issue.wave_launch_cycles");
+}
+
+// Cycles that the units of the memory path need for the whole dispatch.
+struct MemoryPath {
+  double round_trips = 0, dispatch = 0, vl1d = 0, l2 = 0, atomics = 0, infinity = 0, hbm = 0;
+};
+
+// Time at full rate of what the HBM reads and writes while waves run; flushed lines come after them.
+double hbm_cycles(const Model& m) {
+  const double later = m.at("fabric.infinity_cache_gbps") > 0 ? 0 : m.work.flushed_bytes;
+  return m.cycles_of_bytes(m.work.hbm_read_bytes, m.at("hbm.read_gbps")) +
+         m.cycles_of_bytes(m.work.hbm_write_bytes - later, m.at("hbm.write_gbps"));
+}
+
+MemoryPath memory_path(const Model& m) {
+  const Work& w = m.work;
+  MemoryPath p;
+  p.round_trips = turns(m) * (group_start(m) + own_issue(m) + own_waits(m));
+  p.dispatch = w.waves / m.at("topology.xcds") * m.at("issue.dispatch_cycles");
+  p.vl1d = w.l1_cycles_busiest_cu;
+  p.l2 = w.l2_requests_busiest_channel * m.at("l2.cycles_per_request");
+  p.atomics = w.atomics_busiest_line * m.at("l2.same_line_atomic_ns") / m.tick_ns();
+  if (const double gbps = m.at("fabric.infinity_cache_gbps"); gbps > 0) {
+    p.infinity = m.cycles_of_bytes(w.fabric_read_bytes + w.fabric_write_bytes - w.flushed_bytes, gbps);
   }
-  // A memory-side cache takes what it holds off the HBM's shoulders; writes drain to it and are counted as absorbed.
-  const bool absorbs = m.at("fabric.infinity_cache_bytes") > 0 &&
-                       static_cast<double>(n.hbm_write_bytes) < m.at("fabric.infinity_cache_bytes");
-  ns["hbm"] = static_cast<double>(n.hbm_read_bytes) / m.at("hbm.read_gbps") +
-              (absorbs ? 0 : static_cast<double>(n.hbm_write_bytes) / m.at("hbm.write_gbps"));
-  return ns;
+  p.hbm = hbm_cycles(m);
+  return p;
+}
+
+// Units in a row work at the same time; how soon waves come back is another matter: answers queue at the slowest unit
+// long before it is full.
+double memory_cycles(const Model& m, const MemoryPath& p) {
+  const double units = norm(m.at("timing.overlap_norm"), {p.vl1d, p.l2, p.atomics, p.infinity, p.hbm});
+  return norm(m.at("timing.queueing_norm"), {p.round_trips, units});
+}
+
+// Lines still modified after the last wave, where the device writes them back then.
+double write_back_cycles(const Model& m) {
+  const double infinity = m.at("fabric.infinity_cache_gbps");
+  return m.cycles_of_bytes(m.work.flushed_bytes, infinity > 0 ? infinity : m.at("hbm.write_gbps"));
+}
+
+// Until the first wave runs and has its first answer nothing is in full flow, and once more at the end.
+double ramp_cycles(const Model& m) {
+  const Work& w = m.work;
+  double deepest = 0;
+  if (w.hbm_waits + w.scalar_hbm_waits > 0) {
+    deepest = m.at("hbm.latency_cycles");
+  } else if (w.infinity_waits + w.scalar_infinity_waits > 0) {
+    deepest = m.at("fabric.infinity_cache_latency_cycles");
+  }
+  return m.at("issue.wave_start_cycles") + deepest;
 }
 
 }  // namespace
 
-void time_dispatch(const TimingInput& in, Dispatch* d) {
-  const Machine m{*in.spec};
-  const double cus = m.at("topology.cus"), simds = m.at("topology.simds_per_cu"), tick = m.ns_per_cycle();
-  const auto groups = static_cast<double>(in.plan->total_groups);
-  const double per_group = in.plan->occupancy.waves_per_group;
-  const double share = busiest_share(groups, cus);
-  // A lone small group cannot use all SIMDs of its CU.
-  const double lanes_of_issue = std::min(simds, std::max(1.0, std::ceil(groups / cus) * per_group));
-  std::map<std::string, double> ns = memory_bounds(m, in);
-  const double valu = valu_cycles(m, *in.issue);
-  ns["valu"] = valu * share / lanes_of_issue * tick;
-  ns["mfma"] = static_cast<double>(in.issue->mfma_cycles) * share / lanes_of_issue * tick;
-  ns["salu"] = static_cast<double>(in.issue->salu + in.issue->smem) * m.at("issue.salu_cycles") * share * tick;
-  ns["lds"] = static_cast<double>(in.engine->lds_idx_cycles) * share * tick;
-  ns["dispatch"] = groups * per_group / m.at("topology.xcds") * m.at("issue.wave_launch_cycles") * tick;
-  const double issue_cycles =
-      valu + static_cast<double>(in.issue->mfma_cycles) + 4.0 * static_cast<double>(in.issue->total - in.issue->vmem);
-  const double chain = wave_cycles(m, in, issue_cycles);
-  const double resident = std::min(groups, cus * in.plan->occupancy.groups_per_cu);
-  const double turns = std::ceil(groups / resident * 4) / 4;  // the last turn's waves overlap with the one before
-  ns["latency"] = turns * chain * tick;
-  // Bounds overlap imperfectly: the p-norm is the maximum when one dominates, and more when several are close.
-  const double p = m.at("timing.overlap_norm");
-  double sum = 0, largest = 0;
-  for (const auto& [unit, time] : ns) {
-    d->details["bound." + unit] = time;
-    sum += std::pow(time, p);
-    if (time > largest) {
-      largest = time;
-      d->bottleneck = unit;
-    }
+Work work_of(const LaunchPlan& plan, const IssueCounts& issue, const EngineCounts& engine, const Hierarchy* hierarchy) {
+  const auto number = [](uint64_t n) { return static_cast<double>(n); };
+  const auto rate = [&](Rate r) { return number(issue.valu_by_rate[static_cast<size_t>(r)]); };
+  Work w;
+  w.groups = number(plan.total_groups);
+  w.waves_per_group = plan.occupancy.waves_per_group;
+  w.groups_per_cu = plan.occupancy.groups_per_cu;
+  w.waves = number(engine.waves);
+  w.valu_full = rate(Rate::full) + rate(Rate::none);
+  w.valu_trans = rate(Rate::trans);
+  w.valu_f64 = rate(Rate::f64);
+  w.valu_int64_mul = rate(Rate::int64_mul);
+  w.mfma_cycles = number(issue.mfma_cycles);
+  w.salu = number(issue.salu);
+  w.smem = number(issue.smem);
+  w.vmem = number(issue.vmem);
+  w.lds = number(issue.lds);
+  w.flow = number(issue.flow);
+  w.lds_cycles = number(engine.lds_idx_cycles);
+  const auto vector = [&](Level level) { return number(engine.vm_waits[static_cast<int>(level)]); };
+  const auto scalar = [&](Level level) { return number(engine.smem_waits[static_cast<int>(level)]); };
+  w.store_waits = vector(Level::none);
+  w.l1_waits = vector(Level::l1);
+  w.l2_waits = vector(Level::l2);
+  w.infinity_waits = vector(Level::infinity);
+  w.hbm_waits = vector(Level::hbm);
+  w.scalar_hit_waits = scalar(Level::none) + scalar(Level::l1);
+  w.scalar_l2_waits = scalar(Level::l2);
+  w.scalar_infinity_waits = scalar(Level::infinity);
+  w.scalar_hbm_waits = scalar(Level::hbm);
+  w.lds_waits = number(engine.lds_waits);
+  w.barriers = number(engine.barriers);
+  w.store_tails = number(engine.store_tails);
+  if (!hierarchy) return w;
+  const MemoryCounts& n = hierarchy->counts();
+  w.l1_cycles = number(n.l1_cycles_sum);
+  w.l1_cycles_busiest_cu = number(n.l1_cycles_max);
+  w.l2_requests_busiest_channel = number(n.l2_channel_max);
+  w.atomics_busiest_line = number(n.same_address_atomics_max);
+  w.fabric_read_bytes = number(hierarchy->fabric_read_bytes());
+  w.fabric_write_bytes = number(hierarchy->fabric_write_bytes());
+  w.hbm_read_bytes = number(n.hbm_read_bytes);
+  w.hbm_write_bytes = number(n.hbm_write_bytes);
+  w.flushed_bytes = number(n.flushed_bytes);
+  return w;
+}
+
+Timing estimate(const SpecTable& spec, const Work& work) {
+  const Model m{spec, work};
+  const MemoryPath path = memory_path(m);
+  const double memory = memory_cycles(m, path), own = turns(m) * own_issue(m);
+  const double vector = vector_issue(m), scalar = scalar_issue(m), lds = lds_issue(m);
+  const double waits = turns(m) * (group_start(m) + own_waits(m));
+  const double body = own + norm(m.at("timing.overlap_norm"), {vector - own, scalar - own, lds - own,
+                                                               path.dispatch - own, std::max(memory - own, waits)});
+  const double flush = write_back_cycles(m), ramp = ramp_cycles(m), launch = m.at("issue.launch_ns");
+
+  Timing t;
+  t.wave_cycles = group_start(m) + own_issue(m) + own_waits(m);
+  t.busy_ns = (ramp + body + flush) * m.tick_ns();
+  t.duration_ns = launch + t.busy_ns;
+  const double mfma_share = work.mfma_cycles > 0 ? work.mfma_cycles / (work.mfma_cycles + valu_total(m)) : 0;
+  const std::pair<const char*, double> parts[] = {{"latency", path.round_trips},
+                                                  {"dispatch", path.dispatch},
+                                                  {"vl1d", path.vl1d},
+                                                  {"l2", path.l2},
+                                                  {"atomics", path.atomics},
+                                                  {"infinity", path.infinity},
+                                                  {"hbm", path.hbm},
+                                                  {"valu", vector * (1 - mfma_share)},
+                                                  {"mfma", vector * mfma_share},
+                                                  {"salu", scalar},
+                                                  {"lds", lds},
+                                                  {"write_back", flush},
+                                                  {"ramp", ramp}};
+  double largest = launch;
+  t.bounds["launch"] = launch;
+  t.bottleneck = "launch";
+  for (const auto& [unit, cycles] : parts) {
+    const double ns = t.bounds[unit] = cycles * m.tick_ns();
+    if (ns <= largest) continue;
+    largest = ns;
+    t.bottleneck = unit;
   }
-  d->duration_ns = m.at("issue.launch_ns") + std::pow(sum, 1 / p);
+  return t;
+}
+
+void time_dispatch(const SpecTable& spec, const LaunchPlan& plan, const Work& work, Dispatch* d) {
+  const Timing t = estimate(spec, work);
+  d->duration_ns = t.duration_ns;
+  d->bottleneck = t.bottleneck;
+  for (const auto& [unit, ns] : t.bounds) d->details["bound." + unit] = ns;
+  for (const auto& [name, value] : to_numbers(work)) d->details["work." + name] = value;
+  const double cus = spec.at("topology.cus");
   // Every CU that got a work-group counts as busy from the first wave to the last.
   d->counters["SQ_BUSY_CU_CYCLES"] =
-      std::round((d->duration_ns - m.at("issue.launch_ns")) / tick * std::min(groups, cus));
-  d->details["bound.launch"] = m.at("issue.launch_ns");
-  if (m.at("issue.launch_ns") > largest) d->bottleneck = "launch";
-  d->details["occupancy.groups_per_cu"] = in.plan->occupancy.groups_per_cu;
-  d->details["occupancy.waves_per_cu"] = in.plan->occupancy.groups_per_cu * per_group;
-  d->details["occupancy.fraction"] =
-      in.plan->occupancy.groups_per_cu * per_group / (simds * m.at("topology.waves_per_simd"));
-  d->details["wave.latency_cycles"] = chain;
+      std::round(t.busy_ns * spec.at("clock.core_mhz") / 1000 * std::min(work.groups, cus));
+  const double waves = plan.occupancy.groups_per_cu * static_cast<double>(plan.occupancy.waves_per_group);
+  d->details["occupancy.groups_per_cu"] = plan.occupancy.groups_per_cu;
+  d->details["occupancy.waves_per_cu"] = waves;
+  d->details["occupancy.fraction"] = waves / (spec.at("topology.simds_per_cu") * spec.at("topology.waves_per_simd"));
+  d->details["wave.latency_cycles"] = t.wave_cycles;
 }
 
 }  // namespace hipsynth

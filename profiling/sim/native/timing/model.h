@@ -1,22 +1,34 @@
-// How long a dispatch takes: throughput bounds of each unit, latency exposed by occupancy, launch overhead.
+// How long a dispatch takes, from what it did: throughput of each unit, latency as far as occupancy does not hide it,
+// the dispatcher, and what comes before the first and after the last wave.
+//
+//   duration = launch + ramp + body + write-back
+//   ramp       until the first answer arrives
+//   body       one wave's own issue cycles, which nothing of its own hides, then the largest of: what is left of each
+//              unit's work once the waves of a SIMD share it, the dispatcher, and the memory path
+//   memory     the slowest of: waves' round trips by Little's law, vL1D, L2, atomics, Infinity Cache, HBM
+//   write-back of the L2, where the device does that at the end of a kernel
 #pragma once
 
 #include "core/counters.h"
 #include "core/launch.h"
 #include "core/state.h"
+#include "timing/work.h"
 
 namespace hipsynth {
 
-struct TimingInput {
-  const SpecTable* spec = nullptr;
-  const LaunchPlan* plan = nullptr;
-  const IssueCounts* issue = nullptr;
-  const EngineCounts* engine = nullptr;
-  const Hierarchy* hierarchy = nullptr;
+struct Timing {
+  double duration_ns = 0;
+  double busy_ns = 0;                    // duration without the launch
+  std::map<std::string, double> bounds;  // ns that each unit alone would need, and what is added to them
+  std::string bottleneck;                // the largest of them
+  double wave_cycles = 0;                // life of an average wave, alone on the device
 };
 
+Work work_of(const LaunchPlan& plan, const IssueCounts& issue, const EngineCounts& engine, const Hierarchy* hierarchy);
+Timing estimate(const SpecTable& spec, const Work& work);
+
 // Sets duration_ns, SQ_BUSY_CU_CYCLES, bottleneck and details (each bound in ns as "bound.<unit>", occupancy as
-// "occupancy.*").
-void time_dispatch(const TimingInput& input, Dispatch* dispatch);
+// "occupancy.*", the model's input as "work.*").
+void time_dispatch(const SpecTable& spec, const LaunchPlan& plan, const Work& work, Dispatch* dispatch);
 
 }  // namespace hipsynth
