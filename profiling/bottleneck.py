@@ -47,7 +47,7 @@ WAITS: Mapping[str, tuple[tuple[str, ...], str]] = {
 }
 OWN = "issue and start-up"
 CLOSE = 0.85  # a second bound of at least this share of the first may as well be the limit
-NOTABLE = 0.2  # a source of latency of at least this share is named
+NOTABLE = 0.2  # exposed latency of at least this share of the duration is split, into parts of at least this share
 MINOR = 0.05  # bounds below this share of the duration are not worth a word
 WEAK = 0.5  # a largest bound below this share of the duration limits nothing by itself
 
@@ -134,7 +134,7 @@ def summary(found: list[Bound], waits: Sequence[tuple[str, float]] = ()) -> str:
             text = f"bound by {names}, too close to tell apart"
         text += f"; then {', '.join(map(str, after))}" if after else ""
     sources = [f"{name} {100 * share:.0f} %" for name, share in waits if share >= NOTABLE]
-    if sources and any(bound.unit == "latency" for bound in shown):
+    if sources and any(bound.unit == "latency" and bound.share >= NOTABLE for bound in shown):
         text += f"; latency of {', '.join(sources)}"
     return text
 

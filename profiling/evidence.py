@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,21 +21,40 @@ from profiling.formula import evaluate, parse
 TABLE_PATH = Path(__file__).parent / "trust" / "errors.toml"
 TIMED = frozenset({"bandwidth", "throughput", "time"})
 SHORT_NS = 30_000  # launch overhead and the ramps at both ends are a large part of shorter kernels
-# Title -> formula over counters, positive in a kernel that uses the feature. A feature that no recorded kernel of an
-# architecture uses leaves the durations of kernels that do without hardware evidence.
-FEATURES: Mapping[str, str] = {
-    "LDS": "SQ_INSTS_LDS",
-    "LDS bank conflicts": "SQ_LDS_BANK_CONFLICT",
-    "global atomics": "TCP_TCC_ATOMIC_WITH_RET_REQ + TCP_TCC_ATOMIC_WITHOUT_RET_REQ",
-    "matrix cores": "SQ_INSTS_MFMA",
-    "half precision": "SQ_INSTS_VALU_ADD_F16 + SQ_INSTS_VALU_MUL_F16 + SQ_INSTS_VALU_FMA_F16",
-    "transcendentals": "SQ_INSTS_VALU_TRANS_F16 + SQ_INSTS_VALU_TRANS_F32 + SQ_INSTS_VALU_TRANS_F64",
-    "cache reuse": "EXACT_READ_BYTES + EXACT_WRITE_BYTES - 1.25 * 128 * TCC_MISS",
-    "scattered access": """min(EXACT_READ_BYTES + EXACT_WRITE_BYTES,
+ALWAYS_EXACT = ("SQ_INSTS", "SQ_WAVES", "SQ_ITEMS", "SQ_THREAD_CYCLES", "SQ_ACTIVE_INST", "VALU_Active_Threads")
+
+
+@dataclass(frozen=True)
+class Feature:
+    """Something a kernel may use: `formula` over counters is positive in one that does.
+
+    A feature that no recorded kernel of an architecture uses leaves the durations of kernels that do without evidence
+    like it, and one that concerns memory their cache counters as well.
+    """
+
+    title: str
+    formula: str
+    memory: bool = False
+
+
+FEATURES = (
+    Feature("LDS", "SQ_INSTS_LDS"),
+    Feature("LDS bank conflicts", "SQ_LDS_BANK_CONFLICT"),
+    Feature("global atomics", "TCP_TCC_ATOMIC_WITH_RET_REQ + TCP_TCC_ATOMIC_WITHOUT_RET_REQ", memory=True),
+    Feature("matrix cores", "SQ_INSTS_MFMA"),
+    Feature("half precision", "SQ_INSTS_VALU_ADD_F16 + SQ_INSTS_VALU_MUL_F16 + SQ_INSTS_VALU_FMA_F16"),
+    Feature("transcendentals", "SQ_INSTS_VALU_TRANS_F16 + SQ_INSTS_VALU_TRANS_F32 + SQ_INSTS_VALU_TRANS_F64"),
+    Feature("cache reuse", "EXACT_READ_BYTES + EXACT_WRITE_BYTES - 1.25 * 128 * TCC_MISS", memory=True),
+    Feature(
+        "scattered access",
+        """min(EXACT_READ_BYTES + EXACT_WRITE_BYTES,
         0.5 * 64 * (TCP_TCC_READ_REQ + TCP_TCC_WRITE_REQ) - EXACT_READ_BYTES - EXACT_WRITE_BYTES)""",
-    "divergence": "0.9 * 64 * SQ_ACTIVE_INST_VALU - SQ_THREAD_CYCLES_VALU",
-}
-_FORMULAS = {title: parse(text) for title, text in FEATURES.items()}
+        memory=True,
+    ),
+    Feature("divergence", "0.9 * 64 * SQ_ACTIVE_INST_VALU - SQ_THREAD_CYCLES_VALU"),
+)
+_FORMULAS = {feature.title: parse(feature.formula) for feature in FEATURES}
+MEMORY = frozenset(feature.title for feature in FEATURES if feature.memory)
 
 
 @dataclass(frozen=True)
@@ -125,4 +144,13 @@ def features(counters: Mapping[str, float]) -> frozenset[str]:
 def without_evidence(counters: Mapping[str, float], device: str) -> list[str]:
     """Features of this kernel that no recorded kernel of the architecture uses, in the order of FEATURES."""
     used = features(counters) - table().features.get(archs.load(device).arch, frozenset())
-    return [title for title in FEATURES if title in used]
+    return [feature.title for feature in FEATURES if feature.title in used]
+
+
+def covered(quantity: str, unseen: Iterable[str]) -> bool:
+    """Whether recordings can tell a quantity's error in a kernel with these features that they lack."""
+    facts = metrics.table().metrics.get(quantity)
+    if quantity.startswith(ALWAYS_EXACT):
+        return True
+    timed = facts is not None and (facts.kind in TIMED or quantity == "IPC")
+    return not (set(unseen) if timed else MEMORY & set(unseen))

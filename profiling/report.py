@@ -43,16 +43,23 @@ def kernel_document(kernel: KernelResult, device: str) -> dict[str, Any]:
         "backend": kernel.backend,
         "backend_version": kernel.backend_version,
         "extra_metrics": {metric: kernel.metrics.get(metric) for metric in metrics.extra_ids()},
-        "expected_error": expected_errors(device, kernel.duration_ns) if simulated else None,
+        "expected_error": expected_errors(kernel, device) if simulated else None,
         "no_evidence": evidence.without_evidence(kernel.counters, device) if simulated else None,
         "bottleneck": bottleneck.document(kernel, device) if simulated else None,
     }
 
 
-def expected_errors(device: str, duration_ns: float) -> dict[str, dict[str, Any] | None]:
-    """Metric id -> what hardware recordings say about its error for a kernel of this length on this device."""
-    found = {metric: evidence.expected(metric, device, duration_ns) for metric in metrics.all_ids()}
-    return {metric: error.document() if error else None for metric, error in found.items()}
+def expected_errors(kernel: KernelResult, device: str) -> dict[str, dict[str, Any] | None]:
+    """Metric id -> what hardware recordings say about its error for a kernel of this length on this device.
+
+    `covered` is false where the kernel uses something that matters to the metric and that no recorded kernel uses.
+    """
+    unseen = evidence.without_evidence(kernel.counters, device)
+    rows: dict[str, dict[str, Any] | None] = {}
+    for metric in metrics.all_ids():
+        found = evidence.expected(metric, device, kernel.duration_ns)
+        rows[metric] = {**found.document(), "covered": evidence.covered(metric, unseen)} if found else None
+    return rows
 
 
 def exit_code(results: Sequence[TargetResult]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,11 @@ class Column:
     @property
     def title(self) -> str:
         return f"{self.result.arch} ({self.result.device})"
+
+    @functools.cached_property
+    def unseen(self) -> list[str]:
+        """What the kernel uses and no recorded kernel of the architecture does."""
+        return evidence.without_evidence(self.kernel.counters, self.result.device)
 
 
 def render(results: Sequence[TargetResult], width: int = 120, counters: bool | None = None) -> str:
@@ -113,8 +119,8 @@ def _verdict(column: Column) -> Iterator[str]:
     peaks = list(_peaks(column))
     if peaks:
         yield f"    {', '.join(peaks)}"
-    if simulated and (unseen := evidence.without_evidence(kernel.counters, device)):
-        yield f"    no recorded {column.result.arch} kernel uses {', '.join(unseen)}: errors may be larger"
+    if simulated and column.unseen:
+        yield f"    * no recorded {column.result.arch} kernel uses {', '.join(column.unseen)}: errors may be larger"
 
 
 def _limit(kernel: KernelResult, device: str) -> str:
@@ -136,26 +142,41 @@ def _resources(kernel: KernelResult) -> str:
 
 def _peaks(column: Column) -> Iterator[str]:
     """Achieved and peak of each level that the kernel uses."""
-    limits = roofline.ceilings(column.result.device)
-    values = column.kernel.metrics
-    for level, (names, _) in reversed(list(roofline.LEVELS.items())):
-        parts = [values.get(name) for name in names]
-        known = [part for part in parts if part is not None]
-        if len(known) == len(parts) and sum(known) > 0:
-            yield _of_peak(level, sum(known), limits.bandwidth[level], "GB/s")
-    lds = values.get("Exact_LDS_Bandwidth")
-    if lds:
-        yield _of_peak("LDS", lds, lds_peak(column.result.device), "GB/s")
+    device, values = column.result.device, column.kernel.metrics
+    limits = roofline.ceilings(device)
+    achieved = {
+        **_memory_traffic(column),
+        "L2": values.get("Exact_L2_Bandwidth"),
+        "L1": values.get("L1_Cache_Bandwidth"),
+        "LDS": values.get("Exact_LDS_Bandwidth"),
+    }
+    peaks = {**limits.bandwidth, **_other_peaks(device)}
+    for level, gbps in achieved.items():
+        if gbps:
+            yield _of_peak(level, gbps, peaks[level], "GB/s")
     gflops = values.get(roofline.THROUGHPUT)
     if gflops and not column.kernel.counters.get("SQ_INSTS_MFMA"):
         kind = _number_format(column.kernel.counters)
         yield _of_peak(kind, gflops, limits.compute[kind], "GFLOP/s")
 
 
-def lds_peak(device: str) -> float:
-    """GB/s of all LDS together: four bytes per bank and cycle."""
+def _memory_traffic(column: Column) -> dict[str, float | None]:
+    """GB/s of the HBM, and of the Infinity Cache where one stands before it and the backend tells them apart."""
+    details, duration = column.kernel.details, column.kernel.duration_ns
+    parts = [column.kernel.metrics.get(name) for name in roofline.LEVELS["HBM"][0]]
+    known = [part for part in parts if part is not None]
+    fabric = sum(known) if len(known) == len(parts) else None
+    beyond = details.get("hbm.read_bytes")
+    if beyond is None or not archs.load(column.result.device)["fabric.infinity_cache_gbps"]:
+        return {"HBM": fabric}
+    return {"HBM": (beyond + details.get("hbm.write_bytes", 0)) / duration, "Infinity Cache": fabric}
+
+
+def _other_peaks(device: str) -> dict[str, float]:
+    """GB/s of all LDS together, four bytes per bank and cycle, and of the Infinity Cache (0: there is none)."""
     arch = archs.load(device)
-    return 4 * arch["lds.banks"] * arch["topology.cus"] * arch["clock.core_mhz"] / 1000
+    lds = 4 * arch["lds.banks"] * arch["topology.cus"] * arch["clock.core_mhz"] / 1000
+    return {"LDS": lds, "Infinity Cache": arch["fabric.infinity_cache_gbps"]}
 
 
 def _number_format(counters: Mapping[str, float]) -> str:
@@ -248,7 +269,8 @@ def _error(name: str, column: Column) -> str:
     if math.isinf(found.median):
         return "± any"
     size = f"{found.median:.2g}" if found.median < 10 else f"{found.median:.0f}"
-    return "± 0" if found.median == 0 else f"± {size} {'pt' if found.unit == 'points' else '%'}"
+    text = "± 0" if found.median == 0 else f"± {size} {'pt' if found.unit == 'points' else '%'}"
+    return text if evidence.covered(name, column.unseen) else f"{text} *"
 
 
 def _value(value: float | None, factor: float) -> str:

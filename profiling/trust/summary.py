@@ -116,7 +116,8 @@ def errors_text(found: Evidence) -> str:
         HEAD + '# Absolute errors against hardware recordings; `device` "" is every device of the architecture.\n'
     ]
     known = (
-        f"{arch} = {_text([f for f in evidence.FEATURES if f in names])}" for arch, names in found.features.items()
+        f"{arch} = {_text([f.title for f in evidence.FEATURES if f.title in names])}"
+        for arch, names in found.features.items()
     )
     blocks.append("[features]  # what the recorded kernels use\n" + "".join(f"{line}\n" for line in sorted(known)))
     for error in found.errors.values():
@@ -183,7 +184,8 @@ def _counters(found: Evidence, quantities: Sequence[str]) -> Iterator[str]:
 def _missing(found: Evidence, main: Iterable[str]) -> Iterator[str]:
     for arch in archs.architectures():
         bare = [name for name in main if (name, arch) not in found.errors]
-        unseen = [name for name in evidence.FEATURES if name not in found.features.get(arch, frozenset())]
+        seen = found.features.get(arch, frozenset())
+        unseen = [feature.title for feature in evidence.FEATURES if feature.title not in seen]
         devices = {error.device for error in found.errors.values() if error.arch == arch and error.device}
         untouched = [name for name in archs.devices_of(arch) if name not in devices]
         yield f"- **{arch}**: metrics never compared: {_words(bare)};"

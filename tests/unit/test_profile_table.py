@@ -88,6 +88,23 @@ def test_features_without_a_recording_are_named() -> None:
     assert set(evidence.without_evidence(odd, "mi250")) <= {"matrix cores", "divergence"}
 
 
+def test_errors_of_a_kernel_unlike_the_recorded_ones_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = evidence.table()
+    monkeypatch.setattr(evidence, "table", lambda: evidence.Evidence(known.errors, {"gfx90a": frozenset()}))
+    plain = simulated({"hbm": 90})
+    lds = replace(plain, counters={**plain.counters, "SQ_INSTS_LDS": 7})
+    atomics = replace(plain, counters={**plain.counters, "TCP_TCC_ATOMIC_WITH_RET_REQ": 7})
+    marked = {}
+    for name, one in (("plain", plain), ("lds", lds), ("atomics", atomics)):
+        found = report.kernel_document(one, "mi250")["expected_error"]
+        marked[name] = [found[metric]["covered"] for metric in ("L2_Cache_Hit_Rate", "L1_Cache_Bandwidth")]
+    assert marked == {"plain": [True, True], "lds": [True, False], "atomics": [False, False]}
+    text = table.render([result(target(), atomics)])
+    assert "* no recorded gfx90a kernel uses global atomics" in text and " pt *" in text
+    assert "*" not in table.render([result(target(), plain)])
+    assert evidence.covered("SQ_INSTS_VALU", ["global atomics"]) and not evidence.covered("IPC", ["LDS"])
+
+
 def test_errors_fall_back_to_the_architecture(monkeypatch: pytest.MonkeyPatch) -> None:
     row = """[[error]]
 quantity = "{0}"
