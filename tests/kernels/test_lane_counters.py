@@ -96,3 +96,14 @@ def test_counters_that_are_sums_of_others(name: str) -> None:
     widths = {n: counters[f"SQC_DCACHE_REQ_READ_{n}"] for n in (1, 2, 4, 8, 16)}
     assert sum(widths.values()) == counters["SQ_INSTS_SMEM"] == counters["SQC_DCACHE_REQ"]
     assert counters["TCP_UTCL1_REQUEST"] == counters["TCP_TOTAL_CACHE_ACCESSES"] > 0
+
+
+@BOTH
+def test_a_wave_of_few_lanes_takes_the_lds_as_long_as_a_full_one(name: str) -> None:
+    device = SimDevice(name)
+    data = device.upload(np.arange(128, dtype=np.int32))
+    cycles = [
+        device.launch("reverse", (1,), (lanes,), "Q", data, lds=512)["counters"]["SQ_LDS_IDX_ACTIVE"]
+        for lanes in (1, 32, 64)
+    ]
+    assert cycles[0] == cycles[1] == cycles[2] > 0

@@ -22,13 +22,14 @@ uint64_t lane_offset(const Inst& in, const uint32_t* address, uint32_t lane, uin
 }
 
 // The LDS serves 32 banks a cycle: lanes go in groups that fill the banks once (32 lanes of a dword, 16 of eight bytes,
-// 8 of sixteen); each further distinct dword in a bank costs one more cycle.
+// 8 of sixteen); each further distinct dword in a bank costs one more cycle. Recorded: groups without an active lane
+// take their cycle too.
 void count_cycles(Context& c, const uint64_t* offset, uint64_t exec, uint32_t bytes, bool atomic) {
   const uint32_t dwords = std::max(1u, bytes / kBankBytes);
   const uint32_t lanes = kBanks / std::bit_ceil(dwords);
+  if (exec == 0) return;
   for (uint32_t first = 0; first < kLanes; first += lanes) {
     const uint64_t group = exec >> first & (lanes == 32 ? 0xffffffffull : (1ull << lanes) - 1);
-    if (!group) continue;
     uint64_t words[kBanks][kBanks];
     uint8_t used[kBanks] = {};
     uint32_t longest = 1, same = 0;
