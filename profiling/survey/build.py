@@ -16,16 +16,17 @@ from profiling.survey.libraries import (
     missing_header,
     undefined_symbols,
 )
-from profiling.survey.plan import BuildPlan, Program
+from profiling.survey.plan import BuildPlan, Program, SourceUnit
 from profiling.toolchain.project import Unit, compile_project
 from synth.errors import BadInput, CompileFailed, HipsynthError, UsageError
 
 DEFAULT_FLAGS = "-O3"
 MESSAGE_CHARS = 1500
-# HIP's headers included string.h up to release 6.
-_STRING_HEADER = Path("string.h")
-_STRING_FUNCTION = re.compile(
-    r"error: (?:use of undeclared identifier|no matching function for call to) '(?:std::)?(?:mem|str)[a-z]+'"
+# Included by HIP up to release 6 and not by 7 (rocm.docs.amd.com/projects/HIP, docs-6.4.2, hip_runtime.h).
+_OLDER_HEADERS = ("stdio.h", "string.h", "assert.h")
+_OLDER_CPP_HEADERS = (*_OLDER_HEADERS, "thread")
+_UNKNOWN_NAME = re.compile(
+    r"error: (?:use of undeclared identifier|no matching function for call to|no template named) '"
 )
 
 
@@ -50,17 +51,25 @@ def build_program(program: Program, arch: str, folder: Path, root: Path) -> Buil
         failures.append(made)
         if made.reason == "needs_library":
             break
-    return next((made for made in failures if made.reason == "needs_library"), failures[0])
+    told = next((made for made in failures if made.reason == "needs_library"), failures[0])
+    if told.reason == "needs_library" and program.libraries:
+        return replace(told, message=f"needs {', '.join(program.libraries)}: {told.message}")
+    return told
 
 
 def _attempt(plan: BuildPlan, arch: str, folder: Path, root: Path) -> Built:
-    """As it stands; where only C's string functions are unknown, with the header that older HIP headers brought in."""
+    """As it stands; where standard names are unknown, with the headers that HIP's own brought in before release 7."""
     made = _compile(plan, arch, folder, root)
-    if made.reason == "compile_failed" and _STRING_FUNCTION.search(made.diagnostics):
-        units = tuple(replace(unit, preludes=(*unit.preludes, _STRING_HEADER)) for unit in plan.units)
+    if made.reason == "compile_failed" and _UNKNOWN_NAME.search(made.diagnostics):
+        units = tuple(_with_older_headers(unit) for unit in plan.units)
         again = _compile(replace(plan, units=units), arch, folder, root)
         return again if again.artefacts is not None else made
     return made
+
+
+def _with_older_headers(unit: SourceUnit) -> SourceUnit:
+    names = _OLDER_HEADERS if unit.language == "c" else _OLDER_CPP_HEADERS
+    return replace(unit, preludes=(*unit.preludes, *map(Path, names)))
 
 
 def _compile(plan: BuildPlan, arch: str, folder: Path, root: Path) -> Built:
@@ -107,17 +116,17 @@ def _classify(error: CompileFailed, wanted: list[str]) -> tuple[str, str]:
     header = missing_header(error.diagnostics)
     library = library_of_header(header) if header else None
     if library is not None:
-        return "needs_library", f"needs external library {library.name} ({header} not found)"
+        return "needs_library", f"{header} not found ({library.name})"
     if header:
         return "missing_header", f"{header} not found"
     if error.reason == "link_failed":
         for name in wanted:
             found = library_of_link(name)
             if found is not None:
-                return "needs_library", f"needs external library {found.name} (-l{name})"
+                return "needs_library", f"needs {found.name} (-l{name})"
         missing = undefined_symbols(error.diagnostics)
         if wanted:
-            return "needs_library", f"needs external library {wanted[0]}; undefined: {', '.join(missing[:4])}"
+            return "needs_library", f"needs {wanted[0]}; undefined: {', '.join(missing[:4])}"
         return "link_failed", "undefined: " + ", ".join(missing[:6]) if missing else error.cause
     return error.reason, first_error(error)
 

@@ -36,6 +36,7 @@ class Options:
     workers: int = 1
     count: bool = True
     match: str = ""
+    memory_bytes: int = 8 << 30  # device memory of each program
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,7 @@ def conditions(options: Options) -> dict[str, object]:
     return {
         "device": archs.default_device(options.arch),
         "timeout_s": options.timeout_s,
+        "device_memory_bytes": options.memory_bytes,
         "caches_simulated": options.count,
         "simulator": SimBackend().version(),
         "compiler": toolchain.find().compiler_version,
@@ -137,7 +139,7 @@ def _survey_one(task: _Task, scratch: Path) -> Row:
     )  # fmt: skip
     if built.artefacts is None:
         return row
-    limits = Limits(wall_s=options.timeout_s)
+    limits = Limits(wall_s=options.timeout_s, memory_bytes=options.memory_bytes)
     verdict, done, arguments = run_built(program, built, options.arch, scratch, limits, options.count)
     return replace(
         row, status=verdict.status, reason=verdict.reason, message=verdict.message, evidence=verdict.evidence,
@@ -164,7 +166,9 @@ def _broken(task: _Task, error: Exception | None) -> Row:
 
 def _key(program: Program, options: Options) -> str:
     """What a row depends on: plans, sources, architecture, tools. The time limit is looked at separately."""
-    digest = hashlib.sha256(json.dumps([program.id, repr(program.plans), options.arch, options.count]).encode())
+    digest = hashlib.sha256(
+        json.dumps([program.id, repr(program.plans), options.arch, options.count, options.memory_bytes]).encode()
+    )
     digest.update(f"{SimBackend().version()} {toolchain.find().identity}".encode())
     for path in sorted({unit.path for plan in program.plans for unit in plan.units} | {program.main}):
         try:

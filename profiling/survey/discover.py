@@ -12,9 +12,10 @@ from pathlib import Path
 
 from profiling.survey.cmake import cmake_plans
 from profiling.survey.commands import parse_compiler, plans_of
+from profiling.survey.libraries import library_of_header
 from profiling.survey.makefile import make_plans
 from profiling.survey.plan import BuildPlan, Program, SourceUnit
-from profiling.survey.sources import SOURCE_ENDINGS, Folder, read_text, scan, source_facts
+from profiling.survey.sources import SOURCE_ENDINGS, Folder, is_installed, read_text, scan, source_facts
 
 MAKEFILES = frozenset({"GNUmakefile", "makefile", "Makefile"})
 _TRUST = {"make": 0, "cmake": 1, "commands": 2}
@@ -80,7 +81,26 @@ def _program(path: Path, folder: Folder, plans: list[BuildPlan]) -> Program | No
     ordered = sorted(plans, key=lambda plan: (_TRUST[plan.origin], -len(plan.folder.parts)))
     found = [_completed(plan, folder) for plan in _distinct([*ordered, *_guesses(path, folder)])]
     names = {plan.name for plan in found} | {path.stem}
-    return Program(name, path, tuple(found), arguments=_documented_runs(path, folder, names))
+    return Program(
+        name,
+        path,
+        tuple(found),
+        arguments=_documented_runs(path, folder, names),
+        reads_arguments=source_facts(path).reads_arguments,
+        libraries=_libraries(found, folder),
+    )
+
+
+def _libraries(plans: list[BuildPlan], folder: Folder) -> tuple[str, ...]:
+    """External libraries by the headers of the first plan's files that lie nowhere in this folder."""
+    wanted: dict[str, bool] = {}
+    for unit in plans[0].units:
+        for file in folder.closure(unit.path):
+            for _, name in source_facts(file).includes:
+                library = library_of_header(name)
+                if library is not None and folder.find_header(file, name) is None and not is_installed(name):
+                    wanted[library.name] = library.gpu
+    return tuple(sorted(wanted, key=lambda name: (not wanted[name], name)))
 
 
 def _distinct(plans: Iterable[BuildPlan]) -> list[BuildPlan]:
@@ -91,21 +111,33 @@ def _distinct(plans: Iterable[BuildPlan]) -> list[BuildPlan]:
 
 
 def _guesses(path: Path, folder: Folder) -> list[BuildPlan]:
-    """The main file alone; then with the other files of its folder that have no main()."""
+    """The main file alone; with the sources named like headers that it includes; with its folder's other sources."""
     alone = SourceUnit(path, "c" if path.suffix == ".c" else "hip")
     plans = [BuildPlan(path.stem, (alone,), path.parent, "guess")]
-    others = [
-        SourceUnit(other, "c" if other.suffix == ".c" else "hip")
+    usable = [
+        other
         for other in folder.sources
-        if other.parent == path.parent and not source_facts(other).has_main and not _is_cuda_only(other, folder)
+        if not source_facts(other).has_main and not (folder.is_cuda(other) and not folder.is_hip(other))
     ]
-    if others:
-        plans.append(BuildPlan(path.stem, (alone, *others), path.parent, "guess"))
+    for others in (_companions(path, folder, usable), [other for other in usable if other.parent == path.parent]):
+        units = [SourceUnit(other, "c" if other.suffix == ".c" else "hip") for other in others]
+        if units:
+            plans.append(BuildPlan(path.stem, (alone, *units), path.parent, "guess"))
     return plans
 
 
-def _is_cuda_only(path: Path, folder: Folder) -> bool:
-    return folder.is_cuda(path) and not folder.is_hip(path)
+def _companions(path: Path, folder: Folder, usable: list[Path]) -> list[Path]:
+    """Sources that lie beside an included header and have its name: x.cpp for x.h, and what those include in turn."""
+    by_place = {(other.parent, other.name.split(".")[0]): other for other in usable}
+    found: list[Path] = []
+    queue = [path]
+    while queue:
+        for header in folder.closure(queue.pop()):
+            companion = by_place.get((header.parent, header.name.split(".")[0]))
+            if companion is not None and companion != header and companion not in found:
+                found.append(companion)
+                queue.append(companion)
+    return found
 
 
 def _completed(plan: BuildPlan, folder: Folder) -> BuildPlan:

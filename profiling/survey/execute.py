@@ -35,7 +35,7 @@ def run_built(
         folder = scratch / f"run{number}"
         _copy_folder(built.plan.folder, folder, _own_output(built))
         done = _run(_placed(built, folder), arch, folder, limits, arguments, count)
-        verdict = judge(done)
+        verdict = judge(done, unasked=program.reads_arguments and not arguments)
         tries.append((verdict, done, arguments))
         if verdict.reason not in _RETRY:
             break

@@ -13,6 +13,7 @@ from profiling.sim.api import RunResult
 
 TABLE = Path(__file__).with_name("judge.toml")
 _UNSUPPORTED = re.compile(r"^hipsynth: (.+) is not supported by the simulator$", re.MULTILINE)
+_REFUSED_MEMORY = re.compile(r"^hipsynth: (out of device memory: .+)$", re.MULTILINE)
 _LINES = 20_000
 
 
@@ -43,12 +44,21 @@ def _line_with(text: str, section: str, name: str, but: re.Pattern[str] | None =
     return ""
 
 
-def judge(done: RunResult) -> Verdict:
-    """The verdict on a run that the simulator or the program itself ended."""
+def judge(done: RunResult, *, unasked: bool = False) -> Verdict:
+    """The verdict on a run that the simulator or the program itself ended.
+
+    `unasked`: main() reads its argument list and got none, so that ending at once means that it wants some.
+    """
     own = "\n".join(line for line in done.stderr.splitlines() if not line.startswith("hipsynth: "))
     text = f"{done.stdout}\n{own}"
-    if done.status != "ok":
-        return _stopped(done)
+    verdict = _stopped(done) if done.status != "ok" else _ended(done, text, unasked)
+    refused = _REFUSED_MEMORY.search(done.stderr)
+    if refused and verdict.status == "failed":
+        return Verdict("failed", "needs_memory", refused.group(1), verdict.evidence)
+    return verdict
+
+
+def _ended(done: RunResult, text: str, unasked: bool) -> Verdict:
     failed = _line_with(text, "check", "fails", _patterns("check", "harmless"))
     passed = _line_with(text, "check", "passes")
     code = done.exit_code or 0
@@ -65,6 +75,8 @@ def judge(done: RunResult) -> Verdict:
     data = _line_with(text, "wants", "data")
     if data:
         return Verdict("failed", "needs_data", f"exit code {code}", data)
+    if unasked and not done.dispatch_count and not done.clock_ns:
+        return Verdict("failed", "needs_arguments", f"exit code {code} before any use of the device", last_line(text))
     if failed and done.dispatch_count:
         return Verdict("failed", "self_check_failed", f"exit code {code}", failed)
     return Verdict("failed", "exit_code", f"exit code {code}", failed or last_line(text))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 
@@ -65,4 +65,6 @@ class Program:
     main: Path
     plans: tuple[BuildPlan, ...] = ()
     refusal: tuple[str, str] = ("", "")
-    arguments: tuple[tuple[str, ...], ...] = field(default=())  # run lines from the documentation
+    arguments: tuple[tuple[str, ...], ...] = ()  # run lines from the documentation
+    reads_arguments: bool = False  # main() uses its argument list
+    libraries: tuple[str, ...] = ()  # external libraries whose headers it includes, GPU libraries first

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -11,6 +10,7 @@ from typing import Any
 OUTSIDE = {
     "cuda_source": "CUDA source, not HIP",
     "needs_library": "needs a library that is not installed",
+    "needs_memory": "needs more memory than it was given",
     "needs_devices": "needs more than one GPU",
     "needs_arguments": "wants command-line arguments that nothing beside it tells",
     "needs_data": "reads a file that is not in its folder",
@@ -107,16 +107,3 @@ def _line(row: Row) -> str:
     if not row.completed and row.evidence:
         detail += f" | {row.evidence}"
     return f"{row.status:7s} {row.program}  {detail[:160]}".rstrip()
-
-
-def by_collection(reports: Sequence[Report]) -> str:
-    """A Markdown table over several folders."""
-    lines = [
-        "| folder | programs | compiled | should run | ran to completion | passed own check |",
-        "|---|---|---|---|---|---|",
-    ]
-    for report in reports:
-        totals = report.totals
-        numbers = [totals[key] for key in ("programs", "compiled", "runnable", "completed", "passed")]
-        lines.append(f"| {report.folder} | " + " | ".join(map(str, numbers)) + " |")
-    return "\n".join(lines)

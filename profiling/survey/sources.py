@@ -19,6 +19,7 @@ MAX_SOURCE_BYTES = 8 << 20
 
 _COMMENT = re.compile(r"//(?:\\\n|[^\n])*|/\*.*?\*/|(\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')", re.DOTALL)
 _MAIN = re.compile(r"\b(?:int|void|auto|signed)\s+(?:__cdecl\s+)?main\s*\([^;{]*\)\s*(?:->\s*int\s*)?(?:try\s*)?\{")
+_ARGUMENTS = re.compile(r"\bmain\s*\(\s*int\s+(\w+)\s*,[^{]*\{.*\b\1\b", re.DOTALL)
 _HIP = re.compile(r"\bhip/[a-z_]+\.h|\bhip_runtime(?:_api)?\.h|\bhip(?:Malloc|LaunchKernel|Memcpy|DeviceSynchronize)\b")
 _CUDA = re.compile(
     r"\bcuda(?:_runtime(?:_api)?)?\.h\b|\bcuda(?:Malloc|Memcpy|DeviceSynchronize|GetDevice)\b|\bcu\w+\.h\b"
@@ -48,6 +49,7 @@ class Source:
 
     path: Path
     has_main: bool
+    reads_arguments: bool
     names_hip: bool
     names_cuda: bool
     has_kernel: bool
@@ -61,6 +63,7 @@ def source_facts(path: Path) -> Source:
     return Source(
         path,
         bool(_MAIN.search(text)),
+        bool(_ARGUMENTS.search(text)),
         bool(_HIP.search(text)),
         bool(_CUDA.search(text)),
         bool(_KERNEL.search(text)),

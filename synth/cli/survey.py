@@ -30,6 +30,9 @@ Exit codes: 0 ok (whatever the programs did), 2 usage, 3 bad input, 4 toolchain 
 @click.option(
     "--count/--no-count", default=True, show_default=True, help="Simulate caches; off is faster, results are the same."
 )
+@click.option(
+    "--memory", type=click.FloatRange(min=0.1), default=8.0, show_default=True, help="GiB of device memory per program."
+)
 @workers_option
 @timeout_option
 @json_option
@@ -48,8 +51,13 @@ def command(folder: Path, out: Path | None, as_json: bool, **options: Any) -> in
         return bars[-1].step
 
     wanted = Options(
-        options["arch"], options["timeout"], options["workers"], options["count"], options["match"]
-    )  # fmt: skip
+        options["arch"],
+        options["timeout"],
+        options["workers"],
+        options["count"],
+        options["match"],
+        int(options["memory"] * 2**30),
+    )
     try:
         report = survey(folder, wanted, out, start)
     finally:

@@ -41,6 +41,12 @@ def test_words_and_exit_codes(stdout: str, code: int, status: str, reason: str) 
     assert (verdict.status, verdict.reason) == (status, reason)
 
 
+def test_ending_before_any_device_work_wants_arguments_where_main_reads_some() -> None:
+    assert judge(run("You did something wrong!", 1, dispatches=0), unasked=True).reason == "needs_arguments"
+    assert judge(run("You did something wrong!", 1, dispatches=0)).reason == "exit_code"
+    assert judge(run("You did something wrong!", 1, dispatches=1), unasked=True).reason != "needs_arguments"
+
+
 def test_a_usage_text_without_any_kernel_wants_arguments() -> None:
     assert judge(run("Usage: prog file", 0, dispatches=0)).reason == "needs_arguments"
 
@@ -49,6 +55,13 @@ def test_a_call_that_the_simulator_lacks_is_our_failure() -> None:
     said = "hipsynth: hipFancy is not supported by the simulator\n"
     verdict = judge(run("error 801", 1, said))
     assert verdict.reason == "unsupported_call" and "hipFancy" in verdict.message
+
+
+def test_refused_memory_explains_what_came_of_it() -> None:
+    said = "hipsynth: out of device memory: 9 GiB asked\n"
+    crashed = RunResult("failed", "illegal_access", "address 0x0", stderr=said)
+    assert judge(crashed).reason == judge(run("", 1, said)).reason == "needs_memory"
+    assert judge(run("passed", 0, said)).status == "passed"  # it coped
 
 
 def test_a_stopped_run_keeps_the_simulators_reason() -> None:

@@ -157,6 +157,19 @@ def test_what_is_a_program_and_what_is_not(tmp_path: Path) -> None:
     ]
 
 
+def test_sources_named_like_included_headers_belong_to_a_program(tmp_path: Path) -> None:
+    files = {
+        "app/main.hip": '#include "../lib/parse.h"\n' + MAIN,
+        "lib/parse.h": "int parse();\n",
+        "lib/parse.cpp": '#include "deep.h"\nint parse() { return deep(); }\n',
+        "lib/deep.h": "int deep();\n",
+        "lib/deep.cc": "int deep() { return 0; }\n",
+        "lib/other.cpp": "int other() { return 0; }\n",
+    }
+    (program,) = find_programs(write(tmp_path, files), "gfx90a")
+    assert [unit.path.name for unit in program.plans[1].units] == ["main.hip", "parse.cpp", "deep.cc"]
+
+
 def test_run_lines_of_the_documentation(tmp_path: Path) -> None:
     readme = "Run it:\n```\n$ ./prog 1024 --fast\n./prog <size>\nhipcc -o ./prog prog.hip -lm\n```\nor `./other 3`.\n"
     (program,) = find_programs(write(tmp_path, {"x/prog.hip": MAIN, "README.md": readme}), "gfx90a")

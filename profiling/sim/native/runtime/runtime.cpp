@@ -188,7 +188,12 @@ hipError_t call(const std::function<hipError_t(Runtime&)>& body) {
   try {
     return finish(body(rt));
   } catch (const SimError& error) {
-    if (error.reason == "out_of_memory") return finish(hipErrorOutOfMemory);
+    if (error.reason == "out_of_memory") {
+      static bool told = false;  // many programs do not look at the error
+      if (!told) std::fprintf(stderr, "hipsynth: out of device memory: %s\n", error.what());
+      told = true;
+      return finish(hipErrorOutOfMemory);
+    }
     rt.stop(error.reason, error.what());
   } catch (const std::bad_alloc&) {
     return finish(hipErrorOutOfMemory);
