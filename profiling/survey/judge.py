@@ -53,6 +53,8 @@ def judge(done: RunResult, *, unasked: bool = False) -> Verdict:
     text = f"{done.stdout}\n{own}"
     verdict = _stopped(done) if done.status != "ok" else _ended(done, text, unasked)
     refused = _REFUSED_MEMORY.search(done.stderr)
+    if done.reason == "out_of_memory":
+        return Verdict("failed", "needs_memory", done.message, verdict.evidence)
     if refused and verdict.status == "failed":
         return Verdict("failed", "needs_memory", refused.group(1), verdict.evidence)
     return verdict

@@ -62,6 +62,7 @@ def test_refused_memory_explains_what_came_of_it() -> None:
     crashed = RunResult("failed", "illegal_access", "address 0x0", stderr=said)
     assert judge(crashed).reason == judge(run("", 1, said)).reason == "needs_memory"
     assert judge(run("passed", 0, said)).status == "passed"  # it coped
+    assert judge(RunResult("failed", "out_of_memory", "stopped by the sandbox: memory")).reason == "needs_memory"
 
 
 def test_a_stopped_run_keeps_the_simulators_reason() -> None:
