@@ -21,7 +21,7 @@ UNITS: Mapping[str, str] = {
     "hbm": "HBM bandwidth",
     "fabric": "fabric bandwidth",
     "infinity": "Infinity Cache bandwidth",
-    "l2": "L2 bandwidth",
+    "l2": "L2 request rate",
     "vl1d": "vL1D throughput",
     "lds": "LDS throughput",
     "valu": "vector ALU",

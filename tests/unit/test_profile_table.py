@@ -33,7 +33,7 @@ def simulated(bounds: dict[str, float], arch: str = "gfx90a", **changes: Any) ->
         ),
         (
             {"hbm": 40, "l2": 30, "valu": 1},
-            "no single limit: HBM bandwidth 40 %, L2 bandwidth 30 % of the duration",
+            "no single limit: HBM bandwidth 40 %, L2 request rate 30 % of the duration",
         ),
         ({"warp_drive": 90}, "bound by warp drive: 90 % of the duration"),
         ({}, ""),
