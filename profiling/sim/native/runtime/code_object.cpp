@@ -1,16 +1,8 @@
 // Code objects as programs hand them over at run time: a bare ELF file or clang's uncompressed offload bundle.
-#include <fcntl.h>
-#include <spawn.h>
-#include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <cstring>
-#include <stdexcept>
 
+#include "process.h"
 #include "runtime.h"
-
-extern char** environ;
 
 namespace hipsynth::runtime {
 namespace {
@@ -61,26 +53,6 @@ std::vector<BundleEntry> bundle_entries(const uint8_t* p) {
   return entries;
 }
 
-// A file in the temporary folder, removed with the object.
-struct TemporaryFile {
-  std::string path;
-  TemporaryFile() {
-    const char* folder = getenv("TMPDIR");
-    path = std::string(folder != nullptr ? folder : "/tmp") + "/hipsynth-XXXXXX";
-    int fd = mkstemp(path.data());
-    if (fd < 0) throw std::runtime_error(path + ": cannot be made");
-    ::close(fd);
-  }
-  ~TemporaryFile() { ::unlink(path.c_str()); }
-};
-
-void write_file(const std::string& path, const std::vector<uint8_t>& bytes) {
-  int fd = ::open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC);
-  bool ok = fd >= 0 && ::write(fd, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size());
-  if (fd >= 0) ::close(fd);
-  if (!ok) throw std::runtime_error(path + ": cannot be written");
-}
-
 }  // namespace
 
 size_t image_size(const void* image) {
@@ -106,21 +78,12 @@ std::vector<uint8_t> extract_elf(const std::vector<uint8_t>& image, const std::s
 }
 
 std::string disassemble(const std::string& objdump, const std::vector<uint8_t>& elf) {
-  TemporaryFile input, output;
-  write_file(input.path, elf);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, 1, output.path.c_str(), O_WRONLY | O_TRUNC, 0600);
-  std::string option = "-d";
-  char* argv[] = {const_cast<char*>(objdump.c_str()), option.data(), input.path.data(), nullptr};
-  pid_t pid = 0;
-  int failed = posix_spawnp(&pid, objdump.c_str(), &actions, nullptr, argv, environ);
-  posix_spawn_file_actions_destroy(&actions);
-  int status = 0;
-  if (failed != 0 || waitpid(pid, &status, 0) != pid || status != 0) {
+  TemporaryFolder folder;
+  const std::string output = folder.path() + "/code.s";
+  if (run_process({objdump, "-d", folder.write("code.o", elf.data(), elf.size())}, output, "") != 0) {
     throw SimError("bad_code_object", objdump + " could not disassemble a code object loaded at run time");
   }
-  return read_file(output.path);
+  return read_file(output);
 }
 
 }  // namespace hipsynth::runtime

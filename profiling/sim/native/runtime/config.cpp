@@ -38,6 +38,7 @@ const std::map<std::string, Setter>& setters() {
       {"disassembly", [](Config& c, const std::string& v) { c.disassemblies.push_back(v); }},
       {"output", [](Config& c, const std::string& v) { c.output = v; }},
       {"objdump", [](Config& c, const std::string& v) { c.objdump = v; }},
+      {"compiler", [](Config& c, const std::string& v) { c.compiler.push_back(v); }},  // one word per entry
       {"max_wave_instructions",
        [](Config& c, const std::string& v) { c.options.max_wave_instructions = static_cast<uint64_t>(number(v)); }},
       {"memory_bytes",

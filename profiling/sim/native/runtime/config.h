@@ -16,6 +16,7 @@ struct Config {
   std::vector<std::string> disassemblies;  // paths of `llvm-objdump -d` of them, in the same order
   std::string output;                      // path of the result document; empty: none
   std::string objdump = "llvm-objdump";    // for code objects loaded at run time (hipModuleLoad)
+  std::vector<std::string> compiler;       // what compiles a HIP file for the device at run time; empty: nothing does
   SpecTable spec;                          // from `spec.section.key = number`
   DeviceOptions options;                   // max_wave_instructions, memory_bytes, wall_seconds, count
 };
