@@ -16,8 +16,6 @@ from synth.errors import BadInput, CompileFailed, Missing, UsageError
 from synth.program import Program
 
 TABLES = Path(api.__file__).parent / "isa"
-# A program that loads code objects itself needs to start the disassembler.
-LOADS_MODULES = "hipModuleLoad"
 
 
 @functools.cache
@@ -73,7 +71,7 @@ class SimBackend:
             return failure(target, error.reason, "\n".join(filter(None, words)), provenance=provenance)
         run_folder = scratch / "run"
         run_folder.mkdir(parents=True, exist_ok=True)
-        done = api.run_program(artefacts, device, run_folder, limits, may_fork=LOADS_MODULES in program.text)
+        done = api.run_program(artefacts, device, run_folder, limits)
         provenance |= {**built, "isolated": str(done.isolated).lower()}
         return self._judge(program, target, done, provenance)
 
@@ -155,7 +153,7 @@ def build_runnable(source: Path, arch: str, flags: str, folder: Path) -> api.Art
         if error.reason != "no_kernel":
             raise
     host = toolchain.compile_host(source, flags, folder, runtime=api.library_path())
-    return api.Artefacts(host.executable)
+    return api.Artefacts(host.executable, objdump=toolchain.find().objdump)
 
 
 def means(totals: Mapping[str, float], count: int) -> dict[str, float]:

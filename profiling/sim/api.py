@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from profiling import sandbox
+from profiling import sandbox, toolchain
 from profiling.archs import ArchTable
 from profiling.backend import Limits
 from synth.errors import Missing
@@ -60,6 +60,14 @@ class Artefacts:
         if self.code_object is None or self.disassembly is None:
             return ()
         return ((self.code_object, self.disassembly), *self.further)
+
+    def mentions(self, *symbols: bytes) -> bool:
+        """Whether the executable asks for one of these functions."""
+        try:
+            text = self.executable.read_bytes()
+        except OSError:
+            return False
+        return any(symbol in text for symbol in symbols)
 
 
 @dataclass(frozen=True)
@@ -175,6 +183,8 @@ def configuration(artefacts: Artefacts, device: ArchTable, limits: Limits, outpu
     lines = [f"{key} = {value}" for key, value in entries.items()]
     for code_object, disassembly in artefacts.modules:
         lines += [f"code_object = {code_object.resolve()}", f"disassembly = {disassembly.resolve()}"]
+    if artefacts.mentions(b"hiprtcCompileProgram"):
+        lines += [f"compiler = {word}" for word in toolchain.run_time_compiler(toolchain.find(), device.arch)]
     lines += [f"spec.{key} = {value!r}" for key, value in device.spec().items()]
     return "\n".join(lines) + "\n"
 
@@ -187,12 +197,11 @@ def run_program(
     args: Sequence[str] = (),
     *,
     count: bool = True,
-    may_fork: bool = False,
 ) -> RunResult:
     """Runs the program in the sandbox with `scratch` as its folder; what it does is a result, never an exception.
 
-    `count=False` executes kernels without the memory-hierarchy model. `may_fork` lets the program start processes,
-    which loading a code object at run time needs.
+    `count=False` executes kernels without the memory-hierarchy model. A program that loads or compiles code objects
+    itself may start processes: the disassembler and the compiler.
     """
     limits = limits or Limits()
     library = library_path()
@@ -202,10 +211,12 @@ def run_program(
         cpu_s=limits.wall_s * (os.cpu_count() or 1) + 10.0,
         memory_bytes=limits.memory_bytes + HOST_MEMORY_BYTES,
         output_bytes=limits.output_bytes,
-        processes=8 if may_fork else 1,
+        processes=8 if artefacts.mentions(b"hipModuleLoad", b"hiprtcCompileProgram") else 1,
     )
     files = [artefacts.executable, library, *(path for module in artefacts.modules for path in module)]
     readable = {path.resolve().parent for path in files}
+    if artefacts.mentions(b"hiprtcCompileProgram"):
+        readable.update(toolchain.find().folders)
     readable.discard(scratch.resolve())
     done = sandbox.run(
         [artefacts.executable.resolve(), *args],

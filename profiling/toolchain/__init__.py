@@ -7,7 +7,7 @@
 
 from profiling.toolchain.builds import prune_builds
 from profiling.toolchain.compile import DeviceBuild, HostBuild, compile_device, compile_host
-from profiling.toolchain.driver import CompileLimits
+from profiling.toolchain.driver import CompileLimits, run_time_compiler
 from profiling.toolchain.elf import kernels_in
 from profiling.toolchain.flags import Flags
 from profiling.toolchain.flags import parse as parse_flags
@@ -30,5 +30,6 @@ __all__ = [
     "kernels_in",
     "parse_flags",
     "prune_builds",
+    "run_time_compiler",
     "thrust_version",
 ]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from profiling import sandbox
-from profiling.toolchain.flags import Flags
+from profiling.toolchain.flags import Flags, parse
 from profiling.toolchain.locate import Toolchain, cache_dir
 from synth.errors import CompileFailed, Missing, UsageError
 
@@ -65,6 +65,14 @@ def host_arguments(toolchain: Toolchain, flags: Flags, runtime: Path | None, lan
     words = [*side, *_common(toolchain), "-O1", "-fuse-ld=lld", "-nogpulib", *flags.host]
     if runtime is not None:
         words += ["-no-hip-rt", f"-Wl,-rpath,{runtime.parent}", "-Xlinker", str(runtime)]
+    return words
+
+
+def run_time_compiler(toolchain: Toolchain, arch: str) -> list[str]:
+    """The command that programs which compile their own kernels run: the compiler and all but input and output."""
+    words = [str(toolchain.clang), *device_arguments(toolchain, arch, parse("-O3"))]
+    for folder in toolchain.folders:  # a sandbox shows real folders, not the links to them
+        words = [word.replace(str(folder), str(folder.resolve())) for word in words]
     return words
 
 

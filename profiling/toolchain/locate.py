@@ -64,6 +64,11 @@ class Toolchain:
     headers_version: str
     identity: str
 
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """What a compile reads, besides the system's own files."""
+        return (self.root, *(HERE / name for name in ("include", "override")))
+
     def provenance(self) -> dict[str, str]:
         """What a label records about the compiler."""
         return {

@@ -60,7 +60,7 @@ def run_file(path: Path, args: tuple[str, ...], scratch: Path, *, captured: bool
     """Compiles and runs one file; returns profiling.sim.api.RunResult. Raises BadInput, UsageError, Missing."""
     from profiling import archs
     from profiling.backend import Limits
-    from profiling.backends.sim import LOADS_MODULES, build_runnable
+    from profiling.backends.sim import build_runnable
     from profiling.sim import api
 
     if not path.is_file():
@@ -77,5 +77,4 @@ def run_file(path: Path, args: tuple[str, ...], scratch: Path, *, captured: bool
     limits = Limits(wall_s=options["timeout"])
     if not captured:
         return api.run_attached(artefacts, device, folder, limits, args, count=options["count"])
-    forks = LOADS_MODULES in path.read_text(errors="replace")
-    return api.run_program(artefacts, device, folder, limits, args, count=options["count"], may_fork=forks)
+    return api.run_program(artefacts, device, folder, limits, args, count=options["count"])

@@ -46,8 +46,7 @@ def run(
     arch: str = "gfx90a",
     flags: str = "-O3",
     limits: Limits | None = None,
-    may_fork: bool = False,
 ) -> api.RunResult:
     device = archs.load(archs.default_device(arch))
     bounds = limits or Limits(wall_s=30.0)
-    return api.run_program(built(name, arch, flags), device, scratch, bounds, args, may_fork=may_fork)
+    return api.run_program(built(name, arch, flags), device, scratch, bounds, args)

@@ -22,6 +22,8 @@ PROGRAMS: dict[str, tuple[str, dict[str, int]]] = {
     "device_heap": ("device heap ok", {"lists": 1, "keep": 1, "take": 1}),
     "grid_barrier": ("grid barrier ok", {"relay": 1, "alone": 2}),
     "device_reset": ("reset ok", {"bump": 3}),
+    "overlap": ("overlap ok", {"work": 10}),
+    "run_time_compile": ("run-time compile ok", {"scale": 1, "shift<float>": 1}),
 }
 
 
@@ -106,6 +108,6 @@ def test_same_run_same_result(tmp_path: Path) -> None:
 
 def test_module_api(tmp_path: Path) -> None:
     code_object = built("module_api").code_object
-    done = run("module_api", tmp_path, (str(code_object),), may_fork=True)
+    done = run("module_api", tmp_path, (str(code_object),))
     assert (done.exit_code, done.stdout) == (0, "module ok\n"), done.stderr
     assert [(kernel.name, kernel.dispatches) for kernel in done.kernels] == [("shift", 2)]

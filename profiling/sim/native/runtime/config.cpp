@@ -70,7 +70,8 @@ void set(Config& config, const std::string& key, const std::string& value) {
 std::string read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   std::ostringstream text;
-  if (!in || !(text << in.rdbuf())) throw std::runtime_error(path + ": cannot be read");
+  if (!in) throw std::runtime_error(path + ": cannot be read");
+  if (in.peek() != std::ifstream::traits_type::eof()) text << in.rdbuf();
   return text.str();
 }
 

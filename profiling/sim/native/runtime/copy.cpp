@@ -27,6 +27,17 @@ size_t extent_bytes(const Place& place, const Block& block) {
   return (block.depth - 1) * place.slice_pitch + (block.height - 1) * place.pitch + block.width;
 }
 
+Timeline::Engine copy_engine(Side dst, Side src) {
+  if (dst == Side::device) return src == Side::device ? Timeline::Engine::on_device : Timeline::Engine::to_device;
+  return src == Side::device ? Timeline::Engine::to_host : Timeline::Engine::none;
+}
+
+// Ordinary host memory is copied through a buffer while the host waits; pinned memory only in the default stream.
+bool host_waits(Runtime& rt, Side side, const void* p, hipStream_t stream) {
+  if (side != Side::host) return false;
+  return rt.is_default(stream) || rt.memory().find(reinterpret_cast<uint64_t>(p), 1) == nullptr;
+}
+
 double copy_ns(Runtime& rt, Side dst, Side src, double bytes) {
   if (dst == Side::device && src == Side::device) {
     double rate = rt.spec("hbm.write_gbps");
@@ -68,9 +79,11 @@ hipError_t copy_block(Runtime& rt, Place dst, Place src, Block block, hipMemcpyK
   if (d == Side::bad || s == Side::bad) return hipErrorInvalidValue;
   double bytes = static_cast<double>(block.width) * static_cast<double>(block.height * block.depth);
   double ns = copy_ns(rt, d, s, bytes);
-  return rt.submit(stream, [&rt, dst, src, block, ns] {
+  Timeline::Engine engine = copy_engine(d, s);
+  bool blocking = host_waits(rt, d, dst.base, stream) || host_waits(rt, s, src.base, stream);
+  return rt.submit(stream, [&rt, dst, src, block, ns, engine, blocking] {
     each_row(dst, src, block, [&](char* to, const char* from) { std::memmove(to, from, block.width); });
-    rt.advance(ns);
+    rt.occupy(engine, 1, ns, blocking);
     return hipSuccess;
   });
 }
@@ -95,7 +108,7 @@ hipError_t fill_block(Runtime& rt, Place dst, uint32_t value, unsigned element, 
         fill_row(to, value, element, block.width);
       }
     });
-    rt.advance(ns);
+    rt.occupy(Timeline::Engine::on_device, 1, ns);
     return hipSuccess;
   });
 }

@@ -75,7 +75,10 @@ HIPSYNTH_EXPORT hipError_t hipSetDeviceFlags(unsigned flags) {
 
 // Every operation has finished when its call returned.
 HIPSYNTH_EXPORT hipError_t hipDeviceSynchronize() {
-  return call([](Runtime&) { return hipSuccess; });
+  return call([](Runtime& rt) {
+    rt.timeline.wait(rt.timeline.last());
+    return hipSuccess;
+  });
 }
 HIPSYNTH_EXPORT hipError_t hipDeviceReset() {
   return call([](Runtime& rt) {

@@ -142,6 +142,24 @@ using hipDeviceptr_t = void*;
 using hipHostFn_t = void (*)(void*);
 using hipStreamCallback_t = void (*)(hipStream_t, hipError_t, void*);
 
+enum hipChannelFormatKind : unsigned {
+  hipChannelFormatKindSigned = 0,
+  hipChannelFormatKindUnsigned = 1,
+  hipChannelFormatKindFloat = 2,
+  hipChannelFormatKindNone = 3,
+};
+struct hipChannelFormatDesc {
+  int x, y, z, w;  // bits of each channel
+  hipChannelFormatKind f;
+};
+struct HIP_ARRAY_DESCRIPTOR {
+  size_t Width, Height;
+  unsigned Format, NumChannels;
+};
+struct HIP_ARRAY3D_DESCRIPTOR {
+  size_t Width, Height, Depth;
+  unsigned Format, NumChannels, Flags;
+};
 struct hipPos {
   size_t x, y, z;
 };
@@ -176,6 +194,21 @@ struct hip_Memcpy2D {
   hipArray_t dstArray;
   size_t dstPitch;
   size_t WidthInBytes, Height;
+};
+struct HIP_MEMCPY3D {
+  size_t srcXInBytes, srcY, srcZ, srcLOD;
+  hipMemoryType srcMemoryType;
+  const void* srcHost;
+  hipDeviceptr_t srcDevice;
+  hipArray_t srcArray;
+  size_t srcPitch, srcHeight;
+  size_t dstXInBytes, dstY, dstZ, dstLOD;
+  hipMemoryType dstMemoryType;
+  void* dstHost;
+  hipDeviceptr_t dstDevice;
+  hipArray_t dstArray;
+  size_t dstPitch, dstHeight;
+  size_t WidthInBytes, Height, Depth;
 };
 struct hipPointerAttribute_t {
   hipMemoryType type;
@@ -288,6 +321,7 @@ struct hipDeviceProp_tR0600 {
 static_assert(sizeof(hipDeviceProp_tR0600) == 1472, "R0600 properties are 1472 bytes");
 
 inline constexpr unsigned kEventDisableTiming = 2;
+inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr uintptr_t kStreamLegacy = 1, kStreamPerThread = 2;
 inline void* const kLaunchParamPointer = reinterpret_cast<void*>(1);
 inline void* const kLaunchParamSize = reinterpret_cast<void*>(2);

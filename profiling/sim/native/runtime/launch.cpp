@@ -53,7 +53,10 @@ hipError_t dispatch(Runtime& rt, const LaunchRequest& request) {
   rt.running = nullptr;
   print(done.printf_output, done.printf_errors);
   // Kernels back to back cannot start faster than the launch overhead.
-  rt.advance(std::max(done.duration_ns, rt.spec("issue.launch_ns")));
+  const dim3 &g = request.grid, &b = request.block;
+  double room = resident_workgroups(rt, kernel, b.x * b.y * b.z, request.dynamic_lds) * rt.spec("topology.cus");
+  rt.occupy(Timeline::Engine::compute, static_cast<double>(g.x) * g.y * g.z / std::max(room, 1.0),
+            std::max(done.duration_ns, rt.spec("issue.launch_ns")));
   rt.results.add(kernel, done);
   rt.checkpoint();
   return hipSuccess;

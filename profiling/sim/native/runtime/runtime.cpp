@@ -1,5 +1,3 @@
-#include "runtime.h"
-
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +5,8 @@
 
 #include <chrono>
 #include <cstdio>
+
+#include "array.h"
 
 namespace hipsynth::runtime {
 namespace {
@@ -89,9 +89,21 @@ double Runtime::spec(const std::string& key) const {
   return entry == config.spec.end() ? 0.0 : entry->second;
 }
 
-void Runtime::advance(double ns) {
-  clock_ns_ += ns;
-  results.set_clock(clock_ns_);
+void Runtime::occupy(Timeline::Engine engine, double share, double ns, bool blocking) {
+  ihipStream_t& s = current_ != nullptr ? *current_ : default_stream_;
+  s.tail_ns = timeline.run(engine, ready(s), share, ns);
+  if (blocking) timeline.wait(s.tail_ns);
+  results.set_clock(timeline.last());
+}
+
+double Runtime::ready(const ihipStream_t& s) const {
+  double at = std::max(timeline.host(), s.tail_ns);
+  if (s.flags & kStreamNonBlocking) return at;
+  if (&s != &default_stream_) return std::max(at, default_stream_.tail_ns);
+  for (const ihipStream_t* other : streams) {
+    if (!(other->flags & kStreamNonBlocking)) at = std::max(at, other->tail_ns);
+  }
+  return at;
 }
 
 Module& Runtime::program(size_t index) {
@@ -123,6 +135,7 @@ void Runtime::reset() {
   kernels.clear();
   pinned.clear();
   forget_graphs();
+  forget_arrays();
   programs_.clear();
   std::set<uint64_t> kept;
   for (const auto& [shadow, variable] : variables) {
@@ -154,9 +167,16 @@ ihipStream_t* Runtime::stream(hipStream_t handle) {
 hipError_t Runtime::submit(hipStream_t handle, Operation operation) {
   ihipStream_t* s = stream(handle);
   if (s == nullptr) return hipErrorContextIsDestroyed;
-  if (s->capture == nullptr) return operation();
-  graph_append(s->capture, std::move(operation));
-  return hipSuccess;
+  if (s->capture != nullptr) {
+    graph_append(s->capture, std::move(operation));
+    return hipSuccess;
+  }
+  if (current_ != nullptr) return operation();  // part of another operation, such as a graph's node
+  struct Scope {
+    ihipStream_t*& slot;
+    ~Scope() { slot = nullptr; }
+  } scope{current_ = s};
+  return operation();
 }
 
 void Runtime::stop(const std::string& reason, const std::string& message) {

@@ -14,12 +14,14 @@
 #include "core/machine.h"
 #include "hip_abi.h"
 #include "results.h"
+#include "timeline.h"
 
 struct ihipStream_t {
   unsigned flags = 0;
   int priority = 0;
   uint64_t id = 0;
   ihipGraph* capture = nullptr;  // the graph being recorded, or null
+  double tail_ns = 0;            // when all that was submitted is done
 };
 
 struct ihipEvent_t {
@@ -88,8 +90,13 @@ class Runtime {
 
   Memory& memory() { return device->memory(); }
   double spec(const std::string& key) const;  // an entry of the arch table, 0 when absent
-  double clock_ns() const { return clock_ns_; }
-  void advance(double ns);
+
+  Timeline timeline;
+  // Places `ns` of work in the stream of the operation that is being executed; `blocking`: the host waits for it.
+  void occupy(Timeline::Engine engine, double share, double ns, bool blocking = false);
+  // When a new operation of the stream may begin: the default stream and blocking streams wait for each other.
+  double ready(const ihipStream_t& stream) const;
+  double now() const { return ready(current_ != nullptr ? *current_ : default_stream_); }
 
   // One of the program's own code objects, loaded on first use. Throws SimError.
   Module& program(size_t index = 0);
@@ -100,6 +107,7 @@ class Runtime {
 
   // The stream's handle resolved (null and the special handles are the default stream), or null when invalid.
   ihipStream_t* stream(hipStream_t handle);
+  bool is_default(hipStream_t handle) { return stream(handle) == &default_stream_; }
   hipError_t submit(hipStream_t stream, Operation operation);
 
   [[noreturn]] void stop(const std::string& reason, const std::string& message);
@@ -109,7 +117,7 @@ class Runtime {
   Runtime();
   std::map<size_t, std::unique_ptr<Module>> programs_;
   ihipStream_t default_stream_;
-  double clock_ns_ = 0;
+  ihipStream_t* current_ = nullptr;  // the stream whose operation is being executed
   double last_write_s_ = -1e9;
 };
 

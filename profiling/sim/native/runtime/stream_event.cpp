@@ -1,5 +1,5 @@
 // Streams and events. Every stream is in order and every operation finishes before its call returns, so that waiting
-// is never needed. All streams share one simulated clock: the device does one thing at a time.
+// is never needed; when that is in simulated time is the Timeline's affair.
 #include "runtime.h"
 
 using namespace hipsynth::runtime;
@@ -12,7 +12,8 @@ hipError_t create_stream(hipStream_t* out, unsigned flags, int priority) {
   return call([&](Runtime& rt) -> hipError_t {
     if (out == nullptr || flags > 1) return hipErrorInvalidValue;
     static uint64_t next_id = 1;
-    *out = new ihipStream_t{flags, std::min(std::max(priority, kGreatestPriority), kLeastPriority), next_id++, nullptr};
+    *out =
+        new ihipStream_t{flags, std::min(std::max(priority, kGreatestPriority), kLeastPriority), next_id++, nullptr, 0};
     rt.streams.insert(*out);
     return hipSuccess;
   });
@@ -23,7 +24,9 @@ hipError_t wait(hipStream_t handle) {
   return call([&](Runtime& rt) -> hipError_t {
     ihipStream_t* s = rt.stream(handle);
     if (s == nullptr) return hipErrorContextIsDestroyed;
-    return s->capture != nullptr ? hipErrorStreamCaptureUnsupported : hipSuccess;
+    if (s->capture != nullptr) return hipErrorStreamCaptureUnsupported;
+    rt.timeline.wait(rt.ready(*s));
+    return hipSuccess;
   });
 }
 
@@ -93,6 +96,7 @@ HIPSYNTH_EXPORT hipError_t hipStreamWaitEvent(hipStream_t handle, hipEvent_t eve
     if (s == nullptr) return hipErrorContextIsDestroyed;
     if (!rt.events.contains(event)) return hipErrorInvalidHandle;
     if (event->capture_stream != nullptr && s->capture == nullptr) s->capture = event->capture_stream->capture;
+    if (s->capture == nullptr && event->recorded) s->tail_ns = std::max(s->tail_ns, event->time_ns);
     return hipSuccess;
   });
 }
@@ -138,7 +142,7 @@ HIPSYNTH_EXPORT hipError_t hipEventRecord(hipEvent_t event, hipStream_t handle) 
     return rt.submit(handle, [&rt, event]() -> hipError_t {
       if (!rt.events.contains(event)) return hipErrorInvalidHandle;
       event->recorded = true;
-      event->time_ns = rt.clock_ns();
+      event->time_ns = rt.now();
       return hipSuccess;
     });
   });
@@ -147,7 +151,11 @@ HIPSYNTH_EXPORT hipError_t hipEventRecordWithFlags(hipEvent_t event, hipStream_t
   return hipEventRecord(event, s);
 }
 HIPSYNTH_EXPORT hipError_t hipEventSynchronize(hipEvent_t event) {
-  return call([&](Runtime& rt) { return rt.events.contains(event) ? hipSuccess : hipErrorInvalidHandle; });
+  return call([&](Runtime& rt) -> hipError_t {
+    if (!rt.events.contains(event)) return hipErrorInvalidHandle;
+    if (event->recorded) rt.timeline.wait(event->time_ns);
+    return hipSuccess;
+  });
 }
 HIPSYNTH_EXPORT hipError_t hipEventQuery(hipEvent_t event) { return hipEventSynchronize(event); }
 HIPSYNTH_EXPORT hipError_t hipEventElapsedTime(float* ms, hipEvent_t start, hipEvent_t stop) {

@@ -1,5 +1,5 @@
 // The copy and memset calls of the API over copy.h.
-#include "copy.h"
+#include "array.h"
 
 using namespace hipsynth::runtime;
 
@@ -17,28 +17,64 @@ hipError_t copy_2d(void* dst, size_t dst_pitch, const void* src, size_t src_pitc
   });
 }
 
-Place place_3d(const hipPitchedPtr& p, const hipPos& pos) {
-  size_t slice = p.pitch * p.ysize;
-  return {static_cast<const char*>(p.ptr) + pos.z * slice + pos.y * p.pitch + pos.x, p.pitch, slice};
+// One side of a driver-style copy.
+struct Side {
+  hipMemoryType type;
+  const void *host, *device;
+  const hipArray* array;
+  size_t pitch, height, x, y, z;
+};
+
+// Where the block lies on that side; a null base when its array is unknown or too small.
+Place place_of(const Side& s, const Block& block) {
+  if (s.array != nullptr || s.type == hipMemoryTypeArray) {
+    return known(s.array) ? place_in(*s.array, s.x, s.y, s.z, block) : Place{};
+  }
+  const void* base = s.type == hipMemoryTypeHost ? s.host : s.device;
+  if (base == nullptr) return {};
+  const size_t slice = s.pitch * s.height;
+  return {static_cast<const char*>(base) + s.z * slice + s.y * s.pitch + s.x, s.pitch, slice};
 }
 
+hipError_t copy_sides(const Side& dst, const Side& src, const Block& block, hipMemcpyKind kind, hipStream_t stream) {
+  return call([&](Runtime& rt) -> hipError_t {
+    if (block.width == 0 || block.height == 0 || block.depth == 0) return hipSuccess;
+    const Place to = place_of(dst, block), from = place_of(src, block);
+    if (to.base == nullptr || from.base == nullptr) return hipErrorInvalidValue;
+    return copy_block(rt, to, from, block, kind, stream);
+  });
+}
+
+// Positions and widths count elements as soon as an array takes part, and bytes otherwise.
 hipError_t copy_3d(const hipMemcpy3DParms* p, hipStream_t stream) {
   if (p == nullptr) return finish(hipErrorInvalidValue);
-  if (p->srcArray != nullptr || p->dstArray != nullptr) return not_supported("hipMemcpy3D with arrays");
-  return call([&](Runtime& rt) {
-    return copy_block(rt, place_3d(p->dstPtr, p->dstPos), place_3d(p->srcPtr, p->srcPos),
-                      {p->extent.width, p->extent.height, p->extent.depth}, p->kind, stream);
-  });
+  size_t unit = 1;
+  for (const hipArray* array : {p->srcArray, p->dstArray}) {
+    if (array != nullptr && !known(array)) return finish(hipErrorInvalidHandle);
+    if (array != nullptr) unit = array->element();
+  }
+  const auto side = [&](const hipPitchedPtr& ptr, const hipArray* array, const hipPos& at) {
+    return Side{hipMemoryTypeDevice, nullptr, ptr.ptr, array, ptr.pitch, ptr.ysize, at.x * unit, at.y, at.z};
+  };
+  return copy_sides(side(p->dstPtr, p->dstArray, p->dstPos), side(p->srcPtr, p->srcArray, p->srcPos),
+                    {p->extent.width * unit, p->extent.height, p->extent.depth}, p->kind, stream);
 }
 
 hipError_t copy_param_2d(const hip_Memcpy2D* p, hipStream_t stream) {
   if (p == nullptr) return finish(hipErrorInvalidValue);
-  if (p->srcArray != nullptr || p->dstArray != nullptr) return not_supported("hipMemcpyParam2D with arrays");
-  const void* src = p->srcMemoryType == hipMemoryTypeHost ? p->srcHost : p->srcDevice;
-  void* dst = p->dstMemoryType == hipMemoryTypeHost ? p->dstHost : p->dstDevice;
-  return copy_2d(static_cast<char*>(dst) + p->dstY * p->dstPitch + p->dstXInBytes, p->dstPitch,
-                 static_cast<const char*>(src) + p->srcY * p->srcPitch + p->srcXInBytes, p->srcPitch, p->WidthInBytes,
-                 p->Height, hipMemcpyDefault, stream);
+  return copy_sides(
+      {p->dstMemoryType, p->dstHost, p->dstDevice, p->dstArray, p->dstPitch, 0, p->dstXInBytes, p->dstY, 0},
+      {p->srcMemoryType, p->srcHost, p->srcDevice, p->srcArray, p->srcPitch, 0, p->srcXInBytes, p->srcY, 0},
+      {p->WidthInBytes, p->Height, 1}, hipMemcpyDefault, stream);
+}
+
+hipError_t copy_param_3d(const HIP_MEMCPY3D* p, hipStream_t stream) {
+  if (p == nullptr) return finish(hipErrorInvalidValue);
+  return copy_sides({p->dstMemoryType, p->dstHost, p->dstDevice, p->dstArray, p->dstPitch, p->dstHeight, p->dstXInBytes,
+                     p->dstY, p->dstZ},
+                    {p->srcMemoryType, p->srcHost, p->srcDevice, p->srcArray, p->srcPitch, p->srcHeight, p->srcXInBytes,
+                     p->srcY, p->srcZ},
+                    {p->WidthInBytes, p->Height, p->Depth}, hipMemcpyDefault, stream);
 }
 
 hipError_t fill(void* dst, uint32_t value, unsigned element, size_t count, hipStream_t stream) {
@@ -115,6 +151,10 @@ HIPSYNTH_EXPORT hipError_t hipMemcpyParam2DAsync(const hip_Memcpy2D* p, hipStrea
 HIPSYNTH_EXPORT hipError_t hipMemcpy3D(const hipMemcpy3DParms* p) { return copy_3d(p, nullptr); }
 HIPSYNTH_EXPORT hipError_t hipMemcpy3DAsync(const hipMemcpy3DParms* p, hipStream_t s) { return copy_3d(p, s); }
 
+HIPSYNTH_EXPORT hipError_t hipDrvMemcpy2DUnaligned(const hip_Memcpy2D* p) { return copy_param_2d(p, nullptr); }
+HIPSYNTH_EXPORT hipError_t hipDrvMemcpy3D(const HIP_MEMCPY3D* p) { return copy_param_3d(p, nullptr); }
+HIPSYNTH_EXPORT hipError_t hipDrvMemcpy3DAsync(const HIP_MEMCPY3D* p, hipStream_t s) { return copy_param_3d(p, s); }
+
 HIPSYNTH_EXPORT hipError_t hipMemset(void* dst, int value, size_t n) { return fill(dst, bits(value), 1, n, nullptr); }
 HIPSYNTH_EXPORT hipError_t hipMemsetAsync(void* dst, int value, size_t n, hipStream_t s) {
   return fill(dst, bits(value), 1, n, s);
@@ -149,4 +189,25 @@ HIPSYNTH_EXPORT hipError_t hipMemset3D(hipPitchedPtr p, int value, hipExtent e) 
 }
 HIPSYNTH_EXPORT hipError_t hipMemset3DAsync(hipPitchedPtr p, int value, hipExtent e, hipStream_t s) {
   return fill_3d(p, value, e, s);
+}
+HIPSYNTH_EXPORT hipError_t hipMemsetD2D8(void* dst, size_t pitch, unsigned char value, size_t width, size_t height) {
+  return fill_2d(dst, pitch, value, 1, width, height, nullptr);
+}
+HIPSYNTH_EXPORT hipError_t hipMemsetD2D8Async(void* dst, size_t pitch, unsigned char value, size_t width, size_t height,
+                                              hipStream_t s) {
+  return fill_2d(dst, pitch, value, 1, width, height, s);
+}
+HIPSYNTH_EXPORT hipError_t hipMemsetD2D16(void* dst, size_t pitch, unsigned short value, size_t width, size_t height) {
+  return fill_2d(dst, pitch, value, 2, width, height, nullptr);
+}
+HIPSYNTH_EXPORT hipError_t hipMemsetD2D16Async(void* dst, size_t pitch, unsigned short value, size_t width,
+                                               size_t height, hipStream_t s) {
+  return fill_2d(dst, pitch, value, 2, width, height, s);
+}
+HIPSYNTH_EXPORT hipError_t hipMemsetD2D32(void* dst, size_t pitch, unsigned value, size_t width, size_t height) {
+  return fill_2d(dst, pitch, value, 4, width, height, nullptr);
+}
+HIPSYNTH_EXPORT hipError_t hipMemsetD2D32Async(void* dst, size_t pitch, unsigned value, size_t width, size_t height,
+                                               hipStream_t s) {
+  return fill_2d(dst, pitch, value, 4, width, height, s);
 }

@@ -6,12 +6,6 @@
 // Arguments are ignored, which the x86-64 calling convention allows whatever they are.
 // clang-format off
 #define HIPSYNTH_UNSUPPORTED(X) \
-  X(hipArray3DCreate) \
-  X(hipArray3DGetDescriptor) \
-  X(hipArrayCreate) \
-  X(hipArrayDestroy) \
-  X(hipArrayGetDescriptor) \
-  X(hipArrayGetInfo) \
   X(hipBindTexture) \
   X(hipBindTexture2D) \
   X(hipBindTextureToArray) \
@@ -41,18 +35,13 @@
   X(hipDrvGraphExecMemsetNodeSetParams) \
   X(hipDrvGraphMemcpyNodeGetParams) \
   X(hipDrvGraphMemcpyNodeSetParams) \
-  X(hipDrvMemcpy2DUnaligned) \
-  X(hipDrvMemcpy3D) \
-  X(hipDrvMemcpy3DAsync) \
   X(hipDrvPointerGetAttributes) \
   X(hipExtGetLinkTypeAndHopCount) \
   X(hipExtLaunchMultiKernelMultiDevice) \
   X(hipExtStreamGetCUMask) \
   X(hipExternalMemoryGetMappedBuffer) \
   X(hipExternalMemoryGetMappedMipmappedArray) \
-  X(hipFreeArray) \
   X(hipFreeMipmappedArray) \
-  X(hipGetChannelDesc) \
   X(hipGetDriverEntryPoint) \
   X(hipGetDriverEntryPoint_spt) \
   X(hipGetMipmappedArrayLevel) \
@@ -154,8 +143,6 @@
   X(hipLinkComplete) \
   X(hipLinkCreate) \
   X(hipLinkDestroy) \
-  X(hipMalloc3DArray) \
-  X(hipMallocArray) \
   X(hipMallocMipmappedArray) \
   X(hipMemAddressFree) \
   X(hipMemAddressReserve) \
@@ -182,35 +169,10 @@
   X(hipMemRetainAllocationHandle) \
   X(hipMemSetAccess) \
   X(hipMemUnmap) \
-  X(hipMemcpy2DArrayToArray) \
-  X(hipMemcpy2DFromArray) \
-  X(hipMemcpy2DFromArrayAsync) \
-  X(hipMemcpy2DFromArrayAsync_spt) \
-  X(hipMemcpy2DFromArray_spt) \
-  X(hipMemcpy2DToArray) \
-  X(hipMemcpy2DToArrayAsync) \
-  X(hipMemcpy2DToArrayAsync_spt) \
-  X(hipMemcpy2DToArray_spt) \
   X(hipMemcpy3DBatchAsync) \
   X(hipMemcpy3DPeer) \
   X(hipMemcpy3DPeerAsync) \
-  X(hipMemcpyAtoA) \
-  X(hipMemcpyAtoD) \
-  X(hipMemcpyAtoH) \
-  X(hipMemcpyAtoHAsync) \
   X(hipMemcpyBatchAsync) \
-  X(hipMemcpyDtoA) \
-  X(hipMemcpyFromArray) \
-  X(hipMemcpyFromArray_spt) \
-  X(hipMemcpyHtoA) \
-  X(hipMemcpyHtoAAsync) \
-  X(hipMemcpyToArray) \
-  X(hipMemsetD2D16) \
-  X(hipMemsetD2D16Async) \
-  X(hipMemsetD2D32) \
-  X(hipMemsetD2D32Async) \
-  X(hipMemsetD2D8) \
-  X(hipMemsetD2D8Async) \
   X(hipMipmappedArrayCreate) \
   X(hipMipmappedArrayDestroy) \
   X(hipMipmappedArrayGetLevel) \

@@ -1,0 +1,25 @@
+// Arrays: rows of elements of one to four channels, which copies address by element and row.
+#pragma once
+
+#include "copy.h"
+
+struct hipArray {
+  hipChannelFormatDesc channels;
+  size_t width, height, depth;  // in elements, rows and slices; 0: not a dimension of this array
+  unsigned flags;
+  void* data;
+
+  size_t element() const { return static_cast<size_t>(channels.x + channels.y + channels.z + channels.w) / 8; }
+  size_t pitch() const { return width * element(); }
+  size_t rows() const { return height == 0 ? 1 : height; }
+  size_t slices() const { return depth == 0 ? 1 : depth; }
+};
+
+namespace hipsynth::runtime {
+
+bool known(const hipArray* array);
+// Where a block begins: `x` in bytes. A null base when the block leaves the array.
+Place place_in(const hipArray& array, size_t x, size_t y, size_t z, const Block& block);
+void forget_arrays();
+
+}  // namespace hipsynth::runtime
