@@ -10,7 +10,6 @@ from pathlib import Path
 
 from profiling import archs
 from profiling.backend import Limits
-from profiling.backends.sim import LOADS_MODULES
 from profiling.sim import api
 from profiling.survey.build import Built
 from profiling.survey.judge import Verdict, judge
@@ -52,8 +51,7 @@ def _run(
 ) -> api.RunResult:
     assert built.artefacts is not None
     device = archs.load(archs.default_device(arch))
-    forks = any(LOADS_MODULES in read_text(unit.path) for unit in built.plan.units)
-    return api.run_program(built.artefacts, device, folder, limits, arguments, count=count, may_fork=forks)
+    return api.run_program(built.artefacts, device, folder, limits, arguments, count=count)
 
 
 def _placed(built: Built, folder: Path) -> Built:

@@ -13,12 +13,23 @@ constexpr double kDeviceCopyLatency_ns = 4000;
 
 enum class Side { host, device, bad };
 
+// The allocation in which a range begins, or null when it is not all allocated. Mappings may lie next to each other.
+const Memory::Allocation* covering(Runtime& rt, uint64_t start, size_t bytes) {
+  const Memory::Allocation* first = rt.memory().find(start, 1);
+  for (uint64_t at = start, end = start + bytes; at < end;) {
+    const Memory::Allocation* a = rt.memory().find(at, 1);
+    if (a == nullptr) return nullptr;
+    at = a->start + a->bytes;
+  }
+  return first;
+}
+
 // Where a range lies: a device range must be inside one allocation; anything unknown is ordinary host memory.
 Side side(Runtime& rt, const void* p, size_t bytes, bool must_be_device) {
   auto start = reinterpret_cast<uint64_t>(p);
   if (bytes == 0) return Side::host;
   if (rt.memory().find(start, 1) == nullptr) return must_be_device || p == nullptr ? Side::bad : Side::host;
-  const Memory::Allocation* a = rt.memory().find(start, bytes);
+  const Memory::Allocation* a = covering(rt, start, bytes);
   if (a == nullptr) return Side::bad;
   return a->kind == Memory::Kind::host ? Side::host : Side::device;
 }
@@ -96,7 +107,7 @@ hipError_t fill_block(Runtime& rt, Place dst, uint32_t value, unsigned element, 
   if (block.width == 0 || block.height == 0 || block.depth == 0) return hipSuccess;
   if ((block.height > 1 || block.depth > 1) && block.width > dst.pitch) return hipErrorInvalidValue;
   auto start = reinterpret_cast<uint64_t>(dst.base);
-  if (start % element != 0 || rt.memory().find(start, extent_bytes(dst, block)) == nullptr) return hipErrorInvalidValue;
+  if (start % element != 0 || covering(rt, start, extent_bytes(dst, block)) == nullptr) return hipErrorInvalidValue;
   double bytes = static_cast<double>(block.width) * static_cast<double>(block.height * block.depth);
   double rate = rt.spec("hbm.write_gbps");
   double ns = kDeviceCopyLatency_ns + (rate > 0 ? bytes / rate : 0);

@@ -268,6 +268,22 @@ struct hipHostNodeParams {
   hipHostFn_t fn;
   void* userData;
 };
+struct hipMemLocation {
+  int type, id;
+};
+struct hipMemAllocationProp {
+  int type, requestedHandleTypes;
+  hipMemLocation location;
+  void* win32HandleMetaData;
+  struct {
+    unsigned char compressionType, gpuDirectRDMACapable;
+    unsigned short usage;
+  } allocFlags;
+};
+struct hipMemAccessDesc {
+  hipMemLocation location;
+  int flags;
+};
 struct hipUUID {
   char bytes[16];
 };

@@ -137,6 +137,7 @@ void Runtime::reset() {
   forget_graphs();
   forget_arrays();
   programs_.clear();
+  forget_mappings();
   std::set<uint64_t> kept;
   for (const auto& [shadow, variable] : variables) {
     if (variable.storage == nullptr) continue;

@@ -150,6 +150,7 @@ int resident_workgroups(Runtime& rt, const KernelInfo& kernel, uint32_t block, u
 // Graphs (graph.cpp).
 void graph_append(ihipGraph* graph, Operation operation);
 void forget_graphs();
+void forget_mappings();  // virtual_memory.cpp
 
 // Code objects (code_object.cpp): the ELF for `arch` in a file or bundle, and its disassembly.
 size_t image_size(const void* image);  // 0 when neither an ELF file nor an offload bundle

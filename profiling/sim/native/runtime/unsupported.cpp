@@ -1,6 +1,6 @@
 // Every other call that HIP headers declare: programs that mention one still link, and are told at run time.
-// Textures and surfaces, arrays, virtual memory management, inter-process handles, graphics and external interop,
-// and graph editing beyond capture and replay.
+// Textures and surfaces, inter-process handles, graphics and external interop, and graph editing beyond capture and
+// replay.
 #include "runtime.h"
 
 // Arguments are ignored, which the x86-64 calling convention allows whatever they are.
@@ -14,9 +14,7 @@
   X(hipCreateTextureObject) \
   X(hipCtxDisablePeerAccess) \
   X(hipCtxEnablePeerAccess) \
-  X(hipCtxGetApiVersion) \
   X(hipCtxGetCacheConfig) \
-  X(hipCtxGetFlags) \
   X(hipCtxGetSharedMemConfig) \
   X(hipCtxSetCacheConfig) \
   X(hipCtxSetSharedMemConfig) \
@@ -35,7 +33,6 @@
   X(hipDrvGraphExecMemsetNodeSetParams) \
   X(hipDrvGraphMemcpyNodeGetParams) \
   X(hipDrvGraphMemcpyNodeSetParams) \
-  X(hipDrvPointerGetAttributes) \
   X(hipExtGetLinkTypeAndHopCount) \
   X(hipExtLaunchMultiKernelMultiDevice) \
   X(hipExtStreamGetCUMask) \
@@ -45,7 +42,6 @@
   X(hipGetDriverEntryPoint) \
   X(hipGetDriverEntryPoint_spt) \
   X(hipGetMipmappedArrayLevel) \
-  X(hipGetProcAddress) \
   X(hipGetTextureAlignmentOffset) \
   X(hipGetTextureObjectResourceDesc) \
   X(hipGetTextureObjectResourceViewDesc) \
@@ -144,17 +140,10 @@
   X(hipLinkCreate) \
   X(hipLinkDestroy) \
   X(hipMallocMipmappedArray) \
-  X(hipMemAddressFree) \
-  X(hipMemAddressReserve) \
   X(hipMemAdvise_v2) \
-  X(hipMemCreate) \
   X(hipMemExportToShareableHandle) \
-  X(hipMemGetAccess) \
-  X(hipMemGetAllocationGranularity) \
-  X(hipMemGetAllocationPropertiesFromHandle) \
   X(hipMemGetHandleForAddressRange) \
   X(hipMemImportFromShareableHandle) \
-  X(hipMemMap) \
   X(hipMemMapArrayAsync) \
   X(hipMemPoolExportPointer) \
   X(hipMemPoolExportToShareableHandle) \
@@ -165,10 +154,6 @@
   X(hipMemPrefetchAsync_v2) \
   X(hipMemRangeGetAttribute) \
   X(hipMemRangeGetAttributes) \
-  X(hipMemRelease) \
-  X(hipMemRetainAllocationHandle) \
-  X(hipMemSetAccess) \
-  X(hipMemUnmap) \
   X(hipMemcpy3DBatchAsync) \
   X(hipMemcpy3DPeer) \
   X(hipMemcpy3DPeerAsync) \
@@ -178,9 +163,6 @@
   X(hipMipmappedArrayGetLevel) \
   X(hipModuleGetTexRef) \
   X(hipModuleLaunchCooperativeKernelMultiDevice) \
-  X(hipModuleOccupancyMaxPotentialBlockSizeWithFlags) \
-  X(hipPointerGetAttribute) \
-  X(hipPointerSetAttribute) \
   X(hipSignalExternalSemaphoresAsync) \
   X(hipStreamBatchMemOp) \
   X(hipStreamBeginCaptureToGraph) \
@@ -189,10 +171,6 @@
   X(hipStreamGetCaptureInfo_v2_spt) \
   X(hipStreamSetAttribute) \
   X(hipStreamUpdateCaptureDependencies) \
-  X(hipStreamWaitValue32) \
-  X(hipStreamWaitValue64) \
-  X(hipStreamWriteValue32) \
-  X(hipStreamWriteValue64) \
   X(hipTexObjectCreate) \
   X(hipTexObjectDestroy) \
   X(hipTexObjectGetResourceDesc) \
@@ -234,3 +212,10 @@
   HIPSYNTH_EXPORT hipError_t name() { return hipsynth::runtime::not_supported(#name); }
 HIPSYNTH_UNSUPPORTED(X)
 #undef X
+
+// The names above, for tools that report what is carried out.
+HIPSYNTH_EXPORT const char* hipsynthUnsupportedCalls() {
+#define X(name) #name " "
+  return HIPSYNTH_UNSUPPORTED(X) "";
+#undef X
+}
