@@ -14,7 +14,7 @@ from profiling.sim import api
 from profiling.survey.build import Built
 from profiling.survey.judge import Verdict, judge
 from profiling.survey.plan import Program
-from profiling.survey.sources import SKIPPED_FOLDERS, read_text
+from profiling.survey.sources import SKIPPED_FOLDERS
 
 COPY_FILE_BYTES, COPY_BYTES, COPY_FILES = 64 << 20, 256 << 20, 5000
 ATTEMPTS = 3

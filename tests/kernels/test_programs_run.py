@@ -23,6 +23,7 @@ PROGRAMS: dict[str, tuple[str, dict[str, int]]] = {
     "grid_barrier": ("grid barrier ok", {"relay": 1, "alone": 2}),
     "device_reset": ("reset ok", {"bump": 3}),
     "overlap": ("overlap ok", {"work": 10}),
+    "virtual_memory": ("virtual memory ok", {"count_up": 1}),
     "run_time_compile": ("run-time compile ok", {"scale": 1, "shift<float>": 1}),
 }
 

@@ -6,6 +6,7 @@
 #include "runtime.h"
 
 using namespace hipsynth::runtime;
+using hipsynth::Memory;
 
 namespace {
 

@@ -13,6 +13,7 @@ struct ihipMemGenericAllocationHandle {
 using hipMemGenericAllocationHandle_t = ihipMemGenericAllocationHandle*;
 
 using namespace hipsynth::runtime;
+using hipsynth::Memory;
 
 namespace {
 
