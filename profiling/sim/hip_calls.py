@@ -55,7 +55,7 @@ def coverage() -> Coverage:
 def main() -> None:
     """Prints one line per call, then the share of programs."""
     found = coverage()
-    calls = found.done | found.missing
+    calls = {**found.done, **found.missing}
     for call in sorted(calls, key=lambda name: (-calls[name], name)):
         print(f"{calls[call]:5}  {'yes' if call in found.done else 'no ':3}  {call}")
     print(f"{len(found.done)} of {len(calls)} calls are carried out.")

@@ -6,7 +6,7 @@
 
 using namespace hipsynth::runtime;
 
-HIPSYNTH_EXPORT extern const char __hip_fatbin[8];
+HIPSYNTH_EXPORT const char __hip_fatbin[8];
 
 namespace {
 
