@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import struct
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,24 @@ def native_core() -> Any:
 
 
 class SimDevice:
-    """One simulated device with the kernels of one HIP source loaded. `scratch` keeps the build."""
+    """One simulated device with the kernels of one HIP source loaded. `scratch` keeps the build.
 
-    def __init__(self, name: str, source: Path, scratch: Path, flags: str = "-O3", **options: Any) -> None:
+    `constants` replace those of the device's table; `options` go to the core.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        source: Path,
+        scratch: Path,
+        flags: str = "-O3",
+        constants: Mapping[str, float] | None = None,
+        **options: Any,
+    ) -> None:
         self.table = archs.load(name)
         build = toolchain.compile_device(source, self.table.arch, flags, scratch / self.table.arch)
-        self.core = native_core().Device(self.table.arch, self.table.spec(), **options)
+        spec = {**self.table.spec(), **(constants or {})}
+        self.core = native_core().Device(self.table.arch, spec, **options)
         self.module = self.core.load(build.code_object.read_bytes(), build.disassembly.read_text())
 
     def upload(self, array: npt.NDArray[Any]) -> int:

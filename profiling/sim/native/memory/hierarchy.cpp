@@ -200,7 +200,7 @@ Level Hierarchy::load(uint32_t cu, const WaveAccess& a) {
   n_.l1_lookups += n;
   n_.l1_accesses += accesses(a.bytes);
   n_.l1_reads += accesses(a.bytes);
-  l1_cycles_[cu] += a.contiguous ? n : scattered_load_cycles(a.address, a.exec, a.bytes);
+  l1_cycles_[cu] += a.contiguous ? contiguous_load_cycles(a.bytes) : scattered_load_cycles(a.address, a.exec, a.bytes);
   return load_segments(cu, segments, n, a.bytes);
 }
 

@@ -54,6 +54,7 @@ class Hierarchy {
   uint64_t longest_atomic_chain() const;
   MemoryCounts dirty() const;  // the write counts that writing back all dirty lines would add
   uint64_t l1_cycles(uint32_t cu) const { return l1_cycles_[cu]; }
+  uint32_t l1_line_bytes() const { return l1_line_; }
   uint64_t fabric_read_bytes() const;
   uint64_t fabric_write_bytes() const;
   void counters(std::map<std::string, double>* out) const;

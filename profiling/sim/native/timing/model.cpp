@@ -4,6 +4,8 @@
 #include <cmath>
 #include <initializer_list>
 
+#include "memory/coalescer.h"
+
 namespace hipsynth {
 namespace {
 
@@ -88,12 +90,12 @@ double scalar_waits(const Model& m) {
          w.scalar_hbm_waits * m.at("hbm.latency_cycles");
 }
 
-// Latencies are those of one lane's word; each further look-up of a wave's access delays its last word.
-double look_ups(const Model& m) { return m.work.l1_cycles * m.at("vl1d.look_up_latency_cycles"); }
+// Latencies are those of one lane's word; the rest of a wave's words leave or arrive one after the other.
+double transfers(const Model& m) { return m.work.l2_transfers * m.at("l2.transfer_latency_cycles"); }
 
 double own_waits(const Model& m) {
   const double all =
-      vector_waits(m) + scalar_waits(m) + look_ups(m) + m.work.lds_waits * m.at("issue.lds_latency_cycles");
+      vector_waits(m) + scalar_waits(m) + transfers(m) + m.work.lds_waits * m.at("issue.lds_latency_cycles");
   return all / m.work.waves;
 }
 
@@ -191,9 +193,10 @@ Work work_of(const LaunchPlan& plan, const IssueCounts& issue, const EngineCount
   w.store_tails = number(engine.store_tails);
   if (!hierarchy) return w;
   const MemoryCounts& n = hierarchy->counts();
-  w.l1_cycles = number(n.l1_cycles_sum);
   w.l1_cycles_busiest_cu = number(n.l1_cycles_max);
   w.l2_requests_busiest_channel = number(n.l2_channel_max);
+  w.l2_transfers = number(n.l1_read_req * hierarchy->l1_line_bytes() / kSegmentBytes + n.l1_write_req +
+                          n.l1_atomic_ret_req + n.l1_atomic_noret_req);
   w.atomics_busiest_line = number(n.same_address_atomics_max);
   w.fabric_read_bytes = number(hierarchy->fabric_read_bytes());
   w.fabric_write_bytes = number(hierarchy->fabric_write_bytes());
