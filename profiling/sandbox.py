@@ -325,7 +325,7 @@ class _Watch:
         if self.written > 64 * limits.output_bytes:
             return "output"
         pids = descendants(self.process.pid)
-        memory = sum(_resident(pid) for pid in pids)
+        memory = sum(resident_bytes(pid) for pid in pids)
         self.peak = max(self.peak, memory)
         if memory > limits.memory_bytes:
             return "memory"
@@ -391,7 +391,8 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-def _resident(pid: int) -> int:
+def resident_bytes(pid: int) -> int:
+    """What a process has in memory; 0 for one that has ended."""
     try:
         with open(f"/proc/{pid}/statm") as file:  # noqa: PTH123
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

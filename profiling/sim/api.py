@@ -251,7 +251,7 @@ def run_attached(
 ) -> RunResult:
     """Runs a trusted program with this process's own input, output and working folder, and no sandbox.
 
-    Only the wall-clock limit and the simulator's own limits hold. `stdout` and `stderr` of the result stay empty.
+    Only the limits on time and memory and the simulator's own hold. `stdout` and `stderr` of the result stay empty.
     """
     limits = limits or Limits()
     library = library_path()
@@ -264,9 +264,8 @@ def run_attached(
         [str(artefacts.executable.resolve()), *args], env={**os.environ, **_environment(output, library)}
     )
     try:
-        code = process.wait(timeout=limits.wall_s * 1.1 + 1.0)
-    except subprocess.TimeoutExpired:
-        reason, message = "timeout", f"stopped after {limits.wall_s:g} s"
+        reason, message = _watch(process, limits)
+        code = process.poll()
     finally:
         if process.poll() is None:
             process.kill()
@@ -274,6 +273,19 @@ def run_attached(
     if code is not None and code < 0:
         reason, message = "host_crash", f"the program died of {_signal_name(-code)}"
     return _result(output, reason, message, exit_code=code, wall_s=time.monotonic() - start)
+
+
+def _watch(process: subprocess.Popen[bytes], limits: Limits) -> tuple[str, str]:
+    """Waits for the end of an attached program; the limit that it passed and what to say, or two empty texts."""
+    end = time.monotonic() + limits.wall_s * 1.1 + 1.0
+    room = limits.memory_bytes + HOST_MEMORY_BYTES
+    while time.monotonic() < end:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=min(0.1, max(0.0, end - time.monotonic())))
+            return "", ""
+        if sandbox.resident_bytes(process.pid) > room:
+            return "out_of_memory", f"the program and the device memory it touched took more than {room >> 20} MiB"
+    return "timeout", f"stopped after {limits.wall_s:g} s"
 
 
 def _prepare(artefacts: Artefacts, device: ArchTable, scratch: Path, limits: Limits, count: bool) -> Path:

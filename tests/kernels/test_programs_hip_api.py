@@ -79,4 +79,4 @@ def test_device_properties_come_from_the_arch_table(arch: str, line: str, tmp_pa
 
 
 def test_unsupported_calls_say_so(tmp_path: Path) -> None:
-    assert "hipCreateTextureObject is not supported by the simulator" in run("api_device", tmp_path).stderr
+    assert "hipGraphicsUnmapResources is not supported by the simulator" in run("api_device", tmp_path).stderr

@@ -74,8 +74,7 @@ static void refused() {
         hipErrorCooperativeLaunchTooLarge);
   FAILS(hipStreamDestroy((hipStream_t)&p), hipErrorInvalidHandle);
   FAILS(hipEventRecord((hipEvent_t)&p, 0), hipErrorInvalidHandle);
-  hipTextureObject_t texture;
-  FAILS(hipCreateTextureObject(&texture, nullptr, nullptr, nullptr), hipErrorNotSupported);
+  FAILS(hipGraphicsUnmapResources(0, nullptr, nullptr), hipErrorNotSupported);
   FAILS(hipIpcGetMemHandle(nullptr, p), hipErrorNotSupported);
   (void)hipGetLastError();
 }
