@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -107,3 +109,14 @@ def test_a_broken_document_is_a_crash(tmp_path: Path) -> None:
     output = tmp_path / "run.json"
     output.write_text('{"status": "ok", ')
     assert api._result(output, "", "", exit_code=0).reason == "host_crash"
+
+
+def test_an_attached_program_that_takes_too_much_memory_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "HOST_MEMORY_BYTES", 0)
+    hungry = [sys.executable, "-c", "import time; taken = bytearray(256 << 20); time.sleep(60)"]
+    with subprocess.Popen(hungry) as process:
+        try:
+            reason, message = api._watch(process, Limits(wall_s=30.0, memory_bytes=128 << 20))
+        finally:
+            process.kill()
+    assert (reason, message) == ("out_of_memory", "the program and the device memory it touched took more than 128 MiB")
