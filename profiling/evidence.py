@@ -141,14 +141,18 @@ def features(counters: Mapping[str, float]) -> frozenset[str]:
     )
 
 
-def without_evidence(counters: Mapping[str, float], device: str) -> list[str]:
-    """Features of this kernel that no recorded kernel of the architecture uses, in the order of FEATURES."""
-    used = features(counters) - table().features.get(archs.load(device).arch, frozenset())
-    return [feature.title for feature in FEATURES if feature.title in used]
+def without_evidence(counters: Mapping[str, float], device: str, duration_ns: float) -> list[str]:
+    """In what a kernel is unlike every recorded one of the architecture: features in the order of FEATURES, length."""
+    arch = archs.load(device).arch
+    used = features(counters) - table().features.get(arch, frozenset())
+    found = [feature.title for feature in FEATURES if feature.title in used]
+    if (duration_class(duration_ns), arch) not in table().errors:
+        found.append(f"{'below' if duration_ns < SHORT_NS else 'from'} {SHORT_NS / 1000:g} us")
+    return found
 
 
 def covered(quantity: str, unseen: Iterable[str]) -> bool:
-    """Whether recordings can tell a quantity's error in a kernel with these features that they lack."""
+    """Whether recordings can tell a quantity's error in a kernel that is unlike them in these points."""
     facts = metrics.table().metrics.get(quantity)
     if quantity.startswith(ALWAYS_EXACT):
         return True

@@ -28,7 +28,7 @@ def kernel_document(kernel: KernelResult, device: str) -> dict[str, Any]:
     """One kernel of the profile JSON: counters and duration are means per dispatch, `grid` counts work-groups.
 
     `extra_metrics` holds the metric table's other rows. Of a simulated kernel, `expected_error` is what recordings say
-    about each metric (null: no hardware evidence), `no_evidence` lists what the kernel uses and no recording covers,
+    about each metric (null: no hardware evidence), `no_evidence` says in what it is unlike every recorded kernel,
     and `bottleneck` names what limits it; of a measured one the three are null.
     """
     simulated = kernel.backend == "sim"
@@ -44,7 +44,7 @@ def kernel_document(kernel: KernelResult, device: str) -> dict[str, Any]:
         "backend_version": kernel.backend_version,
         "extra_metrics": {metric: kernel.metrics.get(metric) for metric in metrics.extra_ids()},
         "expected_error": expected_errors(kernel, device) if simulated else None,
-        "no_evidence": evidence.without_evidence(kernel.counters, device) if simulated else None,
+        "no_evidence": evidence.without_evidence(kernel.counters, device, kernel.duration_ns) if simulated else None,
         "bottleneck": bottleneck.document(kernel, device) if simulated else None,
     }
 
@@ -52,9 +52,9 @@ def kernel_document(kernel: KernelResult, device: str) -> dict[str, Any]:
 def expected_errors(kernel: KernelResult, device: str) -> dict[str, dict[str, Any] | None]:
     """Metric id -> what hardware recordings say about its error for a kernel of this length on this device.
 
-    `covered` is false where the kernel uses something that matters to the metric and that no recorded kernel uses.
+    `covered` is false where it is unlike every recorded kernel in something that matters to the metric.
     """
-    unseen = evidence.without_evidence(kernel.counters, device)
+    unseen = evidence.without_evidence(kernel.counters, device, kernel.duration_ns)
     rows: dict[str, dict[str, Any] | None] = {}
     for metric in metrics.all_ids():
         found = evidence.expected(metric, device, kernel.duration_ns)

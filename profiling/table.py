@@ -39,8 +39,8 @@ class Column:
 
     @functools.cached_property
     def unseen(self) -> list[str]:
-        """What the kernel uses and no recorded kernel of the architecture does."""
-        return evidence.without_evidence(self.kernel.counters, self.result.device)
+        """In what the kernel is unlike every recorded one of the architecture."""
+        return evidence.without_evidence(self.kernel.counters, self.result.device, self.kernel.duration_ns)
 
 
 def render(results: Sequence[TargetResult], width: int = 120, counters: bool | None = None) -> str:
@@ -120,7 +120,8 @@ def _verdict(column: Column) -> Iterator[str]:
     if peaks:
         yield f"    {', '.join(peaks)}"
     if simulated and column.unseen:
-        yield f"    * no recorded {column.result.arch} kernel uses {', '.join(column.unseen)}: errors may be larger"
+        unlike = ", ".join(column.unseen)
+        yield f"    * unlike every recorded {column.result.arch} kernel: {unlike}; errors may be larger"
 
 
 def _limit(kernel: KernelResult, device: str) -> str:

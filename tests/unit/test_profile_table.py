@@ -85,7 +85,7 @@ def test_features_without_a_recording_are_named() -> None:
     assert evidence.features(plain) == frozenset()
     odd = {**plain, "SQ_INSTS_MFMA": 5, "SQ_ACTIVE_INST_VALU": 10, "SQ_THREAD_CYCLES_VALU": 320}
     assert evidence.features(odd) == {"matrix cores", "divergence"}
-    assert set(evidence.without_evidence(odd, "mi250")) <= {"matrix cores", "divergence"}
+    assert set(evidence.without_evidence(odd, "mi250", 1e5)) <= {"matrix cores", "divergence"}
 
 
 def test_errors_of_a_kernel_unlike_the_recorded_ones_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,8 +100,12 @@ def test_errors_of_a_kernel_unlike_the_recorded_ones_are_marked(monkeypatch: pyt
         marked[name] = [found[metric]["covered"] for metric in ("L2_Cache_Hit_Rate", "L1_Cache_Bandwidth")]
     assert marked == {"plain": [True, True], "lds": [True, False], "atomics": [False, False]}
     text = table.render([result(target(), atomics)])
-    assert "* no recorded gfx90a kernel uses global atomics" in text and " pt *" in text
+    assert "* unlike every recorded gfx90a kernel: global atomics; errors" in text and " pt *" in text
     assert "*" not in table.render([result(target(), plain)])
+    monkeypatch.setattr(evidence, "table", lambda: evidence.Evidence({}, {"gfx90a": frozenset()}))
+    assert evidence.without_evidence(plain.counters, "mi250", 1e5) == ["from 30 us"]
+    assert evidence.without_evidence(plain.counters, "mi250", 1e3) == ["below 30 us"]
+    assert not evidence.covered("Duration", ["from 30 us"]) and evidence.covered("TCC_REQ", ["from 30 us"])
     assert evidence.covered("SQ_INSTS_VALU", ["global atomics"]) and not evidence.covered("IPC", ["LDS"])
 
 
