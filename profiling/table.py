@@ -59,7 +59,7 @@ def render(results: Sequence[TargetResult], width: int = 120, counters: bool | N
     simulated = any(kernel.backend == "sim" for result in results for kernel in result.kernels)
     if simulated:
         lines += ["", *LEGEND]
-    if not full:
+    if counters is None and not full:
         lines.append("Counters of every kernel: --counters")
     return "\n".join(lines).strip("\n")
 

@@ -28,6 +28,7 @@ USUAL = (1664, 1000)
 CLOCK = """The hardware's IPC of 1.00 for vector moves, beside times that would be 4.1 to 4.2 cycles per instruction at
 the nominal clock, says that the clock sinks under such loads. Our busy cycles are the modelled time at the nominal
 clock."""
+RATE = "LDS_Bank_Conflict_Rate"
 OCCUPANCY_PERCENT, IPC_PERCENT, TIME_PERCENT = 2.0, 8.0, 10.0
 
 
@@ -73,6 +74,8 @@ def _lds(device: SimDevice, figures: dict[str, dict[str, float]]) -> Table:
     for lanes, counters in figures.items():
         found = device.launch("lds_read", (1,), (int(lanes),), "Qii", out, 0, 32)["counters"]
         rows += [Row(name, value, found[name], 0.0, label=f"{lanes} lanes") for name, value in counters.items()]
+        theirs, ours = (metrics.compute(side, 1.0, device.table.arch)[RATE] or 0.0 for side in (counters, found))
+        rows.append(Row(RATE, theirs, ours, 0.0, points=True, label=f"{lanes} lanes"))
     return _table("LDS bank conflicts", "lds-examples.rst", rows, "LDS reads of one bank")
 
 
