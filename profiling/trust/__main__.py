@@ -25,10 +25,10 @@ def run(study: Study) -> list[str]:
 
 def write_summary() -> None:
     """errors.toml and the measured part of trust.md, from what was last measured of every study."""
-    found = summary.aggregate(summary.read_measured())
-    evidence.TABLE_PATH.write_text(summary.errors_text(found))
+    samples = summary.read_measured()
+    evidence.TABLE_PATH.write_text(summary.errors_text(summary.aggregate(samples)))
     path = DOCS / "trust.md"
-    path.write_text(with_section(path.read_text(), summary.section(found)))
+    path.write_text(with_section(path.read_text(), summary.section(samples)))
 
 
 def with_section(text: str, measured: str) -> str:

@@ -130,12 +130,12 @@ def errors_text(found: Evidence) -> str:
     return "\n".join(blocks)
 
 
-def section(found: Evidence) -> str:
+def section(samples: Sequence[Sample]) -> str:
     """The generated part of the trust page."""
-    return "\n".join(_lines(found))
+    return "\n".join(_lines(samples, aggregate(samples)))
 
 
-def _lines(found: Evidence) -> Iterator[str]:
+def _lines(samples: Sequence[Sample], found: Evidence) -> Iterator[str]:
     sizes = (evidence.duration_class(ns) for ns in (0, math.inf))
     facts = metrics.table().metrics
     vendors = [metric for metric in metrics.extra_ids() if not facts[metric].source.startswith(("own", "kernel"))]
@@ -151,7 +151,7 @@ def _lines(found: Evidence) -> Iterator[str]:
     if others:
         yield from ("", "### Everything else that was recorded", "", *_counters(found, others))
     yield from ("", "### Without any hardware evidence", "", *_missing(found, main))
-    yield from ("", "### The studies", "", *_studies())
+    yield from ("", "### The studies", "", *_studies(samples))
 
 
 def _table(found: Evidence, quantities: Iterable[str], always: bool = False) -> Iterator[str]:
@@ -166,9 +166,13 @@ def _table(found: Evidence, quantities: Iterable[str], always: bool = False) -> 
             row = [
                 quantity,
                 *("-" if error is None else str(error) for error in cells),
-                ", ".join(named) or "no hardware evidence",
+                _links(named) or "no hardware evidence",
             ]
             yield f"| {' | '.join(row)} |"
+
+
+def _links(names: Iterable[str]) -> str:
+    return ", ".join(f"[{name}](trust/{name}.md)" for name in names)
 
 
 def _counters(found: Evidence, quantities: Sequence[str]) -> Iterator[str]:
@@ -197,10 +201,15 @@ def _words(names: Sequence[str]) -> str:
     return ", ".join(names) if names else "none"
 
 
-def _studies() -> Iterator[str]:
+def _studies(samples: Sequence[Sample]) -> Iterator[str]:
+    """A line per study: which kernels, on which devices, how many figures."""
     for study in studies():
-        state = "" if (MEASURED / f"{study.name}.toml").exists() else " (not measured yet)"
-        yield f"- [{study.title}](trust/{study.name}.md){state}"
+        own = [sample for sample in samples if sample.study == study.name]
+        kernels = ", ".join(dict.fromkeys(sample.kernels for sample in own))
+        devices = ", ".join(dict.fromkeys(sample.device for sample in own))
+        classes = {evidence.duration_class(ns) for ns in (0, math.inf)}
+        count = sum(len(sample.errors) for sample in own if sample.quantity not in classes)
+        yield f"- [{study.title}](trust/{study.name}.md): {kernels}; {devices}; {count:,} figures besides zeros"
 
 
 def by_quantity(samples: Iterable[Sample]) -> Mapping[tuple[str, str, str, str], tuple[float, ...]]:

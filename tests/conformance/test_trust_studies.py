@@ -42,11 +42,12 @@ def test_published_errors_are_the_measured_ones(study: Study) -> None:
 
 
 def test_the_summary_follows_from_the_measured_errors() -> None:
-    found = summary.aggregate(summary.read_measured())
+    samples = summary.read_measured()
+    found = summary.aggregate(samples)
     remedy = "run python -m profiling.trust --summary"
     assert evidence.TABLE_PATH.read_text() == summary.errors_text(found), remedy
     page = (command.DOCS / "trust.md").read_text()
-    assert page == command.with_section(page, summary.section(found)), remedy
+    assert page == command.with_section(page, summary.section(samples)), remedy
     assert evidence.parse_table(summary.errors_text(found)) == found
 
 
