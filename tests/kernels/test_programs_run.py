@@ -24,6 +24,7 @@ PROGRAMS: dict[str, tuple[str, dict[str, int]]] = {
     "device_reset": ("reset ok", {"bump": 3}),
     "overlap": ("overlap ok", {"work": 10}),
     "virtual_memory": ("virtual memory ok", {"count_up": 1}),
+    "graph_nodes": ("graph nodes ok", {"shift": 4, "scale": 4}),
     "run_time_compile": ("run-time compile ok", {"scale": 1, "shift<float>": 1}),
 }
 

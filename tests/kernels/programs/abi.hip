@@ -31,6 +31,8 @@ SAME_SIZE(HIP_MEMCPY3D, HIP_MEMCPY3D);
 SAME_FIELD(HIP_MEMCPY3D, HIP_MEMCPY3D, dstArray);
 SAME_SIZE(hipMemAllocationProp, hipMemAllocationProp);
 SAME_FIELD(hipMemAllocationProp, hipMemAllocationProp, location);
+SAME_SIZE(hipMemAllocNodeParams, hipMemAllocNodeParams);
+SAME_FIELD(hipMemAllocNodeParams, hipMemAllocNodeParams, dptr);
 SAME_SIZE(hipMemAccessDesc, hipMemAccessDesc);
 SAME_SIZE(hipPointerAttribute_t, hipPointerAttribute_t);
 SAME_FIELD(hipPointerAttribute_t, hipPointerAttribute_t, devicePointer);

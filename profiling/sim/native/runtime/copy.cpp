@@ -92,11 +92,14 @@ hipError_t copy_block(Runtime& rt, Place dst, Place src, Block block, hipMemcpyK
   double ns = copy_ns(rt, d, s, bytes);
   Timeline::Engine engine = copy_engine(d, s);
   bool blocking = host_waits(rt, d, dst.base, stream) || host_waits(rt, s, src.base, stream);
-  return rt.submit(stream, [&rt, dst, src, block, ns, engine, blocking] {
-    each_row(dst, src, block, [&](char* to, const char* from) { std::memmove(to, from, block.width); });
-    rt.occupy(engine, 1, ns, blocking);
-    return hipSuccess;
-  });
+  return rt.submit(
+      stream,
+      [&rt, dst, src, block, ns, engine, blocking] {
+        each_row(dst, src, block, [&](char* to, const char* from) { std::memmove(to, from, block.width); });
+        rt.occupy(engine, 1, ns, blocking);
+        return hipSuccess;
+      },
+      NodeType::memcpy);
 }
 
 hipError_t copy(Runtime& rt, void* dst, const void* src, size_t bytes, hipMemcpyKind kind, hipStream_t stream) {
@@ -111,17 +114,20 @@ hipError_t fill_block(Runtime& rt, Place dst, uint32_t value, unsigned element, 
   double bytes = static_cast<double>(block.width) * static_cast<double>(block.height * block.depth);
   double rate = rt.spec("hbm.write_gbps");
   double ns = kDeviceCopyLatency_ns + (rate > 0 ? bytes / rate : 0);
-  return rt.submit(stream, [&rt, dst, value, element, block, ns] {
-    each_row(dst, dst, block, [&](char* to, const char*) {
-      if (value == 0) {
-        rt.memory().clear(to, block.width);
-      } else {
-        fill_row(to, value, element, block.width);
-      }
-    });
-    rt.occupy(Timeline::Engine::on_device, 1, ns);
-    return hipSuccess;
-  });
+  return rt.submit(
+      stream,
+      [&rt, dst, value, element, block, ns] {
+        each_row(dst, dst, block, [&](char* to, const char*) {
+          if (value == 0) {
+            rt.memory().clear(to, block.width);
+          } else {
+            fill_row(to, value, element, block.width);
+          }
+        });
+        rt.occupy(Timeline::Engine::on_device, 1, ns);
+        return hipSuccess;
+      },
+      NodeType::memset);
 }
 
 }  // namespace hipsynth::runtime

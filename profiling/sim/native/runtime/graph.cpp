@@ -1,27 +1,7 @@
-// Graphs: the operations of a capturing stream, or explicit nodes, kept in order and replayed by hipGraphLaunch.
-// Nodes run in the order in which they were added, which respects every dependency: a node can only depend on nodes
-// that already exist.
-#include <list>
+// Graphs as wholes: captured from streams, instantiated, launched, compared. graph_nodes.cpp makes their nodes.
+#include "graph.h"
 
-#include "copy.h"
-
-struct hipGraphNode {
-  hipsynth::runtime::Operation operation;
-};
-
-struct ihipGraph {
-  std::list<hipGraphNode> nodes;
-};
-
-struct hipGraphExec {
-  std::vector<hipsynth::runtime::Operation> operations;
-};
-
-namespace hipsynth::runtime {
-
-void graph_append(ihipGraph* graph, Operation operation) { graph->nodes.push_back({std::move(operation)}); }
-
-}  // namespace hipsynth::runtime
+#include <algorithm>
 
 using namespace hipsynth::runtime;
 
@@ -37,10 +17,19 @@ std::set<hipGraphExec_t>& executables() {
   return table;
 }
 
-hipGraph_t new_graph() {
-  auto* graph = new ihipGraph;
-  graphs().insert(graph);
-  return graph;
+// Node number `i` of the copy for node number `i` of the original; edges lead within the copy.
+hipGraph_t copy_of(ihipGraph* original) {
+  hipGraph_t copy = new_graph();
+  std::map<const hipGraphNode*, hipGraphNode*> twin;
+  for (const hipGraphNode& node : original->nodes) {
+    copy->nodes.push_back(node);
+    copy->nodes.back().graph = copy;
+    twin[&node] = &copy->nodes.back();
+  }
+  for (hipGraphNode& node : copy->nodes) {
+    for (hipGraphNode*& other : node.after) other = twin[other];
+  }
+  return copy;
 }
 
 hipError_t begin_capture(hipStream_t handle) {
@@ -73,24 +62,16 @@ hipError_t end_capture(hipStream_t handle, hipGraph_t* out) {
 
 hipError_t instantiate(hipGraphExec_t* out, hipGraph_t graph) {
   return call([&](Runtime&) -> hipError_t {
-    if (out == nullptr || !graphs().contains(graph)) return hipErrorInvalidValue;
+    if (out == nullptr || !known(graph)) return hipErrorInvalidValue;
+    const std::vector<hipGraphNode*> nodes = ordered(graph);
+    if (nodes.size() != graph->nodes.size()) return hipErrorInvalidValue;
     auto* executable = new hipGraphExec;
-    for (const hipGraphNode& node : graph->nodes) executable->operations.push_back(node.operation);
+    for (const hipGraphNode* node : nodes) {
+      executable->operations.push_back(node->operation);
+      executable->nodes.push_back(node);
+    }
     executables().insert(executable);
     *out = executable;
-    return hipSuccess;
-  });
-}
-
-hipError_t add_node(hipGraphNode_t* out, hipGraph_t graph,
-                    const std::function<hipError_t(Runtime&, Operation&)>& make) {
-  return call([&](Runtime& rt) -> hipError_t {
-    if (out == nullptr || !graphs().contains(graph)) return hipErrorInvalidValue;
-    Operation operation;
-    hipError_t error = make(rt, operation);
-    if (error != hipSuccess) return error;
-    graph_append(graph, std::move(operation));
-    *out = &graph->nodes.back();
     return hipSuccess;
   });
 }
@@ -107,6 +88,46 @@ hipError_t capture_status(hipStream_t handle, int* status, unsigned long long* i
 }
 
 }  // namespace
+
+namespace hipsynth::runtime {
+
+bool known(hipGraph_t graph) { return graphs().contains(graph); }
+
+hipGraph_t new_graph() { return *graphs().insert(new ihipGraph).first; }
+
+hipGraphNode* find_node(hipGraphNode_t wanted) {
+  for (hipGraph_t graph : graphs()) {
+    for (hipGraphNode& node : graph->nodes) {
+      if (&node == wanted) return &node;
+    }
+  }
+  return nullptr;
+}
+
+std::vector<hipGraphNode*> ordered(ihipGraph* graph) {
+  std::vector<hipGraphNode*> order, rest;
+  for (hipGraphNode& node : graph->nodes) rest.push_back(&node);
+  std::set<const hipGraphNode*> done;
+  while (!rest.empty()) {
+    const auto free = std::find_if(rest.begin(), rest.end(), [&](const hipGraphNode* node) {
+      return std::all_of(node->after.begin(), node->after.end(), [&](auto* other) { return done.contains(other); });
+    });
+    if (free == rest.end()) return {};
+    order.push_back(*free);
+    done.insert(*free);
+    rest.erase(free);
+  }
+  return order;
+}
+
+// Captured work follows all that was captured before.
+void graph_append(ihipGraph* graph, NodeType type, Operation operation) {
+  hipGraphNode* last = graph->nodes.empty() ? nullptr : &graph->nodes.back();
+  graph->nodes.push_back({type, std::move(operation), {}, graph, {}});
+  if (last != nullptr) graph->nodes.back().after.push_back(last);
+}
+
+}  // namespace hipsynth::runtime
 
 void hipsynth::runtime::forget_graphs() {
   for (hipGraph_t graph : graphs()) delete graph;
@@ -143,90 +164,12 @@ HIPSYNTH_EXPORT hipError_t hipGraphDestroy(hipGraph_t graph) {
 }
 HIPSYNTH_EXPORT hipError_t hipGraphGetNodes(hipGraph_t graph, hipGraphNode_t* nodes, size_t* count) {
   return call([&](Runtime&) -> hipError_t {
-    if (count == nullptr || !graphs().contains(graph)) return hipErrorInvalidValue;
+    if (count == nullptr || !known(graph)) return hipErrorInvalidValue;
     size_t i = 0;
     for (hipGraphNode& node : graph->nodes) {
       if (nodes != nullptr && i < *count) nodes[i++] = &node;
     }
     *count = nodes != nullptr ? i : graph->nodes.size();
-    return hipSuccess;
-  });
-}
-
-HIPSYNTH_EXPORT hipError_t hipGraphAddKernelNode(hipGraphNode_t* out, hipGraph_t graph, const hipGraphNode_t*, size_t,
-                                                 const hipKernelNodeParams* p) {
-  if (p == nullptr) return finish(hipErrorInvalidValue);
-  return add_node(out, graph, [&](Runtime& rt, Operation& operation) -> hipError_t {
-    ihipModuleSymbol_t* kernel = rt.kernel(p->func);
-    if (kernel == nullptr) return hipErrorInvalidDeviceFunction;
-    LaunchRequest request{kernel, p->gridDim, p->blockDim, p->sharedMemBytes, {}, false};
-    if (p->kernelParams != nullptr) {
-      request.args = pack_arguments(*kernel->info, p->kernelParams);
-    } else if (p->extra == nullptr || !pack_extra(p->extra, request.args)) {
-      return hipErrorInvalidValue;
-    }
-    hipError_t shape = check_shape(rt, request);
-    if (shape == hipSuccess) operation = [&rt, request] { return launch(rt, request, nullptr); };
-    return shape;
-  });
-}
-HIPSYNTH_EXPORT hipError_t hipGraphAddMemcpyNode(hipGraphNode_t* out, hipGraph_t graph, const hipGraphNode_t*, size_t,
-                                                 const hipMemcpy3DParms* p);
-HIPSYNTH_EXPORT hipError_t hipMemcpy3D(const hipMemcpy3DParms* p);
-HIPSYNTH_EXPORT hipError_t hipGraphAddMemcpyNode(hipGraphNode_t* out, hipGraph_t graph, const hipGraphNode_t*, size_t,
-                                                 const hipMemcpy3DParms* p) {
-  if (p == nullptr) return finish(hipErrorInvalidValue);
-  return add_node(out, graph, [&](Runtime&, Operation& operation) {
-    operation = [params = *p] { return hipMemcpy3D(&params); };
-    return hipSuccess;
-  });
-}
-HIPSYNTH_EXPORT hipError_t hipGraphAddMemcpyNode1D(hipGraphNode_t* out, hipGraph_t graph, const hipGraphNode_t*, size_t,
-                                                   void* dst, const void* src, size_t n, hipMemcpyKind kind) {
-  return add_node(out, graph, [&](Runtime& rt, Operation& operation) {
-    operation = [&rt, dst, src, n, kind] { return copy(rt, dst, src, n, kind, nullptr); };
-    return hipSuccess;
-  });
-}
-HIPSYNTH_EXPORT hipError_t hipGraphAddMemsetNode(hipGraphNode_t* out, hipGraph_t graph, const hipGraphNode_t*, size_t,
-                                                 const hipMemsetParams* p) {
-  if (p == nullptr) return finish(hipErrorInvalidValue);
-  return add_node(out, graph, [&](Runtime& rt, Operation& operation) {
-    operation = [&rt, m = *p] {
-      return fill_block(rt, {m.dst, m.pitch, 0}, m.value, m.elementSize, {m.width * m.elementSize, m.height, 1},
-                        nullptr);
-    };
-    return hipSuccess;
-  });
-}
-HIPSYNTH_EXPORT hipError_t hipGraphAddHostNode(hipGraphNode_t* out, hipGraph_t graph, const hipGraphNode_t*, size_t,
-                                               const hipHostNodeParams* p) {
-  if (p == nullptr || p->fn == nullptr) return finish(hipErrorInvalidValue);
-  return add_node(out, graph, [&](Runtime&, Operation& operation) {
-    operation = [node = *p] {
-      node.fn(node.userData);
-      return hipSuccess;
-    };
-    return hipSuccess;
-  });
-}
-HIPSYNTH_EXPORT hipError_t hipGraphAddEmptyNode(hipGraphNode_t* out, hipGraph_t graph, const hipGraphNode_t*, size_t) {
-  return add_node(out, graph, [&](Runtime&, Operation& operation) {
-    operation = [] { return hipSuccess; };
-    return hipSuccess;
-  });
-}
-// Order of addition is already an order that satisfies the new edges only if they point forward.
-HIPSYNTH_EXPORT hipError_t hipGraphAddDependencies(hipGraph_t graph, const hipGraphNode_t* from,
-                                                   const hipGraphNode_t* to, size_t count) {
-  return call([&](Runtime&) -> hipError_t {
-    if (!graphs().contains(graph) || (count > 0 && (from == nullptr || to == nullptr))) return hipErrorInvalidValue;
-    std::map<const hipGraphNode*, size_t> position;
-    for (const hipGraphNode& node : graph->nodes) position.emplace(&node, position.size());
-    for (size_t i = 0; i < count; ++i) {
-      if (!position.contains(from[i]) || !position.contains(to[i])) return hipErrorInvalidValue;
-      if (position[from[i]] >= position[to[i]]) return hipErrorNotSupported;
-    }
     return hipSuccess;
   });
 }
@@ -256,6 +199,39 @@ HIPSYNTH_EXPORT hipError_t hipGraphExecDestroy(hipGraphExec_t executable) {
   return call([&](Runtime&) -> hipError_t {
     if (executables().erase(executable) == 0) return hipErrorInvalidValue;
     delete executable;
+    return hipSuccess;
+  });
+}
+
+HIPSYNTH_EXPORT hipError_t hipGraphInstantiateWithParams(hipGraphExec_t* out, hipGraph_t graph, void*) {
+  return instantiate(out, graph);
+}
+HIPSYNTH_EXPORT hipError_t hipGraphClone(hipGraph_t* out, hipGraph_t graph) {
+  return call([&](Runtime&) -> hipError_t {
+    if (out == nullptr || !known(graph)) return hipErrorInvalidValue;
+    *out = copy_of(graph);
+    return hipSuccess;
+  });
+}
+// The new graph must have the same nodes in the same order; its parameters are taken over.
+HIPSYNTH_EXPORT hipError_t hipGraphExecUpdate(hipGraphExec_t executable, hipGraph_t graph, hipGraphNode_t* wrong,
+                                              int* result) {
+  constexpr int kSuccess = 0, kTopologyChanged = 2, kTypeChanged = 3;
+  return call([&](Runtime&) -> hipError_t {
+    if (wrong == nullptr || result == nullptr || !known(graph) || !executables().contains(executable)) {
+      return hipErrorInvalidValue;
+    }
+    *wrong = nullptr;
+    const std::vector<hipGraphNode*> nodes = ordered(graph);
+    *result = nodes.size() != executable->nodes.size() ? kTopologyChanged : kSuccess;
+    for (size_t i = 0; *result == kSuccess && i < nodes.size(); ++i) {
+      const hipGraphNode* old = find_node(const_cast<hipGraphNode*>(executable->nodes[i]));
+      if (old == nullptr || old->type == nodes[i]->type) continue;
+      *result = kTypeChanged;
+      *wrong = nodes[i];
+    }
+    if (*result != kSuccess) return hipErrorGraphExecUpdateFailure;
+    for (size_t i = 0; i < nodes.size(); ++i) executable->operations[i] = nodes[i]->operation;
     return hipSuccess;
   });
 }

@@ -284,6 +284,19 @@ struct hipMemAccessDesc {
   hipMemLocation location;
   int flags;
 };
+struct hipMemPoolProps {
+  int allocType, handleTypes;
+  hipMemLocation location;
+  void* win32SecurityAttributes;
+  size_t maxSize;
+  unsigned char reserved[56];
+};
+struct hipMemAllocNodeParams {
+  hipMemPoolProps poolProps;
+  const hipMemAccessDesc* accessDescs;
+  size_t accessDescCount, bytesize;
+  void* dptr;
+};
 struct hipUUID {
   char bytes[16];
 };

@@ -132,7 +132,7 @@ bool pack_extra(void** extra, std::vector<uint8_t>& packed) {
 hipError_t launch(Runtime& rt, const LaunchRequest& request, hipStream_t stream) {
   hipError_t shape = check_shape(rt, request);
   if (shape != hipSuccess) return shape;
-  return rt.submit(stream, [&rt, request] { return dispatch(rt, request); });
+  return rt.submit(stream, [&rt, request] { return dispatch(rt, request); }, NodeType::kernel);
 }
 
 }  // namespace hipsynth::runtime

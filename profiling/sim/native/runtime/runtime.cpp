@@ -165,11 +165,11 @@ ihipStream_t* Runtime::stream(hipStream_t handle) {
   return streams.contains(handle) ? handle : nullptr;
 }
 
-hipError_t Runtime::submit(hipStream_t handle, Operation operation) {
+hipError_t Runtime::submit(hipStream_t handle, Operation operation, NodeType type) {
   ihipStream_t* s = stream(handle);
   if (s == nullptr) return hipErrorContextIsDestroyed;
   if (s->capture != nullptr) {
-    graph_append(s->capture, std::move(operation));
+    graph_append(s->capture, type, std::move(operation));
     return hipSuccess;
   }
   if (current_ != nullptr) return operation();  // part of another operation, such as a graph's node

@@ -54,6 +54,20 @@ struct Function {
   size_t module = 0;
 };
 
+// hipGraphNodeType
+enum class NodeType : int {
+  kernel = 0,
+  memcpy = 1,
+  memset = 2,
+  host = 3,
+  graph = 4,
+  empty = 5,
+  event_wait = 6,
+  event_record = 7,
+  mem_alloc = 10,
+  mem_free = 11,
+};
+
 struct Variable {
   std::string name;
   size_t size = 0;
@@ -108,7 +122,7 @@ class Runtime {
   // The stream's handle resolved (null and the special handles are the default stream), or null when invalid.
   ihipStream_t* stream(hipStream_t handle);
   bool is_default(hipStream_t handle) { return stream(handle) == &default_stream_; }
-  hipError_t submit(hipStream_t stream, Operation operation);
+  hipError_t submit(hipStream_t stream, Operation operation, NodeType type = NodeType::empty);
 
   [[noreturn]] void stop(const std::string& reason, const std::string& message);
   void checkpoint();  // writes results if enough time has passed since the last write
@@ -148,7 +162,7 @@ hipError_t launch(Runtime& rt, const LaunchRequest& request, hipStream_t stream)
 int resident_workgroups(Runtime& rt, const KernelInfo& kernel, uint32_t block, uint64_t dynamic_lds);
 
 // Graphs (graph.cpp).
-void graph_append(ihipGraph* graph, Operation operation);
+void graph_append(ihipGraph* graph, NodeType type, Operation operation);
 void forget_graphs();
 void forget_mappings();  // virtual_memory.cpp
 

@@ -105,10 +105,13 @@ namespace {
 
 hipError_t run_callback(hipStream_t s, std::function<void()> body) {
   return call([&](Runtime& rt) {
-    return rt.submit(s, [body] {
-      body();
-      return hipSuccess;
-    });
+    return rt.submit(
+        s,
+        [body] {
+          body();
+          return hipSuccess;
+        },
+        NodeType::host);
   });
 }
 
@@ -139,12 +142,15 @@ HIPSYNTH_EXPORT hipError_t hipEventRecord(hipEvent_t event, hipStream_t handle) 
     if (!rt.events.contains(event)) return hipErrorInvalidHandle;
     if (s == nullptr) return hipErrorContextIsDestroyed;
     event->capture_stream = s->capture != nullptr ? s : nullptr;
-    return rt.submit(handle, [&rt, event]() -> hipError_t {
-      if (!rt.events.contains(event)) return hipErrorInvalidHandle;
-      event->recorded = true;
-      event->time_ns = rt.now();
-      return hipSuccess;
-    });
+    return rt.submit(
+        handle,
+        [&rt, event]() -> hipError_t {
+          if (!rt.events.contains(event)) return hipErrorInvalidHandle;
+          event->recorded = true;
+          event->time_ns = rt.now();
+          return hipSuccess;
+        },
+        NodeType::event_record);
   });
 }
 HIPSYNTH_EXPORT hipError_t hipEventRecordWithFlags(hipEvent_t event, hipStream_t s, unsigned) {

@@ -48,22 +48,13 @@
   X(hipGetTextureObjectTextureDesc) \
   X(hipGetTextureReference) \
   X(hipGraphAddBatchMemOpNode) \
-  X(hipGraphAddChildGraphNode) \
-  X(hipGraphAddEventRecordNode) \
-  X(hipGraphAddEventWaitNode) \
   X(hipGraphAddExternalSemaphoresSignalNode) \
   X(hipGraphAddExternalSemaphoresWaitNode) \
-  X(hipGraphAddMemAllocNode) \
-  X(hipGraphAddMemFreeNode) \
-  X(hipGraphAddMemcpyNodeFromSymbol) \
-  X(hipGraphAddMemcpyNodeToSymbol) \
   X(hipGraphAddNode) \
   X(hipGraphBatchMemOpNodeGetParams) \
   X(hipGraphBatchMemOpNodeSetParams) \
   X(hipGraphChildGraphNodeGetGraph) \
-  X(hipGraphClone) \
   X(hipGraphDebugDotPrint) \
-  X(hipGraphDestroyNode) \
   X(hipGraphEventRecordNodeGetEvent) \
   X(hipGraphEventRecordNodeSetEvent) \
   X(hipGraphEventWaitNodeGetEvent) \
@@ -75,47 +66,30 @@
   X(hipGraphExecExternalSemaphoresSignalNodeSetParams) \
   X(hipGraphExecExternalSemaphoresWaitNodeSetParams) \
   X(hipGraphExecGetFlags) \
-  X(hipGraphExecHostNodeSetParams) \
-  X(hipGraphExecKernelNodeSetParams) \
   X(hipGraphExecMemcpyNodeSetParams) \
-  X(hipGraphExecMemcpyNodeSetParams1D) \
   X(hipGraphExecMemcpyNodeSetParamsFromSymbol) \
   X(hipGraphExecMemcpyNodeSetParamsToSymbol) \
-  X(hipGraphExecMemsetNodeSetParams) \
   X(hipGraphExecNodeSetParams) \
-  X(hipGraphExecUpdate) \
   X(hipGraphExternalSemaphoresSignalNodeGetParams) \
   X(hipGraphExternalSemaphoresSignalNodeSetParams) \
   X(hipGraphExternalSemaphoresWaitNodeGetParams) \
   X(hipGraphExternalSemaphoresWaitNodeSetParams) \
-  X(hipGraphGetEdges) \
-  X(hipGraphGetRootNodes) \
   X(hipGraphHostNodeGetParams) \
-  X(hipGraphHostNodeSetParams) \
-  X(hipGraphInstantiateWithParams) \
   X(hipGraphKernelNodeCopyAttributes) \
   X(hipGraphKernelNodeGetAttribute) \
-  X(hipGraphKernelNodeGetParams) \
   X(hipGraphKernelNodeSetAttribute) \
-  X(hipGraphKernelNodeSetParams) \
   X(hipGraphMemAllocNodeGetParams) \
   X(hipGraphMemFreeNodeGetParams) \
   X(hipGraphMemcpyNodeGetParams) \
   X(hipGraphMemcpyNodeSetParams) \
-  X(hipGraphMemcpyNodeSetParams1D) \
   X(hipGraphMemcpyNodeSetParamsFromSymbol) \
   X(hipGraphMemcpyNodeSetParamsToSymbol) \
   X(hipGraphMemsetNodeGetParams) \
-  X(hipGraphMemsetNodeSetParams) \
   X(hipGraphNodeFindInClone) \
-  X(hipGraphNodeGetDependencies) \
-  X(hipGraphNodeGetDependentNodes) \
   X(hipGraphNodeGetEnabled) \
-  X(hipGraphNodeGetType) \
   X(hipGraphNodeSetEnabled) \
   X(hipGraphNodeSetParams) \
   X(hipGraphReleaseUserObject) \
-  X(hipGraphRemoveDependencies) \
   X(hipGraphRetainUserObject) \
   X(hipGraphicsMapResources) \
   X(hipGraphicsResourceGetMappedPointer) \

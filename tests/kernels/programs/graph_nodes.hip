@@ -1,0 +1,93 @@
+// Graphs made of nodes: edges decide the order, parameters can be changed before and after instantiation.
+#include "check.h"
+
+__device__ int symbol;
+
+__global__ void scale(int* x, int by) { x[threadIdx.x] *= by; }
+__global__ void shift(int* x, int by) { x[threadIdx.x] += by; }
+
+static int host_calls = 0;
+
+int main() {
+  int *x, host[64], zero[64] = {}, by_three = 3, by_five = 5;
+  OK(hipMalloc(&x, sizeof host));
+  hipGraph_t graph, copy;
+  OK(hipGraphCreate(&graph, 0));
+  // x = 3 * (0 + 5), added in the wrong order and put right by edges.
+  void *scale_args[] = {&x, &by_three}, *shift_args[] = {&x, &by_five};
+  hipKernelNodeParams kernel = {};
+  kernel.blockDim = dim3(64);
+  kernel.gridDim = dim3(1);
+  kernel.func = (void*)scale;
+  kernel.kernelParams = scale_args;
+  hipGraphNode_t scaled, shifted, cleared, fetched, called, allocated, child, nodes[8];
+  OK(hipGraphAddKernelNode(&scaled, graph, nullptr, 0, &kernel));
+  kernel.func = (void*)shift;
+  kernel.kernelParams = shift_args;
+  OK(hipGraphAddKernelNode(&shifted, graph, nullptr, 0, &kernel));
+  hipMemsetParams clear = {};
+  clear.dst = x;
+  clear.elementSize = 4;
+  clear.width = 64;
+  clear.height = 1;
+  OK(hipGraphAddMemsetNode(&cleared, graph, nullptr, 0, &clear));
+  OK(hipGraphAddMemcpyNode1D(&fetched, graph, &scaled, 1, host, x, sizeof host, hipMemcpyDeviceToHost));
+  hipHostNodeParams call = {[](void* count) { ++*(int*)count; }, &host_calls};
+  OK(hipGraphAddHostNode(&called, graph, &fetched, 1, &call));
+  OK(hipGraphAddDependencies(graph, &shifted, &scaled, 1));
+  OK(hipGraphAddDependencies(graph, &cleared, &shifted, 1));
+  FAILS(hipGraphAddDependencies(graph, &cleared, &shifted, 1), hipErrorInvalidValue);
+  hipGraphNodeType type;
+  size_t count = 8;
+  OK(hipGraphNodeGetType(cleared, &type));
+  CHECK(type == hipGraphNodeTypeMemset);
+  OK(hipGraphGetRootNodes(graph, nodes, &count));
+  CHECK(count == 1 && nodes[0] == cleared);
+  OK(hipGraphGetEdges(graph, nullptr, nullptr, &count));
+  CHECK(count == 4);
+  hipGraphExec_t run;
+  OK(hipGraphInstantiate(&run, graph, nullptr, nullptr, 0));
+  OK(hipGraphLaunch(run, nullptr));
+  CHECK(host[0] == 15 && host[63] == 15 && host_calls == 1);
+  // Other parameters for what is instantiated, then by a whole graph.
+  int by_ten = 10;
+  void* other_args[] = {&x, &by_ten};
+  kernel.kernelParams = other_args;
+  OK(hipGraphExecKernelNodeSetParams(run, shifted, &kernel));
+  OK(hipGraphLaunch(run, nullptr));
+  CHECK(host[5] == 30);
+  OK(hipGraphKernelNodeSetParams(shifted, &kernel));
+  OK(hipGraphClone(&copy, graph));
+  hipGraphExecUpdateResult result;
+  OK(hipGraphExecUpdate(run, copy, nodes, &result));
+  CHECK(result == hipGraphExecUpdateSuccess);
+  OK(hipGraphAddEmptyNode(&called, copy, nullptr, 0));
+  FAILS(hipGraphExecUpdate(run, copy, nodes, &result), hipErrorGraphExecUpdateFailure);
+  CHECK(result == hipGraphExecUpdateErrorTopologyChanged);
+  OK(hipGraphLaunch(run, nullptr));
+  CHECK(host[5] == 30 && host_calls == 3);
+  // A graph within a graph, memory of its own, a variable.
+  hipGraph_t outer;
+  OK(hipGraphCreate(&outer, 0));
+  OK(hipGraphAddChildGraphNode(&child, outer, nullptr, 0, graph));
+  hipMemAllocNodeParams wish = {};
+  wish.bytesize = sizeof host;
+  OK(hipGraphAddMemAllocNode(&allocated, outer, nullptr, 0, &wish));
+  OK(hipGraphAddMemcpyNode1D(&fetched, outer, &allocated, 1, wish.dptr, zero, sizeof zero, hipMemcpyHostToDevice));
+  OK(hipGraphAddMemcpyNodeToSymbol(&called, outer, &child, 1, &symbol, host, 4, 0, hipMemcpyHostToDevice));
+  OK(hipGraphAddMemFreeNode(&called, outer, &fetched, 1, wish.dptr));
+  hipGraphExec_t all;
+  OK(hipGraphInstantiate(&all, outer, nullptr, nullptr, 0));
+  OK(hipGraphLaunch(all, nullptr));
+  int found = 0;
+  OK(hipMemcpyFromSymbol(&found, HIP_SYMBOL(symbol), 4));
+  CHECK(found == 30 && host_calls == 4);
+  // A cycle cannot be instantiated.
+  OK(hipGraphAddDependencies(graph, &scaled, &cleared, 1));
+  FAILS(hipGraphInstantiate(&all, graph, nullptr, nullptr, 0), hipErrorInvalidValue);
+  OK(hipGraphDestroyNode(shifted));
+  FAILS(hipGraphNodeGetType(shifted, &type), hipErrorInvalidValue);
+  OK(hipGraphDestroy(graph));
+  std::printf("graph nodes ok\n");
+  return 0;
+}
