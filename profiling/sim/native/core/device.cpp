@@ -148,7 +148,9 @@ Dispatch Device::launch(const Launch& launch) {
   if (!sampled) d.groups_simulated = plan.total_groups;
   if (sampled) executions = extrapolate(sampler->finish(engine.runs()), &c, &d);
   const IssueCounts issue = count_instructions(c, executions, &d.counters);
+  const Work work = work_of(plan, issue, c.counts, m.hierarchy.get());
   if (m.hierarchy) {
+    m.hierarchy->join_halves(estimate(m.spec, work).halves_apart);
     m.hierarchy->counters(&d.counters);
     const MemoryCounts& n = m.hierarchy->counts();
     d.details["hbm.read_bytes"] = static_cast<double>(n.hbm_read_bytes);
@@ -163,7 +165,7 @@ Dispatch Device::launch(const Launch& launch) {
   d.details["scratch.bytes"] = plan.scratch_lane_bytes;
   d.details[std::string("occupancy.limited_by.") + plan.occupancy.limiter] = 1;
   d.details["waves.peak"] = static_cast<double>(engine.peak_waves());
-  time_dispatch(m.spec, plan, work_of(plan, issue, c.counts, m.hierarchy.get()), &d);
+  time_dispatch(m.spec, plan, work, &d);
   return d;
 }
 

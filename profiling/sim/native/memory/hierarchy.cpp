@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <utility>
 
 #include "memory/coalescer.h"
@@ -97,6 +98,13 @@ void Hierarchy::end_dispatch() {
   n_.same_address_atomics_max = longest_atomic_chain();
 }
 
+void Hierarchy::join_halves(double apart) {
+  const auto joined = static_cast<uint64_t>(std::llround(static_cast<double>(n_.l2_halves) * (1 - apart)));
+  n_.l2_halves -= joined;
+  n_.l2_reads -= joined;
+  n_.l2_hits -= joined;
+}
+
 uint64_t Hierarchy::longest_atomic_chain() const {
   uint64_t longest = 0;
   for (const auto& [address, length] : atomic_chain_) longest = std::max(longest, length);
@@ -180,6 +188,7 @@ Level Hierarchy::load_segments(uint32_t cu, const uint64_t* segments, uint32_t n
     if (l2_line == mergeable) {  // the other half of the line just asked for: usually one L2 request for both
       mergeable = ~0ull;
       if (lane_bytes <= 4 || unmerged_period_ == 0 || ++unmerged_phase_ % unmerged_period_ != 0) continue;
+      ++n_.l2_halves;
     } else {
       mergeable = l2_line;
     }

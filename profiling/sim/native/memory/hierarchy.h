@@ -22,6 +22,7 @@ struct MemoryCounts {
   uint64_t l1_read_req = 0, l1_write_req = 0, l1_atomic_ret_req = 0, l1_atomic_noret_req = 0, l1_invalidates = 0;
   uint64_t l1_cycles_max = 0, l1_cycles_sum = 0;
   uint64_t l2_reads = 0, l2_writes = 0, l2_atomics = 0, l2_hits = 0, l2_misses = 0;
+  uint64_t l2_halves = 0;  // of l2_reads, second halves of a line that came apart from the first
   uint64_t l2_evicts = 0, l2_writebacks = 0, l2_flush_writebacks = 0;
   uint64_t fabric_reads = 0, fabric_reads_32b = 0, fabric_reads_128b = 0, fabric_writes = 0, fabric_writes_64b = 0;
   uint64_t infinity_hits = 0, hbm_read_bytes = 0, hbm_write_bytes = 0;
@@ -51,6 +52,7 @@ class Hierarchy {
   const MemoryCounts& counts() const { return n_; }
   // For a dispatch of which only a part was simulated: what its counts are after all.
   void set_counts(const MemoryCounts& counts) { n_ = counts; }
+  void join_halves(double apart);  // leaves this share of the second halves apart
   uint64_t longest_atomic_chain() const;
   MemoryCounts dirty() const;  // the write counts that writing back all dirty lines would add
   uint64_t l1_cycles(uint32_t cu) const { return l1_cycles_[cu]; }

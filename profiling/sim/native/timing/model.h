@@ -22,6 +22,7 @@ struct Timing {
   std::map<std::string, double> bounds;  // ns that each unit alone would need, and what is added to them
   std::string bottleneck;                // the largest of them
   double wave_cycles = 0;                // life of an average wave, alone on the device
+  double halves_apart = 0;               // share of the line halves that find the L2 too busy to join them (0..1)
 };
 
 Work work_of(const LaunchPlan& plan, const IssueCounts& issue, const EngineCounts& engine, const Hierarchy* hierarchy);
