@@ -25,6 +25,7 @@ from synth.store.journal import Journal, read
 
 Progress = Callable[[str], None]
 OUTPUT_CHARS = 1500
+WAVE_INSTRUCTIONS = 10**13  # time is the limit here
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ def _survey_one(task: _Task, scratch: Path) -> Row:
     )  # fmt: skip
     if built.artefacts is None:
         return row
-    limits = Limits(wall_s=options.timeout_s, memory_bytes=options.memory_bytes)
+    limits = Limits(options.timeout_s, WAVE_INSTRUCTIONS, options.memory_bytes)
     verdict, done, arguments = run_built(program, built, options.arch, scratch, limits, options.count)
     return replace(
         row, status=verdict.status, reason=verdict.reason, message=verdict.message, evidence=verdict.evidence,

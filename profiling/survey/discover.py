@@ -11,14 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from profiling.survey.cmake import cmake_plans
-from profiling.survey.commands import parse_compiler, plans_of
+from profiling.survey.commands import parse_compiler, plans_of, simple_commands, steps_of
 from profiling.survey.libraries import library_of_header
 from profiling.survey.makefile import make_plans
 from profiling.survey.plan import BuildPlan, Program, SourceUnit
 from profiling.survey.sources import SOURCE_ENDINGS, Folder, is_installed, read_text, scan, source_facts
 
 MAKEFILES = frozenset({"GNUmakefile", "makefile", "Makefile"})
-_TRUST = {"make": 0, "cmake": 1, "commands": 2}
+_TRUST = {"make": 0, "cmake": 1, "commands": 2, "script": 3}
 _PLACEHOLDER = re.compile(r"[<>\[\]{}$*|&;`]|\.\.\.")
 
 
@@ -46,7 +46,16 @@ def _plans_of_file(build_file: Path, root: Path, arch: str) -> list[BuildPlan]:
         return make_plans(build_file, root, arch)
     if build_file.name == "CMakeLists.txt":
         return cmake_plans(build_file, root)
+    if build_file.suffix == ".sh":
+        return _script_plans(build_file)
     return _command_plans(build_file)
+
+
+def _script_plans(path: Path) -> list[BuildPlan]:
+    """The compiler calls that stand in a shell script, as far as they can be read without running it."""
+    steps = steps_of(simple_commands(read_text(path), path.parent))
+    known = [step for step in steps if all(unit.path.is_file() for unit in step.units)]
+    return [plan for plan in plans_of(known, path.parent, "script") if "$" not in plan.name]
 
 
 def _command_plans(path: Path) -> list[BuildPlan]:

@@ -42,7 +42,7 @@ class CodeObject:
 
 @dataclass(frozen=True)
 class BuildPlan:
-    """One way to build a program. `origin` says who found it: make, cmake, commands or guess."""
+    """One way to build a program. `origin` says who found it: make, cmake, commands, script or guess."""
 
     name: str
     units: tuple[SourceUnit, ...]

@@ -28,7 +28,7 @@ class Row:
     evidence: str = ""
     compiled: bool = False
     exit_code: int | None = None
-    plan: str = ""  # who knew how to build it: make, cmake, commands, guess
+    plan: str = ""  # who knew how to build it: make, cmake, commands, script, guess
     files: int = 0
     arguments: tuple[str, ...] = ()
     dispatches: int = 0

@@ -155,7 +155,7 @@ def scan(root: Path) -> Folder:
                 folder.sources.append(path)
             if ending in HEADER_ENDINGS or ending in SOURCE_ENDINGS:
                 folder.headers[name].append(path)
-            if name in BUILD_FILES:
+            if name in BUILD_FILES or ending == ".sh":
                 folder.build_files.append(path)
     return folder
 

@@ -185,6 +185,18 @@ def test_compile_commands_give_flags(tmp_path: Path) -> None:
     assert program.plans[0].origin == "commands" and program.plans[0].units[0].flags() == "-std=c++20 -DX=2"
 
 
+def test_compiler_calls_of_shell_scripts_are_read(tmp_path: Path) -> None:
+    script = """#!/bin/sh
+if [ -z "$HIP_PATH" ]; then HIP_PATH=/opt/rocm; fi
+$HIP_PATH/bin/hipcc -I../ -DFAST main.hip -o prog
+for f in *.hip; do hipcc $f -o ${f%.hip}; done
+rm -rf / --no-preserve-root
+"""
+    (program,) = find_programs(write(tmp_path, {"build.sh": script, "main.hip": MAIN}), "gfx90a")
+    assert [(plan.origin, plan.name) for plan in program.plans] == [("script", "prog"), ("guess", "main")]
+    assert program.plans[0].units[0].defines == ("FAST",)
+
+
 def test_damaged_compile_commands_are_no_error(tmp_path: Path) -> None:
     write(tmp_path, {"compile_commands.json": '[{"directory": 1}, 2', "main.hip": MAIN})
     assert [plan.origin for plan in find_programs(tmp_path, "gfx90a")[0].plans] == ["guess"]
