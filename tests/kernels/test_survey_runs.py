@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from hip_programs import require_compiler
 
 from profiling.survey import Options, Report, Row, makefile, survey
+from synth.store.journal import Journal
 
 HIP = "#include <hip/hip_runtime.h>\n#include <cstdio>\n"
 
@@ -174,3 +176,19 @@ def test_a_second_call_goes_on_where_the_first_ended(report: Report, folder: Pat
     assert stored["totals"] == report.totals and stored["conditions"]["timeout_s"] == 4.0
     longer = survey(folder, Options(timeout_s=5.0, count=False), out, start)
     assert waiting == [0, 1] and longer.reasons == report.reasons  # only what ran out of time before is tried again
+
+
+def test_rows_of_an_interrupted_call_are_kept(report: Report, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "survey.json"
+    with Journal(tmp_path / "survey.json.journal") as journal:
+        for row in report.rows[1:]:
+            journal.append(asdict(row))
+    (tmp_path / "survey.json.journal").open("ab").write(b'0badc0de {"program": "torn')
+    waiting: list[int] = []
+
+    def start(total: int):  # type: ignore[no-untyped-def]
+        waiting.append(total)
+        return lambda _name: None
+
+    again = survey(folder, Options(timeout_s=4.0, count=False), out, start)
+    assert waiting == [1] and again.totals == report.totals and not out.with_name("survey.json.journal").exists()
