@@ -37,7 +37,7 @@ class Options:
     workers: int = 1
     count: bool = True
     match: str = ""
-    memory_bytes: int = 8 << 30  # device memory of each program
+    memory_bytes: int = 8 << 30  # what a program may touch, 4 GiB of host memory apart
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def conditions(options: Options) -> dict[str, object]:
     return {
         "device": archs.default_device(options.arch),
         "timeout_s": options.timeout_s,
-        "device_memory_bytes": options.memory_bytes,
+        "memory_bytes": options.memory_bytes,
         "caches_simulated": options.count,
         "simulator": SimBackend().version(),
         "compiler": toolchain.find().compiler_version,

@@ -31,7 +31,11 @@ Exit codes: 0 ok (whatever the programs did), 2 usage, 3 bad input, 4 toolchain 
     "--count/--no-count", default=True, show_default=True, help="Simulate caches; off is faster, results are the same."
 )
 @click.option(
-    "--memory", type=click.FloatRange(min=0.1), default=8.0, show_default=True, help="GiB of device memory per program."
+    "--memory",
+    type=click.FloatRange(min=0.1),
+    default=8.0,
+    show_default=True,
+    help="GiB of memory that a program may touch.",
 )
 @workers_option
 @timeout_option

@@ -80,6 +80,15 @@ void refill(uint64_t start, uint64_t bytes) {
        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
+// Large arrays in large pages: strided kernels touch more 4 KiB pages than the host's TLB holds. A hint: refusal is
+// fine.
+void advise_large_pages(uint64_t start, uint64_t bytes) {
+  constexpr uint64_t kLargePage = 2ull << 20, kWorthwhile = 16ull << 20;
+  if (bytes < kWorthwhile) return;
+  const uint64_t first = round_up(start, kLargePage), last = (start + bytes) / kLargePage * kLargePage;
+  madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+}
+
 bool move_pages(uint64_t from, uint64_t to, uint64_t bytes) {
   void* got =
       mremap(reinterpret_cast<void*>(from), bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, reinterpret_cast<void*>(to));
@@ -126,6 +135,7 @@ void* Memory::allocate(uint64_t bytes, Kind kind, uint64_t align) {
   if (need > end || at + need > end) throw SimError("out_of_memory", "device address space exhausted");
   m.allocations[at] = Allocation{at, bytes, kind};
   if (counted(kind)) m.used += bytes;
+  if (!internal(kind)) advise_large_pages(at, need);
   return reinterpret_cast<void*>(at);
 }
 
