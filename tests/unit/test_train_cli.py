@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,15 @@ def test_report_is_one_file_that_loads_nothing(work: Path, monkeypatch: pytest.M
     summary = run("report", work / "corpus", "--model", work / "model", "--out", out, "--json")
     assert summary["evaluated"]
     html = out.read_text()
-    for text in ("Simulated values", "Split by lineage", "One prediction", "clang 22", "HIP 7.1", "MI300X"):
+    for text in (
+        "Simulated values",
+        "Split by lineage",
+        "One prediction",
+        "clang 22",
+        "HIP 7.1",
+        "MI300X",
+        "How sure the",
+    ):
         assert text in html, text
     for outside in ("http://", "https://", "src=", "@import", "url("):
         assert outside not in html, outside
@@ -104,6 +113,16 @@ def test_charts_are_well_formed_and_report_works_without_a_model(work: Path) -> 
     dots = [element for chart in charts for element in ElementTree.fromstring(chart).iter("circle")]
     on_roof = [s for s in made.samples(15, 2) if s.metrics["HBM_GFLOPS"] > 0]
     assert len(dots) == len(on_roof)
+
+
+def test_the_report_names_limits_and_errors() -> None:
+    from training.report import _limits, _sureness
+
+    (chart,) = _limits({"gfx90a": {"hbm": 3, "launch": 1}})
+    assert [(row["unit"], row["share"]) for row in chart["rows"]] == [("HBM bandwidth", 75), ("launch overhead", 25)]
+    found = _sureness([replace(sample, backend="sim") for sample in made.samples(3, 2)])
+    assert found["devices"] == ["mi250", "mi300x"]
+    assert all(len(row["cells"]) == 2 for row in found["rows"]) and len(found["rows"]) == 12 + 1
 
 
 def test_bad_input_is_a_clear_error(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
