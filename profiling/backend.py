@@ -9,15 +9,23 @@ from typing import Any, Protocol
 
 from synth.program import Program
 
+# Stretches of a large grid that a profile runs between the first and the last one, unless told otherwise.
+STRETCHES = 12
+
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds on one run; passing one is a result with a reason, never a hang."""
+    """Bounds on one run; passing one is a result with a reason, never a hang.
+
+    `stretches` bounds the work on large grids: so many representative parts run besides the first and the last, and
+    their counts are scaled up; 0 runs every grid in full. Small grids are always run in full.
+    """
 
     wall_s: float = 60.0
     wave_instructions: int = 2_000_000_000
     memory_bytes: int = 8 << 30
     output_bytes: int = 1 << 20
+    stretches: int = STRETCHES
 
 
 @dataclass(frozen=True)
@@ -43,6 +51,10 @@ class KernelResult:
     backend: str
     backend_version: str
     details: Mapping[str, Any] = field(default_factory=dict)  # e.g. bottleneck shares, registers, occupancy
+    sampled: bool = False  # counters are scaled up from a part of the grid; results were not computed
+    groups_simulated: int | None = None  # work-groups that ran, over all dispatches
+    # Of a sampled kernel: counter, or "Duration" -> expected relative error of the scaling (two standard deviations).
+    error_estimate: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from profiling import metrics
-from profiling.backend import Backend, KernelResult, Limits, Target, TargetResult
+from profiling.backend import STRETCHES, Backend, KernelResult, Limits, Target, TargetResult
 from profiling.job import MESSAGE_CHARS, Job, hard_limit, open_backend, result_of, run_job
 from synth.engine import map_unordered
 from synth.errors import BadInput, UsageError
@@ -115,8 +115,16 @@ def kernel_record(kernel: KernelResult) -> dict[str, Any]:
         "counters": dict(kernel.counters),
         "metrics": dict(kernel.metrics),
         "duration_ns": kernel.duration_ns,
-        "details": dict(kernel.details),
+        "details": dict(kernel.details) | sampling_record(kernel),
     }
+
+
+def sampling_record(kernel: KernelResult) -> dict[str, Any]:
+    """What a corpus keeps about a grid that was not run in full."""
+    if not kernel.sampled:
+        return {}
+    errors = dict(kernel.error_estimate)
+    return {"sampled": True, "groups_simulated": kernel.groups_simulated, "error_estimate": errors}
 
 
 class _Context:
@@ -133,7 +141,9 @@ class _Context:
     ) -> None:
         self.tool, self.backend, self.corpus, self.summary = tool, backend, corpus, summary
         self.limits, self.retry_failed = limits, retry_failed
-        self.version = tool.version()
+        self.version = self.made_by = tool.version()
+        if limits.stretches != STRETCHES:  # decides results as the tool does
+            self.version += f"+{f'sample{limits.stretches}' if limits.stretches else 'exact'}"
         self.environments: dict[Target, Mapping[str, str]] = {}
 
     def _environment(self, target: Target) -> Mapping[str, str]:
@@ -188,7 +198,7 @@ class _Context:
         program, target = job.program, job.target
         provenance = {**env, **result.provenance}
         measured_by = {f"{kernel.backend} {kernel.backend_version}" for kernel in result.kernels}
-        if measured_by - {f"{self.tool.name} {self.version}"}:
+        if measured_by - {f"{self.tool.name} {self.made_by}"}:
             provenance["measured_by"] = ", ".join(sorted(measured_by))
         return Item(
             program_id=program.id,

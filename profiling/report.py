@@ -29,7 +29,9 @@ def kernel_document(kernel: KernelResult, device: str) -> dict[str, Any]:
 
     `extra_metrics` holds the metric table's other rows. Of a simulated kernel, `expected_error` is what recordings say
     about each metric (null: no hardware evidence), `no_evidence` says in what it is unlike every recorded kernel,
-    and `bottleneck` names what limits it; of a measured one the three are null.
+    and `bottleneck` names what limits it; of a measured one the three are null. `sampled`,
+    `groups_simulated` and `error_estimate` (counter or "Duration" -> expected relative error of the scaling) say what
+    part of a grid ran.
     """
     simulated = kernel.backend == "sim"
     return {
@@ -46,6 +48,9 @@ def kernel_document(kernel: KernelResult, device: str) -> dict[str, Any]:
         "expected_error": expected_errors(kernel, device) if simulated else None,
         "no_evidence": evidence.without_evidence(kernel.counters, device, kernel.duration_ns) if simulated else None,
         "bottleneck": bottleneck.document(kernel, device) if simulated else None,
+        "sampled": kernel.sampled,
+        "groups_simulated": kernel.groups_simulated,
+        "error_estimate": dict(sorted(kernel.error_estimate.items())),
     }
 
 

@@ -17,6 +17,7 @@ LABELS = {"HBM_GFLOPS": "L1/L2/HBM_GFLOPS"}
 NO_EVIDENCE = "no evidence"
 Cell = tuple[str, str]  # value, expected error
 TABLE_LABEL, TABLE_CELL = 54, 26  # characters that a table's names and units, and each of its columns, commonly take
+WORTH_SAYING = 0.02  # of the counters' errors from scaling up
 FEW = 3  # so many kernels show their counters unasked
 
 
@@ -111,6 +112,8 @@ def _verdict(column: Column) -> Iterator[str]:
     each = " each" if kernel.dispatches > 1 else ""
     yield f"  {column.title}  {column.result.flags}"
     yield f"    {quantity(kernel.duration_ns, 'ns')}{each}  {error}"
+    if kernel.sampled:
+        yield f"    {_sampling(kernel)}"
     said = _limit(kernel, device) if simulated else ""
     yield f"    {said or roofline.describe(roofline.position(kernel.metrics, device))}"
     room = bottleneck.occupancy(kernel, device)
@@ -126,6 +129,16 @@ def _verdict(column: Column) -> Iterator[str]:
 
 def _limit(kernel: KernelResult, device: str) -> str:
     return bottleneck.summary(bottleneck.bounds(kernel), bottleneck.latency(kernel, device))
+
+
+def _sampling(kernel: KernelResult) -> str:
+    """Which part of the grid stands for it, and what that may cost."""
+    groups = math.prod(kernel.grid) * kernel.dispatches
+    ran = "" if kernel.groups_simulated is None else f"{kernel.groups_simulated:,} of {groups:,} work-groups; "
+    worst, name = max(((error, name) for name, error in kernel.error_estimate.items()), default=(0.0, ""))
+    least = f"; least certain: {name} {percent(worst)}" if worst >= WORTH_SAYING else ""
+    error = percent(kernel.error_estimate.get("Duration", 0.0))
+    return f"scaled up from {ran}duration {error} uncertain by that{least} (--exact runs all)"
 
 
 def _resources(kernel: KernelResult) -> str:

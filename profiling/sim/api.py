@@ -15,7 +15,7 @@ import sys
 import sysconfig
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +81,9 @@ class Dispatch:
     duration_ns: float
     details: Mapping[str, float]
     bottleneck: str
+    sampled: bool = False
+    groups_simulated: int = 0
+    error_estimate: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,9 @@ class KernelTotal:
     details: Mapping[str, float]
     bottleneck: str
     registers: Mapping[str, float]
+    sampled: bool = False  # some dispatch was: see profiling.backend.KernelResult
+    groups_simulated: int = 0
+    error_estimate: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -124,6 +130,11 @@ class RunResult:
     clock_ns: float = 0.0  # simulated time at the end: dispatches and copies
     wall_s: float = 0.0
     isolated: bool = False
+
+    @property
+    def sampled(self) -> bool:
+        """Some grid was not run in full, so that what the program computed from it means nothing."""
+        return any(kernel.sampled for kernel in self.kernels)
 
 
 def short_name(signature: str) -> str:
@@ -177,6 +188,7 @@ def configuration(artefacts: Artefacts, device: ArchTable, limits: Limits, outpu
         "output": output,
         "max_wave_instructions": limits.wave_instructions,
         "memory_bytes": int(device.spec()["hbm.bytes"]),  # pages that are never touched cost nothing
+        "sample_stretches": limits.stretches,
         "wall_seconds": limits.wall_s,
         "count": int(count),
     }
@@ -340,6 +352,9 @@ def _measured(record: Mapping[str, Any]) -> dict[str, Any]:
         "duration_ns": float(record["duration_ns"]),
         "details": record["details"],
         "bottleneck": record["bottleneck"],
+        "sampled": record["sampled"],
+        "groups_simulated": record["groups_simulated"],
+        "error_estimate": record["error_estimate"],
     }
 
 

@@ -140,7 +140,7 @@ def _survey_one(task: _Task, scratch: Path) -> Row:
     )  # fmt: skip
     if built.artefacts is None:
         return row
-    limits = Limits(options.timeout_s, WAVE_INSTRUCTIONS, options.memory_bytes)
+    limits = Limits(options.timeout_s, WAVE_INSTRUCTIONS, options.memory_bytes, stretches=0)
     verdict, done, arguments = run_built(program, built, options.arch, scratch, limits, options.count)
     return replace(
         row, status=verdict.status, reason=verdict.reason, message=verdict.message, evidence=verdict.evidence,

@@ -11,13 +11,17 @@ import click
 from synth.cli.common import Progress, json_option, print_json, terminal_width, timeout_option, workers_option
 from synth.errors import BadInput, UsageError
 
+MOST_STRETCHES = 1000
 EPILOG = """\b
 Examples:
   synth profile vcopy.hip
   synth profile vcopy.hip --arch gfx942 --flags "-O3 -ffast-math" --json
+  synth profile gemm.hip --exact
   synth profile programs --out corpus
   synth profile programs --out corpus --arch gfx90a --flags=-O3 --flags=@extended --workers 8
 
+Of a large grid a representative part runs and its counts are scaled up, with an estimate of the error that this adds;
+such a program's own results are not computed, nor checked. Small grids run in full, and with --exact all do.
 Flags are given literally (`--flags=-O3`) or by tag (@default, @paper, @extended, @all).
 A folder is measured into --out; run the same command again to go on after an interruption.
 Exit codes: 0 ok, 2 usage, 3 bad input, 4 backend or toolchain missing, 5 some items failed.
@@ -37,6 +41,13 @@ Exit codes: 0 ok, 2 usage, 3 bad input, 4 backend or toolchain missing, 5 some i
 @click.option("--retry-failed", is_flag=True, help="Run failed items again.")
 @click.option("--repair", is_flag=True, help="Drop damaged shards and measure their items again.")
 @click.option("--counters/--no-counters", default=None, help="Counters in the tables.  [default: of up to 3 kernels]")
+@click.option(
+    "--sample",
+    default="auto",
+    show_default=True,
+    help="Parts of a large grid that run between its first and its last: 2 or more, or auto (12).",
+)
+@click.option("--exact", is_flag=True, help="Run every grid in full, and check the programs' results.")
 @workers_option
 @timeout_option
 @json_option
@@ -50,7 +61,7 @@ def command(path: Path, out: Path | None, archs: tuple[str, ...], flags: tuple[s
     from synth.engine import check_engine
 
     check_engine(options["engine"])
-    limits = Limits(wall_s=options["timeout"])
+    limits = Limits(wall_s=options["timeout"], stretches=_stretches(options["sample"], options["exact"]))
     if path.is_dir():
         if out is None:
             raise UsageError("a folder needs --out", remedy=f"synth profile {path} --out CORPUS")
@@ -62,6 +73,20 @@ def command(path: Path, out: Path | None, archs: tuple[str, ...], flags: tuple[s
         raise BadInput(f"{path}: no such file or folder", remedy="give a HIP source file or a folder of programs")
     wanted, _ = targets(archs, flags or ("-O3",), options["devices"])
     return _file(path, _echo(wanted, flags), limits, options)
+
+
+def _stretches(sample: str, exact: bool) -> int:
+    from profiling.backend import STRETCHES
+
+    if exact:
+        if sample != "auto":
+            raise UsageError("--exact and --sample exclude each other", remedy="give one of them")
+        return 0
+    if sample == "auto":
+        return STRETCHES
+    if not sample.isdecimal() or not 2 <= int(sample) <= MOST_STRETCHES:
+        raise UsageError(f"--sample {sample}", remedy=f"give auto, or a number from 2 to {MOST_STRETCHES}")
+    return int(sample)
 
 
 def _echo(wanted: Any, flags: tuple[str, ...]) -> Any:

@@ -54,6 +54,15 @@ def _square(count: int, multiple: int) -> Callable[[int], tuple[int, ...]]:
     return lambda size: (_side(size, multiple) ** 2 * 4,) * count
 
 
+def _tiles(size: int) -> tuple[int, ...]:
+    """Matrix products do much work per item: an eighth of the items."""
+    return (_side(size // 8, 16) // 16,) * 2
+
+
+def _matrices(size: int) -> tuple[int, ...]:
+    return (_side(size // 8, 16) ** 2 * 4,) * 3
+
+
 KERNELS: dict[str, Grid] = {
     "triad": Grid("QQQfi", (256,), lambda s: _flat(_items(s)), _vectors(3), lambda s: (3.0, _items(s) - 100)),
     "copy_doubles": Grid("QQi", (256,), lambda s: _flat(_items(s) // 4), _vectors(2, 8), lambda s: (_items(s),)),
@@ -73,10 +82,8 @@ KERNELS: dict[str, Grid] = {
         lambda s: (_side(s, 64),) * 2,
     ),
     "transpose": Grid("QQi", (32, 8), lambda s: (_side(s, 32) // 32,) * 2, _square(2, 32), lambda s: (_side(s, 32),)),
-    "gemm_tile": Grid("QQQi", (16, 16), lambda s: (_side(s, 16) // 16,) * 2, _square(3, 16), lambda s: (_side(s, 16),)),
-    "gemm_naive": Grid(
-        "QQQi", (16, 16), lambda s: (_side(s, 16) // 16,) * 2, _square(3, 16), lambda s: (_side(s, 16),)
-    ),
+    "gemm_tile": Grid("QQQi", (16, 16), _tiles, _matrices, lambda s: (_side(s // 8, 16),)),
+    "gemm_naive": Grid("QQQi", (16, 16), _tiles, _matrices, lambda s: (_side(s // 8, 16),)),
     "reduce": Grid("QQi", (256,), lambda s: (_items(s) // 512,), _vectors(2), lambda s: (_items(s),)),
     "scan": Grid("QQ", (256,), lambda s: _flat(_items(s)), _vectors(2), lambda s: ()),
     "histogram": Grid("QQ", (256,), lambda s: (_items(s) // 1024,), lambda s: (1024, _items(s) * 4), lambda s: ()),

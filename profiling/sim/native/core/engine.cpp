@@ -102,7 +102,7 @@ Engine::Engine(Context& context, const SpecTable& spec, const DeviceOptions& opt
       pool_(pool),
       cus_(u32(spec, "topology.cus")),
       sampler_(sampler),
-      banks_(1, std::vector<Executed>(context.program->steps.size() + 1)),
+      banks_(sampler ? sampler->banks() : 1, std::vector<Executed>(context.program->steps.size() + 1)),
       runs_(banks_[0].data()),
       next_group_(u32(spec, "topology.xcds")),
       next_cu_(u32(spec, "topology.xcds")),
@@ -172,9 +172,9 @@ bool Engine::admit() {
   for (uint32_t n = 0; n < groups_per_round_; ++n) {
     bool placed = false;
     for (uint32_t x = 0; x < xcds; ++x) {
-      if (sampler_) next_group_[x] = sampler_->next_group(next_group_[x]);
-      if (next_group_[x] >= plan_.total_groups || !place(x, next_group_[x])) continue;
-      next_group_[x] += xcds;
+      const uint64_t next = sampler_ ? sampler_->next_group(next_group_[x]) : next_group_[x];
+      if (next >= plan_.total_groups || !place(x, next)) continue;
+      next_group_[x] = next + xcds;
       placed = any = true;
     }
     if (!placed) break;
@@ -472,7 +472,7 @@ void Engine::run() {
       std::erase_if(used_cus_, [&](uint32_t i) { return cus_[i].waves.empty(); });
       check_limits();
       if (sampler_ && sampler_->tick(live_, banks_))
-        banks_.resize(sampler_->strata().size(), std::vector<Executed>(banks_[0].size()));
+        banks_.resize(sampler_->banks(), std::vector<Executed>(banks_[0].size()));
       if (live_ > 0) advance_round(ran);
     }
   } catch (...) {

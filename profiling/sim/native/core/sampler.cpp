@@ -10,17 +10,19 @@ namespace {
 
 // Work is counted in units of about 10 ns of simulation: an instruction, a quarter of a vL1D look-up, half an LDS
 // cycle.
-constexpr uint64_t kLookUpWork = 4, kLdsWork = 2;
+constexpr uint64_t kLookUpWork = 4, kLdsWork = 6;
 // Shares of the work up to which a dispatch is run exactly anyway.
 constexpr uint64_t kStartShare = 5, kWindowShare = 20;
-constexpr uint64_t kPatience = 4;        // windows' worth of work that warming may take at most
-constexpr double kForwardGrowth = 0.2;   // gap between two windows, of what the stretch has executed so far
-constexpr uint64_t kForwardWindows = 3;  // and at least this many windows' worth of instructions
-constexpr double kForwardBudget = 4;     // work spent on going forward, in exact_work_
-constexpr double kForwardInstructionWork = 0.5;
+constexpr uint64_t kPatience = 4;         // windows' worth of work that warming may take at most
+constexpr double kForwardGrowth = 0.2;    // gap between two windows, of what the stretch has executed so far
+constexpr uint64_t kForwardWindows = 10;  // and at least this many windows' worth of instructions
+constexpr double kForwardBudget = 3;      // work spent on going forward, in exact_work_
+constexpr double kForwardInstructionWork = 3;
 constexpr uint64_t kWellKnown = 4096;  // looks at a site after which going forward leaves it out
+constexpr uint64_t kFirstEnded = 64;   // share of the machine's long work-groups that tells their length
 constexpr uint64_t kScouts = 8;        // one work-group in this many is a scout
-constexpr uint32_t kLongStrata = 4;    // of a grid of long work-groups that all run
+constexpr double kProbes = 512, kFewProbes = 64, kProbeShare = 0.25;  // work of all probes, in exact_work_
+constexpr uint32_t kLongStrata = 4;                                   // of a grid of long work-groups that all run
 
 uint32_t u32(const SpecTable& spec, const char* key) { return static_cast<uint32_t>(spec.at(key)); }
 
@@ -85,31 +87,53 @@ void Sampler::mark_sites() {
     sites_.push_back(i);
   }
   spare_.resize(sites_.size());
+  looks_.resize(sites_.size());
 }
 
+uint64_t Sampler::ended(uint64_t live_waves) const { return placed_ - live_waves / plan_.occupancy.waves_per_group; }
+
 uint64_t Sampler::next_group(uint64_t number) const {
+  if (long_groups_ && !planned_) return plan_.total_groups;  // first see how long the first ones are
   for (size_t k = current_; k < strata_.size(); ++k) {
-    if (number < strata_[k].begin) return strata_[k].begin + number % xcds_;
-    if (number < strata_[k].end) return number;
+    const Stratum& s = strata_[k];
+    if (number < s.begin) {
+      const uint64_t probe = next_probe(number, s.from, s.begin);
+      return probe < s.begin ? probe : s.begin + number % xcds_;
+    }
+    if (number < s.end) return number;
+    if (const uint64_t probe = next_probe(number, s.end, s.to); probe < s.to) return probe;
   }
   return plan_.total_groups;
 }
 
+// Gaps are cut into cells of equal length; every XCD has one probe per cell, anywhere in it, so that no period of the
+// grid is met again and again.
+uint64_t Sampler::next_probe(uint64_t number, uint64_t from, uint64_t to) const {
+  const uint64_t cell = probe_spacing_ * xcds_, xcd = number % xcds_, start = (from + xcds_ - 1) / xcds_ * xcds_;
+  for (uint64_t at = number > start ? start + (number - start) / cell * cell : start; at < to; at += cell) {
+    const uint64_t probe = at + mix(at + xcd) % probe_spacing_ * xcds_ + xcd;
+    if (probe >= number) return probe;
+  }
+  return to;
+}
+
 void Sampler::placed(uint64_t number, WorkGroup* group) {
   uint32_t k = current_;
-  while (number >= strata_[k].end) ++k;
+  while (number >= strata_[k].to) ++k;
   ++placed_;
   highest_ = std::max(highest_, number + 1);
-  if (k > current_) {
-    current_ = k;
+  const bool stretch_begins = number >= strata_[k].begin && number < strata_[k].end && run_[k] == 0 && k > 0;
+  current_ = std::max(current_, k);
+  if (stretch_begins) {
     // Work-groups of long grids that all run follow each other without a gap: nothing to warm.
     if (strata_[k].begin != strata_[k - 1].end) {
       stretch_instructions_ = c_.counts.wave_instructions;
       enter(Phase::warm);
     }
   }
-  ++run_[k];
-  group->stratum = k;
+  const bool probe = number < strata_[k].begin || number >= strata_[k].end;
+  ++(probe ? probes_ : run_)[k];
+  group->stratum = static_cast<uint32_t>(probe ? strata_.size() + k : k);
   group->scout = mix(number) % kScouts == 0;
 }
 
@@ -130,7 +154,8 @@ void Sampler::enter(Phase phase) {
 }
 
 bool Sampler::tick(uint64_t live_waves, const std::vector<std::vector<Executed>>& runs) {
-  const size_t strata = strata_.size();
+  const size_t before = banks();
+  if (long_groups_ && !planned_ && ended(live_waves) >= std::max<uint64_t>(1, resident_ / kFirstEnded)) skip_long(runs);
   switch (phase_) {
     case Phase::start:
       consider(live_waves, runs);
@@ -145,16 +170,13 @@ bool Sampler::tick(uint64_t live_waves, const std::vector<std::vector<Executed>>
     case Phase::measure:
       if (long_groups_ && work() - mark_work_ >= measure_work_) enter(Phase::forward);
       break;
-    case Phase::forward: {
-      const uint64_t ended = placed_ - live_waves / plan_.occupancy.waves_per_group;
-      if (!planned_ && ended >= std::min(resident_, plan_.total_groups) / 2) skip_long(runs);
+    case Phase::forward:
       if (c_.counts.wave_instructions - mark_instructions_ >= forward_length()) enter(Phase::warm);
       break;
-    }
     case Phase::tail:
       break;
   }
-  return strata_.size() != strata;
+  return banks() != before;
 }
 
 // Whether to go on exactly. What ran so far says at least how much work all of it is.
@@ -163,10 +185,9 @@ void Sampler::consider(uint64_t live_waves, const std::vector<std::vector<Execut
   if (spent < start_work_ || highest_ >= plan_.total_groups) return;
   const double per_group = static_cast<double>(spent) / static_cast<double>(placed_);
   if (per_group * static_cast<double>(plan_.total_groups) <= static_cast<double>(exact_work_)) return;
-  const uint64_t ended = placed_ - live_waves / plan_.occupancy.waves_per_group;
-  const bool turned_over = ended >= resident_;
+  const bool turned_over = ended(live_waves) >= resident_;
   const bool filled = hierarchy_->counts().l2_misses >= l2_lines_ || spent >= 2 * start_work_;
-  if (!turned_over && spent < 2 * start_work_) return;
+  if (!turned_over && spent < exact_work_) return;
   if (turned_over && (!filled || !skip_short())) return;
   long_groups_ = !turned_over;
   begin(runs);
@@ -192,6 +213,7 @@ void Sampler::begin(const std::vector<std::vector<Executed>>& runs) {
   }
   measured_.assign(strata_.size(), std::vector<SiteTally>(sites_.size()));
   run_.resize(strata_.size());
+  probes_.resize(strata_.size());
   enter(Phase::measure);
 }
 
@@ -204,27 +226,40 @@ bool Sampler::skip_short() {
   const uint64_t length = std::max(resident_, std::min(fill, window)) + std::max(resident_, window);
   std::vector<Stratum> strata = choose_strata({highest_, plan_.total_groups, length, stretches_, xcds_});
   if (strata.size() == 1) return false;
-  strata_ = std::move(strata);
-  planned_ = true;
+  plan(std::move(strata), per_group);
   return true;
 }
 
-// Long work-groups: once some have ended their length is known, and with it how many are affordable.
+// Long work-groups: the first to end tell how much work one is, and with it how many are affordable. Where that is less
+// than a few full machines, probes alone stand for the rest, with the memory behaviour of the first.
 void Sampler::skip_long(const std::vector<std::vector<Executed>>& runs) {
   planned_ = true;
-  double spent = 0;
-  for (const auto& stratum : runs) spent += light_work(executions_of(stratum));
-  const double per_group = spent / (static_cast<double>(placed_) - static_cast<double>(resident_) / 4);
+  const double per_group = light_work(executions_of(runs[0])) / static_cast<double>(placed_);
   const double affordable = kForwardBudget * static_cast<double>(exact_work_) / per_group;
-  const double rest = static_cast<double>(plan_.total_groups - highest_);
-  if (affordable >= rest || current_ != 0) return;
-  const auto count = static_cast<uint32_t>(affordable / static_cast<double>(resident_));
-  std::vector<Stratum> strata =
-      choose_strata({highest_, plan_.total_groups, resident_, std::clamp(count, 2u, stretches_), xcds_});
+  const uint64_t total = plan_.total_groups, done = std::min(total, (highest_ + xcds_ - 1) / xcds_ * xcds_);
+  if (affordable >= static_cast<double>(total - done)) return;
+  const double machines = affordable / static_cast<double>(resident_);
+  std::vector<Stratum> strata{{0, 0, done, done}, {done, done, done, total}};
+  if (machines >= 3) {
+    const auto count = static_cast<uint32_t>(std::min<double>(machines - 1, stretches_));
+    strata = choose_strata({done, total, resident_, count, xcds_});
+  }
   if (strata.size() == 1) return;
-  strata_ = std::move(strata);
+  plan(std::move(strata), per_group);
   measured_.resize(strata_.size(), std::vector<SiteTally>(sites_.size()));
+  run_.assign(1, placed_);
   run_.resize(strata_.size());
+  probes_.resize(strata_.size());
+}
+
+void Sampler::plan(std::vector<Stratum> strata, double work_per_group) {
+  planned_ = true;
+  strata_ = std::move(strata);
+  double gaps = 0;
+  for (const Stratum& s : strata_) gaps += s.gap();
+  const double probes =
+      std::clamp(kProbeShare * static_cast<double>(exact_work_) / work_per_group, kFewProbes, kProbes);
+  probe_spacing_ = static_cast<uint64_t>(std::max(1.0, gaps / probes));
 }
 
 double Sampler::light_work(const std::vector<Executed>& executed) const {
@@ -246,7 +281,7 @@ bool Sampler::settled() const {
 void Sampler::enter_tail(const std::vector<std::vector<Executed>>& runs) {
   enter(Phase::tail);
   tail_from_ = now();
-  for (const auto& stratum : runs) tail_counted_.push_back(site_executions(stratum));
+  for (size_t k = 0; k < strata_.size(); ++k) tail_counted_.push_back(site_executions(runs[k]));
 }
 
 uint64_t Sampler::forward_length() const {
@@ -272,13 +307,12 @@ bool Sampler::look_closely(const Resident& r, const Step& s, uint32_t site) cons
   if (phase_ == Phase::measure || phase_ == Phase::tail) return true;
   const bool memory = s.inst->op->unit != Unit::lds, loads = s.inst->op->mem.kind == MemKind::load;
   if (memory && (phase_ == Phase::warm || r.group->scout || !loads)) return true;
-  uint64_t known = spare_[site].times;
-  for (const auto& stratum : measured_) known += stratum[site].times;
-  return known < kWellKnown;
+  return looks_[site] < kWellKnown;
 }
 
 void Sampler::run_site(Resident& r, const Step& s) {
   const uint32_t site = s.target;
+  if (r.group->stratum >= strata_.size()) return forward(r, s);
   if (!look_closely(r, s, site)) return forward(r, s);
   SiteTally* t = tally(r, site);
   const Events before = t ? now() : Events();
@@ -286,6 +320,7 @@ void Sampler::run_site(Resident& r, const Step& s) {
   execute_site(c_, r, s);
   c_.hierarchy = in_use;
   if (!t) return;
+  ++looks_[site];
   ++t->times;
   t->events.add_difference(now(), before);
 }
@@ -315,7 +350,7 @@ void Sampler::before_wait() {
 }
 
 void Sampler::after_wait(const Resident& r, const Step& s) {
-  if (phase_ != Phase::measure && phase_ != Phase::warm) return;
+  if ((phase_ != Phase::measure && phase_ != Phase::warm) || r.group->stratum >= strata_.size()) return;
   SiteTally* t = tally(r, s.target);
   ++t->times;
   t->events.add_difference(now(), wait_before_);
@@ -331,7 +366,11 @@ Sample Sampler::finish(const std::vector<std::vector<Executed>>& runs) {
     const std::vector<uint64_t> ran = site_executions(runs[k]);
     for (size_t i = 0; i < ran.size(); ++i) counted_[k][i] += ran[i] - tail_counted_[k][i];
   }
-  for (const auto& stratum : runs) sample.executed.push_back(executions_of(stratum));
+  for (size_t k = 0; k < strata_.size(); ++k) {
+    sample.executed.push_back(executions_of(runs[k]));
+    sample.probed.push_back(executions_of(runs[strata_.size() + k]));
+  }
+  sample.probes = probes_;
   sample.strata = strata_;
   for (size_t k = 0; k < run_.size(); ++k) sample.strata[k].end = strata_[k].begin + run_[k];
   sample.sites = sites_;

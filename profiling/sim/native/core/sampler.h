@@ -8,6 +8,9 @@
 //            (scouts) that keep the caches warm
 //   tail     the last stretch once it is warm, counted in full
 //
+// In the gaps between stretches a few single work-groups (probes) run without memory modelling: they tell how much work
+// there is, the stretches tell what memory accesses cost.
+//
 // From the end of `start` on only instructions that decide counters run (core/slice.h): results are not computed.
 #pragma once
 
@@ -30,7 +33,7 @@ class Sampler {
   uint64_t next_group(uint64_t number) const;
   // Told of each work-group that is placed; notes what it is to the sample.
   void placed(uint64_t number, WorkGroup* group);
-  // After each round; true when the engine must make room for the executions of strata().
+  // After each round; true when banks() has changed.
   bool tick(uint64_t live_waves, const std::vector<std::vector<Executed>>& runs);
   // An instruction that goes to memory or the LDS. Steps of the sampler alone lead here.
   void run_site(Resident& r, const Step& s);
@@ -39,8 +42,8 @@ class Sampler {
   void after_wait(const Resident& r, const Step& s);
 
   bool sampling() const { return phase_ != Phase::start; }
-  const std::vector<Stratum>& strata() const { return strata_; }
-  uint64_t groups_run() const { return placed_; }
+  // Where a work-group's executions are booked: one bank for each stratum's stretch, one for its probes.
+  size_t banks() const { return 2 * strata_.size(); }
   // After the hierarchy's end_dispatch: what there is to estimate from.
   Sample finish(const std::vector<std::vector<Executed>>& runs);
 
@@ -52,12 +55,15 @@ class Sampler {
   void enter(Phase phase);
   void consider(uint64_t live_waves, const std::vector<std::vector<Executed>>& runs);
   void mark_sites();
+  void plan(std::vector<Stratum> strata, double work_per_group);
+  uint64_t next_probe(uint64_t number, uint64_t from, uint64_t to) const;
   void begin(const std::vector<std::vector<Executed>>& runs);
   bool settled() const;
   bool skip_short();
   void skip_long(const std::vector<std::vector<Executed>>& runs);
   void enter_tail(const std::vector<std::vector<Executed>>& runs);
   uint64_t forward_length() const;
+  uint64_t ended(uint64_t live_waves) const;  // work-groups
   double light_work(const std::vector<Executed>& executed) const;
   std::vector<uint64_t> site_executions(const std::vector<Executed>& runs) const;
   SiteTally* tally(const Resident& r, uint32_t site);
@@ -76,14 +82,16 @@ class Sampler {
   Phase phase_ = Phase::start;
   bool long_groups_ = false, planned_ = false;
   std::vector<Stratum> strata_;
-  std::vector<uint64_t> run_{0};       // work-groups of each stratum that ran
-  uint64_t placed_ = 0, highest_ = 0;  // work-groups
-  uint32_t current_ = 0;               // stratum that is being dispatched
+  std::vector<uint64_t> run_{0}, probes_{0};  // work-groups of each stratum that ran
+  uint64_t probe_spacing_ = 1;                // work-groups of a gap per probe
+  uint64_t placed_ = 0, highest_ = 0;         // work-groups
+  uint32_t current_ = 0;                      // stratum that is being dispatched
   uint64_t mark_work_ = 0, mark_misses_ = 0, mark_instructions_ = 0, stretch_instructions_ = 0;
   Events wait_before_, exact_, tail_from_;
   std::vector<std::vector<uint64_t>> counted_, tail_counted_;
   std::vector<std::vector<SiteTally>> measured_;
   std::vector<SiteTally> spare_;
+  std::vector<uint32_t> looks_;  // per site: tallied executions
   uint64_t chain_at_start_ = 0;
 };
 

@@ -114,21 +114,31 @@ void put(const Row& row, Estimate* e) {
   std::memcpy(&e->engine, rounded.n.data() + Events::kMemory, sizeof e->engine);
 }
 
-void add_executions(const std::vector<Executed>& executed, double weight, std::vector<Executed>* sum) {
-  sum->resize(executed.size());
-  for (size_t i = 0; i < executed.size(); ++i) {
-    (*sum)[i].times += whole(static_cast<double>(executed[i].times) * weight);
-    (*sum)[i].lanes += whole(static_cast<double>(executed[i].lanes) * weight);
+// How often the whole stratum executes what its stretch executed `run` times and its probes `probed` times.
+double whole_stratum(const Sample& s, size_t k, uint64_t run, uint64_t probed) {
+  const Stratum& t = s.strata[k];
+  const double per_group = s.probes[k] ? static_cast<double>(probed) / static_cast<double>(s.probes[k])
+                                       : static_cast<double>(run) / std::max(1.0, t.run());
+  return static_cast<double>(run) + t.gap() * per_group;
+}
+
+void add_executions(const Sample& s, size_t k, std::vector<Executed>* sum) {
+  sum->resize(s.executed[k].size());
+  for (size_t i = 0; i < sum->size(); ++i) {
+    (*sum)[i].times += whole(whole_stratum(s, k, s.executed[k][i].times, s.probed[k][i].times));
+    (*sum)[i].lanes += whole(whole_stratum(s, k, s.executed[k][i].lanes, s.probed[k][i].lanes));
   }
 }
 
 double executions_of(const Sample& s, size_t k, size_t site) {
-  return static_cast<double>(s.executed[k][s.sites[site]].times) * s.strata[k].weight();
+  const uint32_t i = s.sites[site];
+  return whole_stratum(s, k, s.executed[k][i].times, s.probed[k][i].times);
 }
 
 double groups_run(const Sample& s) {
   double sum = 0;
-  for (const Stratum& stratum : s.strata) sum += static_cast<double>(stratum.end - stratum.begin);
+  for (const Stratum& stratum : s.strata) sum += stratum.run();
+  for (const uint64_t probes : s.probes) sum += static_cast<double>(probes);
   return sum;
 }
 
@@ -174,7 +184,7 @@ Estimate estimate(const Sample& s) {
   for (size_t i = 0; i < row.size(); ++i) row[i] = static_cast<double>(s.exact.n[i]);
   Estimate e;
   for (size_t k = 0; k < s.strata.size(); ++k) {
-    add_executions(s.executed[k], s.strata[k].weight(), &e.executions);
+    add_executions(s, k, &e.executions);
     for (size_t site = 0; site < s.sites.size(); ++site) {
       rates.add(k, site, executions_of(s, k, site) - static_cast<double>(s.counted[k][site]), &row);
     }
@@ -198,7 +208,7 @@ Estimate estimate_of_stratum(const Sample& s, size_t k) {
   const Rates rates(s);
   Row row{};
   Estimate e;
-  add_executions(s.executed[k], s.strata[k].weight(), &e.executions);
+  add_executions(s, k, &e.executions);
   for (size_t site = 0; site < s.sites.size(); ++site) rates.add(k, site, executions_of(s, k, site), &row);
   put(row, &e);
   return e;
@@ -224,8 +234,9 @@ double sampling_error(const std::vector<Stratum>& strata, const std::vector<doub
 
 std::vector<double> groups_not_run(const Sample& s) {
   std::vector<double> out;
-  for (const Stratum& k : s.strata)
-    out.push_back(static_cast<double>(k.to - k.from) - static_cast<double>(k.end - k.begin));
+  for (size_t k = 0; k < s.strata.size(); ++k) {
+    out.push_back(s.strata[k].gap() / std::sqrt(1 + static_cast<double>(s.probes[k])));
+  }
   return out;
 }
 

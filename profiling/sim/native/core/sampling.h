@@ -15,7 +15,8 @@ namespace hipsynth {
 // Neighbours in dispatch order: work-groups [begin, end) run and stand for [from, to).
 struct Stratum {
   uint64_t from = 0, begin = 0, end = 0, to = 0;
-  double weight() const { return static_cast<double>(to - from) / static_cast<double>(end - begin); }
+  double run() const { return static_cast<double>(end - begin); }
+  double gap() const { return static_cast<double>(to - from) - run(); }
 };
 
 struct StrataRequest {
@@ -50,7 +51,9 @@ struct SiteTally {
 // All that a sampled dispatch leaves behind.
 struct Sample {
   std::vector<Stratum> strata;
-  std::vector<std::vector<Executed>> executed;   // [stratum][instruction]: by the work-groups that ran
+  std::vector<std::vector<Executed>> executed;   // [stratum][instruction]: by the stretch
+  std::vector<std::vector<Executed>> probed;     // [stratum][instruction]: by single work-groups around it
+  std::vector<uint64_t> probes;                  // [stratum]: how many
   std::vector<uint32_t> sites;                   // [site]: instruction
   std::vector<std::vector<uint64_t>> counted;    // [stratum][site]: executions whose events are all in `exact`
   std::vector<std::vector<SiteTally>> measured;  // [stratum][site]: with warm caches
@@ -79,7 +82,8 @@ Estimate estimate_of_stratum(const Sample& sample, size_t k);
 double sampling_error(const std::vector<Stratum>& strata, const std::vector<double>& values,
                       const std::vector<double>& unseen, double total);
 
-// Work-groups of each stratum, fractions included, that did not run, and whose memory accesses were not looked at.
+// Work-groups of each stratum, fractions included, that nobody stands for one by one, and whose memory accesses were
+// not looked at.
 std::vector<double> groups_not_run(const Sample& sample);
 std::vector<double> groups_not_seen(const Sample& sample);
 

@@ -32,6 +32,7 @@ struct Effects {
   std::vector<Defined> defs;
   std::vector<Range> uses;
   bool root = false, reads_all_lanes = false, widens_exec = false;
+  bool carries_up = false;  // the low dword of the result comes from low dwords alone
 };
 
 // What kinds of memory hold values that an instruction of the kernel needs.
@@ -54,6 +55,8 @@ constexpr std::string_view kReadsScc[] = {"s_cselect", "s_cmov", "s_addc", "s_su
 constexpr std::string_view kKeepsScc[] = {"s_mov",    "s_mul",    "s_cselect", "s_cmov",        "s_brev",
                                           "s_ff",     "s_flbit",  "s_sext",    "s_pack",        "s_bfm",
                                           "s_bitset", "s_getreg", "s_setreg",  "s_bitreplicate"};
+// Compiled address arithmetic leaves the high dword of such a sum undefined where only the low one is used.
+constexpr std::string_view kCarriesUp[] = {"v_mad_u64_u32", "v_mad_i64_i32", "v_lshlrev_b64", "v_lshl_add_u64"};
 constexpr std::string_view kCrossLane[] = {"v_readlane", "v_readfirstlane", "v_permlane", "v_writelane", "v_mfma"};
 
 Range range_of(const Operand& o) {
@@ -106,6 +109,7 @@ Effects alu_effects(const Step& s) {
   define(&e, in.sdst, Write::full);
   e.root = s.action == Action::alu_exec || starts(name, "s_setreg");
   e.widens_exec = s.action == Action::alu_exec && !narrows_exec(in);
+  e.carries_up = starts_with_any(name, kCarriesUp) && in.dst.dwords == 2;
   e.reads_all_lanes = in.dpp.present || starts_with_any(name, kCrossLane);
   if (in.op->unit == Unit::salu) {
     if (starts_with_any(name, kReadsScc)) e.uses.push_back({kScc, 1});
@@ -194,6 +198,7 @@ bool wanted(const Effects& e, const Demand& out) {
 void step_back(const Effects& e, Demand* d) {
   if (!e.root && !wanted(e, *d)) return;
   if (e.widens_exec) d->wide |= d->any;
+  const bool low_only = e.carries_up && !d->any[e.defs[0].first + 1];
   for (const Defined& def : e.defs) {
     if (def.how == Write::partial) continue;
     for (uint32_t r = def.first; r < def.first + def.count; ++r) {
@@ -203,7 +208,8 @@ void step_back(const Effects& e, Demand* d) {
     }
   }
   for (const Range& range : e.uses) {
-    for (uint32_t r = range.first; r < range.first + range.count && r < kRegs; ++r) {
+    const uint32_t count = low_only && range.first > kScc ? 1 : range.count;
+    for (uint32_t r = range.first; r < range.first + count && r < kRegs; ++r) {
       d->any.set(r);
       if (e.reads_all_lanes) d->wide.set(r);
     }

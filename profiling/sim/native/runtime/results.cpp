@@ -44,6 +44,21 @@ void accumulate(std::map<std::string, double>& sum, const std::map<std::string, 
   for (const auto& [key, value] : values) sum[key] += value;
 }
 
+// Relative errors of two sums together: they go the same way at worst.
+void join_errors(const Dispatch& more, Dispatch* sum) {
+  const auto value = [](const Dispatch& d, const std::string& name) {
+    const auto at = d.counters.find(name);
+    return at == d.counters.end() ? d.duration_ns : at->second;
+  };
+  for (const auto& [name, error] : more.error) sum->error.try_emplace(name, 0);
+  for (auto& [name, error] : sum->error) {
+    const auto added = more.error.find(name);
+    const double before = value(*sum, name), after = value(more, name);
+    const double absolute = error * before + (added == more.error.end() ? 0 : added->second * after);
+    error = before + after > 0 ? absolute / (before + after) : 0;
+  }
+}
+
 bool same(const Dim3& a, const Dim3& b) { return a.x == b.x && a.y == b.y && a.z == b.z; }
 
 // write(2) of everything, from any context.
@@ -100,6 +115,9 @@ void Results::add(const KernelInfo& kernel, const Dispatch& dispatch) {
     total.sum = dispatch;
     total.sum.printf_output.clear();
   } else {
+    join_errors(dispatch, &total.sum);
+    total.sum.sampled |= dispatch.sampled;
+    total.sum.groups_simulated += dispatch.groups_simulated;
     accumulate(total.sum.counters, dispatch.counters);
     accumulate(total.sum.details, dispatch.details);
     total.sum.duration_ns += dispatch.duration_ns;
