@@ -16,6 +16,7 @@ namespace {
 
 constexpr uint64_t kPage = Memory::kPageBytes;
 constexpr uint64_t kGuard = 4096;
+constexpr uint64_t kLarge = 8ull << 20;             // allocations from here on lie in the host's huge pages
 constexpr uint64_t kArenaBase = 0x200000000000ull;  // far from the heap, the stacks and shared objects of x86-64 Linux
 constexpr uint64_t kSlotBytes = 1ull << 40;         // address space of one device
 constexpr int kSlots = 64;
@@ -134,6 +135,7 @@ void* Memory::allocate(uint64_t bytes, Kind kind, uint64_t align) {
   }
   if (need > end || at + need > end) throw SimError("out_of_memory", "device address space exhausted");
   m.allocations[at] = Allocation{at, bytes, kind};
+  if (bytes >= kLarge) madvise(reinterpret_cast<void*>(at), need, MADV_HUGEPAGE);  // scattered accesses; only a hint
   if (counted(kind)) m.used += bytes;
   if (!internal(kind)) advise_large_pages(at, need);
   return reinterpret_cast<void*>(at);

@@ -54,8 +54,9 @@ struct Device::Impl {
     return *p;
   }
 
-  // Refuses a kernel that could reach what cannot run, or registers that it was not given, before it runs.
-  void check_code(const Launch& launch, const LaunchPlan& plan) {
+  // Refuses a kernel that could reach what cannot run, or registers that it was not given, before it runs. Notes the
+  // registers that it uses.
+  void check_code(const Launch& launch, LaunchPlan& plan) {
     const Program& p = program(*launch.module);
     const auto [at, fresh] = reached.try_emplace({launch.module->serial(), plan.entry});
     if (fresh) at->second = reach(p, plan.entry);
@@ -72,6 +73,9 @@ struct Device::Impl {
       throw SimError("bad_code_object", name + " uses " + std::to_string(std::max(r.vgprs, agprs)) +
                                             " vector registers, its descriptor allots " + std::to_string(plan.rows));
     }
+    if (r.indexed) return;
+    plan.vgprs = std::max(r.vgprs, 1u);  // the work-item id
+    plan.agprs = r.agprs;
   }
   const std::vector<Step>& deciding(const Program& p, const KernelInfo& kernel) {
     std::vector<Step>& steps = deciding_[{p.module->serial(), kernel.entry}];
@@ -96,7 +100,7 @@ Dispatch Device::launch(const Launch& launch) {
   Impl& m = *impl_;
   if (!launch.module || !launch.kernel) throw SimError("bad_launch", "launch without a kernel");
   m.offer_services(*launch.kernel);
-  const LaunchPlan plan = plan_launch(m.arch, m.spec, launch, m.runtime);
+  LaunchPlan plan = plan_launch(m.arch, m.spec, launch, m.runtime);
   m.check_code(launch, plan);
   Context c;
   c.arch = m.arch;

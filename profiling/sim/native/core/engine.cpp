@@ -13,6 +13,7 @@ namespace {
 constexpr uint32_t kQuantum = 512;  // instructions a wave runs before the next one's turn
 constexpr size_t kFirstSlab = 64;   // waves
 constexpr uint32_t kNoTarget = ~0u;
+constexpr uint32_t kPrefetchedRows = 2;
 constexpr uint32_t kAtomicTurns = 16;  // atomics in a row whose results a wave gets before others run
 
 uint32_t u32(const SpecTable& spec, const char* key) { return static_cast<uint32_t>(spec.at(key)); }
@@ -35,14 +36,6 @@ bool holds(const Wave& w, Condition condition) {
 }
 
 uint32_t active_lanes(const Wave& w) { return static_cast<uint32_t>(std::popcount(w.exec())); }
-
-// What a wave's turn touches first: the scalar registers in common use and all that follows them.
-void prefetch(const Resident* r) {
-  constexpr size_t kHostLine = 64, kFirstScalars = 128, kExecLine = kExecLo * sizeof(uint32_t) / kHostLine * kHostLine;
-  const auto* state = reinterpret_cast<const char*>(r);
-  for (size_t at = 0; at < kFirstScalars; at += kHostLine) __builtin_prefetch(state + at, 1);
-  for (size_t at = kExecLine; at < sizeof *r; at += kHostLine) __builtin_prefetch(state + at, 1);
-}
 
 // The counters' limits in the immediate of s_waitcnt (gfx9: vmcnt in bits 0..3 and 14..15, lgkmcnt in 8..11).
 uint32_t vm_limit(int64_t imm) { return static_cast<uint32_t>((imm & 0xf) | (imm >> 10 & 0x30)); }
@@ -147,7 +140,7 @@ bool Engine::place(uint32_t xcd, uint64_t number) {
       r->slot = cu.free_slots.back();
       cu.free_slots.pop_back();
       start_wave(c_.arch, plan_, launch_, c_.scratch_base, r);
-      cu.waves.push_back({r, round_});
+      cu.waves.push_back({r, round_, r->wave.vgpr});
       ++live_;
       const uint32_t lanes = std::min<uint32_t>(kLanes, plan_.threads - i * kLanes);
       ++c_.counts.waves;
@@ -329,7 +322,10 @@ void Engine::run_wave(Resident* r) {
     const Step& s = steps[pc];
     switch (s.action) {
       case Action::alu:
-        execute_alu(w, *s.inst);
+        do {
+          execute_alu(w, *steps[pc].inst);
+        } while (steps[++pc].action == Action::alu);
+        --pc;
         break;
       case Action::alu_exec:
         execute_alu(w, *s.inst);
@@ -417,6 +413,19 @@ void Engine::retire(Cu* cu) {
   cu->waves.erase(keep, cu->waves.end());
 }
 
+// Asks the host for what a wave's turn touches first: the scalar registers in common use, all that follows them, and
+// the first vector registers. Waves wait for thousands of others to run, so they are rarely in the host's caches.
+void Engine::prefetch(const Cu& cu, size_t turn) const {
+  if (turn >= cu.waves.size() || cu.waves[turn].wake > round_) return;
+  constexpr size_t kHostLine = 64, kFirstScalars = 128, kExecLine = kExecLo * sizeof(uint32_t) / kHostLine * kHostLine;
+  const auto* state = reinterpret_cast<const char*>(cu.waves[turn].wave);
+  for (size_t at = 0; at < kFirstScalars; at += kHostLine) __builtin_prefetch(state + at, 1);
+  for (size_t at = kExecLine; at < sizeof(Resident); at += kHostLine) __builtin_prefetch(state + at, 1);
+  const auto* rows = reinterpret_cast<const char*>(cu.waves[turn].vgpr);
+  const size_t row_bytes = std::min(plan_.vgprs, kPrefetchedRows) * kLanes * sizeof(uint32_t);
+  for (size_t at = 0; at < row_bytes; at += kHostLine) __builtin_prefetch(rows + at, 1);
+}
+
 bool Engine::step_cu(Cu* cu) {
   if (cu->next_wake > round_) {
     next_wake_ = std::min(next_wake_, cu->next_wake);
@@ -425,7 +434,7 @@ bool Engine::step_cu(Cu* cu) {
   bool ended = false;
   for (size_t i = 0; i < cu->waves.size(); ++i) {
     if (cu->waves[i].wake > round_) continue;
-    if (i + 1 < cu->waves.size() && cu->waves[i + 1].wake <= round_) prefetch(cu->waves[i + 1].wave);
+    prefetch(*cu, i + 1);
     Resident* r = cu->waves[i].wave;
     if (sampler_) runs_ = banks_[r->group->stratum].data();
     run_wave(r);
@@ -468,7 +477,10 @@ void Engine::run() {
     for (bool placed = admit(); live_ > 0 || placed; placed = admit()) {
       bool ran = placed;
       next_wake_ = ~0ull;
-      for (const uint32_t i : used_cus_) ran |= step_cu(&cus_[i]);
+      for (size_t i = 0; i < used_cus_.size(); ++i) {
+        if (i + 1 < used_cus_.size()) prefetch(cus_[used_cus_[i + 1]], 0);
+        ran |= step_cu(&cus_[used_cus_[i]]);
+      }
       std::erase_if(used_cus_, [&](uint32_t i) { return cus_[i].waves.empty(); });
       check_limits();
       if (sampler_ && sampler_->tick(live_, banks_))

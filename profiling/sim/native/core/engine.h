@@ -54,7 +54,8 @@ class Engine {
   // What the scheduler looks at in every round, apart from the wave itself, which is rarely in the host's caches.
   struct Turn {
     Resident* wave;
-    uint64_t wake;  // first round in which it runs; kNever at a barrier and when ended
+    uint64_t wake;         // first round in which it runs; kNever at a barrier and when ended
+    const uint32_t* vgpr;  // the wave's registers
   };
 
   struct Cu {
@@ -73,6 +74,7 @@ class Engine {
   bool admit();  // places work-groups; false when none could be placed
   bool place(uint32_t xcd, uint64_t group);
   bool step_cu(Cu* cu);
+  void prefetch(const Cu& cu, size_t turn) const;
   void run_wave(Resident* r);
   bool take_wait(Resident* r, const Step& s);
   void end_run(Run* run, uint32_t pc);

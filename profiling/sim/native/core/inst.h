@@ -125,6 +125,7 @@ struct Inst {
   AluHandler fn = nullptr;  // chosen at decode: op->handler or a specialised form of it
   Operand dst, sdst;        // sdst: carry-out / vcc destination / second result
   Operand src[4];
+  bool plain = false;  // vector registers (no AGPRs), scalars and constants alone, without any modifier
   bool clamp = false;
   uint8_t omod = 0;  // 0 none, 1 *2, 2 *4, 3 /2
   uint8_t op_sel = 0, op_sel_hi = 0x7, neg_lo = 0, neg_hi = 0;

@@ -54,4 +54,79 @@ inline void set_lane_value(uint32_t* row, uint32_t lane, uint32_t bytes, uint64_
   if (bytes == 8) row[kLanes + lane] = static_cast<uint32_t>(v >> 32);
 }
 
+// Eight lanes of one register.
+using Words = uint32_t __attribute__((ext_vector_type(8), aligned(4)));
+inline Words words_at(const void* p) {
+  Words v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+inline void put_words(void* p, const Words& v) { std::memcpy(p, &v, sizeof v); }
+
+// Elements of 1, 2 or 4 dwords side by side in memory <-> one register row for each dword.
+template <int kDwords>
+inline void load_block(uint32_t* row, const uint8_t* p) {
+  if constexpr (kDwords == 1) {
+    std::memcpy(row, p, kLanes * sizeof *row);
+  } else if constexpr (kDwords == 2) {
+    for (int i = 0; i < kLanes; i += 8, p += 64) {
+      const Words a = words_at(p), b = words_at(p + 32);
+      put_words(row + i, __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14));
+      put_words(row + kLanes + i, __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15));
+    }
+  } else {
+    for (int i = 0; i < kLanes; i += 8, p += 128) {
+      const Words a = words_at(p), b = words_at(p + 32), c = words_at(p + 64), d = words_at(p + 96);
+      const Words ab01 = __builtin_shufflevector(a, b, 0, 4, 8, 12, 1, 5, 9, 13);
+      const Words cd01 = __builtin_shufflevector(c, d, 0, 4, 8, 12, 1, 5, 9, 13);
+      const Words ab23 = __builtin_shufflevector(a, b, 2, 6, 10, 14, 3, 7, 11, 15);
+      const Words cd23 = __builtin_shufflevector(c, d, 2, 6, 10, 14, 3, 7, 11, 15);
+      put_words(row + i, __builtin_shufflevector(ab01, cd01, 0, 1, 2, 3, 8, 9, 10, 11));
+      put_words(row + kLanes + i, __builtin_shufflevector(ab01, cd01, 4, 5, 6, 7, 12, 13, 14, 15));
+      put_words(row + 2 * kLanes + i, __builtin_shufflevector(ab23, cd23, 0, 1, 2, 3, 8, 9, 10, 11));
+      put_words(row + 3 * kLanes + i, __builtin_shufflevector(ab23, cd23, 4, 5, 6, 7, 12, 13, 14, 15));
+    }
+  }
+}
+
+template <int kDwords>
+inline void store_block(const uint32_t* row, uint8_t* p) {
+  if constexpr (kDwords == 1) {
+    std::memcpy(p, row, kLanes * sizeof *row);
+  } else if constexpr (kDwords == 2) {
+    for (int i = 0; i < kLanes; i += 8, p += 64) {
+      const Words a = words_at(row + i), b = words_at(row + kLanes + i);
+      put_words(p, __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11));
+      put_words(p + 32, __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15));
+    }
+  } else {
+    for (int i = 0; i < kLanes; i += 8, p += 128) {
+      const Words a = words_at(row + i), b = words_at(row + kLanes + i);
+      const Words c = words_at(row + 2 * kLanes + i), d = words_at(row + 3 * kLanes + i);
+      const Words ab0 = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+      const Words ab4 = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+      const Words cd0 = __builtin_shufflevector(c, d, 0, 8, 1, 9, 2, 10, 3, 11);
+      const Words cd4 = __builtin_shufflevector(c, d, 4, 12, 5, 13, 6, 14, 7, 15);
+      put_words(p, __builtin_shufflevector(ab0, cd0, 0, 1, 8, 9, 2, 3, 10, 11));
+      put_words(p + 32, __builtin_shufflevector(ab0, cd0, 4, 5, 12, 13, 6, 7, 14, 15));
+      put_words(p + 64, __builtin_shufflevector(ab4, cd4, 0, 1, 8, 9, 2, 3, 10, 11));
+      put_words(p + 96, __builtin_shufflevector(ab4, cd4, 4, 5, 12, 13, 6, 7, 14, 15));
+    }
+  }
+}
+
+// All 64 lanes at once; false for widths that have no such form.
+inline bool load_block(uint32_t lane_bytes, uint32_t* row, const uint8_t* p) {
+  if (lane_bytes == 4) load_block<1>(row, p);
+  if (lane_bytes == 8) load_block<2>(row, p);
+  if (lane_bytes == 16) load_block<4>(row, p);
+  return lane_bytes == 4 || lane_bytes == 8 || lane_bytes == 16;
+}
+inline bool store_block(uint32_t lane_bytes, const uint32_t* row, uint8_t* p) {
+  if (lane_bytes == 4) store_block<1>(row, p);
+  if (lane_bytes == 8) store_block<2>(row, p);
+  if (lane_bytes == 16) store_block<4>(row, p);
+  return lane_bytes == 4 || lane_bytes == 8 || lane_bytes == 16;
+}
+
 }  // namespace hipsynth

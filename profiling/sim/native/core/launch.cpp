@@ -271,7 +271,7 @@ LaunchPlan plan_launch(Arch arch, const SpecTable& spec, const Launch& launch, R
       plan.scratch_lane_bytes ? memory.scratch(slots * plan.scratch_lane_bytes * kLanes) : memory.zeros;
   set_mode(&plan.initial, k);
   plan.initial.accum_offset = k.accum_offset;
-  plan.initial.rows = plan.rows;
+  plan.initial.rows = plan.vgprs = plan.rows;
   plan.system_sgpr = set_user_sgprs(arch, k, plan, memory, scratch_base, &plan.initial);
   return plan;
 }
@@ -282,7 +282,9 @@ void start_wave(Arch arch, const LaunchPlan& plan, const Launch& launch, uint64_
   r->wave = plan.initial;
   r->wave.vgpr = vgpr;
   r->wave.pc = plan.entry;
-  std::memset(vgpr, 0, size_t{plan.rows} * kLanes * sizeof *vgpr);
+  constexpr size_t kRowBytes = kLanes * sizeof *vgpr;
+  std::memset(vgpr, 0, plan.vgprs * kRowBytes);
+  std::memset(vgpr + size_t{plan.initial.accum_offset} * kLanes, 0, plan.agprs * kRowBytes);
   const uint32_t first = r->index * kLanes, active = std::min<uint32_t>(kLanes, plan.threads - first);
   const uint32_t dims = k.rsrc2 >> 11 & 3;  // how many work-item ids the kernel asked for, minus one
   uint32_t x = first % launch.block.x, y = first / launch.block.x % launch.block.y;

@@ -39,6 +39,7 @@ class RuntimeMemory {
 struct LaunchPlan {
   Occupancy occupancy;
   uint32_t threads = 0, rows = 0, lds_bytes = 0;
+  uint32_t vgprs = 0, agprs = 0;  // of these rows, what instructions can name: a wave starts with them cleared
   uint32_t entry = 0;
   uint32_t scratch_lane_bytes = 0;
   uint64_t kernarg = 0, total_groups = 0;

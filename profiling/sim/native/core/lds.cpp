@@ -13,12 +13,50 @@ namespace {
 constexpr uint32_t kBanks = 32;
 constexpr uint32_t kBankBytes = 4;
 
-uint64_t lane_offset(const Inst& in, const uint32_t* address, uint32_t lane, uint32_t which) {
+// What an instruction adds to its lanes' addresses; `which` of two.
+uint32_t lane_base(const Inst& in, uint32_t which) {
   const MemDesc& m = in.op->mem;
-  const int32_t raw = which ? in.offset1 : in.offset0;
   const uint32_t scale = m.two_addr ? static_cast<uint32_t>(m.elem_bytes) * m.two_addr : 1;
-  return static_cast<uint32_t>(address[lane] +
-                               static_cast<uint32_t>(raw) * scale);  // wraps at 32 bits: base may be "negative"
+  return static_cast<uint32_t>(which ? in.offset1 : in.offset0) * scale;
+}
+
+// How many cycles one group of lanes takes, and how many of its accesses repeat a dword.
+struct GroupCost {
+  uint32_t cycles = 1, repeats = 0;
+};
+GroupCost conflicting_group(const uint64_t* offset, uint64_t group, uint32_t dwords, bool atomic) {
+  uint64_t words[kBanks][kBanks];
+  uint8_t used[kBanks] = {};
+  GroupCost cost;
+  for (uint64_t rest = group; rest; rest &= rest - 1) {
+    const uint64_t word0 = offset[std::countr_zero(rest)] / kBankBytes;
+    for (uint64_t word = word0; word < word0 + dwords; ++word) {
+      const uint32_t bank = word % kBanks;
+      bool known = false;
+      for (uint32_t i = 0; i < used[bank] && !known; ++i) known = words[bank][i] == word;
+      if (known) ++cost.repeats;
+      if ((known && !atomic) || used[bank] == kBanks) continue;
+      words[bank][used[bank]++] = word;
+      cost.cycles = std::max<uint32_t>(cost.cycles, used[bank]);
+    }
+  }
+  return cost;
+}
+
+// True when no bank is asked for two dwords: the usual case, for which one dword per bank tells.
+bool free_of_conflicts(const uint64_t* offset, uint64_t group, uint32_t dwords) {
+  uint64_t word_of[kBanks];
+  uint32_t seen = 0;
+  for (uint64_t rest = group; rest; rest &= rest - 1) {
+    const uint64_t word0 = offset[std::countr_zero(rest)] / kBankBytes;
+    for (uint64_t word = word0; word < word0 + dwords; ++word) {
+      const uint32_t bank = word % kBanks;
+      if ((seen >> bank & 1) && word_of[bank] != word) return false;
+      seen |= 1u << bank;
+      word_of[bank] = word;
+    }
+  }
+  return true;
 }
 
 // The LDS serves 32 banks a cycle: lanes go in groups that fill the banks once (32 lanes of a dword, 16 of eight bytes,
@@ -30,25 +68,19 @@ void count_cycles(Context& c, const uint64_t* offset, uint64_t exec, uint32_t by
   if (exec == 0) return;
   for (uint32_t first = 0; first < kLanes; first += lanes) {
     const uint64_t group = exec >> first & (lanes == 32 ? 0xffffffffull : (1ull << lanes) - 1);
-    uint64_t words[kBanks][kBanks];
-    uint8_t used[kBanks] = {};
-    uint32_t longest = 1, same = 0;
-    for (uint64_t rest = group; rest; rest &= rest - 1) {
-      const uint64_t word0 = offset[first + static_cast<uint32_t>(std::countr_zero(rest))] / kBankBytes;
-      for (uint64_t word = word0; word < word0 + dwords; ++word) {
-        const uint32_t bank = word % kBanks;
-        bool known = false;
-        for (uint32_t i = 0; i < used[bank] && !known; ++i) known = words[bank][i] == word;
-        if (known) ++same;
-        if ((known && !atomic) || used[bank] == kBanks) continue;
-        words[bank][used[bank]++] = word;
-        longest = std::max<uint32_t>(longest, used[bank]);
-      }
+    GroupCost cost;
+    if (atomic || !free_of_conflicts(offset + first, group, dwords)) {
+      cost = conflicting_group(offset + first, group, dwords, atomic);
     }
-    c.counts.lds_idx_cycles += longest;
-    c.counts.lds_bank_conflict += longest - 1;
-    if (atomic) c.counts.lds_addr_conflict += same;
+    c.counts.lds_idx_cycles += cost.cycles;
+    c.counts.lds_bank_conflict += cost.cycles - 1;
+    if (atomic) c.counts.lds_addr_conflict += cost.repeats;
   }
+}
+
+// The same for contiguous lanes, which never conflict.
+void count_contiguous(Context& c, uint32_t bytes) {
+  c.counts.lds_idx_cycles += kLanes * std::bit_ceil(std::max(1u, bytes / kBankBytes)) / kBanks;
 }
 
 // The address register's lanes, as a copy: the first half of a read2 may overwrite them. Without an address register
@@ -61,6 +93,26 @@ void read_addresses(Wave& w, const Inst& in, uint32_t* address) {
   for (uint32_t i = 0; i < kLanes; ++i) address[i] = (w.sgpr[kM0] & 0xffff) + 4 * i;
 }
 
+void move_lanes(Context& c, Resident& r, const Step& s, uint32_t bytes, const uint64_t* offset, uint32_t* row) {
+  const MemDesc& m = s.inst->op->mem;
+  for (uint64_t rest = r.wave.exec(); rest; rest &= rest - 1) {
+    const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
+    uint8_t* p = lds_pointer(c, r, s, lane, offset[lane], bytes);
+    if (m.kind == MemKind::load)
+      load_lane(m, bytes, row, lane, p);
+    else
+      store_lane(m, bytes, row, lane, p);
+  }
+}
+
+// All lanes side by side, inside the work-group's LDS; false when the width has no such form.
+bool move_block(Resident& r, const Step& s, uint32_t bytes, uint64_t offset, uint32_t* row) {
+  std::vector<uint8_t>& lds = r.group->lds;
+  if (offset + uint64_t{bytes} * kLanes > lds.size()) return false;
+  if (s.inst->op->mem.kind == MemKind::load) return load_block(bytes, row, lds.data() + offset);
+  return store_block(bytes, row, lds.data() + offset);
+}
+
 void access_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
   const Inst& in = *s.inst;
   const MemDesc& m = in.op->mem;
@@ -68,24 +120,20 @@ void access_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
   read_addresses(r.wave, in, address);
   const uint32_t addresses = m.two_addr ? 2 : 1;
   const uint32_t bytes = m.two_addr ? m.elem_bytes : s.lane_bytes;
-  uint64_t offset[kLanes] = {};
+  uint64_t offset[kLanes];
   for (uint32_t which = 0; which < addresses; ++which) {
     uint32_t* row = m.kind == MemKind::load ? operand_row(r.wave, in.dst, which * (bytes / 4))
                                             : operand_row(r.wave, in.src[1 + which]);
-    for (uint64_t rest = exec; rest; rest &= rest - 1) {
-      const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
-      offset[lane] = lane_offset(in, address, lane, which);
+    const uint32_t base = lane_base(in, which);
+    uint64_t difference = ~exec;
+    for (uint32_t lane = 0; lane < kLanes; ++lane) {
+      offset[lane] = address[lane] + base;  // wraps at 32 bits: the base may be "negative"
+      difference |= offset[lane] ^ (offset[0] + uint64_t{lane} * bytes);
     }
-    if (c.hierarchy) count_cycles(c, offset, exec, bytes, false);
-    if (s.idle_data) continue;
-    for (uint64_t rest = exec; rest; rest &= rest - 1) {
-      const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
-      uint8_t* p = lds_pointer(c, r, s, lane, offset[lane], bytes);
-      if (m.kind == MemKind::load)
-        load_lane(m, bytes, row, lane, p);
-      else
-        store_lane(m, bytes, row, lane, p);
-    }
+    if (c.hierarchy && difference == 0) count_contiguous(c, bytes);
+    if (c.hierarchy && difference != 0) count_cycles(c, offset, exec, bytes, false);
+    if (s.idle_data || (difference == 0 && move_block(r, s, bytes, offset[0], row))) continue;
+    move_lanes(c, r, s, bytes, offset, row);
   }
 }
 
@@ -106,7 +154,7 @@ void atomic_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
     uint64_t offset[kLanes] = {};
     for (uint64_t rest = exec; rest; rest &= rest - 1) {
       const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
-      offset[lane] = lane_offset(in, address, lane, which) & kept;
+      offset[lane] = (address[lane] + lane_base(in, which)) & kept;  // wraps at 32 bits
     }
     if (c.hierarchy) count_cycles(c, offset, exec, bytes, true);
     if (result) c.counts.lds_atomic_return += 1;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <string_view>
 
 namespace hipsynth {
 namespace {
@@ -24,6 +25,7 @@ class Walk {
     Reach out;
     out.vgprs = vgprs_;
     out.agprs = agprs_;
+    out.indexed = indexed_;
     out.refused.assign(refused_.begin(), refused_.end());
     return out;
   }
@@ -78,6 +80,7 @@ class Walk {
   }
 
   void registers(const Inst& in) {
+    indexed_ |= std::string_view(in.op->name).starts_with("s_set_gpr_idx");
     for (const Operand* o : {&in.dst, &in.src[0], &in.src[1], &in.src[2], &in.src[3]}) {
       const uint32_t end = uint32_t{o->reg} + o->dwords;
       if (o->kind == OperandKind::vgpr) vgprs_ = std::max(vgprs_, end);
@@ -121,7 +124,7 @@ class Walk {
   std::vector<uint32_t> open_;
   std::set<std::string> refused_;
   uint32_t vgprs_ = 0, agprs_ = 0;
-  bool indirect_ = false;
+  bool indirect_ = false, indexed_ = false;
 };
 
 }  // namespace

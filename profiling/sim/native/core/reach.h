@@ -12,6 +12,7 @@ namespace hipsynth {
 struct Reach {
   std::vector<std::string> refused;  // why reachable instructions cannot run, each reason once; empty: all can
   uint32_t vgprs = 0, agprs = 0;     // registers that reachable instructions name
+  bool indexed = false;              // some use M0 as a register index
 };
 
 // Direct jumps and calls are followed exactly, and so are addresses formed with s_getpc_b64. A jump through a register

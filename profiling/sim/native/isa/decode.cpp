@@ -214,10 +214,19 @@ bool needs_general(const Inst& in, const Signature& sig) {
   return in.op_sel || (sig.packed && (in.op_sel_hi != 7 || in.neg_lo || in.neg_hi));
 }
 
+bool is_plain(const Inst& in) {
+  if (in.op_sel || in.op_sel_hi != 7 || in.neg_lo || in.neg_hi) return false;
+  for (const Operand& o : in.src) {
+    if (o.neg || o.abs || o.kind == OperandKind::agpr || o.kind == OperandKind::special) return false;
+  }
+  return in.dst.kind != OperandKind::agpr;
+}
+
 // Clamping an integer result needs a saturating form; returns a complaint or "".
 std::string choose_handler(Inst& in, const Signature& sig) {
   const OpInfo& op = *in.op;
   in.fn = op.handler;
+  in.plain = is_plain(in);
   if (op.general == nullptr) return "";
   if (in.clamp && sig.has_result && !sig.float_result && op.saturating == nullptr) {
     return std::string(op.name) + ": clamp is not executed for this opcode";

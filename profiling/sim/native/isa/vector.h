@@ -61,14 +61,26 @@ struct Place {
   const uint32_t* row;
   uint64_t scalar;
 };
-template <class Ty>
+template <class Ty, bool kPlain>
 [[gnu::always_inline]] inline Place place_of(const Wave& w, const Operand& o) {
   if constexpr (Ty::kRows == 0) return {nullptr, 0};
   constexpr int kScalarRows = Ty::kCls == Cls::mask ? 2 : std::max(Ty::kRows, 1);
-  if (o.kind == OperandKind::vgpr || o.kind == OperandKind::agpr) [[likely]]
-    return {w.row(row_index(w, o)), 0};
-  if (o.kind == OperandKind::sgpr) return {nullptr, kScalarRows == 2 ? w.sgpr64(o.reg) : w.sgpr[o.reg]};
-  return {nullptr, read_scalar<kScalarRows>(w, o)};
+  if constexpr (kPlain) {
+    if (Ty::kCls != Cls::mask && o.kind == OperandKind::vgpr) return {w.row(o.reg), 0};
+    const void* at = o.kind == OperandKind::sgpr ? static_cast<const void*>(&w.sgpr[o.reg]) : &o.value;
+    if constexpr (kScalarRows == 1) {
+      uint32_t v;
+      std::memcpy(&v, at, sizeof v);
+      return {nullptr, v};
+    } else {
+      Place p{nullptr, 0};
+      std::memcpy(&p.scalar, at, sizeof p.scalar);
+      return p;
+    }
+  } else {
+    if (o.kind == OperandKind::vgpr || o.kind == OperandKind::agpr) return {w.row(row_index(w, o)), 0};
+    return {nullptr, read_scalar<kScalarRows>(w, o)};
+  }
 }
 
 // All lanes of an operand of up to two rows.
@@ -87,7 +99,7 @@ template <Cls kCls, int kRows>
 }
 
 // Source `slot`. Of a packed pair, op_sel and op_sel_hi say which word goes to which result, neg_lo and neg_hi flip.
-template <class Ty>
+template <class Ty, bool kPlain>
 [[gnu::always_inline]] inline Fetched<Ty::kRows> fetch_lanes(const Place& from, const Inst& in, int slot) {
   Fetched<Ty::kRows> f;
   if constexpr (Ty::kCls == Cls::mask) {
@@ -95,17 +107,16 @@ template <class Ty>
   } else if constexpr (Ty::kRows != 0) {
     constexpr bool kPair = Ty::kCls == Cls::pk32;
     for (int r = 0; r < Ty::kRows; ++r) {
-      const int word = kPair ? (r == 0 ? in.op_sel : in.op_sel_hi) >> slot & 1 : r;
+      const int word = kPair && !kPlain ? (r == 0 ? in.op_sel : in.op_sel_hi) >> slot & 1 : r;
       const V16u same = static_cast<uint32_t>(from.scalar >> 32 * word);
       for (int k = 0; k < kChunks; ++k) {
         f.v[r][k] = from.row ? load_chunk(from.row + word * kLanes + k * kChunk) : same;
       }
     }
     const Operand& o = in.src[slot];
-    if (!kPair && (o.neg | o.abs)) [[unlikely]]
-      change_sign<Ty::kCls, Ty::kRows>(&f, o.neg, o.abs);
-    if constexpr (kPair) {
-      if (in.neg_lo | in.neg_hi) [[unlikely]] {
+    if (!kPlain && !kPair && (o.neg | o.abs)) change_sign<Ty::kCls, Ty::kRows>(&f, o.neg, o.abs);
+    if constexpr (kPair && !kPlain) {
+      if (in.neg_lo | in.neg_hi) {
         for (int r = 0; r < 2; ++r) {
           const uint32_t flip = ((r == 0 ? in.neg_lo : in.neg_hi) >> slot & 1u) << 31;
           for (int k = 0; k < kChunks; ++k) f.v[r][k] ^= flip;
@@ -199,24 +210,21 @@ template <class Op, class FA, class FB, class FC>
   }
 }
 
-template <int kRows>
+template <int kRows, bool kPlain>
 [[gnu::always_inline]] inline void write_lanes(uint32_t* dst, const Fetched<kRows>& d, uint64_t exec) {
-  if (exec == ~0ull) [[likely]] {
-#pragma unroll
-    for (int at = 0; at < kRows * kChunks; ++at) {
-      store_chunk(dst + at * kChunk, d.v[at / kChunks][at % kChunks]);
-    }
-    return;
-  }
 #pragma unroll
   for (int at = 0; at < kRows * kChunks; ++at) {
-    const auto bits = static_cast<uint32_t>(exec >> at % kChunks * kChunk) & 0xffffu;
-    blend_chunk(dst + at * kChunk, d.v[at / kChunks][at % kChunks], bits);
+    const V16u& v = d.v[at / kChunks][at % kChunks];
+    if constexpr (kPlain)
+      store_chunk(dst + at * kChunk, v);
+    else
+      blend_chunk(dst + at * kChunk, v, static_cast<uint32_t>(exec >> at % kChunks * kChunk) & 0xffffu);
   }
 }
 
-template <class Op>
-void valu_vector(Wave& w, const Inst& in) {
+// kPlain: Inst::plain, and all lanes are active.
+template <class Op, bool kPlain>
+[[gnu::always_inline]] inline void run_vector(Wave& w, const Inst& in) {
   using D = typename Op::D;
   using A = typename Op::A;
   using B = typename Op::B;
@@ -224,15 +232,11 @@ void valu_vector(Wave& w, const Inst& in) {
   static_assert(Op::X::kRows == 0 && !Op::kKeepsHigh && !Op::kReadsDst);
   constexpr bool kWide = (A::kRows == 2 || B::kRows == 2 || C::kRows == 2 || D::kRows == 2) && A::kCls != Cls::pk32;
   static_assert(!kWide || D::kRows != 1, "no narrowing of 64-bit vectors here");
-  if constexpr (ShapeOf<Op>::kFloating) {
-    if (!default_mode(w.mode)) [[unlikely]]
-      return general(w, in);
-  }
-  const Place pa = place_of<A>(w, in.src[0]), pb = place_of<B>(w, in.src[1]), pc = place_of<C>(w, in.src[2]);
-  const auto a = fetch_lanes<A>(pa, in, 0);
-  const auto b = fetch_lanes<B>(pb, in, 1);
-  const auto c = fetch_lanes<C>(pc, in, 2);
-  const uint64_t exec = w.exec();
+  const Place pa = place_of<A, kPlain>(w, in.src[0]), pb = place_of<B, kPlain>(w, in.src[1]),
+              pc = place_of<C, kPlain>(w, in.src[2]);
+  const auto a = fetch_lanes<A, kPlain>(pa, in, 0);
+  const auto b = fetch_lanes<B, kPlain>(pb, in, 1);
+  const auto c = fetch_lanes<C, kPlain>(pc, in, 2);
   const FpMode mode = w.mode;
   Fetched<D::kRows> d;
   uint64_t mask = 0;
@@ -243,12 +247,30 @@ void valu_vector(Wave& w, const Inst& in) {
     else
       narrow_chunk<Op>(a, b, c, k, &d, &mask, mode);
   }
-  if constexpr (D::kRows != 0) write_lanes(w.row(row_index(w, in.dst)), d, exec);
+  const uint64_t exec = kPlain ? ~0ull : w.exec();
+  if constexpr (D::kRows != 0) {
+    write_lanes<D::kRows, kPlain>(w.row(kPlain ? in.dst.reg : row_index(w, in.dst)), d, exec);
+  }
   if constexpr (Op::E::kRows != 0) {
     mask &= exec;
     if (in.sdst.kind == OperandKind::sgpr) w.set_sgpr64(in.sdst.reg, mask);
     if constexpr (Op::kWritesExec) w.set_exec(mask);
   }
+}
+
+template <class Op>
+[[gnu::noinline]] void valu_any(Wave& w, const Inst& in) {
+  if constexpr (ShapeOf<Op>::kFloating) {
+    if (!default_mode(w.mode)) return general(w, in);
+  }
+  run_vector<Op, false>(w, in);
+}
+
+template <class Op>
+void valu_vector(Wave& w, const Inst& in) {
+  const bool usual = in.plain && w.exec() == ~0ull && (!ShapeOf<Op>::kFloating || default_mode(w.mode));
+  if (!usual) return valu_any<Op>(w, in);
+  run_vector<Op, true>(w, in);
 }
 
 }  // namespace HIPSYNTH_ISA

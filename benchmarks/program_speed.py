@@ -1,0 +1,96 @@
+"""How long generated programs take on the simulator: CPU time of the whole process, compiling apart.
+
+    python benchmarks/program_speed.py [--count N] [--seed S] [--arch A] [--json]
+
+Runs N programs (default 200) of the generator, built with -O3 from the build cache, one after the other without the
+sandbox. CPU time holds everything the process does: starting, the program's host code, every dispatch with full
+counting. The first line is an empty program's share of that. Contention by other work on the machine adds some.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import tempfile
+from pathlib import Path
+
+from profiling import archs
+from profiling.backend import Limits
+from profiling.backends.sim import build
+from profiling.sim import api
+from synth.generate.producer import generate
+
+TARGET_S = 0.1
+EMPTY = "#include <hip/hip_runtime.h>\n__global__ void nothing() {}\nint main() { nothing<<<1, 64>>>(); return 0; }\n"
+DEVICES = {"gfx90a": "mi250", "gfx942": "mi300x"}
+
+
+def cpu_seconds(text: str, name: str, arch: str, folder: Path) -> tuple[float, float]:
+    """CPU seconds of one run and the wave instructions it executed."""
+    artefacts, _ = build(text, name, arch, "-O3", folder)
+    config = folder / "run.conf"
+    device = archs.load(DEVICES[arch])
+    config.write_text(api.configuration(artefacts, device, Limits(), folder / "run.json"))
+    library = str(api.library_path().parent)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(
+        [artefacts.executable],
+        env={**os.environ, "HIPSYNTH_CONFIG": str(config), "LD_LIBRARY_PATH": library},
+        stdout=subprocess.DEVNULL,
+        check=True,
+        cwd=folder,
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    kernels = json.loads((folder / "run.json").read_text())["kernels"]
+    return spent, sum(kernel["counters"]["SQ_INSTS"] for kernel in kernels)
+
+
+def quantile(values: list[float], share: float) -> float:
+    return sorted(values)[round(share * (len(values) - 1))]
+
+
+def measure(count: int, seed: int, arch: str) -> dict[str, float]:
+    with tempfile.TemporaryDirectory(prefix="hipsynth-speed-") as scratch:
+        folder = Path(scratch)
+        cpu_seconds(EMPTY, "empty", arch, folder / "empty")
+        empty = min(cpu_seconds(EMPTY, "empty", arch, folder / "empty")[0] for _ in range(3))
+        runs = [
+            cpu_seconds(program.text, f"p{index}", arch, folder / str(index))
+            for index, program in enumerate(generate(count, seed, workers=1))
+        ]
+    seconds = [spent for spent, _ in runs]
+    return {
+        "programs": len(runs),
+        "empty_s": empty,
+        **{f"p{round(100 * share)}_s": quantile(seconds, share) for share in (0.5, 0.9, 0.99, 1)},
+        "mean_s": sum(seconds) / len(seconds),
+        "share_under_target": sum(spent < TARGET_S for spent in seconds) / len(seconds),
+        "wave_instructions": sum(executed for _, executed in runs),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--arch", choices=sorted(DEVICES), action="append")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    result = {arch: measure(options.count, options.seed, arch) for arch in options.arch or sorted(DEVICES)}
+    if options.json:
+        print(json.dumps(result, indent=2))
+        return
+    for arch, row in result.items():
+        print(f"{arch}: {row['programs']:.0f} programs, {row['wave_instructions'] / 1e6:.1f} M wave instructions")
+        print(f"  an empty program      {1e3 * row['empty_s']:8.1f} ms")
+        for key in ("p50_s", "p90_s", "p99_s", "p100_s", "mean_s"):
+            print(f"  {key.removesuffix('_s'):<21} {1e3 * row[key]:8.1f} ms")
+        print(f"  under {1e3 * TARGET_S:.0f} ms          {100 * row['share_under_target']:8.1f} %")
+
+
+if __name__ == "__main__":
+    main()
