@@ -1,46 +1,184 @@
-"""Wave-instructions per second of the simulator: an ALU-bound and a streaming kernel, full counting.
+"""Wave-instructions per second of the simulator, one core, full counting.
 
-CPU time of the one simulating thread; run on a calm machine: `python benchmarks/sim_speed.py [--json]`.
-Targets: 60 M/s ALU-bound, 10 M/s streaming, per core.
+    python benchmarks/sim_speed.py [--json] [--mgpusim CHECKOUT] [--tinygrad CHECKOUT]
+
+CPU time of the one simulating thread, best of several dispatches; run on a calm machine. Aims: 120 M/s ALU-bound,
+20 M/s streaming. Peers run in the same go when a checkout of theirs is given: tinygrad's emulator executes the same
+machine code (the `alu` kernel), MGPUSim its own vector addition (its sample must be built, or `go` be there to do it).
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import os
+import re
+import resource
+import shutil
+import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "kernels"))
+import numpy as np
 
-from sim_device import SimDevice
+from profiling import toolchain
+from profiling.sim.device import SimDevice
+
+SOURCE = Path(__file__).with_name("kernels.hip")
+DEVICES = ("mi250", "mi300x")
+ELEMENTS = 1 << 20
+REPEATS = 5
+# kernel -> steps per work-item, for kernels (float* out, int steps) of 1216 groups of 256
+STEPS = {
+    "alu": 200,
+    "integers": 100,
+    "some_lanes": 100,
+    "halves": 60,
+    "transcendental": 20,
+    "matrix": 10,
+    "lds": 10,
+}
+TINYGRAD_STEPS = 20
 
 
-def rates(name: str, repeats: int = 5) -> dict[str, float]:
-    """Million wave-instructions per second, best of `repeats`, by kernel."""
-    device = SimDevice(name)
-    a, b, c = (device.core.allocate(8 << 20) for _ in range(3))
-    cases = {
-        "alu": ("fma_chain", (1216,), (256,), "Qi", a, 200),
-        "streaming": ("copy_f64", (4096,), (256,), "QQQii", a, b, c, 1 << 20, 1),
+def cpu_rate(device: SimDevice, *launch: Any) -> float:
+    """Wave instructions per second of CPU time, best of REPEATS dispatches."""
+    best = 0.0
+    for _ in range(REPEATS):
+        start = time.process_time()
+        executed = device.launch(*launch)["counters"]["SQ_INSTS"]
+        best = max(best, executed / (time.process_time() - start))
+    return best
+
+
+def rates(name: str, scratch: Path) -> dict[str, float]:
+    """Million wave-instructions per second by kernel."""
+    device = SimDevice(name, SOURCE, scratch)
+    a, b = (device.core.allocate(8 * ELEMENTS) for _ in range(2))
+    found = {kernel: cpu_rate(device, kernel, (1216,), (256,), "Qi", a, steps) for kernel, steps in STEPS.items()}
+    found["streaming"] = cpu_rate(device, "streaming", (ELEMENTS // 256,), (256,), "QQi", a, b, ELEMENTS)
+    return {kernel: rate / 1e6 for kernel, rate in found.items()}
+
+
+# --- tinygrad's emulator: the words of our kernel, run where it stands in memory -------------------------------------
+
+EMULATE = """
+import ctypes, json, sys, time
+sys.path.insert(0, sys.argv[1])
+from test.mockgpu.amd.emu import run_asm
+job = json.loads(sys.stdin.read())
+code = (ctypes.c_uint32 * len(job["words"]))(*job["words"])
+out = (ctypes.c_float * 256)()
+kernarg = ctypes.create_string_buffer(512)
+ctypes.memmove(kernarg, (ctypes.c_uint64 * 1)(ctypes.addressof(out)), 8)
+ctypes.memmove(ctypes.addressof(kernarg) + 8, (ctypes.c_uint32 * 1)(job["steps"]), 4)
+ctypes.memmove(ctypes.addressof(kernarg) + job["group_size_at"], (ctypes.c_uint16 * 1)(64), 2)
+at = ctypes.addressof(kernarg)
+users = [0] * job["kernarg_sgpr"] + [at & 0xffffffff, at >> 32]
+launch = lambda: run_asm(ctypes.addressof(code), 4 * len(job["words"]), 1, 1, 1, 64, 1, 1, at,
+                         len(users) << 1 | 1 << 7, 0, "cdna", users)
+launch()  # compiles
+start = time.process_time()
+launch()
+print(json.dumps({"seconds": time.process_time() - start, "out": list(out[:64])}))
+"""
+
+
+def kernel_words(disassembly: str, kernel: str) -> list[int]:
+    """The machine code of one kernel, from the encodings that the disassembler writes beside the text."""
+    body = disassembly.split(f"<{kernel}>:\n")[1].split(">:\n")[0]
+    encodings = re.findall(r"// [0-9A-F]+:((?: [0-9A-F]{8})+)", body)
+    return [int(word, 16) for encoding in encodings for word in encoding.split()]
+
+
+def tinygrad_rate(checkout: Path, scratch: Path) -> float:
+    """Million wave-instructions per second of one wave of the `alu` kernel; the results must agree."""
+    device = SimDevice("mi250", SOURCE, scratch)
+    text = next(scratch.glob("gfx90a/*.s")).read_text()
+    body = text.split("<alu>:\n")[1].split("s_endpgm")[0]
+    base = re.search(r"s_load_dword\w* s\S+, s\[(\d+):", body)
+    sizes = re.findall(r"s_load_dword s\d+, s\[\d+:\d+\], (0x\w+)", body)
+    assert base is not None, "the kernel loads no argument"
+    job = {
+        "words": kernel_words(text, "alu"),
+        "steps": TINYGRAD_STEPS,
+        "kernarg_sgpr": int(base[1]),
+        "group_size_at": int(sizes[-1], 16),
     }
-    best = dict.fromkeys(cases, 0.0)
-    for label, case in cases.items():
-        for _ in range(repeats):
-            start = time.process_time()
-            executed = device.launch(*case)["counters"]["SQ_INSTS"]
-            best[label] = max(best[label], executed / (time.process_time() - start) / 1e6)
+    done = subprocess.run(
+        [sys.executable, "-c", EMULATE, str(checkout)],
+        input=json.dumps(job),
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=checkout,
+        env={"CC": str(toolchain.find().clang), **os.environ},  # it compiles each instruction that it meets
+    )
+    theirs = json.loads(done.stdout.splitlines()[-1])
+    at = device.core.allocate(4096)
+    executed = device.launch("alu", (1,), (64,), "Qi", at, TINYGRAD_STEPS)["counters"]["SQ_INSTS"]
+    ours = device.download(at, np.zeros(64, np.float32))
+    assert np.array_equal(ours, np.array(theirs["out"], np.float32)), "the emulators disagree"
+    return float(executed) / theirs["seconds"] / 1e6
+
+
+# --- MGPUSim: its own vector addition of as many elements ------------------------------------------------------------
+
+
+def mgpusim_seconds(checkout: Path, *options: str) -> float:
+    """CPU seconds of one run of MGPUSim's sample; builds it first when `go` is there."""
+    sample = checkout / "amd/samples/vectoradd"
+    binary = sample / "vectoradd"
+    if not binary.exists() and shutil.which("go"):
+        subprocess.run(["go", "build", "-o", binary, "."], cwd=sample, check=True)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    size = ["-width", "1024", "-height", str(ELEMENTS // 1024)]
+    with tempfile.TemporaryDirectory() as folder:  # it writes its metrics where it runs
+        subprocess.run([binary, *size, "-magic-memory-copy", "-disable-rtm", *options], cwd=folder, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def vector_add_seconds(scratch: Path) -> float:
+    """CPU seconds of our dispatch of the same addition."""
+    device = SimDevice("mi300x", SOURCE, scratch)
+    a, b, c = (device.core.allocate(4 * ELEMENTS) for _ in range(3))
+    best = float("inf")
+    for _ in range(REPEATS):
+        start = time.process_time()
+        device.launch("vector_add", (ELEMENTS // 256,), (256,), "QQQi", a, b, c, ELEMENTS)
+        best = min(best, time.process_time() - start)
     return best
 
 
 def main() -> None:
-    result = {name: rates(name) for name in ("mi250", "mi300x")}
-    if "--json" in sys.argv[1:]:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--mgpusim", type=Path, metavar="CHECKOUT")
+    parser.add_argument("--tinygrad", type=Path, metavar="CHECKOUT")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="hipsynth-speed-") as folder:
+        scratch = Path(folder)
+        result: dict[str, dict[str, float]] = {name: rates(name, scratch) for name in DEVICES}
+        if options.tinygrad:
+            result["tinygrad"] = {"alu": tinygrad_rate(options.tinygrad.resolve(), scratch)}
+        if options.mgpusim:
+            checkout = options.mgpusim.resolve()
+            result["vector addition, elements in millions"] = {
+                "ours, full counting": ELEMENTS / 1e6 / vector_add_seconds(scratch),
+                "MGPUSim, emulation": ELEMENTS / 1e6 / mgpusim_seconds(checkout),
+                "MGPUSim, timing": ELEMENTS / 1e6 / mgpusim_seconds(checkout, "-timing"),
+            }
+    if options.json:
         print(json.dumps(result, indent=2))
         return
-    for name, best in result.items():
-        for label, rate in best.items():
-            print(f"{name:8} {label:10} {rate:8.1f} M wave-instructions/s")
+    for name, rows in result.items():
+        unit = "M/s" if name.startswith("vector") else "M wave-instructions/s"
+        for label, rate in rows.items():
+            print(f"{name:8} {label:20} {rate:9.2f} {unit}")
 
 
 if __name__ == "__main__":
