@@ -95,7 +95,21 @@ void read_addresses(Wave& w, const Inst& in, uint32_t* address) {
 
 void move_lanes(Context& c, Resident& r, const Step& s, uint32_t bytes, const uint64_t* offset, uint32_t* row) {
   const MemDesc& m = s.inst->op->mem;
-  for (uint64_t rest = r.wave.exec(); rest; rest &= rest - 1) {
+  const uint64_t exec = r.wave.exec();
+  uint64_t highest = 0;
+  for (uint32_t i = 0; i < kLanes; ++i) highest = std::max(highest, (exec >> i & 1) ? offset[i] : 0);
+  if (bytes == 4 && highest + bytes <= r.group->lds.size()) {  // whole dwords, all inside
+    uint8_t* base = r.group->lds.data();
+    for (uint64_t rest = exec; rest; rest &= rest - 1) {
+      const int lane = std::countr_zero(rest);
+      if (m.kind == MemKind::load)
+        row[lane] = load32(base + offset[lane]);
+      else
+        std::memcpy(base + offset[lane], &row[lane], 4);
+    }
+    return;
+  }
+  for (uint64_t rest = exec; rest; rest &= rest - 1) {
     const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
     uint8_t* p = lds_pointer(c, r, s, lane, offset[lane], bytes);
     if (m.kind == MemKind::load)
