@@ -25,6 +25,7 @@ from pcode import Evaluator, opcode_texts
 from pcode_parser import Node, Parser
 
 from profiling.sim import _core
+from profiling.sim.isa.coverage import HOST_ORACLE
 from profiling.sim.isa.table import Row, load_rows
 
 ROWS = {r.name: r for r in load_rows() if r.unit in ("valu", "salu") and r.executes}
@@ -206,6 +207,10 @@ def test_opcode_on_edge_values(name: str) -> None:
 @pytest.mark.parametrize("name", PLAIN)
 def test_opcode_on_more_values(name: str, batch: int) -> None:
     run_opcode(name, batch)
+
+
+def test_the_report_knows_what_each_opcode_is_compared_with() -> None:
+    assert {n for n in PLAIN if n in HOST} == HOST_ORACLE & set(PLAIN)
 
 
 def test_every_plain_opcode_has_an_oracle() -> None:

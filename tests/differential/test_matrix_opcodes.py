@@ -13,7 +13,8 @@ from wave_helpers import LANES, Wave
 
 from profiling.sim.isa.table import Mfma, Row, load_rows
 
-ROWS = {r.name: r for r in load_rows() if r.mfma is not None}
+ROWS = {r.name: r for r in load_rows() if r.mfma is not None and not r.mfma.sparse}
+SPARSE = {r.name: r for r in load_rows() if r.mfma is not None and r.mfma.sparse}
 BITS = {"f32": 32, "xf32": 32, "f16": 16, "bf16": 16, "i8": 8, "fp8": 8, "bf8": 8, "f64": 64}
 A, B, C, D = 64, 72, 0, 32
 
@@ -119,6 +120,34 @@ def test_broadcast_of_a_blocks() -> None:
     a, b, d = multiply(ROWS["v_mfma_f32_4x4x1f32"], " cbsz:1 abid:1")
     shared = a[[i | 1 for i in range(16)]]
     assert (d == 2 * np.einsum("bik,bjk->bij", shared, b)).all()
+
+
+@pytest.mark.parametrize("choice", ["", " cbsz:0 abid:1", " cbsz:1 abid:1"])
+@pytest.mark.parametrize("name", SPARSE)
+def test_sparse_product(name: str, choice: str) -> None:
+    """Two of every four A elements along K are given, with their positions as 2-bit indices."""
+    row = SPARSE[name]
+    assert row.mfma is not None
+    m, n, k, _ = row.mfma.shape
+    rng = np.random.default_rng(len(name))
+    packed, b = rng.integers(-3, 4, (1, m, k // 2)), rng.integers(-3, 4, (1, n, k))
+    positions = np.array([sorted(rng.choice(4, 2, replace=False)) for _ in range(m * k // 4)]).reshape(m, k // 2)
+    dense = np.zeros((m, k))
+    for i, at in np.ndindex(m, k // 2):
+        dense[i, 4 * (at // 2) + positions[i, at]] = packed[0, i, at]
+    w = Wave(96)
+    place_input(w, A, row.mfma.types[0], packed)
+    place_input(w, B, row.mfma.types[1], b)
+    per_lane = m * k // 2 // LANES
+    w.v[80] = rng.integers(0, 1 << 32, LANES, dtype=np.uint32)  # the sets that are not chosen
+    shift = 2 * per_lane if "cbsz:0" in choice else 0
+    for i, at in np.ndindex(m, k // 2):
+        lane, bit = i + m * (at // per_lane), shift + 2 * (at % per_lane)
+        w.v[80][lane] = w.v[80][lane] & ~np.uint32(3 << bit) | np.uint32(int(positions[i, at]) << bit)
+    d, ta, tb, _ = row.sig.split()
+    line = f"{name} {registers(d, D)}, {registers(ta, A)}, {registers(tb, B)}, v80{choice}"
+    after = w.run(f"{line}\n{line}", arch="gfx942")
+    assert (accumulator(row.mfma, after, D)[0] == 2 * dense @ b[0].T).all()
 
 
 def test_accumulators_may_be_agprs_and_constants() -> None:

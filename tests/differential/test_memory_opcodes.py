@@ -27,7 +27,7 @@ SCALAR = sorted(n for n, r in ROWS.items() if r.unit == "smem")
 MOVES = sorted(
     n
     for n, r in ROWS.items()
-    if r.unit != "smem" and r.mem.kind != "atomic" and r.mem.op == "" and "format" not in n and not r.mem.to_lds
+    if r.unit != "smem" and r.mem.kind != "atomic" and r.mem.op == "" and r.mem.space != "image" and not r.mem.to_lds
 )
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from wave_helpers import ALL, LANE, LANES, Wave
+
+from profiling.sim.isa.coverage import evidence
+from profiling.sim.isa.table import load_rows
 
 PARTIAL = 0xF0F0_1234_8000_0001
 
@@ -215,6 +220,46 @@ def test_setreg_and_getreg_of_mode() -> None:
     assert after.v[3][0] == 0x3F800001
     assert after.s[4] == 0xF1
     assert after.s[5] == 0
+
+
+def test_relative_scalar_moves() -> None:
+    w = Wave()
+    w.s[10:16] = [100, 101, 102, 103, 104, 105]
+    w.s[124] = 2  # M0
+    assert w.run("s_movrels_b32 s4, s10").s[4] == 102
+    assert w.run("s_movrels_b64 s[4:5], s[10:11]").pair(4) == 103 << 32 | 102
+    assert w.run("s_movreld_b32 s10, s15").s[12] == 105
+    assert w.run("s_movreld_b64 s[10:11], s[14:15]").pair(12) == 105 << 32 | 104
+    w.s[0], w.s[124] = 7, 0xFFFFFF00  # out of range: the source is s0, the destination is not written
+    assert w.run("s_movrels_b32 s4, s10").s[4] == 7
+    assert (w.run("s_movreld_b32 s10, s15").s == w.s).all()
+
+
+def test_four_masked_sums_of_absolute_differences() -> None:
+    """v_mqsad_u32_u8: windows at bytes 0..3 of eight bytes, reference bytes of 0 do not count."""
+    w = Wave()
+    rng = np.random.default_rng(3)
+    data, reference = rng.integers(0, 256, (LANES, 8)), rng.integers(0, 4, (LANES, 4)) * 60
+    start = rng.integers(0, 1 << 32, (LANES, 4), dtype=np.uint64)
+    w.v[2], w.v[3] = (data[:, i : i + 4].astype(np.uint8).copy().view(np.uint32)[:, 0] for i in (0, 4))
+    w.v[4] = reference.astype(np.uint8).copy().view(np.uint32)[:, 0]
+    w.v[8:12] = start.T.astype(np.uint32)
+    after = w.run("v_mqsad_u32_u8 v[12:15], v[2:3], v4, v[8:11]")
+    for k in range(4):
+        sums = (np.abs(data[:, k : k + 4] - reference) * (reference != 0)).sum(axis=1)
+        assert (after.v[12 + k] == (start[:, k] + sums.astype(np.uint64)) % (1 << 32)).all()
+
+
+def test_clearing_exceptions_does_nothing() -> None:
+    w = Wave()
+    after = w.run("v_clrexcp\nv_nop")
+    assert (after.v == w.v).all()
+
+
+def test_every_opcode_with_its_own_handler_is_tested_here() -> None:
+    names = {r.name for r in load_rows() if r.executes and evidence(r)[0] == "test_special_opcodes.py"}
+    text = Path(__file__).read_text()
+    assert sorted(n for n in names if n.removesuffix("_b32") not in text) == []
 
 
 def test_gpr_index_mode_displaces_vector_registers() -> None:

@@ -1,7 +1,8 @@
-"""Which opcodes execute: `python -m profiling.sim.isa.coverage [--json]`.
+"""Which opcodes execute, and what their tests rest on: `python -m profiling.sim.isa.coverage`.
 
+Options: --json, --write, --check. Without one it prints the report that stands in docs/reference/isa.md.
 `common_opcodes.csv` ranks the mnemonics that clang emits for 586 public HIP programs, by number of programs that use
-them (column empty: not seen on that architecture).
+them (column empty: not seen there).
 """
 
 from __future__ import annotations
@@ -9,48 +10,93 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from profiling.sim.isa.table import ARCHS, HERE, Row, load_rows
 
 RANKS = HERE / "common_opcodes.csv"
-TESTS = {
-    "valu": "tests/differential/test_alu_opcodes.py",
-    "salu": "tests/differential/test_alu_opcodes.py",
-    "flow": "tests/kernels",
-    "smem": "tests/kernels",
-    "vmem": "tests/kernels",
-    "lds": "tests/kernels",
-}
+REPORT = HERE.parents[2] / "docs" / "reference" / "isa.md"
+
+PSEUDO_CODE = "AMD's pseudo-code"
+HOST = "host CPU"
+MANUAL = "ISA manual"
+# Plain ALU opcodes that the pseudo-code lacks, leaves to a comment, or computes with roundings that are not meant.
+HOST_ORACLE = frozenset(
+    ["s_quadmask_b32", "s_quadmask_b64", "s_wqm_b32", "s_wqm_b64", "v_accvgpr_mov_b32", "v_accvgpr_read_b32", "v_accvgpr_write_b32", "v_cos_f16", "v_cos_f32", "v_cvt_norm_i16_f16", "v_cvt_norm_u16_f16", "v_cvt_off_f32_i4", "v_cvt_pknorm_i16_f16", "v_cvt_pknorm_i16_f32", "v_cvt_pknorm_u16_f16", "v_cvt_pknorm_u16_f32", "v_cvt_pkrtz_f16_f32", "v_cvt_rpi_i32_f32", "v_div_fmas_f32", "v_div_fmas_f64", "v_exp_f16", "v_exp_f32", "v_exp_legacy_f32", "v_fma_mix_f32", "v_fract_f16", "v_fract_f32", "v_fract_f64", "v_frexp_exp_i16_f16", "v_frexp_exp_i32_f32", "v_frexp_exp_i32_f64", "v_ldexp_f16", "v_ldexp_f32", "v_ldexp_f64", "v_lerp_u8", "v_log_f16", "v_log_f32", "v_log_legacy_f32", "v_mac_f16", "v_mac_f32", "v_mad_f16", "v_mad_f32", "v_mad_legacy_f32", "v_madak_f16", "v_madak_f32", "v_madmk_f16", "v_madmk_f32", "v_mqsad_pk_u16_u8", "v_msad_u8", "v_perm_b32", "v_qsad_pk_u16_u8", "v_rndne_f16", "v_rndne_f32", "v_rndne_f64", "v_rsq_f16", "v_rsq_f32", "v_rsq_f64", "v_sad_hi_u8", "v_sad_u16", "v_sad_u32", "v_sad_u8", "v_sat_pk_u8_i16", "v_sin_f16", "v_sin_f32", "v_sqrt_f16", "v_sqrt_f32", "v_sqrt_f64", "v_trig_preop_f64"]
+)
+GAPS = (
+    "Approximate functions (`v_rcp`, `v_rsq`, `v_sqrt`, `v_exp`, `v_log`, `v_sin`, `v_cos`) are within one "
+    "unit in the last place of the exact value; the hardware's own last bit is not published. Their f32 forms "
+    "keep denormals as MODE says.",
+    "The payload of a NaN result is not specified: it is quiet.",
+    "Matrix instructions add one product at a time with a fused multiply-add in the accumulator's type. The "
+    "hardware's order and internal rounding are not published, so sums that are not exact may differ. Sparse "
+    "forms count the FLOPs of their dense shape.",
+    "`v_div_scale`, `v_div_fmas` and `v_div_fixup` are corrected forms of the published pseudo-code; whole "
+    "quotients are checked with exact rational arithmetic, so are the documented cases of each step.",
+    "Float atomics round to nearest and keep denormals; a minimum or maximum with a NaN keeps the old value, "
+    "as published.",
+    "`s_memtime` moves by four cycles per wave instruction executed, `s_memrealtime` 16 times slower: the "
+    "same on every run, not the hardware's time.",
+    "Images are linear in memory, have one mip level, and blend with eight fraction bits. How the hardware's "
+    "tiling changes what the caches see is not modelled.",
+    "s_getreg reads MODE, HW_ID and XCC_ID; other hardware registers read 0.",
+    "Trap handlers, debugger conditions, graphics messages and exports do not exist: what has no effect on "
+    "results is skipped, the rest is refused.",
+)
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One mnemonic: rank per architecture (None: not seen), whether it executes there, and its test."""
+    """One mnemonic: rank per architecture (None: not seen), whether it executes there, and what its test rests on."""
 
     mnemonic: str
     ranks: dict[str, int | None]
+    archs: tuple[str, ...]  # architectures that have it, as far as the table knows
     state: str  # "executes" or "refused"
     reason: str
     test: str
+    oracle: str
 
 
-def _test_of(row: Row) -> str:
+def _alu_evidence(row: Row) -> tuple[str, str]:
     if row.mfma is not None:
-        return "tests/differential/test_matrix_opcodes.py"
-    if row.handler:
-        return "tests/differential/test_special_opcodes.py"
-    return TESTS[row.unit]
+        function = "test_sparse_product" if row.mfma.sparse else "test_product_and_accumulation"
+        return f"test_matrix_opcodes.py::{function}", HOST
+    if row.handler or row.name == "v_nop":
+        return "test_special_opcodes.py", MANUAL
+    return "test_alu_opcodes.py::test_opcode_on_edge_values", HOST if row.name in HOST_ORACLE else PSEUDO_CODE
+
+
+def evidence(row: Row) -> tuple[str, str]:
+    """(test, oracle) of a row that executes; tests are in tests/differential."""
+    mem = row.mem
+    if row.unit in ("valu", "salu"):
+        return _alu_evidence(row)
+    if row.unit == "flow" or mem.kind in ("cache", "time", "none"):
+        return "test_flow_opcodes.py", MANUAL
+    if mem.space == "image":
+        return "test_image_opcodes.py", HOST
+    if row.unit == "smem":
+        return "test_memory_opcodes.py::test_scalar_memory", PSEUDO_CODE if mem.kind == "atomic" else HOST
+    if mem.kind == "atomic":
+        function = "test_double_exchange" if mem.two_addr else "test_atomic"
+        return f"test_memory_opcodes.py::{function}", HOST if "pk_add" in mem.op else PSEUDO_CODE
+    if mem.kind in ("load", "store") and not mem.op and not mem.to_lds:
+        return "test_memory_opcodes.py::test_load_or_store", HOST
+    return "test_memory_opcodes.py", MANUAL
 
 
 def _entry(mnemonic: str, ranks: dict[str, int | None], row: Row | None) -> Entry:
     if row is None:
-        return Entry(mnemonic, ranks, "refused", "not in the opcode table", "")
+        return Entry(mnemonic, ranks, (), "refused", "not in the opcode table", "", "")
     missing = [a for a, rank in ranks.items() if rank is not None and a not in row.archs]
     reason = row.refused or (f"no such instruction on {', '.join(missing)}" if missing else "")
-    return Entry(mnemonic, ranks, "refused" if reason else "executes", reason, "" if row.refused else _test_of(row))
+    test, oracle = ("", "") if row.refused else evidence(row)
+    return Entry(mnemonic, ranks, row.archs, "refused" if reason else "executes", reason, test, oracle)
 
 
 def coverage(ranks: Path = RANKS) -> list[Entry]:
@@ -64,22 +110,83 @@ def coverage(ranks: Path = RANKS) -> list[Entry]:
     return entries
 
 
+def everything() -> list[Entry]:
+    """Every opcode that is ranked or in the table, by name."""
+    ranked = {e.mnemonic: e for e in coverage()}
+    nowhere: dict[str, int | None] = dict.fromkeys(ARCHS)
+    rest = {row.name: _entry(row.name, nowhere, row) for row in load_rows() if row.name not in ranked}
+    return [entry for _, entry in sorted((ranked | rest).items())]
+
+
 def executing(entries: Iterable[Entry], arch: str) -> list[Entry]:
     return [e for e in entries if e.ranks[arch] is not None and e.state == "executes"]
 
 
-def main(arguments: list[str]) -> int:
-    entries = coverage()
-    if "--json" in arguments:
-        print(json.dumps([asdict(e) for e in entries]))
-        return 0
+def _summary(entries: list[Entry]) -> list[str]:
+    counts: dict[str, Callable[[str], int]] = {
+        "used by 586 public HIP programs": lambda a: sum(e.ranks[a] is not None for e in entries),
+        "used and executed": lambda a: len(executing(entries, a)),
+        "in the table": lambda a: sum(a in e.archs for e in entries),
+        "in the table and executed": lambda a: sum(a in e.archs and e.state == "executes" for e in entries),
+    }
+    lines = ["| opcodes | " + " | ".join(ARCHS) + " |", "|---|" + "---:|" * len(ARCHS)]
+    return lines + [f"| {title} | " + " | ".join(str(of(a)) for a in ARCHS) + " |" for title, of in counts.items()]
+
+
+def report() -> str:
+    """The text of docs/reference/isa.md."""
+    entries = everything()
+    tested = Counter(e.oracle for e in entries if e.state == "executes")
+    lines = [
+        "# Instructions",
+        "",
+        "Generated by `python -m profiling.sim.isa.coverage --write`. Every opcode of gfx90a and gfx942 that the",
+        "project knows: whether it executes, the test (in `tests/differential`) and what the test compares with.",
+        "Ranks are by number of programs that use an opcode.",
+        "",
+        *_summary(entries),
+        "",
+        "Compared with: " + ", ".join(f"{name} ({count})" for name, count in sorted(tested.items())) + ".",
+        "Existence on an architecture, and the form of operands, are checked against LLVM's assembler. A program is",
+        "refused when a kernel that it launches can reach an instruction that is refused; what is never launched stops",
+        "nothing.",
+        "",
+        "## Known gaps",
+        "",
+        *(f"- {gap}" for gap in GAPS),
+        "",
+        "## Refused",
+        "",
+        "| opcode | on | why |",
+        "|---|---|---|",
+        *(f"| `{e.mnemonic}` | {', '.join(e.archs)} | {e.reason} |" for e in entries if e.state == "refused"),
+        "",
+        "## Executed",
+        "",
+        "| opcode | on | rank gfx90a | rank gfx942 | test | compared with |",
+        "|---|---|---:|---:|---|---|",
+    ]
     for e in entries:
-        ranks = " ".join(f"{e.ranks[a] or '-':>4}" for a in ARCHS)
-        print(f"{e.mnemonic:36} {ranks}  {e.state:9} {e.reason or e.test}")
-    for arch in ARCHS:
-        seen = [e for e in entries if e.ranks[arch] is not None]
-        print(f"{arch}: {len(executing(entries, arch))} of {len(seen)} opcodes execute")
-    print(f"both: {sum(e.state == 'executes' for e in entries)} of {len(entries)}")
+        if e.state == "executes":
+            ranks = " | ".join(str(e.ranks[a] or "") for a in ARCHS)
+            lines.append(f"| `{e.mnemonic}` | {', '.join(e.archs)} | {ranks} | {e.test} | {e.oracle} |")
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments: list[str]) -> int:
+    if "--json" in arguments:
+        print(json.dumps([asdict(e) for e in everything()]))
+        return 0
+    text = report()
+    if "--write" in arguments:
+        REPORT.write_text(text)
+        return 0
+    if "--check" in arguments:
+        fresh = REPORT.is_file() and REPORT.read_text() == text
+        if not fresh:
+            print(f"{REPORT} is stale: run `python -m profiling.sim.isa.coverage --write`", file=sys.stderr)
+        return 0 if fresh else 1
+    print(text, end="")
     return 0
 
 

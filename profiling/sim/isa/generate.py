@@ -150,7 +150,8 @@ def salu_struct(row: Row, struct: str) -> str:
 def mfma_call(row: Row) -> str:
     assert row.mfma is not None
     types = ", ".join(MATRIX_TYPES[t] for t in row.mfma.types)
-    return f"mfma<{types}, {', '.join(map(str, row.mfma.shape))}>"
+    m, n, k, blocks = row.mfma.shape
+    return f"smfmac<{types}, {m}, {n}, {k}>" if row.mfma.sparse else f"mfma<{types}, {m}, {n}, {k}, {blocks}>"
 
 
 def _entry(
@@ -220,7 +221,10 @@ def table_source(rows: list[Row], places: dict[str, tuple[int, int]]) -> str:
     names = [f"kHandlers{i}" for i in range(CHUNKS)]
     externs, lists = [], []
     for ns in ("isa_v3", "isa_v4"):
-        externs.append(f"namespace {ns} {{\nextern const Handlers {', '.join(n + '[]' for n in names)};\n}}")
+        declared = f"namespace {ns} {{\nextern const Handlers {', '.join(n + '[]' for n in names)};\n}}"
+        if ns == "isa_v4":  # sanitized builds have one level
+            declared = f"#ifdef HIPSYNTH_ONE_LEVEL\nnamespace isa_v4 = isa_v3;\n#else\n{declared}\n#endif"
+        externs.append(declared)
         lists.append("{" + ", ".join(f"{ns}::{n}" for n in names) + "}")
     return (
         FILE_HEAD

@@ -36,6 +36,7 @@ class Mfma:
     shape: tuple[int, int, int, int]  # M, N, K, blocks
     types: tuple[str, str, str]  # A, B, accumulator
     cycles: tuple[int, int]  # gfx90a, gfx942; 0: not there
+    sparse: bool = False  # A holds two of every four elements along K
 
 
 @dataclass(frozen=True)
@@ -286,6 +287,19 @@ def _mfma_signature(mfma: Mfma) -> str:
     return f"d:{kind}{acc} a:mat{a} b:mat{b} c:{kind}{acc}"
 
 
+def _smfmac_rows(entries: Mapping[str, Any], unit: str) -> Iterator[Row]:
+    for name, entry in entries.items():
+        m, n, k, blocks = entry["shape"]
+        mfma = Mfma((m, n, k, blocks), tuple(entry["types"]), tuple(entry["cycles"]), sparse=True)
+        acc, a, b = (
+            m * n // 64,
+            m * k * _ELEMENT_BITS[mfma.types[0]] // 4096,
+            n * k * _ELEMENT_BITS[mfma.types[1]] // 2048,
+        )
+        sig = f"d:acc{acc} a:mat{a} b:mat{b} c:quad1"
+        yield Row(name, unit, sig, ("gfx942",), count="mfma", rate="mfma", mfma=mfma)
+
+
 def _mfma_rows(entries: Mapping[str, Any], unit: str) -> Iterator[Row]:
     for name, entry in entries.items():
         mfma = Mfma(tuple(entry["shape"]), tuple(entry["types"]), tuple(entry["cycles"]))
@@ -313,6 +327,7 @@ def load_rows(folder: Path = HERE) -> list[Row]:
         for entry in data.get("family", []):
             rows += list(_family(entry, unit))
         rows += list(_mfma_rows(data.get("mfma", {}), unit))
+        rows += list(_smfmac_rows(data.get("smfmac", {}), unit))
     seen: set[str] = set()
     for row in rows:
         if row.name in seen:

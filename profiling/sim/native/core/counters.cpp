@@ -145,15 +145,18 @@ void count_vector(const OpInfo& op, double n, double lanes, Counters* out) {
 
 void count_vmem(const OpInfo& op, double n, Counters* out) {
   Counters& k = *out;
-  if (op.mem.kind == MemKind::cache) return;
-  const bool load = op.mem.kind == MemKind::load;
+  const MemDesc& m = op.mem;
+  if (m.kind == MemKind::cache) return;
+  const bool load = m.kind != MemKind::store && m.kind != MemKind::atomic;
   k["SQ_INSTS_VMEM"] += n;
   k[load ? "SQ_INSTS_VMEM_RD" : "SQ_INSTS_VMEM_WR"] += n;
-  const std::string group = op.mem.space == MemSpace::buffer ? "TA_BUFFER_" : "TA_FLAT_";
-  if (op.mem.space != MemSpace::buffer) k["SQ_INSTS_FLAT"] += n;
-  k[group + "WAVEFRONTS"] += n;
   k["TA_TOTAL_WAVEFRONTS"] += n;
-  k[group + (load ? "READ_" : op.mem.kind == MemKind::store ? "WRITE_" : "ATOMIC_") + "WAVEFRONTS"] += n;
+  if (m.space == MemSpace::image && *m.op == '\0') return;  // neither FLAT nor a buffer
+  const bool buffer = m.space == MemSpace::buffer || m.space == MemSpace::image;
+  const std::string group = buffer ? "TA_BUFFER_" : "TA_FLAT_";
+  if (!buffer) k["SQ_INSTS_FLAT"] += n;
+  k[group + "WAVEFRONTS"] += n;
+  k[group + (load ? "READ_" : m.kind == MemKind::store ? "WRITE_" : "ATOMIC_") + "WAVEFRONTS"] += n;
 }
 
 // Scalar loads by their width in dwords.

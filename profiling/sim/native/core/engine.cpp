@@ -333,6 +333,10 @@ void Engine::run_wave(Resident* r) {
         run.start = pc + 1;
         run.lanes = active_lanes(w);
         break;
+      case Action::clock:
+        end_run(&run, pc);
+        run.start = pc;
+        [[fallthrough]];
       case Action::scalar_memory:
         execute_scalar_memory(c_, *r, s);
         break;

@@ -249,6 +249,8 @@ void execute_lds(Context& c, Resident& r, const Step& s) {
   r.lds_outstanding = true;
   if (exec == 0) return;
   switch (s.inst->op->mem.kind) {
+    case MemKind::none:  // ds_nop
+      return;
     case MemKind::cross_lane:
       if (!s.idle_data) cross_lane(r, s, exec);
       return;

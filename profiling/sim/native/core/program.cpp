@@ -79,7 +79,7 @@ void resolve(const Inst& inst, Step* step) {
       step->action = writes_exec(inst) ? Action::alu_exec : Action::alu;
       return;
     case Unit::smem:
-      step->action = Action::scalar_memory;
+      step->action = op.mem.kind == MemKind::time ? Action::clock : Action::scalar_memory;
       break;
     case Unit::vmem:
       step->action = Action::vector_memory;

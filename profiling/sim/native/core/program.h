@@ -14,6 +14,7 @@ enum class Action : uint8_t {
   alu,
   alu_exec,  // an ALU instruction that writes EXEC: ends a straight-line run, so that lanes are counted per run
   scalar_memory,
+  clock,  // reads how far the work is, so the straight-line run before it is booked first
   vector_memory,
   lds,
   waitcnt,

@@ -82,6 +82,7 @@ class Walk {
   void registers(const Inst& in) {
     indexed_ |= std::string_view(in.op->name).starts_with("s_set_gpr_idx");
     for (const Operand* o : {&in.dst, &in.src[0], &in.src[1], &in.src[2], &in.src[3]}) {
+      if (o == &in.src[0] && in.op->mem.space == MemSpace::image) continue;  // checked when the image is known
       const uint32_t end = uint32_t{o->reg} + o->dwords;
       if (o->kind == OperandKind::vgpr) vgprs_ = std::max(vgprs_, end);
       if (o->kind == OperandKind::agpr) agprs_ = std::max(agprs_, end);

@@ -57,7 +57,8 @@ constexpr std::string_view kKeepsScc[] = {"s_mov",    "s_mul",    "s_cselect", "
                                           "s_bitset", "s_getreg", "s_setreg",  "s_bitreplicate"};
 // Compiled address arithmetic leaves the high dword of such a sum undefined where only the low one is used.
 constexpr std::string_view kCarriesUp[] = {"v_mad_u64_u32", "v_mad_i64_i32", "v_lshlrev_b64", "v_lshl_add_u64"};
-constexpr std::string_view kCrossLane[] = {"v_readlane", "v_readfirstlane", "v_permlane", "v_writelane", "v_mfma"};
+constexpr std::string_view kCrossLane[] = {"v_readlane",  "v_readfirstlane", "v_permlane",
+                                           "v_writelane", "v_mfma",          "v_smfmac"};
 
 Range range_of(const Operand& o) {
   switch (o.kind) {
@@ -146,7 +147,8 @@ Effects memory_effects(const Inst& in, const LiveMemory& live) {
     const bool is_data = !loads && (m.space == MemSpace::lds ? i == 1 || i == 2 : i == 1);
     if (!is_data || data) use(&e, in.src[i]);
   }
-  if (m.to_lds || in.lds) e.uses.push_back({kM0, 1});
+  const bool at_m0 = m.space == MemSpace::lds && in.src[0].kind == OperandKind::none;
+  if (m.to_lds || in.lds || at_m0) e.uses.push_back({kM0, 1});
   const bool partial = m.d16 != 0 || in.dst.kind == OperandKind::none;
   define(&e, in.dst, partial ? Write::partial : Write::masked);
   if (m.d16 != 0) use(&e, in.dst);
@@ -229,7 +231,7 @@ class Slice {
       if (s.action == Action::set_pc || s.action == Action::swap_pc || s.action == Action::call) return false;
       const bool jumps = s.action == Action::branch || s.action == Action::branch_if;
       if (jumps && (s.target < first_ || s.target >= last_)) return false;
-      if (s.inst && starts(s.inst->op->name, "s_set_gpr_idx")) return false;
+      if (s.inst && (starts(s.inst->op->name, "s_set_gpr_idx") || starts(s.inst->op->name, "s_movrel"))) return false;
     }
     return last_ > first_;
   }

@@ -72,6 +72,7 @@ struct Context {
 void execute_scalar_memory(Context& c, Resident& r, const Step& s);
 void execute_vector_memory(Context& c, Resident& r, const Step& s);
 void execute_lds(Context& c, Resident& r, const Step& s);
+void execute_image(Context& c, Resident& r, const Step& s);
 
 // Lane-wise LDS access of flat instructions that fall into the shared aperture.
 uint8_t* lds_pointer(Context& c, Resident& r, const Step& s, uint32_t lane, uint64_t offset, uint32_t bytes);

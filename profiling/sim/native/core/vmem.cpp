@@ -341,6 +341,7 @@ void execute_vector_memory(Context& c, Resident& r, const Step& s) {
   }
   if (r.wave.exec() == 0) return;
   if (m.space == MemSpace::flat) return execute_flat(c, r, s);
+  if (m.space == MemSpace::image) return execute_image(c, r, s);
   const Operands o = operands_of(in);
   Lanes l;
   l.exec = r.wave.exec();

@@ -235,6 +235,8 @@ std::string choose_handler(Inst& in, const Signature& sig) {
   return "";
 }
 
+constexpr uint8_t kMostCoordinates = 3;
+
 // Buffer and scalar atomics name the data register once: it is also the destination when the old value returns.
 void finish_memory(Inst& in) {
   const MemDesc& m = in.op->mem;
@@ -243,6 +245,8 @@ void finish_memory(Inst& in) {
     in.dst = in.src[scalar ? 2 : 1];
     if (m.op[0] == 'c') in.dst.dwords = static_cast<uint8_t>(in.dst.dwords / 2);
   }
+  // The text of an image instruction names the first coordinate; how many there are, the image says.
+  if (m.space == MemSpace::image && m.op[0] == '\0') in.src[0].dwords = kMostCoordinates;
 }
 
 void Decoder::place(Inst& in, std::string_view s) {

@@ -220,4 +220,33 @@ void mfma(Wave& w, const Inst& in) {
   }
 }
 
+// D += A x B with A sparse: its lane-wise layout is that of a dense A of half the K, and element k' of it stands at
+// k = 4 * (k' / 2) + index, with 2-bit indices in src2. A lane's indices fill 8 bits (16-bit types) or 16 bits (8-bit
+// types) of its index register; with cbsz 0 abid chooses which of them, else it is the lowest ones.
+template <class TA, class TB, class Acc, int M, int N, int K>
+void smfmac(Wave& w, const Inst& in) {
+  using V = typename Acc::V;
+  constexpr int kPerLaneA = M * (K / 2) / kLanes, kPerLaneB = N * K / kLanes;
+  Elements<V, kPerLaneA> a;
+  Elements<V, kPerLaneB> b;
+  unpack_operand<TA>(w.row(row_index(w, in.src[0])), false, 0, &a);
+  unpack_operand<TB>(w.row(row_index(w, in.src[1])), false, 0, &b);
+  alignas(64) uint32_t buffer[kLanes];
+  const uint32_t* indices = source<U32>(w, in.src[2], buffer);
+  constexpr uint32_t kIndexBits = 2 * kPerLaneA;
+  const uint32_t shift = in.cbsz == 0 ? in.abid % (32 / kIndexBits) * kIndexBits : 0;
+  AccRow<V, N> sum[M];
+  for (int i = 0; i < M; ++i) {
+    sum[i] = read_acc<Acc, N>(w, in.dst, acc_place<M, N, 4>(0, i, 0));
+    for (int k = 0; k < K / 2; ++k) {
+      const int lane = i + M * (k / kPerLaneA), n = k % kPerLaneA;
+      const int at = 4 * (k / 2) + static_cast<int>(indices[lane] >> (shift + 2 * static_cast<uint32_t>(n)) & 3);
+      AccRow<V, N> y;
+      std::memcpy(&y, b.v[at % kPerLaneB] + N * (at / kPerLaneB), sizeof y);
+      sum[i] = multiply_add<V, N>(a.v[n][lane], y, sum[i]);
+    }
+  }
+  for (int i = 0; i < M; ++i) write_acc<Acc, N>(w, in.dst, acc_place<M, N, 4>(0, i, 0), sum[i]);
+}
+
 }  // namespace HIPSYNTH_ISA

@@ -14,7 +14,9 @@ using Flag = bool Inst::*;
 constexpr std::pair<std::string_view, Flag> kFlags[] = {
     {"glc", &Inst::glc},     {"slc", &Inst::slc},     {"dlc", &Inst::dlc},     {"sc0", &Inst::sc0},
     {"sc1", &Inst::sc1},     {"nt", &Inst::nt},       {"lds", &Inst::lds},     {"gds", &Inst::gds},
-    {"offen", &Inst::offen}, {"idxen", &Inst::idxen}, {"clamp", &Inst::clamp},
+    {"offen", &Inst::offen}, {"idxen", &Inst::idxen}, {"clamp", &Inst::clamp}, {"unorm", &Inst::unorm},
+    {"da", &Inst::da},       {"a16", &Inst::a16},     {"d16", &Inst::d16},     {"tfe", &Inst::tfe},
+    {"lwe", &Inst::lwe},
 };
 
 // "[1,0,1]" -> bits and length; -1 when malformed.
@@ -208,6 +210,8 @@ bool parse_number(std::string_view name, std::string_view value, const Inst& old
   } else if (name == "div") {
     in.omod = 3;
     return *v == 2;
+  } else if (name == "dmask") {
+    in.dmask = static_cast<uint8_t>(*v & 255);
   } else if (name == "cbsz") {
     in.cbsz = static_cast<uint8_t>(*v & 7);
   } else if (name == "abid") {

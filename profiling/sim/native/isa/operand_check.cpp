@@ -1,6 +1,7 @@
 // Which operands each slot of an instruction may hold. Handlers and the engine index register files by operand without
 // further checks, so nothing that breaks these rules may be decoded, whoever wrote the text.
 #include <algorithm>
+#include <bit>
 #include <string_view>
 
 #include "isa/syntax.h"
@@ -124,9 +125,22 @@ bool buffer_ok(const Inst& in) {
   return address && result_ok(in) && scalars(in.src[2], 4) && scalar_or_constant(in.src[3]);
 }
 
+// Typed buffers and images. dmask chooses the components, two of which share a register in the d16 forms.
+bool image_ok(const Inst& in) {
+  const MemDesc& m = in.op->mem;
+  if (m.op[0] != '\0') return !in.lds && buffer_ok(in);
+  const auto components = static_cast<uint32_t>(std::popcount(in.dmask & 15u));
+  const Operand& data = m.kind == MemKind::store ? in.src[1] : in.dst;
+  const bool resource = scalars(in.src[2], 8) && (m.kind != MemKind::sample || scalars(in.src[3], 4));
+  const bool plain = !in.tfe && !in.lwe && in.dmask <= 15 && components > 0;
+  return plain && resource && in.src[0].kind == OperandKind::vgpr &&
+         vectors(data, in.d16 ? (components + 1) / 2 : components);
+}
+
 bool vmem_ok(const Inst& in) {
   const MemDesc& m = in.op->mem;
   if (m.kind == MemKind::cache) return true;
+  if (m.space == MemSpace::image) return image_ok(in);
   return m.space == MemSpace::buffer ? buffer_ok(in) : flat_ok(in);
 }
 

@@ -1,0 +1,263 @@
+"""Do image instructions fetch, filter and store texels as the published formulas of texture sampling say?
+
+The oracle is written from the formulas (CUDA and HIP programming guides, "Texture Fetching"), in floating point.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+
+from profiling import archs
+from profiling.sim import _core
+
+LANES = 64
+SIZE = (7, 5)  # width, height
+FORMATS: dict[str, tuple[int, int, Any, int]] = {  # name -> data format, number format, numpy type, components
+    "float": (4, 7, np.float32, 1),
+    "float2": (11, 7, np.float32, 2),
+    "float4": (14, 7, np.float32, 4),
+    "half4": (12, 7, np.float16, 4),
+    "uchar4 as float": (10, 0, np.uint8, 4),
+    "char2 as float": (3, 1, np.int8, 2),
+    "ushort as float": (2, 0, np.uint16, 1),
+    "short4 as float": (12, 1, np.int16, 4),
+    "uchar": (1, 4, np.uint8, 1),
+    "int": (4, 5, np.int32, 1),
+    "short2": (5, 5, np.int16, 2),
+    "uint4": (14, 4, np.uint32, 4),
+}
+WRAPS = {"repeat": 0, "mirror": 1, "clamp": 2, "border": 6}
+
+
+def put(words: list[int], at: int, bits: int, value: int) -> None:
+    for i in range(bits):
+        words[(at + i) // 32] |= (value >> i & 1) << (at + i) % 32
+
+
+def image_words(base: int, form: str, size: tuple[int, int], pitch: int) -> list[int]:
+    """T# of a 2-D image, from the bit positions of the ISA guide."""
+    words = [0] * 8
+    put(words, 0, 40, base >> 8)
+    put(words, 52, 6, FORMATS[form][0])
+    put(words, 58, 4, FORMATS[form][1])
+    put(words, 64, 14, size[0] - 1)
+    put(words, 78, 14, size[1] - 1)
+    for k in range(4):
+        put(words, 96 + 3 * k, 3, 4 + k)
+    put(words, 124, 4, 9)
+    put(words, 141, 16, pitch - 1)
+    return words
+
+
+def sampler_words(wrap: str, linear: bool, unnormalised: bool) -> list[int]:
+    words = [0] * 4
+    for k in range(3):
+        put(words, 3 * k, 3, WRAPS[wrap])
+    put(words, 15, 1, unnormalised)
+    put(words, 84, 2, linear)
+    put(words, 86, 2, linear)
+    return words
+
+
+class Device:
+    def __init__(self) -> None:
+        self.core = _core.Device("gfx90a", archs.load("mi250").spec(), count=True)
+
+    def upload(self, data: bytes) -> int:
+        address: int = self.core.allocate(len(data))
+        self.core.write(address, np.frombuffer(data, np.uint8))
+        return address
+
+    def download(self, address: int, size: int) -> np.ndarray:
+        out = np.zeros(size, np.uint8)
+        self.core.read(address, out)
+        return out
+
+    def run(self, text: str, *addresses: int) -> dict[str, Any]:
+        """s[4:5], s[6:7] ... hold the addresses; v1 = 16 * lane; v[2:5] the 16 bytes of the second one."""
+        head = "".join(
+            f"s_load_dwordx2 s[{4 + 2 * i}:{5 + 2 * i}], s[0:1], {8 * i:#x}\n" for i in range(len(addresses))
+        )
+        head += "s_waitcnt lgkmcnt(0)\ns_load_dwordx8 s[24:31], s[4:5], 0x0\ns_load_dwordx4 s[32:35], s[4:5], 0x30\n"
+        head += "v_lshlrev_b32 v1, 4, v0\nglobal_load_dwordx4 v[2:5], v1, s[6:7]\ns_waitcnt vmcnt(0) lgkmcnt(0)\n"
+        module = self.core.load_text(head + text + "\ns_waitcnt vmcnt(0)\ns_endpgm\n")
+        args = struct.pack(f"<{len(addresses)}Q", *addresses)
+        done: dict[str, Any] = self.core.launch(module, "kernel", (1, 1, 1), (LANES, 1, 1), args)
+        return done
+
+
+def texels(form: str, pitch: int) -> np.ndarray:
+    """Random texels, [height, pitch, components]."""
+    _, _, kind, components = FORMATS[form]
+    rng = np.random.default_rng(len(form))
+    shape = (SIZE[1], pitch, components)
+    if np.issubdtype(kind, np.floating):
+        return rng.uniform(-4, 4, shape).astype(kind)
+    info = np.iinfo(kind)
+    return rng.integers(info.min, info.max, shape, dtype=kind, endpoint=True)
+
+
+def as_read(form: str, raw: np.ndarray) -> np.ndarray:
+    """What a texel reads as: four components in float64, missing ones 0, 0, 0, 1."""
+    _, number, kind, components = FORMATS[form]
+    values = raw.astype(np.float64)
+    if number in (0, 1):
+        values = np.maximum(values / np.iinfo(kind).max, -1.0)
+    out = np.zeros((*raw.shape[:-1], 4))
+    out[..., 3] = 1
+    out[..., :components] = values
+    return out
+
+
+def index(i: int, n: int, wrap: str) -> int | None:
+    if wrap == "repeat":
+        return i % n
+    if wrap == "mirror":
+        return i % (2 * n) if i % (2 * n) < n else 2 * n - 1 - i % (2 * n)
+    if wrap == "clamp":
+        return min(max(i, 0), n - 1)
+    return i if 0 <= i < n else None
+
+
+def fetched(form: str, picture: np.ndarray, x: int, y: int, wrap: str) -> np.ndarray:
+    i, j = index(x, SIZE[0], wrap), index(y, SIZE[1], wrap)
+    return np.zeros(4) if i is None or j is None else as_read(form, picture[j, i])
+
+
+def expected(form: str, picture: np.ndarray, u: float, v: float, wrap: str, linear: bool) -> np.ndarray:
+    """Sample at (u, v) in texels: nearest, or bilinear with weights in 256ths."""
+    if not linear:
+        return fetched(form, picture, int(np.floor(u)), int(np.floor(v)), wrap)
+    fixed = [int(np.floor((c - 0.5) * 256 + 0.5)) for c in (u, v)]
+    (x, y), (a, b) = (f >> 8 for f in fixed), ((f & 255) / 256 for f in fixed)
+    return sum(
+        (a if dx else 1 - a) * (b if dy else 1 - b) * fetched(form, picture, x + dx, y + dy, wrap)
+        for dx in (0, 1)
+        for dy in (0, 1)
+    )
+
+
+def results(form: str, raw: np.ndarray) -> np.ndarray:
+    number = FORMATS[form][1]
+    kind = {4: np.uint32, 5: np.int32}.get(number, np.float32)
+    return raw.view(kind).reshape(LANES, 4).astype(np.float64)
+
+
+FILTERS = [(form, False) for form in FORMATS] + [(form, True) for form in FORMATS if FORMATS[form][1] not in (4, 5)]
+
+
+@pytest.mark.parametrize("unnormalised", [False, True])
+@pytest.mark.parametrize("wrap", WRAPS)
+@pytest.mark.parametrize(("form", "linear"), FILTERS)
+def test_sampling(form: str, wrap: str, linear: bool, unnormalised: bool) -> None:
+    device, pitch = Device(), 8
+    picture = texels(form, pitch)
+    base = device.upload(picture.tobytes())
+    sizes = np.array(SIZE, np.float32)
+    at = np.zeros((LANES, 4), np.float32)
+    at[:, :2] = np.random.default_rng(7).uniform(-1.5, 2.5, (LANES, 2)) * sizes
+    coordinates = at[:, :2].copy() if unnormalised else at[:, :2] / sizes
+    given = np.zeros((LANES, 4), np.float32)
+    given[:, :2] = coordinates
+    words = image_words(base, form, SIZE, pitch) + [0] * 4 + sampler_words(wrap, linear, unnormalised)
+    places = device.upload(struct.pack("<16I", *words)), device.upload(given.tobytes())
+    out = device.upload(bytes(16 * LANES))
+    text = "image_sample v[8:11], v2, s[24:31], s[32:35] dmask:0xf\ns_waitcnt vmcnt(0)\n"
+    device.run(text + "global_store_dwordx4 v1, v[8:11], s[8:9]", *places, out)
+    got = results(form, device.download(out, 16 * LANES))
+    scale = np.ones(2) if unnormalised else sizes.astype(np.float64)
+    for lane in range(LANES):
+        u, v = coordinates[lane].astype(np.float64) * scale
+        want = expected(form, picture, u, v, wrap, linear)
+        assert np.allclose(got[lane], want, rtol=1e-6, atol=1e-6), (lane, u, v, got[lane], want)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_loads_and_stores_of_texels(form: str) -> None:
+    device, pitch = Device(), 8
+    picture = texels(form, pitch)
+    base, target = device.upload(picture.tobytes()), device.upload(np.zeros_like(picture).tobytes())
+    at = np.zeros((LANES, 4), np.uint32)
+    at[:, 0], at[:, 1] = np.arange(LANES) % 8, np.arange(LANES) // 8  # some outside
+    words = image_words(base, form, SIZE, pitch)
+    places = device.upload(struct.pack("<16I", *words, *[0] * 8)), device.upload(at.tobytes())
+    out, second = (
+        device.upload(bytes(16 * LANES)),
+        device.upload(struct.pack("<8I", *image_words(target, form, SIZE, pitch))),
+    )
+    text = "image_load v[8:11], v2, s[24:31] dmask:0xf unorm\ns_load_dwordx8 s[36:43], s[10:11], 0x0\n"
+    text += "s_waitcnt vmcnt(0) lgkmcnt(0)\nglobal_store_dwordx4 v1, v[8:11], s[8:9]\n"
+    device.run(text + "image_store v[8:11], v2, s[36:43] dmask:0xf unorm", *places, out, second)
+    got = results(form, device.download(out, 16 * LANES))
+    for lane in range(LANES):
+        x, y = int(at[lane, 0]), int(at[lane, 1])
+        want = as_read(form, picture[y, x]) if x < SIZE[0] and y < SIZE[1] else np.zeros(4)
+        assert np.allclose(got[lane], want, rtol=1e-6)
+    copied = device.download(target, picture.nbytes).view(picture.dtype).reshape(picture.shape)
+    kept = picture.copy()
+    if FORMATS[form][1] == 1:  # -128 and -127 both read as -1
+        kept = np.maximum(kept, -np.iinfo(picture.dtype).max)
+    assert (copied[:, : SIZE[0]] == kept[:, : SIZE[0]]).all()
+    assert (copied[:, SIZE[0] :] == 0).all()
+
+
+def test_components_are_chosen_by_the_mask_and_halves_are_packed() -> None:
+    device, pitch = Device(), 8
+    picture = texels("float4", pitch)
+    words = image_words(device.upload(picture.tobytes()), "float4", SIZE, pitch)
+    places = device.upload(struct.pack("<16I", *words, *[0] * 8)), device.upload(bytes(16 * LANES))
+    out = device.upload(bytes(16 * LANES))
+    text = "image_load v[8:9], v2, s[24:31] dmask:0xa unorm\nimage_load v[10:11], v2, s[24:31] dmask:0xf unorm d16\n"
+    device.run(text + "s_waitcnt vmcnt(0)\nglobal_store_dwordx4 v1, v[8:11], s[8:9]", *places, out)
+    raw = device.download(out, 16)
+    assert raw[:8].view(np.float32).tolist() == picture[0, 0, [1, 3]].tolist()
+    assert (raw[8:].view(np.float16) == picture[0, 0].astype(np.float16)).all()
+
+
+def test_the_size_of_an_image_can_be_asked_for() -> None:
+    device = Device()
+    words = image_words(device.upload(bytes(4096)), "float", SIZE, 8)
+    places = device.upload(struct.pack("<16I", *words, *[0] * 8)), device.upload(bytes(16 * LANES))
+    out = device.upload(bytes(16 * LANES))
+    device.run(
+        "image_get_resinfo v[8:11], v2, s[24:31] dmask:0xf\nglobal_store_dwordx4 v1, v[8:11], s[8:9]", *places, out
+    )
+    assert device.download(out, 16).view(np.uint32).tolist() == [*SIZE, 1, 1]
+
+
+@pytest.mark.parametrize("form", ["float", "uchar4 as float", "short2", "float4"])
+def test_typed_buffers_are_textures_over_linear_memory(form: str) -> None:
+    device = Device()
+    data, number, _, components = FORMATS[form]
+    values = texels(form, 8)[0]
+    step = values.itemsize * components
+    base = device.upload(values.tobytes())
+    words = [base & 0xFFFFFFFF, (base >> 32) | step << 16, len(values), 0]
+    for k in range(4):
+        words[3] |= (4 + k) << 3 * k
+    words[3] |= number << 12 | data << 15
+    at = np.zeros((LANES, 4), np.uint32)
+    at[:, 0] = np.arange(LANES)
+    places = device.upload(struct.pack("<16I", *words, *[0] * 12)), device.upload(at.tobytes())
+    out = device.upload(bytes(16 * LANES))
+    text = "buffer_load_format_xyzw v[8:11], v2, s[24:27], 0 idxen\ns_waitcnt vmcnt(0)\n"
+    device.run(text + "global_store_dwordx4 v1, v[8:11], s[8:9]", *places, out)
+    got = results(form, device.download(out, 16 * LANES))
+    want = np.zeros((LANES, 4))
+    want[: len(values)] = as_read(form, values)
+    assert np.allclose(got, want, rtol=1e-6)
+
+
+def test_an_image_outside_of_every_allocation_is_an_illegal_access() -> None:
+    device = Device()
+    words = image_words(0x7F00_0000_1000, "float", SIZE, 8)
+    places = device.upload(struct.pack("<16I", *words, *[0] * 8)), device.upload(bytes(16 * LANES))
+    with pytest.raises(_core.SimError) as caught:
+        device.run("image_load v8, v2, s[24:31] dmask:0x1 unorm", *places)
+    assert caught.value.args[0] == "illegal_access"
+    with pytest.raises(_core.SimError):
+        device.run("image_load v8, v127, s[24:31] dmask:0x1 unorm", *places)
