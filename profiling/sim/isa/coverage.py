@@ -24,9 +24,19 @@ PSEUDO_CODE = "AMD's pseudo-code"
 HOST = "host CPU"
 MANUAL = "ISA manual"
 # Plain ALU opcodes that the pseudo-code lacks, leaves to a comment, or computes with roundings that are not meant.
-HOST_ORACLE = frozenset(
-    ["s_quadmask_b32", "s_quadmask_b64", "s_wqm_b32", "s_wqm_b64", "v_accvgpr_mov_b32", "v_accvgpr_read_b32", "v_accvgpr_write_b32", "v_cos_f16", "v_cos_f32", "v_cvt_norm_i16_f16", "v_cvt_norm_u16_f16", "v_cvt_off_f32_i4", "v_cvt_pknorm_i16_f16", "v_cvt_pknorm_i16_f32", "v_cvt_pknorm_u16_f16", "v_cvt_pknorm_u16_f32", "v_cvt_pkrtz_f16_f32", "v_cvt_rpi_i32_f32", "v_div_fmas_f32", "v_div_fmas_f64", "v_exp_f16", "v_exp_f32", "v_exp_legacy_f32", "v_fma_mix_f32", "v_fract_f16", "v_fract_f32", "v_fract_f64", "v_frexp_exp_i16_f16", "v_frexp_exp_i32_f32", "v_frexp_exp_i32_f64", "v_ldexp_f16", "v_ldexp_f32", "v_ldexp_f64", "v_lerp_u8", "v_log_f16", "v_log_f32", "v_log_legacy_f32", "v_mac_f16", "v_mac_f32", "v_mad_f16", "v_mad_f32", "v_mad_legacy_f32", "v_madak_f16", "v_madak_f32", "v_madmk_f16", "v_madmk_f32", "v_mqsad_pk_u16_u8", "v_msad_u8", "v_perm_b32", "v_qsad_pk_u16_u8", "v_rndne_f16", "v_rndne_f32", "v_rndne_f64", "v_rsq_f16", "v_rsq_f32", "v_rsq_f64", "v_sad_hi_u8", "v_sad_u16", "v_sad_u32", "v_sad_u8", "v_sat_pk_u8_i16", "v_sin_f16", "v_sin_f32", "v_sqrt_f16", "v_sqrt_f32", "v_sqrt_f64", "v_trig_preop_f64"]
-)
+HOST_ORACLE = frozenset({
+    "s_quadmask_b32", "s_quadmask_b64", "s_wqm_b32", "s_wqm_b64", "v_accvgpr_mov_b32", "v_accvgpr_read_b32",
+    "v_accvgpr_write_b32", "v_cos_f16", "v_cos_f32", "v_cvt_norm_i16_f16", "v_cvt_norm_u16_f16",
+    "v_cvt_off_f32_i4", "v_cvt_pknorm_i16_f16", "v_cvt_pknorm_i16_f32", "v_cvt_pknorm_u16_f16",
+    "v_cvt_pknorm_u16_f32", "v_cvt_pkrtz_f16_f32", "v_cvt_rpi_i32_f32", "v_div_fmas_f32", "v_div_fmas_f64",
+    "v_exp_f16", "v_exp_f32", "v_exp_legacy_f32", "v_fma_mix_f32", "v_fract_f16", "v_fract_f32", "v_fract_f64",
+    "v_frexp_exp_i16_f16", "v_frexp_exp_i32_f32", "v_frexp_exp_i32_f64", "v_ldexp_f16", "v_ldexp_f32",
+    "v_ldexp_f64", "v_lerp_u8", "v_log_f16", "v_log_f32", "v_log_legacy_f32", "v_mac_f16", "v_mac_f32",
+    "v_mad_f16", "v_mad_f32", "v_mad_legacy_f32", "v_madak_f16", "v_madak_f32", "v_madmk_f16", "v_madmk_f32",
+    "v_mqsad_pk_u16_u8", "v_msad_u8", "v_perm_b32", "v_qsad_pk_u16_u8", "v_rndne_f16", "v_rndne_f32",
+    "v_rndne_f64", "v_rsq_f16", "v_rsq_f32", "v_rsq_f64", "v_sad_hi_u8", "v_sad_u16", "v_sad_u32", "v_sad_u8",
+    "v_sat_pk_u8_i16", "v_sin_f16", "v_sin_f32", "v_sqrt_f16", "v_sqrt_f32", "v_sqrt_f64", "v_trig_preop_f64",
+})  # fmt: skip
 GAPS = (
     "Approximate functions (`v_rcp`, `v_rsq`, `v_sqrt`, `v_exp`, `v_log`, `v_sin`, `v_cos`) are within one "
     "unit in the last place of the exact value; the hardware's own last bit is not published. Their f32 forms "
