@@ -11,7 +11,6 @@ namespace hipsynth {
 namespace {
 
 constexpr uint32_t kQuantum = 512;  // instructions a wave runs before the next one's turn
-constexpr size_t kFirstSlab = 64;   // waves
 constexpr uint32_t kNoTarget = ~0u;
 constexpr uint32_t kPrefetchedRows = 2;
 constexpr uint32_t kAtomicTurns = 16;  // atomics in a row whose results a wave gets before others run
@@ -51,40 +50,6 @@ bool one_round_trip(uint32_t outstanding, uint32_t limit, uint32_t* covered) {
 }
 
 }  // namespace
-
-void WavePool::prepare(uint32_t rows) {
-  if (rows > rows_) {
-    slabs_.clear();
-    rows_ = rows;
-  }
-  free_.clear();
-  for (auto it = slabs_.rbegin(); it != slabs_.rend(); ++it) free_slab(&*it);
-}
-
-void WavePool::free_slab(Slab* slab) {
-  for (size_t i = slab->waves.size(); i > 0; --i) {
-    slab->waves[i - 1].wave.vgpr = &slab->registers[(i - 1) * rows_ * kLanes];
-    free_.push_back(&slab->waves[i - 1]);
-  }
-}
-
-// Every slab is as large as all before it.
-void WavePool::add_slab() {
-  size_t waves = kFirstSlab;
-  if (!slabs_.empty()) waves = kFirstSlab << (slabs_.size() - 1);
-  slabs_.push_back({PageArray<Resident>(waves), PageArray<uint32_t>(waves * rows_ * kLanes)});
-  free_slab(&slabs_.back());
-}
-
-Resident* WavePool::take() {
-  if (free_.empty()) add_slab();
-  Resident* r = free_.back();
-  free_.pop_back();
-  uint32_t* vgpr = r->wave.vgpr;
-  *r = Resident{};
-  r->wave.vgpr = vgpr;
-  return r;
-}
 
 Engine::Engine(Context& context, const SpecTable& spec, const DeviceOptions& options, const Launch& launch,
                const LaunchPlan& plan, WavePool& pool, Sampler* sampler)

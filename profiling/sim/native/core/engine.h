@@ -10,30 +10,9 @@
 #include "core/launch.h"
 #include "core/sampler.h"
 #include "core/state.h"
-#include "memory/pages.h"
+#include "core/wave_pool.h"
 
 namespace hipsynth {
-
-// Wave objects and their registers, kept from dispatch to dispatch: fresh pages cost more than small kernels do.
-class WavePool {
- public:
-  void prepare(uint32_t rows);  // all waves are free again; registers hold at least `rows` rows
-  Resident* take();             // its wave.vgpr is set, everything else is as at construction
-
-  void give(Resident* r) { free_.push_back(r); }
-
- private:
-  struct Slab {
-    PageArray<Resident> waves;
-    PageArray<uint32_t> registers;
-  };
-  void add_slab();
-  void free_slab(Slab* slab);
-
-  std::vector<Slab> slabs_;
-  std::vector<Resident*> free_;
-  uint32_t rows_ = 0;
-};
 
 // Waves of all CUs take turns in rounds. A wave runs until it must wait for memory, reaches a barrier, ends, or has
 // used up its quantum; a wave that waits skips the number of rounds that its memory level costs. Within a round CUs
