@@ -96,8 +96,6 @@ SWEEP_OF(1)
 SWEEP_OF(2)
 SWEEP_OF(4)
 SWEEP_OF(8)
-SWEEP_OF(16)
-SWEEP_OF(32)
 
 // Work-group g reads part g % parts: `steps` pairs of tiles of doubles, a block wide each.
 extern "C" __global__ void shared_parts(double* out, const double* data, int parts, int steps) {

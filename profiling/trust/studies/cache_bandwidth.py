@@ -1,0 +1,118 @@
+"""Cache bandwidth: data that fit the vL1D, the L2 or the Infinity Cache, read again and again, on three devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from profiling.sim.device import SimDevice
+from profiling.trust import bench
+from profiling.trust.frame import Check, Row, Table, features, median_error, recorded
+from profiling.trust.points import Point
+
+TITLE = "Cache bandwidth"
+SHOWS = """Three kernels of gpu-benches. Sweep: one group per CU, all reading the same arrays of float4. Shared parts:
+groups of 1024 work-items, each reading one of N parts of 512 kB, so that groups share what the L2 holds while N is
+small. Wrapped: streams whose index goes round in a buffer, with one or two groups per CU; at 383 kB they run from the
+L2, at 90 MB from the Infinity Cache. Sweeps beyond 16 kB on the MI210 scatter by 40 to 50 % in the recording and are
+shown only. Rates are those between two lengths of the run."""
+QUICK = False
+
+ALLOWED, WORST = 10.0, 40.0  # median of a table, single points
+SWEEP_LOADS = 128  # per wave
+PART_STEPS = 32
+PART_TURNS = (2, 4)
+WRAPPED_TURNS = 4
+LDS_BYTES = 65536
+SCATTERED_SPREAD = 30.0
+ARRAYS = {"read": (1,), "scale": (0, 1), "triad": (0, 1, 2, 3), "write": (0,)}
+
+
+def tables() -> Iterator[Table]:
+    for found in recorded("cache_bandwidth")["device"]:
+        with bench.device(found["name"], "benches", values=False) as device:
+            for title, points in _measured(device, found):
+                rows = tuple(point.row() for point in points)
+                yield Table(
+                    f"{title} on {found['name']}",
+                    found["name"],
+                    found["source"],
+                    rows,
+                    "reads that caches serve",
+                    features(*(run for point in points for run in point.runs)),
+                    _checks(rows),
+                )
+
+
+def _checks(rows: tuple[Row, ...]) -> tuple[Check, ...]:
+    counted = [row for row in rows if row.allowed is not None]
+    return (median_error(counted, ALLOWED),) if counted else ()
+
+
+def measure(device: SimDevice, found: dict[str, Any]) -> Iterator[Point]:
+    """Every recorded point of one device."""
+    for _, points in _measured(device, found):
+        yield from points
+
+
+def _measured(device: SimDevice, found: dict[str, Any]) -> Iterator[tuple[str, list[Point]]]:
+    for title, function in (("sweep", _sweep), ("shared parts", _shared), ("wrapped streams", _wrapped)):
+        if rows := found.get(title.replace(" ", "_")):
+            yield title, list(function(device, rows))
+
+
+def _sweep(device: SimDevice, rows: list[list[float]]) -> Iterator[Point]:
+    groups = int(device.table["topology.cus"])
+    for kilobytes, spread, speed in rows:
+        vectors = int(kilobytes * 1024 / 32)  # of either array
+        block = min(vectors, 512)
+        steps = vectors // block
+        rounds = SWEEP_LOADS // (2 * steps)
+        data = device.core.allocate(32 * vectors + 4096)
+        runs = tuple(
+            device.launch(f"sweep_{steps}", (groups,), (block,), "QQii", data, data, count, 0)
+            for count in (rounds, 3 * rounds)
+        )
+        device.core.release(data)
+        allowed = WORST if spread < SCATTERED_SPREAD else None
+        amount = 32.0 * vectors * 2 * rounds * groups
+        yield Point("cache bandwidth, GB/s", f"sweep of {kilobytes:g} kB,", speed, amount, runs, allowed)
+
+
+def _shared(device: SimDevice, rows: list[list[float]]) -> Iterator[Point]:
+    resident = 2 * int(device.table["topology.cus"])
+    for kilobytes, speed in rows:
+        parts = int(kilobytes // 512)
+        data = device.core.allocate((parts << 19) + 8192)
+        runs = tuple(
+            device.launch("shared_parts", (turns * resident,), (1024,), "QQii", data, data, parts, PART_STEPS)
+            for turns in PART_TURNS
+        )
+        device.core.release(data)
+        amount = float((PART_TURNS[1] - PART_TURNS[0]) * resident << 19)
+        yield Point("cache bandwidth, GB/s", f"parts, {kilobytes:g} kB,", speed, amount, runs, WORST)
+
+
+def _wrapped(device: SimDevice, rows: list[list[Any]]) -> Iterator[Point]:
+    buffers = [device.core.allocate(64 << 20) for _ in range(4)]
+    for kernel, kilobytes, block, per_cu, speed in rows:
+        elements = int(kilobytes * 64)
+        arrays = [buffer if index in ARRAYS[kernel] else 0 for index, buffer in enumerate(buffers)]
+        resident = int(device.table["topology.cus"]) * per_cu
+        once = -(-elements // (resident * block))  # turns that go round the buffer: it is in the caches then
+        runs = tuple(
+            device.launch(
+                f"wrapped_{kernel}",
+                (turns * resident,),
+                (block,),
+                "QQQQII",
+                *arrays,
+                elements,
+                (1 << 32) // elements,
+                lds=LDS_BYTES // per_cu,
+            )
+            for turns in (once, once + WRAPPED_TURNS, once + 3 * WRAPPED_TURNS)
+        )
+        moved = 8.0 * len(ARRAYS[kernel]) * block * resident * 2 * WRAPPED_TURNS
+        label = f"{kernel}, {kilobytes:g} kB, {per_cu} x {block},"
+        yield Point("cache bandwidth, GB/s", label, speed, moved, runs[1:], WORST)
