@@ -11,7 +11,7 @@ OUTSIDE = {
     "cuda_source": "CUDA source, not HIP",
     "needs_library": "needs a library that is not installed",
     "needs_memory": "needs more memory than it was given",
-    "needs_devices": "needs more than one GPU",
+    "needs_devices": "needs another GPU or more than one",
     "needs_arguments": "wants command-line arguments that nothing beside it tells",
     "needs_data": "reads a file that is not in its folder",
 }

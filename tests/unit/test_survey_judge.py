@@ -33,6 +33,7 @@ def run(stdout: str, code: int = 0, stderr: str = "", dispatches: int = 3) -> Ru
         ("usage: prog N", 1, "failed", "needs_arguments"),
         ("Error: missing arguments", 2, "failed", "needs_arguments"),
         ("could not open file input.txt", 1, "failed", "needs_data"),
+        ("this instruction is only available on gfx908 or later", 255, "failed", "needs_devices"),
         ("", 3, "failed", "exit_code"),
     ],
 )
