@@ -53,6 +53,19 @@ def test_services_of_the_host(arch: str, tmp_path: Path) -> None:
     ), done
 
 
+@pytest.mark.parametrize(
+    ("arch", "last", "kernels"),
+    [
+        ("gfx90a", "textures ok, images yes", {"sample": 2, "fetch": 1, "invert": 1}),
+        ("gfx942", "textures ok, images no", {}),
+    ],
+)
+def test_textures_where_there_are_any(arch: str, last: str, kernels: dict[str, int], tmp_path: Path) -> None:
+    done = run("textures", tmp_path, arch=arch)
+    assert (done.status, done.stdout) == ("ok", last + "\n"), done
+    assert {kernel.name: kernel.dispatches for kernel in done.kernels} == kernels
+
+
 def test_device_printf_keeps_its_place(tmp_path: Path) -> None:
     done = run("device_printf", tmp_path)
     assert done.stdout.splitlines() == [

@@ -6,9 +6,9 @@ import pytest
 
 from profiling.sim import hip_calls
 
-# Interoperation with graphics and other processes' memory, and textures: there is nothing to do them with.
+# Interoperation with graphics and other processes' memory, and texture references, which HIP has given up.
 ABSENT = {
-    "hipBindTexture", "hipCreateTextureObject", "hipDestroyTextureObject", "hipDestroyExternalMemory",
+    "hipBindTexture", "hipDestroyExternalMemory",
     "hipDestroyExternalSemaphore", "hipExternalMemoryGetMappedBuffer", "hipGraphicsMapResources",
     "hipGraphicsResourceGetMappedPointer", "hipGraphicsUnmapResources", "hipGraphicsUnregisterResource",
     "hipImportExternalMemory", "hipImportExternalSemaphore", "hipSignalExternalSemaphoresAsync",

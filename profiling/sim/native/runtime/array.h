@@ -17,9 +17,12 @@ struct hipArray {
 
 namespace hipsynth::runtime {
 
+inline constexpr unsigned kArrayLayered = 1, kArrayCubemap = 4;  // of hipArray::flags
+
 bool known(const hipArray* array);
 // Where a block begins: `x` in bytes. A null base when the block leaves the array.
 Place place_in(const hipArray& array, size_t x, size_t y, size_t z, const Block& block);
 void forget_arrays();
+void forget_textures();  // texture.cpp
 
 }  // namespace hipsynth::runtime

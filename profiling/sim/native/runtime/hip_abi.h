@@ -195,6 +195,30 @@ struct hip_Memcpy2D {
   size_t dstPitch;
   size_t WidthInBytes, Height;
 };
+struct hipResourceDesc {
+  int resType;  // 0 array, 1 mipmapped array, 2 linear, 3 pitched
+  union {
+    hipArray_t array;
+    struct {
+      void* devPtr;
+      hipChannelFormatDesc desc;
+      size_t sizeInBytes;
+    } linear;
+    struct {
+      void* devPtr;
+      hipChannelFormatDesc desc;
+      size_t width, height, pitchInBytes;
+    } pitch2D;
+  } res;
+};
+struct hipTextureDesc {
+  int addressMode[3], filterMode, readMode, sRGB;
+  float borderColor[4];
+  int normalizedCoords;
+  unsigned maxAnisotropy;
+  int mipmapFilterMode;
+  float mipmapLevelBias, minMipmapLevelClamp, maxMipmapLevelClamp;
+};
 struct HIP_MEMCPY3D {
   size_t srcXInBytes, srcY, srcZ, srcLOD;
   hipMemoryType srcMemoryType;

@@ -136,6 +136,7 @@ const Attribute kAttributes[] = {
     FROM(10000, p.clockInstructionRate),
     FROM(10002, p.maxSharedMemoryPerMultiProcessor),
     FROM(10011, p.isLargeBar),
+    FROM(10014, rt.config.arch == hipsynth::Arch::gfx90a),
     FROM(10015, p.multiProcessorCount),
     FROM(10017, p.clockInstructionRate),
     FROM(10018, rt.spec("topology.xcds")),
@@ -143,10 +144,10 @@ const Attribute kAttributes[] = {
 };
 
 // Known attributes whose value here is zero: absent features, display and texture limits, integrated memory.
-const int kZeroAttributes[] = {1,  6,  7,  11, 13,    14,    15,    16,    17,    18,    20,    21,    22,    32,
-                               33, 34, 35, 36, 37,    38,    39,    40,    41,    42,    43,    44,    45,    46,
-                               47, 48, 49, 50, 51,    52,    53,    54,    62,    64,    65,    66,    70,    77,
-                               80, 86, 89, 91, 10005, 10006, 10007, 10008, 10009, 10010, 10012, 10013, 10014, 10016};
+const int kZeroAttributes[] = {1,  6,  7,  11, 13,    14,    15,    16,    17,    18,    20,    21,    22,   32,
+                               33, 34, 35, 36, 37,    38,    39,    40,    41,    42,    43,    44,    45,   46,
+                               47, 48, 49, 50, 51,    52,    53,    54,    62,    64,    65,    66,    70,   77,
+                               80, 86, 89, 91, 10005, 10006, 10007, 10008, 10009, 10010, 10012, 10013, 10016};
 
 }  // namespace
 

@@ -135,6 +135,7 @@ void Runtime::reset() {
   kernels.clear();
   pinned.clear();
   forget_graphs();
+  forget_textures();
   forget_arrays();
   programs_.clear();
   forget_mappings();

@@ -1,5 +1,5 @@
 // Every other call that HIP headers declare: programs that mention one still link, and are told at run time.
-// Textures and surfaces, inter-process handles, graphics and external interop, and graph editing beyond capture and
+// Texture references, inter-process handles, graphics and external interop, and graph editing beyond capture and
 // replay.
 #include "runtime.h"
 
@@ -10,8 +10,6 @@
   X(hipBindTexture2D) \
   X(hipBindTextureToArray) \
   X(hipBindTextureToMipmappedArray) \
-  X(hipCreateSurfaceObject) \
-  X(hipCreateTextureObject) \
   X(hipCtxDisablePeerAccess) \
   X(hipCtxEnablePeerAccess) \
   X(hipCtxGetCacheConfig) \
@@ -20,8 +18,6 @@
   X(hipCtxSetSharedMemConfig) \
   X(hipDestroyExternalMemory) \
   X(hipDestroyExternalSemaphore) \
-  X(hipDestroySurfaceObject) \
-  X(hipDestroyTextureObject) \
   X(hipDeviceGetGraphMemAttribute) \
   X(hipDeviceGetTexture1DLinearMaxWidth) \
   X(hipDeviceGraphMemTrim) \
@@ -43,9 +39,7 @@
   X(hipGetDriverEntryPoint_spt) \
   X(hipGetMipmappedArrayLevel) \
   X(hipGetTextureAlignmentOffset) \
-  X(hipGetTextureObjectResourceDesc) \
   X(hipGetTextureObjectResourceViewDesc) \
-  X(hipGetTextureObjectTextureDesc) \
   X(hipGetTextureReference) \
   X(hipGraphAddBatchMemOpNode) \
   X(hipGraphAddExternalSemaphoresSignalNode) \
