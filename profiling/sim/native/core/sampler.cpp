@@ -14,7 +14,7 @@ constexpr uint64_t kLookUpWork = 4, kLdsWork = 6;
 // Shares of the work up to which a dispatch is run exactly anyway.
 constexpr uint64_t kStartShare = 5, kWindowShare = 20;
 constexpr uint64_t kPatience = 4;         // windows' worth of work that warming may take at most
-constexpr double kForwardGrowth = 0.2;    // gap between two windows, of what the stretch has executed so far
+constexpr double kForwardGrowth = 0.4;    // gap between two windows, of what the stretch has executed so far
 constexpr uint64_t kForwardWindows = 10;  // and at least this many windows' worth of instructions
 constexpr double kForwardBudget = 3;      // work spent on going forward, in exact_work_
 constexpr double kForwardInstructionWork = 3;
@@ -71,6 +71,7 @@ Sampler::Sampler(Context& context, const SpecTable& spec, const DeviceOptions& o
       cus_(u32(spec, "topology.cus")),
       resident_(uint64_t{plan.occupancy.groups_per_cu} * cus_),
       l2_lines_(static_cast<uint64_t>(spec.at("l2.bytes")) / u32(spec, "l2.line_bytes") * xcds_),
+      infinity_bytes_(static_cast<uint64_t>(spec.at("fabric.infinity_cache_bytes"))),
       exact_work_(options.sample_above),
       start_work_(exact_work_ / kStartShare),
       warm_work_(exact_work_ / kWindowShare),
@@ -383,6 +384,7 @@ Sample Sampler::finish(const std::vector<std::vector<Executed>>& runs) {
   sample.left_dirty = hierarchy_->dirty();
   sample.cus = cus_;
   sample.l2_lines = l2_lines_;
+  sample.infinity_bytes = infinity_bytes_;
   return sample;
 }
 

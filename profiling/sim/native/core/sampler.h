@@ -78,6 +78,7 @@ class Sampler {
   std::vector<uint32_t> sites_;  // site -> instruction
   uint32_t xcds_, stretches_, cus_;
   uint64_t resident_, l2_lines_;  // work-groups that all CUs hold; lines that all L2s hold
+  uint64_t infinity_bytes_;
   uint64_t exact_work_, start_work_, warm_work_, measure_work_;
   Phase phase_ = Phase::start;
   bool long_groups_ = false, planned_ = false;

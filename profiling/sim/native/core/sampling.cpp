@@ -85,7 +85,11 @@ void conserve_writes(const Sample& s, MemoryCounts* m) {
   };
   m->fabric_writes = conserve(&MemoryCounts::fabric_writes, 0);
   m->fabric_writes_64b = conserve(&MemoryCounts::fabric_writes_64b, 0);
-  m->hbm_write_bytes = conserve(&MemoryCounts::hbm_write_bytes, 0);
+  // What reached the fabric and not the HBM is in the memory-side cache, which in the whole grid may have run full.
+  const auto bytes = [](const MemoryCounts& n) { return 32 * (n.fabric_writes + n.fabric_writes_64b); };
+  const uint64_t kept = all.hbm_write_bytes ? bytes(all) - std::min(bytes(all), all.hbm_write_bytes) : s.infinity_bytes;
+  m->hbm_write_bytes = bytes(*m) - std::min(bytes(*m), kept);
+  m->flushed_bytes = all.flushed_bytes;
   const uint64_t written_back = conserve(&MemoryCounts::l2_writebacks, all.l2_flush_writebacks);
   m->l2_flush_writebacks = all.l2_flush_writebacks;
   m->l2_writebacks = written_back - std::min(written_back, all.l2_flush_writebacks);
@@ -102,6 +106,10 @@ void scale_maxima(const Sample& s, double groups, double done, MemoryCounts* m) 
   const double grown = all.l1_lookups ? static_cast<double>(m->l1_lookups) / static_cast<double>(all.l1_lookups) : 1;
   m->l1_cycles_sum = whole(sum * grown);
   m->l1_cycles_max = whole(sum * grown / s.cus + busiest - sum / s.cus);
+  const auto requests = [](const MemoryCounts& n) {
+    return static_cast<double>(n.l2_reads + n.l2_writes + n.l2_atomics);
+  };
+  m->l2_channel_max = whole(static_cast<double>(all.l2_channel_max) * requests(*m) / std::max(1.0, requests(all)));
   const double first = static_cast<double>(s.strata[0].end), later = done - first;
   const double slope = later > 0 ? (chain - static_cast<double>(s.chain_at_start)) / later : 0;
   m->same_address_atomics_max = whole(chain + slope * (groups - done));

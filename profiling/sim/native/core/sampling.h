@@ -62,7 +62,8 @@ struct Sample {
   Events simulated;             // everything that was looked at, however warm, and the end of the dispatch
   MemoryCounts left_dirty;      // write counts that the dirty lines left behind would have made
   uint64_t chain_at_start = 0;  // longest chain of atomics on one line, after the first stretch
-  uint64_t l2_lines = 0;
+  uint64_t l2_lines = 0;        // of all L2s
+  uint64_t infinity_bytes = 0;  // of the memory-side cache
   uint32_t cus = 1;
 };
 

@@ -1,0 +1,63 @@
+"""How far sampled grids are from exact ones: the table of docs/explanation/sampling.md.
+
+Usage: python benchmarks/sampling_error.py [--size 49152] [--above 40000000] [kernel ...]
+Each kernel of tests/kernels/programs_grids.hip runs in full and sampled, on both architectures. `worst` is the largest
+relative error of a counter, without those that say which lines are still dirty at the end of a dispatch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "kernels"))
+
+END_STATE = {"TCC_ALL_TC_OP_WB_WRITEBACK", "TCC_NORMAL_WRITEBACK", "TCC_NORMAL_EVICT"}
+
+
+def timed(name: str, kernel: str, size: int, **options: Any) -> tuple[dict[str, Any], float]:
+    from grids import launch
+
+    start = time.process_time()
+    return launch(name, kernel, size, **options), time.process_time() - start
+
+
+def row(name: str, kernel: str, size: int, above: int) -> str:
+    from profiling import archs, metrics
+
+    (exact, full_s), (part, part_s) = (
+        timed(name, kernel, size, sample_stretches=stretches, sample_above=above) for stretches in (0, 12)
+    )
+    arch = archs.load(name).arch
+    counters = {key: value for key, value in exact["counters"].items() if key not in END_STATE}
+    worst, which = max((abs(part["counters"][key] - value) / max(value, 1.0), key) for key, value in counters.items())
+    rates = [metrics.compute(one["counters"], one["duration_ns"], arch) for one in (exact, part)]
+    points = max(abs((rates[0][key] or 0) - (rates[1][key] or 0)) for key in rates[0] if "Hit_Rate" in key)
+    groups = f"{part['groups_simulated']:,} of {exact['groups_simulated']:,}"
+    duration = 100 * (part["duration_ns"] / exact["duration_ns"] - 1)
+    named = f"{100 * worst:.2f} % {which}" if worst >= 0.00005 else "0"
+    return (
+        f"| {kernel} | {name} | {groups} | {named} | {points:.2f} | {duration:+.2f} % | {full_s:.1f} | {part_s:.1f} |"
+    )
+
+
+def main() -> None:
+    from grids import KERNELS
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kernels", nargs="*", default=sorted(KERNELS))
+    parser.add_argument("--size", type=int, default=49152, help="thousands of work-items")
+    parser.add_argument("--above", type=int, default=40_000_000, help="work up to which a grid runs in full")
+    chosen = parser.parse_args()
+    print("| kernel | device | work-groups run | worst counter | hit rates, points | duration | exact s | sampled s |")
+    print("|---|---|---|---|---|---|---|---|")
+    for kernel in chosen.kernels:
+        for name in ("mi250", "mi300x"):
+            print(row(name, kernel, chosen.size, chosen.above), flush=True)
+
+
+if __name__ == "__main__":
+    main()
