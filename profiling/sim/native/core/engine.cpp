@@ -66,8 +66,8 @@ Engine::Engine(Context& context, const SpecTable& spec, const DeviceOptions& opt
       next_cu_(u32(spec, "topology.xcds")),
       cus_per_xcd_(u32(spec, "topology.cus") / u32(spec, "topology.xcds")),
       groups_per_round_(u32(spec, "interleave.groups_per_round")),
-      vm_rounds_(u32(spec, "interleave.vector_wait_rounds")),
-      smem_rounds_(u32(spec, "interleave.scalar_wait_rounds")) {
+      pace_(context.hierarchy ? std::make_unique<Pace>(spec, *context.hierarchy) : nullptr) {
+  c_.pace = pace_.get();
   for (size_t x = 0; x < next_group_.size(); ++x) next_group_[x] = x;
   const uint32_t waves_per_cu = plan.occupancy.groups_per_cu * plan.occupancy.waves_per_group;
   for (uint32_t i = 0; i < cus_.size(); ++i) {
@@ -105,7 +105,7 @@ bool Engine::place(uint32_t xcd, uint64_t number) {
       r->slot = cu.free_slots.back();
       cu.free_slots.pop_back();
       start_wave(c_.arch, plan_, launch_, c_.scratch_base, r);
-      cu.waves.push_back({r, round_, r->wave.vgpr});
+      cu.waves.push_back({r, round_, r->wave.vgpr, false});
       ++live_;
       const uint32_t lanes = std::min<uint32_t>(kLanes, plan_.threads - i * kLanes);
       ++c_.counts.waves;
@@ -163,10 +163,10 @@ uint32_t Engine::index_at(Resident* r, const Step& s, uint64_t address) {
 // fewest possible. The turns are limited so that a wave that polls another one with atomics does not poll for long.
 bool Engine::take_wait(Resident* r, const Step& s) {
   const uint32_t vm = vm_limit(s.inst->imm), lgkm = lgkm_limit(s.inst->imm);
-  uint64_t rounds = 0;
+  uint64_t wake = round_;
   if (r->outstanding_vm > vm) {
     if (!one_round_trip(r->outstanding_vm, vm, &r->covered_vm)) ++c_.counts.vm_waits[static_cast<int>(r->vm_level)];
-    if (r->vm_level != Level::none) rounds = vm_rounds_;  // stores alone do not make others run first
+    if (r->vm_level != Level::none) wake = c_.pace ? r->back_of(vm) : round_ + 1;  // stores alone make nobody wait
     r->outstanding_vm = vm;
     if (vm == 0) r->vm_level = Level::none;
   }
@@ -175,20 +175,22 @@ bool Engine::take_wait(Resident* r, const Step& s) {
       if (r->smem_level != Level::none) ++c_.counts.smem_waits[static_cast<int>(r->smem_level)];
       if (r->lds_outstanding) ++c_.counts.lds_waits;
     }
-    rounds = std::max<uint64_t>(rounds, r->lds_outstanding && r->smem_level == Level::none ? 0 : smem_rounds_);
+    if (r->smem_level != Level::none) {
+      wake = std::max(wake, c_.pace ? c_.pace->scalar_back(r->smem_level) : round_ + 1);
+    }
     r->outstanding_lgkm = lgkm;
     if (lgkm == 0) {
       r->smem_level = Level::none;
       r->lds_outstanding = false;
     }
   }
-  if (r->atomic_outstanding && r->outstanding_vm == 0 && rounds != 0) {
+  if (r->atomic_outstanding && r->outstanding_vm == 0 && wake > round_) {
     r->atomic_outstanding = false;
-    if (++r->atomic_turns < kAtomicTurns) rounds = 0;
+    if (++r->atomic_turns < kAtomicTurns) wake = round_;
   }
-  if (rounds != 0) r->atomic_turns = 0;
-  r->wake_round = round_ + rounds;
-  return rounds != 0;
+  if (wake > round_) r->atomic_turns = 0;
+  r->wake_round = wake;
+  return wake > round_;
 }
 
 // Books the run up to the instruction before `pc`.
@@ -272,6 +274,16 @@ void Engine::end_wave(Resident* r) {
   release_barrier(r->group);
 }
 
+// True when the CU's vector memory unit takes nothing more in this round; the wave then waits for it.
+bool Engine::port_is_closed(Resident* r) {
+  if (!pace_) return false;
+  const uint64_t opens = pace_->opens(r->group->cu);
+  if (opens <= round_) return false;
+  r->wake_round = port_opens_ = opens;
+  r->at_port = true;
+  return true;
+}
+
 void Engine::run_wave(Resident* r) {
   Wave& w = r->wave;
   const Step* steps = c_.steps;
@@ -306,6 +318,7 @@ void Engine::run_wave(Resident* r) {
         execute_scalar_memory(c_, *r, s);
         break;
       case Action::vector_memory:
+        if (port_is_closed(r)) return leave(r, &run, pc);
         execute_vector_memory(c_, *r, s);
         break;
       case Action::lds:
@@ -350,6 +363,7 @@ void Engine::run_wave(Resident* r) {
         pc = s.target - 1;
         break;
       case Action::sampled:
+        if (s.inst->op->unit == Unit::vmem && port_is_closed(r)) return leave(r, &run, pc);
         sampler_->run_site(*r, s);
         break;
       case Action::sampled_wait:
@@ -401,12 +415,19 @@ bool Engine::step_cu(Cu* cu) {
     return false;
   }
   bool ended = false;
+  port_opens_ = 0;
   for (size_t i = 0; i < cu->waves.size(); ++i) {
     if (cu->waves[i].wake > round_) continue;
+    if (cu->waves[i].at_port && port_opens_ > round_) {  // an older wave has just found it closed
+      cu->waves[i].wake = port_opens_;
+      continue;
+    }
     prefetch(*cu, i + 1);
     Resident* r = cu->waves[i].wave;
     if (sampler_) runs_ = banks_[r->group->stratum].data();
+    r->at_port = false;
     run_wave(r);
+    cu->waves[i].at_port = r->at_port;
     cu->waves[i].wake = r->state == WaveState::ready ? r->wake_round : kNever;
     ended |= r->state == WaveState::ended;
   }
@@ -445,6 +466,7 @@ void Engine::run() {
   try {
     for (bool placed = admit(); live_ > 0 || placed; placed = admit()) {
       bool ran = placed;
+      if (pace_) pace_->set_round(round_);
       next_wake_ = ~0ull;
       for (size_t i = 0; i < used_cus_.size(); ++i) {
         if (i + 1 < used_cus_.size()) prefetch(cus_[used_cus_[i + 1]], 0);

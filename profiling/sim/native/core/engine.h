@@ -11,13 +11,14 @@
 #include "core/sampler.h"
 #include "core/state.h"
 #include "core/wave_pool.h"
+#include "memory/pace.h"
 
 namespace hipsynth {
 
-// Waves of all CUs take turns in rounds. A wave runs until it must wait for memory, reaches a barrier, ends, or has
-// used up its quantum; a wave that waits skips the number of rounds that its memory level costs. Within a round CUs
-// come in order, waves of a CU from oldest to youngest. So caches see an interleaving like the hardware's, and the
-// same one every time.
+// Waves of all CUs take turns in rounds, short slices of time. A wave runs until it must wait for memory or for the
+// vector memory unit of its CU, reaches a barrier, ends, or has used up its quantum; when the memory answers is told by
+// Pace. Within a round CUs come in order, waves of a CU from oldest to youngest. So caches see an interleaving like the
+// hardware's, and the same one every time.
 class Engine {
  public:
   Engine(Context& context, const SpecTable& spec, const DeviceOptions& options, const Launch& launch,
@@ -35,6 +36,7 @@ class Engine {
     Resident* wave;
     uint64_t wake;         // first round in which it runs; kNever at a barrier and when ended
     const uint32_t* vgpr;  // the wave's registers
+    bool at_port;          // its next instruction is one for the vector memory unit, which was closed
   };
 
   struct Cu {
@@ -55,6 +57,7 @@ class Engine {
   bool step_cu(Cu* cu);
   void prefetch(const Cu& cu, size_t turn) const;
   void run_wave(Resident* r);
+  bool port_is_closed(Resident* r);
   bool take_wait(Resident* r, const Step& s);
   void end_run(Run* run, uint32_t pc);
   void leave(Resident* r, Run* run, uint32_t pc);
@@ -83,7 +86,9 @@ class Engine {
   std::vector<uint32_t> used_cus_;            // CUs with waves, in order
   std::vector<Resident*> at_grid_;            // waves that wait at a barrier of the whole grid
   uint64_t round_ = 0, next_wake_ = 0, live_ = 0, peak_waves_ = 0;
-  uint32_t cus_per_xcd_, groups_per_round_, vm_rounds_, smem_rounds_;
+  uint32_t cus_per_xcd_, groups_per_round_;
+  std::unique_ptr<Pace> pace_;  // absent when nothing is counted
+  uint64_t port_opens_ = 0;     // of the CU that is being stepped, when found closed in this round
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/slice.h"
+#include "memory/pace.h"
 
 namespace hipsynth {
 namespace {
@@ -342,6 +343,7 @@ void Sampler::forward(Resident& r, const Step& s) {
     ++r.outstanding_vm;
     r.atomic_outstanding |= op.mem.kind == MemKind::atomic && s.inst->dst.kind != OperandKind::none;
   }
+  if (op.unit == Unit::vmem) r.issue_vm(op.mem.kind == MemKind::store ? 0 : c_.pace->typical_back());
   if (op.unit == Unit::smem) r.smem_level = std::max(r.smem_level, Level::l1);
   if (op.unit == Unit::vmem && op.mem.kind != MemKind::store) r.vm_level = std::max(r.vm_level, Level::l2);
 }

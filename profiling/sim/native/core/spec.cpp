@@ -30,6 +30,7 @@ const std::vector<std::string>& spec_keys() {
       "l2.ways",
       "l2.dirty_ways",
       "l2.hashed",
+      "l2.scattered_page_bytes",
       "l2.channels",
       "l2.interleave_bytes",
       "l2.bytes_per_cycle_per_channel",
@@ -62,8 +63,8 @@ const std::vector<std::string>& spec_keys() {
       "issue.wave_start_cycles",
       "issue.launch_ns",
       "interleave.groups_per_round",
-      "interleave.vector_wait_rounds",
-      "interleave.scalar_wait_rounds",
+      "interleave.round_cycles",
+      "interleave.lines_in_flight",
       "timing.overlap_norm",
       "timing.queueing_norm",
   };

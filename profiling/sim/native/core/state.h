@@ -1,6 +1,8 @@
 // What is in flight during one dispatch: waves, work-groups, and what a wave needs to reach memory.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -11,6 +13,8 @@
 #include "memory/hierarchy.h"
 
 namespace hipsynth {
+
+class Pace;
 
 struct WorkGroup {
   Dim3 id;
@@ -32,11 +36,24 @@ struct Resident {
   Level vm_level = Level::none;  // deepest level among the outstanding vector loads
   Level smem_level = Level::none;
   bool lds_outstanding = false;
+  bool at_port = false;  // stopped before an instruction that the vector memory unit could not take yet
   uint32_t covered_vm = 0, covered_lgkm = 0;  // outstanding, but issued before the last wait that took time
   bool atomic_outstanding = false;            // a vector atomic whose result somebody may wait for
   uint8_t atomic_turns = 0;                   // waits for such results since the wave was last switched out
   uint64_t scratch = 0;                       // device address of this wave's scratch
   uint32_t slot = 0;                          // scratch and register slot in the dispatch
+  std::array<uint32_t, 16> back{};            // rounds in which the last vector memory instructions are back, a ring
+  uint32_t issued_vm = 0;                     // entries written to the ring
+
+  // When all but the last `pending` vector memory instructions are back; loads come back in order.
+  uint64_t back_of(uint32_t pending) const {
+    if (pending >= issued_vm) return 0;
+    return back[(issued_vm - 1 - std::min<uint32_t>(pending, back.size() - 1)) % back.size()];
+  }
+  void issue_vm(uint64_t round) {
+    const uint32_t before = issued_vm ? back[(issued_vm - 1) % back.size()] : 0;
+    back[issued_vm++ % back.size()] = std::max(before, static_cast<uint32_t>(round));
+  }
 };
 
 // Event counts that are not a function of how often each instruction ran.
@@ -61,6 +78,7 @@ struct Context {
   const KernelInfo* kernel = nullptr;
   Memory* memory = nullptr;
   Hierarchy* hierarchy = nullptr;  // null: functional only
+  Pace* pace = nullptr;            // of the running dispatch; null: functional only
   HostServices* host = nullptr;
   EngineCounts counts;
   uint32_t scratch_lane_bytes = 0;  // private segment of one lane

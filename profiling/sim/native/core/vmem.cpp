@@ -5,6 +5,7 @@
 #include "core/lane_data.h"
 #include "core/state.h"
 #include "isa/alu.h"
+#include "memory/pace.h"
 
 namespace hipsynth {
 namespace {
@@ -183,8 +184,10 @@ void count_access(Context& c, Resident& r, const Step& s, const Lanes& l) {
   ++r.outstanding_vm;
   const bool returns = s.inst->dst.kind != OperandKind::none;
   if (returns && s.inst->op->mem.kind == MemKind::atomic) r.atomic_outstanding = true;
-  if (!c.hierarchy || l.exec == 0) return;
-  WaveAccess a{access_kind(s.inst->op->mem.kind), s.lane_bytes, l.exec, l.address, l.contiguous, returns};
+  if (!c.hierarchy) return;
+  if (l.exec == 0) return r.issue_vm(0);
+  WaveAccess a{access_kind(s.inst->op->mem.kind), s.lane_bytes, l.exec, l.address, l.contiguous, returns,
+               s.inst->slc || s.inst->nt};
   Level level = Level::l1;
   if (!l.interleaved || s.lane_bytes <= 4) {
     level = c.hierarchy->access(r.group->cu, a);
@@ -197,7 +200,13 @@ void count_access(Context& c, Resident& r, const Step& s, const Lanes& l) {
       level = std::max(level, c.hierarchy->access(r.group->cu, a));
     }
   }
-  if (a.kind != Access::store) r.vm_level = std::max(r.vm_level, level);
+  const uint64_t back = c.pace->book(r.group->cu, level);
+  if (a.kind == Access::store) {
+    r.issue_vm(0);  // in its place of the ring; nothing waits for a store
+  } else {
+    r.issue_vm(back);
+    r.vm_level = std::max(r.vm_level, level);
+  }
 }
 
 // The dwords of one lane are strided; sub-dword and misaligned pieces go byte by byte.

@@ -9,6 +9,7 @@
 #include <limits>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "memory/pages.h"
 
@@ -51,6 +52,21 @@ class BasicCache {
     if (dirty != 0 && dirty_.size() == 0) dirty_ = PageArray<uint64_t>(sets_);
     if (dirty_.size() != 0) age_dirty(at.set, way, oldest, dirty, &r);
     return r;
+  }
+
+  // Whether the line is there; changes nothing.
+  bool holds(uint64_t line) {
+    const Place at = place_of(line);
+    const Tag* set = &tags_[at.set * ways_];
+    return std::find(set, set + ways_, at.tag) != set + ways_;
+  }
+
+  // Puts a line that is not there and stays unmodified in the place of the one least recently used, where the next miss
+  // will find it; true when a valid line left. For caches whose oldest lines are never dirty.
+  bool take_oldest(uint64_t line) {
+    const Place at = place_of(line);
+    used_ = true;
+    return std::exchange(tags_[at.set * ways_ + ways_ - 1], at.tag) != 0;
   }
 
   // Asks the host for the set that `line` maps to. Large tag stores do not fit the host's caches.

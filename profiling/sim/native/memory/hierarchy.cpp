@@ -15,6 +15,7 @@ constexpr uint32_t kScalarLine = 64;
 constexpr uint32_t kScalarWays = 4;
 constexpr uint32_t kCusPerScalarCache = 2;  // both ISA guides: a scalar data cache is shared between neighbouring CUs
 constexpr uint32_t kInfinityWays = 16;
+constexpr uint64_t kNoLine = ~0ull;
 constexpr uint8_t kSectorBytes = 32;  // granularity of fabric writes
 
 // TCP_TOTAL_ACCESSES of one instruction, whatever EXEC: four per group of lanes that the vL1D takes at a time
@@ -33,6 +34,7 @@ Hierarchy::Hierarchy(Arch arch, const SpecTable& spec)
       l2_line_(u32(spec, "l2.line_bytes")),
       unmerged_period_(u32(spec, "l2.unmerged_pair_period")),
       fabric_read_bytes_per_request_(u32(spec, "fabric.read_request_bytes")),
+      page_lines_(u32(spec, "l2.scattered_page_bytes") / l2_line_),
       write_back_at_end_(spec.at("fabric.write_back_at_end") != 0),
       channels_(u32(spec, "l2.channels")),
       lines_per_channel_turn_(u32(spec, "l2.interleave_bytes") / l2_line_),
@@ -156,9 +158,23 @@ uint64_t& Hierarchy::channel(uint32_t xcd, uint64_t line) {
   return channel_requests_[xcd * channels_ + turn % channels_];
 }
 
+// Pages of contiguous virtual memory lie anywhere in physical memory, and channels are chosen by a hash of the upper
+// address bits: which sets a buffer uses is a matter of chance, the same in every run. One to one. Zero: in order.
+uint64_t Hierarchy::physical(uint64_t line) const {
+  if (page_lines_ == 0) return line;
+  constexpr uint64_t kPageBits = 35, kMask = (1ull << kPageBits) - 1, kOdd = 0x9e3779b97f4a7c15ull;
+  uint64_t page = line / page_lines_;
+  for (int i = 0; i < 2; ++i) {
+    page = page * kOdd & kMask;
+    page ^= page >> (kPageBits + 1) / 2;
+  }
+  return page * page_lines_ + (line % page_lines_ ^ (page >> kPageBits / 2) % page_lines_);
+}
+
 // One request to the L2. A write allocates without fetching; everything else fetches the whole line on a miss.
 Level Hierarchy::l2_access(uint32_t xcd, uint64_t line, uint8_t dirty, bool fetch) {
   ++channel(xcd, line);
+  line = physical(line);
   const LargeCache::Result r = l2_[xcd].access(line, dirty);
   if (r.evicted) ++n_.l2_evicts;
   if (r.written_back) {
@@ -192,8 +208,8 @@ Level Hierarchy::load_segments(uint32_t cu, const uint64_t* segments, uint32_t n
     } else {
       mergeable = l2_line;
     }
-    l2_[xcd].prefetch(l2_line);
-    if (infinity_.present()) infinity_.prefetch(l2_line);
+    l2_[xcd].prefetch(physical(l2_line));
+    if (infinity_.present()) infinity_.prefetch(physical(l2_line));
     wanted[wants++] = l2_line;
   }
   n_.l2_reads += wants;
@@ -224,7 +240,14 @@ Level Hierarchy::store(uint32_t cu, const WaveAccess& a) {
   n_.l1_writes += accesses(a.bytes);
   l1_cycles_[cu] += std::max(n, 1u);
   const uint64_t per_line = l2_line_ / kSegmentBytes;
-  for (uint32_t i = 0; i < n; i += 2) l2_[xcd].prefetch(segments[i] / per_line);
+  // What a streaming store writes to a line that the L2 does not hold goes on to memory at once.
+  uint64_t passing = kNoLine;
+  uint8_t passing_sectors = 0;
+  const auto pass_through = [&] {
+    if (passing != kNoLine) write_back(physical(passing), passing_sectors);
+    passing = kNoLine;
+  };
+  for (uint32_t i = 0; i < n; i += 2) l2_[xcd].prefetch(physical(segments[i] / per_line));
   for (uint32_t i = 0; i < n; ++i) {
     if (i > 0 && segments[i] == segments[i - 1]) continue;
     uint8_t touched = 3;  // 32-byte sectors of this segment
@@ -240,8 +263,26 @@ Level Hierarchy::store(uint32_t cu, const WaveAccess& a) {
     }
     ++n_.l1_write_req;
     ++n_.l2_writes;
-    l2_access(xcd, segments[i] / per_line, static_cast<uint8_t>(touched << 2 * (segments[i] % per_line)), false);
+    const uint64_t line = segments[i] / per_line;
+    const auto sectors = static_cast<uint8_t>(touched << 2 * (segments[i] % per_line));
+    if (!a.streaming) {
+      l2_access(xcd, line, sectors, false);
+    } else if (line == passing && !(passing_sectors & sectors)) {
+      ++n_.l2_hits;
+      passing_sectors |= sectors;
+    } else {
+      pass_through();
+      if (l2_[xcd].holds(physical(line))) {
+        l2_access(xcd, line, sectors, false);
+      } else {
+        ++n_.l2_misses;
+        n_.l2_evicts += l2_[xcd].take_oldest(physical(line));
+        passing = line;
+        passing_sectors = sectors;
+      }
+    }
   }
+  pass_through();
   return Level::l2;
 }
 

@@ -39,6 +39,7 @@ struct WaveAccess {
   const uint64_t* address = nullptr;  // [64]
   bool contiguous = false;            // lane i at address[0] + i * bytes, all lanes active
   bool returns = true;                // atomics
+  bool streaming = false;             // stores that are not expected to be read again (nontemporal)
 };
 
 class Hierarchy {
@@ -72,9 +73,10 @@ class Hierarchy {
   void flush_l2(LargeCache* l2);
   Level fabric_read(uint64_t line);
   bool infinity_access(uint64_t line, uint8_t dirty);
+  uint64_t physical(uint64_t line) const;
 
   Arch arch_;
-  uint32_t cus_, cus_per_xcd_, l1_line_, l2_line_, unmerged_period_, fabric_read_bytes_per_request_;
+  uint32_t cus_, cus_per_xcd_, l1_line_, l2_line_, unmerged_period_, fabric_read_bytes_per_request_, page_lines_;
   bool write_back_at_end_, first_dispatch_ = true;
   std::vector<Cache> l1_, scalar_;
   std::vector<LargeCache> l2_;

@@ -1,0 +1,87 @@
+#include "memory/pace.h"
+
+#include <algorithm>
+
+namespace hipsynth {
+namespace {
+
+uint64_t u64(const SpecTable& spec, const char* key) { return static_cast<uint64_t>(spec.at(key)); }
+
+// Cycles of the core clock per byte at a bandwidth; none where there is no such unit.
+double cycles_per_byte(const SpecTable& spec, const char* gbps) {
+  const double rate = spec.at(gbps);
+  return rate > 0 ? spec.at("clock.core_mhz") / 1000 / rate : 0;
+}
+
+}  // namespace
+
+Pace::Pace(const SpecTable& spec, const Hierarchy& hierarchy)
+    : hierarchy_(hierarchy),
+      round_cycles_(u64(spec, "interleave.round_cycles")),
+      lines_in_flight_(u64(spec, "interleave.lines_in_flight")),
+      smem_cycles_(u64(spec, "issue.smem_latency_cycles")),
+      latency_{0, u64(spec, "vl1d.latency_cycles"), u64(spec, "l2.latency_cycles"),
+               u64(spec, "fabric.infinity_cache_latency_cycles"), u64(spec, "hbm.latency_cycles")},
+      read_cycles_per_byte_(cycles_per_byte(spec, "hbm.read_gbps")),
+      write_cycles_per_byte_(cycles_per_byte(spec, "hbm.write_gbps")),
+      fabric_cycles_per_byte_(cycles_per_byte(spec, "fabric.infinity_cache_gbps")),
+      look_ups_(u64(spec, "topology.cus")),
+      ports_(u64(spec, "topology.cus")) {}
+
+void Pace::set_round(uint64_t round) { cycle_ = round * round_cycles_; }
+
+uint64_t Pace::opens(uint32_t cu) {
+  Port& p = ports_[cu];
+  while (!p.flights.empty() && p.flights.front().lands <= cycle_) {
+    p.in_flight -= p.flights.front().lines;
+    p.flights.pop_front();
+  }
+  uint64_t cycle = p.free;
+  if (p.in_flight >= lines_in_flight_) cycle = std::max(cycle, p.flights.front().lands);
+  return cycle / round_cycles_;
+}
+
+Pace::Seen Pace::look(uint32_t cu) const {
+  const MemoryCounts& n = hierarchy_.counts();
+  return {hierarchy_.l1_cycles(cu), n.l1_read_req, n.hbm_read_bytes, n.hbm_write_bytes,
+          n.fabric_reads + n.fabric_writes};
+}
+
+uint64_t Pace::book(uint32_t cu, Level level) {
+  const Seen now = look(cu);
+  Port& p = ports_[cu];
+  p.free = std::max(p.free, cycle_) + (now.look_ups - look_ups_[cu]);
+  uint64_t back = p.free + latency_[static_cast<size_t>(level)];
+  const uint64_t read = now.hbm_read - seen_.hbm_read, written = now.hbm_write - seen_.hbm_write;
+  const auto start = static_cast<double>(cycle_);
+  if (read + written) {
+    hbm_free_ = std::max(hbm_free_, start) + static_cast<double>(read) * read_cycles_per_byte_ +
+                static_cast<double>(written) * write_cycles_per_byte_;
+  }
+  if (now.fabric != seen_.fabric && fabric_cycles_per_byte_ > 0) {
+    fabric_free_ =
+        std::max(fabric_free_, start) + static_cast<double>(now.fabric - seen_.fabric) * 64 * fabric_cycles_per_byte_;
+  }
+  if (level >= Level::infinity) {
+    const double queue = std::max(level == Level::hbm ? hbm_free_ : 0, fabric_free_);
+    back = std::max(back, static_cast<uint64_t>(queue) + latency_[static_cast<size_t>(level)]);
+  }
+  const uint64_t misses = now.misses - seen_.misses;
+  if (misses) {
+    if (!p.flights.empty()) back = std::max(back, p.flights.back().lands);
+    p.in_flight += misses;
+    p.flights.push_back({back, misses});
+  }
+  look_ups_[cu] = now.look_ups;
+  seen_ = now;
+  constexpr double kMemory = 1.0 / 64;  // of the running mean
+  typical_ += (static_cast<double>(back - cycle_) - typical_) * kMemory;
+  return round_of(back);
+}
+
+uint64_t Pace::scalar_back(Level level) const {
+  const uint64_t below = level > Level::l1 ? latency_[static_cast<size_t>(level)] : 0;
+  return round_of(cycle_ + std::max(smem_cycles_, below));
+}
+
+}  // namespace hipsynth

@@ -1,0 +1,53 @@
+// When the memory answers, roughly: it decides the order in which waves reach the caches, not how long a dispatch takes
+// (timing/ does that). Each CU's vector memory unit takes one look-up per cycle, instructions of its oldest wave first,
+// and stops while too many of its misses are on their way; what misses the L2 queues for the bandwidth behind it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "core/machine.h"
+#include "memory/hierarchy.h"
+
+namespace hipsynth {
+
+class Pace {
+ public:
+  Pace(const SpecTable& spec, const Hierarchy& hierarchy);
+  void set_round(uint64_t round);  // rounds are slices of time, in order
+  // The round in which a CU's vector memory unit takes the next instruction.
+  uint64_t opens(uint32_t cu);
+  // Books an instruction that has just accessed the hierarchy; returns the round in which its data are back.
+  uint64_t book(uint32_t cu, Level level);
+  // The round in which the data of a scalar load would be back, and those of a typical vector load.
+  uint64_t scalar_back(Level level) const;
+  uint64_t typical_back() const { return round_of(cycle_ + static_cast<uint64_t>(typical_)); }
+
+ private:
+  struct Flight {
+    uint64_t lands;
+    uint64_t lines;
+  };
+  struct Port {
+    uint64_t free = 0, in_flight = 0;
+    std::deque<Flight> flights;  // in order of landing: the vL1D returns loads in order
+  };
+  // What the hierarchy has counted so far; differences belong to the instruction between two looks.
+  struct Seen {
+    uint64_t look_ups = 0, misses = 0, hbm_read = 0, hbm_write = 0, fabric = 0;
+  };
+  Seen look(uint32_t cu) const;
+  uint64_t round_of(uint64_t cycle) const { return (cycle + round_cycles_ - 1) / round_cycles_; }
+
+  const Hierarchy& hierarchy_;
+  uint64_t round_cycles_, lines_in_flight_, smem_cycles_, cycle_ = 0;
+  uint64_t latency_[5];
+  double read_cycles_per_byte_, write_cycles_per_byte_, fabric_cycles_per_byte_;
+  double hbm_free_ = 0, fabric_free_ = 0, typical_ = 0;  // typical_: cycles until data are back, a running mean
+  Seen seen_;
+  std::vector<uint64_t> look_ups_;  // per CU, at the last look
+  std::vector<Port> ports_;
+};
+
+}  // namespace hipsynth
