@@ -167,7 +167,7 @@ def test_every_bad_program(name: str, tmp_path: Path, simulator: None) -> None:
     profiled(name, tmp_path)
 
 
-def test_the_profile_document_is_exactly_the_contract(folder: Path, simulator: None) -> None:
+def test_the_profile_document_keeps_the_contract(folder: Path, simulator: None) -> None:
     flags = "-O3   -ffast-math "
     words = ["good.hip", "--arch", "gfx942", "--arch", "gfx90a", "--flags", flags, "--flags=-O1", "--json"]
     done = synth("profile", *words, cwd=folder)
@@ -177,11 +177,12 @@ def test_the_profile_document_is_exactly_the_contract(folder: Path, simulator: N
     cells = [(one["arch"], one["flags"]) for one in document["results"]]
     assert cells == [(arch, given) for arch in ("gfx942", "gfx90a") for given in (flags, "-O1")]
     for one in document["results"]:
-        assert list(one) == ["arch", "flags", "status", "reason", "exit_code", "stdout", "kernels"]
+        assert list(one) == ["arch", "flags", "status", "reason", "exit_code", "stdout", "kernels", "device"]
         assert (one["status"], one["reason"], one["exit_code"], one["stdout"]) == ("ok", "", 0, "done\n")
         (kernel,) = one["kernels"]
-        names = "name dispatches grid block counters metrics duration_ns backend backend_version"
-        assert list(kernel) == names.split()
+        contract = "name dispatches grid block counters metrics duration_ns backend backend_version"
+        ours = "extra_metrics expected_error no_evidence bottleneck sampled groups_simulated error_estimate"
+        assert list(kernel) == [*contract.split(), *ours.split()]
         assert (kernel["name"], kernel["grid"], kernel["block"]) == ("k", [1, 1, 1], [256, 1, 1])
         assert kernel["counters"]["SQ_WAVES"] == 4 and len(kernel["metrics"]) == 12
 
