@@ -1,6 +1,6 @@
-"""Runs every benchmark and writes docs/explanation/speed.md: `python -m benchmarks` (what `make bench` runs).
+"""Runs every benchmark of speed and writes docs/explanation/speed.md: `python -m benchmarks` (what `make bench` runs).
 
-Each script of this folder prints a plain table; this page is those tables with the day and the machine. Run it on a
+Each *_speed.py of this folder prints a plain table; this page is those tables with the day and the machine. Run it on a
 calm machine.
 """
 
@@ -40,7 +40,7 @@ def section(script: Path) -> str:
 
 
 def main() -> None:
-    scripts = [path for path in sorted(FOLDER.glob("*.py")) if not path.name.startswith("__")]
+    scripts = sorted(FOLDER.glob("*_speed.py"))
     load = os.getloadavg()[0]
     machine = f"{datetime.now(UTC).date()}, {os.cpu_count()} x {processor()}, load {load:.1f} at the start.\n"
     PAGE.write_text("\n".join([INTRODUCTION, machine, *(section(script) for script in scripts)]))
