@@ -9,8 +9,6 @@ from dataclasses import dataclass
 
 from synth.errors import UsageError
 
-DEFAULT = "-O3"
-
 # Flags with their value in the next word.
 _PAIRED = frozenset({"-D", "-U", "-I", "-include", "-isystem", "-mllvm"})
 # What a host compile gets of the user's flags: what decides the program's text, not how it is optimised.

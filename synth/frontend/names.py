@@ -52,8 +52,6 @@ a b c d e f g h i j k m n p q r s t u v w x y z aa bb cc dx dy dz gx gy id ii jj
 acc arg buf cnt col cur dst elt fac idx inc jdx len lhs msk nbr num off out pos ptr rem res rhs seg src tmp tot val vec
 """)
 
-WORDS = frozenset((*_NOUNS, *_MODIFIERS, *_VERBS, *_SHORT))
-
 # Names the language, the system or the launcher give a meaning, whatever the headers say.
 RESERVED = frozenset(
     word_list("""

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from synth.generate.ops import OPS
-from synth.generate.types import BOOL, F16, F32, F64, I32, DType, IRError
+from synth.generate.types import BOOL, F16, F32, I32, DType, IRError
 
 Number = int | float
 
@@ -371,7 +371,6 @@ def _names_of_effects(body: Sequence[Statement], live: set[str], pending: dict[s
 
 
 Statement = Let | Assign | Store | Atomic | MatrixFma | If | For | Barrier
-FLOATS = (F16, F32, F64)
 
 
 @dataclass(frozen=True)

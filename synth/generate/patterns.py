@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from synth.generate.builder import KernelBuilder
 from synth.generate.context import Context, groups
-from synth.generate.ir import Buffer, Expr, HostBuffer, Init, Operand, cast
+from synth.generate.ir import Buffer, Expr, HostBuffer, Init, Operand
 from synth.generate.productions import Chain, recurrence, recurrence_span
 from synth.generate.types import I32, DType
 
@@ -87,11 +87,6 @@ def _integer_span(t: DType) -> tuple[float, float]:
 def total_span(t: DType, highest: float, terms: int) -> tuple[float, float]:
     """The promise of a variable that sums `terms` values up to `highest`, from zero."""
     return (t.lo, t.hi) if t.kind == "u" else (0, highest * terms * 1.001 if t.is_float else math.ceil(highest * terms))
-
-
-def as_type(value: Expr, t: DType) -> Expr:
-    """The value in another type (itself when it has it already)."""
-    return cast(value, t)
 
 
 def weighted_sum(values: list[Expr], weights: list[float]) -> Expr:
