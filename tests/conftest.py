@@ -6,9 +6,22 @@ import signal
 
 import pytest
 
+from synth.cli.augment import frontend_config
+from synth.errors import Missing
+from synth.frontend.parse import ParseConfig
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _interruptible() -> None:
     """A suite started in the background inherits an ignored SIGINT, and so would the programs that tests interrupt."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def config() -> ParseConfig:
+    """How the front end parses on this machine."""
+    try:
+        return frontend_config()
+    except Missing as error:
+        pytest.skip(str(error))

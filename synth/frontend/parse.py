@@ -179,12 +179,18 @@ class _View:
     words: tuple[frozenset[str], frozenset[str]]
 
 
-def _view(text: bytes, path: str, config: ParseConfig, side: tuple[str, ...]) -> _View | list[Diagnostic]:
+def _open(text: bytes, path: str, config: ParseConfig, side: tuple[str, ...]) -> tuple[TU, Preamble | None]:
+    """The file parsed for one side, and the precompiled headers that it stands on."""
     args = (*config.search, *side, *ALWAYS)
     preamble = _preamble(preamble_includes(text, (*config.include, Path(path).parent)), args, config.cache)
     extra = ("-Xclang", "-include-pch", "-Xclang", str(preamble.path)) if preamble else ()
+    return TU(path, text, args + extra, clang.DETAILED_RECORD), preamble
+
+
+def _view(text: bytes, path: str, config: ParseConfig, side: tuple[str, ...]) -> _View | list[Diagnostic]:
     try:
-        with TU(path, text, args + extra, clang.DETAILED_RECORD) as tu:
+        opened, preamble = _open(text, path, config, side)
+        with opened as tu:
             errors = tu.errors()
             if errors:
                 return [_diagnostic(e.text, e.line, e.column, e.file, path) for e in errors]
@@ -254,11 +260,9 @@ def inclusions(
     text: bytes, path: str, config: ParseConfig, side: tuple[str, ...]
 ) -> tuple[list[tuple[str, Chain, bool]], list[Diagnostic]]:
     """Each file the preprocessor entered: (name, chain of directive places from the main file, library's or not)."""
-    args = (*config.search, *side, *ALWAYS)
-    preamble = _preamble(preamble_includes(text, (*config.include, Path(path).parent)), args, config.cache)
-    extra = ("-Xclang", "-include-pch", "-Xclang", str(preamble.path)) if preamble else ()
     try:
-        with TU(path, text, args + extra, clang.DETAILED_RECORD) as tu:
+        opened, _ = _open(text, path, config, side)
+        with opened as tu:
             errors = tu.errors()
             if errors:
                 return [], [_diagnostic(e.text, e.line, e.column, e.file, path) for e in errors]

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from synth.cli.augment import frontend_config
 from synth.errors import Missing
 from synth.frontend.asmcheck import Assembler, compare
 from synth.frontend.parse import ParseConfig, parse
@@ -23,14 +22,6 @@ GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "frontend"
 PROGRAMS = sorted(p.stem for p in GOLDEN.glob("*.hip"))
 HANDWRITTEN = sorted((GOLDEN.parents[2] / "corpus" / "handwritten").rglob("*.hip"))
 FOLDERS = ("guards", "conditional")
-
-
-@pytest.fixture(scope="module")
-def config() -> ParseConfig:
-    try:
-        return frontend_config()
-    except Missing as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="module")

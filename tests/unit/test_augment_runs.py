@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from synth.cli.augment import frontend_config
-from synth.errors import BadInput, Missing
+from synth.errors import BadInput
 from synth.frontend.augment import FAILURES, JOURNAL, augment, copy_seed, find_items
 from synth.frontend.parse import ParseConfig
 from synth.program import INDEX, Expected, Program, iter_programs, program_path, write_programs
@@ -17,14 +16,6 @@ TEXT = """#include <hip/hip_runtime.h>
 __global__ void kern_{n}(int* data_) {{ data_[threadIdx.x] = {n}; }}
 int main() {{ return 0; }}
 """
-
-
-@pytest.fixture(scope="module")
-def config() -> ParseConfig:
-    try:
-        return frontend_config()
-    except Missing as error:
-        pytest.skip(str(error))
 
 
 def _bases(folder: Path, count: int = 3) -> list[Program]:

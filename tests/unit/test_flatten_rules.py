@@ -7,22 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from synth.cli.augment import frontend_config
-from synth.errors import Missing
 from synth.frontend.parse import ParseConfig
 from synth.frontend.passes.flatten import flatten, program_sources
 from synth.frontend.pipeline import run
 from synth.frontend.source import Source
 
 HIP = "#include <hip/hip_runtime.h>\n"
-
-
-@pytest.fixture(scope="module")
-def config() -> ParseConfig:
-    try:
-        return frontend_config()
-    except Missing as error:
-        pytest.skip(str(error))
 
 
 def _flat(folder: Path, files: dict[str, str], config: ParseConfig) -> str:

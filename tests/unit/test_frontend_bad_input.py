@@ -6,20 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from synth.cli.augment import frontend_config
-from synth.errors import Missing
 from synth.frontend.augment import find_items, vary
 from synth.frontend.parse import MAX_BYTES, ParseConfig, parse
 
 HEAD = b"#include <hip/hip_runtime.h>\n"
-
-
-@pytest.fixture(scope="module")
-def config() -> ParseConfig:
-    try:
-        return frontend_config()
-    except Missing as error:
-        pytest.skip(str(error))
 
 
 @pytest.mark.parametrize(

@@ -6,20 +6,10 @@ import re
 
 import pytest
 
-from synth.cli.augment import frontend_config
-from synth.errors import Missing
 from synth.frontend.parse import ParseConfig, Unit, parse
 from synth.frontend.passes.rename import plan, rename
 
 HEAD = "#include <hip/hip_runtime.h>\n#include <stdio.h>\n"
-
-
-@pytest.fixture(scope="module")
-def config() -> ParseConfig:
-    try:
-        return frontend_config()
-    except Missing as error:
-        pytest.skip(str(error))
 
 
 def _unit(text: str, config: ParseConfig) -> Unit:
