@@ -99,13 +99,10 @@ bool Engine::place(uint32_t xcd, uint64_t number) {
     cu.next_wake = round_;
     for (uint32_t i = 0; i < g->waves; ++i) {
       Resident* r = pool_.take();
-      r->group = g;
-      r->index = i;
-      r->wake_round = round_;
-      r->slot = cu.free_slots.back();
+      start_wave(c_.arch, plan_, launch_, c_.scratch_base, {g, i, cu.free_slots.back()}, r);
       cu.free_slots.pop_back();
-      start_wave(c_.arch, plan_, launch_, c_.scratch_base, r);
-      cu.waves.push_back({r, round_, r->wave.vgpr, false});
+      r->wake_round = round_;
+      cu.waves.push_back({r, g, round_, r->wave.vgpr, false});
       ++live_;
       const uint32_t lanes = std::min<uint32_t>(kLanes, plan_.threads - i * kLanes);
       ++c_.counts.waves;
@@ -235,7 +232,7 @@ void Engine::release_barrier(WorkGroup* g) {
   if (g->at_barrier == 0 || g->at_barrier + g->ended < g->waves) return;
   g->at_barrier = 0;
   for (Turn& turn : cus_[g->cu].waves) {
-    if (turn.wave->group != g || turn.wave->state != WaveState::barrier) continue;
+    if (turn.group != g || turn.wave->state != WaveState::barrier) continue;
     turn.wave->state = WaveState::ready;
     turn.wake = round_;
   }
@@ -269,7 +266,7 @@ void Engine::arrive_at_grid(Resident* r, const Step& s) {
 
 void Engine::end_wave(Resident* r) {
   r->state = WaveState::ended;
-  ++r->group->ended;
+  if (++r->group->ended == r->group->waves) ++cus_[r->group->cu].ended_groups;
   c_.counts.store_tails += r->outstanding_vm != 0;
   release_barrier(r->group);
 }
@@ -379,12 +376,12 @@ void Engine::run_wave(Resident* r) {
 void Engine::retire(Cu* cu) {
   auto keep = cu->waves.begin();
   for (const Turn& turn : cu->waves) {
-    Resident* r = turn.wave;
-    WorkGroup* g = r->group;
+    WorkGroup* g = turn.group;
     if (g->ended < g->waves) {
       *keep++ = turn;
       continue;
     }
+    Resident* r = turn.wave;
     cu->free_slots.push_back(r->slot);
     pool_.give(r);
     --live_;
@@ -394,12 +391,16 @@ void Engine::retire(Cu* cu) {
     }
   }
   cu->waves.erase(keep, cu->waves.end());
+  cu->ended_groups = 0;
 }
 
-// Asks the host for what a wave's turn touches first: the scalar registers in common use, all that follows them, and
-// the first vector registers. Waves wait for thousands of others to run, so they are rarely in the host's caches.
-void Engine::prefetch(const Cu& cu, size_t turn) const {
-  if (turn >= cu.waves.size() || cu.waves[turn].wake > round_) return;
+// Asks the host for what the next turn touches first, of the waves from `from` on: the scalar registers in common use,
+// all that follows them, and the first vector registers. Waves wait for thousands of others to run, so they are rarely
+// in the host's caches.
+void Engine::prefetch(const Cu& cu, size_t from) const {
+  size_t turn = from;
+  while (turn < cu.waves.size() && cu.waves[turn].wake > round_) ++turn;
+  if (turn >= cu.waves.size()) return;
   constexpr size_t kHostLine = 64, kFirstScalars = 128, kExecLine = kExecLo * sizeof(uint32_t) / kHostLine * kHostLine;
   const auto* state = reinterpret_cast<const char*>(cu.waves[turn].wave);
   for (size_t at = 0; at < kFirstScalars; at += kHostLine) __builtin_prefetch(state + at, 1);
@@ -414,7 +415,6 @@ bool Engine::step_cu(Cu* cu) {
     next_wake_ = std::min(next_wake_, cu->next_wake);
     return false;
   }
-  bool ended = false;
   port_opens_ = 0;
   for (size_t i = 0; i < cu->waves.size(); ++i) {
     if (cu->waves[i].wake > round_) continue;
@@ -429,9 +429,8 @@ bool Engine::step_cu(Cu* cu) {
     run_wave(r);
     cu->waves[i].at_port = r->at_port;
     cu->waves[i].wake = r->state == WaveState::ready ? r->wake_round : kNever;
-    ended |= r->state == WaveState::ended;
   }
-  if (ended) retire(cu);
+  if (cu->ended_groups) retire(cu);
   cu->next_wake = kNever;
   for (const Turn& turn : cu->waves) cu->next_wake = std::min(cu->next_wake, turn.wake);
   return true;
@@ -469,7 +468,9 @@ void Engine::run() {
       if (pace_) pace_->set_round(round_);
       next_wake_ = ~0ull;
       for (size_t i = 0; i < used_cus_.size(); ++i) {
-        if (i + 1 < used_cus_.size()) prefetch(cus_[used_cus_[i + 1]], 0);
+        if (i + 1 < used_cus_.size() && cus_[used_cus_[i + 1]].next_wake <= round_) {
+          prefetch(cus_[used_cus_[i + 1]], 0);
+        }
         ran |= step_cu(&cus_[used_cus_[i]]);
       }
       std::erase_if(used_cus_, [&](uint32_t i) { return cus_[i].waves.empty(); });

@@ -34,6 +34,7 @@ class Engine {
   // What the scheduler looks at in every round, apart from the wave itself, which is rarely in the host's caches.
   struct Turn {
     Resident* wave;
+    WorkGroup* group;
     uint64_t wake;         // first round in which it runs; kNever at a barrier and when ended
     const uint32_t* vgpr;  // the wave's registers
     bool at_port;          // its next instruction is one for the vector memory unit, which was closed
@@ -43,7 +44,7 @@ class Engine {
     std::vector<std::unique_ptr<WorkGroup>> free_groups;
     std::vector<Turn> waves;      // oldest first
     uint64_t next_wake = kNever;  // no wave of this CU runs before this round
-    uint32_t groups = 0;
+    uint32_t groups = 0, ended_groups = 0;
     std::vector<uint32_t> free_slots;  // wave slots of the dispatch, for scratch
   };
 
@@ -55,7 +56,7 @@ class Engine {
   bool admit();  // places work-groups; false when none could be placed
   bool place(uint32_t xcd, uint64_t group);
   bool step_cu(Cu* cu);
-  void prefetch(const Cu& cu, size_t turn) const;
+  void prefetch(const Cu& cu, size_t from) const;
   void run_wave(Resident* r);
   bool port_is_closed(Resident* r);
   bool take_wait(Resident* r, const Step& s);

@@ -176,6 +176,20 @@ void check_request(const SpecTable& spec, const Launch& l) {
                std::to_string(u32(spec, "lds.bytes_per_cu")));
 }
 
+// Ids that the kernel asked for, y and z in bits 10 and 20.
+std::vector<uint32_t> work_items(const Launch& l) {
+  const uint32_t dims = l.kernel->rsrc2 >> 11 & 3;  // how many, minus one
+  std::vector<uint32_t> items;
+  items.reserve(size_t{l.block.x} * l.block.y * l.block.z);
+  for (uint32_t z = 0; z < l.block.z; ++z) {
+    for (uint32_t y = 0; y < l.block.y; ++y) {
+      for (uint32_t x = 0; x < l.block.x; ++x)
+        items.push_back(x | (dims >= 1 ? y << 10 : 0) | (dims >= 2 ? z << 20 : 0));
+    }
+  }
+  return items;
+}
+
 }  // namespace
 
 Occupancy occupancy_of(const SpecTable& spec, const KernelInfo& k, const Dim3& block, uint32_t lds_bytes) {
@@ -265,6 +279,7 @@ LaunchPlan plan_launch(Arch arch, const SpecTable& spec, const Launch& launch, R
     plan.entry = code.index_by_word[word];
   }
   fill_packet(launch, plan, memory);
+  plan.items = work_items(launch);
   const uint64_t slots =
       uint64_t{plan.occupancy.groups_per_cu} * plan.occupancy.waves_per_group * u32(spec, "topology.cus");
   const uint64_t scratch_base =
@@ -276,27 +291,18 @@ LaunchPlan plan_launch(Arch arch, const SpecTable& spec, const Launch& launch, R
   return plan;
 }
 
-void start_wave(Arch arch, const LaunchPlan& plan, const Launch& launch, uint64_t scratch_base, Resident* r) {
+void start_wave(Arch arch, const LaunchPlan& plan, const Launch& launch, uint64_t scratch_base, const WavePlace& place,
+                Resident* r) {
   const KernelInfo& k = *launch.kernel;
   uint32_t* vgpr = r->wave.vgpr;
-  r->wave = plan.initial;
+  *r = Resident{.wave = plan.initial, .group = place.group, .index = place.index, .slot = place.slot};
   r->wave.vgpr = vgpr;
   r->wave.pc = plan.entry;
   constexpr size_t kRowBytes = kLanes * sizeof *vgpr;
   std::memset(vgpr, 0, plan.vgprs * kRowBytes);
   std::memset(vgpr + size_t{plan.initial.accum_offset} * kLanes, 0, plan.agprs * kRowBytes);
   const uint32_t first = r->index * kLanes, active = std::min<uint32_t>(kLanes, plan.threads - first);
-  const uint32_t dims = k.rsrc2 >> 11 & 3;  // how many work-item ids the kernel asked for, minus one
-  uint32_t x = first % launch.block.x, y = first / launch.block.x % launch.block.y;
-  uint32_t z = first / launch.block.x / launch.block.y;
-  for (uint32_t i = 0; i < active; ++i) {
-    vgpr[i] = x | (dims >= 1 ? y << 10 : 0) | (dims >= 2 ? z << 20 : 0);
-    if (++x < launch.block.x) continue;
-    x = 0;
-    if (++y < launch.block.y) continue;
-    y = 0;
-    ++z;
-  }
+  std::memcpy(vgpr, &plan.items[first], active * sizeof *vgpr);
   r->wave.set_exec(active == kLanes ? ~0ull : (1ull << active) - 1);
   r->scratch = scratch_base + uint64_t{r->slot} * plan.scratch_lane_bytes * kLanes;
   uint32_t at = plan.system_sgpr;

@@ -43,15 +43,22 @@ struct LaunchPlan {
   uint32_t entry = 0;
   uint32_t scratch_lane_bytes = 0;
   uint64_t kernarg = 0, total_groups = 0;
-  Wave initial;              // scalar state common to all waves
-  uint32_t system_sgpr = 0;  // first of the work-group ids
+  Wave initial;                 // scalar state common to all waves
+  std::vector<uint32_t> items;  // v0 of every lane of a work-group: the packed work-item ids
+  uint32_t system_sgpr = 0;     // first of the work-group ids
 };
 
 // Checks the request, fills the kernel arguments and the dispatch packet. Throws SimError "bad_launch".
 LaunchPlan plan_launch(Arch arch, const SpecTable& spec, const Launch& launch, RuntimeMemory& memory);
 
-// Work-group ids, work-item ids, EXEC and scratch of one wave; `r.wave.vgpr` is set.
-void start_wave(Arch arch, const LaunchPlan& plan, const Launch& launch, uint64_t scratch_base, Resident* r);
+// Which wave of which work-group, and its slot for scratch.
+struct WavePlace {
+  WorkGroup* group;
+  uint32_t index, slot;
+};
+// Makes `r`, whatever it was, a wave at its first instruction; keeps its r.wave.vgpr.
+void start_wave(Arch arch, const LaunchPlan& plan, const Launch& launch, uint64_t scratch_base, const WavePlace& place,
+                Resident* r);
 
 // Texts of the printf calls in the buffer, for stdout and for stderr; unreadable records end them with a note.
 struct PrintfText {

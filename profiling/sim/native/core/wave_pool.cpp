@@ -4,6 +4,9 @@ namespace hipsynth {
 namespace {
 
 constexpr size_t kFirstSlab = 64;  // waves
+// Words between the registers of two waves: whole host cache lines, an odd number of them, so that the first registers
+// of all waves do not share a few sets of the host's caches.
+size_t stride(uint32_t rows) { return (size_t{rows} * kLanes) + 16; }
 
 }  // namespace
 
@@ -18,7 +21,7 @@ void WavePool::prepare(uint32_t rows) {
 
 void WavePool::free_slab(Slab* slab) {
   for (size_t i = slab->waves.size(); i > 0; --i) {
-    slab->waves[i - 1].wave.vgpr = &slab->registers[(i - 1) * rows_ * kLanes];
+    slab->waves[i - 1].wave.vgpr = &slab->registers[(i - 1) * stride(rows_)];
     free_.push_back(&slab->waves[i - 1]);
   }
 }
@@ -27,7 +30,7 @@ void WavePool::free_slab(Slab* slab) {
 void WavePool::add_slab() {
   size_t waves = kFirstSlab;
   if (!slabs_.empty()) waves = kFirstSlab << (slabs_.size() - 1);
-  slabs_.push_back({PageArray<Resident>(waves), PageArray<uint32_t>(waves * rows_ * kLanes)});
+  slabs_.push_back({PageArray<Resident>(waves), PageArray<uint32_t>(waves * stride(rows_))});
   free_slab(&slabs_.back());
 }
 
@@ -35,9 +38,6 @@ Resident* WavePool::take() {
   if (free_.empty()) add_slab();
   Resident* r = free_.back();
   free_.pop_back();
-  uint32_t* vgpr = r->wave.vgpr;
-  *r = Resident{};
-  r->wave.vgpr = vgpr;
   return r;
 }
 

@@ -13,7 +13,7 @@ namespace hipsynth {
 class WavePool {
  public:
   void prepare(uint32_t rows);  // all waves are free again; registers hold at least `rows` rows
-  Resident* take();             // its wave.vgpr is set, everything else is as at construction
+  Resident* take();             // its wave.vgpr is set, everything else is as its last use left it
 
   void give(Resident* r) { free_.push_back(r); }
 

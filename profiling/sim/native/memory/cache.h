@@ -47,7 +47,9 @@ class BasicCache {
     used_ = true;
     Result r;
     const Tag oldest = set[ways_ - 1];
-    const uint32_t way = ways_ == 16 && sizeof(Tag) == 4 ? promote_16(set, at.tag, &r) : promote(set, at.tag, &r);
+    const uint32_t way = ways_ == 16 && sizeof(Tag) == 4  ? promote_16(set, at.tag, &r)
+                         : ways_ == 4 && sizeof(Tag) == 8 ? promote_4(set, at.tag, &r)
+                                                          : promote(set, at.tag, &r);
     r.evicted = !r.hit && oldest != 0;
     if (dirty != 0 && dirty_.size() == 0) dirty_ = PageArray<uint64_t>(sets_);
     if (dirty_.size() != 0) age_dirty(at.set, way, oldest, dirty, &r);
@@ -131,6 +133,23 @@ class BasicCache {
     if (!r->hit) --way;
     for (uint32_t i = way; i > 0; --i) set[i] = set[i - 1];
     set[0] = tag;
+    return way;
+  }
+  // The same for a set that is one vector register.
+  static uint32_t promote_4(Tag* set, Tag tag, Result* r) {
+    auto* row = reinterpret_cast<__m256i*>(set);
+    const __m256i old = _mm256_load_si256(row), wanted = _mm256_set1_epi64x(static_cast<int64_t>(tag));
+    const auto found = static_cast<uint32_t>(_mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpeq_epi64(old, wanted))));
+    if (found & 1) {
+      r->hit = true;
+      return 0;
+    }
+    r->hit = found != 0;
+    const auto way = static_cast<uint32_t>(r->hit ? std::countr_zero(found) : 3);
+    const __m256i moved = _mm256_blend_epi32(_mm256_permute4x64_epi64(old, 0b10010000), wanted, 3);
+    const __m256i last = _mm256_set1_epi64x(way);
+    const __m256i keep = _mm256_cmpgt_epi64(_mm256_setr_epi64x(0, 1, 2, 3), last);
+    _mm256_store_si256(row, _mm256_blendv_epi8(moved, old, keep));
     return way;
   }
   // The same for a set that is one host cache line.
