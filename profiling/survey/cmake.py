@@ -9,12 +9,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from profiling.survey.cmake_lang import Interpreter, Scope, glob_files, parse
-from profiling.survey.plan import BuildPlan, SourceUnit
+from profiling.survey.commands import steps_of
+from profiling.survey.plan import BuildPlan, CodeObject, SourceUnit
 from profiling.survey.sources import SOURCE_ENDINGS, read_text
 
 _KEYWORDS = frozenset(
     {"PRIVATE", "PUBLIC", "INTERFACE", "SYSTEM", "BEFORE", "AFTER", "EXCLUDE_FROM_ALL", "WIN32"}
     | {"LINK_PUBLIC", "LINK_PRIVATE", "LINK_INTERFACE_LIBRARIES", "general", "optimized", "debug"}
+)
+_COMMAND_WORDS = frozenset(  # what begins another part of add_custom_command
+    {"ARGS", "MAIN_DEPENDENCY", "DEPENDS", "OUTPUT", "BYPRODUCTS", "WORKING_DIRECTORY", "COMMENT", "VERBATIM", "TARGET"}
+    | {"SOURCES", "DEPFILE", "USES_TERMINAL", "COMMAND_EXPAND_LISTS", "APPEND", "POST_BUILD", "PRE_BUILD", "PRE_LINK"}
 )
 _KEPT = re.compile(r"-(?:O[0-3s]|Ofast|ffast-math|m(?:no-)?unsafe-fp-atomics|ffp-contract=\w+)$")
 _GENERATOR = re.compile(r"\$<\$?<?[^>]*>?:?([^>]*)>")
@@ -51,6 +56,7 @@ class _Reader:
         self.targets: dict[str, _Target] = {}
         self.tests: dict[str, list[tuple[str, ...]]] = {}
         self.languages: dict[Path, str] = {}
+        self.code_objects: dict[Path, list[CodeObject]] = {}
         self.folder = top
         self.properties = _Target("", top)  # what include_directories and the like give to later targets
         self.interpreter = Interpreter(
@@ -67,7 +73,7 @@ class _Reader:
                 "link_libraries": self.link_libraries, "set_target_properties": self.target_properties,
                 "set_source_files_properties": self.source_properties, "target_compile_features": self.features,
                 "add_subdirectory": self.subdirectory, "include": self.include, "set_property": self.set_property,
-                "find_package": self.find_package,
+                "find_package": self.find_package, "add_custom_command": self.custom, "add_custom_target": self.custom,
             }
         )  # fmt: skip
 
@@ -78,6 +84,8 @@ class _Reader:
             "CMAKE_SOURCE_DIR": str(self.top), "CMAKE_HOME_DIRECTORY": str(self.top), "UNIX": "1", "LINUX": "1",
             "CMAKE_SYSTEM_NAME": "Linux", "CMAKE_CXX_COMPILER_ID": "Clang", "CMAKE_HIP_COMPILER_ID": "Clang",
             "CMAKE_VERSION": "3.29.0", "CMAKE_SYSTEM_PROCESSOR": "x86_64", "HIP_PLATFORM": "amd",
+            "HIP_HIPCC_EXECUTABLE": "hipcc", "CMAKE_HIP_COMPILER": "hipcc", "CMAKE_CXX_COMPILER": "hipcc",
+            "CMAKE_CURRENT_BINARY_DIR": str(folder), "CMAKE_BINARY_DIR": str(self.top),
         }  # fmt: skip
         before, self.folder = self.folder, folder
         self.interpreter.run(parse(read_text(folder / "CMakeLists.txt")), scope)
@@ -298,6 +306,13 @@ class _Reader:
             name = _plain(command[0]).removeprefix("TARGET_FILE:")
             self.tests.setdefault(Path(name).name, []).append(tuple(command[1:]))
 
+    def custom(self, words: list[str], _scope: Scope) -> None:
+        """Commands of the build's own: of interest when they compile device code that a program loads by itself."""
+        for step in steps_of((self.folder, command) for command in _commands(words)):
+            if step.device_only and step.output is not None:
+                made = self.code_objects.setdefault(self.folder, [])
+                made += [CodeObject(unit, step.output) for unit in step.units]
+
     # --- other files ---
 
     def subdirectory(self, words: list[str], scope: Scope) -> None:
@@ -361,7 +376,23 @@ class _Reader:
                     queue.append(inside)
         runs = tuple(self.tests.get(target.name, ()))
         names = tuple(dict.fromkeys(libraries))
-        return BuildPlan(target.name, tuple(units.values()), target.folder, "cmake", names, relocatable, (), runs)
+        loaded = tuple(self.code_objects.get(target.folder, ()))
+        return BuildPlan(target.name, tuple(units.values()), target.folder, "cmake", names, relocatable, loaded, runs)
+
+
+def _commands(words: Iterable[str]) -> list[list[str]]:
+    """The command lines among the words of add_custom_command or add_custom_target."""
+    lines: list[list[str]] = []
+    inside = False
+    for word in words:
+        if word == "COMMAND":
+            lines.append([])
+            inside = True
+        elif word in _COMMAND_WORDS:
+            inside = word == "ARGS"
+        elif inside and lines:
+            lines[-1].append(_plain(word))
+    return [line for line in lines if line]
 
 
 def _plain(word: str) -> str:

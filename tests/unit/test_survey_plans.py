@@ -97,6 +97,18 @@ add_test(NAME one COMMAND one --size 16)
 """
 
 
+def test_cmake_commands_that_make_code_objects_are_a_build_product(tmp_path: Path) -> None:
+    text = """
+add_executable(load load.hip)
+add_custom_target(object COMMAND ${HIP_HIPCC_EXECUTABLE} --genco ${CMAKE_CURRENT_SOURCE_DIR}/k.hip -o k.co COMMENT k)
+add_custom_command(OUTPUT l.co COMMAND echo l COMMAND hipcc --genco l.hip -o l.co DEPENDS l.hip)
+"""
+    root = write(tmp_path, {"CMakeLists.txt": text, "load.hip": MAIN, "k.hip": "", "l.hip": ""})
+    (plan,) = cmake_plans(root / "CMakeLists.txt", root)
+    made = [(one.unit.path.name, one.output.relative_to(root).as_posix()) for one in plan.code_objects]
+    assert made == [("k.hip", "k.co"), ("l.hip", "l.co")]
+
+
 def test_cmake_files_are_read_with_their_variables_loops_and_functions(tmp_path: Path) -> None:
     files = {"a/CMakeLists.txt": CMAKE, "a/one.hip": MAIN, "a/two.hip": MAIN, "a/helper/h.cpp": "int h;"}
     root = write(tmp_path, {**files, "common/h.h": ""})
