@@ -17,11 +17,13 @@ STRETCHES = 12
 class Limits:
     """Bounds on one run; passing one is a result with a reason, never a hang.
 
+    `time_s` is processor time of the program on the simulator, whatever else the machine does (and the longest that
+    it may idle); on a GPU it is time on the clock.
     `stretches` bounds the work on large grids: so many representative parts run besides the first and the last, and
     their counts are scaled up; 0 runs every grid in full. Small grids are always run in full.
     """
 
-    wall_s: float = 60.0
+    time_s: float = 60.0
     wave_instructions: int = 2_000_000_000
     memory_bytes: int = 8 << 30
     output_bytes: int = 1 << 20

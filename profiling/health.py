@@ -314,7 +314,7 @@ def _compiled(name: str, probe: tuple[str, str]) -> Component:
         )
         try:
             for arch in locate.archs():
-                compile_device(source, arch, "-O1", Path(folder), limits=CompileLimits(wall_s=60))
+                compile_device(source, arch, "-O1", Path(folder), limits=CompileLimits(time_s=60))
         except HipsynthError as error:
             return Component(
                 f"{name} compiles", "compiled", "broken", (error.cause or error.what)[:120], False, cost, SETUP

@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from profiling import backends
+from profiling import backends, sandbox
 from profiling.backend import Backend, Limits, Target, TargetResult
 from synth.engine import Outcome, map_unordered
 from synth.errors import HipsynthError, Missing, UsageError
 from synth.program import Program
 
 MESSAGE_CHARS = 2000
-# The engine ends a worker that exceeds this; the backend's own limit should strike long before.
-HARD_LIMIT_FACTOR, HARD_LIMIT_EXTRA_S = 3.0, 60.0
+# The engine ends a worker that takes so much longer, on the clock, than its backend allows a program.
+HARD_LIMIT_FACTOR, HARD_LIMIT_EXTRA_S = 1.5, 600.0
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,8 @@ def profile_program(
 
 
 def hard_limit(limits: Limits) -> float:
-    return limits.wall_s * HARD_LIMIT_FACTOR + HARD_LIMIT_EXTRA_S
+    """Seconds on the clock."""
+    return sandbox.time_limits(limits.time_s)["wall_s"] * HARD_LIMIT_FACTOR + HARD_LIMIT_EXTRA_S
 
 
 def result_of(outcome: Outcome[TargetResult], target: Target) -> TargetResult:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import math
 import os
 import platform
+import resource
 import selectors
 import shutil
 import signal
@@ -22,16 +24,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from profiling import processes
+
 MIB = 1 << 20
 POLL_S = 0.02
+TIME_REASONS = ("wall_time", "cpu_time", "idle_time")
 
 
 @dataclass(frozen=True)
 class SandboxLimits:
-    """Bounds on one run. Memory is what its processes have resident; address space is free (arenas reserve much)."""
+    """Bounds on one run. Memory is what its processes have resident; address space is free (arenas reserve much).
 
-    wall_s: float = 60.0
-    cpu_s: float = 600.0
+    Time is what its processes use together (`cpu_s`), and what they spend neither running nor waiting for a processor
+    (`idle_s`): a busy machine changes neither. `wall_s` is there for what neither sees.
+    """
+
+    wall_s: float = 660.0
+    cpu_s: float = 60.0
+    idle_s: float = 60.0
     memory_bytes: int = 8 << 30
     output_bytes: int = MIB  # kept of stdout and of stderr each; a program that writes 64 times as much is killed
     file_bytes: int = 256 * MIB  # one file
@@ -45,7 +55,7 @@ class SandboxLimits:
 class SandboxResult:
     """`status`: ok (exit code 0) | failed (exit code or signal of its own) | timeout | killed (a limit was passed).
 
-    `reason` is "" for ok, else one of: exit_code, signal, forbidden_call, wall_time, cpu_time, memory, output,
+    `reason` is "" for ok, else one of: exit_code, signal, forbidden_call, wall_time, cpu_time, idle_time, memory, output,
     file_size, disk, processes, threads, not_started. `isolated` is False when only the limits held.
     """
 
@@ -58,6 +68,15 @@ class SandboxResult:
     wall_s: float
     peak_memory_bytes: int
     isolated: bool
+    cpu_s: float = 0.0
+
+
+WALL_FACTOR, WALL_EXTRA_S = 10.0, 60.0  # of the processor's and idle time allowed
+
+
+def time_limits(seconds: float) -> dict[str, float]:
+    """The three limits on time of a run that may work, or idle, for so many seconds."""
+    return {"cpu_s": seconds, "idle_s": seconds, "wall_s": seconds * WALL_FACTOR + WALL_EXTRA_S}
 
 
 def run(
@@ -117,7 +136,9 @@ def available() -> bool:
 
 def _limited(command: list[str], limits: SandboxLimits) -> list[str]:
     """The command under resource limits, set by a shell that then becomes it (no fork, about 1 ms)."""
-    seconds = max(1, round(limits.cpu_s))  # the soft limit signals (SIGXCPU), the hard one a little later kills
+    seconds = max(
+        1, math.ceil(limits.cpu_s) + 1
+    )  # each process for itself; the soft limit signals (SIGXCPU), the hard one a little later kills
     settings = (
         f"ulimit -c 0; ulimit -S -t {seconds}; ulimit -H -t {seconds + 2}; "
         f"ulimit -f {max(1, limits.file_bytes // 512)}; ulimit -n {limits.open_files}; "
@@ -232,6 +253,12 @@ def _seccomp_file():  # type: ignore[no-untyped-def]
 # --- watching ------------------------------------------------------------------------------------------------------
 
 
+def _children_s() -> float:
+    """Processor time of this process's ended children."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
 class _Watch:
     """Reads a process's output and enforces what rlimits cannot."""
 
@@ -240,29 +267,36 @@ class _Watch:
         self.kept: dict[str, bytearray] = {"out": bytearray(), "err": bytearray()}
         self.written = 0
         self.peak = 0
+        self.meter = processes.Meter()
+        self.cpu_before = _children_s()
         self.start = time.monotonic()
         self.next_disk = self.start + 0.1
 
     def result(self) -> SandboxResult:
-        reason = self._pump()
-        if reason:
-            self._kill()
+        reason = "interrupted"
+        try:
+            reason = self._pump()
+        finally:  # also when this process is told to end: what it started must not outlive it
+            if reason:
+                self._kill()
         self.process.wait()
         self._drain()
         elapsed = time.monotonic() - self.start
         out, err = (bytes(self.kept[name]).decode(errors="replace") for name in ("out", "err"))
         status, reason, code, number = self._judge(reason)
-        return SandboxResult(status, reason, code, number, out, err, elapsed, self.peak, self.isolated)
+        cpu_s = max(self.meter.cpu_s, _children_s() - self.cpu_before)
+        return SandboxResult(status, reason, code, number, out, err, elapsed, self.peak, self.isolated, cpu_s)
 
     def _judge(self, reason: str) -> tuple[str, str, int | None, int | None]:
         if reason:
-            return ("timeout" if reason == "wall_time" else "killed"), reason, None, None
+            return ("timeout" if reason in TIME_REASONS else "killed"), reason, None, None
         code = self.process.returncode
         # bubblewrap passes a signal on as 128 + its number
         number = -code if code < 0 else code - 128 if self.isolated and 128 < code <= 128 + signal.SIGSYS else 0
         if number in (signal.SIGXCPU, signal.SIGXFSZ, signal.SIGSYS):
             names = {signal.SIGXCPU: "cpu_time", signal.SIGXFSZ: "file_size", signal.SIGSYS: "forbidden_call"}
-            return "killed", names[signal.Signals(number)], None, number
+            reason = names[signal.Signals(number)]
+            return ("timeout" if reason in TIME_REASONS else "killed"), reason, None, number
         if number:
             return "failed", "signal", None, number
         return ("ok", "", 0, None) if code == 0 else ("failed", "exit_code", code, None)
@@ -320,22 +354,24 @@ class _Watch:
     def _passed(self) -> str:
         """The limit that has been passed, or ""."""
         limits, now = self.limits, time.monotonic()
-        if now - self.start > limits.wall_s:
-            return "wall_time"
         if self.written > 64 * limits.output_bytes:
             return "output"
-        pids = descendants(self.process.pid)
-        memory = sum(resident_bytes(pid) for pid in pids)
+        pids = processes.descendants(self.process.pid)
+        self.meter.sample(pids)
+        late = self.meter.passed(limits.cpu_s, limits.idle_s, limits.wall_s)
+        if late:
+            return late
+        memory = sum(processes.resident_bytes(pid) for pid in pids)
         self.peak = max(self.peak, memory)
         if memory > limits.memory_bytes:
             return "memory"
         if len(pids) > limits.processes + (2 if self.isolated else 0):  # bubblewrap's own two
             return "processes"
-        if sum(_threads(pid) for pid in pids) > limits.threads + len(pids):
+        if sum(processes.thread_count(pid) for pid in pids) > limits.threads + len(pids):
             return "threads"
         if now >= self.next_disk:
             self.next_disk = now + 0.25
-            if folder_bytes(self.scratch) > limits.scratch_bytes:
+            if processes.folder_bytes(self.scratch) > limits.scratch_bytes:
                 return "disk"
         return ""
 
@@ -343,8 +379,8 @@ class _Watch:
         """Ends the process with all its descendants, and waits (up to a few seconds) until none of them runs."""
         doomed = self._freeze()
         for attempt in range(200):
-            doomed |= set(descendants(self.process.pid))
-            running = [pid for pid in doomed if _runs(pid)]
+            doomed |= set(processes.descendants(self.process.pid))
+            running = [pid for pid in doomed if processes.runs(pid)]
             if not running and attempt > 0:
                 return
             for pid in running:
@@ -357,7 +393,7 @@ class _Watch:
         """Stops the process and its descendants: a tree that forks while it is being read would hide some of them."""
         frozen: set[int] = set()
         for _ in range(50):
-            found = set(descendants(self.process.pid)) - frozen
+            found = set(processes.descendants(self.process.pid)) - frozen
             if not found:
                 break
             for pid in found:
@@ -365,59 +401,3 @@ class _Watch:
                     os.kill(pid, signal.SIGSTOP)
             frozen |= found
         return frozen
-
-
-def _runs(pid: int) -> bool:
-    """Whether a process exists and is not just waiting to be reaped."""
-    try:
-        with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123
-            return file.read().rpartition(")")[2].split()[0] not in ("Z", "X")
-    except (OSError, IndexError):
-        return False
-
-
-def descendants(pid: int) -> list[int]:
-    """`pid` and every living process below it."""
-    found, queue = [], [pid]
-    while queue:
-        current = queue.pop()
-        found.append(current)
-        try:
-            for task in os.listdir(f"/proc/{current}/task"):  # noqa: PTH208
-                with open(f"/proc/{current}/task/{task}/children") as file:  # noqa: PTH123 - a hot path
-                    queue += [int(child) for child in file.read().split()]
-        except OSError:
-            continue
-    return found
-
-
-def resident_bytes(pid: int) -> int:
-    """What a process has in memory; 0 for one that has ended."""
-    try:
-        with open(f"/proc/{pid}/statm") as file:  # noqa: PTH123
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, IndexError):
-        return 0
-
-
-def _threads(pid: int) -> int:
-    try:
-        return len(os.listdir(f"/proc/{pid}/task"))  # noqa: PTH208
-    except OSError:
-        return 0
-
-
-def folder_bytes(folder: Path) -> int:
-    """Bytes on disk below a folder; files that vanish meanwhile count nothing."""
-    total, queue = 0, [str(folder)]
-    while queue:
-        try:
-            with os.scandir(queue.pop()) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        queue.append(entry.path)
-                    else:
-                        total += entry.stat(follow_symlinks=False).st_blocks * 512
-        except OSError:
-            continue
-    return total

@@ -6,7 +6,9 @@ A worker that dies takes only its own item with it; that item is tried once more
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import multiprocessing
+import os
 import signal
 import time
 from collections import deque
@@ -23,6 +25,8 @@ R = TypeVar("R")
 
 ENGINES = ("local", "ray")
 _ATTEMPTS = 2
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_GRACE_S = 8  # to end what a worker has started
 
 
 class WorkerDied(HipsynthError):
@@ -94,6 +98,8 @@ def map_ordered(
 def _serve(connection: Connection, function: Callable[[Any], Any]) -> None:
     """A worker: answers items until its connection closes. The parent alone handles Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _leave)
+    _end_with_parent()
     while True:
         try:
             item = connection.recv()
@@ -109,6 +115,21 @@ def _serve(connection: Connection, function: Callable[[Any], Any]) -> None:
             return
         except Exception as error:  # an answer that cannot be pickled is the item's failure, not the pool's
             connection.send((False, HipsynthError(f"the result cannot be sent: {error}", reason="internal_error")))
+
+
+def _leave(*_: object) -> None:
+    """Ends this process as an exception does, so that what it started is ended and its scratch folders go."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise SystemExit(128 + signal.SIGTERM)
+
+
+def _end_with_parent() -> None:
+    """Asks for SIGTERM when the parent dies, even by SIGKILL: a busy worker would not notice. Linux only."""
+    parent = multiprocessing.parent_process()
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+    if parent is not None and parent.pid != os.getppid():  # it was already gone
+        _leave()
 
 
 class _Worker:
@@ -133,7 +154,7 @@ class _Worker:
         self.process.join(0.2)
         if self.process.is_alive():
             self.process.terminate()
-            self.process.join(2)
+            self.process.join(_GRACE_S)
         if self.process.is_alive():
             self.process.kill()
             self.process.join()

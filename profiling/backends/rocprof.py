@@ -116,10 +116,10 @@ class RocprofBackend:
             command = ["rocprofv3", *options, *where, "--", str(binary)]
             try:
                 done = subprocess.run(
-                    command, cwd=scratch, capture_output=True, text=True, errors="replace", timeout=limits.wall_s
+                    command, cwd=scratch, capture_output=True, text=True, errors="replace", timeout=limits.time_s
                 )
             except subprocess.TimeoutExpired:
-                return _failed(target, "timeout", f"no end within {limits.wall_s:g} s")
+                return _failed(target, "timeout", f"no end within {limits.time_s:g} s")
             if index == 0:
                 stdout, exit_code = done.stdout[: limits.output_bytes], done.returncode
         if not list(out.rglob("*.csv")):
@@ -144,10 +144,10 @@ def _compile(program: Program, target: Target, scratch: Path, limits: Limits) ->
     command = ["hipcc", f"--offload-arch={target.arch}", *target.flags.split(), str(source), "-o", str(binary)]
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=limits.wall_s, check=False
+            command, capture_output=True, text=True, errors="replace", timeout=limits.time_s, check=False
         )
     except subprocess.TimeoutExpired as error:
-        raise BadInput("the compiler did not end", cause=f"limit {limits.wall_s:g} s", reason="timeout") from error
+        raise BadInput("the compiler did not end", cause=f"limit {limits.time_s:g} s", reason="timeout") from error
     if done.returncode != 0:
         raise CompileFailed(f"hipcc refused the program for {target.arch}", diagnostics=done.stderr[-4000:])
     return binary

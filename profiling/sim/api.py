@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from profiling import sandbox, toolchain
+from profiling import processes, sandbox, toolchain
 from profiling.archs import ArchTable
 from profiling.backend import Limits
 from synth.errors import Missing
@@ -30,10 +30,9 @@ STOP_EXIT = 113  # exit status of a program that the simulator stopped; kStopExi
 # Room for the program's own pages and the simulator's tables on top of the device memory it may allocate.
 HOST_MEMORY_BYTES = 4 << 30
 # The core's own reasons that corpora know by another name.
-CORE_REASONS = {"wall_limit": "timeout", "bad_launch": "bad_code_object", "bad_spec": "bad_configuration"}
+CORE_REASONS = {"time_limit": "timeout", "bad_launch": "bad_code_object", "bad_spec": "bad_configuration"}
 # What the sandbox calls a passed limit -> our reason.
 KILL_REASONS = {
-    "cpu_time": "timeout",
     "memory": "out_of_memory",
     "output": "output_limit",
     "file_size": "output_limit",
@@ -129,6 +128,7 @@ class RunResult:
     dispatch_count: int = 0
     clock_ns: float = 0.0  # simulated time at the end: dispatches and copies
     wall_s: float = 0.0
+    cpu_s: float = 0.0  # processor time; 0 for an attached program
     isolated: bool = False
 
     @property
@@ -189,7 +189,7 @@ def configuration(artefacts: Artefacts, device: ArchTable, limits: Limits, outpu
         "max_wave_instructions": limits.wave_instructions,
         "memory_bytes": int(device.spec()["hbm.bytes"]),  # pages that are never touched cost nothing
         "sample_stretches": limits.stretches,
-        "wall_seconds": limits.wall_s,
+        "cpu_seconds": limits.time_s,
         "count": int(count),
     }
     lines = [f"{key} = {value}" for key, value in entries.items()]
@@ -219,8 +219,7 @@ def run_program(
     library = library_path()
     output = _prepare(artefacts, device, scratch, limits, count)
     bounds = sandbox.SandboxLimits(
-        wall_s=limits.wall_s * 1.1 + 1.0,  # the core stops itself first, with a better message
-        cpu_s=limits.wall_s * (os.cpu_count() or 1) + 10.0,
+        **sandbox.time_limits(limits.time_s * 1.1 + 1.0),  # the core stops itself first, with a better message
         memory_bytes=limits.memory_bytes + HOST_MEMORY_BYTES,
         output_bytes=limits.output_bytes,
         processes=8 if artefacts.mentions(b"hipModuleLoad", b"hiprtcCompileProgram") else 1,
@@ -248,6 +247,7 @@ def run_program(
         stdout=done.stdout,
         stderr=done.stderr,
         wall_s=done.wall_s,
+        cpu_s=done.cpu_s,
         isolated=done.isolated,
     )
 
@@ -289,15 +289,26 @@ def run_attached(
 
 def _watch(process: subprocess.Popen[bytes], limits: Limits) -> tuple[str, str]:
     """Waits for the end of an attached program; the limit that it passed and what to say, or two empty texts."""
-    end = time.monotonic() + limits.wall_s * 1.1 + 1.0
+    bounds = sandbox.SandboxLimits(**sandbox.time_limits(limits.time_s * 1.1 + 1.0))
+    meter = processes.Meter()
     room = limits.memory_bytes + HOST_MEMORY_BYTES
-    while time.monotonic() < end:
+    while True:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=min(0.1, max(0.0, end - time.monotonic())))
+            process.wait(timeout=processes.SAMPLE_S)
             return "", ""
-        if sandbox.resident_bytes(process.pid) > room:
+        meter.sample(processes.descendants(process.pid))
+        late = meter.passed(bounds.cpu_s, bounds.idle_s, bounds.wall_s)
+        if late:
+            return "timeout", _out_of_time(late, limits)
+        if processes.resident_bytes(process.pid) > room:
             return "out_of_memory", f"the program and the device memory it touched took more than {room >> 20} MiB"
-    return "timeout", f"stopped after {limits.wall_s:g} s"
+
+
+def _out_of_time(reason: str, limits: Limits) -> str:
+    kinds = {"cpu_time": "of processor time", "idle_time": "in which it did nothing"}
+    if reason in kinds:
+        return f"stopped after {limits.time_s:g} s {kinds[reason]}"
+    return f"stopped after {limits.time_s * sandbox.WALL_FACTOR + sandbox.WALL_EXTRA_S:g} s on a busy machine"
 
 
 def _prepare(artefacts: Artefacts, device: ArchTable, scratch: Path, limits: Limits, count: bool) -> Path:
@@ -331,7 +342,7 @@ def _signal_name(number: int | None) -> str:
 def _sandbox_failure(done: sandbox.SandboxResult, limits: Limits) -> tuple[str, str]:
     """Our reason and message for how the sandbox ended a program, ("", "") when it ended by itself."""
     if done.status == "timeout":
-        return "timeout", f"stopped after {limits.wall_s:g} s"
+        return "timeout", _out_of_time(done.reason, limits)
     if done.status == "killed":
         return KILL_REASONS.get(done.reason, done.reason), f"stopped by the sandbox: {done.reason.replace('_', ' ')}"
     if done.reason == "signal":

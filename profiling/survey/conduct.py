@@ -15,7 +15,7 @@ from profiling.backend import Limits
 from profiling.backends.sim import SimBackend
 from profiling.survey.build import build_program
 from profiling.survey.discover import find_programs
-from profiling.survey.execute import run_built
+from profiling.survey.execute import ATTEMPTS, run_built
 from profiling.survey.plan import Program
 from profiling.survey.report import Report, Row, row_of
 from synth.engine import map_unordered
@@ -74,7 +74,7 @@ def survey(
     waiting = [task for task in tasks if task.key not in rows]
     step = start(len(waiting)) if start else None
     with _Keeper(out) as keeper:
-        for outcome in map_unordered(_work, waiting, options.workers, "local", options.timeout_s * 4 + 900):
+        for outcome in map_unordered(_work, waiting, options.workers, "local", _hard_limit(options)):
             task = waiting[outcome.index]
             row = outcome.value if outcome.value is not None else _broken(task, outcome.error)
             rows[task.key] = row
@@ -86,6 +86,11 @@ def survey(
         _write(out, report)
         _journal(out).unlink(missing_ok=True)
     return report
+
+
+def _hard_limit(options: Options) -> float:
+    """Seconds on the clock after which a worker is ended: all attempts and builds have limits of their own."""
+    return ATTEMPTS * sandbox.time_limits(options.timeout_s)["wall_s"] + 3600
 
 
 def conditions(options: Options) -> dict[str, object]:
@@ -145,7 +150,7 @@ def _survey_one(task: _Task, scratch: Path) -> Row:
     return replace(
         row, status=verdict.status, reason=verdict.reason, message=verdict.message, evidence=verdict.evidence,
         compiled=True, exit_code=done.exit_code, arguments=arguments, dispatches=done.dispatch_count,
-        run_s=round(done.wall_s, 2), isolated=done.isolated,
+        run_s=round(done.cpu_s, 2), wall_s=round(done.wall_s, 2), isolated=done.isolated,
         diagnostics=_output(done.stdout, done.stderr, verdict.status),
     )  # fmt: skip
 

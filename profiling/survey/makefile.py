@@ -28,7 +28,7 @@ _TOOLS = {
     "rocminfo": "echo '  Name:                    {arch}'",
 }  # fmt: skip
 _LIMITS = sandbox.SandboxLimits(
-    wall_s=20, cpu_s=20, memory_bytes=1 << 30, output_bytes=4 << 20, file_bytes=16 << 20, processes=64
+    **sandbox.time_limits(20), memory_bytes=1 << 30, output_bytes=4 << 20, file_bytes=16 << 20, processes=64
 )
 _RUN_GOAL = re.compile(r"^(?:run|test|check|bench)[\w-]*$")
 

@@ -33,7 +33,8 @@ class Row:
     arguments: tuple[str, ...] = ()
     dispatches: int = 0
     build_s: float = 0.0
-    run_s: float = 0.0
+    run_s: float = 0.0  # processor time
+    wall_s: float = 0.0
     isolated: bool = True
     diagnostics: str = ""
     key: str = ""

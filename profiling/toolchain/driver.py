@@ -25,9 +25,9 @@ _UNIT, _OUTPUT = "unit.hip", "unit.out"
 
 @dataclass(frozen=True)
 class CompileLimits:
-    """Bounds on one run of the compiler or linker."""
+    """Bounds on one run of the compiler or linker. `time_s`: processor time."""
 
-    wall_s: float = 120.0
+    time_s: float = 120.0
     memory_bytes: int = 4 << 30
     file_bytes: int = 512 << 20
 
@@ -145,8 +145,7 @@ def run_tool(
     Raises CompileFailed with the diagnostics when it fails (reason `failure`) or passes a limit.
     """
     bounds = sandbox.SandboxLimits(
-        wall_s=limits.wall_s,
-        cpu_s=limits.wall_s * 2,
+        **sandbox.time_limits(limits.time_s),
         memory_bytes=limits.memory_bytes,
         file_bytes=limits.file_bytes,
         scratch_bytes=4 * limits.file_bytes,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
+import signal
 import sys
 import traceback
 
@@ -64,6 +66,8 @@ def cli() -> None:
 def main(argv: list[str] | None = None) -> None:
     """Entry point: the only place that prints errors and exits."""
     args = sys.argv[1:] if argv is None else argv
+    with contextlib.suppress(ValueError):  # only a main thread may
+        signal.signal(signal.SIGTERM, terminated)
     try:
         code = cli.main(args=args, prog_name="synth", standalone_mode=False)
         sys.stdout.flush()
@@ -128,12 +132,22 @@ def fail(args: list[str], error: HipsynthError) -> None:
     sys.exit(error.exit_code)
 
 
+def terminated(number: int, _frame: object) -> None:
+    """SIGTERM ends a verb as Ctrl-C does: what runs is stopped, what is finished stays."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signals.append(number)
+    raise KeyboardInterrupt
+
+
+signals: list[int] = []
+
+
 def interrupted(args: list[str]) -> None:
-    """Ctrl-C: finished work stays, and the exit code is the shell's for it."""
+    """Ctrl-C or SIGTERM: finished work stays, and the exit code is the shell's for it."""
     if wants_json(args):
         print_error(HipsynthError("interrupted", remedy="run the same command again to go on", reason="interrupted"))
     click.echo("interrupted; finished work is kept: run the same command again to go on", err=True)
-    sys.exit(130)
+    sys.exit(128 + (signals[0] if signals else signal.SIGINT))
 
 
 if __name__ == "__main__":

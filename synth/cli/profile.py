@@ -61,7 +61,7 @@ def command(path: Path, out: Path | None, archs: tuple[str, ...], flags: tuple[s
     from synth.engine import check_engine
 
     check_engine(options["engine"])
-    limits = Limits(wall_s=options["timeout"], stretches=_stretches(options["sample"], options["exact"]))
+    limits = Limits(time_s=options["timeout"], stretches=_stretches(options["sample"], options["exact"]))
     if path.is_dir():
         if out is None:
             raise UsageError("a folder needs --out", remedy=f"synth profile {path} --out CORPUS")

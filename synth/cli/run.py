@@ -74,7 +74,7 @@ def run_file(path: Path, args: tuple[str, ...], scratch: Path, *, captured: bool
     artefacts = build_runnable(path, options["arch"], options["flags"], scratch / "build")
     folder = scratch / "run"
     folder.mkdir()
-    limits = Limits(wall_s=options["timeout"], stretches=0)
+    limits = Limits(time_s=options["timeout"], stretches=0)
     if not captured:
         return api.run_attached(artefacts, device, folder, limits, args, count=options["count"])
     return api.run_program(artefacts, device, folder, limits, args, count=options["count"])

@@ -125,7 +125,7 @@ def test_the_same_result_twice(case: Case, tmp_path: Path) -> None:
 def test_failures_have_their_reason(case: Case, tmp_path: Path) -> None:
     for number, (name, (bad, reasons)) in enumerate(case.bad.items()):
         found = conformance.check_failure(
-            case.backend, bad, target("gfx90a"), tmp_path / str(number), reasons, Limits(wall_s=30)
+            case.backend, bad, target("gfx90a"), tmp_path / str(number), reasons, Limits(time_s=30)
         )
         assert found.message, f"{name}: a failure says what happened"
 

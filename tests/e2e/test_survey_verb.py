@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from profiling import toolchain
 from synth.errors import Missing
+from synth.store.journal import read
 
 MAIN = '#include <hip/hip_runtime.h>\n#include <cstdio>\nint main() { hipDeviceSynchronize(); std::puts("PASSED"); }\n'
 
@@ -33,6 +38,53 @@ def test_a_folder_becomes_a_table_and_a_document(tmp_path: Path) -> None:
     document = json.loads(synth("survey", str(tmp_path), "--out", str(tmp_path / "report.json"), "--json").stdout)
     assert document["totals"]["passed"] == 1 and document["reasons"] == {"compile_failed": 1}
     assert [row["program"] for row in document["programs"]] == ["bad.hip", "good.hip"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_survey_ends_its_programs_and_keeps_what_is_finished(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    try:
+        toolchain.find()
+    except Missing as error:
+        pytest.skip(error.what)
+    folder, out = tmp_path / "folder", tmp_path / "report.json"
+    folder.mkdir()
+    (folder / "a_good.hip").write_text(MAIN)
+    (folder / "b_endless.hip").write_text(MAIN.replace("std::puts", "for (volatile int i = 0;; i = 1) {} std::puts"))
+    words = ("survey", str(folder), "--workers", "1", "--out", str(out), "--timeout", "500")
+    command = [sys.executable, "-m", "synth.cli.main", *words]
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(tmp_path)}
+    ) as run:
+        assert wait_for(lambda: executed(tmp_path, "b_endless"), 60)
+        os.kill(run.pid, number)
+        said = run.communicate(timeout=30)[1]
+    assert number == signal.SIGKILL or (run.returncode == 128 + number and "run the same command again" in said)
+    assert wait_for(lambda: not executed(tmp_path, "b_endless"), 20)
+    rows = [record["program"] for _, _, record in read(out.with_name("report.json.journal"))]
+    assert rows == ["a_good.hip"]
+
+
+def wait_for(condition: Callable[[], bool], seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return condition()
+
+
+def executed(folder: Path, name: str) -> bool:
+    """Whether a program of this name runs from below this folder."""
+    for place in Path("/proc").iterdir():
+        try:
+            words = (place / "cmdline").read_bytes().split(b"\0") if place.name.isdigit() else []
+        except OSError:
+            continue
+        if words and words[0].startswith(str(folder).encode()) and words[0].endswith(name.encode()):
+            return True
+    return False
 
 
 @pytest.mark.parametrize(

@@ -48,5 +48,5 @@ def run(
     limits: Limits | None = None,
 ) -> api.RunResult:
     device = archs.load(archs.default_device(arch))
-    bounds = limits or Limits(wall_s=30.0)
+    bounds = limits or Limits(time_s=30.0)
     return api.run_program(built(name, arch, flags), device, scratch, bounds, args)

@@ -28,13 +28,13 @@ def test_host_memory_in_a_kernel(tmp_path: Path) -> None:
 
 
 def test_endless_kernel_meets_the_instruction_limit(tmp_path: Path) -> None:
-    done = run("endless", tmp_path, limits=Limits(wall_s=60.0, wave_instructions=200_000))
+    done = run("endless", tmp_path, limits=Limits(time_s=60.0, wave_instructions=200_000))
     assert (done.status, done.reason, done.exit_code) == ("failed", "instruction_limit", STOP_EXIT), done
     assert "spin" in done.message
 
 
 def test_endless_kernel_meets_the_time_limit(tmp_path: Path) -> None:
-    done = run("endless", tmp_path, limits=Limits(wall_s=0.5, wave_instructions=10**15))
+    done = run("endless", tmp_path, limits=Limits(time_s=0.5, wave_instructions=10**15))
     assert (done.status, done.reason) == ("failed", "timeout"), done
     assert done.wall_s < 5
 
@@ -83,7 +83,7 @@ def program(name: str, expected: Expected | None = None, text: str | None = None
 
 def profile(subject: Program, scratch: Path, flags: str = "-O3"):  # type: ignore[no-untyped-def]
     target = Target("gfx90a", flags, archs.default_device("gfx90a"))
-    return SimBackend().profile(subject, target, scratch, Limits(wall_s=20.0))
+    return SimBackend().profile(subject, target, scratch, Limits(time_s=20.0))
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def behaviour(source: Path, scratch: Path) -> dict[str, Any]:
     (scratch / "run").mkdir()
     artefacts = build_runnable(source, "gfx90a", "-O3", scratch / "build")
     device = archs.load(archs.default_device("gfx90a"))
-    done = api.run_program(artefacts, device, scratch / "run", Limits(wall_s=120.0))
+    done = api.run_program(artefacts, device, scratch / "run", Limits(time_s=120.0))
     kernels = [(kernel.dispatches, kernel.grid, kernel.block, instructions(kernel.counters)) for kernel in done.kernels]
     ending = {"status": done.status, "reason": done.reason, "code": done.exit_code, "stdout": done.stdout}
     return {**ending, "kernels": kernels}

@@ -34,12 +34,12 @@ def test_short_names(signature: str, name: str) -> None:
 def test_configuration_names_every_table_entry(tmp_path: Path) -> None:
     device = archs.load("mi300x")
     artefacts = api.Artefacts(tmp_path / "a", tmp_path / "a.co", tmp_path / "a.s", Path("llvm-objdump"))
-    limits = Limits(wall_s=2.5, wave_instructions=1000, memory_bytes=1 << 20)
+    limits = Limits(time_s=2.5, wave_instructions=1000, memory_bytes=1 << 20)
     text = api.configuration(artefacts, device, limits, tmp_path / "run.json", count=False)
     entries = dict(line.split(" = ", 1) for line in text.splitlines())
     assert entries["arch"] == "gfx942"
     assert entries["count"] == "0"
-    assert (entries["wall_seconds"], entries["max_wave_instructions"], entries["memory_bytes"]) == (
+    assert (entries["cpu_seconds"], entries["max_wave_instructions"], entries["memory_bytes"]) == (
         "2.5",
         "1000",
         str(192 << 30),  # the device's own; what a program may really touch is the sandbox's limit
@@ -116,7 +116,7 @@ def test_an_attached_program_that_takes_too_much_memory_is_told_so(monkeypatch: 
     hungry = [sys.executable, "-c", "import time; taken = bytearray(256 << 20); time.sleep(60)"]
     with subprocess.Popen(hungry) as process:
         try:
-            reason, message = api._watch(process, Limits(wall_s=30.0, memory_bytes=128 << 20))
+            reason, message = api._watch(process, Limits(time_s=30.0, memory_bytes=128 << 20))
         finally:
             process.kill()
     assert (reason, message) == ("out_of_memory", "the program and the device memory it touched took more than 128 MiB")

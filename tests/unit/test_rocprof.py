@@ -211,7 +211,7 @@ def test_running_on_a_gpu_collects_every_counter_in_passes(tmp_path: Path) -> No
     backend = RocprofBackend()
     assert backend.available().ok and backend.version() == "1.2.3"
     assert backend.supports(target("gfx90a")) and not backend.supports(target("gfx942"))
-    found = backend.profile(program(1), target("gfx90a"), tmp_path, Limits(wall_s=20))
+    found = backend.profile(program(1), target("gfx90a"), tmp_path, Limits(time_s=20))
     assert (found.status, found.exit_code, found.stdout) == ("ok", 0, "copied\n")
     (kernel,) = found.kernels
     assert kernel.counters == {name.removesuffix("_sum"): 128.0 for name in needed_counters("gfx90a")}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -171,9 +172,33 @@ def test_an_endless_loop_is_a_timeout(isolate: bool, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("isolate", [True, False])
 def test_processor_time_is_limited(isolate: bool, tmp_path: Path) -> None:
-    limits = SandboxLimits(wall_s=60, cpu_s=1)
+    limits = SandboxLimits(wall_s=60, cpu_s=0.4, idle_s=60)
     result = sandbox.run(["/bin/sh", "-c", "while :; do :; done"], tmp_path, limits, isolate=isolate)
-    assert (result.status, result.reason) == ("killed", "cpu_time")
+    assert (result.status, result.reason) == ("timeout", "cpu_time")
+    assert 0.4 < result.cpu_s < 2
+
+
+@pytest.mark.parametrize("isolate", [True, False])
+def test_doing_nothing_is_limited_apart_from_work(isolate: bool, tmp_path: Path) -> None:
+    limits = SandboxLimits(wall_s=60, cpu_s=60, idle_s=0.4)
+    result = sandbox.run(["/bin/sleep", "30"], tmp_path, limits, isolate=isolate)
+    assert (result.status, result.reason) == ("timeout", "idle_time")
+    assert result.wall_s < 10 and result.cpu_s < 0.2
+
+
+def test_waiting_for_a_processor_is_no_idleness(tmp_path: Path) -> None:
+    """Two loops and one processor: each runs half of the time, and neither idles."""
+    if not Path("/proc/self/schedstat").exists():
+        pytest.skip("this kernel does not count the time that processes wait for a processor")
+    one = str(min(os.sched_getaffinity(0)))
+    loop = ["/usr/bin/taskset", "-c", one, "/bin/sh", "-c", "while :; do :; done"]
+    with subprocess.Popen(loop) as other:
+        try:
+            limits = SandboxLimits(wall_s=60, cpu_s=0.8, idle_s=0.5)
+            result = sandbox.run(loop, tmp_path, limits)
+        finally:
+            other.kill()
+    assert result.reason == "cpu_time" and result.wall_s > 1.2
 
 
 @needs_python

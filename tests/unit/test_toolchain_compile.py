@@ -236,7 +236,7 @@ template <unsigned B> struct F<0, B> { static constexpr unsigned v = B; };
 __global__ void k(unsigned* p) { *p = F<40, 1>::v; }
 """
     with pytest.raises(CompileFailed) as caught:
-        compile_device(write(tmp_path, text), "gfx90a", "-O3", tmp_path, limits=CompileLimits(wall_s=1.5))
+        compile_device(write(tmp_path, text), "gfx90a", "-O3", tmp_path, limits=CompileLimits(time_s=1.5))
     assert "wall_time" in caught.value.cause
 
 

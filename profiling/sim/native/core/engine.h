@@ -1,7 +1,6 @@
 // One dispatch from first work-group to last wave: placement on CUs, interleaving, execution.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -14,6 +13,9 @@
 #include "memory/pace.h"
 
 namespace hipsynth {
+
+// Processor time of this process in seconds: limits mean the same on a busy machine.
+double processor_seconds();
 
 // Waves of all CUs take turns in rounds, short slices of time. A wave runs until it must wait for memory or for the
 // vector memory unit of its CU, reaches a barrier, ends, or has used up its quantum; when the memory answers is told by
@@ -90,7 +92,7 @@ class Engine {
   uint32_t cus_per_xcd_, groups_per_round_;
   std::unique_ptr<Pace> pace_;  // absent when nothing is counted
   uint64_t port_opens_ = 0;     // of the CU that is being stepped, when found closed in this round
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  double start_s_ = processor_seconds();
 };
 
 }  // namespace hipsynth

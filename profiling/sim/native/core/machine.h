@@ -147,7 +147,7 @@ struct DeviceOptions {
   bool count = true;  // cache models and memory counters (off: functional only)
   uint64_t max_wave_instructions = 2'000'000'000ull;
   uint64_t memory_bytes = 8ull << 30;
-  double wall_seconds = 0;             // 0: no limit inside the core
+  double cpu_seconds = 0;              // of this process during one kernel; 0: no limit inside the core
   bool values = true;                  // false: skip what decides no counter; kernels' results are not computed
   uint32_t sample_stretches = 0;       // large grids: parts that run between the first and the last; 0: all of it
   uint64_t sample_above = 60'000'000;  // work (core/sampler.cpp) up to which a dispatch is exact anyway

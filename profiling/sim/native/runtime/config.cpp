@@ -43,7 +43,7 @@ const std::map<std::string, Setter>& setters() {
        [](Config& c, const std::string& v) { c.options.max_wave_instructions = static_cast<uint64_t>(number(v)); }},
       {"memory_bytes",
        [](Config& c, const std::string& v) { c.options.memory_bytes = static_cast<uint64_t>(number(v)); }},
-      {"wall_seconds", [](Config& c, const std::string& v) { c.options.wall_seconds = number(v); }},
+      {"cpu_seconds", [](Config& c, const std::string& v) { c.options.cpu_seconds = number(v); }},
       {"sample_stretches",
        [](Config& c, const std::string& v) { c.options.sample_stretches = static_cast<uint32_t>(number(v)); }},
       {"sample_above",

@@ -1,0 +1,122 @@
+"""Looks at running processes through /proc: who descends from whom, what they hold, how long they worked."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+_BUSY_SHARE = 0.05  # of a stretch of time, to run or wait for a processor; less is idleness
+SAMPLE_S = 0.1
+
+
+class Meter:
+    """How long a tree of processes has worked and idled, however busy the machine is.
+
+    `cpu_s`: processor time of all its processes. `idle_s`: time in which none of them ran or waited for a processor.
+    Time spent waiting for a processor is in neither. Both grow by calls of `sample`.
+    """
+
+    def __init__(self) -> None:
+        self.cpu_s = self.idle_s = 0.0
+        self.start = self.last = time.monotonic()
+        self.worked = 0.0  # at the last sample: running or waiting to run
+
+    def sample(self, pids: Sequence[int]) -> None:
+        """Looks at the processes of the tree; does nothing when the last look is less than 0.1 s ago."""
+        now = time.monotonic()
+        if now - self.last < SAMPLE_S:
+            return
+        self.cpu_s = max(self.cpu_s, sum(cpu_seconds(pid) for pid in pids))
+        worked = self.cpu_s + sum(_queued_seconds(pid) for pid in pids)
+        if worked - self.worked < _BUSY_SHARE * (now - self.last):
+            self.idle_s += now - self.last
+        self.worked, self.last = worked, now
+
+    def passed(self, cpu_s: float, idle_s: float, wall_s: float) -> str:
+        """Which limit has been passed: "cpu_time", "idle_time", "wall_time", or ""."""
+        if self.cpu_s > cpu_s:
+            return "cpu_time"
+        if self.idle_s > idle_s:
+            return "idle_time"
+        return "wall_time" if time.monotonic() - self.start > wall_s else ""
+
+
+def cpu_seconds(pid: int) -> float:
+    """Processor time of a process and of its ended children that it waited for; 0 for one that has gone."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123 - a hot path
+            fields = file.read().rpartition(")")[2].split()
+        return sum(int(field) for field in fields[11:15]) * _TICK_S
+    except (OSError, IndexError, ValueError):
+        return 0.0
+
+
+def _queued_seconds(pid: int) -> float:
+    """How long the threads of a process have waited for a processor, where the kernel counts it."""
+    total = 0
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
+            with open(f"/proc/{pid}/task/{task}/schedstat") as file:  # noqa: PTH123
+                total += int(file.read().split()[1])
+    except (OSError, IndexError, ValueError):
+        pass
+    return total / 1e9
+
+
+def runs(pid: int) -> bool:
+    """Whether a process exists and is not just waiting to be reaped."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123
+            return file.read().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except (OSError, IndexError):
+        return False
+
+
+def descendants(pid: int) -> list[int]:
+    """`pid` and every living process below it."""
+    found, queue = [], [pid]
+    while queue:
+        current = queue.pop()
+        found.append(current)
+        try:
+            for task in os.listdir(f"/proc/{current}/task"):  # noqa: PTH208
+                with open(f"/proc/{current}/task/{task}/children") as file:  # noqa: PTH123 - a hot path
+                    queue += [int(child) for child in file.read().split()]
+        except OSError:
+            continue
+    return found
+
+
+def resident_bytes(pid: int) -> int:
+    """What a process has in memory; 0 for one that has ended."""
+    try:
+        with open(f"/proc/{pid}/statm") as file:  # noqa: PTH123
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError):
+        return 0
+
+
+def thread_count(pid: int) -> int:
+    try:
+        return len(os.listdir(f"/proc/{pid}/task"))  # noqa: PTH208
+    except OSError:
+        return 0
+
+
+def folder_bytes(folder: Path) -> int:
+    """Bytes on disk below a folder; files that vanish meanwhile count nothing."""
+    total, queue = 0, [str(folder)]
+    while queue:
+        try:
+            with os.scandir(queue.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        queue.append(entry.path)
+                    else:
+                        total += entry.stat(follow_symlinks=False).st_blocks * 512
+        except OSError:
+            continue
+    return total
