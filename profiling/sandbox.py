@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, TypedDict
 
 from profiling import processes
 
@@ -55,8 +55,8 @@ class SandboxLimits:
 class SandboxResult:
     """`status`: ok (exit code 0) | failed (exit code or signal of its own) | timeout | killed (a limit was passed).
 
-    `reason` is "" for ok, else one of: exit_code, signal, forbidden_call, wall_time, cpu_time, idle_time, memory, output,
-    file_size, disk, processes, threads, not_started. `isolated` is False when only the limits held.
+    `reason` is "" for ok, else one of: exit_code, signal, forbidden_call, wall_time, cpu_time, idle_time, memory,
+    output, file_size, disk, processes, threads, not_started. `isolated` is False when only the limits held.
     """
 
     status: str
@@ -74,7 +74,15 @@ class SandboxResult:
 WALL_FACTOR, WALL_EXTRA_S = 10.0, 60.0  # of the processor's and idle time allowed
 
 
-def time_limits(seconds: float) -> dict[str, float]:
+class TimeLimits(TypedDict):
+    """Those fields of SandboxLimits."""
+
+    wall_s: float
+    cpu_s: float
+    idle_s: float
+
+
+def time_limits(seconds: float) -> TimeLimits:
     """The three limits on time of a run that may work, or idle, for so many seconds."""
     return {"cpu_s": seconds, "idle_s": seconds, "wall_s": seconds * WALL_FACTOR + WALL_EXTRA_S}
 
