@@ -72,13 +72,16 @@ def ceilings(device: str) -> Ceilings:
             "L2": arch["l2.bytes_per_cycle_per_channel"] * channels * ghz,
             "HBM": arch["hbm.read_gbps"],
         },
-        compute={"FP32": _vector_peak(arch, "issue.valu_cycles"), "FP64": _vector_peak(arch, "issue.f64_cycles")},
+        compute={
+            "FP32": _vector_peak(arch, "valu_cycles", "vector_mhz"),
+            "FP64": _vector_peak(arch, "f64_cycles", "f64_mhz"),
+        },
     )
 
 
-def _vector_peak(arch: ArchTable, cycles: str) -> float:
+def _vector_peak(arch: ArchTable, cycles: str, clock: str) -> float:
     simds = arch["topology.cus"] * arch["topology.simds_per_cu"]
-    return 2 * LANES / arch[cycles] * simds * arch["clock.core_mhz"] / 1000
+    return 2 * LANES / arch[f"issue.{cycles}"] * simds * arch[f"clock.{clock}"] / 1000
 
 
 def position(metrics: Mapping[str, float | None], device: str) -> Position:

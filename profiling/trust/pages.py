@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+import statistics
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from profiling.trust.frame import Row, Study, Table
+
+LONG = 40  # rows of a table that are folded away behind an overview
 
 
 def page(study: Study, tables: Sequence[Table]) -> str:
@@ -34,21 +38,52 @@ def _section(table: Table) -> Iterator[str]:
         for check in table.checks:
             yield f"- {check}: {'met' if check.ok else '**not met**'}"
     yield ""
-    labelled = any(row.label for row in table.rows)
+    if len(table.rows) <= LONG:
+        yield from _rows(table.rows)
+        return
+    yield from _overview(table.rows)
+    yield from ("", "<details>", f"<summary>All {len(table.rows)} rows</summary>", "")
+    yield from _rows(table.rows)
+    yield from ("", "</details>")
+
+
+def _overview(rows: Sequence[Row]) -> Iterator[str]:
+    """A line per quantity of a long table: its errors and the row furthest off."""
+    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[row.quantity, row.unit].append(row)
+    yield "| quantity | figures | median error | worst error | which |"
+    yield "|---|---:|---:|---:|---|"
+    for (quantity, unit), group in groups.items():
+        furthest = max(group, key=lambda row: abs(row.error))
+        median = statistics.median(abs(row.error) for row in group)
+        if furthest.error == 0:
+            yield f"| {quantity} | {len(group)} | 0 | 0 | |"
+        else:
+            which = f"{furthest.label.rstrip(',')}: {_number(furthest.recorded)}, ours {_number(furthest.ours)}"
+            yield f"| {quantity} | {len(group)} | {median:.2g} {unit} | {_error(furthest)} | {which} |"
+
+
+def _rows(rows: Sequence[Row]) -> Iterator[str]:
+    labelled = any(row.label for row in rows)
     head = ["case"] * labelled + ["quantity", "recorded", "simulated", "error", "allowed"]
     yield f"| {' | '.join(head)} |"
     yield "|" + "---|" * (1 + labelled) + "---:|" * 4
-    for row in table.rows:
+    for row in rows:
         cells = [row.label] * labelled + _cells(row)
         yield f"| {' | '.join(cells)} |"
 
 
 def _cells(row: Row) -> list[str]:
     allowed = "shown only" if row.allowed is None else f"{row.allowed:g} {row.unit}" if row.allowed else "exact"
-    error = "0" if row.error == 0 else "any" if math.isinf(row.error) else f"{row.error:+.2f} {row.unit}"
+    error = _error(row)
     if not row.ok:
         error = f"**{error}**"
     return [row.quantity, _number(row.recorded), _number(row.ours), error, allowed]
+
+
+def _error(row: Row) -> str:
+    return "0" if row.error == 0 else "any" if math.isinf(row.error) else f"{row.error:+.2f} {row.unit}"
 
 
 def _number(value: float) -> str:

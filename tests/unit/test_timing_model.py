@@ -66,9 +66,19 @@ def test_bandwidth_follows_occupancy_as_long_as_latency_decides() -> None:
 def test_arithmetic_takes_its_issue_cycles_whatever_the_occupancy(waves_per_simd: int) -> None:
     instructions = 1e5
     result = estimate(arithmetic(instructions, int(SIMDS) * waves_per_simd))
-    ns = instructions * waves_per_simd * SPEC["issue.valu_cycles"] / HERTZ * 1e9
+    ns = instructions * waves_per_simd * SPEC["issue.valu_cycles"] / SPEC["clock.vector_mhz"] * 1e3
     assert result["duration_ns"] - SPEC["issue.launch_ns"] == pytest.approx(ns, rel=0.02)
     assert result["bottleneck"] == "valu"
+
+
+@pytest.mark.parametrize("kind", ["valu_full", "valu_f64"])
+def test_a_clock_that_sinks_under_load_makes_kernels_longer_and_not_their_busy_cycles(kind: str) -> None:
+    instructions = 1e5
+    work = arithmetic(0, int(SIMDS)) | {kind: instructions * SIMDS * CUS}
+    sunken, steady = estimate(work), estimate(work, clock__vector_mhz=1700, clock__f64_mhz=1700)
+    assert sunken["duration_ns"] > 1.05 * steady["duration_ns"]
+    assert sunken["busy_cycles"] == pytest.approx(steady["busy_cycles"])
+    assert steady["busy_cycles"] == pytest.approx(4 * instructions, rel=0.02)
 
 
 def test_a_single_wave_cannot_use_more_than_one_simd() -> None:

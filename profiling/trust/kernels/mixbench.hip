@@ -29,6 +29,8 @@ __device__ void ladder(int (&part)[kCount], int seed) {
 template <int kSteps, int kCount, class T>
 __device__ void climb(T (&part)[kCount], T seed) {
   if constexpr (kSteps > kUnrolledSteps) {
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) asm("" : "+v"(part[j]));  // loads are waited for before the loop, not in it
 #pragma unroll 4
     for (int i = 0; i < kSteps; ++i) ladder(part, seed);
   } else {

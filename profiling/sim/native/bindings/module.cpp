@@ -70,6 +70,7 @@ nb::dict estimate_dict(const SpecTable& spec, const std::map<std::string, double
   const Timing t = estimate(spec, from_numbers(work));
   nb::dict out;
   out["duration_ns"] = t.duration_ns;
+  out["busy_cycles"] = t.busy_cycles;
   out["bottleneck"] = t.bottleneck;
   out["bounds"] = t.bounds;
   return out;

@@ -52,12 +52,28 @@ double turns(const Model& m) {
 
 // Issue: all waves' instructions of one kind, on one SIMD (vector) or one CU (scalar, LDS) of the busiest CU.
 
-double valu_total(const Model& m) {
-  return m.work.valu_full * m.at("issue.valu_cycles") + m.work.valu_trans * m.at("issue.trans_cycles") +
-         m.work.valu_f64 * m.at("issue.f64_cycles") + m.work.valu_int64_mul * m.at("issue.int64_mul_cycles");
+// The clock sinks where arithmetic draws much power. Time is counted in cycles of the nominal clock all the same, so
+// that an instruction takes longer under such load; which share of its time did not tick is what busy cycles lack.
+struct Arithmetic {
+  double valu = 0, matrix = 0;  // nominal cycles of all waves together
+  double lost = 0;              // of them, those that the sunken clock did not make
+  double total() const { return valu + matrix; }
+};
+
+Arithmetic arithmetic(const Model& m) {
+  const Work& w = m.work;
+  const auto stretch = [&](const char* clock) { return m.at("clock.core_mhz") / m.at(clock); };
+  const double full = w.valu_full * m.at("issue.valu_cycles");
+  const double wide = w.valu_f64 * m.at("issue.f64_cycles") + w.valu_int64_mul * m.at("issue.int64_mul_cycles");
+  const double trans = w.valu_trans * m.at("issue.trans_cycles");
+  Arithmetic a;
+  a.valu = full * stretch("clock.vector_mhz") + wide * stretch("clock.f64_mhz") + trans;
+  a.matrix = w.mfma_cycles * stretch("clock.matrix_mhz");
+  a.lost = a.total() - full - wide - trans - w.mfma_cycles;
+  return a;
 }
 
-double vector_issue(const Model& m) { return (valu_total(m) + m.work.mfma_cycles) * busiest_share(m) / simds_used(m); }
+double vector_issue(const Model& m) { return arithmetic(m).total() * busiest_share(m) / simds_used(m); }
 
 double scalar_issue(const Model& m) {
   return (m.work.salu + m.work.smem) * m.at("issue.salu_cycles") * busiest_share(m);
@@ -70,7 +86,7 @@ double lds_issue(const Model& m) { return m.work.lds_cycles * busiest_share(m); 
 double own_issue(const Model& m) {
   const Work& w = m.work;
   const double others = w.salu + w.smem + w.vmem + w.lds + w.flow;
-  return (valu_total(m) + w.mfma_cycles + others * m.at("issue.wave_cycles")) / w.waves;
+  return (arithmetic(m).total() + others * m.at("issue.wave_cycles")) / w.waves;
 }
 
 // One wave's waits, each answered when nobody else is in the way.
@@ -212,6 +228,7 @@ Work work_of(const LaunchPlan& plan, const IssueCounts& issue, const EngineCount
 
 Timing estimate(const SpecTable& spec, const Work& work) {
   const Model m{spec, work};
+  const Arithmetic spent = arithmetic(m);
   const MemoryPath path = memory_path(m);
   const double memory = memory_cycles(m, path), own = turns(m) * own_issue(m);
   const double vector = vector_issue(m), scalar = scalar_issue(m), lds = lds_issue(m);
@@ -223,9 +240,10 @@ Timing estimate(const SpecTable& spec, const Work& work) {
   Timing t;
   t.wave_cycles = group_start(m) + own_issue(m) + own_waits(m);
   t.busy_ns = (ramp + body + flush) * m.tick_ns();
+  t.busy_cycles = ramp + body + flush - spent.lost * busiest_share(m) / simds_used(m);
   t.duration_ns = launch + t.busy_ns;
   t.halves_apart = std::pow(std::min(1.0, path.hbm / body), kHalvesApart);
-  const double mfma_share = work.mfma_cycles > 0 ? work.mfma_cycles / (work.mfma_cycles + valu_total(m)) : 0;
+  const double mfma_share = spent.total() > 0 ? spent.matrix / spent.total() : 0;
   const std::pair<const char*, double> parts[] = {{"latency", waits},
                                                   {"dispatch", path.dispatch},
                                                   {"vl1d", path.vl1d},
@@ -259,8 +277,7 @@ void time_dispatch(const SpecTable& spec, const LaunchPlan& plan, const Work& wo
   for (const auto& [name, value] : to_numbers(work)) d->details["work." + name] = value;
   const double cus = spec.at("topology.cus");
   // Every CU that got a work-group counts as busy from the first wave to the last.
-  d->counters["SQ_BUSY_CU_CYCLES"] =
-      std::round(t.busy_ns * spec.at("clock.core_mhz") / 1000 * std::min(work.groups, cus));
+  d->counters["SQ_BUSY_CU_CYCLES"] = std::round(t.busy_cycles * std::min(work.groups, cus));
   const double waves = plan.occupancy.groups_per_cu * static_cast<double>(plan.occupancy.waves_per_group);
   d->details["occupancy.groups_per_cu"] = plan.occupancy.groups_per_cu;
   d->details["occupancy.waves_per_cu"] = waves;

@@ -19,6 +19,7 @@ namespace hipsynth {
 struct Timing {
   double duration_ns = 0;
   double busy_ns = 0;                    // duration without the launch
+  double busy_cycles = 0;                // the same in cycles of the clock, which sinks under load
   std::map<std::string, double> bounds;  // ns that each unit alone would need, and what is added to them
   std::string bottleneck;                // the largest of them
   double wave_cycles = 0;                // life of an average wave, alone on the device
