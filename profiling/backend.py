@@ -19,8 +19,9 @@ class Limits:
 
     `time_s` is processor time of the program on the simulator, whatever else the machine does (and the longest that
     it may idle); on a GPU it is time on the clock.
-    `stretches` bounds the work on large grids: so many representative parts run besides the first and the last, and
-    their counts are scaled up; 0 runs every grid in full. Small grids are always run in full.
+    `strict_bounds=False` lets accesses go on that leave an array but stay in memory which hardware maps around it;
+    they become warnings. `stretches` bounds the work on large grids: so many representative parts run besides the
+    first and the last, and their counts are scaled up; 0 runs every grid in full. Small grids are always run in full.
     """
 
     time_s: float = 60.0
@@ -28,6 +29,7 @@ class Limits:
     memory_bytes: int = 8 << 30
     output_bytes: int = 1 << 20
     stretches: int = STRETCHES
+    strict_bounds: bool = True
 
 
 @dataclass(frozen=True)

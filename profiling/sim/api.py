@@ -127,6 +127,7 @@ class RunResult:
     dispatches: tuple[Dispatch, ...] = ()  # the first ones, at most kKeptDispatches of them
     dispatch_count: int = 0
     clock_ns: float = 0.0  # simulated time at the end: dispatches and copies
+    warnings: tuple[str, ...] = ()  # what hardware would not have noticed, such as an access outside its array
     wall_s: float = 0.0
     cpu_s: float = 0.0  # processor time; 0 for an attached program
     isolated: bool = False
@@ -191,6 +192,7 @@ def configuration(artefacts: Artefacts, device: ArchTable, limits: Limits, outpu
         "sample_stretches": limits.stretches,
         "cpu_seconds": limits.time_s,
         "count": int(count),
+        "strict_bounds": int(limits.strict_bounds),
     }
     lines = [f"{key} = {value}" for key, value in entries.items()]
     for code_object, disassembly in artefacts.modules:
@@ -389,6 +391,7 @@ class _Document:
     dispatches: tuple[Dispatch, ...] = ()
     dispatch_count: int = 0
     clock_ns: float = 0.0
+    warnings: tuple[str, ...] = ()
 
 
 def _read_document(path: Path) -> _Document:
@@ -407,6 +410,7 @@ def _read_document(path: Path) -> _Document:
         dispatches=tuple(Dispatch(kernel=row["kernel"], **_measured(row)) for row in record["dispatches"]),
         dispatch_count=record["dispatch_count"],
         clock_ns=float(record["clock_ns"]),
+        warnings=tuple(record["warnings"]),
     )
 
 
@@ -423,5 +427,6 @@ def _result(output: Path, reason: str, message: str, **facts: Any) -> RunResult:
         dispatches=document.dispatches,
         dispatch_count=document.dispatch_count,
         clock_ns=document.clock_ns,
+        warnings=document.warnings,
         **facts,
     )

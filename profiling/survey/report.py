@@ -36,6 +36,7 @@ class Row:
     run_s: float = 0.0  # processor time
     wall_s: float = 0.0
     isolated: bool = True
+    warnings: tuple[str, ...] = ()
     diagnostics: str = ""
     key: str = ""
 
@@ -49,7 +50,8 @@ def row_of(document: dict[str, Any]) -> Row:
     """The inverse of asdict, for rows read back; unknown fields are dropped."""
     known = {entry.name for entry in fields(Row)}
     values = {key: value for key, value in document.items() if key in known}
-    return Row(**{**values, "arguments": tuple(values.get("arguments", ()))})
+    lists = {key: tuple(values.get(key, ())) for key in ("arguments", "warnings")}
+    return Row(**{**values, **lists})
 
 
 @dataclass
@@ -105,6 +107,8 @@ def _explained(reason: str) -> str:
 
 def _line(row: Row) -> str:
     detail = row.evidence if row.completed else f"{row.reason}: {row.message}"
+    if row.completed and row.warnings:
+        detail += f" (warning: {row.warnings[0]})"
     if not row.completed and row.evidence:
         detail += f" | {row.evidence}"
     return f"{row.status:7s} {row.program}  {detail[:160]}".rstrip()

@@ -36,7 +36,11 @@ def workers_option(function: F) -> F:
 
 def timeout_option(function: F) -> F:
     return click.option(
-        "--timeout", type=click.FloatRange(min=0.1), default=60.0, show_default=True, help="Seconds per program."
+        "--timeout",
+        type=click.FloatRange(min=0.1),
+        default=60.0,
+        show_default=True,
+        help="Seconds of processor time per program, however busy the machine is.",
     )(function)
 
 

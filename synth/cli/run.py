@@ -17,9 +17,12 @@ Examples:
   synth run saxpy.hip
   synth run saxpy.hip --arch gfx942 --flags "-O3 -ffast-math" -- 1024 --verbose
   synth run untrusted.hip --sandbox --timeout 10
+  synth run mine.hip --strict
   synth run saxpy.hip --json
 
 Without --sandbox the program has this terminal, this folder and your rights, as any program you start.
+Accesses outside every array stop a program, unless hardware would let them pass because its allocator maps the memory
+around small arrays too: those are warnings on stderr, and errors under --strict.
 The exit code is the program's own. Failures of the simulator (an illegal access, a trap, a limit) and compile errors
 exit with 3, and say what happened on stderr.
 """
@@ -35,6 +38,7 @@ exit with 3, and say what happened on stderr.
 @click.option(
     "--count/--no-count", default=True, show_default=True, help="Simulate caches; off is faster, times are rough."
 )
+@click.option("--strict", is_flag=True, help="Stop at accesses outside arrays even where hardware maps that memory.")
 @timeout_option
 @json_option
 def command(path: Path, args: tuple[str, ...], as_json: bool, **options: Any) -> int:
@@ -74,7 +78,7 @@ def run_file(path: Path, args: tuple[str, ...], scratch: Path, *, captured: bool
     artefacts = build_runnable(path, options["arch"], options["flags"], scratch / "build")
     folder = scratch / "run"
     folder.mkdir()
-    limits = Limits(time_s=options["timeout"], stretches=0)
+    limits = Limits(time_s=options["timeout"], stretches=0, strict_bounds=options["strict"])
     if not captured:
         return api.run_attached(artefacts, device, folder, limits, args, count=options["count"])
     return api.run_program(artefacts, device, folder, limits, args, count=options["count"])

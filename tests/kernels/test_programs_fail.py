@@ -22,6 +22,34 @@ def test_write_out_of_bounds(tmp_path: Path) -> None:
     assert [kernel.name for kernel in done.kernels] == ["tame"]
 
 
+LENIENT = Limits(strict_bounds=False)
+
+
+@pytest.mark.parametrize(
+    ("far", "limits", "passes", "warned"),
+    [
+        ("0", LENIENT, True, 0),
+        ("2560", LENIENT, True, 29),  # bytes 2700 to 2815, the 35 lanes before are inside
+        ("43000", LENIENT, True, 64),  # within the 2 MiB that small arrays are carved out of
+        ("2097152", LENIENT, False, 0),
+        ("-4096", LENIENT, False, 0),
+        ("43000", Limits(), False, 0),
+    ],
+)
+def test_what_hardware_maps_around_an_array_is_a_warning(
+    far: str, limits: Limits, passes: bool, warned: int, tmp_path: Path
+) -> None:
+    done = run("stray_write", tmp_path, (far,), limits=limits)
+    if not passes:
+        assert (done.status, done.reason, done.warnings) == ("failed", "illegal_access", ()), done
+        return
+    assert (done.status, done.stdout, len(done.warnings)) == ("ok", "after 0\n", 1 if warned else 0), done
+    if warned:
+        assert "kernel stray(char*, long), instruction `global_store_dword" in done.warnings[0]
+        assert f"; {warned} such accesses in this launch go on" in done.warnings[0]
+        assert done.stderr == f"hipsynth: warning: {done.warnings[0]}\n", "said once per kernel"
+
+
 def test_host_memory_in_a_kernel(tmp_path: Path) -> None:
     done = run("host_pointer", tmp_path)
     assert (done.status, done.reason) == ("failed", "illegal_access"), done

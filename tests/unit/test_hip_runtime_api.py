@@ -86,6 +86,7 @@ DOCUMENT = {
     "finished": True,
     "signal": 0,
     "clock_ns": 12.5,
+    "warnings": [],
     "dispatch_count": 1,
     "module_kernels": 2,
     "kernels": [],

@@ -16,6 +16,7 @@ namespace {
 
 constexpr uint64_t kPage = Memory::kPageBytes;
 constexpr uint64_t kGuard = 4096;
+constexpr uint64_t kBlock = 2ull << 20;             // that ROCr's allocator carves small allocations out of
 constexpr uint64_t kLarge = 8ull << 20;             // allocations from here on lie in the host's huge pages
 constexpr uint64_t kArenaBase = 0x200000000000ull;  // far from the heap, the stacks and shared objects of x86-64 Linux
 constexpr uint64_t kSlotBytes = 1ull << 40;         // address space of one device
@@ -253,6 +254,24 @@ const Memory::Allocation* Memory::find(uint64_t p, uint64_t bytes) const {
   if (p + bytes > it->second.start + it->second.bytes || p + bytes < p) return nullptr;
   m.last = &it->second;
   return m.last;
+}
+
+bool Memory::mapped(uint64_t p, uint64_t bytes) const {
+  const Impl& m = *impl_;
+  if (p < m.base + kInternalBytes || p + bytes > m.base + kSlotBytes || p + bytes < p) return false;
+  for (uint64_t page = p / kPage * kPage; page < p + bytes; page += kPage) {
+    auto next = m.allocations.upper_bound(page);
+    if (next != m.allocations.begin()) {
+      const Allocation& before = std::prev(next)->second;
+      if (page < before.start + pages_of(before)) continue;
+    }
+    const uint64_t block = page / kBlock * kBlock;
+    for (next = m.allocations.lower_bound(block); next != m.allocations.end() && next->first < block + kBlock; ++next) {
+      if (next->second.bytes < kBlock) break;
+    }
+    if (next == m.allocations.end() || next->first >= block + kBlock) return false;
+  }
+  return true;
 }
 
 const Memory::Allocation* Memory::nearest(uint64_t p) const {

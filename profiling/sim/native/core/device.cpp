@@ -113,6 +113,7 @@ Dispatch Device::launch(const Launch& launch) {
   c.scratch_lane_bytes = plan.scratch_lane_bytes;
   c.scratch_base = plan.scratch_lane_bytes ? m.runtime.scratch(1) : 0;
   c.clock = m.clock;
+  c.strict_bounds = m.options.strict_bounds;
   auto* printf_buffer = reinterpret_cast<uint8_t*>(m.runtime.printf_buffer);
   reset_printf(printf_buffer, RuntimeMemory::kPrintfBytes);
   if (m.hierarchy) m.hierarchy->begin_dispatch();
@@ -147,6 +148,8 @@ Dispatch Device::launch(const Launch& launch) {
   d.block = launch.block;
   d.printf_output = printed.output;
   d.printf_errors = printed.errors;
+  d.strays = c.strays;
+  d.first_stray = c.first_stray;
   std::vector<Executed> executions = engine.executions();
   const bool sampled = sampler && sampler->sampling();
   if (!sampled) d.groups_simulated = plan.total_groups;

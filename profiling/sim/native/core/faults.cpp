@@ -51,17 +51,27 @@ void check_assertion(const Context& c, const std::string& where) {
   throw SimError("assertion", text.substr(start, text.find('\n', mark) - start) + " In " + where);
 }
 
+std::string describe(const Context& c, const Resident& r, const Step& s, const Fault& f) {
+  return std::string(f.what) + " of " + std::to_string(f.bytes) + " bytes at " + hex(f.address) + " in " +
+         place(c, r, s, f.lane);
+}
+
 }  // namespace
 
+void stray_access(Context& c, const Resident& r, const Step& s, const Fault& f) {
+  if (c.strict_bounds || !c.memory->mapped(f.address, f.bytes)) throw_illegal_access(c, r, s, f);
+  if (c.strays++ == 0) c.first_stray = describe(c, r, s, f) + neighbourhood(c, f);
+}
+
 void throw_illegal_access(const Context& c, const Resident& r, const Step& s, const Fault& f) {
-  const std::string what = f.what, where = place(c, r, s, f.lane);
+  const std::string what = f.what;
   if (what == "trap") {
+    const std::string where = place(c, r, s, f.lane);
     check_assertion(c, where);
     throw SimError("trap",
                    "the kernel stopped itself (failed assertion, __builtin_trap or unreachable code): " + where);
   }
-  std::string text =
-      "illegal access: " + what + " of " + std::to_string(f.bytes) + " bytes at " + hex(f.address) + " in " + where;
+  std::string text = "illegal access: " + describe(c, r, s, f);
   if (what == "LDS access")
     text += "; the work-group has " + std::to_string(r.group->lds.size()) + " bytes of LDS";
   else if (what == "private (stack) access")

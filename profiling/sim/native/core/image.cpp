@@ -45,7 +45,7 @@ class Access {
   }
 
   uint8_t* checked(uint64_t address, uint32_t bytes, uint32_t lane, uint32_t tap) {
-    if (!c_.memory->find(address, bytes)) fault("texel", address, bytes, lane);
+    if (!c_.memory->find(address, bytes)) stray_access(c_, r_, s_, {"texel", address, bytes, static_cast<int>(lane)});
     address_[tap][lane] = address;
     used_[tap] |= 1ull << lane;
     bytes_ = bytes;

@@ -56,6 +56,9 @@ class Memory {
   bool unmap(uint64_t at, void* pages);              // and back
   // The allocation that holds [p, p + bytes), or null.
   const Allocation* find(uint64_t p, uint64_t bytes) const;
+  // Whether hardware maps [p, p + bytes), allocated or not: ROCr's allocator maps whole pages, and carves what is
+  // smaller than 2 MiB out of blocks of 2 MiB.
+  bool mapped(uint64_t p, uint64_t bytes) const;
   const Allocation* nearest(uint64_t p) const;  // the user's allocation closest to p, for messages; or null
   const Allocation* freed(uint64_t p) const;    // the released allocation that held p last, for messages; or null
   uint64_t used() const;
@@ -137,6 +140,8 @@ struct Dispatch {
   double duration_ns = 0;
   std::map<std::string, double> details;  // bottleneck times by unit (ns), occupancy, registers ...
   std::string bottleneck;
+  uint64_t strays = 0;                       // accesses outside every allocation that hardware would let pass
+  std::string first_stray;                   // the first of them, in words
   std::string printf_output, printf_errors;  // what the kernel wrote to stdout and stderr
   bool sampled = false;                      // counts are estimates, results in memory are not computed
   uint64_t groups_simulated = 0;             // work-groups that ran
@@ -151,6 +156,7 @@ struct DeviceOptions {
   bool values = true;                  // false: skip what decides no counter; kernels' results are not computed
   uint32_t sample_stretches = 0;       // large grids: parts that run between the first and the last; 0: all of it
   uint64_t sample_above = 60'000'000;  // work (core/sampler.cpp) up to which a dispatch is exact anyway
+  bool strict_bounds = true;           // false: accesses to what hardware maps around allocations go on, with a warning
   bool host_calls = false;             // kernels may call functions of the host program
 };
 

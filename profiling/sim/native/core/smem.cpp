@@ -23,7 +23,7 @@ void check(Context& c, Resident& r, const Step& s, uint64_t address, uint32_t by
   if (c.memory->find(address, bytes)) return;
   const Memory::Allocation* a = c.memory->find(address, 4);
   const uint64_t end = a ? (a->start + a->bytes + kScalarSlack - 1) / kScalarSlack * kScalarSlack : 0;
-  if (!a || address + bytes > end) throw_illegal_access(c, r, s, {what, address, bytes, -1});
+  if (!a || address + bytes > end) stray_access(c, r, s, {what, address, bytes, -1});
 }
 
 // Where an access goes and how much of it is inside its buffer.
@@ -65,7 +65,7 @@ void* writable(Context& c, Resident& r, const Step& s, uint32_t bytes, const cha
   const Place p = place_of(r.wave, *s.inst, bytes);
   ++r.outstanding_lgkm;
   if (p.valid < bytes) return nullptr;
-  if (!c.memory->find(p.address, bytes)) throw_illegal_access(c, r, s, {what, p.address, bytes, -1});
+  if (!c.memory->find(p.address, bytes)) stray_access(c, r, s, {what, p.address, bytes, -1});
   if (c.hierarchy) c.hierarchy->scalar(r.group->cu, p.address, bytes);
   return reinterpret_cast<void*>(p.address);
 }

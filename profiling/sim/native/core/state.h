@@ -84,6 +84,9 @@ struct Context {
   uint32_t scratch_lane_bytes = 0;  // private segment of one lane
   uint64_t scratch_base = 0;        // of wave slot 0
   uint64_t clock = 0;               // what s_memtime reads
+  bool strict_bounds = true;
+  uint64_t strays = 0;      // accesses outside every allocation that were let pass
+  std::string first_stray;  // the first of them, in words
 };
 
 // Executes one instruction of its unit; may throw SimError "illegal_access".
@@ -101,6 +104,8 @@ struct Fault {
   uint32_t bytes;
   int lane;
 };
+// An access outside every allocation: counted where hardware would let it pass and the run asks for that, else thrown.
+void stray_access(Context& c, const Resident& r, const Step& s, const Fault& fault);
 [[noreturn]] void throw_illegal_access(const Context& c, const Resident& r, const Step& s, const Fault& fault);
 
 // Row of a VGPR or AGPR operand; null when the operand is neither.

@@ -116,7 +116,8 @@ void check_swizzled(Context& c, Resident& r, const Step& s, bool own, const Lane
     for (uint64_t k = 0; k < dwords; ++k) {
       const uint64_t at = first + k * l.dword_stride;
       if (own ? at >= r.scratch && at < end : c.memory->find(at, 4) != nullptr) continue;
-      throw_illegal_access(c, r, s, {own ? "private (stack) access" : "swizzled access", at, s.lane_bytes, lane});
+      if (own) throw_illegal_access(c, r, s, {"private (stack) access", at, s.lane_bytes, lane});
+      stray_access(c, r, s, {"swizzled access", at, 4, lane});
     }
   }
 }
@@ -172,7 +173,7 @@ void check_bounds(Context& c, Resident& r, const Step& s, Lanes* l) {
     const char* what = s.inst->op->mem.kind == MemKind::load    ? "read"
                        : s.inst->op->mem.kind == MemKind::store ? "write"
                                                                 : "atomic";
-    throw_illegal_access(c, r, s, {what, l->address[lane], bytes, lane});
+    stray_access(c, r, s, {what, l->address[lane], bytes, lane});
   }
 }
 

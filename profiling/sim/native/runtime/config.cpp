@@ -48,6 +48,7 @@ const std::map<std::string, Setter>& setters() {
        [](Config& c, const std::string& v) { c.options.sample_stretches = static_cast<uint32_t>(number(v)); }},
       {"sample_above",
        [](Config& c, const std::string& v) { c.options.sample_above = static_cast<uint64_t>(number(v)); }},
+      {"strict_bounds", [](Config& c, const std::string& v) { c.options.strict_bounds = number(v) != 0; }},
       {"values", [](Config& c, const std::string& v) { c.options.values = number(v) != 0; }},
       {"count", [](Config& c, const std::string& v) { c.options.count = number(v) != 0; }},
   };

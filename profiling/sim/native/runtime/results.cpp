@@ -137,6 +137,11 @@ std::string Results::render_total(const KernelInfo& kernel, const KernelTotal& t
          measured(total.sum) + "}";
 }
 
+void Results::warn(const std::string& message) {
+  if (warned_++ >= kKeptWarnings) return;
+  warnings_ += (warnings_.empty() ? "" : ", ") + json_string(message);
+}
+
 void Results::fail(const std::string& reason, const std::string& message) {
   if (failed_) return;
   failed_ = true;
@@ -154,7 +159,8 @@ void Results::write(bool finished, int signal) const {
                     "\"module_kernels\": %llu,\n\"kernels\": [",
                     finished ? "true" : "false", signal, static_cast<unsigned long long>(clock_ns_),
                     static_cast<unsigned long long>(dispatches_), static_cast<unsigned long long>(module_kernels_));
-  bool ok = put(fd, "{", 1) && put(fd, status_) && put(fd, head, static_cast<size_t>(size));
+  bool ok = put(fd, "{", 1) && put(fd, status_) && put(fd, ", \"warnings\": [", 15) && put(fd, warnings_) &&
+            put(fd, "]", 1) && put(fd, head, static_cast<size_t>(size));
   for (size_t i = 0; ok && i < totals_.size(); ++i)
     ok = put(fd, i ? ",\n" : "\n", i ? 2 : 1) && put(fd, totals_[i].rendered);
   ok = ok && put(fd, "],\n\"dispatches\": [", 18);

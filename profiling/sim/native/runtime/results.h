@@ -14,6 +14,7 @@ inline constexpr int kStopExit = 113;
 
 // Dispatches written one by one; later ones only enter their kernel's totals.
 inline constexpr size_t kKeptDispatches = 64;
+inline constexpr size_t kKeptWarnings = 16;
 
 std::string json_string(const std::string& text);
 std::string json_number(double value);
@@ -22,6 +23,7 @@ class Results {
  public:
   void open(const std::string& path);  // empty: nothing is ever written
   void add(const KernelInfo& kernel, const Dispatch& dispatch);
+  void warn(const std::string& message);                             // at most kKeptWarnings are kept
   void fail(const std::string& reason, const std::string& message);  // the first failure stays
   void set_clock(double ns) { clock_ns_ = ns; }
   void set_module(size_t kernels) { module_kernels_ = kernels; }
@@ -42,6 +44,8 @@ class Results {
 
   std::string path_, partial_path_;
   std::string status_ = "\"status\": \"ok\", \"reason\": \"\", \"message\": \"\"";
+  std::string warnings_;  // rendered, with commas between them
+  size_t warned_ = 0;
   bool failed_ = false;
   double clock_ns_ = 0;
   uint64_t dispatches_ = 0;

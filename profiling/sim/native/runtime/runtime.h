@@ -89,6 +89,7 @@ class Runtime {
 
   std::recursive_mutex mutex;
   Config config;
+  std::set<std::string> warned_kernels;  // symbols of those that left their arrays
   Results results;
   std::unique_ptr<Device> device;  // null when the program was started without a configuration
   std::string unavailable;         // why, in that case
