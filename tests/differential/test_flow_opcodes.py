@@ -27,12 +27,13 @@ def device(arch: str) -> Any:
     return _core.Device(arch, archs.load(DEVICES[arch]).spec(), count=True)
 
 
-def run(text: str, arch: str = "gfx942", block: int = 64) -> tuple[int, int]:
+def run(text: str, arch: str = "gfx942", block: int = 64, **resources: int) -> tuple[int, int]:
     """s20 and s21 of the last wave."""
     d = device(arch)
     out = d.allocate(8)
     head = "s_load_dwordx2 s[4:5], s[0:1], 0x0\ns_mov_b32 s20, 0\ns_mov_b32 s21, 0\ns_waitcnt lgkmcnt(0)\n"
-    d.launch(d.load_text(head + text + "\n" + STORE), "kernel", (1, 1, 1), (block, 1, 1), struct.pack("<Q", out))
+    module = d.load_text(head + text + "\n" + STORE, **resources)
+    d.launch(module, "kernel", (1, 1, 1), (block, 1, 1), struct.pack("<Q", out))
     got = np.zeros(8, np.uint8)
     d.read(out, got)
     d.release(out)
@@ -126,6 +127,12 @@ def test_a_failed_trap_ends_the_kernel() -> None:
     with pytest.raises(_core.SimError) as caught:
         run("s_trap 2")
     assert caught.value.args[0] == "trap"
+
+
+def test_what_follows_a_trap_is_not_part_of_the_kernel() -> None:
+    """Compilers end unreachable paths with a trap; behind it may stand the next function, with registers of its own."""
+    text = "s_branch over\ns_trap 2\nv_mov_b32 v255, v0\nover:\ns_mov_b64 s[20:21], 7\n"
+    assert run(text, vgprs=8)[0] == 7
 
 
 # Grid barriers need all waves of a grid: tests/kernels/programs/grid_barrier.hip.

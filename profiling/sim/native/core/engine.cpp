@@ -349,8 +349,6 @@ void Engine::run_wave(Resident* r) {
         --pc;  // the loop's increment leads to the target
         break;
       case Action::trap:
-        if (s.inst && s.inst->op->unit == Unit::flow && s.inst->imm > 2)
-          break;  // debugger traps do nothing without one
         leave(r, &run, pc);
         throw_illegal_access(c_, *r, s, {"trap", 0, 0, -1});
       case Action::refused:

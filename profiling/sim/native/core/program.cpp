@@ -50,6 +50,9 @@ constexpr FlowRow kFlow[] = {
     {"s_wakeup", Action::skip},
 };
 
+constexpr int64_t kAbortTrap =
+    2;  // "s_trap 2" ends a wave (LLVM, AMDGPUUsage); higher ones do nothing without a debugger
+
 const FlowRow* find_flow(const char* name) {
   for (const FlowRow& row : kFlow) {
     if (row.name == name) return &row;
@@ -89,7 +92,8 @@ void resolve(const Inst& inst, Step* step) {
       break;
     case Unit::flow: {
       if (const FlowRow* row = find_flow(op.name)) {
-        step->action = row->action;
+        const bool debugger_trap = row->action == Action::trap && inst.imm > kAbortTrap;
+        step->action = debugger_trap ? Action::skip : row->action;
         step->condition = row->condition;
         step->target = static_cast<uint32_t>(inst.imm);
       }

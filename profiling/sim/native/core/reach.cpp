@@ -50,7 +50,7 @@ class Walk {
     switch (program_.steps[i].action) {
       case Action::end:
       case Action::trap:
-        break;
+        return;
       case Action::branch:
         return visit(program_.steps[i].target);
       case Action::branch_if:
@@ -68,15 +68,13 @@ class Walk {
       default:
         break;
     }
-    if (program_.steps[i].action != Action::end) fall_through(i);
+    fall_through(i);
   }
 
   void fall_through(uint32_t i) {
     const Inst& in = code_.insts[i];
-    const bool trap = program_.steps[i].action == Action::trap;  // the last thing before unreachable code
     if (i + 1 < code_.insts.size() && code_.insts[i + 1].address == in.address + in.size) return visit(i + 1);
-    if (!trap && i + 1 < code_.insts.size())
-      refused_.insert("bytes that are no instruction follow `" + code_.text[i] + "`");
+    if (i + 1 < code_.insts.size()) refused_.insert("bytes that are no instruction follow `" + code_.text[i] + "`");
   }
 
   void registers(const Inst& in) {
