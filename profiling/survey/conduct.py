@@ -16,6 +16,7 @@ from profiling.backends.sim import SimBackend
 from profiling.survey.build import build_program
 from profiling.survey.discover import find_programs
 from profiling.survey.execute import ATTEMPTS, run_built
+from profiling.survey.page import provenance
 from profiling.survey.plan import Program
 from profiling.survey.report import Report, Row, row_of
 from synth.engine import map_unordered
@@ -81,7 +82,8 @@ def survey(
             keeper.keep(row)
             if step:
                 step(row.program)
-    report = Report(str(root), options.arch, [rows[task.key] for task in tasks], conditions(options))
+    facts = {**conditions(options), "provenance": provenance(root)}
+    report = Report(str(root), options.arch, [rows[task.key] for task in tasks], facts)
     if out:
         _write(out, report)
         _journal(out).unlink(missing_ok=True)

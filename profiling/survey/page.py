@@ -1,0 +1,218 @@
+"""Several surveys as one generated section of a page: counts per collection, and every program that did not run."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from profiling.survey.report import OUTSIDE, Report, Row
+from synth.errors import BadInput
+from synth.output import whole_file
+
+BEGIN, END = "<!-- survey: begin -->", "<!-- survey: end -->"
+NOT_COMPILED = {
+    "missing_header": "a header is missing",
+    "compile_failed": "does not compile",
+    "link_failed": "does not link",
+}
+MESSAGE_CHARS = 200
+_HEAD = (
+    "collection, commit", "arch", "programs", "CUDA", "need a library", "do not compile", "compile",
+    "lack arguments, data, memory or devices", "should run", "ran to completion", "passed own check",
+    "failed own check", "ran with a warning",
+)  # fmt: skip
+_NEEDS = re.compile(r"^needs (.*?):")
+
+
+def provenance(folder: Path) -> dict[str, str]:
+    """Where a folder comes from: its remote, path in it and commit where git knows, else its name alone."""
+    url = _git(folder, "config", "--get", "remote.origin.url")
+    return {
+        "name": re.sub(r"^.*[/:]([^/:]+/[^/]+?)(\.git)?$", r"\1", url) if url else folder.resolve().name,
+        "path": _git(folder, "rev-parse", "--show-prefix").strip("/") if url else "",
+        "commit": _git(folder, "rev-parse", "--short", "HEAD"),
+        "commit_date": _git(folder, "log", "-1", "--format=%cs"),
+    }
+
+
+def _git(folder: Path, *words: str) -> str:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=20, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def machine() -> str:
+    """The host in words: processor, its number of cores, memory."""
+    model = platform.machine()
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            model = line.partition(":")[2].strip()
+            break
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return f"{model}, {os.cpu_count()} cores, {memory:.0f} GiB"
+
+
+def update(page: Path, reports: Sequence[Report]) -> None:
+    """Replaces the page's generated section; a page without one gets it at its end. Raises BadInput."""
+    try:
+        text = page.read_text() if page.exists() else "# Real programs\n\n"
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{page}: cannot be read", cause=str(error), remedy="give a Markdown page") from error
+    if BEGIN not in text:
+        text = f"{text.rstrip()}\n\n{BEGIN}\n{END}\n"
+    before, _, rest = text.partition(BEGIN)
+    with whole_file(page) as file:
+        file.write(f"{before}{BEGIN}\n{section(reports)}\n{END}{rest.partition(END)[2]}")
+
+
+def section(reports: Sequence[Report]) -> str:
+    """The generated part: conditions, counts, and the programs behind them by reason."""
+    parts = [_conditions(reports), _counts(reports)]
+    arches = list(dict.fromkeys(report.arch for report in reports))
+    parts += [text for arch in arches for text in _stopped(arch, [r for r in reports if r.arch == arch])]
+    rows = [(report, row) for report in reports if report.arch == arches[0] for row in report.rows]
+    parts += [_outside(rows), _not_compiled(rows), _libraries([row for _, row in rows])]
+    parts += [_differences(reports, arches)] if len(arches) > 1 else []
+    return "\n\n".join(part for part in parts if part)
+
+
+def _conditions(reports: Sequence[Report]) -> str:
+    first = reports[0].conditions
+    memory = int(first["memory_bytes"]) / 2**30
+    parts = [
+        f"Measured on {datetime.now(UTC):%-d %B %Y}: {first['compiler']}, HIP headers {first['headers']}, simulator "
+        f"`{first['simulator']}`; {machine()}. Each program had {first['timeout_s']:g} s of processor time and "
+        f"{memory:g} GiB.",
+    ]
+    others = sorted({str(report.conditions["simulator"]) for report in reports} - {str(first["simulator"])})
+    if others:
+        parts.append(f"Some rows were made by other versions: {', '.join(others)}.")
+    if not all(report.conditions["isolated"] for report in reports):
+        parts.append("Programs ran without isolation: no working bubblewrap.")
+    return " ".join(parts)
+
+
+def _title(report: Report) -> str:
+    where = report.conditions.get("provenance", {})
+    name = where.get("name") or Path(report.folder).name
+    path = f", `{where['path']}`" if where.get("path") else ""
+    return f"{name}{path} {where.get('commit', '')}".strip()
+
+
+def _counts(reports: Sequence[Report]) -> str:
+    lines = ["| " + " | ".join(_HEAD) + " |", "|---|---|" + "---:|" * (len(_HEAD) - 2)]
+    sums: dict[str, Counter[str]] = {}
+    for report in reports:
+        counts = count(report.rows)
+        sums.setdefault(report.arch, Counter()).update(counts)
+        lines.append(_count_line(_title(report), report.arch, counts))
+    if len(reports) > len(sums):
+        lines += [_count_line("**all**", arch, counts) for arch, counts in sums.items()]
+    return "\n".join(lines)
+
+
+def count(rows: Iterable[Row]) -> Counter[str]:
+    """How many rows fall into each column of the table."""
+    counts: Counter[str] = Counter()
+    for row in rows:
+        able = row.compiled and row.reason not in OUTSIDE
+        holds = {
+            "programs": True,
+            "cuda": row.reason == "cuda_source",
+            "library": row.reason == "needs_library",
+            "broken": row.reason in NOT_COMPILED,
+            "compiled": row.compiled,
+            "outside": row.compiled and row.reason in OUTSIDE,
+            "able": able,
+            "completed": able and row.completed,
+            "passed": row.status == "passed",
+            "wrong": row.reason == "self_check_failed",
+            "warned": row.completed and bool(row.warnings),
+        }
+        counts.update({name: int(value) for name, value in holds.items()})
+    return counts
+
+
+def _count_line(title: str, arch: str, counts: Mapping[str, int]) -> str:
+    share = f" ({100 * counts['completed'] / counts['able']:.1f} %)" if counts["able"] else ""
+    keys = ("programs", "cuda", "library", "broken", "compiled", "outside", "able")
+    cells = [str(counts[key]) for key in keys] + [f"{counts['completed']}{share}"]
+    cells += [str(counts[key]) for key in ("passed", "wrong", "warned")]
+    return f"| {title} | {arch} | " + " | ".join(cells) + " |"
+
+
+def _stopped(arch: str, reports: Sequence[Report]) -> list[str]:
+    """Programs that should run and did not end as they should, and those that hardware would not have warned of."""
+    failed = [
+        f"- `{row.program}`: {row.reason}: {_short(row.message)}"
+        for report in reports
+        for row in report.rows
+        if row.compiled and not row.completed and row.reason not in OUTSIDE
+    ]
+    warned = [
+        f"- `{row.program}`: {_short(row.warnings[0])}"
+        for report in reports
+        for row in report.rows
+        if row.completed and row.warnings
+    ]
+    parts = [f"### Should run and did not ({arch})\n\n" + ("\n".join(failed) or "None.")]
+    return [*parts, f"### Ran with a warning ({arch})\n\n" + "\n".join(warned)] if warned else parts
+
+
+def _outside(rows: Sequence[tuple[Report, Row]]) -> str:
+    by_reason: dict[str, list[str]] = {}
+    for _, row in rows:
+        if row.compiled and row.reason in OUTSIDE:
+            by_reason.setdefault(row.reason, []).append(f"`{row.program}`")
+    lines = [f"- {OUTSIDE[reason]} ({len(names)}): {', '.join(names)}" for reason, names in by_reason.items()]
+    return "### Compiled, but lack something\n\n" + "\n".join(lines) if lines else ""
+
+
+def _not_compiled(rows: Sequence[tuple[Report, Row]]) -> str:
+    lines = [
+        f"- `{row.program}`: {NOT_COMPILED[row.reason]}: {_short(row.message)}"
+        for _, row in rows
+        if row.reason in NOT_COMPILED
+    ]
+    return "### Do not compile\n\n" + "\n".join(lines) if lines else ""
+
+
+def _libraries(rows: Sequence[Row]) -> str:
+    wanted: Counter[str] = Counter()
+    for row in rows:
+        found = _NEEDS.match(row.message) if row.reason == "needs_library" else None
+        wanted.update(found.group(1).split(", ") if found else ())
+    if not wanted:
+        return ""
+    listed = ", ".join(f"{name} ({number})" for name, number in wanted.most_common())
+    return f"### Libraries that programs need\n\n{listed}"
+
+
+def _differences(reports: Sequence[Report], arches: Sequence[str]) -> str:
+    """Programs whose outcome depends on the architecture."""
+    outcomes: dict[tuple[str, str], dict[str, str]] = {}
+    for report in reports:
+        for row in report.rows:
+            outcome = row.status if row.completed else row.reason
+            outcomes.setdefault((_title(report), row.program), {})[report.arch] = outcome
+    lines = [
+        f"- `{program}`: " + ", ".join(f"{arch}: {found.get(arch, 'not surveyed')}" for arch in arches)
+        for (_, program), found in outcomes.items()
+        if len({found.get(arch) for arch in arches}) > 1
+    ]
+    return "### Differs between architectures\n\n" + ("\n".join(lines) or "Nothing.")
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split()).replace("|", "\\|")
+    return line if len(line) <= MESSAGE_CHARS else line[: MESSAGE_CHARS - 3] + "..."
