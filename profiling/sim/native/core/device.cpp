@@ -50,7 +50,7 @@ struct Device::Impl {
 
   const Program& program(const Module& module) {
     std::unique_ptr<Program>& p = programs[module.serial()];
-    if (!p) p = make_program(module);
+    if (!p) p = make_program(module, spec);
     return *p;
   }
 

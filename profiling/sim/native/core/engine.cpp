@@ -6,6 +6,7 @@
 #include <ctime>
 
 #include "core/hostcall.h"
+#include "core/waits.h"
 #include "isa/alu.h"
 
 namespace hipsynth {
@@ -37,19 +38,6 @@ bool holds(const Wave& w, Condition condition) {
 
 uint32_t active_lanes(const Wave& w) { return static_cast<uint32_t>(std::popcount(w.exec())); }
 
-// The counters' limits in the immediate of s_waitcnt (gfx9: vmcnt in bits 0..3 and 14..15, lgkmcnt in 8..11).
-uint32_t vm_limit(int64_t imm) { return static_cast<uint32_t>((imm & 0xf) | (imm >> 10 & 0x30)); }
-uint32_t lgkm_limit(int64_t imm) { return static_cast<uint32_t>(imm >> 8 & 0xf); }
-
-// True when all that a wait needs was in flight during an earlier wait: both are served by one round trip. Anything
-// issued since then is a round trip of its own.
-bool one_round_trip(uint32_t outstanding, uint32_t limit, uint32_t* covered) {
-  const uint32_t needed = outstanding - limit;
-  const bool covers = needed <= *covered;
-  *covered = covers ? *covered - needed : limit;
-  return covers;
-}
-
 }  // namespace
 
 Engine::Engine(Context& context, const SpecTable& spec, const DeviceOptions& options, const Launch& launch,
@@ -63,12 +51,14 @@ Engine::Engine(Context& context, const SpecTable& spec, const DeviceOptions& opt
       sampler_(sampler),
       banks_(sampler ? sampler->banks() : 1, std::vector<Executed>(context.program->steps.size() + 1)),
       runs_(banks_[0].data()),
+      issued_(context.program->issued.data()),
       next_group_(u32(spec, "topology.xcds")),
       next_cu_(u32(spec, "topology.xcds")),
       cus_per_xcd_(u32(spec, "topology.cus") / u32(spec, "topology.xcds")),
       groups_per_round_(u32(spec, "interleave.groups_per_round")),
       pace_(context.hierarchy ? std::make_unique<Pace>(spec, *context.hierarchy) : nullptr) {
   c_.pace = pace_.get();
+  c_.latency = latencies_of(spec);
   for (size_t x = 0; x < next_group_.size(); ++x) next_group_[x] = x;
   const uint32_t waves_per_cu = plan.occupancy.groups_per_cu * plan.occupancy.waves_per_group;
   for (uint32_t i = 0; i < cus_.size(); ++i) {
@@ -159,20 +149,16 @@ uint32_t Engine::index_at(Resident* r, const Step& s, uint64_t address) {
 // contended loop but one per round would compare with a stale value, and n waves would need n * n / 2 tries. So retry
 // counts of contended loops are not modelled (the hardware's depend on the order of arrival): they stay near the
 // fewest possible. The turns are limited so that a wave that polls another one with atomics does not poll for long.
-bool Engine::take_wait(Resident* r, const Step& s) {
-  const uint32_t vm = vm_limit(s.inst->imm), lgkm = lgkm_limit(s.inst->imm);
+bool Engine::take_wait(Resident* r, const Step& s, uint32_t pc) {
+  const auto [vm, lgkm] = wait_limits(s.inst->imm);
   uint64_t wake = round_;
+  if (c_.pace) count_wait(c_, r, {vm, lgkm}, r->clock + issued_[pc]);
   if (r->outstanding_vm > vm) {
-    if (!one_round_trip(r->outstanding_vm, vm, &r->covered_vm)) ++c_.counts.vm_waits[static_cast<int>(r->vm_level)];
     if (r->vm_level != Level::none) wake = c_.pace ? r->back_of(vm) : round_ + 1;  // stores alone make nobody wait
     r->outstanding_vm = vm;
     if (vm == 0) r->vm_level = Level::none;
   }
   if (r->outstanding_lgkm > lgkm) {
-    if (!one_round_trip(r->outstanding_lgkm, lgkm, &r->covered_lgkm)) {
-      if (r->smem_level != Level::none) ++c_.counts.smem_waits[static_cast<int>(r->smem_level)];
-      if (r->lds_outstanding) ++c_.counts.lds_waits;
-    }
     if (r->smem_level != Level::none) {
       wake = std::max(wake, c_.pace ? c_.pace->scalar_back(r->smem_level) : round_ + 1);
     }
@@ -290,6 +276,7 @@ void Engine::run_wave(Resident* r) {
   // Goes on at `to`; false when the quantum is used up.
   const auto jump = [&](uint32_t to) {
     end_run(&run, pc + 1);
+    r->clock += issued_[pc + 1] - issued_[to];
     w.pc = pc = run.start = to;
     return run.budget != 0;
   };
@@ -313,17 +300,20 @@ void Engine::run_wave(Resident* r) {
         run.start = pc;
         [[fallthrough]];
       case Action::scalar_memory:
+        r->now = r->clock + issued_[pc + 1];
         execute_scalar_memory(c_, *r, s);
         break;
       case Action::vector_memory:
         if (port_is_closed(r)) return leave(r, &run, pc);
+        r->now = r->clock + issued_[pc + 1];
         execute_vector_memory(c_, *r, s);
         break;
       case Action::lds:
+        r->now = r->clock + issued_[pc + 1];
         execute_lds(c_, *r, s);
         break;
       case Action::waitcnt:
-        if (take_wait(r, s)) return leave(r, &run, pc + 1);
+        if (take_wait(r, s, pc)) return leave(r, &run, pc + 1);
         break;
       case Action::barrier:
         leave(r, &run, pc + 1);
@@ -360,11 +350,12 @@ void Engine::run_wave(Resident* r) {
         break;
       case Action::sampled:
         if (s.inst->op->unit == Unit::vmem && port_is_closed(r)) return leave(r, &run, pc);
+        r->now = r->clock + issued_[pc + 1];
         sampler_->run_site(*r, s);
         break;
       case Action::sampled_wait:
         sampler_->before_wait();
-        if (const bool waits = take_wait(r, s); sampler_->after_wait(*r, s), waits) return leave(r, &run, pc + 1);
+        if (const bool waits = take_wait(r, s, pc); sampler_->after_wait(*r, s), waits) return leave(r, &run, pc + 1);
         break;
       case Action::skip:
         break;

@@ -61,7 +61,7 @@ class Engine {
   void prefetch(const Cu& cu, size_t from) const;
   void run_wave(Resident* r);
   bool port_is_closed(Resident* r);
-  bool take_wait(Resident* r, const Step& s);
+  bool take_wait(Resident* r, const Step& s, uint32_t pc);
   void end_run(Run* run, uint32_t pc);
   void leave(Resident* r, Run* run, uint32_t pc);
   void arrive(Resident* r);
@@ -84,6 +84,7 @@ class Engine {
   Sampler* sampler_;
   std::vector<std::vector<Executed>> banks_;  // per stratum: difference array of executions and their active lanes
   Executed* runs_;                            // the running wave's bank
+  const uint32_t* issued_;                    // Program::issued
   std::vector<uint64_t> next_group_;          // per XCD: next work-group number
   std::vector<uint32_t> next_cu_;             // per XCD
   std::vector<uint32_t> used_cus_;            // CUs with waves, in order

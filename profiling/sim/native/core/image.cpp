@@ -7,6 +7,7 @@
 
 #include "core/state.h"
 #include "core/texel.h"
+#include "memory/pace.h"
 
 namespace hipsynth {
 namespace {
@@ -59,6 +60,7 @@ class Access {
   void count(bool store) {
     ++r_.outstanding_vm;
     if (!c_.hierarchy) return;
+    Level deepest = Level::l1;
     for (uint32_t tap = 0; tap < kTaps; ++tap) {
       if (!used_[tap]) continue;
       const WaveAccess a{store ? hipsynth::Access::store : hipsynth::Access::load,
@@ -68,8 +70,11 @@ class Access {
                          false,
                          !store};
       const Level level = c_.hierarchy->access(r_.group->cu, a);
-      if (!store) r_.vm_level = std::max(r_.vm_level, level);
+      deepest = std::max(deepest, level);
     }
+    if (!store) r_.vm_level = std::max(r_.vm_level, deepest);
+    const uint32_t latency = c_.latency.vector[store ? 0 : static_cast<size_t>(deepest)];
+    r_.issue_vm(store ? 0 : c_.pace->typical_back(), Answer::at(r_.now + latency, store ? Level::none : deepest));
   }
 
  private:

@@ -247,6 +247,7 @@ void execute_lds(Context& c, Resident& r, const Step& s) {
   const uint64_t exec = r.wave.exec();
   ++r.outstanding_lgkm;
   r.lds_outstanding = true;
+  r.lds_answer = Answer::at(r.now + c.latency.lds, Level::none);
   if (exec == 0) return;
   switch (s.inst->op->mem.kind) {
     case MemKind::none:  // ds_nop

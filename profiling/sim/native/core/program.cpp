@@ -103,13 +103,26 @@ void resolve(const Inst& inst, Step* step) {
   if (op.mem.kind == MemKind::atomic) step->atomic = find_atomic(op.mem.op);
 }
 
+uint32_t issue_cycles(const SpecTable& spec, Arch arch, const OpInfo& op) {
+  const char* key = "issue.wave_cycles";
+  if (op.unit == Unit::valu) {
+    if (op.rate == Rate::mfma) return arch == Arch::gfx942 ? op.mfma_cycles_942 : op.mfma_cycles;
+    key = op.rate == Rate::trans       ? "issue.trans_cycles"
+          : op.rate == Rate::f64       ? "issue.f64_cycles"
+          : op.rate == Rate::int64_mul ? "issue.int64_mul_cycles"
+                                       : "issue.valu_cycles";
+  }
+  return static_cast<uint32_t>(spec.at(key));
+}
+
 }  // namespace
 
-std::unique_ptr<Program> make_program(const Module& module) {
+std::unique_ptr<Program> make_program(const Module& module, const SpecTable& spec) {
   auto program = std::make_unique<Program>();
   program->module = &module;
   const Code& code = module.code();
   program->steps.reserve(code.insts.size() + 1);
+  uint32_t cycles = 0;
   for (const Inst& inst : code.insts) {
     Step step;
     step.inst = &inst;
@@ -117,7 +130,10 @@ std::unique_ptr<Program> make_program(const Module& module) {
     const auto index = static_cast<uint32_t>(program->steps.size());
     if (!code.refused.contains(index)) resolve(inst, &step);
     program->steps.push_back(step);
+    program->issued.push_back(cycles);
+    cycles += issue_cycles(spec, code.arch, *inst.op);
   }
+  program->issued.push_back(cycles);
   program->steps.push_back(Step{nullptr, nullptr, nullptr, Action::trap});  // running past the end is a trap
   return program;
 }

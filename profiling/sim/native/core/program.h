@@ -52,9 +52,11 @@ struct Step {
 struct Program {
   const Module* module = nullptr;
   std::vector<Step> steps;
+  // Cycles that a wave needs to issue everything before each step, in the order of the text; wraps around.
+  std::vector<uint32_t> issued;
 };
 
 // Instructions that the engine does not know become Action::refused; reach() says which kernels they stop.
-std::unique_ptr<Program> make_program(const Module& module);
+std::unique_ptr<Program> make_program(const Module& module, const SpecTable& spec);
 
 }  // namespace hipsynth

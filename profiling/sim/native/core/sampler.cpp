@@ -335,6 +335,7 @@ void Sampler::forward(Resident& r, const Step& s) {
     if (s.idle_data) {
       ++r.outstanding_lgkm;
       r.lds_outstanding = true;
+      r.lds_answer = Answer::at(r.now + c_.latency.lds, Level::none);
     } else {
       execute_site(c_, r, s);
     }
@@ -343,9 +344,15 @@ void Sampler::forward(Resident& r, const Step& s) {
     ++r.outstanding_vm;
     r.atomic_outstanding |= op.mem.kind == MemKind::atomic && s.inst->dst.kind != OperandKind::none;
   }
-  if (op.unit == Unit::vmem) r.issue_vm(op.mem.kind == MemKind::store ? 0 : c_.pace->typical_back());
-  if (op.unit == Unit::smem) r.smem_level = std::max(r.smem_level, Level::l1);
-  if (op.unit == Unit::vmem && op.mem.kind != MemKind::store) r.vm_level = std::max(r.vm_level, Level::l2);
+  const auto answer = [&](const uint32_t* latency, Level level) {
+    return Answer::at(r.now + latency[static_cast<size_t>(level)], level);
+  };
+  const bool store = op.mem.kind == MemKind::store;
+  if (op.unit == Unit::vmem) {
+    r.issue_vm(store ? 0 : c_.pace->typical_back(), answer(c_.latency.vector, store ? Level::none : Level::l2));
+  }
+  if (op.unit == Unit::smem) r.answer_scalar(answer(c_.latency.scalar, Level::l1));
+  if (op.unit == Unit::vmem && !store) r.vm_level = std::max(r.vm_level, Level::l2);
 }
 
 void Sampler::before_wait() {

@@ -57,7 +57,9 @@ void load(Context& c, Resident& r, const Step& s) {
   if (p.valid == 0) return;
   check(c, r, s, p.address, p.valid, "scalar read");
   std::memcpy(&w.sgpr[dst], reinterpret_cast<const void*>(p.address), p.valid);
-  if (c.hierarchy) r.smem_level = std::max(r.smem_level, c.hierarchy->scalar(r.group->cu, p.address, p.valid));
+  if (!c.hierarchy) return;
+  const Level level = c.hierarchy->scalar(r.group->cu, p.address, p.valid);
+  r.answer_scalar(Answer::at(r.now + c.latency.scalar[static_cast<size_t>(level)], level));
 }
 
 // A place that may be written; null when it lies outside its buffer.

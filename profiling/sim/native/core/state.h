@@ -16,6 +16,22 @@ namespace hipsynth {
 
 class Pace;
 
+// Answers of the memory as a wave alone on the device would see them, in cycles; see Resident::answer.
+struct Latencies {
+  uint32_t vector[5], scalar[5];  // by Level; vector[none] is that of a store
+  uint32_t lds;
+};
+
+// A time in cycles of a wave and the level that the answer comes from, comparable while both are less than a quarter of
+// a thousand million cycles apart.
+struct Answer {
+  uint32_t packed = 0;
+  static Answer at(uint32_t cycle, Level level) { return {cycle << 3 | static_cast<uint32_t>(level)}; }
+  Level level() const { return static_cast<Level>(packed & 7); }
+  int32_t after(uint32_t cycle) const { return static_cast<int32_t>(packed - (cycle << 3)) >> 3; }
+  bool later_than(Answer other) const { return static_cast<int32_t>(packed - other.packed) > 0; }
+};
+
 struct WorkGroup {
   Dim3 id;
   uint32_t cu = 0, waves = 0, ended = 0, at_barrier = 0;
@@ -36,23 +52,35 @@ struct Resident {
   Level vm_level = Level::none;  // deepest level among the outstanding vector loads
   Level smem_level = Level::none;
   bool lds_outstanding = false;
-  bool at_port = false;  // stopped before an instruction that the vector memory unit could not take yet
-  uint32_t covered_vm = 0, covered_lgkm = 0;  // outstanding, but issued before the last wait that took time
-  bool atomic_outstanding = false;            // a vector atomic whose result somebody may wait for
-  uint8_t atomic_turns = 0;                   // waits for such results since the wave was last switched out
-  uint64_t scratch = 0;                       // device address of this wave's scratch
-  uint32_t slot = 0;                          // scratch and register slot in the dispatch
-  std::array<uint32_t, 16> back{};            // rounds in which the last vector memory instructions are back, a ring
-  uint32_t issued_vm = 0;                     // entries written to the ring
+  bool at_port = false;             // stopped before an instruction that the vector memory unit could not take yet
+  bool atomic_outstanding = false;  // a vector atomic whose result somebody may wait for
+  uint8_t atomic_turns = 0;         // waits for such results since the wave was last switched out
+  uint64_t scratch = 0;             // device address of this wave's scratch
+  uint32_t slot = 0;                // scratch and register slot in the dispatch
+  std::array<uint32_t, 16> back{};  // rounds in which the last vector memory instructions are back, a ring
+  uint32_t issued_vm = 0;           // entries written to the ring
+  // The wave's own time, as if it were alone: cycles of issue plus waits. At a step it is clock + Program::issued.
+  uint32_t clock = 0, now = 0;       // now: behind the instruction that executes
+  std::array<Answer, 16> answers{};  // to the last vector memory instructions, a ring like `back`
+  Answer scalar_answer, lds_answer;  // to the last ones
 
   // When all but the last `pending` vector memory instructions are back; loads come back in order.
   uint64_t back_of(uint32_t pending) const {
     if (pending >= issued_vm) return 0;
     return back[(issued_vm - 1 - std::min<uint32_t>(pending, back.size() - 1)) % back.size()];
   }
-  void issue_vm(uint64_t round) {
-    const uint32_t before = issued_vm ? back[(issued_vm - 1) % back.size()] : 0;
-    back[issued_vm++ % back.size()] = std::max(before, static_cast<uint32_t>(round));
+  Answer answer_of(uint32_t pending) const {
+    return answers[(issued_vm - 1 - std::min<uint32_t>(pending, answers.size() - 1)) % answers.size()];
+  }
+  void issue_vm(uint64_t round, Answer answer) {
+    const uint32_t at = issued_vm++ % back.size(), last = (at + back.size() - 1) % back.size();
+    const bool first = issued_vm == 1;
+    back[at] = std::max(first ? 0 : back[last], static_cast<uint32_t>(round));
+    answers[at] = first || answer.later_than(answers[last]) ? answer : answers[last];
+  }
+  void answer_scalar(Answer answer) {
+    if (smem_level == Level::none || answer.later_than(scalar_answer)) scalar_answer = answer;
+    smem_level = std::max(smem_level, answer.level());
   }
 };
 
@@ -62,8 +90,9 @@ struct EngineCounts {
   uint64_t waves_lt_16 = 0, waves_lt_32 = 0, waves_lt_48 = 0, waves_lt_64 = 0, waves_eq_64 = 0;
   uint64_t flat_lds = 0;  // flat instructions that reached the LDS
   uint64_t lds_idx_cycles = 0, lds_bank_conflict = 0, lds_addr_conflict = 0, lds_atomic_return = 0;
-  // Waits, by the deepest level waited for: how many memory round trips the waves saw one after the other.
-  // vm_waits[0] are waits for stores alone; a wait for what was in flight during an earlier one is not counted.
+  // Time that waves alone on the device would wait for memory, by the level that the last answer comes from, in
+  // kWaitUnits of its latency; vm_waits[0] are waits for stores.
+  static constexpr uint64_t kWaitUnits = 256;
   uint64_t vm_waits[5] = {}, smem_waits[5] = {}, lds_waits = 0, barriers = 0;
   uint64_t store_tails = 0;  // waves that ended while stores were on their way
 };
@@ -79,6 +108,7 @@ struct Context {
   Memory* memory = nullptr;
   Hierarchy* hierarchy = nullptr;  // null: functional only
   Pace* pace = nullptr;            // of the running dispatch; null: functional only
+  Latencies latency{};
   HostServices* host = nullptr;
   EngineCounts counts;
   uint32_t scratch_lane_bytes = 0;  // private segment of one lane

@@ -186,7 +186,7 @@ void count_access(Context& c, Resident& r, const Step& s, const Lanes& l) {
   const bool returns = s.inst->dst.kind != OperandKind::none;
   if (returns && s.inst->op->mem.kind == MemKind::atomic) r.atomic_outstanding = true;
   if (!c.hierarchy) return;
-  if (l.exec == 0) return r.issue_vm(0);
+  if (l.exec == 0) return r.issue_vm(0, Answer::at(r.now, Level::none));
   WaveAccess a{access_kind(s.inst->op->mem.kind), s.lane_bytes, l.exec, l.address, l.contiguous, returns,
                s.inst->slc || s.inst->nt};
   Level level = Level::l1;
@@ -202,10 +202,11 @@ void count_access(Context& c, Resident& r, const Step& s, const Lanes& l) {
     }
   }
   const uint64_t back = c.pace->book(r.group->cu, level);
-  if (a.kind == Access::store) {
-    r.issue_vm(0);  // in its place of the ring; nothing waits for a store
+  if (a.kind == Access::store) {  // nobody stops for a store alone, but its answer comes in its turn
+    r.issue_vm(0, Answer::at(r.now + c.latency.vector[0], Level::none));
   } else {
-    r.issue_vm(back);
+    const Hierarchy::Awaited& awaited = c.hierarchy->awaited();
+    r.issue_vm(back, Answer::at(r.now + awaited.cycles, awaited.level));
     r.vm_level = std::max(r.vm_level, level);
   }
 }
@@ -326,6 +327,7 @@ void execute_flat(Context& c, Resident& r, const Step& s) {
   if (shared.exec) {
     ++c.counts.flat_lds;
     r.lds_outstanding = true;
+    r.lds_answer = Answer::at(r.now + c.latency.lds, Level::none);
     move_data(c, r, s, o, shared);
   }
   if (priv.exec) {

@@ -16,7 +16,8 @@ constexpr uint32_t kScalarWays = 4;
 constexpr uint32_t kCusPerScalarCache = 2;  // both ISA guides: a scalar data cache is shared between neighbouring CUs
 constexpr uint32_t kInfinityWays = 16;
 constexpr uint64_t kNoLine = ~0ull;
-constexpr uint8_t kSectorBytes = 32;  // granularity of fabric writes
+constexpr uint64_t kLongAgo = 1 << 20;  // cycles, between two dispatches: all that was asked for has arrived
+constexpr uint8_t kSectorBytes = 32;    // granularity of fabric writes
 
 // TCP_TOTAL_ACCESSES of one instruction, whatever EXEC: four per group of lanes that the vL1D takes at a time
 // (recorded: 64 for 8-byte loads and stores, 16 for loads of a dword or less).
@@ -38,8 +39,11 @@ Hierarchy::Hierarchy(Arch arch, const SpecTable& spec)
       write_back_at_end_(spec.at("fabric.write_back_at_end") != 0),
       channels_(u32(spec, "l2.channels")),
       lines_per_channel_turn_(u32(spec, "l2.interleave_bytes") / l2_line_),
-      hashed_(spec.at("l2.hashed") != 0) {
-  const Cache::Geometry l1{u32(spec, "vl1d.bytes"), l1_line_, u32(spec, "vl1d.ways"), 0, false};
+      hashed_(spec.at("l2.hashed") != 0),
+      arrivals_(u32(spec, "topology.xcds")),
+      latency_{0, u32(spec, "vl1d.latency_cycles"), u32(spec, "l2.latency_cycles"),
+               u32(spec, "fabric.infinity_cache_latency_cycles"), u32(spec, "hbm.latency_cycles")} {
+  const Cache::Geometry l1{u32(spec, "vl1d.bytes"), l1_line_, u32(spec, "vl1d.ways"), 0, spec.at("vl1d.hashed") != 0};
   for (uint32_t i = 0; i < cus_; ++i) l1_.emplace_back(l1);
   const Cache::Geometry scalar{u32(spec, "scalar.bytes"), kScalarLine, kScalarWays, 0, false};
   for (uint32_t i = 0; i < cus_; i += kCusPerScalarCache) scalar_.emplace_back(scalar);
@@ -65,6 +69,8 @@ void Hierarchy::begin_dispatch() {
   std::fill(l1_cycles_.begin(), l1_cycles_.end(), 0);
   std::fill(channel_requests_.begin(), channel_requests_.end(), 0);
   atomic_chain_.clear();
+  before_dispatch_ = cycle_ + kLongAgo;
+  cycle_ = before_dispatch_;
   n_ = {};
 }
 
@@ -171,6 +177,10 @@ uint64_t Hierarchy::physical(uint64_t line) const {
   return page * page_lines_ + (line % page_lines_ ^ (page >> kPageBits / 2) % page_lines_);
 }
 
+void Hierarchy::await(Level level, uint64_t cycles) {
+  if (cycles >= awaited_.cycles) awaited_ = {static_cast<uint32_t>(cycles), level};
+}
+
 // One request to the L2. A write allocates without fetching; everything else fetches the whole line on a miss.
 Level Hierarchy::l2_access(uint32_t xcd, uint64_t line, uint8_t dirty, bool fetch) {
   ++channel(xcd, line);
@@ -183,10 +193,17 @@ Level Hierarchy::l2_access(uint32_t xcd, uint64_t line, uint8_t dirty, bool fetc
   }
   if (r.hit) {
     ++n_.l2_hits;
+    await(Level::l2, latency_[static_cast<size_t>(Level::l2)]);
+    if (const auto* coming = arrivals_[xcd].find(line, cycle_)) await(coming->level, coming->cycle - cycle_);
     return Level::l2;
   }
   ++n_.l2_misses;
-  return fetch ? fabric_read(line) : Level::l2;
+  if (!fetch) return Level::l2;
+  const Level level = fabric_read(line);
+  const uint32_t cycles = latency_[static_cast<size_t>(level)];
+  await(level, cycles);
+  arrivals_[xcd].add({line, cycle_ + cycles, level});
+  return level;
 }
 
 Level Hierarchy::load_segments(uint32_t cu, const uint64_t* segments, uint32_t n, uint32_t lane_bytes) {
@@ -340,6 +357,7 @@ Level Hierarchy::atomic(uint32_t cu, const WaveAccess& a) {
 }
 
 Level Hierarchy::access(uint32_t cu, const WaveAccess& a) {
+  awaited_ = {latency_[static_cast<size_t>(Level::l1)], Level::l1};
   switch (a.kind) {
     case Access::load:
       return load(cu, a);

@@ -42,6 +42,26 @@ struct WaveAccess {
   bool streaming = false;             // stores that are not expected to be read again (nontemporal)
 };
 
+// Lines that one L2 has asked for lately and when they arrive, in cycles: whoever finds such a line "hits", and waits
+// all the same. A newer line takes the place of an older one.
+class Arrivals {
+ public:
+  struct Arrival {
+    uint64_t line = ~0ull, cycle = 0;
+    Level level = Level::none;
+  };
+  void add(const Arrival& arrival) { at_[arrival.line % kPlaces] = arrival; }
+  // Null when the line has arrived.
+  const Arrival* find(uint64_t line, uint64_t now) const {
+    const Arrival& a = at_[line % kPlaces];
+    return a.line == line && a.cycle > now ? &a : nullptr;
+  }
+
+ private:
+  static constexpr size_t kPlaces = 4096;
+  std::vector<Arrival> at_ = std::vector<Arrival>(kPlaces);
+};
+
 class Hierarchy {
  public:
   Hierarchy(Arch arch, const SpecTable& spec);
@@ -49,6 +69,14 @@ class Hierarchy {
   void end_dispatch();
   Level access(uint32_t cu, const WaveAccess& access);
   Level scalar(uint32_t cu, uint64_t address, uint32_t bytes);
+  // Of the last access: cycles until its answer, when nobody else is in the way, and the level that it comes from,
+  // which is deeper than the one returned where the line was on its way already.
+  struct Awaited {
+    uint32_t cycles = 0;
+    Level level = Level::none;
+  };
+  const Awaited& awaited() const { return awaited_; }
+  void set_cycle(uint64_t cycle) { cycle_ = before_dispatch_ + cycle; }  // of this dispatch; never goes back
   void invalidate_l1(uint32_t cu);
   const MemoryCounts& counts() const { return n_; }
   // For a dispatch of which only a part was simulated: what its counts are after all.
@@ -67,6 +95,7 @@ class Hierarchy {
   Level store(uint32_t cu, const WaveAccess& a);
   Level atomic(uint32_t cu, const WaveAccess& a);
   Level load_segments(uint32_t cu, const uint64_t* segments, uint32_t n, uint32_t lane_bytes);
+  void await(Level level, uint64_t cycles);
   Level l2_access(uint32_t xcd, uint64_t line, uint8_t dirty, bool fetch);
   uint64_t& channel(uint32_t xcd, uint64_t line);
   void write_back(uint64_t line, uint8_t sectors);
@@ -81,6 +110,10 @@ class Hierarchy {
   std::vector<Cache> l1_, scalar_;
   std::vector<LargeCache> l2_;
   LargeCache infinity_;
+  std::vector<Arrivals> arrivals_;  // per L2
+  uint32_t latency_[5];             // by Level
+  uint64_t cycle_ = 0, before_dispatch_ = 0;
+  Awaited awaited_;
   std::vector<uint64_t> l1_cycles_;         // per CU, of this dispatch
   std::vector<uint64_t> channel_requests_;  // per channel of every L2, of this dispatch
   uint32_t channels_, lines_per_channel_turn_;

@@ -15,7 +15,7 @@ double cycles_per_byte(const SpecTable& spec, const char* gbps) {
 
 }  // namespace
 
-Pace::Pace(const SpecTable& spec, const Hierarchy& hierarchy)
+Pace::Pace(const SpecTable& spec, Hierarchy& hierarchy)
     : hierarchy_(hierarchy),
       round_cycles_(u64(spec, "interleave.round_cycles")),
       lines_in_flight_(u64(spec, "interleave.lines_in_flight")),
@@ -28,7 +28,10 @@ Pace::Pace(const SpecTable& spec, const Hierarchy& hierarchy)
       look_ups_(u64(spec, "topology.cus")),
       ports_(u64(spec, "topology.cus")) {}
 
-void Pace::set_round(uint64_t round) { cycle_ = round * round_cycles_; }
+void Pace::set_round(uint64_t round) {
+  cycle_ = round * round_cycles_;
+  hierarchy_.set_cycle(cycle_);
+}
 
 uint64_t Pace::opens(uint32_t cu) {
   Port& p = ports_[cu];

@@ -14,8 +14,8 @@ namespace hipsynth {
 
 class Pace {
  public:
-  Pace(const SpecTable& spec, const Hierarchy& hierarchy);
-  void set_round(uint64_t round);  // rounds are slices of time, in order
+  Pace(const SpecTable& spec, Hierarchy& hierarchy);
+  void set_round(uint64_t round);  // rounds are slices of time, in order; the hierarchy is told too
   // The round in which a CU's vector memory unit takes the next instruction.
   uint64_t opens(uint32_t cu);
   // Books an instruction that has just accessed the hierarchy; returns the round in which its data are back.
@@ -40,7 +40,7 @@ class Pace {
   Seen look(uint32_t cu) const;
   uint64_t round_of(uint64_t cycle) const { return (cycle + round_cycles_ - 1) / round_cycles_; }
 
-  const Hierarchy& hierarchy_;
+  Hierarchy& hierarchy_;
   uint64_t round_cycles_, lines_in_flight_, smem_cycles_, cycle_ = 0;
   uint64_t latency_[5];
   double read_cycles_per_byte_, write_cycles_per_byte_, fabric_cycles_per_byte_;

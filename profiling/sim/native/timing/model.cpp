@@ -140,7 +140,8 @@ MemoryPath memory_path(const Model& m) {
   const Work& w = m.work;
   MemoryPath p;
   p.round_trips = turns(m) * (group_start(m) + own_issue(m) + own_waits(m));
-  p.dispatch = w.waves / m.at("topology.xcds") * m.at("issue.dispatch_cycles");
+  p.dispatch = std::max(w.waves * m.at("issue.dispatch_cycles"), w.groups * m.at("issue.group_dispatch_cycles")) /
+               m.at("topology.xcds");
   p.vl1d = w.l1_cycles_busiest_cu;
   p.l2 = w.l2_requests_busiest_channel * m.at("l2.cycles_per_request");
   p.atomics = w.atomics_busiest_line * m.at("l2.same_line_atomic_ns") / m.tick_ns();
@@ -197,8 +198,9 @@ Work work_of(const LaunchPlan& plan, const IssueCounts& issue, const EngineCount
   w.lds = number(issue.lds);
   w.flow = number(issue.flow);
   w.lds_cycles = number(engine.lds_idx_cycles);
-  const auto vector = [&](Level level) { return number(engine.vm_waits[static_cast<int>(level)]); };
-  const auto scalar = [&](Level level) { return number(engine.smem_waits[static_cast<int>(level)]); };
+  const auto waits = [&](uint64_t units) { return number(units) / EngineCounts::kWaitUnits; };
+  const auto vector = [&](Level level) { return waits(engine.vm_waits[static_cast<int>(level)]); };
+  const auto scalar = [&](Level level) { return waits(engine.smem_waits[static_cast<int>(level)]); };
   w.store_waits = vector(Level::none);
   w.l1_waits = vector(Level::l1);
   w.l2_waits = vector(Level::l2);
@@ -208,7 +210,7 @@ Work work_of(const LaunchPlan& plan, const IssueCounts& issue, const EngineCount
   w.scalar_l2_waits = scalar(Level::l2);
   w.scalar_infinity_waits = scalar(Level::infinity);
   w.scalar_hbm_waits = scalar(Level::hbm);
-  w.lds_waits = number(engine.lds_waits);
+  w.lds_waits = waits(engine.lds_waits);
   w.barriers = number(engine.barriers);
   w.store_tails = number(engine.store_tails);
   if (!hierarchy) return w;
