@@ -38,7 +38,7 @@ EDGES_INT = [
 
 
 def width_of(kind: str) -> int:
-    if kind in ("b64", "u64", "i64", "f64", "pk_f32", "pk_b32"):
+    if kind in ("b64", "u64", "i64", "f64", "f64bits", "pk_f32", "pk_b32"):
         return 64
     return 32
 
@@ -46,7 +46,7 @@ def width_of(kind: str) -> int:
 def _edges(kind: str) -> list[int]:
     if kind in ("f32", "f32bits", "mix"):
         return EDGES_F32
-    if kind == "f64":
+    if kind in ("f64", "f64bits"):
         return EDGES_F64
     if kind in ("f16", "h16"):
         return [e | 0xABCD0000 for e in EDGES_F16]
@@ -290,6 +290,20 @@ def _root(v: V, reciprocal: bool) -> V:
     return make(1.0 / y if reciprocal else y, "f", v.width)
 
 
+def _without_denormals(fn: Callable[[V], V]) -> Callable[[V], V]:
+    """The approximate f32 functions read and give zeros for denormals."""
+
+    def flushed(v: V) -> V:
+        return V(v.bits & 0x80000000, "f", 32) if v.bits & 0x7F800000 == 0 else v
+
+    return lambda v: flushed(fn(flushed(v)))
+
+
+def _reciprocal(v: V) -> V:
+    x = _f(v)
+    return make(math.copysign(math.inf, x) if x == 0 else 1.0 / x, "f", v.width)
+
+
 def _quad(per_quad: bool, width: int) -> Callable[[V], V]:
     def run(a: V) -> V:
         out = 0
@@ -368,8 +382,10 @@ HOST: dict[str, Callable[..., V]] = {
     "v_cvt_pknorm_i16_f16": _norm(32767.0, -1.0),
     "v_cvt_pknorm_u16_f16": _norm(65535.0, 0.0),
     "v_sat_pk_u8_i16": _sat_u8,
-    "v_exp_legacy_f32": _pow2,
-    "v_log_legacy_f32": _log2,
+    "v_exp_legacy_f32": _without_denormals(_pow2),
+    "v_log_legacy_f32": _without_denormals(_log2),
+    "v_rcp_f32": _without_denormals(_reciprocal),
+    "v_rcp_iflag_f32": _without_denormals(_reciprocal),
     "s_wqm_b32": _quad(False, 32),
     "s_wqm_b64": _quad(False, 64),
     "s_quadmask_b32": _quad(True, 32),
@@ -394,10 +410,14 @@ HOST: dict[str, Callable[..., V]] = {
     **{f"v_fract_f{n}": _fract for n in (16, 32, 64)},
     **{f"v_sin_f{n}": _turns(math.sin, 0.0) for n in (16, 32)},
     **{f"v_cos_f{n}": _turns(math.cos, 1.0) for n in (16, 32)},
-    **{f"v_exp_f{n}": _pow2 for n in (16, 32)},
-    **{f"v_log_f{n}": _log2 for n in (16, 32)},
-    **{f"v_sqrt_f{n}": lambda v: _root(v, False) for n in (16, 32, 64)},
-    **{f"v_rsq_f{n}": lambda v: _root(v, True) for n in (16, 32, 64)},
+    "v_exp_f16": _pow2,
+    "v_exp_f32": _without_denormals(_pow2),
+    "v_log_f16": _log2,
+    "v_log_f32": _without_denormals(_log2),
+    **{f"v_sqrt_f{n}": lambda v: _root(v, False) for n in (16, 64)},
+    "v_sqrt_f32": _without_denormals(lambda v: _root(v, False)),
+    **{f"v_rsq_f{n}": lambda v: _root(v, True) for n in (16, 64)},
+    "v_rsq_f32": _without_denormals(lambda v: _root(v, True)),
 }
 
 # Units in the last place that a result may differ: functions computed in a wider format and rounded once.

@@ -216,12 +216,12 @@ def _fp8(v: V, mantissa: int, bias: int) -> V:
 
 
 def _to_fp8(v: V, mantissa: int, bias: int) -> V:
-    """Nearest representable value by search over the 128 magnitudes, ties to the even code; finite values saturate."""
+    """Nearest representable value by search over the 128 magnitudes, ties to the even code; what would round to the
+    next value beyond them is NaN (FP16_OVFL is off)."""
     x = v.number
-    if not math.isfinite(x):
+    top, below = (_fp8(V(c, "b", 8), mantissa, bias).number for c in (127, 126))
+    if not abs(x) < top + (top - below) / 2:
         return V(0x80, "b", 8)
-    top = _fp8(V(127, "b", 8), mantissa, bias).number
-    x = max(-top, min(top, x))
     codes = [(abs(_fp8(V(c, "b", 8), mantissa, bias).number - abs(x)), c & 1, c) for c in range(128)]
     code = min(codes)[2]
     return V(code | (0x80 if x < 0 and code else 0), "b", 8)

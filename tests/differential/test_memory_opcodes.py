@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from alu_cases import EDGES_F16, EDGES_F32, EDGES_F64, EDGES_INT, same
+from exact_floats import F32, flush
 from pcode import Evaluator, opcode_texts
 from pcode_parser import Parser
 
@@ -230,6 +231,8 @@ def test_atomic(name: str) -> None:
         for lane in range(LANES):
             old, data1 = element(memory, lane, size), element(operands, lane, wide)
             expected = want(old, data1, element(operands, lane, size, size))
+            if arch == "gfx90a" and row.mem.op == "add_f32" and row.unit == "vmem":  # its L2 flushes denormals
+                expected = flush(want(flush(old, F32), flush(data1, F32), 0), F32)
             got = element(after, lane, size)
             assert same(got, expected, "pk_f16" if kind == "f16" else kind, 0), (
                 f"{name} {arch} lane {lane}: memory {old:#x}, data {data1:#x} -> {got:#x}, expected {expected:#x}"

@@ -55,6 +55,39 @@ nb::dict describe(const Operand& o) {
   d["value"] = o.value;
   d["neg"] = o.neg;
   d["abs"] = o.abs;
+  d["sext"] = o.sext;
+  d["sel"] = o.sdwa_sel;
+  return d;
+}
+
+// Everything beside the operands, under the names of struct Inst.
+nb::dict modifiers(const Inst& in) {
+  nb::dict d;
+  d["clamp"] = in.clamp;
+  d["omod"] = in.omod;
+  d["op_sel"] = in.op_sel;
+  d["op_sel_hi"] = in.op_sel_hi;
+  d["neg_lo"] = in.neg_lo;
+  d["neg_hi"] = in.neg_hi;
+  d["sdwa"] = in.sdwa;
+  d["dst_sel"] = in.sdwa_dst_sel;
+  d["dst_unused"] = in.sdwa_dst_unused;
+  d["dpp"] = in.dpp.present
+                 ? nb::cast(nb::make_tuple(in.dpp.ctrl, in.dpp.row_mask, in.dpp.bank_mask, in.dpp.bound_ctrl))
+                 : nb::none();
+  d["cbsz"] = in.cbsz;
+  d["abid"] = in.abid;
+  d["blgp"] = in.blgp;
+  d["dmask"] = in.dmask;
+  const std::pair<const char*, bool> flags[] = {
+      {"glc", in.glc}, {"slc", in.slc}, {"sc0", in.sc0},     {"sc1", in.sc1},     {"nt", in.nt},
+      {"lds", in.lds}, {"gds", in.gds}, {"offen", in.offen}, {"idxen", in.idxen}, {"unorm", in.unorm},
+      {"da", in.da},   {"a16", in.a16}, {"d16", in.d16},     {"tfe", in.tfe},     {"lwe", in.lwe}};
+  nb::list set;
+  for (const auto& [name, on] : flags) {
+    if (on) set.append(name);
+  }
+  d["flags"] = set;
   return d;
 }
 
@@ -75,6 +108,7 @@ nb::dict describe(const Inst& in, const std::string& text) {
   nb::list sources;
   for (const Operand& o : in.src) sources.append(describe(o));
   d["src"] = sources;
+  d["modifiers"] = modifiers(in);
   return d;
 }
 
@@ -105,15 +139,6 @@ void check_rows(const Wave& w, const Operand& o, uint32_t span, const std::strin
 using Sgprs = nb::ndarray<const uint32_t, nb::shape<128>, nb::c_contig, nb::device::cpu>;
 using Vgprs = nb::ndarray<const uint32_t, nb::shape<-1, 64>, nb::c_contig, nb::device::cpu>;
 
-void set_mode(Wave& w, uint32_t v) {
-  w.mode.round_f32 = v & 3;
-  w.mode.round_f16_f64 = (v >> 2) & 3;
-  w.mode.denorm_f32 = (v >> 4) & 3;
-  w.mode.denorm_f16_f64 = (v >> 6) & 3;
-  w.mode.dx10_clamp = (v >> 8) & 1;
-  w.mode.ieee = (v >> 9) & 1;
-}
-
 template <class T>
 nb::ndarray<nb::numpy, uint32_t> to_numpy(const T* data, size_t rows, size_t cols) {
   auto* copy = new uint32_t[rows * cols];
@@ -138,7 +163,8 @@ nb::dict alu_run(const std::string& arch, const std::string& text, Sgprs sgprs, 
   w.rows = rows;
   w.accum_offset = accum_offset;
   w.scc = scc;
-  set_mode(w, mode);
+  w.mode.set_bits(mode);
+  w.mode.flush_products = r.code.arch == Arch::gfx90a;
   for (size_t i = 0; i < r.code.insts.size(); ++i) {
     const Inst& in = r.code.insts[i];
     if (in.fn == nullptr) throw std::invalid_argument("not an ALU instruction: " + r.code.text[i]);

@@ -30,6 +30,8 @@ template <class T>
 T add(T a, T b, T) {
   return a + b;
 }
+float flushed(float x) { return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x; }
+float add_flushed(float a, float b, float) { return flushed(flushed(a) + flushed(b)); }
 template <class T>
 T sub(T a, T b, T) {
   return a - b;
@@ -159,6 +161,7 @@ constexpr Row kRows[] = {
     {"wrap_b32", apply<uint32_t, wrap_op>},
     {"condxchg_b64", apply<uint64_t, exchange_if>},
     {"add_f32", apply<float, add>},
+    {"add_f32_flushed", apply<float, add_flushed>},
     {"add_f64", apply<double, add>},
     {"min_f32", apply<float, fmin_op>},
     {"min_f64", apply<double, fmin_op>},

@@ -121,13 +121,10 @@ void fill_packet(const Launch& launch, const LaunchPlan& plan, const RuntimeMemo
   std::memcpy(reinterpret_cast<void*>(memory.packet), &p, sizeof p);
 }
 
-void set_mode(Wave* w, const KernelInfo& k) {
-  w->mode.round_f32 = k.rsrc1 >> 12 & 3;
-  w->mode.round_f16_f64 = k.rsrc1 >> 14 & 3;
-  w->mode.denorm_f32 = k.rsrc1 >> 16 & 3;
-  w->mode.denorm_f16_f64 = k.rsrc1 >> 18 & 3;
-  w->mode.dx10_clamp = k.rsrc1 >> 21 & 1;
-  w->mode.ieee = k.rsrc1 >> 23 & 1;
+void set_mode(Arch arch, const KernelInfo& k, Wave* w) {
+  const uint32_t r = k.rsrc1;
+  w->mode.set_bits((r >> 12 & 0xff) | (r >> 21 & 1) << 8 | (r >> 23 & 1) << 9 | (r >> 26 & 1) << 23);
+  w->mode.flush_products = arch == Arch::gfx90a;
 }
 
 // User SGPRs in the order of the guide's table "SGPR Register Set Up Order". Returns their number.
@@ -284,7 +281,7 @@ LaunchPlan plan_launch(Arch arch, const SpecTable& spec, const Launch& launch, R
       uint64_t{plan.occupancy.groups_per_cu} * plan.occupancy.waves_per_group * u32(spec, "topology.cus");
   const uint64_t scratch_base =
       plan.scratch_lane_bytes ? memory.scratch(slots * plan.scratch_lane_bytes * kLanes) : memory.zeros;
-  set_mode(&plan.initial, k);
+  set_mode(arch, k, &plan.initial);
   plan.initial.accum_offset = k.accum_offset;
   plan.initial.rows = plan.vgprs = plan.rows;
   plan.system_sgpr = set_user_sgprs(arch, k, plan, memory, scratch_base, &plan.initial);

@@ -71,7 +71,14 @@ bool writes_exec(const Inst& inst) {
   return false;
 }
 
-void resolve(const Inst& inst, Step* step) {
+// The L2 of gfx90a adds floats with denormals flushed; that of gfx942 keeps them, as the LDS does (LLVM's feature
+// MemoryAtomicFAddF32DenormalSupport).
+AtomicFn atomic_of(const OpInfo& op, Arch arch) {
+  const bool flushes = arch == Arch::gfx90a && op.unit == Unit::vmem && std::string_view(op.mem.op) == "add_f32";
+  return find_atomic(flushes ? "add_f32_flushed" : op.mem.op);
+}
+
+void resolve(const Inst& inst, Arch arch, Step* step) {
   const OpInfo& op = *inst.op;
   step->inst = &inst;
   step->fn = inst.fn;
@@ -100,7 +107,7 @@ void resolve(const Inst& inst, Step* step) {
       return;
     }
   }
-  if (op.mem.kind == MemKind::atomic) step->atomic = find_atomic(op.mem.op);
+  if (op.mem.kind == MemKind::atomic) step->atomic = atomic_of(op, arch);
 }
 
 uint32_t issue_cycles(const SpecTable& spec, Arch arch, const OpInfo& op) {
@@ -128,7 +135,7 @@ std::unique_ptr<Program> make_program(const Module& module, const SpecTable& spe
     step.inst = &inst;
     step.action = Action::refused;
     const auto index = static_cast<uint32_t>(program->steps.size());
-    if (!code.refused.contains(index)) resolve(inst, &step);
+    if (!code.refused.contains(index)) resolve(inst, code.arch, &step);
     program->steps.push_back(step);
     program->issued.push_back(cycles);
     cycles += issue_cycles(spec, code.arch, *inst.op);

@@ -30,6 +30,25 @@ struct FpMode {
   uint8_t denorm_f16_f64 = 3;
   bool dx10_clamp = true;
   bool ieee = true;
+  bool fp16_ovfl = false;  // f16 results that overflow become the largest finite value; conversions to fp8 saturate
+  // No field of MODE: matrix and dot instructions of gfx90a flush denormal 16-bit inputs and f32 results, whatever
+  // MODE says (AMD: "MI200 MFMA behavior specifics"; gfx942 does not).
+  bool flush_products = false;
+
+  // As the register has them.
+  uint32_t bits() const {
+    return round_f32 | round_f16_f64 << 2 | denorm_f32 << 4 | denorm_f16_f64 << 6 | uint32_t{dx10_clamp} << 8 |
+           uint32_t{ieee} << 9 | uint32_t{fp16_ovfl} << 23;
+  }
+  void set_bits(uint32_t v) {
+    round_f32 = v & 3;
+    round_f16_f64 = v >> 2 & 3;
+    denorm_f32 = v >> 4 & 3;
+    denorm_f16_f64 = v >> 6 & 3;
+    dx10_clamp = v >> 8 & 1;
+    ieee = v >> 9 & 1;
+    fp16_ovfl = v >> 23 & 1;
+  }
 };
 
 // One wavefront. VGPRs are rows of 64 lanes; AGPR k is row `accum_offset + k` of

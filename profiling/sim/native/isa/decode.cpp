@@ -32,11 +32,11 @@ Type type_of(std::string_view t) {
       {"b16", Type::b16},     {"u16", Type::b16},     {"i16", Type::b16},      {"h16", Type::f16},
       {"f16", Type::f16},     {"f16s", Type::f16},    {"pk_f16s", Type::pk16}, {"b32", Type::b32},
       {"u32", Type::b32},     {"i32", Type::b32},     {"f32bits", Type::f32},  {"f32", Type::f32},
-      {"b64", Type::b64},     {"u64", Type::b64},     {"i64", Type::i64},      {"f64", Type::f64},
-      {"b128", Type::b128},   {"pk_f16", Type::pk16}, {"pk_u16", Type::pk16},  {"pk_i16", Type::pk16},
-      {"pk_f32", Type::pk32}, {"pk_b32", Type::pk32}, {"mask", Type::mask},    {"mix", Type::mix},
-      {"mat", Type::mat},     {"acc", Type::acc},     {"quad", Type::acc},     {"wide", Type::wide},
-      {"addr", Type::addr},   {"saddr", Type::saddr}};
+      {"f64bits", Type::f64}, {"b64", Type::b64},     {"u64", Type::b64},      {"i64", Type::i64},
+      {"f64", Type::f64},     {"b128", Type::b128},   {"pk_f16", Type::pk16},  {"pk_u16", Type::pk16},
+      {"pk_i16", Type::pk16}, {"pk_f32", Type::pk32}, {"pk_b32", Type::pk32},  {"mask", Type::mask},
+      {"mix", Type::mix},     {"mat", Type::mat},     {"acc", Type::acc},      {"quad", Type::acc},
+      {"wide", Type::wide},   {"addr", Type::addr},   {"saddr", Type::saddr}};
   const auto it = kTypes.find(t);
   return it == kTypes.end() ? Type::b32 : it->second;
 }

@@ -128,26 +128,43 @@ inline float fp8_to_f32(uint32_t v, int mantissa, int bias) {
                            : ldexp_f32(static_cast<float>(m | (1u << mantissa)), static_cast<int>(e) - bias - mantissa);
   return v & 0x80 ? -mag : mag;
 }
-// Round to nearest even and saturate finite values; an infinity or NaN becomes NaN (0x80). `noise` is the 32-bit
-// random word of the stochastic forms, used when `stochastic`.
-inline uint32_t f32_to_fp8(float x, int mantissa, int bias, bool stochastic, uint32_t noise) {
-  const uint32_t s = sign(x) ? 0x80u : 0u;
-  if (exponent(x) == 255) return 0x80u;
-  const double a = std::fabs(static_cast<double>(x));
-  if (a == 0.0) return 0u;
-  const int top = (1 << (7 - mantissa)) - 1;
-  int e = static_cast<int>(exponent(a)) - 1023 + bias;
-  e = e < 1 ? 1 : e;
-  const double scaled = a * pow2i(bias + mantissa - e);
-  double q = stochastic ? std::floor(scaled + static_cast<double>(noise >> 12) * 0x1p-20) : std::nearbyint(scaled);
+// One 8-bit encoding from `q` units of the last place at exponent field `e` >= 1. What is too large becomes NaN, or
+// with `saturate` (MODE.FP16_OVFL) the largest value.
+inline uint32_t encode_fp8(double q, int e, uint32_t sign_bit, int mantissa, bool saturate) {
   if (q >= static_cast<double>(2 << mantissa)) {
     q *= 0.5;
     ++e;
   }
   uint32_t r = static_cast<uint32_t>(q);
   r = r < (1u << mantissa) ? r : ((static_cast<uint32_t>(e) << mantissa) | (r & ((1u << mantissa) - 1)));
-  if (e > top) r = 0x7f;
-  return r == 0 ? 0u : s | r;
+  if (e > (1 << (7 - mantissa)) - 1) return saturate ? sign_bit | 0x7fu : 0x80u;
+  return r == 0 ? 0u : sign_bit | r;
+}
+// A value in units of the last place of its encoding, and the exponent field of that.
+struct Fp8Scaled {
+  double units;
+  int exponent;
+};
+inline Fp8Scaled scale_fp8(float x, int mantissa, int bias) {
+  const double a = std::fabs(static_cast<double>(x));
+  const int e = static_cast<int>(exponent(a)) - 1023 + bias, field = e < 1 ? 1 : e;
+  return {a * pow2i(bias + mantissa - field), field};
+}
+// Rounds to nearest even whatever MODE says; an infinity or NaN becomes NaN (0x80).
+inline uint32_t f32_to_fp8(float x, int mantissa, int bias, bool saturate) {
+  if (exponent(x) == 255) return 0x80u;
+  if (x == 0.0f) return 0u;
+  const Fp8Scaled s = scale_fp8(x, mantissa, bias);
+  return encode_fp8(__builtin_roundeven(s.units), s.exponent, sign(x) ? 0x80u : 0u, mantissa, saturate);
+}
+// Stochastic rounding: as many upper bits of the random word as the encoding drops from an f32 are added, then cut off.
+inline uint32_t f32_to_fp8_stochastic(float x, int mantissa, int bias, uint32_t noise, bool saturate) {
+  if (exponent(x) == 255) return 0x80u;
+  if (x == 0.0f) return 0u;
+  const Fp8Scaled s = scale_fp8(x, mantissa, bias);
+  const int dropped = 23 - mantissa;
+  const double added = static_cast<double>(noise >> (32 - dropped)) * pow2i(-dropped);
+  return encode_fp8(std::floor(s.units + added), s.exponent, sign(x) ? 0x80u : 0u, mantissa, saturate);
 }
 
 }  // namespace HIPSYNTH_ISA

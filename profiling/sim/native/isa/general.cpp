@@ -124,13 +124,6 @@ void apply_packed(const Inst& in, int k, Cls cls, bool floating, uint32_t* p) {
   }
 }
 
-void flush_halves(uint32_t* p) {
-  for (int i = 0; i < kLanes; ++i) {
-    if (!(p[i] & 0x7c00u)) p[i] &= ~0x3ffu;
-    if (!(p[i] & 0x7c000000u)) p[i] &= ~0x03ff0000u;
-  }
-}
-
 // Fetches source k into scratch rows 2k, 2k+1 with all modifiers. Returns lanes left enabled by DPP.
 uint64_t fetch(const Wave& w, const Inst& in, const Shape& s, int k, Cls cls, Scratch& f, uint64_t exec) {
   uint32_t* p = f.row(2 * k);
@@ -150,9 +143,12 @@ uint64_t fetch(const Wave& w, const Inst& in, const Shape& s, int k, Cls cls, Sc
     for (int i = 0; i < kLanes; ++i) p[i] >>= 16;
   }
   if (in.src[k].neg | in.src[k].abs) apply_sign(p, cls, in.src[k].neg, in.src[k].abs);
-  if (s.floating && !(w.mode.denorm_f16_f64 & 1) && (cls == Cls::f16 || cls == Cls::pk16)) flush_halves(p);
+  if (s.floating && !keeps(w.mode, cls, kInput)) flush_denormals(cls, p);
   return enabled;
 }
+
+// Output scaling does not go with denormal results or IEEE mode: with either it is ignored (CDNA3 ISA, section 6.2.3).
+bool scales(const Inst& in, const FpMode& m, Cls cls) { return in.omod != 0 && !m.ieee && !keeps(m, cls, kOutput); }
 
 // Output modifiers of a float result, by value so that no store to a register can change them.
 struct OutputModifier {
@@ -160,7 +156,7 @@ struct OutputModifier {
   bool scale, clamp, dx10_clamp;
   template <class T>
   T operator()(T v) const {
-    v = scale ? v * T(factor) : v;
+    v = scale ? v * T(factor) + T(0) : v;  // a zero becomes positive
     const T inside = v <= T(0) ? T(0) : v > T(1) ? T(1) : v;
     return !clamp ? v : v != v && dx10_clamp ? T(0) : inside;
   }
@@ -182,7 +178,7 @@ void shape_lanes(OutputModifier f, uint32_t* p) {
   }
 }
 void shape_float(const Inst& in, const FpMode& m, Cls cls, uint32_t* p) {
-  const OutputModifier f{in.omod == 1 ? 2.0 : in.omod == 2 ? 4.0 : 0.5, in.omod != 0, in.clamp, m.dx10_clamp};
+  const OutputModifier f{in.omod == 1 ? 2.0 : in.omod == 2 ? 4.0 : 0.5, scales(in, m, cls), in.clamp, m.dx10_clamp};
   switch (cls) {
     case Cls::f32:
       return shape_lanes<F32>(f, p);
@@ -214,14 +210,13 @@ void apply_sdwa_dst(const Inst& in, uint32_t* p, const uint32_t* old) {
   }
 }
 
-// MXCSR bits for the rounding and denormal fields that govern results of class `d`.
-unsigned mxcsr_for(const FpMode& m, Cls d, Cls a) {
-  const bool single = d == Cls::f32 || d == Cls::pk32 || (d == Cls::bits32 && (a == Cls::f32 || a == Cls::pk32));
-  const unsigned round = single ? m.round_f32 : m.round_f16_f64, den = single ? m.denorm_f32 : m.denorm_f16_f64;
-  static constexpr unsigned kRound[4] = {0u, 2u << 13, 1u << 13, 3u << 13};
-  const bool halves = d == Cls::f16 || d == Cls::pk16;  // computed in f32, flushed by flush_halves
-  const unsigned flush = halves ? 0u : ((den & 1) ? 0u : 1u << 6) | ((den & 2) ? 0u : 1u << 15);
-  return 0x1f80u | kRound[round & 3] | flush;
+// Rounding field of MODE for an instruction. Doubles and halves share one, also where a double becomes a float (LLVM
+// sets that field for llvm.fptrunc.round.f32.f64). Approximate functions round to nearest whatever it says.
+unsigned rounding_of(const FpMode& m, const Inst& in, const Shape& s) {
+  if (in.op->rate == hipsynth::Rate::trans) return 0;
+  const bool bits = s.d == Cls::bits32 || s.d == Cls::mask;
+  const Cls result = s.a == Cls::f64 ? Cls::f64 : bits ? s.a : s.d;
+  return result == Cls::f32 || result == Cls::pk32 ? m.round_f32 : m.round_f16_f64;
 }
 
 void run_plain(Wave& w, Inst& in, const Shape& s, Scratch& f) {
@@ -234,11 +229,12 @@ void run_plain(Wave& w, Inst& in, const Shape& s, Scratch& f) {
   w.set_exec(~0ull);
   w.mode.round_f32 = w.mode.round_f16_f64 = 0;
   w.mode.denorm_f32 = w.mode.denorm_f16_f64 = 3;
-  const unsigned saved = _mm_getcsr();
-  if (s.floating) _mm_setcsr(mxcsr_for(mode, s.d, s.a));
+  if (s.halves) w.mode.fp16_ovfl = false;  // write_back() sees to it
   const auto fn = in.clamp && in.op->saturating ? in.op->saturating : in.op->handler;
-  fn(w, in);
-  _mm_setcsr(saved);
+  {
+    const Rounding rounding(s.floating ? rounding_of(mode, in, s) : 0);
+    fn(w, in);
+  }
   w.vgpr = vgpr;
   w.rows = rows;
   w.mode = mode;
@@ -248,8 +244,15 @@ void run_plain(Wave& w, Inst& in, const Shape& s, Scratch& f) {
 void write_back(Wave& w, const Inst& in, const Shape& s, Scratch& f, uint64_t enabled) {
   uint32_t* p = f.row(kDstRow);
   uint32_t* dst = w.row(row_index(w, in.dst));
+  if (s.halves && w.mode.fp16_ovfl) {
+    const bool divides = in.op->rate == hipsynth::Rate::trans;
+    limit_overflow(s.d, p,
+                   {{s.a, f.row(0)}, {s.rows[1] ? s.b : Cls::mask, f.row(2)}, {s.rows[2] ? s.c : Cls::mask, f.row(4)}},
+                   divides);
+  }
+  if (s.floating && scales(in, w.mode, s.d)) flush_denormals(s.d, p);  // before scaling, and again after it
   if (s.floating && (in.omod || in.clamp)) shape_float(in, w.mode, s.d, p);
-  if (s.floating && !(w.mode.denorm_f16_f64 & 2) && (s.d == Cls::f16 || s.d == Cls::pk16)) flush_halves(p);
+  if (s.floating && !keeps(w.mode, s.d, kOutput)) flush_denormals(s.d, p);
   if (half_class(s.d) && (in.op_sel & 8)) {
     for (int i = 0; i < kLanes; ++i) p[i] = (dst[i] & 0xffffu) | p[i] << 16;
   }

@@ -12,9 +12,12 @@ namespace HIPSYNTH_ISA {
 
 using ::Handlers;
 
-// 32 bits that take float modifiers but no float arithmetic; 16 bits likewise.
+// 32 bits that take float modifiers but no float arithmetic; 64 and 16 bits likewise.
 struct F32Bits : U32 {
   static constexpr Cls kCls = Cls::f32;
+};
+struct F64Bits : U64 {
+  static constexpr Cls kCls = Cls::f64;
 };
 struct H16 : U16 {
   static constexpr Cls kCls = Cls::f16;
@@ -48,6 +51,8 @@ inline uint64_t quad_any(uint64_t v) {
   for (int k = 0; k < 64; k += 4) r |= ((v >> k) & 15) ? 15ull << k : 0ull;
   return r;
 }
+inline uint32_t class_f32(uint32_t x) { return fp_class(f32(x), signalling(f32(x)), denormal(f32(x))); }
+inline uint32_t class_f64(uint64_t x) { return fp_class(f64(x), signalling(f64(x)), denormal(f64(x))); }
 inline uint32_t half_class(uint32_t h) {
   const uint32_t e = (h >> 10) & 31, m = h & 1023;
   const bool s = h >> 15;

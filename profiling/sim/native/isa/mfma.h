@@ -28,11 +28,13 @@ struct MfXf32 {  // f32 rounded to 10 mantissa bits
 struct MfF16 {
   using V = float;
   static constexpr int kBits = 16;
+  static constexpr float kLeastNormal = 0x1p-14f;
   static V get(uint64_t v) { return half_to_float(static_cast<uint32_t>(v)); }
 };
 struct MfBf16 {
   using V = float;
   static constexpr int kBits = 16;
+  static constexpr float kLeastNormal = 0x1p-126f;
   static V get(uint64_t v) { return bf16_to_float(static_cast<uint32_t>(v)); }
 };
 struct MfI8 {
@@ -181,6 +183,22 @@ void unpack_operand(const uint32_t* p, bool negate, int blgp, Elements<typename 
   }
 }
 
+// FpMode::flush_products: of 16-bit inputs, and of the f32 accumulator before and after.
+template <class V>
+void flush_below(V* v, int n, V least) {
+  for (int i = 0; i < n; ++i) v[i] = std::fabs(v[i]) < least ? std::copysign(V(0), v[i]) : v[i];
+}
+template <class Ty>
+inline constexpr bool kFlushes = std::is_same_v<Ty, MfF16> || std::is_same_v<Ty, MfBf16>;
+template <class Ty, int kPerLane>
+void flush_inputs(Elements<typename Ty::V, kPerLane>* e) {
+  if constexpr (kFlushes<Ty>) flush_below(e->v[0], kPerLane * kLanes, Ty::kLeastNormal);
+}
+template <int N>
+void flush_rows(AccRow<float, N>* rows, int n) {
+  flush_below(reinterpret_cast<float*>(rows), n * N, 0x1p-126f);
+}
+
 template <class TA, class TB, class Acc, int M, int N, int K, int kBlocks>
 void mfma(Wave& w, const Inst& in) {
   using V = typename Acc::V;
@@ -200,6 +218,14 @@ void mfma(Wave& w, const Inst& in) {
       if (kDouble && (in.neg_lo & 4)) acc[blk][i] = -acc[blk][i];
     }
   }
+  const bool flush = kFlushes<TA> && w.mode.flush_products;
+  if constexpr (kFlushes<TA>) {
+    if (flush) {
+      flush_inputs<TA>(&a);
+      flush_inputs<TB>(&b);
+      for (int blk = 0; blk < kBlocks; ++blk) flush_rows<N>(acc[blk], M);
+    }
+  }
   const int share = (1 << in.cbsz) - 1;
   for (int blk = 0; blk < kBlocks; ++blk) {
     const int ablk = ((blk & ~share) + (in.cbsz ? in.abid : blk & share)) % kBlocks;
@@ -212,6 +238,9 @@ void mfma(Wave& w, const Inst& in) {
         std::memcpy(&y, b.v[k % kPerLane] + N * (blk + kBlocks * (k / kPerLane)), sizeof y);
 #pragma unroll
         for (int t = 0; t < kTogether; ++t) sum[t] = multiply_add<V, N>(x[t], y, sum[t]);
+      }
+      if constexpr (kFlushes<TA>) {
+        if (flush) flush_rows<N>(sum, kTogether);
       }
       for (int t = 0; t < kTogether; ++t) {
         write_acc<Acc, N>(w, in.dst, acc_place<M, N, kGroup>(blk, i + t, 0), sum[t]);

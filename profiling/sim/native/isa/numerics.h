@@ -236,6 +236,14 @@ inline float fma_f16(float a, float b, float c) {
 }
 
 inline float flush(float x) { return denormal(x) ? std::copysign(0.0f, x) : x; }
+// Two products of halves and a float. `flush_products`: denormal halves, and a denormal sum before or after, are zeros.
+inline float dot2_f16(float a0, float b0, float a1, float b1, float c, bool flush_products) {
+  const float least = flush_products ? 0x1p-14f : 0.0f;
+  const auto input = [least](float x) { return std::fabs(x) < least ? std::copysign(0.0f, x) : x; };
+  const float start = flush_products ? flush(c) : c;
+  const float sum = std::fma(input(a1), input(b1), std::fma(input(a0), input(b0), start));
+  return flush_products ? flush(sum) : sum;
+}
 // v_mad/v_mac f32: two roundings, denormals flushed whatever the mode says.
 inline float mad_f32(float a, float b, float c) { return flush(flush(flush(a) * flush(b)) + flush(c)); }
 inline float mul_legacy(float a, float b) { return a == 0.0f || b == 0.0f ? 0.0f : a * b; }

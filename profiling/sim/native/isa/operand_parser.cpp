@@ -157,9 +157,10 @@ std::string_view strip_modifiers(std::string_view s, Operand& out) {
   }
 }
 
-// Register tuples must be as wide as the type says; what is wider would read or write neighbours.
+// Register tuples must be as wide as the type says; what is wider would read or write neighbours. Special values are
+// cut or widened as they are read.
 bool width_fits(Type type, const Operand& o) {
-  if (o.kind == OperandKind::constant || o.kind == OperandKind::off) return true;
+  if (o.kind == OperandKind::constant || o.kind == OperandKind::off || o.kind == OperandKind::special) return true;
   switch (type) {
     case Type::b16:
     case Type::f16:

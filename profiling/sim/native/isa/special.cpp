@@ -1,5 +1,7 @@
 #include "special.h"
 
+#include "mode.h"
+
 namespace HIPSYNTH_ISA {
 namespace {
 
@@ -15,35 +17,46 @@ const uint32_t* mix_source(const Wave& w, const Inst& in, int k, uint32_t* out) 
   const bool half = (in.op_sel_hi >> k) & 1, high = (in.op_sel >> k) & 1;
   const bool neg = in.src[k].neg || ((in.neg_lo >> k) & 1), abs = in.src[k].abs || ((in.neg_hi >> k) & 1);
   for (int i = 0; i < kLanes; ++i) {
-    float v = half ? half_to_float((high ? p[i] >> 16 : p[i]) & 0xffffu) : f32(p[i]);
-    v = abs ? std::fabs(v) : v;
-    out[i] = bits(neg ? -v : v);
+    out[i] = half ? (high ? p[i] >> 16 : p[i]) & 0xffffu : p[i];
+  }
+  const Cls cls = half ? Cls::f16 : Cls::f32;
+  if (!keeps(w.mode, cls, kInput)) flush_denormals(cls, out);
+  for (int i = 0; i < kLanes; ++i) {
+    const float v = half ? half_to_float(out[i]) : f32(out[i]);
+    const float magnitude = abs ? std::fabs(v) : v;
+    out[i] = bits(neg ? -magnitude : magnitude);
   }
   return out;
 }
 
-float clamped(float v, const Inst& in, const Wave& w) {
-  if (!in.clamp) return v;
+float clamped(float v, const Wave& w) {
   if (v != v) return w.mode.dx10_clamp ? 0.0f : v;
   return v <= 0.0f ? 0.0f : v > 1.0f ? 1.0f : v;
 }
 
-// kHalf: -1 f32 result, 0 low half, 1 high half.
+// kHalf: -1 f32 result, 0 low half, 1 high half. The f16 forms round the exact sum once to f32 and once to f16.
 template <int kHalf>
 void mix(Wave& w, const Inst& in) {
-  alignas(64) uint32_t a[kLanes], b[kLanes], c[kLanes], r[kLanes];
-  mix_source(w, in, 0, a);
-  mix_source(w, in, 1, b);
-  mix_source(w, in, 2, c);
+  constexpr Cls kResult = kHalf < 0 ? Cls::f32 : Cls::f16;
+  alignas(64) uint32_t s[3][kLanes], r[kLanes];
+  for (int k = 0; k < 3; ++k) mix_source(w, in, k, s[k]);
+  {
+    const Rounding rounding(w.mode.round_f32);
+    for (int i = 0; i < kLanes; ++i) r[i] = bits(std::fma(f32(s[0][i]), f32(s[1][i]), f32(s[2][i])));
+  }
+  if constexpr (kResult == Cls::f16) {
+    const Rounding rounding(w.mode.round_f16_f64);
+    for (int i = 0; i < kLanes; ++i) r[i] = float_to_half(f32(r[i]));
+    if (w.mode.fp16_ovfl) limit_overflow(Cls::f16, r, {{Cls::f32, s[0]}, {Cls::f32, s[1]}, {Cls::f32, s[2]}}, false);
+  }
   uint32_t* dst = w.row(row_index(w, in.dst));
   for (int i = 0; i < kLanes; ++i) {
-    if constexpr (kHalf < 0) {
-      r[i] = bits(clamped(std::fma(f32(a[i]), f32(b[i]), f32(c[i])), in, w));
-    } else {
-      // The f16 forms round the exact sum once to f32 and once to f16.
-      const uint32_t h = float_to_half(clamped(std::fma(f32(a[i]), f32(b[i]), f32(c[i])), in, w));
-      r[i] = kHalf == 0 ? (dst[i] & 0xffff0000u) | h : (dst[i] & 0xffffu) | h << 16;
-    }
+    if (in.clamp) r[i] = kHalf < 0 ? bits(clamped(f32(r[i]), w)) : float_to_half(clamped(half_to_float(r[i]), w));
+  }
+  if (!keeps(w.mode, kResult, kOutput)) flush_denormals(kResult, r);
+  for (int i = 0; i < kLanes; ++i) {
+    if constexpr (kHalf == 0) r[i] |= dst[i] & 0xffff0000u;
+    if constexpr (kHalf == 1) r[i] = (dst[i] & 0xffffu) | r[i] << 16;
   }
   blend(dst, r, w.exec());
 }
@@ -56,7 +69,7 @@ void stochastic_fp8(Wave& w, const Inst& in) {
   uint32_t* dst = w.row(row_index(w, in.dst));
   const uint32_t shift = ((in.op_sel >> 2) & 3u) * 8u;
   for (int i = 0; i < kLanes; ++i) {
-    const uint32_t v = f32_to_fp8(f32(a[i]), kMantissa, kBias, true, b[i]);
+    const uint32_t v = f32_to_fp8_stochastic(f32(a[i]), kMantissa, kBias, b[i], w.mode.fp16_ovfl);
     r[i] = (dst[i] & ~(0xffu << shift)) | v << shift;
   }
   blend(dst, r, w.exec());
@@ -71,21 +84,7 @@ HwField hw_field(int64_t imm) {
 }
 constexpr uint32_t kHwMode = 1, kHwId = 4, kHwXccId = 20;
 
-uint32_t pack_mode(const Wave& w) {
-  const FpMode& m = w.mode;
-  return m.round_f32 | static_cast<uint32_t>(m.round_f16_f64) << 2 | static_cast<uint32_t>(m.denorm_f32) << 4 |
-         static_cast<uint32_t>(m.denorm_f16_f64) << 6 | static_cast<uint32_t>(m.dx10_clamp) << 8 |
-         static_cast<uint32_t>(m.ieee) << 9 | (w.gpr_index_mode ? 1u << 27 : 0u);
-}
-void unpack_mode(Wave& w, uint32_t v) {
-  FpMode& m = w.mode;
-  m.round_f32 = v & 3;
-  m.round_f16_f64 = (v >> 2) & 3;
-  m.denorm_f32 = (v >> 4) & 3;
-  m.denorm_f16_f64 = (v >> 6) & 3;
-  m.dx10_clamp = (v >> 8) & 1;
-  m.ieee = (v >> 9) & 1;
-}
+uint32_t pack_mode(const Wave& w) { return w.mode.bits() | (w.gpr_index_mode ? 1u << 27 : 0u); }
 
 }  // namespace
 
@@ -130,7 +129,7 @@ void s_setreg(Wave& w, const Inst& in) {
   if (f.id != kHwMode) return;
   const uint32_t mask = low_bits(f.width) << f.offset;
   const uint32_t v = static_cast<uint32_t>(read_scalar<1>(w, in.src[0])) << f.offset;
-  unpack_mode(w, (pack_mode(w) & ~mask) | (v & mask));
+  w.mode.set_bits((pack_mode(w) & ~mask) | (v & mask));
 }
 void s_set_gpr_idx_on(Wave& w, const Inst& in) {
   const uint32_t enable = static_cast<uint32_t>(in.imm) & 15;

@@ -3,6 +3,7 @@
 // general.cpp.
 #pragma once
 
+#include "mode.h"
 #include "operands.h"
 
 namespace HIPSYNTH_ISA {
@@ -10,28 +11,22 @@ namespace HIPSYNTH_ISA {
 // Instructions with SDWA, DPP, op_sel, clamp or omod, or any under a non-default MODE (general.cpp).
 void general(Wave& w, const Inst& in);
 
-// round and denorm fields of MODE all at their defaults (nearest even, denormals kept).
-inline bool default_mode(const FpMode& m) {
-  uint32_t v;
-  std::memcpy(&v, &m, 4);
-  return v == 0x03030000u;
-}
-
 // What the general path needs to know about an opcode.
 struct Shape {
   Cls d, a, b, c, x;
   uint8_t rows_d, rows[4];
-  bool has_mask, floating, keeps_high, reads_dst, writes_exec;
+  bool has_mask, floating, halves, keeps_high, reads_dst, writes_exec;
 };
 
 template <class Op>
 struct ShapeOf {
+  // Types that only carry float bits (F32Bits) are not: MODE does not touch them.
   template <class Ty>
   static constexpr bool is_float() {
-    return Ty::kCls == Cls::f16 || Ty::kCls == Cls::f32 || Ty::kCls == Cls::f64 || std::is_base_of_v<PkF16, Ty> ||
-           std::is_same_v<Ty, PkF32>;
+    return std::is_floating_point_v<typename Ty::T> || std::is_base_of_v<PkF16, Ty> || std::is_same_v<Ty, PkF32>;
   }
   static constexpr bool kFloating = is_float<typename Op::D>() || is_float<typename Op::A>();
+  static constexpr bool kHalves = kFloating && (Op::D::kCls == Cls::f16 || Op::D::kCls == Cls::pk16);
   static constexpr Shape kShape{
       Op::D::kCls,
       Op::A::kCls,
@@ -42,11 +37,18 @@ struct ShapeOf {
       {Op::A::kRows, Op::B::kRows, Op::C::kRows, Op::X::kRows},
       Op::E::kRows != 0,
       kFloating,
+      kHalves,
       Op::kKeepsHigh,
       Op::kReadsDst,
       Op::kWritesExec,
   };
 };
+
+// Whether MODE asks for nothing that the plain handlers do not do.
+template <class Op>
+inline bool usual_mode(const FpMode& m) {
+  return !ShapeOf<Op>::kFloating || (default_mode(m) && !(ShapeOf<Op>::kHalves && m.fp16_ovfl));
+}
 
 template <class Op>
 void valu(Wave& w, const Inst& in) {
@@ -56,10 +58,8 @@ void valu(Wave& w, const Inst& in) {
   using B = typename Op::B;
   using C = typename Op::C;
   using X = typename Op::X;
-  if constexpr (ShapeOf<Op>::kFloating) {
-    if (!default_mode(w.mode)) [[unlikely]]
-      return general(w, in);
-  }
+  if (!usual_mode<Op>(w.mode)) [[unlikely]]
+    return general(w, in);
   constexpr int kRoom = kLanes;
   alignas(64) uint32_t ba[A::kRows * kRoom + 1], bb[B::kRows * kRoom + 1], bc[C::kRows * kRoom + 1],
       bx[X::kRows * kRoom + 1], be[E::kRows * kRoom + 1], tmp[D::kRows * kRoom + 1];

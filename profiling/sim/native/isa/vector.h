@@ -260,15 +260,13 @@ template <class Op, bool kPlain>
 
 template <class Op>
 [[gnu::noinline]] void valu_any(Wave& w, const Inst& in) {
-  if constexpr (ShapeOf<Op>::kFloating) {
-    if (!default_mode(w.mode)) return general(w, in);
-  }
+  if (!usual_mode<Op>(w.mode)) return general(w, in);
   run_vector<Op, false>(w, in);
 }
 
 template <class Op>
 void valu_vector(Wave& w, const Inst& in) {
-  const bool usual = in.plain && w.exec() == ~0ull && (!ShapeOf<Op>::kFloating || default_mode(w.mode));
+  const bool usual = in.plain && w.exec() == ~0ull && usual_mode<Op>(w.mode);
   if (!usual) return valu_any<Op>(w, in);
   run_vector<Op, true>(w, in);
 }
