@@ -80,3 +80,8 @@ def test_device_properties_come_from_the_arch_table(arch: str, line: str, tmp_pa
 
 def test_unsupported_calls_say_so(tmp_path: Path) -> None:
     assert "hipGraphicsUnmapResources is not supported by the simulator" in run("api_device", tmp_path).stderr
+
+
+def test_wild_pointers_and_lying_code_objects_are_errors(tmp_path: Path) -> None:
+    done = run("wild_pointers", tmp_path)
+    assert (done.status, done.exit_code, done.stdout) == ("ok", 0, "survived\n"), done

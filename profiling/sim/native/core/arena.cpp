@@ -256,6 +256,8 @@ const Memory::Allocation* Memory::find(uint64_t p, uint64_t bytes) const {
   return m.last;
 }
 
+bool Memory::owns(uint64_t p) const { return p >= impl_->base && p < impl_->base + kSlotBytes; }
+
 bool Memory::mapped(uint64_t p, uint64_t bytes) const {
   const Impl& m = *impl_;
   if (p < m.base + kInternalBytes || p + bytes > m.base + kSlotBytes || p + bytes < p) return false;

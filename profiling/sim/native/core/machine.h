@@ -56,6 +56,7 @@ class Memory {
   bool unmap(uint64_t at, void* pages);              // and back
   // The allocation that holds [p, p + bytes), or null.
   const Allocation* find(uint64_t p, uint64_t bytes) const;
+  bool owns(uint64_t p) const;  // a place in device memory, allocated or not
   // Whether hardware maps [p, p + bytes), allocated or not: ROCr's allocator maps whole pages, and carves what is
   // smaller than 2 MiB out of blocks of 2 MiB.
   bool mapped(uint64_t p, uint64_t bytes) const;

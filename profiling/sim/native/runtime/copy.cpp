@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "host_memory.h"
+
 namespace hipsynth::runtime {
 namespace {
 
@@ -15,6 +17,7 @@ enum class Side { host, device, bad };
 
 // The allocation in which a range begins, or null when it is not all allocated. Mappings may lie next to each other.
 const Memory::Allocation* covering(Runtime& rt, uint64_t start, size_t bytes) {
+  if (start + bytes < start) return nullptr;
   const Memory::Allocation* first = rt.memory().find(start, 1);
   for (uint64_t at = start, end = start + bytes; at < end;) {
     const Memory::Allocation* a = rt.memory().find(at, 1);
@@ -24,18 +27,24 @@ const Memory::Allocation* covering(Runtime& rt, uint64_t start, size_t bytes) {
   return first;
 }
 
-// Where a range lies: a device range must be inside one allocation; anything unknown is ordinary host memory.
-Side side(Runtime& rt, const void* p, size_t bytes, bool must_be_device) {
+// Where a range lies: a device range must be all allocated; what can be used elsewhere is ordinary host memory.
+Side side(Runtime& rt, const void* p, size_t bytes, bool must_be_device, bool written) {
   auto start = reinterpret_cast<uint64_t>(p);
   if (bytes == 0) return Side::host;
-  if (rt.memory().find(start, 1) == nullptr) return must_be_device || p == nullptr ? Side::bad : Side::host;
-  const Memory::Allocation* a = covering(rt, start, bytes);
-  if (a == nullptr) return Side::bad;
-  return a->kind == Memory::Kind::host ? Side::host : Side::device;
+  const bool known = rt.memory().find(start, 1) != nullptr;
+  const Memory::Allocation* a = known ? covering(rt, start, bytes) : nullptr;
+  if (known ? a == nullptr : must_be_device || rt.memory().owns(start)) return Side::bad;
+  if (!rt.memory().owns(start) && !(written ? host_writable(p, bytes) : host_readable(p, bytes))) return Side::bad;
+  return known && a->kind != Memory::Kind::host ? Side::device : Side::host;
 }
 
+// From the first byte of a block to its last; more than there is when the sum overflows.
 size_t extent_bytes(const Place& place, const Block& block) {
-  return (block.depth - 1) * place.slice_pitch + (block.height - 1) * place.pitch + block.width;
+  size_t slices = 0, rows = 0, sum = 0;
+  const bool over = __builtin_mul_overflow(block.depth - 1, place.slice_pitch, &slices) ||
+                    __builtin_mul_overflow(block.height - 1, place.pitch, &rows) ||
+                    __builtin_add_overflow(slices, rows, &sum) || __builtin_add_overflow(sum, block.width, &sum);
+  return over ? SIZE_MAX : sum;
 }
 
 Timeline::Engine copy_engine(Side dst, Side src) {
@@ -85,8 +94,11 @@ hipError_t copy_block(Runtime& rt, Place dst, Place src, Block block, hipMemcpyK
   if (two_d && (block.width > dst.pitch || block.width > src.pitch)) return hipErrorInvalidPitchValue;
   bool to_device = kind == hipMemcpyHostToDevice || kind == hipMemcpyDeviceToDevice;
   bool from_device = kind == hipMemcpyDeviceToHost || kind == hipMemcpyDeviceToDevice;
-  Side d = side(rt, dst.base, extent_bytes(dst, block), to_device);
-  Side s = side(rt, src.base, extent_bytes(src, block), from_device);
+  const auto sides = [&rt, dst, src, block, to_device, from_device] {
+    return std::pair{side(rt, dst.base, extent_bytes(dst, block), to_device, true),
+                     side(rt, src.base, extent_bytes(src, block), from_device, false)};
+  };
+  const auto [d, s] = sides();
   if (d == Side::bad || s == Side::bad) return hipErrorInvalidValue;
   double bytes = static_cast<double>(block.width) * static_cast<double>(block.height * block.depth);
   double ns = copy_ns(rt, d, s, bytes);
@@ -94,7 +106,9 @@ hipError_t copy_block(Runtime& rt, Place dst, Place src, Block block, hipMemcpyK
   bool blocking = host_waits(rt, d, dst.base, stream) || host_waits(rt, s, src.base, stream);
   return rt.submit(
       stream,
-      [&rt, dst, src, block, ns, engine, blocking] {
+      [&rt, dst, src, block, ns, engine, blocking, sides]() -> hipError_t {
+        const auto [to_side, from_side] = sides();  // a graph may run it after something was freed
+        if (to_side == Side::bad || from_side == Side::bad) return hipErrorInvalidValue;
         each_row(dst, src, block, [&](char* to, const char* from) { std::memmove(to, from, block.width); });
         rt.occupy(engine, 1, ns, blocking);
         return hipSuccess;
@@ -116,7 +130,8 @@ hipError_t fill_block(Runtime& rt, Place dst, uint32_t value, unsigned element, 
   double ns = kDeviceCopyLatency_ns + (rate > 0 ? bytes / rate : 0);
   return rt.submit(
       stream,
-      [&rt, dst, value, element, block, ns] {
+      [&rt, dst, value, element, block, ns, start]() -> hipError_t {
+        if (covering(rt, start, extent_bytes(dst, block)) == nullptr) return hipErrorInvalidValue;
         each_row(dst, dst, block, [&](char* to, const char*) {
           if (value == 0) {
             rt.memory().clear(to, block.width);

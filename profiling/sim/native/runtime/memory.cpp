@@ -1,6 +1,7 @@
 // Allocation: device, managed, pinned host, pools, registration of host memory, pointer queries.
 #include <cstring>
 
+#include "host_memory.h"
 #include "runtime.h"
 
 using namespace hipsynth::runtime;
@@ -104,6 +105,7 @@ HIPSYNTH_EXPORT hipError_t hipHostRegister(void* p, size_t bytes, unsigned flags
   return call([&](Runtime& rt) -> hipError_t {
     if (p == nullptr || bytes == 0) return hipErrorInvalidValue;
     if (rt.pinned.contains(p)) return hipErrorHostMemoryAlreadyRegistered;
+    if (rt.memory().owns(address(p)) || !host_readable(p, bytes)) return hipErrorInvalidValue;
     rt.memory().add_external(p, bytes);
     rt.pinned[p] = flags;
     return hipSuccess;

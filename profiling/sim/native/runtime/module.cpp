@@ -1,4 +1,5 @@
 // The module API: code objects loaded by the program itself, kernels and variables by name.
+#include <cstdio>
 #include <cstring>
 
 #include "runtime.h"
@@ -9,9 +10,15 @@ namespace {
 
 hipError_t load_module(Runtime& rt, hipModule_t* out, const std::vector<uint8_t>& image) {
   std::vector<uint8_t> elf = extract_elf(image, rt.config.arch_name);
-  if (elf.empty()) return image_size(image.data()) != 0 ? hipErrorNoBinaryForGpu : hipErrorInvalidImage;
+  if (elf.empty()) return is_bundle(image) ? hipErrorNoBinaryForGpu : hipErrorInvalidImage;
   auto handle = std::make_unique<ihipModule_t>();
-  handle->module = hipsynth::Module::load(rt.config.arch, rt.memory(), elf, disassemble(rt.config.objdump, elf));
+  try {
+    handle->module = hipsynth::Module::load(rt.config.arch, rt.memory(), elf, disassemble(rt.config.objdump, elf));
+  } catch (const hipsynth::SimError& error) {
+    if (error.reason != "bad_code_object") throw;
+    std::fprintf(stderr, "hipsynth: a module is refused: %s\n", error.what());
+    return hipErrorInvalidImage;
+  }
   *out = handle.release();
   rt.modules.insert(*out);
   return hipSuccess;
@@ -67,7 +74,6 @@ HIPSYNTH_EXPORT hipError_t hipModuleLoad(hipModule_t* out, const char* path) {
     } catch (const std::exception&) {
       return hipErrorFileNotFound;
     }
-    bytes.resize(bytes.size() + 64);  // so that the magic of a short file can be looked at
     return load_module(rt, out, {bytes.begin(), bytes.end()});
   });
 }

@@ -78,14 +78,16 @@ hipError_t copy_param_3d(const HIP_MEMCPY3D* p, hipStream_t stream) {
 }
 
 hipError_t fill(void* dst, uint32_t value, unsigned element, size_t count, hipStream_t stream) {
-  return call([&](Runtime& rt) {
+  return call([&](Runtime& rt) -> hipError_t {
+    if (count > SIZE_MAX / element) return hipErrorInvalidValue;
     return fill_block(rt, {dst, count * element, 0}, value, element, {count * element, 1, 1}, stream);
   });
 }
 
 hipError_t fill_2d(void* dst, size_t pitch, uint32_t value, unsigned element, size_t width, size_t height,
                    hipStream_t stream) {
-  return call([&](Runtime& rt) {
+  return call([&](Runtime& rt) -> hipError_t {
+    if (width > SIZE_MAX / element) return hipErrorInvalidValue;
     return fill_block(rt, {dst, pitch, 0}, value, element, {width * element, height, 1}, stream);
   });
 }
