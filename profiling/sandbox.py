@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import IO, TypedDict
 
 from profiling import processes
+from synth.errors import Missing
 
 MIB = 1 << 20
 POLL_S = 0.02
@@ -140,6 +141,16 @@ def available() -> bool:
         return subprocess.run(probe, capture_output=True, timeout=10, check=False).returncode == 0
     except (OSError, subprocess.SubprocessError):
         return False
+
+
+def require() -> None:
+    """Raises Missing where programs cannot be isolated."""
+    if not available():
+        raise Missing(
+            "programs cannot be isolated here: they could read your files and use the network",
+            cause="bubblewrap (bwrap) is not installed, or this machine lets it make no namespaces",
+            remedy="apt install bubblewrap; in a container, allow user namespaces. `synth doctor` says what is missing",
+        )
 
 
 def _limited(command: list[str], limits: SandboxLimits) -> list[str]:

@@ -240,7 +240,7 @@ def run_program(
     )
     if done.reason == "not_started":
         raise Missing(f"{artefacts.executable}: cannot be started", cause=done.stderr, remedy="see `synth doctor`")
-    reason, message = _sandbox_failure(done, limits)
+    reason, message = _sandbox_failure(done, limits, bounds)
     return _result(
         output,
         reason,
@@ -341,15 +341,29 @@ def _signal_name(number: int | None) -> str:
     return f"signal {number}"
 
 
-def _sandbox_failure(done: sandbox.SandboxResult, limits: Limits) -> tuple[str, str]:
+def _sandbox_failure(done: sandbox.SandboxResult, limits: Limits, bounds: sandbox.SandboxLimits) -> tuple[str, str]:
     """Our reason and message for how the sandbox ended a program, ("", "") when it ended by itself."""
     if done.status == "timeout":
         return "timeout", _out_of_time(done.reason, limits)
     if done.status == "killed":
-        return KILL_REASONS.get(done.reason, done.reason), f"stopped by the sandbox: {done.reason.replace('_', ' ')}"
+        return KILL_REASONS.get(done.reason, done.reason), f"stopped by the sandbox: {_did(done.reason, bounds)}"
     if done.reason == "signal":
         return "host_crash", f"the program died of {_signal_name(done.signal)}"
     return "", ""
+
+
+def _did(reason: str, bounds: sandbox.SandboxLimits) -> str:
+    """What a program did to be stopped for `reason`, in words."""
+    mib = 20
+    return {
+        "memory": f"the program and the device memory it touched took more than {bounds.memory_bytes >> mib} MiB",
+        "output": f"it printed more than {64 * bounds.output_bytes >> mib} MiB",
+        "file_size": f"it wrote more than {bounds.file_bytes >> mib} MiB to one file",
+        "disk": f"its files took more than {bounds.scratch_bytes >> mib} MiB",
+        "processes": f"it started more than {bounds.processes} processes",
+        "threads": f"it started more than {bounds.threads} threads",
+        "forbidden_call": "it tried to start a process, or made another system call that is forbidden there",
+    }.get(reason, reason.replace("_", " "))
 
 
 def _triple(values: Sequence[int]) -> tuple[int, int, int]:

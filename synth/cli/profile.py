@@ -56,11 +56,16 @@ def command(path: Path, out: Path | None, archs: tuple[str, ...], flags: tuple[s
 
     PATH is a HIP file (prints its kernels' counters and metrics) or a folder of programs (needs --out).
     """
+    from profiling import sandbox
     from profiling.backend import Limits
     from profiling.matrix import targets
     from synth.engine import check_engine
 
     check_engine(options["engine"])
+    if not sandbox.available():
+        click.echo(
+            "warning: bubblewrap does not work here: programs run with your rights on files and network", err=True
+        )
     limits = Limits(time_s=options["timeout"], stretches=_stretches(options["sample"], options["exact"]))
     if path.is_dir():
         if out is None:

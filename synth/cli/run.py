@@ -20,12 +20,17 @@ Examples:
   synth run mine.hip --strict
   synth run saxpy.hip --json
 
+With --sandbox it has no network, sees only the system's libraries and an empty folder, may start no process, and its
+time, memory, files and output are limited; where bubblewrap does not work, it is not started at all (exit code 4).
 Without --sandbox the program has this terminal, this folder and your rights, as any program you start.
 Accesses outside every array stop a program, unless hardware would let them pass because its allocator maps the memory
 around small arrays too: those are warnings on stderr, and errors under --strict.
 The exit code is the program's own. Failures of the simulator (an illegal access, a trap, a limit) and compile errors
 exit with 3, and say what happened on stderr.
 """
+
+
+CONFINED = "no network, no file but those of the system and of its own empty folder, and could write only there"
 
 
 @click.command(epilog=EPILOG)
@@ -35,6 +40,9 @@ exit with 3, and say what happened on stderr.
 @click.option("--flags", default="-O3", show_default=True, help="Compiler flags.")
 @click.option("--device", default="", help="Architecture table, e.g. mi210.  [default: the architecture's]")
 @click.option("--sandbox", is_flag=True, help="No network, read-only files, limits on everything; output at the end.")
+@click.option(
+    "--memory", type=click.FloatRange(min=0.01), default=8.0, show_default=True, help="GiB of memory that it may touch."
+)
 @click.option(
     "--count/--no-count", default=True, show_default=True, help="Simulate caches; off is faster, times are rough."
 )
@@ -46,6 +54,10 @@ def command(path: Path, args: tuple[str, ...], as_json: bool, **options: Any) ->
 
     ARGS after `--` are the program's own.
     """
+    from profiling import sandbox
+
+    if options["sandbox"]:
+        sandbox.require()
     with tempfile.TemporaryDirectory(prefix="hipsynth-") as scratch:
         done = run_file(path, args, Path(scratch), captured=as_json or options["sandbox"], **options)
     if as_json:
@@ -57,6 +69,8 @@ def command(path: Path, args: tuple[str, ...], as_json: bool, **options: Any) ->
         if not as_json:
             click.echo(f"error: {done.reason}: {done.message}", err=True)
         return 3
+    if options["sandbox"] and done.exit_code:
+        click.echo(f"note: it ended with exit code {done.exit_code} where it had {CONFINED}", err=True)
     return done.exit_code or 0
 
 
@@ -78,7 +92,8 @@ def run_file(path: Path, args: tuple[str, ...], scratch: Path, *, captured: bool
     artefacts = build_runnable(path, options["arch"], options["flags"], scratch / "build")
     folder = scratch / "run"
     folder.mkdir()
-    limits = Limits(time_s=options["timeout"], stretches=0, strict_bounds=options["strict"])
+    memory = int(options["memory"] * 2**30)
+    limits = Limits(options["timeout"], memory_bytes=memory, stretches=0, strict_bounds=options["strict"])
     if not captured:
         return api.run_attached(artefacts, device, folder, limits, args, count=options["count"])
     return api.run_program(artefacts, device, folder, limits, args, count=options["count"])

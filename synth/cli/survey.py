@@ -46,6 +46,11 @@ Exit codes: 0 ok (whatever the programs did), 2 usage, 3 bad input, 4 toolchain 
     show_default=True,
     help="GiB of memory that a program may touch.",
 )
+@click.option(
+    "--isolate/--no-isolate",
+    default=True,
+    help="Refuse to run anything where programs cannot be isolated (the default), or run them with limits only.",
+)
 @workers_option
 @timeout_option
 @json_option
@@ -54,9 +59,14 @@ def command(folders: tuple[Path, ...], page: Path | None, as_json: bool, **optio
 
     Per program: passed (its own check says so), ran (it ended well and checks nothing), or failed with a reason.
     """
+    from profiling import sandbox
     from profiling.survey.page import update
     from profiling.survey.report import table
 
+    if options["isolate"]:
+        sandbox.require()
+    elif not sandbox.available():
+        click.echo("warning: programs run with your rights on files and network; only limits hold", err=True)
     reports: list[Any] = []
     for report in _surveys(folders, options):
         reports.append(report)

@@ -1,0 +1,84 @@
+"""`synth run --sandbox`: what a program from outside must not do is stopped, and its user is told in words."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from profiling import sandbox, toolchain
+from synth.cli import run as run_verb
+from synth.errors import Missing
+
+PROGRAM = Path(__file__).parents[1] / "kernels" / "programs" / "hostile.hip"
+
+
+def hostile(*words: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    if not sandbox.available():
+        pytest.skip("bubblewrap cannot make a sandbox on this machine")
+    try:
+        toolchain.find()
+    except Missing as error:
+        pytest.skip(f"no compiler: {error.what}")
+    command = [sys.executable, "-m", "synth.cli.main", "run", str(PROGRAM), "--sandbox", *options, "--", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_a_secret_file_is_not_there(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("the secret")
+    done = hostile("read", str(secret))
+    assert (done.returncode, done.stdout) == (1, "") and "No such file" in done.stderr
+    assert "note: it ended with exit code 1 where it had no network, no file but those of the system" in done.stderr
+
+
+def test_nothing_outside_is_written(tmp_path: Path) -> None:
+    target = tmp_path / "mine"
+    done = hostile("write", str(target))
+    assert (done.returncode, done.stdout, target.exists()) == (1, "", False) and "could write only there" in done.stderr
+
+
+def test_there_is_no_network() -> None:
+    done = hostile("socket")
+    assert done.returncode == 1 and "socket: Permission denied" in done.stderr and "no network" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("deed", "options", "reason", "words"),
+    [
+        ("fork", (), "forbidden_call", "it tried to start a process"),
+        ("disk", (), "output_limit", "its files took more than 1024 MiB"),
+        ("file", (), "output_limit", "it wrote more than 256 MiB to one file"),
+        ("flood", (), "output_limit", "it printed more than 64 MiB"),
+        ("loop", ("--timeout", "0.5"), "timeout", "stopped after 0.5 s of processor time"),
+        ("sleep", ("--timeout", "0.5"), "timeout", "stopped after 0.5 s in which it did nothing"),
+        pytest.param("memory", ("--memory", "0.1"), "out_of_memory", "took more than 4198 MiB", marks=pytest.mark.full),
+    ],
+)
+def test_what_goes_too_far_is_ended(deed: str, options: tuple[str, ...], reason: str, words: str) -> None:
+    done = hostile(deed, options=options)
+    assert done.returncode == 3 and f"error: {reason}: " in done.stderr and words in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr and "FILLED" not in done.stdout and "FORKED" not in done.stdout
+
+
+def test_without_isolation_nothing_untrusted_is_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sandbox, "available", lambda: False)
+    context = run_verb.command.make_context("run", [str(PROGRAM), "--sandbox"])
+    with pytest.raises(Missing, match="cannot be isolated"):
+        run_verb.command.invoke(context)
+
+
+def test_a_missing_bubblewrap_is_noticed(tmp_path: Path) -> None:
+    """A machine on which `bwrap` is not found, or does not work."""
+    broken = tmp_path / "bwrap"
+    broken.write_text("#!/bin/sh\nexit 1\n")
+    broken.chmod(0o755)
+    code = "from profiling import sandbox; print(sandbox.available())"
+    for path in (str(tmp_path), "/nonexistent"):
+        done = subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, "PATH": path}, capture_output=True, text=True, check=True
+        )
+        assert done.stdout == "False\n"
