@@ -1,6 +1,6 @@
 """Fuzzes the C++ core: `python -m tools.fuzz [SECONDS] [--corpus DIR]`, or `make fuzz SECONDS=600`.
 
-Builds three libFuzzer programs with AddressSanitizer and UndefinedBehaviorSanitizer, seeds them with the code of the
+Builds libFuzzer programs with AddressSanitizer and UndefinedBehaviorSanitizer, seeds them with the code of the
 project's own test kernels and shares the time among them. An input that crashes, hangs or trips a sanitizer is kept in
 out/fuzz/crashes and makes the run fail; turn it into a test in tests/unit/test_hostile_code.py.
 """
@@ -19,7 +19,7 @@ from synth.errors import HipsynthError
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build" / "fuzz"
-TARGETS = {"text": 0.2, "object": 0.4, "launch": 0.4}  # share of the time
+TARGETS = {"text": 0.2, "object": 0.35, "launch": 0.35, "bundle": 0.1}  # share of the time
 SOURCES = ("programs_sim.hip",)
 HANG_S = 20
 
@@ -43,6 +43,15 @@ def head(arch: str) -> bytes:
     return struct.pack("<4B4H6I", arch == "gfx942", 15, 15, 0, 1024, 64, 0x3F0, 0, 2, 1, 1, 64, 1, 1)
 
 
+def bundle(arch: str, elf: bytes) -> bytes:
+    """An offload bundle as clang makes it: an empty host entry, and the device code on the next page."""
+    triples, page = (b"host-x86_64-unknown-linux-gnu-", f"hipv4-amdgcn-amd-amdhsa--{arch}".encode()), 4096
+    head = b"__CLANG_OFFLOAD_BUNDLE__" + struct.pack("<Q", len(triples))
+    for triple, size in zip(triples, (0, len(elf)), strict=True):
+        head += struct.pack("<3Q", page, size, len(triple)) + triple
+    return head.ljust(page, b"\0") + elf
+
+
 def kernels(text: str) -> list[str]:
     """The functions of a disassembly as separate texts."""
     return ["\n".join(part.splitlines()[1:]) for part in text.split("\n\n") if "//" in part]
@@ -64,6 +73,8 @@ def seeds(folder: Path) -> None:
             name = f"{Path(source).stem}-{table.arch}"
             packed = first + struct.pack("<I", len(text.encode())) + text.encode() + elf
             (folder / "object" / name).write_bytes(packed)
+            (folder / "bundle" / name).write_bytes(first + bundle(table.arch, elf))
+            (folder / "bundle" / f"{name}-elf").write_bytes(first + elf)
             for i, kernel in enumerate(kernels(text)):
                 (folder / "text" / f"{name}-{i}").write_bytes(first + kernel.encode())
                 (folder / "launch" / f"{name}-{i}").write_bytes(head(table.arch) + strip_comments(kernel).encode())

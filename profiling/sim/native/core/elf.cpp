@@ -10,6 +10,7 @@ namespace {
 constexpr uint16_t kMachineAmdgpu = 224;
 constexpr uint32_t kTypeSymtab = 2, kTypeRela = 4, kTypeDynsym = 11;
 constexpr uint32_t kNoteAmdgpuMetadata = 32;
+constexpr uint64_t kMostImage = 1ull << 32;  // bytes of a loaded code object
 
 [[noreturn]] void bad(const std::string& why) {
   throw SimError("bad_code_object", "not a usable AMDGPU code object: " + why);
@@ -59,6 +60,7 @@ class File {
     return v;
   }
 
+  uint64_t size() const { return bytes_.size(); }
   const uint8_t* span(uint64_t offset, uint64_t n) const {
     if (offset > bytes_.size() || n > bytes_.size() - offset) bad("truncated");
     return bytes_.data() + offset;
@@ -104,7 +106,8 @@ void read_segments(const File& file, const FileHeader& header, Elf* elf) {
   for (uint16_t i = 0; i < header.phnum; ++i) {
     const auto p = file.at<ProgramHeader>(header.phoff + i * sizeof(ProgramHeader));
     if (p.type == kLoad) {
-      if (p.filesz > p.memsz || p.vaddr + p.memsz > (1ull << 32)) bad("segment sizes make no sense");
+      if (p.filesz > p.memsz || p.vaddr > kMostImage || p.memsz > kMostImage - p.vaddr)
+        bad("segment sizes make no sense");
       file.span(p.offset, p.filesz);
       elf->segments.push_back({p.vaddr, p.offset, p.filesz, p.memsz});
     }
@@ -118,11 +121,15 @@ void read_sections(const File& file, const FileHeader& header, Elf* elf) {
     sections.push_back(file.at<SectionHeader>(header.shoff + i * sizeof(SectionHeader)));
   }
   if (header.shstrndx >= sections.size()) bad("no section names");
+  uint64_t rela_bytes = 0;
   for (const SectionHeader& s : sections) {
     if ((s.type == kTypeSymtab || s.type == kTypeDynsym) && s.link < sections.size()) {
-      auto symbols = read_symbols(file, s, sections[s.link]);
-      (s.type == kTypeSymtab ? elf->symbols : elf->dynamic_symbols) = std::move(symbols);
+      std::vector<ElfSymbol>& symbols = s.type == kTypeSymtab ? elf->symbols : elf->dynamic_symbols;
+      if (!symbols.empty()) bad("more than one symbol table");  // each costs time, and headers are cheap
+      symbols = read_symbols(file, s, sections[s.link]);
     } else if (s.type == kTypeRela && s.size) {
+      rela_bytes += s.size;
+      if (rela_bytes > file.size()) bad("relocations overlap");
       for (uint64_t at = 0; at + sizeof(RelaRecord) <= s.size; at += sizeof(RelaRecord)) {
         const auto r = file.at<RelaRecord>(s.offset + at);
         elf->relocations.push_back(

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "offload_image.h"
 #include "runtime.h"
 
 using namespace hipsynth::runtime;

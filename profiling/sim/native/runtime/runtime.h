@@ -167,10 +167,7 @@ void graph_append(ihipGraph* graph, NodeType type, Operation operation);
 void forget_graphs();
 void forget_mappings();  // virtual_memory.cpp
 
-// Code objects (code_object.cpp): the ELF for `arch` in a file or bundle, and its disassembly.
-size_t image_size(const void* image);               // 0 when neither an ELF file nor an offload bundle
-bool is_bundle(const std::vector<uint8_t>& image);  // of code objects for several targets
-std::vector<uint8_t> extract_elf(const std::vector<uint8_t>& image, const std::string& arch);
+// Code objects of the program's own (code_object.cpp); their format: offload_image.h.
 std::string disassemble(const std::string& objdump, const std::vector<uint8_t>& elf);
 
 }  // namespace hipsynth::runtime

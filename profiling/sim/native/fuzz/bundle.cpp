@@ -1,0 +1,37 @@
+// An image that a program hands over at run time: its size by its own headers, the ELF file in it, and that through the
+// loader, with one instruction for a disassembly. The first byte chooses the architecture.
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "fuzz/common.h"
+#include "runtime/offload_image.h"
+
+namespace {
+
+// Pages without a sanitizer's shadow: an image without a known length is read as far as memory can be read.
+uint8_t* pages(const uint8_t* data, size_t size) {
+  constexpr size_t kBytes = 1u << 20;
+  static void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) std::abort();
+  std::memset(memory, 0, kBytes);
+  std::memcpy(memory, data, std::min(size, kBytes));
+  return static_cast<uint8_t*>(memory);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace hipsynth;
+  if (size == 0) return 0;
+  const bool newer = data[0] & 1;
+  const std::vector<uint8_t> image(data + 1, data + size);
+  runtime::image_size(pages(image.data(), image.size()));
+  const std::vector<uint8_t> elf = runtime::extract_elf(image, newer ? "gfx942" : "gfx90a");
+  if (elf.size() > image.size()) std::abort();
+  if (elf.empty()) return 0;
+  Device& device = fuzz::device(newer ? Arch::gfx942 : Arch::gfx90a);
+  fuzz::attempt([&] { Module::load(device.arch(), device.memory(), elf, "s_endpgm\n"); });
+  return 0;
+}
