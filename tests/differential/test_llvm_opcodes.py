@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -49,3 +50,35 @@ def test_no_published_opcode_is_missing_from_the_table(arch: str) -> None:
         pytest.skip("the tinygrad package is not installed (pip install '.[dev]')")
     known = {row.name for row in load_rows() if arch in row.archs}
     assert sorted(set(names) - unknown(arch, names) - known) == []
+
+
+# Names that LLVM's assembler takes and its disassembler never writes.
+ASSEMBLER_ONLY = {"v_accvgpr_write", "v_accvgpr_read", "v_mul_lo_i32"}
+
+
+def library() -> Path | None:
+    """LLVM's own library, which the assembler is linked with: its tables hold every mnemonic."""
+    if MC is None or shutil.which("ldd") is None:
+        return None
+    linked = subprocess.run(["ldd", MC], capture_output=True, text=True, check=False).stdout
+    found = re.search(r"libLLVM\S* => (\S+)", linked)
+    return Path(found[1]) if found else None
+
+
+@pytest.mark.full
+@pytest.mark.skipif(MC is None or library() is None, reason="LLVM's library is not installed")
+@pytest.mark.parametrize("arch", ARCHS)
+def test_no_mnemonic_that_llvm_knows_is_missing_from_the_table(arch: str) -> None:
+    """Whatever the assembler has for the architecture executes, or is refused with a reason."""
+    path = library()
+    assert path is not None
+    prefix = rb"(?:v|s|ds|flat|global|scratch|buffer|tbuffer|image)_[a-z0-9_]{2,60}"
+    names = sorted({name.decode() for name in re.findall(prefix, path.read_bytes())})
+    plain = [name for name in names if not name.endswith(("_e32", "_e64", "_dpp", "_sdwa"))]
+    known = set(plain) - unknown(arch, plain)
+    assert len(known) > 1000
+    table = {row.name for row in load_rows() if arch in row.archs}
+    missing = known - table - ASSEMBLER_ONLY
+    # Matrix instructions of gfx942 have second names: 16x16x4bf16 for 16x16x4_4b_bf16.
+    plain_table = {re.sub(r"_\d+b(?=_)|_", "", name) for name in table}
+    assert sorted(name for name in missing if name.replace("_", "") not in plain_table) == []
