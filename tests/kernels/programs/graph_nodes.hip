@@ -1,4 +1,6 @@
 // Graphs made of nodes: edges decide the order, parameters can be changed before and after instantiation.
+#include <cstring>
+
 #include "check.h"
 
 __device__ int symbol;
@@ -82,6 +84,39 @@ int main() {
   int found = 0;
   OK(hipMemcpyFromSymbol(&found, HIP_SYMBOL(symbol), 4));
   CHECK(found == 30 && host_calls == 4);
+  // What was instantiated can leave nodes out.
+  unsigned enabled = 7;
+  hipGraph_t one;
+  hipGraphNode_t fill;
+  hipGraphExec_t filling;
+  char* bytes;
+  OK(hipMalloc(&bytes, 16));
+  OK(hipMemset(bytes, 1, 16));
+  OK(hipGraphCreate(&one, 0));
+  hipMemsetParams twos = {};
+  twos.dst = bytes, twos.value = 2, twos.elementSize = 1, twos.width = 16, twos.height = 1, twos.pitch = 16;
+  OK(hipGraphAddMemsetNode(&fill, one, nullptr, 0, &twos));
+  OK(hipGraphAddEmptyNode(&called, one, &fill, 1));
+  OK(hipGraphInstantiate(&filling, one, nullptr, nullptr, 0));
+  OK(hipGraphNodeSetEnabled(filling, fill, 0));
+  OK(hipGraphNodeGetEnabled(filling, fill, &enabled));
+  FAILS(hipGraphNodeSetEnabled(filling, called, 0), hipErrorInvalidValue);
+  FAILS(hipGraphNodeGetEnabled(filling, scaled, &enabled), hipErrorInvalidValue);
+  OK(hipGraphLaunch(filling, nullptr));
+  char byte = 0;
+  OK(hipMemcpy(&byte, bytes, 1, hipMemcpyDeviceToHost));
+  CHECK(enabled == 0 && byte == 1);
+  OK(hipGraphNodeSetEnabled(filling, fill, 1));
+  OK(hipGraphLaunch(filling, nullptr));
+  OK(hipMemcpy(&byte, bytes, 1, hipMemcpyDeviceToHost));
+  CHECK(byte == 2);
+  // A drawing of a graph: nodes and edges.
+  OK(hipGraphDebugDotPrint(one, "graph.dot", 0));
+  char drawn[256] = {};
+  std::FILE* drawing = std::fopen("graph.dot", "r");
+  CHECK(drawing != nullptr && std::fread(drawn, 1, 255, drawing) > 0);
+  std::fclose(drawing);
+  CHECK(std::strstr(drawn, "MEMSET") != nullptr && std::strstr(drawn, "node_0 -> node_1") != nullptr);
   // A cycle cannot be instantiated.
   OK(hipGraphAddDependencies(graph, &scaled, &cleared, 1));
   FAILS(hipGraphInstantiate(&all, graph, nullptr, nullptr, 0), hipErrorInvalidValue);

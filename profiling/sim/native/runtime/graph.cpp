@@ -2,6 +2,7 @@
 #include "graph.h"
 
 #include <algorithm>
+#include <fstream>
 
 using namespace hipsynth::runtime;
 
@@ -15,6 +16,21 @@ std::set<hipGraph_t>& graphs() {
 std::set<hipGraphExec_t>& executables() {
   static std::set<hipGraphExec_t> table;
   return table;
+}
+
+bool holds(hipGraphExec_t executable, const hipGraphNode* node) {
+  if (!executables().contains(executable)) return false;
+  return std::find(executable->nodes.begin(), executable->nodes.end(), node) != executable->nodes.end();
+}
+
+const char* type_name(NodeType type) {
+  static const std::map<NodeType, const char*> names = {
+      {NodeType::kernel, "KERNEL"},         {NodeType::memcpy, "MEMCPY"},
+      {NodeType::memset, "MEMSET"},         {NodeType::host, "HOST"},
+      {NodeType::graph, "GRAPH"},           {NodeType::empty, "EMPTY"},
+      {NodeType::event_wait, "EVENT_WAIT"}, {NodeType::event_record, "EVENT_RECORD"},
+      {NodeType::mem_alloc, "MEM_ALLOC"},   {NodeType::mem_free, "MEM_FREE"}};
+  return names.at(type);
 }
 
 // Node number `i` of the copy for node number `i` of the original; edges lead within the copy.
@@ -188,11 +204,51 @@ HIPSYNTH_EXPORT hipError_t hipGraphLaunch(hipGraphExec_t executable, hipStream_t
     if (!executables().contains(executable)) return hipErrorInvalidValue;
     ihipStream_t* s = rt.stream(handle);
     if (s == nullptr) return hipErrorContextIsDestroyed;
-    for (const Operation& operation : executable->operations) {
-      hipError_t error = rt.submit(handle, operation);
+    for (size_t i = 0; i < executable->operations.size(); ++i) {
+      if (executable->disabled.contains(executable->nodes[i])) continue;
+      hipError_t error = rt.submit(handle, executable->operations[i]);
       if (error != hipSuccess) return error;
     }
     return hipSuccess;
+  });
+}
+// Only work of the device can be left out.
+HIPSYNTH_EXPORT hipError_t hipGraphNodeSetEnabled(hipGraphExec_t executable, hipGraphNode_t node, unsigned enabled) {
+  return call([&](Runtime&) -> hipError_t {
+    if (!holds(executable, node)) return hipErrorInvalidValue;
+    if (node->type != NodeType::kernel && node->type != NodeType::memcpy && node->type != NodeType::memset) {
+      return hipErrorInvalidValue;
+    }
+    if (enabled) {
+      executable->disabled.erase(node);
+    } else {
+      executable->disabled.insert(node);
+    }
+    return hipSuccess;
+  });
+}
+HIPSYNTH_EXPORT hipError_t hipGraphNodeGetEnabled(hipGraphExec_t executable, hipGraphNode_t node, unsigned* enabled) {
+  return call([&](Runtime&) -> hipError_t {
+    if (enabled == nullptr || !holds(executable, node)) return hipErrorInvalidValue;
+    *enabled = executable->disabled.contains(node) ? 0 : 1;
+    return hipSuccess;
+  });
+}
+HIPSYNTH_EXPORT hipError_t hipGraphDebugDotPrint(hipGraph_t graph, const char* path, unsigned) {
+  return call([&](Runtime&) -> hipError_t {
+    if (!known(graph) || path == nullptr) return hipErrorInvalidValue;
+    std::ofstream out(path);
+    std::map<const hipGraphNode*, size_t> numbers;
+    for (const hipGraphNode& node : graph->nodes) numbers.emplace(&node, numbers.size());
+    out << "digraph graph_0 {\n";
+    for (const hipGraphNode& node : graph->nodes) {
+      out << "  node_" << numbers[&node] << " [label=\"" << numbers[&node] << " " << type_name(node.type) << "\"];\n";
+      for (const hipGraphNode* before : node.after) {
+        out << "  node_" << numbers[before] << " -> node_" << numbers[&node] << ";\n";
+      }
+    }
+    out << "}\n";
+    return out.flush() ? hipSuccess : hipErrorOperatingSystem;
   });
 }
 HIPSYNTH_EXPORT hipError_t hipGraphExecDestroy(hipGraphExec_t executable) {

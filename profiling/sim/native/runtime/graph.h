@@ -20,6 +20,7 @@ struct ihipGraph {
 struct hipGraphExec {
   std::vector<hipsynth::runtime::Operation> operations;
   std::vector<const hipGraphNode*> nodes;  // what each was made from
+  std::set<const hipGraphNode*> disabled;  // left out of launches
 };
 
 namespace hipsynth::runtime {

@@ -50,6 +50,7 @@ hipError_t release(void* p, bool host) {
     const Memory::Allocation* a = rt.memory().find(address(p), 1);
     if (a == nullptr || a->start != address(p) || !releasable(a->kind, host)) return hipErrorInvalidValue;
     rt.pinned.erase(p);
+    rt.placement.erase(a->start);
     return rt.memory().release(p) ? hipSuccess : hipErrorInvalidValue;
   });
 }
@@ -205,13 +206,6 @@ HIPSYNTH_EXPORT hipError_t hipPointerGetAttributes(hipPointerAttribute_t* out, c
   });
 }
 
-// Placement hints change nothing: there is one device, and managed memory is always reachable.
-HIPSYNTH_EXPORT hipError_t hipMemPrefetchAsync(const void* p, size_t bytes, int, hipStream_t) {
-  return call([&](Runtime& rt) { return rt.memory().find(address(p), bytes) ? hipSuccess : hipErrorInvalidValue; });
-}
-HIPSYNTH_EXPORT hipError_t hipMemAdvise(const void* p, size_t bytes, int, int) {
-  return call([&](Runtime& rt) { return rt.memory().find(address(p), bytes) ? hipSuccess : hipErrorInvalidValue; });
-}
 HIPSYNTH_EXPORT hipError_t hipStreamAttachMemAsync(hipStream_t, void* p, size_t, unsigned) {
   return call([&](Runtime& rt) { return rt.memory().find(address(p), 1) ? hipSuccess : hipErrorInvalidValue; });
 }
@@ -223,6 +217,8 @@ HIPSYNTH_EXPORT hipError_t hipMallocFromPoolAsync(void** p, size_t bytes, hipMem
 HIPSYNTH_EXPORT hipError_t hipFreeAsync(void* p, hipStream_t stream) {
   return call([&](Runtime& rt) { return rt.submit(stream, [p] { return release(p, false); }); });
 }
+
+bool hipsynth::runtime::known(hipMemPool_t pool) { return pools().contains(pool); }
 
 HIPSYNTH_EXPORT hipError_t hipDeviceGetDefaultMemPool(hipMemPool_t* pool, int) {
   if (pool == nullptr) return finish(hipErrorInvalidValue);

@@ -134,6 +134,7 @@ void Runtime::reset() {
   modules.clear();
   kernels.clear();
   pinned.clear();
+  placement.clear();
   forget_graphs();
   forget_textures();
   forget_arrays();

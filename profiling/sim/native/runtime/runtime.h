@@ -100,6 +100,7 @@ class Runtime {
   std::set<hipEvent_t> events;
   std::set<hipModule_t> modules;
   std::map<const void*, unsigned> pinned;             // hipHostMalloc and hipHostRegister pointers -> flags
+  std::map<uint64_t, std::map<int, int>> placement;   // advice by allocation and attribute (placement.cpp)
   std::map<const void*, ihipModuleSymbol_t> kernels;  // host stub -> resolved kernel
   const char* volatile running = nullptr;             // the kernel being simulated, for crash messages
 
@@ -166,6 +167,8 @@ int resident_workgroups(Runtime& rt, const KernelInfo& kernel, uint32_t block, u
 void graph_append(ihipGraph* graph, NodeType type, Operation operation);
 void forget_graphs();
 void forget_mappings();  // virtual_memory.cpp
+
+bool known(hipMemPool_t pool);  // memory.cpp
 
 // Code objects of the program's own (code_object.cpp); their format: offload_image.h.
 std::string disassemble(const std::string& objdump, const std::vector<uint8_t>& elf);

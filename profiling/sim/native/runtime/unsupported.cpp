@@ -48,7 +48,6 @@
   X(hipGraphBatchMemOpNodeGetParams) \
   X(hipGraphBatchMemOpNodeSetParams) \
   X(hipGraphChildGraphNodeGetGraph) \
-  X(hipGraphDebugDotPrint) \
   X(hipGraphEventRecordNodeGetEvent) \
   X(hipGraphEventRecordNodeSetEvent) \
   X(hipGraphEventWaitNodeGetEvent) \
@@ -80,8 +79,6 @@
   X(hipGraphMemcpyNodeSetParamsToSymbol) \
   X(hipGraphMemsetNodeGetParams) \
   X(hipGraphNodeFindInClone) \
-  X(hipGraphNodeGetEnabled) \
-  X(hipGraphNodeSetEnabled) \
   X(hipGraphNodeSetParams) \
   X(hipGraphReleaseUserObject) \
   X(hipGraphRetainUserObject) \
@@ -108,20 +105,14 @@
   X(hipLinkCreate) \
   X(hipLinkDestroy) \
   X(hipMallocMipmappedArray) \
-  X(hipMemAdvise_v2) \
   X(hipMemExportToShareableHandle) \
   X(hipMemGetHandleForAddressRange) \
   X(hipMemImportFromShareableHandle) \
   X(hipMemMapArrayAsync) \
   X(hipMemPoolExportPointer) \
   X(hipMemPoolExportToShareableHandle) \
-  X(hipMemPoolGetAccess) \
   X(hipMemPoolImportFromShareableHandle) \
   X(hipMemPoolImportPointer) \
-  X(hipMemPoolSetAccess) \
-  X(hipMemPrefetchAsync_v2) \
-  X(hipMemRangeGetAttribute) \
-  X(hipMemRangeGetAttributes) \
   X(hipMemcpy3DBatchAsync) \
   X(hipMemcpy3DPeer) \
   X(hipMemcpy3DPeerAsync) \
