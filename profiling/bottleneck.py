@@ -30,7 +30,6 @@ UNITS: Mapping[str, str] = {
     "issue": "instruction issue",
     "latency": "exposed latency",
     "atomics": "atomics on the same line",
-    "translation": "address translation",
     "dispatch": "wave launch rate",
     "launch": "launch overhead",
     "ramp": "ramps at both ends",

@@ -97,7 +97,6 @@ def test_waits_one_after_the_other_add_up() -> None:
     ("name", "amount", "bottleneck"),
     [
         ("atomics_busiest_line", 1e6, "atomics"),
-        ("translation_walks", 1e6, "translation"),
         ("l2_requests_busiest_channel", 1e6, "l2"),
         ("l1_cycles_busiest_cu", 1e6, "vl1d"),
         ("lds_cycles", 1e8, "lds"),

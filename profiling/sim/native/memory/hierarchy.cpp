@@ -40,7 +40,6 @@ Hierarchy::Hierarchy(Arch arch, const SpecTable& spec)
       channels_(u32(spec, "l2.channels")),
       lines_per_channel_turn_(u32(spec, "l2.interleave_bytes") / l2_line_),
       hashed_(spec.at("l2.hashed") != 0),
-      translation_(spec),
       arrivals_(u32(spec, "topology.xcds")),
       latency_{0, u32(spec, "vl1d.latency_cycles"), u32(spec, "l2.latency_cycles"),
                u32(spec, "fabric.infinity_cache_latency_cycles"), u32(spec, "hbm.latency_cycles")} {
@@ -218,7 +217,6 @@ Level Hierarchy::load_segments(uint32_t cu, const uint64_t* segments, uint32_t n
     last_line = line;
     if (l1_[cu].access(line).hit) continue;
     ++n_.l1_read_req;
-    n_.translation_walks += translation_.walks(cu, xcd, line * l1_line_);
     const uint64_t l2_line = line / lines_per_l2;
     if (l2_line == mergeable) {  // the other half of the line just asked for: usually one L2 request for both
       mergeable = ~0ull;
@@ -269,7 +267,6 @@ Level Hierarchy::store(uint32_t cu, const WaveAccess& a) {
   for (uint32_t i = 0; i < n; i += 2) l2_[xcd].prefetch(physical(segments[i] / per_line));
   for (uint32_t i = 0; i < n; ++i) {
     if (i > 0 && segments[i] == segments[i - 1]) continue;
-    n_.translation_walks += translation_.walks(cu, xcd, segments[i] * kSegmentBytes);
     uint8_t touched = 3;  // 32-byte sectors of this segment
     if (!a.contiguous) {
       touched = 0;

@@ -10,7 +10,6 @@
 
 #include "core/machine.h"
 #include "memory/cache.h"
-#include "memory/translation.h"
 
 namespace hipsynth {
 
@@ -29,7 +28,6 @@ struct MemoryCounts {
   uint64_t infinity_hits = 0, hbm_read_bytes = 0, hbm_write_bytes = 0;
   uint64_t flushed_bytes = 0;  // written to the fabric after the last wave
   uint64_t scalar_requests = 0, scalar_hits = 0, scalar_misses = 0;
-  uint64_t translation_walks = 0;
   uint64_t l2_channel_max = 0;            // requests of the busiest channel of any L2
   uint64_t same_address_atomics_max = 0;  // longest chain of requests that one L2 line had to serialise
 };
@@ -112,7 +110,6 @@ class Hierarchy {
   std::vector<Cache> l1_, scalar_;
   std::vector<LargeCache> l2_;
   LargeCache infinity_;
-  Translation translation_;
   std::vector<Arrivals> arrivals_;  // per L2
   uint32_t latency_[5];             // by Level
   uint64_t cycle_ = 0, before_dispatch_ = 0;

@@ -126,7 +126,7 @@ constexpr double kHalvesApart = 4;
 
 // Cycles that the units of the memory path need for the whole dispatch.
 struct MemoryPath {
-  double round_trips = 0, dispatch = 0, vl1d = 0, l2 = 0, atomics = 0, translation = 0, infinity = 0, hbm = 0;
+  double round_trips = 0, dispatch = 0, vl1d = 0, l2 = 0, atomics = 0, infinity = 0, hbm = 0;
 };
 
 // Time at full rate of what the HBM reads and writes while waves run; flushed lines come after them.
@@ -145,7 +145,6 @@ MemoryPath memory_path(const Model& m) {
   p.vl1d = w.l1_cycles_busiest_cu;
   p.l2 = w.l2_requests_busiest_channel * m.at("l2.cycles_per_request");
   p.atomics = w.atomics_busiest_line * m.at("l2.same_line_atomic_ns") / m.tick_ns();
-  p.translation = w.translation_walks / m.at("topology.xcds") * m.at("translation.walk_ns") / m.tick_ns();
   if (const double gbps = m.at("fabric.infinity_cache_gbps"); gbps > 0) {
     p.infinity = m.cycles_of_bytes(w.fabric_read_bytes + w.fabric_write_bytes - w.flushed_bytes, gbps);
   }
@@ -156,7 +155,7 @@ MemoryPath memory_path(const Model& m) {
 // Units in a row work at the same time; how soon waves come back is another matter: answers queue at the slowest unit
 // long before it is full.
 double memory_cycles(const Model& m, const MemoryPath& p) {
-  const double units = norm(m.at("timing.overlap_norm"), {p.vl1d, p.l2, p.atomics, p.translation, p.infinity, p.hbm});
+  const double units = norm(m.at("timing.overlap_norm"), {p.vl1d, p.l2, p.atomics, p.infinity, p.hbm});
   return norm(m.at("timing.queueing_norm"), {p.round_trips, units});
 }
 
@@ -221,7 +220,6 @@ Work work_of(const LaunchPlan& plan, const IssueCounts& issue, const EngineCount
   w.l2_transfers = number(n.l1_read_req * hierarchy->l1_line_bytes() / kSegmentBytes + n.l1_write_req +
                           n.l1_atomic_ret_req + n.l1_atomic_noret_req);
   w.atomics_busiest_line = number(n.same_address_atomics_max);
-  w.translation_walks = number(n.translation_walks);
   w.fabric_read_bytes = number(hierarchy->fabric_read_bytes());
   w.fabric_write_bytes = number(hierarchy->fabric_write_bytes());
   w.hbm_read_bytes = number(n.hbm_read_bytes);
@@ -253,7 +251,6 @@ Timing estimate(const SpecTable& spec, const Work& work) {
                                                   {"vl1d", path.vl1d},
                                                   {"l2", path.l2},
                                                   {"atomics", path.atomics},
-                                                  {"translation", path.translation},
                                                   {"infinity", path.infinity},
                                                   {"hbm", path.hbm},
                                                   {"valu", vector * (1 - mfma_share)},

@@ -42,7 +42,6 @@ constexpr Field kFields[] = {
     {"l2_requests_busiest_channel", &Work::l2_requests_busiest_channel},
     {"l2_transfers", &Work::l2_transfers},
     {"atomics_busiest_line", &Work::atomics_busiest_line},
-    {"translation_walks", &Work::translation_walks},
     {"fabric_read_bytes", &Work::fabric_read_bytes},
     {"fabric_write_bytes", &Work::fabric_write_bytes},
     {"hbm_read_bytes", &Work::hbm_read_bytes},
