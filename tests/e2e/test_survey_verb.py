@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from profiling import toolchain
+from profiling import sandbox, toolchain
+from synth.cli import survey as survey_verb
 from synth.errors import Missing
 from synth.store.journal import read
 
@@ -67,6 +68,14 @@ def test_an_interrupted_survey_ends_its_programs_and_keeps_what_is_finished(
     assert wait_for(lambda: not executed(tmp_path, "b_endless"), 20)
     rows = [record["program"] for _, _, record in read(out.with_name("report.json.journal"))]
     assert rows == ["a_good.hip"]
+
+
+def test_programs_from_outside_are_not_run_without_isolation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "good.hip").write_text(MAIN)
+    monkeypatch.setattr(sandbox, "available", lambda: False)
+    context = survey_verb.command.make_context("survey", [str(tmp_path)])
+    with pytest.raises(Missing, match="cannot be isolated"):
+        survey_verb.command.invoke(context)
 
 
 def wait_for(condition: Callable[[], bool], seconds: float) -> bool:
