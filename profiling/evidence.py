@@ -11,7 +11,7 @@ import functools
 import math
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +101,7 @@ class Evidence:
 
     errors: Mapping[tuple[str, str], Error]  # (quantity, device or architecture)
     features: Mapping[str, frozenset[str]]
+    counted: Mapping[str, frozenset[str]] = field(default_factory=dict)  # of which no time was recorded, only counters
 
 
 def parse_table(text: str) -> Evidence:
@@ -109,7 +110,11 @@ def parse_table(text: str) -> Evidence:
     for row in document.get("error", []):
         row = {**row, "kernels": tuple(row["kernels"]), "studies": tuple(row["studies"])}
         errors[row["quantity"], row["device"] or row["arch"]] = Error(**row)
-    return Evidence(errors, {arch: frozenset(names) for arch, names in document.get("features", {}).items()})
+    return Evidence(errors, _by_arch(document, "features"), _by_arch(document, "counted"))
+
+
+def _by_arch(document: Mapping[str, Any], section: str) -> dict[str, frozenset[str]]:
+    return {arch: frozenset(names) for arch, names in document.get(section, {}).items()}
 
 
 @functools.cache

@@ -92,6 +92,7 @@ class Table:
     features: frozenset[str] = frozenset()  # what the kernels use, see evidence.FEATURES
     checks: tuple[Check, ...] = ()
     note: str = ""
+    counted: frozenset[str] = frozenset()  # what kernels use whose counters are compared, and not their times
 
     def failures(self) -> list[str]:
         """What lies outside the allowed error, in words."""

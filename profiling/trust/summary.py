@@ -29,6 +29,7 @@ class Sample:
     unit: str
     kernels: str
     features: tuple[str, ...]
+    counted: tuple[str, ...]
     errors: tuple[float, ...]  # signed
 
 
@@ -36,8 +37,10 @@ def samples_of(study: str, tables: Iterable[Table]) -> list[Sample]:
     """Rows grouped; a count or rate that is zero on both sides is no evidence, a hit rate of zero is."""
     groups: dict[tuple[str, str, str, str], list[float]] = defaultdict(list)
     used: dict[tuple[str, str], set[str]] = defaultdict(set)
+    counted: dict[tuple[str, str], set[str]] = defaultdict(set)
     for table in tables:
         used[table.device, table.kernels] |= table.features
+        counted[table.device, table.kernels] |= table.counted
         for row in table.rows:
             if row.recorded or row.ours or row.points:
                 groups[table.device, row.quantity, row.unit, table.kernels].append(row.error)
@@ -45,7 +48,16 @@ def samples_of(study: str, tables: Iterable[Table]) -> list[Sample]:
                 long_or_short = evidence.duration_class(row.recorded)
                 groups[table.device, long_or_short, row.unit, table.kernels].append(row.error)
     return [
-        Sample(study, device, quantity, unit, kernels, tuple(sorted(used[device, kernels])), tuple(errors))
+        Sample(
+            study,
+            device,
+            quantity,
+            unit,
+            kernels,
+            tuple(sorted(used[device, kernels])),
+            tuple(sorted(counted[device, kernels])),
+            tuple(errors),
+        )
         for (device, quantity, unit, kernels), errors in sorted(groups.items())
     ]
 
@@ -58,7 +70,8 @@ def write_measured(study: Study, tables: Iterable[Table]) -> None:
         blocks.append(
             f"[[sample]]\ndevice = {_text(sample.device)}\nquantity = {_text(sample.quantity)}\n"
             f"unit = {_text(sample.unit)}\nkernels = {_text(sample.kernels)}\n"
-            f"features = {_text(sample.features)}\nerrors = [{errors}]\n"
+            f"features = {_text(sample.features)}\n"
+            f"counted = {_text(sample.counted)}\nerrors = [{errors}]\n"
         )
     (MEASURED / f"{study.name}.toml").write_text("\n".join(blocks))
 
@@ -70,7 +83,7 @@ def read_measured(folder: Path = MEASURED) -> list[Sample]:
         path = folder / f"{study.name}.toml"
         if path.exists():
             for row in tomllib.loads(path.read_text()).get("sample", []):
-                row = {**row, "features": tuple(row["features"]), "errors": tuple(row["errors"])}
+                row |= {name: tuple(row.get(name, ())) for name in ("features", "counted", "errors")}
                 found.append(Sample(study.name, **row))
     return found
 
@@ -88,9 +101,11 @@ def aggregate(samples: Iterable[Sample]) -> Evidence:
     """One error per quantity and device, and one per quantity and architecture."""
     groups: dict[tuple[str, str, str, str], list[Sample]] = defaultdict(list)
     seen: dict[str, set[str]] = defaultdict(set)
+    counted: dict[str, set[str]] = defaultdict(set)
     for sample in samples:
         arch = archs.load(sample.device).arch
         seen[arch] |= set(sample.features)
+        counted[arch] |= set(sample.counted)
         for device in (sample.device, ""):
             groups[sample.quantity, arch, device, sample.unit].append(sample)
     errors = {}
@@ -107,7 +122,8 @@ def aggregate(samples: Iterable[Sample]) -> Evidence:
             kernels=tuple(dict.fromkeys(sample.kernels for sample in group)),
             studies=tuple(dict.fromkeys(sample.study for sample in group)),
         )
-    return Evidence(errors, {arch: frozenset(names) for arch, names in seen.items()})
+    frozen = [{arch: frozenset(names) for arch, names in found.items()} for found in (seen, counted)]
+    return Evidence(errors, frozen[0], frozen[1])
 
 
 def errors_text(found: Evidence) -> str:
@@ -115,11 +131,10 @@ def errors_text(found: Evidence) -> str:
     blocks = [
         HEAD + '# Absolute errors against hardware recordings; `device` "" is every device of the architecture.\n'
     ]
-    known = (
-        f"{arch} = {_text([f.title for f in evidence.FEATURES if f.title in names])}"
-        for arch, names in found.features.items()
+    blocks.append("[features]  # what the recorded kernels use\n" + _by_arch(found.features))
+    blocks.append(
+        "[counted]  # what kernels use of which counters were recorded and no time\n" + _by_arch(found.counted)
     )
-    blocks.append("[features]  # what the recorded kernels use\n" + "".join(f"{line}\n" for line in sorted(known)))
     for error in found.errors.values():
         blocks.append(
             f"[[error]]\nquantity = {_text(error.quantity)}\narch = {_text(error.arch)}\n"
@@ -128,6 +143,14 @@ def errors_text(found: Evidence) -> str:
             f"kernels = {_text(error.kernels)}\nstudies = {_text(error.studies)}\n"
         )
     return "\n".join(blocks)
+
+
+def _by_arch(features: Mapping[str, frozenset[str]]) -> str:
+    lines = (
+        f"{arch} = {_text([f.title for f in evidence.FEATURES if f.title in names])}"
+        for arch, names in features.items()
+    )
+    return "".join(f"{line}\n" for line in sorted(lines))
 
 
 def section(samples: Sequence[Sample]) -> str:
@@ -190,10 +213,13 @@ def _missing(found: Evidence, main: Iterable[str]) -> Iterator[str]:
         bare = [name for name in main if (name, arch) not in found.errors]
         seen = found.features.get(arch, frozenset())
         unseen = [feature.title for feature in evidence.FEATURES if feature.title not in seen]
+        counted = found.counted.get(arch, frozenset())
         devices = {error.device for error in found.errors.values() if error.arch == arch and error.device}
         untouched = [name for name in archs.devices_of(arch) if name not in devices]
         yield f"- **{arch}**: metrics never compared: {_words(bare)};"
-        yield f"  features that no recorded kernel uses: {_words(unseen)};"
+        yield f"  features that no recorded kernel uses: {_words([name for name in unseen if name not in counted])};"
+        yield "  features of which instruction and request counts are compared, and no time was recorded: "
+        yield f"  {_words([name for name in unseen if name in counted])};"
         yield f"  devices without a recording: {_words(untouched)}."
 
 

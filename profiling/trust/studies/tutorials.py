@@ -42,21 +42,27 @@ def tables() -> Iterator[Table]:
 
 
 def _table(title: str, page: str, rows: list[Row], kernels: str, *dispatches: dict[str, Any]) -> Table:
-    """Only kernels whose time is compared count as evidence for what they use."""
+    """Kernels whose time is compared count as evidence for what they use; see `_counted` for the others."""
     return Table(title, DEVICE, SOURCE + page, tuple(rows), kernels, features(*dispatches))
+
+
+def _counted(table: Table, dispatches: list[dict[str, Any]]) -> Table:
+    return replace(table, counted=features(*dispatches))
 
 
 def _memory_instructions(device: SimDevice, figures: dict[str, dict[str, float]]) -> Table:
     data = device.core.allocate(4096)
     device.core.write(data, bytes(4096))
-    rows = []
+    rows, runs = [], []
     for kernel, counters in figures.items():
         generic = kernel.startswith("generic")
         lanes, border = {"generic_read": (1, 1), "generic_atomic": (2, 1)}.get(kernel, (1, 0))
         values = (data, 0, border) if generic else (data, 0)
-        found = device.launch(kernel, (1,), (lanes,), "Qii" if generic else "Qi", *values)["counters"]
+        runs.append(device.launch(kernel, (1,), (lanes,), "Qii" if generic else "Qi", *values))
+        found = runs[-1]["counters"]
         rows += [Row(name, value, found[name], 0.0, label=kernel) for name, value in counters.items()]
-    return _table("Memory instructions", "vector-memory-operation-counting.rst", rows, "single memory instructions")
+    page = "vector-memory-operation-counting.rst"
+    return _counted(_table("Memory instructions", page, rows, "single memory instructions"), runs)
 
 
 def _instruction_mix(device: SimDevice, figures: dict[str, float]) -> Table:
@@ -69,13 +75,14 @@ def _instruction_mix(device: SimDevice, figures: dict[str, float]) -> Table:
 
 def _lds(device: SimDevice, figures: dict[str, dict[str, float]]) -> Table:
     out = device.core.allocate(4096)
-    rows = []
+    rows, runs = [], []
     for lanes, counters in figures.items():
-        found = device.launch("lds_read", (1,), (int(lanes),), "Qii", out, 0, 32)["counters"]
+        runs.append(device.launch("lds_read", (1,), (int(lanes),), "Qii", out, 0, 32))
+        found = runs[-1]["counters"]
         rows += [Row(name, value, found[name], 0.0, label=f"{lanes} lanes") for name, value in counters.items()]
         theirs, ours = (metrics.compute(side, 1.0, device.table.arch)[RATE] or 0.0 for side in (counters, found))
         rows.append(Row(RATE, theirs, ours, 0.0, points=True, label=f"{lanes} lanes"))
-    return _table("LDS bank conflicts", "lds-examples.rst", rows, "LDS reads of one bank")
+    return _counted(_table("LDS bank conflicts", "lds-examples.rst", rows, "LDS reads of one bank"), runs)
 
 
 def _issue(device: SimDevice, figures: dict[str, dict[str, float]]) -> Table:

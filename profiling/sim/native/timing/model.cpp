@@ -235,8 +235,10 @@ Timing estimate(const SpecTable& spec, const Work& work) {
   const double memory = memory_cycles(m, path), own = turns(m) * own_issue(m);
   const double vector = vector_issue(m), scalar = scalar_issue(m), lds = lds_issue(m);
   const double waits = turns(m) * (group_start(m) + own_waits(m));
-  const double body = own + norm(m.at("timing.overlap_norm"), {vector - own, scalar - own, lds - own,
-                                                               path.dispatch - own, std::max(memory - own, waits)});
+  // Waves come at a steady pace: their arrival bounds the whole, and adds nothing to what takes longer.
+  const double work_time =
+      own + norm(m.at("timing.overlap_norm"), {vector - own, scalar - own, lds - own, std::max(memory - own, waits)});
+  const double body = std::max(path.dispatch, work_time);
   const double flush = write_back_cycles(m), ramp = ramp_cycles(m), launch = m.at("issue.launch_ns");
 
   Timing t;
