@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -103,6 +104,7 @@ def launch(name: str, kernel: str, size: int, *, keep: bool = False, **options: 
 
     Pointer arguments are zeros, but for those of 16 KiB: random numbers below 2^20.
     """
+    gc.collect()  # a device that is still alive would make this one's memory lie elsewhere
     try:
         device = SimDevice(name, SOURCE, Path(_folder().name), **options)
     except Missing as error:

@@ -6,16 +6,16 @@ import math
 from typing import Any
 
 import pytest
-from grids import launch
+from grids import KERNELS, launch
 
 from profiling import archs, metrics
 
 BOTH = pytest.mark.parametrize("name", ["mi250", "mi300x"])
-ABOVE = 6_000_000  # work up to which these grids would run in full
+ABOVE = 2_500_000  # work up to which these grids would run in full
 # What is still dirty at the end of a dispatch depends on the order of the last few work-groups.
 END_STATE = {"TCC_ALL_TC_OP_WB_WRITEBACK", "TCC_NORMAL_WRITEBACK", "TCC_NORMAL_EVICT"}
-# A known gap (docs/explanation/sampling.md): few hits among many requests, which depend on who is in flight together.
-APART = {"strided": "TCC_HIT"}
+# Their work-groups are so long that the exact run of a large grid takes minutes.
+LONG = {"gemm_tile", "gemm_naive"}
 
 
 def hit_rates(result: dict[str, Any], device: str) -> dict[str, float]:
@@ -23,41 +23,56 @@ def hit_rates(result: dict[str, Any], device: str) -> dict[str, float]:
     return {key: value for key, value in found.items() if "Hit_Rate" in key and value is not None}
 
 
-def errors(device: str, kernel: str, size: int, above: int) -> tuple[dict[str, float], float, float]:
-    """Relative error by counter, largest error of a hit rate in points, relative error of the duration."""
-    exact = launch(device, kernel, size)
-    sampled = launch(device, kernel, size, sample_stretches=12, sample_above=above)
+def sampling(above: int) -> dict[str, int]:
+    return {"sample_stretches": 12, "sample_above": above}
+
+
+def relative(exact: dict[str, Any], other: dict[str, Any]) -> dict[str, float]:
+    """Relative error by counter."""
+    return {name: abs(other["counters"][name] - value) / max(value, 1.0) for name, value in exact["counters"].items()}
+
+
+def check(device: str, exact: dict[str, Any], other: dict[str, Any]) -> None:
+    """Two percent for counters, one point for hit rates; what is left dirty is as far off as the result says."""
+    found = relative(exact, other)
+    del found["SQ_BUSY_CU_CYCLES"]  # the duration by another name
+    for name in END_STATE:
+        error = found.pop(name)
+        assert error <= max(0.02, other["error_estimate"].get(name, 0.0)), name
+    assert max(found.values()) <= 0.02, max(found, key=lambda counter: found[counter])
+    rates = hit_rates(other, device)
+    assert max((abs(rates[key] - value) for key, value in hit_rates(exact, device).items()), default=0.0) <= 1
+    assert abs(other["duration_ns"] / exact["duration_ns"] - 1) <= 0.03
+
+
+@pytest.mark.parametrize("kernel", ["triad", "scan", "stencil"])
+def test_counters_agree_within_two_percent(kernel: str) -> None:
+    exact, sampled = launch("mi250", kernel, 8192), launch("mi250", kernel, 8192, **sampling(ABOVE))
     assert not exact["sampled"] and exact["error_estimate"] == {}
     assert sampled["sampled"], "the grid is too small to be sampled"
-    assert sampled["groups_simulated"] <= math.prod(exact["grid"]) == exact["groups_simulated"]
-    found = {
-        name: abs(sampled["counters"][name] - value) / max(value, 1.0)
-        for name, value in exact["counters"].items()
-        if name not in END_STATE
-    }
-    rates = hit_rates(sampled, device)
-    points = max((abs(rates[key] - value) for key, value in hit_rates(exact, device).items()), default=0.0)
-    return found, points, abs(sampled["duration_ns"] / exact["duration_ns"] - 1)
-
-
-@pytest.mark.parametrize("kernel", ["triad", "strided", "reduce", "scan"])
-def test_counters_agree_within_two_percent(kernel: str) -> None:
-    found, points, duration = errors("mi250", kernel, 8192, ABOVE)
-    found.pop(APART.get(kernel, ""), None)
-    assert max(found.values()) <= 0.02, max(found, key=lambda name: found[name])
-    assert points <= 1
-    assert duration <= 0.02
+    assert sampled["groups_simulated"] <= 0.55 * exact["groups_simulated"] == 0.55 * math.prod(exact["grid"])
+    check("mi250", exact, sampled)
 
 
 @pytest.mark.full
 @BOTH
-@pytest.mark.parametrize("kernel", ["triad", "copy_doubles", "transpose", "stencil"])
+@pytest.mark.parametrize("kernel", sorted(KERNELS.keys() - LONG))
 def test_counters_of_large_grids_agree_within_two_percent(name: str, kernel: str) -> None:
-    found, points, duration = errors(name, kernel, 49152, 40_000_000)
-    del found["SQ_BUSY_CU_CYCLES"]  # the duration by another name
-    assert max(found.values()) <= 0.02, max(found, key=lambda counter: found[counter])
-    assert points <= 1
-    assert duration <= 0.03
+    check(name, launch(name, kernel, 49152), launch(name, kernel, 49152, **sampling(40_000_000)))
+
+
+def test_doubtful_samples_are_followed_by_the_whole() -> None:
+    """A third of the grid works, and its halves meet in the L2 at one place only."""
+    exact, careful = (launch("mi250", "early_exit", 8192, **sampling(above)) for above in (10**9, 3_000_000))
+    assert not careful["sampled"] and careful["error_estimate"] == {}
+    assert careful["counters"] == exact["counters"]
+    assert careful["groups_simulated"] == exact["groups_simulated"]
+
+
+def test_doubtful_samples_of_more_than_can_be_run_say_so() -> None:
+    exact, sampled = (launch("mi250", "early_exit", 8192, **options) for options in ({}, sampling(300_000)))
+    assert sampled["sampled"]
+    assert 0.02 < relative(exact, sampled)["TCC_HIT"] <= sampled["error_estimate"]["TCC_HIT"]
 
 
 def test_small_grids_run_in_full() -> None:
@@ -66,11 +81,13 @@ def test_small_grids_run_in_full() -> None:
 
 
 def test_sampling_is_repeatable() -> None:
-    first, second = (launch("mi300x", "divergent", 4096, sample_stretches=4, sample_above=3_000_000) for _ in range(2))
+    first, second = (launch("mi300x", "scan", 4096, sample_stretches=6, sample_above=500_000) for _ in range(2))
     assert first["sampled"] and first == second
 
 
 def test_uneven_work_is_found_by_probes() -> None:
-    found, _, _ = errors("mi250", "triangle", 8192, ABOVE)
+    exact, sampled = (launch("mi250", "triangle", 8192, **options) for options in ({}, sampling(ABOVE)))
+    assert sampled["sampled"]
+    found = relative(exact, sampled)
     assert found["SQ_INSTS"] <= 0.02
     assert found["SQ_INSTS_VMEM_RD"] <= 0.02

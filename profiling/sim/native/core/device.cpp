@@ -13,6 +13,31 @@
 
 namespace hipsynth {
 
+namespace {
+
+// Beyond this expected error of a counter a sampled dispatch runs again in full, where that is no more than kRepeatable
+// times the work up to which grids are not sampled at all.
+constexpr double kTrusted = 0.02;
+constexpr uint64_t kRepeatable = 10;
+
+// Whether a kernel that ran in part may run again: what its instructions need is still as it was.
+bool is_repeatable(const std::vector<Step>& deciding, const std::vector<Executed>& executions) {
+  for (size_t i = 0; i < executions.size(); ++i) {
+    const Step& s = deciding[i];
+    const bool memory = s.action == Action::vector_memory || s.action == Action::scalar_memory;
+    const bool writes = memory && s.inst->op->mem.kind != MemKind::load && s.inst->op->mem.kind != MemKind::time;
+    if (executions[i].times && (s.action == Action::message || (writes && !s.idle_data))) return false;
+  }
+  return true;
+}
+
+// Which lines are dirty when a dispatch ends is left to chance: no reason to distrust all else.
+bool is_end_state(const std::string& counter) {
+  return counter == "TCC_ALL_TC_OP_WB_WRITEBACK" || counter == "TCC_NORMAL_WRITEBACK" || counter == "TCC_NORMAL_EVICT";
+}
+
+}  // namespace
+
 struct Device::Impl {
   Arch arch;
   SpecTable spec;
@@ -83,7 +108,12 @@ struct Device::Impl {
     return steps;
   }
 
+  std::vector<Executed> simulate(const Launch& launch, const LaunchPlan& plan, uint64_t sample_above, Context& c,
+                                 Dispatch* d);
+  std::vector<Executed> simulate_well(const Launch& launch, const LaunchPlan& plan, Context& c, Dispatch* d);
+
  private:
+  std::map<std::pair<uint64_t, uint32_t>, bool> sampled_well_;           // by module and kernel, once it was sampled
   std::map<std::pair<uint64_t, uint32_t>, std::vector<Step>> deciding_;  // by module and kernel
 };
 
@@ -95,6 +125,79 @@ Arch Device::arch() const { return impl_->arch; }
 const SpecTable& Device::spec() const { return impl_->spec; }
 
 void Device::reset() { impl_->reset(); }
+
+// Runs the work-groups, all or a sample of them; returns the executions of every instruction.
+std::vector<Executed> Device::Impl::simulate(const Launch& launch, const LaunchPlan& plan, uint64_t sample_above,
+                                             Context& c, Dispatch* d) {
+  auto* printf_buffer = reinterpret_cast<uint8_t*>(runtime.printf_buffer);
+  reset_printf(printf_buffer, RuntimeMemory::kPrintfBytes);
+  if (hierarchy) hierarchy->begin_dispatch();
+  waves.prepare(plan.rows);
+  std::unique_ptr<Sampler> sampler;
+  if (hierarchy && options.sample_stretches > 0 && sample_above < ~0ull) {
+    DeviceOptions chosen = options;
+    chosen.sample_above = sample_above;
+    sampler = std::make_unique<Sampler>(c, spec, chosen, plan, [&] { return deciding(*c.program, *launch.kernel); });
+  }
+  Engine engine(c, spec, options, launch, plan, waves, sampler.get());
+  const auto take_text = [&] {
+    PrintfText text = read_printf(printf_buffer, RuntimeMemory::kPrintfBytes, launch.module->printf_formats());
+    text.output += host->take_output();
+    text.errors += host->take_errors();
+    return text;
+  };
+  try {
+    engine.run();
+  } catch (SimError& error) {
+    const PrintfText text = take_text();
+    error.output = text.output;
+    error.errors = text.errors;
+    throw;
+  }
+  const PrintfText text = take_text();
+  d->printf_output = text.output;
+  d->printf_errors = text.errors;
+  d->details["waves.peak"] = static_cast<double>(engine.peak_waves());
+  if (hierarchy) hierarchy->end_dispatch();
+  if (sampler && sampler->sampling()) return extrapolate(sampler->finish(engine.runs()), &c, d);
+  d->groups_simulated = plan.total_groups;
+  return engine.executions();
+}
+
+// A sample that may be far from the whole is followed by the whole, and later dispatches of its kernel are sampled only
+// when they are much larger.
+std::vector<Executed> Device::Impl::simulate_well(const Launch& launch, const LaunchPlan& plan, Context& c,
+                                                  Dispatch* d) {
+  const std::pair<uint64_t, uint32_t> key{launch.module->serial(), launch.kernel->entry};
+  const auto known = sampled_well_.find(key);
+  if (known != sampled_well_.end()) {
+    return simulate(launch, plan, options.sample_above * (known->second ? 1 : kRepeatable), c, d);
+  }
+  const uint64_t resident = plan.occupancy.groups_per_cu * static_cast<uint64_t>(spec.at("topology.cus"));
+  std::unique_ptr<Hierarchy> before;
+  if (hierarchy && options.sample_stretches > 0 && plan.total_groups > resident) {
+    before = std::make_unique<Hierarchy>(*hierarchy);
+  }
+  const Context fresh = c;
+  Dispatch first = *d;
+  std::vector<Executed> executions = simulate(launch, plan, options.sample_above, c, &first);
+  if (first.sampled) {
+    double worst = 0;
+    for (const auto& [name, error] : first.error) worst = std::max(worst, is_end_state(name) ? 0 : error);
+    const bool bad = worst > kTrusted;
+    sampled_well_[key] = !bad;
+    const bool affordable = simulation_work(c.counts, hierarchy->counts()) <= kRepeatable * options.sample_above;
+    const std::vector<Step>& steps = deciding(*c.program, *launch.kernel);
+    if (bad && affordable && before && is_repeatable(steps, executions)) {
+      c = fresh;
+      *hierarchy = *before;
+      c.steps = steps.data();
+      return simulate(launch, plan, ~0ull, c, d);
+    }
+  }
+  *d = std::move(first);
+  return executions;
+}
 
 Dispatch Device::launch(const Launch& launch) {
   Impl& m = *impl_;
@@ -114,46 +217,14 @@ Dispatch Device::launch(const Launch& launch) {
   c.scratch_base = plan.scratch_lane_bytes ? m.runtime.scratch(1) : 0;
   c.clock = m.clock;
   c.strict_bounds = m.options.strict_bounds;
-  auto* printf_buffer = reinterpret_cast<uint8_t*>(m.runtime.printf_buffer);
-  reset_printf(printf_buffer, RuntimeMemory::kPrintfBytes);
-  if (m.hierarchy) m.hierarchy->begin_dispatch();
-  m.waves.prepare(plan.rows);
-  std::unique_ptr<Sampler> sampler;
-  if (m.hierarchy && m.options.sample_stretches > 0) {
-    sampler =
-        std::make_unique<Sampler>(c, m.spec, m.options, plan, [&] { return m.deciding(*c.program, *launch.kernel); });
-  }
-  Engine engine(c, m.spec, m.options, launch, plan, m.waves, sampler.get());
-  PrintfText printed;
-  const auto take_text = [&] {
-    printed = read_printf(printf_buffer, RuntimeMemory::kPrintfBytes, launch.module->printf_formats());
-    printed.output += m.host->take_output();
-    printed.errors += m.host->take_errors();
-  };
-  try {
-    engine.run();
-  } catch (SimError& error) {
-    take_text();
-    error.output = printed.output;
-    error.errors = printed.errors;
-    throw;
-  }
-  take_text();
-  if (m.hierarchy) m.hierarchy->end_dispatch();
-  m.clock += c.counts.wave_instructions * 4;
-
   Dispatch d;
   d.kernel = launch.kernel->name;
   d.grid = launch.grid;
   d.block = launch.block;
-  d.printf_output = printed.output;
-  d.printf_errors = printed.errors;
+  const std::vector<Executed> executions = m.simulate_well(launch, plan, c, &d);
+  m.clock += c.counts.wave_instructions * 4;
   d.strays = c.strays;
   d.first_stray = c.first_stray;
-  std::vector<Executed> executions = engine.executions();
-  const bool sampled = sampler && sampler->sampling();
-  if (!sampled) d.groups_simulated = plan.total_groups;
-  if (sampled) executions = extrapolate(sampler->finish(engine.runs()), &c, &d);
   const IssueCounts issue = count_instructions(c, executions, &d.counters);
   const Work work = work_of(plan, issue, c.counts, m.hierarchy.get());
   if (m.hierarchy) {
@@ -171,7 +242,6 @@ Dispatch Device::launch(const Launch& launch) {
   d.details["lds.bytes"] = plan.lds_bytes;
   d.details["scratch.bytes"] = plan.scratch_lane_bytes;
   d.details[std::string("occupancy.limited_by.") + plan.occupancy.limiter] = 1;
-  d.details["waves.peak"] = static_cast<double>(engine.peak_waves());
   time_dispatch(m.spec, plan, work, &d);
   return d;
 }

@@ -66,68 +66,6 @@ Engine::Engine(Context& context, const SpecTable& spec, const DeviceOptions& opt
   }
 }
 
-bool Engine::place(uint32_t xcd, uint64_t number) {
-  for (uint32_t tries = 0; tries < cus_per_xcd_; ++tries) {
-    const uint32_t index = xcd * cus_per_xcd_ + next_cu_[xcd];
-    next_cu_[xcd] = (next_cu_[xcd] + 1) % cus_per_xcd_;
-    Cu& cu = cus_[index];
-    if (cu.groups >= plan_.occupancy.groups_per_cu) continue;
-    ++cu.groups;
-    auto group = cu.free_groups.empty() ? std::make_unique<WorkGroup>() : std::move(cu.free_groups.back());
-    if (!cu.free_groups.empty()) cu.free_groups.pop_back();
-    WorkGroup* g = group.release();  // owned by its waves; comes back in retire()
-    *g = WorkGroup{{static_cast<uint32_t>(number % launch_.grid.x),
-                    static_cast<uint32_t>(number / launch_.grid.x % launch_.grid.y),
-                    static_cast<uint32_t>(number / launch_.grid.x / launch_.grid.y)},
-                   index,
-                   plan_.occupancy.waves_per_group,
-                   0,
-                   0,
-                   std::move(g->lds)};
-    g->lds.assign(plan_.lds_bytes, 0);
-    if (sampler_) sampler_->placed(number, g);
-    if (cu.waves.empty()) used_cus_.insert(std::lower_bound(used_cus_.begin(), used_cus_.end(), index), index);
-    cu.next_wake = round_;
-    for (uint32_t i = 0; i < g->waves; ++i) {
-      Resident* r = pool_.take();
-      start_wave(c_.arch, plan_, launch_, c_.scratch_base, {g, i, cu.free_slots.back()}, r);
-      cu.free_slots.pop_back();
-      r->wake_round = round_;
-      cu.waves.push_back({r, g, round_, r->wave.vgpr, false});
-      ++live_;
-      const uint32_t lanes = std::min<uint32_t>(kLanes, plan_.threads - i * kLanes);
-      ++c_.counts.waves;
-      c_.counts.items += lanes;
-      ++(lanes < 16   ? c_.counts.waves_lt_16
-         : lanes < 32 ? c_.counts.waves_lt_32
-         : lanes < 48 ? c_.counts.waves_lt_48
-         : lanes < 64 ? c_.counts.waves_lt_64
-                      : c_.counts.waves_eq_64);
-    }
-    peak_waves_ = std::max(peak_waves_, live_);
-    return true;
-  }
-  return false;
-}
-
-// Work-group w goes to XCD w % xcds; within an XCD to the next CU with room. The dispatcher starts a limited number
-// per round, as the hardware's does per unit of time.
-bool Engine::admit() {
-  const auto xcds = static_cast<uint32_t>(next_group_.size());
-  bool any = false;
-  for (uint32_t n = 0; n < groups_per_round_; ++n) {
-    bool placed = false;
-    for (uint32_t x = 0; x < xcds; ++x) {
-      const uint64_t next = sampler_ ? sampler_->next_group(next_group_[x]) : next_group_[x];
-      if (next >= plan_.total_groups || !place(x, next)) continue;
-      next_group_[x] = next + xcds;
-      placed = any = true;
-    }
-    if (!placed) break;
-  }
-  return any;
-}
-
 uint64_t Engine::byte_address(uint32_t index) const {
   const Code& code = launch_.module->code();
   if (index >= code.insts.size())
@@ -363,27 +301,6 @@ void Engine::run_wave(Resident* r) {
   }
 }
 
-void Engine::retire(Cu* cu) {
-  auto keep = cu->waves.begin();
-  for (const Turn& turn : cu->waves) {
-    WorkGroup* g = turn.group;
-    if (g->ended < g->waves) {
-      *keep++ = turn;
-      continue;
-    }
-    Resident* r = turn.wave;
-    cu->free_slots.push_back(r->slot);
-    pool_.give(r);
-    --live_;
-    if (r->index + 1 == g->waves) {
-      cu->free_groups.emplace_back(g);
-      --cu->groups;
-    }
-  }
-  cu->waves.erase(keep, cu->waves.end());
-  cu->ended_groups = 0;
-}
-
 // Asks the host for what the next turn touches first, of the waves from `from` on: the scalar registers in common use,
 // all that follows them, and the first vector registers. Waves wait for thousands of others to run, so they are rarely
 // in the host's caches.
@@ -414,7 +331,7 @@ bool Engine::step_cu(Cu* cu) {
     }
     prefetch(*cu, i + 1);
     Resident* r = cu->waves[i].wave;
-    if (sampler_) runs_ = banks_[r->group->stratum].data();
+    if (sampler_) runs_ = banks_[r->group->bank].data();
     r->at_port = false;
     run_wave(r);
     cu->waves[i].at_port = r->at_port;
@@ -466,10 +383,13 @@ void Engine::run() {
         }
         ran |= step_cu(&cus_[used_cus_[i]]);
       }
-      std::erase_if(used_cus_, [&](uint32_t i) { return cus_[i].waves.empty(); });
       check_limits();
-      if (sampler_ && sampler_->tick(live_, banks_))
+      if (sampler_) {
+        sampler_->tick(live_, banks_);
         banks_.resize(sampler_->banks(), std::vector<Executed>(banks_[0].size()));
+        if (sampler_->abandons()) abandon();
+      }
+      std::erase_if(used_cus_, [&](uint32_t i) { return cus_[i].waves.empty(); });
       if (live_ > 0) advance_round(ran);
     }
   } catch (...) {
@@ -482,6 +402,15 @@ void Engine::run() {
   }
 }
 
-std::vector<Executed> Engine::executions() const { return executions_of(banks_[0]); }
+std::vector<Executed> Engine::executions() const {
+  std::vector<Executed> sum(banks_[0].size());
+  for (const std::vector<Executed>& bank : banks_) {
+    for (size_t i = 0; i < sum.size(); ++i) {
+      sum[i].times += bank[i].times;
+      sum[i].lanes += bank[i].lanes;
+    }
+  }
+  return executions_of(sum);
+}
 
 }  // namespace hipsynth

@@ -69,6 +69,7 @@ class Engine {
   void end_wave(Resident* r);
   void release_barrier(WorkGroup* g);
   void retire(Cu* cu);
+  void abandon();
   void check_limits();
   void advance_round(bool ran);
   uint64_t byte_address(uint32_t index) const;

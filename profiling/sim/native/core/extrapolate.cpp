@@ -1,5 +1,6 @@
 // From a sampled dispatch to the counters of the whole one.
 #include <algorithm>
+#include <cmath>
 
 #include "core/counters.h"
 #include "core/sampler.h"
@@ -7,8 +8,14 @@
 namespace hipsynth {
 namespace {
 
+// No counter, but what durations depend on.
+constexpr const char* kMemoryBytes = "hbm.bytes";
+
 // What durations are made of: a duration is as uncertain as the least certain of these.
-constexpr const char* kTimeGoesWith[] = {"SQ_INSTS", "TCP_TOTAL_CACHE_ACCESSES", "TCC_REQ", "FETCH_SIZE"};
+constexpr const char* kTimeGoesWith[] = {"SQ_INSTS", "TCP_TOTAL_CACHE_ACCESSES", "TCC_REQ", "FETCH_SIZE", kMemoryBytes};
+
+// What there is memory traffic from.
+constexpr const char* kAccesses = "SQ_INSTS_VMEM";
 
 using Counters = std::map<std::string, double>;
 
@@ -18,6 +25,8 @@ Counters counters_of(Context c, const Estimate& e) {
   c.hierarchy->set_counts(e.memory);
   count_instructions(c, e.executions, &counters);
   c.hierarchy->counters(&counters);
+  derive_counters(&counters);
+  counters[kMemoryBytes] = static_cast<double>(e.memory.hbm_read_bytes + e.memory.hbm_write_bytes);
   return counters;
 }
 
@@ -30,19 +39,50 @@ bool from_executions(const std::string& name) {
 }  // namespace
 
 std::vector<Executed> extrapolate(const Sample& sample, Context* c, Dispatch* d) {
-  std::vector<Counters> strata;
+  std::vector<Counters> strata, own, others;
+  Estimate e = estimate(sample);
   for (size_t k = 0; k < sample.strata.size(); ++k) {
-    strata.push_back(counters_of(*c, estimate_of_stratum(sample, k)));
+    Estimate part = e;
+    part.executions = executions_of_stratum(sample, k);
+    strata.push_back(counters_of(*c, part));
     d->groups_simulated += sample.strata[k].end - sample.strata[k].begin + sample.probes[k];
   }
-  const std::vector<double> not_run = groups_not_run(sample), not_seen = groups_not_seen(sample);
-  Estimate e = estimate(sample);
-  for (const auto& [name, total] : counters_of(*c, e)) {
-    std::vector<double> values;
-    for (const Counters& stratum : strata) values.push_back(stratum.at(name));
-    d->error[name] = sampling_error(sample.strata, values, from_executions(name) ? not_run : not_seen, total);
+  for (size_t k = 0; k < sample.cells.size() && sample.cells.size() > 1; ++k) {
+    Estimate part = e;
+    part.memory = estimate_of_cell(sample, k, k).memory;
+    own.push_back(counters_of(*c, part));
+    part.memory = estimate_of_cell(sample, k, k ? k - 1 : 1).memory;
+    others.push_back(counters_of(*c, part));
+  }
+  Estimate small = e;
+  small.memory = without_first_misses(sample, e.memory);
+  const Counters if_small = counters_of(*c, small), whole = counters_of(*c, e);
+  const auto values = [](const std::vector<Counters>& parts, const std::string& name) {
+    std::vector<double> found;
+    for (const Counters& part : parts) found.push_back(part.at(name));
+    return found;
+  };
+  const auto differences = [&](const std::string& name) {
+    std::vector<double> found = values(own, name);
+    for (size_t k = 0; k < found.size(); ++k) found[k] -= others[k].at(name);
+    return found;
+  };
+  const double work = execution_error(sample, values(strata, kAccesses), whole.at(kAccesses));
+  for (const auto& [name, total] : whole) {
+    d->error[name] = from_executions(name)
+                         ? execution_error(sample, values(strata, name), total)
+                         : std::hypot(total > 0 ? work : 0, memory_error(sample, differences(name), total),
+                                      (total - if_small.at(name)) / std::max(1.0, total));
+  }
+  // Lines dirty at the end: as uncertain as their number changes towards it.
+  if (const double flushed = whole.at("TCC_ALL_TC_OP_WB_WRITEBACK"); flushed > 0) {
+    const double change = std::abs(flushed - static_cast<double>(sample.dirty_before));
+    for (const char* name : {"TCC_ALL_TC_OP_WB_WRITEBACK", "TCC_NORMAL_WRITEBACK", "TCC_NORMAL_EVICT"}) {
+      d->error[name] = std::hypot(d->error[name], change / std::max(1.0, whole.at(name)));
+    }
   }
   for (const char* name : kTimeGoesWith) d->error["Duration"] = std::max(d->error["Duration"], d->error[name]);
+  d->error.erase(kMemoryBytes);
   d->sampled = true;
   c->counts = e.engine;
   return std::move(e.executions);

@@ -292,8 +292,12 @@ void start_wave(Arch arch, const LaunchPlan& plan, const Launch& launch, uint64_
                 Resident* r) {
   const KernelInfo& k = *launch.kernel;
   uint32_t* vgpr = r->wave.vgpr;
-  *r = Resident{.wave = plan.initial, .group = place.group, .index = place.index, .slot = place.slot};
+  *r = {};
+  r->wave = plan.initial;
   r->wave.vgpr = vgpr;
+  r->group = place.group;
+  r->index = place.index;
+  r->slot = place.slot;
   r->wave.pc = plan.entry;
   constexpr size_t kRowBytes = kLanes * sizeof *vgpr;
   std::memset(vgpr, 0, plan.vgprs * kRowBytes);

@@ -1,6 +1,7 @@
 #include "core/sampler.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "core/slice.h"
@@ -14,14 +15,15 @@ namespace {
 constexpr uint64_t kLookUpWork = 4, kLdsWork = 6;
 // Shares of the work up to which a dispatch is run exactly anyway.
 constexpr uint64_t kStartShare = 5, kWindowShare = 20;
-constexpr uint64_t kPatience = 4;         // windows' worth of work that warming may take at most
+constexpr uint64_t kLastFill = 4;         // windows' worth of work-groups that may fill the L2 before the end
 constexpr double kForwardGrowth = 0.4;    // gap between two windows, of what the stretch has executed so far
 constexpr uint64_t kForwardWindows = 10;  // and at least this many windows' worth of instructions
 constexpr double kForwardBudget = 3;      // work spent on going forward, in exact_work_
 constexpr double kForwardInstructionWork = 3;
+constexpr uint64_t kFirstLooks = 64;   // looks at a site that even probes take, when nobody else met it
 constexpr uint64_t kWellKnown = 4096;  // looks at a site after which going forward leaves it out
-constexpr uint64_t kFirstEnded = 64;   // share of the machine's long work-groups that tells their length
 constexpr uint64_t kScouts = 8;        // one work-group in this many is a scout
+constexpr uint64_t kStaying = 16;      // and one in this many is not abandoned
 constexpr double kProbes = 512, kFewProbes = 64, kProbeShare = 0.25;  // work of all probes, in exact_work_
 constexpr uint32_t kLongStrata = 4;                                   // of a grid of long work-groups that all run
 
@@ -61,6 +63,11 @@ std::vector<Executed> executions_of(const std::vector<Executed>& runs) {
   return counts;
 }
 
+uint64_t simulation_work(const EngineCounts& engine, const MemoryCounts& memory) {
+  return engine.wave_instructions + kLookUpWork * (memory.l1_lookups + memory.scalar_requests) +
+         kLdsWork * engine.lds_idx_cycles;
+}
+
 Sampler::Sampler(Context& context, const SpecTable& spec, const DeviceOptions& options, const LaunchPlan& plan,
                  std::function<std::vector<Step>()> deciding)
     : c_(context),
@@ -73,11 +80,13 @@ Sampler::Sampler(Context& context, const SpecTable& spec, const DeviceOptions& o
       resident_(uint64_t{plan.occupancy.groups_per_cu} * cus_),
       l2_lines_(static_cast<uint64_t>(spec.at("l2.bytes")) / u32(spec, "l2.line_bytes") * xcds_),
       infinity_bytes_(static_cast<uint64_t>(spec.at("fabric.infinity_cache_bytes"))),
+      line_bytes_(u32(spec, "l2.line_bytes")),
       exact_work_(options.sample_above),
       start_work_(exact_work_ / kStartShare),
       warm_work_(exact_work_ / kWindowShare),
       measure_work_(exact_work_ / kWindowShare),
-      strata_{{0, 0, plan.total_groups, plan.total_groups}} {}
+      strata_{{0, 0, plan.total_groups, plan.total_groups}},
+      next_(xcds_) {}
 
 void Sampler::mark_sites() {
   steps_ = deciding_();
@@ -92,11 +101,28 @@ void Sampler::mark_sites() {
   looks_.resize(sites_.size());
 }
 
-uint64_t Sampler::ended(uint64_t live_waves) const { return placed_ - live_waves / plan_.occupancy.waves_per_group; }
+uint64_t Sampler::ended(uint64_t live_waves) const {
+  return placed_ - vanished_ - live_waves / plan_.occupancy.waves_per_group;
+}
 
-uint64_t Sampler::next_group(uint64_t number) const {
+uint32_t Sampler::stratum_of(uint64_t number) const {
+  const auto after = [](uint64_t at, const Stratum& s) { return at < s.to; };
+  return static_cast<uint32_t>(std::upper_bound(strata_.begin(), strata_.end(), number, after) - strata_.begin());
+}
+
+uint64_t Sampler::next_group(uint64_t number) {
+  uint64_t& at = next_[number % xcds_] = follower(number);
+  if (at >= plan_.total_groups || !sampling()) return at;
+  const uint32_t k = stratum_of(at);
+  const uint64_t begin = strata_[k].begin;
+  const bool edge = at >= begin && k > 0 && begin != strata_[k - 1].end;
+  const bool others_late = edge && *std::min_element(next_.begin(), next_.end()) < begin;
+  return others_late ? plan_.total_groups : at;
+}
+
+uint64_t Sampler::follower(uint64_t number) const {
   if (long_groups_ && !planned_) return plan_.total_groups;  // first see how long the first ones are
-  for (size_t k = current_; k < strata_.size(); ++k) {
+  for (size_t k = stratum_of(number); k < strata_.size(); ++k) {
     const Stratum& s = strata_[k];
     if (number < s.begin) {
       const uint64_t probe = next_probe(number, s.from, s.begin);
@@ -120,34 +146,38 @@ uint64_t Sampler::next_probe(uint64_t number, uint64_t from, uint64_t to) const 
 }
 
 void Sampler::placed(uint64_t number, WorkGroup* group) {
-  uint32_t k = current_;
-  while (number >= strata_[k].to) ++k;
+  const uint32_t k = stratum_of(number);
   ++placed_;
   highest_ = std::max(highest_, number + 1);
   const bool stretch_begins = number >= strata_[k].begin && number < strata_[k].end && run_[k] == 0 && k > 0;
-  current_ = std::max(current_, k);
-  if (stretch_begins) {
-    // Work-groups of long grids that all run follow each other without a gap: nothing to warm.
-    if (strata_[k].begin != strata_[k - 1].end) {
-      stretch_instructions_ = c_.counts.wave_instructions;
-      enter(Phase::warm);
-    }
+  // Work-groups of long grids that all run follow each other without a gap: nothing to warm.
+  if (stretch_begins && strata_[k].begin != strata_[k - 1].end) {
+    stretch_instructions_ = c_.counts.wave_instructions;
+    behind_ = false;
+    enter(Phase::warm);
   }
-  const bool probe = number < strata_[k].begin || number >= strata_[k].end;
-  ++(probe ? probes_ : run_)[k];
-  group->stratum = static_cast<uint32_t>(probe ? strata_.size() + k : k);
-  group->scout = mix(number) % kScouts == 0;
+  // Behind a stretch the machine runs empty of work-groups that are looked at: no place to measure.
+  if (!long_groups_ && phase_ == Phase::measure && number >= strata_[k].end) {
+    enter(Phase::warm);
+    behind_ = true;
+  }
+  current_ = std::max(current_, k);
+  const uint64_t draw = mix(number);
+  group->probe = number < strata_[k].begin || number >= strata_[k].end;
+  ++(group->probe ? probes_ : run_)[k];
+  group->scout = draw % kScouts == 0;
+  group->stays = group->probe || abandoned_ || draw % kStaying == 0;
+  staying_ += group->stays && !group->probe && k == 0;
+  group->stratum = k;
+  group->bank = kBanks * k + (group->probe ? kProbe : group->stays ? kStay : kLeave);
 }
 
 Events Sampler::now() const { return Events(hierarchy_->counts(), c_.counts); }
 
-uint64_t Sampler::work() const {
-  const MemoryCounts& m = hierarchy_->counts();
-  return c_.counts.wave_instructions + kLookUpWork * (m.l1_lookups + m.scalar_requests) +
-         kLdsWork * c_.counts.lds_idx_cycles;
-}
+uint64_t Sampler::work() const { return simulation_work(c_.counts, hierarchy_->counts()); }
 
 void Sampler::enter(Phase phase) {
+  if (phase_ == Phase::measure) close_cell();
   phase_ = phase;
   mark_work_ = work();
   mark_misses_ = hierarchy_->counts().l2_misses;
@@ -155,8 +185,7 @@ void Sampler::enter(Phase phase) {
   c_.hierarchy = phase == Phase::forward ? nullptr : hierarchy_;
 }
 
-bool Sampler::tick(uint64_t live_waves, const std::vector<std::vector<Executed>>& runs) {
-  const size_t before = banks();
+void Sampler::tick(uint64_t live_waves, const Banks& runs) {
   if (long_groups_ && !planned_ && ended(live_waves) >= std::max<uint64_t>(1, resident_ / kFirstEnded)) skip_long(runs);
   switch (phase_) {
     case Phase::start:
@@ -170,15 +199,20 @@ bool Sampler::tick(uint64_t live_waves, const std::vector<std::vector<Executed>>
         enter(Phase::measure);
       break;
     case Phase::measure:
-      if (long_groups_ && work() - mark_work_ >= measure_work_) enter(Phase::forward);
+      if (!long_groups_ || work() - mark_work_ < measure_work_) break;
+      enter(Phase::forward);
+      if (!seen_enough()) break;
+      abandons_ = abandoned_ = true;
+      vanished_ = placed_ - staying_;
       break;
     case Phase::forward:
+      if (abandoned_) break;  // too few are left to fill the caches as all of them do
       if (c_.counts.wave_instructions - mark_instructions_ >= forward_length()) enter(Phase::warm);
       break;
     case Phase::tail:
+      if (dirty_before_ == 0 && highest_ >= plan_.total_groups) dirty_before_ = hierarchy_->dirty().l2_writebacks;
       break;
   }
-  return banks() != before;
 }
 
 // Whether to go on exactly. What ran so far says at least how much work all of it is.
@@ -199,7 +233,7 @@ void Sampler::begin(const std::vector<std::vector<Executed>>& runs) {
   exact_ = now();
   chain_at_start_ = hierarchy_->longest_atomic_chain();
   mark_sites();
-  counted_.push_back(site_executions(runs[0]));
+  counted_.push_back(site_executions(runs, 0));
   c_.steps = steps_.data();
   stretch_instructions_ = 0;
   if (long_groups_) {
@@ -225,8 +259,11 @@ bool Sampler::skip_short() {
   const double misses = static_cast<double>(hierarchy_->counts().l2_misses) / static_cast<double>(placed_);
   const auto window = static_cast<uint64_t>(static_cast<double>(measure_work_) / per_group);
   const auto fill = static_cast<uint64_t>(misses > 0 ? static_cast<double>(l2_lines_) / misses : 0);
-  const uint64_t length = std::max(resident_, std::min(fill, window)) + std::max(resident_, window);
-  std::vector<Stratum> strata = choose_strata({highest_, plan_.total_groups, length, stretches_, xcds_});
+  const uint64_t counted = counted_groups_ = std::max(resident_, window);
+  const uint64_t length = std::max(resident_, std::min(fill, window)) + counted;
+  // What is left in the L2 at the end comes from all of its last filling.
+  const uint64_t last = std::max(resident_, std::min(fill, kLastFill * window)) + counted;
+  std::vector<Stratum> strata = choose_strata({highest_, plan_.total_groups, length, last, stretches_, xcds_});
   if (strata.size() == 1) return false;
   plan(std::move(strata), per_group);
   return true;
@@ -236,15 +273,16 @@ bool Sampler::skip_short() {
 // than a few full machines, probes alone stand for the rest, with the memory behaviour of the first.
 void Sampler::skip_long(const std::vector<std::vector<Executed>>& runs) {
   planned_ = true;
-  const double per_group = light_work(executions_of(runs[0])) / static_cast<double>(placed_);
+  const std::vector<Executed> ran = abandoned_ ? executions_of(runs[kStay]) : stretch_executions(runs, 0);
+  const double per_group = light_work(ran) / static_cast<double>(abandoned_ ? staying_ : placed_);
   const double affordable = kForwardBudget * static_cast<double>(exact_work_) / per_group;
   const uint64_t total = plan_.total_groups, done = std::min(total, (highest_ + xcds_ - 1) / xcds_ * xcds_);
   if (affordable >= static_cast<double>(total - done)) return;
   const double machines = affordable / static_cast<double>(resident_);
   std::vector<Stratum> strata{{0, 0, done, done}, {done, done, done, total}};
-  if (machines >= 3) {
+  if (machines >= 3 && !abandoned_) {
     const auto count = static_cast<uint32_t>(std::min<double>(machines - 1, stretches_));
-    strata = choose_strata({done, total, resident_, count, xcds_});
+    strata = choose_strata({done, total, resident_, resident_, count, xcds_});
   }
   if (strata.size() == 1) return;
   plan(std::move(strata), per_group);
@@ -273,29 +311,23 @@ double Sampler::light_work(const std::vector<Executed>& executed) const {
 }
 
 // The caches hold what the stretch's neighbours left there: the machine is full of the stretch's work-groups and the L2
-// has been filled once, or, where misses are rare, enough time has passed.
+// has been filled once, or, where misses are rare, enough has been done.
 bool Sampler::settled() const {
-  const uint64_t spent = work() - mark_work_;
-  const bool full = long_groups_ || run_[current_] >= resident_ || spent >= kPatience * warm_work_;
-  return full && (hierarchy_->counts().l2_misses - mark_misses_ >= l2_lines_ || spent >= warm_work_);
+  if (behind_) return false;
+  const Stratum& s = strata_[current_];
+  if (!long_groups_) return s.begin + run_[current_] + counted_groups_ >= s.end;
+  return hierarchy_->counts().l2_misses - mark_misses_ >= l2_lines_ || work() - mark_work_ >= warm_work_;
 }
 
 void Sampler::enter_tail(const std::vector<std::vector<Executed>>& runs) {
   enter(Phase::tail);
   tail_from_ = now();
-  for (size_t k = 0; k < strata_.size(); ++k) tail_counted_.push_back(site_executions(runs[k]));
+  for (size_t k = 0; k < strata_.size(); ++k) tail_counted_.push_back(site_executions(runs, k));
 }
 
 uint64_t Sampler::forward_length() const {
   const uint64_t before = mark_instructions_ - stretch_instructions_;
   return std::max(kForwardWindows * measure_work_, static_cast<uint64_t>(kForwardGrowth * static_cast<double>(before)));
-}
-
-std::vector<uint64_t> Sampler::site_executions(const std::vector<Executed>& runs) const {
-  const std::vector<Executed> counts = executions_of(runs);
-  std::vector<uint64_t> out;
-  for (const uint32_t i : sites_) out.push_back(counts[i].times);
-  return out;
 }
 
 SiteTally* Sampler::tally(const Resident& r, uint32_t site) {
@@ -308,13 +340,14 @@ SiteTally* Sampler::tally(const Resident& r, uint32_t site) {
 bool Sampler::look_closely(const Resident& r, const Step& s, uint32_t site) const {
   if (phase_ == Phase::measure || phase_ == Phase::tail) return true;
   const bool memory = s.inst->op->unit != Unit::lds, loads = s.inst->op->mem.kind == MemKind::load;
-  if (memory && (phase_ == Phase::warm || r.group->scout || !loads)) return true;
+  if (memory && (phase_ == Phase::warm || (r.group->scout && !abandoned_) || !loads)) return true;
   return looks_[site] < kWellKnown;
 }
 
 void Sampler::run_site(Resident& r, const Step& s) {
   const uint32_t site = s.target;
-  if (r.group->stratum >= strata_.size()) return forward(r, s);
+  const bool between = phase_ == Phase::warm || phase_ == Phase::forward;
+  if (r.group->probe && !(between && looks_[site] < kFirstLooks)) return forward(r, s);
   if (!look_closely(r, s, site)) return forward(r, s);
   SiteTally* t = tally(r, site);
   const Events before = t ? now() : Events();
@@ -360,41 +393,10 @@ void Sampler::before_wait() {
 }
 
 void Sampler::after_wait(const Resident& r, const Step& s) {
-  if ((phase_ != Phase::measure && phase_ != Phase::warm) || r.group->stratum >= strata_.size()) return;
+  if ((phase_ != Phase::measure && phase_ != Phase::warm) || r.group->probe) return;
   SiteTally* t = tally(r, s.target);
   ++t->times;
   t->events.add_difference(now(), wait_before_);
-}
-
-Sample Sampler::finish(const std::vector<std::vector<Executed>>& runs) {
-  Sample sample;
-  c_.hierarchy = hierarchy_;
-  const Events end = now();
-  if (phase_ == Phase::tail) exact_.add_difference(end, tail_from_);
-  counted_.resize(strata_.size(), std::vector<uint64_t>(sites_.size()));
-  for (size_t k = 0; phase_ == Phase::tail && k < strata_.size(); ++k) {
-    const std::vector<uint64_t> ran = site_executions(runs[k]);
-    for (size_t i = 0; i < ran.size(); ++i) counted_[k][i] += ran[i] - tail_counted_[k][i];
-  }
-  for (size_t k = 0; k < strata_.size(); ++k) {
-    sample.executed.push_back(executions_of(runs[k]));
-    sample.probed.push_back(executions_of(runs[strata_.size() + k]));
-  }
-  sample.probes = probes_;
-  sample.strata = strata_;
-  for (size_t k = 0; k < run_.size(); ++k) sample.strata[k].end = strata_[k].begin + run_[k];
-  sample.sites = sites_;
-  sample.counted = std::move(counted_);
-  sample.measured = std::move(measured_);
-  sample.spare = std::move(spare_);
-  sample.exact = exact_;
-  sample.simulated = end;
-  sample.chain_at_start = chain_at_start_;
-  sample.left_dirty = hierarchy_->dirty();
-  sample.cus = cus_;
-  sample.l2_lines = l2_lines_;
-  sample.infinity_bytes = infinity_bytes_;
-  return sample;
 }
 
 }  // namespace hipsynth

@@ -14,38 +14,41 @@ static_assert(std::is_trivially_copyable_v<MemoryCounts> && sizeof(MemoryCounts)
 static_assert(std::is_trivially_copyable_v<EngineCounts> && sizeof(EngineCounts) % sizeof(uint64_t) == 0);
 
 constexpr uint64_t kEnough = 64;     // executions of a site in a stratum that make a rate of its own
-constexpr double kWorthwhile = 0.7;  // share of the rest of the grid that may run and still be called a sample
+constexpr double kWorthwhile = 0.5;  // share of the grid that may run: sampling has to save a factor
+constexpr uint64_t kFewest = 5;      // stretches between the first and the last
 constexpr double kNearlyAll = 0.9;
+constexpr double kFull = 0.8;      // share of its lines that a full L2 holds at least: sets fill unevenly
 constexpr double kDeviations = 2;  // of the reported error
 using Row = std::array<double, std::tuple_size_v<decltype(Events::n)>>;
 
 uint64_t round_up(uint64_t v, uint64_t to) { return (v + to - 1) / to * to; }
 uint64_t whole(double v) { return v > 0 ? static_cast<uint64_t>(std::llround(v)) : 0; }
 
-// Events of one execution of each site, from the best evidence there is: this stratum, all strata, cold caches.
+// Events of one execution of each site, from the best evidence there is: this stratum, all strata, cold caches. Or from
+// one cell alone, where it has evidence.
 class Rates {
  public:
-  explicit Rates(const Sample& s) : s_(s), pooled_(s.sites.size()) {
+  explicit Rates(const Sample& s, const std::vector<SiteTally>* cell = nullptr)
+      : s_(s), cell_(cell), pooled_(s.sites.size()) {
     for (const auto& stratum : s.measured) {
-      for (size_t i = 0; i < stratum.size(); ++i) {
-        pooled_[i].times += stratum[i].times;
-        pooled_[i].events.add_difference(stratum[i].events, {});
-      }
+      for (size_t i = 0; i < stratum.size(); ++i) add_tally(stratum[i], &pooled_[i]);
     }
     for (size_t i = 0; i < pooled_.size(); ++i) {
-      uint64_t ran = 0;
-      for (size_t k = 0; k < s.executed.size(); ++k) ran += s.executed[k][s.sites[i]].times - s.counted[k][i];
-      // Looked at nearly always, as stores are: then all of it is better evidence than the windows alone.
-      whole_.push_back(static_cast<double>(pooled_[i].times + s.spare[i].times) >=
-                       kNearlyAll * static_cast<double>(ran));
-      if (!whole_[i]) continue;
-      pooled_[i].times += s.spare[i].times;
-      pooled_[i].events.add_difference(s.spare[i].events, {});
+      uint64_t counted = 0;
+      for (const auto& stratum : s.counted) counted += stratum[i];
+      // Looked at nearly always, as stores are: then all of it is better evidence than the windows alone. Loads find
+      // less in caches that are not warm yet.
+      whole_.push_back(!s.loads[i] && static_cast<double>(pooled_[i].times + s.spare[i].times + counted) >=
+                                          kNearlyAll * static_cast<double>(s.ran[i]));
+      if (whole_[i]) add_tally(s.spare[i], &pooled_[i]);
     }
   }
   void add(size_t k, size_t site, double times, Row* row) const {
     const SiteTally* t = &s_.measured[k][site];
-    if (t->times < kEnough || whole_[site]) t = &pooled_[site];
+    if (cell_ && (*cell_)[site].times >= kEnough)
+      t = &(*cell_)[site];
+    else if (cell_ || t->times < kEnough || whole_[site])
+      t = &pooled_[site];
     if (t->times == 0) t = &s_.spare[site];
     if (t->times == 0) return;
     const double scale = times / static_cast<double>(t->times);
@@ -53,7 +56,13 @@ class Rates {
   }
 
  private:
+  static void add_tally(const SiteTally& from, SiteTally* to) {
+    to->times += from.times;
+    to->events.add_difference(from.events, {});
+  }
+
   const Sample& s_;
+  const std::vector<SiteTally>* cell_;
   std::vector<SiteTally> pooled_;
   std::vector<bool> whole_;
 };
@@ -85,10 +94,13 @@ void conserve_writes(const Sample& s, MemoryCounts* m) {
   };
   m->fabric_writes = conserve(&MemoryCounts::fabric_writes, 0);
   m->fabric_writes_64b = conserve(&MemoryCounts::fabric_writes_64b, 0);
-  // What reached the fabric and not the HBM is in the memory-side cache, which in the whole grid may have run full.
+  // What reached the fabric and not the HBM is in the memory-side cache at the end. Once that is full, modified lines
+  // have the share of it that they have of what came in; what part of the grid ran may not have filled it.
   const auto bytes = [](const MemoryCounts& n) { return 32 * (n.fabric_writes + n.fabric_writes_64b); };
-  const uint64_t kept = all.hbm_write_bytes ? bytes(all) - std::min(bytes(all), all.hbm_write_bytes) : s.infinity_bytes;
-  m->hbm_write_bytes = bytes(*m) - std::min(bytes(*m), kept);
+  const auto came_in = static_cast<double>(m->infinity_fills * s.line_bytes),
+             room = static_cast<double>(s.infinity_bytes);
+  const double share = came_in > room ? std::min(1.0, static_cast<double>(bytes(*m)) / came_in) : 1;
+  m->hbm_write_bytes = bytes(*m) - std::min(bytes(*m), whole(room * share));
   m->flushed_bytes = all.flushed_bytes;
   const uint64_t written_back = conserve(&MemoryCounts::l2_writebacks, all.l2_flush_writebacks);
   m->l2_flush_writebacks = all.l2_flush_writebacks;
@@ -153,12 +165,13 @@ double groups_run(const Sample& s) {
 }  // namespace
 
 std::vector<Stratum> choose_strata(const StrataRequest& q) {
-  const uint64_t done = std::min(round_up(q.done, q.align), q.total), length = round_up(q.length, q.align);
+  const uint64_t done = std::min(round_up(q.done, q.align), q.total), length = round_up(q.length, q.align),
+                 last = round_up(q.last, q.align);
   const Stratum first{0, 0, done, done};
-  const uint64_t rest = q.total - done;
-  const auto most = static_cast<uint64_t>(kWorthwhile * static_cast<double>(rest)) / std::max<uint64_t>(length, 1);
-  if (most < 3) return {{0, 0, q.total, q.total}};  // the last stretch and two more
-  const uint64_t count = std::min<uint64_t>(q.count, most - 1), tail = (q.total - length) / q.align * q.align,
+  const auto may_run = static_cast<uint64_t>(kWorthwhile * static_cast<double>(q.total));
+  const uint64_t most = (may_run - std::min(done + last, may_run)) / std::max<uint64_t>(length, 1);
+  if (most < std::min<uint64_t>(kFewest, q.count)) return {{0, 0, q.total, q.total}};
+  const uint64_t count = std::min<uint64_t>(q.count, most), tail = (q.total - last) / q.align * q.align,
                  middle = tail - done;
   std::vector<Stratum> strata{first};
   for (uint64_t k = 0; k < count; ++k) {
@@ -186,15 +199,20 @@ MemoryCounts Events::memory() const {
   return m;
 }
 
-Estimate estimate(const Sample& s) {
-  const Rates rates(s);
+namespace {
+
+double left_to_estimate(const Sample& s, size_t k, size_t site) {
+  return executions_of(s, k, site) - static_cast<double>(s.counted[k][site]);
+}
+
+Estimate estimate_by(const Sample& s, const Rates& rates) {
   Row row{};
   for (size_t i = 0; i < row.size(); ++i) row[i] = static_cast<double>(s.exact.n[i]);
   Estimate e;
   for (size_t k = 0; k < s.strata.size(); ++k) {
     add_executions(s, k, &e.executions);
     for (size_t site = 0; site < s.sites.size(); ++site) {
-      rates.add(k, site, executions_of(s, k, site) - static_cast<double>(s.counted[k][site]), &row);
+      rates.add(k, site, left_to_estimate(s, k, site), &row);
     }
   }
   const auto groups = static_cast<double>(s.strata.back().to);
@@ -202,64 +220,95 @@ Estimate estimate(const Sample& s) {
   const auto found = at_sites(s);
   for (size_t i = 0; i < Events::kEngine; ++i) {
     const size_t at = Events::kMemory + i;
-    if (!found[i]) row[at] = static_cast<double>(s.simulated.n[at]) * groups / done;
+    if (!found[i]) row[at] = static_cast<double>(s.simulated.n[at]) * groups / static_cast<double>(s.placed);
   }
   put(row, &e);
-  e.engine.wave_instructions = 0;
+  e.engine.wave_instructions = e.engine.barriers = 0;
   for (const Executed& x : e.executions) e.engine.wave_instructions += x.times;
+  for (const uint32_t i : s.barriers) e.engine.barriers += e.executions[i].times;
+  constexpr size_t kTails = Events::kMemory + offsetof(EngineCounts, store_tails) / sizeof(uint64_t);
+  e.engine.store_tails = whole(static_cast<double>(s.simulated.n[kTails]) * groups / done);
   conserve_writes(s, &e.memory);
   scale_maxima(s, groups, done, &e.memory);
   return e;
 }
 
-Estimate estimate_of_stratum(const Sample& s, size_t k) {
-  const Rates rates(s);
+// Half the mean square of the differences between neighbours: their variance, trends apart.
+double variance(const std::vector<double>& values) {
+  double squares = 0;
+  for (size_t i = 1; i < values.size(); ++i) squares += std::pow(values[i] - values[i - 1], 2);
+  return values.size() < 2 ? 0 : squares / static_cast<double>(2 * (values.size() - 1));
+}
+
+}  // namespace
+
+Estimate estimate(const Sample& s) { return estimate_by(s, Rates(s)); }
+
+Estimate estimate_of_cell(const Sample& s, size_t part, size_t like) {
+  const Rates rates(s, &s.cells[like]);
+  const uint32_t k = s.cell_strata[part];
+  const auto sharing = static_cast<double>(std::count(s.cell_strata.begin(), s.cell_strata.end(), k));
   Row row{};
+  for (size_t site = 0; site < s.sites.size(); ++site) rates.add(k, site, left_to_estimate(s, k, site) / sharing, &row);
   Estimate e;
-  add_executions(s, k, &e.executions);
-  for (size_t site = 0; site < s.sites.size(); ++site) rates.add(k, site, executions_of(s, k, site), &row);
   put(row, &e);
+  conserve_writes(s, &e.memory);
   return e;
 }
 
-double sampling_error(const std::vector<Stratum>& strata, const std::vector<double>& values,
-                      const std::vector<double>& unseen, double total) {
-  double squares = 0, unseen_squares = 0, last = 0;
-  size_t pairs = 0, found = 0;
-  for (size_t k = 0; k < strata.size(); ++k) {
-    if (unseen[k] <= 0) continue;
-    const double per_group = values[k] / static_cast<double>(strata[k].to - strata[k].from);
-    if (found++ > 0) {
-      squares += std::pow(per_group - last, 2);
-      ++pairs;
-    }
-    last = per_group;
-    unseen_squares += unseen[k] * unseen[k];
+MemoryCounts without_first_misses(const Sample& s, MemoryCounts m) {
+  const MemoryCounts seen = s.simulated.memory();
+  const uint64_t first = seen.l2_misses - std::min(seen.l2_evicts, seen.l2_misses);
+  const bool full = static_cast<double>(first) >= kFull * static_cast<double>(s.l2_lines);
+  if (full || first == 0 || m.l2_misses <= seen.l2_misses) return m;
+  const double share = static_cast<double>(first) / static_cast<double>(seen.l2_misses);
+  const uint64_t fewer = whole(share * static_cast<double>(m.l2_misses - seen.l2_misses));
+  const double kept = 1 - static_cast<double>(fewer) / static_cast<double>(m.l2_misses);
+  m.l2_hits += fewer;
+  for (uint64_t MemoryCounts::* field :
+       {&MemoryCounts::l2_misses, &MemoryCounts::l2_evicts, &MemoryCounts::fabric_reads,
+        &MemoryCounts::fabric_reads_32b, &MemoryCounts::fabric_reads_128b, &MemoryCounts::hbm_read_bytes}) {
+    m.*field = whole(static_cast<double>(m.*field) * kept);
   }
-  const double variance = pairs ? squares / static_cast<double>(2 * pairs) : 0;
-  return total > 0 ? kDeviations * std::sqrt(variance * unseen_squares) / total : 0;
+  return m;
 }
 
-std::vector<double> groups_not_run(const Sample& s) {
-  std::vector<double> out;
-  for (size_t k = 0; k < s.strata.size(); ++k) {
-    out.push_back(s.strata[k].gap() / std::sqrt(1 + static_cast<double>(s.probes[k])));
-  }
-  return out;
+std::vector<Executed> executions_of_stratum(const Sample& s, size_t k) {
+  std::vector<Executed> sum;
+  add_executions(s, k, &sum);
+  return sum;
 }
 
-std::vector<double> groups_not_seen(const Sample& s) {
-  std::vector<double> out;
+double execution_error(const Sample& s, const std::vector<double>& values, double total) {
+  std::vector<double> per_group;
+  double not_run_squares = 0;
   for (size_t k = 0; k < s.strata.size(); ++k) {
-    double all = 0, seen = 0;
+    const Stratum& t = s.strata[k];
+    // Work-groups, fractions included, that nobody stands for one by one.
+    const double not_run = t.gap() / std::sqrt(1 + static_cast<double>(s.probes[k]));
+    if (not_run <= 0) continue;
+    per_group.push_back(values[k] / static_cast<double>(t.to - t.from));
+    not_run_squares += not_run * not_run;
+  }
+  return total > 0 ? kDeviations * std::sqrt(variance(per_group) * not_run_squares) / total : 0;
+}
+
+double memory_error(const Sample& s, const std::vector<double>& differences, double total) {
+  if (differences.empty() || total <= 0) return 0;
+  double all = 0, seen = 0, stood_for = 0, squares = 0;
+  for (size_t k = 0; k < s.strata.size(); ++k) {
+    const bool has_cell = std::find(s.cell_strata.begin(), s.cell_strata.end(), k) != s.cell_strata.end();
     for (size_t site = 0; site < s.sites.size(); ++site) {
-      all += executions_of(s, k, site);
-      seen += static_cast<double>(s.counted[k][site] + s.measured[k][site].times);
+      const double left = left_to_estimate(s, k, site);
+      all += left;
+      seen += static_cast<double>(s.measured[k][site].times);
+      if (has_cell) stood_for += left;
     }
-    const double share = all > 0 ? std::max(0.0, 1 - seen / all) : 0;
-    out.push_back(share * static_cast<double>(s.strata[k].to - s.strata[k].from));
   }
-  return out;
+  for (const double difference : differences) squares += difference * difference / 2;
+  if (all <= 0 || stood_for <= 0) return 0;
+  // Strata without a cell of their own are as uncertain as the others.
+  return kDeviations * std::max(0.0, 1 - seen / all) * std::sqrt(squares) * (all / stood_for) / total;
 }
 
 }  // namespace hipsynth

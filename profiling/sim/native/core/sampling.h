@@ -20,10 +20,10 @@ struct Stratum {
 };
 
 struct StrataRequest {
-  uint64_t done = 0, total = 0;  // work-groups that ran already, and all
-  uint64_t length = 0;           // of a stretch that runs
-  uint32_t count = 0;            // stretches between the first and the last one
-  uint32_t align = 1;            // stretches begin at multiples of this
+  uint64_t done = 0, total = 0;   // work-groups that ran already, and all
+  uint64_t length = 0, last = 0;  // of a stretch that runs, and of the last one
+  uint32_t count = 0;             // stretches between the first and the last one
+  uint32_t align = 1;             // stretches begin at multiples of this
 };
 
 // The first stratum is what is done, the last one runs to the end of the grid; the others are equally long, each with
@@ -55,15 +55,23 @@ struct Sample {
   std::vector<std::vector<Executed>> probed;     // [stratum][instruction]: by single work-groups around it
   std::vector<uint64_t> probes;                  // [stratum]: how many
   std::vector<uint32_t> sites;                   // [site]: instruction
+  std::vector<bool> loads;                       // [site]: whether it loads from memory
+  std::vector<uint64_t> ran;                     // [site]: executions, those of probes apart
+  std::vector<uint32_t> barriers;                // instructions
+  uint64_t placed = 0;                           // work-groups that began: also those that did not end
   std::vector<std::vector<uint64_t>> counted;    // [stratum][site]: executions whose events are all in `exact`
   std::vector<std::vector<SiteTally>> measured;  // [stratum][site]: with warm caches
   std::vector<SiteTally> spare;                  // [site]: with caches not yet warm
+  std::vector<std::vector<SiteTally>> cells;     // [cell][site]: what one window saw; `measured` in another order
+  std::vector<uint32_t> cell_strata;             // [cell]: where that was
   Events exact;                                  // counted in full: first and last stretch
   Events simulated;             // everything that was looked at, however warm, and the end of the dispatch
   MemoryCounts left_dirty;      // write counts that the dirty lines left behind would have made
+  uint64_t dirty_before = 0;    // lines that were dirty some time before the end; 0: not looked at
   uint64_t chain_at_start = 0;  // longest chain of atomics on one line, after the first stretch
   uint64_t l2_lines = 0;        // of all L2s
   uint64_t infinity_bytes = 0;  // of the memory-side cache
+  uint64_t line_bytes = 0;      // of the L2s and of the memory-side cache
   uint32_t cus = 1;
 };
 
@@ -75,17 +83,20 @@ struct Estimate {
 
 Estimate estimate(const Sample& sample);
 
-// What stratum k alone says: its events and executions, scaled to the work-groups it stands for.
-Estimate estimate_of_stratum(const Sample& sample, size_t k);
+// What cell `part` stands for, if memory accesses were as those that cell `like` saw.
+Estimate estimate_of_cell(const Sample& sample, size_t part, size_t like);
+// The same whole if no more lines come in for the first time: of the misses that were seen, those that found the L2
+// with room left are not met again. What a working set that fits the L2 does.
+MemoryCounts without_first_misses(const Sample& sample, MemoryCounts whole);
+// What stratum k alone executes, scaled to the work-groups it stands for.
+std::vector<Executed> executions_of_stratum(const Sample& sample, size_t k);
 
-// Expected error (two standard deviations) of a counter's total, relative to it, from how much it differs between
-// neighbouring strata: `values[k]` for the whole of strata[k], of which `unseen[k]` work-groups were not looked at.
-double sampling_error(const std::vector<Stratum>& strata, const std::vector<double>& values,
-                      const std::vector<double>& unseen, double total);
-
-// Work-groups of each stratum, fractions included, that nobody stands for one by one, and whose memory accesses were
-// not looked at.
-std::vector<double> groups_not_run(const Sample& sample);
-std::vector<double> groups_not_seen(const Sample& sample);
+// Expected errors (two standard deviations) of a counter's total, relative to it.
+// Of one that follows from executions: from how much it differs between neighbouring strata, `values[k]` for the whole
+// of strata[k].
+double execution_error(const Sample& sample, const std::vector<double>& values, double total);
+// Of one that follows from memory accesses: from how much each cell's part of it changes with the rates of the cell
+// before, `differences`.
+double memory_error(const Sample& sample, const std::vector<double>& differences, double total);
 
 }  // namespace hipsynth

@@ -36,8 +36,10 @@ struct WorkGroup {
   Dim3 id;
   uint32_t cu = 0, waves = 0, ended = 0, at_barrier = 0;
   std::vector<uint8_t> lds;
-  uint32_t stratum = 0;  // of a sampled grid
-  bool scout = false;    // keeps the caches warm while others go forward
+  uint32_t stratum = 0, bank = 0;  // of a sampled grid; where its executions are booked
+  bool probe = false;              // tells how much work there is, without memory modelling
+  bool scout = false;              // keeps the caches warm while others go forward
+  bool stays = true;               // runs to its end even when others of its kind are abandoned
 };
 
 enum class WaveState : uint8_t { ready, barrier, ended };

@@ -130,6 +130,7 @@ MemoryCounts Hierarchy::dirty() const {
 // True on a hit. What the Infinity Cache holds modified reaches the HBM when it has to make room.
 bool Hierarchy::infinity_access(uint64_t line, uint8_t dirty) {
   const LargeCache::Result r = infinity_.access(line, dirty);
+  n_.infinity_fills += !r.hit;
   n_.hbm_write_bytes += static_cast<uint64_t>(std::popcount(r.written_back)) * kSectorBytes;
   return r.hit;
 }
