@@ -206,10 +206,13 @@ def _differences(reports: Sequence[Report], arches: Sequence[str]) -> str:
             outcome = row.status if row.completed else row.reason
             outcomes.setdefault((_title(report), row.program), {})[report.arch] = outcome
     lines = [
-        f"- `{program}`: " + ", ".join(f"{arch}: {found.get(arch, 'not surveyed')}" for arch in arches)
+        f"- `{program}`: " + ", ".join(f"{arch}: {found[arch]}" for arch in arches)
         for (_, program), found in outcomes.items()
-        if len({found.get(arch) for arch in arches}) > 1
+        if len(found) == len(arches) and len(set(found.values())) > 1
     ]
+    for arch in arches:
+        absent = [f"`{program}`" for (_, program), found in outcomes.items() if arch not in found]
+        lines += [f"- Not surveyed on {arch} ({len(absent)}): {', '.join(absent)}"] if absent else []
     return "### Differs between architectures\n\n" + ("\n".join(lines) or "Nothing.")
 
 

@@ -51,6 +51,8 @@ def test_architectures_are_summed_apart_and_compared() -> None:
     assert "| **all** | gfx90a | 7 |" in text and "| **all** | gfx942 | 7 |" in text
     assert "### Differs between architectures\n\n- `c.hip`: gfx90a: timeout, gfx942: ran" in text
     assert "a.hip" not in text
+    fewer = page.section([report("gfx90a"), report("gfx942", ROWS[1:])])
+    assert fewer.endswith("- Not surveyed on gfx942 (1): `a.hip`")
 
 
 def test_only_the_generated_section_changes(tmp_path: Path) -> None:
