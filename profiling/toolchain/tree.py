@@ -155,17 +155,20 @@ def _version_file(tree: Path) -> None:
 
 
 def _control_bitcode(tree: Path) -> None:
-    """The device libraries' control constants, each compiled from one line of OpenCL C, and the empty opencl.bc."""
+    """The device libraries' control constants, compiled from OpenCL C, and the empty opencl.bc."""
     bitcode = tree / "amdgcn/bitcode"
     bitcode.mkdir(parents=True, exist_ok=True)
     (bitcode / "opencl.bc").touch()
     controls = dict(locate.inputs()["controls"])
     for arch, value in locate.inputs()["archs"].items():
-        controls[f"oclc_isa_version_{arch.removeprefix('gfx')}"] = ["int", "__oclc_ISA_version", value]
+        controls[f"oclc_isa_version_{arch.removeprefix('gfx')}"] = [["int", "__oclc_ISA_version", value]]
     clang = locate.tool("clang++")
     assert clang is not None
-    for stem, (ctype, symbol, value) in controls.items():
-        source = f"extern const __constant {ctype} {symbol};\nconst __constant {ctype} {symbol} = {value};\n"
+    for stem, constants in controls.items():
+        source = "".join(
+            f"extern const __constant {ctype} {symbol};\nconst __constant {ctype} {symbol} = {value};\n"
+            for ctype, symbol, value in constants
+        )
         command = [str(clang), "-x", "cl", "-cl-std=CL2.0", "--target=amdgcn-amd-amdhsa", "-nogpulib", "-emit-llvm"]
         command += ["-Xclang", "-mcode-object-version=none", "-c", "-", "-o", str(bitcode / f"{stem}.bc")]
         result = subprocess.run(command, input=source, capture_output=True, text=True, timeout=60, check=False)

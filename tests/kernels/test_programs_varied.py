@@ -14,6 +14,7 @@ PROGRAMS = {
     "jacobi": "jacobi ok",
     "bitonic_sort": "bitonic sort ok",
     "group_scan": "group scan ok",
+    "lane_groups": "lane groups ok",
     "mandelbrot": "mandelbrot ok",
     "spmv_csr": "spmv ok",
     "fft": "fft ok",

@@ -26,7 +26,7 @@ __global__ void groups(float* p, int* q, unsigned long long* m) {
   if (p[block.thread_rank()] > 3) {
     cg::coalesced_group active = cg::coalesced_threads();
     if (active.thread_rank() == 0) atomicAdd(q, active.num_threads());
-    p[7] = active.shfl(p[1], 2) + active.shfl_down(p[1], 1);
+    p[7] = active.shfl(p[1], 2) + active.shfl_down(p[1], 1) + cg::tiled_partition(active, 4).shfl_up(p[2], 1);
     m[1] = active.ballot(q[2]) + cg::binary_partition(active, q[3] > 0).size();
   }
   cg::grid_group grid = cg::this_grid();

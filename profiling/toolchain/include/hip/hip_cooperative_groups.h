@@ -304,18 +304,19 @@ HIPSYNTH_CG thread_block_tile<Size, thread_block_tile<ParentSize, Grand>> tiled_
 }
 
 // A tile whose size is known at run time only.
+HIPSYNTH_CG coalesced_group tiled_partition(const coalesced_group& parent, unsigned int tile_size) {
+  assert(internal::is_tile_size(tile_size) && "invalid tile size");
+  uint32_t tile = parent.thread_rank() / tile_size, position = 0;
+  lane_mask lanes = 0;
+  for (lane_mask rest = parent.lanes(); rest != 0; rest &= rest - 1, ++position) {
+    if (position / tile_size == tile) lanes |= rest & -rest;
+  }
+  return coalesced_group(lanes, tile, (parent.size() + tile_size - 1) / tile_size);
+}
 __device__ __forceinline__ thread_group tiled_partition(const thread_group& parent, unsigned int tile_size) {
   assert(internal::is_tile_size(tile_size) && "invalid tile size");
+  if (parent.type_ == internal::cg_coalesced_group) return tiled_partition(coalesced_group(parent.mask_), tile_size);
   lane_mask lanes = (~0ull >> (internal::wavefront - tile_size)) << (internal::lane() & ~(tile_size - 1));
-  if (parent.type_ == internal::cg_coalesced_group) {
-    uint32_t rank = parent.thread_rank();
-    lanes = 0;
-    uint32_t position = 0;
-    for (lane_mask rest = parent.mask_; rest != 0; rest &= rest - 1, ++position) {
-      if (position / tile_size == rank / tile_size) lanes |= rest & -rest;
-    }
-    return thread_group(internal::cg_coalesced_group, internal::count(lanes), lanes);
-  }
   return thread_group(internal::cg_tiled_group, tile_size, lanes);
 }
 
