@@ -5,11 +5,13 @@ Bad code is a value: `parse` returns no unit and a diagnostic with a reason code
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import os
 import re
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +24,7 @@ Chain = tuple[tuple[str, int], ...]  # (file, offset) of include directives, out
 COORDINATES = {"threadIdx", "blockIdx", "blockDim", "gridDim"}
 VIRTUAL = "/hipsynth/program.hip"
 MAX_BYTES = 4 << 20
+KEPT_PREAMBLES = 32  # of about 17 MB each
 # A preamble instantiates the templates its headers need, or every parse would do that again (6 times slower).
 ALWAYS = ("-w", "-Xclang", "-fpch-instantiate-templates")
 HOST = ("--cuda-host-only",)
@@ -330,7 +333,11 @@ def _preamble(includes: tuple[str, ...], args: tuple[str, ...], cache: Path) -> 
     except OSError:
         return None
     source, target, listing = cache / f"{key}.hip", cache / f"{key}.pch", cache / f"{key}.files"
-    if not _fresh(target, listing) and not _build(includes, args, source, target, listing):
+    if _fresh(target, listing):
+        os.utime(target)
+    elif _build(includes, args, source, target, listing):
+        _prune(cache)
+    else:
         return None
     files = listing.read_text().splitlines()
     words, macro_words = _words_of(files)
@@ -365,6 +372,16 @@ def _build(includes: tuple[str, ...], args: tuple[str, ...], source: Path, targe
     except (ValueError, OSError):
         return False
     return True
+
+
+def _prune(cache: Path) -> None:
+    """Removes the longest unused files, but none of the last hour: another worker may be about to read it."""
+    with contextlib.suppress(OSError):
+        used = sorted(((path.stat().st_mtime, path) for path in cache.glob("*.pch")), reverse=True)
+        for when, path in used[KEPT_PREAMBLES:]:
+            if when < time.time() - 3600:
+                for suffix in (".pch", ".hip", ".files"):
+                    path.with_suffix(suffix).unlink(missing_ok=True)
 
 
 def _replace(path: Path, data: bytes) -> None:
