@@ -72,7 +72,7 @@ static void refused() {
   FAILS(hipLaunchKernel((const void*)&refused, dim3(1), dim3(64), args, 0, 0), hipErrorInvalidDeviceFunction);
   FAILS(hipLaunchCooperativeKernel((const void*)small, dim3(1 << 20), dim3(64), args, 0, 0),
         hipErrorCooperativeLaunchTooLarge);
-  FAILS(hipStreamDestroy((hipStream_t)&p), hipErrorInvalidHandle);
+  FAILS(hipStreamDestroy((hipStream_t)&p), hipErrorContextIsDestroyed);
   FAILS(hipEventRecord((hipEvent_t)&p, 0), hipErrorInvalidHandle);
   FAILS(hipGraphicsUnmapResources(0, nullptr, nullptr), hipErrorNotSupported);
   FAILS(hipIpcGetMemHandle(nullptr, p), hipErrorNotSupported);

@@ -28,7 +28,7 @@ static void rows() {
   OK(hipMemcpyFromArray(back, array, 0, 2, 16, hipMemcpyDeviceToHost));
   CHECK(back[0][3] == host[2][3]);
   OK(hipFreeArray(array));
-  FAILS(hipFreeArray(array), hipErrorInvalidHandle);
+  FAILS(hipFreeArray(array), hipErrorContextIsDestroyed);
   FAILS(hipMemcpyToArray(array, 0, 0, host, 4, hipMemcpyHostToDevice), hipErrorInvalidHandle);
   OK(hipFreeArray(other));
   channels.f = hipChannelFormatKindNone;

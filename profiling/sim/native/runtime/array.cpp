@@ -57,7 +57,7 @@ hipError_t create(hipArray_t* out, const hipChannelFormatDesc& channels, hipExte
 
 hipError_t destroy(hipArray_t array) {
   return call([&](Runtime& rt) -> hipError_t {
-    if (arrays().erase(array) == 0) return hipErrorInvalidHandle;
+    if (arrays().erase(array) == 0) return hipErrorContextIsDestroyed;
     rt.memory().release(array->data);
     delete array;
     return hipSuccess;

@@ -7,6 +7,7 @@ using namespace hipsynth::runtime;
 namespace {
 
 constexpr int kLeastPriority = 1, kGreatestPriority = -1;
+constexpr unsigned kEventWaitExternal = 1;
 
 hipError_t create_stream(hipStream_t* out, unsigned flags, int priority) {
   return call([&](Runtime& rt) -> hipError_t {
@@ -64,7 +65,7 @@ HIPSYNTH_EXPORT hipError_t hipExtStreamCreateWithCUMask(hipStream_t* out, uint32
 }
 HIPSYNTH_EXPORT hipError_t hipStreamDestroy(hipStream_t s) {
   return call([&](Runtime& rt) -> hipError_t {
-    if (rt.streams.erase(s) == 0) return hipErrorInvalidHandle;
+    if (rt.streams.erase(s) == 0) return s == nullptr ? hipErrorInvalidHandle : hipErrorContextIsDestroyed;
     delete s;
     return hipSuccess;
   });
@@ -72,6 +73,7 @@ HIPSYNTH_EXPORT hipError_t hipStreamDestroy(hipStream_t s) {
 HIPSYNTH_EXPORT hipError_t hipStreamSynchronize(hipStream_t s) { return wait(s); }
 HIPSYNTH_EXPORT hipError_t hipStreamQuery(hipStream_t s) { return wait(s); }
 HIPSYNTH_EXPORT hipError_t hipStreamGetFlags(hipStream_t s, unsigned* out) {
+  if (s == nullptr) return finish(hipErrorInvalidValue);
   return query_stream(s, out, [](ihipStream_t& x) { return x.flags; });
 }
 HIPSYNTH_EXPORT hipError_t hipStreamGetPriority(hipStream_t s, int* out) {
@@ -90,11 +92,11 @@ HIPSYNTH_EXPORT hipError_t hipDeviceGetStreamPriorityRange(int* least, int* grea
 }
 
 // Waiting for an event that a capturing stream recorded draws this stream into the same graph.
-HIPSYNTH_EXPORT hipError_t hipStreamWaitEvent(hipStream_t handle, hipEvent_t event, unsigned) {
+HIPSYNTH_EXPORT hipError_t hipStreamWaitEvent(hipStream_t handle, hipEvent_t event, unsigned flags) {
   return call([&](Runtime& rt) -> hipError_t {
     ihipStream_t* s = rt.stream(handle);
-    if (s == nullptr) return hipErrorContextIsDestroyed;
-    if (!rt.events.contains(event)) return hipErrorInvalidHandle;
+    if (s == nullptr || !rt.events.contains(event)) return hipErrorInvalidHandle;
+    if (flags > kEventWaitExternal) return hipErrorInvalidValue;
     if (event->capture_stream != nullptr && s->capture == nullptr) s->capture = event->capture_stream->capture;
     if (s->capture == nullptr && event->recorded) s->tail_ns = std::max(s->tail_ns, event->time_ns);
     return hipSuccess;
@@ -131,7 +133,7 @@ HIPSYNTH_EXPORT hipError_t hipEventCreate(hipEvent_t* out) { return create_event
 HIPSYNTH_EXPORT hipError_t hipEventCreateWithFlags(hipEvent_t* out, unsigned flags) { return create_event(out, flags); }
 HIPSYNTH_EXPORT hipError_t hipEventDestroy(hipEvent_t event) {
   return call([&](Runtime& rt) -> hipError_t {
-    if (rt.events.erase(event) == 0) return hipErrorInvalidHandle;
+    if (rt.events.erase(event) == 0) return event == nullptr ? hipErrorInvalidHandle : hipErrorContextIsDestroyed;
     delete event;
     return hipSuccess;
   });
