@@ -140,6 +140,10 @@ def _thrust() -> _Found | None:
     return _Found(version) if version else None
 
 
+def _openmp() -> _Found | None:
+    return _Found("libomp") if Path("/usr/lib/llvm-22/lib/libomp.so").exists() else None
+
+
 def _core() -> _Found | None:
     try:
         spec = importlib.util.find_spec("profiling.sim._core")
@@ -241,6 +245,10 @@ def _headers() -> list[_Check]:
         _Check(
             "thrust", "headers", False, "programs that use thrust do not compile (two of the paper's listings)",
             "make setup    (or: apt-get install libthrust-dev)", _thrust,
+        ),
+        _Check(
+            "OpenMP", "headers", False, "programs that use OpenMP on the host do not compile",
+            "make setup    (or: apt-get install libomp-22-dev)", _openmp,
         ),
     ]  # fmt: skip
 

@@ -11,12 +11,14 @@ from profiling import toolchain
 from profiling.sim import api
 from profiling.survey.libraries import (
     PRESENT,
+    absent_libraries,
     library_of_header,
     library_of_link,
     missing_header,
     undefined_symbols,
 )
 from profiling.survey.plan import BuildPlan, Program, SourceUnit
+from profiling.toolchain.flags import OPENMP
 from profiling.toolchain.project import Unit, compile_project
 from synth.errors import BadInput, CompileFailed, HipsynthError, UsageError
 
@@ -73,8 +75,11 @@ def _with_older_headers(unit: SourceUnit) -> SourceUnit:
 
 
 def _compile(plan: BuildPlan, arch: str, folder: Path, root: Path) -> Built:
-    units = [Unit(unit.path, unit.language, _flags(unit.flags())) for unit in plan.units]
     wanted = [name for name in plan.libraries if not PRESENT.match(name.rpartition("/")[2])]
+    threads = [name for name in wanted if (library := library_of_link(name)) and library.name == "OpenMP"]
+    wanted = [name for name in wanted if name not in threads]
+    more = f" {OPENMP}" if threads else ""
+    units = [Unit(unit.path, unit.language, _flags(unit.flags()) + more) for unit in plan.units]
     try:
         build = compile_project(
             units, arch, folder, runtime=api.library_path(), roots=[root], relocatable=plan.relocatable
@@ -120,7 +125,7 @@ def _classify(error: CompileFailed, wanted: list[str]) -> tuple[str, str]:
     if header:
         return "missing_header", f"{header} not found"
     if error.reason == "link_failed":
-        for name in wanted:
+        for name in [*absent_libraries(error.diagnostics), *wanted]:
             found = library_of_link(name)
             if found is not None:
                 return "needs_library", f"needs {found.name} (-l{name})"

@@ -11,6 +11,7 @@ from typing import Any
 
 TABLE = Path(__file__).with_name("libraries.toml")
 _MISSING_HEADER = re.compile(r"fatal error: '([^']+)' file not found")
+_ABSENT = re.compile(r"unable to find library -l(\S+)")
 _UNDEFINED = re.compile(r"undefined (?:symbol|reference)[^:]*: (?:`|')?([^\n'`]+)")
 # Words of the linker that name parts of every system or of our own runtime: nothing is missing for them.
 PRESENT = re.compile(
@@ -56,6 +57,11 @@ def missing_header(diagnostics: str) -> str:
     """The first header that the compiler did not find, or ""."""
     match = _MISSING_HEADER.search(diagnostics)
     return match.group(1) if match else ""
+
+
+def absent_libraries(diagnostics: str) -> list[str]:
+    """Libraries that the linker was told to use and did not find, by their names after -l."""
+    return list(dict.fromkeys(_ABSENT.findall(diagnostics)))
 
 
 def undefined_symbols(diagnostics: str) -> list[str]:

@@ -13,6 +13,7 @@ from synth.errors import UsageError
 _PAIRED = frozenset({"-D", "-U", "-I", "-include", "-isystem", "-mllvm"})
 # What a host compile gets of the user's flags: what decides the program's text, not how it is optimised.
 _HOST_PREFIXES = ("-D", "-U", "-I", "-std=", "--std=", "-include", "-isystem")
+OPENMP = "-fopenmp"  # for the host alone: threads of the program itself
 # Flags that choose inputs, outputs, targets or tools: ours to choose.
 _RESERVED_EXACT = frozenset(
     {"-o", "-c", "-S", "-E", "-x", "-v", "-###", "-M", "-MM", "-MD", "-MMD", "-T", "-Xclang", "-Xlinker", "-pipe"}
@@ -23,8 +24,9 @@ _RESERVED_PREFIXES = (
     "-load", "--sysroot", "-isysroot", "--config", "-fuse-ld", "-fuse-cuid", "--target", "-target", "-mprintf-kind",
     "-resource-dir", "-save-temps", "-specs", "--gcc", "-MF", "-MJ", "-fcrash", "-gen-reproducer", "-ftime-trace",
     "-fdiagnostics", "-fmodule", "-ivfs", "-no-canonical", "-print", "--print", "-dump", "-working-directory",
-    "-stdlib", "-nogpu", "-fgpu-rdc", "-flto", "-fprofile", "-foffload", "-fopenmp", "-fcoverage", "-march", "-mcpu",
-    "-fsanitize", "-serialize-diagnostics", "--serialize-diagnostics", "-fproc-stat", "-fsave", "-Xarch", "-Xcuda",
+    "-stdlib", "-nogpu", "-fgpu-rdc", "-flto", "-fprofile", "-foffload", "-fopenmp=", "-fopenmp-", "-fcoverage",
+    "-march", "-mcpu", "-fsanitize", "-serialize-diagnostics", "--serialize-diagnostics", "-fproc-stat", "-fsave",
+    "-Xarch", "-Xcuda",
 )  # fmt: skip
 _QUIET = ("-Wall", "-Wextra", "-Werror", "-Wno-", "-Wpedantic")  # warnings change nothing here: accepted, dropped
 _MLLVM_REFUSED = ("-load", "-o", "-info-output-file", "-time", "-print", "-debug", "-stats", "-help", "-version")
@@ -68,8 +70,9 @@ def parse(flags: str) -> Flags:
         if group[0].startswith(_QUIET) or group[0] == "-w":
             continue
         group = _joined(group)
-        device += group
-        if group[0].startswith(_HOST_PREFIXES):
+        if group[0] != OPENMP:
+            device += group
+        if group[0].startswith(_HOST_PREFIXES) or group[0] == OPENMP:
             host += group
     return Flags(flags, tuple(device), tuple(host))
 

@@ -90,7 +90,8 @@ def compile_project(
             devices += [(build.code_object, build.disassembly)] if build else []
         objects.append(_host_object(unit, index, out_dir / f"unit{number}.o", limits, allowed))
     executable = out_dir / "program"
-    _link(objects, executable, libraries, runtime or RUNTIME, limits)
+    openmp = any(flag_parser.OPENMP in flag_parser.parse(unit.flags).host for unit in units)
+    _link(objects, executable, libraries, runtime or RUNTIME, limits, flag_parser.OPENMP if openmp else "")
     return ProjectBuild(executable, tuple(devices))
 
 
@@ -149,10 +150,15 @@ def _host_object(unit: Unit, index: int, target: Path, limits: CompileLimits, ro
 
 
 def _link(
-    objects: Sequence[Path], executable: Path, libraries: Sequence[str], runtime: Path, limits: CompileLimits
+    objects: Sequence[Path],
+    executable: Path,
+    libraries: Sequence[str],
+    runtime: Path,
+    limits: CompileLimits,
+    flags: str,
 ) -> None:
-    toolchain, plain = find(), flag_parser.parse("")
-    made = driver.template(toolchain, driver.host_arguments(toolchain, plain, runtime), plain)
+    toolchain, parsed = find(), flag_parser.parse(flags)
+    made = driver.template(toolchain, driver.host_arguments(toolchain, parsed, runtime), parsed)
     command = [*made.linker([str(path.resolve()) for path in objects], str(executable.resolve())), *libraries]
     driver.run_tool(command, executable.parent, limits, str(executable.name), failure="link_failed")
     executable.chmod(0o755)

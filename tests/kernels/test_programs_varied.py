@@ -23,6 +23,7 @@ PROGRAMS = {
     "half_axpy": "half axpy ok",
     "linked_list": "linked list ok",
 }
+OPENMP = Path("/usr/lib/llvm-22/lib/libomp.so")
 ARCHS = ("gfx90a", "gfx942")
 FLAGS = ("-O0", "-O3", "-O3 -ffast-math")
 
@@ -52,6 +53,13 @@ def test_without_optimisation(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_build_of_a_program(name: str, arch: str, flags: str, tmp_path: Path) -> None:
     check(name, arch, flags, tmp_path)
+
+
+def test_host_side_with_openmp(tmp_path: Path) -> None:
+    if not OPENMP.exists():
+        pytest.skip("needs libomp-22-dev")
+    done = run("host_threads", tmp_path, flags="-O3 -fopenmp")
+    assert (done.status, done.stdout) == ("ok", "host threads ok\n"), done
 
 
 def test_rest_of_a_containers_last_page_may_be_touched(tmp_path: Path) -> None:

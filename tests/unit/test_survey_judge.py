@@ -89,6 +89,11 @@ def test_a_failed_link_names_the_library_or_the_symbols() -> None:
     error = CompileFailed("x", diagnostics="ld.lld: error: undefined symbol: rocfft_plan_create\n>>> referenced")
     error.reason = "link_failed"
     assert _classify(error, ["rocfft"])[0] == "needs_library"
+    error.diagnostics = (
+        "ld.lld: error: unable to find library -lomp\nld.lld: error: undefined symbol: omp_get_num_threads"
+    )
+    assert _classify(error, []) == ("needs_library", "needs OpenMP (-lomp)")
+    error.diagnostics = "ld.lld: error: undefined symbol: rocfft_plan_create\n>>> referenced"
     reason, message = _classify(error, [])
     assert reason == "link_failed" and "rocfft_plan_create" in message
 

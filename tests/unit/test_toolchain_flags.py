@@ -21,6 +21,7 @@ from synth.errors import UsageError
         ("-include pre.h -O1", ("-include", "pre.h", "-O1"), ("-include", "pre.h")),
         ("-mllvm -amdgpu-early-inline-all=true", ("-mllvm", "-amdgpu-early-inline-all=true"), ()),
         ("-Wall -Wextra -w -O3", ("-O3",), ()),
+        ("-O3 -fopenmp", ("-O3",), ("-fopenmp",)),
     ],
 )
 def test_flags_are_split_and_parted(text: str, device: tuple[str, ...], host: tuple[str, ...]) -> None:
@@ -34,6 +35,7 @@ def test_flags_are_split_and_parted(text: str, device: tuple[str, ...], host: tu
         "x.hip", "-", "@args", "-o out", "-c", "-S", "-Xclang -load", "-fplugin=evil.so", "--offload-arch=gfx90a",
         "-mllvm -load=evil.so", "-mllvm --load=evil.so", "-D", "'", "--rocm-path=/x", "-Wl,-rpath,/x", "-fuse-ld=/x",
         "-save-temps", "-l evil", "-march=native", "--config=x", "-fgpu-rdc", "-B/x", "-mprintf-kind=hostcall",
+        "-fopenmp=libevil", "-fopenmp-targets=amdgcn",
     ],
 )  # fmt: skip
 def test_flags_that_choose_files_targets_or_tools_are_refused(text: str) -> None:
