@@ -141,6 +141,18 @@ def test_operands_of_the_wrong_kind_or_width_are_refused_before_anything_runs(ar
     assert (reason, text in message) == ("unsupported_opcode", True)
 
 
+def test_running_into_bytes_between_functions_is_a_trap() -> None:
+    """Compilers leave nothing behind a call that does not return; what follows may use registers we do not have."""
+    text = "s_cbranch_scc1 1 // 000000000000: 00000000\ns_endpgm // 000000000004: 00000000\n"
+    text += "v_mov_b32 v1, v0 // 000000000008: 00000000\n\t...\nv_mov_b32 v200, v0 // 000000000100: 00000000\n"
+    d = device("gfx90a")
+    d.launch(d.load_text(text, vgprs=8), "kernel", (1, 1, 1), (64, 1, 1), b"")
+    fallen = text.replace("s_cbranch_scc1 1", "s_branch 1").replace("scc1", "scc0")
+    with pytest.raises(core.SimError) as caught:
+        d.launch(d.load_text(fallen, vgprs=8), "kernel", (1, 1, 1), (64, 1, 1), b"")
+    assert caught.value.args[0] == "trap"
+
+
 def test_falling_off_the_end_is_a_trap() -> None:
     d = device("gfx90a")
     with pytest.raises(core.SimError) as caught:

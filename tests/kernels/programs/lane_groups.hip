@@ -16,7 +16,9 @@ __global__ void groups(const int* in, int* below, int* ranks, int* votes) {
     cg::coalesced_group active = cg::coalesced_threads();
     cg::coalesced_group tile = cg::tiled_partition(active, kTile);
     below[i] = tile.shfl_up(in[i], 1);
-    ranks[i] = static_cast<int>(tile.meta_group_rank() * 100 + tile.thread_rank());
+    int alike;
+    const int odd_lanes = __popcll(active.match_any(in[i] & 1)) + (tile.match_all(tile.size(), alike) != 0) + alike;
+    ranks[i] = static_cast<int>(tile.meta_group_rank() * 100 + tile.thread_rank() + 10000 * odd_lanes);
   }
   const int odd = in[i] & 1;
   const int count = __syncthreads_count(odd), all = __syncthreads_and(in[i] >= 0), any = __syncthreads_or(in[i] == 7);
@@ -38,7 +40,8 @@ int main() {
   OK(hipMemcpy(votes.data(), dvotes, 3 * sizeof(int), hipMemcpyDeviceToHost));
   int odd = 0, seven = 0;
   for (int wave = 0; wave < kBlock; wave += 64) {
-    int rank = 0, previous = 0;
+    int rank = 0, previous = 0, alike[2] = {};
+    for (int i = wave; i < wave + 64; ++i) alike[in[i] & 1] += in[i] % 3 != 0;
     for (int i = wave; i < wave + 64; ++i) {
       odd += in[i] & 1;
       seven |= in[i] == 7;
@@ -46,7 +49,7 @@ int main() {
         CHECK(below[i] == -1 && ranks[i] == -1);
         continue;
       }
-      CHECK(ranks[i] == rank / kTile * 100 + rank % kTile);
+      CHECK(ranks[i] == rank / kTile * 100 + rank % kTile + 10000 * (alike[in[i] & 1] + 2));
       CHECK(below[i] == (rank % kTile == 0 ? in[i] : previous));
       previous = in[i];
       ++rank;

@@ -143,6 +143,9 @@ struct Inst {
   uint8_t size = 4;      // bytes
 };
 
+// "s_trap 2" ends a wave (LLVM, AMDGPUUsage); higher ones do nothing without a debugger.
+constexpr int64_t kAbortTrap = 2;
+
 // A decoded code object's text section. `index_of(address)` maps byte addresses for s_setpc and symbols.
 struct Code {
   Arch arch = Arch::gfx90a;

@@ -50,9 +50,6 @@ constexpr FlowRow kFlow[] = {
     {"s_wakeup", Action::skip},
 };
 
-constexpr int64_t kAbortTrap =
-    2;  // "s_trap 2" ends a wave (LLVM, AMDGPUUsage); higher ones do nothing without a debugger
-
 const FlowRow* find_flow(const char* name) {
   for (const FlowRow& row : kFlow) {
     if (row.name == name) return &row;

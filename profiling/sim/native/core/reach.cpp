@@ -68,13 +68,7 @@ class Walk {
       default:
         break;
     }
-    fall_through(i);
-  }
-
-  void fall_through(uint32_t i) {
-    const Inst& in = code_.insts[i];
-    if (i + 1 < code_.insts.size() && code_.insts[i + 1].address == in.address + in.size) return visit(i + 1);
-    if (i + 1 < code_.insts.size()) refused_.insert("bytes that are no instruction follow `" + code_.text[i] + "`");
+    visit(i + 1);
   }
 
   void registers(const Inst& in) {

@@ -63,6 +63,7 @@ struct Decoder {
   std::string read(std::string_view s, Inst& in);
   bool operands(const OpInfo& op, const Signature& sig, std::string_view& s, Inst& in);
   bool one_operand(const SlotSpec& spec, std::string_view text, Inst& in);
+  void gap();
   void place(Inst& in, std::string_view text);
   void finish();
   void complain(std::string message) { unsupported.insert(std::move(message)); }
@@ -249,6 +250,17 @@ void finish_memory(Inst& in) {
   if (m.space == MemSpace::image && m.op[0] == '\0') in.src[0].dwords = kMostCoordinates;
 }
 
+// Padding or data between functions: whoever runs into it is stopped.
+void Decoder::gap() {
+  Inst in;
+  in.op = ops.at("s_trap").first;
+  in.address = next_address;
+  in.size = 0;
+  in.imm = kAbortTrap;
+  result.code.insts.push_back(in);
+  result.code.text.emplace_back("bytes that are no instruction");
+}
+
 void Decoder::place(Inst& in, std::string_view s) {
   Code& code = result.code;
   const size_t word = (in.address - code.base) / 4;
@@ -298,6 +310,7 @@ void Decoder::instruction(std::string_view s, std::string_view comment) {
   }
   if (in.address < next_address) return complain("addresses go backwards");
   if (in.address - result.code.base > kMaxText) return complain("addresses are too far apart");
+  if (in.address > next_address && !result.code.insts.empty()) gap();
   next_address = in.address + in.size;
   const size_t fixups_before = fixups.size();
   std::string complaint = read(s, in);

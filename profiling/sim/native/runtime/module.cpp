@@ -161,6 +161,15 @@ __attribute__((visibility("default"))) hipError_t hipExtModuleLaunchKernel(hipFu
   return error;
 }
 
+// The same by its older name, of hip_hcc.h.
+__attribute__((visibility("default"))) hipError_t hipHccModuleLaunchKernel(hipFunction_t f, uint32_t gx, uint32_t gy,
+                                                                           uint32_t gz, uint32_t bx, uint32_t by,
+                                                                           uint32_t bz, size_t lds, hipStream_t stream,
+                                                                           void** params, void** extra,
+                                                                           hipEvent_t start, hipEvent_t end) {
+  return hipExtModuleLaunchKernel(f, gx, gy, gz, bx, by, bz, lds, stream, params, extra, start, end, 0);
+}
+
 HIPSYNTH_EXPORT hipError_t hipFuncGetAttributes(hipFuncAttributes* out, const void* stub) {
   return call([&](Runtime& rt) -> hipError_t {
     if (out == nullptr) return hipErrorInvalidValue;

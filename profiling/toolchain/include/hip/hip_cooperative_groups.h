@@ -207,6 +207,22 @@ class coalesced_group : public thread_group {
   HIPSYNTH_CG_MEMBER int any(int predicate) const { return (__ballot(predicate) & mask_) != 0; }
   HIPSYNTH_CG_MEMBER int all(int predicate) const { return (__ballot(predicate) & mask_) == mask_; }
 
+  // The group's threads whose value equals this thread's, as a ballot.
+  template <typename T>
+  HIPSYNTH_CG_MEMBER unsigned long long match_any(T value) const {
+    unsigned long long same = 0;
+    uint32_t position = 0;
+    for (lane_mask rest = mask_; rest != 0; rest &= rest - 1, ++position) {
+      same |= static_cast<unsigned long long>(shfl(value, static_cast<int>(position)) == value) << position;
+    }
+    return same;
+  }
+  template <typename T>
+  HIPSYNTH_CG_MEMBER unsigned long long match_all(T value, int& all_same) const {
+    all_same = all(shfl(value, 0) == value);
+    return all_same ? ~0ull >> (internal::wavefront - size_) : 0;
+  }
+
   HIPSYNTH_CG_MEMBER explicit coalesced_group(lane_mask mask, uint32_t meta_rank = 0, uint32_t meta_size = 1)
       : thread_group(internal::cg_coalesced_group, internal::count(mask), mask),
         meta_rank_(meta_rank),
