@@ -91,15 +91,16 @@ extern "C" __global__ void kmeans(float* features, float* centres, int* nearest,
 }
 
 // Matrix times vector by rows, then its transpose by columns; sums are kept in memory, which the others may alias.
-extern "C" __global__ void atax_rows(float* matrix, float* vector, float* sums, int rows, int columns) {
+// `steps` is all of a row or column, unless a part of it stands for the rest.
+extern "C" __global__ void atax_rows(float* matrix, float* vector, float* sums, int rows, int columns, int steps) {
   const int i = column();
   if (i >= rows) return;
-  for (int j = 0; j < columns; ++j) sums[i] += matrix[i * columns + j] * vector[j];
+  for (int j = 0; j < steps; ++j) sums[i] += matrix[i * columns + j] * vector[j];
 }
-extern "C" __global__ void atax_columns(float* matrix, float* result, float* sums, int rows, int columns) {
+extern "C" __global__ void atax_columns(float* matrix, float* result, float* sums, int rows, int columns, int steps) {
   const int j = column();
   if (j >= columns) return;
-  for (int i = 0; i < rows; ++i) result[j] += matrix[i * columns + j] * sums[i];
+  for (int i = 0; i < steps; ++i) result[j] += matrix[i * columns + j] * sums[i];
 }
 
 // Nine points, sixteen rows per work-item, 64 columns per work-group, through the LDS with a border.
@@ -135,13 +136,13 @@ extern "C" __global__ void stencil2d(float* from, float* to, const int alignment
 }
 
 // Four by four elements per work-item; a tile of the left matrix goes through memory that all work-groups share.
-extern "C" __global__ void matrixmultiplication(float4* left, float4* right, float4* product, int width,
-                                                float4* tile) {
+extern "C" __global__ void matrixmultiplication(float4* left, float4* right, float4* product, int width, float4* tile,
+                                                int depth) {
   const int x = threadIdx.x, y = threadIdx.y, side = blockDim.x;
   const int all = gridDim.x * side, quarter = width / 4;
   const int put = x + side * (y << 2);
   float4 sum[4] = {};
-  for (int step = 0; step < quarter / side; ++step) {
+  for (int step = 0; step < depth / 4 / side; ++step) {
     const int source = step * side + x + (y << 2) * quarter;
     tile[put] = left[source];
     tile[put + side] = left[source + quarter];

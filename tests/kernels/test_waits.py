@@ -1,0 +1,82 @@
+"""Do waves wait as long as the answers that they wait for take, and no longer?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from profiling.trust import bench
+from profiling.trust.studies import kernel_times
+
+STEPS, LINE_BYTES = 64, 128
+
+
+def waited(run: dict[str, Any], *levels: str) -> float:
+    return sum(float(run["details"][f"work.{level}_waits"]) for level in levels)
+
+
+def test_a_vector_and_a_scalar_load_on_their_way_together_cost_one_round_trip() -> None:
+    taps = 64
+    with bench.device("mi300a", "kernel_times", "-O2") as device:
+        arrays = [device.core.allocate(4096) for _ in range(4)]
+        run = device.launch("fir", (1,), (256,), "QQQQI", *arrays, taps)
+        cycles = waited(run, "l1") * device.table["vl1d.latency_cycles"]
+        cycles += waited(run, "scalar_hit") * device.table["issue.smem_latency_cycles"]
+    each = cycles / (4 * taps)
+    assert device.table["vl1d.latency_cycles"] * 0.8 < each < device.table["vl1d.latency_cycles"] * 1.2
+
+
+def test_who_finds_a_line_on_its_way_waits_for_it_too() -> None:
+    with bench.device("mi300a", "benches") as device:
+        xcds = int(device.table["topology.xcds"])
+        buffer = device.core.allocate((STEPS + 1) * LINE_BYTES)
+        chain = np.zeros((STEPS + 1, LINE_BYTES // 8), np.uint64)
+        chain[:-1, 0] = buffer + np.arange(1, STEPS + 1, dtype=np.uint64) * LINE_BYTES
+        device.core.write(buffer, chain.view(np.uint8).reshape(-1))
+        run = device.launch("chase", (4 * xcds,), (1,), "QQi", buffer, buffer, STEPS)
+    assert run["counters"]["TCC_HIT"] >= 3 * xcds * (STEPS - 1)  # all but the first of an XCD
+    assert waited(run, "infinity", "hbm") >= 0.6 * 4 * xcds * STEPS  # a quarter if only the first waited
+
+
+@pytest.mark.parametrize(("benchmark", "size"), [("nbody", 4096), ("atax", 1600)])
+def test_a_loop_that_runs_in_part_takes_the_time_of_the_whole(
+    benchmark: str, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def whole(steps: int, few: int, launch: Callable[[int], dict[str, Any]]) -> list[tuple[dict[str, Any], float]]:
+        launch(steps)
+        return [(launch(steps), 1)]
+
+    def time() -> float:
+        with bench.device("mi300a", "kernel_times", "-O2", **kernel_times.OPTIONS) as device:
+            return kernel_times.BENCHMARKS[benchmark](device, size).microseconds(device)
+
+    part = time()
+    monkeypatch.setattr(kernel_times, "_in_part", whole)
+    assert part == pytest.approx(time(), rel=0.03)
+
+
+# One size of each benchmark whose time a launch is not all of, and which is not one of the noisy ones.
+SIZES = {
+    "vectoradd": (4194304,),
+    "matrixtranspose": (2048,),
+    "floydwarshall": (64,),
+    "fir": (16384, 64),
+    "kmeans": (16384, 32),
+    "atax": (96,),
+    "relu": (1048576,),
+    "stencil2d": (768,),
+    "matrixmultiplication": (128,),
+    "nbody": (1024,),
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_small_benchmarks_take_nearly_their_recorded_time(name: str) -> None:
+    (found,) = [b for b in kernel_times.recorded("kernel_times")["benchmark"] if b["name"] == name]
+    (microseconds,) = [us for *size, us in found["rows"] if tuple(size) == SIZES[name]]
+    with bench.device("mi300a", "kernel_times", "-O2", **kernel_times.OPTIONS) as device:
+        ours = kernel_times.BENCHMARKS[name](device, *SIZES[name]).microseconds(device)
+    assert ours == pytest.approx(microseconds, rel=0.2)
