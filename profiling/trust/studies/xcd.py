@@ -47,7 +47,7 @@ def tables() -> Iterator[Table]:
 
 def _launch(name: str, form: str, size: int) -> dict[str, Any]:
     # Neighbours in a sampled grid that are far apart in time would find cold caches.
-    options = {"sample_stretches": STRETCHES} if name in ("transpose", "softmax") else {}
+    options: dict[str, Any] = {"sample_stretches": STRETCHES} if name in ("transpose", "softmax") else {}
     with bench.device(DEVICE, "xcd", values=False, **options) as device:
         symbol, allocate = f"{name}_{form}", device.core.allocate
         if name == "softmax":
