@@ -42,7 +42,8 @@ static void boxes() {
   HIP_ARRAY3D_DESCRIPTOR shape = {4, 3, 1, HIP_AD_FORMAT_SIGNED_INT16, 2, 0}, found;
   OK(hipArray3DCreate(&array, &shape));
   OK(hipArray3DGetDescriptor(&found, array));
-  CHECK(std::memcmp(&shape, &found, sizeof shape) == 0);
+  CHECK(found.Width == shape.Width && found.Height == shape.Height && found.Depth == shape.Depth);
+  CHECK(found.Format == shape.Format && found.NumChannels == shape.NumChannels && found.Flags == shape.Flags);
   hipMemcpy3DParms p = {};
   p.srcPtr = make_hipPitchedPtr(host, sizeof host[0], 4, 3);
   p.dstArray = array;
