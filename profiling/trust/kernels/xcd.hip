@@ -1,5 +1,5 @@
-// Kernels whose L2 hit rate depends on which XCD a work-group runs on, in the shape of recorded ones: work-group w runs on
-// XCD w % 8, tiles run down the columns of the matrix. Each is there as it comes and with its work-groups renamed.
+// Kernels whose L2 hit rate depends on which XCD a work-group runs on, in the shape of recorded ones: work-group w runs
+// on XCD w % 8, tiles run down the columns of the matrix. Each is there as it comes and with its work-groups renamed.
 #include <hip/hip_fp16.h>
 #include <hip/hip_runtime.h>
 
@@ -53,9 +53,9 @@ __device__ void stencil(const _Float16* in, _Float16* out, int n) {
   Half4 sum = (_Float16)0.5f * middle + (_Float16)0.125f * (up + down + left + right);
   *(Half4*)(out + (size_t)row * n + column) = sum;
 }
-#define STENCIL(names)                                                                      \
+#define STENCIL(names)                                                                   \
   extern "C" __global__ void stencil_##names(const _Float16* in, _Float16* out, int n) { \
-    stencil<Names::names>(in, out, n);                                                      \
+    stencil<Names::names>(in, out, n);                                                   \
   }
 STENCIL(plain)
 STENCIL(chunked)
@@ -81,92 +81,51 @@ extern "C" __global__ void transpose_chunked(const _Float16* in, _Float16* out, 
   transpose<Names::chunked>(in, out, n);
 }
 
-// C = A * B in halves with matrix instructions. One work-group of 256 per CU does tiles of 256 x 256 one after the other,
-// in steps of 64 along K; tiles are counted down the columns of bands of eight. What is left when every work-group has
-// done as many is shared out by steps; sums of parts of a tile stay in `parts`.
+// C = A * B in halves with matrix instructions: a work-group of 256 does 128 x 128, in steps of 32 along K.
 using Float32x16 = float __attribute__((ext_vector_type(16)));
+constexpr int kSide = 128, kStep = 32, kPad = 8;
 using Half8 = _Float16 __attribute__((ext_vector_type(8)));
-constexpr int kSide = 256, kStep = 64, kBand = 8, kBlocks = 4, kBlock = 32;
 
-struct Product {
-  const _Float16 *a, *b;
-  _Float16* c;
-  float* parts;
-  int n;
-};
-
-__device__ Tile tile_in_bands(int number, int tiles) {
-  int band = number / (kBand * tiles), within = number % (kBand * tiles);
-  return {band * kBand + within % kBand, within / kBand};
-}
-
-__device__ void add_steps(const Product& p, Tile tile, int first, int last, Float32x16 (&sum)[kBlocks][kBlocks]) {
-  __shared__ _Float16 left[kSide][kStep], right[kStep][kSide];
+__device__ void gemm(const _Float16* a, const _Float16* b_transposed, float* c, int n, int w) {
+  __shared__ _Float16 left[kSide][kStep + kPad], right[kSide][kStep + kPad];
+  int tiles = n / kSide;
+  int top = w / tiles * kSide, first = w % tiles * kSide;
   int wave = threadIdx.x / 64, lane = threadIdx.x % 64;
-  int row = wave / 2 * kSide / 2, column = wave % 2 * kSide / 2;
-  for (int step = first; step < last; ++step) {
-    for (int part = 0; part < 8; ++part) {
-      int y = part * 32 + threadIdx.x / 8, x = threadIdx.x % 8 * 8;
-      *(Half8*)&left[y][x] = *(const Half8*)(p.a + (size_t)(tile.row * kSide + y) * p.n + step * kStep + x);
-      int k = part * 8 + threadIdx.x / 32, at = threadIdx.x % 32 * 8;
-      *(Half8*)&right[k][at] = *(const Half8*)(p.b + (size_t)(step * kStep + k) * p.n + tile.column * kSide + at);
+  int row = wave / 2 * 64, column = wave % 2 * 64;
+  Float32x16 sum[2][2] = {};
+  for (int k = 0; k < n; k += kStep) {
+    for (int part = 0; part < 2; ++part) {
+      int y = part * 64 + threadIdx.x / 4, x = threadIdx.x % 4 * 8;
+      *(Half8*)&left[y][x] = *(const Half8*)(a + (size_t)(top + y) * n + k + x);
+      *(Half8*)&right[y][x] = *(const Half8*)(b_transposed + (size_t)(first + y) * n + k + x);
     }
     __syncthreads();
     for (int s = 0; s < kStep; s += 8) {
-      int k = s + lane / 32 * 4;
-      Half4 x[kBlocks], y[kBlocks];
-      for (int i = 0; i < kBlocks; ++i) {
-        x[i] = *(Half4*)&left[row + i * kBlock + lane % 32][k];
-        for (int e = 0; e < 4; ++e) y[i][e] = right[k + e][column + i * kBlock + lane % 32];
-      }
-      for (int i = 0; i < kBlocks; ++i) {
-        for (int j = 0; j < kBlocks; ++j) sum[i][j] = __builtin_amdgcn_mfma_f32_32x32x8f16(y[j], x[i], sum[i][j], 0, 0, 0);
+      for (int i = 0; i < 2; ++i) {
+        for (int j = 0; j < 2; ++j) {
+          Half4 x = *(Half4*)&left[row + i * 32 + lane % 32][s + lane / 32 * 4];
+          Half4 y = *(Half4*)&right[column + j * 32 + lane % 32][s + lane / 32 * 4];
+          sum[i][j] = __builtin_amdgcn_mfma_f32_32x32x8f16(x, y, sum[i][j], 0, 0, 0);
+        }
       }
     }
     __syncthreads();
   }
-}
-
-// A lane has four neighbours of one row, eight columns apart.
-template <class T>
-__device__ void put(T* to, int pitch, const Float32x16 (&sum)[kBlocks][kBlocks]) {
-  using Four = T __attribute__((ext_vector_type(4)));
-  int wave = threadIdx.x / 64, lane = threadIdx.x % 64;
-  to += (size_t)(wave / 2 * kSide / 2 + lane % 32) * pitch + wave % 2 * kSide / 2 + lane / 32 * 4;
-  for (int i = 0; i < kBlocks; ++i) {
-    for (int j = 0; j < kBlocks; ++j) {
-      for (int e = 0; e < 16; e += 4) {
-        Four four = {(T)sum[i][j][e], (T)sum[i][j][e + 1], (T)sum[i][j][e + 2], (T)sum[i][j][e + 3]};
-        *(Four*)(to + (size_t)i * kBlock * pitch + j * kBlock + e * 2) = four;
+  for (int i = 0; i < 2; ++i) {
+    for (int j = 0; j < 2; ++j) {
+      for (int e = 0; e < 16; ++e) {
+        int y = top + row + i * 32 + e / 4 * 8 + lane / 32 * 4 + e % 4, x = first + column + j * 32 + lane % 32;
+        c[(size_t)y * n + x] = sum[i][j][e];
       }
     }
   }
 }
-
-__device__ void product(const Product& p, int name) {
-  int tiles = p.n / kSide, steps = p.n / kStep, groups = gridDim.x;
-  int whole = tiles * tiles / groups * groups, shared = (tiles * tiles - whole) * steps;
-  int begin = whole * steps + (int)((long)shared * name / groups);
-  int end = whole * steps + (int)((long)shared * (name + 1) / groups);
-  for (int number = name; number < whole || begin < end; number += groups) {
-    int first = 0, last = steps, own = number;
-    if (number >= whole) {
-      own = begin / steps, first = begin % steps;
-      last = min(steps, first + end - begin);
-      begin += last - first;
-    }
-    Tile tile = tile_in_bands(own, tiles);
-    Float32x16 sum[kBlocks][kBlocks] = {};
-    add_steps(p, tile, first, last, sum);
-    if (last - first == steps) {
-      put(p.c + (size_t)tile.row * kSide * p.n + tile.column * kSide, p.n, sum);
-    } else {
-      put(p.parts + (size_t)name * kSide * kSide, kSide, sum);
-    }
-  }
+extern "C" __global__ __launch_bounds__(256) void gemm_plain(const _Float16* a, const _Float16* b, float* c, int n) {
+  gemm(a, b, c, n, blockIdx.x);
 }
-extern "C" __global__ __launch_bounds__(256) void gemm_plain(Product p) { product(p, blockIdx.x); }
-extern "C" __global__ __launch_bounds__(256) void gemm_chunked(Product p) { product(p, chunk(blockIdx.x, gridDim.x)); }
+extern "C" __global__ __launch_bounds__(256) void gemm_chunked(const _Float16* a, const _Float16* b, float* c, int n) {
+  gemm(a, b, c, n, chunk(blockIdx.x, gridDim.x));
+}
 
 // Softmax of one row of 4096 halves per work-group of 256: read once, kept in registers, written once.
 __device__ void softmax(const _Float16* in, _Float16* out, int number) {
