@@ -61,15 +61,16 @@ def roofline_chart(device: str, dots: Sequence[Dot], colours: Mapping[str, str])
             f'<text class="roof-label" text-anchor="middle" transform="translate({x:.1f} {y:.1f}) '
             f'rotate({slope:.1f}) translate(0 {14 if level == "HBM" else -5})">{label}</text>'
         )
-    for name, peak in _distinct(limits.compute).items():
+    above = -math.inf
+    for name, peak in sorted(_distinct(limits.compute).items(), key=lambda roof: -roof[1]):
         begin = px(max(peak / limits.bandwidth["L1"], 10**low_x))
         parts.append(
             f'<line class="roof" x1="{begin:.1f}" x2="{WIDTH - RIGHT}" y1="{py(peak):.1f}" y2="{py(peak):.1f}"/>'
         )
         label = f"{name} {peak / 1000:.1f} TFLOP/s"
-        parts.append(
-            f'<text class="roof-label" text-anchor="end" x="{WIDTH - RIGHT}" y="{py(peak) - 5:.1f}">{label}</text>'
-        )
+        height = py(peak) + (14 if py(peak) - above < 16 else -5)  # below its line where two lie close together
+        above = py(peak)
+        parts.append(f'<text class="roof-label" text-anchor="end" x="{WIDTH - RIGHT}" y="{height:.1f}">{label}</text>')
     for dot in dots:
         parts.append(
             f'<circle class="dot" data-group="{escape(dot.group)}" cx="{px(dot.x):.1f}" cy="{py(dot.y):.1f}" r="4" '
