@@ -1,8 +1,10 @@
 """How far sampled grids are from exact ones: the table of docs/explanation/sampling.md.
 
 Usage: python benchmarks/sampling_error.py [--size 49152] [--above 40000000] [kernel ...]
+       python benchmarks/sampling_error.py --large
 Each kernel of tests/kernels/programs_grids.hip runs in full and sampled, on both architectures. `worst` is the largest
-relative error of a counter, without those that say which lines are still dirty at the end of a dispatch.
+relative error of a counter, without those that say which lines are still dirty at the end of a dispatch. `--large`
+times three large grids, which nobody would run in full.
 """
 
 from __future__ import annotations
@@ -16,6 +18,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "kernels"))
 
 END_STATE = {"TCC_ALL_TC_OP_WB_WRITEBACK", "TCC_NORMAL_WRITEBACK", "TCC_NORMAL_EVICT"}
+
+# Thousands of work-items: a stream over 10^9 elements, a transpose of 32768^2, a product of 4096^3 in tiles of 16 x 16.
+LARGE = {"triad": 976_563, "transpose": 1_048_576, "gemm_tile": 131_072}
 
 
 def timed(name: str, kernel: str, size: int, **options: Any) -> tuple[dict[str, Any], float]:
@@ -44,6 +49,13 @@ def row(name: str, kernel: str, size: int, above: int) -> str:
     )
 
 
+def large() -> None:
+    for kernel, size in LARGE.items():
+        for name in ("mi250", "mi300x"):
+            _, seconds = timed(name, kernel, size, sample_stretches=12, memory_bytes=64 << 30)
+            print(f"{kernel:12} {name:8} {seconds:6.1f} s of CPU", flush=True)
+
+
 def main() -> None:
     from grids import KERNELS
 
@@ -51,7 +63,11 @@ def main() -> None:
     parser.add_argument("kernels", nargs="*", default=sorted(KERNELS))
     parser.add_argument("--size", type=int, default=49152, help="thousands of work-items")
     parser.add_argument("--above", type=int, default=40_000_000, help="work up to which a grid runs in full")
+    parser.add_argument("--large", action="store_true", help="time three large grids, sampled only")
     chosen = parser.parse_args()
+    if chosen.large:
+        large()
+        return
     print("| kernel | device | work-groups run | worst counter | hit rates, points | duration | exact s | sampled s |")
     print("|---|---|---|---|---|---|---|---|")
     for kernel in chosen.kernels:
