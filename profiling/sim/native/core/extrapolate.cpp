@@ -17,6 +17,9 @@ constexpr const char* kTimeGoesWith[] = {"SQ_INSTS", "TCP_TOTAL_CACHE_ACCESSES",
 // What there is memory traffic from.
 constexpr const char* kAccesses = "SQ_INSTS_VMEM";
 
+// Counters that the shape of the grid decides, whatever ran.
+constexpr const char* kOfGrid[] = {"SQ_WAVES", "SQ_ITEMS"};
+
 using Counters = std::map<std::string, double>;
 
 Counters counters_of(Context c, const Estimate& e) {
@@ -34,6 +37,10 @@ Counters counters_of(Context c, const Estimate& e) {
 // at.
 bool from_executions(const std::string& name) {
   return (name.rfind("SQ_", 0) == 0 && name.rfind("SQ_LDS_", 0) != 0) || name.rfind("EXACT_", 0) == 0;
+}
+
+bool from_grid(const std::string& name) {
+  return std::any_of(std::begin(kOfGrid), std::end(kOfGrid), [&](const char* of) { return name.rfind(of, 0) == 0; });
 }
 
 }  // namespace
@@ -68,12 +75,13 @@ std::vector<Executed> extrapolate(const Sample& sample, Context* c, Dispatch* d)
     return found;
   };
   const double work = execution_error(sample, values(strata, kAccesses), whole.at(kAccesses));
-  for (const auto& [name, total] : whole) {
-    d->error[name] = from_executions(name)
-                         ? execution_error(sample, values(strata, name), total)
-                         : std::hypot(total > 0 ? work : 0, memory_error(sample, differences(name), total),
-                                      (total - if_small.at(name)) / std::max(1.0, total));
-  }
+  const auto error_of = [&](const std::string& name, double total) {
+    if (from_grid(name)) return 0.0;
+    if (from_executions(name)) return execution_error(sample, values(strata, name), total);
+    return std::hypot(total > 0 ? work : 0, memory_error(sample, differences(name), total),
+                      (total - if_small.at(name)) / std::max(1.0, total));
+  };
+  for (const auto& [name, total] : whole) d->error[name] = error_of(name, total);
   // Lines dirty at the end: as uncertain as their number changes towards it.
   if (const double flushed = whole.at("TCC_ALL_TC_OP_WB_WRITEBACK"); flushed > 0) {
     const double change = std::abs(flushed - static_cast<double>(sample.dirty_before));
