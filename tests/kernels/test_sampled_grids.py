@@ -77,6 +77,14 @@ def test_doubtful_samples_of_more_than_can_be_run_say_so() -> None:
     assert 0.02 < relative(exact, sampled)["TCC_HIT"] <= sampled["error_estimate"]["TCC_HIT"]
 
 
+def test_a_duration_is_as_uncertain_as_what_it_depends_on() -> None:
+    """The LDS bounds the product and the memory the stream; what both fetch is uncertain."""
+    bound_by_lds, streaming = (launch("mi250", kernel, 4096, **sampling(300_000)) for kernel in ("gemm_tile", "scan"))
+    for result in (bound_by_lds, streaming):
+        assert result["sampled"] and result["error_estimate"]["FETCH_SIZE"] > 0.5
+    assert bound_by_lds["error_estimate"]["Duration"] < 0.1 < streaming["error_estimate"]["Duration"]
+
+
 def test_small_grids_run_in_full() -> None:
     exact, sampled = launch("mi250", "triad", 256), launch("mi250", "triad", 256, sample_stretches=12)
     assert sampled == exact

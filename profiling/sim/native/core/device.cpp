@@ -10,6 +10,7 @@
 #include "core/spec.h"
 #include "core/state.h"
 #include "timing/model.h"
+#include "timing/uncertainty.h"
 
 namespace hipsynth {
 
@@ -243,6 +244,10 @@ Dispatch Device::launch(const Launch& launch) {
   d.details["scratch.bytes"] = plan.scratch_lane_bytes;
   d.details[std::string("occupancy.limited_by.") + plan.occupancy.limiter] = 1;
   time_dispatch(m.spec, plan, work, &d);
+  if (d.sampled) {
+    d.error["Duration"] = duration_error(m.spec, work, d.error);
+    d.error.erase(kMemoryBytes);
+  }
   return d;
 }
 

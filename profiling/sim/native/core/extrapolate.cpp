@@ -4,15 +4,10 @@
 
 #include "core/counters.h"
 #include "core/sampler.h"
+#include "timing/uncertainty.h"
 
 namespace hipsynth {
 namespace {
-
-// No counter, but what durations depend on.
-constexpr const char* kMemoryBytes = "hbm.bytes";
-
-// What durations are made of: a duration is as uncertain as the least certain of these.
-constexpr const char* kTimeGoesWith[] = {"SQ_INSTS", "TCP_TOTAL_CACHE_ACCESSES", "TCC_REQ", "FETCH_SIZE", kMemoryBytes};
 
 // What there is memory traffic from.
 constexpr const char* kAccesses = "SQ_INSTS_VMEM";
@@ -89,8 +84,6 @@ std::vector<Executed> extrapolate(const Sample& sample, Context* c, Dispatch* d)
       d->error[name] = std::hypot(d->error[name], change / std::max(1.0, whole.at(name)));
     }
   }
-  for (const char* name : kTimeGoesWith) d->error["Duration"] = std::max(d->error["Duration"], d->error[name]);
-  d->error.erase(kMemoryBytes);
   d->sampled = true;
   c->counts = e.engine;
   return std::move(e.executions);

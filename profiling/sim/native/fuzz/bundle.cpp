@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "fuzz/common.h"
 #include "runtime/offload_image.h"
@@ -11,12 +12,12 @@
 namespace {
 
 // Pages without a sanitizer's shadow: an image without a known length is read as far as memory can be read.
-uint8_t* pages(const uint8_t* data, size_t size) {
+uint8_t* pages(const std::vector<uint8_t>& image) {
   constexpr size_t kBytes = 1u << 20;
   static void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) std::abort();
   std::memset(memory, 0, kBytes);
-  std::memcpy(memory, data, std::min(size, kBytes));
+  std::copy_n(image.begin(), std::min(image.size(), kBytes), static_cast<uint8_t*>(memory));
   return static_cast<uint8_t*>(memory);
 }
 
@@ -27,7 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const bool newer = data[0] & 1;
   const std::vector<uint8_t> image(data + 1, data + size);
-  runtime::image_size(pages(image.data(), image.size()));
+  runtime::image_size(pages(image));
   const std::vector<uint8_t> elf = runtime::extract_elf(image, newer ? "gfx942" : "gfx90a");
   if (elf.size() > image.size()) std::abort();
   if (elf.empty()) return 0;

@@ -1,0 +1,49 @@
+#include "timing/uncertainty.h"
+
+#include <cmath>
+#include <vector>
+
+#include "timing/model.h"
+
+namespace hipsynth {
+namespace {
+
+struct Rule {
+  const char* counter;               // whose error ...
+  std::vector<double Work::*> work;  // ... this work shares
+};
+
+const std::vector<Rule>& rules() {
+  static const std::vector<Rule> all = {
+      {"SQ_INSTS",
+       {&Work::valu_full, &Work::valu_trans, &Work::valu_f64, &Work::valu_int64_mul, &Work::mfma_cycles, &Work::salu,
+        &Work::smem, &Work::vmem, &Work::lds, &Work::flow, &Work::barriers, &Work::scalar_hit_waits}},
+      {"SQ_LDS_IDX_ACTIVE", {&Work::lds_cycles, &Work::lds_waits}},
+      {"TCP_TOTAL_CACHE_ACCESSES", {&Work::l1_cycles_busiest_cu, &Work::l1_waits}},
+      {"TCC_REQ",
+       {&Work::l2_requests_busiest_channel, &Work::l2_transfers, &Work::l2_waits, &Work::scalar_l2_waits,
+        &Work::atomics_busiest_line, &Work::store_waits, &Work::store_tails}},
+      {"FETCH_SIZE", {&Work::fabric_read_bytes, &Work::infinity_waits, &Work::scalar_infinity_waits}},
+      {"WRITE_SIZE", {&Work::fabric_write_bytes}},
+      {kMemoryBytes, {&Work::hbm_read_bytes, &Work::hbm_write_bytes, &Work::hbm_waits, &Work::scalar_hbm_waits}},
+      {"TCC_ALL_TC_OP_WB_WRITEBACK", {&Work::flushed_bytes}},
+  };
+  return all;
+}
+
+}  // namespace
+
+double duration_error(const SpecTable& spec, const Work& work, const std::map<std::string, double>& errors) {
+  const double duration = estimate(spec, work).duration_ns;
+  double sum = 0;
+  for (const Rule& rule : rules()) {
+    const auto error = errors.find(rule.counter);
+    if (error == errors.end() || error->second == 0) continue;
+    Work more = work;
+    for (double Work::* member : rule.work) more.*member *= 1 + error->second;
+    sum += std::abs(estimate(spec, more).duration_ns / duration - 1);
+  }
+  return sum;
+}
+
+}  // namespace hipsynth

@@ -1,0 +1,19 @@
+// How uncertain the duration of a sampled dispatch is, from how uncertain its counters are.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "core/machine.h"
+#include "timing/work.h"
+
+namespace hipsynth {
+
+// No counter, but what durations depend on: bytes moved by the HBM.
+inline constexpr const char* kMemoryBytes = "hbm.bytes";
+
+// Relative error of the duration. `errors`: relative errors by counter; missing ones are 0. What each of them makes of
+// the work is put into the timing model, and the differences are added as if all erred the same way.
+double duration_error(const SpecTable& spec, const Work& work, const std::map<std::string, double>& errors);
+
+}  // namespace hipsynth
