@@ -148,7 +148,7 @@ def _survey_one(task: _Task, scratch: Path) -> Row:
     if built.artefacts is None:
         return row
     limits = Limits(options.timeout_s, WAVE_INSTRUCTIONS, options.memory_bytes, stretches=0, strict_bounds=False)
-    verdict, done, arguments = run_built(program, built, options.arch, scratch, limits, options.count)
+    verdict, done, arguments = run_built(program, built, options.arch, task.root, scratch, limits, options.count)
     return replace(
         row, status=verdict.status, reason=verdict.reason, message=verdict.message, evidence=verdict.evidence,
         compiled=True, exit_code=done.exit_code, arguments=arguments, dispatches=done.dispatch_count,

@@ -1,10 +1,10 @@
-"""Runs a built program in the sandbox, in a copy of its own folder."""
+"""Runs a built program in the sandbox, in a copy of its own folder; what lies around that can be read there too."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,17 +23,21 @@ _RETRY = frozenset({"needs_arguments", "needs_data", "exit_code"})
 
 
 def run_built(
-    program: Program, built: Built, arch: str, scratch: Path, limits: Limits, count: bool
+    program: Program, built: Built, arch: str, root: Path, scratch: Path, limits: Limits, count: bool
 ) -> tuple[Verdict, api.RunResult, tuple[str, ...]]:
     """Runs with the arguments that the build files give, else with none, else with documented ones.
 
-    Returns the best verdict with its run and arguments.
+    Programs read `../data`, so the run's folder lies in a read-only view of the surveyed folder `root`, at the place
+    of the program's own. Returns the best verdict with its run and arguments.
     """
+    own = built.plan.folder.resolve()
+    inside = own.relative_to(root) if own.is_relative_to(root) else Path()
     tries: list[tuple[Verdict, api.RunResult, tuple[str, ...]]] = []
     for number, arguments in enumerate(_argument_lists(program, built)):
-        folder = scratch / f"run{number}"
+        view = scratch / f"run{number}"
+        folder = view / inside
         _copy_folder(built.plan.folder, folder, _own_output(built))
-        done = _run(_placed(built, folder), arch, folder, limits, arguments, count)
+        done = _run(_placed(built, folder), arch, folder, limits, arguments, count, {str(view): root})
         verdict = judge(done, unasked=program.reads_arguments and not arguments)
         tries.append((verdict, done, arguments))
         if verdict.reason not in _RETRY:
@@ -47,11 +51,17 @@ def _argument_lists(program: Program, built: Built) -> list[tuple[str, ...]]:
 
 
 def _run(
-    built: Built, arch: str, folder: Path, limits: Limits, arguments: tuple[str, ...], count: bool
+    built: Built,
+    arch: str,
+    folder: Path,
+    limits: Limits,
+    arguments: tuple[str, ...],
+    count: bool,
+    around: Mapping[str, Path],
 ) -> api.RunResult:
     assert built.artefacts is not None
     device = archs.load(archs.default_device(arch))
-    return api.run_program(built.artefacts, device, folder, limits, arguments, count=count)
+    return api.run_program(built.artefacts, device, folder, limits, arguments, count=count, mounts=around)
 
 
 def _placed(built: Built, folder: Path) -> Built:

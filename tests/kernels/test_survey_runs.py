@@ -100,6 +100,8 @@ FILES = {
     "data/reader.hip": HIP + 'int main() { FILE* f = std::fopen("in.txt", "r"); hipDeviceSynchronize();'
     + ' FILE* g = std::fopen("out.txt", "w"); return f && g ? 0 : 1; }\n',
     "data/in.txt": "1\n",
+    "neighbour/away.hip": HIP + 'int main() { FILE* f = std::fopen("../data/in.txt", "r"); hipDeviceSynchronize();'
+    + ' return f && !std::fopen("../data/in.txt", "w") && !std::fopen("../data/new.txt", "w") ? 0 : 1; }\n',
     "older.hip": "#include <hip/hip_runtime.h>\nint main() { char b[4]; memset(b, 0, 4); return strlen(b); }\n",
     "nomain.hip": HIP + "__global__ void k() {}\n",
 }  # fmt: skip
@@ -112,6 +114,7 @@ EXPECTED = {
     "endless.hip": ("failed", "timeout"),
     "arguments.hip": ("ran", ""),
     "data/reader.hip": ("ran", ""),
+    "neighbour/away.hip": ("ran", ""),
     "latin1.hip": ("ran", ""),
     "older.hip": ("ran", ""),
 }
