@@ -54,15 +54,12 @@ def parse_matrix(data: Mapping[str, Any]) -> Matrix:
     return table
 
 
-def check_flags(flags: str, table: Matrix | None = None, *, files: bool = False) -> str:
-    """The flags with single spaces; UsageError naming the first one that is not in the allowed list.
-
-    `files`: include folders too, which no label may depend on.
-    """
+def check_flags(flags: str, table: Matrix | None = None) -> str:
+    """The flags with single spaces; UsageError naming the first one that is not in the allowed list."""
     table = table or matrix()
     words = flags.split()
     for word in words:
-        if not any(_matches(word, pattern) for pattern in (*table.allowed, *(("-I*",) if files else ()))):
+        if not any(_matches(word, pattern) for pattern in table.allowed):
             raise UsageError(
                 f"unknown compiler flag {word!r}",
                 cause="only flags that change the generated code are taken",
@@ -79,7 +76,7 @@ def _matches(word: str, pattern: str) -> bool:
     return word == pattern
 
 
-def resolve_flags(given: Sequence[str], *, files: bool = False) -> tuple[str, ...]:
+def resolve_flags(given: Sequence[str]) -> tuple[str, ...]:
     """Values of --flags as flag strings: literal flags, or @TAG for every set with that tag. Repeats are dropped."""
     table = matrix()
     found: list[str] = []
@@ -91,7 +88,7 @@ def resolve_flags(given: Sequence[str], *, files: bool = False) -> tuple[str, ..
                 raise UsageError(f"no flag sets tagged {value!r}", remedy="one of: " + ", ".join(f"@{t}" for t in tags))
             found += tagged
         else:
-            found.append(check_flags(value, files=files))
+            found.append(check_flags(value))
     return tuple(dict.fromkeys(found))
 
 
@@ -115,17 +112,16 @@ def resolve_devices(archs: Sequence[str], devices: Sequence[str]) -> tuple[tuple
 
 
 def targets(
-    archs: Sequence[str] = (), flags: Sequence[str] = (), devices: Sequence[str] = (), *, files: bool = False
+    archs: Sequence[str] = (), flags: Sequence[str] = (), devices: Sequence[str] = ()
 ) -> tuple[tuple[Target, ...], tuple[tuple[Target, str], ...]]:
     """The cells to profile, and the excluded ones with their reason. Nothing given: every arch, @default flags.
 
-    `files`: flags may name include folders.
     Raises UsageError, with the list of what exists, for an unknown architecture, flag, tag or device.
     """
     pairs = resolve_devices(archs, devices)
     wanted, left_out = [], []
     for arch, device in pairs:
-        for flag_string in resolve_flags(flags or ("@default",), files=files):
+        for flag_string in resolve_flags(flags or ("@default",)):
             target = Target(arch=arch, flags=flag_string, device=device)
             reason = exclusion(target, matrix())
             if reason is None:

@@ -43,9 +43,6 @@ class Program:
     lineage: str = ""
     derivation: tuple[str, ...] = ()  # passes applied since the base, e.g. ("rename:7", "flatten")
     expected: Expected | None = None
-    # Of one file that is profiled where it lies, and never of a corpus: where its includes are, and its command line.
-    source: Path | None = None
-    arguments: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:

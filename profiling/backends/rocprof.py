@@ -104,16 +104,16 @@ class RocprofBackend:
         if target.arch not in _gpu_archs():
             raise Missing(f"no {target.arch} GPU on this machine", remedy="choose another --arch, or --backend sim")
         binary = _compile(program, target, scratch, limits)
-        return self._run([str(binary), *program.arguments], target, scratch, limits)
+        return self._run(binary, target, scratch, limits)
 
-    def _run(self, program: Sequence[str], target: Target, scratch: Path, limits: Limits) -> TargetResult:
+    def _run(self, binary: Path, target: Target, scratch: Path, limits: Limits) -> TargetResult:
         """One run per pass, and one more without counters for undisturbed times."""
         out = scratch / "profile"
         stdout, exit_code = "", None
         runs = [["--kernel-trace"]] + [["--pmc", *group] for group in passes(needed_counters(target.arch))]
         for index, options in enumerate(runs):
             where = ["--output-format", "csv", "-d", str(out / f"pass_{index}"), "-o", "out"]
-            command = ["rocprofv3", *options, *where, "--", *program]
+            command = ["rocprofv3", *options, *where, "--", str(binary)]
             try:
                 done = subprocess.run(
                     command, cwd=scratch, capture_output=True, text=True, errors="replace", timeout=limits.time_s
@@ -139,9 +139,8 @@ class RocprofBackend:
 
 
 def _compile(program: Program, target: Target, scratch: Path, limits: Limits) -> Path:
-    source, binary = program.source or scratch / "program.hip", scratch / "program"
-    if program.source is None:
-        source.write_text(program.text)
+    source, binary = scratch / "program.hip", scratch / "program"
+    source.write_text(program.text)
     command = ["hipcc", f"--offload-arch={target.arch}", *target.flags.split(), str(source), "-o", str(binary)]
     try:
         done = subprocess.run(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -67,17 +66,16 @@ class SimBackend:
         device = archs.load(target.device)
         provenance = {"program": program.id, "device": target.device, "backend": self.name, "version": self.version()}
         try:
-            artefacts, built = _built(program, target, scratch / "build")
+            artefacts, built = build(program.text, program.name, target.arch, target.flags, scratch / "build")
         except (CompileFailed, BadInput) as error:
             words = [str(error), getattr(error, "diagnostics", "")]
             return failure(target, error.reason, "\n".join(filter(None, words)), provenance=provenance)
         run_folder = scratch / "run"
         run_folder.mkdir(parents=True, exist_ok=True)
-        bring_files(program.arguments, run_folder)
-        done = api.run_program(artefacts, device, run_folder, limits, program.arguments)
+        done = api.run_program(artefacts, device, run_folder, limits)
         if done.status != "ok" and done.sampled and done.reason != "timeout":
             # A program may need the results that sampling leaves out, as addresses or to come to an end.
-            done = api.run_program(artefacts, device, run_folder, replace(limits, stretches=0), program.arguments)
+            done = api.run_program(artefacts, device, run_folder, replace(limits, stretches=0))
         provenance |= {**built, "isolated": str(done.isolated).lower(), "sampled": str(done.sampled).lower()}
         return self._judge(program, target, done, provenance)
 
@@ -133,21 +131,6 @@ class SimBackend:
             groups_simulated=kernel.groups_simulated,
             error_estimate=dict(kernel.error_estimate),
         )
-
-
-def _built(program: Program, target: Target, folder: Path) -> tuple[api.Artefacts, dict[str, str]]:
-    if program.source is None:
-        return build(program.text, program.name, target.arch, target.flags, folder)
-    return build_file(program.source, target.arch, toolchain.in_folder(target.flags, Path.cwd()), folder)
-
-
-def bring_files(arguments: Sequence[str], folder: Path) -> None:
-    """Copies the files that arguments name, relative to the working folder, to the same place in `folder`."""
-    for word in arguments:
-        path = Path(word)
-        if path.is_file() and not path.is_absolute() and ".." not in path.parts:
-            (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, folder / path)
 
 
 def build(text: str, name: str, arch: str, flags: str, folder: Path) -> tuple[api.Artefacts, dict[str, str]]:

@@ -9,7 +9,7 @@ from profiling.toolchain.builds import prune_builds
 from profiling.toolchain.compile import DeviceBuild, HostBuild, compile_device, compile_host
 from profiling.toolchain.driver import CompileLimits, run_time_compiler
 from profiling.toolchain.elf import kernels_in
-from profiling.toolchain.flags import Flags, in_folder
+from profiling.toolchain.flags import Flags
 from profiling.toolchain.flags import parse as parse_flags
 from profiling.toolchain.locate import Toolchain, archs, cache_dir, check_arch, find, thrust_version
 from profiling.toolchain.tree import build_tree
@@ -27,7 +27,6 @@ __all__ = [
     "compile_device",
     "compile_host",
     "find",
-    "in_folder",
     "kernels_in",
     "parse_flags",
     "prune_builds",

@@ -6,7 +6,6 @@ import functools
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from synth.errors import UsageError
 
@@ -76,14 +75,6 @@ def parse(flags: str) -> Flags:
         if group[0].startswith(_HOST_PREFIXES) or group[0] == OPENMP:
             host += group
     return Flags(flags, tuple(device), tuple(host))
-
-
-def in_folder(flags: str, folder: Path) -> str:
-    """The flags with those relative include folders made absolute that exist in `folder`."""
-    words = flags.split()
-    places = {word: folder / word[2:] for word in words if word.startswith("-I")}
-    found = {word: f"-I{place.resolve()}" for word, place in places.items() if place.is_dir()}
-    return " ".join(found.get(word, word) for word in words) if found else flags
 
 
 def _joined(group: list[str]) -> list[str]:

@@ -12,39 +12,23 @@ from synth.cli.common import Progress, json_option, print_json, terminal_width, 
 from synth.errors import BadInput, UsageError
 
 MOST_STRETCHES = 1000
-ARGUMENTS = "hipsynth.arguments"  # of the program, in click's context
-RUNNING = ("sim", "rocprof")  # backends that start programs; others know what was recorded
 EPILOG = """\b
 Examples:
   synth profile vcopy.hip
   synth profile vcopy.hip --arch gfx942 --flags "-O3 -ffast-math" --json
   synth profile gemm.hip --exact
-  synth profile solver.hip --arch gfx942 --flags "-O3 -Iinclude" -- 4096 mesh.txt
   synth profile programs --out corpus
   synth profile programs --out corpus --arch gfx90a --flags=-O3 --flags=@extended --workers 8
 
 Of a large grid a representative part runs and its counts are scaled up, with an estimate of the error that this adds;
 such a program's own results are not computed, nor checked. Small grids run in full, and with --exact all do.
 Flags are given literally (`--flags=-O3`) or by tag (@default, @paper, @extended, @all).
-A single file may include others, and gets ARGS. Files that these name by relative paths are in its sandbox.
 A folder is measured into --out; run the same command again to go on after an interruption.
 Exit codes: 0 ok, 2 usage, 3 bad input, 4 backend or toolchain missing, 5 some items failed.
 """
 
 
-class WithArguments(click.Command):
-    """A command that takes `-- ARGS` for the program, and nothing of them without the dashes."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        at = args.index("--") if "--" in args else len(args)
-        ctx.meta[ARGUMENTS] = tuple(args[at + 1 :])
-        return super().parse_args(ctx, args[:at])
-
-    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        return [*super().collect_usage_pieces(ctx), "[-- ARGS]..."]
-
-
-@click.command(cls=WithArguments, epilog=EPILOG)
+@click.command(epilog=EPILOG)
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), help="Corpus folder; needed when PATH is a folder.")
 @click.option("--arch", "archs", multiple=True, help="gfx90a or gfx942; several allowed.  [default: both]")
@@ -71,7 +55,6 @@ def command(path: Path, out: Path | None, archs: tuple[str, ...], flags: tuple[s
     """Compile for each architecture and flag set, run, and count what the hardware counts.
 
     PATH is a HIP file (prints its kernels' counters and metrics) or a folder of programs (needs --out).
-    ARGS after `--` are the program's own.
     """
     from profiling import sandbox
     from profiling.backend import Limits
@@ -79,15 +62,12 @@ def command(path: Path, out: Path | None, archs: tuple[str, ...], flags: tuple[s
     from synth.engine import check_engine
 
     check_engine(options["engine"])
-    args: tuple[str, ...] = click.get_current_context().meta[ARGUMENTS]
     if not sandbox.available():
         click.echo(
             "warning: bubblewrap does not work here: programs run with your rights on files and network", err=True
         )
     limits = Limits(time_s=options["timeout"], stretches=_stretches(options["sample"], options["exact"]))
     if path.is_dir():
-        if args:
-            raise UsageError("programs of a folder take no arguments", remedy="synth profile FILE -- ARGS")
         if out is None:
             raise UsageError("a folder needs --out", remedy=f"synth profile {path} --out CORPUS")
         wanted, excluded = targets(archs, flags, options["devices"])
@@ -96,10 +76,8 @@ def command(path: Path, out: Path | None, archs: tuple[str, ...], flags: tuple[s
         raise UsageError("--out needs a folder of programs", remedy=f"put {path.name} into a folder, or drop --out")
     if not path.exists():
         raise BadInput(f"{path}: no such file or folder", remedy="give a HIP source file or a folder of programs")
-    if args and options["backend"] not in RUNNING:
-        raise UsageError(f"--backend {options['backend']} runs nothing", remedy="drop the arguments")
-    wanted, _ = targets(archs, flags or ("-O3",), options["devices"], files=True)
-    return _file(path, args, _echo(wanted, flags), limits, options)
+    wanted, _ = targets(archs, flags or ("-O3",), options["devices"])
+    return _file(path, _echo(wanted, flags), limits, options)
 
 
 def _stretches(sample: str, exact: bool) -> int:
@@ -120,22 +98,21 @@ def _echo(wanted: Any, flags: tuple[str, ...]) -> Any:
     """The targets with their flags spelled exactly as they were given, spaces included."""
     from profiling.matrix import check_flags
 
-    given = {check_flags(words, files=True): words for words in reversed(flags) if not words.startswith("@")}
+    given = {check_flags(words): words for words in reversed(flags) if not words.startswith("@")}
     return [replace(target, flags=given.get(target.flags, target.flags)) for target in wanted]
 
 
-def _file(path: Path, args: tuple[str, ...], wanted: Any, limits: Any, options: dict[str, Any]) -> int:
+def _file(path: Path, wanted: Any, limits: Any, options: dict[str, Any]) -> int:
     from profiling.job import profile_program
     from profiling.report import exit_code, result_document
     from profiling.table import render
     from synth.program import load_program
 
-    program = replace(load_program(path), source=path.resolve(), arguments=args)
+    program = load_program(path)
     results = profile_program(program, wanted, options["backend"], limits, options["workers"])
     if options["as_json"]:
         rows = [result_document(result) for result in results]
-        about = {"id": program.id, "path": str(path), **({"arguments": list(args)} if args else {})}
-        print_json({"program": about, "results": rows})
+        print_json({"program": {"id": program.id, "path": str(path)}, "results": rows})
     else:
         click.echo(render(results, terminal_width(), options["counters"]))
     for result in results:

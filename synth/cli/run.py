@@ -76,7 +76,7 @@ def command(path: Path, args: tuple[str, ...], as_json: bool, **options: Any) ->
 
 def run_file(path: Path, args: tuple[str, ...], scratch: Path, *, captured: bool, **options: Any) -> Any:
     """Compiles and runs one file; returns profiling.sim.api.RunResult. Raises BadInput, UsageError, Missing."""
-    from profiling import archs, toolchain
+    from profiling import archs
     from profiling.backend import Limits
     from profiling.backends.sim import build_runnable
     from profiling.sim import api
@@ -89,8 +89,7 @@ def run_file(path: Path, args: tuple[str, ...], scratch: Path, *, captured: bool
             f"device {device.name} is no {options['arch']}",
             remedy=f"devices: {', '.join(archs.devices_of(options['arch']))}",
         )
-    flags = toolchain.in_folder(options["flags"], Path.cwd())
-    artefacts = build_runnable(path, options["arch"], flags, scratch / "build")
+    artefacts = build_runnable(path, options["arch"], options["flags"], scratch / "build")
     folder = scratch / "run"
     folder.mkdir()
     memory = int(options["memory"] * 2**30)
