@@ -135,8 +135,8 @@ extern "C" __global__ void strided_double(const double* data, double* out, int r
   eight_loads(data + threadIdx.x % 64 * stride, out, rounds, zero);
 }
 extern "C" __global__ void tiled_float(const float* data, float* out, int rounds, int zero, int pitch) {
-  eight_loads(data + threadIdx.x % 64 + threadIdx.y % 32 * pitch, out, rounds, zero);
+  eight_loads(data + pitch + threadIdx.x % 64 + threadIdx.y % 32 * pitch, out, rounds, zero);
 }
 extern "C" __global__ void tiled_double(const double* data, double* out, int rounds, int zero, int pitch) {
-  eight_loads(data + threadIdx.x % 64 + threadIdx.y % 32 * pitch, out, rounds, zero);
+  eight_loads(data + pitch + threadIdx.x % 64 + threadIdx.y % 32 * pitch, out, rounds, zero);
 }
