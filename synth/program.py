@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,25 @@ class Expected:
 
 
 @dataclass(frozen=True)
+class SourceFile:
+    """One file of a program on disk. `language`: hip (both sides), c++ or c; `flags`: its own compiler flags."""
+
+    path: Path
+    language: str = "hip"
+    flags: str = ""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a program lies that is more than its text: source files, the folder with its data, its arguments."""
+
+    sources: tuple[SourceFile, ...]
+    folder: Path  # it runs in a copy of this one
+    arguments: tuple[str, ...] = ()
+    relocatable: bool = False  # -fgpu-rdc: device code of all files is linked
+
+
+@dataclass(frozen=True)
 class Program:
     """One HIP program. `lineage` is the id of the base program it descends from (its own id for a base)."""
 
@@ -43,6 +62,7 @@ class Program:
     lineage: str = ""
     derivation: tuple[str, ...] = ()  # passes applied since the base, e.g. ("rename:7", "flatten")
     expected: Expected | None = None
+    place: Place | None = None  # only of programs that are looked at where they lie, never of a corpus's
 
     @property
     def id(self) -> str:
@@ -112,6 +132,12 @@ def load_program(path: Path, *, origin: str = "handwritten", family: str = "") -
             f"{path}: cannot be read", cause=str(error), remedy="give the path of a HIP source file"
         ) from error
     return Program(text=text, origin=origin, family=family or path.parent.name, name=path.stem)
+
+
+def place_program(place: Place) -> Program:
+    """The program that lies there: its text is that of all its sources. Raises BadInput for one that is unreadable."""
+    parts = [load_program(source.path) for source in place.sources]
+    return replace(parts[0], text="\n".join(part.text for part in parts), place=place)
 
 
 def iter_programs(directory: Path, on_bad: Callable[[BadInput], None] | None = None) -> Iterator[Program]:

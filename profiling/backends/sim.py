@@ -12,9 +12,11 @@ from typing import Any
 from profiling import archs, metrics, sandbox, toolchain
 from profiling.backend import Availability, KernelResult, Limits, Target, TargetResult
 from profiling.expected import mismatch
+from profiling.folders import copy_folder, placed
 from profiling.sim import api
+from profiling.toolchain.project import Unit, compile_project
 from synth.errors import BadInput, CompileFailed, Missing, UsageError
-from synth.program import Program
+from synth.program import Place, Program
 
 TABLES = Path(api.__file__).parent / "isa"
 
@@ -66,16 +68,14 @@ class SimBackend:
         device = archs.load(target.device)
         provenance = {"program": program.id, "device": target.device, "backend": self.name, "version": self.version()}
         try:
-            artefacts, built = build(program.text, program.name, target.arch, target.flags, scratch / "build")
+            artefacts, built = build_program(program, target, scratch / "build")
         except (CompileFailed, BadInput) as error:
             words = [str(error), getattr(error, "diagnostics", "")]
             return failure(target, error.reason, "\n".join(filter(None, words)), provenance=provenance)
-        run_folder = scratch / "run"
-        run_folder.mkdir(parents=True, exist_ok=True)
-        done = api.run_program(artefacts, device, run_folder, limits)
+        done = run_built(program, artefacts, device, scratch / "run", limits)
         if done.status != "ok" and done.sampled and done.reason != "timeout":
             # A program may need the results that sampling leaves out, as addresses or to come to an end.
-            done = api.run_program(artefacts, device, run_folder, replace(limits, stretches=0))
+            done = run_built(program, artefacts, device, scratch / "full", replace(limits, stretches=0))
         provenance |= {**built, "isolated": str(done.isolated).lower(), "sampled": str(done.sampled).lower()}
         return self._judge(program, target, done, provenance)
 
@@ -131,6 +131,56 @@ class SimBackend:
             groups_simulated=kernel.groups_simulated,
             error_estimate=dict(kernel.error_estimate),
         )
+
+
+def run_built(
+    program: Program, artefacts: api.Artefacts, device: archs.ArchTable, folder: Path, limits: Limits
+) -> api.RunResult:
+    """Runs in `folder`, which is new: a copy of the program's own where it has one.
+
+    Files that its arguments name and that lie elsewhere can be read there, by absolute paths.
+    """
+    if program.place is None:
+        folder.mkdir(parents=True)
+        return api.run_program(artefacts, device, folder, limits)
+    copy_folder(program.place.folder, folder)
+    words = [_named_file(word, folder) for word in program.place.arguments]
+    elsewhere = {word: Path(word) for word in words if Path(word).is_absolute() and Path(word).is_file()}
+    artefacts = placed(artefacts, folder, program.name)
+    return api.run_program(artefacts, device, folder, limits, words, mounts=elsewhere)
+
+
+def _named_file(word: str, folder: Path) -> str:
+    """An argument as it is, but for a file of the user's working folder that is not in the copy: its absolute path."""
+    return word if (folder / word).exists() or not Path(word).is_file() else str(Path(word).resolve())
+
+
+def build_program(program: Program, target: Target, folder: Path) -> tuple[api.Artefacts, dict[str, str]]:
+    """As build, also for a program that lies in files of its own."""
+    if program.place is None:
+        return build(program.text, program.name, target.arch, target.flags, folder)
+    artefacts = build_place(program.place, target.arch, target.flags, folder)
+    if artefacts.code_object is None:
+        raise BadInput(f"{program.name}: no kernel in its files", reason="no_kernel")
+    about = {
+        "arch": target.arch,
+        "flags": target.flags,
+        "source_sha256": hashlib.sha256(program.text.encode()).hexdigest(),
+    }
+    return artefacts, toolchain.find().provenance() | about
+
+
+def build_place(place: Place, arch: str, flags: str, folder: Path) -> api.Artefacts:
+    """Compiles each file with its own flags and then `flags`, and links them; there need be no kernel."""
+    first = place.sources[0]
+    if len(place.sources) == 1 and first.language == "hip" and not first.flags and not place.relocatable:
+        return build_runnable(first.path, arch, flags, folder)
+    units = [Unit(file.path, file.language, f"{file.flags} {flags}".strip()) for file in place.sources]
+    built = compile_project(units, arch, folder, runtime=api.library_path(), relocatable=place.relocatable)
+    objdump = toolchain.find().objdump
+    if not built.devices:
+        return api.Artefacts(built.executable, objdump=objdump)
+    return api.Artefacts(built.executable, *built.devices[0], objdump, built.devices[1:])
 
 
 def build(text: str, name: str, arch: str, flags: str, folder: Path) -> tuple[api.Artefacts, dict[str, str]]:

@@ -65,7 +65,8 @@ def _attempt(plan: BuildPlan, arch: str, folder: Path, root: Path) -> Built:
     if made.reason == "compile_failed" and _UNKNOWN_NAME.search(made.diagnostics):
         units = tuple(_with_older_headers(unit) for unit in plan.units)
         again = _compile(replace(plan, units=units), arch, folder, root)
-        return again if again.artefacts is not None else made
+        solved = again.reason != "compile_failed" or not _UNKNOWN_NAME.search(again.diagnostics)
+        return again if solved else made  # what is left to complain about says more
     return made
 
 
@@ -75,11 +76,8 @@ def _with_older_headers(unit: SourceUnit) -> SourceUnit:
 
 
 def _compile(plan: BuildPlan, arch: str, folder: Path, root: Path) -> Built:
-    wanted = [name for name in plan.libraries if not PRESENT.match(name.rpartition("/")[2])]
-    threads = [name for name in wanted if (library := library_of_link(name)) and library.name == "OpenMP"]
-    wanted = [name for name in wanted if name not in threads]
-    more = f" {OPENMP}" if threads else ""
-    units = [Unit(unit.path, unit.language, _flags(unit.flags()) + more) for unit in plan.units]
+    wanted = [name for name in plan.libraries if not PRESENT.match(name.rpartition("/")[2]) and not _threads(name)]
+    units = [Unit(unit.path, unit.language, unit_flags(unit, plan)) for unit in plan.units]
     try:
         build = compile_project(
             units, arch, folder, runtime=api.library_path(), roots=[root], relocatable=plan.relocatable
@@ -105,6 +103,16 @@ def _code_objects(plan: BuildPlan, arch: str, folder: Path, root: Path) -> None:
             place = folder / "run" / wanted.output.relative_to(plan.folder)
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(made.code_object, place)
+
+
+def _threads(link: str) -> bool:
+    library = library_of_link(link)
+    return library is not None and library.name == "OpenMP"
+
+
+def unit_flags(unit: SourceUnit, plan: BuildPlan) -> str:
+    """The flags one file of a plan is compiled with."""
+    return _flags(unit.flags()) + (f" {OPENMP}" if any(map(_threads, plan.libraries)) else "")
 
 
 def _flags(text: str) -> str:

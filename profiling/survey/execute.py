@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import os
+import re
 import shutil
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 
 from profiling import archs
 from profiling.backend import Limits
+from profiling.folders import copy_folder, placed
 from profiling.sim import api
 from profiling.survey.build import Built
 from profiling.survey.judge import Verdict, judge
 from profiling.survey.plan import Program
-from profiling.survey.sources import SKIPPED_FOLDERS
 
-COPY_FILE_BYTES, COPY_BYTES, COPY_FILES = 64 << 20, 256 << 20, 5000
 ATTEMPTS = 3
 # What makes another try with other arguments worthwhile.
 _RETRY = frozenset({"needs_arguments", "needs_data", "exit_code"})
+USAGE_CHARS = 20_000
+_LITERAL = re.compile(r"-{0,2}\d[\w.x,]*|--?[a-zA-Z][\w-]*(=[\w.-]+)?")
 
 
 def run_built(
@@ -33,21 +33,30 @@ def run_built(
     own = built.plan.folder.resolve()
     inside = own.relative_to(root) if own.is_relative_to(root) else Path()
     tries: list[tuple[Verdict, api.RunResult, tuple[str, ...]]] = []
-    for number, arguments in enumerate(_argument_lists(program, built)):
-        view = scratch / f"run{number}"
+    lists = _argument_lists(program, built)
+    while len(tries) < min(len(lists), ATTEMPTS):
+        arguments, view = lists[len(tries)], scratch / f"run{len(tries)}"
         folder = view / inside
-        _copy_folder(built.plan.folder, folder, _own_output(built))
-        done = _run(_placed(built, folder), arch, folder, limits, arguments, count, {str(view): root})
+        done = _run(built, arch, folder, limits, arguments, count, {str(view): root})
         verdict = judge(done, unasked=program.reads_arguments and not arguments)
         tries.append((verdict, done, arguments))
         if verdict.reason not in _RETRY:
-            break
-    return min(tries, key=lambda row: row[0].status == "failed")
+            return tries[-1]
+        lists += [words for words in _own_examples(done, built, folder) if words not in lists]
+    return tries[0]
 
 
 def _argument_lists(program: Program, built: Built) -> list[tuple[str, ...]]:
     lists = [*built.plan.arguments[:1], (), *built.plan.arguments[1:], *program.arguments]
-    return list(dict.fromkeys(lists))[:ATTEMPTS]
+    return list(dict.fromkeys(lists))
+
+
+def _own_examples(done: api.RunResult, built: Built, folder: Path) -> list[tuple[str, ...]]:
+    """Calls of itself with nothing but numbers, options and files at hand that a program's usage text shows."""
+    name = re.escape(Path(built.plan.name).name)
+    pattern = re.compile(rf"(?:^|[\s`$>])(?:[\w./-]*/)?{name}((?:[ \t]+[^\s`]+)+)[ \t]*`?$", re.MULTILINE)
+    found = [tuple(match.split()) for match in pattern.findall(f"{done.stdout}\n{done.stderr}"[:USAGE_CHARS])]
+    return [words for words in found if all(_LITERAL.fullmatch(word) or (folder / word).is_file() for word in words)]
 
 
 def _run(
@@ -60,18 +69,13 @@ def _run(
     around: Mapping[str, Path],
 ) -> api.RunResult:
     assert built.artefacts is not None
+    copy_folder(built.plan.folder, folder)
+    own = _own_output(built)
+    if own is not None:
+        shutil.copytree(own, folder, dirs_exist_ok=True)
+    artefacts = placed(built.artefacts, folder, built.plan.name)
     device = archs.load(archs.default_device(arch))
-    return api.run_program(built.artefacts, device, folder, limits, arguments, count=count, mounts=around)
-
-
-def _placed(built: Built, folder: Path) -> Built:
-    """With the executable in the run's folder, where programs look for their files; not where a file has its name."""
-    assert built.artefacts is not None
-    place = folder / (Path(built.plan.name).name or "program")
-    if place.exists() or place.is_symlink():
-        return built
-    shutil.copy(built.artefacts.executable, place)
-    return replace(built, artefacts=replace(built.artefacts, executable=place))
+    return api.run_program(artefacts, device, folder, limits, arguments, count=count, mounts=around)
 
 
 def _own_output(built: Built) -> Path | None:
@@ -79,28 +83,3 @@ def _own_output(built: Built) -> Path | None:
     assert built.artefacts is not None
     place = built.artefacts.executable.parent / "run"
     return place if place.is_dir() else None
-
-
-def _copy_folder(source: Path, target: Path, built: Path | None) -> None:
-    """The program's folder with its data, so that it may write there; big files and version control stay behind."""
-    target.mkdir(parents=True)
-    spent = count = 0
-    for path in _files(source):
-        size = path.stat().st_size
-        spent, count = spent + size, count + 1
-        if size > COPY_FILE_BYTES or spent > COPY_BYTES or count > COPY_FILES:
-            continue
-        place = target / path.relative_to(source)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, place)
-    if built is not None:
-        shutil.copytree(built, target, dirs_exist_ok=True)
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    for place, names, files in os.walk(folder):
-        names[:] = sorted(name for name in names if name not in SKIPPED_FOLDERS)
-        for name in sorted(files):
-            path = Path(place) / name
-            if path.is_file() and not path.is_symlink():
-                yield path

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from profiling import toolchain
+from profiling.folders import SKIPPED_FOLDERS
 
 SOURCE_ENDINGS = frozenset({".hip", ".cpp", ".cc", ".cxx", ".c++", ".cu", ".c", ".C"})
 HEADER_ENDINGS = frozenset({".h", ".hpp", ".hh", ".hxx", ".cuh", ".inl", ".inc", ".ipp", ".tpp", ".H", ""})
-SKIPPED_FOLDERS = frozenset({".git", ".svn", ".hg", "CMakeFiles", "node_modules", "__pycache__"})
 MAX_SOURCE_BYTES = 8 << 20
 
 _COMMENT = re.compile(r"//(?:\\\n|[^\n])*|/\*.*?\*/|(\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')", re.DOTALL)

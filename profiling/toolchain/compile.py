@@ -63,7 +63,8 @@ def compile_device(
 ) -> DeviceBuild:
     """Compiles the kernels of `source` for `arch` into OUT_DIR/<stem>.co and OUT_DIR/<stem>.s.
 
-    `flags` is one string, split like a shell does; relative paths in it are meant from the source's folder.
+    `flags` is one string, split like a shell does; relative paths in it are meant from the source's folder,
+    else from the working folder.
     `roots`: folders that quoted includes may come from (default: any).
     Raises UsageError (unknown arch or flag), CompileFailed with the compiler's diagnostics, BadInput with reason
     "no_kernel", Missing when there is no compiler.

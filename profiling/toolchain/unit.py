@@ -40,6 +40,8 @@ class Job:
             parts.append(self.source.name)
         if self.flags.names_files or re.search(r"^\s*#\s*(include|embed)\s*(\"|[A-Z_])", self.text, re.MULTILINE):
             parts.append(str(self.source.resolve().parent))
+        if self.flags.names_files:
+            parts.append(str(Path.cwd()))
         digest = hashlib.sha256(json.dumps(parts).encode())
         digest.update(self.text.encode(errors="surrogateescape"))
         return digest.hexdigest()
@@ -97,12 +99,12 @@ def _compile_unit(job: Job, scratch: Path, words: Sequence[str]) -> tuple[Path, 
 
 
 def _anchored(words: list[str], folder: Path) -> list[str]:
-    """Relative folders and files of -I, -isystem and -include are meant from the source's folder."""
+    """Relative folders and files of -I, -isystem and -include are meant from the source's folder, else from ours."""
     result = list(words)
     for position in range(1, len(words)):
         if words[position - 1] in ("-I", "-isystem", "-include"):
-            place = folder / words[position]
-            result[position] = str(place) if place.exists() else words[position]
+            places = [base / words[position] for base in (folder, Path.cwd())]
+            result[position] = str(next((place for place in places if place.exists()), words[position]))
     return result
 
 

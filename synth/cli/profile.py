@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from synth.cli.common import Progress, json_option, print_json, terminal_width, timeout_option, workers_option
+from synth.cli.programs import ProgramCommand, hint, locate, source_options, split, with_defines
 from synth.errors import BadInput, UsageError
+
+if TYPE_CHECKING:
+    from synth.program import Place
 
 MOST_STRETCHES = 1000
 EPILOG = """\b
 Examples:
   synth profile vcopy.hip
   synth profile vcopy.hip --arch gfx942 --flags "-O3 -ffast-math" --json
-  synth profile gemm.hip --exact
+  synth profile gemm.hip --exact -- 512
+  synth profile main.cpp kernels.cpp -Iinclude -DN=64 -- input.txt
+  synth profile heat/src/main.cpp --project heat     # as its Makefile or CMake file builds it
   synth profile programs --out corpus
   synth profile programs --out corpus --arch gfx90a --flags=-O3 --flags=@extended --workers 8
 
@@ -28,8 +34,9 @@ Exit codes: 0 ok, 2 usage, 3 bad input, 4 backend or toolchain missing, 5 some i
 """
 
 
-@click.command(epilog=EPILOG)
-@click.argument("path", type=click.Path(path_type=Path))
+@click.command(cls=ProgramCommand, epilog=EPILOG)
+@click.argument("words", nargs=-1, required=True, metavar="PATH... [-- ARGS...]")
+@source_options
 @click.option("--out", type=click.Path(path_type=Path), help="Corpus folder; needed when PATH is a folder.")
 @click.option("--arch", "archs", multiple=True, help="gfx90a or gfx942; several allowed.  [default: both]")
 @click.option(
@@ -51,10 +58,14 @@ Exit codes: 0 ok, 2 usage, 3 bad input, 4 backend or toolchain missing, 5 some i
 @workers_option
 @timeout_option
 @json_option
-def command(path: Path, out: Path | None, archs: tuple[str, ...], flags: tuple[str, ...], **options: Any) -> int:
+def command(
+    words: tuple[str, ...], out: Path | None, archs: tuple[str, ...], flags: tuple[str, ...], **options: Any
+) -> int:
     """Compile for each architecture and flag set, run, and count what the hardware counts.
 
-    PATH is a HIP file (prints its kernels' counters and metrics) or a folder of programs (needs --out).
+    PATH is a program (its kernels' counters and metrics are printed): its source file, all its source files, or a
+    folder that holds it with its build files. With --out, PATH is a folder of programs that consist of one file each.
+    ARGS after `--` are the program's own. It runs in a copy of its folder.
     """
     from profiling import sandbox
     from profiling.backend import Limits
@@ -67,17 +78,26 @@ def command(path: Path, out: Path | None, archs: tuple[str, ...], flags: tuple[s
             "warning: bubblewrap does not work here: programs run with your rights on files and network", err=True
         )
     limits = Limits(time_s=options["timeout"], stretches=_stretches(options["sample"], options["exact"]))
-    if path.is_dir():
-        if out is None:
-            raise UsageError("a folder needs --out", remedy=f"synth profile {path} --out CORPUS")
-        wanted, excluded = targets(archs, flags, options["devices"])
-        return _folder(path, out, wanted, excluded, limits, options)
-    if out is not None:
-        raise UsageError("--out needs a folder of programs", remedy=f"put {path.name} into a folder, or drop --out")
+    paths, own = split(words)
+    path = paths[0]
     if not path.exists():
         raise BadInput(f"{path}: no such file or folder", remedy="give a HIP source file or a folder of programs")
-    wanted, _ = targets(archs, flags or ("-O3",), options["devices"])
-    return _file(path, _echo(wanted, flags), limits, options)
+    if out is not None:
+        if not path.is_dir() or own or len(paths) > 1 or options["project"]:
+            remedy = f"put {path.name} into a folder, or drop --out"
+            raise UsageError("--out needs a folder of programs, and nothing else", remedy=remedy)
+        wanted, excluded = targets(archs, flags, options["devices"])
+        return _folder(path, out, wanted, excluded, limits, options)
+    flags = tuple(with_defines(words, options["defines"]) for words in flags or ("-O3",))
+    wanted, _ = targets(archs, flags, options["devices"])
+    try:
+        place = locate(paths, own, wanted[0].arch, includes=options["includes"], project=options["project"])
+    except BadInput as error:
+        if error.reason not in ("no_programs", "several_programs"):
+            raise
+        remedy = f"{error.remedy or 'name its files'}; a corpus of a folder's programs needs --out CORPUS"
+        raise UsageError(error.what, cause=error.cause, remedy=remedy) from None
+    return _program(place, _echo(wanted, flags), limits, options)
 
 
 def _stretches(sample: str, exact: bool) -> int:
@@ -102,22 +122,24 @@ def _echo(wanted: Any, flags: tuple[str, ...]) -> Any:
     return [replace(target, flags=given.get(target.flags, target.flags)) for target in wanted]
 
 
-def _file(path: Path, wanted: Any, limits: Any, options: dict[str, Any]) -> int:
+def _program(place: Place, wanted: Any, limits: Any, options: dict[str, Any]) -> int:
     from profiling.job import profile_program
     from profiling.report import exit_code, result_document
     from profiling.table import render
-    from synth.program import load_program
+    from synth.program import place_program
 
-    program = load_program(path)
+    program = place_program(place)
     results = profile_program(program, wanted, options["backend"], limits, options["workers"])
     if options["as_json"]:
         rows = [result_document(result) for result in results]
-        print_json({"program": {"id": program.id, "path": str(path)}, "results": rows})
+        print_json({"program": {"id": program.id, "path": str(place.sources[0].path)}, "results": rows})
     else:
         click.echo(render(results, terminal_width(), options["counters"]))
     for result in results:
         if result.status != "ok":
             click.echo(f"error: {result.arch} {result.flags}: {result.reason}: {result.message}", err=True)
+            if words := hint(result.message):
+                click.echo(f"  try:   {words}", err=True)
     return exit_code(results)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,16 @@ from typing import Any
 import click
 
 from synth.cli.common import json_option, print_json, timeout_option
-from synth.errors import BadInput, UsageError
+from synth.cli.programs import ProgramCommand, hint, locate, source_options, split, with_defines
+from synth.errors import CompileFailed, UsageError
 
 EPILOG = """\b
 Examples:
   synth run saxpy.hip
   synth run saxpy.hip --arch gfx942 --flags "-O3 -ffast-math" -- 1024 --verbose
+  synth run main.cpp kernels.cpp -Iinclude -DN=64 -- input.txt
+  synth run heat/                          # as its Makefile or CMake file builds it
+  synth run heat/src/main.cpp --project heat
   synth run untrusted.hip --sandbox --timeout 10
   synth run mine.hip --strict
   synth run saxpy.hip --json
@@ -33,11 +38,11 @@ exit with 3, and say what happened on stderr.
 CONFINED = "no network, no file but those of the system and of its own empty folder, and could write only there"
 
 
-@click.command(epilog=EPILOG)
-@click.argument("path", type=click.Path(path_type=Path))
-@click.argument("args", nargs=-1, type=click.UNPROCESSED)
+@click.command(cls=ProgramCommand, epilog=EPILOG)
+@click.argument("words", nargs=-1, required=True, metavar="PATH... [-- ARGS...]")
 @click.option("--arch", default="gfx90a", show_default=True, help="gfx90a or gfx942.")
 @click.option("--flags", default="-O3", show_default=True, help="Compiler flags.")
+@source_options
 @click.option("--device", default="", help="Architecture table, e.g. mi210.  [default: the architecture's]")
 @click.option("--sandbox", is_flag=True, help="No network, read-only files, limits on everything; output at the end.")
 @click.option(
@@ -49,19 +54,23 @@ CONFINED = "no network, no file but those of the system and of its own empty fol
 @click.option("--strict", is_flag=True, help="Stop at accesses outside arrays even where hardware maps that memory.")
 @timeout_option
 @json_option
-def command(path: Path, args: tuple[str, ...], as_json: bool, **options: Any) -> int:
+def command(words: tuple[str, ...], as_json: bool, **options: Any) -> int:
     """Compile a HIP program, execute its kernels' machine code on the CPU, and pass its output through.
 
+    PATH is its source file, all its source files, or a folder that holds one program with its build files.
     ARGS after `--` are the program's own.
     """
     from profiling import sandbox
 
+    paths, args = split(words)
+    options["flags"] = with_defines(options["flags"], options.pop("defines"))
+
     if options["sandbox"]:
         sandbox.require()
     with tempfile.TemporaryDirectory(prefix="hipsynth-") as scratch:
-        done = run_file(path, args, Path(scratch), captured=as_json or options["sandbox"], **options)
+        done = run_files(paths, args, Path(scratch), captured=as_json or options["sandbox"], **options)
     if as_json:
-        print_json({"path": str(path), "arch": options["arch"], "flags": options["flags"], **asdict(done)})
+        print_json({"path": str(paths[0]), "arch": options["arch"], "flags": options["flags"], **asdict(done)})
     elif options["sandbox"]:
         click.echo(done.stdout, nl=False)
         click.echo(done.stderr, nl=False, err=True)
@@ -74,26 +83,28 @@ def command(path: Path, args: tuple[str, ...], as_json: bool, **options: Any) ->
     return done.exit_code or 0
 
 
-def run_file(path: Path, args: tuple[str, ...], scratch: Path, *, captured: bool, **options: Any) -> Any:
-    """Compiles and runs one file; returns profiling.sim.api.RunResult. Raises BadInput, UsageError, Missing."""
+def run_files(paths: Sequence[Path], args: tuple[str, ...], scratch: Path, *, captured: bool, **options: Any) -> Any:
+    """Compiles and runs a program; returns profiling.sim.api.RunResult. Raises BadInput, UsageError, Missing."""
     from profiling import archs
     from profiling.backend import Limits
-    from profiling.backends.sim import build_runnable
+    from profiling.backends.sim import build_place
     from profiling.sim import api
 
-    if not path.is_file():
-        raise BadInput(f"{path}: {'is no file' if path.exists() else 'no such file'}", remedy="give a HIP source file")
     device = archs.load(options["device"] or archs.default_device(options["arch"]))
     if device.arch != options["arch"]:
         raise UsageError(
             f"device {device.name} is no {options['arch']}",
             remedy=f"devices: {', '.join(archs.devices_of(options['arch']))}",
         )
-    artefacts = build_runnable(path, options["arch"], options["flags"], scratch / "build")
+    place = locate(paths, args, options["arch"], includes=options["includes"], project=options["project"])
+    try:
+        artefacts = build_place(place, options["arch"], options["flags"], scratch / "build")
+    except CompileFailed as error:
+        error.remedy = error.remedy or hint(error.diagnostics)
+        raise
     folder = scratch / "run"
     folder.mkdir()
     memory = int(options["memory"] * 2**30)
     limits = Limits(options["timeout"], memory_bytes=memory, stretches=0, strict_bounds=options["strict"])
-    if not captured:
-        return api.run_attached(artefacts, device, folder, limits, args, count=options["count"])
-    return api.run_program(artefacts, device, folder, limits, args, count=options["count"])
+    run = api.run_program if captured else api.run_attached
+    return run(artefacts, device, folder, limits, args, count=options["count"])

@@ -11,19 +11,24 @@ from pathlib import Path
 import pytest
 
 from profiling import toolchain
+from profiling.survey import makefile
 from synth.errors import Missing
 
 PROGRAMS = Path(__file__).parents[1] / "kernels" / "programs"
 
 
 def synth_run(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return synth(["run", *words], cwd)
+
+
+def synth(words: list[str], cwd: Path | None) -> subprocess.CompletedProcess[str]:
     try:
         toolchain.find()
     except Missing as error:
         pytest.skip(f"no compiler: {error.what}")
     root = str(Path(__file__).parents[2])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))}
-    command = [sys.executable, "-m", "synth.cli.main", "run", *words]
+    command = [sys.executable, "-m", "synth.cli.main", *words]
     return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=cwd, timeout=120, check=False)
 
 
@@ -74,3 +79,66 @@ def test_bad_input(words: list[str], code: int, says: str, tmp_path: Path) -> No
     assert done.returncode == code, done.stderr
     assert says in done.stderr
     assert "Traceback" not in done.stderr
+
+
+HEADER = "#pragma once\n#include <hip/hip_runtime.h>\nvoid fill(float* p, int n, float v);\n"
+FILL = """#include "fill.h"
+__global__ void fill_kernel(float* p, int n, float v) { int i = threadIdx.x; if (i < n) p[i] = v * SCALE; }
+void fill(float* p, int n, float v) { fill_kernel<<<1, 64>>>(p, n, v); }
+"""
+MAIN = """#include "fill.h"
+#include <cstdio>
+#include <fstream>
+int main(int argc, char** argv) {
+  int n = 0;
+  std::ifstream("count.txt") >> n;
+  float *p, h[64];
+  if (n < 1 || n > 64 || argc != 2 || hipMalloc(&p, n * sizeof(float)) != hipSuccess) return 2;
+  fill(p, n, argv[1][0] - '0');
+  if (hipMemcpy(h, p, n * sizeof(float), hipMemcpyDeviceToHost) != hipSuccess) return 3;
+  std::printf("%d times %g\\n", n, h[n - 1]);
+}
+"""
+RULES = "fill: main.cpp parts/fill.cpp\n\thipcc -Iinclude -DSCALE=5 $^ -o $@\n"
+
+
+@pytest.fixture
+def several(tmp_path: Path) -> Path:
+    """A program of two files, a header in a folder of its own, a file of data and a Makefile."""
+    files = {"include/fill.h": HEADER, "parts/fill.cpp": FILL, "main.cpp": MAIN, "count.txt": "3", "Makefile": RULES}
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    return tmp_path
+
+
+def test_several_files_with_headers_data_and_arguments(several: Path) -> None:
+    files = ["main.cpp", "parts/fill.cpp"]
+    done = synth(["run", *files, "-Iinclude", "-DSCALE=3", "--", "2"], several)
+    assert (done.returncode, done.stdout) == (0, "3 times 6\n"), done.stderr
+    done = synth(["run", *files, "--flags", "-O1 -I include -DSCALE=4", "2"], several)  # from the working folder
+    assert (done.returncode, done.stdout) == (0, "3 times 8\n"), done.stderr
+    words = ["profile", *files, "-Iinclude", "-DSCALE=3", "--arch", "gfx90a", "--json", "--", "2"]
+    result = json.loads(synth(words, several).stdout)["results"][0]
+    assert (result["status"], result["stdout"]) == ("ok", "3 times 6\n")
+    assert [kernel["name"] for kernel in result["kernels"]] == ["fill_kernel"]
+
+
+def test_a_file_alone_says_what_may_be_missing(several: Path) -> None:
+    done = synth(["run", "main.cpp", "-Iinclude"], several)
+    assert done.returncode == 3 and "is this the whole program?" in done.stderr
+    done = synth(["profile", "main.cpp", "--arch", "gfx90a"], several)
+    assert done.returncode == 3 and "is this the whole program?" in done.stderr
+
+
+def test_a_folder_is_built_as_its_makefile_says(several: Path) -> None:
+    if not makefile.available():
+        pytest.skip("needs make and a working bubblewrap")
+    done = synth(["run", ".", "--", "2"], several)
+    assert (done.returncode, done.stdout) == (0, "3 times 10\n"), done.stderr
+    done = synth(["profile", "main.cpp", "--project", ".", "--arch", "gfx942", "--json", "--", "1"], several)
+    assert json.loads(done.stdout)["results"][0]["stdout"] == "3 times 5\n"
+    (several / "other.hip").write_text("#include <hip/hip_runtime.h>\nint main() { return hipDeviceSynchronize(); }\n")
+    done = synth(["profile", "."], several)
+    assert done.returncode == 2 and "main.cpp, other.hip" in done.stderr and "--project" in done.stderr

@@ -96,7 +96,13 @@ FILES = {
     "arguments.hip": HIP
     + 'int main(int n, char** v) { hipDeviceSynchronize(); if (n < 2) { std::puts("usage: arguments N"); return 1; }'
     + ' return v[1][0] != \'7\'; }\n',
-    "README.md": "Start `./arguments 7`, and it ends.\n",
+    "example.hip": HIP
+    + 'int main(int n, char** v) { hipDeviceSynchronize(); if (n < 3) { std::printf("usage: %s N M\\n'
+    + 'for example\\n  %s 5 --twice\\n", v[0], v[0]); return 1; } return v[1][0] != \'5\'; }\n',
+    "aborts.hip": HIP
+    + 'int main(int n, char** v) { hipDeviceSynchronize(); if (n < 2) { std::puts("usage: aborts N"); return 1; }'
+    + " __builtin_trap(); }\n",
+    "README.md": "To see it end: ./aborts 3 \nStart `./arguments 7`, and it ends.\n",
     "data/reader.hip": HIP + 'int main() { FILE* f = std::fopen("in.txt", "r"); hipDeviceSynchronize();'
     + ' FILE* g = std::fopen("out.txt", "w"); return f && g ? 0 : 1; }\n',
     "data/in.txt": "1\n",
@@ -113,6 +119,8 @@ EXPECTED = {
     "selfcheck.hip": ("failed", "self_check_failed"),
     "endless.hip": ("failed", "timeout"),
     "arguments.hip": ("ran", ""),
+    "example.hip": ("ran", ""),
+    "aborts.hip": ("failed", "host_crash"),
     "data/reader.hip": ("ran", ""),
     "neighbour/away.hip": ("ran", ""),
     "latin1.hip": ("ran", ""),
@@ -158,6 +166,8 @@ def test_rows_say_how_a_program_was_built_and_started(rows: dict[str, Row]) -> N
     assert rows["multi/main.cc"].dispatches == 2
     assert rows["linked/linked.hip"].plan == "cmake" and rows["linked/linked.hip"].files == 2
     assert rows["arguments.hip"].arguments == ("7",)
+    assert rows["example.hip"].arguments == ("5", "--twice")
+    assert rows["aborts.hip"].arguments == ("3",)
     assert rows["selfcheck.hip"].evidence == "Verification FAILED"
     assert "rocBLAS" in rows["library.hip"].message and not rows["library.hip"].compiled
 

@@ -1,0 +1,47 @@
+"""One program of a folder as its build files have it: what `synth run` and `synth profile` take a folder for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from profiling.survey.build import build_program, unit_flags
+from profiling.survey.discover import find_programs
+from profiling.survey.plan import BuildPlan, Program
+from synth.errors import BadInput, CompileFailed
+from synth.program import Place, SourceFile
+
+
+def find_place(folder: Path, arch: str, scratch: Path, main: Path | None = None) -> Place:
+    """The program below `folder` whose main() stands in `main` (default: the only one), by the first plan that works.
+
+    Raises BadInput when there is none or more than one, CompileFailed when no plan works.
+    """
+    found = [program for program in find_programs(folder, arch) if not program.refusal[0]]
+    if main is not None:
+        found = [program for program in found if program.main == main.resolve()]
+    if len(found) != 1:
+        raise _not_one(folder, main, found)
+    built = build_program(found[0], arch, scratch, folder.resolve())
+    if built.artefacts is None:
+        remedy = "`synth survey` says for every program of a folder what it lacks"
+        raise CompileFailed(
+            f"{folder}: {found[0].id} does not build", diagnostics=built.diagnostics, cause=built.message, remedy=remedy
+        )
+    return place_of(built.plan)
+
+
+def place_of(plan: BuildPlan) -> Place:
+    sources = tuple(SourceFile(unit.path, unit.language, unit_flags(unit, plan)) for unit in plan.units)
+    return Place(sources, plan.folder, relocatable=plan.relocatable)
+
+
+def _not_one(folder: Path, main: Path | None, found: list[Program]) -> BadInput:
+    if not found:
+        what = f"{main}: no HIP program of {folder}" if main else f"{folder}: no HIP program"
+        return BadInput(what, cause="no such file with a main() that uses HIP", reason="no_programs")
+    names = ", ".join(program.id for program in found[:5]) + (", ..." if len(found) > 5 else "")
+    return BadInput(
+        f"{folder}: {len(found)} programs: {names}",
+        remedy=f"name one: {folder / found[0].id} --project {folder}",
+        reason="several_programs",
+    )
