@@ -95,8 +95,8 @@ def command(
     except BadInput as error:
         if error.reason not in ("no_programs", "several_programs"):
             raise
-        remedy = f"{error.remedy or 'name its files'}; a corpus of a folder's programs needs --out CORPUS"
-        raise UsageError(error.what, cause=error.cause, remedy=remedy) from None
+        what = f"{error.what} (a folder of programs for a corpus needs --out)"
+        raise UsageError(what, cause=error.cause, remedy=error.remedy or "name the program's files") from None
     return _program(place, _echo(wanted, flags), limits, options)
 
 

@@ -99,6 +99,17 @@ int main(int argc, char** argv) {
   std::printf("%d times %g\\n", n, h[n - 1]);
 }
 """
+READS = """#include <hip/hip_runtime.h>
+#include <fstream>
+__global__ void empty() {}
+int main(int argc, char** argv) {
+  int n = 0;
+  std::ifstream(argv[1]) >> n;
+  empty<<<1, n>>>();
+  std::printf("%d\\n", n);
+  return hipDeviceSynchronize();
+}
+"""
 RULES = "fill: main.cpp parts/fill.cpp\n\thipcc -Iinclude -DSCALE=5 $^ -o $@\n"
 
 
@@ -123,6 +134,15 @@ def test_several_files_with_headers_data_and_arguments(several: Path) -> None:
     result = json.loads(synth(words, several).stdout)["results"][0]
     assert (result["status"], result["stdout"]) == ("ok", "3 times 6\n")
     assert [kernel["name"] for kernel in result["kernels"]] == ["fill_kernel"]
+
+
+def test_files_named_in_arguments_can_be_read_wherever_they_lie(tmp_path: Path) -> None:
+    (tmp_path / "prog").mkdir()
+    (tmp_path / "prog/reads.hip").write_text(READS)
+    (tmp_path / "elsewhere.txt").write_text("64")
+    words = ["profile", "prog/reads.hip", "--arch", "gfx90a", "--json", "--", "elsewhere.txt"]
+    result = json.loads(synth(words, tmp_path).stdout)["results"][0]
+    assert (result["status"], result["stdout"], result["kernels"][0]["block"]) == ("ok", "64\n", [64, 1, 1])
 
 
 def test_a_file_alone_says_what_may_be_missing(several: Path) -> None:

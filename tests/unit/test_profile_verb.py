@@ -108,11 +108,13 @@ def test_some_failed_targets_are_exit_5_and_all_of_them_exit_3(hip: Path, record
         (["HIP", "--backend", "gpgpu"], UsageError, "gpgpu"),
         (["HIP", "--backend", "recorded:nowhere"], Missing, "recorded"),
         (["HIP", "--out", "corpus"], UsageError, "--out"),
-        (["."], UsageError, "--out"),
+        (["EMPTY"], UsageError, "--out"),
     ],
 )
 def test_bad_requests(hip: Path, arguments: list[str], kind: type[HipsynthError], words: str) -> None:
-    done = run(*[str(hip) if word == "HIP" else word for word in arguments])
+    (hip.parent / "empty").mkdir()
+    places = {"HIP": str(hip), "EMPTY": str(hip.parent / "empty")}
+    done = run(*[places.get(word, word) for word in arguments])
     assert isinstance(done.exception, kind) and words in done.exception.what
     assert done.exception.remedy, "an error says what to do"
 
