@@ -14,6 +14,7 @@ from profiling.backend import Availability, KernelResult, Limits, Target, Target
 from profiling.expected import mismatch
 from profiling.folders import copy_folder, placed
 from profiling.sim import api
+from profiling.toolchain import older
 from profiling.toolchain.project import Unit, compile_project
 from synth.errors import BadInput, CompileFailed, Missing, UsageError
 from synth.program import Place, Program
@@ -171,7 +172,23 @@ def build_program(program: Program, target: Target, folder: Path) -> tuple[api.A
 
 
 def build_place(place: Place, arch: str, flags: str, folder: Path) -> api.Artefacts:
-    """Compiles each file with its own flags and then `flags`, and links them; there need be no kernel."""
+    """Compiles each file with its own flags and then `flags`, and links them; there need be no kernel.
+
+    Where standard names are unknown, once more with the headers that HIP's own brought in before release 7.
+    """
+    try:
+        return _build_sources(place, arch, flags, folder)
+    except CompileFailed as error:
+        if not older.may_help(error.diagnostics):
+            raise
+        files = [replace(file, flags=f"{file.flags} {older.flags(file.language)}") for file in place.sources]
+        try:
+            return _build_sources(replace(place, sources=tuple(files)), arch, flags, folder)
+        except CompileFailed:
+            raise error from None  # the program's own words, not those about what was added
+
+
+def _build_sources(place: Place, arch: str, flags: str, folder: Path) -> api.Artefacts:
     first = place.sources[0]
     if len(place.sources) == 1 and first.language == "hip" and not first.flags and not place.relocatable:
         return build_runnable(first.path, arch, flags, folder)

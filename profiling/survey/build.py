@@ -18,18 +18,15 @@ from profiling.survey.libraries import (
     undefined_symbols,
 )
 from profiling.survey.plan import BuildPlan, Program, SourceUnit
+from profiling.toolchain import older
 from profiling.toolchain.flags import OPENMP
 from profiling.toolchain.project import Unit, compile_project
 from synth.errors import BadInput, CompileFailed, HipsynthError, UsageError
 
 DEFAULT_FLAGS = "-O3"
 MESSAGE_CHARS = 1500
-# Included by HIP up to release 6 and not by 7 (rocm.docs.amd.com/projects/HIP, docs-6.4.2, hip_runtime.h).
-_OLDER_HEADERS = ("stdio.h", "string.h", "assert.h")
-_OLDER_CPP_HEADERS = (*_OLDER_HEADERS, "thread")
-_UNKNOWN_NAME = re.compile(
-    r"error: (?:use of undeclared identifier|no matching function for call to|no template named) '"
-)
+# What HIP's headers say where a kernel for gfx942 reads a texture.
+_NO_IMAGES = re.compile(r"error: .* is unavailable: The image/texture API not supported on the device")
 
 
 @dataclass(frozen=True)
@@ -62,17 +59,16 @@ def build_program(program: Program, arch: str, folder: Path, root: Path) -> Buil
 def _attempt(plan: BuildPlan, arch: str, folder: Path, root: Path) -> Built:
     """As it stands; where standard names are unknown, with the headers that HIP's own brought in before release 7."""
     made = _compile(plan, arch, folder, root)
-    if made.reason == "compile_failed" and _UNKNOWN_NAME.search(made.diagnostics):
+    if made.reason == "compile_failed" and older.may_help(made.diagnostics):
         units = tuple(_with_older_headers(unit) for unit in plan.units)
         again = _compile(replace(plan, units=units), arch, folder, root)
-        solved = again.reason != "compile_failed" or not _UNKNOWN_NAME.search(again.diagnostics)
+        solved = again.reason != "compile_failed" or not older.may_help(again.diagnostics)
         return again if solved else made  # what is left to complain about says more
     return made
 
 
 def _with_older_headers(unit: SourceUnit) -> SourceUnit:
-    names = _OLDER_HEADERS if unit.language == "c" else _OLDER_CPP_HEADERS
-    return replace(unit, preludes=(*unit.preludes, *map(Path, names)))
+    return replace(unit, preludes=(*unit.preludes, *map(Path, older.headers(unit.language))))
 
 
 def _compile(plan: BuildPlan, arch: str, folder: Path, root: Path) -> Built:
@@ -126,6 +122,8 @@ def _flags(text: str) -> str:
 
 
 def _classify(error: CompileFailed, wanted: list[str]) -> tuple[str, str]:
+    if _NO_IMAGES.search(error.diagnostics):
+        return "needs_devices", "textures, which this architecture does not have"
     header = missing_header(error.diagnostics)
     library = library_of_header(header) if header else None
     if library is not None:

@@ -19,6 +19,8 @@ from profiling.survey.sources import SOURCE_ENDINGS, Folder, is_installed, read_
 
 MAKEFILES = frozenset({"GNUmakefile", "makefile", "Makefile"})
 _TRUST = {"make": 0, "cmake": 1, "commands": 2, "script": 3}
+_RUN_SCRIPT = re.compile(r"(?:run|test|verify|bench|start)[\w-]*|[\w-]+\.(?:sh|bash|run)", re.IGNORECASE)
+_COMMENT_LINE = re.compile(r"^[ \t]*#[^\n]*", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"[<>\[\]{}$*|&;`]|\.\.\.")
 
 
@@ -122,7 +124,9 @@ def _distinct(plans: Iterable[BuildPlan]) -> list[BuildPlan]:
 def _guesses(path: Path, folder: Folder) -> list[BuildPlan]:
     """The main file alone; with the sources named like headers that it includes; with its folder's other sources."""
     alone = SourceUnit(path, "c" if path.suffix == ".c" else "hip")
-    plans = [BuildPlan(path.stem, (alone,), path.parent, "guess")]
+    threads = any(name == "omp.h" for file in folder.closure(path) for _, name in source_facts(file).includes)
+    libraries = ("omp",) if threads else ()
+    plans = [BuildPlan(path.stem, (alone,), path.parent, "guess", libraries)]
     usable = [
         other
         for other in folder.sources
@@ -131,7 +135,7 @@ def _guesses(path: Path, folder: Folder) -> list[BuildPlan]:
     for others in (_companions(path, folder, usable), [other for other in usable if other.parent == path.parent]):
         units = [SourceUnit(other, "c" if other.suffix == ".c" else "hip") for other in others]
         if units:
-            plans.append(BuildPlan(path.stem, (alone, *units), path.parent, "guess"))
+            plans.append(BuildPlan(path.stem, (alone, *units), path.parent, "guess", libraries))
     return plans
 
 
@@ -168,7 +172,7 @@ def _compiles(words: tuple[str, ...]) -> bool:
 
 
 def _documented_runs(path: Path, folder: Folder, names: set[str]) -> tuple[tuple[str, ...], ...]:
-    """Argument lists of lines such as `./name 1024` in the documentation beside or above a program."""
+    """Argument lists of lines such as `./name 1024` in scripts beside a program, and in READMEs there and above."""
     found: list[tuple[str, ...]] = []
     pattern = re.compile(
         r"(?:^|[\s`$>])\./(?:[\w.-]+/)*(" + "|".join(map(re.escape, sorted(names))) + r")((?:[ \t]+[^\s`]+)+)"
@@ -176,8 +180,10 @@ def _documented_runs(path: Path, folder: Folder, names: set[str]) -> tuple[tuple
     for place in (path.parent, *path.parent.parents):
         if not place.is_relative_to(folder.root):
             break
-        for file in sorted(place.glob("README*"))[:4]:
-            for match in pattern.finditer(read_text(file)):
+        scripts = [file for file in sorted(place.iterdir()) if _RUN_SCRIPT.fullmatch(file.name) and file.is_file()]
+        texts = [_COMMENT_LINE.sub("", read_text(file)) for file in scripts[:4]]
+        for text in [*texts, *(read_text(file) for file in sorted(place.glob("README*"))[:4])]:
+            for match in pattern.finditer(text):
                 words = tuple(match.group(2).split())
                 if len(words) < 12 and not any(_PLACEHOLDER.search(word) for word in words) and not _compiles(words):
                     found.append(words)

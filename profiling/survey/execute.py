@@ -54,7 +54,7 @@ def _argument_lists(program: Program, built: Built) -> list[tuple[str, ...]]:
 def _own_examples(done: api.RunResult, built: Built, folder: Path) -> list[tuple[str, ...]]:
     """Calls of itself with nothing but numbers, options and files at hand that a program's usage text shows."""
     name = re.escape(Path(built.plan.name).name)
-    pattern = re.compile(rf"(?:^|[\s`$>])(?:[\w./-]*/)?{name}((?:[ \t]+[^\s`]+)+)[ \t]*`?$", re.MULTILINE)
+    pattern = re.compile(rf"(?:^|[\s`'\"$>])(?:[\w./-]*/)?{name}((?:[ \t]+[^\s`'\"]+)+)[ \t]*[`'\"]?\.?$", re.MULTILINE)
     found = [tuple(match.split()) for match in pattern.findall(f"{done.stdout}\n{done.stderr}"[:USAGE_CHARS])]
     return [words for words in found if all(_LITERAL.fullmatch(word) or (folder / word).is_file() for word in words)]
 

@@ -19,6 +19,11 @@ MAX_SOURCE_BYTES = 8 << 20
 
 _COMMENT = re.compile(r"//(?:\\\n|[^\n])*|/\*.*?\*/|(\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')", re.DOTALL)
 _MAIN = re.compile(r"\b(?:int|void|auto|signed)\s+(?:__cdecl\s+)?main\s*\([^;{]*\)\s*(?:->\s*int\s*)?(?:try\s*)?\{")
+# Test frameworks of one header whose main() a macro asks for.
+_MAIN_MACRO = re.compile(
+    r"^[ \t]*#[ \t]*define[ \t]+(?:CATCH_CONFIG_MAIN|DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN|BOOST_TEST_MODULE)\b",
+    re.MULTILINE,
+)
 _ARGUMENTS = re.compile(r"\bmain\s*\(\s*int\s+(\w+)\s*,[^{]*\{.*\b\1\b", re.DOTALL)
 _HIP = re.compile(r"\bhip/[a-z_]+\.h|\bhip_runtime(?:_api)?\.h|\bhip(?:Malloc|LaunchKernel|Memcpy|DeviceSynchronize)\b")
 _CUDA = re.compile(
@@ -62,7 +67,7 @@ def source_facts(path: Path) -> Source:
     includes = tuple((mark == '"', name.strip()) for mark, name in _INCLUDE.findall(text))
     return Source(
         path,
-        bool(_MAIN.search(text)),
+        bool(_MAIN.search(text) or _MAIN_MACRO.search(text)),
         bool(_ARGUMENTS.search(text)),
         bool(_HIP.search(text)),
         bool(_CUDA.search(text)),

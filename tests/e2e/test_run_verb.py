@@ -162,3 +162,12 @@ def test_a_folder_is_built_as_its_makefile_says(several: Path) -> None:
     (several / "other.hip").write_text("#include <hip/hip_runtime.h>\nint main() { return hipDeviceSynchronize(); }\n")
     done = synth(["profile", "."], several)
     assert done.returncode == 2 and "main.cpp, other.hip" in done.stderr and "--project" in done.stderr
+
+
+def test_programs_for_older_headers_find_their_names(tmp_path: Path) -> None:
+    text = "#include <hip/hip_runtime.h>\nint main() { char b[4]; memset(b, 7, 4); return b[3]; }\n"
+    (tmp_path / "older.hip").write_text(text)
+    assert synth_run("older.hip", cwd=tmp_path).returncode == 7
+    (tmp_path / "wrong.hip").write_text(text.replace("b[3]", "nobody"))
+    done = synth_run("wrong.hip", cwd=tmp_path)
+    assert done.returncode == 3 and "undeclared identifier 'nobody'" in done.stderr

@@ -23,6 +23,12 @@ def run(stdout: str, code: int = 0, stderr: str = "", dispatches: int = 3) -> Ru
         ("max error 1e-7\nTest SUCCESSFUL", 0, "passed", ""),
         ("Errors: 0\n", 0, "passed", ""),
         ("No errors found", 0, "passed", ""),
+        ("0 test(s) failed\nPASS", 0, "passed", ""),
+        ("wrong over 50 runs x 10000 blocks = 0\nPASS", 0, "passed", ""),
+        ("Failed allocations: 0\nPASSED", 0, "passed", ""),
+        ("failed allocations: 10\nPASSED", 0, "failed", "self_check_failed"),
+        ("10 tests failed", 0, "failed", "self_check_failed"),
+        ("largest error: 0.5 at 3, mismatch", 0, "failed", "self_check_failed"),
         ("result is CORRECT", 0, "passed", ""),
         ("sum 42", 0, "ran", ""),
         ("bandwidth 1234 GB/s", 0, "ran", ""),
@@ -34,6 +40,7 @@ def run(stdout: str, code: int = 0, stderr: str = "", dispatches: int = 3) -> Ru
         ("Error: missing arguments", 2, "failed", "needs_arguments"),
         ("could not open file input.txt", 1, "failed", "needs_data"),
         ("this instruction is only available on gfx908 or later", 255, "failed", "needs_devices"),
+        ("Found one HIP device, this program requires two", 1, "failed", "needs_devices"),
         ("", 3, "failed", "exit_code"),
     ],
 )
@@ -78,6 +85,12 @@ def test_a_stopped_run_keeps_the_simulators_reason() -> None:
         ("x.hip:1:10: fatal error: 'mpi.h' file not found", [], "needs_library", "MPI"),
         ("x.hip:1:10: fatal error: 'own.h' file not found", [], "missing_header", "own.h"),
         ("x.hip:3:1: error: unknown type name 'foo'", [], "compile_failed", "unknown type name"),
+        (
+            "x.hip:9: error: 'tex2D<float>' is unavailable: The image/texture API not supported on the device",
+            [],
+            "needs_devices",
+            "textures",
+        ),
     ],
 )
 def test_compile_failures_are_told_apart(diagnostics: str, wanted: list[str], reason: str, words: str) -> None:

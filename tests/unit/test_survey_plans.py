@@ -188,6 +188,25 @@ def test_run_lines_of_the_documentation(tmp_path: Path) -> None:
     assert program.arguments == (("1024", "--fast"),)
 
 
+def test_run_lines_of_scripts_come_first(tmp_path: Path) -> None:
+    script = "# ./prog 1 2\n./prog 64 ../data/in.txt\n"
+    write(tmp_path, {"x/prog.hip": MAIN, "x/run": script, "README.md": "`./prog 7`", "run.sh": "x/prog $1\n"})
+    (program,) = find_programs(tmp_path, "gfx90a")
+    assert program.arguments == (("64", "../data/in.txt"), ("7",))
+
+
+def test_mains_that_a_test_framework_brings(tmp_path: Path) -> None:
+    test = "#define CATCH_CONFIG_MAIN\n#include <hip/hip_runtime.h>\n#include <catch.hpp>\n"
+    (program,) = find_programs(write(tmp_path, {"tests.cpp": test}), "gfx90a")
+    assert program.id == "tests.cpp"
+
+
+def test_threads_of_the_host_are_linked_where_a_guess_needs_them(tmp_path: Path) -> None:
+    files = {"threads.cpp": "#include <omp.h>\n" + MAIN, "plain.cpp": MAIN}
+    plain, threads = find_programs(write(tmp_path, files), "gfx90a")
+    assert (plain.plans[0].libraries, threads.plans[0].libraries) == ((), ("omp",))
+
+
 def test_compile_commands_give_flags(tmp_path: Path) -> None:
     entries = [
         {"directory": str(tmp_path), "command": "hipcc -DX=2 -std=c++20 -c main.hip -o main.o", "file": "main.hip"}

@@ -51,6 +51,9 @@ static void occupancy() {
   OK(hipFuncGetAttributes(&attributes, (const void*)lds_user));
   CHECK(attributes.sharedSizeBytes == 32768 && attributes.maxThreadsPerBlock == 1024);
   OK(hipFuncGetAttributes(&attributes, (const void*)bounded));
+  OK(hipFuncSetCacheConfig((const void*)bounded, hipFuncCachePreferL1));
+  CHECK(hipFuncSetCacheConfig(nullptr, hipFuncCachePreferL1) == hipErrorInvalidDeviceFunction);
+  CHECK(hipFuncSetSharedMemConfig((const void*)bounded, (hipSharedMemConfig)7) == hipErrorInvalidValue);
   CHECK(attributes.maxThreadsPerBlock == 128);
 }
 

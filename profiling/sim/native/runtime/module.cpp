@@ -206,9 +206,21 @@ HIPSYNTH_EXPORT hipError_t hipFuncSetAttribute(const void* stub, int, int value)
     return value < 0 ? hipErrorInvalidValue : hipSuccess;
   });
 }
-// Cache and bank hints have no effect on AMD devices.
-HIPSYNTH_EXPORT hipError_t hipFuncSetCacheConfig(const void*, int) { return hipSuccess; }
-HIPSYNTH_EXPORT hipError_t hipFuncSetSharedMemConfig(const void*, int) { return hipSuccess; }
+// Cache and bank hints have no effect on AMD devices; what cannot be one is refused all the same.
+HIPSYNTH_EXPORT hipError_t hipFuncSetCacheConfig(const void* stub, int hint) {
+  constexpr int kPreferEqual = 3;
+  return call([&](Runtime&) -> hipError_t {
+    if (stub == nullptr) return hipErrorInvalidDeviceFunction;
+    return hint < 0 || hint > kPreferEqual ? hipErrorInvalidValue : hipSuccess;
+  });
+}
+HIPSYNTH_EXPORT hipError_t hipFuncSetSharedMemConfig(const void* stub, int hint) {
+  constexpr int kEightBytes = 2;
+  return call([&](Runtime&) -> hipError_t {
+    if (stub == nullptr) return hipErrorInvalidDeviceFunction;
+    return hint < 0 || hint > kEightBytes ? hipErrorInvalidValue : hipSuccess;
+  });
+}
 HIPSYNTH_EXPORT hipError_t hipGetFuncBySymbol(hipFunction_t* out, const void* stub) {
   return call([&](Runtime& rt) -> hipError_t {
     if (out == nullptr) return hipErrorInvalidValue;
