@@ -121,3 +121,17 @@ extern "C" __global__ void matrix_products(float* data, int lanes, int n) {
   for (int i = 0; i < n; ++i) sum = __builtin_amdgcn_mfma_f32_32x32x8f16(a, a, sum, 0, 0, 0);
   data[threadIdx.x] = sum[0];
 }
+
+// Where each wave's private memory lies. Spilled registers alone make a lane's share of it any number of words.
+constexpr int kKept = 151;
+extern "C" __global__ __launch_bounds__(1024) void private_base(unsigned* out, const volatile int* in) {
+  int kept[kKept];
+#pragma unroll
+  for (int i = 0; i < kKept; ++i) kept[i] = in[i + threadIdx.x];
+  unsigned low;
+  asm volatile("s_mov_b32 %0, flat_scratch_lo" : "=s"(low));
+  unsigned sum = low;  // nothing is used up before
+#pragma unroll
+  for (int i = 0; i < kKept; ++i) sum = sum * 3 + kept[i];
+  out[blockIdx.x] = low + (sum == 1 && low == 1);
+}

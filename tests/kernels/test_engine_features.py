@@ -163,3 +163,13 @@ def test_a_damaged_code_object_is_refused(name: str, damage: str) -> None:
     with pytest.raises(core.SimError) as caught:
         device.core.load(broken, text)
     assert caught.value.args[0] == "bad_code_object"
+
+
+def test_private_memory_of_a_wave_is_a_whole_number_of_kib() -> None:
+    device = SimDevice("mi300x")
+    out = np.zeros(100, np.uint32)
+    at = device.upload(out)
+    result = device.launch("private_base", (100,), (64,), "QQ", at, device.upload(np.zeros(300, np.int32)))
+    bases = np.unique(device.download(at, out))
+    assert result["details"]["scratch.bytes"] * 64 % 1024 != 0
+    assert len(bases) > 50 and (np.diff(bases) % 1024 == 0).all()

@@ -24,6 +24,7 @@ constexpr uint32_t kDynamicStackBytes = 16384;
 constexpr uint32_t kMaxThreads = 1024;      // of one work-group
 constexpr size_t kMaxArguments = 1u << 20;  // bytes
 constexpr double kMaxGroups = 0x1p62;
+constexpr uint32_t kScratchGranule = 1024;    // bytes of a wave: COMPUTE_TMPRING_SIZE.WAVESIZE counts 256 dwords (LLVM)
 constexpr uint32_t kMaxScratch = 256u << 10;  // private bytes of a lane; the hardware's limit is 128 KiB
 
 // HSA's kernel dispatch packet.
@@ -263,6 +264,7 @@ LaunchPlan plan_launch(Arch arch, const SpecTable& spec, const Launch& launch, R
   if (stack > kMaxScratch)
     bad_launch("launch of " + k.name + ": " + std::to_string(stack) + " bytes of private memory per work-item");
   plan.scratch_lane_bytes = round_up(stack, 4);
+  plan.scratch_wave_bytes = round_up(plan.scratch_lane_bytes * kLanes, kScratchGranule);
   plan.occupancy = occupancy_of(spec, k, launch.block, plan.lds_bytes);
   plan.total_groups = uint64_t{launch.grid.x} * launch.grid.y * launch.grid.z;
   plan.kernarg = fill_kernarg(launch, memory);
@@ -280,7 +282,7 @@ LaunchPlan plan_launch(Arch arch, const SpecTable& spec, const Launch& launch, R
   const uint64_t slots =
       uint64_t{plan.occupancy.groups_per_cu} * plan.occupancy.waves_per_group * u32(spec, "topology.cus");
   const uint64_t scratch_base =
-      plan.scratch_lane_bytes ? memory.scratch(slots * plan.scratch_lane_bytes * kLanes) : memory.zeros;
+      plan.scratch_wave_bytes ? memory.scratch(slots * plan.scratch_wave_bytes) : memory.zeros;
   set_mode(arch, k, &plan.initial);
   plan.initial.accum_offset = k.accum_offset;
   plan.initial.rows = plan.vgprs = plan.rows;
@@ -305,7 +307,7 @@ void start_wave(Arch arch, const LaunchPlan& plan, const Launch& launch, uint64_
   const uint32_t first = r->index * kLanes, active = std::min<uint32_t>(kLanes, plan.threads - first);
   std::memcpy(vgpr, &plan.items[first], active * sizeof *vgpr);
   r->wave.set_exec(active == kLanes ? ~0ull : (1ull << active) - 1);
-  r->scratch = scratch_base + uint64_t{r->slot} * plan.scratch_lane_bytes * kLanes;
+  r->scratch = scratch_base + uint64_t{r->slot} * plan.scratch_wave_bytes;
   uint32_t at = plan.system_sgpr;
   if (k.rsrc2 >> 7 & 1) r->wave.sgpr[at++] = r->group->id.x;
   if (k.rsrc2 >> 8 & 1) r->wave.sgpr[at++] = r->group->id.y;

@@ -41,7 +41,7 @@ struct LaunchPlan {
   uint32_t threads = 0, rows = 0, lds_bytes = 0;
   uint32_t vgprs = 0, agprs = 0;  // of these rows, what instructions can name: a wave starts with them cleared
   uint32_t entry = 0;
-  uint32_t scratch_lane_bytes = 0;
+  uint32_t scratch_lane_bytes = 0, scratch_wave_bytes = 0;
   uint64_t kernarg = 0, total_groups = 0;
   Wave initial;                 // scalar state common to all waves
   std::vector<uint32_t> items;  // v0 of every lane of a work-group: the packed work-item ids
