@@ -99,9 +99,11 @@ struct Device::Impl {
       throw SimError("bad_code_object", name + " uses " + std::to_string(std::max(r.vgprs, agprs)) +
                                             " vector registers, its descriptor allots " + std::to_string(plan.rows));
     }
+    plan.initial.rows = std::max({plan.rows, r.any_vgprs, plan.initial.accum_offset + r.any_agprs});
     if (r.indexed) return;
     plan.vgprs = std::max(r.vgprs, 1u);  // the work-item id
     plan.agprs = r.agprs;
+    if (!r.images && r.any_vgprs == 0) plan.initial.rows = std::max(plan.vgprs, agprs);
   }
   const std::vector<Step>& deciding(const Program& p, const KernelInfo& kernel) {
     std::vector<Step>& steps = deciding_[{p.module->serial(), kernel.entry}];
@@ -133,7 +135,7 @@ std::vector<Executed> Device::Impl::simulate(const Launch& launch, const LaunchP
   auto* printf_buffer = reinterpret_cast<uint8_t*>(runtime.printf_buffer);
   reset_printf(printf_buffer, RuntimeMemory::kPrintfBytes);
   if (hierarchy) hierarchy->begin_dispatch();
-  waves.prepare(plan.rows);
+  waves.prepare(plan.initial.rows);
   std::unique_ptr<Sampler> sampler;
   if (hierarchy && options.sample_stretches > 0 && sample_above < ~0ull) {
     DeviceOptions chosen = options;

@@ -156,10 +156,11 @@ uint32_t Engine::next_pc(Resident* r, const Step& s, uint32_t pc) {
 void Engine::release_barrier(WorkGroup* g) {
   if (g->at_barrier == 0 || g->at_barrier + g->ended < g->waves) return;
   g->at_barrier = 0;
-  for (Turn& turn : cus_[g->cu].waves) {
-    if (turn.group != g || turn.wave->state != WaveState::barrier) continue;
-    turn.wave->state = WaveState::ready;
-    turn.wake = round_;
+  Cu& cu = cus_[g->cu];
+  for (size_t i = 0; i < cu.waves.size(); ++i) {
+    if (cu.waves[i].group != g || cu.waves[i].wave->state != WaveState::barrier) continue;
+    cu.waves[i].wave->state = WaveState::ready;
+    cu.wakes[i] = round_;
   }
 }
 
@@ -182,8 +183,8 @@ void Engine::arrive_at_grid(Resident* r, const Step& s) {
   for (Resident* waiting : std::exchange(at_grid_, {})) {
     waiting->state = WaveState::ready;
     Cu& cu = cus_[waiting->group->cu];
-    for (Turn& turn : cu.waves) {
-      if (turn.wave == waiting) turn.wake = round_ + 1;
+    for (size_t i = 0; i < cu.waves.size(); ++i) {
+      if (cu.waves[i].wave == waiting) cu.wakes[i] = round_ + 1;
     }
     cu.next_wake = std::min(cu.next_wake, round_ + 1);
   }
@@ -306,15 +307,22 @@ void Engine::run_wave(Resident* r) {
 // in the host's caches.
 void Engine::prefetch(const Cu& cu, size_t from) const {
   size_t turn = from;
-  while (turn < cu.waves.size() && cu.waves[turn].wake > round_) ++turn;
-  if (turn >= cu.waves.size()) return;
+  while (turn < cu.wakes.size() && cu.wakes[turn] > round_) ++turn;
+  if (turn >= cu.wakes.size()) return;
   constexpr size_t kHostLine = 64, kFirstScalars = 128, kExecLine = kExecLo * sizeof(uint32_t) / kHostLine * kHostLine;
   const auto* state = reinterpret_cast<const char*>(cu.waves[turn].wave);
   for (size_t at = 0; at < kFirstScalars; at += kHostLine) __builtin_prefetch(state + at, 1);
   for (size_t at = kExecLine; at < sizeof(Resident); at += kHostLine) __builtin_prefetch(state + at, 1);
-  const auto* rows = reinterpret_cast<const char*>(cu.waves[turn].vgpr);
+  const auto* rows = reinterpret_cast<const char*>(WavePool::registers(cu.waves[turn].wave));
   const size_t row_bytes = std::min(plan_.vgprs, kPrefetchedRows) * kLanes * sizeof(uint32_t);
   for (size_t at = 0; at < row_bytes; at += kHostLine) __builtin_prefetch(rows + at, 1);
+}
+
+void Engine::start(Turn* turn) {
+  Resident* r = turn->wave;
+  start_wave(c_.arch, plan_, launch_, c_.scratch_base, {turn->group, turn->index, turn->slot}, r);
+  r->wake_round = round_;
+  turn->started = true;
 }
 
 bool Engine::step_cu(Cu* cu) {
@@ -324,22 +332,23 @@ bool Engine::step_cu(Cu* cu) {
   }
   port_opens_ = 0;
   for (size_t i = 0; i < cu->waves.size(); ++i) {
-    if (cu->waves[i].wake > round_) continue;
+    if (cu->wakes[i] > round_) continue;
     if (cu->waves[i].at_port && port_opens_ > round_) {  // an older wave has just found it closed
-      cu->waves[i].wake = port_opens_;
+      cu->wakes[i] = port_opens_;
       continue;
     }
     prefetch(*cu, i + 1);
+    if (!cu->waves[i].started) start(&cu->waves[i]);
     Resident* r = cu->waves[i].wave;
     if (sampler_) runs_ = banks_[r->group->bank].data();
     r->at_port = false;
     run_wave(r);
     cu->waves[i].at_port = r->at_port;
-    cu->waves[i].wake = r->state == WaveState::ready ? r->wake_round : kNever;
+    cu->wakes[i] = r->state == WaveState::ready ? r->wake_round : kNever;
   }
   if (cu->ended_groups) retire(cu);
   cu->next_wake = kNever;
-  for (const Turn& turn : cu->waves) cu->next_wake = std::min(cu->next_wake, turn.wake);
+  for (const uint64_t wake : cu->wakes) cu->next_wake = std::min(cu->next_wake, wake);
   return true;
 }
 
@@ -395,7 +404,7 @@ void Engine::run() {
   } catch (...) {
     for (Cu& cu : cus_) {
       for (const Turn& turn : cu.waves) {
-        if (turn.wave->index == 0) delete turn.wave->group;
+        if (turn.index == 0) delete turn.group;
       }
     }
     throw;

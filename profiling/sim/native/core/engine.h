@@ -33,18 +33,19 @@ class Engine {
  private:
   static constexpr uint64_t kNever = ~0ull;
 
-  // What the scheduler looks at in every round, apart from the wave itself, which is rarely in the host's caches.
+  // What the scheduler knows about a wave, apart from the wave itself, which is rarely in the host's caches.
   struct Turn {
     Resident* wave;
     WorkGroup* group;
-    uint64_t wake;         // first round in which it runs; kNever at a barrier and when ended
-    const uint32_t* vgpr;  // the wave's registers
-    bool at_port;          // its next instruction is one for the vector memory unit, which was closed
+    uint32_t index, slot;  // as in Resident
+    bool started = false;  // before its first turn a wave has no state
+    bool at_port = false;  // its next instruction is one for the vector memory unit, which was closed
   };
 
   struct Cu {
     std::vector<std::unique_ptr<WorkGroup>> free_groups;
     std::vector<Turn> waves;      // oldest first
+    std::vector<uint64_t> wakes;  // of each, the first round in which it runs; kNever at a barrier and when ended
     uint64_t next_wake = kNever;  // no wave of this CU runs before this round
     uint32_t groups = 0, ended_groups = 0;
     std::vector<uint32_t> free_slots;  // wave slots of the dispatch, for scratch
@@ -59,6 +60,7 @@ class Engine {
   bool place(uint32_t xcd, uint64_t group);
   bool step_cu(Cu* cu);
   void prefetch(const Cu& cu, size_t from) const;
+  void start(Turn* turn);
   void run_wave(Resident* r);
   bool port_is_closed(Resident* r);
   bool take_wait(Resident* r, const Step& s, uint32_t pc);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/wave_pool.h"
 #include "isa/alu.h"
 
 namespace hipsynth {
@@ -293,7 +294,7 @@ LaunchPlan plan_launch(Arch arch, const SpecTable& spec, const Launch& launch, R
 void start_wave(Arch arch, const LaunchPlan& plan, const Launch& launch, uint64_t scratch_base, const WavePlace& place,
                 Resident* r) {
   const KernelInfo& k = *launch.kernel;
-  uint32_t* vgpr = r->wave.vgpr;
+  uint32_t* vgpr = WavePool::registers(r);
   *r = {};
   r->wave = plan.initial;
   r->wave.vgpr = vgpr;

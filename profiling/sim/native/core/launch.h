@@ -43,7 +43,7 @@ struct LaunchPlan {
   uint32_t entry = 0;
   uint32_t scratch_lane_bytes = 0, scratch_wave_bytes = 0;
   uint64_t kernarg = 0, total_groups = 0;
-  Wave initial;                 // scalar state common to all waves
+  Wave initial;                 // scalar state common to all waves; its rows: those that instructions can reach
   std::vector<uint32_t> items;  // v0 of every lane of a work-group: the packed work-item ids
   uint32_t system_sgpr = 0;     // first of the work-group ids
 };
@@ -56,7 +56,7 @@ struct WavePlace {
   WorkGroup* group;
   uint32_t index, slot;
 };
-// Makes `r`, whatever it was, a wave at its first instruction; keeps its r.wave.vgpr.
+// Makes `r` of a pool, whatever it was, a wave at its first instruction.
 void start_wave(Arch arch, const LaunchPlan& plan, const Launch& launch, uint64_t scratch_base, const WavePlace& place,
                 Resident* r);
 

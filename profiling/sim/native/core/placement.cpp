@@ -28,11 +28,9 @@ bool Engine::place(uint32_t xcd, uint64_t number) {
     if (cu.waves.empty()) used_cus_.insert(std::lower_bound(used_cus_.begin(), used_cus_.end(), index), index);
     cu.next_wake = round_;
     for (uint32_t i = 0; i < g->waves; ++i) {
-      Resident* r = pool_.take();
-      start_wave(c_.arch, plan_, launch_, c_.scratch_base, {g, i, cu.free_slots.back()}, r);
+      cu.waves.push_back({pool_.take(), g, i, cu.free_slots.back()});
+      cu.wakes.push_back(round_);
       cu.free_slots.pop_back();
-      r->wake_round = round_;
-      cu.waves.push_back({r, g, round_, r->wave.vgpr, false});
       ++live_;
       const uint32_t lanes = std::min<uint32_t>(kLanes, plan_.threads - i * kLanes);
       ++c_.counts.waves;
@@ -68,23 +66,25 @@ bool Engine::admit() {
 }
 
 void Engine::retire(Cu* cu) {
-  auto keep = cu->waves.begin();
-  for (const Turn& turn : cu->waves) {
+  size_t kept = 0;
+  for (size_t i = 0; i < cu->waves.size(); ++i) {
+    const Turn turn = cu->waves[i];
     WorkGroup* g = turn.group;
     if (g->ended < g->waves) {
-      *keep++ = turn;
+      cu->waves[kept] = turn;
+      cu->wakes[kept++] = cu->wakes[i];
       continue;
     }
-    Resident* r = turn.wave;
-    cu->free_slots.push_back(r->slot);
-    pool_.give(r);
+    cu->free_slots.push_back(turn.slot);
+    pool_.give(turn.wave);
     --live_;
-    if (r->index + 1 == g->waves) {
+    if (turn.index + 1 == g->waves) {
       cu->free_groups.emplace_back(g);
       --cu->groups;
     }
   }
-  cu->waves.erase(keep, cu->waves.end());
+  cu->waves.resize(kept);
+  cu->wakes.resize(kept);
   cu->ended_groups = 0;
 }
 

@@ -26,6 +26,12 @@ class Walk {
     out.vgprs = vgprs_;
     out.agprs = agprs_;
     out.indexed = indexed_;
+    out.images = images_;
+    if (indirect_) {
+      for (const Inst& in : code_.insts) registers(in);
+      out.any_vgprs = vgprs_;
+      out.any_agprs = agprs_;
+    }
     out.refused.assign(refused_.begin(), refused_.end());
     return out;
   }
@@ -74,7 +80,10 @@ class Walk {
   void registers(const Inst& in) {
     indexed_ |= std::string_view(in.op->name).starts_with("s_set_gpr_idx");
     for (const Operand* o : {&in.dst, &in.src[0], &in.src[1], &in.src[2], &in.src[3]}) {
-      if (o == &in.src[0] && in.op->mem.space == MemSpace::image) continue;  // checked when the image is known
+      if (o == &in.src[0] && in.op->mem.space == MemSpace::image) {
+        images_ = true;  // checked when the image is known
+        continue;
+      }
       const uint32_t end = uint32_t{o->reg} + o->dwords;
       if (o->kind == OperandKind::vgpr) vgprs_ = std::max(vgprs_, end);
       if (o->kind == OperandKind::agpr) agprs_ = std::max(agprs_, end);
@@ -117,7 +126,7 @@ class Walk {
   std::vector<uint32_t> open_;
   std::set<std::string> refused_;
   uint32_t vgprs_ = 0, agprs_ = 0;
-  bool indirect_ = false, indexed_ = false;
+  bool indirect_ = false, indexed_ = false, images_ = false;
 };
 
 }  // namespace

@@ -13,6 +13,9 @@ struct Reach {
   std::vector<std::string> refused;  // why reachable instructions cannot run, each reason once; empty: all can
   uint32_t vgprs = 0, agprs = 0;     // registers that reachable instructions name
   bool indexed = false;              // some use M0 as a register index
+  bool images = false;               // some name as many registers as an image has coordinates
+  // What all instructions of the code object name, where a jump through a register may lead to any; else 0.
+  uint32_t any_vgprs = 0, any_agprs = 0;
 };
 
 // Direct jumps and calls are followed exactly, and so are addresses formed with s_getpc_b64. A jump through a register

@@ -1,41 +1,37 @@
 #include "core/wave_pool.h"
 
+#include <algorithm>
+
 namespace hipsynth {
 namespace {
 
 constexpr size_t kFirstSlab = 64;  // waves
-// Words between the registers of two waves: whole host cache lines, an odd number of them, so that the first registers
-// of all waves do not share a few sets of the host's caches.
-size_t stride(uint32_t rows) { return (size_t{rows} * kLanes) + 16; }
 
 }  // namespace
 
+// Waves lie an odd number of host cache lines apart, so that the first lines of all waves do not share a few sets of
+// the host's caches.
 void WavePool::prepare(uint32_t rows) {
-  if (rows > rows_) {
-    slabs_.clear();
-    rows_ = rows;
-  }
+  wave_bytes_ = kStateBytes + size_t{rows} * kLanes * sizeof(uint32_t);
+  if (wave_bytes_ / kHostLine % 2 == 0) wave_bytes_ += kHostLine;
   free_.clear();
   for (auto it = slabs_.rbegin(); it != slabs_.rend(); ++it) free_slab(&*it);
 }
 
-void WavePool::free_slab(Slab* slab) {
-  for (size_t i = slab->waves.size(); i > 0; --i) {
-    slab->waves[i - 1].wave.vgpr = &slab->registers[(i - 1) * stride(rows_)];
-    free_.push_back(&slab->waves[i - 1]);
+void WavePool::free_slab(PageArray<char>* slab) {
+  for (size_t n = slab->size() / wave_bytes_; n > 0; --n) {
+    free_.push_back(reinterpret_cast<Resident*>(slab->data() + (n - 1) * wave_bytes_));
   }
 }
 
 // Every slab is as large as all before it.
-void WavePool::add_slab() {
-  size_t waves = kFirstSlab;
-  if (!slabs_.empty()) waves = kFirstSlab << (slabs_.size() - 1);
-  slabs_.push_back({PageArray<Resident>(waves), PageArray<uint32_t>(waves * stride(rows_))});
-  free_slab(&slabs_.back());
-}
-
 Resident* WavePool::take() {
-  if (free_.empty()) add_slab();
+  if (free_.empty()) {
+    size_t bytes = 0;
+    for (const PageArray<char>& slab : slabs_) bytes += slab.size();
+    slabs_.emplace_back(std::max(bytes, kFirstSlab * wave_bytes_));
+    free_slab(&slabs_.back());
+  }
   Resident* r = free_.back();
   free_.pop_back();
   return r;

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -50,7 +49,6 @@ class BasicCache {
     const Tag oldest = set[ways_ - 1];
     const uint32_t way = ways_ == 16 && sizeof(Tag) == 4  ? promote_16(set, at.tag, &r)
                          : ways_ == 4 && sizeof(Tag) == 8 ? promote_4(set, at.tag, &r)
-                         : ways_ % 8 == 0                 ? promote_many(set, at.tag, &r)
                                                           : promote(set, at.tag, &r);
     r.evicted = !r.hit && oldest != 0;
     if (dirty != 0 && dirty_.size() == 0) dirty_ = PageArray<uint64_t>(sets_);
@@ -134,21 +132,6 @@ class BasicCache {
     r->hit = way < ways_;
     if (!r->hit) --way;
     for (uint32_t i = way; i > 0; --i) set[i] = set[i - 1];
-    set[0] = tag;
-    return way;
-  }
-  // The same for sets of many ways, without a branch per way.
-  uint32_t promote_many(Tag* set, Tag tag, Result* r) {
-    uint32_t way = ways_ - 1;
-    for (uint32_t first = 0; first < ways_; first += 8) {
-      uint32_t found = 0;
-      for (uint32_t i = 0; i < 8; ++i) found |= uint32_t{set[first + i] == tag} << i;
-      if (found == 0) continue;
-      r->hit = true;
-      way = first + static_cast<uint32_t>(std::countr_zero(found));
-      break;
-    }
-    std::memmove(set + 1, set, way * sizeof(Tag));
     set[0] = tag;
     return way;
   }

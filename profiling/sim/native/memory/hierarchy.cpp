@@ -15,7 +15,6 @@ constexpr uint32_t kScalarLine = 64;
 constexpr uint32_t kScalarWays = 4;
 constexpr uint32_t kCusPerScalarCache = 2;  // both ISA guides: a scalar data cache is shared between neighbouring CUs
 constexpr uint32_t kInfinityWays = 16;
-constexpr uint64_t kNoLine = ~0ull;
 constexpr uint64_t kLongAgo = 1 << 20;  // cycles, between two dispatches: all that was asked for has arrived
 constexpr uint8_t kSectorBytes = 32;    // granularity of fabric writes
 
@@ -24,6 +23,20 @@ constexpr uint8_t kSectorBytes = 32;    // granularity of fabric writes
 uint32_t accesses(uint32_t lane_bytes) { return 4 * 64 / group_lanes(lane_bytes); }
 
 uint32_t u32(const SpecTable& spec, const char* key) { return static_cast<uint32_t>(spec.at(key)); }
+
+// The 32-byte sectors of a 64-byte segment that a store writes.
+uint8_t touched_sectors(const WaveAccess& a, uint64_t segment) {
+  if (a.contiguous) return 3;
+  uint8_t touched = 0;
+  for (uint64_t rest = a.exec; rest && touched != 3; rest &= rest - 1) {
+    const uint64_t first = a.address[std::countr_zero(rest)], last = first + a.bytes - 1;
+    if (first / kSegmentBytes > segment || last / kSegmentBytes < segment) continue;
+    const uint64_t low = std::max(first, segment * kSegmentBytes);
+    const uint64_t high = std::min(last, segment * kSegmentBytes + kSegmentBytes - 1);
+    touched |= static_cast<uint8_t>(1u << (low / kSectorBytes & 1) | 1u << (high / kSectorBytes & 1));
+  }
+  return touched;
+}
 
 }  // namespace
 
@@ -37,14 +50,19 @@ Hierarchy::Hierarchy(Arch arch, const SpecTable& spec)
       fabric_read_bytes_per_request_(u32(spec, "fabric.read_request_bytes")),
       page_lines_(u32(spec, "l2.scattered_page_bytes") / l2_line_),
       write_back_at_end_(spec.at("fabric.write_back_at_end") != 0),
-      channels_(u32(spec, "l2.channels")),
-      lines_per_channel_turn_(u32(spec, "l2.interleave_bytes") / l2_line_),
-      hashed_(spec.at("l2.hashed") != 0),
       arrivals_(u32(spec, "topology.xcds")),
       latency_{0, u32(spec, "vl1d.latency_cycles"), u32(spec, "l2.latency_cycles"),
-               u32(spec, "fabric.infinity_cache_latency_cycles"), u32(spec, "hbm.latency_cycles")} {
+               u32(spec, "fabric.infinity_cache_latency_cycles"), u32(spec, "hbm.latency_cycles")},
+      channels_(u32(spec, "l2.channels")),
+      lines_per_channel_turn_(u32(spec, "l2.interleave_bytes") / l2_line_),
+      hashed_(spec.at("l2.hashed") != 0) {
   const Cache::Geometry l1{u32(spec, "vl1d.bytes"), l1_line_, u32(spec, "vl1d.ways"), 0, spec.at("vl1d.hashed") != 0};
-  for (uint32_t i = 0; i < cus_; ++i) l1_.emplace_back(l1);
+  for (uint32_t i = 0; i < cus_; ++i) {
+    if (WideCache::suits(l1.ways))
+      wide_l1_.emplace_back(l1.bytes, l1.line_bytes, l1.ways, l1.hashed);
+    else
+      l1_.emplace_back(l1);
+  }
   const Cache::Geometry scalar{u32(spec, "scalar.bytes"), kScalarLine, kScalarWays, 0, false};
   for (uint32_t i = 0; i < cus_; i += kCusPerScalarCache) scalar_.emplace_back(scalar);
   const LargeCache::Geometry l2{u32(spec, "l2.bytes"), l2_line_, u32(spec, "l2.ways"), u32(spec, "l2.dirty_ways"),
@@ -60,6 +78,7 @@ Hierarchy::Hierarchy(Arch arch, const SpecTable& spec)
 // reads miss even where the data would still fit. Only the memory-side Infinity Cache keeps its lines.
 void Hierarchy::begin_dispatch() {
   for (Cache& c : l1_) c.invalidate();
+  for (WideCache& c : wide_l1_) c.invalidate();
   for (Cache& c : scalar_) c.invalidate();
   for (LargeCache& c : l2_) {
     c.flush([&](uint64_t line, uint8_t sectors) {  // left dirty by the previous dispatch: written between the two
@@ -195,7 +214,8 @@ Level Hierarchy::l2_access(uint32_t xcd, uint64_t line, uint8_t dirty, bool fetc
   if (r.hit) {
     ++n_.l2_hits;
     await(Level::l2, latency_[static_cast<size_t>(Level::l2)]);
-    if (const auto* coming = arrivals_[xcd].find(line, cycle_)) await(coming->level, coming->cycle - cycle_);
+    if (const auto* coming = arrivals_[xcd].find(line, cycle_))
+      await(static_cast<Level>(coming->level), coming->cycle - cycle_);
     return Level::l2;
   }
   ++n_.l2_misses;
@@ -203,8 +223,13 @@ Level Hierarchy::l2_access(uint32_t xcd, uint64_t line, uint8_t dirty, bool fetc
   const Level level = fabric_read(line);
   const uint32_t cycles = latency_[static_cast<size_t>(level)];
   await(level, cycles);
-  arrivals_[xcd].add({line, cycle_ + cycles, level});
+  arrivals_[xcd].add(line, cycle_ + cycles, level);
   return level;
+}
+
+// True on a hit.
+bool Hierarchy::l1_access(uint32_t cu, uint64_t line) {
+  return wide_l1_.empty() ? l1_[cu].access(line).hit : wide_l1_[cu].access(line);
 }
 
 Level Hierarchy::load_segments(uint32_t cu, const uint64_t* segments, uint32_t n, uint32_t lane_bytes) {
@@ -216,7 +241,7 @@ Level Hierarchy::load_segments(uint32_t cu, const uint64_t* segments, uint32_t n
     const uint64_t line = segments[i] / per_line;
     if (line == last_line) continue;  // still in the look-up pipeline's hand: a hit
     last_line = line;
-    if (l1_[cu].access(line).hit) continue;
+    if (l1_access(cu, line)) continue;
     ++n_.l1_read_req;
     const uint64_t l2_line = line / lines_per_l2;
     if (l2_line == mergeable) {  // the other half of the line just asked for: usually one L2 request for both
@@ -226,8 +251,10 @@ Level Hierarchy::load_segments(uint32_t cu, const uint64_t* segments, uint32_t n
     } else {
       mergeable = l2_line;
     }
-    l2_[xcd].prefetch(physical(l2_line));
-    if (infinity_.present()) infinity_.prefetch(physical(l2_line));
+    const uint64_t place = physical(l2_line);
+    l2_[xcd].prefetch(place);
+    arrivals_[xcd].prefetch(place);
+    if (infinity_.present()) infinity_.prefetch(place);
     wanted[wants++] = l2_line;
   }
   n_.l2_reads += wants;
@@ -247,6 +274,37 @@ Level Hierarchy::load(uint32_t cu, const WaveAccess& a) {
   return load_segments(cu, segments, n, a.bytes);
 }
 
+// Requests in a row to one line: the first one looks it up, the others find it where the first has left it.
+void Hierarchy::write_line(uint32_t xcd, const Written& w) {
+  if (w.requests == 0) return;
+  l2_access(xcd, w.line, w.sectors, false);
+  n_.l2_hits += w.requests - 1;
+  channel(xcd, w.line) += w.requests - 1;
+}
+
+// What a streaming store writes to a line that the L2 does not hold goes on to memory, together with the request that
+// follows when it writes the line's other sectors.
+void Hierarchy::stream(uint32_t xcd, uint64_t line, uint8_t sectors, Written* passing) {
+  if (passing->requests && line == passing->line && !(passing->sectors & sectors)) {
+    ++n_.l2_hits;
+    passing->sectors |= sectors;
+    return;
+  }
+  pass_through(passing);
+  if (l2_[xcd].holds(physical(line))) {
+    l2_access(xcd, line, sectors, false);
+    return;
+  }
+  ++n_.l2_misses;
+  n_.l2_evicts += l2_[xcd].take_oldest(physical(line));
+  *passing = {line, sectors, 1};
+}
+
+void Hierarchy::pass_through(Written* passing) {
+  if (passing->requests) write_back(physical(passing->line), passing->sectors);
+  passing->requests = 0;
+}
+
 // The vL1D writes through, without allocating: neighbouring look-ups of one 64-byte segment leave as one request.
 Level Hierarchy::store(uint32_t cu, const WaveAccess& a) {
   const uint32_t xcd = cu / cus_per_xcd_;
@@ -258,49 +316,28 @@ Level Hierarchy::store(uint32_t cu, const WaveAccess& a) {
   n_.l1_writes += accesses(a.bytes);
   l1_cycles_[cu] += std::max(n, 1u);
   const uint64_t per_line = l2_line_ / kSegmentBytes;
-  // What a streaming store writes to a line that the L2 does not hold goes on to memory at once.
-  uint64_t passing = kNoLine;
-  uint8_t passing_sectors = 0;
-  const auto pass_through = [&] {
-    if (passing != kNoLine) write_back(physical(passing), passing_sectors);
-    passing = kNoLine;
-  };
   for (uint32_t i = 0; i < n; i += 2) l2_[xcd].prefetch(physical(segments[i] / per_line));
+  Written last;
   for (uint32_t i = 0; i < n; ++i) {
     if (i > 0 && segments[i] == segments[i - 1]) continue;
-    uint8_t touched = 3;  // 32-byte sectors of this segment
-    if (!a.contiguous) {
-      touched = 0;
-      for (uint64_t rest = a.exec; rest && touched != 3; rest &= rest - 1) {
-        const uint64_t first = a.address[std::countr_zero(rest)], last = first + a.bytes - 1;
-        if (first / kSegmentBytes > segments[i] || last / kSegmentBytes < segments[i]) continue;
-        const uint64_t low = std::max(first, segments[i] * kSegmentBytes);
-        const uint64_t high = std::min(last, segments[i] * kSegmentBytes + kSegmentBytes - 1);
-        touched |= static_cast<uint8_t>(1u << (low / kSectorBytes & 1) | 1u << (high / kSectorBytes & 1));
-      }
-    }
     ++n_.l1_write_req;
     ++n_.l2_writes;
     const uint64_t line = segments[i] / per_line;
-    const auto sectors = static_cast<uint8_t>(touched << 2 * (segments[i] % per_line));
-    if (!a.streaming) {
-      l2_access(xcd, line, sectors, false);
-    } else if (line == passing && !(passing_sectors & sectors)) {
-      ++n_.l2_hits;
-      passing_sectors |= sectors;
+    const auto sectors = static_cast<uint8_t>(touched_sectors(a, segments[i]) << 2 * (segments[i] % per_line));
+    if (a.streaming) {
+      stream(xcd, line, sectors, &last);
+    } else if (last.requests && line == last.line) {
+      last.sectors |= sectors;
+      ++last.requests;
     } else {
-      pass_through();
-      if (l2_[xcd].holds(physical(line))) {
-        l2_access(xcd, line, sectors, false);
-      } else {
-        ++n_.l2_misses;
-        n_.l2_evicts += l2_[xcd].take_oldest(physical(line));
-        passing = line;
-        passing_sectors = sectors;
-      }
+      write_line(xcd, last);
+      last = {line, sectors, 1};
     }
   }
-  pass_through();
+  if (a.streaming)
+    pass_through(&last);
+  else
+    write_line(xcd, last);
   return Level::l2;
 }
 
@@ -386,7 +423,10 @@ Level Hierarchy::scalar(uint32_t cu, uint64_t address, uint32_t bytes) {
 
 void Hierarchy::invalidate_l1(uint32_t cu) {
   ++n_.l1_invalidates;
-  l1_[cu].invalidate();
+  if (wide_l1_.empty())
+    l1_[cu].invalidate();
+  else
+    wide_l1_[cu].invalidate();
 }
 
 uint64_t Hierarchy::fabric_read_bytes() const {

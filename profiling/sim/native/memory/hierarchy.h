@@ -10,6 +10,7 @@
 
 #include "core/machine.h"
 #include "memory/cache.h"
+#include "memory/wide_cache.h"
 
 namespace hipsynth {
 
@@ -47,15 +48,18 @@ struct WaveAccess {
 class Arrivals {
  public:
   struct Arrival {
-    uint64_t line = ~0ull, cycle = 0;
-    Level level = Level::none;
+    uint64_t line = ~0ull;
+    uint64_t level : 3 = 0, cycle : 61 = 0;
   };
-  void add(const Arrival& arrival) { at_[arrival.line % kPlaces] = arrival; }
+  void add(uint64_t line, uint64_t cycle, Level level) {
+    at_[line % kPlaces] = {line, static_cast<uint64_t>(level), cycle};
+  }
   // Null when the line has arrived.
   const Arrival* find(uint64_t line, uint64_t now) const {
     const Arrival& a = at_[line % kPlaces];
     return a.line == line && a.cycle > now ? &a : nullptr;
   }
+  void prefetch(uint64_t line) const { __builtin_prefetch(&at_[line % kPlaces], 1); }
 
  private:
   static constexpr size_t kPlaces = 4096;
@@ -93,7 +97,17 @@ class Hierarchy {
  private:
   Level load(uint32_t cu, const WaveAccess& a);
   Level store(uint32_t cu, const WaveAccess& a);
+  // Write requests in a row to one line of the L2.
+  struct Written {
+    uint64_t line = 0;
+    uint8_t sectors = 0;
+    uint32_t requests = 0;
+  };
+  void write_line(uint32_t xcd, const Written& w);
+  void stream(uint32_t xcd, uint64_t line, uint8_t sectors, Written* passing);
+  void pass_through(Written* passing);
   Level atomic(uint32_t cu, const WaveAccess& a);
+  bool l1_access(uint32_t cu, uint64_t line);
   Level load_segments(uint32_t cu, const uint64_t* segments, uint32_t n, uint32_t lane_bytes);
   void await(Level level, uint64_t cycles);
   Level l2_access(uint32_t xcd, uint64_t line, uint8_t dirty, bool fetch);
@@ -108,6 +122,7 @@ class Hierarchy {
   uint32_t cus_, cus_per_xcd_, l1_line_, l2_line_, unmerged_period_, fabric_read_bytes_per_request_, page_lines_;
   bool write_back_at_end_, first_dispatch_ = true;
   std::vector<Cache> l1_, scalar_;
+  std::vector<WideCache> wide_l1_;  // instead of l1_ where sets have many ways
   std::vector<LargeCache> l2_;
   LargeCache infinity_;
   std::vector<Arrivals> arrivals_;  // per L2

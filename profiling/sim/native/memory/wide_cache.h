@@ -1,0 +1,102 @@
+// Tags of a cache whose sets have many ways, with true LRU order and no modified lines: a vL1D.
+#pragma once
+
+#include <immintrin.h>
+
+#include <bit>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace hipsynth {
+
+// The tags of a set lie unordered and are compared eight at a time; a ring of links through its ways gives their order
+// of use, so that nothing moves on a hit or a miss. Tags are the low 32 bits of what is left of a line number: lines
+// that share them lie 2^32 lines apart, more than a device's memory. Tag 0 is an empty way.
+class WideCache {
+ public:
+  static bool suits(uint32_t ways) { return ways >= kTagsAtOnce && ways % kTagsAtOnce == 0 && ways <= kMaxWays; }
+
+  // `hashed`: fold upper line-number bits into the set index. Throws std::invalid_argument.
+  WideCache(uint64_t bytes, uint32_t line_bytes, uint32_t ways, bool hashed)
+      : ways_(ways),
+        sets_(static_cast<uint32_t>(bytes / (uint64_t{line_bytes} * ways))),
+        set_bits_(std::countr_zero(sets_)),
+        hashed_(hashed),
+        tags_(size_t{sets_} * ways),
+        newest_(sets_),
+        links_(size_t{sets_} * ways) {
+    if (!suits(ways) || !std::has_single_bit(sets_)) {
+      throw std::invalid_argument("a cache of " + std::to_string(bytes) + " bytes and " + std::to_string(ways) +
+                                  " ways cannot be modelled");
+    }
+    for (uint32_t i = 0; i < links_.size(); ++i) {
+      const uint32_t way = i % ways_;
+      links_[i] = {static_cast<uint8_t>((way + ways_ - 1) % ways_), static_cast<uint8_t>((way + 1) % ways_)};
+    }
+  }
+
+  // Whether the line is there; it is the most recently used one afterwards.
+  bool access(uint64_t line) {
+    const uint64_t index = hashed_ ? line ^ line >> 7 ^ line >> 14 ^ line >> 21 : line;
+    const uint32_t set = static_cast<uint32_t>(index) & (sets_ - 1);
+    const uint32_t tag = static_cast<uint32_t>(line >> set_bits_) + 1;
+    uint32_t* tags = &tags_[size_t{set} * ways_];
+    uint8_t& newest = newest_[set];
+    used_ = true;
+    if (tags[newest] == tag) return true;
+    Link* links = &links_[size_t{set} * ways_];
+    if (const uint32_t way = find(tags, tag); way < ways_) {
+      to_front(links, static_cast<uint8_t>(way), &newest);
+      return true;
+    }
+    newest = links[newest].newer;  // the ring closes: beyond the newest lies the oldest
+    tags[newest] = tag;
+    return false;
+  }
+
+  // Forgets every line.
+  void invalidate() {
+    if (used_) tags_.assign(tags_.size(), 0);
+    used_ = false;
+  }
+
+ private:
+  static constexpr uint32_t kTagsAtOnce = 8, kMaxWays = 256;
+
+  struct Link {
+    uint8_t older, newer;
+  };
+
+  // The way that holds the tag, ways_ when none does.
+  uint32_t find(const uint32_t* tags, uint32_t tag) const {
+    const __m256i wanted = _mm256_set1_epi32(static_cast<int>(tag));
+    for (uint32_t way = 0; way < ways_; way += kTagsAtOnce) {
+      const __m256i these = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(tags + way));
+      const int equal = _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(these, wanted)));
+      if (equal) return way + static_cast<uint32_t>(std::countr_zero(static_cast<uint32_t>(equal)));
+    }
+    return ways_;
+  }
+
+  static void to_front(Link* links, uint8_t way, uint8_t* newest) {
+    const Link old = links[way];
+    links[old.older].newer = old.newer;
+    links[old.newer].older = old.older;
+    const uint8_t oldest = links[*newest].newer;
+    links[way] = {*newest, oldest};
+    links[*newest].newer = way;
+    links[oldest].older = way;
+    *newest = way;
+  }
+
+  uint32_t ways_, sets_;
+  int set_bits_;
+  bool hashed_, used_ = false;
+  std::vector<uint32_t> tags_;
+  std::vector<uint8_t> newest_;  // [set]
+  std::vector<Link> links_;      // [set][way]
+};
+
+}  // namespace hipsynth
