@@ -17,7 +17,8 @@ namespace {
 constexpr uint64_t kPage = Memory::kPageBytes;
 constexpr uint64_t kGuard = 4096;
 constexpr uint64_t kBlock = 2ull << 20;             // that ROCr's allocator carves small allocations out of
-constexpr uint64_t kLarge = 8ull << 20;             // allocations from here on lie in the host's huge pages
+constexpr uint64_t kLarge = 8ull << 20;             // allocations from here on lie in the host's huge pages,
+constexpr uint64_t kSparse = 64ull << 20;           // and from here on not when little of them is used
 constexpr uint64_t kArenaBase = 0x200000000000ull;  // far from the heap, the stacks and shared objects of x86-64 Linux
 constexpr uint64_t kSlotBytes = 1ull << 40;         // address space of one device
 constexpr int kSlots = 64;
@@ -50,6 +51,7 @@ void give_slot(int i) {
 
 struct Memory::Impl {
   uint64_t limit = 0, used = 0;
+  bool sampled = false;
   int slot = -1;
   uint64_t base = 0;
   std::map<uint64_t, Allocation> allocations;  // by start address
@@ -82,13 +84,12 @@ void refill(uint64_t start, uint64_t bytes) {
        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
-// Large arrays in large pages: strided kernels touch more 4 KiB pages than the host's TLB holds. A hint: refusal is
-// fine.
-void advise_large_pages(uint64_t start, uint64_t bytes) {
-  constexpr uint64_t kLargePage = 2ull << 20, kWorthwhile = 16ull << 20;
-  if (bytes < kWorthwhile) return;
-  const uint64_t first = round_up(start, kLargePage), last = (start + bytes) / kLargePage * kLargePage;
-  madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+// Large arrays in huge pages: strided kernels touch more small ones than the host's TLB holds. But a sampled grid
+// touches a few bytes here and there, and clearing two megabytes for each would take longer than the simulation. Only
+// hints: refusal is fine.
+void advise_pages(uint64_t start, uint64_t bytes, bool sampled) {
+  if (bytes < kLarge) return;
+  madvise(reinterpret_cast<void*>(start), bytes, sampled && bytes >= kSparse ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
 }
 
 bool move_pages(uint64_t from, uint64_t to, uint64_t bytes) {
@@ -101,8 +102,9 @@ bool move_pages(uint64_t from, uint64_t to, uint64_t bytes) {
 
 }  // namespace
 
-Memory::Memory(uint64_t limit_bytes) : impl_(std::make_unique<Impl>()) {
+Memory::Memory(uint64_t limit_bytes, bool sampled) : impl_(std::make_unique<Impl>()) {
   impl_->limit = limit_bytes;
+  impl_->sampled = sampled;
   impl_->slot = take_slot();
   impl_->base = kArenaBase + kSlotBytes * static_cast<uint64_t>(impl_->slot);
   void* got = mmap(reinterpret_cast<void*>(impl_->base), kSlotBytes, PROT_READ | PROT_WRITE,
@@ -136,9 +138,8 @@ void* Memory::allocate(uint64_t bytes, Kind kind, uint64_t align) {
   }
   if (need > end || at + need > end) throw SimError("out_of_memory", "device address space exhausted");
   m.allocations[at] = Allocation{at, bytes, kind};
-  if (bytes >= kLarge) madvise(reinterpret_cast<void*>(at), need, MADV_HUGEPAGE);  // scattered accesses; only a hint
   if (counted(kind)) m.used += bytes;
-  if (!internal(kind)) advise_large_pages(at, need);
+  advise_pages(at, need, m.sampled);
   return reinterpret_cast<void*>(at);
 }
 

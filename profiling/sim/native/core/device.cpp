@@ -54,7 +54,7 @@ struct Device::Impl {
   std::map<std::pair<uint64_t, uint32_t>, Reach> reached;  // by module serial number and entry
 
   Impl(Arch a, const SpecTable& s, const DeviceOptions& o)
-      : arch(a), spec(s), options(o), memory(o.memory_bytes), runtime(memory) {
+      : arch(a), spec(s), options(o), memory(o.memory_bytes, o.sample_stretches > 0), runtime(memory) {
     check_spec(spec);
     reset();
   }

@@ -34,7 +34,8 @@ class Memory {
   // host: pinned, outside the device's own memory; heap: of device-side malloc; code and kernarg: the simulator's own.
   enum class Kind : uint8_t { device, managed, host, heap, code, kernarg };
   static constexpr uint64_t kPageBytes = 4096;
-  explicit Memory(uint64_t limit_bytes);  // of device, managed and heap memory together
+  // `limit_bytes`: of device, managed and heap memory together. `sampled`: large grids will run in part.
+  explicit Memory(uint64_t limit_bytes, bool sampled = false);
   ~Memory();
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
