@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -27,7 +28,8 @@ def copy_folder(source: Path, target: Path) -> None:
             return
         place = target / path.relative_to(source)
         place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, place)
+        with contextlib.suppress(PermissionError):  # what its owner cannot read, the program cannot want
+            shutil.copyfile(path, place)
 
 
 def placed(artefacts: Artefacts, folder: Path, name: str) -> Artefacts:
