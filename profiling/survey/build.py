@@ -44,7 +44,8 @@ def build_program(program: Program, arch: str, folder: Path, root: Path) -> Buil
     """Tries the plans one after the other; of failures the first is returned, or the one that names a library."""
     failures: list[Built] = []
     for number, plan in enumerate(program.plans):
-        made = _attempt(plan, arch, folder / f"plan{number}", root)
+        written = folder / f"written{number}"
+        made = _attempt(_with_written(plan, written), arch, folder / f"plan{number}", [root, written])
         if made.artefacts is not None:
             return made
         failures.append(made)
@@ -56,12 +57,26 @@ def build_program(program: Program, arch: str, folder: Path, root: Path) -> Buil
     return told
 
 
-def _attempt(plan: BuildPlan, arch: str, folder: Path, root: Path) -> Built:
+def _with_written(plan: BuildPlan, folder: Path) -> BuildPlan:
+    """The plan with the headers that configuring would write: under `folder`, searched where their own places are."""
+    for path, text in plan.written:
+        place = folder / path.relative_to("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+    units = []
+    for unit in plan.units:
+        asked = dict.fromkeys([unit.path.parent, *unit.includes, plan.folder])
+        further = (folder / place.relative_to("/") for place in asked)
+        units.append(replace(unit, includes=(*unit.includes, *(place for place in further if place.is_dir()))))
+    return replace(plan, units=tuple(units))
+
+
+def _attempt(plan: BuildPlan, arch: str, folder: Path, roots: list[Path]) -> Built:
     """As it stands; where standard names are unknown, with the headers that HIP's own brought in before release 7."""
-    made = _compile(plan, arch, folder, root)
+    made = _compile(plan, arch, folder, roots)
     if made.reason == "compile_failed" and older.may_help(made.diagnostics):
         units = tuple(_with_older_headers(unit) for unit in plan.units)
-        again = _compile(replace(plan, units=units), arch, folder, root)
+        again = _compile(replace(plan, units=units), arch, folder, roots)
         solved = again.reason != "compile_failed" or not older.may_help(again.diagnostics)
         return again if solved else made  # what is left to complain about says more
     return made
@@ -71,14 +86,14 @@ def _with_older_headers(unit: SourceUnit) -> SourceUnit:
     return replace(unit, preludes=(*unit.preludes, *map(Path, older.headers(unit.language))))
 
 
-def _compile(plan: BuildPlan, arch: str, folder: Path, root: Path) -> Built:
+def _compile(plan: BuildPlan, arch: str, folder: Path, roots: list[Path]) -> Built:
     wanted = [name for name in plan.libraries if not PRESENT.match(name.rpartition("/")[2]) and not _threads(name)]
     units = [Unit(unit.path, unit.language, unit_flags(unit, plan)) for unit in plan.units]
     try:
         build = compile_project(
-            units, arch, folder, runtime=api.library_path(), roots=[root], relocatable=plan.relocatable
+            units, arch, folder, runtime=api.library_path(), roots=roots, relocatable=plan.relocatable
         )
-        _code_objects(plan, arch, folder, root)
+        _code_objects(plan, arch, folder, roots)
     except CompileFailed as error:
         reason, message = _classify(error, wanted)
         return Built(plan, None, reason, message, error.diagnostics[:MESSAGE_CHARS])
@@ -90,11 +105,11 @@ def _compile(plan: BuildPlan, arch: str, folder: Path, root: Path) -> Built:
     return Built(plan, api.Artefacts(build.executable, *build.devices[0], objdump, build.devices[1:]))
 
 
-def _code_objects(plan: BuildPlan, arch: str, folder: Path, root: Path) -> None:
+def _code_objects(plan: BuildPlan, arch: str, folder: Path, roots: list[Path]) -> None:
     """Device code that the program loads by itself, left in FOLDER/run under the names it expects."""
     for number, wanted in enumerate(plan.code_objects):
         unit = wanted.unit
-        made = toolchain.compile_device(unit.path, arch, _flags(unit.flags()), folder / f"own{number}", roots=[root])
+        made = toolchain.compile_device(unit.path, arch, _flags(unit.flags()), folder / f"own{number}", roots=roots)
         if wanted.output.is_relative_to(plan.folder):
             place = folder / "run" / wanted.output.relative_to(plan.folder)
             place.parent.mkdir(parents=True, exist_ok=True)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from profiling.survey.cmake_files import Configured
 from profiling.survey.cmake_lang import Interpreter, Scope, glob_files, parse
 from profiling.survey.commands import steps_of
 from profiling.survey.plan import BuildPlan, CodeObject, SourceUnit
@@ -57,13 +58,15 @@ class _Reader:
         self.tests: dict[str, list[tuple[str, ...]]] = {}
         self.languages: dict[Path, str] = {}
         self.code_objects: dict[Path, list[CodeObject]] = {}
+        self.configured = Configured(root)
         self.folder = top
         self.properties = _Target("", top)  # what include_directories and the like give to later targets
         self.interpreter = Interpreter(
             {
                 "set": self.set_variable, "unset": self.unset, "list": self.change_list,
                 "option": self.option, "project": self.project,
-                "string": self.string, "file": self.file, "get_filename_component": self.component,
+                "string": self.string, "file": self.file, "configure_file": self.configure_file,
+                "get_filename_component": self.component,
                 "add_executable": self.executable, "hip_add_executable": self.executable, "add_library": self.library,
                 "hip_add_library": self.library, "target_sources": self.sources, "add_test": self.test,
                 "target_include_directories": self.target_includes, "include_directories": self.include_directories,
@@ -116,6 +119,7 @@ class _Reader:
     def project(self, words: list[str], scope: Scope) -> None:
         if words:
             scope.variables |= {"PROJECT_NAME": words[0], "PROJECT_SOURCE_DIR": str(self.folder)}
+            scope.variables |= {"PROJECT_BINARY_DIR": str(self.folder), **_version(words)}
             scope.variables.setdefault("CMAKE_PROJECT_NAME", words[0])
 
     def change_list(self, words: list[str], scope: Scope) -> None:
@@ -153,6 +157,11 @@ class _Reader:
             skipped = ("CONFIGURE_DEPENDS", "RELATIVE", "LIST_DIRECTORIES", "FOLLOW_SYMLINKS")
             patterns = [word for word in words[2:] if word not in skipped]
             scope.variables[words[1]] = ";".join(glob_files(self.folder, patterns, words[0] == "GLOB_RECURSE"))
+        elif words[:1] in (["WRITE"], ["APPEND"]):
+            self.configured.write(words[1:], self.folder, words[0] == "APPEND")
+
+    def configure_file(self, words: list[str], scope: Scope) -> None:
+        self.configured.configure_file(words, self.folder, scope)
 
     def component(self, words: list[str], scope: Scope) -> None:
         if len(words) < 3:
@@ -377,7 +386,21 @@ class _Reader:
         runs = tuple(self.tests.get(target.name, ()))
         names = tuple(dict.fromkeys(libraries))
         loaded = tuple(self.code_objects.get(target.folder, ()))
-        return BuildPlan(target.name, tuple(units.values()), target.folder, "cmake", names, relocatable, loaded, runs)
+        written = tuple(self.configured.texts.items())
+        return BuildPlan(
+            target.name, tuple(units.values()), target.folder, "cmake", names, relocatable, loaded, runs, written
+        )
+
+
+def _version(words: list[str]) -> dict[str, str]:
+    """What project(NAME VERSION 1.2.3) sets."""
+    if "VERSION" not in words[:-1]:
+        return {}
+    version = words[words.index("VERSION") + 1]
+    parts = [*version.split("."), "", "", "", ""]
+    names = ("MAJOR", "MINOR", "PATCH", "TWEAK")
+    found = {"VERSION": version, **{f"VERSION_{name}": part for name, part in zip(names, parts, strict=False)}}
+    return {f"{prefix}_{name}": text for prefix in ("PROJECT", words[0]) for name, text in found.items()}
 
 
 def _commands(words: Iterable[str]) -> list[list[str]]:

@@ -171,6 +171,14 @@ def _compiles(words: tuple[str, ...]) -> bool:
     return any(Path(word).suffix in SOURCE_ENDINGS or word.startswith(("-I", "-L", "-l")) for word in words)
 
 
+def _words(text: str) -> tuple[str, ...]:
+    """Like a shell, or nothing where it would refuse."""
+    try:
+        return tuple(shlex.split(text))
+    except ValueError:
+        return ()
+
+
 def _documented_runs(path: Path, folder: Folder, names: set[str]) -> tuple[tuple[str, ...], ...]:
     """Argument lists of lines such as `./name 1024` in scripts beside a program, and in READMEs there and above."""
     found: list[tuple[str, ...]] = []
@@ -184,7 +192,12 @@ def _documented_runs(path: Path, folder: Folder, names: set[str]) -> tuple[tuple
         texts = [_COMMENT_LINE.sub("", read_text(file)) for file in scripts[:4]]
         for text in [*texts, *(read_text(file) for file in sorted(place.glob("README*"))[:4])]:
             for match in pattern.finditer(text):
-                words = tuple(match.group(2).split())
-                if len(words) < 12 and not any(_PLACEHOLDER.search(word) for word in words) and not _compiles(words):
+                words = _words(match.group(2))
+                if (
+                    words
+                    and len(words) < 12
+                    and not any(_PLACEHOLDER.search(word) for word in words)
+                    and not _compiles(words)
+                ):
                     found.append(words)
     return tuple(dict.fromkeys(found))[:3]

@@ -43,7 +43,7 @@ def run_built(
         if verdict.reason not in _RETRY:
             return tries[-1]
         lists += [words for words in _own_examples(done, built, folder) if words not in lists]
-    return tries[0]
+    return tries[-1] if tries[-1][0].reason == "needs_data" else tries[0]  # what is missing says more than "arguments"
 
 
 def _argument_lists(program: Program, built: Built) -> list[tuple[str, ...]]:

@@ -51,7 +51,7 @@ def judge(done: RunResult, *, unasked: bool = False) -> Verdict:
     """
     own = "\n".join(line for line in done.stderr.splitlines() if not line.startswith("hipsynth: "))
     text = f"{done.stdout}\n{own}"
-    verdict = _stopped(done) if done.status != "ok" else _ended(done, text, unasked)
+    verdict = _stopped(done, unasked) if done.status != "ok" else _ended(done, text, unasked)
     refused = _REFUSED_MEMORY.search(done.stderr)
     if done.reason == "out_of_memory":
         return Verdict("failed", "needs_memory", done.message, verdict.evidence)
@@ -94,11 +94,13 @@ def _ended_well(done: RunResult, text: str, failed: str, passed: str) -> Verdict
     return Verdict("passed", evidence=passed) if passed else Verdict("ran")
 
 
-def _stopped(done: RunResult) -> Verdict:
+def _stopped(done: RunResult, unasked: bool) -> Verdict:
     unsupported = _UNSUPPORTED.findall(done.stderr)
     message = done.message
     if unsupported and done.reason == "host_crash":
         return Verdict("failed", "unsupported_call", f"{message} after: " + ", ".join(unsupported))
+    if done.reason == "host_crash" and unasked and not done.dispatch_count and not done.clock_ns:
+        return Verdict("failed", "needs_arguments", f"{message} before any use of the device", last_line(done.stderr))
     return Verdict("failed", done.reason, message, last_line(done.stderr))
 
 

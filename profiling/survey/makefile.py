@@ -69,6 +69,7 @@ def dry_run(makefile: Path, root: Path, arch: str, goals: tuple[str, ...], depth
             "HIP_PATH": ROCM,
             "ROCM_PATH": ROCM,
             "HIP_PLATFORM": "amd",
+            **dict.fromkeys(("HIPCC", "HIPCXX", "HIPLD"), "hipcc"),  # set by whoever builds where the file does not
             "MAKEFLAGS": "",
         }
         (Path(scratch) / "work").mkdir()

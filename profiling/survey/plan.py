@@ -52,6 +52,7 @@ class BuildPlan:
     relocatable: bool = False  # -fgpu-rdc: device code of all files is linked
     code_objects: tuple[CodeObject, ...] = ()
     arguments: tuple[tuple[str, ...], ...] = ()  # run lines found beside the program, the best first
+    written: tuple[tuple[Path, str], ...] = ()  # files that configuring writes into the folders of the sources
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,18 @@ from synth.errors import CompileFailed, Missing, UsageError
 
 # Older headers gave programs these as predefined macros; newer clang does not define them any more.
 COMPATIBILITY = ("-D__AMDGCN_WAVEFRONT_SIZE=64", "-D__AMDGCN_WAVEFRONT_SIZE__=64")
+# C that was written before 1999 and that other compilers let pass with a warning.
+LENIENT = [
+    f"-Wno-error={name}"
+    for name in (
+        "implicit-function-declaration",
+        "implicit-int",
+        "int-conversion",
+        "incompatible-pointer-types",
+        "incompatible-function-pointer-types",
+        "return-type",
+    )
+]
 _UNIT, _OUTPUT = "unit.hip", "unit.out"
 
 
@@ -62,6 +74,7 @@ def host_arguments(toolchain: Toolchain, flags: Flags, runtime: Path | None, lan
     `language`: hip, c++ or c; the latter two see the HIP API but no kernels.
     """
     side = ["-x", "hip", "--cuda-host-only"] if language == "hip" else ["-x", language, "-D__HIP_PLATFORM_AMD__=1"]
+    side += LENIENT if language == "c" else []
     words = [*side, *_common(toolchain), "-O1", "-fuse-ld=lld", "-nogpulib", *flags.host]
     if runtime is not None:
         words += ["-no-hip-rt", f"-Wl,-rpath,{runtime.parent}", "-Xlinker", str(runtime)]

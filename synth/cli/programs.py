@@ -87,8 +87,9 @@ def locate(
     folder = project or paths[0]
     if not folder.is_dir():
         raise BadInput(f"{folder}: no such folder", remedy="give the folder with the program's build files")
-    with tempfile.TemporaryDirectory(prefix="hipsynth-") as scratch:
-        found = find_place(folder, arch, Path(scratch), paths[0] if project else None)
+    # It holds headers that configuring writes, so it stays until the verb ends.
+    scratch = click.get_current_context().with_resource(tempfile.TemporaryDirectory(prefix="hipsynth-"))
+    found = find_place(folder, arch, Path(scratch), paths[0] if project else None)
     return replace(found, arguments=arguments)
 
 

@@ -56,13 +56,16 @@ set_target_properties(square PROPERTIES HIP_SEPARABLE_COMPILATION ON)
 add_executable(linked linked.hip)
 set_target_properties(linked PROPERTIES HIP_SEPARABLE_COMPILATION ON)
 target_link_libraries(linked PRIVATE square)
+set(SIDE 8)
+configure_file(side.h.in ${CMAKE_CURRENT_BINARY_DIR}/side.h)
+target_include_directories(linked PRIVATE ${CMAKE_CURRENT_BINARY_DIR})
 """
 LINKED = """extern __device__ int square(int);
 __global__ void kernel(int* p) { p[threadIdx.x] = square(threadIdx.x); }
 int main() {
   int *p, h[64];
   (void)hipMalloc(&p, sizeof h);
-  kernel<<<1, 64>>>(p);
+  kernel<<<1, SIDE * SIDE>>>(p);
   (void)hipMemcpy(h, p, sizeof h, hipMemcpyDeviceToHost);
   std::puts(h[9] == 81 ? "results match" : "wrong");
 }
@@ -85,7 +88,8 @@ FILES = {
     "multi/parts/other.hip": PART,
     "multi/include/shared.h": SHARED,
     "linked/CMakeLists.txt": LINKED_LIST,
-    "linked/linked.hip": HIP + LINKED,
+    "linked/linked.hip": HIP + '#include "side.h"\n' + LINKED,
+    "linked/side.h.in": "#define SIDE @SIDE@\n",
     "linked/square.hip": "#include <hip/hip_runtime.h>\n__device__ int square(int x) { return x * x; }\n",
     "loader/Makefile": "loader: set.co\n\thipcc loader.hip -o $@\nset.co: set.hip\n\thipcc --genco $< -o $@\n",
     "loader/loader.hip": HIP + "#include <string>\n" + LOADER,

@@ -55,6 +55,14 @@ def test_ending_before_any_device_work_wants_arguments_where_main_reads_some() -
     assert judge(run("You did something wrong!", 1, dispatches=1), unasked=True).reason != "needs_arguments"
 
 
+def test_a_crash_over_arguments_that_are_not_there_wants_some() -> None:
+    early = RunResult("failed", "host_crash", "the program died of SIGSEGV")
+    assert judge(early, unasked=True).reason == "needs_arguments"
+    assert judge(early).reason == "host_crash"
+    late = RunResult("failed", "host_crash", "the program died of SIGSEGV", dispatch_count=1)
+    assert judge(late, unasked=True).reason == "host_crash"
+
+
 def test_a_usage_text_without_any_kernel_wants_arguments() -> None:
     assert judge(run("Usage: prog file", 0, dispatches=0)).reason == "needs_arguments"
 

@@ -121,6 +121,26 @@ def test_cmake_files_are_read_with_their_variables_loops_and_functions(tmp_path:
     assert one.libraries == ("roc::rocblas",) and one.arguments == (("--size", "16"),)
 
 
+def test_files_that_configuring_writes_are_worked_out(tmp_path: Path) -> None:
+    files = {
+        "CMakeLists.txt": 'project(app VERSION 3.1.4 LANGUAGES HIP)\nset(NAME tiny)\noption(FAST "" ON)\n'
+        "configure_file(config.h.in ${CMAKE_CURRENT_BINARY_DIR}/gen/config.h @ONLY)\n"
+        'file(WRITE version.h "#define REV ")\nfile(APPEND version.h ${app_VERSION_MAJOR})\n'
+        "configure_file(kept.h.in kept.h)\nconfigure_file(config.h.in ../../outside.h)\n"
+        "add_executable(app main.hip)\ntarget_include_directories(app PRIVATE ${PROJECT_BINARY_DIR}/gen)\n",
+        "config.h.in": '#define NAME "@NAME@" // ${NAME}\n#cmakedefine FAST 1\n#cmakedefine SLOW\n'
+        "#cmakedefine01 SLOW\n",
+        "kept.h.in": "other\n",
+        "kept.h": "mine\n",
+        "main.hip": MAIN,
+    }
+    (plan,) = cmake_plans(write(tmp_path, files) / "CMakeLists.txt", tmp_path)
+    assert {path.relative_to(tmp_path).as_posix(): text for path, text in plan.written} == {
+        "gen/config.h": '#define NAME "tiny" // ${NAME}\n#define FAST 1\n/* #undef SLOW */\n#define SLOW 0\n',
+        "version.h": "#define REV 3",
+    }
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -252,6 +272,12 @@ $(shell touch outside-of-the-sandbox)
 
 
 @pytest.mark.skipif(not makefile.available(), reason="needs make and a working bubblewrap")
+def test_a_makefile_that_leaves_the_compiler_to_its_user(tmp_path: Path) -> None:
+    write(tmp_path, {"Makefile": "prog: main.hip\n\t$(HIPCC) -DX $< -o $@\n", "main.hip": MAIN})
+    (program,) = find_programs(tmp_path, "gfx90a")
+    assert program.plans[0].origin == "make" and program.plans[0].units[0].defines == ("X",)
+
+
 def test_make_is_asked_in_the_sandbox(tmp_path: Path) -> None:
     write(tmp_path, {"Makefile": MAKEFILE, "main.hip": MAIN, "part.hip": KERNEL})
     (program,) = find_programs(tmp_path, "gfx90a")
