@@ -81,51 +81,196 @@ extern "C" __global__ void transpose_chunked(const _Float16* in, _Float16* out, 
   transpose<Names::chunked>(in, out, n);
 }
 
-// C = A * B in halves with matrix instructions: a work-group of 256 does 128 x 128, in steps of 32 along K.
-using Float32x16 = float __attribute__((ext_vector_type(16)));
-constexpr int kSide = 128, kStep = 32, kPad = 8;
+// C = A * B in halves with matrix instructions, in steps of 64 along K; a work-group of 256 does tiles of kRows x 256,
+// counted down the columns of bands of eight. XCDs meet only behind their L2s, so work-groups of all but the first
+// leave at once; the others have their share of a whole product.
 using Half8 = _Float16 __attribute__((ext_vector_type(8)));
+using Float32x16 = float __attribute__((ext_vector_type(16)));
+constexpr int kStep = 64, kSlice = 8, kBand = 8, kColumns = 256, kDown = 4, kBlock = 32;
 
-__device__ void gemm(const _Float16* a, const _Float16* b_transposed, float* c, int n, int w) {
-  __shared__ _Float16 left[kSide][kStep + kPad], right[kSide][kStep + kPad];
-  int tiles = n / kSide;
-  int top = w / tiles * kSide, first = w % tiles * kSide;
-  int wave = threadIdx.x / 64, lane = threadIdx.x % 64;
-  int row = wave / 2 * 64, column = wave % 2 * 64;
-  Float32x16 sum[2][2] = {};
-  for (int k = 0; k < n; k += kStep) {
-    for (int part = 0; part < 2; ++part) {
-      int y = part * 64 + threadIdx.x / 4, x = threadIdx.x % 4 * 8;
-      *(Half8*)&left[y][x] = *(const Half8*)(a + (size_t)(top + y) * n + k + x);
-      *(Half8*)&right[y][x] = *(const Half8*)(b_transposed + (size_t)(first + y) * n + k + x);
+struct Product {
+  const _Float16 *a, *b;
+  _Float16* c;
+  float* parts;
+  int n;
+};
+
+// The private memory of a lane as a build that spills registers uses it: the scratch instructions are there, whatever
+// the compiler would keep. All of it is written before a tile and read behind it; of the words read in each step most
+// are zeros, kApart words from each other, which the indices into the LDS get.
+struct Spilled {
+  static constexpr int kWords = 369, kApart = 11, kAddresses = 8;
+  using Word = volatile __attribute__((address_space(5))) int;
+  using Address = volatile __attribute__((address_space(5))) long;
+  Word* words;
+  __device__ void clear() {
+    for (int i = 0; i < kWords; ++i) words[i] = 0;
+  }
+  __device__ void read() {
+    for (int i = 0; i < kWords; ++i) (void)words[i];
+  }
+  __device__ Address& row(int part) { return ((Address*)words)[part]; }
+  __device__ int zero(int i) { return words[2 * kAddresses + kApart * i]; }
+};
+// The same for a build that spills nothing.
+struct Kept {
+  long rows[Spilled::kAddresses];
+  __device__ void clear() {}
+  __device__ void read() {}
+  __device__ long& row(int part) { return rows[part]; }
+  __device__ int zero(int) { return 0; }
+};
+
+// What the two recorded programs differ in: rows of a tile, how many of the four waves lie below each other, and what a
+// lane loads of B at a time.
+template <int rows, int waves_down, class FromB, class Registers>
+struct Gemm {
+  static constexpr int kRows = rows, kAcross = kColumns * waves_down / 4 / kBlock,
+                       kWidth = sizeof(FromB) / sizeof(_Float16);
+  static constexpr int kPartsA = kRows / 32, kPartsB = kStep / kWidth;
+  using Sum = Float32x16[kDown][kAcross];
+
+  // First row and column of the calling wave in the tile.
+  static __device__ Tile corner() {
+    int wave = threadIdx.x / 64;
+    return {wave * waves_down / 4 * kDown * kBlock, wave % (4 / waves_down) * kAcross * kBlock};
+  }
+
+  static __device__ void add_steps(const Product& p, Tile tile, int first, int last, Registers& kept, Sum& sum) {
+    __shared__ _Float16 left[kRows][kStep], right[kStep][kColumns];
+    int lane = threadIdx.x % 64, row = corner().row + lane % 32, column = corner().column + lane % 32;
+    int y = threadIdx.x / 8, x = threadIdx.x % 8 * 8;
+    int k = threadIdx.x * kWidth / kColumns, at = threadIdx.x * kWidth % kColumns;
+    kept.clear();
+#pragma unroll
+    for (int i = 0; i < kPartsA; ++i) kept.row(i) = (long)(tile.row * kRows + i * 32 + y) * p.n + x;
+#pragma unroll 1
+    for (int step = first; step < last; ++step) {
+      const _Float16* from_b = p.b + (long)(step * kStep + k) * p.n + tile.column * kColumns + at;
+      Half8 a[kPartsA];
+      FromB b[kPartsB];
+#pragma unroll
+      for (int i = 0; i < kPartsB; ++i) b[i] = *(const FromB*)(from_b + (long)i * kWidth * p.n);
+#pragma unroll
+      for (int i = 0; i < kPartsA; ++i) a[i] = *(const Half8*)(p.a + kept.row(i) + step * kStep);
+      __syncthreads();
+#pragma unroll
+      for (int i = 0; i < kPartsB; ++i) *(FromB*)&right[i * kWidth + k][at] = b[i];
+#pragma unroll
+      for (int i = 0; i < kPartsA; ++i) *(Half8*)&left[i * 32 + y][x] = a[i];
+      __syncthreads();
+#pragma unroll 1
+      for (int s = 0; s < kStep / kSlice; ++s) add_slice(left, right, row, column, s, kept, sum);
     }
-    __syncthreads();
-    for (int s = 0; s < kStep; s += 8) {
-      for (int i = 0; i < 2; ++i) {
-        for (int j = 0; j < 2; ++j) {
-          Half4 x = *(Half4*)&left[row + i * 32 + lane % 32][s + lane / 32 * 4];
-          Half4 y = *(Half4*)&right[column + j * 32 + lane % 32][s + lane / 32 * 4];
-          sum[i][j] = __builtin_amdgcn_mfma_f32_32x32x8f16(x, y, sum[i][j], 0, 0, 0);
+    kept.read();
+  }
+
+  static __device__ void add_slice(const _Float16 (&left)[kRows][kStep], const _Float16 (&right)[kStep][kColumns],
+                                   int row, int column, int s, Registers& kept, Sum& sum) {
+    int k = s * kSlice + threadIdx.x % 64 / 32 * 4;
+    Half4 u[kDown], v[kAcross];
+#pragma unroll
+    for (int i = 0; i < kDown; ++i) u[i] = *(const Half4*)&left[row + i * kBlock][k + kept.zero(s * kDown + i)];
+#pragma unroll
+    for (int j = 0; j < kAcross; ++j) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) v[j][e] = right[k + e][column + j * kBlock];
+    }
+#pragma unroll
+    for (int i = 0; i < kDown; ++i) {
+#pragma unroll
+      for (int j = 0; j < kAcross; ++j)
+        sum[i][j] = __builtin_amdgcn_mfma_f32_32x32x8f16(v[j], u[i], sum[i][j], 0, 0, 0);
+    }
+  }
+
+  // A lane has four neighbours of one row, eight columns apart.
+  template <class T>
+  static __device__ void put(T* to, int pitch, const Sum& sum) {
+    using Four = T __attribute__((ext_vector_type(4)));
+    int lane = threadIdx.x % 64;
+    to += (long)(corner().row + lane % 32) * pitch + corner().column + lane / 32 * 4;
+#pragma unroll
+    for (int i = 0; i < kDown; ++i) {
+#pragma unroll
+      for (int j = 0; j < kAcross; ++j) {
+#pragma unroll
+        for (int e = 0; e < 16; e += 4) {
+          Four four = {(T)sum[i][j][e], (T)sum[i][j][e + 1], (T)sum[i][j][e + 2], (T)sum[i][j][e + 3]};
+          *(Four*)(to + (long)i * kBlock * pitch + j * kBlock + e * 2) = four;
         }
       }
     }
-    __syncthreads();
   }
-  for (int i = 0; i < 2; ++i) {
-    for (int j = 0; j < 2; ++j) {
-      for (int e = 0; e < 16; ++e) {
-        int y = top + row + i * 32 + e / 4 * 8 + lane / 32 * 4 + e % 4, x = first + column + j * 32 + lane % 32;
-        c[(size_t)y * n + x] = sum[i][j][e];
-      }
+
+  static __device__ void put_tile(const Product& p, Tile tile, const Sum& sum) {
+    put(p.c + (long)tile.row * kRows * p.n + tile.column * kColumns, p.n, sum);
+  }
+};
+
+__device__ Tile tile_in_bands(int number, int columns) {
+  int band = number / (kBand * columns), within = number % (kBand * columns);
+  return {band * kBand + within % kBand, within / kBand};
+}
+
+// One work-group for each tile.
+using ByTiles = Gemm<128, 1, Half8, Kept>;
+__device__ void tiles_product(const Product& p, Tile tile) {
+  if (blockIdx.x % kXcds) return;
+  Kept kept;
+  ByTiles::Sum sum = {};
+  ByTiles::add_steps(p, tile, 0, p.n / kStep, kept, sum);
+  ByTiles::put_tile(p, tile, sum);
+}
+#define TILES(form, tile)                                                    \
+  extern "C" __global__ __launch_bounds__(256) void gemm_##form(Product p) { \
+    int columns = p.n / kColumns;                                            \
+    tiles_product(p, tile);                                                  \
+  }
+TILES(plain, tile_in_bands(blockIdx.x, columns))
+TILES(chunked, tile_in_bands(chunk(blockIdx.x, gridDim.x), columns))
+// Tiles in bands as they come, then counted along the rows and renamed: an XCD has eight rows and four columns at a
+// time.
+__device__ Tile rechunked(Tile tile, int columns, int count) {
+  int number = chunk(tile.row * columns + tile.column, count);
+  return {number / columns, number % columns};
+}
+TILES(rechunked, rechunked(tile_in_bands(blockIdx.x, columns), columns, gridDim.x))
+
+// One work-group per CU does tiles one after the other. What is left when all have done as many is shared out by steps;
+// sums of parts of a tile stay in `parts`.
+using Persistent = Gemm<256, 2, _Float16, Spilled>;
+__device__ void persistent_product(const Product& p, int name) {
+  if (blockIdx.x % kXcds) return;
+  int memory[Spilled::kWords];
+  Spilled spilled{(Spilled::Word*)memory};
+  int columns = p.n / kColumns, tiles = p.n / Persistent::kRows * columns, steps = p.n / kStep, groups = gridDim.x;
+  int whole = tiles / groups * groups, shared = (tiles - whole) * steps;
+  int begin = whole * steps + (int)((long)shared * name / groups);
+  int end = whole * steps + (int)((long)shared * (name + 1) / groups);
+#pragma unroll 1
+  for (int number = name; number < whole || begin < end; number += groups) {
+    int first = 0, last = steps, own = number;
+    if (number >= whole) {
+      own = begin / steps, first = begin % steps;
+      last = min(steps, first + end - begin);
+      begin += last - first;
+    }
+    Tile tile = tile_in_bands(own, columns);
+    Persistent::Sum sum = {};
+    Persistent::add_steps(p, tile, first, last, spilled, sum);
+    if (last - first == steps) {
+      Persistent::put_tile(p, tile, sum);
+    } else {
+      Persistent::put(p.parts + (long)name * Persistent::kRows * kColumns, kColumns, sum);
     }
   }
 }
-extern "C" __global__ __launch_bounds__(256) void gemm_plain(const _Float16* a, const _Float16* b, float* c, int n) {
-  gemm(a, b, c, n, blockIdx.x);
-}
-extern "C" __global__ __launch_bounds__(256) void gemm_chunked(const _Float16* a, const _Float16* b, float* c, int n) {
-  gemm(a, b, c, n, chunk(blockIdx.x, gridDim.x));
-}
+#define PERSISTENT(form, name) \
+  extern "C" __global__ __launch_bounds__(256) void persistent_##form(Product p) { persistent_product(p, name); }
+PERSISTENT(plain, blockIdx.x)
+PERSISTENT(chunked, chunk(blockIdx.x, gridDim.x))
+PERSISTENT(dealt, blockIdx.x % (gridDim.x / kXcds) * kXcds + blockIdx.x / (gridDim.x / kXcds))
 
 // Softmax of one row of 4096 halves per work-group of 256: read once, kept in registers, written once.
 __device__ void softmax(const _Float16* in, _Float16* out, int number) {
