@@ -14,6 +14,7 @@ from profiling.sim.api import RunResult
 TABLE = Path(__file__).with_name("judge.toml")
 _UNSUPPORTED = re.compile(r"^hipsynth: (.+) is not supported by the simulator$", re.MULTILINE)
 _REFUSED_MEMORY = re.compile(r"^hipsynth: (out of device memory: .+)$", re.MULTILINE)
+_NO_CODE_OBJECT = re.compile(r"^hipsynth: no such code object: (.+)$", re.MULTILINE)
 _LINES = 20_000
 
 
@@ -53,6 +54,9 @@ def judge(done: RunResult, *, unasked: bool = False) -> Verdict:
     text = f"{done.stdout}\n{own}"
     verdict = _stopped(done, unasked) if done.status != "ok" else _ended(done, text, unasked)
     refused = _REFUSED_MEMORY.search(done.stderr)
+    absent = _NO_CODE_OBJECT.search(done.stderr)
+    if absent and verdict.status == "failed":
+        return Verdict("failed", "needs_data", f"loads the code object {absent.group(1)}", verdict.evidence)
     if done.reason == "out_of_memory":
         return Verdict("failed", "needs_memory", done.message, verdict.evidence)
     if refused and verdict.status == "failed":
@@ -89,6 +93,11 @@ def _ended_well(done: RunResult, text: str, failed: str, passed: str) -> Verdict
         usage = _line_with(text, "wants", "arguments")
         if usage:
             return Verdict("failed", "needs_arguments", "it launched no kernel", usage)
+    unsupported = _UNSUPPORTED.findall(done.stderr)
+    if failed and unsupported:
+        return Verdict(
+            "failed", "unsupported_call", "not supported by the simulator: " + ", ".join(unsupported), failed
+        )
     if failed:
         return Verdict("failed", "self_check_failed", "exit code 0", failed)
     return Verdict("passed", evidence=passed) if passed else Verdict("ran")

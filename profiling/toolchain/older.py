@@ -1,4 +1,4 @@
-"""Programs written for older HIP: its header used to include standard headers that release 7 leaves to the program."""
+"""Programs written for older headers: HIP's own and the standard library's used to include others that they now leave out."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import re
 
 # Included by HIP up to release 6 and not by 7 (rocm.docs.amd.com/projects/HIP, docs-6.4.2, hip_runtime.h).
 _C_HEADERS = ("stdio.h", "string.h", "assert.h")
-_CPP_HEADERS = (*_C_HEADERS, "thread")
+_CPP_HEADERS = (*_C_HEADERS, "thread", "algorithm", "cmath", "cstdint", "iostream")
 _UNKNOWN_NAME = re.compile(
-    r"error: (?:use of undeclared identifier|no matching function for call to|no template named) '"
+    r"error: (?:use of undeclared identifier|no matching function for call to|no template named|unknown type name"
+    r"|no (?:member|type|template) named) '"
 )
 
 

@@ -21,6 +21,7 @@ PROGRAMS = {
     "game_of_life": "life ok",
     "conv2d": "conv2d ok",
     "half_axpy": "half axpy ok",
+    "fp8": "fp8 ok",
     "linked_list": "linked list ok",
 }
 OPENMP = Path("/usr/lib/llvm-22/lib/libomp.so")

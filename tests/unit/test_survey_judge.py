@@ -73,6 +73,15 @@ def test_a_call_that_the_simulator_lacks_is_our_failure() -> None:
     assert verdict.reason == "unsupported_call" and "hipFancy" in verdict.message
 
 
+def test_what_the_runtime_says_goes_before_the_programs_own_words() -> None:
+    said = "hipsynth: hipFancy is not supported by the simulator\n"
+    assert judge(run("call failed", 0, said)).reason == "unsupported_call"
+    said = "hipsynth: no such code object: kernel.hsaco\n"
+    for verdict in (judge(run("[error](301) fail to load", 0, said)), judge(run("", 1, said))):
+        assert verdict.reason == "needs_data" and "kernel.hsaco" in verdict.message
+    assert judge(run("PASSED", 0, said)).status == "passed"  # it built the kernel another way
+
+
 def test_refused_memory_explains_what_came_of_it() -> None:
     said = "hipsynth: out of device memory: 9 GiB asked\n"
     crashed = RunResult("failed", "illegal_access", "address 0x0", stderr=said)

@@ -73,6 +73,7 @@ HIPSYNTH_EXPORT hipError_t hipModuleLoad(hipModule_t* out, const char* path) {
     try {
       bytes = read_file(path);
     } catch (const std::exception&) {
+      std::fprintf(stderr, "hipsynth: no such code object: %s\n", path);
       return hipErrorFileNotFound;
     }
     return load_module(rt, out, {bytes.begin(), bytes.end()});
