@@ -93,6 +93,8 @@ def _ended_well(done: RunResult, text: str, failed: str, passed: str) -> Verdict
         usage = _line_with(text, "wants", "arguments")
         if usage:
             return Verdict("failed", "needs_arguments", "it launched no kernel", usage)
+    if failed and not done.dispatch_count and _patterns("wants", "data").search(failed):
+        return Verdict("failed", "needs_data", "it launched no kernel", failed)
     unsupported = _UNSUPPORTED.findall(done.stderr)
     if failed and unsupported:
         return Verdict(

@@ -1,4 +1,4 @@
-"""Programs written for older headers: HIP's own and the standard library's used to include others that they now leave out."""
+"""Programs written for older headers: those of HIP and of the standard library used to include others."""
 
 from __future__ import annotations
 

@@ -65,6 +65,7 @@ def test_a_crash_over_arguments_that_are_not_there_wants_some() -> None:
 
 def test_a_usage_text_without_any_kernel_wants_arguments() -> None:
     assert judge(run("Usage: prog file", 0, dispatches=0)).reason == "needs_arguments"
+    assert judge(run("Failed to open input file", 0, dispatches=0)).reason == "needs_data"
 
 
 def test_a_call_that_the_simulator_lacks_is_our_failure() -> None:
