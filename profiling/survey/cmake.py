@@ -23,6 +23,10 @@ _COMMAND_WORDS = frozenset(  # what begins another part of add_custom_command
     | {"SOURCES", "DEPFILE", "USES_TERMINAL", "COMMAND_EXPAND_LISTS", "APPEND", "POST_BUILD", "PRE_BUILD", "PRE_LINK"}
 )
 _KEPT = re.compile(r"-(?:O[0-3s]|Ofast|ffast-math|m(?:no-)?unsafe-fp-atomics|ffp-contract=\w+)$")
+# Switches that whoever builds for an AMD device turns on, such as -DENABLE_HIP=ON.
+_SWITCHES = {
+    f"{verb}_{name}": "ON" for verb in ("COMPILE", "ENABLE", "USE", "WITH", "BUILD") for name in ("HIP", "ROCM")
+}
 _GENERATOR = re.compile(r"\$<\$?<?[^>]*>?:?([^>]*)>")
 
 
@@ -45,7 +49,7 @@ class _Target:
 def cmake_plans(listfile: Path, root: Path) -> list[BuildPlan]:
     """The programs of a CMakeLists.txt and the folders that it adds, default options taken as they are."""
     reader = _Reader(listfile.parent, root)
-    reader.read(listfile.parent, Scope())
+    reader.read(listfile.parent, Scope(dict(_SWITCHES)))
     return reader.plans()
 
 
@@ -114,7 +118,8 @@ class _Reader:
 
     def option(self, words: list[str], scope: Scope) -> None:
         if words and not scope.defined(words[0]):
-            scope.variables[words[0]] = words[2] if len(words) > 2 else "OFF"
+            wanted = any(words[0].endswith(f"_{name}") for name in _SWITCHES)
+            scope.variables[words[0]] = "ON" if wanted else words[2] if len(words) > 2 else "OFF"
 
     def project(self, words: list[str], scope: Scope) -> None:
         if words:

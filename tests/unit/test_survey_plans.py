@@ -121,6 +121,17 @@ def test_cmake_files_are_read_with_their_variables_loops_and_functions(tmp_path:
     assert one.libraries == ("roc::rocblas",) and one.arguments == (("--size", "16"),)
 
 
+def test_switches_for_amd_devices_are_on(tmp_path: Path) -> None:
+    files = {
+        "CMakeLists.txt": 'option(ENABLE_HIP "" OFF)\noption(APP_USE_HIP "" OFF)\noption(USE_CUDA "" OFF)\n'
+        "foreach(name ENABLE_HIP APP_USE_HIP COMPILE_HIP USE_CUDA)\n  if(${name})\n"
+        "    add_executable(${name} main.hip)\n  endif()\nendforeach()\n",
+        "main.hip": MAIN,
+    }
+    plans = cmake_plans(write(tmp_path, files) / "CMakeLists.txt", tmp_path)
+    assert [plan.name for plan in plans] == ["ENABLE_HIP", "APP_USE_HIP", "COMPILE_HIP"]
+
+
 def test_files_that_configuring_writes_are_worked_out(tmp_path: Path) -> None:
     files = {
         "CMakeLists.txt": 'project(app VERSION 3.1.4 LANGUAGES HIP)\nset(NAME tiny)\noption(FAST "" ON)\n'
