@@ -14,7 +14,8 @@ namespace {
 
 constexpr uint32_t kQuantum = 512;  // instructions a wave runs before the next one's turn
 constexpr uint32_t kNoTarget = ~0u;
-constexpr uint32_t kPrefetchedRows = 2;
+constexpr uint32_t kTurnsAhead = 3;    // that the host is asked for
+constexpr uint32_t kFirstRows = 4;     // prefetched before a wave starts
 constexpr uint32_t kAtomicTurns = 16;  // atomics in a row whose results a wave gets before others run
 
 uint32_t u32(const SpecTable& spec, const char* key) { return static_cast<uint32_t>(spec.at(key)); }
@@ -302,20 +303,34 @@ void Engine::run_wave(Resident* r) {
   }
 }
 
-// Asks the host for what the next turn touches first, of the waves from `from` on: the scalar registers in common use,
-// all that follows them, and the first vector registers. Waves wait for thousands of others to run, so they are rarely
-// in the host's caches.
-void Engine::prefetch(const Cu& cu, size_t from) const {
-  size_t turn = from;
-  while (turn < cu.wakes.size() && cu.wakes[turn] > round_) ++turn;
-  if (turn >= cu.wakes.size()) return;
-  constexpr size_t kHostLine = 64, kFirstScalars = 128, kExecLine = kExecLo * sizeof(uint32_t) / kHostLine * kHostLine;
-  const auto* state = reinterpret_cast<const char*>(cu.waves[turn].wave);
-  for (size_t at = 0; at < kFirstScalars; at += kHostLine) __builtin_prefetch(state + at, 1);
-  for (size_t at = kExecLine; at < sizeof(Resident); at += kHostLine) __builtin_prefetch(state + at, 1);
-  const auto* rows = reinterpret_cast<const char*>(WavePool::registers(cu.waves[turn].wave));
-  const size_t row_bytes = std::min(plan_.vgprs, kPrefetchedRows) * kLanes * sizeof(uint32_t);
-  for (size_t at = 0; at < row_bytes; at += kHostLine) __builtin_prefetch(rows + at, 1);
+// Asks the host for what a turn touches first: the kernel's scalar registers, all that follows them, and the vector
+// registers that it uses first. Waves wait for thousands of others to run, so they are rarely in the host's caches.
+void Engine::prefetch(const Turn& turn) {
+  constexpr size_t kHostLine = 64, kVccLine = kVccLo * sizeof(uint32_t) / kHostLine * kHostLine;
+  const auto* state = reinterpret_cast<const char*>(turn.wave);
+  const auto ask = [](const char* from, size_t bytes) {
+    for (size_t at = 0; at < bytes; at += kHostLine) __builtin_prefetch(from + at, 1);
+  };
+  ask(state, std::min<size_t>(launch_.kernel->sgprs * sizeof(uint32_t), kVccLine));
+  ask(state + kVccLine, sizeof(Resident) - kVccLine);
+  ask(reinterpret_cast<const char*>(turn.group), sizeof(WorkGroup));
+  constexpr size_t kRowBytes = kLanes * sizeof(uint32_t);
+  const auto* rows = reinterpret_cast<const char*>(WavePool::registers(turn.wave));
+  if (!turn.started) return ask(rows, std::min(plan_.vgprs, kFirstRows) * kRowBytes);
+  const Foresight::Rows& first = foresight_.from(turn.pc);
+  for (size_t i = 0; i < first.n; ++i) ask(rows + first.row[i] * kRowBytes, kRowBytes);
+}
+
+// Goes on to the next turn of this round that nobody has prefetched for.
+void Engine::look_ahead() {
+  for (; ahead_cu_ < used_cus_.size(); ++ahead_cu_, ahead_wave_ = 0) {
+    const Cu& cu = cus_[used_cus_[ahead_cu_]];
+    if (cu.next_wake > round_) continue;
+    while (ahead_wave_ < cu.wakes.size()) {
+      const size_t i = ahead_wave_++;
+      if (cu.wakes[i] <= round_) return prefetch(cu.waves[i]);
+    }
+  }
 }
 
 void Engine::start(Turn* turn) {
@@ -325,7 +340,8 @@ void Engine::start(Turn* turn) {
   turn->started = true;
 }
 
-bool Engine::step_cu(Cu* cu) {
+bool Engine::step_cu(size_t position) {
+  Cu* cu = &cus_[used_cus_[position]];
   if (cu->next_wake > round_) {
     next_wake_ = std::min(next_wake_, cu->next_wake);
     return false;
@@ -337,13 +353,18 @@ bool Engine::step_cu(Cu* cu) {
       cu->wakes[i] = port_opens_;
       continue;
     }
-    prefetch(*cu, i + 1);
+    if (position > ahead_cu_ || (position == ahead_cu_ && i >= ahead_wave_)) {  // woken behind the look ahead
+      ahead_cu_ = position;
+      ahead_wave_ = i + 1;
+    }
+    look_ahead();
     if (!cu->waves[i].started) start(&cu->waves[i]);
     Resident* r = cu->waves[i].wave;
-    if (sampler_) runs_ = banks_[r->group->bank].data();
+    if (sampler_) runs_ = banks_[cu->waves[i].group->bank].data();
     r->at_port = false;
     run_wave(r);
     cu->waves[i].at_port = r->at_port;
+    cu->waves[i].pc = r->wave.pc;
     cu->wakes[i] = r->state == WaveState::ready ? r->wake_round : kNever;
   }
   if (cu->ended_groups) retire(cu);
@@ -384,14 +405,12 @@ void Engine::run() {
   try {
     for (bool placed = admit(); live_ > 0 || placed; placed = admit()) {
       bool ran = placed;
+      foresight_.look_at(c_.steps, c_.program->steps.size(), plan_.initial.accum_offset);
       if (pace_) pace_->set_round(round_);
       next_wake_ = ~0ull;
-      for (size_t i = 0; i < used_cus_.size(); ++i) {
-        if (i + 1 < used_cus_.size() && cus_[used_cus_[i + 1]].next_wake <= round_) {
-          prefetch(cus_[used_cus_[i + 1]], 0);
-        }
-        ran |= step_cu(&cus_[used_cus_[i]]);
-      }
+      ahead_cu_ = ahead_wave_ = 0;
+      for (uint32_t i = 0; i < kTurnsAhead; ++i) look_ahead();
+      for (size_t i = 0; i < used_cus_.size(); ++i) ran |= step_cu(i);
       check_limits();
       if (sampler_) {
         sampler_->tick(live_, banks_);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/counters.h"
+#include "core/foresight.h"
 #include "core/launch.h"
 #include "core/sampler.h"
 #include "core/state.h"
@@ -38,6 +39,7 @@ class Engine {
     Resident* wave;
     WorkGroup* group;
     uint32_t index, slot;  // as in Resident
+    uint32_t pc = 0;       // where it goes on
     bool started = false;  // before its first turn a wave has no state
     bool at_port = false;  // its next instruction is one for the vector memory unit, which was closed
   };
@@ -58,8 +60,9 @@ class Engine {
 
   bool admit();  // places work-groups; false when none could be placed
   bool place(uint32_t xcd, uint64_t group);
-  bool step_cu(Cu* cu);
-  void prefetch(const Cu& cu, size_t from) const;
+  bool step_cu(size_t position);  // in used_cus_
+  void prefetch(const Turn& turn);
+  void look_ahead();
   void start(Turn* turn);
   void run_wave(Resident* r);
   bool port_is_closed(Resident* r);
@@ -94,8 +97,10 @@ class Engine {
   std::vector<Resident*> at_grid_;            // waves that wait at a barrier of the whole grid
   uint64_t round_ = 0, next_wake_ = 0, live_ = 0, peak_waves_ = 0;
   uint32_t cus_per_xcd_, groups_per_round_;
-  std::unique_ptr<Pace> pace_;  // absent when nothing is counted
-  uint64_t port_opens_ = 0;     // of the CU that is being stepped, when found closed in this round
+  Foresight foresight_;
+  size_t ahead_cu_ = 0, ahead_wave_ = 0;  // position in used_cus_ and in its waves up to which turns are prefetched
+  std::unique_ptr<Pace> pace_;            // absent when nothing is counted
+  uint64_t port_opens_ = 0;               // of the CU that is being stepped, when found closed in this round
   double start_s_ = processor_seconds();
 };
 

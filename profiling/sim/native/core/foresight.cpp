@@ -1,0 +1,75 @@
+#include "core/foresight.h"
+
+#include <algorithm>
+
+#include "core/waits.h"
+
+namespace hipsynth {
+namespace {
+
+constexpr uint32_t kLookAhead = 96;  // steps
+constexpr uint32_t kNoLimit = 63;    // of vector memory instructions on their way
+
+}  // namespace
+
+void Foresight::look_at(const Step* steps, size_t n, uint32_t accum_offset) {
+  if (steps == steps_) return;
+  steps_ = steps;
+  accum_offset_ = accum_offset;
+  rows_.assign(n, {});
+}
+
+void Foresight::add(const Step& s, Rows* rows) const {
+  for (const Operand* o : {&s.inst->src[0], &s.inst->src[1], &s.inst->src[2], &s.inst->src[3], &s.inst->dst}) {
+    if (o->kind != OperandKind::vgpr && o->kind != OperandKind::agpr) continue;
+    const uint32_t first = o->reg + (o->kind == OperandKind::agpr ? accum_offset_ : 0);
+    for (uint32_t row = first; row < first + o->dwords && rows->n < kRows; ++row) {
+      const auto end = rows->row.begin() + rows->n;
+      if (std::find(rows->row.begin(), end, row) == end) rows->row[rows->n++] = static_cast<uint16_t>(row);
+    }
+  }
+}
+
+Foresight::Rows Foresight::find(uint32_t pc) const {
+  Rows rows;
+  rows.known = true;
+  for (uint32_t steps = 0; steps < kLookAhead && pc < rows_.size() && rows.n < kRows; ++steps) {
+    const Step& s = steps_[pc];
+    switch (s.action) {
+      case Action::alu:
+      case Action::alu_exec:
+      case Action::vector_memory:
+      case Action::lds:
+        add(s, &rows);
+        break;
+      case Action::sampled:  // in the LDS nothing is looked at
+        if (s.inst->op->unit == Unit::vmem) add(s, &rows);
+        break;
+      case Action::hop:
+      case Action::branch:
+        pc = s.target;
+        continue;
+      case Action::branch_if:
+        if (s.target <= pc) {
+          pc = s.target;
+          continue;
+        }
+        break;
+      case Action::waitcnt:
+      case Action::sampled_wait:
+        if (wait_limits(s.inst->imm).vm < kNoLimit) return rows;
+        break;
+      case Action::clock:
+      case Action::scalar_memory:
+      case Action::message:
+      case Action::skip:
+        break;
+      default:
+        return rows;
+    }
+    ++pc;
+  }
+  return rows;
+}
+
+}  // namespace hipsynth
