@@ -39,8 +39,12 @@ def check(device: str, exact: dict[str, Any], other: dict[str, Any]) -> None:
     for name in END_STATE:
         error = found.pop(name)
         assert error <= max(0.02, other["error_estimate"].get(name, 0.0)), name
-    for name in ("SQ_WAVES", "SQ_WAVES_EQ_64", "SQ_ITEMS"):  # the shape of the grid says them
-        assert (found[name], other["error_estimate"][name]) == (0, 0), name
+    for name in (
+        "SQ_WAVES",
+        "SQ_WAVES_EQ_64",
+        "SQ_ITEMS",
+    ):  # the shape of the grid says them; none at all where everything ran
+        assert (found[name], other["error_estimate"].get(name, 0)) == (0, 0), name
     assert max(found.values()) <= 0.02, max(found, key=lambda counter: found[counter])
     rates = hit_rates(other, device)
     assert max((abs(rates[key] - value) for key, value in hit_rates(exact, device).items()), default=0.0) <= 1
