@@ -20,8 +20,8 @@ from synth.frontend.source import Source
 
 HANDWRITTEN = sorted((FOLDER.parents[2] / "corpus" / "handwritten").rglob("*.hip"))
 # Programs of our own that compare their results on the host, but for one that includes a header of the runtime's
-# sources, and one whose threads take turns as they like.
-CHECKED = [path for path in sorted(FOLDER.glob("*.hip")) if path.stem not in ("abi", "host_threads")]
+# sources, one whose threads take turns as they like, and one that never ends.
+CHECKED = [path for path in sorted(FOLDER.glob("*.hip")) if path.stem not in ("abi", "host_threads", "endless")]
 QUICK = ("fma_chain", "histogram", "linked_list")
 
 
