@@ -19,6 +19,7 @@ from profiling.toolchain.project import Unit, compile_project
 from synth.errors import BadInput, CompileFailed, Missing, UsageError
 from synth.program import Place, Program
 
+_RELOCATABLE = "-fgpu-rdc"
 TABLES = Path(api.__file__).parent / "isa"
 
 
@@ -174,8 +175,12 @@ def build_program(program: Program, target: Target, folder: Path) -> tuple[api.A
 def build_place(place: Place, arch: str, flags: str, folder: Path) -> api.Artefacts:
     """Compiles each file with its own flags and then `flags`, and links them; there need be no kernel.
 
-    Where standard names are unknown, once more with the headers that HIP's own brought in before release 7.
+    `-fgpu-rdc` among the flags links the device code of all files. Where standard names are unknown, once more with
+    the headers that HIP's own brought in before release 7.
     """
+    if _RELOCATABLE in flags.split():
+        place = replace(place, relocatable=True)
+        flags = " ".join(word for word in flags.split() if word != _RELOCATABLE)
     try:
         return _build_sources(place, arch, flags, folder)
     except CompileFailed as error:

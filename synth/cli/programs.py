@@ -22,6 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _OWN = "synth.program_arguments"
 _SOURCES = frozenset({".hip", ".cpp", ".cc", ".cxx", ".c++", ".cu", ".c", ".C"})
 _INCOMPLETE = re.compile(r"undefined symbol|fatal error: .* file not found")
+_ACROSS_FILES = re.compile(r"undefined (?:hidden|protected) symbol")
 HINT = "is this the whole program? give its other files too, -I FOLDER, or the folder with its Makefile"
 
 
@@ -95,4 +96,6 @@ def locate(
 
 def hint(message: str) -> str:
     """What to try when the compiler's words sound as if files were missing."""
+    if _ACROSS_FILES.search(message):
+        return "device functions and variables of other files want --flags '-O3 -fgpu-rdc', and those files"
     return HINT if _INCOMPLETE.search(message) else ""

@@ -171,3 +171,18 @@ def test_programs_for_older_headers_find_their_names(tmp_path: Path) -> None:
     (tmp_path / "wrong.hip").write_text(text.replace("b[3]", "nobody"))
     done = synth_run("wrong.hip", cwd=tmp_path)
     assert done.returncode == 3 and "undeclared identifier 'nobody'" in done.stderr
+
+
+def test_device_code_across_files_is_linked_when_asked(tmp_path: Path) -> None:
+    (tmp_path / "square.hip").write_text(
+        "#include <hip/hip_runtime.h>\n__device__ int square(int x) { return x * x; }\n"
+    )
+    (tmp_path / "main.hip").write_text(
+        "#include <hip/hip_runtime.h>\nextern __device__ int square(int);\n"
+        "__global__ void nine(int* p) { *p = square(3); }\n"
+        "int main() { int *p, h = 0; if (hipMalloc(&p, 4) != hipSuccess) return 1; nine<<<1, 1>>>(p);\n"
+        "  return hipMemcpy(&h, p, 4, hipMemcpyDeviceToHost) == hipSuccess ? h : 1; }\n"
+    )
+    assert synth_run("main.hip", "square.hip", "--flags", "-O3 -fgpu-rdc", cwd=tmp_path).returncode == 9
+    done = synth_run("main.hip", "square.hip", cwd=tmp_path)
+    assert done.returncode == 3 and "want --flags '-O3 -fgpu-rdc'" in done.stderr
