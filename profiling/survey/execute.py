@@ -40,7 +40,8 @@ def run_built(
         done = _run(built, arch, folder, limits, arguments, count, {str(view): root})
         verdict = judge(done, unasked=program.reads_arguments and not arguments)
         tries.append((verdict, done, arguments))
-        if verdict.reason not in _RETRY:
+        lost = verdict.reason == "host_crash" and program.reads_arguments and not arguments
+        if verdict.reason not in _RETRY and not lost:
             return tries[-1]
         lists += [words for words in _own_examples(done, built, folder) if words not in lists]
     return tries[-1] if tries[-1][0].reason == "needs_data" else tries[0]  # what is missing says more than "arguments"

@@ -25,6 +25,9 @@ _MAIN_MACRO = re.compile(
     re.MULTILINE,
 )
 _ARGUMENTS = re.compile(r"\bmain\s*\(\s*int\s+(\w+)\s*,[^{]*\{.*\b\1\b", re.DOTALL)
+_ARGUMENT_WORDS = re.compile(
+    r"\bmain\s*\([^,)]*,[^)]*?\bchar\b[^)\w]*(?:\bconst\b[^)\w]*)*(\w+)[^{]*\{.*\b\1\s*(?:\[|\+)", re.DOTALL
+)
 _HIP = re.compile(r"\bhip/[a-z_]+\.h|\bhip_runtime(?:_api)?\.h|\bhip(?:Malloc|LaunchKernel|Memcpy|DeviceSynchronize)\b")
 _CUDA = re.compile(
     r"\bcuda(?:_runtime(?:_api)?)?\.h\b|\bcuda(?:Malloc|Memcpy|DeviceSynchronize|GetDevice)\b|\bcu\w+\.h\b"
@@ -68,7 +71,7 @@ def source_facts(path: Path) -> Source:
     return Source(
         path,
         bool(_MAIN.search(text) or _MAIN_MACRO.search(text)),
-        bool(_ARGUMENTS.search(text)),
+        bool(_ARGUMENTS.search(text) or _ARGUMENT_WORDS.search(text)),
         bool(_HIP.search(text)),
         bool(_CUDA.search(text)),
         bool(_KERNEL.search(text)),

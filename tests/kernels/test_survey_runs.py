@@ -106,7 +106,9 @@ FILES = {
     "aborts.hip": HIP
     + 'int main(int n, char** v) { hipDeviceSynchronize(); if (n < 2) { std::puts("usage: aborts N"); return 1; }'
     + " __builtin_trap(); }\n",
-    "README.md": "To see it end: ./aborts 3 \nStart `./arguments 7`, and it ends.\n",
+    "crashes.hip": HIP
+    + "int main(int, char** v) { int* p; hipMalloc(&p, 4); return v[1][0] != '7'; }\n",
+    "README.md": "Not without: ./crashes 7 \nTo see it end: ./aborts 3 \nStart `./arguments 7`, and it ends.\n",
     "data/reader.hip": HIP + 'int main() { FILE* f = std::fopen("in.txt", "r"); hipDeviceSynchronize();'
     + ' FILE* g = std::fopen("out.txt", "w"); return f && g ? 0 : 1; }\n',
     "data/in.txt": "1\n",
@@ -125,6 +127,7 @@ EXPECTED = {
     "arguments.hip": ("ran", ""),
     "example.hip": ("ran", ""),
     "aborts.hip": ("failed", "host_crash"),
+    "crashes.hip": ("ran", ""),
     "data/reader.hip": ("ran", ""),
     "neighbour/away.hip": ("ran", ""),
     "latin1.hip": ("ran", ""),

@@ -297,3 +297,18 @@ def test_make_is_asked_in_the_sandbox(tmp_path: Path) -> None:
     assert [unit.path.name for unit in plan.units] == ["main.hip", "part.hip"]
     assert plan.units[0].defines == ("FOUND_yes", "P_amd")
     assert not (tmp_path / "outside-of-the-sandbox").exists()
+
+
+@pytest.mark.parametrize(
+    ("main", "reads"),
+    [
+        ("int main(int argc, char** argv) { return argc > 1; }", True),
+        ("int main(int, char** v) { return v[1][0]; }", True),
+        ("int main(int n, const char* const* words) { return use(words + 1); }", True),
+        ("int main(int argc, char* argv[]) { return 0; }", False),
+        ("int main() { char v[3]; return v[1]; }", False),
+    ],
+)
+def test_which_mains_read_their_arguments(main: str, reads: bool, tmp_path: Path) -> None:
+    write(tmp_path, {"main.hip": f"#include <hip/hip_runtime.h>\n{main}\n"})
+    assert find_programs(tmp_path, "gfx90a")[0].reads_arguments is reads
