@@ -233,7 +233,7 @@ def run_program(
         readable.update(toolchain.find().folders)
     readable.discard(scratch.resolve())
     done = sandbox.run(
-        [artefacts.executable.resolve(), *args],
+        [_as_started(artefacts.executable.resolve(), scratch.resolve()), *args],
         scratch,
         bounds,
         read_only=sorted(readable),
@@ -254,6 +254,11 @@ def run_program(
         cpu_s=done.cpu_s,
         isolated=done.isolated,
     )
+
+
+def _as_started(executable: Path, folder: Path) -> str:
+    """How a user would start it: `./name` in its own folder; programs make file names of that."""
+    return f"./{executable.name}" if executable.parent == folder else str(executable)
 
 
 def run_attached(

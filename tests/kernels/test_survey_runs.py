@@ -106,6 +106,8 @@ FILES = {
     "aborts.hip": HIP
     + 'int main(int n, char** v) { hipDeviceSynchronize(); if (n < 2) { std::puts("usage: aborts N"); return 1; }'
     + " __builtin_trap(); }\n",
+    "named.hip": HIP
+    + '#include <cstring>\nint main(int, char** v) { hipDeviceSynchronize(); return std::strcmp(v[0], "./named"); }\n',
     "crashes.hip": HIP
     + "int main(int, char** v) { int* p; hipMalloc(&p, 4); return v[1][0] != '7'; }\n",
     "README.md": "Not without: ./crashes 7 \nTo see it end: ./aborts 3 \nStart `./arguments 7`, and it ends.\n",
@@ -128,6 +130,7 @@ EXPECTED = {
     "example.hip": ("ran", ""),
     "aborts.hip": ("failed", "host_crash"),
     "crashes.hip": ("ran", ""),
+    "named.hip": ("ran", ""),
     "data/reader.hip": ("ran", ""),
     "neighbour/away.hip": ("ran", ""),
     "latin1.hip": ("ran", ""),
