@@ -97,9 +97,9 @@ struct Product {
 
 // The private memory of a lane as a build that spills registers uses it: the scratch instructions are there, whatever
 // the compiler would keep. All of it is written before a tile and read behind it; of the words read in each step most
-// are zeros, kApart words from each other, which the indices into the LDS get.
+// are zeros, every other word as in the recorded build, which the indices into the LDS get.
 struct Spilled {
-  static constexpr int kWords = 369, kApart = 11, kAddresses = 8;
+  static constexpr int kWords = 369, kApart = 2, kAddresses = 8;
   using Word = volatile __attribute__((address_space(5))) int;
   using Address = volatile __attribute__((address_space(5))) long;
   Word* words;

@@ -20,9 +20,10 @@ shows it: each then has one column of tiles, and next to nothing hits.
 
 Of the matrix products only the work-groups of the first XCD run: XCDs meet only behind their L2s. The one by tiles
 agrees with its recordings; counted along the rows and renamed (`rechunked`), it loses more than the recorded one by
-work-groups that fall out of step. The persistent product shows the gain of the renaming, but hits 10 to 19 points too
-often, and is shown only. Its recorded build spills registers and reloads 39 of them in each step. These reloads are
-nearly half of its L2 requests: ours mostly hit, and the recording asks for more than half of them to miss."""
+work-groups that fall out of step. The persistent product agrees as it comes, but hits 11 to 13 points too often when
+it is renamed or dealt out the other way; these rows are shown only. Its recorded build spills registers and reloads 39
+of them in each step. These reloads are nearly half of its L2 requests: ours mostly hit, the more the better the
+work-groups share what they read, and the recording asks for half of them to miss in every form."""
 QUICK = False
 
 DEVICE = "mi300x"
