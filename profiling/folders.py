@@ -33,12 +33,24 @@ def copy_folder(source: Path, target: Path) -> None:
 
 
 def placed(artefacts: Artefacts, folder: Path, name: str) -> Artefacts:
-    """With the executable in `folder`, where programs look for their files; not where a file has its name."""
+    """With the executable in `folder`, where programs look for their files; not where other data has its name.
+
+    An older build of it, left there by whoever made the folder, goes, as it would when building there.
+    """
     place = folder / (Path(name).name or "program")
+    if _is_executable(place):
+        place.unlink()
     if place.exists() or place.is_symlink():
         return artefacts
     shutil.copy(artefacts.executable, place)
     return replace(artefacts, executable=place)
+
+
+def _is_executable(path: Path) -> bool:
+    if not path.is_file() or path.is_symlink():
+        return False
+    with path.open("rb") as file:
+        return file.read(4) == b"\x7fELF"
 
 
 def _files(folder: Path) -> Iterator[Path]:

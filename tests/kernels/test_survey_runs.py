@@ -108,6 +108,7 @@ FILES = {
     + " __builtin_trap(); }\n",
     "named.hip": HIP
     + '#include <cstring>\nint main(int, char** v) { hipDeviceSynchronize(); return std::strcmp(v[0], "./named"); }\n',
+    "named": "\x7fELF, built long ago\n",
     "crashes.hip": HIP
     + "int main(int, char** v) { int* p; hipMalloc(&p, 4); return v[1][0] != '7'; }\n",
     "README.md": "Not without: ./crashes 7 \nTo see it end: ./aborts 3 \nStart `./arguments 7`, and it ends.\n",
