@@ -1,4 +1,4 @@
-// Kernels of sim_speed.py, one for each path of the simulator that matters.
+// Kernels of sim_speed.py, one for each path of the simulator that matters, and products of sampling_error.py.
 #include <hip/hip_runtime.h>
 
 typedef _Float16 half_pair __attribute__((ext_vector_type(2)));
@@ -71,4 +71,76 @@ extern "C" __global__ void streaming(const double* a, double* c, int n) {
 extern "C" __global__ void vector_add(const float* a, const float* b, float* c, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) c[i] = a[i] + b[i];
+}
+
+// --- products of square matrices, n a multiple of the tile, by work-groups of 256 -------------------------------------
+
+// Each work-item keeps kPer x kPer sums; tiles of the factors pass through the LDS, kBuffers of them in turn.
+template <int kPer, int kDeep, int kBuffers>
+__device__ void product(float* c, const float* a, const float* b, int n) {
+  constexpr int kTile = 16 * kPer;
+  __shared__ float as[kBuffers][kDeep][kTile], bs[kBuffers][kDeep][kTile];
+  const int t = threadIdx.x, x = t % 16 * kPer, y = t / 16 * kPer;
+  const size_t row = blockIdx.y * kTile, col = blockIdx.x * kTile;
+  float sum[kPer][kPer] = {};
+  const auto fetch = [&](int k0, int buffer) {
+    for (int i = t; i < kTile * kDeep; i += 256) {
+      as[buffer][i % kDeep][i / kDeep] = a[(row + i / kDeep) * n + k0 + i % kDeep];
+      bs[buffer][i / kTile][i % kTile] = b[(size_t)(k0 + i / kTile) * n + col + i % kTile];
+    }
+  };
+  if (kBuffers > 1) fetch(0, 0);
+  for (int k0 = 0, at = 0; k0 < n; k0 += kDeep) {
+    if (kBuffers == 1) fetch(k0, 0);
+    __syncthreads();
+    if (kBuffers > 1 && k0 + kDeep < n) fetch(k0 + kDeep, 1 - at);
+    for (int k = 0; k < kDeep; ++k) {
+      for (int i = 0; i < kPer; ++i) {
+        for (int j = 0; j < kPer; ++j) sum[i][j] += as[at][k][y + i] * bs[at][k][x + j];
+      }
+    }
+    if (kBuffers > 1)
+      at = 1 - at;
+    else
+      __syncthreads();
+  }
+  for (int i = 0; i < kPer; ++i) {
+    for (int j = 0; j < kPer; ++j) c[(row + y + i) * n + col + x + j] = sum[i][j];
+  }
+}
+extern "C" __global__ void __launch_bounds__(256) product_64(float* c, const float* a, const float* b, int n) {
+  product<4, 16, 1>(c, a, b, n);
+}
+extern "C" __global__ void __launch_bounds__(256) product_64_buffered(float* c, const float* a, const float* b, int n) {
+  product<4, 16, 2>(c, a, b, n);
+}
+extern "C" __global__ void __launch_bounds__(256) product_128(float* c, const float* a, const float* b, int n) {
+  product<8, 8, 1>(c, a, b, n);
+}
+// Halves, by matrix instructions: tiles of 64 x 64, a quarter for each wave; b is given transposed.
+extern "C" __global__ void __launch_bounds__(256)
+    product_matrix(float* c, const _Float16* a, const _Float16* b, int n) {
+  constexpr int kTile = 64, kDeep = 32;
+  __shared__ half_quad as[kTile][kDeep / 4], bs[kTile][kDeep / 4];
+  const int t = threadIdx.x, lane = t % 64, wave = t / 64;
+  const size_t row = blockIdx.y * kTile, col = blockIdx.x * kTile;
+  const int y = wave / 2 * 32, x = wave % 2 * 32;
+  float_16 sum = {};
+  for (int k0 = 0; k0 < n; k0 += kDeep) {
+    for (int i = t; i < kTile * kDeep / 4; i += 256) {
+      const int r = i / (kDeep / 4), q = i % (kDeep / 4);
+      as[r][q] = *(const half_quad*)&a[(row + r) * n + k0 + 4 * q];
+      bs[r][q] = *(const half_quad*)&b[(col + r) * n + k0 + 4 * q];
+    }
+    __syncthreads();
+    for (int q = 0; q < kDeep / 4; q += 2) {
+      const int k = q + lane / 32;
+      sum = __builtin_amdgcn_mfma_f32_32x32x8f16(as[y + lane % 32][k], bs[x + lane % 32][k], sum, 0, 0, 0);
+    }
+    __syncthreads();
+  }
+  for (int i = 0; i < 16; ++i) {
+    const int r = y + i / 4 * 8 + lane / 32 * 4 + i % 4;
+    c[(row + r) * n + col + x + lane % 32] = sum[i];
+  }
 }

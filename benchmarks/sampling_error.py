@@ -4,13 +4,14 @@ Usage: python benchmarks/sampling_error.py [--size 49152] [--above 40000000] [ke
        python benchmarks/sampling_error.py --large
 Each kernel of tests/kernels/programs_grids.hip runs in full and sampled, on both architectures. `worst` is the largest
 relative error of a counter, without those that say which lines are still dirty at the end of a dispatch. `--large`
-times three large grids, which nobody would run in full.
+times large grids, which nobody would run in full.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,9 @@ END_STATE = {"TCC_ALL_TC_OP_WB_WRITEBACK", "TCC_NORMAL_WRITEBACK", "TCC_NORMAL_E
 
 # Thousands of work-items: a stream over 10^9 elements, a transpose of 32768^2, a product of 4096^3 in tiles of 16 x 16.
 LARGE = {"triad": 976_563, "transpose": 1_048_576, "gemm_tile": 131_072}
+# Products of kernels.hip, of as many rows and columns: the side of the tile that one work-group makes.
+PRODUCTS = {"product_64": 64, "product_64_buffered": 64, "product_128": 128, "product_matrix": 64}
+ROWS = 4096
 
 
 def timed(name: str, kernel: str, size: int, **options: Any) -> tuple[dict[str, Any], float]:
@@ -49,11 +53,26 @@ def row(name: str, kernel: str, size: int, above: int) -> str:
     )
 
 
+def product_seconds(name: str, kernel: str, scratch: Path) -> float:
+    from profiling.sim.device import SimDevice
+
+    device = SimDevice(name, Path(__file__).with_name("kernels.hip"), scratch, sample_stretches=12)
+    matrices = [device.core.allocate(4 * ROWS * ROWS) for _ in range(3)]
+    start = time.process_time()
+    device.launch(kernel, (ROWS // PRODUCTS[kernel],) * 2, (256,), "QQQi", *matrices, ROWS)
+    return time.process_time() - start
+
+
 def large() -> None:
-    for kernel, size in LARGE.items():
-        for name in ("mi250", "mi300x"):
-            _, seconds = timed(name, kernel, size, sample_stretches=12, memory_bytes=64 << 30)
-            print(f"{kernel:12} {name:8} {seconds:6.1f} s of CPU", flush=True)
+    def report(kernel: str, name: str, seconds: float) -> None:
+        print(f"{kernel:20} {name:8} {seconds:6.1f} s of CPU", flush=True)
+
+    for name in ("mi250", "mi300x"):
+        for kernel, size in LARGE.items():
+            report(kernel, name, timed(name, kernel, size, sample_stretches=12, memory_bytes=64 << 30)[1])
+        with tempfile.TemporaryDirectory(prefix="hipsynth-large-") as folder:
+            for kernel in PRODUCTS:
+                report(kernel, name, product_seconds(name, kernel, Path(folder)))
 
 
 def main() -> None:
@@ -63,7 +82,7 @@ def main() -> None:
     parser.add_argument("kernels", nargs="*", default=sorted(KERNELS))
     parser.add_argument("--size", type=int, default=49152, help="thousands of work-items")
     parser.add_argument("--above", type=int, default=40_000_000, help="work up to which a grid runs in full")
-    parser.add_argument("--large", action="store_true", help="time three large grids, sampled only")
+    parser.add_argument("--large", action="store_true", help="time large grids, sampled only")
     chosen = parser.parse_args()
     if chosen.large:
         large()
