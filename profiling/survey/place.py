@@ -10,6 +10,8 @@ from profiling.survey.plan import BuildPlan, Program
 from synth.errors import BadInput, CompileFailed
 from synth.program import Place, SourceFile
 
+CAUSE = "no such file with a main() that uses HIP"
+
 
 def find_place(folder: Path, arch: str, scratch: Path, main: Path | None = None) -> Place:
     """The program below `folder` whose main() stands in `main` (default: the only one), by the first plan that works.
@@ -38,7 +40,8 @@ def place_of(plan: BuildPlan) -> Place:
 def _not_one(folder: Path, main: Path | None, found: list[Program]) -> BadInput:
     if not found:
         what = f"{main}: no HIP program of {folder}" if main else f"{folder}: no HIP program"
-        return BadInput(what, cause="no such file with a main() that uses HIP", reason="no_programs")
+        remedy = "give the source files of a program, or the folder that holds them with their build files"
+        return BadInput(what, cause=CAUSE, remedy=remedy, reason="no_programs")
     names = ", ".join(program.id for program in found[:5]) + (", ..." if len(found) > 5 else "")
     return BadInput(
         f"{folder}: {len(found)} programs: {names}",

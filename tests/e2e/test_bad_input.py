@@ -31,7 +31,7 @@ def source(body: str, host: str = 'std::puts("done");') -> str:
 GOOD = source("p[threadIdx.x] = 1;")
 # name -> (text, reason in the profile document)
 PROGRAMS: dict[str, tuple[str, str]] = {
-    "empty": ("", "no_kernel"),
+    "empty": ("", "compile_failed"),
     "host_only": ('#include <cstdio>\nint main() { std::puts("hello"); }\n', "no_kernel"),
     "nonsense": (source("nonsense();"), "compile_failed"),
     "no_main": (START + "__global__ void k() {}\n", "compile_failed"),
@@ -109,7 +109,7 @@ BAD_REQUESTS = [
     ("profile none --out corpus", 3, "*.hip"),
     ("profile good.hip --out corpus", 2, "--out"),
     ("run missing.hip", 3, "no such file"),
-    ("run folder.hip", 3, "is no file"),
+    ("run folder.hip", 3, "no HIP program"),
     ("run good.hip --arch gfx1100", 2, "gfx942"),
     ("run good.hip --flags=-o/etc/passwd", 2, "-o"),
     ("generate --count 0 --out new", 2, "--count"),
