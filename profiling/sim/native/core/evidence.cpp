@@ -15,6 +15,21 @@ constexpr double kAgree = 0.05;        // relative difference of two windows tha
 constexpr double kReplacing = 0.9;     // share of misses that replace a line, when caches are as full as they get
 constexpr double kRareMisses = 0.001;  // of look-ups
 
+// By how much a channel has more requests than the average one, as a share of that, both in the beginning and after it:
+// which channels are busy for a while only changes with the data that all work-groups are at.
+double lasting_excess(const std::vector<uint64_t>& at_start, const std::vector<uint64_t>& at_end) {
+  const auto count = static_cast<double>(at_start.size());
+  const double first = std::accumulate(at_start.begin(), at_start.end(), 0.0) / count;
+  const double later = std::accumulate(at_end.begin(), at_end.end(), 0.0) / count - first;
+  double most = 0;
+  for (size_t i = 0; i < at_start.size(); ++i) {
+    const auto before = static_cast<double>(at_start[i]), after = static_cast<double>(at_end[i]) - before;
+    const double early = before / std::max(1.0, first), late = after / std::max(1.0, later);
+    most = std::max(most, later > 0 ? std::min(early, late) : early);
+  }
+  return std::max(0.0, most - 1);
+}
+
 }  // namespace
 
 // Of all work-groups of a stretch.
@@ -58,7 +73,7 @@ void Sampler::close_cell() {
 // worth it: misses are as frequent as before, and are not those that come only once because the L2 had room. Never for
 // work-groups that may wait for each other, and not for those with atomics, which can share out work.
 bool Sampler::seen_enough() const {
-  if (planned_ || abandoned_ || placed_ >= plan_.total_groups || cells_.size() < kFewCells) return false;
+  if (planned_ || abandoned_ || cells_.size() < kFewCells) return false;
   if (staying_ < std::max<uint64_t>(2, 2 * resident_ / kFirstEnded)) return false;
   for (const uint32_t i : sites_) {
     if (steps_[i].inst->op->mem.kind == MemKind::atomic && steps_[i].inst->op->unit == Unit::vmem) return false;
@@ -116,6 +131,8 @@ Sample Sampler::finish(const std::vector<std::vector<Executed>>& runs) {
   sample.exact = exact_;
   sample.simulated = end;
   sample.chain_at_start = chain_at_start_;
+  sample.channels = channels_at_start_.size();
+  sample.channel_excess = lasting_excess(channels_at_start_, hierarchy_->channel_requests());
   sample.left_dirty = hierarchy_->dirty();
   sample.dirty_before = dirty_before_;
   sample.cus = cus_;

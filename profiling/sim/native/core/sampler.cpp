@@ -218,7 +218,7 @@ void Sampler::tick(uint64_t live_waves, const Banks& runs) {
 // Whether to go on exactly. What ran so far says at least how much work all of it is.
 void Sampler::consider(uint64_t live_waves, const std::vector<std::vector<Executed>>& runs) {
   const uint64_t spent = work();
-  if (spent < start_work_ || highest_ >= plan_.total_groups) return;
+  if (spent < start_work_) return;
   const double per_group = static_cast<double>(spent) / static_cast<double>(placed_);
   if (per_group * static_cast<double>(plan_.total_groups) <= static_cast<double>(exact_work_)) return;
   const bool turned_over = ended(live_waves) >= resident_;
@@ -232,6 +232,7 @@ void Sampler::consider(uint64_t live_waves, const std::vector<std::vector<Execut
 void Sampler::begin(const std::vector<std::vector<Executed>>& runs) {
   exact_ = now();
   chain_at_start_ = hierarchy_->longest_atomic_chain();
+  channels_at_start_ = hierarchy_->channel_requests();
   mark_sites();
   counted_.push_back(site_executions(runs, 0));
   c_.steps = steps_.data();

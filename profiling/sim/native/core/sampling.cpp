@@ -109,7 +109,8 @@ void conserve_writes(const Sample& s, MemoryCounts* m) {
   m->l2_evicts = m->l2_misses - std::min(m->l2_misses, resident);
 }
 
-// Maxima: the imbalance between CUs stays what it is, the average grows. A chain of atomics on one line grows with the
+// Maxima: the imbalance between CUs stays what it is, the average grows; that between channels grows as far as the same
+// ones were busy all along. A chain of atomics on one line grows with the
 // grid only if it has grown since the first stretch.
 void scale_maxima(const Sample& s, double groups, double done, MemoryCounts* m) {
   const MemoryCounts all = s.simulated.memory();
@@ -121,7 +122,8 @@ void scale_maxima(const Sample& s, double groups, double done, MemoryCounts* m) 
   const auto requests = [](const MemoryCounts& n) {
     return static_cast<double>(n.l2_reads + n.l2_writes + n.l2_atomics);
   };
-  m->l2_channel_max = whole(static_cast<double>(all.l2_channel_max) * requests(*m) / std::max(1.0, requests(all)));
+  const double each = requests(*m) / static_cast<double>(s.channels);
+  m->l2_channel_max = std::max(all.l2_channel_max, whole(each * (1 + s.channel_excess)));
   const double first = static_cast<double>(s.strata[0].end), later = done - first;
   const double slope = later > 0 ? (chain - static_cast<double>(s.chain_at_start)) / later : 0;
   m->same_address_atomics_max = whole(chain + slope * (groups - done));
@@ -294,7 +296,7 @@ double execution_error(const Sample& s, const std::vector<double>& values, doubl
 }
 
 double memory_error(const Sample& s, const std::vector<double>& differences, double total) {
-  if (differences.empty() || total <= 0) return 0;
+  if (total <= 0) return 0;
   double all = 0, seen = 0, stood_for = 0, squares = 0;
   for (size_t k = 0; k < s.strata.size(); ++k) {
     const bool has_cell = std::find(s.cell_strata.begin(), s.cell_strata.end(), k) != s.cell_strata.end();
@@ -305,6 +307,7 @@ double memory_error(const Sample& s, const std::vector<double>& differences, dou
       if (has_cell) stood_for += left;
     }
   }
+  if (differences.empty()) return all > 0 ? std::max(0.0, 1 - seen / all) : 0;  // one window tells no error: any
   for (const double difference : differences) squares += difference * difference / 2;
   if (all <= 0 || stood_for <= 0) return 0;
   // Strata without a cell of their own are as uncertain as the others.

@@ -69,6 +69,8 @@ struct Sample {
   MemoryCounts left_dirty;      // write counts that the dirty lines left behind would have made
   uint64_t dirty_before = 0;    // lines that were dirty some time before the end; 0: not looked at
   uint64_t chain_at_start = 0;  // longest chain of atomics on one line, after the first stretch
+  size_t channels = 1;          // of all L2s
+  double channel_excess = 0;    // requests of the busiest one above the average, as a share of that
   uint64_t l2_lines = 0;        // of all L2s
   uint64_t infinity_bytes = 0;  // of the memory-side cache
   uint64_t line_bytes = 0;      // of the L2s and of the memory-side cache

@@ -88,6 +88,7 @@ class Hierarchy {
   void join_halves(double apart);  // leaves this share of the second halves apart
   uint64_t longest_atomic_chain() const;
   MemoryCounts dirty() const;  // the write counts that writing back all dirty lines would add
+  const std::vector<uint64_t>& channel_requests() const { return channel_requests_; }
   uint64_t l1_cycles(uint32_t cu) const { return l1_cycles_[cu]; }
   uint32_t l1_line_bytes() const { return l1_line_; }
   uint64_t fabric_read_bytes() const;
