@@ -11,6 +11,7 @@ namespace hipsynth {
 namespace {
 
 constexpr size_t kFewCells = 4;        // windows before work-groups are abandoned
+constexpr size_t kManyCells = 8;       // windows whose mean will do, though they do not agree
 constexpr double kAgree = 0.05;        // relative difference of two windows that agree
 constexpr double kReplacing = 0.9;     // share of misses that replace a line, when caches are as full as they get
 constexpr double kRareMisses = 0.001;  // of look-ups
@@ -89,7 +90,7 @@ bool Sampler::seen_enough() const {
   const double last = rate(cells_.back()), before = rate(cells_[cells_.size() - 2]);
   if (std::max(last, before) <= kRareMisses) return true;
   const double missed = of_cell(cells_.back(), &MemoryCounts::l2_misses);
-  return std::abs(last - before) <= kAgree * std::max(last, before) &&
+  return (std::abs(last - before) <= kAgree * std::max(last, before) || cells_.size() >= kManyCells) &&
          of_cell(cells_.back(), &MemoryCounts::l2_evicts) >= kReplacing * missed;
 }
 
