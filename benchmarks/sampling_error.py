@@ -2,9 +2,10 @@
 
 Usage: python benchmarks/sampling_error.py [--size 49152] [--above 40000000] [kernel ...]
        python benchmarks/sampling_error.py --large
+       python benchmarks/sampling_error.py --products 4096
 Each kernel of tests/kernels/programs_grids.hip runs in full and sampled, on both architectures. `worst` is the largest
 relative error of a counter, without those that say which lines are still dirty at the end of a dispatch. `--large`
-times large grids, which nobody would run in full.
+times large grids, which nobody would run in full; `--products` compares those among them that are matrix products.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ LARGE = {"triad": 976_563, "transpose": 1_048_576, "gemm_tile": 131_072}
 # Products of kernels.hip, of as many rows and columns: the side of the tile that one work-group makes.
 PRODUCTS = {"product_64": 64, "product_64_buffered": 64, "product_128": 128, "product_matrix": 64}
 ROWS = 4096
+STRETCHES = 12  # as `synth profile` samples
+DOUBTFUL = 0.02  # errors above this stand beside what the sampled run said of itself
 
 
 def timed(name: str, kernel: str, size: int, **options: Any) -> tuple[dict[str, Any], float]:
@@ -34,33 +37,48 @@ def timed(name: str, kernel: str, size: int, **options: Any) -> tuple[dict[str, 
     return launch(name, kernel, size, **options), time.process_time() - start
 
 
-def row(name: str, kernel: str, size: int, above: int) -> str:
+def compared(kernel: str, name: str, exact: tuple[dict[str, Any], float], part: tuple[dict[str, Any], float]) -> str:
+    """A row of the table from (result, CPU seconds) of both runs."""
     from profiling import archs, metrics
 
-    (exact, full_s), (part, part_s) = (
-        timed(name, kernel, size, sample_stretches=stretches, sample_above=above) for stretches in (0, 12)
-    )
+    whole, sampled = exact[0], part[0]
     arch = archs.load(name).arch
-    counters = {key: value for key, value in exact["counters"].items() if key not in END_STATE}
-    worst, which = max((abs(part["counters"][key] - value) / max(value, 1.0), key) for key, value in counters.items())
-    rates = [metrics.compute(one["counters"], one["duration_ns"], arch) for one in (exact, part)]
+    counters = {key: value for key, value in whole["counters"].items() if key not in END_STATE}
+    off = {key: abs(sampled["counters"][key] - value) / max(value, 1.0) for key, value in counters.items()}
+    worst, which = max((error, key) for key, error in off.items())
+    rates = [metrics.compute(one["counters"], one["duration_ns"], arch) for one in (whole, sampled)]
     points = max(abs((rates[0][key] or 0) - (rates[1][key] or 0)) for key in rates[0] if "Hit_Rate" in key)
-    groups = f"{part['groups_simulated']:,} of {exact['groups_simulated']:,}"
-    duration = 100 * (part["duration_ns"] / exact["duration_ns"] - 1)
-    named = f"{100 * worst:.2f} % {which}" if worst >= 0.00005 else "0"
-    return (
-        f"| {kernel} | {name} | {groups} | {named} | {points:.2f} | {duration:+.2f} % | {full_s:.1f} | {part_s:.1f} |"
-    )
+    duration = 100 * (sampled["duration_ns"] / whole["duration_ns"] - 1)
+    said = f" (said: {100 * sampled['error_estimate'].get(which, 0):.0f} %)" if worst > DOUBTFUL else ""
+    cells = [
+        kernel,
+        name,
+        f"{sampled['groups_simulated']:,} of {whole['groups_simulated']:,}",
+        f"{100 * worst:.2f} % {which}{said}" if worst >= 0.00005 else "0",
+        f"{points:.2f}",
+        f"{duration:+.2f} %",
+        f"{exact[1]:.1f}",
+        f"{part[1]:.1f}",
+    ]
+    return f"| {' | '.join(cells)} |"
 
 
-def product_seconds(name: str, kernel: str, scratch: Path) -> float:
+def row(name: str, kernel: str, size: int, above: int) -> str:
+    exact, part = (timed(name, kernel, size, sample_stretches=n, sample_above=above) for n in (0, STRETCHES))
+    return compared(kernel, name, exact, part)
+
+
+def product(name: str, kernel: str, rows: int, stretches: int) -> tuple[dict[str, Any], float]:
+    """A product of kernels.hip of `rows` rows and columns, with the seconds of CPU that it took."""
     from profiling.sim.device import SimDevice
 
-    device = SimDevice(name, Path(__file__).with_name("kernels.hip"), scratch, sample_stretches=12)
-    matrices = [device.core.allocate(4 * ROWS * ROWS) for _ in range(3)]
-    start = time.process_time()
-    device.launch(kernel, (ROWS // PRODUCTS[kernel],) * 2, (256,), "QQQi", *matrices, ROWS)
-    return time.process_time() - start
+    with tempfile.TemporaryDirectory(prefix="hipsynth-product-") as scratch:
+        source = Path(__file__).with_name("kernels.hip")
+        device = SimDevice(name, source, Path(scratch), sample_stretches=stretches, values=False)
+        matrices = [device.core.allocate(4 * rows * rows) for _ in range(3)]
+        start = time.process_time()
+        result = device.launch(kernel, (rows // PRODUCTS[kernel],) * 2, (256,), "QQQi", *matrices, rows)
+        return result, time.process_time() - start
 
 
 def large() -> None:
@@ -69,10 +87,9 @@ def large() -> None:
 
     for name in ("mi250", "mi300x"):
         for kernel, size in LARGE.items():
-            report(kernel, name, timed(name, kernel, size, sample_stretches=12, memory_bytes=64 << 30)[1])
-        with tempfile.TemporaryDirectory(prefix="hipsynth-large-") as folder:
-            for kernel in PRODUCTS:
-                report(kernel, name, product_seconds(name, kernel, Path(folder)))
+            report(kernel, name, timed(name, kernel, size, sample_stretches=STRETCHES, memory_bytes=64 << 30)[1])
+        for kernel in PRODUCTS:
+            report(kernel, name, product(name, kernel, ROWS, STRETCHES)[1])
 
 
 def main() -> None:
@@ -83,15 +100,20 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=49152, help="thousands of work-items")
     parser.add_argument("--above", type=int, default=40_000_000, help="work up to which a grid runs in full")
     parser.add_argument("--large", action="store_true", help="time large grids, sampled only")
+    parser.add_argument("--products", type=int, metavar="ROWS", help="matrix products of this size instead")
     chosen = parser.parse_args()
     if chosen.large:
         large()
         return
     print("| kernel | device | work-groups run | worst counter | hit rates, points | duration | exact s | sampled s |")
     print("|---|---|---|---|---|---|---|---|")
-    for kernel in chosen.kernels:
+    for kernel in PRODUCTS if chosen.products else chosen.kernels:
         for name in ("mi250", "mi300x"):
-            print(row(name, kernel, chosen.size, chosen.above), flush=True)
+            if chosen.products:
+                exact, part = (product(name, kernel, chosen.products, n) for n in (0, STRETCHES))
+                print(compared(kernel, name, exact, part), flush=True)
+            else:
+                print(row(name, kernel, chosen.size, chosen.above), flush=True)
 
 
 if __name__ == "__main__":

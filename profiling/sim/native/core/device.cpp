@@ -20,6 +20,8 @@ namespace {
 // times the work up to which grids are not sampled at all.
 constexpr double kTrusted = 0.02;
 constexpr uint64_t kRepeatable = 10;
+// Grids that fill less than this part of the machine are not worth remembering the caches for.
+constexpr uint64_t kWorthRepeating = 4;
 
 // Whether a kernel that ran in part may run again: what its instructions need is still as it was.
 bool is_repeatable(const std::vector<Step>& deciding, const std::vector<Executed>& executions) {
@@ -178,7 +180,7 @@ std::vector<Executed> Device::Impl::simulate_well(const Launch& launch, const La
   }
   const uint64_t resident = plan.occupancy.groups_per_cu * static_cast<uint64_t>(spec.at("topology.cus"));
   std::unique_ptr<Hierarchy> before;
-  if (hierarchy && options.sample_stretches > 0 && plan.total_groups > resident) {
+  if (hierarchy && options.sample_stretches > 0 && kWorthRepeating * plan.total_groups > resident) {
     before = std::make_unique<Hierarchy>(*hierarchy);
   }
   const Context fresh = c;
