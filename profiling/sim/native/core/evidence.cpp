@@ -132,6 +132,7 @@ Sample Sampler::finish(const std::vector<std::vector<Executed>>& runs) {
   sample.exact = exact_;
   sample.simulated = end;
   sample.chain_at_start = chain_at_start_;
+  sample.long_groups = long_groups_;
   sample.channels = channels_at_start_.size();
   sample.channel_excess = lasting_excess(channels_at_start_, hierarchy_->channel_requests());
   sample.left_dirty = hierarchy_->dirty();

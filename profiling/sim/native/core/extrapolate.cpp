@@ -58,7 +58,10 @@ std::vector<Executed> extrapolate(const Sample& sample, Context* c, Dispatch* d)
   }
   Estimate small = e;
   small.memory = without_first_misses(sample, e.memory);
-  const Counters if_small = counters_of(*c, small), whole = counters_of(*c, e);
+  Estimate drifting = e;
+  drifting.memory = when_drifting(sample, e.memory);
+  // The whole comes last: its counts are what the hierarchy keeps.
+  const Counters if_small = counters_of(*c, small), if_drifting = counters_of(*c, drifting), whole = counters_of(*c, e);
   const auto values = [](const std::vector<Counters>& parts, const std::string& name) {
     std::vector<double> found;
     for (const Counters& part : parts) found.push_back(part.at(name));
@@ -74,7 +77,7 @@ std::vector<Executed> extrapolate(const Sample& sample, Context* c, Dispatch* d)
     if (from_grid(name)) return 0.0;
     if (from_executions(name)) return execution_error(sample, values(strata, name), total);
     return std::hypot(total > 0 ? work : 0, memory_error(sample, differences(name), total),
-                      (total - if_small.at(name)) / std::max(1.0, total));
+                      std::hypot(total - if_small.at(name), total - if_drifting.at(name)) / std::max(1.0, total));
   };
   for (const auto& [name, total] : whole) d->error[name] = error_of(name, total);
   // Lines dirty at the end: as uncertain as their number changes towards it.

@@ -19,6 +19,8 @@ constexpr uint64_t kFewest = 5;      // stretches between the first and the last
 constexpr double kNearlyAll = 0.9;
 constexpr double kFull = 0.8;      // share of its lines that a full L2 holds at least: sets fill unevenly
 constexpr double kDeviations = 2;  // of the reported error
+// By how much the misses of long work-groups may grow between windows: products of 4096^3 had up to twice and more.
+constexpr double kDrift = 1;
 using Row = std::array<double, std::tuple_size_v<decltype(Events::n)>>;
 
 uint64_t round_up(uint64_t v, uint64_t to) { return (v + to - 1) / to * to; }
@@ -242,6 +244,18 @@ double variance(const std::vector<double>& values) {
   return values.size() < 2 ? 0 : squares / static_cast<double>(2 * (values.size() - 1));
 }
 
+// With so many times the L2 misses, and what follows from them.
+MemoryCounts with_misses(MemoryCounts m, double times) {
+  const uint64_t accesses = m.l2_hits + m.l2_misses;
+  for (uint64_t MemoryCounts::* field :
+       {&MemoryCounts::l2_misses, &MemoryCounts::l2_evicts, &MemoryCounts::fabric_reads,
+        &MemoryCounts::fabric_reads_32b, &MemoryCounts::fabric_reads_128b, &MemoryCounts::hbm_read_bytes}) {
+    m.*field = whole(static_cast<double>(m.*field) * times);
+  }
+  m.l2_hits = accesses - std::min(accesses, m.l2_misses);
+  return m;
+}
+
 }  // namespace
 
 Estimate estimate(const Sample& s) { return estimate_by(s, Rates(s)); }
@@ -264,15 +278,15 @@ MemoryCounts without_first_misses(const Sample& s, MemoryCounts m) {
   const bool full = static_cast<double>(first) >= kFull * static_cast<double>(s.l2_lines);
   if (full || first == 0 || m.l2_misses <= seen.l2_misses) return m;
   const double share = static_cast<double>(first) / static_cast<double>(seen.l2_misses);
-  const uint64_t fewer = whole(share * static_cast<double>(m.l2_misses - seen.l2_misses));
-  const double kept = 1 - static_cast<double>(fewer) / static_cast<double>(m.l2_misses);
-  m.l2_hits += fewer;
-  for (uint64_t MemoryCounts::* field :
-       {&MemoryCounts::l2_misses, &MemoryCounts::l2_evicts, &MemoryCounts::fabric_reads,
-        &MemoryCounts::fabric_reads_32b, &MemoryCounts::fabric_reads_128b, &MemoryCounts::hbm_read_bytes}) {
-    m.*field = whole(static_cast<double>(m.*field) * kept);
-  }
-  return m;
+  const double fewer = share * static_cast<double>(m.l2_misses - seen.l2_misses);
+  return with_misses(m, 1 - fewer / static_cast<double>(m.l2_misses));
+}
+
+MemoryCounts when_drifting(const Sample& s, const MemoryCounts& m) {
+  if (!s.long_groups || m.l2_misses == 0) return m;
+  const double seen = static_cast<double>(s.simulated.memory().l2_misses) / static_cast<double>(m.l2_misses);
+  const double room = static_cast<double>(m.l2_hits) / static_cast<double>(m.l2_misses);
+  return with_misses(m, 1 + std::min(kDrift * std::max(0.0, 1 - seen), room));
 }
 
 std::vector<Executed> executions_of_stratum(const Sample& s, size_t k) {

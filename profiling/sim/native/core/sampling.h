@@ -69,6 +69,7 @@ struct Sample {
   MemoryCounts left_dirty;      // write counts that the dirty lines left behind would have made
   uint64_t dirty_before = 0;    // lines that were dirty some time before the end; 0: not looked at
   uint64_t chain_at_start = 0;  // longest chain of atomics on one line, after the first stretch
+  bool long_groups = false;     // whose memory was modelled in windows only
   size_t channels = 1;          // of all L2s
   double channel_excess = 0;    // requests of the busiest one above the average, as a share of that
   uint64_t l2_lines = 0;        // of all L2s
@@ -90,6 +91,8 @@ Estimate estimate_of_cell(const Sample& sample, size_t part, size_t like);
 // The same whole if no more lines come in for the first time: of the misses that were seen, those that found the L2
 // with room left are not met again. What a working set that fits the L2 does.
 MemoryCounts without_first_misses(const Sample& sample, MemoryCounts whole);
+// The same whole if long work-groups fall out of step between the windows, and share less of what they load.
+MemoryCounts when_drifting(const Sample& sample, const MemoryCounts& whole);
 // What stratum k alone executes, scaled to the work-groups it stands for.
 std::vector<Executed> executions_of_stratum(const Sample& sample, size_t k);
 
