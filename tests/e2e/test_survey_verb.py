@@ -61,9 +61,10 @@ def test_an_interrupted_survey_ends_its_programs_and_keeps_what_is_finished(
     with subprocess.Popen(
         command, stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(tmp_path)}
     ) as run:
-        assert wait_for(lambda: executed(tmp_path, "b_endless"), 60)
+        begun = wait_for(lambda: executed(tmp_path, "b_endless"), 60)
         os.kill(run.pid, number)
         said = run.communicate(timeout=30)[1]
+    assert begun
     assert number == signal.SIGKILL or (run.returncode == 128 + number and "run the same command again" in said)
     assert wait_for(lambda: not executed(tmp_path, "b_endless"), 20)
     rows = [record["program"] for _, _, record in read(out.with_name("report.json.journal"))]
@@ -91,10 +92,10 @@ def executed(folder: Path, name: str) -> bool:
     """Whether a program of this name runs from below this folder."""
     for place in Path("/proc").iterdir():
         try:
-            words = (place / "cmdline").read_bytes().split(b"\0") if place.name.isdigit() else []
+            program = (place / "exe").readlink() if place.name.isdigit() else Path()
         except OSError:
             continue
-        if words and words[0].startswith(str(folder).encode()) and words[0].endswith(name.encode()):
+        if program.name == name and program.is_relative_to(folder):
             return True
     return False
 
