@@ -138,12 +138,12 @@ class SimBackend:
 def run_built(
     program: Program, artefacts: api.Artefacts, device: archs.ArchTable, folder: Path, limits: Limits
 ) -> api.RunResult:
-    """Runs in `folder`, which is new: a copy of the program's own where it has one.
+    """Runs in `folder`: a new copy of the program's own where it has one.
 
     Files that its arguments name and that lie elsewhere can be read there, by absolute paths.
     """
     if program.place is None:
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         return api.run_program(artefacts, device, folder, limits)
     copy_folder(program.place.folder, folder)
     words = [_named_file(word, folder) for word in program.place.arguments]
