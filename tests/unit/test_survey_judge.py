@@ -27,6 +27,8 @@ def run(stdout: str, code: int = 0, stderr: str = "", dispatches: int = 3) -> Ru
         ("wrong over 50 runs x 10000 blocks = 0\nPASS", 0, "passed", ""),
         ("Failed allocations: 0\nPASSED", 0, "passed", ""),
         ("failed allocations: 10\nPASSED", 0, "failed", "self_check_failed"),
+        ("Mismatch at index 3: 0 != 7\nPASS", 0, "failed", "self_check_failed"),
+        ("wrong value at 5 = 0, expected 3", 0, "failed", "self_check_failed"),
         ("10 tests failed", 0, "failed", "self_check_failed"),
         ("largest error: 0.5 at 3, mismatch", 0, "failed", "self_check_failed"),
         ("result is CORRECT", 0, "passed", ""),
