@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 from grids import KERNELS, launch
 
 from profiling import archs, metrics
+from profiling.sim.device import SimDevice
 
+PRODUCTS = Path(__file__).parents[2] / "benchmarks" / "kernels.hip"
 BOTH = pytest.mark.parametrize("name", ["mi250", "mi300x"])
 ABOVE = 2_500_000  # work up to which these grids would run in full
 # What is still dirty at the end of a dispatch depends on the order of the last few work-groups.
@@ -87,6 +90,21 @@ def test_a_duration_is_as_uncertain_as_what_it_depends_on() -> None:
     for result in (bound_by_lds, streaming):
         assert result["sampled"] and result["error_estimate"]["FETCH_SIZE"] > 0.5
     assert bound_by_lds["error_estimate"]["Duration"] < 0.1 < streaming["error_estimate"]["Duration"]
+
+
+@pytest.mark.parametrize(("kernel", "tile"), [("product_64", 64), ("product_128", 128)])
+def test_products_that_the_machine_holds_at_once_are_sampled(kernel: str, tile: int, tmp_path: Path) -> None:
+    """All work-groups walk over the same columns: the L2 channels that a part keeps busy are not those of the whole."""
+    rows, results = 1024, []
+    for options in ({}, {"sample_stretches": 12, "sample_above": 6_000_000}):
+        device = SimDevice("mi250", PRODUCTS, tmp_path, values=False, **options)
+        matrices = [device.core.allocate(4 * rows * rows) for _ in range(3)]
+        results.append(device.launch(kernel, (rows // tile,) * 2, (256,), "QQQi", *matrices, rows))
+    exact, sampled = results
+    assert sampled["sampled"] and not exact["sampled"]
+    assert abs(sampled["duration_ns"] / exact["duration_ns"] - 1) <= 0.03
+    fetched = abs(sampled["counters"]["FETCH_SIZE"] / exact["counters"]["FETCH_SIZE"] - 1)
+    assert fetched <= max(0.02, sampled["error_estimate"]["FETCH_SIZE"])
 
 
 def test_small_grids_run_in_full() -> None:
