@@ -97,12 +97,13 @@ def run(
     env: Mapping[str, str] | None = None,
     isolate: bool = True,
     mounts: Mapping[str, Path] | None = None,
+    stdin: Path | None = None,
 ) -> SandboxResult:
     """Runs `command` with `scratch` as its folder, the only one it can write to.
 
     `read_only`: further paths it may read (system libraries under /usr always are). `env`: its whole environment
     besides PATH and HOME. `isolate=False` asks for the limits alone. `mounts`: folders it sees, read-only, at other
-    paths (only where isolation works). Never raises for what the program does.
+    paths (only where isolation works). `stdin`: the file on its standard input. Never raises for what the program does.
     """
     limits = limits or SandboxLimits()
     scratch = scratch.resolve()
@@ -114,10 +115,11 @@ def run(
         full = _limited(words, limits)
         if isolated:
             full = _bubblewrap(full, scratch, read_only, environment, filter_fd, limits, mounts or {})
+        source = stack.enter_context((stdin or Path(os.devnull)).open("rb"))
         try:
             process = subprocess.Popen(
                 full,
-                stdin=subprocess.DEVNULL,
+                stdin=source,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 cwd=scratch,

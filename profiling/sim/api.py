@@ -212,11 +212,13 @@ def run_program(
     *,
     count: bool = True,
     mounts: Mapping[str, Path] | None = None,
+    stdin: Path | None = None,
 ) -> RunResult:
     """Runs the program in the sandbox with `scratch` as its folder; what it does is a result, never an exception.
 
     `count=False` executes kernels without the memory-hierarchy model. `mounts`: folders it sees, read-only, at other
-    paths. A program that loads or compiles code objects itself may start processes: the disassembler and the compiler.
+    paths. `stdin`: a file for its standard input. A program that loads or compiles code objects itself may start
+    processes: the disassembler and the compiler.
     """
     limits = limits or Limits()
     library = library_path()
@@ -239,6 +241,7 @@ def run_program(
         read_only=sorted(readable),
         env=_environment(output, library),
         mounts=mounts,
+        stdin=stdin,
     )
     if done.reason == "not_started":
         raise Missing(f"{artefacts.executable}: cannot be started", cause=done.stderr, remedy="see `synth doctor`")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from profiling.survey.cmake_files import Configured
 from profiling.survey.cmake_lang import Interpreter, Scope, glob_files, parse
-from profiling.survey.commands import steps_of
-from profiling.survey.plan import BuildPlan, CodeObject, SourceUnit
+from profiling.survey.commands import Command, steps_of
+from profiling.survey.plan import BuildPlan, Call, CodeObject, SourceUnit
 from profiling.survey.sources import SOURCE_ENDINGS, read_text
 
 _KEYWORDS = frozenset(
@@ -59,7 +59,7 @@ class _Reader:
     def __init__(self, top: Path, root: Path) -> None:
         self.top, self.root = top, root
         self.targets: dict[str, _Target] = {}
-        self.tests: dict[str, list[tuple[str, ...]]] = {}
+        self.tests: dict[str, list[Call]] = {}
         self.languages: dict[Path, str] = {}
         self.code_objects: dict[Path, list[CodeObject]] = {}
         self.configured = Configured(root)
@@ -318,11 +318,11 @@ class _Reader:
             command = command[: command.index("WORKING_DIRECTORY")]
         if command:
             name = _plain(command[0]).removeprefix("TARGET_FILE:")
-            self.tests.setdefault(Path(name).name, []).append(tuple(command[1:]))
+            self.tests.setdefault(Path(name).name, []).append(Call(tuple(command[1:])))
 
     def custom(self, words: list[str], _scope: Scope) -> None:
         """Commands of the build's own: of interest when they compile device code that a program loads by itself."""
-        for step in steps_of((self.folder, command) for command in _commands(words)):
+        for step in steps_of(Command(self.folder, command) for command in _commands(words)):
             if step.device_only and step.output is not None:
                 made = self.code_objects.setdefault(self.folder, [])
                 made += [CodeObject(unit, step.output) for unit in step.units]

@@ -12,6 +12,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from profiling.survey.plan import BuildPlan, CodeObject, SourceUnit
 from profiling.survey.sources import SOURCE_ENDINGS
@@ -22,6 +23,7 @@ COMPILERS = re.compile(
 _HOST_ONLY = re.compile(r"(?:g\+\+|gcc|c\+\+|cc|mpicxx|mpic\+\+|mpicc)(?:-[\d.]+)?$")
 _ARCHIVERS = re.compile(r"(?:llvm-|hip)?ar$")
 _DIRECTORY = re.compile(r"make(?:\[\d+\])?: (Entering|Leaving) directory ['`](.*)'$")
+_STREAM_NUMBER = re.compile(r"((?:^|\s))\d(?=[<>])")  # of 2>&1
 _CONTROL = frozenset({";", "&&", "||", "|", "&", "(", ")", ";;"})
 _IGNORED_WORDS = frozenset({"then", "else", "do", "{", "}", "!", "time", "exec", "env", "@", "-", "+"})
 # Options that take the next word and say nothing about what is compiled.
@@ -51,8 +53,22 @@ class Step:
     units: list[SourceUnit] = field(default_factory=list)
 
 
-def simple_commands(text: str, folder: Path) -> Iterator[tuple[Path, list[str]]]:
-    """(folder, words) of each simple shell command in the output of `make -n -w`, redirections left out."""
+class Command(NamedTuple):
+    """A simple shell command: where, its words without redirections, and what they send it in and where it writes."""
+
+    folder: Path
+    words: list[str]
+    stdin: str = ""
+    stdout: str = ""  # with its operator, > or >>
+
+    def text(self) -> str:
+        """As a shell would read it, from any folder."""
+        sent = f" < {shlex.quote(self.stdin)}" if self.stdin else ""
+        return f"cd {shlex.quote(str(self.folder))} && {shlex.join(self.words)}{sent} {self.stdout}".rstrip()
+
+
+def simple_commands(text: str, folder: Path) -> Iterator[Command]:
+    """The simple shell commands in a script or in the output of `make -n -w`."""
     stack = [folder]
     for line in re.sub(r"\\\n\s*", " ", text).splitlines():
         match = _DIRECTORY.match(line)
@@ -65,8 +81,8 @@ def simple_commands(text: str, folder: Path) -> Iterator[tuple[Path, list[str]]]
         yield from _split_line(line, stack[-1])
 
 
-def _split_line(line: str, folder: Path) -> Iterator[tuple[Path, list[str]]]:
-    lexer = shlex.shlex(line, posix=True, punctuation_chars=";&|()<>")
+def _split_line(line: str, folder: Path) -> Iterator[Command]:
+    lexer = shlex.shlex(_STREAM_NUMBER.sub(r"\1", line), posix=True, punctuation_chars=";&|()<>")
     lexer.whitespace_split = True
     lexer.commenters = ""
     try:
@@ -74,29 +90,38 @@ def _split_line(line: str, folder: Path) -> Iterator[tuple[Path, list[str]]]:
     except ValueError:
         return
     current: list[str] = []
-    skip = False
+    streams = {"<": "", ">": ""}
+    redirection = ""
     for word in words:
-        if skip:
-            skip = False
+        if redirection:
+            streams |= {redirection[0]: word if redirection == "<" else f"{redirection} {shlex.quote(word)}"}
+            redirection = ""
         elif word in _CONTROL:
             if current[:1] == ["cd"] and len(current) == 2:
                 folder = Path(os.path.normpath(folder / current[1]))
             elif current:
-                yield folder, current
-            current = []
+                yield Command(folder, current, streams["<"], streams[">"])
+            current, streams = [], {"<": "", ">": ""}
         elif set(word) <= set("<>&") and word:
-            skip = True
-            if current and current[-1].isdigit():
-                current.pop()
+            redirection = word if word in ("<", ">", ">>") else "&"
         elif current or not (word in _IGNORED_WORDS or re.match(r"\w+=", word)):
             current.append(word)
 
 
-def steps_of(commands: Iterable[tuple[Path, list[str]]]) -> list[Step]:
+def is_build_step(words: list[str]) -> bool:
+    """Whether a command calls a compiler or an archiver."""
+    return _compiler_at(words) is not None or bool(_ARCHIVERS.match(Path(words[0]).name))
+
+
+def _compiler_at(words: list[str]) -> int | None:
+    return next((n for n, word in enumerate(words[:3]) if COMPILERS.match(Path(word).name)), None)
+
+
+def steps_of(commands: Iterable[Command]) -> list[Step]:
     """The compiler and archiver calls among commands."""
     steps = []
-    for folder, words in commands:
-        at = next((n for n, word in enumerate(words[:3]) if COMPILERS.match(Path(word).name)), None)
+    for folder, words, *_ in commands:
+        at = _compiler_at(words)
         if at is not None:
             steps.append(parse_compiler(words[at:], folder))
         elif words and _ARCHIVERS.match(Path(words[0]).name) and len(words) > 2:

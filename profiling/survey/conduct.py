@@ -148,10 +148,10 @@ def _survey_one(task: _Task, scratch: Path) -> Row:
     if built.artefacts is None:
         return row
     limits = Limits(options.timeout_s, WAVE_INSTRUCTIONS, options.memory_bytes, stretches=0, strict_bounds=False)
-    verdict, done, arguments = run_built(program, built, options.arch, task.root, scratch, limits, options.count)
+    verdict, done, call = run_built(program, built, options.arch, task.root, scratch, limits, options.count)
     return replace(
         row, status=verdict.status, reason=verdict.reason, message=verdict.message, evidence=verdict.evidence,
-        compiled=True, exit_code=done.exit_code, arguments=arguments, dispatches=done.dispatch_count,
+        compiled=True, exit_code=done.exit_code, arguments=call.arguments, dispatches=done.dispatch_count,
         warnings=tuple(text[:500] for text in done.warnings),
         run_s=round(done.cpu_s, 2), wall_s=round(done.wall_s, 2), isolated=done.isolated,
         diagnostics=_output(done.stdout, done.stderr, verdict.status),
@@ -175,9 +175,8 @@ def _broken(task: _Task, error: Exception | None) -> Row:
 
 def _key(program: Program, options: Options) -> str:
     """What a row depends on: plans, sources, architecture, tools. The time limit is looked at separately."""
-    digest = hashlib.sha256(
-        json.dumps([program.id, repr(program.plans), options.arch, options.count, options.memory_bytes]).encode()
-    )
+    depends = [program.id, repr((program.plans, program.calls)), options.arch, options.count, options.memory_bytes]
+    digest = hashlib.sha256(json.dumps(depends).encode())
     digest.update(f"{SimBackend().version()} {toolchain.find().identity}".encode())
     for path in sorted({unit.path for plan in program.plans for unit in plan.units} | {program.main}):
         try:

@@ -10,11 +10,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from profiling.survey.calls import calls_of
 from profiling.survey.cmake import cmake_plans
 from profiling.survey.commands import parse_compiler, plans_of, simple_commands, steps_of
 from profiling.survey.libraries import library_of_header
 from profiling.survey.makefile import make_plans
-from profiling.survey.plan import BuildPlan, Program, SourceUnit
+from profiling.survey.plan import BuildPlan, Call, Program, SourceUnit
 from profiling.survey.sources import SOURCE_ENDINGS, Folder, is_installed, read_text, scan, source_facts
 
 MAKEFILES = frozenset({"GNUmakefile", "makefile", "Makefile"})
@@ -96,7 +97,7 @@ def _program(path: Path, folder: Folder, plans: list[BuildPlan]) -> Program | No
         name,
         path,
         tuple(found),
-        arguments=_documented_runs(path, folder, names),
+        calls=_documented_calls(path, folder, names),
         reads_arguments=source_facts(path).reads_arguments,
         libraries=_libraries(found, folder),
     )
@@ -179,9 +180,9 @@ def _words(text: str) -> tuple[str, ...]:
         return ()
 
 
-def _documented_runs(path: Path, folder: Folder, names: set[str]) -> tuple[tuple[str, ...], ...]:
-    """Argument lists of lines such as `./name 1024` in scripts beside a program, and in READMEs there and above."""
-    found: list[tuple[str, ...]] = []
+def _documented_calls(path: Path, folder: Folder, names: set[str]) -> tuple[Call, ...]:
+    """How scripts beside a program, and READMEs there and above, start it: lines such as `./name 1024`."""
+    found: list[Call] = []
     pattern = re.compile(
         r"(?:^|[\s`$>])\./(?:[\w.-]+/)*(" + "|".join(map(re.escape, sorted(names))) + r")((?:[ \t]+[^\s`]+)+)"
     )
@@ -189,15 +190,11 @@ def _documented_runs(path: Path, folder: Folder, names: set[str]) -> tuple[tuple
         if not place.is_relative_to(folder.root):
             break
         scripts = [file for file in sorted(place.iterdir()) if _RUN_SCRIPT.fullmatch(file.name) and file.is_file()]
-        texts = [_COMMENT_LINE.sub("", read_text(file)) for file in scripts[:4]]
-        for text in [*texts, *(read_text(file) for file in sorted(place.glob("README*"))[:4])]:
-            for match in pattern.finditer(text):
-                words = _words(match.group(2))
-                if (
-                    words
-                    and len(words) < 12
-                    and not any(_PLACEHOLDER.search(word) for word in words)
-                    and not _compiles(words)
-                ):
-                    found.append(words)
-    return tuple(dict.fromkeys(found))[:3]
+        for file in scripts[:4]:
+            calls = calls_of(_COMMENT_LINE.sub("", read_text(file)), place, sorted(names), folder.root)
+            found += [call for _, call in calls if call.arguments or call.stdin]
+        for file in sorted(place.glob("README*"))[:4]:
+            words = [_words(match.group(2)) for match in pattern.finditer(read_text(file))]
+            found += [Call(line) for line in words if line and not any(map(_PLACEHOLDER.search, line))]
+    plausible = [call for call in found if len(call.arguments) < 20 and not _compiles(call.arguments)]
+    return tuple(dict.fromkeys(plausible))[:3]

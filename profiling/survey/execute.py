@@ -7,57 +7,60 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from profiling import archs
+from profiling import archs, sandbox
 from profiling.backend import Limits
 from profiling.folders import copy_folder, placed
 from profiling.sim import api
 from profiling.survey.build import Built
 from profiling.survey.judge import Verdict, judge
-from profiling.survey.plan import Program
+from profiling.survey.plan import Call, Program
 
 ATTEMPTS = 3
 # What makes another try with other arguments worthwhile.
 _RETRY = frozenset({"needs_arguments", "needs_data", "exit_code"})
 USAGE_CHARS = 20_000
+_PREPARING = sandbox.SandboxLimits(**sandbox.time_limits(20), memory_bytes=2 << 30, processes=64)
 _LITERAL = re.compile(r"-{0,2}\d[\w.x,]*|--?[a-zA-Z][\w-]*(=[\w.-]+)?")
 
 
 def run_built(
     program: Program, built: Built, arch: str, root: Path, scratch: Path, limits: Limits, count: bool
-) -> tuple[Verdict, api.RunResult, tuple[str, ...]]:
-    """Runs with the arguments that the build files give, else with none, else with documented ones.
+) -> tuple[Verdict, api.RunResult, Call]:
+    """Runs as the build files start it, else without arguments, else as scripts and documents do.
 
     Programs read `../data`, so the run's folder lies in a read-only view of the surveyed folder `root`, at the place
-    of the program's own. Returns the best verdict with its run and arguments.
+    of the program's own. Returns the best verdict with its run and call.
     """
     own = built.plan.folder.resolve()
     inside = own.relative_to(root) if own.is_relative_to(root) else Path()
-    tries: list[tuple[Verdict, api.RunResult, tuple[str, ...]]] = []
-    lists = _argument_lists(program, built)
-    while len(tries) < min(len(lists), ATTEMPTS):
-        arguments, view = lists[len(tries)], scratch / f"run{len(tries)}"
+    tries: list[tuple[Verdict, api.RunResult, Call]] = []
+    calls = _calls(program, built)
+    while len(tries) < min(len(calls), ATTEMPTS):
+        call, view = calls[len(tries)], scratch / f"run{len(tries)}"
         folder = view / inside
-        done = _run(built, arch, folder, limits, arguments, count, {str(view): root})
-        verdict = judge(done, unasked=program.reads_arguments and not arguments)
-        tries.append((verdict, done, arguments))
-        lost = verdict.reason == "host_crash" and program.reads_arguments and not arguments
+        done = _run(built, arch, folder, limits, call, count, {str(view): root})
+        verdict = judge(done, unasked=program.reads_arguments and not call.arguments)
+        tries.append((verdict, done, call))
+        lost = verdict.reason == "host_crash" and program.reads_arguments and not call.arguments
         if verdict.reason not in _RETRY and not lost:
             return tries[-1]
-        lists += [words for words in _own_examples(done, built, folder) if words not in lists]
+        calls += [call for call in _own_examples(done, built, folder) if call not in calls]
     return tries[-1] if tries[-1][0].reason == "needs_data" else tries[0]  # what is missing says more than "arguments"
 
 
-def _argument_lists(program: Program, built: Built) -> list[tuple[str, ...]]:
-    lists = [*built.plan.arguments[:1], (), *built.plan.arguments[1:], *program.arguments]
-    return list(dict.fromkeys(lists))
+def _calls(program: Program, built: Built) -> list[Call]:
+    calls = [*built.plan.calls[:1], Call(), *built.plan.calls[1:], *program.calls]
+    return list(dict.fromkeys(calls))
 
 
-def _own_examples(done: api.RunResult, built: Built, folder: Path) -> list[tuple[str, ...]]:
+def _own_examples(done: api.RunResult, built: Built, folder: Path) -> list[Call]:
     """Calls of itself with nothing but numbers, options and files at hand that a program's usage text shows."""
     name = re.escape(Path(built.plan.name).name)
     pattern = re.compile(rf"(?:^|[\s`'\"$>])(?:[\w./-]*/)?{name}((?:[ \t]+[^\s`'\"]+)+)[ \t]*[`'\"]?\.?$", re.MULTILINE)
     found = [tuple(match.split()) for match in pattern.findall(f"{done.stdout}\n{done.stderr}"[:USAGE_CHARS])]
-    return [words for words in found if all(_LITERAL.fullmatch(word) or (folder / word).is_file() for word in words)]
+    return [
+        Call(words) for words in found if all(_LITERAL.fullmatch(word) or (folder / word).is_file() for word in words)
+    ]
 
 
 def _run(
@@ -65,7 +68,7 @@ def _run(
     arch: str,
     folder: Path,
     limits: Limits,
-    arguments: tuple[str, ...],
+    call: Call,
     count: bool,
     around: Mapping[str, Path],
 ) -> api.RunResult:
@@ -76,7 +79,24 @@ def _run(
         shutil.copytree(own, folder, dirs_exist_ok=True)
     artefacts = placed(built.artefacts, folder, built.plan.name)
     device = archs.load(archs.default_device(arch))
-    return api.run_program(artefacts, device, folder, limits, arguments, count=count, mounts=around)
+    _prepare(call, folder, around)
+    stdin = _standard_input(call, built.plan.folder, folder)
+    return api.run_program(artefacts, device, folder, limits, call.arguments, count=count, mounts=around, stdin=stdin)
+
+
+def _prepare(call: Call, folder: Path, around: Mapping[str, Path]) -> None:
+    """What a Makefile or script does before it starts the program, such as unpacking its data: in the run's folder."""
+    if call.before and sandbox.available():
+        lines = "\n".join(call.before)
+        for view, root in around.items():
+            lines = lines.replace(str(root), view)
+        environment = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
+        sandbox.run(["/bin/sh", "-c", lines], folder, _PREPARING, env=environment, mounts=around)
+
+
+def _standard_input(call: Call, own: Path, folder: Path) -> Path | None:
+    places = [place / call.stdin for place in (folder, own)] if call.stdin else []
+    return next((place for place in places if place.is_file()), None)
 
 
 def _own_output(built: Built) -> Path | None:

@@ -6,13 +6,14 @@ import functools
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from profiling import sandbox
+from profiling.survey.calls import calls_of
 from profiling.survey.commands import plans_of, simple_commands, steps_of
-from profiling.survey.plan import BuildPlan
+from profiling.survey.plan import BuildPlan, Call
 
 ROCM = "/opt/rocm"  # where Makefiles expect it; a folder of stand-ins lies there in the sandbox
 # name -> what the stand-in prints: Makefiles ask these tools for paths and the platform.
@@ -51,8 +52,8 @@ def make_plans(makefile: Path, root: Path, arch: str) -> list[BuildPlan]:
     for goal in _further_goals(makefile):
         for plan in _plans(dry_run(makefile, root, arch, (goal,)), makefile):
             plans.setdefault(plan.name, plan)
-    runs = _run_lines(makefile, root, arch)
-    return [replace(plan, arguments=tuple(runs.get(plan.name, ()))) for plan in plans.values()]
+    calls = _calls(makefile, root, arch, list(plans)) if plans else {}
+    return [replace(plan, calls=tuple(calls.get(plan.name, ()))) for plan in plans.values()]
 
 
 def _plans(text: str, makefile: Path) -> list[BuildPlan]:
@@ -83,7 +84,7 @@ def dry_run(makefile: Path, root: Path, arch: str, goals: tuple[str, ...], depth
 
 def _further(text: str, makefile: Path, root: Path, arch: str, depth: int) -> Iterator[str]:
     """What the makes would do that a Makefile starts by their bare name: a dry run only prints these."""
-    for folder, words in simple_commands(text, makefile.parent):
+    for folder, words, *_ in simple_commands(text, makefile.parent):
         if words[0] != "make" or not folder.is_relative_to(root):
             continue
         place, goals, rest = folder / makefile.name, list[str](), iter(words[1:])
@@ -121,18 +122,17 @@ def _clears(goal: str) -> bool:
     return "clean" in goal or goal in ("install", "uninstall", "help", "distclean", "format", "docs")
 
 
-def _run_lines(makefile: Path, root: Path, arch: str) -> dict[str, list[tuple[str, ...]]]:
-    """Program name -> argument lists, from goals such as `run` and `test`."""
+def _run_goals(makefile: Path) -> list[str]:
     text = makefile.read_text(errors="replace")
     goals = [goal for goal in re.findall(r"^([\w-]+)\s*:(?!=)", text, re.MULTILINE) if _RUN_GOAL.match(goal)]
-    found: dict[str, list[tuple[str, ...]]] = {}
-    for goal in list(dict.fromkeys(goals))[:4]:
-        for name, arguments in _started(dry_run(makefile, root, arch, (goal,)), makefile):
-            found.setdefault(name, []).append(arguments)
+    return list(dict.fromkeys(goals))[:4]
+
+
+def _calls(makefile: Path, root: Path, arch: str, names: Sequence[str]) -> dict[str, list[Call]]:
+    """Program name -> how it is started, from goals such as `run` and `test`."""
+    found: dict[str, list[Call]] = {}
+    for goal in _run_goals(makefile):
+        text = dry_run(makefile, root, arch, (goal,))
+        for name, call in calls_of(text, makefile.parent, names, root):
+            found.setdefault(name, []).append(call)
     return found
-
-
-def _started(text: str, makefile: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
-    for _, words in simple_commands(text, makefile.parent):
-        if words[0].startswith("./") and "/" not in words[0][2:]:
-            yield words[0][2:], tuple(words[1:])

@@ -41,6 +41,15 @@ class CodeObject:
 
 
 @dataclass(frozen=True)
+class Call:
+    """How a program is started in its folder: arguments, file on its standard input, shell lines that run before."""
+
+    arguments: tuple[str, ...] = ()
+    stdin: str = ""
+    before: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class BuildPlan:
     """One way to build a program. `origin` says who found it: make, cmake, commands, script or guess."""
 
@@ -51,7 +60,7 @@ class BuildPlan:
     libraries: tuple[str, ...] = ()  # names after -l
     relocatable: bool = False  # -fgpu-rdc: device code of all files is linked
     code_objects: tuple[CodeObject, ...] = ()
-    arguments: tuple[tuple[str, ...], ...] = ()  # run lines found beside the program, the best first
+    calls: tuple[Call, ...] = ()  # run lines found beside the program, the best first
     written: tuple[tuple[Path, str], ...] = ()  # files that configuring writes into the folders of the sources
 
 
@@ -66,6 +75,6 @@ class Program:
     main: Path
     plans: tuple[BuildPlan, ...] = ()
     refusal: tuple[str, str] = ("", "")
-    arguments: tuple[tuple[str, ...], ...] = ()  # run lines from the documentation
+    calls: tuple[Call, ...] = ()  # run lines from scripts and the documentation
     reads_arguments: bool = False  # main() uses its argument list
     libraries: tuple[str, ...] = ()  # external libraries whose headers it includes, GPU libraries first

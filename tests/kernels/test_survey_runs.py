@@ -117,6 +117,11 @@ FILES = {
     "data/in.txt": "1\n",
     "neighbour/away.hip": HIP + 'int main() { FILE* f = std::fopen("../data/in.txt", "r"); hipDeviceSynchronize();'
     + ' return f && !std::fopen("../data/in.txt", "w") && !std::fopen("../data/new.txt", "w") ? 0 : 1; }\n',
+    "prepared/Makefile": "prepared: prepared.hip\n\thipcc $< -o $@\nnumbers: seed\n\tsort -n seed > numbers\n"
+    + "run: prepared numbers\n\techo start\n\ttime ./prepared 9 <numbers >log 2>&1\n",
+    "prepared/seed": "7\n3\n",
+    "prepared/prepared.hip": HIP + "int main(int n, char** v) { int x = 0; hipDeviceSynchronize();"
+    + " return n == 2 && v[1][0] == '9' && std::scanf(\"%d\", &x) == 1 && x == 3 ? 0 : 1; }\n",
     "older.hip": "#include <hip/hip_runtime.h>\nint main() { char b[4]; memset(b, 0, 4); return strlen(b); }\n",
     "nomain.hip": HIP + "__global__ void k() {}\n",
 }  # fmt: skip
@@ -135,6 +140,7 @@ EXPECTED = {
     "data/reader.hip": ("ran", ""),
     "neighbour/away.hip": ("ran", ""),
     "latin1.hip": ("ran", ""),
+    "prepared/prepared.hip": ("ran", ""),
     "older.hip": ("ran", ""),
 }
 
@@ -178,6 +184,7 @@ def test_rows_say_how_a_program_was_built_and_started(rows: dict[str, Row]) -> N
     assert rows["linked/linked.hip"].plan == "cmake" and rows["linked/linked.hip"].files == 2
     assert rows["arguments.hip"].arguments == ("7",)
     assert rows["example.hip"].arguments == ("5", "--twice")
+    assert rows["prepared/prepared.hip"].arguments == ("9",)
     assert rows["aborts.hip"].arguments == ("3",)
     assert rows["selfcheck.hip"].evidence == "Verification FAILED"
     assert "rocBLAS" in rows["library.hip"].message and not rows["library.hip"].compiled

@@ -11,7 +11,7 @@ from profiling.survey import makefile
 from profiling.survey.cmake import cmake_plans
 from profiling.survey.commands import plans_of, simple_commands, steps_of
 from profiling.survey.discover import find_programs
-from profiling.survey.plan import BuildPlan
+from profiling.survey.plan import BuildPlan, Call
 
 KERNEL = "#include <hip/hip_runtime.h>\n__global__ void k(int* p) { *p = 1; }\n"
 MAIN = KERNEL + "int main() { return 0; }\n"
@@ -118,7 +118,7 @@ def test_cmake_files_are_read_with_their_variables_loops_and_functions(tmp_path:
     assert [unit.path.name for unit in one.units] == ["one.hip", "h.cpp"]
     assert one.units[0].standard == "c++17" and "ONE=1" in one.units[0].defines
     assert one.units[1].includes == (root / "common",)
-    assert one.libraries == ("roc::rocblas",) and one.arguments == (("--size", "16"),)
+    assert one.libraries == ("roc::rocblas",) and one.calls == (Call(("--size", "16")),)
 
 
 def test_switches_for_amd_devices_are_on(tmp_path: Path) -> None:
@@ -216,14 +216,14 @@ def test_sources_named_like_included_headers_belong_to_a_program(tmp_path: Path)
 def test_run_lines_of_the_documentation(tmp_path: Path) -> None:
     readme = "Run it:\n```\n$ ./prog 1024 --fast\n./prog <size>\nhipcc -o ./prog prog.hip -lm\n```\nor `./other 3`.\n"
     (program,) = find_programs(write(tmp_path, {"x/prog.hip": MAIN, "README.md": readme}), "gfx90a")
-    assert program.arguments == (("1024", "--fast"),)
+    assert program.calls == (Call(("1024", "--fast")),)
 
 
 def test_run_lines_of_scripts_come_first(tmp_path: Path) -> None:
     script = "# ./prog 1 2\n./prog 64 ../data/in.txt\n"
     write(tmp_path, {"x/prog.hip": MAIN, "x/run": script, "README.md": "`./prog 7`", "run.sh": "x/prog $1\n"})
     (program,) = find_programs(tmp_path, "gfx90a")
-    assert program.arguments == (("64", "../data/in.txt"), ("7",))
+    assert program.calls == (Call(("64", "../data/in.txt")), Call(("7",)))
 
 
 def test_mains_that_a_test_framework_brings(tmp_path: Path) -> None:
@@ -293,7 +293,7 @@ def test_make_is_asked_in_the_sandbox(tmp_path: Path) -> None:
     write(tmp_path, {"Makefile": MAKEFILE, "main.hip": MAIN, "part.hip": KERNEL})
     (program,) = find_programs(tmp_path, "gfx90a")
     plan = program.plans[0]
-    assert plan.origin == "make" and plan.name == "prog" and plan.arguments == (("7", "8"),)
+    assert plan.origin == "make" and plan.name == "prog" and plan.calls == (Call(("7", "8")),)
     assert [unit.path.name for unit in plan.units] == ["main.hip", "part.hip"]
     assert plan.units[0].defines == ("FOUND_yes", "P_amd")
     assert not (tmp_path / "outside-of-the-sandbox").exists()

@@ -29,18 +29,23 @@ class Results {
   void set_module(size_t kernels) { module_kernels_ = kernels; }
   uint64_t dispatches() const { return dispatches_; }
 
+  // Renders what was added since the last call. The first kKeptDispatches dispatches are rendered as they are added;
+  // programs of many thousand launches would spend most of their time on it.
+  void render();
+
   // Writes the document to a temporary file beside the output and renames it. Uses only open, write, rename and
   // text rendered before, so that it may be called from a signal handler. `signal`: 0 or the signal's number.
   void write(bool finished, int signal) const;
 
  private:
   struct KernelTotal {
+    std::string heading;  // of its JSON object: what is known of the kernel
     uint64_t dispatches = 0;
     bool same_shape = true;
-    Dispatch sum;          // grid and block of the first dispatch
+    Dispatch sum;  // grid and block of the first dispatch
+    bool stale = false;
     std::string rendered;  // its JSON object
   };
-  static std::string render_total(const KernelInfo& kernel, const KernelTotal& total);
 
   std::string path_, partial_path_;
   std::string status_ = "\"status\": \"ok\", \"reason\": \"\", \"message\": \"\"";

@@ -50,7 +50,9 @@ void install_signal_handlers() {
 }
 
 void write_at_exit() {
-  if (instance != nullptr && !stopping) instance->results.write(true, 0);
+  if (instance == nullptr || stopping) return;
+  instance->results.render();
+  instance->results.write(true, 0);
 }
 
 // Runs after the program's own atexit handlers and static destructors.
@@ -186,6 +188,7 @@ void Runtime::stop(const std::string& reason, const std::string& message) {
   stopping = true;
   results.fail(reason, message);
   std::fflush(nullptr);
+  results.render();
   results.write(true, 0);
   std::fprintf(stderr, "hipsynth: %s: %s\n", reason.c_str(), message.c_str());
   std::fflush(stderr);
@@ -195,6 +198,7 @@ void Runtime::stop(const std::string& reason, const std::string& message) {
 void Runtime::checkpoint() {
   double now = host_seconds();
   if (now - last_write_s_ < kWriteInterval_s) return;
+  results.render();
   results.write(false, 0);
   last_write_s_ = host_seconds();
 }
