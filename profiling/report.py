@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from profiling import bottleneck, evidence, metrics
+from profiling import archs, bottleneck, evidence, metrics, scaling
 from profiling.backend import KernelResult, TargetResult
 from synth.errors import BadInput, Missing, Partial
 
@@ -31,7 +31,7 @@ def kernel_document(kernel: KernelResult, device: str) -> dict[str, Any]:
     about each metric (null: no hardware evidence), `no_evidence` says in what it is unlike every recorded kernel,
     and `bottleneck` names what limits it; of a measured one the three are null. `sampled`,
     `groups_simulated` and `error_estimate` (counter or "Duration" -> expected relative error of the scaling) say what
-    part of a grid ran.
+    part of a grid ran, `metric_error_estimate` (metric -> the same in the metric's unit) what that means for metrics.
     """
     simulated = kernel.backend == "sim"
     return {
@@ -51,6 +51,7 @@ def kernel_document(kernel: KernelResult, device: str) -> dict[str, Any]:
         "sampled": kernel.sampled,
         "groups_simulated": kernel.groups_simulated,
         "error_estimate": dict(sorted(kernel.error_estimate.items())),
+        "metric_error_estimate": scaling.metric_errors(kernel, archs.load(device).arch) if kernel.sampled else {},
     }
 
 

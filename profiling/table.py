@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from profiling import archs, bottleneck, evidence, metrics, roofline
+from profiling import archs, bottleneck, evidence, metrics, roofline, scaling
 from profiling.backend import KernelResult, TargetResult
 from profiling.numbers import number, percent, prefix, quantity
 
@@ -22,7 +22,7 @@ FEW = 3  # so many kernels show their counters unasked
 
 
 LEGEND = (
-    "±: median error against recorded hardware; on which kernels: docs/explanation/trust.md, --json",
+    "±: median error against recorded hardware, and what scaling up adds; on which kernels: docs/explanation/trust.md",
     "Shares of the duration: what each unit alone would need; units work at the same time, so shares overlap.",
 )
 
@@ -42,6 +42,19 @@ class Column:
     def unseen(self) -> list[str]:
         """In what the kernel is unlike every recorded one of the architecture."""
         return evidence.without_evidence(self.kernel.counters, self.result.device, self.kernel.duration_ns)
+
+    @functools.cached_property
+    def scaled(self) -> dict[str, float]:
+        """Of metrics: what scaling up from a part of the grid may have added or taken, in their units."""
+        return scaling.metric_errors(self.kernel, self.result.arch)
+
+    def scaling_error(self, name: str, unit: str) -> float:
+        """The same of a metric, a counter or the duration, in "points" or in "%" of its value."""
+        value = self.kernel.metrics.get(name)
+        if name == "Duration" or name not in self.kernel.metrics:
+            return 100 * self.kernel.error_estimate.get(name, 0.0)
+        error = self.scaled.get(name, 0.0)
+        return error if unit == "points" or not value else 100 * error / abs(value)
 
 
 def render(results: Sequence[TargetResult], width: int = 120, counters: bool | None = None) -> str:
@@ -252,7 +265,7 @@ def _cell_error(metric: str, value: float | None, column: Column) -> str:
     if value is None or column.kernel.backend != "sim" or (value == 0 and facts.kind != "hit_rate"):
         return ""
     if facts.source.startswith("own") and _expected(metric, column) is None:
-        return ""  # no profiler counts it: there will never be a recording
+        return _scaling_error(metric, column)  # no profiler counts it: there will never be a recording
     return _error(metric, column)
 
 
@@ -268,7 +281,15 @@ def _counter_rows(columns: Sequence[Column]) -> Iterator[tuple[str, str, list[Ce
 
 
 def _counter_error(name: str, column: Column) -> str:
-    return _error(name, column) if column.kernel.backend == "sim" and _expected(name, column) else ""
+    if column.kernel.backend != "sim":
+        return ""
+    return _error(name, column) if _expected(name, column) else _scaling_error(name, column)
+
+
+def _scaling_error(name: str, column: Column) -> str:
+    """What scaling up alone adds; nothing where all of the grid ran."""
+    error = column.scaling_error(name, "%")
+    return _plus_minus(error, "%") if error else ""
 
 
 def _expected(name: str, column: Column) -> evidence.Error | None:
@@ -276,15 +297,19 @@ def _expected(name: str, column: Column) -> evidence.Error | None:
 
 
 def _error(name: str, column: Column) -> str:
-    """The median error that recordings show, with its unit."""
+    """The median error that recordings show, with its unit, and what scaling up adds to it."""
     found = _expected(name, column)
     if found is None:
         return NO_EVIDENCE
-    if math.isinf(found.median):
-        return "± any"
-    size = f"{found.median:.2g}" if found.median < 10 else f"{found.median:.0f}"
-    text = "± 0" if found.median == 0 else f"± {size} {'pt' if found.unit == 'points' else '%'}"
+    text = _plus_minus(math.hypot(found.median, column.scaling_error(name, found.unit)), found.unit)
     return text if evidence.covered(name, column.unseen) else f"{text} *"
+
+
+def _plus_minus(error: float, unit: str) -> str:
+    if math.isinf(error):
+        return "± any"
+    size = f"{error:.2g}" if error < 10 else f"{error:.0f}"
+    return "± 0" if error == 0 else f"± {size} {'pt' if unit == 'points' else '%'}"
 
 
 def _value(value: float | None, factor: float) -> str:
