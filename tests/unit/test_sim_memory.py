@@ -87,6 +87,24 @@ def test_partial_lines_are_written_as_32_byte_requests() -> None:
 
 
 @DEVICES
+@pytest.mark.parametrize("width", [4, 8, 12, 16])
+def test_lanes_known_to_lie_side_by_side_count_like_any_others(device: str, width: int) -> None:
+    """Aligned or not; stores of whole segments only, since what they leave unwritten is not looked at."""
+    known, found = model(device), model(device)
+    for turn, offset in enumerate([0, 4, 36, 64, 100, 4096, 2**33, 0]):
+        addresses = [BASE + offset + width * i for i in range(64)]
+        kinds = ["load", "store"] if offset % 64 == 0 else ["load"]
+        levels = [
+            [memory.access(turn % 2, kind, addresses, width, contiguous=known_so) for kind in kinds]  # type: ignore[attr-defined]
+            for memory, known_so in ((known, True), (found, False))
+        ]
+        assert levels[0] == levels[1]
+    counters = known.end()  # type: ignore[attr-defined]
+    assert counters == found.end()  # type: ignore[attr-defined]
+    assert counters["TCP_TCC_WRITE_REQ"] == 5 * width  # five stores of 64 lanes
+
+
+@DEVICES
 def test_columns_of_power_of_two_row_strides_never_hit_in_the_vl1d(device: str) -> None:
     """Recorded: 0.00 % for rows 256 KiB apart, which several waves read column by column."""
     memory = model(device)

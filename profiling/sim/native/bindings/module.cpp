@@ -170,11 +170,11 @@ class PyHierarchy {
   PyHierarchy(const std::string& arch, const SpecTable& spec) : model_((check_spec(spec), parse_arch(arch)), spec) {}
   void begin() { model_.begin_dispatch(); }
   int access(uint32_t cu, const std::string& kind, const std::vector<uint64_t>& addresses, uint32_t bytes,
-             uint64_t exec, bool returns) {
+             uint64_t exec, bool returns, bool contiguous) {
     alignas(64) uint64_t lanes[64] = {};
     std::copy_n(addresses.begin(), std::min<size_t>(addresses.size(), 64), lanes);
     const Access what = kind == "load" ? Access::load : kind == "store" ? Access::store : Access::atomic;
-    return static_cast<int>(model_.access(cu, {what, bytes, exec, lanes, false, returns}));
+    return static_cast<int>(model_.access(cu, {what, bytes, exec, lanes, contiguous, returns}));
   }
   std::map<std::string, double> end() {
     model_.end_dispatch();
@@ -237,9 +237,11 @@ NB_MODULE(_core, m) {
   nb::class_<PyHierarchy>(m, "MemoryModel", "Coalescer, vL1D, L2, Infinity Cache and fabric without a device.")
       .def(nb::init<const std::string&, const SpecTable&>(), nb::arg("arch"), nb::arg("spec"))
       .def("begin", &PyHierarchy::begin, "Starts a dispatch.")
-      .def("access", &PyHierarchy::access, nb::arg("cu"), nb::arg("kind"), nb::arg("addresses"), nb::arg("bytes"),
-           nb::arg("exec") = ~0ull, nb::arg("returns") = true,
-           "One wave instruction (kind: load, store, atomic); returns the deepest level, 1 vL1D to 4 HBM.")
+      .def(
+          "access", &PyHierarchy::access, nb::arg("cu"), nb::arg("kind"), nb::arg("addresses"), nb::arg("bytes"),
+          nb::arg("exec") = ~0ull, nb::arg("returns") = true, nb::arg("contiguous") = false,
+          "One wave instruction (kind: load, store, atomic); returns the deepest level, 1 vL1D to 4 HBM. `contiguous`: "
+          "the core knows that all lanes lie side by side.")
       .def("end", &PyHierarchy::end, "Ends the dispatch and returns its counters.");
   bind_isa(m);
 }

@@ -23,6 +23,8 @@ constexpr uint64_t kRepeatable = 10;
 // Grids that fill less than this part of the machine are not worth remembering the caches for.
 constexpr uint64_t kWorthRepeating = 4;
 
+constexpr uint32_t kSystemSgprs = 5;  // at most: three work-group ids, an unused one and the scratch offset
+
 // Whether a kernel that ran in part may run again: what its instructions need is still as it was.
 bool is_repeatable(const std::vector<Step>& deciding, const std::vector<Executed>& executions) {
   for (size_t i = 0; i < executions.size(); ++i) {
@@ -102,6 +104,7 @@ struct Device::Impl {
                                             " vector registers, its descriptor allots " + std::to_string(plan.rows));
     }
     plan.initial.rows = std::max({plan.rows, r.any_vgprs, plan.initial.accum_offset + r.any_agprs});
+    plan.sgprs = std::clamp(r.sgprs, plan.system_sgpr + kSystemSgprs, uint32_t{kScalarRegs});
     if (r.indexed) return;
     plan.vgprs = std::max(r.vgprs, 1u);  // the work-item id
     plan.agprs = r.agprs;

@@ -254,6 +254,7 @@ void Engine::run_wave(Resident* r) {
         break;
       case Action::waitcnt:
         if (take_wait(r, s, pc)) return leave(r, &run, pc + 1);
+        if (r->bare) set_up_rows(plan_, r);
         break;
       case Action::barrier:
         leave(r, &run, pc + 1);
@@ -307,16 +308,17 @@ void Engine::run_wave(Resident* r) {
 // registers that it uses first. Waves wait for thousands of others to run, so they are rarely in the host's caches.
 void Engine::prefetch(const Turn& turn) {
   constexpr size_t kHostLine = 64, kVccLine = kVccLo * sizeof(uint32_t) / kHostLine * kHostLine;
+  constexpr size_t kHot = sizeof(Architectural) + sizeof(Progress);
   const auto* state = reinterpret_cast<const char*>(turn.wave);
   const auto ask = [](const char* from, size_t bytes) {
     for (size_t at = 0; at < bytes; at += kHostLine) __builtin_prefetch(from + at, 1);
   };
-  ask(state, std::min<size_t>(launch_.kernel->sgprs * sizeof(uint32_t), kVccLine));
-  ask(state + kVccLine, sizeof(Resident) - kVccLine);
+  ask(state, std::min<size_t>(plan_.sgprs * sizeof(uint32_t), kVccLine));
+  ask(state + kVccLine, kHot - kVccLine);
   ask(reinterpret_cast<const char*>(turn.group), sizeof(WorkGroup));
   constexpr size_t kRowBytes = kLanes * sizeof(uint32_t);
   const auto* rows = reinterpret_cast<const char*>(WavePool::registers(turn.wave));
-  if (!turn.started) return ask(rows, std::min(plan_.vgprs, kFirstRows) * kRowBytes);
+  if (!turn.started) return begins_scalar_ ? void() : ask(rows, std::min(plan_.vgprs, kFirstRows) * kRowBytes);
   const Foresight::Rows& first = foresight_.from(turn.pc);
   for (size_t i = 0; i < first.n; ++i) ask(rows + first.row[i] * kRowBytes, kRowBytes);
 }
@@ -336,6 +338,7 @@ void Engine::look_ahead() {
 void Engine::start(Turn* turn) {
   Resident* r = turn->wave;
   start_wave(c_.arch, plan_, launch_, c_.scratch_base, {turn->group, turn->index, turn->slot}, r);
+  if (!begins_scalar_) set_up_rows(plan_, r);
   r->wake_round = round_;
   turn->started = true;
 }
@@ -358,8 +361,11 @@ bool Engine::step_cu(size_t position) {
       ahead_wave_ = i + 1;
     }
     look_ahead();
-    if (!cu->waves[i].started) start(&cu->waves[i]);
     Resident* r = cu->waves[i].wave;
+    if (!cu->waves[i].started)
+      start(&cu->waves[i]);
+    else if (r->bare)
+      set_up_rows(plan_, r);
     if (sampler_) runs_ = banks_[cu->waves[i].group->bank].data();
     r->at_port = false;
     run_wave(r);
@@ -406,6 +412,7 @@ void Engine::run() {
     for (bool placed = admit(); live_ > 0 || placed; placed = admit()) {
       bool ran = placed;
       foresight_.look_at(c_.steps, c_.program->steps.size(), plan_.initial.accum_offset);
+      begins_scalar_ = foresight_.begins_scalar(plan_.entry);
       if (pace_) pace_->set_round(round_);
       next_wake_ = ~0ull;
       ahead_cu_ = ahead_wave_ = 0;

@@ -98,6 +98,7 @@ class Engine {
   uint64_t round_ = 0, next_wake_ = 0, live_ = 0, peak_waves_ = 0;
   uint32_t cus_per_xcd_, groups_per_round_;
   Foresight foresight_;
+  bool begins_scalar_ = false;            // what runs now: see Foresight
   size_t ahead_cu_ = 0, ahead_wave_ = 0;  // position in used_cus_ and in its waves up to which turns are prefetched
   std::unique_ptr<Pace> pace_;            // absent when nothing is counted
   uint64_t port_opens_ = 0;               // of the CU that is being stepped, when found closed in this round

@@ -72,4 +72,24 @@ Foresight::Rows Foresight::find(uint32_t pc) const {
   return rows;
 }
 
+bool Foresight::begins_scalar(uint32_t pc) const {
+  Rows rows;
+  for (; pc < rows_.size() && rows.n == 0; ++pc) {
+    const Step& s = steps_[pc];
+    switch (s.action) {
+      case Action::alu:
+      case Action::alu_exec:
+        add(s, &rows);
+        break;
+      case Action::scalar_memory:
+      case Action::clock:
+      case Action::skip:
+        break;
+      default:
+        return s.action == Action::waitcnt;
+    }
+  }
+  return false;
+}
+
 }  // namespace hipsynth

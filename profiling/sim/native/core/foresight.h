@@ -28,6 +28,9 @@ class Foresight {
     return rows;
   }
 
+  // Whether a wave that begins at `pc` reaches its first wait without naming a vector register.
+  bool begins_scalar(uint32_t pc) const;
+
  private:
   Rows find(uint32_t pc) const;
   void add(const Step& s, Rows* rows) const;

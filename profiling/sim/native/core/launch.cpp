@@ -294,21 +294,23 @@ LaunchPlan plan_launch(Arch arch, const SpecTable& spec, const Launch& launch, R
 void start_wave(Arch arch, const LaunchPlan& plan, const Launch& launch, uint64_t scratch_base, const WavePlace& place,
                 Resident* r) {
   const KernelInfo& k = *launch.kernel;
-  uint32_t* vgpr = WavePool::registers(r);
-  *r = {};
-  r->wave = plan.initial;
-  r->wave.vgpr = vgpr;
+  Wave& w = r->wave;
+  const Wave& from = plan.initial;
+  std::copy_n(from.sgpr.begin(), plan.sgprs, w.sgpr.begin());
+  std::copy(from.sgpr.begin() + kFlatScratchLo, from.sgpr.end(), w.sgpr.begin() + kFlatScratchLo);
+  static_assert(std::is_trivially_copyable_v<Wave> && offsetof(Wave, sgpr) == 0);
+  constexpr size_t kBehind = sizeof from.sgpr;
+  std::memcpy(reinterpret_cast<char*>(&w) + kBehind, reinterpret_cast<const char*>(&from) + kBehind,
+              sizeof w - kBehind);
+  static_cast<Progress&>(*r) = {};
+  w.vgpr = WavePool::registers(r);
+  w.pc = plan.entry;
   r->group = place.group;
   r->index = place.index;
-  r->slot = place.slot;
-  r->wave.pc = plan.entry;
-  constexpr size_t kRowBytes = kLanes * sizeof *vgpr;
-  std::memset(vgpr, 0, plan.vgprs * kRowBytes);
-  std::memset(vgpr + size_t{plan.initial.accum_offset} * kLanes, 0, plan.agprs * kRowBytes);
-  const uint32_t first = r->index * kLanes, active = std::min<uint32_t>(kLanes, plan.threads - first);
-  std::memcpy(vgpr, &plan.items[first], active * sizeof *vgpr);
-  r->wave.set_exec(active == kLanes ? ~0ull : (1ull << active) - 1);
-  r->scratch = scratch_base + uint64_t{r->slot} * plan.scratch_wave_bytes;
+  r->bare = true;
+  const uint32_t active = std::min<uint32_t>(kLanes, plan.threads - r->index * kLanes);
+  w.set_exec(active == kLanes ? ~0ull : (1ull << active) - 1);
+  r->scratch = scratch_base + uint64_t{place.slot} * plan.scratch_wave_bytes;
   uint32_t at = plan.system_sgpr;
   if (k.rsrc2 >> 7 & 1) r->wave.sgpr[at++] = r->group->id.x;
   if (k.rsrc2 >> 8 & 1) r->wave.sgpr[at++] = r->group->id.y;
@@ -319,6 +321,16 @@ void start_wave(Arch arch, const LaunchPlan& plan, const Launch& launch, uint64_
   } else if (k.rsrc2 & 1) {
     r->wave.sgpr[at++] = static_cast<uint32_t>(r->scratch - scratch_base);
   }
+}
+
+void set_up_rows(const LaunchPlan& plan, Resident* r) {
+  uint32_t* vgpr = r->wave.vgpr;
+  constexpr size_t kRowBytes = kLanes * sizeof *vgpr;
+  std::memset(vgpr, 0, plan.vgprs * kRowBytes);
+  std::memset(vgpr + size_t{plan.initial.accum_offset} * kLanes, 0, plan.agprs * kRowBytes);
+  const uint32_t first = r->index * kLanes, active = std::min<uint32_t>(kLanes, plan.threads - first);
+  std::memcpy(vgpr, &plan.items[first], active * sizeof *vgpr);
+  r->bare = false;
 }
 
 }  // namespace hipsynth

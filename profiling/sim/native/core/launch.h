@@ -40,6 +40,7 @@ struct LaunchPlan {
   Occupancy occupancy;
   uint32_t threads = 0, rows = 0, lds_bytes = 0;
   uint32_t vgprs = 0, agprs = 0;  // of these rows, what instructions can name: a wave starts with them cleared
+  uint32_t sgprs = kScalarRegs;   // likewise, without those that have names
   uint32_t entry = 0;
   uint32_t scratch_lane_bytes = 0, scratch_wave_bytes = 0;
   uint64_t kernarg = 0, total_groups = 0;
@@ -56,9 +57,11 @@ struct WavePlace {
   WorkGroup* group;
   uint32_t index, slot;
 };
-// Makes `r` of a pool, whatever it was, a wave at its first instruction.
+// Makes `r` of a pool, whatever it was, a wave at its first instruction, but for its vector registers.
 void start_wave(Arch arch, const LaunchPlan& plan, const Launch& launch, uint64_t scratch_base, const WavePlace& place,
                 Resident* r);
+// Clears the vector registers of a wave that has not used them and puts the work-item ids there.
+void set_up_rows(const LaunchPlan& plan, Resident* r);
 
 // Texts of the printf calls in the buffer, for stdout and for stderr; unreadable records end them with a note.
 struct PrintfText {

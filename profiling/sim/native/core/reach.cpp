@@ -32,6 +32,7 @@ class Walk {
       out.any_vgprs = vgprs_;
       out.any_agprs = agprs_;
     }
+    out.sgprs = sgprs_;
     out.refused.assign(refused_.begin(), refused_.end());
     return out;
   }
@@ -79,6 +80,7 @@ class Walk {
 
   void registers(const Inst& in) {
     indexed_ |= std::string_view(in.op->name).starts_with("s_set_gpr_idx");
+    if (std::string_view(in.op->name).starts_with("s_movrel")) sgprs_ = kScalarRegs;
     for (const Operand* o : {&in.dst, &in.src[0], &in.src[1], &in.src[2], &in.src[3]}) {
       if (o == &in.src[0] && in.op->mem.space == MemSpace::image) {
         images_ = true;  // checked when the image is known
@@ -87,6 +89,7 @@ class Walk {
       const uint32_t end = uint32_t{o->reg} + o->dwords;
       if (o->kind == OperandKind::vgpr) vgprs_ = std::max(vgprs_, end);
       if (o->kind == OperandKind::agpr) agprs_ = std::max(agprs_, end);
+      if (o->kind == OperandKind::sgpr && o->reg < kFlatScratchLo) sgprs_ = std::max(sgprs_, end);
     }
   }
 
@@ -125,7 +128,7 @@ class Walk {
   std::vector<bool> seen_;
   std::vector<uint32_t> open_;
   std::set<std::string> refused_;
-  uint32_t vgprs_ = 0, agprs_ = 0;
+  uint32_t vgprs_ = 0, agprs_ = 0, sgprs_ = 0;
   bool indirect_ = false, indexed_ = false, images_ = false;
 };
 

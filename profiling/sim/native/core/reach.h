@@ -12,6 +12,7 @@ namespace hipsynth {
 struct Reach {
   std::vector<std::string> refused;  // why reachable instructions cannot run, each reason once; empty: all can
   uint32_t vgprs = 0, agprs = 0;     // registers that reachable instructions name
+  uint32_t sgprs = 0;                // likewise; those that have names apart
   bool indexed = false;              // some use M0 as a register index
   bool images = false;               // some name as many registers as an image has coordinates
   // What all instructions of the code object name, where a jump through a register may lead to any; else 0.

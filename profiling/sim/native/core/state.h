@@ -44,45 +44,63 @@ struct WorkGroup {
 
 enum class WaveState : uint8_t { ready, barrier, ended };
 
-struct Resident {
-  Wave wave;
+// What a wave in flight needs beside its architectural state. Together with that state's end and the first places of
+// the ring behind it, it fills two of the host's cache lines: thousands of waves take turns, and are rarely cached.
+struct Progress {
   WorkGroup* group = nullptr;
-  uint32_t index = 0;  // wave within the work-group
-  WaveState state = WaveState::ready;
   uint64_t wake_round = 0;
-  uint32_t outstanding_vm = 0, outstanding_lgkm = 0;
+  WaveState state = WaveState::ready;
   Level vm_level = Level::none;  // deepest level among the outstanding vector loads
   Level smem_level = Level::none;
   bool lds_outstanding = false;
   bool at_port = false;             // stopped before an instruction that the vector memory unit could not take yet
+  bool bare = false;                // its vector registers are not set up yet: see set_up_rows()
   bool atomic_outstanding = false;  // a vector atomic whose result somebody may wait for
   uint8_t atomic_turns = 0;         // waits for such results since the wave was last switched out
-  uint64_t scratch = 0;             // device address of this wave's scratch
-  uint32_t slot = 0;                // scratch and register slot in the dispatch
-  std::array<uint32_t, 16> back{};  // rounds in which the last vector memory instructions are back, a ring
-  uint32_t issued_vm = 0;           // entries written to the ring
+  uint32_t outstanding_vm = 0, outstanding_lgkm = 0;
+  uint32_t issued_vm = 0;  // entries written to the ring
   // The wave's own time, as if it were alone: cycles of issue plus waits. At a step it is clock + Program::issued.
   uint32_t clock = 0, now = 0;       // now: behind the instruction that executes
-  std::array<Answer, 16> answers{};  // to the last vector memory instructions, a ring like `back`
   Answer scalar_answer, lds_answer;  // to the last ones
+};
+
+struct Architectural {
+  Wave wave;
+};
+
+struct Resident : Architectural, Progress {
+  struct Issued {
+    uint32_t back;  // the round in which it is back
+    Answer answer;
+  };
+  std::array<Issued, 16> ring;  // the last vector memory instructions
+  uint32_t index;               // wave within the work-group
+  uint64_t scratch;             // device address of this wave's scratch
 
   // When all but the last `pending` vector memory instructions are back; loads come back in order.
   uint64_t back_of(uint32_t pending) const {
     if (pending >= issued_vm) return 0;
-    return back[(issued_vm - 1 - std::min<uint32_t>(pending, back.size() - 1)) % back.size()];
+    return last_but(pending).back;
   }
-  Answer answer_of(uint32_t pending) const {
-    return answers[(issued_vm - 1 - std::min<uint32_t>(pending, answers.size() - 1)) % answers.size()];
-  }
+  Answer answer_of(uint32_t pending) const { return last_but(pending).answer; }
   void issue_vm(uint64_t round, Answer answer) {
-    const uint32_t at = issued_vm++ % back.size(), last = (at + back.size() - 1) % back.size();
-    const bool first = issued_vm == 1;
-    back[at] = std::max(first ? 0 : back[last], static_cast<uint32_t>(round));
-    answers[at] = first || answer.later_than(answers[last]) ? answer : answers[last];
+    const uint32_t at = issued_vm++ % ring.size();
+    Issued now{static_cast<uint32_t>(round), answer};
+    if (issued_vm > 1) {
+      const Issued& last = ring[(at + ring.size() - 1) % ring.size()];
+      now.back = std::max(last.back, now.back);
+      if (!answer.later_than(last.answer)) now.answer = last.answer;
+    }
+    ring[at] = now;
   }
   void answer_scalar(Answer answer) {
     if (smem_level == Level::none || answer.later_than(scalar_answer)) scalar_answer = answer;
     smem_level = std::max(smem_level, answer.level());
+  }
+
+ private:
+  const Issued& last_but(uint32_t pending) const {
+    return ring[(issued_vm - 1 - std::min<uint32_t>(pending, ring.size() - 1)) % ring.size()];
   }
 };
 

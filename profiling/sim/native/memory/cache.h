@@ -165,14 +165,18 @@ class BasicCache {
       r->hit = true;
       return 0;
     }
-    r->hit = found != 0;
-    const auto way = static_cast<uint32_t>(r->hit ? std::countr_zero(found) : 15);
-    // All tags up to `way` move back by one.
+    // All tags up to the one that was found, or all, move back by one.
     const __m256i previous = _mm256_setr_epi32(7, 0, 1, 2, 3, 4, 5, 6);
     const __m256i low_moved = _mm256_permutevar8x32_epi32(low, previous);
-    const __m256i high_moved = _mm256_permutevar8x32_epi32(high, previous);
     const __m256i new_low = _mm256_blend_epi32(low_moved, wanted, 1);
-    const __m256i new_high = _mm256_blend_epi32(high_moved, low_moved, 1);
+    const __m256i new_high = _mm256_blend_epi32(_mm256_permutevar8x32_epi32(high, previous), low_moved, 1);
+    r->hit = found != 0;
+    if (!r->hit) {
+      _mm256_store_si256(half, new_low);
+      _mm256_store_si256(half + 1, new_high);
+      return 15;
+    }
+    const auto way = static_cast<uint32_t>(std::countr_zero(found));
     const __m256i last = _mm256_set1_epi32(static_cast<int>(way));
     const __m256i place = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     const __m256i keep_low = _mm256_cmpgt_epi32(place, last);
@@ -185,23 +189,25 @@ class BasicCache {
   // Dirty sectors follow their line from `way` to the front; one that leaves the dirty positions is written back.
   // `oldest` is the tag that was in the last way.
   void age_dirty(uint64_t set, uint32_t way, Tag oldest, uint8_t dirty, Result* r) {
-    const auto first = [](uint32_t n) {
-      return n < kMaxDirtyWays ? (uint64_t{1} << n * kDirtyBits) - 1 : ~uint64_t{0};
-    };
-    const uint64_t word = dirty_[set];
-    const uint64_t newer = word & first(way), older = word & ~first(way + 1);
-    const uint64_t sectors = r->hit && way < dirty_ways_ ? word >> way * kDirtyBits & kDirtyMask : 0;
-    dirty_[set] = (older | newer << kDirtyBits | sectors | dirty) & first(dirty_ways_);
-    const bool moved_out = way >= dirty_ways_, left = !r->hit && dirty_ways_ == ways_;
-    if (!moved_out && !left) return;
+    uint64_t& word = dirty_[set];
+    if (r->hit && way < dirty_ways_) {
+      const uint64_t newer = word & ((uint64_t{1} << way * kDirtyBits) - 1);
+      const uint64_t older = word & (~kDirtyMask << way * kDirtyBits);
+      word = older | newer << kDirtyBits | (word >> way * kDirtyBits & kDirtyMask) | dirty;
+      return;
+    }
     r->written_back = static_cast<uint8_t>(word >> (dirty_ways_ - 1) * kDirtyBits & kDirtyMask);
-    if (r->written_back) r->written_back_line = line_of(set, left ? oldest : tags_[set * ways_ + dirty_ways_]);
+    word = (word << kDirtyBits | dirty) & dirty_positions_;
+    if (!r->written_back) return;
+    const bool left = !r->hit && dirty_ways_ == ways_;
+    r->written_back_line = line_of(set, left ? oldest : tags_[set * ways_ + dirty_ways_]);
   }
 
   uint64_t sets_ = 0;
   uint32_t ways_ = 0, dirty_ways_ = 0;
   int set_bits_ = 0;
   bool hashed_ = false, power_of_two_ = true, used_ = false;
+  uint64_t dirty_positions_ = 0;  // those bits of a word of dirty_ that are used
   PageArray<Tag> tags_;
   PageArray<uint64_t> dirty_;  // from the first modified line on
 };
@@ -214,6 +220,7 @@ BasicCache<Tag>::BasicCache(const Geometry& g)
       set_bits_(std::countr_zero(sets_)),
       hashed_(g.hashed),
       power_of_two_(std::has_single_bit(sets_)),
+      dirty_positions_(dirty_ways_ < kMaxDirtyWays ? (uint64_t{1} << dirty_ways_ * kDirtyBits) - 1 : ~uint64_t{0}),
       tags_(sets_ * g.ways) {
   const uint64_t lines = (uint64_t{1} << kAddressBits) / g.line_bytes;
   if (sets_ == 0 || g.dirty_ways > std::min(g.ways, kMaxDirtyWays) ||

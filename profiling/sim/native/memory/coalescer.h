@@ -36,14 +36,24 @@ inline uint32_t look_ups(const uint64_t* address, uint64_t exec, uint32_t lane_b
   return n;
 }
 
-// The same for 64 active lanes at base + lane * lane_bytes.
-inline uint32_t look_ups_contiguous(uint64_t base, uint32_t lane_bytes, uint64_t* out) {
-  const uint32_t span = group_lanes(lane_bytes) * lane_bytes;
+// 64 active lanes at base + lane * lane_bytes: all segments from the first to the last, most of them looked up by
+// several groups. Returns how many look-ups that takes.
+inline uint32_t look_ups_contiguous(uint64_t base, uint32_t lane_bytes) {
+  const uint32_t groups = 64 / group_lanes(lane_bytes), span = group_lanes(lane_bytes) * lane_bytes;
+  if (kSegmentBytes % span == 0 && base % span == 0) return groups;  // no group lies astride two segments
   uint32_t n = 0;
   for (uint64_t at = base; at < base + 64ull * lane_bytes; at += span) {
-    for (uint64_t s = at / kSegmentBytes; s <= (at + span - 1) / kSegmentBytes; ++s) out[n++] = s;
+    n += static_cast<uint32_t>((at + span - 1) / kSegmentBytes - at / kSegmentBytes) + 1;
   }
   return n;
+}
+
+// The segments of such an access.
+struct Stretch {
+  uint64_t first, last;
+};
+inline Stretch segments_contiguous(uint64_t base, uint32_t lane_bytes) {
+  return {base / kSegmentBytes, (base + 64ull * lane_bytes - 1) / kSegmentBytes};
 }
 
 }  // namespace hipsynth

@@ -48,6 +48,9 @@ Hierarchy::Hierarchy(Arch arch, const SpecTable& spec)
       l2_line_(u32(spec, "l2.line_bytes")),
       unmerged_period_(u32(spec, "l2.unmerged_pair_period")),
       fabric_read_bytes_per_request_(u32(spec, "fabric.read_request_bytes")),
+      segments_per_l1_line_(l1_line_ / kSegmentBytes),
+      segments_per_l2_line_(l2_line_ / kSegmentBytes),
+      l1_lines_per_l2_line_(l2_line_ / l1_line_),
       page_lines_(u32(spec, "l2.scattered_page_bytes") / l2_line_),
       write_back_at_end_(spec.at("fabric.write_back_at_end") != 0),
       arrivals_(u32(spec, "topology.xcds")),
@@ -71,7 +74,7 @@ Hierarchy::Hierarchy(Arch arch, const SpecTable& spec)
   const auto infinity_bytes = static_cast<uint64_t>(spec.at("fabric.infinity_cache_bytes"));
   if (infinity_bytes) infinity_ = LargeCache({infinity_bytes, l2_line_, kInfinityWays, 0, true});
   l1_cycles_.assign(cus_, 0);
-  channel_requests_.assign(size_t{channels_} * u32(spec, "topology.xcds"), 0);
+  channel_requests_.assign(channels_.value() * u32(spec, "topology.xcds"), 0);
 }
 
 // A dispatch starts with empty vL1D and L2: recorded evictions of a second launch equal those of a cold L2, and its
@@ -98,15 +101,13 @@ void Hierarchy::flush_l2(LargeCache* l2) {
   constexpr size_t kAhead = 16;
   std::pair<uint64_t, uint8_t> pending[kAhead];
   size_t n = 0;
-  const auto drain = [&](size_t from, size_t to) {
-    for (size_t i = from; i < to; ++i) write_back(pending[i % kAhead].first, pending[i % kAhead].second);
-  };
+  const auto drain = [&](size_t at) { write_back(pending[at % kAhead].first, pending[at % kAhead].second); };
   l2->flush([&](uint64_t line, uint8_t sectors) {
-    if (n >= kAhead) drain(n - kAhead, n - kAhead + 1);
+    if (n >= kAhead) drain(n);
     if (infinity_.present()) infinity_.prefetch(line);
     pending[n++ % kAhead] = {line, sectors};
   });
-  drain(n - std::min(n, kAhead), n);
+  for (size_t at = n - std::min(n, kAhead); at < n; ++at) drain(at);
   n_.l2_flush_writebacks += n;
 }
 
@@ -166,10 +167,9 @@ Level Hierarchy::fabric_read(uint64_t line) {
 }
 
 void Hierarchy::write_back(uint64_t line, uint8_t sectors) {
-  for (const uint8_t half : {static_cast<uint8_t>(sectors & 3), static_cast<uint8_t>(sectors >> 2)}) {
-    n_.fabric_writes += half != 0;
-    n_.fabric_writes_64b += half == 3;
-  }
+  const int low = sectors & 3, high = sectors >> 2;
+  n_.fabric_writes += static_cast<uint64_t>((low != 0) + (high != 0));
+  n_.fabric_writes_64b += static_cast<uint64_t>((low == 3) + (high == 3));
   if (infinity_.present()) {
     infinity_access(line, sectors);
   } else {
@@ -181,105 +181,114 @@ void Hierarchy::write_back(uint64_t line, uint8_t sectors) {
 uint64_t& Hierarchy::channel(uint32_t xcd, uint64_t line) {
   uint64_t turn = line / lines_per_channel_turn_;
   if (hashed_) turn ^= turn >> 5 ^ turn >> 10 ^ turn >> 15;
-  return channel_requests_[xcd * channels_ + turn % channels_];
+  return channel_requests_[xcd * channels_.value() + turn % channels_];
 }
 
 // Pages of contiguous virtual memory lie anywhere in physical memory, and channels are chosen by a hash of the upper
 // address bits: which sets a buffer uses is a matter of chance, the same in every run. One to one. Zero: in order.
 uint64_t Hierarchy::physical(uint64_t line) const {
-  if (page_lines_ == 0) return line;
+  if (page_lines_.value() == 0) return line;
   constexpr uint64_t kPageBits = 35, kMask = (1ull << kPageBits) - 1, kOdd = 0x9e3779b97f4a7c15ull;
   uint64_t page = line / page_lines_;
   for (int i = 0; i < 2; ++i) {
     page = page * kOdd & kMask;
     page ^= page >> (kPageBits + 1) / 2;
   }
-  return page * page_lines_ + (line % page_lines_ ^ (page >> kPageBits / 2) % page_lines_);
+  return page * page_lines_.value() + (line % page_lines_ ^ (page >> kPageBits / 2) % page_lines_);
 }
 
 void Hierarchy::await(Level level, uint64_t cycles) {
   if (cycles >= awaited_.cycles) awaited_ = {static_cast<uint32_t>(cycles), level};
 }
 
-// One request to the L2. A write allocates without fetching; everything else fetches the whole line on a miss.
-Level Hierarchy::l2_access(uint32_t xcd, uint64_t line, uint8_t dirty, bool fetch) {
-  ++channel(xcd, line);
-  line = physical(line);
-  const LargeCache::Result r = l2_[xcd].access(line, dirty);
-  if (r.evicted) ++n_.l2_evicts;
+// Asks the host for the tags of a line that is about to be looked up.
+Hierarchy::L2Line Hierarchy::announce(uint32_t xcd, uint64_t line) {
+  const uint64_t place = physical(line);
+  l2_[xcd].prefetch(place);
+  return {line, place};
+}
+
+// Requests in a row to one line of the L2: the first one looks it up, the others find it where that one has left it. A
+// write allocates without fetching; everything else fetches the whole line on a miss.
+Level Hierarchy::l2_access(uint32_t xcd, L2Line line, uint8_t dirty, bool fetch, uint32_t requests) {
+  channel(xcd, line.number) += requests;
+  const LargeCache::Result r = l2_[xcd].access(line.place, dirty);
+  n_.l2_evicts += r.evicted;
   if (r.written_back) {
     ++n_.l2_writebacks;
     write_back(r.written_back_line, r.written_back);
   }
   if (r.hit) {
-    ++n_.l2_hits;
+    n_.l2_hits += requests;
     await(Level::l2, latency_[static_cast<size_t>(Level::l2)]);
-    if (const auto* coming = arrivals_[xcd].find(line, cycle_))
+    if (const auto* coming = arrivals_[xcd].find(line.place, cycle_))
       await(static_cast<Level>(coming->level), coming->cycle - cycle_);
     return Level::l2;
   }
   ++n_.l2_misses;
+  n_.l2_hits += requests - 1;
   if (!fetch) return Level::l2;
-  const Level level = fabric_read(line);
+  const Level level = fabric_read(line.place);
   const uint32_t cycles = latency_[static_cast<size_t>(level)];
   await(level, cycles);
-  arrivals_[xcd].add(line, cycle_ + cycles, level);
+  arrivals_[xcd].add(line.place, cycle_ + cycles, level);
   return level;
 }
 
-// True on a hit.
-bool Hierarchy::l1_access(uint32_t cu, uint64_t line) {
-  return wide_l1_.empty() ? l1_[cu].access(line).hit : wide_l1_[cu].access(line);
-}
+struct Hierarchy::Wanted {
+  explicit Wanted(uint32_t bytes) : lane_bytes(bytes) {}
+  uint32_t lane_bytes, n = 0;
+  uint64_t mergeable = ~0ull;  // the line of the L2 that was asked for last, while half of it only was
+  L2Line lines[kMaxSegments];
+};
 
-Level Hierarchy::load_segments(uint32_t cu, const uint64_t* segments, uint32_t n, uint32_t lane_bytes) {
-  const uint32_t xcd = cu / cus_per_xcd_;
-  const uint64_t per_line = l1_line_ / kSegmentBytes, lines_per_l2 = l2_line_ / l1_line_;
-  uint64_t last_line = ~0ull, mergeable = ~0ull, wanted[kMaxSegments];
-  uint32_t wants = 0;
-  for (uint32_t i = 0; i < n; ++i) {
-    const uint64_t line = segments[i] / per_line;
-    if (line == last_line) continue;  // still in the look-up pipeline's hand: a hit
-    last_line = line;
-    if (l1_access(cu, line)) continue;
-    ++n_.l1_read_req;
-    const uint64_t l2_line = line / lines_per_l2;
-    if (l2_line == mergeable) {  // the other half of the line just asked for: usually one L2 request for both
-      mergeable = ~0ull;
-      if (lane_bytes <= 4 || unmerged_period_ == 0 || ++unmerged_phase_ % unmerged_period_ != 0) continue;
-      ++n_.l2_halves;
-    } else {
-      mergeable = l2_line;
-    }
-    const uint64_t place = physical(l2_line);
-    l2_[xcd].prefetch(place);
-    arrivals_[xcd].prefetch(place);
-    if (infinity_.present()) infinity_.prefetch(place);
-    wanted[wants++] = l2_line;
+// Looks a line up in the vL1D and notes what the L2 will be asked for.
+void Hierarchy::load_line(uint32_t cu, uint32_t xcd, uint64_t line, Wanted* wanted) {
+  if (wide_l1_.empty() ? l1_[cu].access(line).hit : wide_l1_[cu].access(line)) return;
+  ++n_.l1_read_req;
+  const uint64_t l2_line = line / l1_lines_per_l2_line_;
+  if (l2_line == wanted->mergeable) {  // the other half of the line just asked for: usually one L2 request for both
+    wanted->mergeable = ~0ull;
+    if (wanted->lane_bytes <= 4 || unmerged_period_ == 0 || ++unmerged_phase_ % unmerged_period_ != 0) return;
+    ++n_.l2_halves;
+  } else {
+    wanted->mergeable = l2_line;
   }
-  n_.l2_reads += wants;
-  Level deepest = Level::l1;
-  for (uint32_t i = 0; i < wants; ++i) deepest = std::max(deepest, l2_access(xcd, wanted[i], 0, true));
-  return deepest;
+  const L2Line& asked = wanted->lines[wanted->n++] = announce(xcd, l2_line);
+  arrivals_[xcd].prefetch(asked.place);
+  if (infinity_.present()) infinity_.prefetch(asked.place);
 }
 
 Level Hierarchy::load(uint32_t cu, const WaveAccess& a) {
-  uint64_t segments[kMaxSegments];
-  const uint32_t n = a.contiguous ? look_ups_contiguous(a.address[0], a.bytes, segments)
-                                  : look_ups(a.address, a.exec, a.bytes, segments);
-  n_.l1_lookups += n;
+  const uint32_t xcd = cu / cus_per_xcd_;
+  Wanted wanted(a.bytes);
+  if (a.contiguous) {
+    n_.l1_lookups += look_ups_contiguous(a.address[0], a.bytes);
+    l1_cycles_[cu] += contiguous_load_cycles(a.bytes);
+    const Stretch s = segments_contiguous(a.address[0], a.bytes);
+    const uint64_t last = s.last / segments_per_l1_line_;
+    for (uint64_t line = s.first / segments_per_l1_line_; line <= last; ++line) load_line(cu, xcd, line, &wanted);
+  } else {
+    uint64_t segments[kMaxSegments], last_line = ~0ull;
+    const uint32_t n = look_ups(a.address, a.exec, a.bytes, segments);
+    n_.l1_lookups += n;
+    l1_cycles_[cu] += scattered_load_cycles(a.address, a.exec, a.bytes);
+    for (uint32_t i = 0; i < n; ++i) {
+      const uint64_t line = segments[i] / segments_per_l1_line_;
+      if (line != last_line) load_line(cu, xcd, line, &wanted);  // else still in the look-up pipeline's hand: a hit
+      last_line = line;
+    }
+  }
   n_.l1_accesses += accesses(a.bytes);
   n_.l1_reads += accesses(a.bytes);
-  l1_cycles_[cu] += a.contiguous ? contiguous_load_cycles(a.bytes) : scattered_load_cycles(a.address, a.exec, a.bytes);
-  return load_segments(cu, segments, n, a.bytes);
+  n_.l2_reads += wanted.n;
+  Level deepest = Level::l1;
+  for (uint32_t i = 0; i < wanted.n; ++i) deepest = std::max(deepest, l2_access(xcd, wanted.lines[i], 0, true));
+  return deepest;
 }
 
-// Requests in a row to one line: the first one looks it up, the others find it where the first has left it.
 void Hierarchy::write_line(uint32_t xcd, const Written& w) {
-  if (w.requests == 0) return;
-  l2_access(xcd, w.line, w.sectors, false);
-  n_.l2_hits += w.requests - 1;
-  channel(xcd, w.line) += w.requests - 1;
+  if (w.requests) l2_access(xcd, {w.line, physical(w.line)}, w.sectors, false, w.requests);
 }
 
 // What a streaming store writes to a line that the L2 does not hold goes on to memory, together with the request that
@@ -291,12 +300,13 @@ void Hierarchy::stream(uint32_t xcd, uint64_t line, uint8_t sectors, Written* pa
     return;
   }
   pass_through(passing);
-  if (l2_[xcd].holds(physical(line))) {
-    l2_access(xcd, line, sectors, false);
+  const uint64_t place = physical(line);
+  if (l2_[xcd].holds(place)) {
+    l2_access(xcd, {line, place}, sectors, false);
     return;
   }
   ++n_.l2_misses;
-  n_.l2_evicts += l2_[xcd].take_oldest(physical(line));
+  n_.l2_evicts += l2_[xcd].take_oldest(place);
   *passing = {line, sectors, 1};
 }
 
@@ -305,25 +315,58 @@ void Hierarchy::pass_through(Written* passing) {
   passing->requests = 0;
 }
 
+// A store by lanes that lie side by side.
+void Hierarchy::store_block(uint32_t xcd, const WaveAccess& a) {
+  constexpr uint8_t kSegmentSectors = (1u << kSegmentBytes / kSectorBytes) - 1;
+  const Stretch s = segments_contiguous(a.address[0], a.bytes);
+  n_.l1_write_req += s.last - s.first + 1;
+  n_.l2_writes += s.last - s.first + 1;
+  const uint64_t first = s.first / segments_per_l2_line_, last = s.last / segments_per_l2_line_;
+  L2Line lines[kMaxSegments];
+  for (uint64_t line = first; line <= last; ++line) lines[line - first] = announce(xcd, line);
+  for (uint64_t line = first, at = s.first; line <= last; ++line) {
+    uint8_t sectors = 0;
+    uint32_t requests = 0;
+    for (; at <= s.last && at / segments_per_l2_line_ == line; ++at, ++requests) {
+      sectors |= static_cast<uint8_t>(kSegmentSectors << 2 * (at % segments_per_l2_line_));
+    }
+    l2_access(xcd, lines[line - first], sectors, false, requests);
+  }
+}
+
 // The vL1D writes through, without allocating: neighbouring look-ups of one 64-byte segment leave as one request.
 Level Hierarchy::store(uint32_t cu, const WaveAccess& a) {
   const uint32_t xcd = cu / cus_per_xcd_;
-  uint64_t segments[kMaxSegments];
-  const uint32_t n = a.contiguous ? look_ups_contiguous(a.address[0], a.bytes, segments)
-                                  : look_ups(a.address, a.exec, a.bytes, segments);
-  n_.l1_lookups += n;
   n_.l1_accesses += accesses(a.bytes);
   n_.l1_writes += accesses(a.bytes);
+  uint64_t segments[kMaxSegments];
+  uint32_t n =
+      a.contiguous ? look_ups_contiguous(a.address[0], a.bytes) : look_ups(a.address, a.exec, a.bytes, segments);
+  n_.l1_lookups += n;
   l1_cycles_[cu] += std::max(n, 1u);
-  const uint64_t per_line = l2_line_ / kSegmentBytes;
-  for (uint32_t i = 0; i < n; i += 2) l2_[xcd].prefetch(physical(segments[i] / per_line));
+  if (a.contiguous && !a.streaming) {
+    store_block(xcd, a);
+    return Level::l2;
+  }
+  if (a.contiguous) {
+    n = 0;
+    const Stretch s = segments_contiguous(a.address[0], a.bytes);
+    for (uint64_t at = s.first; at <= s.last; ++at) segments[n++] = at;
+  }
+  store_segments(xcd, a, segments, n);
+  return Level::l2;
+}
+
+void Hierarchy::store_segments(uint32_t xcd, const WaveAccess& a, const uint64_t* segments, uint32_t n) {
+  for (uint32_t i = 0; i < n; i += 2) announce(xcd, segments[i] / segments_per_l2_line_);
   Written last;
   for (uint32_t i = 0; i < n; ++i) {
     if (i > 0 && segments[i] == segments[i - 1]) continue;
     ++n_.l1_write_req;
     ++n_.l2_writes;
-    const uint64_t line = segments[i] / per_line;
-    const auto sectors = static_cast<uint8_t>(touched_sectors(a, segments[i]) << 2 * (segments[i] % per_line));
+    const uint64_t line = segments[i] / segments_per_l2_line_;
+    const auto sectors =
+        static_cast<uint8_t>(touched_sectors(a, segments[i]) << 2 * (segments[i] % segments_per_l2_line_));
     if (a.streaming) {
       stream(xcd, line, sectors, &last);
     } else if (last.requests && line == last.line) {
@@ -338,7 +381,6 @@ Level Hierarchy::store(uint32_t cu, const WaveAccess& a) {
     pass_through(&last);
   else
     write_line(xcd, last);
-  return Level::l2;
 }
 
 // Atomics are done by the L2. Lanes that hit one address leave the vL1D one after the other (recorded: 64 lanes to one
@@ -375,14 +417,11 @@ Level Hierarchy::atomic(uint32_t cu, const WaveAccess& a) {
   }
   Level deepest = Level::l2;
   uint64_t requests = 0;
-  const uint64_t per_line = l2_line_ / kSegmentBytes;
   for (uint32_t s = 0; s < n; ++s) {
     requests += segments[s].requests;
-    const auto dirty = static_cast<uint8_t>(segments[s].sectors << 2 * (segments[s].number % per_line));
-    const uint64_t line = segments[s].number / per_line;
-    deepest = std::max(deepest, l2_access(xcd, line, dirty, true));
-    n_.l2_hits += segments[s].requests - 1;  // the line is there now
-    channel(xcd, line) += segments[s].requests - 1;
+    const auto dirty = static_cast<uint8_t>(segments[s].sectors << 2 * (segments[s].number % segments_per_l2_line_));
+    const uint64_t line = segments[s].number / segments_per_l2_line_;
+    deepest = std::max(deepest, l2_access(xcd, {line, physical(line)}, dirty, true, segments[s].requests));
     atomic_chain_[line] += segments[s].requests;
   }
   n_.l1_accesses += 64;
@@ -416,7 +455,8 @@ Level Hierarchy::scalar(uint32_t cu, uint64_t address, uint32_t bytes) {
     }
     ++n_.scalar_misses;
     ++n_.l2_reads;
-    deepest = std::max(deepest, l2_access(cu / cus_per_xcd_, line / (l2_line_ / kScalarLine), 0, true));
+    const uint64_t l2_line = line * kScalarLine / l2_line_;
+    deepest = std::max(deepest, l2_access(cu / cus_per_xcd_, {l2_line, physical(l2_line)}, 0, true));
   }
   return deepest;
 }
@@ -427,53 +467,6 @@ void Hierarchy::invalidate_l1(uint32_t cu) {
     l1_[cu].invalidate();
   else
     wide_l1_[cu].invalidate();
-}
-
-uint64_t Hierarchy::fabric_read_bytes() const {
-  const MemoryCounts& n = n_;
-  return n.fabric_reads_128b * 128 + (n.fabric_reads - n.fabric_reads_128b - n.fabric_reads_32b) * 64 +
-         n.fabric_reads_32b * 32;
-}
-
-uint64_t Hierarchy::fabric_write_bytes() const {
-  return n_.fabric_writes_64b * 64 + (n_.fabric_writes - n_.fabric_writes_64b) * 32;
-}
-
-void Hierarchy::counters(std::map<std::string, double>* out) const {
-  auto& c = *out;
-  const MemoryCounts& n = n_;
-  const auto set = [&](const char* name, uint64_t v) { c[name] = static_cast<double>(v); };
-  set("TCP_TOTAL_CACHE_ACCESSES", n.l1_lookups);
-  set("TCP_TOTAL_ACCESSES", n.l1_accesses);
-  set("TCP_TOTAL_READ", n.l1_reads);
-  set("TCP_TOTAL_WRITE", n.l1_writes);
-  set("TCP_TOTAL_ATOMIC_WITH_RET", n.l1_atomics_ret);
-  set("TCP_TOTAL_ATOMIC_WITHOUT_RET", n.l1_atomics_noret);
-  set("TCP_TCC_READ_REQ", n.l1_read_req);
-  set("TCP_TCC_WRITE_REQ", n.l1_write_req);
-  set("TCP_TCC_ATOMIC_WITH_RET_REQ", n.l1_atomic_ret_req);
-  set("TCP_TCC_ATOMIC_WITHOUT_RET_REQ", n.l1_atomic_noret_req);
-  set("TCC_READ", n.l2_reads);
-  set("TCC_WRITE", n.l2_writes);
-  set("TCC_ATOMIC", n.l2_atomics);
-  set("TCC_REQ", n.l2_reads + n.l2_writes + n.l2_atomics);
-  set("TCC_HIT", n.l2_hits);
-  set("TCC_MISS", n.l2_misses);
-  set("TCC_NORMAL_EVICT", n.l2_evicts);
-  set("TCC_NORMAL_WRITEBACK", n.l2_writebacks);
-  set("TCC_ALL_TC_OP_WB_WRITEBACK", n.l2_flush_writebacks);
-  set("TCC_WRITEBACK", n.l2_writebacks + n.l2_flush_writebacks);
-  set("SQC_DCACHE_REQ", n.scalar_requests);
-  set("SQC_DCACHE_HITS", n.scalar_hits);
-  set("SQC_DCACHE_MISSES", n.scalar_misses);
-  const std::string ea = arch_ == Arch::gfx90a ? "TCC_EA_" : "TCC_EA0_";
-  set((ea + "RDREQ").c_str(), n.fabric_reads);
-  set((ea + "RDREQ_32B").c_str(), n.fabric_reads_32b);
-  set((ea + "WRREQ").c_str(), n.fabric_writes);
-  set((ea + "WRREQ_64B").c_str(), n.fabric_writes_64b);
-  if (arch_ == Arch::gfx942) set("TCC_BUBBLE", n.fabric_reads_128b);
-  c["FETCH_SIZE"] = static_cast<double>(fabric_read_bytes()) / 1024;  // KiB, as the profiler's derived counters
-  c["WRITE_SIZE"] = static_cast<double>(fabric_write_bytes()) / 1024;
 }
 
 }  // namespace hipsynth

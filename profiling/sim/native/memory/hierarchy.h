@@ -10,6 +10,7 @@
 
 #include "core/machine.h"
 #include "memory/cache.h"
+#include "memory/divisor.h"
 #include "memory/wide_cache.h"
 
 namespace hipsynth {
@@ -108,10 +109,18 @@ class Hierarchy {
   void stream(uint32_t xcd, uint64_t line, uint8_t sectors, Written* passing);
   void pass_through(Written* passing);
   Level atomic(uint32_t cu, const WaveAccess& a);
-  bool l1_access(uint32_t cu, uint64_t line);
-  Level load_segments(uint32_t cu, const uint64_t* segments, uint32_t n, uint32_t lane_bytes);
+  // A line of the L2 by its address and by its place in physical memory.
+  struct L2Line {
+    uint64_t number, place;
+  };
+  // What one load asks the L2 for.
+  struct Wanted;
+  void store_block(uint32_t xcd, const WaveAccess& a);
+  void store_segments(uint32_t xcd, const WaveAccess& a, const uint64_t* segments, uint32_t n);
+  void load_line(uint32_t cu, uint32_t xcd, uint64_t line, Wanted* wanted);
   void await(Level level, uint64_t cycles);
-  Level l2_access(uint32_t xcd, uint64_t line, uint8_t dirty, bool fetch);
+  L2Line announce(uint32_t xcd, uint64_t line);
+  Level l2_access(uint32_t xcd, L2Line line, uint8_t dirty, bool fetch, uint32_t requests = 1);
   uint64_t& channel(uint32_t xcd, uint64_t line);
   void write_back(uint64_t line, uint8_t sectors);
   void flush_l2(LargeCache* l2);
@@ -120,7 +129,8 @@ class Hierarchy {
   uint64_t physical(uint64_t line) const;
 
   Arch arch_;
-  uint32_t cus_, cus_per_xcd_, l1_line_, l2_line_, unmerged_period_, fabric_read_bytes_per_request_, page_lines_;
+  uint32_t cus_, cus_per_xcd_, l1_line_, l2_line_, unmerged_period_, fabric_read_bytes_per_request_;
+  Divisor segments_per_l1_line_, segments_per_l2_line_, l1_lines_per_l2_line_, page_lines_;
   bool write_back_at_end_, first_dispatch_ = true;
   std::vector<Cache> l1_, scalar_;
   std::vector<WideCache> wide_l1_;  // instead of l1_ where sets have many ways
@@ -132,7 +142,7 @@ class Hierarchy {
   Awaited awaited_;
   std::vector<uint64_t> l1_cycles_;         // per CU, of this dispatch
   std::vector<uint64_t> channel_requests_;  // per channel of every L2, of this dispatch
-  uint32_t channels_, lines_per_channel_turn_;
+  Divisor channels_, lines_per_channel_turn_;
   bool hashed_;
   std::unordered_map<uint64_t, uint64_t> atomic_chain_;  // requests per L2 line
   uint32_t unmerged_phase_ = 0;

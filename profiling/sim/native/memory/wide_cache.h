@@ -69,15 +69,19 @@ class WideCache {
     uint8_t older, newer;
   };
 
-  // The way that holds the tag, ways_ when none does.
+  // The way that holds the tag, ways_ when none does: what streams through is not there.
   uint32_t find(const uint32_t* tags, uint32_t tag) const {
     const __m256i wanted = _mm256_set1_epi32(static_cast<int>(tag));
-    for (uint32_t way = 0; way < ways_; way += kTagsAtOnce) {
-      const __m256i these = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(tags + way));
-      const int equal = _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(these, wanted)));
-      if (equal) return way + static_cast<uint32_t>(std::countr_zero(static_cast<uint32_t>(equal)));
+    const auto equal = [&](uint32_t way) {
+      return _mm256_cmpeq_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(tags + way)), wanted);
+    };
+    __m256i any = equal(0);
+    for (uint32_t way = kTagsAtOnce; way < ways_; way += kTagsAtOnce) any = _mm256_or_si256(any, equal(way));
+    if (_mm256_testz_si256(any, any)) return ways_;
+    for (uint32_t way = 0;; way += kTagsAtOnce) {
+      const int found = _mm256_movemask_ps(_mm256_castsi256_ps(equal(way)));
+      if (found) return way + static_cast<uint32_t>(std::countr_zero(static_cast<uint32_t>(found)));
     }
-    return ways_;
   }
 
   static void to_front(Link* links, uint8_t way, uint8_t* newest) {
