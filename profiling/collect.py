@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from profiling import metrics
+from profiling import metrics, scaling
 from profiling.backend import STRETCHES, Backend, KernelResult, Limits, Target, TargetResult
 from profiling.job import MESSAGE_CHARS, Job, hard_limit, open_backend, result_of, run_job
 from synth.engine import map_unordered
@@ -18,6 +18,7 @@ from synth.store import CorpusWriter, Item, measurement_id
 
 # Failures that say nothing about the program: they are tried again by the next run.
 TRANSIENT = frozenset({"worker_died", "missing", "internal_error", "disk_full"})
+LABEL_TOLERANCE = 0.1  # the share that a prediction may be off by and still count as right
 
 Note = Callable[[str], None]
 
@@ -105,18 +106,28 @@ def _silent(note: str) -> None:
     """Takes a progress note and shows nothing."""
 
 
-def kernel_record(kernel: KernelResult) -> dict[str, Any]:
-    """One kernel as the corpus keeps it; its backend stands in the item."""
+def kernel_record(kernel: KernelResult, arch: str) -> dict[str, Any]:
+    """One kernel as the corpus keeps it; its backend stands in the item.
+
+    A metric that scaling up leaves unsure by more than LABEL_TOLERANCE of its value is no label: it is not known.
+    """
+    doubt = scaling.metric_errors(kernel, arch)
     return {
         "name": kernel.name,
         "dispatches": kernel.dispatches,
         "grid": list(kernel.grid),
         "block": list(kernel.block),
         "counters": dict(kernel.counters),
-        "metrics": dict(kernel.metrics),
+        "metrics": {
+            name: value if _sure(value, doubt.get(name, 0.0)) else None for name, value in kernel.metrics.items()
+        },
         "duration_ns": kernel.duration_ns,
         "details": dict(kernel.details) | sampling_record(kernel),
     }
+
+
+def _sure(value: float | None, error: float) -> bool:
+    return value is not None and error <= LABEL_TOLERANCE * abs(value)
 
 
 def sampling_record(kernel: KernelResult) -> dict[str, Any]:
@@ -218,5 +229,5 @@ class _Context:
             exit_code=result.exit_code,
             stdout=result.stdout[-MESSAGE_CHARS:],
             provenance=provenance,
-            kernels=[kernel_record(kernel) for kernel in result.kernels] if result.status == "ok" else [],
+            kernels=[kernel_record(kernel, result.arch) for kernel in result.kernels] if result.status == "ok" else [],
         )

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,15 @@ def test_the_matrix_fills_a_corpus_with_everything_that_decided_it(tmp_path: Pat
     assert row["backend_version"] == backends.get(recorded).version()
     assert dict(row["provenance"])["measured_by"] == "rocprof recorded"
     assert row["L1_Cache_Hit_Rate"] == 50.0 and row["duration_ns"] == 15840.0
+
+
+def test_metrics_that_scaling_up_leaves_unsure_are_no_labels() -> None:
+    part = replace(kernel(), sampled=True, error_estimate={"TCC_MISS": 1.0, "Duration": 0.02})
+    record = collect.kernel_record(part, "gfx90a")
+    assert record["metrics"]["L2_Cache_Hit_Rate"] is None and record["counters"] == part.counters
+    assert record["metrics"]["L1_Cache_Bandwidth"] == part.metrics["L1_Cache_Bandwidth"] is not None
+    assert record["details"]["error_estimate"] == {"TCC_MISS": 1.0, "Duration": 0.02}
+    assert collect.kernel_record(kernel(), "gfx90a")["metrics"] == dict(kernel().metrics)
 
 
 def test_running_again_does_nothing_new(tmp_path: Path, recorded: str) -> None:
