@@ -138,9 +138,17 @@ def _program(place: Place, wanted: Any, limits: Any, options: dict[str, Any]) ->
     for result in results:
         if result.status != "ok":
             click.echo(f"error: {result.arch} {result.flags}: {result.reason}: {result.message}", err=True)
-            if words := hint(result.message):
+            if words := _remedy(result, options):
                 click.echo(f"  try:   {words}", err=True)
     return exit_code(results)
+
+
+def _remedy(failed: Any, options: dict[str, Any]) -> str:
+    """What may help; "" when nothing is known that does."""
+    if failed.reason == "timeout":
+        sampling = ", or no --exact" if options["exact"] else ""
+        return f"more than --timeout {options['timeout']:g}, or less to do by its arguments{sampling}"
+    return hint(failed.message)
 
 
 def _folder(path: Path, out: Path, wanted: Any, excluded: Any, limits: Any, options: dict[str, Any]) -> int:

@@ -98,6 +98,13 @@ def test_some_failed_targets_are_exit_5_and_all_of_them_exit_3(hip: Path, record
     assert "failed: illegal_access" in done.stdout
 
 
+def test_what_ran_out_of_time_is_told_what_may_help(hip: Path, recorded: str, tmp_path: Path) -> None:
+    capture(tmp_path / "captures", PROGRAM.id, failure(TARGETS[1], "timeout"))
+    said = [run(str(hip), "--backend", recorded, "--arch", "gfx942", *more).stderr for more in ((), ("--exact",))]
+    assert "try:   more than --timeout 60, or less to do by its arguments" in said[0]
+    assert "no --exact" in said[1] and "no --exact" not in said[0]
+
+
 @pytest.mark.parametrize(
     ("arguments", "kind", "words"),
     [
