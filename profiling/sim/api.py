@@ -180,7 +180,9 @@ def core_version() -> str:
         raise Missing(f"{path} cannot be read", cause=str(error), remedy="build the simulator again") from error
 
 
-def configuration(artefacts: Artefacts, device: ArchTable, limits: Limits, output: Path, *, count: bool = True) -> str:
+def configuration(
+    artefacts: Artefacts, device: ArchTable, limits: Limits, output: Path, *, count: bool = True, counters: bool = True
+) -> str:
     """The text of a run's configuration file."""
     entries: dict[str, object] = {
         "arch": device.arch,
@@ -192,6 +194,7 @@ def configuration(artefacts: Artefacts, device: ArchTable, limits: Limits, outpu
         "sample_stretches": limits.stretches,
         "cpu_seconds": limits.time_s,
         "count": int(count),
+        "counters": int(counters),
         "strict_bounds": int(limits.strict_bounds),
     }
     lines = [f"{key} = {value}" for key, value in entries.items()]
@@ -211,18 +214,20 @@ def run_program(
     args: Sequence[str] = (),
     *,
     count: bool = True,
+    counters: bool = True,
     mounts: Mapping[str, Path] | None = None,
     stdin: Path | None = None,
 ) -> RunResult:
     """Runs the program in the sandbox with `scratch` as its folder; what it does is a result, never an exception.
 
-    `count=False` executes kernels without the memory-hierarchy model. `mounts`: folders it sees, read-only, at other
+    `count=False` executes kernels without the memory-hierarchy model, `counters=False` keeps of each launch only its
+    duration, which is cheaper for programs of many short ones. `mounts`: folders it sees, read-only, at other
     paths. `stdin`: a file for its standard input. A program that loads or compiles code objects itself may start
     processes: the disassembler and the compiler.
     """
     limits = limits or Limits()
     library = library_path()
-    output = _prepare(artefacts, device, scratch, limits, count)
+    output = _prepare(artefacts, device, scratch, limits, count, counters)
     bounds = sandbox.SandboxLimits(
         **sandbox.time_limits(limits.time_s * 1.1 + 1.0),  # the core stops itself first, with a better message
         memory_bytes=limits.memory_bytes + HOST_MEMORY_BYTES,
@@ -272,14 +277,16 @@ def run_attached(
     args: Sequence[str] = (),
     *,
     count: bool = True,
+    counters: bool = True,
 ) -> RunResult:
     """Runs a trusted program with this process's own input, output and working folder, and no sandbox.
 
-    Only the limits on time and memory and the simulator's own hold. `stdout` and `stderr` of the result stay empty.
+    Only the limits on time and memory and the simulator's own hold; see run_program. `stdout` and `stderr` of the
+    result stay empty.
     """
     limits = limits or Limits()
     library = library_path()
-    output = _prepare(artefacts, device, scratch, limits, count)
+    output = _prepare(artefacts, device, scratch, limits, count, counters)
     sys.stdout.flush()
     start = time.monotonic()
     reason = message = ""
@@ -323,11 +330,13 @@ def _out_of_time(reason: str, limits: Limits) -> str:
     return f"stopped after {limits.time_s * sandbox.WALL_FACTOR + sandbox.WALL_EXTRA_S:g} s on a busy machine"
 
 
-def _prepare(artefacts: Artefacts, device: ArchTable, scratch: Path, limits: Limits, count: bool) -> Path:
+def _prepare(
+    artefacts: Artefacts, device: ArchTable, scratch: Path, limits: Limits, count: bool, counters: bool
+) -> Path:
     """Writes run.conf into the scratch folder and returns the path of the result document, which does not exist yet."""
     output = scratch.resolve() / "run.json"
     output.unlink(missing_ok=True)
-    text = configuration(artefacts, device, limits, output, count=count)
+    text = configuration(artefacts, device, limits, output, count=count, counters=counters)
     output.with_suffix(".conf").write_text(text)
     return output
 
@@ -438,11 +447,21 @@ def _read_document(path: Path) -> _Document:
     )
 
 
+def _progress(document: _Document) -> str:
+    """How far a program came that was out of time."""
+    if not document.dispatch_count:
+        return ", before any kernel had ended"
+    busiest = max(document.kernels, key=lambda kernel: kernel.dispatches)
+    return f", after {document.dispatch_count:,} launches, {busiest.dispatches:,} of them of kernel {busiest.name}"
+
+
 def _result(output: Path, reason: str, message: str, **facts: Any) -> RunResult:
     """Joins how the process ended with what it wrote; the simulator's own reason is the better one."""
     document = _read_document(output)
     if document.status != "ok":
         reason, message = CORE_REASONS.get(document.reason, document.reason), document.message
+    if reason == "timeout":
+        message += _progress(document)
     return RunResult(
         status="failed" if reason else "ok",
         reason=reason,

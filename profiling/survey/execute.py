@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from profiling import archs, sandbox
@@ -40,12 +42,22 @@ def run_built(
         folder = view / inside
         done = _run(built, arch, folder, limits, call, count, {str(view): root})
         verdict = judge(done, unasked=program.reads_arguments and not call.arguments)
-        tries.append((verdict, done, call))
+        tries.append((_advised(verdict, call, limits), done, call))
         lost = verdict.reason == "host_crash" and program.reads_arguments and not call.arguments
         if verdict.reason not in _RETRY and not lost:
             return tries[-1]
         calls += [call for call in _own_examples(done, built, folder) if call not in calls]
     return tries[-1] if tries[-1][0].reason == "needs_data" else tries[0]  # what is missing says more than "arguments"
+
+
+def _advised(verdict: Verdict, call: Call, limits: Limits) -> Verdict:
+    """With what would let a program end that was out of time."""
+    if verdict.reason != "timeout":
+        return verdict
+    advice = f"try more than --timeout {limits.time_s:g}"
+    if any(re.search(r"\d", word) for word in call.arguments):
+        advice += f", or `synth run` with less to do than `{shlex.join(call.arguments)}`"
+    return replace(verdict, message=f"{verdict.message}; {advice}")
 
 
 def _calls(program: Program, built: Built) -> list[Call]:
@@ -81,7 +93,9 @@ def _run(
     device = archs.load(archs.default_device(arch))
     _prepare(call, folder, around)
     stdin = _standard_input(call, built.plan.folder, folder)
-    return api.run_program(artefacts, device, folder, limits, call.arguments, count=count, mounts=around, stdin=stdin)
+    return api.run_program(
+        artefacts, device, folder, limits, call.arguments, count=count, counters=False, mounts=around, stdin=stdin
+    )
 
 
 def _prepare(call: Call, folder: Path, around: Mapping[str, Path]) -> None:

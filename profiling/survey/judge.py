@@ -59,6 +59,9 @@ def judge(done: RunResult, *, unasked: bool = False) -> Verdict:
         return Verdict("failed", "needs_data", f"loads the code object {absent.group(1)}", verdict.evidence)
     if done.reason == "out_of_memory":
         return Verdict("failed", "needs_memory", done.message, verdict.evidence)
+    starved = _line_with(own, "wants", "memory")
+    if starved and verdict.reason in ("host_crash", "exit_code"):
+        return Verdict("failed", "needs_memory", "it gets no more host memory", starved)
     if refused and verdict.status == "failed":
         return Verdict("failed", "needs_memory", refused.group(1), verdict.evidence)
     return verdict
@@ -66,7 +69,7 @@ def judge(done: RunResult, *, unasked: bool = False) -> Verdict:
 
 def _ended(done: RunResult, text: str, unasked: bool) -> Verdict:
     failed = _line_with(text, "check", "fails", _patterns("check", "harmless"))
-    passed = _line_with(text, "check", "passes")
+    passed = _line_with(text, "check", "passes", _patterns("check", "none_passed"))
     code = done.exit_code or 0
     if code == 0:
         return _ended_well(done, text, failed, passed)

@@ -68,7 +68,9 @@ def command(words: tuple[str, ...], as_json: bool, **options: Any) -> int:
     if options["sandbox"]:
         sandbox.require()
     with tempfile.TemporaryDirectory(prefix="hipsynth-") as scratch:
-        done = run_files(paths, args, Path(scratch), captured=as_json or options["sandbox"], **options)
+        done = run_files(
+            paths, args, Path(scratch), captured=as_json or options["sandbox"], counters=as_json, **options
+        )
     if as_json:
         print_json({"path": str(paths[0]), "arch": options["arch"], "flags": options["flags"], **asdict(done)})
     elif options["sandbox"]:
@@ -77,13 +79,19 @@ def command(words: tuple[str, ...], as_json: bool, **options: Any) -> int:
     if done.status != "ok":
         if not as_json:
             click.echo(f"error: {done.reason}: {done.message}", err=True)
+            if done.reason == "timeout":
+                click.echo(
+                    f"  try:   more than --timeout {options['timeout']:g}, or less to do by its arguments", err=True
+                )
         return 3
     if options["sandbox"] and done.exit_code:
         click.echo(f"note: it ended with exit code {done.exit_code} where it had {CONFINED}", err=True)
     return done.exit_code or 0
 
 
-def run_files(paths: Sequence[Path], args: tuple[str, ...], scratch: Path, *, captured: bool, **options: Any) -> Any:
+def run_files(
+    paths: Sequence[Path], args: tuple[str, ...], scratch: Path, *, captured: bool, counters: bool, **options: Any
+) -> Any:
     """Compiles and runs a program; returns profiling.sim.api.RunResult. Raises BadInput, UsageError, Missing."""
     from profiling import archs
     from profiling.backend import Limits
@@ -107,4 +115,4 @@ def run_files(paths: Sequence[Path], args: tuple[str, ...], scratch: Path, *, ca
     memory = int(options["memory"] * 2**30)
     limits = Limits(options["timeout"], memory_bytes=memory, stretches=0, strict_bounds=options["strict"])
     run = api.run_program if captured else api.run_attached
-    return run(artefacts, device, folder, limits, args, count=options["count"])
+    return run(artefacts, device, folder, limits, args, count=options["count"], counters=counters)

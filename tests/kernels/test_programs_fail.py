@@ -50,6 +50,19 @@ def test_what_hardware_maps_around_an_array_is_a_warning(
         assert done.stderr == f"hipsynth: warning: {done.warnings[0]}\n", "said once per kernel"
 
 
+@pytest.mark.parametrize(("far", "printed", "warned"), [("64", "110 105", False), ("1024", "5 0", True)])
+def test_behind_the_lds_hardware_reads_zero_and_drops_stores(
+    far: str, printed: str, warned: bool, tmp_path: Path
+) -> None:
+    done = run("stray_lds", tmp_path, (far,), limits=LENIENT)
+    assert (done.status, done.stdout, len(done.warnings)) == ("ok", f"{printed}\n", int(warned)), done
+    if warned:
+        assert "LDS access of 4 bytes at 0x1000 in kernel stray(int*, int)" in done.warnings[0]
+    strict = run("stray_lds", tmp_path, (far,))
+    assert (strict.status, strict.reason) == ("failed", "illegal_access"), strict
+    assert "the work-group has 256 bytes of LDS" in strict.message
+
+
 def test_host_memory_in_a_kernel(tmp_path: Path) -> None:
     done = run("host_pointer", tmp_path)
     assert (done.status, done.reason) == ("failed", "illegal_access"), done

@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 from hip_programs import built, run
 
+from profiling import archs
+from profiling.backend import Limits
+from profiling.sim import api
+
 # program -> (what it prints last, its dispatches by kernel)
 PROGRAMS: dict[str, tuple[str, dict[str, int]]] = {
     "vector_add": ("vector_add 10000 ok", {"vector_add": 1}),
@@ -113,6 +117,15 @@ def test_many_dispatches_are_totalled(tmp_path: Path) -> None:
     assert (kernel.dispatches, done.dispatch_count, kernel.counters["SQ_WAVES"]) == (300, 300, 300)
     assert len(done.dispatches) == 64
     assert done.clock_ns >= kernel.duration_ns
+
+
+def test_without_counters_durations_are_the_same(tmp_path: Path) -> None:
+    device = archs.load(archs.default_device("gfx90a"))
+    whole = run("many_launches", tmp_path, ("70",))
+    brief = api.run_program(built("many_launches"), device, tmp_path, Limits(time_s=30.0), ("70",), counters=False)
+    assert (brief.clock_ns, brief.dispatch_count) == (whole.clock_ns, 70)
+    (kernel,) = brief.kernels
+    assert kernel.duration_ns == whole.kernels[0].duration_ns and not kernel.counters
 
 
 def test_same_run_same_result(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict
 from pathlib import Path
 
@@ -96,7 +97,9 @@ FILES = {
     "loader/set.hip": '#include <hip/hip_runtime.h>\nextern "C" __global__ void set(int* p) { *p = 77; }\n',
     "library.hip": "#include <rocblas/rocblas.h>\n" + HIP + "int main() {}\n",
     "selfcheck.hip": HIP + 'int main() { hipDeviceSynchronize(); std::puts("Verification FAILED"); }\n',
-    "endless.hip": HIP + "int main() { hipDeviceSynchronize(); for (volatile int i = 0;; i = 1) {} }\n",
+    "repeats/Makefile": "repeats: repeats.hip\n\thipcc $< -o $@\nrun: repeats\n\t./repeats 64 1000000000\n",
+    "repeats/repeats.hip": HIP + "__global__ void again() {}\nint main(int, char** v) {"
+    + " for (int i = 0; i < std::atoi(v[2]); ++i) again<<<1, 64>>>(); }\n",
     "arguments.hip": HIP
     + 'int main(int n, char** v) { hipDeviceSynchronize(); if (n < 2) { std::puts("usage: arguments N"); return 1; }'
     + ' return v[1][0] != \'7\'; }\n',
@@ -131,7 +134,7 @@ EXPECTED = {
     "loader/loader.hip": ("passed", ""),
     "library.hip": ("failed", "needs_library"),
     "selfcheck.hip": ("failed", "self_check_failed"),
-    "endless.hip": ("failed", "timeout"),
+    "repeats/repeats.hip": ("failed", "timeout"),
     "arguments.hip": ("ran", ""),
     "example.hip": ("ran", ""),
     "aborts.hip": ("failed", "host_crash"),
@@ -186,6 +189,8 @@ def test_rows_say_how_a_program_was_built_and_started(rows: dict[str, Row]) -> N
     assert rows["example.hip"].arguments == ("5", "--twice")
     assert rows["prepared/prepared.hip"].arguments == ("9",)
     assert rows["aborts.hip"].arguments == ("3",)
+    assert "less to do than `64 1000000000`" in rows["repeats/repeats.hip"].message
+    assert re.search(r"after [1-9][\d,]* launches, .* of kernel again", rows["repeats/repeats.hip"].message)
     assert rows["selfcheck.hip"].evidence == "Verification FAILED"
     assert "rocBLAS" in rows["library.hip"].message and not rows["library.hip"].compiled
 

@@ -32,6 +32,9 @@ def run(stdout: str, code: int = 0, stderr: str = "", dispatches: int = 3) -> Ru
         ("10 tests failed", 0, "failed", "self_check_failed"),
         ("largest error: 0.5 at 3, mismatch", 0, "failed", "self_check_failed"),
         ("result is CORRECT", 0, "passed", ""),
+        ("Results: 0 passed, 0 failed, 4 skipped", 0, "ran", ""),
+        ("Results: 0 tests passed, 3 failed", 0, "failed", "self_check_failed"),
+        ("10 tests passed", 0, "passed", ""),
         ("sum 42", 0, "ran", ""),
         ("bandwidth 1234 GB/s", 0, "ran", ""),
         ("FAILED: 3 errors", 1, "failed", "self_check_failed"),
@@ -49,6 +52,12 @@ def run(stdout: str, code: int = 0, stderr: str = "", dispatches: int = 3) -> Ru
 def test_words_and_exit_codes(stdout: str, code: int, status: str, reason: str) -> None:
     verdict = judge(run(stdout, code))
     assert (verdict.status, verdict.reason) == (status, reason)
+
+
+def test_no_host_memory_is_a_reason_of_its_own() -> None:
+    words = "terminate called after throwing an instance of 'std::bad_alloc'\n  what():  std::bad_alloc\n"
+    died = RunResult("failed", "host_crash", "the program died of SIGABRT", stderr=words, dispatch_count=1)
+    assert judge(died).reason == "needs_memory"
 
 
 def test_ending_before_any_device_work_wants_arguments_where_main_reads_some() -> None:

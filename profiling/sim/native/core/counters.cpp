@@ -97,17 +97,11 @@ const std::vector<Sum>& sums() {
 
 using Counters = std::map<std::string, double>;
 
-void count_valu(const Context& c, const OpInfo& op, double n, IssueCounts* issue, Counters* out) {
+void count_valu(const OpInfo& op, double n, Counters* out) {
   Counters& k = *out;
   k["SQ_INSTS_VALU"] += n;
   if (op.count != Count::other) k[kValuNames[static_cast<size_t>(op.count)]] += n;
-  const auto times = static_cast<uint64_t>(n);
-  if (op.rate != Rate::mfma) {
-    issue->valu_by_rate[static_cast<size_t>(op.rate)] += times;
-    return;
-  }
-  issue->mfma_cycles += times * (c.arch == Arch::gfx942 ? op.mfma_cycles_942 : op.mfma_cycles);
-  if (op.mfma_type && *op.mfma_type) {
+  if (op.rate == Rate::mfma && op.mfma_type && *op.mfma_type) {
     k[std::string("SQ_INSTS_VALU_MFMA_") + op.mfma_type] += n;
     k[std::string("SQ_INSTS_VALU_MFMA_MOPS_") + op.mfma_type] += n * op.mfma_mops;
   }
@@ -167,6 +161,24 @@ void count_smem(const OpInfo& op, double n, Counters* out) {
   (*out)["SQC_DCACHE_REQ_READ_" + std::to_string(dwords)] += n;
 }
 
+uint64_t* issued_by(Unit unit, IssueCounts* issue) {
+  switch (unit) {
+    case Unit::salu:
+      return &issue->salu;
+    case Unit::flow:
+      return &issue->flow;
+    case Unit::smem:
+      return &issue->smem;
+    case Unit::vmem:
+      return &issue->vmem;
+    case Unit::lds:
+      return &issue->lds;
+    case Unit::valu:
+      break;
+  }
+  return nullptr;
+}
+
 void count_flow(std::string_view name, double n, Counters* out) {
   if (name.rfind("s_branch", 0) == 0 || name.rfind("s_cbranch", 0) == 0 || name == "s_setpc_b64" ||
       name == "s_swappc_b64" || name == "s_call_b64") {
@@ -180,9 +192,27 @@ void count_flow(std::string_view name, double n, Counters* out) {
 
 }  // namespace
 
-IssueCounts count_instructions(const Context& c, const std::vector<Executed>& executions, Counters* out) {
-  Counters& k = *out;
+IssueCounts issue_counts(const Context& c, const std::vector<Executed>& executions) {
   IssueCounts issue;
+  for (size_t i = 0; i + 1 < executions.size(); ++i) {
+    const uint64_t times = executions[i].times;
+    if (times == 0) continue;
+    const OpInfo& op = *c.program->steps[i].inst->op;
+    issue.total += times;
+    if (uint64_t* unit = issued_by(op.unit, &issue)) {
+      *unit += times;
+    } else if (op.rate != Rate::mfma) {
+      issue.valu_by_rate[static_cast<size_t>(op.rate)] += times;
+    } else {
+      issue.mfma_cycles += times * (c.arch == Arch::gfx942 ? op.mfma_cycles_942 : op.mfma_cycles);
+    }
+  }
+  return issue;
+}
+
+void count_instructions(const Context& c, const std::vector<Executed>& executions, Counters* out) {
+  Counters& k = *out;
+  uint64_t total = 0;
   for (const char* name : kAlways) k[name] = 0;
   for (size_t i = 1; i < std::size(kValuNames); ++i) k[kValuNames[i]] = 0;
   for (const char* type : kMfmaTypes) {
@@ -194,38 +224,33 @@ IssueCounts count_instructions(const Context& c, const std::vector<Executed>& ex
     if (times == 0) continue;
     const OpInfo& op = *c.program->steps[i].inst->op;
     const auto n = static_cast<double>(times);
-    issue.total += times;
+    total += times;
     const bool vector = op.unit == Unit::valu || op.unit == Unit::vmem || op.unit == Unit::lds;
     if (vector) count_vector(op, n, static_cast<double>(lanes), out);
     switch (op.unit) {
       case Unit::valu:
-        count_valu(c, op, n, &issue, out);
+        count_valu(op, n, out);
         count_lanes(op, n, static_cast<double>(lanes), out);
         break;
       case Unit::salu:
-        issue.salu += times;
         k["SQ_INSTS_SALU"] += n;
         break;
       case Unit::flow:
-        issue.flow += times;
         count_flow(op.name, n, out);
         break;
       case Unit::smem:
-        issue.smem += times;
         count_smem(op, n, out);
         break;
       case Unit::vmem:
-        issue.vmem += times;
         count_vmem(op, n, out);
         break;
       case Unit::lds:
-        issue.lds += times;
         k["SQ_INSTS_LDS"] += n;
         break;
     }
   }
   const EngineCounts& e = c.counts;
-  k["SQ_INSTS"] = static_cast<double>(issue.total);
+  k["SQ_INSTS"] = static_cast<double>(total);
   k["SQ_INSTS_LDS"] +=
       static_cast<double>(e.flat_lds);  // recorded: a generic store that lands in the LDS counts in both
   k["SQ_WAVES"] = static_cast<double>(e.waves);
@@ -239,7 +264,6 @@ IssueCounts count_instructions(const Context& c, const std::vector<Executed>& ex
   k["SQ_LDS_BANK_CONFLICT"] = static_cast<double>(e.lds_bank_conflict);
   k["SQ_LDS_ADDR_CONFLICT"] = static_cast<double>(e.lds_addr_conflict);
   k["SQ_LDS_ATOMIC_RETURN"] = static_cast<double>(e.lds_atomic_return);
-  return issue;
 }
 
 void derive_counters(Counters* out) {

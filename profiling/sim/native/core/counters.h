@@ -21,9 +21,12 @@ struct Executed {
   uint64_t times = 0, lanes = 0;
 };
 
-// Adds the counters to `out` and returns the sums that the timing model needs.
-IssueCounts count_instructions(const Context& context, const std::vector<Executed>& executions,
-                               std::map<std::string, double>* out);
+// The sums that the timing model needs.
+IssueCounts issue_counts(const Context& context, const std::vector<Executed>& executions);
+
+// Adds the counters to `out`.
+void count_instructions(const Context& context, const std::vector<Executed>& executions,
+                        std::map<std::string, double>* out);
 
 // Adds the counters that are sums of others, where those are known.
 void derive_counters(std::map<std::string, double>* out);

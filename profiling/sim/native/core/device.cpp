@@ -233,8 +233,12 @@ Dispatch Device::launch(const Launch& launch) {
   m.clock += c.counts.wave_instructions * 4;
   d.strays = c.strays;
   d.first_stray = c.first_stray;
-  const IssueCounts issue = count_instructions(c, executions, &d.counters);
-  const Work work = work_of(plan, issue, c.counts, m.hierarchy.get());
+  const Work work = work_of(plan, issue_counts(c, executions), c.counts, m.hierarchy.get());
+  if (!m.options.counters) {
+    d.duration_ns = estimate(m.spec, work).duration_ns;
+    return d;
+  }
+  count_instructions(c, executions, &d.counters);
   if (m.hierarchy) {
     m.hierarchy->join_halves(estimate(m.spec, work).halves_apart);
     m.hierarchy->counters(&d.counters);

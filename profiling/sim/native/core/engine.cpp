@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdio>
 #include <cstring>
 #include <ctime>
 
@@ -61,10 +62,6 @@ Engine::Engine(Context& context, const SpecTable& spec, const DeviceOptions& opt
   c_.pace = pace_.get();
   c_.latency = latencies_of(spec);
   for (size_t x = 0; x < next_group_.size(); ++x) next_group_[x] = x;
-  const uint32_t waves_per_cu = plan.occupancy.groups_per_cu * plan.occupancy.waves_per_group;
-  for (uint32_t i = 0; i < cus_.size(); ++i) {
-    for (uint32_t w = waves_per_cu; w > 0; --w) cus_[i].free_slots.push_back(i * waves_per_cu + w - 1);
-  }
 }
 
 uint64_t Engine::byte_address(uint32_t index) const {
@@ -392,8 +389,9 @@ void Engine::check_limits() {
                                             " wave instructions executed; it may never end");
   }
   if (options_.cpu_seconds > 0 && round_ % 64 == 0 && processor_seconds() - start_s_ > options_.cpu_seconds) {
-    throw SimError("time_limit", "kernel " + launch_.kernel->name + ": still running after " +
-                                     std::to_string(options_.cpu_seconds) + " s of processor time");
+    char text[64];
+    std::snprintf(text, sizeof text, ": still running after %g s of processor time", options_.cpu_seconds);
+    throw SimError("time_limit", "kernel " + launch_.kernel->name + text);
   }
 }
 

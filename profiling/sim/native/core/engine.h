@@ -50,7 +50,8 @@ class Engine {
     std::vector<uint64_t> wakes;  // of each, the first round in which it runs; kNever at a barrier and when ended
     uint64_t next_wake = kNever;  // no wave of this CU runs before this round
     uint32_t groups = 0, ended_groups = 0;
-    std::vector<uint32_t> free_slots;  // wave slots of the dispatch, for scratch
+    std::vector<uint32_t> free_slots;  // given back: wave slots of the dispatch, for scratch
+    uint32_t used_slots = 0;
   };
 
   // A stretch of instructions that follow each other in memory and run with the same EXEC.
@@ -60,6 +61,7 @@ class Engine {
 
   bool admit();  // places work-groups; false when none could be placed
   bool place(uint32_t xcd, uint64_t group);
+  uint32_t take_slot(Cu* cu, uint32_t index) const;
   bool step_cu(size_t position);  // in used_cus_
   void prefetch(const Turn& turn);
   void look_ahead();

@@ -56,11 +56,24 @@ std::string describe(const Context& c, const Resident& r, const Step& s, const F
          place(c, r, s, f.lane);
 }
 
+std::string lds_size(const Resident& r) {
+  return "; the work-group has " + std::to_string(r.group->lds.size()) + " bytes of LDS";
+}
+
 }  // namespace
 
 void stray_access(Context& c, const Resident& r, const Step& s, const Fault& f) {
   if (c.strict_bounds || !c.memory->mapped(f.address, f.bytes)) throw_illegal_access(c, r, s, f);
-  if (c.strays++ == 0) c.first_stray = describe(c, r, s, f) + neighbourhood(c, f);
+  if (c.strays++ == 0) {
+    c.first_stray = describe(c, r, s, f) + neighbourhood(c, f) + "; hardware maps that memory too";
+  }
+}
+
+void stray_in_lds(Context& c, const Resident& r, const Step& s, const Fault& f) {
+  if (c.strict_bounds) throw_illegal_access(c, r, s, f);
+  if (c.strays++ == 0) {
+    c.first_stray = describe(c, r, s, f) + lds_size(r) + "; hardware reads zero there and drops what is written";
+  }
 }
 
 void throw_illegal_access(const Context& c, const Resident& r, const Step& s, const Fault& f) {
@@ -73,7 +86,7 @@ void throw_illegal_access(const Context& c, const Resident& r, const Step& s, co
   }
   std::string text = "illegal access: " + describe(c, r, s, f);
   if (what == "LDS access")
-    text += "; the work-group has " + std::to_string(r.group->lds.size()) + " bytes of LDS";
+    text += lds_size(r);
   else if (what == "private (stack) access")
     text += "; a lane has " + std::to_string(c.scratch_lane_bytes) + " bytes of private memory";
   else

@@ -266,6 +266,7 @@ LaunchPlan plan_launch(Arch arch, const SpecTable& spec, const Launch& launch, R
     bad_launch("launch of " + k.name + ": " + std::to_string(stack) + " bytes of private memory per work-item");
   plan.scratch_lane_bytes = round_up(stack, 4);
   plan.scratch_wave_bytes = round_up(plan.scratch_lane_bytes * kLanes, kScratchGranule);
+  plan.lds_room = static_cast<uint32_t>(round_up(plan.lds_bytes, u32(spec, "lds.allocation_granule")));
   plan.occupancy = occupancy_of(spec, k, launch.block, plan.lds_bytes);
   plan.total_groups = uint64_t{launch.grid.x} * launch.grid.y * launch.grid.z;
   plan.kernarg = fill_kernarg(launch, memory);

@@ -38,7 +38,7 @@ class RuntimeMemory {
 
 struct LaunchPlan {
   Occupancy occupancy;
-  uint32_t threads = 0, rows = 0, lds_bytes = 0;
+  uint32_t threads = 0, rows = 0, lds_bytes = 0, lds_room = 0;  // room: what hardware allocates
   uint32_t vgprs = 0, agprs = 0;  // of these rows, what instructions can name: a wave starts with them cleared
   uint32_t sgprs = kScalarRegs;   // likewise, without those that have names
   uint32_t entry = 0;

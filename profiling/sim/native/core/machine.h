@@ -160,6 +160,7 @@ struct DeviceOptions {
   uint64_t sample_above = 60'000'000;  // work (core/sampler.cpp) up to which a dispatch is exact anyway
   bool strict_bounds = true;           // false: accesses to what hardware maps around allocations go on, with a warning
   bool host_calls = false;             // kernels may call functions of the host program
+  bool counters = true;                // false: of a dispatch only its duration is told: short launches cost less
 };
 
 class Device {

@@ -5,6 +5,16 @@
 
 namespace hipsynth {
 
+// The slot given back last, else the lowest that was never taken.
+uint32_t Engine::take_slot(Cu* cu, uint32_t index) const {
+  if (cu->free_slots.empty()) {
+    return index * plan_.occupancy.groups_per_cu * plan_.occupancy.waves_per_group + cu->used_slots++;
+  }
+  const uint32_t slot = cu->free_slots.back();
+  cu->free_slots.pop_back();
+  return slot;
+}
+
 bool Engine::place(uint32_t xcd, uint64_t number) {
   for (uint32_t tries = 0; tries < cus_per_xcd_; ++tries) {
     const uint32_t index = xcd * cus_per_xcd_ + next_cu_[xcd];
@@ -23,14 +33,13 @@ bool Engine::place(uint32_t xcd, uint64_t number) {
                    0,
                    0,
                    std::move(g->lds)};
-    g->lds.assign(plan_.lds_bytes, 0);
+    g->lds.assign(c_.strict_bounds ? plan_.lds_bytes : plan_.lds_room, 0);
     if (sampler_) sampler_->placed(number, g);
     if (cu.waves.empty()) used_cus_.insert(std::lower_bound(used_cus_.begin(), used_cus_.end(), index), index);
     cu.next_wake = round_;
     for (uint32_t i = 0; i < g->waves; ++i) {
-      cu.waves.push_back({pool_.take(), g, i, cu.free_slots.back()});
+      cu.waves.push_back({pool_.take(), g, i, take_slot(&cu, index)});
       cu.wakes.push_back(round_);
-      cu.free_slots.pop_back();
       ++live_;
       const uint32_t lanes = std::min<uint32_t>(kLanes, plan_.threads - i * kLanes);
       ++c_.counts.waves;

@@ -135,8 +135,9 @@ struct Context {
   uint64_t scratch_base = 0;        // of wave slot 0
   uint64_t clock = 0;               // what s_memtime reads
   bool strict_bounds = true;
-  uint64_t strays = 0;      // accesses outside every allocation that were let pass
-  std::string first_stray;  // the first of them, in words
+  uint64_t strays = 0;                // accesses outside every allocation that were let pass
+  std::string first_stray;            // the first of them, in words
+  std::array<uint8_t, 64> dropped{};  // where an access outside the LDS reads zero and writes to no effect
 };
 
 // Executes one instruction of its unit; may throw SimError "illegal_access".
@@ -156,6 +157,8 @@ struct Fault {
 };
 // An access outside every allocation: counted where hardware would let it pass and the run asks for that, else thrown.
 void stray_access(Context& c, const Resident& r, const Step& s, const Fault& fault);
+// The same outside the work-group's LDS: hardware reads zero there and drops stores.
+void stray_in_lds(Context& c, const Resident& r, const Step& s, const Fault& fault);
 [[noreturn]] void throw_illegal_access(const Context& c, const Resident& r, const Step& s, const Fault& fault);
 
 // Row of a VGPR or AGPR operand; null when the operand is neither.

@@ -50,6 +50,7 @@ const std::map<std::string, Setter>& setters() {
        [](Config& c, const std::string& v) { c.options.sample_above = static_cast<uint64_t>(number(v)); }},
       {"strict_bounds", [](Config& c, const std::string& v) { c.options.strict_bounds = number(v) != 0; }},
       {"values", [](Config& c, const std::string& v) { c.options.values = number(v) != 0; }},
+      {"counters", [](Config& c, const std::string& v) { c.options.counters = number(v) != 0; }},
       {"count", [](Config& c, const std::string& v) { c.options.count = number(v) != 0; }},
   };
   return table;

@@ -18,7 +18,7 @@ struct Config {
   std::string objdump = "llvm-objdump";    // for code objects loaded at run time (hipModuleLoad)
   std::vector<std::string> compiler;       // what compiles a HIP file for the device at run time; empty: nothing does
   SpecTable spec;                          // from `spec.section.key = number`
-  DeviceOptions options;                   // max_wave_instructions, memory_bytes, cpu_seconds, count
+  DeviceOptions options;                   // everything that config.cpp sets in it
 };
 
 // Throws std::runtime_error naming the file and line of an unreadable file, unknown key or bad number.

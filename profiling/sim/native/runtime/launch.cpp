@@ -35,7 +35,7 @@ void print(const std::string& output, const std::string& errors) {
 void warn_of_strays(Runtime& rt, const KernelInfo& kernel, const Dispatch& done) {
   if (done.strays == 0 || !rt.warned_kernels.insert(kernel.symbol).second) return;
   const std::string message = "out of bounds: " + done.first_stray + "; " + std::to_string(done.strays) +
-                              " such accesses in this launch go on, as on hardware, which maps that memory too";
+                              " such accesses in this launch go on, as on hardware";
   std::fprintf(stderr, "hipsynth: warning: %s\n", message.c_str());
   rt.results.warn(message);
 }
