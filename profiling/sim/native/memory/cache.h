@@ -40,16 +40,27 @@ class BasicCache {
   BasicCache() = default;
   explicit BasicCache(const Geometry& geometry);  // throws std::invalid_argument
 
+  // Where a line belongs: what several questions about one line need only once.
+  struct Place {
+    uint64_t set;
+    Tag tag;
+  };
+  Place place_of(uint64_t line) const {
+    if (hashed_) line = scramble(line);
+    if (power_of_two_) return {line & (sets_ - 1), static_cast<Tag>((line >> set_bits_) + 1)};
+    return {line % sets_, static_cast<Tag>(line / sets_ + 1)};
+  }
+
   // Looks the line up, makes it most recently used, allocates it on a miss. `dirty` marks sectors as modified.
-  Result access(uint64_t line, uint8_t dirty = 0) {
-    const Place at = place_of(line);
+  Result access(uint64_t line, uint8_t dirty = 0) { return access(place_of(line), dirty); }
+  Result access(Place at, uint8_t dirty) {
     Tag* set = &tags_[at.set * ways_];
     used_ = true;
     Result r;
     const Tag oldest = set[ways_ - 1];
     const uint32_t way = ways_ == 16 && sizeof(Tag) == 4  ? promote_16(set, at.tag, &r)
                          : ways_ == 4 && sizeof(Tag) == 8 ? promote_4(set, at.tag, &r)
-                                                          : promote(set, at.tag, &r);
+                                                          : promote(set, ways_, at.tag, &r);
     r.evicted = !r.hit && oldest != 0;
     if (dirty != 0 && dirty_.size() == 0) dirty_ = PageArray<uint64_t>(sets_);
     if (dirty_.size() != 0) age_dirty(at.set, way, oldest, dirty, &r);
@@ -57,26 +68,23 @@ class BasicCache {
   }
 
   // Whether the line is there; changes nothing.
-  bool holds(uint64_t line) {
-    const Place at = place_of(line);
+  bool holds(Place at) {
     const Tag* set = &tags_[at.set * ways_];
     return std::find(set, set + ways_, at.tag) != set + ways_;
   }
 
   // Puts a line that is not there and stays unmodified in the place of the one least recently used, where the next miss
   // will find it; true when a valid line left. For caches whose oldest lines are never dirty.
-  bool take_oldest(uint64_t line) {
-    const Place at = place_of(line);
+  bool take_oldest(Place at) {
     used_ = true;
     return std::exchange(tags_[at.set * ways_ + ways_ - 1], at.tag) != 0;
   }
 
-  // Asks the host for the set that `line` maps to. Large tag stores do not fit the host's caches.
-  void prefetch(uint64_t line) {
-    const uint64_t set = place_of(line).set;
-    const char* tags = reinterpret_cast<const char*>(&tags_[set * ways_]);
-    for (uint32_t at = 0; at < ways_ * sizeof(Tag); at += kHostLine) __builtin_prefetch(tags + at, 1);
-    if (dirty_.size() != 0) __builtin_prefetch(&dirty_[set], 1);
+  // Asks the host for the set of a line. Large tag stores do not fit the host's caches.
+  void prefetch(Place at) {
+    const char* tags = reinterpret_cast<const char*>(&tags_[at.set * ways_]);
+    for (uint32_t byte = 0; byte < ways_ * sizeof(Tag); byte += kHostLine) __builtin_prefetch(tags + byte, 1);
+    if (dirty_.size() != 0) __builtin_prefetch(&dirty_[at.set], 1);
   }
 
   // Forgets every line; calls back(line, dirty sectors) for the modified ones first, set by set, newest first.
@@ -104,20 +112,11 @@ class BasicCache {
   static constexpr uint64_t kDirtyMask = 15;
   static constexpr int kAddressBits = 47;  // of user space
 
-  struct Place {
-    uint64_t set;
-    Tag tag;
-  };
   static uint64_t scramble(uint64_t line) { return line ^ line >> 7 ^ line >> 14 ^ line >> 21; }
   // With s for the shift by 7, scramble is (1 + s)^3, and (1 + s)^4 (1 + s^4) is 1 + s^8: nothing for lines below 2^56.
   static uint64_t unscramble(uint64_t v) {
     v ^= v >> 7;
     return v ^ v >> 28;
-  }
-  Place place_of(uint64_t line) const {
-    if (hashed_) line = scramble(line);
-    if (power_of_two_) return {line & (sets_ - 1), static_cast<Tag>((line >> set_bits_) + 1)};
-    return {line % sets_, static_cast<Tag>(line / sets_ + 1)};
   }
   uint64_t line_of(uint64_t set, Tag tag) const {
     const uint64_t upper = tag - uint64_t{1};
@@ -126,10 +125,10 @@ class BasicCache {
   }
 
   // Moves the tag to the front; returns where it was, the last way for one that was not there.
-  uint32_t promote(Tag* set, Tag tag, Result* r) {
+  [[gnu::noinline]] static uint32_t promote(Tag* set, uint32_t ways, Tag tag, Result* r) {
     uint32_t way = 0;
-    while (way < ways_ && set[way] != tag) ++way;
-    r->hit = way < ways_;
+    while (way < ways && set[way] != tag) ++way;
+    r->hit = way < ways;
     if (!r->hit) --way;
     for (uint32_t i = way; i > 0; --i) set[i] = set[i - 1];
     set[0] = tag;

@@ -99,13 +99,14 @@ void Hierarchy::begin_dispatch() {
 // Writes back every modified line. Tags of the Infinity Cache are asked for some lines ahead of their use.
 void Hierarchy::flush_l2(LargeCache* l2) {
   constexpr size_t kAhead = 16;
-  std::pair<uint64_t, uint8_t> pending[kAhead];
+  std::pair<LargeCache::Place, uint8_t> pending[kAhead];
   size_t n = 0;
   const auto drain = [&](size_t at) { write_back(pending[at % kAhead].first, pending[at % kAhead].second); };
   l2->flush([&](uint64_t line, uint8_t sectors) {
     if (n >= kAhead) drain(n);
-    if (infinity_.present()) infinity_.prefetch(line);
-    pending[n++ % kAhead] = {line, sectors};
+    const LargeCache::Place at = infinity_.place_of(line);
+    if (infinity_.present()) infinity_.prefetch(at);
+    pending[n++ % kAhead] = {at, sectors};
   });
   for (size_t at = n - std::min(n, kAhead); at < n; ++at) drain(at);
   n_.l2_flush_writebacks += n;
@@ -148,8 +149,8 @@ MemoryCounts Hierarchy::dirty() const {
 }
 
 // True on a hit. What the Infinity Cache holds modified reaches the HBM when it has to make room.
-bool Hierarchy::infinity_access(uint64_t line, uint8_t dirty) {
-  const LargeCache::Result r = infinity_.access(line, dirty);
+bool Hierarchy::infinity_access(LargeCache::Place at, uint8_t dirty) {
+  const LargeCache::Result r = infinity_.access(at, dirty);
   n_.infinity_fills += !r.hit;
   n_.hbm_write_bytes += static_cast<uint64_t>(std::popcount(r.written_back)) * kSectorBytes;
   return r.hit;
@@ -158,7 +159,7 @@ bool Hierarchy::infinity_access(uint64_t line, uint8_t dirty) {
 Level Hierarchy::fabric_read(uint64_t line) {
   n_.fabric_reads += l2_line_ / fabric_read_bytes_per_request_;
   if (fabric_read_bytes_per_request_ == 128) ++n_.fabric_reads_128b;
-  if (infinity_.present() && infinity_access(line, 0)) {
+  if (infinity_.present() && infinity_access(infinity_.place_of(line), 0)) {
     ++n_.infinity_hits;
     return Level::infinity;
   }
@@ -166,12 +167,12 @@ Level Hierarchy::fabric_read(uint64_t line) {
   return Level::hbm;
 }
 
-void Hierarchy::write_back(uint64_t line, uint8_t sectors) {
+void Hierarchy::write_back(LargeCache::Place in_infinity, uint8_t sectors) {
   const int low = sectors & 3, high = sectors >> 2;
   n_.fabric_writes += static_cast<uint64_t>((low != 0) + (high != 0));
   n_.fabric_writes_64b += static_cast<uint64_t>((low == 3) + (high == 3));
   if (infinity_.present()) {
-    infinity_access(line, sectors);
+    infinity_access(in_infinity, sectors);
   } else {
     n_.hbm_write_bytes += static_cast<uint64_t>(std::popcount(sectors)) * kSectorBytes;
   }
@@ -201,11 +202,17 @@ void Hierarchy::await(Level level, uint64_t cycles) {
   if (cycles >= awaited_.cycles) awaited_ = {static_cast<uint32_t>(cycles), level};
 }
 
+// All L2s are alike.
+Hierarchy::L2Line Hierarchy::line_of(uint64_t number) const {
+  const uint64_t at = physical(number);
+  return {number, at, l2_[0].place_of(at)};
+}
+
 // Asks the host for the tags of a line that is about to be looked up.
-Hierarchy::L2Line Hierarchy::announce(uint32_t xcd, uint64_t line) {
-  const uint64_t place = physical(line);
-  l2_[xcd].prefetch(place);
-  return {line, place};
+Hierarchy::L2Line Hierarchy::announce(uint32_t xcd, uint64_t number) {
+  const L2Line line = line_of(number);
+  l2_[xcd].prefetch(line.place);
+  return line;
 }
 
 // Requests in a row to one line of the L2: the first one looks it up, the others find it where that one has left it. A
@@ -216,22 +223,22 @@ Level Hierarchy::l2_access(uint32_t xcd, L2Line line, uint8_t dirty, bool fetch,
   n_.l2_evicts += r.evicted;
   if (r.written_back) {
     ++n_.l2_writebacks;
-    write_back(r.written_back_line, r.written_back);
+    write_back(infinity_.place_of(r.written_back_line), r.written_back);
   }
   if (r.hit) {
     n_.l2_hits += requests;
     await(Level::l2, latency_[static_cast<size_t>(Level::l2)]);
-    if (const auto* coming = arrivals_[xcd].find(line.place, cycle_))
+    if (const auto* coming = arrivals_[xcd].find(line.physical, cycle_))
       await(static_cast<Level>(coming->level), coming->cycle - cycle_);
     return Level::l2;
   }
   ++n_.l2_misses;
   n_.l2_hits += requests - 1;
   if (!fetch) return Level::l2;
-  const Level level = fabric_read(line.place);
+  const Level level = fabric_read(line.physical);
   const uint32_t cycles = latency_[static_cast<size_t>(level)];
   await(level, cycles);
-  arrivals_[xcd].add(line.place, cycle_ + cycles, level);
+  arrivals_[xcd].add(line.physical, cycle_ + cycles, level);
   return level;
 }
 
@@ -255,8 +262,8 @@ void Hierarchy::load_line(uint32_t cu, uint32_t xcd, uint64_t line, Wanted* want
     wanted->mergeable = l2_line;
   }
   const L2Line& asked = wanted->lines[wanted->n++] = announce(xcd, l2_line);
-  arrivals_[xcd].prefetch(asked.place);
-  if (infinity_.present()) infinity_.prefetch(asked.place);
+  arrivals_[xcd].prefetch(asked.physical);
+  if (infinity_.present()) infinity_.prefetch(infinity_.place_of(asked.physical));
 }
 
 Level Hierarchy::load(uint32_t cu, const WaveAccess& a) {
@@ -288,7 +295,7 @@ Level Hierarchy::load(uint32_t cu, const WaveAccess& a) {
 }
 
 void Hierarchy::write_line(uint32_t xcd, const Written& w) {
-  if (w.requests) l2_access(xcd, {w.line, physical(w.line)}, w.sectors, false, w.requests);
+  if (w.requests) l2_access(xcd, line_of(w.line), w.sectors, false, w.requests);
 }
 
 // What a streaming store writes to a line that the L2 does not hold goes on to memory, together with the request that
@@ -300,37 +307,36 @@ void Hierarchy::stream(uint32_t xcd, uint64_t line, uint8_t sectors, Written* pa
     return;
   }
   pass_through(passing);
-  const uint64_t place = physical(line);
-  if (l2_[xcd].holds(place)) {
-    l2_access(xcd, {line, place}, sectors, false);
+  const L2Line at = line_of(line);
+  if (l2_[xcd].holds(at.place)) {
+    l2_access(xcd, at, sectors, false);
     return;
   }
   ++n_.l2_misses;
-  n_.l2_evicts += l2_[xcd].take_oldest(place);
+  n_.l2_evicts += l2_[xcd].take_oldest(at.place);
   *passing = {line, sectors, 1};
 }
 
 void Hierarchy::pass_through(Written* passing) {
-  if (passing->requests) write_back(physical(passing->line), passing->sectors);
+  if (passing->requests) write_back(infinity_.place_of(physical(passing->line)), passing->sectors);
   passing->requests = 0;
 }
 
 // A store by lanes that lie side by side.
 void Hierarchy::store_block(uint32_t xcd, const WaveAccess& a) {
-  constexpr uint8_t kSegmentSectors = (1u << kSegmentBytes / kSectorBytes) - 1;
+  constexpr uint32_t kSegmentSectors = kSegmentBytes / kSectorBytes;
   const Stretch s = segments_contiguous(a.address[0], a.bytes);
   n_.l1_write_req += s.last - s.first + 1;
   n_.l2_writes += s.last - s.first + 1;
   const uint64_t first = s.first / segments_per_l2_line_, last = s.last / segments_per_l2_line_;
   L2Line lines[kMaxSegments];
   for (uint64_t line = first; line <= last; ++line) lines[line - first] = announce(xcd, line);
-  for (uint64_t line = first, at = s.first; line <= last; ++line) {
-    uint8_t sectors = 0;
-    uint32_t requests = 0;
-    for (; at <= s.last && at / segments_per_l2_line_ == line; ++at, ++requests) {
-      sectors |= static_cast<uint8_t>(kSegmentSectors << 2 * (at % segments_per_l2_line_));
-    }
-    l2_access(xcd, lines[line - first], sectors, false, requests);
+  const uint64_t per_line = segments_per_l2_line_.value();
+  for (uint64_t line = first; line <= last; ++line) {
+    const uint64_t from = std::max(s.first, line * per_line), to = std::min(s.last, line * per_line + per_line - 1);
+    const auto requests = static_cast<uint32_t>(to - from + 1);
+    const uint32_t sectors = ((1u << requests * kSegmentSectors) - 1) << (from - line * per_line) * kSegmentSectors;
+    l2_access(xcd, lines[line - first], static_cast<uint8_t>(sectors), false, requests);
   }
 }
 
@@ -421,7 +427,7 @@ Level Hierarchy::atomic(uint32_t cu, const WaveAccess& a) {
     requests += segments[s].requests;
     const auto dirty = static_cast<uint8_t>(segments[s].sectors << 2 * (segments[s].number % segments_per_l2_line_));
     const uint64_t line = segments[s].number / segments_per_l2_line_;
-    deepest = std::max(deepest, l2_access(xcd, {line, physical(line)}, dirty, true, segments[s].requests));
+    deepest = std::max(deepest, l2_access(xcd, line_of(line), dirty, true, segments[s].requests));
     atomic_chain_[line] += segments[s].requests;
   }
   n_.l1_accesses += 64;
@@ -455,8 +461,7 @@ Level Hierarchy::scalar(uint32_t cu, uint64_t address, uint32_t bytes) {
     }
     ++n_.scalar_misses;
     ++n_.l2_reads;
-    const uint64_t l2_line = line * kScalarLine / l2_line_;
-    deepest = std::max(deepest, l2_access(cu / cus_per_xcd_, {l2_line, physical(l2_line)}, 0, true));
+    deepest = std::max(deepest, l2_access(cu / cus_per_xcd_, line_of(line * kScalarLine / l2_line_), 0, true));
   }
   return deepest;
 }

@@ -109,10 +109,12 @@ class Hierarchy {
   void stream(uint32_t xcd, uint64_t line, uint8_t sectors, Written* passing);
   void pass_through(Written* passing);
   Level atomic(uint32_t cu, const WaveAccess& a);
-  // A line of the L2 by its address and by its place in physical memory.
+  // A line of the L2 by its address and in physical memory, and where an L2 keeps it.
   struct L2Line {
-    uint64_t number, place;
+    uint64_t number, physical;
+    LargeCache::Place place;
   };
+  L2Line line_of(uint64_t number) const;
   // What one load asks the L2 for.
   struct Wanted;
   void store_block(uint32_t xcd, const WaveAccess& a);
@@ -122,10 +124,10 @@ class Hierarchy {
   L2Line announce(uint32_t xcd, uint64_t line);
   Level l2_access(uint32_t xcd, L2Line line, uint8_t dirty, bool fetch, uint32_t requests = 1);
   uint64_t& channel(uint32_t xcd, uint64_t line);
-  void write_back(uint64_t line, uint8_t sectors);
+  void write_back(LargeCache::Place in_infinity, uint8_t sectors);
   void flush_l2(LargeCache* l2);
   Level fabric_read(uint64_t line);
-  bool infinity_access(uint64_t line, uint8_t dirty);
+  bool infinity_access(LargeCache::Place at, uint8_t dirty);
   uint64_t physical(uint64_t line) const;
 
   Arch arch_;

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -19,10 +20,7 @@ class PageArray {
   explicit PageArray(size_t n) : size_(n) {
     if (n == 0) return;
     if (mapped()) {
-      void* p = mmap(nullptr, bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-      if (p == MAP_FAILED) throw std::bad_alloc();
-      madvise(p, bytes(), MADV_HUGEPAGE);  // a hint: what it returns does not matter
-      data_ = static_cast<T*>(p);
+      data_ = static_cast<T*>(map(bytes()));
     } else {
       data_ = static_cast<T*>(::operator new(bytes(), kAlign));
       std::memset(static_cast<void*>(data_), 0, bytes());
@@ -40,7 +38,7 @@ class PageArray {
   ~PageArray() {
     if (!data_) return;
     if (mapped())
-      munmap(data_, bytes());
+      munmap(data_, mapped_bytes(bytes()));
     else
       ::operator delete(data_, kAlign);
   }
@@ -54,6 +52,26 @@ class PageArray {
  private:
   static constexpr std::align_val_t kAlign{64};
   static constexpr size_t kMappedBytes = 1 << 20;
+  static constexpr size_t kHugePage = 2 << 20;
+
+  // Arrays as long as a huge page begin with one and have whole ones: else up to two of them would be small pages.
+  static size_t mapped_bytes(size_t bytes) {
+    return bytes < kHugePage ? bytes : (bytes + kHugePage - 1) / kHugePage * kHugePage;
+  }
+  static void* map(size_t bytes) {
+    const size_t slack = bytes < kHugePage ? 0 : kHugePage, whole = mapped_bytes(bytes);
+    void* p = mmap(nullptr, whole + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) throw std::bad_alloc();
+    auto* first = static_cast<char*>(p);
+    if (slack) {
+      const size_t skip = (kHugePage - reinterpret_cast<uintptr_t>(p) % kHugePage) % kHugePage;
+      if (skip) munmap(first, skip);
+      if (skip < slack) munmap(first + skip + whole, slack - skip);
+      first += skip;
+    }
+    madvise(first, whole, MADV_HUGEPAGE);  // a hint: what it returns does not matter
+    return first;
+  }
   size_t bytes() const { return size_ * sizeof(T); }
   bool mapped() const { return bytes() >= kMappedBytes; }
 
