@@ -135,7 +135,7 @@ def _mad(a: V, b: V, c: V) -> V:
 
 
 def _mad_legacy(a: V, b: V, c: V) -> V:
-    return _mad(make(0.0, "f", 32), make(0.0, "f", 32), c) if _f(a) == 0 or _f(b) == 0 else _mad(a, b, c)
+    return _mad(make(0.0, "f", 32), make(0.0, "f", 32), c) if 0 in (_flush(_f(a)), _flush(_f(b))) else _mad(a, b, c)
 
 
 def _mad_f16(a: V, b: V, c: V) -> V:

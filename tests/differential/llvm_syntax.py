@@ -127,7 +127,8 @@ def _sdwa(row: Row, fields: Fields) -> list[str]:
 def modifiers(row: Row, fields: Fields) -> list[str]:
     m = fields["modifiers"]
     places = [slot for slot, _, _ in slots(row)]
-    out = _selects(row, m, sum(s in SOURCES for s in places))
+    out = [f"format:{m['format']}"] if row.mem.op == "format_named" else []
+    out += _selects(row, m, sum(s in SOURCES for s in places))
     out += ["clamp"] * m["clamp"] + [("", "mul:2", "mul:4", "div:2")[m["omod"]]] * (m["omod"] != 0)
     out += _sdwa(row, fields) if m["sdwa"] else []
     if m["dpp"] is not None:
@@ -137,7 +138,7 @@ def modifiers(row: Row, fields: Fields) -> list[str]:
     out += [f"dmask:{m['dmask']:#x}"] if m["dmask"] else []
     flags = set(m["flags"])
     out += [f for f in ("idxen", "offen") if f in flags]
-    order = ("unorm", "glc", "slc", "sc0", "sc1", "nt", "a16", "da", "tfe", "lwe", "lds", "d16")
+    order = ("unorm", "glc", "slc", "scc", "sc0", "sc1", "nt", "a16", "da", "tfe", "lwe", "lds", "d16")
     if row.unit == "lds":
         out += [f"{k}:{fields[k]}" for k in ("offset0", "offset1") if row.mem.two_addr and fields[k]]
         out += [f"offset:{fields['offset0']}"] if not row.mem.two_addr and fields["offset0"] else []

@@ -261,3 +261,119 @@ def test_an_image_outside_of_every_allocation_is_an_illegal_access() -> None:
     assert caught.value.args[0] == "illegal_access"
     with pytest.raises(_core.SimError):
         device.run("image_load v8, v127, s[24:31] dmask:0x1 unorm", *places)
+
+
+def buffer_words(base: int, form: str, step: int, count: int) -> list[int]:
+    """V# of a typed buffer whose records are `step` bytes."""
+    data, number, _, _ = FORMATS[form]
+    words = [base & 0xFFFFFFFF, (base >> 32) | step << 16, count, number << 12 | data << 15]
+    for k in range(4):
+        words[3] |= (4 + k) << 3 * k
+    return words
+
+
+def lanes(*columns: Any) -> bytes:
+    at = np.zeros((LANES, 4), np.uint32)
+    for k, column in enumerate(columns):
+        at[:, k] = column
+    return at.tobytes()
+
+
+def test_levels_of_one_level_images() -> None:
+    """Level 0 is the image; what another level would hold is zero, and nothing is written there."""
+    device = Device()
+    picture = texels("uint4", 8)
+    words = image_words(device.upload(picture.tobytes()), "uint4", SIZE, 8)
+    x, y, level = np.arange(LANES) % 7, np.arange(LANES) // 7 % 5, np.arange(LANES) % 2
+    places = device.upload(struct.pack("<16I", *words, *[0] * 8)), device.upload(lanes(x, y, level))
+    out = device.upload(bytes(16 * LANES))
+    text = "image_load_mip v[8:11], v[2:4], s[24:31] dmask:0xf unorm\ns_waitcnt vmcnt(0)\n"
+    text += "global_store_dwordx4 v1, v[8:11], s[8:9]\nv_mov_b32 v8, 7\nv_mov_b32 v4, 1\n"
+    device.run(text + "image_store_mip v8, v[2:4], s[24:31] dmask:0x1 unorm", *places, out)
+    got = device.download(out, 16 * LANES).view(np.uint32).reshape(LANES, 4)
+    want = np.where(level[:, None] == 0, picture[y, x], 0)
+    assert (got == want).all()
+    address = (words[0] | words[1] << 32 & 0xFF00000000) << 8
+    assert (device.download(address, picture.nbytes).view(np.uint32) == picture.ravel()).all()
+
+
+ATOMICS = {
+    "swap": lambda old, v: v, "add": lambda old, v: old + v, "sub": lambda old, v: old - v,
+    "smin": lambda old, v: min(int(np.int32(old)), int(np.int32(v))), "umin": min,
+    "smax": lambda old, v: max(int(np.int32(old)), int(np.int32(v))), "umax": max,
+    "and": lambda old, v: old & v, "or": lambda old, v: old | v, "xor": lambda old, v: old ^ v,
+    "inc": lambda old, v: 0 if old >= v else old + 1, "dec": lambda old, v: v if old == 0 or old > v else old - 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*ATOMICS, "cmpswap"])
+def test_atomics_on_texels(name: str) -> None:
+    device = Device()
+    rng = np.random.default_rng(len(name))
+    picture = rng.integers(0, 1 << 32, (SIZE[1], 8), dtype=np.uint32)
+    values = rng.integers(0, 1 << 32, LANES, dtype=np.uint32)
+    x, y = np.arange(LANES) % 8, np.arange(LANES) // 8  # column 7 and rows from 5 on are outside
+    compare = np.where(np.arange(LANES) % 3, picture[np.minimum(y, 4), x], values)
+    base = device.upload(picture.tobytes())
+    words = image_words(base, "int", SIZE, 8)
+    places = device.upload(struct.pack("<16I", *words, *[0] * 8)), device.upload(lanes(x, y, values, compare))
+    out = device.upload(bytes(16 * LANES))
+    data, mask = ("v[4:5]", 3) if name == "cmpswap" else ("v4", 1)
+    text = f"image_atomic_{name} {data}, v[2:3], s[24:31] dmask:{mask:#x} unorm glc\ns_waitcnt vmcnt(0)\n"
+    device.run(text + "global_store_dwordx4 v1, v[2:5], s[8:9]", *places, out)
+    after = device.download(base, picture.nbytes).view(np.uint32).reshape(picture.shape)
+    old = device.download(out, 16 * LANES).view(np.uint32).reshape(LANES, 4)[:, 2]
+    want, returned = picture.copy(), np.zeros(LANES, np.uint32)
+    for n in range(LANES):
+        if x[n] < SIZE[0] and y[n] < SIZE[1]:
+            before = int(picture[y[n], x[n]])
+            returned[n] = before
+            if name == "cmpswap":
+                fresh = int(values[n]) if before == int(compare[n]) else before
+            else:
+                with np.errstate(over="ignore"):
+                    fresh = ATOMICS[name](before, int(values[n])) if name[0] != "s" or name in ("sub", "swap") else (
+                        ATOMICS[name](np.uint32(before).view(np.int32), values[n].view(np.int32)))  # fmt: skip
+            want[y[n], x[n]] = fresh & 0xFFFFFFFF
+    assert (after == want).all() and (old == returned).all()
+
+
+HALVES = ["float2", "half4", "uchar4 as float", "short2", "uchar"]
+
+
+def as_halves(form: str, values: np.ndarray) -> np.ndarray:
+    """Bits of the 16-bit components that d16 loads give: halves, or the low bits of integers."""
+    if FORMATS[form][1] in (4, 5):
+        return values.astype(np.int64).astype(np.uint16)
+    return values.astype(np.float32).astype(np.float16).view(np.uint16)
+
+
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("form", HALVES)
+def test_typed_buffers_of_halves_and_named_formats(form: str, named: bool) -> None:
+    """Loads into halves, whole and in the upper half, and stores from halves; named formats do not ask the V#."""
+    device = Device()
+    data, number, _, components = FORMATS[form]
+    values = texels(form, 8)[0]
+    step = values.itemsize * components
+    base, target = device.upload(values.tobytes()), device.upload(bytes(values.nbytes))
+    words = [*buffer_words(base, form, step, len(values)), *buffer_words(target, form, step, len(values))]
+    if named:
+        words[3], words[7] = (w & 0xFFF | 4 << 15 | 7 << 12 for w in (words[3], words[7]))
+    kind, tail = ("tbuffer", f"format:{data | number << 4}") if named else ("buffer", "")
+    size = "xyzw"[:components]
+    places = device.upload(struct.pack("<16I", *words, *[0] * 8)), device.upload(lanes(np.arange(LANES)))
+    out = device.upload(bytes(16 * LANES))
+    registers = "v8" if components < 3 else "v[8:9]"
+    text = f"{kind}_load_format_d16_xyzw v[8:9], v2, s[24:27], 0 {tail} idxen\nv_mov_b32 v10, 0x1234\n"
+    if not named:
+        text += "buffer_load_format_d16_hi_x v10, v2, s[24:27], 0 idxen\n"
+    text += f"s_waitcnt vmcnt(0)\n{kind}_store_format_d16_{size} {registers}, v2, s[28:31], 0 {tail} idxen\n"
+    device.run(text + "global_store_dwordx4 v1, v[8:11], s[8:9]", *places, out)
+    got = device.download(out, 16 * LANES).view(np.uint16).reshape(LANES, 8)
+    want = np.zeros((LANES, 4), np.uint16)
+    want[: len(values)] = as_halves(form, as_read(form, values))
+    assert (got[:, :4] == want).all()
+    assert (got[:, 4] == 0x1234).all() and (named or (got[:, 5] == want[:, 0]).all())
+    copied = device.download(target, values.nbytes).view(values.dtype).reshape(values.shape)
+    assert np.allclose(copied.astype(np.float64), values.astype(np.float64), rtol=2**-10, atol=1 if number == 0 else 0)

@@ -23,7 +23,11 @@ LANES = 64
 STEP = 16  # bytes of memory and of operands that each lane has
 DEVICES = {"gfx90a": "mi250", "gfx942": "mi300x"}
 ROWS = {r.name: r for r in load_rows() if r.mem.kind in ("load", "store", "atomic") and r.executes}
-ATOMICS = sorted(n for n, r in ROWS.items() if r.mem.kind == "atomic" and r.unit != "smem" and not r.mem.two_addr)
+ATOMICS = sorted(
+    n
+    for n, r in ROWS.items()
+    if r.mem.kind == "atomic" and r.unit != "smem" and r.mem.space != "image" and not r.mem.two_addr
+)
 SCALAR = sorted(n for n, r in ROWS.items() if r.unit == "smem")
 MOVES = sorted(
     n

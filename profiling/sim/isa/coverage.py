@@ -69,8 +69,11 @@ GAPS = {
 # What concerns no opcode in particular.
 GENERAL_GAPS = (
     "The payload of a NaN result is not specified: it is quiet.",
-    "The clamp bit of integer operations is executed where results saturate (additions, subtractions, multiply-adds, "
-    "dot products); elsewhere the instruction is refused.",
+    "The clamp bit of integer operations saturates the exact result; carries stay those of the sum that is not "
+    "clamped. LLVM uses it for additions, subtractions and dot products; what it does to the low half of a product is "
+    "not published.",
+    "Float modifiers and MODE of unfused multiply-adds (`v_mad_f16`, `v_mac_f16`) apply to operands and result: the "
+    "product between them keeps its denormals.",
 )
 
 

@@ -172,10 +172,12 @@ def handler_entry(row: Row, struct: str) -> tuple[str, str]:
     statement = _vector_statement(row)
     code = vector_struct(row, struct, statement) if statement else valu_struct(row, struct, row.sem)
     saturating = "nullptr"
-    if row.sat:
-        code += valu_struct(row, f"{struct}_sat", row.sat)
-        saturating = f"valu<{struct}_sat>"
     engine = "valu_vector" if statement else "valu"
+    if row.sat is True:
+        saturating = f"{engine}<{struct}>"
+    elif row.sat:
+        code += valu_struct(row, f"{struct}_sat", str(row.sat))
+        saturating = f"valu<{struct}_sat>"
     selects = bool(statement) and _packed(slots(row).get("d", ""))
     return code, _entry(f"{engine}<{struct}>", "general", saturating, f"&ShapeOf<{struct}>::kShape", selects)
 

@@ -48,7 +48,7 @@ class Row:
     sig: str
     archs: tuple[str, ...] = ARCHS
     sem: str = ""
-    sat: str = ""
+    sat: str | bool = ""  # `sem` with its clamp bit; True: the result always fits, so the bit changes nothing
     vec: str | bool = ""  # `sem` for whole vectors of lanes; True: as it stands
     handler: str = ""
     count: str = "other"
@@ -185,6 +185,7 @@ _MEM_AXES: dict[str, dict[str, Mem]] = {
     "ldsload": _elements(_LDS_LOADS),
     "atomic": _flat_atomics(),
     "satomic": _integer_atomics(),
+    "iatomic": {name: form for name, form in _integer_atomics().items() if form.elem_bytes == 4},
     "dsload": _elements(_DS_LOADS),
     "dsstore": _elements(_DS_STORES),
     "dsatomic": _ds_atomics(False),
@@ -265,7 +266,7 @@ def _family(entry: Mapping[str, Any], unit: str) -> Iterator[Row]:
         return
     if key == "size":
         for size, words in entry["size"].items():
-            mem = Mem(**entry["mem"], elem_bytes=4, count=words)
+            mem = Mem(**({"elem_bytes": 4} | entry["mem"]), count=words)
             yield _row(name.format(size=size), unit, entry, mem=mem)
         return
     only: Mapping[str, list[str]] = entry.get("only", {})  # forms that some architectures lack

@@ -79,10 +79,11 @@ nb::dict modifiers(const Inst& in) {
   d["abid"] = in.abid;
   d["blgp"] = in.blgp;
   d["dmask"] = in.dmask;
+  d["format"] = in.format;
   const std::pair<const char*, bool> flags[] = {
-      {"glc", in.glc}, {"slc", in.slc}, {"sc0", in.sc0},     {"sc1", in.sc1},     {"nt", in.nt},
-      {"lds", in.lds}, {"gds", in.gds}, {"offen", in.offen}, {"idxen", in.idxen}, {"unorm", in.unorm},
-      {"da", in.da},   {"a16", in.a16}, {"d16", in.d16},     {"tfe", in.tfe},     {"lwe", in.lwe}};
+      {"glc", in.glc}, {"slc", in.slc}, {"scc", in.scc},     {"sc0", in.sc0},     {"sc1", in.sc1},     {"nt", in.nt},
+      {"lds", in.lds}, {"gds", in.gds}, {"offen", in.offen}, {"idxen", in.idxen}, {"unorm", in.unorm}, {"da", in.da},
+      {"a16", in.a16}, {"d16", in.d16}, {"tfe", in.tfe},     {"lwe", in.lwe}};
   nb::list set;
   for (const auto& [name, on] : flags) {
     if (on) set.append(name);

@@ -57,20 +57,18 @@ class Access {
     throw_illegal_access(c_, r_, s_, {what, address, bytes, static_cast<int>(lane)});
   }
 
-  void count(bool store) {
+  void count(MemKind kind, bool returns = true) {
     ++r_.outstanding_vm;
+    const bool store = kind == MemKind::store, atomic = kind == MemKind::atomic;
+    if (atomic && returns) r_.atomic_outstanding = true;
     if (!c_.hierarchy) return;
+    using Kind = hipsynth::Access;
+    const Kind what = store ? Kind::store : atomic ? Kind::atomic : Kind::load;
     Level deepest = Level::l1;
     for (uint32_t tap = 0; tap < kTaps; ++tap) {
       if (!used_[tap]) continue;
-      const WaveAccess a{store ? hipsynth::Access::store : hipsynth::Access::load,
-                         static_cast<uint8_t>(bytes_),
-                         used_[tap],
-                         address_[tap],
-                         false,
-                         !store};
-      const Level level = c_.hierarchy->access(r_.group->cu, a);
-      deepest = std::max(deepest, level);
+      const WaveAccess a{what, static_cast<uint8_t>(bytes_), used_[tap], address_[tap], false, !store && returns};
+      deepest = std::max(deepest, c_.hierarchy->access(r_.group->cu, a));
     }
     if (!store) r_.vm_level = std::max(r_.vm_level, deepest);
     const uint32_t latency = c_.latency.vector[store ? 0 : static_cast<size_t>(deepest)];
@@ -88,11 +86,13 @@ class Access {
 
 // The coordinate registers of all lanes; the text names only the first of them, the descriptor says how many there are.
 struct Coordinates {
-  const uint32_t* rows[3] = {};
+  const uint32_t* rows[4] = {};  // the mip level follows the axes
 };
+bool has_level(const Inst& in) { return std::string_view(in.op->mem.op) == "mip"; }
+
 Coordinates coordinates(Access& access, Resident& r, const Step& s, const Image& image) {
   const Inst& in = *s.inst;
-  const uint32_t axes = axes_of(image.type), per_row = in.a16 ? 2 : 1;
+  const uint32_t axes = axes_of(image.type) + (has_level(in) ? 1 : 0), per_row = in.a16 ? 2 : 1;
   if (in.src[0].reg + (axes + per_row - 1) / per_row > r.wave.rows) access.fault("coordinates", in.src[0].reg, 4, 0);
   Coordinates found;
   for (uint32_t k = 0; k < axes; ++k) found.rows[k] = operand_row(r.wave, in.src[0], k / per_row);
@@ -107,8 +107,18 @@ uint32_t as_integer(const Inst& in, const uint32_t* row, uint32_t axis, uint32_t
   return in.a16 ? row[lane] >> (axis % 2 * 16) & 0xffff : row[lane];
 }
 
+// A component as the d16 forms hold it, and back.
+uint32_t narrowed(uint32_t v, NumberFormat n) {
+  return is_integer(n) ? v & 0xffff : std::bit_cast<uint16_t>(static_cast<_Float16>(std::bit_cast<float>(v)));
+}
+uint32_t widened(uint32_t half, NumberFormat n) {
+  const auto bits = static_cast<uint16_t>(half);
+  if (n == NumberFormat::sint) return static_cast<uint32_t>(static_cast<int16_t>(bits));
+  return is_integer(n) ? bits : std::bit_cast<uint32_t>(static_cast<float>(std::bit_cast<_Float16>(bits)));
+}
+
 // Components chosen by dmask, to or from the data registers; d16 packs two in a register.
-void put(const Inst& in, uint32_t* row, uint32_t lane, const Texel& v, bool integer) {
+void put(const Inst& in, uint32_t* row, uint32_t lane, const Texel& v, NumberFormat number) {
   uint32_t n = 0;
   for (uint32_t k = 0; k < 4; ++k) {
     if (!(in.dmask >> k & 1)) continue;
@@ -116,22 +126,19 @@ void put(const Inst& in, uint32_t* row, uint32_t lane, const Texel& v, bool inte
       row[n++ * kLanes + lane] = v[k];
       continue;
     }
-    const uint32_t half =
-        integer ? v[k] & 0xffff : std::bit_cast<uint16_t>(static_cast<_Float16>(std::bit_cast<float>(v[k])));
+    const uint32_t half = narrowed(v[k], number);
     uint32_t& word = row[n / 2 * kLanes + lane];
     word = n % 2 ? (word & 0xffff) | half << 16 : half;
     ++n;
   }
 }
-Texel take(const Inst& in, const uint32_t* row, uint32_t lane, bool integer) {
+Texel take(const Inst& in, const uint32_t* row, uint32_t lane, NumberFormat number) {
   Texel v = {};
   uint32_t n = 0;
   for (uint32_t k = 0; k < 4; ++k) {
     if (!(in.dmask >> k & 1)) continue;
     const uint32_t word = row[(in.d16 ? n / 2 : n) * kLanes + lane];
-    const uint32_t half = word >> (n % 2 * 16) & 0xffff;
-    const auto wide = static_cast<float>(std::bit_cast<_Float16>(static_cast<uint16_t>(half)));
-    v[k] = !in.d16 ? word : integer ? half : std::bit_cast<uint32_t>(wide);
+    v[k] = in.d16 ? widened(word >> (n % 2 * 16), number) : word;
     ++n;
   }
   return v;
@@ -139,10 +146,13 @@ Texel take(const Inst& in, const uint32_t* row, uint32_t lane, bool integer) {
 
 bool inside(const Image& i, const uint32_t (&at)[3]) { return at[0] < i.width && at[1] < i.height && at[2] < i.depth; }
 
-// Integer coordinates of a lane, in the order x, y, z or layer.
-void place(const Inst& in, const Image& image, const Coordinates& where, uint32_t lane, uint32_t (&at)[3]) {
-  for (uint32_t k = 0; k < 3; ++k) at[k] = where.rows[k] ? as_integer(in, where.rows[k], k, lane) : 0;
+// Integer coordinates of a lane, in the order x, y, z or layer; false when it asks for another mip level than the one
+// that there is.
+bool place(const Inst& in, const Image& image, const Coordinates& where, uint32_t lane, uint32_t (&at)[3]) {
+  const uint32_t axes = axes_of(image.type);
+  for (uint32_t k = 0; k < 3; ++k) at[k] = k < axes ? as_integer(in, where.rows[k], k, lane) : 0;
   if (image.type == ImageType::one_array) std::swap(at[1], at[2]);
+  return !has_level(in) || as_integer(in, where.rows[axes], axes, lane) == 0;
 }
 
 void load_or_store(Context& c, Resident& r, const Step& s, const Image& image) {
@@ -154,18 +164,18 @@ void load_or_store(Context& c, Resident& r, const Step& s, const Image& image) {
   for (uint64_t rest = r.wave.exec(); rest; rest &= rest - 1) {
     const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
     uint32_t at[3];
-    place(in, image, where, lane, at);
-    uint8_t* p = inside(image, at) ? access.texel(image, lane, at, 0) : nullptr;
+    const bool there = place(in, image, where, lane, at) && inside(image, at);
+    uint8_t* p = there ? access.texel(image, lane, at, 0) : nullptr;
     if (store && p) {
-      write_texel(image.format, take(in, data, lane, integer), p);
+      write_texel(image.format, take(in, data, lane, image.format.number), p);
     } else if (!store) {
       const Texel raw = p ? read_texel(image.format, p) : Texel{};
       Texel v = {};
       for (size_t k = 0; k < 4 && p; ++k) v[k] = selected(raw, image.select[k], integer);
-      put(in, data, lane, v, integer);
+      put(in, data, lane, v, image.format.number);
     }
   }
-  access.count(store);
+  access.count(in.op->mem.kind);
 }
 
 // Texel number `i` of `n` under an address mode; -1: the border.
@@ -266,9 +276,9 @@ void sample(Context& c, Resident& r, const Step& s, Image image) {
     const Texel raw = sample_lane(access, image, sampler, at, lane);
     Texel v;
     for (size_t k = 0; k < 4; ++k) v[k] = selected(raw, image.select[k], integer);
-    put(in, data, lane, v, integer);
+    put(in, data, lane, v, image.format.number);
   }
-  access.count(false);
+  access.count(MemKind::load);
 }
 
 // image_get_resinfo: width, height, depth or layers, mip levels.
@@ -276,15 +286,54 @@ void query(Resident& r, const Step& s, const Image& image) {
   const Texel size = {image.width, image.height, image.depth, 1};
   uint32_t* data = operand_row(r.wave, s.inst->dst);
   for (uint64_t rest = r.wave.exec(); rest; rest &= rest - 1)
-    put(*s.inst, data, static_cast<uint32_t>(std::countr_zero(rest)), size, true);
+    put(*s.inst, data, static_cast<uint32_t>(std::countr_zero(rest)), size, NumberFormat::uint);
 }
 
-// buffer_load_format_*, buffer_store_format_*: one texel per index.
+// image_atomic_*: one dword of each lane's texel; the old value comes back where the instruction asks for it.
+void atomic(Context& c, Resident& r, const Step& s, const Image& image) {
+  const Inst& in = *s.inst;
+  Access access(c, r, s);
+  if (texel_bytes(image.format) != 4) access.fault("atomic on texels that are no dwords", image.base, 4, 0);
+  const Coordinates where = coordinates(access, r, s, image);
+  const uint32_t* data = operand_row(r.wave, in.src[1]);
+  uint32_t* result = operand_row(r.wave, in.dst);
+  for (uint64_t rest = r.wave.exec(); rest; rest &= rest - 1) {
+    const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
+    uint32_t at[3];
+    uint64_t old = 0;
+    if (place(in, image, where, lane, at) && inside(image, at)) {
+      const uint32_t compare = in.src[1].dwords == 2 ? data[kLanes + lane] : 0;
+      old = s.atomic(access.texel(image, lane, at, 0), data[lane], compare);
+    }
+    if (result) result[lane] = static_cast<uint32_t>(old);
+  }
+  access.count(MemKind::atomic, result != nullptr);
+}
+
+// The registers of a typed buffer instruction: a component each, or halves.
+uint32_t buffer_component(const MemDesc& m, const uint32_t* row, uint32_t lane, uint32_t k, NumberFormat n) {
+  if (m.d16 == 0) return row[k * kLanes + lane];
+  return widened(row[k / 2 * kLanes + lane] >> (m.d16 == 2 || k % 2 ? 16 : 0), n);
+}
+void set_buffer_component(const MemDesc& m, uint32_t* row, uint32_t lane, uint32_t k, uint32_t v, NumberFormat n) {
+  uint32_t& word = row[(m.d16 ? k / 2 : k) * kLanes + lane];
+  if (m.d16 == 0)
+    word = v;
+  else if (m.d16 == 2 || k % 2)
+    word = (word & 0xffff) | narrowed(v, n) << 16;
+  else
+    word = narrowed(v, n);
+}
+
+// buffer_load_format_*, buffer_store_format_* and the tbuffer forms, which name the format: one texel per index.
 void texel_buffer(Context& c, Resident& r, const Step& s) {
   const Inst& in = *s.inst;
-  const TexelBuffer b = unpack_texel_buffer(&r.wave.sgpr[in.src[2].reg]);
+  const MemDesc& m = in.op->mem;
+  TexelBuffer b = unpack_texel_buffer(&r.wave.sgpr[in.src[2].reg]);
+  if (std::string_view(m.op) == "format_named")
+    b.format = {static_cast<DataFormat>(in.format & 15), static_cast<NumberFormat>(in.format >> 4)};
   const uint32_t bytes = texel_bytes(b.format);
-  const bool store = in.op->mem.kind == MemKind::store, integer = is_integer(b.format.number);
+  const bool store = m.kind == MemKind::store, integer = is_integer(b.format.number);
   const uint32_t* first = operand_row(r.wave, in.src[0]);
   const uint32_t* index_row = in.idxen ? first : nullptr;
   const uint32_t* offset_row = in.offen ? (in.idxen ? operand_row(r.wave, in.src[0], 1) : first) : nullptr;
@@ -298,26 +347,27 @@ void texel_buffer(Context& c, Resident& r, const Step& s) {
     const uint64_t address = b.base + scalar_operand(r.wave, in.src[3]) + index * b.stride + offset;
     uint8_t* p = valid ? access.checked(address, bytes, lane, 0) : nullptr;
     Texel v = {};
-    for (uint32_t k = 0; store && k < in.op->mem.count; ++k) v[k] = data[k * kLanes + lane];
+    for (uint32_t k = 0; store && k < m.count; ++k) v[k] = buffer_component(m, data, lane, k, b.format.number);
     if (store && p) write_texel(b.format, v, p);
     const Texel raw = p && !store ? read_texel(b.format, p) : Texel{};
-    for (uint32_t k = 0; !store && k < in.op->mem.count; ++k)
-      data[k * kLanes + lane] = p ? selected(raw, b.select[k], integer) : 0;
+    for (uint32_t k = 0; !store && k < m.count; ++k)
+      set_buffer_component(m, data, lane, k, p ? selected(raw, b.select[k], integer) : 0, b.format.number);
   }
-  access.count(store);
+  access.count(m.kind);
 }
 
 }  // namespace
 
 void execute_image(Context& c, Resident& r, const Step& s) {
   const Inst& in = *s.inst;
-  if (std::string_view(in.op->mem.op) == "format") return texel_buffer(c, r, s);
+  if (in.op->mem.op[0] == 'f') return texel_buffer(c, r, s);
   const Image image = unpack_image(&r.wave.sgpr[in.src[2].reg]);
   const bool known = image.type >= ImageType::one && image.type <= ImageType::two_array;
   if (!known || texel_bytes(image.format) == 0)
     throw_illegal_access(c, r, s, {"image with an unknown descriptor", image.base, 0, -1});
   if (in.op->mem.kind == MemKind::sample) return sample(c, r, s, image);
   if (in.op->mem.kind == MemKind::query) return query(r, s, image);
+  if (in.op->mem.kind == MemKind::atomic) return atomic(c, r, s, image);
   load_or_store(c, r, s, image);
 }
 

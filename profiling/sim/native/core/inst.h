@@ -135,9 +135,10 @@ struct Inst {
   uint8_t cbsz = 0, abid = 0, blgp = 0;  // MFMA
   int64_t imm = 0;                       // branch target (instruction index), simm16, waitcnt, memory offset, hwreg
   int32_t offset0 = 0, offset1 = 0;      // ds_read2-style offsets
-  bool glc = false, slc = false, dlc = false, sc0 = false, sc1 = false, nt = false, lds = false, gds = false;
+  bool glc = false, slc = false, scc = false, sc0 = false, sc1 = false, nt = false, lds = false, gds = false;
   bool offen = false, idxen = false;
-  uint8_t dmask = 0;  // image instructions: which components; with it unnormalised, array, 16-bit and error forms
+  uint8_t dmask = 0;   // image instructions: which components; with it unnormalised, array, 16-bit and error forms
+  uint8_t format = 1;  // tbuffer: data format, number format from bit 4 on; the text leaves out 8-bit unorm
   bool unorm = false, da = false, a16 = false, d16 = false, tfe = false, lwe = false;
   uint64_t address = 0;  // byte address in the code object
   uint8_t size = 4;      // bytes

@@ -236,18 +236,18 @@ std::string choose_handler(Inst& in, const Signature& sig) {
   return "";
 }
 
-constexpr uint8_t kMostCoordinates = 3;
+constexpr uint8_t kMostCoordinates = 4;  // x, y, z or layer, mip level
 
 // Buffer and scalar atomics name the data register once: it is also the destination when the old value returns.
 void finish_memory(Inst& in) {
   const MemDesc& m = in.op->mem;
-  const bool scalar = in.op->unit == Unit::smem;
-  if ((m.space == MemSpace::buffer || scalar) && m.kind == MemKind::atomic && (in.glc || in.sc0)) {
+  const bool scalar = in.op->unit == Unit::smem, image = m.space == MemSpace::image && m.op[0] != 'f';
+  if ((m.space == MemSpace::buffer || scalar || image) && m.kind == MemKind::atomic && (in.glc || in.sc0)) {
     in.dst = in.src[scalar ? 2 : 1];
     if (m.op[0] == 'c') in.dst.dwords = static_cast<uint8_t>(in.dst.dwords / 2);
   }
   // The text of an image instruction names the first coordinate; how many there are, the image says.
-  if (m.space == MemSpace::image && m.op[0] == '\0') in.src[0].dwords = kMostCoordinates;
+  if (image) in.src[0].dwords = kMostCoordinates;
 }
 
 // Padding or data between functions: whoever runs into it is stopped.

@@ -36,6 +36,7 @@ inline int32_t wrap(int64_t v) { return static_cast<int32_t>(v); }
 inline int32_t saturate32(int64_t v) {
   return static_cast<int32_t>(v > 0x7fffffff ? 0x7fffffff : v < -0x80000000ll ? -0x80000000ll : v);
 }
+inline uint32_t limit_u32(uint64_t v) { return v > ~0u ? ~0u : static_cast<uint32_t>(v); }
 inline int32_t saturate16(int32_t v) { return v > 32767 ? 32767 : v < -32768 ? -32768 : v; }
 inline uint32_t popcount(uint32_t v) { return static_cast<uint32_t>(std::popcount(v)); }
 inline int32_t popcount64(uint64_t v) { return std::popcount(v); }

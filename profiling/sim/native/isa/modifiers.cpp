@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <array>
+#include <span>
 #include <utility>
 
 #include "isa/syntax.h"
@@ -12,7 +14,7 @@ using text::integer;
 
 using Flag = bool Inst::*;
 constexpr std::pair<std::string_view, Flag> kFlags[] = {
-    {"glc", &Inst::glc},     {"slc", &Inst::slc},     {"dlc", &Inst::dlc},     {"sc0", &Inst::sc0},
+    {"glc", &Inst::glc},     {"slc", &Inst::slc},     {"scc", &Inst::scc},     {"sc0", &Inst::sc0},
     {"sc1", &Inst::sc1},     {"nt", &Inst::nt},       {"lds", &Inst::lds},     {"gds", &Inst::gds},
     {"offen", &Inst::offen}, {"idxen", &Inst::idxen}, {"clamp", &Inst::clamp}, {"unorm", &Inst::unorm},
     {"da", &Inst::da},       {"a16", &Inst::a16},     {"d16", &Inst::d16},     {"tfe", &Inst::tfe},
@@ -224,6 +226,34 @@ bool parse_number(std::string_view name, std::string_view value, const Inst& old
   return true;
 }
 
+// "[BUF_DATA_FORMAT_32,BUF_NUM_FORMAT_FLOAT]", either of the two, or a number; the names stand in the order of their
+// codes.
+bool parse_format(std::string_view s, uint8_t& format) {
+  static constexpr std::string_view kData[] = {
+      "INVALID",    "8",          "16",      "8_8",   "32",          "16_16",    "10_11_11",    "11_11_10",
+      "10_10_10_2", "2_10_10_10", "8_8_8_8", "32_32", "16_16_16_16", "32_32_32", "32_32_32_32", "RESERVED_15"};
+  static constexpr std::string_view kNumber[] = {"UNORM", "SNORM", "USCALED",    "SSCALED",
+                                                 "UINT",  "SINT",  "RESERVED_6", "FLOAT"};
+  if (const auto v = integer(s)) {
+    format = static_cast<uint8_t>(*v & 127);
+    return *v >= 0 && *v < 128;
+  }
+  if (!eat(s, "[") || !s.ends_with(']')) return false;
+  s.remove_suffix(1);
+  while (!s.empty()) {
+    std::string_view name = text::trim(text::take(s, ','));
+    const bool data = eat(name, "BUF_DATA_FORMAT_");
+    if (!data && !eat(name, "BUF_NUM_FORMAT_")) return false;
+    const std::span<const std::string_view> names =
+        data ? std::span<const std::string_view>(kData) : std::span<const std::string_view>(kNumber);
+    const auto found = std::ranges::find(names, name);
+    if (found == names.end()) return false;
+    const auto code = static_cast<unsigned>(found - names.begin());
+    format = static_cast<uint8_t>(data ? (format & 0x70u) | code : (format & 15u) | code << 4);
+  }
+  return true;
+}
+
 bool parse_one(std::string_view token, const Signature& sig, Inst& in) {
   for (const auto& [name, flag] : kFlags) {
     if (token == name) {
@@ -233,6 +263,7 @@ bool parse_one(std::string_view token, const Signature& sig, Inst& in) {
   }
   std::string_view value = token;
   const std::string_view name = text::take(value, ':');
+  if (name == "format") return parse_format(value, in.format);
   if (name.starts_with("op_sel") || name.starts_with("neg")) return parse_select(name, value, sig, in);
   if (name.starts_with("dst_") || name.ends_with("_sel")) return parse_sdwa(name, value, in);
   if (name.starts_with("row_") || name.starts_with("wave_") || name == "quad_perm" || name == "bank_mask" ||

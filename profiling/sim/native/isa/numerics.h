@@ -18,7 +18,6 @@ inline double f64(uint64_t x) { return std::bit_cast<double>(x); }
 inline constexpr float kNan32 = std::numeric_limits<float>::quiet_NaN();
 inline constexpr float kInf32 = std::numeric_limits<float>::infinity();
 inline constexpr double kNan64 = std::numeric_limits<double>::quiet_NaN();
-inline constexpr double kInf64 = std::numeric_limits<double>::infinity();
 
 inline float half_to_float(uint32_t h) { return static_cast<float>(std::bit_cast<_Float16>(static_cast<uint16_t>(h))); }
 // The same, but a signalling NaN stays one (the conversion instruction would quiet it).
@@ -124,8 +123,8 @@ inline double ldexp_f64(double x, int32_t e) {
   const double m = f64((bits(x) & 0x800fffffffffffffull) | (static_cast<uint64_t>(1023) << 52));
   const int64_t lowest = top < -60 ? -60 : top;
   const double normal = m * pow2i(top > 2046 ? 1023 : top < 1 ? -1022 : top - 1023);
-  const double tiny = normal * pow2i(top < 1 ? lowest - 1 : 0);
-  return special ? x : top > 2046 ? std::copysign(kInf64, x) : tiny;
+  const double last = normal * pow2i(top < 1 ? lowest - 1 : top > 2046 ? 2 : 0);  // overflows as the direction says
+  return special ? x : last;
 }
 
 inline float rcp_f32(float x) { return 1.0f / x; }

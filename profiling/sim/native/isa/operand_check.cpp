@@ -1,6 +1,5 @@
 // Which operands each slot of an instruction may hold. Handlers and the engine index register files by operand without
 // further checks, so nothing that breaks these rules may be decoded, whoever wrote the text.
-#include <algorithm>
 #include <bit>
 #include <string_view>
 
@@ -19,7 +18,7 @@ bool scalar_or_constant(const Operand& o) {
   return scalars(o, 1) || o.kind == OperandKind::constant || o.kind == OperandKind::off;
 }
 
-uint32_t dwords_of(uint32_t bytes) { return std::max(1u, bytes / 4); }
+uint32_t dwords_of(uint32_t bytes) { return (bytes + 3) / 4; }
 
 const Operand* operand_of(const Inst& in, Slot slot) {
   switch (slot) {
@@ -100,12 +99,18 @@ bool result_ok(const Inst& in) {
   return m.to_lds || in.lds ? absent(in.dst) : vectors(in.dst, dwords);
 }
 
+// Loads straight into the LDS: whole elements of a dword at most, and not through FLAT.
+bool fits_lds(const Inst& in) {
+  const MemDesc& m = in.op->mem;
+  return m.kind == MemKind::load && m.elem_bytes * m.count <= 4 && m.d16 == 0 && m.space != MemSpace::flat;
+}
+
 bool flat_ok(const Inst& in) {
   const MemDesc& m = in.op->mem;
   const bool load = m.kind == MemKind::load;
   const Operand &address = in.src[0], &base = load ? in.src[1] : in.src[2];
   if (!load && !data_ok(in, in.src[1])) return false;
-  if (!result_ok(in) || in.lds) return false;
+  if (!result_ok(in) || (in.lds && !fits_lds(in))) return false;
   switch (m.space) {
     case MemSpace::flat:
       return vectors(address, 2);
@@ -120,7 +125,7 @@ bool buffer_ok(const Inst& in) {
   const MemDesc& m = in.op->mem;
   const uint32_t parts = static_cast<uint32_t>(in.offen) + in.idxen;
   const bool address = parts == 0 ? vectors(in.src[0], 1) || off(in.src[0]) : vectors(in.src[0], parts);
-  if (in.lds && (m.kind != MemKind::load || m.elem_bytes * m.count > 4)) return false;
+  if (in.lds && !fits_lds(in)) return false;
   if (m.kind != MemKind::load && !data_ok(in, in.src[1])) return false;
   return address && result_ok(in) && scalars(in.src[2], 4) && scalar_or_constant(in.src[3]);
 }
@@ -128,9 +133,11 @@ bool buffer_ok(const Inst& in) {
 // Typed buffers and images. dmask chooses the components, two of which share a register in the d16 forms.
 bool image_ok(const Inst& in) {
   const MemDesc& m = in.op->mem;
-  if (m.op[0] != '\0') return !in.lds && buffer_ok(in);
+  if (m.op[0] == 'f') return !in.lds && buffer_ok(in);
   const auto components = static_cast<uint32_t>(std::popcount(in.dmask & 15u));
-  const Operand& data = m.kind == MemKind::store ? in.src[1] : in.dst;
+  const bool gives = m.kind == MemKind::store || m.kind == MemKind::atomic;
+  const Operand& data = gives ? in.src[1] : in.dst;
+  if (m.kind == MemKind::atomic && in.dmask != (m.op[0] == 'c' ? 3 : 1)) return false;  // one dword, or two to compare
   const bool resource = scalars(in.src[2], 8) && (m.kind != MemKind::sample || scalars(in.src[3], 4));
   const bool plain = !in.tfe && !in.lwe && in.dmask <= 15 && components > 0;
   return plain && resource && in.src[0].kind == OperandKind::vgpr &&

@@ -1,0 +1,111 @@
+"""Does everything that clang makes of its builtin functions for these GPUs decode and run?
+
+The functions and their types are those of the installed clang; each is called from a kernel of its own, with several
+values where it wants a constant.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import clang_builtins
+import numpy as np
+import pytest
+
+from profiling import archs
+from profiling.sim import _core
+
+CLANG = shutil.which("clang-22")
+OBJDUMP = shutil.which("llvm-objdump-22")
+DEVICES = {"gfx90a": "mi250", "gfx942": "mi300x"}
+# What the functions reach and the simulator does not have.
+REFUSED = {"ds_gws_sema_v", "ds_gws_sema_br", "ds_gws_sema_p", "ds_gws_sema_release_all"}
+# Not launched: barriers between waves that nobody else arrives at, images without a descriptor, and jumps to anywhere.
+NOT_RUN = re.compile(
+    r"ds_gws_|image_|s_getpc|s_sendmsg|endpgm|load_to_lds|global_load_lds|buffer_load_lds|s_setreg|set_fpenv"
+)
+
+
+def library() -> Path | None:
+    if CLANG is None or shutil.which("ldd") is None:
+        return None
+    linked = subprocess.run(["ldd", CLANG], capture_output=True, text=True, check=False).stdout
+    found = re.search(r"libclang-cpp\S* => (\S+)", linked)
+    return Path(found[1]) if found else None
+
+
+LIBRARY = library()
+pytestmark = pytest.mark.skipif(LIBRARY is None or OBJDUMP is None, reason="clang 22 and its library are not installed")
+
+
+def clang(arch: str, *arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    head = [str(CLANG), "-x", "hip", "--cuda-device-only", f"--offload-arch={arch}", "-nogpuinc", "-nogpulib", "-w"]
+    return subprocess.run([*head, *arguments, "-"], input=text, capture_output=True, text=True, check=False)
+
+
+def existing(arch: str, names: list[str]) -> list[str]:
+    """Those that the architecture has."""
+    asked = "\n".join(f"#if __has_builtin({name})\nhas {name}\n#endif" for name in names)
+    lines = clang(arch, "-E", "-P", text=asked).stdout.splitlines()
+    return [line.split()[1] for line in lines if line.startswith("has ")]
+
+
+def build(arch: str, level: str, folder: Path) -> tuple[dict[str, str], bytes, str]:
+    """(builtin of each kernel, code object, disassembly). Calls whose constants clang refuses are left out."""
+    assert LIBRARY is not None
+    table = clang_builtins.entries(LIBRARY)
+    calls = list(clang_builtins.kernels(arch, existing(arch, sorted(table)), table))
+    head = clang_builtins.PRELUDE.count("\n")
+    source = clang_builtins.PRELUDE + "\n".join(line for _, line, _ in calls)
+    checked = clang(arch, "-fsyntax-only", "-ferror-limit=0", text=source)
+    bad = {int(n) - 1 - head for n in re.findall(r"<stdin>:(\d+):\d+: error", checked.stderr)}
+    kept = [call for n, call in enumerate(calls) if n not in bad]
+    source = clang_builtins.PRELUDE + "\n".join(line for _, line, _ in kept)
+    out = folder / f"{arch}{level}.co"
+    made = clang(arch, level, "--no-gpu-bundle-output", "-fno-crash-diagnostics", "-o", str(out), text=source)
+    assert made.returncode == 0, made.stderr[-2000:]
+    listing = subprocess.run(
+        [str(OBJDUMP), "-d", f"--mcpu={arch}", str(out)], capture_output=True, text=True, check=True
+    )
+    symbols = {re.search(r"void (\w+)\(", line)[1]: name for name, line, _ in kept}  # type: ignore[index]
+    return symbols, out.read_bytes(), listing.stdout
+
+
+def check(arch: str, level: str, folder: Path) -> tuple[dict[str, str], bytes, str]:
+    symbols, code, listing = build(arch, level, folder)
+    assert len(set(symbols.values())) > {"gfx90a": 300, "gfx942": 260}[arch]
+    refused = {line.split(":")[0] for line in _core.decode(arch, listing)["unsupported"]}
+    assert refused == REFUSED
+    return symbols, code, listing
+
+
+def launch(device: Any, module: Any, symbol: str) -> None:
+    rng = np.random.default_rng(5)
+    data = rng.normal(size=4096).astype(np.float32).view(np.uint8)
+    places = [device.allocate(data.size), device.allocate(32768)]
+    device.write(places[0], data)
+    device.launch(module, symbol, (1, 1, 1), (64, 1, 1), struct.pack("<2Q", *places))
+    for place in places:
+        device.release(place)
+
+
+@pytest.mark.parametrize("arch", DEVICES)
+def test_optimised_calls_decode_and_run(arch: str, tmp_path: Path) -> None:
+    symbols, code, listing = check(arch, "-O3", tmp_path)
+    device = _core.Device(arch, archs.load(DEVICES[arch]).spec(), count=True)
+    module = device.load(code, listing)
+    for symbol, name in symbols.items():
+        if not NOT_RUN.search(name):
+            launch(device, module, symbol)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("level", ["-O0", "-O1", "-O2"])
+@pytest.mark.parametrize("arch", DEVICES)
+def test_calls_decode_at_other_levels(arch: str, level: str, tmp_path: Path) -> None:
+    check(arch, level, tmp_path)
