@@ -29,6 +29,8 @@ struct Lanes {
   alignas(64) uint64_t address[kLanes];
   uint64_t exec = 0;
   uint64_t dropped = 0;  // buffer lanes out of range: loads give 0, stores vanish
+  uint64_t partial = 0;  // those of which only the first `inside` dwords are in range
+  uint32_t inside[kLanes];
   bool contiguous = false;
   bool interleaved = false;  // swizzled memory: dword k of a lane is k * dword_stride bytes further
   uint32_t dword_stride = kScratchStride;
@@ -129,6 +131,7 @@ void buffer_addresses(Context& c, Resident& r, const Step& s, const Operands& o,
   const uint32_t* index_row = in.idxen ? first : nullptr;
   const uint32_t* offset_row = in.offen ? (in.idxen ? operand_row(r.wave, *o.vaddr, 1) : first) : nullptr;
   const uint64_t base = v.base + scalar_operand(r.wave, *o.soffset);
+  const bool by_dwords = !v.stride && s.lane_bytes > 4 && in.op->mem.kind != MemKind::atomic;  // each is checked
   for (uint32_t i = 0; i < kLanes; ++i) {
     const uint64_t index = (index_row ? index_row[i] : 0) + (v.add_tid ? i : 0);
     const uint64_t offset = (offset_row ? offset_row[i] : 0) + static_cast<uint64_t>(in.imm);
@@ -139,12 +142,17 @@ void buffer_addresses(Context& c, Resident& r, const Step& s, const Operands& o,
       l->address[i] = base + index * v.stride + offset;
     }
     const bool inside = v.stride ? index < v.records : v.swizzle || offset + s.lane_bytes <= v.records;
-    if (!inside) l->dropped |= 1ull << i;
+    if (inside) continue;
+    l->dropped |= 1ull << i;
+    l->inside[i] = by_dwords && offset < v.records ? static_cast<uint32_t>((v.records - offset) / 4) : 0;
+    if (l->inside[i]) l->partial |= 1ull << i;
   }
   l->interleaved = v.swizzle;
   l->dword_stride = v.index_stride * 4;
   l->dropped &= l->exec;
+  l->partial &= l->exec;
   l->exec &= ~l->dropped;
+  l->dropped &= ~l->partial;
   if (v.swizzle) check_swizzled(c, r, s, v.add_tid, *l);
 }
 
@@ -186,8 +194,9 @@ void count_access(Context& c, Resident& r, const Step& s, const Lanes& l) {
   const bool returns = s.inst->dst.kind != OperandKind::none;
   if (returns && s.inst->op->mem.kind == MemKind::atomic) r.atomic_outstanding = true;
   if (!c.hierarchy) return;
-  if (l.exec == 0) return r.issue_vm(0, Answer::at(r.now, Level::none));
-  WaveAccess a{access_kind(s.inst->op->mem.kind), s.lane_bytes, l.exec, l.address, l.contiguous, returns,
+  const uint64_t lanes = l.exec | l.partial;
+  if (lanes == 0) return r.issue_vm(0, Answer::at(r.now, Level::none));
+  WaveAccess a{access_kind(s.inst->op->mem.kind), s.lane_bytes, lanes, l.address, l.contiguous, returns,
                s.inst->slc || s.inst->nt};
   Level level = Level::l1;
   if (!l.interleaved || s.lane_bytes <= 4) {
@@ -243,6 +252,25 @@ void load_lanes(const Step& s, const Lanes& l, uint32_t* row) {
   }
 }
 
+// Buffer lanes that end behind their buffer: the dwords inside move, the others read as 0.
+void move_partial(Context& c, Resident& r, const Step& s, const Operands& o, const Lanes& l) {
+  const bool load = s.inst->op->mem.kind == MemKind::load;
+  uint32_t* row = operand_row(r.wave, load ? s.inst->dst : *o.data);
+  for (uint64_t rest = l.partial; rest; rest &= rest - 1) {
+    const int lane = std::countr_zero(rest);
+    const uint32_t bytes = 4 * l.inside[lane];
+    if (!c.memory->find(l.address[lane], bytes))
+      stray_access(c, r, s, {load ? "read" : "write", l.address[lane], bytes, lane});
+    auto* p = reinterpret_cast<uint8_t*>(l.address[lane]);
+    for (uint32_t k = 0; k < s.lane_bytes / 4u; ++k) {
+      uint32_t& word = row[k * kLanes + static_cast<uint32_t>(lane)];
+      const bool inside = k < l.inside[lane];
+      if (load) word = inside ? load32(p + 4 * k) : 0;
+      if (!load && inside) std::memcpy(p + 4 * k, &word, 4);
+    }
+  }
+}
+
 void store_lanes(const Step& s, const Lanes& l, const uint32_t* row) {
   const MemDesc& m = s.inst->op->mem;
   if (l.contiguous && store_block(s.lane_bytes, row, reinterpret_cast<uint8_t*>(l.address[0]))) return;
@@ -274,15 +302,17 @@ void atomic_lanes(Wave& w, const Step& s, const Operands& o, const Lanes& l) {
   }
 }
 
-// global_load_lds_*: lane i's element lands in the LDS at M0 + offset + 4 i (CDNA3 ISA, section 9.1.9).
+// Loads into the LDS: lane i's element lands at M0 + offset + 4 i (CDNA3 ISA, section 9.1.9), a zero where the buffer
+// has no such element.
 void load_to_lds(Context& c, Resident& r, const Step& s, const Lanes& l) {
   const uint64_t base = (r.wave.sgpr[kM0] & 0xffff) + static_cast<uint64_t>(s.inst->imm);
-  for (uint64_t rest = l.exec; rest; rest &= rest - 1) {
+  for (uint64_t rest = l.exec | l.dropped; rest; rest &= rest - 1) {
     const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
     uint32_t value[4] = {};
-    if (s.lane_bytes < 4) {
+    const bool there = !(l.dropped >> lane & 1);
+    if (there && s.lane_bytes < 4) {
       value[0] = narrow_value(s.inst->op->mem, reinterpret_cast<const void*>(l.address[lane]), 0);
-    } else {
+    } else if (there) {
       std::memcpy(value, reinterpret_cast<const void*>(l.address[lane]), s.lane_bytes);
     }
     const uint32_t bytes = std::max<uint32_t>(s.lane_bytes, 4);
@@ -368,7 +398,9 @@ void execute_vector_memory(Context& c, Resident& r, const Step& s) {
   }
   if (!l.interleaved && !l.contiguous) check_bounds(c, r, s, &l);
   count_access(c, r, s, l);
-  if (!s.idle_data) move_data(c, r, s, o, l);
+  if (s.idle_data) return;
+  move_data(c, r, s, o, l);
+  if (l.partial) move_partial(c, r, s, o, l);
 }
 
 }  // namespace hipsynth
