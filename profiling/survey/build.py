@@ -18,6 +18,7 @@ from profiling.survey.libraries import (
     undefined_symbols,
 )
 from profiling.survey.plan import BuildPlan, Program, SourceUnit
+from profiling.survey.sources import own_headers
 from profiling.toolchain import older
 from profiling.toolchain.flags import OPENMP
 from profiling.toolchain.project import Unit, compile_project
@@ -45,13 +46,14 @@ def build_program(program: Program, arch: str, folder: Path, root: Path) -> Buil
     failures: list[Built] = []
     for number, plan in enumerate(program.plans):
         written = folder / f"written{number}"
-        made = _attempt(_with_written(plan, written), arch, folder / f"plan{number}", [root, written])
+        made = _attempt(_with_written(plan, written), arch, folder / f"plan{number}", [root, written, own_headers()])
         if made.artefacts is not None:
             return made
         failures.append(made)
         if made.reason == "needs_library":
             break
-    told = next((made for made in failures if made.reason == "needs_library"), failures[0])
+    asked = [made for made in failures if made.plan.origin != "guess"] or failures  # what a guess lacks says little
+    told = next((made for made in asked if made.reason == "needs_library"), failures[0])
     if told.reason == "needs_library" and program.libraries:
         return replace(told, message=f"needs {', '.join(program.libraries)}: {told.message}")
     return told

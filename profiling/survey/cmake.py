@@ -93,6 +93,7 @@ class _Reader:
             "CMAKE_VERSION": "3.29.0", "CMAKE_SYSTEM_PROCESSOR": "x86_64", "HIP_PLATFORM": "amd",
             "HIP_HIPCC_EXECUTABLE": "hipcc", "CMAKE_HIP_COMPILER": "hipcc", "CMAKE_CXX_COMPILER": "hipcc",
             "CMAKE_CURRENT_BINARY_DIR": str(folder), "CMAKE_BINARY_DIR": str(self.top),
+            "MODEL": "hip",  # mini-apps of many programming models ask for one by this name
         }  # fmt: skip
         before, self.folder = self.folder, folder
         self.interpreter.run(parse(read_text(folder / "CMakeLists.txt")), scope)

@@ -16,9 +16,8 @@ from profiling.survey.commands import parse_compiler, plans_of, simple_commands,
 from profiling.survey.libraries import library_of_header
 from profiling.survey.makefile import make_plans
 from profiling.survey.plan import BuildPlan, Call, Program, SourceUnit
-from profiling.survey.sources import SOURCE_ENDINGS, Folder, is_installed, read_text, scan, source_facts
+from profiling.survey.sources import SOURCE_ENDINGS, Folder, is_installed, is_makefile, read_text, scan, source_facts
 
-MAKEFILES = frozenset({"GNUmakefile", "makefile", "Makefile"})
 _TRUST = {"make": 0, "cmake": 1, "commands": 2, "script": 3}
 _RUN_SCRIPT = re.compile(r"(?:run|test|verify|bench|start)[\w-]*|[\w-]+\.(?:sh|bash|run)", re.IGNORECASE)
 _COMMENT_LINE = re.compile(r"^[ \t]*#[^\n]*", re.MULTILINE)
@@ -45,7 +44,7 @@ def find_programs(root: Path, arch: str) -> list[Program]:
 
 
 def _plans_of_file(build_file: Path, root: Path, arch: str) -> list[BuildPlan]:
-    if build_file.name in MAKEFILES:
+    if is_makefile(build_file.name):
         return make_plans(build_file, root, arch)
     if build_file.name == "CMakeLists.txt":
         return cmake_plans(build_file, root)

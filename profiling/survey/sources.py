@@ -127,6 +127,8 @@ class Folder:
                 if not quoted and is_installed(name):
                     continue
                 found = self.find_header(file, name)
+                if found is None and (own_headers() / name).is_file():  # <hip_runtime.h> for <hip/hip_runtime.h>
+                    folders += [own_headers()] if own_headers() not in folders else []
                 if found is None or (quoted and Path(os.path.normpath(file.parent / name)) == found):
                     continue
                 base = found
@@ -142,6 +144,11 @@ def is_installed(name: str) -> bool:
     """Whether <name> is a standard or HIP header that the compiler finds by itself."""
     places = (Path("/usr/include"), Path("/usr/include/x86_64-linux-gnu"), toolchain.find().root / "include")
     return "." not in name or any((place / name).is_file() for place in places)
+
+
+def own_headers() -> Path:
+    """Where HIP's headers lie: older programs name them without their folder, and pass it with -I."""
+    return (toolchain.find().root / "include" / "hip").resolve()
 
 
 def _distance(start: Path, end: Path) -> tuple[int, int, str]:
@@ -163,9 +170,18 @@ def scan(root: Path) -> Folder:
                 folder.sources.append(path)
             if ending in HEADER_ENDINGS or ending in SOURCE_ENDINGS:
                 folder.headers[name].append(path)
-            if name in BUILD_FILES or ending == ".sh":
+            if name in BUILD_FILES or is_makefile(name) or ending == ".sh":
                 folder.build_files.append(path)
+    folder.build_files.sort(key=lambda path: not _HIP_MAKEFILE.fullmatch(path.name))  # these say more than the others
     return folder
 
 
-BUILD_FILES = ("GNUmakefile", "makefile", "Makefile", "CMakeLists.txt", "compile_commands.json")
+BUILD_FILES = ("CMakeLists.txt", "compile_commands.json")
+_HIP_MAKEFILE = re.compile(
+    r"(?:GNU)?makefile[._-](?:hip|hipcc|rocm|amd)|(?:hip|hipcc|rocm|amd)\.(?:mk|make|mak)", re.IGNORECASE
+)
+
+
+def is_makefile(name: str) -> bool:
+    """One that `make` takes by itself, or one of several that is named for HIP, such as Makefile.hip."""
+    return name in ("GNUmakefile", "makefile", "Makefile") or bool(_HIP_MAKEFILE.fullmatch(name))

@@ -6,7 +6,7 @@ import re
 
 # Included by HIP up to release 6 and not by 7 (rocm.docs.amd.com/projects/HIP, docs-6.4.2, hip_runtime.h).
 _C_HEADERS = ("stdio.h", "string.h", "assert.h")
-_CPP_HEADERS = (*_C_HEADERS, "thread", "algorithm", "cmath", "cstdint", "iostream")
+_CPP_HEADERS = (*_C_HEADERS, "thread", "algorithm", "cmath", "cstdint", "iostream", "unistd.h")
 _UNKNOWN_NAME = re.compile(
     r"error: (?:use of undeclared identifier|no matching function for call to|no template named|unknown type name"
     r"|no (?:member|type|template) named) '"

@@ -181,6 +181,32 @@ def test_headers_are_found_where_they_lie(tmp_path: Path) -> None:
     assert program.plans[0].units[0].includes == (tmp_path / "deep/common",)
 
 
+def test_hip_headers_without_their_folder(tmp_path: Path) -> None:
+    write(tmp_path, {"old.hip": "#include <hip_runtime.h>\nint main() {}\n"})
+    (program,) = find_programs(tmp_path, "gfx90a")
+    assert [folder.parts[-2:] for folder in program.plans[0].units[0].includes] == [("include", "hip")]
+
+
+def test_of_many_programming_models_hip_is_chosen(tmp_path: Path) -> None:
+    cmake = """cmake_minimum_required(VERSION 3.13)
+if (NOT DEFINED MODEL)
+  message(FATAL_ERROR "pick a model")
+endif ()
+include(${MODEL}.cmake)
+add_executable(app main.cpp ${SOURCES})
+target_compile_definitions(app PRIVATE USE_${NAME})
+"""
+    models = {
+        "hip.cmake": "set(SOURCES hip.cpp)\nset(NAME HIP)\n",
+        "cuda.cmake": "set(SOURCES cuda.cu)\nset(NAME CUDA)\n",
+    }
+    main = '#if defined(USE_HIP)\n#include "device.h"\n#endif\nint main() { return device(); }\n'
+    files = {"CMakeLists.txt": cmake, "main.cpp": main, "hip.cpp": KERNEL + "int device() { return 0; }\n", **models}
+    (program,) = find_programs(write(tmp_path, {**files, "device.h": "int device();\n"}), "gfx90a")
+    assert [unit.path.name for unit in program.plans[0].units] == ["main.cpp", "hip.cpp"]
+    assert program.plans[0].units[0].defines == ("USE_HIP",)
+
+
 def test_what_is_a_program_and_what_is_not(tmp_path: Path) -> None:
     files = {
         "hip.cpp": MAIN,
@@ -280,6 +306,15 @@ evil:
 \ttouch /tmp/hipsynth-evil
 $(shell touch outside-of-the-sandbox)
 """
+
+
+@pytest.mark.skipif(not makefile.available(), reason="needs make and a working bubblewrap")
+def test_of_several_makefiles_the_one_named_for_hip_comes_first(tmp_path: Path) -> None:
+    write(tmp_path, {"Makefile": "app: main.cu\n\tnvcc -DCUDA $< -o $@\n", "main.cu": MAIN})
+    write(tmp_path, {"Makefile.hip": "app: main.cu\n\thipcc -DUSE_HIP $< -o $@\nrun: app\n\t./app 5\n"})
+    (program,) = find_programs(tmp_path, "gfx90a")
+    assert [plan.units[0].defines for plan in program.plans[:2]] == [("USE_HIP",), ("CUDA",)]
+    assert program.plans[0].calls == (Call(("5",)),)
 
 
 @pytest.mark.skipif(not makefile.available(), reason="needs make and a working bubblewrap")

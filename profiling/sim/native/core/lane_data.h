@@ -1,8 +1,10 @@
 // Moving one lane's bytes between memory and vector registers.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "core/inst.h"
 
@@ -16,8 +18,8 @@ inline uint32_t load32(const void* p) {
 
 // Loads narrower than a dword: extension, or one half of the register.
 inline uint32_t narrow_value(const MemDesc& m, const void* p, uint32_t old) {
-  uint32_t v = 0;
-  std::memcpy(&v, p, m.elem_bytes);
+  uint32_t v = *static_cast<const uint8_t*>(p);
+  if (m.elem_bytes == 2) v |= static_cast<uint32_t>(static_cast<const uint8_t*>(p)[1]) << 8;
   if (m.sign_extend) {
     const int unused = 32 - 8 * m.elem_bytes;
     v = static_cast<uint32_t>(static_cast<int32_t>(v << unused) >> unused);
@@ -43,6 +45,35 @@ inline void store_lane(const MemDesc& m, uint32_t lane_bytes, const uint32_t* ro
     return;
   }
   for (uint32_t k = 0; k < lane_bytes / 4; ++k) std::memcpy(p + 4 * k, &row[k * kLanes + lane], 4);
+}
+
+// Calls f(lane) for every active lane; that all are is the usual case, and needs no search for them.
+template <typename F>
+inline void for_lanes(uint64_t exec, F&& f) {
+  if (exec == ~0ull) {
+    for (uint32_t lane = 0; lane < kLanes; ++lane) f(lane);
+    return;
+  }
+  for (uint64_t rest = exec; rest; rest &= rest - 1) f(static_cast<uint32_t>(std::countr_zero(rest)));
+}
+
+// Calls f with a lane's width as a constant, for which the compiler makes straight code.
+template <typename F>
+inline void with_width(uint32_t lane_bytes, F&& f) {
+  switch (lane_bytes) {
+    case 1:
+      return f(std::integral_constant<uint32_t, 1>{});
+    case 2:
+      return f(std::integral_constant<uint32_t, 2>{});
+    case 4:
+      return f(std::integral_constant<uint32_t, 4>{});
+    case 8:
+      return f(std::integral_constant<uint32_t, 8>{});
+    case 12:
+      return f(std::integral_constant<uint32_t, 12>{});
+    default:
+      return f(std::integral_constant<uint32_t, 16>{});
+  }
 }
 
 inline uint64_t lane_value(const uint32_t* row, uint32_t lane, uint32_t bytes) {

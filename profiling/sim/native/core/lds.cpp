@@ -100,12 +100,10 @@ void move_lanes(Context& c, Resident& r, const Step& s, uint32_t bytes, const ui
   for (uint32_t i = 0; i < kLanes; ++i) highest = std::max(highest, (exec >> i & 1) ? offset[i] : 0);
   if (bytes == 4 && highest + bytes <= r.group->lds.size()) {  // whole dwords, all inside
     uint8_t* base = r.group->lds.data();
-    for (uint64_t rest = exec; rest; rest &= rest - 1) {
-      const int lane = std::countr_zero(rest);
-      if (m.kind == MemKind::load)
-        row[lane] = load32(base + offset[lane]);
-      else
-        std::memcpy(base + offset[lane], &row[lane], 4);
+    if (m.kind == MemKind::load) {
+      for_lanes(exec, [&](uint32_t lane) { row[lane] = load32(base + offset[lane]); });
+    } else {
+      for_lanes(exec, [&](uint32_t lane) { std::memcpy(base + offset[lane], &row[lane], 4); });
     }
     return;
   }
@@ -216,23 +214,22 @@ uint32_t swizzle_source(uint32_t pattern, uint32_t lane) {
 void cross_lane(Resident& r, const Step& s, uint64_t exec) {
   const Inst& in = *s.inst;
   const std::string_view op = in.op->mem.op;
+  const bool pushes = op == "permute", swizzles = op == "swizzle";
   const uint32_t* first = operand_row(r.wave, in.src[0]);
-  const uint32_t* data = op == "swizzle" ? first : operand_row(r.wave, in.src[1]);
+  const uint32_t* data = swizzles ? first : operand_row(r.wave, in.src[1]);
   uint32_t* dst = operand_row(r.wave, in.dst);
-  uint32_t moved[kLanes] = {};
+  const auto offset = static_cast<uint32_t>(in.offset0);
+  uint32_t named[kLanes], seen[kLanes], moved[kLanes] = {};
   for (uint32_t lane = 0; lane < kLanes; ++lane) {
-    if (!(exec >> lane & 1)) continue;
-    const uint32_t named = (first[lane] + static_cast<uint32_t>(in.offset0)) / 4 % kLanes;
-    if (op == "permute") {
-      moved[named] = data[lane];
-    } else {
-      const uint32_t from = op == "swizzle" ? swizzle_source(static_cast<uint32_t>(in.offset0), lane) : named;
-      moved[lane] = (exec >> from & 1) ? data[from] : 0;
-    }
+    named[lane] = swizzles ? swizzle_source(offset, lane) : (first[lane] + offset) / 4 % kLanes;
+    seen[lane] = (exec >> lane & 1) ? data[lane] : 0;
   }
-  for (uint32_t lane = 0; lane < kLanes; ++lane) {
-    if (exec >> lane & 1) dst[lane] = moved[lane];
+  if (pushes) {
+    for_lanes(exec, [&](uint32_t lane) { moved[named[lane]] = data[lane]; });
+  } else {
+    for (uint32_t lane = 0; lane < kLanes; ++lane) moved[lane] = seen[named[lane]];
   }
+  for_lanes(exec, [&](uint32_t lane) { dst[lane] = moved[lane]; });
 }
 
 }  // namespace

@@ -82,13 +82,14 @@ uint64_t private_address(const Resident& r, uint32_t lane, uint64_t offset) {
 void scratch_addresses(Context& c, Resident& r, const Step& s, const Operands& o, Lanes* l) {
   const uint32_t* v = operand_row(r.wave, *o.vaddr);
   const uint32_t base = scalar_operand(r.wave, *o.saddr) + static_cast<uint32_t>(s.inst->imm);
-  for (uint32_t i = 0; i < kLanes; ++i) {
-    const uint32_t offset = base + (v ? v[i] : 0);
-    if ((l->exec >> i & 1) && offset + uint64_t{s.lane_bytes} > c.scratch_lane_bytes) {
-      throw_illegal_access(c, r, s, {"private (stack) access", offset, s.lane_bytes, static_cast<int>(i)});
-    }
-    l->address[i] = private_address(r, i, offset);
+  uint32_t offset[kLanes], furthest = 0;
+  for (uint32_t i = 0; i < kLanes; ++i) offset[i] = base + (v ? v[i] : 0);
+  for_lanes(l->exec, [&](uint32_t lane) { furthest = std::max(furthest, offset[lane]); });
+  if (furthest + uint64_t{s.lane_bytes} > c.scratch_lane_bytes) {
+    const auto lane = static_cast<int>(std::find(offset, offset + kLanes, furthest) - offset);
+    throw_illegal_access(c, r, s, {"private (stack) access", furthest, s.lane_bytes, lane});
   }
+  for (uint32_t i = 0; i < kLanes; ++i) l->address[i] = private_address(r, i, offset[i]);
   l->interleaved = true;
 }
 
@@ -169,11 +170,10 @@ void check_bounds(Context& c, Resident& r, const Step& s, Lanes* l) {
   l->contiguous = is_contiguous(*l, bytes);
   if (l->contiguous && c.memory->find(l->address[0], uint64_t{bytes} * kLanes)) return;
   uint64_t low = ~0ull, high = 0;
-  for (uint64_t rest = l->exec; rest; rest &= rest - 1) {
-    const uint64_t a = l->address[std::countr_zero(rest)];
-    low = std::min(low, a);
-    high = std::max(high, a);
-  }
+  for_lanes(l->exec, [&](uint32_t lane) {
+    low = std::min(low, l->address[lane]);
+    high = std::max(high, l->address[lane]);
+  });
   if (high >= low && c.memory->find(low, high - low + bytes)) return;
   for (uint64_t rest = l->exec; rest; rest &= rest - 1) {
     const int lane = std::countr_zero(rest);
@@ -233,19 +233,47 @@ void copy_interleaved(uint8_t* flat, const Lanes& l, uint32_t lane, uint32_t byt
   }
 }
 
+// Dword k of a lane, where lanes are interleaved and this one is not misaligned; else null.
+template <uint32_t kBytes>
+uint8_t* whole_dword(const Lanes& l, uint32_t lane, uint32_t k) {
+  if (kBytes % 4 || l.address[lane] % 4) return nullptr;
+  return reinterpret_cast<uint8_t*>(l.address[lane] + uint64_t{k} * l.dword_stride);
+}
+
+template <uint32_t kBytes>
+void load_interleaved(const MemDesc& m, const Lanes& l, uint32_t lane, uint32_t* row) {
+  if (whole_dword<kBytes>(l, lane, 0)) {
+    for (uint32_t k = 0; k < kBytes / 4; ++k) row[k * kLanes + lane] = load32(whole_dword<kBytes>(l, lane, k));
+    return;
+  }
+  uint8_t flat[16];
+  copy_interleaved(flat, l, lane, kBytes, false);
+  load_lane(m, kBytes, row, lane, flat);
+}
+
+template <uint32_t kBytes>
+void store_interleaved(const MemDesc& m, const Lanes& l, uint32_t lane, const uint32_t* row) {
+  if (whole_dword<kBytes>(l, lane, 0)) {
+    for (uint32_t k = 0; k < kBytes / 4; ++k) std::memcpy(whole_dword<kBytes>(l, lane, k), &row[k * kLanes + lane], 4);
+    return;
+  }
+  uint8_t flat[16];
+  store_lane(m, kBytes, row, lane, flat);
+  copy_interleaved(flat, l, lane, kBytes, true);
+}
+
 void load_lanes(const Step& s, const Lanes& l, uint32_t* row) {
   const MemDesc& m = s.inst->op->mem;
   if (l.contiguous && load_block(s.lane_bytes, row, reinterpret_cast<const uint8_t*>(l.address[0]))) return;
-  for (uint64_t rest = l.exec; rest; rest &= rest - 1) {
-    const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
+  with_width(s.lane_bytes, [&](auto bytes) {
     if (!l.interleaved) {
-      load_lane(m, s.lane_bytes, row, lane, reinterpret_cast<const uint8_t*>(l.address[lane]));
-      continue;
+      for_lanes(l.exec, [&](uint32_t lane) {
+        load_lane(m, bytes, row, lane, reinterpret_cast<const uint8_t*>(l.address[lane]));
+      });
+      return;
     }
-    uint8_t flat[16];
-    copy_interleaved(flat, l, lane, s.lane_bytes, false);
-    load_lane(m, s.lane_bytes, row, lane, flat);
-  }
+    for_lanes(l.exec, [&](uint32_t lane) { load_interleaved<bytes>(m, l, lane, row); });
+  });
   static constexpr uint8_t kZeros[16] = {};
   for (uint64_t rest = l.dropped; rest; rest &= rest - 1) {
     load_lane(m, s.lane_bytes, row, static_cast<uint32_t>(std::countr_zero(rest)), kZeros);
@@ -274,16 +302,14 @@ void move_partial(Context& c, Resident& r, const Step& s, const Operands& o, con
 void store_lanes(const Step& s, const Lanes& l, const uint32_t* row) {
   const MemDesc& m = s.inst->op->mem;
   if (l.contiguous && store_block(s.lane_bytes, row, reinterpret_cast<uint8_t*>(l.address[0]))) return;
-  for (uint64_t rest = l.exec; rest; rest &= rest - 1) {
-    const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
+  with_width(s.lane_bytes, [&](auto bytes) {
     if (!l.interleaved) {
-      store_lane(m, s.lane_bytes, row, lane, reinterpret_cast<uint8_t*>(l.address[lane]));
-      continue;
+      for_lanes(l.exec,
+                [&](uint32_t lane) { store_lane(m, bytes, row, lane, reinterpret_cast<uint8_t*>(l.address[lane])); });
+      return;
     }
-    uint8_t flat[16];
-    store_lane(m, s.lane_bytes, row, lane, flat);
-    copy_interleaved(flat, l, lane, s.lane_bytes, true);
-  }
+    for_lanes(l.exec, [&](uint32_t lane) { store_interleaved<bytes>(m, l, lane, row); });
+  });
 }
 
 void atomic_lanes(Wave& w, const Step& s, const Operands& o, const Lanes& l) {
