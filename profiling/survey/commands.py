@@ -195,7 +195,14 @@ class _CompilerCall:
             self.model = replace(model, options=(*model.options, word))
 
     def _file(self, word: str) -> None:
-        path = _path(self.folder, word)
+        if any(mark in word for mark in "*?["):  # as the shell that runs the call would put them in
+            base, pattern = (Path("/"), word.lstrip("/")) if word.startswith("/") else (self.folder, word)
+            for found in sorted(base.glob(pattern)):
+                self._add(Path(os.path.normpath(found)))
+        else:
+            self._add(_path(self.folder, word))
+
+    def _add(self, path: Path) -> None:
         if path.suffix in SOURCE_ENDINGS or self.language:
             self.sources.append((path, self.language or self._language_of(path)))
         elif path.suffix in _MACHINE_CODE or ".so." in path.name:

@@ -113,6 +113,9 @@ def _stopped(done: RunResult, unasked: bool) -> Verdict:
     message = done.message
     if unsupported and done.reason == "host_crash":
         return Verdict("failed", "unsupported_call", f"{message} after: " + ", ".join(unsupported))
+    data = _line_with(f"{done.stdout}\n{done.stderr}", "wants", "data")
+    if done.reason == "host_crash" and data and not done.dispatch_count:
+        return Verdict("failed", "needs_data", f"{message} before any kernel", data)
     if done.reason == "host_crash" and unasked and not done.dispatch_count and not done.clock_ns:
         return Verdict("failed", "needs_arguments", f"{message} before any use of the device", last_line(done.stderr))
     return Verdict("failed", done.reason, message, last_line(done.stderr))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from profiling.sim.api import RunResult
@@ -52,6 +54,12 @@ def run(stdout: str, code: int = 0, stderr: str = "", dispatches: int = 3) -> Ru
 def test_words_and_exit_codes(stdout: str, code: int, status: str, reason: str) -> None:
     verdict = judge(run(stdout, code))
     assert (verdict.status, verdict.reason) == (status, reason)
+
+
+def test_a_crash_for_want_of_a_file_is_a_reason_of_its_own() -> None:
+    died = RunResult("failed", "host_crash", "the program died of SIGSEGV", stdout="Error: The file was not opened\n")
+    assert judge(died).reason == "needs_data"
+    assert judge(replace(died, dispatch_count=1)).reason == "host_crash"
 
 
 def test_no_host_memory_is_a_reason_of_its_own() -> None:

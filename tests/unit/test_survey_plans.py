@@ -46,6 +46,12 @@ make: Leaving directory '/p'
     assert units["b.cc"].path == Path("/p/lib/b.cc") and units["b.cc"].options == ("-O2",)
 
 
+def test_patterns_for_sources_are_those_of_the_shell(tmp_path: Path) -> None:
+    write(tmp_path, {"a.cpp": "", "lib/b.cpp": "", "lib/c.cpp": "", "d.txt": ""})
+    (plan,) = plans_from("hipcc *.cpp lib/[bx].cpp -o app\n", tmp_path)
+    assert [unit.path for unit in plan.units] == [tmp_path / "a.cpp", tmp_path / "lib/b.cpp"]
+
+
 def test_options_of_a_compiler_call(tmp_path: Path) -> None:
     text = (
         "if true; then CXX=1 /opt/rocm/bin/hipcc -x hip --offload-arch=gfx90a -fgpu-rdc -include k.h -ffast-math \\\n"
