@@ -377,3 +377,33 @@ def test_typed_buffers_of_halves_and_named_formats(form: str, named: bool) -> No
     assert (got[:, 4] == 0x1234).all() and (named or (got[:, 5] == want[:, 0]).all())
     copied = device.download(target, values.nbytes).view(values.dtype).reshape(values.shape)
     assert np.allclose(copied.astype(np.float64), values.astype(np.float64), rtol=2**-10, atol=1 if number == 0 else 0)
+
+
+SCALED = {
+    "unsigned": (4, 2, 0.0, 2.0**32 - 1),
+    "signed": (4, 3, -(2.0**31), 2.0**31 - 1),
+    "byte": (1, 3, -128.0, 127.0),
+}
+
+
+@pytest.mark.parametrize("kind", SCALED)
+def test_scaled_texels_saturate(kind: str) -> None:
+    """Integers that stand for floats: stores cut off the fraction and stay in range."""
+    device = Device()
+    data, number, low, high = SCALED[kind]
+    values = np.zeros((LANES, 4), np.float32)
+    values[:, 1] = [float(x) for x in (0, 1.75, -1.75, 100, -100, 3e9, -3e9, 1e20, -1e20, 127.5, -128.5, np.nan)] + [
+        5
+    ] * 52
+    values[:, 0] = np.arange(LANES, dtype=np.uint32).view(np.float32)
+    step = 4 if data == 4 else 1
+    target = device.upload(bytes(step * LANES))
+    words = [target & 0xFFFFFFFF, (target >> 32) | step << 16, LANES, 0]
+    places = device.upload(struct.pack("<16I", *words, *[0] * 12)), device.upload(values.tobytes())
+    device.run(f"tbuffer_store_format_x v3, v2, s[24:27], 0 format:{data | number << 4} idxen", *places)
+    got = device.download(target, step * LANES).view(
+        {0: np.uint32, 1: np.int32}[int(kind == "signed")] if step == 4 else np.int8
+    )
+    wide = values[:, 1].astype(np.float64)
+    want = np.where(np.isnan(wide), 0, np.trunc(np.clip(wide, low, high)))
+    assert got.astype(np.float64).tolist() == want.tolist()

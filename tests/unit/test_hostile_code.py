@@ -101,6 +101,23 @@ def test_registers_beyond_the_kernels_own_are_refused_before_it_runs(arch: str, 
     assert "allots 16" in message
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "buffer_load_format_x v8, v40, s[24:27], 0 idxen",
+        "buffer_store_format_x v40, v2, s[24:27], 0 idxen",
+        "tbuffer_load_format_d16_xyzw v[15:16], v2, s[24:27], 0 format:4 idxen",
+        "tbuffer_load_format_x v8, v[15:16], s[24:27], 0 format:4 idxen offen",
+        "image_atomic_cmpswap v[15:16], v2, s[24:31] dmask:0x3 unorm glc",
+        "image_load v[13:16], v2, s[24:31] dmask:0xf unorm",
+    ],
+)
+def test_texels_do_not_reach_other_registers(text: str) -> None:
+    reason, message = refusal("gfx90a", text, vgprs=16)
+    assert reason == "bad_code_object"
+    assert "allots 16" in message
+
+
 def test_indexed_registers_beyond_the_kernels_own_read_register_0_and_are_not_written() -> None:
     text = "s_movk_i32 s4, 0xff\ns_set_gpr_idx_on s4, gpr_idx(DST,SRC0)\nv_mov_b32 v7, v1\ns_set_gpr_idx_off"
     assert run("gfx90a", text, vgprs=8)["counters"]["SQ_INSTS_VALU"] == 1

@@ -82,7 +82,8 @@ class Walk {
     indexed_ |= std::string_view(in.op->name).starts_with("s_set_gpr_idx");
     if (std::string_view(in.op->name).starts_with("s_movrel")) sgprs_ = kScalarRegs;
     for (const Operand* o : {&in.dst, &in.src[0], &in.src[1], &in.src[2], &in.src[3]}) {
-      if (o == &in.src[0] && in.op->mem.space == MemSpace::image) {
+      const bool typed_buffer = in.op->mem.op[0] == 'f';  // whose operands the text names in full
+      if (o == &in.src[0] && in.op->mem.space == MemSpace::image && !typed_buffer) {
         images_ = true;  // checked when the image is known
         continue;
       }

@@ -51,7 +51,7 @@ float small_float(uint32_t v, uint32_t bits) {
 float real_of(uint32_t v, uint32_t bits) {
   if (bits == 32) return std::bit_cast<float>(v);
   if (bits == 16) return static_cast<float>(std::bit_cast<_Float16>(static_cast<uint16_t>(v)));
-  return small_float(v, bits);
+  return bits >= 10 ? small_float(v, bits) : 0.0f;  // narrower floats do not exist
 }
 
 uint32_t component(NumberFormat n, uint32_t raw, uint32_t bits, bool alpha) {
@@ -78,12 +78,12 @@ uint32_t component(NumberFormat n, uint32_t raw, uint32_t bits, bool alpha) {
   }
 }
 
-float clamped(float v, float low, float high) { return v > low ? (v < high ? v : high) : low; }
+// A NaN becomes 0, as in the rules of Direct3D for these formats.
+double clamped(double v, double low, double high) { return v != v ? 0 : v > low ? (v < high ? v : high) : low; }
 
 // The other way: a component as the store instruction takes it to the bits in memory.
 uint32_t raw_of(NumberFormat n, uint32_t value, uint32_t bits) {
-  const float v = std::bit_cast<float>(value), top = static_cast<float>(mask(bits)),
-              half = static_cast<float>(mask(bits - 1));
+  const double v = static_cast<double>(std::bit_cast<float>(value)), top = mask(bits), half = mask(bits - 1);
   switch (n) {
     case NumberFormat::uint:
       return value < mask(bits) ? value : mask(bits);
@@ -93,17 +93,15 @@ uint32_t raw_of(NumberFormat n, uint32_t value, uint32_t bits) {
     }
     case NumberFormat::unorm:
     case NumberFormat::srgb:
-      return static_cast<uint32_t>(std::nearbyint(static_cast<double>(clamped(v, 0, 1)) * top));
+      return static_cast<uint32_t>(std::nearbyint(clamped(v, 0, 1) * top));
     case NumberFormat::snorm:
-      return static_cast<uint32_t>(
-                 static_cast<int32_t>(std::nearbyint(static_cast<double>(clamped(v, -1, 1)) * half))) &
-             mask(bits);
+      return static_cast<uint32_t>(static_cast<int32_t>(std::nearbyint(clamped(v, -1, 1) * half))) & mask(bits);
     case NumberFormat::uscaled:
       return static_cast<uint32_t>(clamped(v, 0, top));
     case NumberFormat::sscaled:
-      return static_cast<uint32_t>(static_cast<int32_t>(clamped(v, -half, half))) & mask(bits);
+      return static_cast<uint32_t>(static_cast<int32_t>(clamped(v, -half - 1, half))) & mask(bits);
     default:
-      return bits == 16 ? std::bit_cast<uint16_t>(static_cast<_Float16>(v)) : value;
+      return bits == 16 ? std::bit_cast<uint16_t>(static_cast<_Float16>(std::bit_cast<float>(value))) : value;
   }
 }
 
