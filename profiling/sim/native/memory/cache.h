@@ -55,7 +55,7 @@ class BasicCache {
   Result access(uint64_t line, uint8_t dirty = 0) { return access(place_of(line), dirty); }
   Result access(Place at, uint8_t dirty) {
     Tag* set = &tags_[at.set * ways_];
-    used_ = true;
+    touch(at.set);
     Result r;
     const Tag oldest = set[ways_ - 1];
     const uint32_t way = ways_ == 16 && sizeof(Tag) == 4  ? promote_16(set, at.tag, &r)
@@ -76,7 +76,7 @@ class BasicCache {
   // Puts a line that is not there and stays unmodified in the place of the one least recently used, where the next miss
   // will find it; true when a valid line left. For caches whose oldest lines are never dirty.
   bool take_oldest(Place at) {
-    used_ = true;
+    touch(at.set);
     return std::exchange(tags_[at.set * ways_ + ways_ - 1], at.tag) != 0;
   }
 
@@ -90,20 +90,25 @@ class BasicCache {
   // Forgets every line; calls back(line, dirty sectors) for the modified ones first, set by set, newest first.
   template <class F>
   void flush(F&& back) {
-    for (uint64_t set = 0; used_ && set < dirty_.size(); ++set) {
-      for (uint64_t word = dirty_[set]; word != 0;) {
-        const uint32_t way = static_cast<uint32_t>(std::countr_zero(word)) / kDirtyBits;
-        back(line_of(set, tags_[set * ways_ + way]), static_cast<uint8_t>(word >> way * kDirtyBits & kDirtyMask));
-        word &= ~(kDirtyMask << way * kDirtyBits);
+    for (uint64_t blocks = dirty_.size() ? touched_ : 0; blocks; blocks &= blocks - 1) {
+      const auto [first, end] = block(std::countr_zero(blocks));
+      for (uint64_t set = first; set < end; ++set) {
+        for (uint64_t word = dirty_[set]; word != 0;) {
+          const uint32_t way = static_cast<uint32_t>(std::countr_zero(word)) / kDirtyBits;
+          back(line_of(set, tags_[set * ways_ + way]), static_cast<uint8_t>(word >> way * kDirtyBits & kDirtyMask));
+          word &= ~(kDirtyMask << way * kDirtyBits);
+        }
+        dirty_[set] = 0;
       }
-      dirty_[set] = 0;
     }
     invalidate();
   }
   // Forgets every line of a cache that has no modified ones.
   void invalidate() {
-    if (used_) tags_.clear();
-    used_ = false;
+    for (; touched_; touched_ &= touched_ - 1) {
+      const auto [first, end] = block(std::countr_zero(touched_));
+      std::fill(&tags_[first * ways_], &tags_[0] + end * ways_, Tag{0});
+    }
   }
   bool present() const { return sets_ != 0; }
 
@@ -112,6 +117,12 @@ class BasicCache {
   static constexpr uint64_t kDirtyMask = 15;
   static constexpr int kAddressBits = 47;  // of user space
 
+  // Sets in 64 blocks, to clear no others than those that were touched.
+  void touch(uint64_t set) { touched_ |= uint64_t{1} << (set >> block_bits_); }
+  std::pair<uint64_t, uint64_t> block(int i) const {
+    const auto first = static_cast<uint64_t>(i) << block_bits_;
+    return {first, std::min(sets_, first + (uint64_t{1} << block_bits_))};
+  }
   static uint64_t scramble(uint64_t line) { return line ^ line >> 7 ^ line >> 14 ^ line >> 21; }
   // With s for the shift by 7, scramble is (1 + s)^3, and (1 + s)^4 (1 + s^4) is 1 + s^8: nothing for lines below 2^56.
   static uint64_t unscramble(uint64_t v) {
@@ -205,7 +216,9 @@ class BasicCache {
   uint64_t sets_ = 0;
   uint32_t ways_ = 0, dirty_ways_ = 0;
   int set_bits_ = 0;
-  bool hashed_ = false, power_of_two_ = true, used_ = false;
+  int block_bits_ = 0;
+  bool hashed_ = false, power_of_two_ = true;
+  uint64_t touched_ = 0;          // blocks
   uint64_t dirty_positions_ = 0;  // those bits of a word of dirty_ that are used
   PageArray<Tag> tags_;
   PageArray<uint64_t> dirty_;  // from the first modified line on
@@ -217,6 +230,7 @@ BasicCache<Tag>::BasicCache(const Geometry& g)
       ways_(g.ways),
       dirty_ways_(g.dirty_ways ? g.dirty_ways : std::min(g.ways, kMaxDirtyWays)),
       set_bits_(std::countr_zero(sets_)),
+      block_bits_(std::max(0, static_cast<int>(std::bit_width(sets_ - 1)) - 6)),
       hashed_(g.hashed),
       power_of_two_(std::has_single_bit(sets_)),
       dirty_positions_(dirty_ways_ < kMaxDirtyWays ? (uint64_t{1} << dirty_ways_ * kDirtyBits) - 1 : ~uint64_t{0}),

@@ -49,22 +49,22 @@ struct WaveAccess {
 class Arrivals {
  public:
   struct Arrival {
-    uint64_t line = ~0ull;
-    uint64_t level : 3 = 0, cycle : 61 = 0;
+    uint64_t line_and_one;  // 0: none
+    uint64_t level : 3, cycle : 61;
   };
   void add(uint64_t line, uint64_t cycle, Level level) {
-    at_[line % kPlaces] = {line, static_cast<uint64_t>(level), cycle};
+    at_[line % kPlaces] = {line + 1, static_cast<uint64_t>(level), cycle};
   }
   // Null when the line has arrived.
   const Arrival* find(uint64_t line, uint64_t now) const {
     const Arrival& a = at_[line % kPlaces];
-    return a.line == line && a.cycle > now ? &a : nullptr;
+    return a.line_and_one == line + 1 && a.cycle > now ? &a : nullptr;
   }
   void prefetch(uint64_t line) const { __builtin_prefetch(&at_[line % kPlaces], 1); }
 
  private:
   static constexpr size_t kPlaces = 4096;
-  std::vector<Arrival> at_ = std::vector<Arrival>(kPlaces);
+  PageArray<Arrival> at_ = PageArray<Arrival>(kPlaces);
 };
 
 class Hierarchy {

@@ -3,8 +3,8 @@
 // and stops while too many of its misses are on their way; what misses the L2 queues for the bandwidth behind it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <vector>
 
 #include "core/machine.h"
@@ -29,9 +29,28 @@ class Pace {
     uint64_t lands;
     uint64_t lines;
   };
+  // In order of landing: the vL1D returns loads in order. Takes no memory before its first flight.
+  class Flights {
+   public:
+    bool empty() const { return first_ == flights_.size(); }
+    const Flight& front() const { return flights_[first_]; }
+    const Flight& back() const { return flights_.back(); }
+    void push_back(Flight f) {
+      if (first_ > flights_.size() / 2) {
+        flights_.erase(flights_.begin(), flights_.begin() + static_cast<std::ptrdiff_t>(first_));
+        first_ = 0;
+      }
+      flights_.push_back(f);
+    }
+    void pop_front() { ++first_; }
+
+   private:
+    std::vector<Flight> flights_;
+    size_t first_ = 0;
+  };
   struct Port {
     uint64_t free = 0, in_flight = 0;
-    std::deque<Flight> flights;  // in order of landing: the vL1D returns loads in order
+    Flights flights;
   };
   // What the hierarchy has counted so far; differences belong to the instruction between two looks.
   struct Seen {

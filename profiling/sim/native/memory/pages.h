@@ -1,5 +1,5 @@
 // Zeroed arrays for the simulator's own tables. Large ones lie in huge pages: their accesses are scattered, and address
-// translation would otherwise cost more than the data.
+// translation would otherwise cost more than the data. Of those in between only what is touched costs memory and time.
 #pragma once
 
 #include <sys/mman.h>
@@ -45,13 +45,14 @@ class PageArray {
   T* data() { return data_; }
   size_t size() const { return size_; }
   T& operator[](size_t i) { return data_[i]; }
+  const T& operator[](size_t i) const { return data_[i]; }
   void clear() {
     if (data_) std::memset(static_cast<void*>(data_), 0, bytes());
   }
 
  private:
   static constexpr std::align_val_t kAlign{64};
-  static constexpr size_t kMappedBytes = 1 << 20;
+  static constexpr size_t kMappedBytes = 64 << 10, kAdvisedBytes = 1 << 20;
   static constexpr size_t kHugePage = 2 << 20;
 
   // Arrays as long as a huge page begin with one and have whole ones: else up to two of them would be small pages.
@@ -69,7 +70,7 @@ class PageArray {
       if (skip < slack) munmap(first + skip + whole, slack - skip);
       first += skip;
     }
-    madvise(first, whole, MADV_HUGEPAGE);  // a hint: what it returns does not matter
+    if (bytes >= kAdvisedBytes) madvise(first, whole, MADV_HUGEPAGE);  // a hint: what it returns does not matter
     return first;
   }
   size_t bytes() const { return size_ * sizeof(T); }

@@ -23,17 +23,10 @@ class WideCache {
       : ways_(ways),
         sets_(static_cast<uint32_t>(bytes / (uint64_t{line_bytes} * ways))),
         set_bits_(std::countr_zero(sets_)),
-        hashed_(hashed),
-        tags_(size_t{sets_} * ways),
-        newest_(sets_),
-        links_(size_t{sets_} * ways) {
+        hashed_(hashed) {
     if (!suits(ways) || !std::has_single_bit(sets_)) {
       throw std::invalid_argument("a cache of " + std::to_string(bytes) + " bytes and " + std::to_string(ways) +
                                   " ways cannot be modelled");
-    }
-    for (uint32_t i = 0; i < links_.size(); ++i) {
-      const uint32_t way = i % ways_;
-      links_[i] = {static_cast<uint8_t>((way + ways_ - 1) % ways_), static_cast<uint8_t>((way + 1) % ways_)};
     }
   }
 
@@ -42,9 +35,9 @@ class WideCache {
     const uint64_t index = hashed_ ? line ^ line >> 7 ^ line >> 14 ^ line >> 21 : line;
     const uint32_t set = static_cast<uint32_t>(index) & (sets_ - 1);
     const uint32_t tag = static_cast<uint32_t>(line >> set_bits_) + 1;
+    if (!used_) begin();
     uint32_t* tags = &tags_[size_t{set} * ways_];
     uint8_t& newest = newest_[set];
-    used_ = true;
     if (tags[newest] == tag) return true;
     Link* links = &links_[size_t{set} * ways_];
     if (const uint32_t way = find(tags, tag); way < ways_) {
@@ -57,10 +50,7 @@ class WideCache {
   }
 
   // Forgets every line.
-  void invalidate() {
-    if (used_) tags_.assign(tags_.size(), 0);
-    used_ = false;
-  }
+  void invalidate() { used_ = false; }
 
  private:
   static constexpr uint32_t kTagsAtOnce = 8, kMaxWays = 256;
@@ -68,6 +58,19 @@ class WideCache {
   struct Link {
     uint8_t older, newer;
   };
+
+  // Small kernels use few of a device's caches: what the others would need is not even allocated.
+  [[gnu::noinline]] void begin() {
+    used_ = true;
+    tags_.assign(size_t{sets_} * ways_, 0);
+    if (!links_.empty()) return;
+    newest_.resize(sets_);
+    links_.resize(tags_.size());
+    for (uint32_t i = 0; i < links_.size(); ++i) {
+      const uint32_t way = i % ways_;
+      links_[i] = {static_cast<uint8_t>((way + ways_ - 1) % ways_), static_cast<uint8_t>((way + 1) % ways_)};
+    }
+  }
 
   // The way that holds the tag, ways_ when none does: what streams through is not there.
   uint32_t find(const uint32_t* tags, uint32_t tag) const {
