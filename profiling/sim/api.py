@@ -452,7 +452,8 @@ def _progress(document: _Document) -> str:
     if not document.dispatch_count:
         return ", before any kernel had ended"
     busiest = max(document.kernels, key=lambda kernel: kernel.dispatches)
-    return f", after {document.dispatch_count:,} launches, {busiest.dispatches:,} of them of kernel {busiest.name}"
+    most = "" if busiest.dispatches == document.dispatch_count else f", {busiest.dispatches:,} of them"
+    return f", after {document.dispatch_count:,} launches{most} of kernel {busiest.name}"
 
 
 def _result(output: Path, reason: str, message: str, **facts: Any) -> RunResult:

@@ -22,6 +22,7 @@ from profiling.survey.sources import own_headers
 from profiling.toolchain import older
 from profiling.toolchain.flags import OPENMP
 from profiling.toolchain.project import Unit, compile_project
+from profiling.toolchain.unit import OUTSIDE
 from synth.errors import BadInput, CompileFailed, HipsynthError, UsageError
 
 DEFAULT_FLAGS = "-O3"
@@ -41,12 +42,16 @@ class Built:
     diagnostics: str = ""
 
 
-def build_program(program: Program, arch: str, folder: Path, root: Path) -> Built:
-    """Tries the plans one after the other; of failures the first is returned, or the one that names a library."""
+def build_program(program: Program, arch: str, folder: Path, root: Path | None) -> Built:
+    """Tries the plans one after the other; of failures the first is returned, or the one that names a library.
+
+    `root`: where its files and headers must lie; None trusts it with any.
+    """
     failures: list[Built] = []
     for number, plan in enumerate(program.plans):
         written = folder / f"written{number}"
-        made = _attempt(_with_written(plan, written), arch, folder / f"plan{number}", [root, written, own_headers()])
+        roots = None if root is None else [root, written, own_headers()]
+        made = _attempt(_with_written(plan, written), arch, folder / f"plan{number}", roots)
         if made.artefacts is not None:
             return made
         failures.append(made)
@@ -73,7 +78,7 @@ def _with_written(plan: BuildPlan, folder: Path) -> BuildPlan:
     return replace(plan, units=tuple(units))
 
 
-def _attempt(plan: BuildPlan, arch: str, folder: Path, roots: list[Path]) -> Built:
+def _attempt(plan: BuildPlan, arch: str, folder: Path, roots: list[Path] | None) -> Built:
     """As it stands; where standard names are unknown, with the headers that HIP's own brought in before release 7."""
     made = _compile(plan, arch, folder, roots)
     if made.reason == "compile_failed" and older.may_help(made.diagnostics):
@@ -88,7 +93,7 @@ def _with_older_headers(unit: SourceUnit) -> SourceUnit:
     return replace(unit, preludes=(*unit.preludes, *map(Path, older.headers(unit.language))))
 
 
-def _compile(plan: BuildPlan, arch: str, folder: Path, roots: list[Path]) -> Built:
+def _compile(plan: BuildPlan, arch: str, folder: Path, roots: list[Path] | None) -> Built:
     wanted = [name for name in plan.libraries if not PRESENT.match(name.rpartition("/")[2]) and not _threads(name)]
     units = [Unit(unit.path, unit.language, unit_flags(unit, plan)) for unit in plan.units]
     try:
@@ -107,7 +112,7 @@ def _compile(plan: BuildPlan, arch: str, folder: Path, roots: list[Path]) -> Bui
     return Built(plan, api.Artefacts(build.executable, *build.devices[0], objdump, build.devices[1:]))
 
 
-def _code_objects(plan: BuildPlan, arch: str, folder: Path, roots: list[Path]) -> None:
+def _code_objects(plan: BuildPlan, arch: str, folder: Path, roots: list[Path] | None) -> None:
     """Device code that the program loads by itself, left in FOLDER/run under the names it expects."""
     for number, wanted in enumerate(plan.code_objects):
         unit = wanted.unit
@@ -141,6 +146,8 @@ def _flags(text: str) -> str:
 def _classify(error: CompileFailed, wanted: list[str]) -> tuple[str, str]:
     if _NO_IMAGES.search(error.diagnostics):
         return "needs_devices", "textures, which this architecture does not have"
+    if OUTSIDE in error.what:
+        return "missing_header", f"{error.cause} lies outside the surveyed folder: survey the one above"
     header = missing_header(error.diagnostics)
     library = library_of_header(header) if header else None
     if library is not None:

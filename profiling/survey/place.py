@@ -16,6 +16,7 @@ CAUSE = "no such file with a main() that uses HIP"
 def find_place(folder: Path, arch: str, scratch: Path, main: Path | None = None) -> Place:
     """The program below `folder` whose main() stands in `main` (default: the only one), by the first plan that works.
 
+    Who names the folder trusts it: its build files may name headers anywhere, such as in ../include.
     Raises BadInput when there is none or more than one, CompileFailed when no plan works.
     """
     found = [program for program in find_programs(folder, arch) if not program.refusal[0]]
@@ -23,7 +24,7 @@ def find_place(folder: Path, arch: str, scratch: Path, main: Path | None = None)
         found = [program for program in found if program.main == main.resolve()]
     if len(found) != 1:
         raise _not_one(folder, main, found)
-    built = build_program(found[0], arch, scratch, folder.resolve())
+    built = build_program(found[0], arch, scratch, None)
     if built.artefacts is None:
         remedy = "`synth survey` says for every program of a folder what it lacks"
         raise CompileFailed(

@@ -114,6 +114,9 @@ def _dependencies(path: Path) -> list[Path]:
     return [Path(word.replace("\\ ", " ").replace("$$", "$")) for word in re.findall(r"(?:\\.|\S)+", text)]
 
 
+OUTSIDE = "includes a file from outside the allowed folders"
+
+
 def check_roots(source: Path, headers: Sequence[Path], roots: Iterable[Path] | None) -> None:
     """Refuses a program that read a file from outside the allowed folders."""
     if roots is None:
@@ -122,4 +125,4 @@ def check_roots(source: Path, headers: Sequence[Path], roots: Iterable[Path] | N
     for path in headers:
         resolved = path.resolve()
         if not any(resolved.is_relative_to(root) for root in allowed):
-            raise CompileFailed(f"{source}: includes a file from outside the allowed folders", cause=str(path))
+            raise CompileFailed(f"{source}: {OUTSIDE}", cause=str(path))

@@ -21,6 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _OWN = "synth.program_arguments"
 _SOURCES = frozenset({".hip", ".cpp", ".cc", ".cxx", ".c++", ".cu", ".c", ".C"})
+_BUILD_FILE = re.compile(r"(?:GNU)?[Mm]akefile.*|CMakeLists\.txt|.*\.(?:mk|make|sh)")
 _INCOMPLETE = re.compile(r"undefined symbol|fatal error: .* file not found")
 _ACROSS_FILES = re.compile(r"undefined (?:hidden|protected) symbol")
 HINT = "is this the whole program? give its other files too, -I FOLDER, or the folder with its Makefile"
@@ -77,6 +78,8 @@ def locate(
 
     if project is None and not paths[0].is_dir():
         for path in paths:
+            if path.is_file() and path.suffix not in _SOURCES and _BUILD_FILE.fullmatch(path.name):
+                raise BadInput(f"{path}: is no source file", remedy=f"give its folder: {path.parent}")
             if not path.is_file():
                 what = "is no file" if path.exists() else "no such file"
                 raise BadInput(f"{path}: {what}", remedy="give a HIP source file, or the folder of a program")

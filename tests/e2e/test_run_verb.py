@@ -164,6 +164,21 @@ def test_a_folder_is_built_as_its_makefile_says(several: Path) -> None:
     assert done.returncode == 2 and "main.cpp, other.hip" in done.stderr and "--project" in done.stderr
 
 
+def test_build_files_may_name_folders_beside_theirs(several: Path) -> None:
+    if not makefile.available():
+        pytest.skip("needs make and a working bubblewrap")
+    app = several / "app"
+    app.mkdir()
+    for name in ("main.cpp", "parts", "Makefile"):
+        (several / name).rename(app / name)
+    (app / "Makefile").write_text(RULES.replace("-Iinclude", "-I../include"))
+    done = synth(["run", "app", "--", "2"], several)
+    assert (done.returncode, done.stdout) == (0, "3 times 10\n"), done.stderr
+    assert "lies outside the surveyed folder: survey the one above" in synth(["survey", "app"], several).stdout
+    done = synth(["run", "app/Makefile"], several)
+    assert done.returncode == 3 and "give its folder: app" in done.stderr
+
+
 def test_programs_for_older_headers_find_their_names(tmp_path: Path) -> None:
     text = "#include <hip/hip_runtime.h>\nint main() { char b[4]; memset(b, 7, 4); return b[3]; }\n"
     (tmp_path / "older.hip").write_text(text)
