@@ -22,6 +22,8 @@ ATTEMPTS = 3
 _RETRY = frozenset({"needs_arguments", "needs_data", "exit_code"})
 USAGE_CHARS = 20_000
 _PREPARING = sandbox.SandboxLimits(**sandbox.time_limits(20), memory_bytes=2 << 30, processes=64)
+# An option that a message names: use the event-based method with "-m event" argument
+_NAMED_OPTION = re.compile(r"[\"`](--?[a-zA-Z][\w-]*(?: [\w.]+)?)[\"`] (?:argument|option|flag)")
 _LITERAL = re.compile(r"-{0,2}\d[\w.x,]*|--?[a-zA-Z][\w-]*(=[\w.-]+)?")
 
 
@@ -66,13 +68,13 @@ def _calls(program: Program, built: Built) -> list[Call]:
 
 
 def _own_examples(done: api.RunResult, built: Built, folder: Path) -> list[Call]:
-    """Calls of itself with nothing but numbers, options and files at hand that a program's usage text shows."""
+    """Calls of itself with nothing but numbers, options and files at hand that a program's words show."""
     name = re.escape(Path(built.plan.name).name)
     pattern = re.compile(rf"(?:^|[\s`'\"$>])(?:[\w./-]*/)?{name}((?:[ \t]+[^\s`'\"]+)+)[ \t]*[`'\"]?\.?$", re.MULTILINE)
-    found = [tuple(match.split()) for match in pattern.findall(f"{done.stdout}\n{done.stderr}"[:USAGE_CHARS])]
-    return [
-        Call(words) for words in found if all(_LITERAL.fullmatch(word) or (folder / word).is_file() for word in words)
-    ]
+    text = f"{done.stdout}\n{done.stderr}"[:USAGE_CHARS]
+    found = [tuple(match.split()) for match in pattern.findall(text)]
+    plain = [words for words in found if all(_LITERAL.fullmatch(word) or (folder / word).is_file() for word in words)]
+    return [Call(words) for words in (*plain, *(tuple(match.split()) for match in _NAMED_OPTION.findall(text)))]
 
 
 def _run(

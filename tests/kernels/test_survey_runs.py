@@ -106,6 +106,9 @@ FILES = {
     "example.hip": HIP
     + 'int main(int n, char** v) { hipDeviceSynchronize(); if (n < 3) { std::printf("usage: %s N M\\n'
     + 'for example\\n  %s 5 --twice\\n", v[0], v[0]); return 1; } return v[1][0] != \'5\'; }\n',
+    "named_option.hip": HIP
+    + 'int main(int n, char** v) { hipDeviceSynchronize(); if (n == 3 && v[1][1] == 109 && v[2][0] == 101) return 0;'
+    + ' std::puts("not there; use the other method with \\"-m event\\" argument."); return 1; }\n',
     "aborts.hip": HIP
     + 'int main(int n, char** v) { hipDeviceSynchronize(); if (n < 2) { std::puts("usage: aborts N"); return 1; }'
     + " __builtin_trap(); }\n",
@@ -137,6 +140,7 @@ EXPECTED = {
     "repeats/repeats.hip": ("failed", "timeout"),
     "arguments.hip": ("ran", ""),
     "example.hip": ("ran", ""),
+    "named_option.hip": ("ran", ""),
     "aborts.hip": ("failed", "host_crash"),
     "crashes.hip": ("ran", ""),
     "named.hip": ("ran", ""),
@@ -188,6 +192,7 @@ def test_rows_say_how_a_program_was_built_and_started(rows: dict[str, Row]) -> N
     assert rows["arguments.hip"].arguments == ("7",)
     assert rows["example.hip"].arguments == ("5", "--twice")
     assert rows["prepared/prepared.hip"].arguments == ("9",)
+    assert rows["named_option.hip"].arguments == ("-m", "event")
     assert rows["aborts.hip"].arguments == ("3",)
     assert "less to do than `64 1000000000`" in rows["repeats/repeats.hip"].message
     assert re.search(r"after [1-9][\d,]* launches of kernel again", rows["repeats/repeats.hip"].message)

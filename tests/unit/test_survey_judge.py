@@ -45,6 +45,7 @@ def run(stdout: str, code: int = 0, stderr: str = "", dispatches: int = 3) -> Ru
         ("Verification mismatch at 5", 0, "failed", "self_check_failed"),
         ("usage: prog N", 1, "failed", "needs_arguments"),
         ("Error: missing arguments", 2, "failed", "needs_arguments"),
+        ('history-based is not there. Use the other with "-m event" argument.', 1, "failed", "needs_arguments"),
         ("could not open file input.txt", 1, "failed", "needs_data"),
         ("this instruction is only available on gfx908 or later", 255, "failed", "needs_devices"),
         ("Found one HIP device, this program requires two", 1, "failed", "needs_devices"),
