@@ -99,7 +99,7 @@ def launch(device: Any, module: Any, symbol: str) -> np.ndarray:
     return out
 
 
-@pytest.mark.parametrize("arch", DEVICES)
+@pytest.mark.parametrize("arch", ["gfx90a", pytest.param("gfx942", marks=pytest.mark.full)])
 def test_optimised_calls_decode_and_run(arch: str, tmp_path: Path) -> None:
     symbols, code, listing = check(arch, "-O3", tmp_path)
     device = _core.Device(arch, archs.load(DEVICES[arch]).spec(), count=True)

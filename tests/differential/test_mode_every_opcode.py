@@ -44,6 +44,7 @@ from wave_helpers import LANES, Wave
 
 from profiling.sim.isa.table import load_rows
 
+FIELDS = ("round_f32", "round_f16_f64", "denorm_f32", "denorm_f16_f64")
 ROWS = {row.name: row for row in load_rows()}
 SIGNED = {"i32": 32, "i16": 16, "exp": 32, "exp16": 16}
 Source = Format | str
@@ -377,10 +378,23 @@ def conversions() -> list[Case]:
 CASES = {case.name: case for case in [*multiply_accumulate(), *functions(), *conversions()]}
 
 
+def compare(name: str, modes: list[Mode]) -> None:
+    bad = [f"{mode}: {line}" for mode in modes for line in run(CASES[name], mode)]
+    assert not bad, f"{len(bad)} differences, the first:\n" + "\n".join(bad[:4])
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_results_round_and_flush(name: str) -> None:
-    bad = [f"{mode}: {line}" for mode in MODES for line in run(CASES[name], mode)]
-    assert not bad, f"{len(bad)} differences, the first:\n" + "\n".join(bad[:4])
+    """Every direction and every denormal setting of either field."""
+    some = [*MODES[::5], MODES[1]]
+    assert all(len({getattr(m, f) for m in some}) == 4 for f in FIELDS)
+    compare(name, some)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", CASES)
+def test_results_round_and_flush_in_every_combination(name: str) -> None:
+    compare(name, MODES)
 
 
 @pytest.mark.parametrize("t", FORMATS)
