@@ -1,6 +1,7 @@
 // The simulated device: state that outlives a dispatch, and the path of one launch.
 #include <algorithm>
 
+#include "core/bank_costs.h"
 #include "core/counters.h"
 #include "core/engine.h"
 #include "core/hostcall.h"
@@ -52,6 +53,7 @@ struct Device::Impl {
   std::unique_ptr<HostServices> host;
   std::unique_ptr<Hierarchy> hierarchy;
   std::map<uint64_t, std::unique_ptr<Program>> programs;  // by module serial number
+  BankCosts bank_costs;
   WavePool waves;
   uint64_t clock = 0;
 
@@ -220,6 +222,7 @@ Dispatch Device::launch(const Launch& launch) {
   c.steps = m.options.values ? c.program->steps.data() : m.deciding(*c.program, *launch.kernel).data();
   c.memory = &m.memory;
   c.hierarchy = m.hierarchy.get();
+  c.bank_costs = &m.bank_costs;
   c.host = m.host.get();
   c.scratch_lane_bytes = plan.scratch_lane_bytes;
   c.scratch_base = plan.scratch_lane_bytes ? m.runtime.scratch(1) : 0;

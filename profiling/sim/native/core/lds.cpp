@@ -4,14 +4,12 @@
 #include <string_view>
 #include <utility>
 
+#include "core/bank_costs.h"
 #include "core/lane_data.h"
 #include "core/state.h"
 
 namespace hipsynth {
 namespace {
-
-constexpr uint32_t kBanks = 32;
-constexpr uint32_t kBankBytes = 4;
 
 // What an instruction adds to its lanes' addresses; `which` of two.
 uint32_t lane_base(const Inst& in, uint32_t which) {
@@ -20,67 +18,11 @@ uint32_t lane_base(const Inst& in, uint32_t which) {
   return static_cast<uint32_t>(which ? in.offset1 : in.offset0) * scale;
 }
 
-// How many cycles one group of lanes takes, and how many of its accesses repeat a dword.
-struct GroupCost {
-  uint32_t cycles = 1, repeats = 0;
-};
-GroupCost conflicting_group(const uint64_t* offset, uint64_t group, uint32_t dwords, bool atomic) {
-  uint64_t words[kBanks][kBanks];
-  uint8_t used[kBanks] = {};
-  GroupCost cost;
-  for (uint64_t rest = group; rest; rest &= rest - 1) {
-    const uint64_t word0 = offset[std::countr_zero(rest)] / kBankBytes;
-    for (uint64_t word = word0; word < word0 + dwords; ++word) {
-      const uint32_t bank = word % kBanks;
-      bool known = false;
-      for (uint32_t i = 0; i < used[bank] && !known; ++i) known = words[bank][i] == word;
-      if (known) ++cost.repeats;
-      if ((known && !atomic) || used[bank] == kBanks) continue;
-      words[bank][used[bank]++] = word;
-      cost.cycles = std::max<uint32_t>(cost.cycles, used[bank]);
-    }
-  }
-  return cost;
-}
-
-// True when no bank is asked for two dwords: the usual case, for which one dword per bank tells.
-bool free_of_conflicts(const uint64_t* offset, uint64_t group, uint32_t dwords) {
-  uint64_t word_of[kBanks];
-  uint32_t seen = 0;
-  for (uint64_t rest = group; rest; rest &= rest - 1) {
-    const uint64_t word0 = offset[std::countr_zero(rest)] / kBankBytes;
-    for (uint64_t word = word0; word < word0 + dwords; ++word) {
-      const uint32_t bank = word % kBanks;
-      if ((seen >> bank & 1) && word_of[bank] != word) return false;
-      seen |= 1u << bank;
-      word_of[bank] = word;
-    }
-  }
-  return true;
-}
-
-// The LDS serves 32 banks a cycle: lanes go in groups that fill the banks once (32 lanes of a dword, 16 of eight bytes,
-// 8 of sixteen); each further distinct dword in a bank costs one more cycle. Recorded: groups without an active lane
-// take their cycle too.
-void count_cycles(Context& c, const uint64_t* offset, uint64_t exec, uint32_t bytes, bool atomic) {
-  const uint32_t dwords = std::max(1u, bytes / kBankBytes);
-  const uint32_t lanes = kBanks / std::bit_ceil(dwords);
-  if (exec == 0) return;
-  for (uint32_t first = 0; first < kLanes; first += lanes) {
-    const uint64_t group = exec >> first & (lanes == 32 ? 0xffffffffull : (1ull << lanes) - 1);
-    GroupCost cost;
-    if (atomic || !free_of_conflicts(offset + first, group, dwords)) {
-      cost = conflicting_group(offset + first, group, dwords, atomic);
-    }
-    c.counts.lds_idx_cycles += cost.cycles;
-    c.counts.lds_bank_conflict += cost.cycles - 1;
-    if (atomic) c.counts.lds_addr_conflict += cost.repeats;
-  }
-}
-
-// The same for contiguous lanes, which never conflict.
-void count_contiguous(Context& c, uint32_t bytes) {
-  c.counts.lds_idx_cycles += kLanes * std::bit_ceil(std::max(1u, bytes / kBankBytes)) / kBanks;
+void count(Context& c, const Step& s, const LdsAccess& access) {
+  const BankCost& cost = c.bank_costs->of(reinterpret_cast<uintptr_t>(s.inst) / sizeof(Inst), access);
+  c.counts.lds_idx_cycles += cost.cycles;
+  c.counts.lds_bank_conflict += cost.conflicts;
+  c.counts.lds_addr_conflict += cost.repeats;
 }
 
 // The address register's lanes, as a copy: the first half of a read2 may overwrite them. Without an address register
@@ -137,14 +79,14 @@ void access_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
     uint32_t* row = m.kind == MemKind::load ? operand_row(r.wave, in.dst, which * (bytes / 4))
                                             : operand_row(r.wave, in.src[1 + which]);
     const uint32_t base = lane_base(in, which);
+    if (c.hierarchy) count(c, s, {address, base, exec, bytes, false});
+    if (s.idle_data) continue;
     uint64_t difference = ~exec;
     for (uint32_t lane = 0; lane < kLanes; ++lane) {
       offset[lane] = address[lane] + base;  // wraps at 32 bits: the base may be "negative"
       difference |= offset[lane] ^ (offset[0] + uint64_t{lane} * bytes);
     }
-    if (c.hierarchy && difference == 0) count_contiguous(c, bytes);
-    if (c.hierarchy && difference != 0) count_cycles(c, offset, exec, bytes, false);
-    if (s.idle_data || (difference == 0 && move_block(r, s, bytes, offset[0], row))) continue;
+    if (difference == 0 && move_block(r, s, bytes, offset[0], row)) continue;
     move_lanes(c, r, s, bytes, offset, row);
   }
 }
@@ -158,17 +100,14 @@ void atomic_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
   // ds_cmpst compares with its first data operand and stores the second; ds_mskor masks with the first.
   const std::string_view op = m.op;
   const bool compare_first = op.starts_with("cmpswap");
-  const uint64_t kept = op.starts_with("condxchg") ? 0xfff8 : ~0ull;
+  const uint32_t kept = op.starts_with("condxchg") ? 0xfff8 : ~0u;
   for (uint32_t which = 0; which < (m.two_addr ? 2u : 1u); ++which) {
     const uint32_t *first = operand_row(r.wave, in.src[1 + which]),
                    *second = m.two_addr ? nullptr : operand_row(r.wave, in.src[2]);
     uint32_t* result = operand_row(r.wave, in.dst, which * (bytes / 4));
-    uint64_t offset[kLanes] = {};
-    for (uint64_t rest = exec; rest; rest &= rest - 1) {
-      const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
-      offset[lane] = (address[lane] + lane_base(in, which)) & kept;  // wraps at 32 bits
-    }
-    if (c.hierarchy) count_cycles(c, offset, exec, bytes, true);
+    uint32_t offset[kLanes];
+    for (uint32_t lane = 0; lane < kLanes; ++lane) offset[lane] = (address[lane] + lane_base(in, which)) & kept;
+    if (c.hierarchy) count(c, s, {offset, 0, exec, bytes, true});
     if (result) c.counts.lds_atomic_return += 1;
     if (s.idle_data) continue;
     for (uint64_t rest = exec; rest; rest &= rest - 1) {

@@ -118,6 +118,7 @@ struct EngineCounts {
 };
 
 class HostServices;
+class BankCosts;
 
 // Everything one dispatch's instructions may touch.
 struct Context {
@@ -128,6 +129,7 @@ struct Context {
   Memory* memory = nullptr;
   Hierarchy* hierarchy = nullptr;  // null: functional only
   Pace* pace = nullptr;            // of the running dispatch; null: functional only
+  BankCosts* bank_costs = nullptr;
   Latencies latency{};
   HostServices* host = nullptr;
   EngineCounts counts;
