@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 namespace hipsynth {
 namespace {
@@ -72,16 +71,19 @@ BankCost bank_cost(const LdsAccess& a) {
 
 const BankCost& BankCosts::of(size_t key, const LdsAccess& a) {
   Known& known = known_[key % kPlaces];
-  const uint32_t start = a.address[std::countr_zero(a.exec)];
-  std::array<uint32_t, kLanes> apart;
-  for (uint32_t lane = 0; lane < kLanes; ++lane) apart[lane] = a.address[lane] - start;
-  if (~a.exec) {
-    for (uint64_t off = ~a.exec; off; off &= off - 1) apart[static_cast<size_t>(std::countr_zero(off))] = 0;
+  const uint32_t start = a.address[std::countr_zero(a.exec)], phase = (start + a.base) % kBankBytes;
+  if (known.exec == a.exec && known.bytes == a.bytes && known.phase == phase && known.atomic == a.atomic) {
+    uint32_t differing = 0;
+    for (uint32_t lane = 0; lane < kLanes; ++lane) {
+      differing |= (a.address[lane] - start ^ known.apart[lane]) & known.active[lane];
+    }
+    if (differing == 0) return known.cost;
   }
-  const uint32_t phase = (start + a.base) % kBankBytes;
-  const bool same = known.exec == a.exec && known.bytes == a.bytes && known.phase == phase &&
-                    known.atomic == a.atomic && std::memcmp(&known.apart, &apart, sizeof apart) == 0;
-  if (!same) known = {apart, a.exec, a.bytes, phase, a.atomic, bank_cost(a)};
+  known = {.exec = a.exec, .bytes = a.bytes, .phase = phase, .atomic = a.atomic, .cost = bank_cost(a)};
+  for (uint32_t lane = 0; lane < kLanes; ++lane) {
+    known.apart[lane] = a.address[lane] - start;
+    known.active[lane] = (a.exec >> lane & 1) ? ~0u : 0;
+  }
   return known.cost;
 }
 

@@ -36,9 +36,9 @@ class BankCosts {
  private:
   static constexpr size_t kPlaces = 1024;
   struct Known {
-    std::array<uint32_t, kLanes> apart{};  // addresses from the first active lane's on; 0 of inactive lanes
-    uint64_t exec = 0;                     // 0: nothing known
-    uint32_t bytes = 0, phase = 0;         // phase: of the first active lane's address in its dword
+    std::array<uint32_t, kLanes> apart{}, active{};  // addresses from the first active lane's on; ~0 where EXEC is set
+    uint64_t exec = 0;                               // 0: nothing known
+    uint32_t bytes = 0, phase = 0;                   // phase: of the first active lane's address in its dword
     bool atomic = false;
     BankCost cost;
   };

@@ -25,14 +25,11 @@ void count(Context& c, const Step& s, const LdsAccess& access) {
   c.counts.lds_addr_conflict += cost.repeats;
 }
 
-// The address register's lanes, as a copy: the first half of a read2 may overwrite them. Without an address register
-// lane i has dword i behind M0.
-void read_addresses(Wave& w, const Inst& in, uint32_t* address) {
-  if (const uint32_t* row = operand_row(w, in.src[0])) {
-    std::memcpy(address, row, sizeof(uint32_t) * kLanes);
-    return;
-  }
-  for (uint32_t i = 0; i < kLanes; ++i) address[i] = (w.sgpr[kM0] & 0xffff) + 4 * i;
+// Every lane's address. Without an address register lane i has dword i behind M0, written to `own`.
+const uint32_t* addresses_of(Wave& w, const Inst& in, uint32_t* own) {
+  if (const uint32_t* row = operand_row(w, in.src[0])) return row;
+  for (uint32_t i = 0; i < kLanes; ++i) own[i] = (w.sgpr[kM0] & 0xffff) + 4 * i;
+  return own;
 }
 
 void move_lanes(Context& c, Resident& r, const Step& s, uint32_t bytes, const uint64_t* offset, uint32_t* row) {
@@ -70,8 +67,12 @@ bool move_block(Resident& r, const Step& s, uint32_t bytes, uint64_t offset, uin
 void access_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
   const Inst& in = *s.inst;
   const MemDesc& m = in.op->mem;
-  uint32_t address[kLanes];
-  read_addresses(r.wave, in, address);
+  uint32_t own[kLanes];
+  const uint32_t* address = addresses_of(r.wave, in, own);
+  if (m.two_addr && !s.idle_data && address != own) {  // the first half of a read2 may overwrite them
+    std::copy_n(address, kLanes, own);
+    address = own;
+  }
   const uint32_t addresses = m.two_addr ? 2 : 1;
   const uint32_t bytes = m.two_addr ? m.elem_bytes : s.lane_bytes;
   uint64_t offset[kLanes];
@@ -95,8 +96,12 @@ void atomic_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
   const Inst& in = *s.inst;
   const MemDesc& m = in.op->mem;
   const uint32_t bytes = m.elem_bytes;
-  uint32_t address[kLanes];
-  read_addresses(r.wave, in, address);
+  uint32_t own[kLanes];
+  const uint32_t* address = addresses_of(r.wave, in, own);
+  if (m.two_addr && address != own) {  // the first result may overwrite them
+    std::copy_n(address, kLanes, own);
+    address = own;
+  }
   // ds_cmpst compares with its first data operand and stores the second; ds_mskor masks with the first.
   const std::string_view op = m.op;
   const bool compare_first = op.starts_with("cmpswap");
