@@ -16,19 +16,28 @@ constexpr double kAgree = 0.05;        // relative difference of two windows tha
 constexpr double kReplacing = 0.9;     // share of misses that replace a line, when caches are as full as they get
 constexpr double kRareMisses = 0.001;  // of look-ups
 
-// By how much a channel has more requests than the average one, as a share of that, both in the beginning and after it:
-// which channels are busy for a while only changes with the data that all work-groups are at.
-double lasting_excess(const std::vector<uint64_t>& at_start, const std::vector<uint64_t>& at_end) {
-  const auto count = static_cast<double>(at_start.size());
-  const double first = std::accumulate(at_start.begin(), at_start.end(), 0.0) / count;
-  const double later = std::accumulate(at_end.begin(), at_end.end(), 0.0) / count - first;
-  double most = 0;
-  for (size_t i = 0; i < at_start.size(); ++i) {
-    const auto before = static_cast<double>(at_start[i]), after = static_cast<double>(at_end[i]) - before;
-    const double early = before / std::max(1.0, first), late = after / std::max(1.0, later);
-    most = std::max(most, later > 0 ? std::min(early, late) : early);
+// By how much a channel has more requests than the average one, as a share of that, in half of the parts of a dispatch
+// at least: which channels are busy for a while only changes with the data that all work-groups are at. `seen`: the
+// requests of every channel so far, at the end of each part.
+double lasting_excess(const std::vector<std::vector<uint64_t>>& seen) {
+  const size_t channels = seen.back().size();
+  std::vector<std::vector<double>> loads(channels);  // of each channel in each part, in those of the average channel
+  for (size_t part = 0; part < seen.size(); ++part) {
+    const auto requests = [&](size_t i) { return static_cast<double>(seen[part][i] - (part ? seen[part - 1][i] : 0)); };
+    double sum = 0;
+    for (size_t i = 0; i < channels; ++i) sum += requests(i);
+    for (size_t i = 0; i < channels && sum > 0; ++i) {
+      loads[i].push_back(requests(i) * static_cast<double>(channels) / sum);
+    }
   }
-  return std::max(0.0, most - 1);
+  double most = 1;
+  for (std::vector<double>& load : loads) {
+    const auto middle = load.begin() + (static_cast<std::ptrdiff_t>(load.size()) - 1) / 2;
+    if (load.empty()) continue;
+    std::nth_element(load.begin(), middle, load.end());
+    most = std::max(most, *middle);
+  }
+  return most - 1;
 }
 
 }  // namespace
@@ -66,6 +75,7 @@ void Sampler::close_cell() {
     cell[i].events.add_difference(all.events, closed_[i].events);
     closed_[i] = all;
   }
+  channels_seen_.push_back(hierarchy_->channel_requests());
   cells_.push_back(std::move(cell));
   cell_strata_.push_back(current_);
 }
@@ -133,8 +143,9 @@ Sample Sampler::finish(const std::vector<std::vector<Executed>>& runs) {
   sample.simulated = end;
   sample.chain_at_start = chain_at_start_;
   sample.long_groups = long_groups_;
-  sample.channels = channels_at_start_.size();
-  sample.channel_excess = lasting_excess(channels_at_start_, hierarchy_->channel_requests());
+  channels_seen_.push_back(hierarchy_->channel_requests());
+  sample.channels = channels_seen_.back().size();
+  sample.channel_excess = lasting_excess(channels_seen_);
   sample.left_dirty = hierarchy_->dirty();
   sample.dirty_before = dirty_before_;
   sample.cus = cus_;

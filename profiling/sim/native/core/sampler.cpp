@@ -10,9 +10,8 @@
 namespace hipsynth {
 namespace {
 
-// Work is counted in units of about 10 ns of simulation: an instruction, a quarter of a vL1D look-up, half an LDS
-// cycle.
-constexpr uint64_t kLookUpWork = 4, kLdsWork = 6;
+// Work is counted in units of about 10 ns of simulation: an instruction, a quarter of a vL1D look-up, an LDS cycle.
+constexpr uint64_t kLookUpWork = 4, kLdsWork = 1;
 // Shares of the work up to which a dispatch is run exactly anyway.
 constexpr uint64_t kStartShare = 5, kWindowShare = 20;
 constexpr uint64_t kLastFill = 4;         // windows' worth of work-groups that may fill the L2 before the end
@@ -232,7 +231,7 @@ void Sampler::consider(uint64_t live_waves, const std::vector<std::vector<Execut
 void Sampler::begin(const std::vector<std::vector<Executed>>& runs) {
   exact_ = now();
   chain_at_start_ = hierarchy_->longest_atomic_chain();
-  channels_at_start_ = hierarchy_->channel_requests();
+  channels_seen_.push_back(hierarchy_->channel_requests());
   mark_sites();
   counted_.push_back(site_executions(runs, 0));
   c_.steps = steps_.data();

@@ -113,7 +113,7 @@ class Sampler {
   std::vector<SiteTally> spare_, closed_;  // closed_: of measured_, what the cells have so far
   std::vector<uint32_t> looks_;            // per site: tallied executions
   uint64_t chain_at_start_ = 0, dirty_before_ = 0;
-  std::vector<uint64_t> channels_at_start_;  // requests of every L2 channel
+  std::vector<std::vector<uint64_t>> channels_seen_;  // requests of every L2 channel: at the start, after each window
 };
 
 // Puts the estimates into the context and the hierarchy, as if all of the grid had run, and what is known about them
