@@ -86,17 +86,20 @@ def test_doubtful_samples_of_more_than_can_be_run_say_so() -> None:
 
 def test_a_duration_is_as_uncertain_as_what_it_depends_on() -> None:
     """The LDS bounds the product and the memory the stream; what both fetch is uncertain."""
-    bound_by_lds, streaming = (launch("mi250", kernel, 4096, **sampling(300_000)) for kernel in ("gemm_tile", "scan"))
-    for result in (bound_by_lds, streaming):
-        assert result["sampled"] and result["error_estimate"]["FETCH_SIZE"] > 0.5
-    assert bound_by_lds["error_estimate"]["Duration"] < 0.1 < streaming["error_estimate"]["Duration"]
+    passed_on = []  # of the uncertainty of what is fetched, the share that is one of the duration
+    for kernel in ("gemm_tile", "scan"):
+        result = launch("mi250", kernel, 4096, **sampling(300_000))
+        error = result["error_estimate"]
+        assert result["sampled"] and error["FETCH_SIZE"] > 0.5
+        passed_on.append(error["Duration"] / error["FETCH_SIZE"])
+    assert passed_on[0] < 0.2 < passed_on[1]
 
 
 @pytest.mark.parametrize(("kernel", "tile"), [("product_64", 64), ("product_128", 128)])
 def test_products_that_the_machine_holds_at_once_are_sampled(kernel: str, tile: int, tmp_path: Path) -> None:
     """All work-groups walk over the same columns: the L2 channels that a part keeps busy are not those of the whole."""
     rows, results = 1024, []
-    for options in ({}, {"sample_stretches": 12, "sample_above": 6_000_000}):
+    for options in ({}, {"sample_stretches": 12, "sample_above": 2_000_000}):
         device = SimDevice("mi250", PRODUCTS, tmp_path, values=False, **options)
         matrices = [device.core.allocate(4 * rows * rows) for _ in range(3)]
         results.append(device.launch(kernel, (rows // tile,) * 2, (256,), "QQQi", *matrices, rows))
