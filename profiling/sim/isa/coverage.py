@@ -81,7 +81,8 @@ GAPS = {
 # What concerns no opcode in particular.
 GENERAL_GAPS = (
     "The payload of a NaN result is not specified: it is quiet.",
-    "A raw buffer is checked dword by dword, a structured one by its index, atomics and formats as a whole; what a "
+    "A raw buffer is checked dword by dword, as AMD says of RDNA and leaves open for CDNA, a structured one by its "
+    "index, atomics and formats as a whole; what a "
     "load into the LDS leaves there for an element that is outside is not published, and taken to be 0.",
     "The clamp bit of integer operations saturates the exact result; carries stay those of the sum that is not "
     "clamped. LLVM uses it for additions, subtractions and dot products; what it does to the low half of a product is "
