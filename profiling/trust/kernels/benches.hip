@@ -1,101 +1,111 @@
 // Kernels of the shape of those whose speed RRZE's gpu-benches recorded: streams, cache sweeps, a pointer chase, strides.
 #include <hip/hip_runtime.h>
 
+// A recorded stream asks for the length first, then for a flag that is never set, then for arrays that only one side of
+// a branch needs: two or three scalar round trips, one after the other, which are a large part of a short wave's life.
+extern __shared__ double held_back[];  // its size keeps further work-groups away
+
+#define STREAMS                                                                                                \
+  double *a, const double *__restrict__ b, const double *__restrict__ c, const double *__restrict__ d, size_t n, \
+      int flag
+
 __device__ int item() { return blockIdx.x * blockDim.x + threadIdx.x; }
 
-extern "C" __global__ void stream_init(double* a, const double* b, const double* c, const double* d, int n) {
-  const int i = item();
-  if (i < n) a[i] = 0.5;
+template <class Value>
+__device__ void write(double* a, const double* b, int i, bool inside, int flag, Value value) {
+  if (!inside) return;
+  if (flag) held_back[threadIdx.x] = b[threadIdx.x];
+  a[i] = value();
+  if (flag) a[i] = held_back[i];
 }
-extern "C" __global__ void stream_read(double* a, const double* b, const double* c, const double* d, int n) {
-  const int i = item();
-  if (i >= n) return;
+__device__ void read(double* a, const double* b, int i, bool inside, int flag) {
+  if (!inside) return;
+  if (flag) held_back[threadIdx.x] = b[threadIdx.x];
   const double value = b[i];
-  if (value == 7.0) a[i] = value;  // never: the memory holds zeros
-}
-extern "C" __global__ void stream_scale(double* a, const double* b, const double* c, const double* d, int n) {
-  const int i = item();
-  if (i < n) a[i] = 3.0 * b[i];
-}
-extern "C" __global__ void stream_triad(double* a, const double* b, const double* c, const double* d, int n) {
-  const int i = item();
-  if (i < n) a[i] = c[i] + b[i] * d[i];
-}
-extern "C" __global__ void stream_3pt(double* a, const double* b, const double* c, const double* d, int n) {
-  const int i = item();
-  if (i > 0 && i < n - 1) a[i] = 0.5 * (b[i - 1] + b[i + 1]) - b[i];
-}
-extern "C" __global__ void stream_5pt(double* a, const double* b, const double* c, const double* d, int n) {
-  const int i = item();
-  if (i > 1 && i < n - 2) a[i] = 0.25 * (b[i - 2] + b[i - 1]) + 0.5 * (b[i + 1] + b[i + 2]) - b[i];
+  if (flag || value == 7.0) a[i] = value + held_back[i];  // never: the memory holds zeros
 }
 
-// The same over a buffer of `n` elements that the grid walks through again and again; n = 2^32 / inverse, nearly.
-__device__ int wrapped(unsigned n, unsigned inverse) {
-  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-  const unsigned rest = i - __umulhi(i, inverse) * n;
-  return rest < n ? rest : rest - n;
+extern "C" __global__ void stream_init(STREAMS) {
+  write(a, b, item(), item() < n, flag, [] { return 0.5; });
 }
-extern "C" __global__ void wrapped_read(double* a, const double* b, const double* c, const double* d, unsigned n,
-                                        unsigned inverse) {
-  const int i = wrapped(n, inverse);
-  const double value = b[i];
-  if (value == 7.0) a[i] = value;
+extern "C" __global__ void stream_read(STREAMS) { read(a, b, item(), item() < n, flag); }
+extern "C" __global__ void stream_scale(STREAMS) {
+  const int i = item();
+  write(a, b, i, i < n, flag, [=] { return 3.0 * b[i]; });
 }
-extern "C" __global__ void wrapped_scale(double* a, const double* b, const double* c, const double* d, unsigned n,
-                                         unsigned inverse) {
-  const int i = wrapped(n, inverse);
-  a[i] = 3.0 * b[i];
+extern "C" __global__ void stream_triad(STREAMS) {
+  const int i = item();
+  write(a, b, i, i < n, flag, [=] { return c[i] + b[i] * d[i]; });
 }
-extern "C" __global__ void wrapped_triad(double* a, const double* b, const double* c, const double* d, unsigned n,
-                                         unsigned inverse) {
-  const int i = wrapped(n, inverse);
-  a[i] = c[i] + b[i] * d[i];
+extern "C" __global__ void stream_3pt(STREAMS) {
+  const int i = item();
+  write(a, b, i, i > 0 && i < n - 1, flag, [=] { return 0.5 * (b[i - 1] + b[i + 1]) - b[i]; });
 }
-extern "C" __global__ void wrapped_write(double* a, const double* b, const double* c, const double* d, unsigned n,
-                                         unsigned inverse) {
-  a[wrapped(n, inverse)] = 0.5;
+extern "C" __global__ void stream_5pt(STREAMS) {
+  const int i = item();
+  write(a, b, i, i > 1 && i < n - 2, flag,
+        [=] { return 0.25 * (b[i - 2] + b[i - 1]) + 0.5 * (b[i + 1] + b[i + 2]) - b[i]; });
 }
+
+// The same over LENGTH elements that the grid walks through again and again.
+#define WRAPPED(LENGTH)                                                              \
+  extern "C" __global__ void wrapped_read_##LENGTH(STREAMS) {                        \
+    const int i = unsigned(item()) % LENGTH;                                         \
+    read(a, b, i, i < n, flag);                                                      \
+  }                                                                                  \
+  extern "C" __global__ void wrapped_scale_##LENGTH(STREAMS) {                       \
+    const int i = unsigned(item()) % LENGTH;                                         \
+    write(a, b, i, i < n, flag, [=] { return 3.0 * b[i]; });                         \
+  }                                                                                  \
+  extern "C" __global__ void wrapped_triad_##LENGTH(STREAMS) {                       \
+    const int i = unsigned(item()) % LENGTH;                                         \
+    write(a, b, i, i < n, flag, [=] { return c[i] + b[i] * d[i]; });                 \
+  }                                                                                  \
+  extern "C" __global__ void wrapped_write_##LENGTH(STREAMS) {                       \
+    const int i = unsigned(item()) % LENGTH;                                         \
+    write(a, b, i, i < n, flag, [] { return 0.5; });                                 \
+  }
+WRAPPED(24545)
+WRAPPED(5767137)
 
 // Every work-group reads the same two arrays of kSteps times its width float4 over and over, sixteen loads at a time.
-template <int kSteps>
+template <int kSteps, int kWidth>
 __device__ void sweep(float4* out, const float4* data, int rounds, int zero) {
   constexpr int kPairs = 8, kRounds = kSteps < kPairs ? kPairs / kSteps : 1, kBatches = kRounds * kSteps / kPairs;
-  float x = 0, y = 0, z = 0, w = 0;
+  float4 sum = {0, 0, 0, 0};
   const float4* first = data + threadIdx.x;
-  const int width = blockDim.x;
 #pragma unroll 1
   for (int round = 0; round < rounds; round += kRounds) {
-    first += zero;  // the compiler must not see that every round reads the same
 #pragma unroll
     for (int batch = 0; batch < kBatches; ++batch) {
       float4 left[kPairs], right[kPairs];
 #pragma unroll
       for (int i = 0; i < kPairs; ++i) {
-        const float4* at = first + (batch * kPairs + i) % kSteps * width + i / kSteps * zero;
-        left[i] = at[0];
-        right[i] = at[kSteps * width];
+        const int step = (batch * kPairs + i) % kSteps;
+        if (step == 0) first += zero;  // the compiler must not see that every round reads the same
+        left[i] = first[step * kWidth];
+        right[i] = first[(kSteps + step) * kWidth];
       }
       __builtin_amdgcn_sched_barrier(0);
 #pragma unroll
-      for (int i = 0; i < kPairs; ++i) {
-        x += left[i].x * right[i].x;
-        y += left[i].y * right[i].y;
-        z += left[i].z * right[i].z;
-        w += left[i].w * right[i].w;
-      }
+      for (int i = 0; i < kPairs; ++i) sum += left[i] * right[i];
     }
   }
-  if (x + y + z + w == 7.0f) out[threadIdx.x] = float4{x, y, z, w};
+  if (sum.x + sum.y + sum.z + sum.w == 7.0f) out[threadIdx.x] = sum;
 }
-#define SWEEP_OF(STEPS)                                                                                          \
-  extern "C" __global__ void sweep_##STEPS(float4* out, const float4* data, int rounds, int zero) {              \
-    sweep<STEPS>(out, data, rounds, zero);                                                                       \
+#define SWEEP_OF(STEPS, WIDTH)                                                                                  \
+  extern "C" __global__ void sweep_##STEPS##_##WIDTH(float4* out, const float4* data, int rounds, int zero) {    \
+    sweep<STEPS, WIDTH>(out, data, rounds, zero);                                                               \
   }
-SWEEP_OF(1)
-SWEEP_OF(2)
-SWEEP_OF(4)
-SWEEP_OF(8)
+SWEEP_OF(1, 128)
+SWEEP_OF(1, 256)
+SWEEP_OF(1, 512)
+SWEEP_OF(2, 512)
+SWEEP_OF(4, 512)
+SWEEP_OF(8, 512)
+SWEEP_OF(16, 512)
+SWEEP_OF(32, 512)
+SWEEP_OF(96, 512)
 
 // Work-group g reads part g % parts: `steps` pairs of tiles of doubles, a block wide each.
 extern "C" __global__ void shared_parts(double* out, const double* data, int parts, int steps) {

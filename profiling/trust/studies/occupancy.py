@@ -56,8 +56,8 @@ def measure(device: SimDevice, found: dict[str, Any]) -> Iterator[Point]:
             runs = []
             for launch, n in enumerate((sizes[0], *sizes)):
                 arrays = [memory[name] + launch * span if name in ARRAYS[kernel] else 0 for name in "abcd"]
-                geometry = (SYMBOL.format(kernel), (n // block,), (block,), "QQQQi")
-                runs.append(device.launch(*geometry, *arrays, n, lds=LDS_BYTES // per_cu))
+                geometry = (SYMBOL.format(kernel), (n // block,), (block,), "QQQQQi")
+                runs.append(device.launch(*geometry, *arrays, n, 0, lds=LDS_BYTES // per_cu))
             allowed = None if (device.table.name, kernel, per_cu, block) in DENTS else WORST
             label = f"{kernel}, {per_cu} x {block}"
             moved = 8.0 * streams * (sizes[1] - sizes[0])

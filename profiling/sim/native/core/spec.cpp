@@ -40,6 +40,7 @@ const std::vector<std::string>& spec_keys() {
       "l2.bytes_per_cycle_per_channel",
       "l2.latency_cycles",
       "l2.cycles_per_request",
+      "l2.turn_cycles",
       "l2.store_latency_cycles",
       "l2.transfer_latency_cycles",
       "l2.unmerged_pair_period",

@@ -143,7 +143,8 @@ MemoryPath memory_path(const Model& m) {
   p.dispatch = std::max(w.waves * m.at("issue.dispatch_cycles"), w.groups * m.at("issue.group_dispatch_cycles")) /
                m.at("topology.xcds");
   p.vl1d = w.l1_cycles_busiest_cu;
-  p.l2 = w.l2_requests_busiest_channel * m.at("l2.cycles_per_request");
+  p.l2 = w.l2_requests_busiest_channel * m.at("l2.cycles_per_request") +
+         w.l2_turns_busiest_channel * m.at("l2.turn_cycles");
   p.atomics = w.atomics_busiest_line * m.at("l2.same_line_atomic_ns") / m.tick_ns();
   if (const double gbps = m.at("fabric.infinity_cache_gbps"); gbps > 0) {
     p.infinity = m.cycles_of_bytes(w.fabric_read_bytes + w.fabric_write_bytes - w.flushed_bytes, gbps);
@@ -152,11 +153,12 @@ MemoryPath memory_path(const Model& m) {
   return p;
 }
 
-// Units in a row work at the same time; how soon waves come back is another matter: answers queue at the slowest unit
-// long before it is full.
+// Units in a row work at the same time; how soon waves come back is another matter: answers queue at the slowest of the
+// units that all CUs share long before it is full. A CU has its vL1D to itself.
 double memory_cycles(const Model& m, const MemoryPath& p) {
-  const double units = norm(m.at("timing.overlap_norm"), {p.vl1d, p.l2, p.atomics, p.infinity, p.hbm});
-  return norm(m.at("timing.queueing_norm"), {p.round_trips, units});
+  const double overlap = m.at("timing.overlap_norm");
+  const double shared = norm(overlap, {p.l2, p.atomics, p.infinity, p.hbm});
+  return norm(overlap, {p.vl1d, norm(m.at("timing.queueing_norm"), {p.round_trips, shared})});
 }
 
 // Lines still modified after the last wave, where the device writes them back then.
@@ -217,6 +219,11 @@ Work work_of(const LaunchPlan& plan, const IssueCounts& issue, const EngineCount
   const MemoryCounts& n = hierarchy->counts();
   w.l1_cycles_busiest_cu = number(n.l1_cycles_max);
   w.l2_requests_busiest_channel = number(n.l2_channel_max);
+  // Requests come in no particular order: of two in a row one reads and one writes as often as chance has it.
+  if (const double reads = number(n.l2_reads), writes = number(n.l2_writes + n.l2_atomics); reads + writes > 0) {
+    w.l2_turns_busiest_channel =
+        w.l2_requests_busiest_channel * 2 * reads * writes / ((reads + writes) * (reads + writes));
+  }
   w.l2_transfers = number(n.l1_read_req * hierarchy->l1_line_bytes() / kSegmentBytes + n.l1_write_req +
                           n.l1_atomic_ret_req + n.l1_atomic_noret_req);
   w.atomics_busiest_line = number(n.same_address_atomics_max);

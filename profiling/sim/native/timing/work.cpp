@@ -40,6 +40,7 @@ constexpr Field kFields[] = {
     {"store_tails", &Work::store_tails},
     {"l1_cycles_busiest_cu", &Work::l1_cycles_busiest_cu},
     {"l2_requests_busiest_channel", &Work::l2_requests_busiest_channel},
+    {"l2_turns_busiest_channel", &Work::l2_turns_busiest_channel},
     {"l2_transfers", &Work::l2_transfers},
     {"atomics_busiest_line", &Work::atomics_busiest_line},
     {"fabric_read_bytes", &Work::fabric_read_bytes},

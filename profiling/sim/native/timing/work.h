@@ -20,7 +20,8 @@ struct Work {
   double lds_waits = 0, barriers = 0, store_tails = 0;
   // Requests and bytes.
   double l1_cycles_busiest_cu = 0, l2_requests_busiest_channel = 0;
-  double l2_transfers = 0;  // of 64 bytes, between vL1D and L2, both ways
+  double l2_turns_busiest_channel = 0;  // between reading and writing
+  double l2_transfers = 0;              // of 64 bytes, between vL1D and L2, both ways
   double atomics_busiest_line = 0;
   double fabric_read_bytes = 0, fabric_write_bytes = 0, hbm_read_bytes = 0, hbm_write_bytes = 0;
   double flushed_bytes = 0;  // of the written bytes, those that leave the L2 after the last wave
