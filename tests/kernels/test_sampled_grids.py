@@ -95,11 +95,13 @@ def test_a_duration_is_as_uncertain_as_what_it_depends_on() -> None:
     assert passed_on[0] < 0.2 < passed_on[1]
 
 
-@pytest.mark.parametrize(("kernel", "tile"), [("product_64", 64), ("product_128", 128)])
-def test_products_that_the_machine_holds_at_once_are_sampled(kernel: str, tile: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kernel", "tile", "above"), [("product_64", 64, 2_000_000), ("product_128", 128, 6_000_000)])
+def test_products_that_the_machine_holds_at_once_are_sampled(
+    kernel: str, tile: int, above: int, tmp_path: Path
+) -> None:
     """All work-groups walk over the same columns: the L2 channels that a part keeps busy are not those of the whole."""
     rows, results = 1024, []
-    for options in ({}, {"sample_stretches": 12, "sample_above": 2_000_000}):
+    for options in ({}, sampling(above)):
         device = SimDevice("mi250", PRODUCTS, tmp_path, values=False, **options)
         matrices = [device.core.allocate(4 * rows * rows) for _ in range(3)]
         results.append(device.launch(kernel, (rows // tile,) * 2, (256,), "QQQi", *matrices, rows))
