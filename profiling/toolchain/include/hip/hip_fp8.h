@@ -80,19 +80,21 @@ HIPSYNTH_FP8_FN unsigned char narrow(double value, __hip_saturation_t saturation
 }
 
 HIPSYNTH_FP8_FN unsigned char narrow(float value, __hip_saturation_t saturation, __hip_fp8_interpretation_t kind) {
+  unsigned int bits;
+  memcpy(&bits, &value, sizeof(bits));
 #if HIP_FP8_CVT_FAST_PATH
   if (kind == __HIP_E4M3_FNUZ || kind == __HIP_E5M2_FNUZ) {
-    const float limit = kind == __HIP_E4M3_FNUZ ? 240.0f : 57344.0f;
-    if (saturation == __HIP_SATFINITE && __builtin_isfinite(value)) {
-      value = __builtin_amdgcn_fmed3f(value, limit, -limit);
+    // In integers: under -ffast-math a compiler takes every number for finite.
+    const unsigned int limit = kind == __HIP_E4M3_FNUZ ? 0x43700000u : 0x47600000u, magnitude = bits & 0x7fffffffu;
+    if (saturation == __HIP_SATFINITE && magnitude > limit && magnitude < 0x7f800000u) {
+      bits = limit | (bits & 0x80000000u);
+      memcpy(&value, &bits, sizeof(value));
     }
     const int pair = kind == __HIP_E4M3_FNUZ ? __builtin_amdgcn_cvt_pk_fp8_f32(value, value, 0, false)
                                              : __builtin_amdgcn_cvt_pk_bf8_f32(value, value, 0, false);
     return static_cast<unsigned char>(pair);
   }
 #endif
-  unsigned int bits;
-  memcpy(&bits, &value, sizeof(bits));
   return encode<23, 127>(bits & 0x7fffffffu, bits >> 31 != 0, saturation, kind);
 }
 
