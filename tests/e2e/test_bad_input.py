@@ -181,6 +181,7 @@ def test_the_profile_document_keeps_the_contract(folder: Path, simulator: None) 
         (kernel,) = one["kernels"]
         contract = "name dispatches grid block counters metrics duration_ns backend backend_version"
         ours = "extra_metrics expected_error no_evidence bottleneck sampled groups_simulated error_estimate"
+        ours += " metric_error_estimate"
         assert list(kernel) == [*contract.split(), *ours.split()]
         assert (kernel["name"], kernel["grid"], kernel["block"]) == ("k", [1, 1, 1], [256, 1, 1])
         assert kernel["counters"]["SQ_WAVES"] == 4 and len(kernel["metrics"]) == 12
