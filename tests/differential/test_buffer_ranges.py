@@ -18,8 +18,7 @@ from profiling.sim import _core
 
 LANES = 64
 DWORDS = 512
-DEVICES = {"gfx90a": "mi250", "gfx942": "mi300x"}
-BOTH = pytest.mark.parametrize("arch", DEVICES)
+BOTH = pytest.mark.parametrize("arch", ["gfx90a", "gfx942"])
 HEAD = """
 s_load_dwordx4 s[4:7], s[0:1], 0x0
 s_load_dwordx2 s[8:9], s[0:1], 0x10
@@ -39,7 +38,7 @@ KEPT = np.array([-1, -2, -3, -4], np.int32).view(np.uint32)
 
 @functools.cache
 def device(arch: str) -> Any:
-    return _core.Device(arch, archs.load(DEVICES[arch]).spec(), count=True)
+    return _core.Device(arch, archs.load(archs.default_device(arch)).spec(), count=True)
 
 
 def upload(d: Any, data: np.ndarray) -> int:

@@ -7,7 +7,6 @@ values where it wants a constant.
 from __future__ import annotations
 
 import re
-import shutil
 import struct
 import subprocess
 from pathlib import Path
@@ -16,13 +15,12 @@ from typing import Any
 import clang_builtins
 import numpy as np
 import pytest
+from llvm_tools import CLANG, OBJDUMP, library_of
 
 from profiling import archs
 from profiling.sim import _core
 
-CLANG = shutil.which("clang-22")
-OBJDUMP = shutil.which("llvm-objdump-22")
-DEVICES = {"gfx90a": "mi250", "gfx942": "mi300x"}
+ARCHS = ("gfx90a", "gfx942")
 # What the functions reach and the simulator does not have.
 REFUSED = {"ds_gws_sema_v", "ds_gws_sema_br", "ds_gws_sema_p", "ds_gws_sema_release_all"}
 # Addresses, clocks and values that C++ leaves undefined: a bool read from any byte, what mov_dpp keeps.
@@ -32,16 +30,7 @@ NOT_RUN = re.compile(
     r"ds_gws_|image_|s_getpc|s_sendmsg|endpgm|load_to_lds|global_load_lds|buffer_load_lds|s_setreg|set_fpenv"
 )
 
-
-def library() -> Path | None:
-    if CLANG is None or shutil.which("ldd") is None:
-        return None
-    linked = subprocess.run(["ldd", CLANG], capture_output=True, text=True, check=False).stdout
-    found = re.search(r"libclang-cpp\S* => (\S+)", linked)
-    return Path(found[1]) if found else None
-
-
-LIBRARY = library()
+LIBRARY = library_of(CLANG, "libclang-cpp")
 pytestmark = pytest.mark.skipif(LIBRARY is None or OBJDUMP is None, reason="clang 22 and its library are not installed")
 
 
@@ -102,7 +91,7 @@ def launch(device: Any, module: Any, symbol: str) -> np.ndarray:
 @pytest.mark.parametrize("arch", ["gfx90a", pytest.param("gfx942", marks=pytest.mark.full)])
 def test_optimised_calls_decode_and_run(arch: str, tmp_path: Path) -> None:
     symbols, code, listing = check(arch, "-O3", tmp_path)
-    device = _core.Device(arch, archs.load(DEVICES[arch]).spec(), count=True)
+    device = _core.Device(arch, archs.load(archs.default_device(arch)).spec(), count=True)
     module = device.load(code, listing)
     for symbol, name in symbols.items():
         if not NOT_RUN.search(name):
@@ -111,19 +100,19 @@ def test_optimised_calls_decode_and_run(arch: str, tmp_path: Path) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("level", ["-O0", "-O1", "-O2"])
-@pytest.mark.parametrize("arch", DEVICES)
+@pytest.mark.parametrize("arch", ARCHS)
 def test_calls_decode_at_other_levels(arch: str, level: str, tmp_path: Path) -> None:
     check(arch, level, tmp_path)
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("arch", DEVICES)
+@pytest.mark.parametrize("arch", ARCHS)
 def test_values_do_not_depend_on_the_optimiser(arch: str, tmp_path: Path) -> None:
     """Other instructions, other operand forms, other registers: the same results."""
     found: list[dict[str, np.ndarray]] = []
     for level in ("-O0", "-O3"):
         symbols, code, listing = build(arch, level, tmp_path)
-        device = _core.Device(arch, archs.load(DEVICES[arch]).spec(), count=False)
+        device = _core.Device(arch, archs.load(archs.default_device(arch)).spec(), count=False)
         module = device.load(code, listing)
         run = {s: n for s, n in symbols.items() if not NOT_RUN.search(n) and not OWN_VALUE.search(n)}
         found.append({f"{name} ({symbol})": launch(device, module, symbol) for symbol, name in run.items()})

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
+from llvm_tools import MC, library_of
 
 from profiling.sim.isa.table import ARCHS, load_rows
 
-MC = shutil.which("llvm-mc-22") or shutil.which("llvm-mc")
 UNKNOWN = re.compile(r"<stdin>:(\d+):\d+: error: .*(not supported on this GPU|invalid instruction)")
 
 
@@ -52,28 +50,20 @@ def test_no_published_opcode_is_missing_from_the_table(arch: str) -> None:
     assert sorted(set(names) - unknown(arch, names) - known) == []
 
 
+# LLVM's own library, which the assembler is linked with: its tables hold every mnemonic.
+LIBRARY = library_of(MC, "libLLVM")
 # Names that LLVM's assembler takes and its disassembler never writes.
 ASSEMBLER_ONLY = {"v_accvgpr_write", "v_accvgpr_read", "v_mul_lo_i32"}
 
 
-def library() -> Path | None:
-    """LLVM's own library, which the assembler is linked with: its tables hold every mnemonic."""
-    if MC is None or shutil.which("ldd") is None:
-        return None
-    linked = subprocess.run(["ldd", MC], capture_output=True, text=True, check=False).stdout
-    found = re.search(r"libLLVM\S* => (\S+)", linked)
-    return Path(found[1]) if found else None
-
-
 @pytest.mark.full
-@pytest.mark.skipif(MC is None or library() is None, reason="LLVM's library is not installed")
+@pytest.mark.skipif(LIBRARY is None, reason="LLVM's library is not installed")
 @pytest.mark.parametrize("arch", ARCHS)
 def test_no_mnemonic_that_llvm_knows_is_missing_from_the_table(arch: str) -> None:
     """Whatever the assembler has for the architecture executes, or is refused with a reason."""
-    path = library()
-    assert path is not None
+    assert LIBRARY is not None
     prefix = rb"(?:v|s|ds|flat|global|scratch|buffer|tbuffer|image)_[a-z0-9_]{2,60}"
-    names = sorted({name.decode() for name in re.findall(prefix, path.read_bytes())})
+    names = sorted({name.decode() for name in re.findall(prefix, LIBRARY.read_bytes())})
     plain = [name for name in names if not name.endswith(("_e32", "_e64", "_dpp", "_sdwa"))]
     known = set(plain) - unknown(arch, plain)
     assert len(known) > 1000

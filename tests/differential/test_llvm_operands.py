@@ -7,19 +7,17 @@ makes of the disassembly is written back from its fields alone and assembled aga
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import llvm_syntax
 import pytest
+from llvm_tools import MC, OBJDUMP
 
 from profiling.sim import _core
 from profiling.sim.isa.table import ARCHS, Row, load_rows
 
-MC = shutil.which("llvm-mc-22") or shutil.which("llvm-mc")
-OBJDUMP = shutil.which("llvm-objdump-22") or shutil.which("llvm-objdump")
 ROWS = {r.name: r for r in load_rows() if r.executes}
 VGPRS = {"d": 40, "a": 4, "b": 8, "c": 12, "x": 16}
 SGPRS = {"d": 48, "e": 50, "a": 52, "b": 56, "c": 60, "x": 64}
