@@ -20,8 +20,6 @@ ABOVE = 2_500_000  # work up to which these grids would run in full
 # What is still dirty at the end of a dispatch depends on the order of the last few work-groups.
 END_STATE = {"TCC_ALL_TC_OP_WB_WRITEBACK", "TCC_NORMAL_WRITEBACK", "TCC_NORMAL_EVICT"}
 OF_GRID = ("SQ_WAVES", "SQ_WAVES_EQ_64", "SQ_ITEMS")  # the shape of the grid says them
-# Of 54 million requests of the gather 3.5 million hit: these are 2.05 % off, the hit rate 0.13 points.
-FEW_HITS = {("mi300x", "gather"): 0.025}
 # Their work-groups are so long that the exact run of a large grid takes minutes.
 LONG = {"gemm_tile", "gemm_naive"}
 
@@ -40,7 +38,7 @@ def relative(exact: dict[str, Any], other: dict[str, Any]) -> dict[str, float]:
     return {name: abs(other["counters"][name] - value) / max(value, 1.0) for name, value in exact["counters"].items()}
 
 
-def check(device: str, exact: dict[str, Any], other: dict[str, Any], most: float = 0.02) -> None:
+def check(device: str, exact: dict[str, Any], other: dict[str, Any]) -> None:
     """Two percent for counters, one point for hit rates; what is left dirty is as far off as the result says."""
     found = relative(exact, other)
     del found["SQ_BUSY_CU_CYCLES"]  # the duration by another name
@@ -49,7 +47,7 @@ def check(device: str, exact: dict[str, Any], other: dict[str, Any], most: float
         assert error <= max(0.02, other["error_estimate"].get(name, 0.0)), name
     for name in OF_GRID:
         assert (found[name], other["error_estimate"].get(name, 0)) == (0, 0), name
-    assert max(found.values()) <= most, max(found, key=lambda counter: found[counter])
+    assert max(found.values()) <= 0.02, max(found, key=lambda counter: found[counter])
     rates = hit_rates(other, device)
     assert max((abs(rates[key] - value) for key, value in hit_rates(exact, device).items()), default=0.0) <= 1
     assert abs(other["duration_ns"] / exact["duration_ns"] - 1) <= 0.03
@@ -69,7 +67,7 @@ def test_counters_agree_within_two_percent(kernel: str) -> None:
 @pytest.mark.parametrize("kernel", sorted(KERNELS.keys() - LONG))
 def test_counters_of_large_grids_agree_within_two_percent(name: str, kernel: str) -> None:
     exact, sampled = launch(name, kernel, 49152), launch(name, kernel, 49152, **sampling(40_000_000))
-    check(name, exact, sampled, FEW_HITS.get((name, kernel), 0.02))
+    check(name, exact, sampled)
 
 
 def test_doubtful_samples_are_followed_by_the_whole() -> None:
