@@ -249,7 +249,8 @@ def header_tree() -> str:
 
 
 def is_native(path: Path) -> bool:
-    return path.suffix in {".cpp", ".h", ".toml", ".txt", ".cmake", ".map", ".py", ".in", ".inc"} and path.is_file()
+    suffixes = {".cpp", ".h", ".toml", ".txt", ".cmake", ".map", ".proftext", ".py", ".in", ".inc"}
+    return path.suffix in suffixes and path.is_file()
 
 
 def digest(paths: list[Path]) -> str:

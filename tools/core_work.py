@@ -1,0 +1,122 @@
+"""Typical work for the simulator core: what `python -m tools.profile_core` records, and nothing that varies by itself.
+
+    python -m tools.core_work [PART]...
+
+Says what it does, and how much processor time that took. Every part runs on both architectures with full counting:
+streams, products, LDS, atomics, divergence, scattered accesses, one instruction a thousand times; grids in full and
+sampled as `synth profile` samples them; programs of the generator, of corpus/handwritten and of tests/kernels.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+from benchmarks import sampling_error, sim_speed
+from profiling import archs
+from profiling.backend import STRETCHES, Limits
+from profiling.backends.sim import build_runnable
+from profiling.sim import api
+from profiling.sim.device import SimDevice
+from synth.generate.producer import generate
+
+ROOT = Path(__file__).resolve().parents[1]
+DEVICES = ("mi250", "mi300x")
+Step = tuple[str, Callable[[], object]]
+
+# Sizes for which every step takes a few tenths of a second: none outweighs the others.
+ELEMENTS = 1 << 22
+GRID = 1024  # thousands of work-items
+SAMPLED_GRID = 8192
+ROWS, SAMPLED_ROWS = 512, 1536
+GENERATED, SEED = 60, 20
+PROGRAMS = (
+    *("atomics", "bitonic_sort", "conv2d", "fft", "game_of_life", "group_scan", "half_axpy", "jacobi"),
+    *("linked_list", "mandelbrot", "many_launches", "nbody", "reduction", "spmv_csr", "stencil_2d", "textures"),
+)
+
+
+def instructions(scratch: Path) -> Iterator[Step]:
+    """The kernels of benchmarks/sim_speed.py."""
+    for name in DEVICES:
+        device = SimDevice(name, sim_speed.SOURCE, scratch)
+        a, b = (device.core.allocate(8 * ELEMENTS) for _ in range(2))
+        for kernel, steps in sim_speed.STEPS.items():
+            yield f"{kernel} {name}", partial(device.launch, kernel, (1216,), (256,), "Qi", a, steps)
+        size = ((ELEMENTS // 256,), (256,))
+        yield f"streaming {name}", partial(device.launch, "streaming", *size, "QQi", a, b, ELEMENTS)
+
+
+def grids(_: Path) -> Iterator[Step]:
+    """The kernels of tests/kernels/programs_grids.hip, in full and sampled."""
+    from grids import KERNELS  # sampling_error knows the way
+
+    for name in DEVICES:
+        for kernel in sorted(KERNELS):
+            run_grid = partial(sampling_error.timed, name, kernel)
+            yield f"{kernel} {name}", partial(run_grid, GRID)
+            if not kernel.startswith("gemm"):  # the products below are enough
+                yield f"{kernel} {name} sampled", partial(run_grid, SAMPLED_GRID, sample_stretches=STRETCHES)
+
+
+def products(_: Path) -> Iterator[Step]:
+    """The products of benchmarks/kernels.hip, in full and sampled."""
+    for name in DEVICES:
+        for kernel in sampling_error.PRODUCTS:
+            yield f"{kernel} {name}", partial(sampling_error.product, name, kernel, ROWS, 0)
+            yield f"{kernel} {name} sampled", partial(sampling_error.product, name, kernel, SAMPLED_ROWS, STRETCHES)
+
+
+def programs(scratch: Path) -> Iterator[Step]:
+    """Whole programs, as `synth profile` runs them."""
+    written = [ROOT / "tests/kernels/programs" / f"{name}.hip" for name in PROGRAMS]
+    written += sorted((ROOT / "corpus/handwritten").rglob("*.hip"))
+    for number, program in enumerate(generate(GENERATED, SEED, workers=1)):
+        path = scratch / f"generated_{number}.hip"
+        path.write_text(program.text)
+        written.append(path)
+    for name in DEVICES:
+        device = archs.load(name)
+        for number, path in enumerate(written):
+            folder = scratch / name / str(number)
+            built = build_runnable(path, device.arch, "-O3", folder / "build")
+            yield f"{path.stem} {name}", partial(run, built, device, folder)
+
+
+def run(built: api.Artefacts, device: archs.ArchTable, folder: Path) -> None:
+    """Trusted programs, outside the sandbox: what they record about the core is written beside them."""
+    with (folder / "output").open("w") as output, contextlib.redirect_stdout(output):
+        done = api.run_attached(built, device, folder, Limits())
+    if done.status != "ok":
+        raise SystemExit(f"core_work: {built.executable}: {done.reason}: {done.message}")
+
+
+PARTS: dict[str, Callable[[Path], Iterator[Step]]] = {
+    "instructions": instructions,
+    "grids": grids,
+    "products": products,
+    "programs": programs,
+}
+
+
+def main(arguments: list[str]) -> int:
+    unknown = sorted(set(arguments) - set(PARTS))
+    if unknown:
+        print(f"core_work: no part {unknown[0]}; there are {', '.join(PARTS)}", file=sys.stderr)
+        return 2
+    for part in arguments or PARTS:
+        with tempfile.TemporaryDirectory(prefix="hipsynth-work-") as scratch:
+            for title, work in PARTS[part](Path(scratch)):
+                start = time.perf_counter()
+                work()
+                print(f"{part}: {title}: {time.perf_counter() - start:.2f} s", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,187 @@
+"""Records what the simulator core does most, for the compiler: `python -m tools.profile_core` (some minutes).
+
+    python -m tools.profile_core            # builds a core that counts, runs tools/core_work.py, writes the profile
+    python -m tools.profile_core --check    # which functions of the profile have changed since, and what they weigh
+
+profiling/sim/native/core.proftext is what the ordinary build compiles the core by (profiling/sim/native/profile.cmake).
+A profile that is out of date costs speed only: functions that changed are compiled without one. Results never depend
+on it. Writing it anew from the same sources gives the same text.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from profiling import toolchain
+from synth.errors import HipsynthError, Missing
+
+ROOT = Path(__file__).resolve().parents[1]
+NATIVE = ROOT / "profiling" / "sim" / "native"
+PROFILE = NATIVE / "core.proftext"
+BUILD = ROOT / "build" / "profile"
+INSTALLED = BUILD / "installed"
+FOLDERS = ("core", "memory", "timing")  # what the static library hipsynth_core is made of
+HEAD = "# Written by `python -m tools.profile_core`: how often tools/core_work.py takes each branch of the core.\n"
+
+
+@dataclass(frozen=True)
+class Function:
+    """One record of the profile: what `llvm-profdata merge --text` says of a function."""
+
+    name: str  # mangled; of functions that only one file knows: FILE:NAME
+    text: str
+    weight: int  # executions of all its regions together
+
+
+def read(text: str) -> list[Function]:
+    """The records of a profile. Raises ValueError for text that is none."""
+    found = []
+    for record in text.split("\n\n"):
+        lines = [line for line in record.splitlines() if line and line[0] not in "#:"]
+        if lines:
+            name, _, count, *counters = lines
+            assert len(counters) == int(count), f"{name}: {count} counters expected, found {len(counters)}"
+            found.append(Function(name, record.strip() + "\n", sum(map(int, counters))))
+    return found
+
+
+# --- recording -------------------------------------------------------------------------------------------------------
+
+
+def build() -> None:
+    """Configures, compiles and installs a core that counts what it does. Raises CalledProcessError."""
+    options = [
+        "-DHIPSYNTH_RECORD_PROFILE=ON",
+        f"-DPython_EXECUTABLE={sys.executable}",
+        f"-DPython3_EXECUTABLE={sys.executable}",
+    ]
+    if not (BUILD / "CMakeCache.txt").exists():
+        subprocess.run(["cmake", "-S", ROOT, "-B", BUILD, "-G", "Ninja", "-Wno-dev", *options], check=True)
+    subprocess.run(["cmake", "--build", BUILD, "-j", str(os.cpu_count() or 1)], check=True)
+    subprocess.run(["cmake", "--install", BUILD, "--prefix", INSTALLED], check=True, stdout=subprocess.DEVNULL)
+
+
+def profdata() -> Path:
+    """The llvm-profdata of the compiler's own LLVM; raises Missing."""
+    objdump = toolchain.find().objdump
+    tool = objdump.with_name(objdump.name.replace("objdump", "profdata"))
+    if not tool.exists():
+        raise Missing(f"{tool} is not there", remedy="install it (Debian: llvm-22)")
+    return tool
+
+
+def record(part: str, scratch: Path) -> Path:
+    """Runs one part of the work; its merged profile."""
+    folder = scratch / part
+    environment = os.environ | {
+        "HIPSYNTH_NATIVE": str(INSTALLED / "profiling" / "sim"),
+        "HIPSYNTH_RUNTIME": str(INSTALLED / "profiling" / "sim" / "libhipsynth_hip.so"),
+        "LLVM_PROFILE_FILE": str(folder / "%p.profraw"),
+    }
+    subprocess.run([sys.executable, "-m", "tools.core_work", part], cwd=ROOT, env=environment, check=True)
+    merged = scratch / f"{part}.proftext"
+    subprocess.run([profdata(), "merge", "--text", "-o", merged, folder], check=True)
+    return merged
+
+
+def weighed(parts: Iterable[Path], scratch: Path) -> str:
+    """One profile in which every part counts alike, without the functions that never ran.
+
+    Those would be taken for cold; nothing is known of them.
+    """
+    weights = {part: sum(function.weight for function in read(part.read_text())) for part in parts}
+    most = max(weights.values())
+    inputs = [f"--weighted-input={round(most / weight)},{part}" for part, weight in weights.items()]
+    merged = scratch / "all.proftext"
+    subprocess.run([profdata(), "merge", "--text", "-o", merged, *inputs], check=True)
+    functions = sorted(read(merged.read_text()), key=lambda function: function.name)
+    return HEAD + "\n".join(function.text for function in functions if function.weight)
+
+
+def write() -> None:
+    from tools.core_work import PARTS
+
+    start = time.monotonic()
+    build()
+    with tempfile.TemporaryDirectory(prefix="hipsynth-profile-") as folder:
+        scratch = Path(folder)
+        PROFILE.write_text(weighed([record(part, scratch) for part in PARTS], scratch))
+    functions = len(read(PROFILE.read_text()))
+    print(f"{PROFILE.relative_to(ROOT)}: {functions} functions, in {time.monotonic() - start:.0f} s; now build again")
+
+
+# --- whether it still fits -------------------------------------------------------------------------------------------
+
+
+def indexed(text: str, folder: Path) -> Path:
+    """The form that the compiler reads."""
+    (folder / "core.proftext").write_text(text)
+    path = folder / "core.profdata"
+    subprocess.run([profdata(), "merge", "-o", path, folder / "core.proftext"], check=True)
+    return path
+
+
+def sources() -> list[Path]:
+    return [path for folder in FOLDERS for path in sorted((NATIVE / folder).glob("*.cpp"))]
+
+
+def known(source: Path, profile: Path) -> set[str]:
+    """Names of the functions in one source file that the compiler finds in the profile as they stand."""
+    command = [toolchain.find().clang, "-x", "c++", "-std=c++20", "-DNDEBUG", "-O1", "-march=x86-64-v3", f"-I{NATIVE}"]
+    command += ["-S", "-emit-llvm", "-Xclang", "-disable-llvm-passes", "-Wno-profile-instr-out-of-date"]
+    made = subprocess.run(
+        [*command, f"-fprofile-instr-use={profile}", source, "-o", "-"], check=True, capture_output=True, text=True
+    ).stdout
+    counted = set(re.findall(r'^!(\d+) = !\{!"function_entry_count"', made, re.MULTILINE))
+    defined = re.findall(r'^define [^@]*@"?([^"(]+)"?\(.* !prof !(\d+)', made, re.MULTILINE)
+    names = {name for name, number in defined if number in counted}
+    return names | {f"{source.name}:{name}" for name in names}
+
+
+def outdated(text: str, files: Iterable[Path]) -> list[tuple[Function, float]]:
+    """Functions of a profile that none of these source files has any more, with their share of all executions."""
+    with tempfile.TemporaryDirectory(prefix="hipsynth-profile-") as folder:
+        profile = indexed(text, Path(folder))
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            found = set().union(*pool.map(lambda source: known(source, profile), files))
+    functions = read(text)
+    total = sum(function.weight for function in functions)
+    lost = [(function, function.weight / total) for function in functions if function.name not in found]
+    return sorted(lost, key=lambda row: -row[1])
+
+
+def share(lost: Iterable[tuple[Function, float]]) -> float:
+    return sum(part for _, part in lost)
+
+
+def check() -> None:
+    lost = outdated(PROFILE.read_text(), sources())
+    for function, part in lost:
+        print(f"{100 * part:8.4f} %  {function.name}")
+    print(f"{len(lost)} functions have changed: {100 * share(lost):.2f} % of what was recorded")
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.profile_core", description="Record the core's profile.")
+    parser.add_argument("--check", action="store_true", help="say which recorded functions have changed since")
+    given = parser.parse_args(arguments)
+    try:
+        check() if given.check else write()
+    except (HipsynthError, OSError, subprocess.CalledProcessError) as error:
+        print(f"profile_core: {error}", file=sys.stderr)
+        return 4
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
