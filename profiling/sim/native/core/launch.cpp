@@ -241,7 +241,7 @@ uint64_t RuntimeMemory::kernarg(uint64_t bytes) {
     kernarg_bytes_ = std::max<uint64_t>(bytes, 4096);
     kernarg_ = reinterpret_cast<uint64_t>(memory_.allocate(kernarg_bytes_, Memory::Kind::kernarg));
   }
-  std::memset(reinterpret_cast<void*>(kernarg_), 0, bytes);
+  if (bytes) std::memset(reinterpret_cast<void*>(kernarg_), 0, bytes);
   return kernarg_;
 }
 

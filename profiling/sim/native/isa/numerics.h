@@ -71,6 +71,17 @@ inline T vmed3(T a, T b, T c, bool ieee) {
   return top == a ? vmax(b, c, ieee) : top == b ? vmax(a, c, ieee) : vmax(a, b, ieee);
 }
 
+// An unsigned integer on its way to a float. Where the host converts signed ones only, compilers subtract large numbers
+// from each other instead when they vectorise, and what is left of zero is -0 when rounding down.
+#ifdef __AVX512F__
+inline uint32_t to_convert(uint32_t v) { return v; }
+#else
+inline int64_t to_convert(uint32_t v) {
+  int64_t wide = v;
+  asm("" : "+r"(wide));  // one at a time
+  return wide;
+}
+#endif
 // Saturating conversions: NaN becomes 0.
 inline int32_t to_i32(double x) {
   x = x != x ? 0.0 : std::trunc(x);

@@ -20,6 +20,15 @@ inline V fma(V a, V b, V c) {
   return __builtin_elementwise_fma(a, b, c);
 }
 inline V16u as_u(V16i v) { return std::bit_cast<V16u>(v); }
+// Never -0: see to_convert() in numerics.h.
+inline V16f to_float(V16u v) {
+  V16u bits = std::bit_cast<V16u>(__builtin_convertvector(v, V16f));
+#ifndef __AVX512F__
+  pin(bits);  // or the compiler, who knows nothing of rounding, takes the sign for clear
+  bits &= 0x7fffffff;
+#endif
+  return std::bit_cast<V16f>(bits);
+}
 
 // vmax() and vmin() of numerics.h; I is the vector of integers of the same width.
 template <class V>
