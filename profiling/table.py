@@ -147,6 +147,10 @@ def _limit(kernel: KernelResult, device: str) -> str:
 def _sampling(kernel: KernelResult) -> str:
     """Which part of the grid stands for it, and what that may cost."""
     groups = math.prod(kernel.grid) * kernel.dispatches
+    if kernel.details.get("groups.recorded") and kernel.groups_simulated == groups:
+        return (
+            f"all {groups:,} work-groups do the same and were followed, which computes no results (--exact runs them)"
+        )
     ran = "" if kernel.groups_simulated is None else f"{kernel.groups_simulated:,} of {groups:,} work-groups; "
     worst, name = max(((error, name) for name, error in kernel.error_estimate.items()), default=(0.0, ""))
     least = f"; least certain: {name} {percent(worst)}" if worst >= WORTH_SAYING else ""

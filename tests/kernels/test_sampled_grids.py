@@ -17,6 +17,7 @@ from profiling.sim.device import SimDevice
 PRODUCTS = Path(__file__).parents[2] / "benchmarks" / "kernels.hip"
 BOTH = pytest.mark.parametrize("name", ["mi250", "mi300x"])
 ABOVE = 2_500_000  # work up to which these grids would run in full
+TOO_LONG = 450_000  # the same for products that are then too long to be followed (test_followed_grids.py)
 # What is still dirty at the end of a dispatch depends on the order of the last few work-groups.
 END_STATE = {"TCC_ALL_TC_OP_WB_WRITEBACK", "TCC_NORMAL_WRITEBACK", "TCC_NORMAL_EVICT"}
 OF_GRID = ("SQ_WAVES", "SQ_WAVES_EQ_64", "SQ_ITEMS")  # the shape of the grid says them
@@ -95,16 +96,13 @@ def test_a_duration_is_as_uncertain_as_what_it_depends_on() -> None:
     assert passed_on[0] < 0.2 < passed_on[1]
 
 
-@pytest.mark.parametrize(("kernel", "tile", "above"), [("product_64", 64, 2_000_000), ("product_128", 128, 6_000_000)])
-def test_products_that_the_machine_holds_at_once_are_sampled(
-    kernel: str, tile: int, above: int, tmp_path: Path
-) -> None:
+def test_a_product_that_the_machine_holds_at_once_is_sampled(tmp_path: Path) -> None:
     """All work-groups walk over the same columns: the L2 channels that a part keeps busy are not those of the whole."""
     rows, results = 1024, []
-    for options in ({}, sampling(above)):
+    for options in ({}, sampling(TOO_LONG)):
         device = SimDevice("mi250", PRODUCTS, tmp_path, values=False, **options)
         matrices = [device.core.allocate(4 * rows * rows) for _ in range(3)]
-        results.append(device.launch(kernel, (rows // tile,) * 2, (256,), "QQQi", *matrices, rows))
+        results.append(device.launch("product_64", (rows // 64,) * 2, (256,), "QQQi", *matrices, rows))
     exact, sampled = results
     assert sampled["sampled"] and not exact["sampled"]
     assert abs(sampled["duration_ns"] / exact["duration_ns"] - 1) <= 0.03
@@ -113,14 +111,12 @@ def test_products_that_the_machine_holds_at_once_are_sampled(
 
 
 @pytest.mark.full
-def test_a_product_of_many_turns_is_as_far_off_as_it_says(tmp_path: Path) -> None:
-    """An L2 channel that was busy in two windows by chance once made it 17 % longer, and it said one percent."""
+def test_a_product_of_many_turns_is_not_off_at_all(tmp_path: Path) -> None:
+    """Sampled, an L2 channel that was busy in two windows by chance made it 17 % longer."""
     runs = [run("large_gemm", tmp_path, limits=Limits(time_s=600, stretches=n)) for n in (0, STRETCHES)]
     whole, part = (done.kernels[0] for done in runs)
     assert part.sampled and not whole.sampled
-    assert abs(part.duration_ns / whole.duration_ns - 1) <= min(0.05, part.error_estimate["Duration"])
-    for name in ("TCC_HIT", "TCC_MISS", "FETCH_SIZE"):
-        assert abs(part.counters[name] / whole.counters[name] - 1) <= part.error_estimate[name], name
+    assert part.counters == whole.counters and part.duration_ns == whole.duration_ns
 
 
 def test_small_grids_run_in_full() -> None:

@@ -147,6 +147,16 @@ def test_scaling_up_makes_metrics_as_uncertain_as_their_counters() -> None:
     assert faster == pytest.approx(0.5 * (base.metrics["L1_Cache_Bandwidth"] or 0))
 
 
+def test_a_grid_that_was_followed_is_not_scaled_up() -> None:
+    base = replace(simulated({"hbm": 90}), sampled=True, error_estimate={"Duration": 0.0})
+    groups = math.prod(base.grid) * base.dispatches
+    details = {**base.details, "groups.recorded": 16.0}
+    followed = table.render([result(target(), replace(base, details=details, groups_simulated=groups))])
+    partly = table.render([result(target(), replace(base, details=details, groups_simulated=groups - 1))])
+    assert f"all {groups:,} work-groups do the same" in followed and "scaled up" not in followed
+    assert "scaled up from" in partly and "do the same" not in partly
+
+
 def test_targets_stand_side_by_side_and_wrap() -> None:
     results = [result(target(arch), simulated({"hbm": 90}, arch)) for arch in ("gfx90a", "gfx942")]
     wide = table.render(results).splitlines()

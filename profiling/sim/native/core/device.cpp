@@ -10,6 +10,8 @@
 #include "core/slice.h"
 #include "core/spec.h"
 #include "core/state.h"
+#include "core/trace.h"
+#include "core/waits.h"
 #include "timing/model.h"
 #include "timing/uncertainty.h"
 
@@ -21,8 +23,14 @@ namespace {
 // times the work up to which grids are not sampled at all.
 constexpr double kTrusted = 0.02;
 constexpr uint64_t kRepeatable = 10;
+// Grids of long work-groups that all do the same are followed as a whole, up to this many times that work.
+constexpr uint64_t kFollowable = 16;
+// One work-group that is longer than this is not recorded.
+constexpr uint64_t kMostRecorded = 5'000'000;  // wave instructions
 // Grids that fill less than this part of the machine are not worth remembering the caches for.
-constexpr uint64_t kWorthRepeating = 4;
+constexpr uint64_t kWorthRepeating = 16;
+
+constexpr const char* kRecorded = "groups.recorded";  // detail of a dispatch that was followed by what these did
 
 constexpr uint32_t kSystemSgprs = 5;  // at most: three work-group ids, an unused one and the scratch offset
 
@@ -118,12 +126,23 @@ struct Device::Impl {
     return steps;
   }
 
-  std::vector<Executed> simulate(const Launch& launch, const LaunchPlan& plan, uint64_t sample_above, Context& c,
+  // How much of a dispatch runs: all of it, or a part when it is more work than `sample_above`. Long work-groups are
+  // followed by their traces, where there are any, from the caches as they were before.
+  struct Extent {
+    uint64_t sample_above = ~0ull;
+    std::function<const Traces*()> traces = [] { return nullptr; };
+    const Hierarchy* before = nullptr;
+  };
+  std::vector<Executed> simulate(const Launch& launch, const LaunchPlan& plan, const Extent& extent, Context& c,
                                  Dispatch* d);
+  std::vector<Executed> replay(const Launch& launch, const LaunchPlan& plan, const Traces& traces, Context& c,
+                               Dispatch* d);
+  std::optional<Traces> record(const Launch& launch, const LaunchPlan& plan, Context c);
   std::vector<Executed> simulate_well(const Launch& launch, const LaunchPlan& plan, Context& c, Dispatch* d);
 
  private:
-  std::map<std::pair<uint64_t, uint32_t>, bool> sampled_well_;           // by module and kernel, once it was sampled
+  enum class Known : uint8_t { sampled_well, sampled_badly, followed };
+  std::map<std::pair<uint64_t, uint32_t>, Known> known_;                 // by module and kernel, once it was large
   std::map<std::pair<uint64_t, uint32_t>, std::vector<Step>> deciding_;  // by module and kernel
 };
 
@@ -137,17 +156,21 @@ const SpecTable& Device::spec() const { return impl_->spec; }
 void Device::reset() { impl_->reset(); }
 
 // Runs the work-groups, all or a sample of them; returns the executions of every instruction.
-std::vector<Executed> Device::Impl::simulate(const Launch& launch, const LaunchPlan& plan, uint64_t sample_above,
+std::vector<Executed> Device::Impl::simulate(const Launch& launch, const LaunchPlan& plan, const Extent& extent,
                                              Context& c, Dispatch* d) {
+  const Context fresh = c;
+  const Traces* traces = nullptr;
   auto* printf_buffer = reinterpret_cast<uint8_t*>(runtime.printf_buffer);
   reset_printf(printf_buffer, RuntimeMemory::kPrintfBytes);
   if (hierarchy) hierarchy->begin_dispatch();
   waves.prepare(plan.initial.rows);
   std::unique_ptr<Sampler> sampler;
-  if (hierarchy && options.sample_stretches > 0 && sample_above < ~0ull) {
+  if (hierarchy && options.sample_stretches > 0 && extent.sample_above < ~0ull) {
     DeviceOptions chosen = options;
-    chosen.sample_above = sample_above;
-    sampler = std::make_unique<Sampler>(c, spec, chosen, plan, [&] { return deciding(*c.program, *launch.kernel); });
+    chosen.sample_above = extent.sample_above;
+    const auto replays = [&] { return (traces = extent.traces()) != nullptr; };
+    sampler =
+        std::make_unique<Sampler>(c, spec, chosen, plan, [&] { return deciding(*c.program, *launch.kernel); }, replays);
   }
   Engine engine(c, spec, options, launch, plan, waves, sampler.get());
   const auto take_text = [&] {
@@ -165,6 +188,11 @@ std::vector<Executed> Device::Impl::simulate(const Launch& launch, const LaunchP
     throw;
   }
   const PrintfText text = take_text();
+  if (sampler && sampler->stops()) {
+    c = fresh;
+    *hierarchy = *extent.before;
+    return replay(launch, plan, *traces, c, d);
+  }
   d->printf_output = text.output;
   d->printf_errors = text.errors;
   d->details["waves.peak"] = static_cast<double>(engine.peak_waves());
@@ -174,14 +202,63 @@ std::vector<Executed> Device::Impl::simulate(const Launch& launch, const LaunchP
   return engine.executions();
 }
 
+// What all work-groups do, where that does not take too long and a few of them say so: alone, in a machine that does
+// not remember them.
+std::optional<Traces> Device::Impl::record(const Launch& launch, const LaunchPlan& plan, Context c) {
+  const std::vector<Step>& steps = deciding(*c.program, *launch.kernel);
+  if (!may_replay(steps, *launch.kernel)) return std::nullopt;
+  c.hierarchy = nullptr;
+  c.steps = steps.data();
+  Recorder recorder(plan.occupancy.waves_per_group, static_cast<uint32_t>(spec.at("topology.xcds")));
+  const auto run = [&](std::vector<uint64_t> groups) -> std::vector<GroupTrace> {
+    DeviceOptions chosen = options;
+    chosen.max_wave_instructions = std::min(options.max_wave_instructions, kMostRecorded * groups.size());
+    recorder.begin(std::move(groups));
+    Context alone = c;
+    Engine engine(alone, spec, chosen, launch, plan, waves);
+    engine.record(&recorder);
+    try {
+      engine.run();
+    } catch (const SimError&) {
+      return {};  // the dispatch itself will say why
+    }
+    return recorder.end(engine.runs());
+  };
+  std::optional<Traces> traces = trace_grid(plan.total_groups, run);
+  if (traces) {
+    traces->patterns = recorder.patterns();
+    traces->fold_lds(latencies_of(spec).lds);
+  }
+  const bool affordable = traces && traces->work() <= kFollowable * options.sample_above / plan.total_groups;
+  return affordable ? std::move(traces) : std::nullopt;
+}
+
+std::vector<Executed> Device::Impl::replay(const Launch& launch, const LaunchPlan& plan, const Traces& traces,
+                                           Context& c, Dispatch* d) {
+  hierarchy->begin_dispatch();
+  waves.prepare(0);
+  DeviceOptions chosen = options;
+  chosen.max_wave_instructions = ~0ull;  // which are counted, not executed
+  Engine engine(c, spec, chosen, launch, plan, waves);
+  engine.replay(&traces);
+  engine.run();
+  hierarchy->end_dispatch();
+  d->details["waves.peak"] = static_cast<double>(engine.peak_waves());
+  d->sampled = true;
+  d->details[kRecorded] = static_cast<double>(traces.recorded);
+  d->groups_simulated = plan.total_groups;
+  return engine.executions();
+}
+
 // A sample that may be far from the whole is followed by the whole, and later dispatches of its kernel are sampled only
 // when they are much larger.
 std::vector<Executed> Device::Impl::simulate_well(const Launch& launch, const LaunchPlan& plan, Context& c,
                                                   Dispatch* d) {
   const std::pair<uint64_t, uint32_t> key{launch.module->serial(), launch.kernel->entry};
-  const auto known = sampled_well_.find(key);
-  if (known != sampled_well_.end()) {
-    return simulate(launch, plan, options.sample_above * (known->second ? 1 : kRepeatable), c, d);
+  const auto known = known_.find(key);
+  if (known != known_.end() && known->second != Known::followed) {
+    const bool well = known->second == Known::sampled_well;
+    return simulate(launch, plan, {.sample_above = options.sample_above * (well ? 1 : kRepeatable)}, c, d);
   }
   const uint64_t resident = plan.occupancy.groups_per_cu * static_cast<uint64_t>(spec.at("topology.cus"));
   std::unique_ptr<Hierarchy> before;
@@ -189,20 +266,33 @@ std::vector<Executed> Device::Impl::simulate_well(const Launch& launch, const La
     before = std::make_unique<Hierarchy>(*hierarchy);
   }
   const Context fresh = c;
+  std::optional<std::optional<Traces>> recorded;
+  const auto traces = [&]() -> const Traces* {
+    if (!recorded) recorded = before ? record(launch, plan, fresh) : std::nullopt;
+    return *recorded ? &**recorded : nullptr;
+  };
   Dispatch first = *d;
-  std::vector<Executed> executions = simulate(launch, plan, options.sample_above, c, &first);
+  std::vector<Executed> executions = simulate(launch, plan, {options.sample_above, traces, before.get()}, c, &first);
   if (first.sampled) {
     double worst = 0;
     for (const auto& [name, error] : first.error) worst = std::max(worst, is_end_state(name) ? 0 : error);
-    const bool bad = worst > kTrusted;
-    sampled_well_[key] = !bad;
+    const bool bad = worst > kTrusted, followed = first.details.contains(kRecorded);
+    known_[key] = followed ? Known::followed : bad ? Known::sampled_badly : Known::sampled_well;
+    const auto again = [&] {
+      c = fresh;
+      *hierarchy = *before;
+    };
+    if (const Traces* all = bad ? traces() : nullptr) {
+      again();
+      known_[key] = Known::followed;
+      return replay(launch, plan, *all, c, d);
+    }
     const bool affordable = simulation_work(c.counts, hierarchy->counts()) <= kRepeatable * options.sample_above;
     const std::vector<Step>& steps = deciding(*c.program, *launch.kernel);
     if (bad && affordable && before && is_repeatable(steps, executions)) {
-      c = fresh;
-      *hierarchy = *before;
+      again();
       c.steps = steps.data();
-      return simulate(launch, plan, ~0ull, c, d);
+      return simulate(launch, plan, {}, c, d);
     }
   }
   *d = std::move(first);

@@ -13,7 +13,6 @@
 namespace hipsynth {
 namespace {
 
-constexpr uint32_t kQuantum = 512;  // instructions a wave runs before the next one's turn
 constexpr uint32_t kNoTarget = ~0u;
 constexpr uint32_t kTurnsAhead = 3;    // that the host is asked for
 constexpr uint32_t kFirstRows = 4;     // prefetched before a wave starts
@@ -64,6 +63,11 @@ Engine::Engine(Context& context, const SpecTable& spec, const DeviceOptions& opt
   for (size_t x = 0; x < next_group_.size(); ++x) next_group_[x] = x;
 }
 
+void Engine::record(Recorder* recorder) {
+  recorder_ = c_.recorder = recorder;
+  banks_.resize(recorder->banks(), std::vector<Executed>(banks_[0].size()));
+}
+
 uint64_t Engine::byte_address(uint32_t index) const {
   const Code& code = launch_.module->code();
   if (index >= code.insts.size())
@@ -85,10 +89,10 @@ uint32_t Engine::index_at(Resident* r, const Step& s, uint64_t address) {
 // contended loop but one per round would compare with a stale value, and n waves would need n * n / 2 tries. So retry
 // counts of contended loops are not modelled (the hardware's depend on the order of arrival): they stay near the
 // fewest possible. The turns are limited so that a wave that polls another one with atomics does not poll for long.
-bool Engine::take_wait(Resident* r, const Step& s, uint32_t pc) {
-  const auto [vm, lgkm] = wait_limits(s.inst->imm);
+bool Engine::take_wait(Resident* r, WaitLimits limits, uint32_t now) {
+  const auto [vm, lgkm] = limits;
   uint64_t wake = round_;
-  if (c_.pace) count_wait(c_, r, {vm, lgkm}, r->clock + issued_[pc]);
+  if (c_.pace) count_wait(c_, r, limits, now);
   if (r->outstanding_vm > vm) {
     if (r->vm_level != Level::none) wake = c_.pace ? r->back_of(vm) : round_ + 1;  // stores alone make nobody wait
     r->outstanding_vm = vm;
@@ -121,6 +125,7 @@ void Engine::end_run(Run* run, uint32_t pc) {
   --runs_[pc].times;
   runs_[pc].lanes -= run->lanes;
   c_.counts.wave_instructions += length;
+  if (recorder_) recorder_->ran(length);
   run->budget = length < run->budget ? run->budget - length : 0;
 }
 
@@ -215,8 +220,10 @@ void Engine::run_wave(Resident* r) {
     end_run(&run, pc + 1);
     r->clock += issued_[pc + 1] - issued_[to];
     w.pc = pc = run.start = to;
+    if (recorder_) recorder_->add(Event::Kind::jump, r->clock + issued_[to], 0);
     return run.budget != 0;
   };
+  const auto in_run = [&] { return pc + 1 - run.start; };
   for (;; ++pc) {
     const Step& s = steps[pc];
     switch (s.action) {
@@ -239,21 +246,27 @@ void Engine::run_wave(Resident* r) {
       case Action::scalar_memory:
         r->now = r->clock + issued_[pc + 1];
         execute_scalar_memory(c_, *r, s);
+        if (recorder_) recorder_->add(Event::Kind::scalar, r->now, in_run());
         break;
       case Action::vector_memory:
         if (port_is_closed(r)) return leave(r, &run, pc);
         r->now = r->clock + issued_[pc + 1];
         execute_vector_memory(c_, *r, s);
+        if (recorder_) recorder_->add(Event::Kind::vector, r->now, in_run());
         break;
       case Action::lds:
         r->now = r->clock + issued_[pc + 1];
+        if (recorder_) recorder_->before_lds(c_.counts);
         execute_lds(c_, *r, s);
+        if (recorder_) recorder_->add_lds(c_.counts, r->now, in_run());
         break;
       case Action::waitcnt:
-        if (take_wait(r, s, pc)) return leave(r, &run, pc + 1);
+        if (recorder_) recorder_->add_wait(wait_limits(s.inst->imm), r->clock + issued_[pc], in_run());
+        if (take_wait(r, wait_limits(s.inst->imm), r->clock + issued_[pc])) return leave(r, &run, pc + 1);
         if (r->bare) set_up_rows(plan_, r);
         break;
       case Action::barrier:
+        if (recorder_) recorder_->add(Event::Kind::barrier, r->clock + issued_[pc], in_run());
         leave(r, &run, pc + 1);
         return arrive(r);
       case Action::grid_barrier:
@@ -263,6 +276,7 @@ void Engine::run_wave(Resident* r) {
         if (c_.host) c_.host->serve();
         break;
       case Action::end:
+        if (recorder_) recorder_->add(Event::Kind::end, r->clock + issued_[pc], in_run());
         leave(r, &run, pc + 1);
         return end_wave(r);
       case Action::branch_if:
@@ -293,7 +307,9 @@ void Engine::run_wave(Resident* r) {
         break;
       case Action::sampled_wait:
         sampler_->before_wait();
-        if (const bool waits = take_wait(r, s, pc); sampler_->after_wait(*r, s), waits) return leave(r, &run, pc + 1);
+        if (const bool waits = take_wait(r, wait_limits(s.inst->imm), r->clock + issued_[pc]);
+            sampler_->after_wait(*r, s), waits)
+          return leave(r, &run, pc + 1);
         break;
       case Action::skip:
         break;
@@ -310,9 +326,13 @@ void Engine::prefetch(const Turn& turn) {
   const auto ask = [](const char* from, size_t bytes) {
     for (size_t at = 0; at < bytes; at += kHostLine) __builtin_prefetch(from + at, 1);
   };
+  ask(reinterpret_cast<const char*>(turn.group), sizeof(WorkGroup));
+  if (replay_) {
+    ask(state + sizeof(Architectural) - kHostLine, sizeof(Resident) - sizeof(Architectural) + kHostLine);
+    return ask(reinterpret_cast<const char*>(&replay_->first.waves[turn.index][turn.pc]), 4 * kHostLine);
+  }
   ask(state, std::min<size_t>(plan_.sgprs * sizeof(uint32_t), kVccLine));
   ask(state + kVccLine, kHot - kVccLine);
-  ask(reinterpret_cast<const char*>(turn.group), sizeof(WorkGroup));
   constexpr size_t kRowBytes = kLanes * sizeof(uint32_t);
   const auto* rows = reinterpret_cast<const char*>(WavePool::registers(turn.wave));
   if (!turn.started) return begins_scalar_ ? void() : ask(rows, std::min(plan_.vgprs, kFirstRows) * kRowBytes);
@@ -340,6 +360,23 @@ void Engine::start(Turn* turn) {
   turn->started = true;
 }
 
+void Engine::take_turn(Turn* turn) {
+  Resident* r = turn->wave;
+  if (!turn->started)
+    replay_ ? start_replay(turn) : start(turn);
+  else if (r->bare)
+    set_up_rows(plan_, r);
+  if (sampler_ || recorder_) runs_ = banks_[turn->group->bank].data();
+  if (recorder_) recorder_->turn(*r);
+  r->at_port = false;
+  if (replay_)
+    replay_wave(r, turn->at_port);
+  else
+    run_wave(r);
+  turn->at_port = r->at_port;
+  turn->pc = r->wave.pc;
+}
+
 bool Engine::step_cu(size_t position) {
   Cu* cu = &cus_[used_cus_[position]];
   if (cu->next_wake > round_) {
@@ -358,16 +395,8 @@ bool Engine::step_cu(size_t position) {
       ahead_wave_ = i + 1;
     }
     look_ahead();
-    Resident* r = cu->waves[i].wave;
-    if (!cu->waves[i].started)
-      start(&cu->waves[i]);
-    else if (r->bare)
-      set_up_rows(plan_, r);
-    if (sampler_) runs_ = banks_[cu->waves[i].group->bank].data();
-    r->at_port = false;
-    run_wave(r);
-    cu->waves[i].at_port = r->at_port;
-    cu->waves[i].pc = r->wave.pc;
+    take_turn(&cu->waves[i]);
+    const Resident* r = cu->waves[i].wave;
     cu->wakes[i] = r->state == WaveState::ready ? r->wake_round : kNever;
   }
   if (cu->ended_groups) retire(cu);
@@ -419,6 +448,7 @@ void Engine::run() {
       check_limits();
       if (sampler_) {
         sampler_->tick(live_, banks_);
+        if (sampler_->stops()) return forget_groups();
         banks_.resize(sampler_->banks(), std::vector<Executed>(banks_[0].size()));
         if (sampler_->abandons()) abandon();
       }
@@ -426,12 +456,18 @@ void Engine::run() {
       if (live_ > 0) advance_round(ran);
     }
   } catch (...) {
-    for (Cu& cu : cus_) {
-      for (const Turn& turn : cu.waves) {
-        if (turn.index == 0) delete turn.group;
-      }
-    }
+    forget_groups();
     throw;
+  }
+  if (replay_) add_replayed();
+}
+
+// Those in flight.
+void Engine::forget_groups() {
+  for (Cu& cu : cus_) {
+    for (const Turn& turn : cu.waves) {
+      if (turn.index == 0) delete turn.group;
+    }
   }
 }
 

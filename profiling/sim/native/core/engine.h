@@ -10,6 +10,8 @@
 #include "core/launch.h"
 #include "core/sampler.h"
 #include "core/state.h"
+#include "core/trace.h"
+#include "core/waits.h"
 #include "core/wave_pool.h"
 #include "memory/pace.h"
 
@@ -26,13 +28,16 @@ class Engine {
  public:
   Engine(Context& context, const SpecTable& spec, const DeviceOptions& options, const Launch& launch,
          const LaunchPlan& plan, WavePool& pool, Sampler* sampler = nullptr);
-  void run();                                // throws SimError
+  void record(Recorder* recorder);           // before run(): chosen work-groups only, whose doings are written down
+  void replay(const Traces* traces);         // before run(): all work-groups do what these say
+  void run();                                // throws SimError; a sampler may end it early
   std::vector<Executed> executions() const;  // per static instruction
   const std::vector<std::vector<Executed>>& runs() const { return banks_; }
   uint64_t peak_waves() const { return peak_waves_; }
 
  private:
   static constexpr uint64_t kNever = ~0ull;
+  static constexpr uint32_t kQuantum = 512;  // instructions a wave runs before the next one's turn
 
   // What the scheduler knows about a wave, apart from the wave itself, which is rarely in the host's caches.
   struct Turn {
@@ -66,9 +71,16 @@ class Engine {
   void prefetch(const Turn& turn);
   void look_ahead();
   void start(Turn* turn);
+  void start_replay(Turn* turn);
   void run_wave(Resident* r);
+  void replay_wave(Resident* r, bool was_at_port);
+  void replay_access(Resident* r, const Event& e);
+  const LoadShape& shape_at(uint32_t pattern, uint64_t start);
+  void add_replayed();
+  void take_turn(Turn* turn);
+  void forget_groups();
   bool port_is_closed(Resident* r);
-  bool take_wait(Resident* r, const Step& s, uint32_t pc);
+  bool take_wait(Resident* r, WaitLimits limits, uint32_t now);
   void end_run(Run* run, uint32_t pc);
   void leave(Resident* r, Run* run, uint32_t pc);
   void arrive(Resident* r);
@@ -90,6 +102,11 @@ class Engine {
   WavePool& pool_;
   std::vector<Cu> cus_;
   Sampler* sampler_;
+  Recorder* recorder_ = nullptr;
+  const Traces* replay_ = nullptr;
+  std::vector<LoadShape> shapes_;  // of replayed loads; the first one is for those that find no place
+  std::vector<uint16_t>
+      shape_numbers_;  // [pattern][first address within a line of the vL1D]: place in shapes_, 0: none
   std::vector<std::vector<Executed>> banks_;  // per stratum: difference array of executions and their active lanes
   Executed* runs_;                            // the running wave's bank
   const uint32_t* issued_;                    // Program::issued

@@ -80,7 +80,7 @@ void access_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
     uint32_t* row = m.kind == MemKind::load ? operand_row(r.wave, in.dst, which * (bytes / 4))
                                             : operand_row(r.wave, in.src[1 + which]);
     const uint32_t base = lane_base(in, which);
-    if (c.hierarchy) count(c, s, {address, base, exec, bytes, false});
+    if (c.counts_lds()) count(c, s, {address, base, exec, bytes, false});
     if (s.idle_data) continue;
     uint64_t difference = ~exec;
     for (uint32_t lane = 0; lane < kLanes; ++lane) {
@@ -112,7 +112,7 @@ void atomic_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
     uint32_t* result = operand_row(r.wave, in.dst, which * (bytes / 4));
     uint32_t offset[kLanes];
     for (uint32_t lane = 0; lane < kLanes; ++lane) offset[lane] = (address[lane] + lane_base(in, which)) & kept;
-    if (c.hierarchy) count(c, s, {offset, 0, exec, bytes, true});
+    if (c.counts_lds()) count(c, s, {offset, 0, exec, bytes, true});
     if (result) c.counts.lds_atomic_return += 1;
     if (s.idle_data) continue;
     for (uint64_t rest = exec; rest; rest &= rest - 1) {

@@ -33,8 +33,10 @@ bool Engine::place(uint32_t xcd, uint64_t number) {
                    0,
                    0,
                    std::move(g->lds)};
-    g->lds.assign(c_.strict_bounds ? plan_.lds_bytes : plan_.lds_room, 0);
+    if (!replay_) g->lds.assign(c_.strict_bounds ? plan_.lds_bytes : plan_.lds_room, 0);
     if (sampler_) sampler_->placed(number, g);
+    if (recorder_) g->bank = recorder_->bank_of(number);
+    if (replay_) g->digits = replay_->digits.of(number);
     if (cu.waves.empty()) used_cus_.insert(std::lower_bound(used_cus_.begin(), used_cus_.end(), index), index);
     cu.next_wake = round_;
     for (uint32_t i = 0; i < g->waves; ++i) {
@@ -64,7 +66,9 @@ bool Engine::admit() {
   for (uint32_t n = 0; n < groups_per_round_; ++n) {
     bool placed = false;
     for (uint32_t x = 0; x < xcds; ++x) {
-      const uint64_t next = sampler_ ? sampler_->next_group(next_group_[x]) : next_group_[x];
+      const uint64_t next = sampler_    ? sampler_->next_group(next_group_[x])
+                            : recorder_ ? recorder_->next_group(next_group_[x])
+                                        : next_group_[x];
       if (next >= plan_.total_groups || !place(x, next)) continue;
       next_group_[x] = next + xcds;
       placed = any = true;

@@ -68,11 +68,12 @@ uint64_t simulation_work(const EngineCounts& engine, const MemoryCounts& memory)
 }
 
 Sampler::Sampler(Context& context, const SpecTable& spec, const DeviceOptions& options, const LaunchPlan& plan,
-                 std::function<std::vector<Step>()> deciding)
+                 std::function<std::vector<Step>()> deciding, std::function<bool()> replays)
     : c_(context),
       plan_(plan),
       hierarchy_(context.hierarchy),
       deciding_(std::move(deciding)),
+      replays_(std::move(replays)),
       xcds_(u32(spec, "topology.xcds")),
       stretches_(options.sample_stretches),
       cus_(u32(spec, "topology.cus")),
@@ -220,6 +221,8 @@ void Sampler::consider(uint64_t live_waves, const std::vector<std::vector<Execut
   if (spent < start_work_) return;
   const double per_group = static_cast<double>(spent) / static_cast<double>(placed_);
   if (per_group * static_cast<double>(plan_.total_groups) <= static_cast<double>(exact_work_)) return;
+  stops_ = ended(live_waves) == 0 && replays_();
+  if (stops_) return;
   const bool turned_over = ended(live_waves) >= resident_;
   const bool filled = hierarchy_->counts().l2_misses >= l2_lines_ || spent >= 2 * start_work_;
   if (!turned_over && spent < exact_work_) return;

@@ -12,6 +12,8 @@
 // In the gaps between stretches a few single work-groups (probes) run without memory modelling: they tell how much work
 // there is, the stretches tell what memory accesses cost.
 //
+// Long work-groups that all do the same are not sampled but replayed (core/trace.h): the dispatch begins anew.
+//
 // From the end of `start` on only instructions that decide counters run (core/slice.h): results are not computed.
 #pragma once
 
@@ -29,7 +31,7 @@ namespace hipsynth {
 class Sampler {
  public:
   Sampler(Context& context, const SpecTable& spec, const DeviceOptions& options, const LaunchPlan& plan,
-          std::function<std::vector<Step>()> deciding);
+          std::function<std::vector<Step>()> deciding, std::function<bool()> replays);
 
   // The first work-group from `number` on that runs and belongs to the same XCD; at least total_groups: none, or not
   // yet. XCDs begin a stretch together: at its edges they would drift apart, each with its own probes.
@@ -47,6 +49,8 @@ class Sampler {
   void after_wait(const Resident& r, const Step& s);
 
   bool sampling() const { return phase_ != Phase::start; }
+  // Whether all of this dispatch is replayed in another way.
+  bool stops() const { return stops_; }
   // Where a work-group's executions are booked: for each stratum one bank for its stretch, one for those of the stretch
   // that stay when others are abandoned, one for its probes.
   size_t banks() const { return kBanks * strata_.size(); }
@@ -88,6 +92,7 @@ class Sampler {
   const LaunchPlan& plan_;
   Hierarchy* hierarchy_;
   std::function<std::vector<Step>()> deciding_;
+  std::function<bool()> replays_;
   std::vector<Step> steps_;      // deciding ones, with sites marked; empty until they are needed
   std::vector<uint32_t> sites_;  // site -> instruction
   uint32_t xcds_, stretches_, cus_;
@@ -95,7 +100,7 @@ class Sampler {
   uint64_t infinity_bytes_, line_bytes_;
   uint64_t exact_work_, start_work_, warm_work_, measure_work_;
   Phase phase_ = Phase::start;
-  bool long_groups_ = false, planned_ = false, behind_ = false;
+  bool stops_ = false, long_groups_ = false, planned_ = false, behind_ = false;
   std::vector<Stratum> strata_;
   std::vector<uint64_t> run_{0}, probes_{0};  // work-groups of each stratum that ran
   uint64_t staying_ = 0, vanished_ = 0;       // of the first stratum's, those that stay; those that were abandoned

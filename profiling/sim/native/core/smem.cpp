@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "core/state.h"
+#include "core/trace.h"
 
 namespace hipsynth {
 namespace {
@@ -57,9 +58,8 @@ void load(Context& c, Resident& r, const Step& s) {
   if (p.valid == 0) return;
   check(c, r, s, p.address, p.valid, "scalar read");
   std::memcpy(&w.sgpr[dst], reinterpret_cast<const void*>(p.address), p.valid);
-  if (!c.hierarchy) return;
-  const Level level = c.hierarchy->scalar(r.group->cu, p.address, p.valid);
-  r.answer_scalar(Answer::at(r.now + c.latency.scalar[static_cast<size_t>(level)], level));
+  if (c.hierarchy) book_scalar(c, r, p.address, p.valid);
+  if (c.recorder) c.recorder->scalar(p.address, p.valid);
 }
 
 // A place that may be written; null when it lies outside its buffer.
@@ -89,6 +89,11 @@ void atomic(Context& c, Resident& r, const Step& s) {
 }
 
 }  // namespace
+
+void book_scalar(Context& c, Resident& r, uint64_t address, uint32_t bytes) {
+  const Level level = c.hierarchy->scalar(r.group->cu, address, bytes);
+  r.answer_scalar(Answer::at(r.now + c.latency.scalar[static_cast<size_t>(level)], level));
+}
 
 void execute_scalar_memory(Context& c, Resident& r, const Step& s) {
   switch (s.inst->op->mem.kind) {

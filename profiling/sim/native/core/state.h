@@ -36,10 +36,11 @@ struct WorkGroup {
   Dim3 id;
   uint32_t cu = 0, waves = 0, ended = 0, at_barrier = 0;
   std::vector<uint8_t> lds;
-  uint32_t stratum = 0, bank = 0;  // of a sampled grid; where its executions are booked
-  bool probe = false;              // tells how much work there is, without memory modelling
-  bool scout = false;              // keeps the caches warm while others go forward
-  bool stays = true;               // runs to its end even when others of its kind are abandoned
+  uint32_t stratum = 0, bank = 0;    // of a sampled grid; where its executions are booked
+  std::array<uint64_t, 4> digits{};  // of its number, where the grid is followed (core/trace.h)
+  bool probe = false;                // tells how much work there is, without memory modelling
+  bool scout = false;                // keeps the caches warm while others go forward
+  bool stays = true;                 // runs to its end even when others of its kind are abandoned
 };
 
 enum class WaveState : uint8_t { ready, barrier, ended };
@@ -118,6 +119,7 @@ struct EngineCounts {
 };
 
 class HostServices;
+class Recorder;
 class BankCosts;
 
 // Everything one dispatch's instructions may touch.
@@ -130,6 +132,8 @@ struct Context {
   Hierarchy* hierarchy = nullptr;  // null: functional only
   Pace* pace = nullptr;            // of the running dispatch; null: functional only
   BankCosts* bank_costs = nullptr;
+  Recorder* recorder = nullptr;  // of a functional run whose accesses are written down
+  bool counts_lds() const { return hierarchy || recorder; }
   Latencies latency{};
   HostServices* host = nullptr;
   EngineCounts counts;
@@ -147,6 +151,11 @@ void execute_scalar_memory(Context& c, Resident& r, const Step& s);
 void execute_vector_memory(Context& c, Resident& r, const Step& s);
 void execute_lds(Context& c, Resident& r, const Step& s);
 void execute_image(Context& c, Resident& r, const Step& s);
+
+// What counts when a wave has accessed the hierarchy: what is outstanding, and when the answer is there.
+void book_access(Context& c, Resident& r, Access kind, Level level);
+// A scalar load, from the access on.
+void book_scalar(Context& c, Resident& r, uint64_t address, uint32_t bytes);
 
 // Lane-wise LDS access of flat instructions that fall into the shared aperture.
 uint8_t* lds_pointer(Context& c, Resident& r, const Step& s, uint32_t lane, uint64_t offset, uint32_t bytes);

@@ -4,6 +4,7 @@
 
 #include "core/lane_data.h"
 #include "core/state.h"
+#include "core/trace.h"
 #include "isa/alu.h"
 #include "memory/pace.h"
 
@@ -193,11 +194,13 @@ void count_access(Context& c, Resident& r, const Step& s, const Lanes& l) {
   ++r.outstanding_vm;
   const bool returns = s.inst->dst.kind != OperandKind::none;
   if (returns && s.inst->op->mem.kind == MemKind::atomic) r.atomic_outstanding = true;
-  if (!c.hierarchy) return;
   const uint64_t lanes = l.exec | l.partial;
+  if (!c.hierarchy && !c.recorder) return;
+  if (c.recorder && (lanes == 0 || l.interleaved)) return c.recorder->refuse();
   if (lanes == 0) return r.issue_vm(0, Answer::at(r.now, Level::none));
   WaveAccess a{access_kind(s.inst->op->mem.kind), s.lane_bytes, lanes, l.address, l.contiguous, returns,
                s.inst->slc || s.inst->nt};
+  if (c.recorder) return c.recorder->access(a);
   Level level = Level::l1;
   if (!l.interleaved || s.lane_bytes <= 4) {
     level = c.hierarchy->access(r.group->cu, a);
@@ -210,14 +213,7 @@ void count_access(Context& c, Resident& r, const Step& s, const Lanes& l) {
       level = std::max(level, c.hierarchy->access(r.group->cu, a));
     }
   }
-  const uint64_t back = c.pace->book(r.group->cu, level);
-  if (a.kind == Access::store) {  // nobody stops for a store alone, but its answer comes in its turn
-    r.issue_vm(0, Answer::at(r.now + c.latency.vector[0], Level::none));
-  } else {
-    const Hierarchy::Awaited& awaited = c.hierarchy->awaited();
-    r.issue_vm(back, Answer::at(r.now + awaited.cycles, awaited.level));
-    r.vm_level = std::max(r.vm_level, level);
-  }
+  book_access(c, r, a.kind, level);
 }
 
 // The dwords of one lane are strided; sub-dword and misaligned pieces go byte by byte.
@@ -398,6 +394,17 @@ void execute_flat(Context& c, Resident& r, const Step& s) {
 }
 
 }  // namespace
+
+void book_access(Context& c, Resident& r, Access kind, Level level) {
+  const uint64_t back = c.pace->book(r.group->cu, level);
+  if (kind == Access::store) {  // nobody stops for a store alone, but its answer comes in its turn
+    r.issue_vm(0, Answer::at(r.now + c.latency.vector[0], Level::none));
+  } else {
+    const Hierarchy::Awaited& awaited = c.hierarchy->awaited();
+    r.issue_vm(back, Answer::at(r.now + awaited.cycles, awaited.level));
+    r.vm_level = std::max(r.vm_level, level);
+  }
+}
 
 void execute_vector_memory(Context& c, Resident& r, const Step& s) {
   const Inst& in = *s.inst;

@@ -56,20 +56,20 @@ class BasicCache {
   Result access(Place at, uint8_t dirty) {
     Tag* set = &tags_[at.set * ways_];
     touch(at.set);
-    Result r;
     const Tag oldest = set[ways_ - 1];
-    const uint32_t way = ways_ == 16 && sizeof(Tag) == 4  ? promote_16(set, at.tag, &r)
-                         : ways_ == 4 && sizeof(Tag) == 8 ? promote_4(set, at.tag, &r)
-                                                          : promote(set, ways_, at.tag, &r);
-    r.evicted = !r.hit && oldest != 0;
+    const Found found = ways_ == 16 && sizeof(Tag) == 4  ? promote_16(set, at.tag)
+                        : ways_ == 4 && sizeof(Tag) == 8 ? promote_4(set, at.tag)
+                                                         : promote(set, ways_, at.tag);
     if (dirty != 0 && dirty_.size() == 0) dirty_ = PageArray<uint64_t>(sets_);
-    if (dirty_.size() != 0) age_dirty(at.set, way, oldest, dirty, &r);
+    Result r{found.hit, !found.hit && oldest != 0};
+    if (dirty_.size() != 0) age_dirty(at.set, found, oldest, dirty, &r);
     return r;
   }
 
   // Whether the line is there; changes nothing.
   bool holds(Place at) {
     const Tag* set = &tags_[at.set * ways_];
+    if (ways_ == 16 && sizeof(Tag) == 4) return equal_16(set, at.tag) != 0;
     return std::find(set, set + ways_, at.tag) != set + ways_;
   }
 
@@ -135,56 +135,60 @@ class BasicCache {
     return hashed_ ? unscramble(scrambled) : scrambled;
   }
 
-  // Moves the tag to the front; returns where it was, the last way for one that was not there.
-  [[gnu::noinline]] static uint32_t promote(Tag* set, uint32_t ways, Tag tag, Result* r) {
+  // Where a tag was, the last way for one that was not there. By value: it stays in registers.
+  struct Found {
+    uint32_t way;
+    bool hit;
+  };
+  // Moves the tag to the front.
+  [[gnu::noinline]] static Found promote(Tag* set, uint32_t ways, Tag tag) {
     uint32_t way = 0;
     while (way < ways && set[way] != tag) ++way;
-    r->hit = way < ways;
-    if (!r->hit) --way;
+    const bool hit = way < ways;
+    if (!hit) --way;
     for (uint32_t i = way; i > 0; --i) set[i] = set[i - 1];
     set[0] = tag;
-    return way;
+    return {way, hit};
   }
-  // The same for a set that is one vector register.
-  static uint32_t promote_4(Tag* set, Tag tag, Result* r) {
+  // As promote, for a set that is one vector register.
+  static Found promote_4(Tag* set, Tag tag) {
     auto* row = reinterpret_cast<__m256i*>(set);
     const __m256i old = _mm256_load_si256(row), wanted = _mm256_set1_epi64x(static_cast<int64_t>(tag));
     const auto found = static_cast<uint32_t>(_mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpeq_epi64(old, wanted))));
-    if (found & 1) {
-      r->hit = true;
-      return 0;
-    }
-    r->hit = found != 0;
-    const auto way = static_cast<uint32_t>(r->hit ? std::countr_zero(found) : 3);
+    if (found & 1) return {0, true};
+    const auto way = static_cast<uint32_t>(found ? std::countr_zero(found) : 3);
     const __m256i moved = _mm256_blend_epi32(_mm256_permute4x64_epi64(old, 0b10010000), wanted, 3);
     const __m256i last = _mm256_set1_epi64x(way);
     const __m256i keep = _mm256_cmpgt_epi64(_mm256_setr_epi64x(0, 1, 2, 3), last);
     _mm256_store_si256(row, _mm256_blendv_epi8(moved, old, keep));
-    return way;
+    return {way, found != 0};
   }
-  // The same for a set that is one host cache line.
-  static uint32_t promote_16(Tag* set, Tag tag, Result* r) {
+  // A bit for each of the ways of a set of sixteen that holds the tag.
+  static uint32_t equal_16(const Tag* set, Tag tag) {
+    const auto* half = reinterpret_cast<const __m256i*>(set);
+    const __m256i wanted = _mm256_set1_epi32(static_cast<int>(tag));
+    const auto equal = [&](const __m256i* v) {
+      const __m256i found = _mm256_cmpeq_epi32(_mm256_load_si256(v), wanted);
+      return static_cast<uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(found)));
+    };
+    return equal(half) | equal(half + 1) << 8;
+  }
+  // As promote, for a set that is one host cache line.
+  static Found promote_16(Tag* set, Tag tag) {
     auto* half = reinterpret_cast<__m256i*>(set);
     const __m256i low = _mm256_load_si256(half), high = _mm256_load_si256(half + 1);
     const __m256i wanted = _mm256_set1_epi32(static_cast<int>(tag));
-    const auto equal = [&](__m256i v) {
-      return static_cast<uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(v, wanted))));
-    };
-    const uint32_t found = equal(low) | equal(high) << 8;
-    if (found & 1) {
-      r->hit = true;
-      return 0;
-    }
+    const uint32_t found = equal_16(set, tag);
+    if (found & 1) return {0, true};
     // All tags up to the one that was found, or all, move back by one.
     const __m256i previous = _mm256_setr_epi32(7, 0, 1, 2, 3, 4, 5, 6);
     const __m256i low_moved = _mm256_permutevar8x32_epi32(low, previous);
     const __m256i new_low = _mm256_blend_epi32(low_moved, wanted, 1);
     const __m256i new_high = _mm256_blend_epi32(_mm256_permutevar8x32_epi32(high, previous), low_moved, 1);
-    r->hit = found != 0;
-    if (!r->hit) {
+    if (found == 0) {
       _mm256_store_si256(half, new_low);
       _mm256_store_si256(half + 1, new_high);
-      return 15;
+      return {15, false};
     }
     const auto way = static_cast<uint32_t>(std::countr_zero(found));
     const __m256i last = _mm256_set1_epi32(static_cast<int>(way));
@@ -193,14 +197,15 @@ class BasicCache {
     const __m256i keep_high = _mm256_cmpgt_epi32(_mm256_add_epi32(place, _mm256_set1_epi32(8)), last);
     _mm256_store_si256(half, _mm256_blendv_epi8(new_low, low, keep_low));
     _mm256_store_si256(half + 1, _mm256_blendv_epi8(new_high, high, keep_high));
-    return way;
+    return {way, true};
   }
 
   // Dirty sectors follow their line from `way` to the front; one that leaves the dirty positions is written back.
   // `oldest` is the tag that was in the last way.
-  void age_dirty(uint64_t set, uint32_t way, Tag oldest, uint8_t dirty, Result* r) {
+  void age_dirty(uint64_t set, Found found, Tag oldest, uint8_t dirty, Result* r) {
+    const auto [way, hit] = found;
     uint64_t& word = dirty_[set];
-    if (r->hit && way < dirty_ways_) {
+    if (hit && way < dirty_ways_) {
       const uint64_t newer = word & ((uint64_t{1} << way * kDirtyBits) - 1);
       const uint64_t older = word & (~kDirtyMask << way * kDirtyBits);
       word = older | newer << kDirtyBits | (word >> way * kDirtyBits & kDirtyMask) | dirty;
@@ -209,7 +214,7 @@ class BasicCache {
     r->written_back = static_cast<uint8_t>(word >> (dirty_ways_ - 1) * kDirtyBits & kDirtyMask);
     word = (word << kDirtyBits | dirty) & dirty_positions_;
     if (!r->written_back) return;
-    const bool left = !r->hit && dirty_ways_ == ways_;
+    const bool left = !hit && dirty_ways_ == ways_;
     r->written_back_line = line_of(set, left ? oldest : tags_[set * ways_ + dirty_ways_]);
   }
 

@@ -263,33 +263,48 @@ void Hierarchy::load_line(uint32_t cu, uint32_t xcd, uint64_t line, Wanted* want
   }
   const L2Line& asked = wanted->lines[wanted->n++] = announce(xcd, l2_line);
   arrivals_[xcd].prefetch(asked.physical);
-  if (infinity_.present()) infinity_.prefetch(infinity_.place_of(asked.physical));
 }
 
-Level Hierarchy::load(uint32_t cu, const WaveAccess& a) {
-  const uint32_t xcd = cu / cus_per_xcd_;
-  Wanted wanted(a.bytes);
+void Hierarchy::shape(const WaveAccess& a, LoadShape* shape) const {
+  shape->bytes = a.bytes;
   if (a.contiguous) {
-    n_.l1_lookups += look_ups_contiguous(a.address[0], a.bytes);
-    l1_cycles_[cu] += contiguous_load_cycles(a.bytes);
+    shape->look_ups = look_ups_contiguous(a.address[0], a.bytes);
+    shape->cycles = contiguous_load_cycles(a.bytes);
     const Stretch s = segments_contiguous(a.address[0], a.bytes);
-    const uint64_t last = s.last / segments_per_l1_line_;
-    for (uint64_t line = s.first / segments_per_l1_line_; line <= last; ++line) load_line(cu, xcd, line, &wanted);
-  } else {
-    uint64_t segments[kMaxSegments], last_line = ~0ull;
-    const uint32_t n = look_ups(a.address, a.exec, a.bytes, segments);
-    n_.l1_lookups += n;
-    l1_cycles_[cu] += scattered_load_cycles(a.address, a.exec, a.bytes);
-    for (uint32_t i = 0; i < n; ++i) {
-      const uint64_t line = segments[i] / segments_per_l1_line_;
-      if (line != last_line) load_line(cu, xcd, line, &wanted);  // else still in the look-up pipeline's hand: a hit
-      last_line = line;
-    }
+    shape->n = static_cast<uint32_t>(s.last / segments_per_l1_line_ - s.first / segments_per_l1_line_ + 1);
+    for (uint32_t i = 0; i < shape->n; ++i) shape->line[i] = i;
+    return;
   }
-  n_.l1_accesses += accesses(a.bytes);
-  n_.l1_reads += accesses(a.bytes);
+  const auto first = static_cast<int64_t>(a.address[std::countr_zero(a.exec)] / kSegmentBytes / segments_per_l1_line_);
+  uint64_t segments[kMaxSegments];
+  shape->look_ups = look_ups(a.address, a.exec, a.bytes, segments);
+  shape->cycles = scattered_load_cycles(a.address, a.exec, a.bytes);
+  shape->n = 0;
+  for (uint32_t i = 0; i < shape->look_ups; ++i) {
+    const int64_t line = static_cast<int64_t>(segments[i] / segments_per_l1_line_) - first;
+    // Else still in the look-up pipeline's hand: a hit.
+    if (shape->n == 0 || line != shape->line[shape->n - 1]) shape->line[shape->n++] = line;
+  }
+}
+
+Level Hierarchy::load(uint32_t cu, const LoadShape& shape, uint64_t first_address) {
+  awaited_ = {latency_[static_cast<size_t>(Level::l1)], Level::l1};
+  const uint32_t xcd = cu / cus_per_xcd_;
+  Wanted wanted(shape.bytes);
+  n_.l1_lookups += shape.look_ups;
+  l1_cycles_[cu] += shape.cycles;
+  const uint64_t first = first_address / kSegmentBytes / segments_per_l1_line_;
+  for (uint32_t i = 0; i < shape.n; ++i) load_line(cu, xcd, first + static_cast<uint64_t>(shape.line[i]), &wanted);
+  n_.l1_accesses += accesses(shape.bytes);
+  n_.l1_reads += accesses(shape.bytes);
   n_.l2_reads += wanted.n;
   Level deepest = Level::l1;
+  if (infinity_.present()) {
+    for (uint32_t i = 0; i < wanted.n; ++i) {
+      const L2Line& line = wanted.lines[i];
+      if (!l2_[xcd].holds(line.place)) infinity_.prefetch(infinity_.place_of(line.physical));
+    }
+  }
   for (uint32_t i = 0; i < wanted.n; ++i) deepest = std::max(deepest, l2_access(xcd, wanted.lines[i], 0, true));
   return deepest;
 }
@@ -442,8 +457,11 @@ Level Hierarchy::atomic(uint32_t cu, const WaveAccess& a) {
 Level Hierarchy::access(uint32_t cu, const WaveAccess& a) {
   awaited_ = {latency_[static_cast<size_t>(Level::l1)], Level::l1};
   switch (a.kind) {
-    case Access::load:
-      return load(cu, a);
+    case Access::load: {
+      LoadShape coalesced;
+      shape(a, &coalesced);
+      return load(cu, coalesced, a.address[std::countr_zero(a.exec)]);
+    }
     case Access::store:
       return store(cu, a);
     default:

@@ -2,6 +2,7 @@
 // It moves no data; it counts what the hardware's counters count and says how deep an access went.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "core/machine.h"
 #include "memory/cache.h"
+#include "memory/coalescer.h"
 #include "memory/divisor.h"
 #include "memory/wide_cache.h"
 
@@ -67,12 +69,23 @@ class Arrivals {
   PageArray<Arrival> at_ = PageArray<Arrival>(kPlaces);
 };
 
+// What the coalescer makes of a vector load: the same wherever the load begins within its first vL1D line.
+struct LoadShape {
+  uint32_t bytes = 0;  // per lane
+  uint32_t look_ups = 0, cycles = 0;
+  uint32_t n = 0;                          // lines of the vL1D, one after the other
+  std::array<int64_t, kMaxSegments> line;  // [n], from the one that holds the first active lane's address
+};
+
 class Hierarchy {
  public:
   Hierarchy(Arch arch, const SpecTable& spec);
   void begin_dispatch();
   void end_dispatch();
   Level access(uint32_t cu, const WaveAccess& access);
+  // A load in two steps: what has the same shape again needs the second one only. `first`: the first active lane's.
+  void shape(const WaveAccess& access, LoadShape* shape) const;
+  Level load(uint32_t cu, const LoadShape& shape, uint64_t first_address);
   Level scalar(uint32_t cu, uint64_t address, uint32_t bytes);
   // Of the last access: cycles until its answer, when nobody else is in the way, and the level that it comes from,
   // which is deeper than the one returned where the line was on its way already.
@@ -97,7 +110,6 @@ class Hierarchy {
   void counters(std::map<std::string, double>* out) const;
 
  private:
-  Level load(uint32_t cu, const WaveAccess& a);
   Level store(uint32_t cu, const WaveAccess& a);
   // Write requests in a row to one line of the L2.
   struct Written {

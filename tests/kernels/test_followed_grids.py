@@ -1,0 +1,94 @@
+"""Grids whose work-groups all do the same are followed exactly, without running; all others are not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from profiling.sim.device import SimDevice
+
+SOURCE = Path(__file__).with_name("followed.hip")
+PRODUCTS = Path(__file__).parents[2] / "benchmarks" / "kernels.hip"
+GRID, TURNS = (40, 32), 64
+RECORDED = "groups.recorded"
+ABOVE = 200_000  # work beyond which a grid is not run in full; it is followed up to twenty times that
+DEVICES = ("mi250", "mi300x")
+
+
+def launches(name: str, scratch: Path, kernel: str, times: int = 1, **options: Any) -> list[dict[str, Any]]:
+    """The dispatches of one kernel after each other on a fresh device."""
+    device = SimDevice(name, SOURCE, scratch, values=False, **options)
+    many = GRID[0] * GRID[1] * 256 * 16
+    arguments = (device.core.allocate(many), device.core.allocate(many * TURNS), device.core.allocate(4096), TURNS)
+    return [device.launch(kernel, GRID, (256,), "QQQi", *arguments) for _ in range(times)]
+
+
+def product(name: str, scratch: Path, kernel: str, tile: int, rows: int, **options: Any) -> dict[str, Any]:
+    device = SimDevice(name, PRODUCTS, scratch, values=False, **options)
+    matrices = [device.core.allocate(4 * rows * rows) for _ in range(3)]
+    found: dict[str, Any] = device.launch(kernel, (rows // tile,) * 2, (256,), "QQQi", *matrices, rows)
+    return found
+
+
+def is_followed(result: dict[str, Any]) -> bool:
+    return RECORDED in result["details"]
+
+
+def without_recorded(result: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in result["details"].items() if key != RECORDED}
+
+
+def check_equal(exact: dict[str, Any], followed: dict[str, Any]) -> None:
+    assert is_followed(followed) and not is_followed(exact)
+    assert followed["sampled"] and followed["groups_simulated"] == exact["groups_simulated"]
+    assert followed["counters"] == exact["counters"]
+    assert followed["duration_ns"] == exact["duration_ns"]
+    assert without_recorded(followed) == exact["details"]
+    assert not any(followed["error_estimate"].values())
+
+
+@pytest.mark.parametrize("name", DEVICES)
+@pytest.mark.parametrize("kernel", ["alike", "cut_up"])
+def test_work_groups_that_do_the_same_are_followed_exactly(name: str, kernel: str, tmp_path: Path) -> None:
+    """Also the second time, when the Infinity Cache holds what the first left there."""
+    exact = launches(name, tmp_path, kernel, 2)
+    followed = launches(name, tmp_path, kernel, 2, sample_stretches=12, sample_above=ABOVE * 20)
+    for one, other in zip(exact, followed, strict=True):
+        check_equal(one, other)
+
+
+@pytest.mark.parametrize("name", DEVICES)
+@pytest.mark.parametrize("kernel", ["bounded", "scattered", "chased", "uneven"])
+def test_work_groups_that_differ_are_not_followed(name: str, kernel: str, tmp_path: Path) -> None:
+    (result,) = launches(name, tmp_path, kernel, sample_stretches=12, sample_above=ABOVE * 5)
+    assert result["sampled"] and not is_followed(result)
+
+
+def test_what_would_take_long_to_follow_is_not_followed(tmp_path: Path) -> None:
+    (result,) = launches("mi250", tmp_path, "alike", sample_stretches=12, sample_above=ABOVE)
+    assert result["sampled"] and not is_followed(result)
+
+
+@pytest.mark.parametrize("name", DEVICES)
+@pytest.mark.parametrize("kernel", ["product_64", "product_64_buffered", "product_matrix"])
+def test_products_are_followed_exactly(name: str, kernel: str, tmp_path: Path) -> None:
+    exact, followed = (
+        product(name, tmp_path, kernel, 64, 1024, **options)
+        for options in ({}, {"sample_stretches": 12, "sample_above": 3_000_000})
+    )
+    check_equal(exact, followed)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", DEVICES)
+@pytest.mark.parametrize(
+    ("kernel", "tile"), [("product_64", 64), ("product_64_buffered", 64), ("product_128", 128), ("product_matrix", 64)]
+)
+def test_large_products_are_followed_exactly(name: str, kernel: str, tile: int, tmp_path: Path) -> None:
+    """As `synth profile` does by default."""
+    exact, followed = (
+        product(name, tmp_path, kernel, tile, 4096, **options) for options in ({}, {"sample_stretches": 12})
+    )
+    check_equal(exact, followed)
