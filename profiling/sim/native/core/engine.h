@@ -104,9 +104,8 @@ class Engine {
   Sampler* sampler_;
   Recorder* recorder_ = nullptr;
   const Traces* replay_ = nullptr;
-  std::vector<LoadShape> shapes_;  // of replayed loads; the first one is for those that find no place
-  std::vector<uint16_t>
-      shape_numbers_;  // [pattern][first address within a line of the vL1D]: place in shapes_, 0: none
+  std::vector<LoadShape> shapes_;             // of replayed loads; the first one is for those that find no place
+  std::vector<uint16_t> shape_numbers_;       // [pattern][start within a vL1D line]: place in shapes_, 0: none
   std::vector<std::vector<Executed>> banks_;  // per stratum: difference array of executions and their active lanes
   Executed* runs_;                            // the running wave's bank
   const uint32_t* issued_;                    // Program::issued

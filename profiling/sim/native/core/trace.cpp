@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <map>
 #include <set>
 #include <tuple>
@@ -291,8 +290,7 @@ struct Digit {
 // Finds the digits in which addresses move evenly.
 class Search {
  public:
-  Search(uint64_t total, const std::function<std::vector<GroupTrace>(std::vector<uint64_t>)>& record)
-      : total_(total), record_(record) {}
+  Search(uint64_t total, const RecordGroups& record) : total_(total), record_(record) {}
 
   std::optional<Traces> run() {
     std::vector<GroupTrace> first = record({0});
@@ -399,7 +397,7 @@ class Search {
   }
 
   uint64_t total_;
-  const std::function<std::vector<GroupTrace>(std::vector<uint64_t>)>& record_;
+  const RecordGroups& record_;
   GroupTrace first_;
   Addresses start_;
   std::vector<Digit> digits_;
@@ -408,9 +406,6 @@ class Search {
 
 }  // namespace
 
-std::optional<Traces> trace_grid(uint64_t total,
-                                 const std::function<std::vector<GroupTrace>(std::vector<uint64_t>)>& record) {
-  return Search(total, record).run();
-}
+std::optional<Traces> trace_grid(uint64_t total, const RecordGroups& record) { return Search(total, record).run(); }
 
 }  // namespace hipsynth

@@ -145,9 +145,11 @@ class Recorder {
 // Whether work-groups of a kernel could do the same: nothing that they load decides what they do.
 bool may_replay(const std::vector<Step>& deciding, const KernelInfo& kernel);
 
-// What all `total` work-groups do, told from some of them; nothing where these do not all do the same. `record` runs
-// work-groups, in order; no traces: it cannot. The patterns are the recorder's.
-std::optional<Traces> trace_grid(uint64_t total,
-                                 const std::function<std::vector<GroupTrace>(std::vector<uint64_t>)>& record);
+// Runs work-groups, given in order, and says what each did; no traces at all: it cannot.
+using RecordGroups = std::function<std::vector<GroupTrace>(std::vector<uint64_t>)>;
+
+// What all `total` work-groups do, told from some of them; nothing where these do not all do the same. The patterns are
+// the recorder's.
+std::optional<Traces> trace_grid(uint64_t total, const RecordGroups& record);
 
 }  // namespace hipsynth
