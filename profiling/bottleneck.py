@@ -81,14 +81,20 @@ class Occupancy:
     most: float
     limited_by: str  # the resource that allows no more, "" when nothing does
     filled: float  # mean waves per SIMD that the whole grid could keep resident at once
-    cus_used: float  # share of the CUs that get a work-group
+    groups: int  # work-groups of the grid
+    cus: float  # of the device
+
+    @property
+    def cus_used(self) -> float:
+        """Share of the CUs that get a work-group."""
+        return min(1.0, self.groups / self.cus)
 
     def __str__(self) -> str:
         text = f"occupancy {self.waves:g} of {self.most:g} waves/SIMD"
         if self.limited_by:
             text += f", limited by {self.limited_by}"
         if self.cus_used < 1:
-            text += f"; the grid reaches only {100 * self.cus_used:.0f} % of the CUs"
+            text += f"; the grid reaches only {self.groups:,} of {self.cus:,.0f} CUs"
         elif self.filled < self.waves:
             text += f"; the grid fills {self.filled:.1f} of them"
         return text
@@ -155,7 +161,7 @@ def occupancy(kernel: KernelResult, device: str) -> Occupancy | None:
     if limited_by == "wave slots":
         limited_by = "the work-group's size"
     offered = groups * math.ceil(math.prod(kernel.block) / 64) / (cus * simds)
-    return Occupancy(waves, most, limited_by, min(waves, offered), min(1.0, groups / cus))
+    return Occupancy(waves, most, limited_by, min(waves, offered), groups, cus)
 
 
 def document(kernel: KernelResult, device: str) -> dict[str, Any] | None:

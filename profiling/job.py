@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import functools
+import os
 import tempfile
 import traceback
 from collections.abc import Sequence
@@ -61,10 +62,16 @@ def _run_in(job: Job, scratch: Path) -> TargetResult:
     except HipsynthError as error:
         details = "\n".join(part for part in (str(error), getattr(error, "diagnostics", "")) if part)
         return failed(target, error.reason, details)
-    except OSError as error:
-        return failed(target, _os_reason(error), traceback.format_exc(limit=-3))
-    except Exception:
-        return failed(target, "internal_error", traceback.format_exc(limit=-3))
+    except Exception as error:
+        return failed(target, _os_reason(error) if isinstance(error, OSError) else "internal_error", defect(error))
+
+
+def defect(error: Exception) -> str:
+    """What an unforeseen exception says, and where it was raised; its whole traceback where developers ask for it."""
+    if os.environ.get("HIPSYNTH_TRACEBACK"):
+        return "".join(traceback.format_exception(error))
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error}, at {last.filename}:{last.lineno}"
 
 
 def _os_reason(error: OSError) -> str:

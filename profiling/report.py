@@ -21,6 +21,7 @@ def result_document(result: TargetResult) -> dict[str, Any]:
         "stdout": result.stdout,
         "kernels": [kernel_document(kernel, result.device) for kernel in result.kernels],
         "device": result.device,
+        "message": result.message,
     }
 
 

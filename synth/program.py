@@ -163,7 +163,8 @@ def _takers(directory: Path) -> Iterator[Callable[[], Program]]:
         if not directory.is_dir():
             raise BadInput(f"{directory}: no such folder", remedy="run `synth generate --out DIR` first")
         for path in sorted(directory.rglob("*.hip")):
-            yield partial(load_program, path)
+            if path.is_file() or not path.exists():  # a broken link is reported; folders and pipes are no programs
+                yield partial(load_program, path)
         return
     for number, line in enumerate(index.read_bytes().splitlines(), 1):
         yield partial(_recorded, index, number, line)

@@ -11,9 +11,9 @@ from typing import Any
 
 from profiling import metrics as table
 from profiling import roofline
-from profiling.archs import ArchTable, default_device, load
+from profiling.archs import device_of
 from profiling.matrix import check_flags
-from synth.errors import BadInput, Missing, UsageError
+from synth.errors import BadInput, Missing
 from training.data import kernel_names
 from training.decode import Answer, Decoder
 from training.encode import Encoder
@@ -96,7 +96,7 @@ class Predictor:
         `device` chooses the roofline's ceilings. Raises UsageError for an unknown arch, device or flag, and
         BadInput for a source without a kernel.
         """
-        chosen = check_target(arch, device)
+        chosen = device_of(arch, device)
         flags = check_flags(flags)
         if not kernel_names(source):
             raise BadInput("no kernel in the file", cause="no __global__ function", remedy="give a HIP source file")
@@ -134,15 +134,6 @@ class Predictor:
         if backends:
             notes.append(f"learned from labels of: {', '.join(backends)}")
         return notes
-
-
-def check_target(arch: str, device: str | None) -> ArchTable:
-    """The device table of a question; raises UsageError when arch and device do not fit."""
-    chosen = load(device or default_device(arch))
-    default_device(arch)
-    if chosen.arch != arch:
-        raise UsageError(f"device {chosen.name!r} is a {chosen.arch}, not a {arch}")
-    return chosen
 
 
 def normalised(answer: Answer) -> dict[str, float | None]:

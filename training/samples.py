@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from profiling import metrics
-from profiling.archs import default_device
+from profiling.archs import default_device, load
 from synth.errors import BadInput, UsageError
 from synth.output import whole_file
 from synth.store import Corpus, split_names, splits
@@ -94,14 +94,16 @@ def export_chat(
 ) -> dict[str, Any]:
     """Writes one JSON object per line to `out`, whole or not at all; returns counts.
 
-    Raises UsageError for an unknown format and BadInput when the corpus has no usable label.
+    Raises UsageError for an unknown format or device and BadInput when the corpus has no usable label.
     """
     if digits not in DIGITS:
         raise UsageError(f"no number format {digits!r}", remedy=f"one of: {', '.join(DIGITS)}")
-    selection = select_labels(corpus.measurements(), backend=backend, device=device)
+    if device is not None:
+        load(device)  # a name that no table has is a slip, not an empty selection
+    measurements = corpus.measurements()
+    selection = select_labels(measurements, backend=backend, device=device)
     if not selection.rows:
-        why = ", ".join(f"{count} x {reason}" for reason, count in selection.left_out.items())
-        raise BadInput(f"{corpus.root}: no labels to export", cause=why or "nothing was measured")
+        raise _nothing_to_export(corpus, measurements, selection)
     with whole_file(out) as file:
         for sample in iter_samples(corpus, selection, digits):
             file.write(json.dumps(sample, ensure_ascii=False) + "\n")
@@ -113,3 +115,14 @@ def export_chat(
         "label": LABEL_RULE,
         "left_out": dict(selection.left_out),
     }
+
+
+def _nothing_to_export(corpus: Corpus, measurements: pa.Table, selection: Selection) -> BadInput:
+    why = ", ".join(f"{count} x {reason}" for reason, count in selection.left_out.items())
+    rows = measurements.select(["backend", "device"]).to_pylist()
+    held = ", ".join(sorted({f"{row['backend']} on {row['device']}" for row in rows}))
+    return BadInput(
+        f"{corpus.root}: no labels to export",
+        cause=why or "nothing was measured",
+        remedy=f"the corpus holds labels of {held}" if held else "profile a folder of programs into it first",
+    )

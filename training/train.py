@@ -77,7 +77,7 @@ def load_config(name: str) -> Config:
         raise UsageError(
             f"no training config {name!r}", remedy=f"one of: {', '.join(config_names())}, or a .toml path"
         ) from error
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: not valid TOML", cause=str(error)) from error
     return parse_config(table, path)
 

@@ -99,3 +99,13 @@ def load(name: str) -> ArchTable:
         arch=document["arch"] if base is None else base.arch,
         constants=own if base is None else {**base.constants, **own},
     )
+
+
+def device_of(arch: str, device: str | None = None) -> ArchTable:
+    """The table of a device of `arch`, its default one when none is named; raises UsageError when they do not fit."""
+    default = default_device(arch)
+    table = load(device or default)
+    if table.arch != arch:
+        remedy = f"devices of {arch}: {', '.join(devices_of(arch))}"
+        raise UsageError(f"device {table.name} is a {table.arch}, not a {arch}", remedy=remedy)
+    return table

@@ -52,7 +52,7 @@ class SimBackend:
 
     def supports(self, target: Target) -> bool:
         try:
-            return archs.load(target.device).arch == target.arch
+            return bool(archs.device_of(target.arch, target.device))
         except UsageError:
             return False
 
@@ -62,12 +62,7 @@ class SimBackend:
 
     def profile(self, program: Program, target: Target, scratch: Path, limits: Limits) -> TargetResult:
         """One program on one target. Raises UsageError for an impossible target, Missing when nothing can run."""
-        if not self.supports(target):
-            raise UsageError(
-                f"device {target.device} is no {target.arch}",
-                remedy=f"devices of {target.arch}: {', '.join(archs.devices_of(target.arch))}",
-            )
-        device = archs.load(target.device)
+        device = archs.device_of(target.arch, target.device)
         provenance = {"program": program.id, "device": target.device, "backend": self.name, "version": self.version()}
         try:
             artefacts, built = build_program(program, target, scratch / "build")
@@ -90,8 +85,8 @@ class SimBackend:
             reason = "wrong_result" if message else ""
         if not reason and not done.dispatch_count:
             reason, message = "no_dispatch", "the program launched no kernel"
-        if reason and done.stderr:
-            message = f"{message}\n{done.stderr}".strip()
+        if reason:
+            message = "\n".join([message, *_own_words(done.stderr, message)]).strip()
         kernels = tuple(self._kernel(kernel, target.arch) for kernel in done.kernels)
         return TargetResult(
             target.arch,
@@ -133,6 +128,12 @@ class SimBackend:
             groups_simulated=kernel.groups_simulated,
             error_estimate=dict(kernel.error_estimate),
         )
+
+
+def _own_words(stderr: str, message: str) -> list[str]:
+    """What a program itself wrote to stderr: the core repeats its own message there."""
+    lines = stderr.rstrip().splitlines()
+    return [line for line in lines if not (line.startswith("hipsynth: ") and line.split(": ", 2)[-1] in message)]
 
 
 def run_built(

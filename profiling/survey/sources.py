@@ -39,7 +39,7 @@ _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([<\"])([^>\"\n]+)[>\"]", re.
 def read_text(path: Path) -> str:
     """A file as text whatever its encoding; "" when it cannot be read or is too big for a source."""
     try:
-        if path.stat().st_size > MAX_SOURCE_BYTES:
+        if not path.is_file() or path.stat().st_size > MAX_SOURCE_BYTES:
             return ""
         return path.read_bytes().decode(errors="replace")
     except OSError:
@@ -165,6 +165,8 @@ def scan(root: Path) -> Folder:
         names[:] = sorted(name for name in names if name not in SKIPPED_FOLDERS)
         for name in sorted(files):
             path = Path(place) / name
+            if not path.is_file():  # a broken link; a pipe, which reading would wait for
+                continue
             ending = path.suffix
             if ending in SOURCE_ENDINGS:
                 folder.sources.append(path)

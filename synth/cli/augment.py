@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from synth.cli.common import Progress, json_option, print_json, timeout_option, workers_option
-from synth.errors import BadInput, Missing, Partial
+from synth.cli.common import FiniteRange, Progress, json_option, print_json, workers_option
+from synth.errors import BadInput, Missing, Partial, UsageError
 
 if TYPE_CHECKING:
+    from synth.frontend.augment import Summary
     from synth.frontend.parse import ParseConfig
 
 
@@ -58,7 +59,9 @@ Examples:
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Same seed, same bytes.")
 @workers_option
-@timeout_option
+@click.option(
+    "--timeout", type=FiniteRange(min=0.1), default=60.0, show_default=True, help="Seconds per program and copy."
+)
 @json_option
 def command(
     path: Path,
@@ -78,8 +81,8 @@ def command(
     """
     from synth.frontend.augment import augment, find_items
 
-    out = out or path.with_name(path.stem + "-augmented")
     items = find_items(path)
+    out = out or _beside(path)
     progress = Progress("augment", len(items))
     summary = augment(
         path, out, frontend_config(), copies=copies, seed=seed, workers=workers, timeout=timeout,
@@ -89,11 +92,23 @@ def command(
     if as_json:
         print_json(asdict(summary))
     else:
-        click.echo(
-            f"{summary.programs} programs in {summary.out} from {summary.bases} ({summary.reused} were done already)"
-        )
-        for reason, number in summary.reasons.items():
-            click.echo(f"  not made: {reason:16} {number}")
+        _say(summary)
     if path.is_file() and summary.failed and not summary.programs:
         return BadInput.exit_code
     return Partial.exit_code if summary.failed else 0
+
+
+def _beside(path: Path) -> Path:
+    """The default output: PATH-augmented, also for a folder that is named by dots."""
+    named = path if path.name.strip(".") else path.resolve()
+    if not named.name:
+        raise UsageError(f"{path}: nothing can be written beside it", remedy="give --out")
+    return named.with_name((named.stem if path.is_file() else named.name) + "-augmented")
+
+
+def _say(summary: Summary) -> None:
+    click.echo(
+        f"{summary.programs} programs in {summary.out} from {summary.bases} ({summary.reused} were done already)"
+    )
+    for reason, number in summary.reasons.items():
+        click.echo(f"  not made: {reason:16} {number}, e.g. {summary.examples[reason]}")

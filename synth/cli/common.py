@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import sys
@@ -13,6 +14,16 @@ from typing import Any, TypeVar
 import click
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class FiniteRange(click.FloatRange):
+    """A number within bounds; "nan" and "inf", which Python reads as numbers, are refused."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
 
 
 def print_json(document: Any) -> None:
@@ -37,7 +48,7 @@ def workers_option(function: F) -> F:
 def timeout_option(function: F) -> F:
     return click.option(
         "--timeout",
-        type=click.FloatRange(min=0.1),
+        type=FiniteRange(min=0.1),
         default=60.0,
         show_default=True,
         help="Seconds of processor time per program, however busy the machine is.",

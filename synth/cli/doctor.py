@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
 from synth.cli.common import json_option, print_json
+from synth.errors import Missing
 
-EXIT_MISSING = 4
+if TYPE_CHECKING:
+    from profiling.health import Component
+
+EPILOG = """\b
+Examples:
+  synth doctor
+  synth doctor --check
+  synth doctor --json
+"""
 
 
-@click.command()
+@click.command(epilog=EPILOG)
 @click.option("--check", is_flag=True, help="Also compile a kernel with each header family (a few seconds).")
 @json_option
-@click.pass_context
-def command(context: click.Context, check: bool, as_json: bool) -> None:
+def command(check: bool, as_json: bool) -> int:
     """List every component, its version, and what each missing one costs.
 
     Exits with 4 when something that the default path needs is missing.
-
-    \b
-    Examples:
-      synth doctor
-      synth doctor --check
-      synth doctor --json
     """
     from profiling import health
 
@@ -39,11 +43,10 @@ def command(context: click.Context, check: bool, as_json: bool) -> None:
             click.echo(f"{len(lacking)} required part(s) missing: " + ", ".join(part.name for part in lacking))
         else:
             click.echo("everything that the default path needs is there")
-    if lacking:
-        context.exit(EXIT_MISSING)
+    return Missing.exit_code if lacking else 0
 
 
-def _print_table(components: list) -> None:  # type: ignore[type-arg]
+def _print_table(components: Sequence[Component]) -> None:
     group = ""
     for part in components:
         if part.group != group:

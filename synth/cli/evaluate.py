@@ -8,11 +8,20 @@ import click
 
 from synth.cli.common import json_option, note, print_json
 
+EPILOG = """\b
+Examples:
+  synth evaluate model corpus
+  synth evaluate model corpus --out evaluation
+  synth evaluate model corpus --json
+"""
 
-@click.command()
+
+@click.command(epilog=EPILOG)
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("corpus", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), help="Also write numbers and figures into this folder.")
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), help="Also write numbers and figures into this folder."
+)
 @click.option("--backend", help="Score against the labels of this backend (needed when the corpus holds several).")
 @click.option(
     "--free-samples",
@@ -27,12 +36,6 @@ def command(model: Path, corpus: Path, out: Path | None, backend: str | None, fr
 
     The splits: `lineage` (no relative of a test program in training), `random` (the paper's way, which leaks), and
     `handwritten`. The baselines are fitted on the model's own training samples.
-
-    \b
-    Examples:
-      synth evaluate model corpus
-      synth evaluate model corpus --out evaluation
-      synth evaluate model corpus --json
     """
     from training.data import load_samples
     from training.evaluate import evaluate, evaluation_table, save

@@ -8,8 +8,14 @@ import click
 
 from synth.cli.common import json_option, print_json
 
+EPILOG = """\b
+Examples:
+  synth predict kernel.hip --arch gfx942 --flags "-O3 -ffast-math"
+  synth predict kernel.hip --arch gfx90a --arch gfx942 --model out/model --json
+"""
 
-@click.command()
+
+@click.command(epilog=EPILOG)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--arch", multiple=True, required=True, help="gfx90a or gfx942; may be given several times.")
 @click.option("--flags", multiple=True, default=("-O3",), show_default=True, help="Compiler flags, quoted.")
@@ -19,20 +25,15 @@ from synth.cli.common import json_option, print_json
 def command(
     file: Path, arch: tuple[str, ...], flags: tuple[str, ...], model: Path | None, device: str | None, as_json: bool
 ) -> None:
-    """Predict the metrics of the kernel in FILE without running or compiling it.
-
-    \b
-    Examples:
-      synth predict kernel.hip --arch gfx942 --flags "-O3 -ffast-math"
-      synth predict kernel.hip --arch gfx90a --arch gfx942 --model out/model --json
-    """
+    """Predict the metrics of the kernel in FILE without running or compiling it."""
+    from profiling.archs import device_of
     from profiling.matrix import check_flags
     from synth.program import load_program
-    from training.predict import Predictor, check_target, find_model, prediction_table
+    from training.predict import Predictor, find_model, prediction_table
 
     program = load_program(file)
     for one in arch:
-        check_target(one, device)
+        device_of(one, device)
     for words in flags:
         check_flags(words)
     predictor = Predictor.load(find_model(model))

@@ -10,7 +10,7 @@ import click
 
 from synth.cli.common import Progress, json_option, print_json, terminal_width, timeout_option, workers_option
 from synth.cli.programs import ProgramCommand, hint, locate, source_options, split, with_defines
-from synth.errors import BadInput, UsageError
+from synth.errors import BadInput, Partial, UsageError
 
 if TYPE_CHECKING:
     from synth.program import Place
@@ -37,7 +37,11 @@ Exit codes: 0 ok, 2 usage, 3 bad input, 4 backend or toolchain missing, 5 some i
 @click.command(cls=ProgramCommand, epilog=EPILOG)
 @click.argument("words", nargs=-1, required=True, metavar="PATH... [-- ARGS...]")
 @source_options
-@click.option("--out", type=click.Path(path_type=Path), help="Corpus folder; needed when PATH is a folder.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Corpus folder; needed when PATH is a folder of programs.",
+)
 @click.option("--arch", "archs", multiple=True, help="gfx90a or gfx942; several allowed.  [default: both]")
 @click.option(
     "--flags", multiple=True, help="Compiler flags or @TAG, several allowed.  [default: -O3; folder: @default]"
@@ -140,7 +144,17 @@ def _program(place: Place, wanted: Any, limits: Any, options: dict[str, Any]) ->
             click.echo(f"error: {result.arch} {result.flags}: {result.reason}: {result.message}", err=True)
             if words := _remedy(result, options):
                 click.echo(f"  try:   {words}", err=True)
+        elif result.exit_code:
+            click.echo(f"note: {result.arch} {result.flags}: {_ended(result)}", err=True)
     return exit_code(results)
+
+
+def _ended(result: Any) -> str:
+    """What to think of a program that was counted and ended with a failure of its own."""
+    text = f"the program ended with exit code {result.exit_code}"
+    if any(kernel.sampled for kernel in result.kernels):
+        return f"{text}; of a large grid only a part ran, so its results are not computed (--exact runs all)"
+    return text
 
 
 def _remedy(failed: Any, options: dict[str, Any]) -> str:
@@ -186,7 +200,7 @@ def _folder(path: Path, out: Path, wanted: Any, excluded: Any, limits: Any, opti
         print_json({"corpus": str(out), **summary.document()})
     else:
         _say(out, summary)
-    return 5 if summary.failures else 0
+    return Partial.exit_code if summary.failures else 0
 
 
 def _say(out: Path, summary: Any) -> None:

@@ -8,21 +8,21 @@ import click
 
 from synth.cli.common import json_option, note, print_json
 
+EPILOG = """\b
+Examples:
+  synth report corpus --out report.html
+  synth report corpus --model model --out report.html
+"""
 
-@click.command()
+
+@click.command(epilog=EPILOG)
 @click.argument("corpus", type=click.Path(path_type=Path))
 @click.option("--model", type=click.Path(path_type=Path), help="Also show how well this model predicts.")
 @click.option("--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="The HTML file to write.")
 @click.option("--backend", help="Report the labels of this backend (needed when the corpus holds several).")
 @json_option
 def command(corpus: Path, model: Path | None, out: Path, backend: str | None, as_json: bool) -> None:
-    """Write one self-contained HTML report of CORPUS: roofline, statistics, distributions, accuracy, provenance.
-
-    \b
-    Examples:
-      synth report corpus --out report.html
-      synth report corpus --model model --out report.html
-    """
+    """Write one self-contained HTML report of CORPUS: roofline, statistics, distributions, accuracy, provenance."""
     from training.report import report
 
     summary = report(corpus, out, model, backend, note=note)

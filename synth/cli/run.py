@@ -10,9 +10,9 @@ from typing import Any
 
 import click
 
-from synth.cli.common import json_option, print_json, timeout_option
+from synth.cli.common import FiniteRange, json_option, print_json, timeout_option
 from synth.cli.programs import ProgramCommand, hint, locate, source_options, split, with_defines
-from synth.errors import CompileFailed, UsageError
+from synth.errors import BadInput, CompileFailed
 
 EPILOG = """\b
 Examples:
@@ -46,7 +46,7 @@ CONFINED = "no network, no file but those of the system and of its own empty fol
 @click.option("--device", default="", help="Architecture table, e.g. mi210.  [default: the architecture's]")
 @click.option("--sandbox", is_flag=True, help="No network, read-only files, limits on everything; output at the end.")
 @click.option(
-    "--memory", type=click.FloatRange(min=0.01), default=8.0, show_default=True, help="GiB of memory that it may touch."
+    "--memory", type=FiniteRange(min=0.01), default=8.0, show_default=True, help="GiB of memory that it may touch."
 )
 @click.option(
     "--count/--no-count", default=True, show_default=True, help="Simulate caches; off is faster, times are rough."
@@ -83,7 +83,7 @@ def command(words: tuple[str, ...], as_json: bool, **options: Any) -> int:
                 click.echo(
                     f"  try:   more than --timeout {options['timeout']:g}, or less to do by its arguments", err=True
                 )
-        return 3
+        return BadInput.exit_code
     if options["sandbox"] and done.exit_code:
         click.echo(f"note: it ended with exit code {done.exit_code} where it had {CONFINED}", err=True)
     return done.exit_code or 0
@@ -98,12 +98,7 @@ def run_files(
     from profiling.backends.sim import build_place
     from profiling.sim import api
 
-    device = archs.load(options["device"] or archs.default_device(options["arch"]))
-    if device.arch != options["arch"]:
-        raise UsageError(
-            f"device {device.name} is no {options['arch']}",
-            remedy=f"devices: {', '.join(archs.devices_of(options['arch']))}",
-        )
+    device = archs.device_of(options["arch"], options["device"])
     place = locate(paths, args, options["arch"], includes=options["includes"], project=options["project"])
     try:
         artefacts = build_place(place, options["arch"], options["flags"], scratch / "build")

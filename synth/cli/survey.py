@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from synth.cli.common import Progress, json_option, print_json, timeout_option, workers_option
+from synth.cli.common import FiniteRange, Progress, json_option, print_json, timeout_option, workers_option
 
 EPILOG = """\b
 Examples:
@@ -41,7 +41,7 @@ Exit codes: 0 ok (whatever the programs did), 2 usage, 3 bad input, 4 toolchain 
 )
 @click.option(
     "--memory",
-    type=click.FloatRange(min=0.1),
+    type=FiniteRange(min=0.1),
     default=8.0,
     show_default=True,
     help="GiB of memory that a program may touch.",

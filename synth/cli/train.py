@@ -10,11 +10,21 @@ import click
 
 from synth.cli.common import Progress, json_option, print_json
 
+EPILOG = """\b
+Examples:
+  synth train corpus --config tiny-cpu --out model
+  synth train corpus --config smollm2 --out model --max-steps 200
+  synth train corpus --config paper --base /models/Llama-3.2-3B-Instruct --out model
+  torchrun --nproc_per_node 8 -m synth.cli.main train corpus --config paper --out model
+"""
 
-@click.command()
+
+@click.command(epilog=EPILOG)
 @click.argument("corpus", type=click.Path(path_type=Path))
 @click.option("--config", "config_name", required=True, help="A recipe of training/configs, or the path of a .toml.")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="The model folder to write.")
+@click.option(
+    "--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="The model folder to write."
+)
 @click.option("--base", help="Another base model: `tiny`, `smollm2`, or a Hugging Face name or folder.")
 @click.option("--max-steps", type=click.IntRange(min=1), help="Stop after this many steps.")
 @click.option("--backend", help="Train on the labels of this backend (needed when the corpus holds several).")
@@ -33,13 +43,6 @@ def command(
     """Fine-tune a causal language model on CORPUS.
 
     Training keeps checkpoints: run the same command again to go on after an interruption.
-
-    \b
-    Examples:
-      synth train corpus --config tiny-cpu --out model
-      synth train corpus --config smollm2 --out model --max-steps 200
-      synth train corpus --config paper --base /models/Llama-3.2-3B-Instruct --out model
-      torchrun --nproc_per_node 8 -m synth.cli.main train corpus --config paper --out model
     """
     from training.data import load_samples
     from training.train import load_config, train

@@ -63,6 +63,7 @@ class Summary:
     failed: int
     reused: int
     reasons: dict[str, int]
+    examples: dict[str, str]  # reason -> the first program that failed for it, and its message
 
 
 def copy_seed(seed: int, copy: int) -> int:
@@ -277,7 +278,11 @@ def _finish(out: Path, records: Sequence[dict[str, Any]], reused: int) -> Summar
     _write(out / FAILURES, "".join(json.dumps(f, sort_keys=True) + "\n" for f in failures).encode())
     _write(out / INDEX, "".join(line + "\n" for line in programs.values()).encode())
     reasons = dict(sorted(Counter(f["reason"] for f in failures).items()))
-    return Summary(str(out), len(records), len(programs), len(failures), reused, reasons)
+    examples = {}
+    for failure in reversed(failures):  # the first of each reason stays
+        reason = failure["reason"]
+        examples[reason] = f"{failure['name']}: {failure['message'].removeprefix(reason + ': ')}"
+    return Summary(str(out), len(records), len(programs), len(failures), reused, reasons, examples)
 
 
 def _write(path: Path, data: bytes) -> None:

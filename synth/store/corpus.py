@@ -46,7 +46,7 @@ class Corpus:
                 "damaged corpus: " + "; ".join(f"{root / shard.path}: {why}" for shard, why in bad),
                 cause="the file changed after it was written",
                 remedy="restore it from a copy, or run `synth profile DIR --out CORPUS --repair`, which drops it and "
-                "measures what it held again; `--skip-damaged` reads the intact shards",
+                "measures what it held again; `synth stats` and `export` read the intact ones with --skip-damaged",
                 reason="corrupt",
             )
         return cls(root, files.without(manifest, [shard for shard, _ in bad]), bad)

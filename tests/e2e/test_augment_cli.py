@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from synth.cli.augment import frontend_config
 from synth.errors import Missing
 
+ROOT = Path(__file__).resolve().parents[2]
 KERNEL = "#include <hip/hip_runtime.h>\n__global__ void kern_(int* p_) { p_[0] = 1; }\nint main() { return 0; }\n"
 
 
@@ -23,9 +25,10 @@ def _toolchain() -> None:
         pytest.skip(str(error))
 
 
-def _synth(*words: object) -> subprocess.CompletedProcess[str]:
+def _synth(*words: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "synth.cli.main", "augment", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=cwd, env=env)
 
 
 def test_one_file(tmp_path: Path) -> None:
@@ -44,7 +47,17 @@ def test_some_failed_is_exit_code_5(tmp_path: Path) -> None:
     assert done.returncode == 5
     summary = json.loads(done.stdout)
     assert summary["reasons"] == {"syntax_error": 1}
+    assert summary["examples"]["syntax_error"].startswith("bad.hip: ")
     assert (tmp_path / "in-augmented" / "programs.jsonl").exists()
+
+
+def test_the_folder_where_one_stands(tmp_path: Path) -> None:
+    here = tmp_path / "v1.2"
+    here.mkdir()
+    (here / "k.hip").write_text(KERNEL)
+    done = _synth(".", "--workers", 1, cwd=here)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "v1.2-augmented" / "programs.jsonl").exists(), "beside the folder, under its whole name"
 
 
 def test_a_missing_path_is_exit_code_3(tmp_path: Path) -> None:

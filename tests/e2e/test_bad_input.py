@@ -128,6 +128,9 @@ BAD_REQUESTS = [
     ("predict good.hip --arch gfx1100", 2, "gfx942"),
     ("predict good.hip --arch gfx942 --model missing", 4, "synth train"),
     ("doctor --bogus", 2, "--bogus"),
+    ("profile good.hip --timeout nan", 2, "finite"),
+    ("run good.hip --memory inf", 2, "finite"),
+    ("profile mixed --out good.hip", 2, "is a file"),
 ]
 FAST_REQUESTS = [row for number, row in enumerate(BAD_REQUESTS) if number % 6 == 0]
 
@@ -176,7 +179,7 @@ def test_the_profile_document_keeps_the_contract(folder: Path, simulator: None) 
     cells = [(one["arch"], one["flags"]) for one in document["results"]]
     assert cells == [(arch, given) for arch in ("gfx942", "gfx90a") for given in (flags, "-O1")]
     for one in document["results"]:
-        assert list(one) == ["arch", "flags", "status", "reason", "exit_code", "stdout", "kernels", "device"]
+        assert list(one) == ["arch", "flags", "status", "reason", "exit_code", "stdout", "kernels", "device", "message"]
         assert (one["status"], one["reason"], one["exit_code"], one["stdout"]) == ("ok", "", 0, "done\n")
         (kernel,) = one["kernels"]
         contract = "name dispatches grid block counters metrics duration_ns backend backend_version"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -152,7 +153,8 @@ def test_whatever_a_program_does_is_a_result() -> None:
     compiled = job.run_job(task("compile"))
     assert (compiled.status, compiled.reason) == ("failed", "compile_failed")
     assert "<scratch>/program.hip:1:1: error" in compiled.message, "the scratch folder's random name must not be kept"
-    assert job.run_job(task("bug")).reason == "internal_error"
+    bug = job.run_job(task("bug"))
+    assert bug.reason == "internal_error" and re.fullmatch(r"\w+: .*, at .*\.py:\d+", bug.message)
     empty = job.run_job(task("empty"))
     assert (empty.status, empty.reason, empty.stdout) == ("failed", "no_kernel", "in <scratch>")
     with pytest.raises(Missing):

@@ -41,8 +41,8 @@ def test_the_compiler_and_headers_are_found_with_their_versions() -> None:
 def test_without_the_header_tree_the_exit_code_is_4(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HIPSYNTH_CACHE", str(tmp_path))
     monkeypatch.delenv("ROCM_PATH", raising=False)
-    ran = CliRunner().invoke(command, ["--json"])
-    assert ran.exit_code == 4
+    ran = CliRunner().invoke(command, ["--json"], standalone_mode=False)
+    assert ran.return_value == 4
     document = json.loads(ran.stdout)
     assert document["ok"] is False
     tree = next(part for part in document["components"] if part["name"] == "header tree")
@@ -56,8 +56,8 @@ def test_the_table_names_what_is_missing_and_the_remedy(monkeypatch: pytest.Monk
         health.Component("two", "base", "missing", "", True, "half of it", "apt-get install two"),
     ]
     monkeypatch.setattr(health, "examine", lambda compile_headers: parts)
-    ran = CliRunner().invoke(command, [])
-    assert ran.exit_code == 4
+    ran = CliRunner().invoke(command, [], standalone_mode=False)
+    assert ran.return_value == 4
     assert "half of it" in ran.output
     assert "apt-get install two" in ran.output
     assert "1 required part(s) missing: two" in ran.output

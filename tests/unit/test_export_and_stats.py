@@ -108,8 +108,11 @@ def label(backend: str, version: str, flags: str) -> Item:
 
 
 def test_nothing_to_export_is_said_and_nothing_is_written(corpus: Path, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="no labels"):
+    with pytest.raises(BadInput, match="no labels") as empty:
         export_chat(Corpus.open(corpus), tmp_path / "s.jsonl", device="mi210")
+    assert "on mi250" in empty.value.remedy, "what there is to ask for"
+    with pytest.raises(UsageError, match="unknown device"):
+        export_chat(Corpus.open(corpus), tmp_path / "s.jsonl", device="h100")
     with pytest.raises(BadInput, match="cannot be written"):
         export_chat(Corpus.open(corpus), corpus / "manifest.json" / "s.jsonl")
     assert list(tmp_path.iterdir()) == []

@@ -62,7 +62,7 @@ def test_occupancy_names_the_resource_and_the_grid() -> None:
     full = bottleneck.occupancy(simulated({}), "mi250")
     assert str(full) == "occupancy 4 of 8 waves/SIMD, limited by VGPRs"
     few = bottleneck.occupancy(simulated({}, grid=(52, 1, 1)), "mi250")
-    assert str(few).endswith("; the grid reaches only 50 % of the CUs")
+    assert str(few).endswith("; the grid reaches only 52 of 104 CUs")
     some = bottleneck.occupancy(simulated({}, grid=(208, 1, 1)), "mi250")
     assert str(some).endswith("; the grid fills 2.0 of them")
     assert bottleneck.occupancy(kernel(), "mi250") is None

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def test_the_json_contract(hip: Path, recorded: str) -> None:
     assert list(document) == ["program", "results"]
     assert document["program"] == {"id": PROGRAM.id, "path": str(hip)}
     (found,) = document["results"]
-    assert list(found) == ["arch", "flags", "status", "reason", "exit_code", "stdout", "kernels", "device"]
+    assert list(found) == ["arch", "flags", "status", "reason", "exit_code", "stdout", "kernels", "device", "message"]
     assert [found[key] for key in list(found)[:6]] == ["gfx90a", flags, "ok", "", 0, "done\n"]
     names = ["name", "dispatches", "grid", "block", "counters", "metrics", "duration_ns", "backend", "backend_version"]
     names += ["extra_metrics", "expected_error", "no_evidence", "bottleneck"]
@@ -92,6 +93,7 @@ def test_some_failed_targets_are_exit_5_and_all_of_them_exit_3(hip: Path, record
         ("failed", "illegal_access"),
     ]
     assert "because illegal_access" in done.stderr
+    assert [one["message"] for one in json.loads(done.stdout)["results"]] == ["", "because illegal_access"]
     done = run(str(hip), "--backend", recorded, "--arch", "gfx942", "--json")
     assert done.return_value == 3 and json.loads(done.stdout)["results"][0]["kernels"] == []
     done = run(str(hip), "--backend", recorded, "--arch", "gfx942")
@@ -103,6 +105,17 @@ def test_what_ran_out_of_time_is_told_what_may_help(hip: Path, recorded: str, tm
     said = [run(str(hip), "--backend", recorded, "--arch", "gfx942", *more).stderr for more in ((), ("--exact",))]
     assert "try:   more than --timeout 60, or less to do by its arguments" in said[0]
     assert "no --exact" in said[1] and "no --exact" not in said[0]
+
+
+def test_a_program_that_says_it_failed_is_not_passed_over(hip: Path, recorded: str, tmp_path: Path) -> None:
+    asked = [str(hip), "--backend", recorded, "--arch", "gfx942"]
+    assert "note:" not in run(*asked).stderr
+    capture(tmp_path / "captures", PROGRAM.id, replace(result(TARGETS[1]), exit_code=7))
+    done = run(*asked)
+    assert (done.return_value, done.stderr) == (0, "note: gfx942 -O3: the program ended with exit code 7\n")
+    part = replace(kernel("gfx942"), sampled=True)
+    capture(tmp_path / "captures", PROGRAM.id, replace(result(TARGETS[1], part), exit_code=7))
+    assert "--exact runs all" in run(*asked).stderr
 
 
 @pytest.mark.parametrize(
@@ -148,6 +161,8 @@ def test_an_unreadable_program_is_a_failure_of_its_own(tmp_path: Path, recorded:
     programs.mkdir()
     (programs / "good.hip").write_text(PROGRAM.text)
     (programs / "latin1.hip").write_bytes(b"// caf\xe9\n")
+    (programs / "folder.hip").mkdir()
+    os.mkfifo(programs / "pipe.hip")  # nobody writes into it: whoever reads it waits for ever
     options = ["--out", str(tmp_path / "c"), "--backend", recorded, "--arch", "gfx90a", "--flags=-O3"]
     done = run(str(programs), *options, "--json")
     found = json.loads(done.stdout)

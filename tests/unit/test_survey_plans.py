@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -223,7 +224,10 @@ def test_what_is_a_program_and_what_is_not(tmp_path: Path) -> None:
         "by_header.cpp": '#include "gpu.h"\nint\nmain(int argc, char** argv)\n{ return 0; }\n',
         "gpu.h": "#include <hip/hip_runtime_api.h>\n",
     }
-    found = {program.id: program for program in find_programs(write(tmp_path, files), "gfx90a")}
+    write(tmp_path, files)
+    for name in ("pipe.hip", "Makefile"):
+        os.mkfifo(tmp_path / name)  # nobody writes into them: whoever reads one waits for ever
+    found = {program.id: program for program in find_programs(tmp_path, "gfx90a")}
     assert sorted(found) == ["by_header.cpp", "cuda.cu", "hip.cpp"]
     assert found["cuda.cu"].refusal[0] == "cuda_source"
     assert [[unit.path.name for unit in plan.units] for plan in found["hip.cpp"].plans] == [
