@@ -21,7 +21,8 @@ class Limits:
     it may idle); on a GPU it is time on the clock.
     `strict_bounds=False` lets accesses go on that leave an array but stay in memory which hardware maps around it;
     they become warnings. `stretches` bounds the work on large grids: so many representative parts run besides the
-    first and the last, and their counts are scaled up; 0 runs every grid in full. Small grids are always run in full.
+    first and the last, and their counts are scaled up; 0 runs every grid in full. Small grids are always run in full:
+    how large that is, and how long a grid may take to be followed, goes with `effort`, as a multiple of what is usual.
     """
 
     time_s: float = 60.0
@@ -29,6 +30,7 @@ class Limits:
     memory_bytes: int = 8 << 30
     output_bytes: int = 1 << 20
     stretches: int = STRETCHES
+    effort: float = 1.0
     strict_bounds: bool = True
 
 

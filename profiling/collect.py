@@ -155,6 +155,8 @@ class _Context:
         self.version = self.made_by = tool.version()
         if limits.stretches != STRETCHES:  # decides results as the tool does
             self.version += f"+{f'sample{limits.stretches}' if limits.stretches else 'exact'}"
+        if limits.effort != 1:
+            self.version += f"+effort{limits.effort:g}"
         self.environments: dict[Target, Mapping[str, str]] = {}
 
     def _environment(self, target: Target) -> Mapping[str, str]:

@@ -7,12 +7,16 @@ import math
 from profiling import metrics
 from profiling.backend import KernelResult
 
+# What is counted once too often here was counted once too seldom there: their sum is better known than either.
+TAKES_FROM = {"TCC_MISS": "TCC_HIT"}
+
 
 def metric_errors(kernel: KernelResult, arch: str) -> dict[str, float]:
     """Metric id -> two standard deviations in the metric's unit (points of a hit rate), of scaling up alone.
 
-    Every counter and the duration is moved by its own `error_estimate`, up and down by the same factor; what a metric
-    moves by then adds up as if they erred independently. Empty where all of the grid ran.
+    Every counter and the duration is moved by its own `error_estimate`, up and down by the same factor, and what it
+    takes from another one with it; what a metric moves by then adds up as if they erred independently. Empty where all
+    of the grid ran.
     """
     squares: dict[str, float] = {}
     for name, error in kernel.error_estimate.items():
@@ -30,4 +34,8 @@ def _with(kernel: KernelResult, arch: str, name: str, factor: float) -> dict[str
     """The metrics, had one of the numbers that they follow from been `factor` times as large."""
     if name == "Duration":
         return metrics.compute(kernel.counters, kernel.duration_ns * factor, arch)
-    return metrics.compute({**kernel.counters, name: kernel.counters[name] * factor}, kernel.duration_ns, arch)
+    moved = {name: kernel.counters[name] * factor}
+    other = TAKES_FROM.get(name, "")
+    if other in kernel.counters:
+        moved[other] = max(0.0, kernel.counters[other] + kernel.counters[name] - moved[name])
+    return metrics.compute({**kernel.counters, **moved}, kernel.duration_ns, arch)

@@ -155,7 +155,8 @@ def _sampling(kernel: KernelResult) -> str:
     worst, name = max(((error, name) for name, error in kernel.error_estimate.items()), default=(0.0, ""))
     least = f"; least certain: {name} {percent(worst)}" if worst >= WORTH_SAYING else ""
     error = percent(kernel.error_estimate.get("Duration", 0.0))
-    return f"scaled up from {ran}duration {error} uncertain by that{least} (--exact runs all)"
+    more = "--effort N takes up to N times as long, --exact runs all"
+    return f"scaled up from {ran}duration {error} uncertain by that{least} ({more})"
 
 
 def _resources(kernel: KernelResult) -> str:

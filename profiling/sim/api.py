@@ -192,6 +192,7 @@ def configuration(
         "max_wave_instructions": limits.wave_instructions,
         "memory_bytes": int(device.spec()["hbm.bytes"]),  # pages that are never touched cost nothing
         "sample_stretches": limits.stretches,
+        "effort": limits.effort,
         "cpu_seconds": limits.time_s,
         "count": int(count),
         "counters": int(counters),

@@ -15,12 +15,13 @@ from synth.errors import BadInput, Partial, UsageError
 if TYPE_CHECKING:
     from synth.program import Place
 
-MOST_STRETCHES = 1000
+MOST_STRETCHES, MOST_EFFORT = 1000, 1000
 EPILOG = """\b
 Examples:
   synth profile vcopy.hip
   synth profile vcopy.hip --arch gfx942 --flags "-O3 -ffast-math" --json
   synth profile gemm.hip --exact -- 512
+  synth profile gemm.hip --effort 8 --timeout 300 -- 4096
   synth profile main.cpp kernels.cpp -Iinclude -DN=64 -- input.txt
   synth profile heat/src/main.cpp --project heat     # as its Makefile or CMake file builds it
   synth profile programs --out corpus
@@ -58,6 +59,15 @@ Exit codes: 0 ok, 2 usage, 3 bad input, 4 backend or toolchain missing, 5 some i
     show_default=True,
     help="Parts of a large grid that run between its first and its last: 2 or more, or auto (12).",
 )
+@click.option(
+    "--effort",
+    type=click.FloatRange(1, MOST_EFFORT),
+    default=1.0,
+    show_default=True,
+    metavar="N",
+    help="Run grids in full, or follow them, up to N times the usual work (half a second; ten) before a part of them "
+    "stands for the whole.",
+)
 @click.option("--exact", is_flag=True, help="Run every grid in full, and check the programs' results.")
 @workers_option
 @timeout_option
@@ -81,7 +91,7 @@ def command(
         click.echo(
             "warning: bubblewrap does not work here: programs run with your rights on files and network", err=True
         )
-    limits = Limits(time_s=options["timeout"], stretches=_stretches(options["sample"], options["exact"]))
+    limits = Limits(time_s=options["timeout"], stretches=_stretches(**options), effort=options["effort"])
     paths, own = split(words)
     path = paths[0]
     if not path.exists():
@@ -104,12 +114,12 @@ def command(
     return _program(place, _echo(wanted, flags), limits, options)
 
 
-def _stretches(sample: str, exact: bool) -> int:
+def _stretches(sample: str, exact: bool, effort: float, **_: Any) -> int:
     from profiling.backend import STRETCHES
 
     if exact:
-        if sample != "auto":
-            raise UsageError("--exact and --sample exclude each other", remedy="give one of them")
+        if sample != "auto" or effort != 1:
+            raise UsageError("--exact excludes --sample and --effort", remedy="give one of them")
         return 0
     if sample == "auto":
         return STRETCHES

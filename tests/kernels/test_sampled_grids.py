@@ -119,6 +119,12 @@ def test_a_product_of_many_turns_is_not_off_at_all(tmp_path: Path) -> None:
     assert part.counters == whole.counters and part.duration_ns == whole.duration_ns
 
 
+def test_more_effort_follows_what_less_sees_in_part(tmp_path: Path) -> None:
+    part, whole = (run("large_gemm", tmp_path, limits=Limits(effort=effort)).kernels[0] for effort in (0.05, 1.0))
+    assert part.sampled and part.groups_simulated < math.prod(part.grid)
+    assert whole.groups_simulated == math.prod(whole.grid) and whole.details["groups.recorded"] and part.error_estimate
+
+
 def test_small_grids_run_in_full() -> None:
     exact, sampled = launch("mi250", "triad", 256), launch("mi250", "triad", 256, sample_stretches=12)
     assert sampled == exact

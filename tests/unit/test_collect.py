@@ -78,6 +78,15 @@ def test_running_again_does_nothing_new(tmp_path: Path, recorded: str) -> None:
     assert content(tmp_path / "c") == before
 
 
+def test_limits_that_decide_results_are_another_version(tmp_path: Path, recorded: str) -> None:
+    limits = [Limits(), Limits(stretches=0), Limits(stretches=24, effort=8)]
+    for one in limits:
+        collect.collect(PROGRAMS[:1], TARGETS[:1], tmp_path / "c", backend=recorded, limits=one)
+    version = backends.get(recorded).version()
+    found = set(Corpus.open(tmp_path / "c").measurements()["backend_version"].to_pylist())
+    assert found == {version, f"{version}+exact", f"{version}+sample24+effort8"}
+
+
 def test_other_captures_are_another_version(tmp_path: Path, recorded: str) -> None:
     collect.collect(PROGRAMS[:1], TARGETS[:1], tmp_path / "c", backend=recorded)
     capture(Path(recorded.partition(":")[2]), PROGRAMS[3].id, result(TARGETS[1]))

@@ -46,8 +46,10 @@ const std::map<std::string, Setter>& setters() {
       {"cpu_seconds", [](Config& c, const std::string& v) { c.options.cpu_seconds = number(v); }},
       {"sample_stretches",
        [](Config& c, const std::string& v) { c.options.sample_stretches = static_cast<uint32_t>(number(v)); }},
-      {"sample_above",
-       [](Config& c, const std::string& v) { c.options.sample_above = static_cast<uint64_t>(number(v)); }},
+      {"effort",
+       [](Config& c, const std::string& v) {
+         c.options.sample_above = static_cast<uint64_t>(number(v) * static_cast<double>(DeviceOptions{}.sample_above));
+       }},
       {"strict_bounds", [](Config& c, const std::string& v) { c.options.strict_bounds = number(v) != 0; }},
       {"values", [](Config& c, const std::string& v) { c.options.values = number(v) != 0; }},
       {"counters", [](Config& c, const std::string& v) { c.options.counters = number(v) != 0; }},
