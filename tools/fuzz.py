@@ -16,20 +16,12 @@ from pathlib import Path
 
 from profiling import archs, toolchain
 from synth.errors import HipsynthError
+from tools.native_build import ROOT, NativeBuild
 
-ROOT = Path(__file__).resolve().parents[1]
-BUILD = ROOT / "build" / "fuzz"
+BUILD = NativeBuild("fuzz", ("-DHIPSYNTH_SANITIZE=ON", "-DHIPSYNTH_FUZZ=ON"))
 TARGETS = {"text": 0.2, "object": 0.35, "launch": 0.35, "bundle": 0.1}  # share of the time
 SOURCES = ("programs_sim.hip",)
 HANG_S = 20
-
-
-def build() -> None:
-    """Configures and compiles the fuzz programs. Raises CalledProcessError."""
-    options = ["-DHIPSYNTH_SANITIZE=ON", "-DHIPSYNTH_FUZZ=ON", f"-DPython3_EXECUTABLE={sys.executable}"]
-    if not (BUILD / "CMakeCache.txt").exists():
-        subprocess.run(["cmake", "-S", ROOT, "-B", BUILD, "-G", "Ninja", *options], check=True)
-    subprocess.run(["cmake", "--build", BUILD, "-j", str(os.cpu_count() or 1)], check=True)
 
 
 def strip_comments(disassembly: str) -> str:
@@ -91,7 +83,7 @@ def fuzz(target: str, seconds: int, corpus: Path) -> bool:
     }
     print(f"== {target}: {seconds} s", flush=True)
     command = [
-        BUILD / "profiling" / "sim" / "native" / "fuzz" / f"fuzz_{target}",
+        BUILD.folder / "profiling" / "sim" / "native" / "fuzz" / f"fuzz_{target}",
         corpus / target,
         f"-max_total_time={seconds}",
         f"-timeout={HANG_S}",
@@ -116,7 +108,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--target", choices=TARGETS, help="this one alone")
     given = parser.parse_args(arguments)
     try:
-        build()
+        BUILD.compile()
         seeds(given.corpus.resolve())
     except (HipsynthError, subprocess.CalledProcessError, OSError) as error:
         print(f"fuzz: {error}", file=sys.stderr)

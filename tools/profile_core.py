@@ -24,12 +24,11 @@ from pathlib import Path
 
 from profiling import toolchain
 from synth.errors import HipsynthError, Missing
+from tools.native_build import ROOT, NativeBuild
 
-ROOT = Path(__file__).resolve().parents[1]
 NATIVE = ROOT / "profiling" / "sim" / "native"
 PROFILE = NATIVE / "core.proftext"
-BUILD = ROOT / "build" / "profile"
-INSTALLED = BUILD / "installed"
+BUILD = NativeBuild("profile", ("-DHIPSYNTH_RECORD_PROFILE=ON",))
 FOLDERS = ("core", "memory", "timing")  # what the static library hipsynth_core is made of
 HEAD = "# Written by `python -m tools.profile_core`: how often tools/core_work.py takes each branch of the core.\n"
 
@@ -50,25 +49,13 @@ def read(text: str) -> list[Function]:
         lines = [line for line in record.splitlines() if line and line[0] not in "#:"]
         if lines:
             name, _, count, *counters = lines
-            assert len(counters) == int(count), f"{name}: {count} counters expected, found {len(counters)}"
+            if len(counters) != int(count):
+                raise ValueError(f"{name}: {count} counters expected, found {len(counters)}")
             found.append(Function(name, record.strip() + "\n", sum(map(int, counters))))
     return found
 
 
 # --- recording -------------------------------------------------------------------------------------------------------
-
-
-def build() -> None:
-    """Configures, compiles and installs a core that counts what it does. Raises CalledProcessError."""
-    options = [
-        "-DHIPSYNTH_RECORD_PROFILE=ON",
-        f"-DPython_EXECUTABLE={sys.executable}",
-        f"-DPython3_EXECUTABLE={sys.executable}",
-    ]
-    if not (BUILD / "CMakeCache.txt").exists():
-        subprocess.run(["cmake", "-S", ROOT, "-B", BUILD, "-G", "Ninja", "-Wno-dev", *options], check=True)
-    subprocess.run(["cmake", "--build", BUILD, "-j", str(os.cpu_count() or 1)], check=True)
-    subprocess.run(["cmake", "--install", BUILD, "--prefix", INSTALLED], check=True, stdout=subprocess.DEVNULL)
 
 
 def profdata() -> Path:
@@ -83,11 +70,7 @@ def profdata() -> Path:
 def record(part: str, scratch: Path) -> Path:
     """Runs one part of the work; its merged profile."""
     folder = scratch / part
-    environment = os.environ | {
-        "HIPSYNTH_NATIVE": str(INSTALLED / "profiling" / "sim"),
-        "HIPSYNTH_RUNTIME": str(INSTALLED / "profiling" / "sim" / "libhipsynth_hip.so"),
-        "LLVM_PROFILE_FILE": str(folder / "%p.profraw"),
-    }
+    environment = BUILD.environment() | {"LLVM_PROFILE_FILE": str(folder / "%p.profraw")}
     subprocess.run([sys.executable, "-m", "tools.core_work", part], cwd=ROOT, env=environment, check=True)
     merged = scratch / f"{part}.proftext"
     subprocess.run([profdata(), "merge", "--text", "-o", merged, folder], check=True)
@@ -112,7 +95,7 @@ def write() -> None:
     from tools.core_work import PARTS
 
     start = time.monotonic()
-    build()
+    BUILD.install()
     with tempfile.TemporaryDirectory(prefix="hipsynth-profile-") as folder:
         scratch = Path(folder)
         PROFILE.write_text(weighed([record(part, scratch) for part in PARTS], scratch))

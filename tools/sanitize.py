@@ -7,15 +7,14 @@ Python and into the simulated programs.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-BUILD = ROOT / "build" / "sanitize"
-INSTALLED = BUILD / "installed"
+from tools.native_build import ROOT, NativeBuild
+
+BUILD = NativeBuild("sanitize", ("-DHIPSYNTH_SANITIZE=ON",))
 # All that runs the core, in Python's process or in a simulated program's. Training knows only its results. Conformance
 # comes first, as in the whole suite: beside a device that another test keeps, memory lies at other addresses.
 TESTS = ("tests/conformance", "tests/unit", "tests/property", "tests/differential", "tests/kernels", "tests/e2e")
@@ -27,22 +26,9 @@ LEFT_OUT = (
 )
 
 
-def build() -> None:
-    """Configures, compiles and installs the sanitized module and library. Raises CalledProcessError."""
-    options = [
-        "-DHIPSYNTH_SANITIZE=ON",
-        f"-DPython_EXECUTABLE={sys.executable}",
-        f"-DPython3_EXECUTABLE={sys.executable}",
-    ]
-    if not (BUILD / "CMakeCache.txt").exists():
-        subprocess.run(["cmake", "-S", ROOT, "-B", BUILD, "-G", "Ninja", *options], check=True)
-    subprocess.run(["cmake", "--build", BUILD, "-j", str(os.cpu_count() or 1)], check=True)
-    subprocess.run(["cmake", "--install", BUILD, "--prefix", INSTALLED], check=True, stdout=subprocess.DEVNULL)
-
-
 def runtime() -> Path:
     """The shared sanitizer runtime of the compiler that made the build."""
-    found_by_cmake = next((BUILD / "CMakeFiles").glob("*/CMakeCXXCompiler.cmake")).read_text()
+    found_by_cmake = next((BUILD.folder / "CMakeFiles").glob("*/CMakeCXXCompiler.cmake")).read_text()
     compiler = found_by_cmake.split('set(CMAKE_CXX_COMPILER "', 1)[1].split('"', 1)[0]
     name = "libclang_rt.asan-x86_64.so"
     found = subprocess.run([compiler, f"-print-file-name={name}"], capture_output=True, text=True, check=True)
@@ -54,9 +40,7 @@ def runtime() -> Path:
 
 def environment() -> dict[str, str]:
     """What the sanitized module needs of its process. Python keeps memory for ever, so leaks are not looked for."""
-    return os.environ | {
-        "HIPSYNTH_NATIVE": str(INSTALLED / "profiling" / "sim"),
-        "HIPSYNTH_RUNTIME": str(INSTALLED / "profiling" / "sim" / "libhipsynth_hip.so"),
+    return BUILD.environment() | {
         "HIPSYNTH_PRELOAD": str(runtime()),
         "LD_PRELOAD": str(runtime()),
         "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:use_sigaltstack=0",
@@ -67,7 +51,7 @@ def environment() -> dict[str, str]:
 def main(arguments: list[str]) -> int:
     start = time.monotonic()
     try:
-        build()
+        BUILD.install()
         extra = environment()
     except (OSError, subprocess.CalledProcessError) as error:
         print(f"sanitize: {error}", file=sys.stderr)

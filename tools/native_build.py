@@ -1,0 +1,47 @@
+"""A further build of the simulator core, beside the ordinary one: with sanitizers, or one that counts what it does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class NativeBuild:
+    """A build folder build/NAME, and the CMake options (`-DNAME=VALUE`) that make it differ from the ordinary one."""
+
+    name: str
+    options: tuple[str, ...]
+
+    @property
+    def folder(self) -> Path:
+        return ROOT / "build" / self.name
+
+    @property
+    def module(self) -> Path:
+        """The folder of the installed module and runtime library."""
+        return self.folder / "installed" / "profiling" / "sim"
+
+    def compile(self) -> None:
+        """Configures (the first time) and compiles. Raises CalledProcessError."""
+        options = [*self.options, f"-DPython_EXECUTABLE={sys.executable}", f"-DPython3_EXECUTABLE={sys.executable}"]
+        if not (self.folder / "CMakeCache.txt").exists():
+            configure = ["cmake", "-S", ROOT, "-B", self.folder, "-G", "Ninja", "-Wno-dev"]
+            subprocess.run([*configure, *options], check=True)
+        subprocess.run(["cmake", "--build", self.folder, "-j", str(os.cpu_count() or 1)], check=True)
+
+    def install(self) -> None:
+        """Compiles, and installs beside the build, not into the package. Raises CalledProcessError."""
+        self.compile()
+        command = ["cmake", "--install", self.folder, "--prefix", self.folder / "installed"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+    def environment(self) -> dict[str, str]:
+        """The environment in which Python and simulated programs use the installed core."""
+        library = self.module / "libhipsynth_hip.so"
+        return os.environ | {"HIPSYNTH_NATIVE": str(self.module), "HIPSYNTH_RUNTIME": str(library)}
