@@ -19,7 +19,7 @@ import signal
 import struct
 import subprocess
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TypedDict
@@ -157,9 +157,8 @@ def require() -> None:
 
 def _limited(command: list[str], limits: SandboxLimits) -> list[str]:
     """The command under resource limits, set by a shell that then becomes it (no fork, about 1 ms)."""
-    seconds = max(
-        1, math.ceil(limits.cpu_s) + 1
-    )  # each process for itself; the soft limit signals (SIGXCPU), the hard one a little later kills
+    # Each process for itself; the soft limit signals (SIGXCPU), the hard one a little later kills.
+    seconds = max(1, math.ceil(limits.cpu_s) + 1)
     settings = (
         f"ulimit -c 0; ulimit -S -t {seconds}; ulimit -H -t {seconds + 2}; "
         f"ulimit -f {max(1, limits.file_bytes // 512)}; ulimit -n {limits.open_files}; "
@@ -257,7 +256,7 @@ def seccomp_program() -> bytes:
 
 
 @contextlib.contextmanager
-def _seccomp_file():  # type: ignore[no-untyped-def]
+def _seccomp_file() -> Iterator[int | None]:
     """A file descriptor that reads the filter, or None where the filter's numbers do not apply."""
     if platform.machine() != "x86_64":
         yield None

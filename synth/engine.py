@@ -78,23 +78,6 @@ def map_unordered(
     return _Pool(function, max(1, workers), item_timeout_s).run(items)
 
 
-def map_ordered(
-    function: Callable[[T], R],
-    items: Iterable[T],
-    workers: int = 1,
-    engine: str = "local",
-    item_timeout_s: float | None = None,
-) -> Iterator[Outcome[R]]:
-    """As `map_unordered`, in the order of the items; an early result waits for the ones before it."""
-    waiting: dict[int, Outcome[R]] = {}
-    following = 0
-    for outcome in map_unordered(function, items, workers, engine, item_timeout_s):
-        waiting[outcome.index] = outcome
-        while following in waiting:
-            yield waiting.pop(following)
-            following += 1
-
-
 def _serve(connection: Connection, function: Callable[[Any], Any]) -> None:
     """A worker: answers items until its connection closes. The parent alone handles Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -236,8 +236,3 @@ def _studies(samples: Sequence[Sample]) -> Iterator[str]:
         classes = {evidence.duration_class(ns) for ns in (0, math.inf)}
         count = sum(len(sample.errors) for sample in own if sample.quantity not in classes)
         yield f"- [{study.title}](trust/{study.name}.md): {kernels}; {devices}; {count:,} figures besides zeros"
-
-
-def by_quantity(samples: Iterable[Sample]) -> Mapping[tuple[str, str, str, str], tuple[float, ...]]:
-    """Errors by what identifies a sample; two runs of a study are compared with it."""
-    return {(s.device, s.quantity, s.unit, s.kernels): s.errors for s in samples}

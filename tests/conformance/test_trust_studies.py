@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 
 import pytest
 
@@ -31,10 +32,15 @@ def test_nothing_is_outside_the_allowed_error(study: Study) -> None:
     assert [text for table in tables(study.name) for text in table.failures()] == []
 
 
+def by_quantity(samples: Iterable[summary.Sample]) -> dict[tuple[str, str, str, str], tuple[float, ...]]:
+    """Errors by what identifies a sample."""
+    return {(s.device, s.quantity, s.unit, s.kernels): s.errors for s in samples}
+
+
 @pytest.mark.parametrize("study", by_study())
 def test_published_errors_are_the_measured_ones(study: Study) -> None:
-    now = summary.by_quantity(summary.samples_of(study.name, tables(study.name)))
-    then = summary.by_quantity(sample for sample in summary.read_measured() if sample.study == study.name)
+    now = by_quantity(summary.samples_of(study.name, tables(study.name)))
+    then = by_quantity(sample for sample in summary.read_measured() if sample.study == study.name)
     remedy = f"run python -m profiling.trust --only {study.name}"
     assert set(now) == set(then), remedy
     for key, errors in now.items():

@@ -9,9 +9,9 @@ import re
 from pathlib import Path
 
 import pytest
+from asmcheck import Assembler, compare
 
 from synth.errors import Missing
-from synth.frontend.asmcheck import Assembler, compare
 from synth.frontend.parse import ParseConfig, parse
 from synth.frontend.passes.flatten import program_sources
 from synth.frontend.passes.rename import rename

@@ -397,12 +397,10 @@ def test_results_round_and_flush_in_every_combination(name: str) -> None:
     compare(name, MODES)
 
 
-@pytest.mark.parametrize("t", FORMATS)
+@pytest.mark.parametrize("t", ["f16", "f32"])  # there are none of doubles
 @pytest.mark.parametrize("name", ["min3", "max3", "med3"])
 def test_extremes_of_three(name: str, t: str) -> None:
     full = f"v_{name}_{t}"
-    if full not in ROWS:
-        pytest.skip("no such instruction")
     fmt = FORMATS[t]
     values = [operand(full, k, fmt) for k in range(3)]
     w = Wave()

@@ -8,14 +8,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from synth.engine import WorkerDied, WorkerTimeout, map_ordered, map_unordered
+from synth.engine import Outcome, WorkerDied, WorkerTimeout, map_unordered
 from synth.errors import BadInput, Missing, UsageError
 
 
@@ -44,8 +44,13 @@ def die_once(path: str) -> str:
     return "second try"
 
 
-def test_results_come_in_order() -> None:
-    assert [(o.index, o.get()) for o in map_ordered(work, range(9), workers=2)] == [(n, n * n) for n in range(9)]
+def ordered(outcomes: Iterable[Outcome[Any]]) -> list[Outcome[Any]]:
+    return sorted(outcomes, key=lambda outcome: outcome.index)
+
+
+def test_every_item_has_one_result() -> None:
+    outcomes = ordered(map_unordered(work, range(9), workers=2))
+    assert [(o.index, o.get()) for o in outcomes] == [(n, n * n) for n in range(9)]
 
 
 def test_items_are_taken_when_a_worker_is_free() -> None:
@@ -64,7 +69,7 @@ def test_items_are_taken_when_a_worker_is_free() -> None:
 
 
 def test_a_dying_worker_takes_only_its_own_item() -> None:
-    outcomes = list(map_ordered(work, [1, 13, 2, 14, 3, 15], workers=2))
+    outcomes = ordered(map_unordered(work, [1, 13, 2, 14, 3, 15], workers=2))
     assert [o.value for o in outcomes] == [1, None, 4, None, 9, None]
     assert isinstance(outcomes[1].error, WorkerDied) and "exit code 7" in str(outcomes[1].error)
     assert isinstance(outcomes[3].error, WorkerDied) and "signal 9" in str(outcomes[3].error)
@@ -75,12 +80,12 @@ def test_a_dying_worker_takes_only_its_own_item() -> None:
 
 
 def test_an_item_whose_worker_died_is_tried_once_more(tmp_path: Path) -> None:
-    assert [o.get() for o in map_ordered(die_once, [str(tmp_path / "marker")])] == ["second try"]
+    assert [o.get() for o in map_unordered(die_once, [str(tmp_path / "marker")])] == ["second try"]
 
 
 def test_a_hanging_item_is_ended() -> None:
     started = time.monotonic()
-    outcomes = list(map_ordered(work, [16, 2], workers=1, item_timeout_s=1.0))
+    outcomes = ordered(map_unordered(work, [16, 2], workers=1, item_timeout_s=1.0))
     assert isinstance(outcomes[0].error, WorkerTimeout) and outcomes[0].error.reason == "timeout"
     assert outcomes[1].value == 4
     assert time.monotonic() - started < 20
@@ -175,7 +180,7 @@ class FakeRay:
 def test_ray_gives_the_same_outcomes(monkeypatch: pytest.MonkeyPatch) -> None:
     ray = FakeRay()
     monkeypatch.setitem(sys.modules, "ray", ray)  # type: ignore[arg-type]
-    outcomes = list(map_ordered(work, [1, 13, 2, 15, 3, 4], workers=2, engine="ray"))
+    outcomes = ordered(map_unordered(work, [1, 13, 2, 15, 3, 4], workers=2, engine="ray"))
     assert [o.value for o in outcomes] == [1, None, 4, None, 9, 16]
     assert isinstance(outcomes[1].error, WorkerDied)
     assert isinstance(outcomes[3].error, BadInput)
@@ -188,8 +193,8 @@ def test_ray_itself_gives_the_same_outcomes(monkeypatch: pytest.MonkeyPatch) -> 
     here = Path(__file__).resolve()  # Ray's workers import this module by name
     monkeypatch.setenv("PYTHONPATH", f"{here.parents[2]}:{here.parent}:{os.environ.get('PYTHONPATH', '')}")
     items = [1, 2, 13, 15, 3]
-    local = list(map_ordered(work, items, workers=2))
-    remote = list(map_ordered(work, items, workers=2, engine="ray"))
+    local = ordered(map_unordered(work, items, workers=2))
+    remote = ordered(map_unordered(work, items, workers=2, engine="ray"))
     ray.shutdown()
     assert [(o.index, o.value, type(o.error)) for o in local] == [(o.index, o.value, type(o.error)) for o in remote]
     assert str(local[3].error) == str(remote[3].error)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from synth.frontend.asmcheck import compare
+from asmcheck import compare
 
 BEFORE = """
 \t.globl\t_Z4copyPf ; -- Begin function
