@@ -25,7 +25,7 @@ import pyarrow as pa
 from profiling.metrics import answer_ids, extra_ids, normalise
 from synth.errors import BadInput
 from synth.store import Corpus, splits
-from training.samples import select_labels
+from training.samples import no_labels, select_labels
 
 TEST_PARTS = ("lineage", "random", "handwritten")
 RANDOM_SHARE = 0.10  # of the samples of training lineages
@@ -195,10 +195,10 @@ def load_samples(path: Path, backend: str | None = None) -> list[Sample]:
     Raises BadInput when there are none, UsageError when the corpus mixes backends and none is chosen.
     """
     corpus = Corpus.open(path)
-    selection = select_labels(corpus.measurements(), backend=backend)
+    measurements = corpus.measurements()
+    selection = select_labels(measurements, backend=backend)
     if not selection.rows:
-        why = ", ".join(f"{count} x {reason}" for reason, count in selection.left_out.items())
-        raise BadInput(f"{path}: no labels", cause=why, remedy="run `synth profile DIR --out CORPUS` first")
+        raise no_labels(path, measurements, selection)
     programs = {row["id"]: row for row in corpus.programs().select(["id", "text", "name"]).to_pylist()}
     missing = [row["program_id"] for row in selection.rows if row["program_id"] not in programs]
     if missing:

@@ -60,6 +60,18 @@ def select_labels(measurements: pa.Table, *, backend: str | None = None, device:
     return Selection(sorted(known, key=lambda row: str(row["measurement_id"])), +left_out)
 
 
+def no_labels(root: Path, measurements: pa.Table, selection: Selection) -> BadInput:
+    """The error for a corpus of which nothing was selected: why, and what there is to ask for."""
+    why = ", ".join(f"{count} x {reason}" for reason, count in selection.left_out.items())
+    rows = measurements.select(["backend", "device"]).to_pylist()
+    held = ", ".join(sorted({f"{row['backend']} on {row['device']}" for row in rows}))
+    return BadInput(
+        f"{root}: no labels",
+        cause=why or "nothing was measured",
+        remedy=f"the corpus holds labels of {held}" if held else "profile a folder of programs into it first",
+    )
+
+
 def _total_time(kernel: Mapping[str, Any]) -> float:
     return float(kernel["duration_ns"] * kernel["dispatches"])
 
@@ -103,7 +115,7 @@ def export_chat(
     measurements = corpus.measurements()
     selection = select_labels(measurements, backend=backend, device=device)
     if not selection.rows:
-        raise _nothing_to_export(corpus, measurements, selection)
+        raise no_labels(corpus.root, measurements, selection)
     with whole_file(out) as file:
         for sample in iter_samples(corpus, selection, digits):
             file.write(json.dumps(sample, ensure_ascii=False) + "\n")
@@ -115,14 +127,3 @@ def export_chat(
         "label": LABEL_RULE,
         "left_out": dict(selection.left_out),
     }
-
-
-def _nothing_to_export(corpus: Corpus, measurements: pa.Table, selection: Selection) -> BadInput:
-    why = ", ".join(f"{count} x {reason}" for reason, count in selection.left_out.items())
-    rows = measurements.select(["backend", "device"]).to_pylist()
-    held = ", ".join(sorted({f"{row['backend']} on {row['device']}" for row in rows}))
-    return BadInput(
-        f"{corpus.root}: no labels to export",
-        cause=why or "nothing was measured",
-        remedy=f"the corpus holds labels of {held}" if held else "profile a folder of programs into it first",
-    )
