@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -251,6 +252,7 @@ def run_program(
     )
     if done.reason == "not_started":
         raise Missing(f"{artefacts.executable}: cannot be started", cause=done.stderr, remedy="see `synth doctor`")
+    _check_fit(library, output, done)
     reason, message = _sandbox_failure(done, limits, bounds)
     return _result(
         output,
@@ -263,6 +265,14 @@ def run_program(
         cpu_s=done.cpu_s,
         isolated=done.isolated,
     )
+
+
+def _check_fit(library: Path, output: Path, done: sandbox.SandboxResult) -> None:
+    """Raises Missing where the library refuses our words: it was built from other sources than this checkout's."""
+    refusal = re.search(r"^hipsynth: bad_configuration: .*", done.stderr, re.MULTILINE)
+    if refusal and done.exit_code == STOP_EXIT and not output.exists():
+        what = f"{library} does not fit this version of hipsynth"
+        raise Missing(what, cause=refusal[0], remedy="run `make setup`, which builds it again")
 
 
 def _as_started(executable: Path, folder: Path) -> str:

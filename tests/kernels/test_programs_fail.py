@@ -10,7 +10,9 @@ from hip_programs import FOLDER, run
 from profiling import archs
 from profiling.backend import Limits, Target
 from profiling.backends.sim import SimBackend
+from profiling.sim import api
 from profiling.sim.api import STOP_EXIT
+from synth.errors import Missing
 from synth.program import Expected, Program
 
 
@@ -171,3 +173,11 @@ def test_backend_result_carries_means_metrics_and_provenance(tmp_path: Path) -> 
     assert {"compiler", "headers", "flags", "arch", "device", "backend", "version", "source_sha256"} <= set(
         result.provenance
     )
+
+
+def test_a_library_of_other_sources_is_a_missing_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = api.configuration
+    monkeypatch.setattr(api, "configuration", lambda *given, **named: ours(*given, **named) + "of_tomorrow = 1\n")
+    with pytest.raises(Missing, match="does not fit this version") as stale:
+        run("reduction", tmp_path)
+    assert "of_tomorrow" in stale.value.cause and "make setup" in stale.value.remedy
