@@ -61,7 +61,15 @@ def survey(
         raise BadInput(f"{root}: no such folder", remedy="give a folder with HIP programs")
     toolchain.check_arch(options.arch)
     toolchain.find()
-    programs = [program for program in find_programs(root, options.arch) if options.match in program.id]
+    found = find_programs(root, options.arch)
+    programs = [program for program in found if options.match in program.id]
+    if found and not programs:
+        raise BadInput(
+            f"{root}: no program's path holds {options.match!r}",
+            cause=f"it has {len(found)} programs, such as {found[0].id}",
+            remedy="choose another --match: a part of a path, not a pattern",
+            reason="no_programs",
+        )
     if not programs:
         raise BadInput(
             f"{root}: no HIP program",

@@ -104,6 +104,7 @@ def executed(folder: Path, name: str) -> bool:
     ("words", "code", "said"),
     [
         (("{empty}",), 3, "no HIP program"),
+        (("{full}", "--match", "^good"), 3, "no program's path holds '^good'"),
         (("{empty}/none",), 3, "no such folder"),
         (("{empty}", "--arch", "gfx1"), 2, "unknown architecture"),
         (("{full}", "--out", "{full}/good.hip"), 3, "is no survey report"),

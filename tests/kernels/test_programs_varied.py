@@ -23,6 +23,7 @@ PROGRAMS = {
     "half_axpy": "half axpy ok",
     "fp8": "fp8 ok",
     "linked_list": "linked list ok",
+    "clocks": "clocks ok",
 }
 OPENMP = Path("/usr/lib/llvm-22/lib/libomp.so")
 ARCHS = ("gfx90a", "gfx942")

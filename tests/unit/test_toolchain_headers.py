@@ -53,6 +53,7 @@ __global__ void halves(half* a, __half2* b, __hip_bfloat16* c, int* n) {
   atomicAdd(b, b[6]);
   unsafeAtomicAdd(b + 1, b[7]);
   atomicAdd(c + threadIdx.x, c[4]);
+  unsafeAtomicAdd(reinterpret_cast<__hip_bfloat162*>(c) + 4, __hip_bfloat162(c[5], c[6]));
 }
 """
 

@@ -94,6 +94,17 @@ static void pools() {
   OK(hipMemPoolSetAttribute(pool, hipMemPoolAttrReleaseThreshold, &threshold));
   OK(hipMemPoolGetAttribute(pool, hipMemPoolAttrReleaseThreshold, &read));
   CHECK(read == threshold);
+  hipMemPoolProps properties{};
+  hipMemPool_t own, current;
+  OK(hipMemPoolCreate(&own, &properties));
+  OK(hipDeviceSetMemPool(0, own));
+  OK(hipDeviceGetMemPool(&current, 0));
+  CHECK(current == own);
+  OK(hipMemPoolDestroy(own));
+  OK(hipDeviceGetMemPool(&current, 0));
+  CHECK(current == pool);
+  FAILS(hipDeviceSetMemPool(1, pool), hipErrorInvalidValue);
+  FAILS(hipMallocFromPoolAsync(&q, 16, own, 0), hipErrorInvalidValue);
   FAILS(hipMalloc(&q, total + 1), hipErrorOutOfMemory);
   CHECK(hipGetLastError() == hipErrorOutOfMemory && hipGetLastError() == hipSuccess);
   OK(hipMalloc(&p, 1000));

@@ -25,6 +25,26 @@ __global__ void groups(const int* in, int* below, int* ranks, int* votes) {
   if (i == 0) votes[0] = count, votes[1] = all != 0, votes[2] = any != 0;
 }
 
+// Tiles whose size is known at run time only; the last one of a block may be a part of one.
+__global__ void tiles(int* sizes, unsigned int tile_size) {
+  cg::thread_group tile = cg::tiled_partition(cg::this_thread_block(), tile_size);
+  sizes[threadIdx.x] = static_cast<int>(tile.size() * 100 + tile.thread_rank());
+}
+
+static void check_tiles(int* device) {
+  for (int block : {1, 6, 64, 100}) {
+    for (int tile : {2, 16, 64}) {
+      int sizes[kBlock];
+      tiles<<<1, block>>>(device, tile);
+      OK(hipMemcpy(sizes, device, block * sizeof(int), hipMemcpyDeviceToHost));
+      for (int i = 0; i < block; ++i) {
+        const int rest = block - i / tile * tile;
+        CHECK(sizes[i] == (rest < tile ? rest : tile) * 100 + i % tile);
+      }
+    }
+  }
+}
+
 int main() {
   std::vector<int> in(kBlock), below(kBlock), ranks(kBlock), votes(3);
   for (int i = 0; i < kBlock; ++i) in[i] = i * 37 % 101;
@@ -56,5 +76,6 @@ int main() {
     }
   }
   CHECK(votes[0] == odd && votes[1] == 1 && votes[2] == seven);
+  check_tiles(dbelow);
   std::printf("lane groups ok\n");
 }

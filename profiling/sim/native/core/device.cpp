@@ -317,6 +317,7 @@ Dispatch Device::launch(const Launch& launch) {
   c.scratch_lane_bytes = plan.scratch_lane_bytes;
   c.scratch_base = plan.scratch_lane_bytes ? m.runtime.scratch(1) : 0;
   c.clock = m.clock;
+  c.realtime_ticks = kRealtime_MHz / m.spec.at("clock.core_mhz");
   c.strict_bounds = m.options.strict_bounds;
   Dispatch d;
   d.kernel = launch.kernel->name;

@@ -93,10 +93,7 @@ void read_notes(const File& file, const ProgramHeader& p, Elf* elf) {
     const uint64_t name_at = at + sizeof(NoteHeader);
     const uint64_t desc_at = name_at + ((note.namesz + 3ull) & ~3ull);
     if (desc_at + note.descsz > end) bad("note runs out of its segment");
-    if (note.type == kNoteAmdgpuMetadata) {
-      elf->metadata = file.span(desc_at, note.descsz);
-      elf->metadata_bytes = note.descsz;
-    }
+    if (note.type == kNoteAmdgpuMetadata) elf->metadata.push_back({file.span(desc_at, note.descsz), note.descsz});
     at = desc_at + ((note.descsz + 3ull) & ~3ull);
   }
 }

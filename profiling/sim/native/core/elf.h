@@ -28,8 +28,11 @@ struct Elf {
   std::vector<ElfSymbol> dynamic_symbols;  // index space of the relocations
   std::vector<ElfRelocation> relocations;
   uint64_t text_start = 0, text_end = 0;
-  const uint8_t* metadata = nullptr;  // NT_AMDGPU_METADATA descriptor inside the given bytes
-  uint64_t metadata_bytes = 0;
+  struct Note {
+    const uint8_t* data;  // inside the given bytes
+    uint64_t bytes;
+  };
+  std::vector<Note> metadata;  // NT_AMDGPU_METADATA: one for each part that link-time optimisation made of the code
 };
 
 inline constexpr uint8_t kSymbolObject = 1, kSymbolFunction = 2;

@@ -212,9 +212,13 @@ struct ModuleLoader {
   }
 
   void read_metadata() {
+    if (elf.metadata.empty()) bad("no AMDGPU metadata note");
+    for (const Elf::Note& note : elf.metadata) read_metadata(note);
+  }
+
+  void read_metadata(const Elf::Note& note) {
     msgpack::Value root;
-    if (!elf.metadata || !msgpack::parse(elf.metadata, elf.metadata_bytes, &root))
-      bad("no readable AMDGPU metadata note");
+    if (!msgpack::parse(note.data, note.bytes, &root)) bad("no readable AMDGPU metadata note");
     if (const msgpack::Value* kernels = root.get("amdhsa.kernels")) {
       for (const msgpack::Value& m : kernels->items) {
         const auto it = module->kernels_.find(m.string(".name"));

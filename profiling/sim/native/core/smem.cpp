@@ -14,10 +14,13 @@ uint64_t scalar_offset(const Wave& w, const Inst& in) {
   return scalar_operand(w, in.src[1]) + static_cast<uint64_t>(in.imm);
 }
 
-// The clocks move with the work done, so that a timing loop ends, and ends the same way every time.
+// The clocks move with the work done, so that a timing loop ends, and ends the same way every time. The real-time
+// counter runs at a constant rate beside the core's.
 uint64_t read_clock(const Context& c, const Inst& in) {
   const uint64_t cycles = c.clock + c.counts.wave_instructions * 4;
-  return std::strcmp(in.op->mem.op, "memrealtime") == 0 ? cycles / 16 : cycles;
+  return std::strcmp(in.op->mem.op, "memrealtime") == 0
+             ? static_cast<uint64_t>(static_cast<double>(cycles) * c.realtime_ticks)
+             : cycles;
 }
 
 void check(Context& c, Resident& r, const Step& s, uint64_t address, uint32_t bytes, const char* what) {

@@ -140,6 +140,7 @@ struct Context {
   uint32_t scratch_lane_bytes = 0;  // private segment of one lane
   uint64_t scratch_base = 0;        // of wave slot 0
   uint64_t clock = 0;               // what s_memtime reads
+  double realtime_ticks = 0;        // of the counter that s_memrealtime reads, per cycle
   bool strict_bounds = true;
   uint64_t strays = 0;                // accesses outside every allocation that were let pass
   std::string first_stray;            // the first of them, in words

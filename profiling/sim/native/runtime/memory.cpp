@@ -60,7 +60,6 @@ hipMemoryType memory_type(Memory::Kind kind) {
   return kind == Memory::Kind::host ? hipMemoryTypeHost : hipMemoryTypeDevice;
 }
 
-// Device memory in use, without code and argument buffers being told apart: what hipMemGetInfo subtracts.
 hipMemPool_t default_pool() {
   static ihipMemPoolHandle_t pool;
   return &pool;
@@ -69,6 +68,12 @@ hipMemPool_t default_pool() {
 std::set<hipMemPool_t>& pools() {
   static std::set<hipMemPool_t> table = {default_pool()};
   return table;
+}
+
+// The pool that allocations come from which name none.
+hipMemPool_t& current_pool() {
+  static hipMemPool_t pool = default_pool();
+  return pool;
 }
 
 }  // namespace
@@ -211,7 +216,8 @@ HIPSYNTH_EXPORT hipError_t hipStreamAttachMemAsync(hipStream_t, void* p, size_t,
 }
 
 HIPSYNTH_EXPORT hipError_t hipMallocAsync(void** p, size_t bytes, hipStream_t) { return allocate_device(p, bytes); }
-HIPSYNTH_EXPORT hipError_t hipMallocFromPoolAsync(void** p, size_t bytes, hipMemPool_t, hipStream_t) {
+HIPSYNTH_EXPORT hipError_t hipMallocFromPoolAsync(void** p, size_t bytes, hipMemPool_t pool, hipStream_t) {
+  if (!pools().contains(pool)) return finish(hipErrorInvalidValue);
   return allocate_device(p, bytes);
 }
 HIPSYNTH_EXPORT hipError_t hipFreeAsync(void* p, hipStream_t stream) {
@@ -220,16 +226,20 @@ HIPSYNTH_EXPORT hipError_t hipFreeAsync(void* p, hipStream_t stream) {
 
 bool hipsynth::runtime::known(hipMemPool_t pool) { return pools().contains(pool); }
 
-HIPSYNTH_EXPORT hipError_t hipDeviceGetDefaultMemPool(hipMemPool_t* pool, int) {
-  if (pool == nullptr) return finish(hipErrorInvalidValue);
+HIPSYNTH_EXPORT hipError_t hipDeviceGetDefaultMemPool(hipMemPool_t* pool, int device) {
+  if (pool == nullptr || device != 0) return finish(hipErrorInvalidValue);
   *pool = default_pool();
   return hipSuccess;
 }
 HIPSYNTH_EXPORT hipError_t hipDeviceGetMemPool(hipMemPool_t* pool, int device) {
-  return hipDeviceGetDefaultMemPool(pool, device);
+  if (pool == nullptr || device != 0) return finish(hipErrorInvalidValue);
+  *pool = current_pool();
+  return hipSuccess;
 }
-HIPSYNTH_EXPORT hipError_t hipDeviceSetMemPool(int, hipMemPool_t pool) {
-  return finish(pools().contains(pool) ? hipSuccess : hipErrorInvalidValue);
+HIPSYNTH_EXPORT hipError_t hipDeviceSetMemPool(int device, hipMemPool_t pool) {
+  if (device != 0 || !pools().contains(pool)) return finish(hipErrorInvalidValue);
+  current_pool() = pool;
+  return hipSuccess;
 }
 HIPSYNTH_EXPORT hipError_t hipMemPoolCreate(hipMemPool_t* pool, const void*) {
   return call([&](Runtime&) -> hipError_t {
@@ -241,6 +251,7 @@ HIPSYNTH_EXPORT hipError_t hipMemPoolCreate(hipMemPool_t* pool, const void*) {
 HIPSYNTH_EXPORT hipError_t hipMemPoolDestroy(hipMemPool_t pool) {
   return call([&](Runtime&) -> hipError_t {
     if (pool == default_pool() || pools().erase(pool) == 0) return hipErrorInvalidValue;
+    if (current_pool() == pool) current_pool() = default_pool();
     delete pool;
     return hipSuccess;
   });

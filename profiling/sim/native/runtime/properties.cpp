@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "core/spec.h"
 #include "runtime.h"
 
 using namespace hipsynth::runtime;
@@ -52,9 +53,9 @@ void fill_features(hipDeviceProp_tR0600& p) {
   p.cooperativeLaunch = p.hostRegisterSupported = p.memoryPoolsSupported = p.isLargeBar = p.deviceOverlap = 1;
   p.canUseHostPointerForRegisteredMem = p.concurrentManagedAccess = p.streamPrioritiesSupported = 1;
   p.asyncEngineCount = 1;
-  // Global, shared and float atomics, doubles, warp votes, ballots and shuffles, funnel shift, thread fences,
-  // 3-D grids and dynamic parallelism's absence: bits in the order of hipDeviceArch_t.
-  p.arch = 0x1bfffu;
+  // Bits in the order of hipDeviceArch_t: all but funnel shifts, extended barriers, surface functions and dynamic
+  // parallelism.
+  p.arch = 0x97ffu;
 }
 
 hipDeviceProp_tR0600 properties(const Runtime& rt) {
@@ -67,7 +68,7 @@ hipDeviceProp_tR0600 properties(const Runtime& rt) {
   p.warpSize = kWaveSize;
   p.multiProcessorCount = whole(rt.spec("topology.cus"));
   p.clockRate = whole(rt.spec("clock.core_mhz") * 1000);
-  p.clockInstructionRate = 100000;  // the constant 100 MHz counter of s_memrealtime, in kHz
+  p.clockInstructionRate = whole(hipsynth::kRealtime_MHz * 1000);  // in kHz
   p.pciBusID = 1;
   fill_limits(rt, p);
   fill_memory(rt, p);

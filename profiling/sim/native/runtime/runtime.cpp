@@ -26,8 +26,9 @@ void on_fatal_signal(int signal) {
   if (instance != nullptr && !stopping) {
     stopping = true;
     if (const char* kernel = instance->running) {
-      static const char text[] = "hipsynth: crashed while simulating kernel ";
-      [[maybe_unused]] ssize_t n = ::write(2, text, sizeof text - 1);
+      const char* text = signal == SIGXCPU || signal == SIGTERM ? "hipsynth: stopped while simulating kernel "
+                                                                : "hipsynth: crashed while simulating kernel ";
+      [[maybe_unused]] ssize_t n = ::write(2, text, strlen(text));
       n = ::write(2, kernel, strlen(kernel));
       n = ::write(2, "\n", 1);
     }

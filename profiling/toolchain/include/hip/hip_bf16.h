@@ -296,6 +296,21 @@ static __device__ inline __hip_bfloat16 atomicAdd(__hip_bfloat16* address, __hip
   } while (seen != assumed);
   return __ushort_as_bfloat16(static_cast<unsigned short>(assumed >> shift));
 }
+
+static __device__ inline __hip_bfloat162 unsafeAtomicAdd(__hip_bfloat162* address, __hip_bfloat162 value) {
+  unsigned int* word = reinterpret_cast<unsigned int*>(address);
+  unsigned int seen = *word, assumed;
+  __hip_bfloat162 before;
+  do {
+    assumed = seen;
+    memcpy(&before, &assumed, sizeof(before));
+    __hip_bfloat162 after = before + value;
+    unsigned int replaced;
+    memcpy(&replaced, &after, sizeof(replaced));
+    seen = atomicCAS(word, assumed, replaced);
+  } while (seen != assumed);
+  return before;
+}
 #endif
 
 #undef HIPSYNTH_BF16_FN

@@ -332,8 +332,10 @@ HIPSYNTH_CG coalesced_group tiled_partition(const coalesced_group& parent, unsig
 __device__ __forceinline__ thread_group tiled_partition(const thread_group& parent, unsigned int tile_size) {
   assert(internal::is_tile_size(tile_size) && "invalid tile size");
   if (parent.type_ == internal::cg_coalesced_group) return tiled_partition(coalesced_group(parent.mask_), tile_size);
-  lane_mask lanes = (~0ull >> (internal::wavefront - tile_size)) << (internal::lane() & ~(tile_size - 1));
-  return thread_group(internal::cg_tiled_group, tile_size, lanes);
+  uint32_t first = parent.thread_rank() & ~(tile_size - 1);  // the last tile of a group may be a part of one
+  uint32_t size = parent.size() - first < tile_size ? parent.size() - first : tile_size;
+  lane_mask lanes = (~0ull >> (internal::wavefront - size)) << (internal::lane() & ~(tile_size - 1));
+  return thread_group(internal::cg_tiled_group, size, lanes);
 }
 
 // The threads of a group that agree with this one on the predicate.
