@@ -122,7 +122,7 @@ def tinygrad_rate(checkout: Path, scratch: Path) -> float:
     executed = device.launch("alu", (1,), (64,), "Qi", at, TINYGRAD_STEPS)["counters"]["SQ_INSTS"]
     ours = device.download(at, np.zeros(64, np.float32))
     assert np.array_equal(ours, np.array(theirs["out"], np.float32)), "the emulators disagree"
-    return float(executed) / theirs["seconds"] / 1e6
+    return float(executed) / float(theirs["seconds"]) / 1e6
 
 
 # --- MGPUSim: its own vector addition of as many elements ------------------------------------------------------------

@@ -83,8 +83,8 @@ def fuzz(target: str, seconds: int, corpus: Path) -> bool:
     }
     print(f"== {target}: {seconds} s", flush=True)
     command = [
-        BUILD.folder / "profiling" / "sim" / "native" / "fuzz" / f"fuzz_{target}",
-        corpus / target,
+        str(BUILD.folder / "profiling" / "sim" / "native" / "fuzz" / f"fuzz_{target}"),
+        str(corpus / target),
         f"-max_total_time={seconds}",
         f"-timeout={HANG_S}",
         "-rss_limit_mb=4096",

@@ -31,14 +31,14 @@ class NativeBuild:
         """Configures (the first time) and compiles. Raises CalledProcessError."""
         options = [*self.options, f"-DPython_EXECUTABLE={sys.executable}", f"-DPython3_EXECUTABLE={sys.executable}"]
         if not (self.folder / "CMakeCache.txt").exists():
-            configure = ["cmake", "-S", ROOT, "-B", self.folder, "-G", "Ninja", "-Wno-dev"]
+            configure = ["cmake", "-S", str(ROOT), "-B", str(self.folder), "-G", "Ninja", "-Wno-dev"]
             subprocess.run([*configure, *options], check=True)
         subprocess.run(["cmake", "--build", self.folder, "-j", str(os.cpu_count() or 1)], check=True)
 
     def install(self) -> None:
         """Compiles, and installs beside the build, not into the package. Raises CalledProcessError."""
         self.compile()
-        command = ["cmake", "--install", self.folder, "--prefix", self.folder / "installed"]
+        command = ["cmake", "--install", str(self.folder), "--prefix", str(self.folder / "installed")]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
     def environment(self) -> dict[str, str]:

@@ -120,10 +120,19 @@ def sources() -> list[Path]:
 
 def known(source: Path, profile: Path) -> set[str]:
     """Names of the functions in one source file that the compiler finds in the profile as they stand."""
-    command = [toolchain.find().clang, "-x", "c++", "-std=c++20", "-DNDEBUG", "-O1", "-march=x86-64-v3", f"-I{NATIVE}"]
+    command = [
+        str(toolchain.find().clang),
+        "-x",
+        "c++",
+        "-std=c++20",
+        "-DNDEBUG",
+        "-O1",
+        "-march=x86-64-v3",
+        f"-I{NATIVE}",
+    ]
     command += ["-S", "-emit-llvm", "-Xclang", "-disable-llvm-passes", "-Wno-profile-instr-out-of-date"]
     made = subprocess.run(
-        [*command, f"-fprofile-instr-use={profile}", source, "-o", "-"], check=True, capture_output=True, text=True
+        [*command, f"-fprofile-instr-use={profile}", str(source), "-o", "-"], check=True, capture_output=True, text=True
     ).stdout
     counted = set(re.findall(r'^!(\d+) = !\{!"function_entry_count"', made, re.MULTILINE))
     defined = re.findall(r'^define [^@]*@"?([^"(]+)"?\(.* !prof !(\d+)', made, re.MULTILINE)

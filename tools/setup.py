@@ -4,7 +4,7 @@
     python3 tools/setup.py --freeze   # write requirements.lock anew from .venv
 
 Standard library only. Exit code 0 when the default path works (optional parts may be missing: each says so in one
-line), 1 when a required step failed.
+line), 1 when a required step failed, 130 after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -73,6 +73,9 @@ def main(argv: list[str] | None = None) -> int:
         except StepFailed as failure:
             print(f"{name}: FAILED: {failure.args[0]}; {failure.args[1]}", flush=True)
             return 1
+        except KeyboardInterrupt:
+            print(f"\n{name}: interrupted; what is done stays: run `make setup` again to go on", flush=True)
+            return 130
         took = time.monotonic() - began
         print(f"{name}: {said}" + (f" ({took:.0f} s)" if took >= 1 else ""), flush=True)
     print(f"set-up complete in {time.monotonic() - start:.1f} s: .venv/bin/synth --help", flush=True)
@@ -273,7 +276,10 @@ def stamp(name: str, identity: str) -> None:
 def quiet(command: list[str], log: Path | None = None) -> bool:
     """Runs without showing its output; keeps it in `log`."""
     environment = {**os.environ, "DS_BUILD_OPS": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-    result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    except OSError as error:  # a program of a damaged .venv
+        result = subprocess.CompletedProcess(command, 127, "", f"error: {error}\n")
     path = log or ROOT / "build" / "setup.log"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:

@@ -93,9 +93,8 @@ def held_out(model: Path, samples: Sequence[Sample]) -> tuple[list[Sample], dict
     parts = {name: list(found[name]) for name in TEST_PARTS}
     excluded = {"duplicate_text": len(found["duplicate"]), "trained_on": 0}
     for name, part in parts.items():
-        seen = [s for s in part if s.key in keys or (name != "random" and s.lineage in lineages)]
-        excluded["trained_on"] += len(seen)
-        parts[name] = [s for s in part if s not in seen]
+        parts[name] = [s for s in part if s.key not in keys and (name == "random" or s.lineage not in lineages)]
+        excluded["trained_on"] += len(part) - len(parts[name])
     return [s for s in samples if s.key in keys], parts, excluded
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -185,8 +186,6 @@ def prediction_table(prediction: Prediction) -> str:
 
 def draw_roofline(prediction: Prediction, width: int = 56, height: int = 13) -> list[str]:
     """An ASCII roofline with logarithmic axes: the HBM and compute roofs, and the kernel's points (1, 2, H)."""
-    import math
-
     limits = roofline.ceilings(prediction.device)
     points = prediction.position.points
     xs = [math.log10(p.intensity) for p in points]

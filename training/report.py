@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from profiling import evidence, roofline
@@ -155,25 +156,19 @@ def _family_rows(samples: Sequence[Sample]) -> list[dict[str, Any]]:
             "builds": len(group),
             "programs": len({s.program_id for s in group}),
             "width": 100 * len(group) / most,
-            "hit": _median([s.metrics["L2_Cache_Hit_Rate"] for s in group]),
-            "gflops": _median([s.metrics[roofline.THROUGHPUT] for s in group]),
+            "hit": median([s.metrics["L2_Cache_Hit_Rate"] for s in group]),
+            "gflops": median([s.metrics[roofline.THROUGHPUT] for s in group]),
             "lanes": _median_known([s.extra.get("Exact_Lane_Utilisation") for s in group]),
             "useful": _median_known([s.extra.get("Exact_L2_Useful_Bytes") for s in group]),
-            "time": _median([s.duration_ns / 1000 for s in group]),
+            "time": median([s.duration_ns / 1000 for s in group]),
         }
         for family, group in sorted(by_family.items())
     ]
 
 
-def _median(values: Sequence[float]) -> float:
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
-
-
 def _median_known(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
-    return _median(known) if known else None
+    return median(known) if known else None
 
 
 def _limits(found: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any]]:

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from synth.cli.common import Progress, json_option, print_json, terminal_width, timeout_option, workers_option
+from synth.cli.common import (
+    FiniteRange,
+    Progress,
+    json_option,
+    print_json,
+    terminal_width,
+    timeout_option,
+    workers_option,
+)
 from synth.cli.programs import ProgramCommand, hint, locate, source_options, split, with_defines
 from synth.errors import BadInput, Partial, UsageError
 
@@ -29,8 +37,11 @@ Examples:
 
 Of a large grid a representative part runs and its counts are scaled up, with an estimate of the error that this adds;
 such a program's own results are not computed, nor checked. Small grids run in full, and with --exact all do.
+
 Flags are given literally (`--flags=-O3`) or by tag (@default, @paper, @extended, @all).
+
 A folder is measured into --out; run the same command again to go on after an interruption.
+
 Exit codes: 0 ok, 2 usage, 3 bad input, 4 backend or toolchain missing, 5 some items failed.
 """
 
@@ -61,7 +72,7 @@ Exit codes: 0 ok, 2 usage, 3 bad input, 4 backend or toolchain missing, 5 some i
 )
 @click.option(
     "--effort",
-    type=click.FloatRange(1, MOST_EFFORT),
+    type=FiniteRange(1, MOST_EFFORT),
     default=1.0,
     show_default=True,
     metavar="N",

@@ -27,9 +27,12 @@ Examples:
 
 With --sandbox it has no network, sees only the system's libraries and an empty folder, may start no process, and its
 time, memory, files and output are limited; where bubblewrap does not work, it is not started at all (exit code 4).
+
 Without --sandbox the program has this terminal, this folder and your rights, as any program you start.
+
 Accesses outside every array stop a program, unless hardware would let them pass because its allocator maps the memory
 around small arrays too: those are warnings on stderr, and errors under --strict.
+
 The exit code is the program's own. Failures of the simulator (an illegal access, a trap, a limit) and compile errors
 exit with 3, and say what happened on stderr.
 """

@@ -19,7 +19,10 @@ Examples:
 
 Programs are found by themselves: Makefiles are asked by a dry run in the sandbox, CMake files and
 compile_commands.json are read, and what they do not name is tried file by file. Everything runs in the sandbox, in a
-copy of its folder. With --out, run the same command again to go on after an interruption.
+copy of its folder.
+
+With --out, run the same command again to go on after an interruption.
+
 Exit codes: 0 ok (whatever the programs did), 2 usage, 3 bad input, 4 toolchain missing.
 """
 

@@ -90,3 +90,19 @@ def test_the_lock_file_pins_everything() -> None:
     assert all(line.count("==") == 1 and "@" not in line for line in pins)
     assert "torch==2.13.0" in pins
     assert pins == sorted(pins, key=str.lower)
+
+
+def test_ctrl_c_is_one_line(
+    setup: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted() -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(setup, "check_python", interrupted)
+    assert setup.main([]) == 130
+    assert "run `make setup` again" in capsys.readouterr().out
+
+
+def test_a_tool_that_is_not_there_is_a_failed_step(setup: ModuleType, tmp_path: Path) -> None:
+    with pytest.raises(setup.StepFailed, match=r"the build fails .*No such file"):
+        setup.quiet_or_fail([str(tmp_path / "cmake")], "the build fails", "try again")
