@@ -82,7 +82,25 @@ static void refused() {
   (void)hipGetLastError();
 }
 
+static void masks_of_streams() {
+  hipStream_t all, some;
+  OK(hipStreamCreate(&all));
+  const uint32_t wanted[2] = {0xf0f0f0f0u, 5};
+  OK(hipExtStreamCreateWithCUMask(&some, 2, wanted));
+  uint32_t mask[10];
+  OK(hipExtStreamGetCUMask(some, 10, mask));
+  CHECK(mask[0] == wanted[0] && mask[1] == wanted[1] && mask[2] == 0);
+  OK(hipExtStreamGetCUMask(all, 10, mask));
+  int cus, bits = 0;
+  OK(hipDeviceGetAttribute(&cus, hipDeviceAttributeMultiprocessorCount, 0));
+  for (uint32_t word : mask) bits += __builtin_popcount(word);
+  CHECK(bits == cus && mask[0] == ~0u);
+  FAILS(hipExtStreamGetCUMask(all, 1, mask), hipErrorInvalidValue);
+  FAILS(hipExtStreamCreateWithCUMask(&some, 0, wanted), hipErrorInvalidValue);
+}
+
 int main() {
+  masks_of_streams();
   device();
   occupancy();
   refused();

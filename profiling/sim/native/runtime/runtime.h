@@ -20,8 +20,9 @@ struct ihipStream_t {
   unsigned flags = 0;
   int priority = 0;
   uint64_t id = 0;
-  ihipGraph* capture = nullptr;  // the graph being recorded, or null
-  double tail_ns = 0;            // when all that was submitted is done
+  ihipGraph* capture = nullptr;   // the graph being recorded, or null
+  double tail_ns = 0;             // when all that was submitted is done
+  std::vector<uint32_t> cu_mask;  // that its program asked for, one bit for each compute unit; empty: all
 };
 
 struct ihipEvent_t {

@@ -60,8 +60,25 @@ HIPSYNTH_EXPORT hipError_t hipStreamCreateWithFlags(hipStream_t* out, unsigned f
 HIPSYNTH_EXPORT hipError_t hipStreamCreateWithPriority(hipStream_t* out, unsigned flags, int priority) {
   return create_stream(out, flags, priority);
 }
-HIPSYNTH_EXPORT hipError_t hipExtStreamCreateWithCUMask(hipStream_t* out, uint32_t, const uint32_t*) {
-  return create_stream(out, 0, 0);
+HIPSYNTH_EXPORT hipError_t hipExtStreamCreateWithCUMask(hipStream_t* out, uint32_t words, const uint32_t* mask) {
+  if (words == 0 || mask == nullptr) return finish(hipErrorInvalidValue);
+  const hipError_t error = create_stream(out, 0, 0);
+  if (error == hipSuccess) (*out)->cu_mask.assign(mask, mask + words);
+  return error;
+}
+HIPSYNTH_EXPORT hipError_t hipExtStreamGetCUMask(hipStream_t handle, uint32_t words, uint32_t* mask) {
+  return call([&](Runtime& rt) -> hipError_t {
+    const auto cus = static_cast<uint32_t>(rt.spec("topology.cus"));
+    if (mask == nullptr || words < (cus + 31) / 32) return hipErrorInvalidValue;
+    ihipStream_t* s = rt.stream(handle);
+    if (s == nullptr) return hipErrorContextIsDestroyed;
+    for (uint32_t word = 0; word < words; ++word) {
+      const uint32_t left = word * 32 < cus ? std::min(cus - word * 32, 32u) : 0;
+      const uint32_t all = left == 32 ? ~0u : (1u << left) - 1;
+      mask[word] = s->cu_mask.empty() ? all : word < s->cu_mask.size() ? s->cu_mask[word] & all : 0;
+    }
+    return hipSuccess;
+  });
 }
 HIPSYNTH_EXPORT hipError_t hipStreamDestroy(hipStream_t s) {
   return call([&](Runtime& rt) -> hipError_t {

@@ -31,7 +31,6 @@
   X(hipDrvGraphMemcpyNodeSetParams) \
   X(hipExtGetLinkTypeAndHopCount) \
   X(hipExtLaunchMultiKernelMultiDevice) \
-  X(hipExtStreamGetCUMask) \
   X(hipExternalMemoryGetMappedBuffer) \
   X(hipExternalMemoryGetMappedMipmappedArray) \
   X(hipFreeMipmappedArray) \
