@@ -45,7 +45,7 @@ Examples:
   synth augment kernel.hip --copies 5 --out variants
 """
 )
-@click.argument("path", type=click.Path(path_type=Path))
+@click.argument("path", type=click.Path(readable=False, path_type=Path))
 @click.option("--copies", type=click.IntRange(min=0), default=1, show_default=True, help="Renamed copies per program.")
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), help="Folder to write.  [default: PATH-augmented]"

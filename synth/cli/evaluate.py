@@ -17,8 +17,8 @@ Examples:
 
 
 @click.command(epilog=EPILOG)
-@click.argument("model", type=click.Path(path_type=Path))
-@click.argument("corpus", type=click.Path(path_type=Path))
+@click.argument("model", type=click.Path(readable=False, path_type=Path))
+@click.argument("corpus", type=click.Path(readable=False, path_type=Path))
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), help="Also write numbers and figures into this folder."
 )

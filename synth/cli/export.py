@@ -19,7 +19,7 @@ fixed3 prints values as the paper does (0.459), sig3 keeps three significant dig
 
 
 @click.command(epilog=EPILOG)
-@click.argument("corpus", type=click.Path(path_type=Path))
+@click.argument("corpus", type=click.Path(readable=False, path_type=Path))
 @click.option("--format", "form", type=click.Choice(["chat-jsonl"]), default="chat-jsonl", show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="File to write.")
 @click.option("--digits", type=click.Choice(["fixed3", "sig3"]), default="sig3", show_default=True)

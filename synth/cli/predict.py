@@ -16,7 +16,7 @@ Examples:
 
 
 @click.command(epilog=EPILOG)
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(readable=False, path_type=Path))
 @click.option("--arch", multiple=True, required=True, help="gfx90a or gfx942; may be given several times.")
 @click.option("--flags", multiple=True, default=("-O3",), show_default=True, help="Compiler flags, quoted.")
 @click.option("--model", type=click.Path(path_type=Path), help="Model folder (default: $HIPSYNTH_MODEL or the newest).")

@@ -16,7 +16,7 @@ Examples:
 
 
 @click.command(epilog=EPILOG)
-@click.argument("corpus", type=click.Path(path_type=Path))
+@click.argument("corpus", type=click.Path(readable=False, path_type=Path))
 @click.option("--model", type=click.Path(path_type=Path), help="Also show how well this model predicts.")
 @click.option("--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="The HTML file to write.")
 @click.option("--backend", help="Report the labels of this backend (needed when the corpus holds several).")

@@ -19,7 +19,7 @@ SHOWN = ("p5", "p50", "p95")
 
 
 @click.command(epilog=EPILOG)
-@click.argument("corpus", type=click.Path(path_type=Path))
+@click.argument("corpus", type=click.Path(readable=False, path_type=Path))
 @click.option("--skip-damaged", is_flag=True, help="Leave damaged shards out instead of stopping.")
 @json_option
 def command(corpus: Path, skip_damaged: bool, as_json: bool) -> None:

@@ -28,7 +28,7 @@ Exit codes: 0 ok (whatever the programs did), 2 usage, 3 bad input, 4 toolchain 
 
 
 @click.command(epilog=EPILOG)
-@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("folders", nargs=-1, required=True, type=click.Path(readable=False, path_type=Path))
 @click.option("--arch", multiple=True, default=["gfx90a"], show_default=True, help="gfx90a or gfx942; may be repeated.")
 @click.option(
     "--out",

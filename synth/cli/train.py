@@ -20,7 +20,7 @@ Examples:
 
 
 @click.command(epilog=EPILOG)
-@click.argument("corpus", type=click.Path(path_type=Path))
+@click.argument("corpus", type=click.Path(readable=False, path_type=Path))
 @click.option("--config", "config_name", required=True, help="A recipe of training/configs, or the path of a .toml.")
 @click.option(
     "--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="The model folder to write."
