@@ -26,6 +26,8 @@ def run(stdout: str, code: int = 0, stderr: str = "", dispatches: int = 3) -> Ru
         ("Errors: 0\n", 0, "passed", ""),
         ("No errors found", 0, "passed", ""),
         ("0 test(s) failed\nPASS", 0, "passed", ""),
+        ("Non-Matching outputs beyond 0.05 percent: 0", 0, "passed", ""),
+        ("Non-Matching outputs beyond 0.05 percent: 12", 0, "failed", "self_check_failed"),
         ("wrong over 50 runs x 10000 blocks = 0\nPASS", 0, "passed", ""),
         ("Failed allocations: 0\nPASSED", 0, "passed", ""),
         ("failed allocations: 10\nPASSED", 0, "failed", "self_check_failed"),
