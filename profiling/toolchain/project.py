@@ -6,6 +6,7 @@ the file by that number in the run's configuration (native/runtime/registry.cpp)
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -42,6 +43,12 @@ class Unit:
         return [f"-cuid={self.name}"] if self.name and self.language == "hip" else []
 
     @property
+    def suffix(self) -> str:
+        """What clang adds to the names of static kernels and variables in linked device code, behind a space."""
+        digest = hashlib.md5(self.name.encode(), usedforsecurity=False).digest()
+        return f" .intern.{int.from_bytes(digest[:8], 'little'):x}" if self.naming else ""
+
+    @property
     def device_flags(self) -> str:
         return " ".join([self.flags, *self.naming])
 
@@ -74,7 +81,7 @@ def compile_project(
     Raises as compile_device and compile_host do; a failed link is CompileFailed with reason "link_failed".
     """
     limits = limits or CompileLimits()
-    if len(units) > 1:
+    if len(units) > 1 or relocatable:
         units = [replace(unit, name=f"unit{number}") for number, unit in enumerate(units)]
     allowed = None if roots is None else tuple(roots)
     out_dir.mkdir(parents=True, exist_ok=True)
@@ -135,8 +142,9 @@ def _host_object(unit: Unit, index: int, target: Path, limits: CompileLimits, ro
     arguments = [*driver.host_arguments(toolchain, parsed, None, unit.language), *unit.naming]
     made = driver.template(toolchain, arguments, parsed)
     marker = target.with_name(f"number{index}")
-    marker.write_text(MARKER.format(index) + "\0")
-    job = Job(toolchain, unit.source, read_source(unit.source), f"object-{unit.language}-{index}", parsed, made, limits)
+    marker.write_text(MARKER.format(index) + unit.suffix + "\0")
+    side = f"object-{unit.language}-{index}{unit.suffix}"
+    job = Job(toolchain, unit.source, read_source(unit.source), side, parsed, made, limits)
     if load(job, [target], roots):
         return target
     if unit.language == "hip":

@@ -29,26 +29,41 @@ struct FatBinaryWrapper {
   void* unused;
 };
 
-// Programs of several files carry the number of their code object where other compilers embed the code itself.
+struct ObjectFile {
+  size_t code_object = 0;
+  std::string suffix;
+};
+
+// Programs of several files carry the number of their code object where other compilers embed the code itself, and
+// behind it what the names of the file's own symbols end in.
 constexpr char kNumberMagic[] = "hipsynth-code-object ";
 
-size_t code_object_index(const FatBinaryWrapper* wrapper) {
-  if (wrapper == nullptr || wrapper->binary == nullptr || wrapper->binary == __hip_fatbin) return 0;
-  if (std::strncmp(wrapper->binary, kNumberMagic, sizeof kNumberMagic - 1) != 0) return 0;
-  return std::strtoul(wrapper->binary + sizeof kNumberMagic - 1, nullptr, 10);
+ObjectFile object_file(const FatBinaryWrapper* wrapper) {
+  if (wrapper == nullptr || wrapper->binary == nullptr || wrapper->binary == __hip_fatbin) return {};
+  if (std::strncmp(wrapper->binary, kNumberMagic, sizeof kNumberMagic - 1) != 0) return {};
+  char* end = nullptr;
+  const size_t number = std::strtoul(wrapper->binary + sizeof kNumberMagic - 1, &end, 10);
+  return {number, *end == ' ' ? end + 1 : end};
 }
 
-size_t index_of(void** handle) { return reinterpret_cast<size_t>(handle); }
+std::vector<ObjectFile>& object_files() {
+  static std::vector<ObjectFile> files;
+  return files;
+}
+
+const ObjectFile& file_of(void** handle) { return object_files()[reinterpret_cast<size_t>(handle)]; }
 
 }  // namespace
 
 // Host objects refer to the embedded device code by this name; ours lies in a file named by the configuration.
 HIPSYNTH_EXPORT const char __hip_fatbin[8] = {};
 
-// The handle of an object file is the index of its code object, as a pointer.
+// The handle of an object file is its number, as a pointer.
 HIPSYNTH_EXPORT void** __hipRegisterFatBinary(const void* wrapper) {
-  Runtime::get();
-  return reinterpret_cast<void**>(code_object_index(static_cast<const FatBinaryWrapper*>(wrapper)));
+  Runtime& rt = Runtime::get();
+  std::lock_guard<std::recursive_mutex> lock(rt.mutex);
+  object_files().push_back(object_file(static_cast<const FatBinaryWrapper*>(wrapper)));
+  return reinterpret_cast<void**>(object_files().size() - 1);
 }
 
 HIPSYNTH_EXPORT void __hipUnregisterFatBinary(void**) {}
@@ -57,13 +72,14 @@ HIPSYNTH_EXPORT void __hipRegisterFunction(void** handle, const void* stub, char
                                            void*, void*, void*, int*) {
   Runtime& rt = Runtime::get();
   std::lock_guard<std::recursive_mutex> lock(rt.mutex);
-  rt.functions[stub] = Function{name, index_of(handle)};
+  rt.functions[stub] = Function{name, file_of(handle).code_object, file_of(handle).suffix};
 }
 
 HIPSYNTH_EXPORT void __hipRegisterVar(void** handle, void* shadow, char*, char* name, int, size_t size, int, int) {
   Runtime& rt = Runtime::get();
   std::lock_guard<std::recursive_mutex> lock(rt.mutex);
-  rt.variables[shadow] = Variable{name, size, index_of(handle), nullptr, nullptr, {}};
+  rt.variables[shadow] =
+      Variable{name, size, file_of(handle).code_object, nullptr, nullptr, {}, file_of(handle).suffix};
 }
 
 HIPSYNTH_EXPORT void __hipRegisterManagedVar(void* handle, void** pointer, void* initial, const char* name, size_t size,
@@ -74,8 +90,8 @@ HIPSYNTH_EXPORT void __hipRegisterManagedVar(void* handle, void** pointer, void*
   std::memcpy(storage, initial, size);
   *pointer = storage;
   const auto* first = static_cast<const uint8_t*>(initial);
-  rt.variables[pointer] =
-      Variable{name, size, index_of(static_cast<void**>(handle)), pointer, storage, {first, first + size}};
+  const ObjectFile& file = file_of(static_cast<void**>(handle));
+  rt.variables[pointer] = Variable{name, size, file.code_object, pointer, storage, {first, first + size}, file.suffix};
 }
 
 HIPSYNTH_EXPORT void __hipRegisterTexture(void**, void*, char*, char*, int, int, int) {

@@ -160,6 +160,7 @@ ihipModuleSymbol_t* Runtime::kernel(const void* stub) {
   if (symbol == functions.end()) return nullptr;
   Module& module = program(symbol->second.module);
   const KernelInfo* info = module.kernel(symbol->second.name);
+  if (info == nullptr) info = module.kernel(symbol->second.name + symbol->second.suffix);
   if (info == nullptr) return nullptr;
   return &kernels.emplace(stub, ihipModuleSymbol_t{&module, info, 0}).first->second;
 }

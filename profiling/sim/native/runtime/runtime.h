@@ -53,6 +53,7 @@ using Operation = std::function<hipError_t()>;
 struct Function {
   std::string name;
   size_t module = 0;
+  std::string suffix;  // of names that only their own file knows, where the device code of several files is linked
 };
 
 // hipGraphNodeType
@@ -76,6 +77,7 @@ struct Variable {
   void** managed = nullptr;      // the host pointer variable of a __managed__ object
   void* storage = nullptr;       // its memory
   std::vector<uint8_t> initial;  // what a __managed__ object holds at first
+  std::string suffix;            // as a Function's
 };
 
 struct CallConfiguration {
