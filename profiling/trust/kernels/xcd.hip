@@ -82,8 +82,7 @@ extern "C" __global__ void transpose_chunked(const _Float16* in, _Float16* out, 
 }
 
 // C = A * B in halves with matrix instructions, in steps of 64 along K; a work-group of 256 does tiles of kRows x 256,
-// counted down the columns of bands of eight. XCDs meet only behind their L2s, so work-groups of all but the first
-// leave at once; the others have their share of a whole product.
+// counted down the columns of bands of eight.
 using Half8 = _Float16 __attribute__((ext_vector_type(8)));
 using Float32x16 = float __attribute__((ext_vector_type(16)));
 constexpr int kStep = 64, kSlice = 8, kBand = 8, kColumns = 256, kDown = 4, kBlock = 32;
@@ -216,7 +215,6 @@ __device__ Tile tile_in_bands(int number, int columns) {
 // One work-group for each tile.
 using ByTiles = Gemm<128, 1, Half8, Kept>;
 __device__ void tiles_product(const Product& p, Tile tile) {
-  if (blockIdx.x % kXcds) return;
   Kept kept;
   ByTiles::Sum sum = {};
   ByTiles::add_steps(p, tile, 0, p.n / kStep, kept, sum);
@@ -241,7 +239,6 @@ TILES(rechunked, rechunked(tile_in_bands(blockIdx.x, columns), columns, gridDim.
 // sums of parts of a tile stay in `parts`.
 using Persistent = Gemm<256, 2, _Float16, Spilled>;
 __device__ void persistent_product(const Product& p, int name) {
-  if (blockIdx.x % kXcds) return;
   int memory[Spilled::kWords];
   Spilled spilled{(Spilled::Word*)memory};
   int columns = p.n / kColumns, tiles = p.n / Persistent::kRows * columns, steps = p.n / kStep, groups = gridDim.x;
