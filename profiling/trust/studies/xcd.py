@@ -24,8 +24,8 @@ registers and reloads 39 of them in each step. These reloads are nearly half of 
 more the better the work-groups share what they read, and the recording asks for half of them to miss in every form.
 They are every other word, and so go to every other channel if the address bit of 256 bytes chooses a channel alone:
 an L2 of which five bits of a line's number stay out of the hash hits 67 and 58 %, and a stencil as it comes 9 in place
-of 30 %. All XCDs run: with the first one alone, which then finds less in the Infinity Cache and has the memory for
-itself, the renamed products came out 1 to 3 points further away, and the one dealt out 3 points nearer."""
+of 30 %. All XCDs run: the first one alone, which then finds less in the Infinity Cache and has the memory for itself,
+came out 1 to 3 points further away for two of the renamed products, and 1 to 3 points nearer for the others."""
 QUICK = False
 
 DEVICE = "mi300x"
