@@ -44,7 +44,7 @@ class Unit:
 
     @property
     def suffix(self) -> str:
-        """What clang adds to the names of static kernels and variables in linked device code, behind a space."""
+        """What clang adds to the names of static kernels in linked device code, behind a space."""
         digest = hashlib.md5(self.name.encode(), usedforsecurity=False).digest()
         return f" .intern.{int.from_bytes(digest[:8], 'little'):x}" if self.naming else ""
 

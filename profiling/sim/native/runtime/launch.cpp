@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <tuple>
 
 #include "runtime.h"
 
@@ -21,7 +20,6 @@ void bind_managed(Runtime& rt, const Module& module) {
   for (const auto& [shadow, variable] : rt.variables) {
     if (variable.managed == nullptr) continue;
     auto [address, size] = module.global(variable.name);
-    if (address == 0) std::tie(address, size) = module.global(variable.name + variable.suffix);
     if (address != 0 && size >= sizeof(void*)) {
       std::memcpy(reinterpret_cast<void*>(address), &variable.storage, sizeof(void*));
     }

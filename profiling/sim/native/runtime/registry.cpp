@@ -78,8 +78,7 @@ HIPSYNTH_EXPORT void __hipRegisterFunction(void** handle, const void* stub, char
 HIPSYNTH_EXPORT void __hipRegisterVar(void** handle, void* shadow, char*, char* name, int, size_t size, int, int) {
   Runtime& rt = Runtime::get();
   std::lock_guard<std::recursive_mutex> lock(rt.mutex);
-  rt.variables[shadow] =
-      Variable{name, size, file_of(handle).code_object, nullptr, nullptr, {}, file_of(handle).suffix};
+  rt.variables[shadow] = Variable{name, size, file_of(handle).code_object, nullptr, nullptr, {}};
 }
 
 HIPSYNTH_EXPORT void __hipRegisterManagedVar(void* handle, void** pointer, void* initial, const char* name, size_t size,
@@ -90,8 +89,8 @@ HIPSYNTH_EXPORT void __hipRegisterManagedVar(void* handle, void** pointer, void*
   std::memcpy(storage, initial, size);
   *pointer = storage;
   const auto* first = static_cast<const uint8_t*>(initial);
-  const ObjectFile& file = file_of(static_cast<void**>(handle));
-  rt.variables[pointer] = Variable{name, size, file.code_object, pointer, storage, {first, first + size}, file.suffix};
+  const size_t code_object = file_of(static_cast<void**>(handle)).code_object;
+  rt.variables[pointer] = Variable{name, size, code_object, pointer, storage, {first, first + size}};
 }
 
 HIPSYNTH_EXPORT void __hipRegisterTexture(void**, void*, char*, char*, int, int, int) {

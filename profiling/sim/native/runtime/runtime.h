@@ -77,7 +77,6 @@ struct Variable {
   void** managed = nullptr;      // the host pointer variable of a __managed__ object
   void* storage = nullptr;       // its memory
   std::vector<uint8_t> initial;  // what a __managed__ object holds at first
-  std::string suffix;            // as a Function's
 };
 
 struct CallConfiguration {

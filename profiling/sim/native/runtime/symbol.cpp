@@ -1,6 +1,4 @@
 // __device__, __constant__ and __managed__ variables by their host shadow.
-#include <tuple>
-
 #include "copy.h"
 
 using namespace hipsynth::runtime;
@@ -12,9 +10,7 @@ std::pair<char*, size_t> resolve(Runtime& rt, const void* shadow) {
   auto variable = rt.variables.find(shadow);
   if (variable == rt.variables.end()) return {nullptr, 0};
   if (variable->second.storage != nullptr) return {static_cast<char*>(variable->second.storage), variable->second.size};
-  const hipsynth::Module& module = rt.program(variable->second.module);
-  auto [address, size] = module.global(variable->second.name);
-  if (address == 0) std::tie(address, size) = module.global(variable->second.name + variable->second.suffix);
+  auto [address, size] = rt.program(variable->second.module).global(variable->second.name);
   return {reinterpret_cast<char*>(address), address == 0 ? 0 : variable->second.size};
 }
 
