@@ -190,9 +190,18 @@ def _open(text: bytes, path: str, config: ParseConfig, side: tuple[str, ...]) ->
     return TU(path, text, args + extra, clang.DETAILED_RECORD), preamble
 
 
+def _open_again(text: bytes, path: str, config: ParseConfig, side: tuple[str, ...]) -> tuple[TU, Preamble | None]:
+    """As _open, twice if need be: a preamble that a long-running process found at first may be gone or out of date."""
+    try:
+        return _open(text, path, config, side)
+    except ValueError:
+        _preamble.cache_clear()
+        return _open(text, path, config, side)
+
+
 def _view(text: bytes, path: str, config: ParseConfig, side: tuple[str, ...]) -> _View | list[Diagnostic]:
     try:
-        opened, preamble = _open(text, path, config, side)
+        opened, preamble = _open_again(text, path, config, side)
         with opened as tu:
             errors = tu.errors()
             if errors:

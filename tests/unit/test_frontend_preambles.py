@@ -13,6 +13,16 @@ TEXT = b"#include <hip/hip_runtime.h>\n#include <cstdio>\n__global__ void k(int*
 HOUR = 3600.0
 
 
+def test_one_that_was_thrown_away_meanwhile_is_made_again(config: ParseConfig, tmp_path: Path) -> None:
+    own = replace(config, cache=tmp_path)
+    first, _ = parse(TEXT, own)
+    for path in tmp_path.glob("*.pch"):
+        path.unlink()
+    again, diagnostics = parse(TEXT, own)
+    assert first is not None and again is not None, diagnostics
+    assert list(tmp_path.glob("*.pch")) and again.tokens == first.tokens
+
+
 def test_unused_ones_make_room_for_new_ones(config: ParseConfig, tmp_path: Path) -> None:
     now = time.time()
     for number in range(KEPT_PREAMBLES + 3):
