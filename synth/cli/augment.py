@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from synth.cli.common import FiniteRange, Progress, json_option, print_json, workers_option
+from synth.cli.common import Progress, json_option, print_json, timeout_of, workers_option
 from synth.errors import BadInput, Missing, Partial, UsageError
 
 if TYPE_CHECKING:
@@ -59,9 +59,7 @@ Examples:
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Same seed, same bytes.")
 @workers_option
-@click.option(
-    "--timeout", type=FiniteRange(min=0.1), default=60.0, show_default=True, help="Seconds per program and copy."
-)
+@timeout_of("Seconds per program and copy.")
 @json_option
 def command(
     path: Path,

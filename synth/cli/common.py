@@ -45,14 +45,12 @@ def workers_option(function: F) -> F:
     )(function)
 
 
-def timeout_option(function: F) -> F:
-    return click.option(
-        "--timeout",
-        type=FiniteRange(min=0.1),
-        default=60.0,
-        show_default=True,
-        help="Seconds of processor time per program, however busy the machine is.",
-    )(function)
+def timeout_of(words: str) -> Callable[[F], F]:
+    """A --timeout; `words` say what it limits."""
+    return click.option("--timeout", type=FiniteRange(min=0.1), default=60.0, show_default=True, help=words)
+
+
+timeout_option = timeout_of("Seconds of processor time per program, however busy the machine is.")
 
 
 def terminal_width() -> int:
