@@ -13,10 +13,10 @@ import sys
 import time
 from pathlib import Path
 
-from synth.cli.augment import frontend_config
-from synth.frontend.parse import ParseConfig, parse
-from synth.frontend.passes.rename import plan, rename
-from synth.program import iter_programs
+from hipsynth.synth.core.program import iter_programs
+from hipsynth.synth.frontend.config import frontend_config
+from hipsynth.synth.frontend.parse import ParseConfig, parse
+from hipsynth.synth.frontend.passes.rename import plan, rename
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 

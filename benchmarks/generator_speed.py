@@ -11,8 +11,8 @@ import argparse
 import os
 import time
 
-from synth.generate.headers import templates
-from synth.generate.producer import draw_program, generate
+from hipsynth.synth.generate.headers import templates
+from hipsynth.synth.generate.producer import draw_program, generate
 
 
 def rate(count: int, workers: int, seed: int) -> float:

@@ -17,11 +17,11 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from profiling import archs
-from profiling.backend import Limits
-from profiling.backends.sim import build
-from profiling.sim import api
-from synth.generate.producer import generate
+from hipsynth.profiling import devices
+from hipsynth.profiling.backends.sim import build
+from hipsynth.profiling.sim import api
+from hipsynth.profiling.sim.limits import Limits
+from hipsynth.synth.generate.producer import generate
 
 TARGET_S = 0.1
 EMPTY = "#include <hip/hip_runtime.h>\n__global__ void nothing() {}\nint main() { nothing<<<1, 64>>>(); return 0; }\n"
@@ -32,7 +32,7 @@ def cpu_seconds(text: str, name: str, arch: str, folder: Path) -> tuple[float, f
     """CPU seconds of one run and the wave instructions it executed."""
     artefacts, _ = build(text, name, arch, "-O3", folder)
     config = folder / "run.conf"
-    device = archs.load(DEVICES[arch])
+    device = devices.load(DEVICES[arch])
     config.write_text(api.configuration(artefacts, device, Limits(), folder / "run.json"))
     library = str(api.library_path().parent)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)

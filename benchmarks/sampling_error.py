@@ -39,10 +39,10 @@ def timed(name: str, kernel: str, size: int, **options: Any) -> tuple[dict[str, 
 
 def compared(kernel: str, name: str, exact: tuple[dict[str, Any], float], part: tuple[dict[str, Any], float]) -> str:
     """A row of the table from (result, CPU seconds) of both runs."""
-    from profiling import archs, metrics
+    from hipsynth.profiling import devices, metrics
 
     whole, sampled = exact[0], part[0]
-    arch = archs.load(name).arch
+    arch = devices.load(name).arch
     counters = {key: value for key, value in whole["counters"].items() if key not in END_STATE}
     off = {key: abs(sampled["counters"][key] - value) / max(value, 1.0) for key, value in counters.items()}
     worst, which = max((error, key) for key, error in off.items())
@@ -70,7 +70,7 @@ def row(name: str, kernel: str, size: int, above: int) -> str:
 
 def product(name: str, kernel: str, rows: int, stretches: int) -> tuple[dict[str, Any], float]:
     """A product of kernels.hip of `rows` rows and columns, with the seconds of CPU that it took."""
-    from profiling.sim.device import SimDevice
+    from hipsynth.profiling.sim.device import SimDevice
 
     with tempfile.TemporaryDirectory(prefix="hipsynth-product-") as scratch:
         source = Path(__file__).with_name("kernels.hip")

@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from profiling import toolchain
-from profiling.sim.device import SimDevice
+from hipsynth.profiling import toolchain
+from hipsynth.profiling.sim.device import SimDevice
 
 SOURCE = Path(__file__).with_name("kernels.hip")
 DEVICES = ("mi250", "mi300x")

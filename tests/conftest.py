@@ -6,9 +6,9 @@ import signal
 
 import pytest
 
-from synth.cli.augment import frontend_config
-from synth.errors import Missing
-from synth.frontend.parse import ParseConfig
+from hipsynth.synth.core.errors import Missing
+from hipsynth.synth.frontend.config import frontend_config
+from hipsynth.synth.frontend.parse import ParseConfig
 
 
 @pytest.fixture(scope="session", autouse=True)

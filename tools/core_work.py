@@ -18,12 +18,12 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks import sampling_error, sim_speed
-from profiling import archs
-from profiling.backend import STRETCHES, Limits
-from profiling.backends.sim import build_runnable
-from profiling.sim import api
-from profiling.sim.device import SimDevice
-from synth.generate.producer import generate
+from hipsynth.profiling import devices
+from hipsynth.profiling.backends.sim import build_runnable
+from hipsynth.profiling.sim import api
+from hipsynth.profiling.sim.device import SimDevice
+from hipsynth.profiling.sim.limits import STRETCHES, Limits
+from hipsynth.synth.generate.producer import generate
 
 ROOT = Path(__file__).resolve().parents[1]
 DEVICES = ("mi250", "mi300x")
@@ -81,14 +81,14 @@ def programs(scratch: Path) -> Iterator[Step]:
         path.write_text(program.text)
         written.append(path)
     for name in DEVICES:
-        device = archs.load(name)
+        device = devices.load(name)
         for number, path in enumerate(written):
             folder = scratch / name / str(number)
             built = build_runnable(path, device.arch, "-O3", folder / "build")
             yield f"{path.stem} {name}", partial(run, built, device, folder)
 
 
-def run(built: api.Artefacts, device: archs.ArchTable, folder: Path) -> None:
+def run(built: api.Artefacts, device: devices.ArchTable, folder: Path) -> None:
     """Trusted programs, outside the sandbox: what they record about the core is written beside them."""
     with (folder / "output").open("w") as output, contextlib.redirect_stdout(output):
         done = api.run_attached(built, device, folder, Limits())

@@ -14,8 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from profiling import archs, toolchain
-from synth.errors import HipsynthError
+from hipsynth.profiling import devices, toolchain
+from hipsynth.synth.core.errors import HipsynthError
 from tools.native_build import ROOT, NativeBuild
 
 BUILD = NativeBuild("fuzz", ("-DHIPSYNTH_SANITIZE=ON", "-DHIPSYNTH_FUZZ=ON"))
@@ -54,7 +54,7 @@ def seeds(folder: Path) -> None:
     for target in TARGETS:
         (folder / target).mkdir(parents=True, exist_ok=True)
     for device in ("mi250", "mi300x"):
-        table = archs.load(device)
+        table = devices.load(device)
         (folder / f"{table.arch}.txt").write_text("".join(f"{k} {float(v)!r}\n" for k, v in table.spec().items()))
         for source in SOURCES:
             made = toolchain.compile_device(

@@ -25,7 +25,7 @@ class NativeBuild:
     @property
     def module(self) -> Path:
         """The folder of the installed module and runtime library."""
-        return self.folder / "installed" / "profiling" / "sim"
+        return self.folder / "installed" / "hipsynth" / "profiling" / "sim"
 
     def compile(self) -> None:
         """Configures (the first time) and compiles. Raises CalledProcessError."""

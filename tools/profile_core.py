@@ -22,8 +22,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from profiling import toolchain
-from synth.errors import HipsynthError, Missing
+from hipsynth.profiling import toolchain
+from hipsynth.synth.core.errors import HipsynthError, Missing
 from tools.native_build import ROOT, NativeBuild
 
 NATIVE = ROOT / "profiling" / "sim" / "native"

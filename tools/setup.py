@@ -26,7 +26,7 @@ PYTHON = VENV / "bin" / "python"
 STAMPS = VENV / ".stamps"
 LOCK = ROOT / "requirements.lock"
 NATIVE_BUILD = ROOT / "build" / "native"
-OLDEST, NEWEST = (3, 11), (3, 15)
+OLDEST = (3, 11)
 TORCH = "torch"
 
 # Debian package -> (how to see that it is there, required, what its absence costs)
@@ -86,9 +86,9 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def check_python() -> str:
-    if not OLDEST <= sys.version_info[:2] < NEWEST:
+    if sys.version_info[:2] < OLDEST:
         found = ".".join(map(str, sys.version_info[:2]))
-        raise StepFailed(f"this is Python {found}", "run `make setup PYTHON=python3.11` (3.11 to 3.14)")
+        raise StepFailed(f"this is Python {found}", "run `make setup PYTHON=python3.11` (3.11 or newer)")
     return f"{sys.version.split()[0]}"
 
 
@@ -237,11 +237,11 @@ def native() -> str:
 def header_tree() -> str:
     # In this process when possible: no second interpreter when there is nothing to do.
     sys.path.insert(0, str(ROOT))
-    from profiling.toolchain import locate
+    from hipsynth.profiling.toolchain import locate
 
     manifest = locate.read_manifest(locate.tree_path())
     if manifest is None:
-        code = subprocess.run([str(PYTHON), "-m", "profiling.toolchain"], cwd=ROOT, check=False).returncode
+        code = subprocess.run([str(PYTHON), "-m", "hipsynth.profiling.toolchain"], cwd=ROOT, check=False).returncode
         if code != 0:
             raise StepFailed("the header tree cannot be built", "see the line above, then run `make setup` again")
         manifest = locate.read_manifest(locate.tree_path()) or {}

@@ -5,14 +5,14 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from profiling.backend import Backend
-from synth.errors import UsageError
+from hipsynth.profiling.backends.protocol import Backend
+from hipsynth.synth.core.errors import UsageError
 
 # name -> (module, class, what it is)
 REGISTRY = {
-    "sim": ("profiling.backends.sim", "SimBackend", "executes the compiled machine code on the CPU"),
-    "recorded": ("profiling.backends.recorded", "RecordedBackend", "replays captured results"),
-    "rocprof": ("profiling.backends.rocprof", "RocprofBackend", "ROCm's profiler on an AMD GPU"),
+    "sim": ("hipsynth.profiling.backends.sim", "SimBackend", "executes the compiled machine code on the CPU"),
+    "recorded": ("hipsynth.profiling.backends.recorded", "RecordedBackend", "replays captured results"),
+    "rocprof": ("hipsynth.profiling.backends.rocprof", "RocprofBackend", "ROCm's profiler on an AMD GPU"),
 }
 
 

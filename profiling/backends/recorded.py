@@ -9,10 +9,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from profiling import metrics
-from profiling.backend import Availability, KernelResult, Limits, Target, TargetResult
-from synth.errors import BadInput
-from synth.program import Program
+from hipsynth.profiling import metrics
+from hipsynth.profiling.backends.protocol import Availability, KernelResult, Target, TargetResult
+from hipsynth.profiling.sim.limits import Limits
+from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.core.program import Program
 
 SCHEMA = "hipsynth-recorded-1"
 

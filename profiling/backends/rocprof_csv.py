@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from profiling import metrics
-from profiling.backend import KernelResult
-from synth.errors import BadInput
+from hipsynth.profiling import metrics
+from hipsynth.profiling.backends.protocol import KernelResult
+from hipsynth.synth.core.errors import BadInput
 
 Dim = tuple[int, int, int]
 Row = Mapping[str, str]

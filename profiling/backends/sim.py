@@ -9,15 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from profiling import archs, metrics, sandbox, toolchain
-from profiling.backend import Availability, KernelResult, Limits, Target, TargetResult
-from profiling.expected import mismatch
-from profiling.folders import copy_folder, placed
-from profiling.sim import api
-from profiling.toolchain import older
-from profiling.toolchain.project import Unit, compile_project
-from synth.errors import BadInput, CompileFailed, Missing, UsageError
-from synth.program import Place, Program
+from hipsynth.profiling import devices, metrics, sandbox, toolchain
+from hipsynth.profiling.backends.protocol import Availability, KernelResult, Target, TargetResult
+from hipsynth.profiling.backends.run_folder import copy_folder, placed
+from hipsynth.profiling.sim import api
+from hipsynth.profiling.sim.limits import Limits
+from hipsynth.profiling.toolchain import older
+from hipsynth.profiling.toolchain.project import Unit, compile_project
+from hipsynth.synth.core.errors import BadInput, CompileFailed, Missing, UsageError
+from hipsynth.synth.core.oracle_check import mismatch
+from hipsynth.synth.core.program import Place, Program
 
 _RELOCATABLE = "-fgpu-rdc"
 TABLES = Path(api.__file__).parent / "isa"
@@ -27,7 +28,7 @@ TABLES = Path(api.__file__).parent / "isa"
 def tables_hash() -> str:
     """Hash of the facts that decide results: architecture tables and opcode tables."""
     digest = hashlib.sha256()
-    for path in sorted([*archs.FOLDER.glob("*.toml"), *TABLES.glob("*.toml")]):
+    for path in sorted([*devices.FOLDER.glob("*.toml"), *TABLES.glob("*.toml")]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:8]
 
@@ -52,7 +53,7 @@ class SimBackend:
 
     def supports(self, target: Target) -> bool:
         try:
-            return bool(archs.device_of(target.arch, target.device))
+            return bool(devices.device_of(target.arch, target.device))
         except UsageError:
             return False
 
@@ -62,7 +63,7 @@ class SimBackend:
 
     def profile(self, program: Program, target: Target, scratch: Path, limits: Limits) -> TargetResult:
         """One program on one target. Raises UsageError for an impossible target, Missing when nothing can run."""
-        device = archs.device_of(target.arch, target.device)
+        device = devices.device_of(target.arch, target.device)
         provenance = {"program": program.id, "device": target.device, "backend": self.name, "version": self.version()}
         try:
             artefacts, built = build_program(program, target, scratch / "build")
@@ -137,7 +138,7 @@ def _own_words(stderr: str, message: str) -> list[str]:
 
 
 def run_built(
-    program: Program, artefacts: api.Artefacts, device: archs.ArchTable, folder: Path, limits: Limits
+    program: Program, artefacts: api.Artefacts, device: devices.ArchTable, folder: Path, limits: Limits
 ) -> api.RunResult:
     """Runs in `folder`: a new copy of the program's own where it has one.
 

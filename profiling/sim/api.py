@@ -1,7 +1,7 @@
 """Runs a compiled HIP program on the simulator: writes its configuration, starts it in the sandbox, reads its results.
 
 The program is linked with libhipsynth_hip.so, which reads the file named by HIPSYNTH_CONFIG and writes one JSON
-document (see native/runtime/results.h). Nothing here compiles; profiling.toolchain does.
+document (see native/runtime/results.h). Nothing here compiles; hipsynth.profiling.toolchain does.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from profiling import processes, sandbox, toolchain
-from profiling.archs import ArchTable
-from profiling.backend import Limits
-from synth.errors import Missing
+from hipsynth.profiling import sandbox, toolchain
+from hipsynth.profiling.devices import ArchTable
+from hipsynth.profiling.sandbox import processes
+from hipsynth.profiling.sim.limits import Limits
+from hipsynth.synth.core.errors import Missing
 
 LIBRARY = "libhipsynth_hip.so"
 VERSION_FILE = "libhipsynth_hip.version"
@@ -101,7 +102,7 @@ class KernelTotal:
     details: Mapping[str, float]
     bottleneck: str
     registers: Mapping[str, float]
-    sampled: bool = False  # some dispatch was: see profiling.backend.KernelResult
+    sampled: bool = False  # some dispatch was: see hipsynth.profiling.backends.protocol.KernelResult
     groups_simulated: int = 0
     error_estimate: Mapping[str, float] = field(default_factory=dict)
 
@@ -160,7 +161,7 @@ def short_name(signature: str) -> str:
 def library_path() -> Path:
     """The runtime library: beside this module, or where an editable install put it; raises Missing."""
     override = os.environ.get("HIPSYNTH_RUNTIME")
-    folders = [Path(sysconfig.get_path(kind)) / "profiling" / "sim" for kind in ("platlib", "purelib")]
+    folders = [Path(sysconfig.get_path(kind)) / "hipsynth" / "profiling" / "sim" for kind in ("platlib", "purelib")]
     candidates = [folder / LIBRARY for folder in (Path(__file__).parent, *folders)]
     for path in [Path(override)] if override else candidates:
         if path.is_file():

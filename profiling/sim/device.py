@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from profiling import archs, toolchain
-from synth.errors import Missing
+from hipsynth.profiling import devices, toolchain
+from hipsynth.synth.core.errors import Missing
 
 
 def native_core() -> Any:
     """The native module; raises Missing when it is not built."""
     try:
-        return importlib.import_module("profiling.sim._core")
+        return importlib.import_module("hipsynth.profiling.sim._core")
     except ImportError as error:
         raise Missing("the simulator core is not built", cause=str(error), remedy="run `make setup`") from error
 
@@ -38,7 +38,7 @@ class SimDevice:
         constants: Mapping[str, float] | None = None,
         **options: Any,
     ) -> None:
-        self.table = archs.load(name)
+        self.table = devices.load(name)
         build = toolchain.compile_device(source, self.table.arch, flags, scratch / self.table.arch)
         spec = {**self.table.spec(), **(constants or {})}
         self.core = native_core().Device(self.table.arch, spec, **options)

@@ -1,6 +1,6 @@
 """Which of the HIP calls that real programs make the runtime library carries out.
 
-    python -m profiling.sim.hip_calls
+    python -m hipsynth.profiling.sim.hip_calls
 
 The library itself says what it only declares (native/runtime/unsupported.cpp), so the answer cannot be out of date.
 """
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from profiling.sim.api import library_path
+from hipsynth.profiling.sim.api import library_path
 
 TABLE = Path(__file__).with_suffix(".toml")
 

@@ -7,9 +7,9 @@ import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from profiling import toolchain
-from profiling.sim import api
-from profiling.survey.libraries import (
+from hipsynth.profiling import toolchain
+from hipsynth.profiling.sim import api
+from hipsynth.profiling.survey.libraries import (
     PRESENT,
     absent_libraries,
     library_of_header,
@@ -17,13 +17,13 @@ from profiling.survey.libraries import (
     missing_header,
     undefined_symbols,
 )
-from profiling.survey.plan import BuildPlan, Program, SourceUnit
-from profiling.survey.sources import own_headers
-from profiling.toolchain import older
-from profiling.toolchain.flags import OPENMP
-from profiling.toolchain.project import Unit, compile_project
-from profiling.toolchain.unit import OUTSIDE
-from synth.errors import BadInput, CompileFailed, HipsynthError, UsageError
+from hipsynth.profiling.survey.plan import BuildPlan, Program, SourceUnit
+from hipsynth.profiling.survey.sources import own_headers
+from hipsynth.profiling.toolchain import older
+from hipsynth.profiling.toolchain.flags import OPENMP
+from hipsynth.profiling.toolchain.project import Unit, compile_project
+from hipsynth.profiling.toolchain.unit import OUTSIDE
+from hipsynth.synth.core.errors import BadInput, CompileFailed, HipsynthError, UsageError
 
 DEFAULT_FLAGS = "-O3"
 MESSAGE_CHARS = 1500

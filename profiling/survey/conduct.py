@@ -10,19 +10,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from profiling import archs, sandbox, toolchain
-from profiling.backend import Limits
-from profiling.backends.sim import SimBackend
-from profiling.survey.build import build_program
-from profiling.survey.discover import find_programs
-from profiling.survey.execute import ATTEMPTS, run_built
-from profiling.survey.page import provenance
-from profiling.survey.plan import Program
-from profiling.survey.report import Report, Row, row_of
-from synth.engine import map_unordered
-from synth.errors import BadInput, HipsynthError
-from synth.output import whole_file
-from synth.store.journal import Journal, read
+from hipsynth.profiling import devices, sandbox, toolchain
+from hipsynth.profiling.backends.sim import SimBackend
+from hipsynth.profiling.sim.limits import Limits
+from hipsynth.profiling.survey.build import build_program
+from hipsynth.profiling.survey.discover import find_programs
+from hipsynth.profiling.survey.execute import ATTEMPTS, run_built
+from hipsynth.profiling.survey.page import provenance
+from hipsynth.profiling.survey.plan import Program
+from hipsynth.profiling.survey.report import Report, Row, row_of
+from hipsynth.synth.core.errors import BadInput, HipsynthError
+from hipsynth.synth.core.files import whole_file
+from hipsynth.synth.core.store.journal import Journal, read
+from hipsynth.synth.core.workers import map_unordered
 
 Progress = Callable[[str], None]
 OUTPUT_CHARS = 1500
@@ -106,7 +106,7 @@ def _hard_limit(options: Options) -> float:
 def conditions(options: Options) -> dict[str, object]:
     """What a reader needs to know to repeat the survey."""
     return {
-        "device": archs.default_device(options.arch),
+        "device": devices.default_device(options.arch),
         "timeout_s": options.timeout_s,
         "memory_bytes": options.memory_bytes,
         "caches_simulated": options.count,

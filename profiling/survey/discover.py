@@ -10,13 +10,21 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from profiling.survey.calls import calls_of
-from profiling.survey.cmake import cmake_plans
-from profiling.survey.commands import parse_compiler, plans_of, simple_commands, steps_of
-from profiling.survey.libraries import library_of_header
-from profiling.survey.makefile import make_plans
-from profiling.survey.plan import BuildPlan, Call, Program, SourceUnit
-from profiling.survey.sources import SOURCE_ENDINGS, Folder, is_installed, is_makefile, read_text, scan, source_facts
+from hipsynth.profiling.survey.build_files.calls import calls_of
+from hipsynth.profiling.survey.build_files.cmake import cmake_plans
+from hipsynth.profiling.survey.build_files.commands import parse_compiler, plans_of, simple_commands, steps_of
+from hipsynth.profiling.survey.build_files.makefile import make_plans
+from hipsynth.profiling.survey.libraries import library_of_header
+from hipsynth.profiling.survey.plan import BuildPlan, Call, Program, SourceUnit
+from hipsynth.profiling.survey.sources import (
+    SOURCE_ENDINGS,
+    Folder,
+    is_installed,
+    is_makefile,
+    read_text,
+    scan,
+    source_facts,
+)
 
 _TRUST = {"make": 0, "cmake": 1, "commands": 2, "script": 3}
 _RUN_SCRIPT = re.compile(r"(?:run|test|verify|bench|start)[\w-]*|[\w-]+\.(?:sh|bash|run)", re.IGNORECASE)

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from profiling import archs, sandbox
-from profiling.backend import Limits
-from profiling.folders import copy_folder, placed
-from profiling.sim import api
-from profiling.survey.build import Built
-from profiling.survey.judge import Verdict, judge
-from profiling.survey.plan import Call, Program
+from hipsynth.profiling import devices, sandbox
+from hipsynth.profiling.backends.run_folder import copy_folder, placed
+from hipsynth.profiling.sim import api
+from hipsynth.profiling.sim.limits import Limits
+from hipsynth.profiling.survey.build import Built
+from hipsynth.profiling.survey.judge import Verdict, judge
+from hipsynth.profiling.survey.plan import Call, Program
 
 ATTEMPTS = 3
 # What makes another try with other arguments worthwhile.
@@ -92,7 +92,7 @@ def _run(
     if own is not None:
         shutil.copytree(own, folder, dirs_exist_ok=True)
     artefacts = placed(built.artefacts, folder, built.plan.name)
-    device = archs.load(archs.default_device(arch))
+    device = devices.load(devices.default_device(arch))
     _prepare(call, folder, around)
     stdin = _standard_input(call, built.plan.folder, folder)
     return api.run_program(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from profiling.sim.api import RunResult
+from hipsynth.profiling.sim.api import RunResult
 
 TABLE = Path(__file__).with_name("judge.toml")
 _UNSUPPORTED = re.compile(r"^hipsynth: (.+) is not supported by the simulator$", re.MULTILINE)

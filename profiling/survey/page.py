@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from profiling.survey.report import OUTSIDE, Report, Row
-from synth.errors import BadInput
-from synth.output import whole_file
+from hipsynth.profiling.survey.report import OUTSIDE, Report, Row
+from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.core.files import whole_file
 
 BEGIN, END = "<!-- survey: begin -->", "<!-- survey: end -->"
 NOT_COMPILED = {

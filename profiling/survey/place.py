@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from profiling.survey.build import build_program, unit_flags
-from profiling.survey.discover import find_programs
-from profiling.survey.plan import BuildPlan, Program
-from synth.errors import BadInput, CompileFailed
-from synth.program import Place, SourceFile
+from hipsynth.profiling.survey.build import build_program, unit_flags
+from hipsynth.profiling.survey.discover import find_programs
+from hipsynth.profiling.survey.plan import BuildPlan, Program
+from hipsynth.synth.core.errors import BadInput, CompileFailed
+from hipsynth.synth.core.program import Place, SourceFile
 
 CAUSE = "no such file with a main() that uses HIP"
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from profiling import toolchain
-from profiling.folders import SKIPPED_FOLDERS
+from hipsynth.profiling import toolchain
+from hipsynth.profiling.backends.run_folder import SKIPPED_FOLDERS
 
 SOURCE_ENDINGS = frozenset({".hip", ".cpp", ".cc", ".cxx", ".c++", ".cu", ".c", ".C"})
 HEADER_ENDINGS = frozenset({".h", ".hpp", ".hh", ".hxx", ".cuh", ".inl", ".inc", ".ipp", ".tpp", ".H", ""})

@@ -1,12 +1,12 @@
-"""`python -m profiling.toolchain`: builds the header tree, or says that it is there."""
+"""`python -m hipsynth.profiling.toolchain`: builds the header tree, or says that it is there."""
 
 from __future__ import annotations
 
 import sys
 
-from profiling.toolchain.locate import read_manifest
-from profiling.toolchain.tree import build_tree
-from synth.errors import HipsynthError
+from hipsynth.profiling.toolchain.locate import read_manifest
+from hipsynth.profiling.toolchain.tree import build_tree
+from hipsynth.synth.core.errors import HipsynthError
 
 
 def main() -> int:

@@ -10,8 +10,8 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from profiling.toolchain.locate import cache_dir
-from profiling.toolchain.unit import Job, check_roots
+from hipsynth.profiling.toolchain.locate import cache_dir
+from hipsynth.profiling.toolchain.unit import Job, check_roots
 
 _KEEP_BUILDS = 20_000
 

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from profiling.toolchain import driver
-from profiling.toolchain import flags as flag_parser
-from profiling.toolchain.builds import load, store
-from profiling.toolchain.driver import CompileLimits
-from profiling.toolchain.elf import kernels_in
-from profiling.toolchain.locate import Toolchain, check_arch, find
-from profiling.toolchain.unit import Job, check_roots, object_of, read_source, sha
-from synth.errors import BadInput, Missing
+from hipsynth.profiling.toolchain import driver
+from hipsynth.profiling.toolchain import flags as flag_parser
+from hipsynth.profiling.toolchain.builds import load, store
+from hipsynth.profiling.toolchain.driver import CompileLimits
+from hipsynth.profiling.toolchain.elf import kernels_in
+from hipsynth.profiling.toolchain.locate import Toolchain, check_arch, find
+from hipsynth.profiling.toolchain.unit import Job, check_roots, object_of, read_source, sha
+from hipsynth.synth.core.errors import BadInput, Missing
 
 RUNTIME = Path(__file__).resolve().parents[1] / "sim" / "libhipsynth_hip.so"
 

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from profiling import sandbox
-from profiling.toolchain.flags import Flags, parse
-from profiling.toolchain.locate import Toolchain, cache_dir
-from synth.errors import CompileFailed, Missing, UsageError
+from hipsynth.profiling import sandbox
+from hipsynth.profiling.toolchain.flags import Flags, parse
+from hipsynth.profiling.toolchain.locate import Toolchain, cache_dir
+from hipsynth.synth.core.errors import CompileFailed, Missing, UsageError
 
 # Older headers gave programs these as predefined macros; newer clang does not define them any more.
 COMPATIBILITY = ("-D__AMDGCN_WAVEFRONT_SIZE=64", "-D__AMDGCN_WAVEFRONT_SIZE__=64")

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from synth.errors import BadInput
+from hipsynth.synth.core.errors import BadInput
 
 _SHT_DYNSYM = 11
 

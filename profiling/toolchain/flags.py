@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from synth.errors import UsageError
+from hipsynth.synth.core.errors import UsageError
 
 # Flags with their value in the next word.
 _PAIRED = frozenset({"-D", "-U", "-I", "-include", "-isystem", "-mllvm"})

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from synth.errors import Missing, UsageError
+from hipsynth.synth.core.errors import Missing, UsageError
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
@@ -216,7 +216,7 @@ def _debian() -> Toolchain:
         raise Missing(
             "the HIP header tree is not built",
             cause=f"no manifest in {tree}",
-            remedy="make setup    (or: python -m profiling.toolchain)",
+            remedy="make setup    (or: python -m hipsynth.profiling.toolchain)",
         )
     clang, lld, objdump = tool("clang++"), tool("lld"), tool("llvm-objdump")
     assert clang and lld and objdump

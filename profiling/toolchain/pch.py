@@ -11,9 +11,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from profiling.toolchain import locate
-from profiling.toolchain.driver import CompileLimits, Template, run_tool, write_atomically
-from synth.errors import HipsynthError
+from hipsynth.profiling.toolchain import locate
+from hipsynth.profiling.toolchain.driver import CompileLimits, Template, run_tool, write_atomically
+from hipsynth.synth.core.errors import HipsynthError
 
 KEEP = 48  # precompiled headers kept, about 13 MB each; the least recently used go first
 

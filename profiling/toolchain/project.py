@@ -13,15 +13,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from profiling.toolchain import driver
-from profiling.toolchain import flags as flag_parser
-from profiling.toolchain.builds import load, store
-from profiling.toolchain.compile import RUNTIME, DeviceBuild, compile_device, link_device
-from profiling.toolchain.driver import CompileLimits
-from profiling.toolchain.elf import kernels_in
-from profiling.toolchain.locate import find
-from profiling.toolchain.unit import Job, check_roots, object_of, read_source
-from synth.errors import BadInput
+from hipsynth.profiling.toolchain import driver
+from hipsynth.profiling.toolchain import flags as flag_parser
+from hipsynth.profiling.toolchain.builds import load, store
+from hipsynth.profiling.toolchain.compile import RUNTIME, DeviceBuild, compile_device, link_device
+from hipsynth.profiling.toolchain.driver import CompileLimits
+from hipsynth.profiling.toolchain.elf import kernels_in
+from hipsynth.profiling.toolchain.locate import find
+from hipsynth.profiling.toolchain.unit import Job, check_roots, object_of, read_source
+from hipsynth.synth.core.errors import BadInput
 
 MARKER = "hipsynth-code-object {}"  # kNumberMagic of native/runtime/registry.cpp
 

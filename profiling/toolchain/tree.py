@@ -20,8 +20,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from profiling.toolchain import locate
-from synth.errors import BadInput, Missing
+from hipsynth.profiling.toolchain import locate
+from hipsynth.synth.core.errors import BadInput, Missing
 
 Say = Callable[[str], None]
 

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from profiling.toolchain import driver, pch
-from profiling.toolchain import flags as flag_parser
-from profiling.toolchain.driver import CompileLimits
-from profiling.toolchain.locate import HERE, Toolchain, cache_dir
-from synth.errors import BadInput, CompileFailed
+from hipsynth.profiling.toolchain import driver, pch
+from hipsynth.profiling.toolchain import flags as flag_parser
+from hipsynth.profiling.toolchain.driver import CompileLimits
+from hipsynth.profiling.toolchain.locate import HERE, Toolchain, cache_dir
+from hipsynth.synth.core.errors import BadInput, CompileFailed
 
 CACHE_VERSION = 2
 

@@ -2,37 +2,17 @@
 
 from __future__ import annotations
 
-import functools
-import subprocess
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from synth.cli.common import Progress, json_option, print_json, timeout_of, workers_option
-from synth.errors import BadInput, Missing, Partial, UsageError
+from hipsynth.synth.cli.common import Progress, json_option, print_json, timeout_of, workers_option
+from hipsynth.synth.core.errors import BadInput, Partial, UsageError
 
 if TYPE_CHECKING:
-    from synth.frontend.augment import Summary
-    from synth.frontend.parse import ParseConfig
-
-
-@functools.cache
-def frontend_config(arch: str = "gfx90a") -> ParseConfig:
-    """How the front end parses, with the headers of the toolchain that is installed; raises Missing without one."""
-    from profiling.toolchain import cache_dir, find
-    from profiling.toolchain.driver import COMPATIBILITY
-    from synth.frontend.parse import ParseConfig
-
-    toolchain = find()
-    try:
-        command = [str(toolchain.clang), "-print-resource-dir"]
-        resources = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
-    except (OSError, subprocess.SubprocessError) as error:
-        raise Missing(f"{toolchain.clang} does not run", cause=str(error), remedy="run `make setup`") from error
-    words = ("-x", "hip", f"--offload-arch={arch}", "-nogpulib", f"--rocm-path={toolchain.root}", *COMPATIBILITY)
-    return ParseConfig((*words, *toolchain.include_flags, "-resource-dir", resources), cache_dir() / "preambles")
+    from hipsynth.synth.frontend.augment import Summary
 
 
 @click.command(
@@ -77,7 +57,8 @@ def command(
     become one self-contained file. The copies compile to identical machine code. What fails is counted by reason and
     kept in OUT/failures.jsonl; the same command goes on where it was interrupted.
     """
-    from synth.frontend.augment import augment, find_items
+    from hipsynth.synth.frontend.augment import augment, find_items
+    from hipsynth.synth.frontend.config import frontend_config
 
     items = find_items(path)
     out = out or _beside(path)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from synth.cli.common import json_option, print_json
-from synth.errors import Missing
+from hipsynth.synth.cli.common import json_option, print_json
+from hipsynth.synth.core.errors import Missing
 
 if TYPE_CHECKING:
-    from profiling.health import Component
+    from hipsynth.synth.cli.doctor_checks import Component
 
 EPILOG = """\b
 Examples:
@@ -30,10 +30,10 @@ def command(check: bool, as_json: bool) -> int:
 
     Exits with 4 when something that the default path needs is missing.
     """
-    from profiling import health
+    from hipsynth.synth.cli import doctor_checks
 
-    components = health.examine(compile_headers=check)
-    lacking = health.missing_required(components)
+    components = doctor_checks.examine(compile_headers=check)
+    lacking = doctor_checks.missing_required(components)
     if as_json:
         print_json({"ok": not lacking, "components": [asdict(component) for component in components]})
     else:

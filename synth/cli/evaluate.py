@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from synth.cli.common import json_option, note, print_json
+from hipsynth.synth.cli.common import json_option, note, print_json
 
 EPILOG = """\b
 Examples:
@@ -37,8 +37,8 @@ def command(model: Path, corpus: Path, out: Path | None, backend: str | None, fr
     The splits: `lineage` (no relative of a test program in training), `random` (the paper's way, which leaks), and
     `handwritten`. The baselines are fitted on the model's own training samples.
     """
-    from training.data import load_samples
-    from training.evaluate import evaluate, evaluation_table, save
+    from hipsynth.training.data.dataset import load_samples
+    from hipsynth.training.evaluation.evaluate import evaluate, evaluation_table, save
 
     found = evaluate(
         model,
@@ -48,7 +48,7 @@ def command(model: Path, corpus: Path, out: Path | None, backend: str | None, fr
     )
     save(found, model)
     if out is not None:
-        from training.figures import draw
+        from hipsynth.training.evaluation.figures import draw
 
         save(found, out)
         draw(out, found.predicted, found.parts)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from synth.cli.common import json_option, print_json
+from hipsynth.synth.cli.common import json_option, print_json
 
 EPILOG = """\b
 Examples:
@@ -38,8 +38,8 @@ def command(
     as_json: bool,
 ) -> None:
     """Write training samples in the form of the paper's Figure 3."""
-    from synth.store import Corpus
-    from training.samples import export_chat
+    from hipsynth.synth.core.store import Corpus
+    from hipsynth.training.data.samples import export_chat
 
     opened = Corpus.open(corpus, skip_damaged=skip_damaged)
     for line in opened.damaged:

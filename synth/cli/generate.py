@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from synth.cli.common import Progress, json_option, print_json, workers_option
+from hipsynth.synth.cli.common import Progress, json_option, print_json, workers_option
 
 
 @click.command(
@@ -30,7 +30,7 @@ def command(count: int, out: Path, seed: int, family: str | None, workers: int, 
     Writes OUT/<id>.hip and, last, OUT/programs.jsonl: parameters, recorded choices, and the lines each program must
     print. The same command goes on where it was interrupted; any number of workers gives the same bytes.
     """
-    from synth.generate.writer import generate_into
+    from hipsynth.synth.generate.writer import generate_into
 
     progress = Progress("generate", count)
     summary = generate_into(

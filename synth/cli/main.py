@@ -12,7 +12,7 @@ import traceback
 
 import click
 
-from synth.errors import BadInput, HipsynthError, UsageError
+from hipsynth.synth.core.errors import BadInput, HipsynthError, UsageError
 
 # verb -> one-line help; the verb lives in synth/cli/<verb>.py as `command`.
 VERBS = {
@@ -40,7 +40,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
-        command = importlib.import_module(f"synth.cli.{cmd_name}").command
+        command = importlib.import_module(f"hipsynth.synth.cli.{cmd_name}").command
         assert isinstance(command, click.Command)
         return command
 

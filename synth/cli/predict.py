@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from synth.cli.common import json_option, print_json
+from hipsynth.synth.cli.common import json_option, print_json
 
 EPILOG = """\b
 Examples:
@@ -26,10 +26,10 @@ def command(
     file: Path, arch: tuple[str, ...], flags: tuple[str, ...], model: Path | None, device: str | None, as_json: bool
 ) -> None:
     """Predict the metrics of the kernel in FILE without running or compiling it."""
-    from profiling.archs import device_of
-    from profiling.matrix import check_flags
-    from synth.program import load_program
-    from training.predict import Predictor, find_model, prediction_table
+    from hipsynth.profiling.devices import device_of
+    from hipsynth.profiling.matrix.targets import check_flags
+    from hipsynth.synth.core.program import load_program
+    from hipsynth.training.models.predict import Predictor, find_model, prediction_table
 
     program = load_program(file)
     for one in arch:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from synth.cli.common import (
+from hipsynth.synth.cli.common import (
     FiniteRange,
     Progress,
     json_option,
@@ -17,11 +17,11 @@ from synth.cli.common import (
     timeout_option,
     workers_option,
 )
-from synth.cli.programs import ProgramCommand, hint, locate, source_options, split, with_defines
-from synth.errors import BadInput, Partial, UsageError
+from hipsynth.synth.cli.programs import ProgramCommand, hint, locate, source_options, split, with_defines
+from hipsynth.synth.core.errors import BadInput, Partial, UsageError
 
 if TYPE_CHECKING:
-    from synth.program import Place
+    from hipsynth.synth.core.program import Place
 
 MOST_STRETCHES, MOST_EFFORT = 1000, 1000
 EPILOG = """\b
@@ -92,10 +92,10 @@ def command(
     folder that holds it with its build files. With --out, PATH is a folder of programs that consist of one file each.
     ARGS after `--` are the program's own. It runs in a copy of its folder.
     """
-    from profiling import sandbox
-    from profiling.backend import Limits
-    from profiling.matrix import targets
-    from synth.engine import check_engine
+    from hipsynth.profiling import sandbox
+    from hipsynth.profiling.matrix.targets import targets
+    from hipsynth.profiling.sim.limits import Limits
+    from hipsynth.synth.core.workers import check_engine
 
     check_engine(options["engine"])
     if not sandbox.available():
@@ -126,7 +126,7 @@ def command(
 
 
 def _stretches(sample: str, exact: bool, effort: float, **_: Any) -> int:
-    from profiling.backend import STRETCHES
+    from hipsynth.profiling.sim.limits import STRETCHES
 
     if exact:
         if sample != "auto" or effort != 1:
@@ -141,17 +141,17 @@ def _stretches(sample: str, exact: bool, effort: float, **_: Any) -> int:
 
 def _echo(wanted: Any, flags: tuple[str, ...]) -> Any:
     """The targets with their flags spelled exactly as they were given, spaces included."""
-    from profiling.matrix import check_flags
+    from hipsynth.profiling.matrix.targets import check_flags
 
     given = {check_flags(words): words for words in reversed(flags) if not words.startswith("@")}
     return [replace(target, flags=given.get(target.flags, target.flags)) for target in wanted]
 
 
 def _program(place: Place, wanted: Any, limits: Any, options: dict[str, Any]) -> int:
-    from profiling.job import profile_program
-    from profiling.report import exit_code, result_document
-    from profiling.table import render
-    from synth.program import place_program
+    from hipsynth.profiling.matrix.job import profile_program
+    from hipsynth.profiling.reports.documents import exit_code, result_document
+    from hipsynth.profiling.reports.terminal import render
+    from hipsynth.synth.core.program import place_program
 
     program = place_program(place)
     results = profile_program(program, wanted, options["backend"], limits, options["workers"])
@@ -187,8 +187,8 @@ def _remedy(failed: Any, options: dict[str, Any]) -> str:
 
 
 def _folder(path: Path, out: Path, wanted: Any, excluded: Any, limits: Any, options: dict[str, Any]) -> int:
-    from profiling.collect import collect
-    from synth.program import iter_programs
+    from hipsynth.profiling.matrix.collect import collect
+    from hipsynth.synth.core.program import iter_programs
 
     bars: list[Progress] = []
     unreadable: list[BadInput] = []

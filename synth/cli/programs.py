@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from synth.errors import BadInput
+from hipsynth.synth.core.errors import BadInput
 
 if TYPE_CHECKING:
-    from synth.program import Place
+    from hipsynth.synth.core.program import Place
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -74,7 +74,7 @@ def locate(
     project: Path | None = None,
 ) -> Place:
     """Where the program lies: these files, or what the build files of a folder say. Raises BadInput, CompileFailed."""
-    from synth.program import Place, SourceFile
+    from hipsynth.synth.core.program import Place, SourceFile
 
     if project is None and not paths[0].is_dir():
         for path in paths:
@@ -86,7 +86,7 @@ def locate(
         flags = shlex.join(f"-I{Path(folder).resolve()}" for folder in includes)
         files = tuple(SourceFile(path, "c" if path.suffix == ".c" else "hip", flags) for path in paths)
         return Place(files, paths[0].resolve().parent, arguments)
-    from profiling.survey.place import find_place
+    from hipsynth.profiling.survey.place import find_place
 
     folder = project or paths[0]
     if not folder.is_dir():

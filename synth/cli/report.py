@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from synth.cli.common import json_option, note, print_json
+from hipsynth.synth.cli.common import json_option, note, print_json
 
 EPILOG = """\b
 Examples:
@@ -23,7 +23,7 @@ Examples:
 @json_option
 def command(corpus: Path, model: Path | None, out: Path, backend: str | None, as_json: bool) -> None:
     """Write one self-contained HTML report of CORPUS: roofline, statistics, distributions, accuracy, provenance."""
-    from training.report import report
+    from hipsynth.training.evaluation.report import report
 
     summary = report(corpus, out, model, backend, note=note)
     if as_json:

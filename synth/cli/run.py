@@ -10,9 +10,9 @@ from typing import Any
 
 import click
 
-from synth.cli.common import FiniteRange, json_option, print_json, timeout_option
-from synth.cli.programs import ProgramCommand, hint, locate, source_options, split, with_defines
-from synth.errors import BadInput, CompileFailed
+from hipsynth.synth.cli.common import FiniteRange, json_option, print_json, timeout_option
+from hipsynth.synth.cli.programs import ProgramCommand, hint, locate, source_options, split, with_defines
+from hipsynth.synth.core.errors import BadInput, CompileFailed
 
 EPILOG = """\b
 Examples:
@@ -63,7 +63,7 @@ def command(words: tuple[str, ...], as_json: bool, **options: Any) -> int:
     PATH is its source file, all its source files, or a folder that holds one program with its build files.
     ARGS after `--` are the program's own.
     """
-    from profiling import sandbox
+    from hipsynth.profiling import sandbox
 
     paths, args = split(words)
     options["flags"] = with_defines(options["flags"], options.pop("defines"))
@@ -96,12 +96,12 @@ def run_files(
     paths: Sequence[Path], args: tuple[str, ...], scratch: Path, *, captured: bool, counters: bool, **options: Any
 ) -> Any:
     """Compiles and runs a program; returns profiling.sim.api.RunResult. Raises BadInput, UsageError, Missing."""
-    from profiling import archs
-    from profiling.backend import Limits
-    from profiling.backends.sim import build_place
-    from profiling.sim import api
+    from hipsynth.profiling import devices
+    from hipsynth.profiling.backends.sim import build_place
+    from hipsynth.profiling.sim import api
+    from hipsynth.profiling.sim.limits import Limits
 
-    device = archs.device_of(options["arch"], options["device"])
+    device = devices.device_of(options["arch"], options["device"])
     place = locate(paths, args, options["arch"], includes=options["includes"], project=options["project"])
     try:
         artefacts = build_place(place, options["arch"], options["flags"], scratch / "build")

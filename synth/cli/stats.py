@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from synth.cli.common import json_option, print_json
+from hipsynth.synth.cli.common import json_option, print_json
 
 EPILOG = """\b
 Examples:
@@ -24,8 +24,8 @@ SHOWN = ("p5", "p50", "p95")
 @json_option
 def command(corpus: Path, skip_damaged: bool, as_json: bool) -> None:
     """Count programs, measurements and failures of CORPUS, and show how its metrics are distributed."""
-    from profiling.statistics import corpus_statistics
-    from synth.store import Corpus
+    from hipsynth.profiling.reports.corpus_statistics import corpus_statistics
+    from hipsynth.synth.core.store import Corpus
 
     found = corpus_statistics(Corpus.open(corpus, skip_damaged=skip_damaged))
     if as_json:
@@ -59,7 +59,7 @@ def _group(name: str, counts: Mapping[str, int]) -> Iterator[str]:
 
 def _limits(found: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
     """A line per limiting unit, a column per architecture."""
-    from profiling.bottleneck import unit_name
+    from hipsynth.profiling.metrics.bottleneck import unit_name
 
     units = dict.fromkeys(unit for counts in found.values() for unit in counts)
     if units:
@@ -70,7 +70,7 @@ def _limits(found: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
 
 
 def _distribution(rows: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    from profiling import metrics
+    from hipsynth.profiling import metrics
 
     facts = metrics.table().metrics
     names = max(32, *(len(metric) + 2 for metric in rows)) if rows else 32
@@ -82,6 +82,6 @@ def _distribution(rows: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _value(value: float | None) -> str:
-    from profiling.numbers import number
+    from hipsynth.profiling.reports.numbers import number
 
     return "-" if value is None else number(value)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from synth.cli.common import FiniteRange, Progress, json_option, print_json, timeout_option, workers_option
+from hipsynth.synth.cli.common import FiniteRange, Progress, json_option, print_json, timeout_option, workers_option
 
 EPILOG = """\b
 Examples:
@@ -62,9 +62,9 @@ def command(folders: tuple[Path, ...], page: Path | None, as_json: bool, **optio
 
     Per program: passed (its own check says so), ran (it ended well and checks nothing), or failed with a reason.
     """
-    from profiling import sandbox
-    from profiling.survey.page import update
-    from profiling.survey.report import table
+    from hipsynth.profiling import sandbox
+    from hipsynth.profiling.survey.page import update
+    from hipsynth.profiling.survey.report import table
 
     if options["isolate"]:
         sandbox.require()
@@ -89,7 +89,7 @@ def _heading(report: Any, reports: int) -> str:
 
 def _surveys(folders: tuple[Path, ...], options: dict[str, Any]) -> Iterator[Any]:
     """One survey after the other, as a Report."""
-    from profiling.survey import Options, survey
+    from hipsynth.profiling.survey import Options, survey
 
     jobs = [(folder, arch) for arch in dict.fromkeys(options["arch"]) for folder in dict.fromkeys(folders)]
     for folder, arch in jobs:

@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
-from synth.cli.common import Progress, json_option, print_json
+from hipsynth.synth.cli.common import Progress, json_option, print_json
 
 EPILOG = """\b
 Examples:
   synth train corpus --config tiny-cpu --out model
   synth train corpus --config smollm2 --out model --max-steps 200
   synth train corpus --config paper --base /models/Llama-3.2-3B-Instruct --out model
-  torchrun --nproc_per_node 8 -m synth.cli.main train corpus --config paper --out model
+  torchrun --nproc_per_node 8 -m hipsynth.synth.cli.main train corpus --config paper --out model
 """
 
 
@@ -44,8 +44,8 @@ def command(
 
     Training keeps checkpoints: run the same command again to go on after an interruption.
     """
-    from training.data import load_samples
-    from training.train import load_config, train
+    from hipsynth.training.data.dataset import load_samples
+    from hipsynth.training.models.train import load_config, train
 
     config = load_config(config_name)
     changes: dict[str, Any] = {"base": base, "max_steps": max_steps}

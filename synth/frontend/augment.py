@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from synth import engine
-from synth.errors import BadInput, HipsynthError
-from synth.frontend.parse import Diagnostic, ParseConfig, load_source, parse
-from synth.frontend.passes.flatten import HEADERS, SOURCES, has_main, program_sources
-from synth.frontend.passes.rename import rename
-from synth.frontend.pipeline import run
-from synth.frontend.source import Source
-from synth.program import INDEX, Program, program_path
+from hipsynth.synth.core.errors import BadInput, HipsynthError
+from hipsynth.synth.core.program import INDEX, Program, program_path
+from hipsynth.synth.core.workers import map_unordered
+from hipsynth.synth.frontend.parse import Diagnostic, ParseConfig, load_source, parse
+from hipsynth.synth.frontend.passes.flatten import HEADERS, SOURCES, has_main, program_sources
+from hipsynth.synth.frontend.passes.rename import rename
+from hipsynth.synth.frontend.pipeline import run
+from hipsynth.synth.frontend.source import Source
 
 FAILURES = "failures.jsonl"
 JOURNAL = "augment.journal"
@@ -219,7 +219,7 @@ def augment(
     for i in range(reused):
         on_item(items[i].name)
     limit = timeout * (copies + 1)
-    for outcome in engine.map_unordered(_work, (job for _, job in todo), workers, item_timeout_s=limit):
+    for outcome in map_unordered(_work, (job for _, job in todo), workers, item_timeout_s=limit):
         number = todo[outcome.index][0]
         varied = outcome.value if outcome.value is not None else _broken(items[number], outcome.error)
         for program in varied.programs:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from synth.frontend import clang
-from synth.frontend.clang import TU, CCursor, Kind, is_null
+from hipsynth.synth.frontend import clang
+from hipsynth.synth.frontend.clang import TU, CCursor, Kind, is_null
 
 # cursor kind -> what a reader would call it
 _CATEGORIES = {

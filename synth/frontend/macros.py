@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from synth.frontend.parse import Token
+from hipsynth.synth.frontend.parse import Token
 
 
 @dataclass(frozen=True)

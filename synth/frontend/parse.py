@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from synth.frontend import clang
-from synth.frontend.clang import TU, Kind
-from synth.frontend.entities import Entity, Resolver
+from hipsynth.synth.frontend import clang
+from hipsynth.synth.frontend.clang import TU, Kind
+from hipsynth.synth.frontend.entities import Entity, Resolver
 
 Chain = tuple[tuple[str, int], ...]  # (file, offset) of include directives, outermost first
 COORDINATES = {"threadIdx", "blockIdx", "blockDim", "gridDim"}

@@ -8,17 +8,17 @@ import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from synth.errors import UsageError
-from synth.frontend import passes
-from synth.frontend.parse import Diagnostic, ParseConfig
-from synth.frontend.source import Source
+from hipsynth.synth.core.errors import UsageError
+from hipsynth.synth.frontend import passes
+from hipsynth.synth.frontend.parse import Diagnostic, ParseConfig
+from hipsynth.synth.frontend.source import Source
 
 Pass = Callable[[Source, str, ParseConfig], tuple[Source | None, list[Diagnostic]]]
 
 
 @functools.cache
 def pass_names() -> tuple[str, ...]:
-    """Every pass there is: the modules of `synth.frontend.passes`."""
+    """Every pass there is: the modules of `hipsynth.synth.frontend.passes`."""
     return tuple(sorted(m.name for m in pkgutil.iter_modules(passes.__path__)))
 
 

@@ -1,5 +1,5 @@
 """The grammar: HIP programs from a typed kernel language, with the results they must print."""
 
-from synth.generate.producer import generate, replay
+from hipsynth.synth.generate.producer import generate, replay
 
 __all__ = ["generate", "replay"]

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from synth.generate import ir
-from synth.generate.ir import Buffer, Expr, Kernel, Operand, Statement
-from synth.generate.types import ACC4, BOOL, F32, F64, I32, U32, DType, IRError
+from hipsynth.synth.generate import ir
+from hipsynth.synth.generate.ir import Buffer, Expr, Kernel, Operand, Statement
+from hipsynth.synth.generate.types import ACC4, BOOL, F32, F64, I32, U32, DType, IRError
 
 WAVE = 64  # lanes of a wavefront on gfx90a and gfx942
 MAX_BLOCK = 1024

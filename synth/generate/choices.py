@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import TypeVar
 
-from synth.errors import BadInput
+from hipsynth.synth.core.errors import BadInput
 
 T = TypeVar("T")
 MASK64 = (1 << 64) - 1

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from synth.generate.choices import Choices
-from synth.generate.ir import HostBuffer, Init, Kernel, Launch, Module
-from synth.generate.policy import Policy
-from synth.generate.types import DType, dtype
+from hipsynth.synth.generate.choices import Choices
+from hipsynth.synth.generate.ir import HostBuffer, Init, Kernel, Launch, Module
+from hipsynth.synth.generate.policy import Policy
+from hipsynth.synth.generate.types import DType, dtype
 
 INPUT_NAMES = (
     ("a", "b", "c", "d", "e", "f", "g", "h"),

@@ -8,12 +8,12 @@ from typing import Any
 
 import jinja2
 
-from synth.generate import ir
-from synth.generate.headers import Template, templates_dir
-from synth.generate.ir import Buffer, Expr, HostBuffer, Kernel, Module, Statement
-from synth.generate.ops import ATOM, OPS, ORDER, SYMMETRIC, UNARY
-from synth.generate.oracle import SAMPLES
-from synth.generate.types import ACC4, BOOL, DType
+from hipsynth.synth.generate import ir
+from hipsynth.synth.generate.headers import Template, templates_dir
+from hipsynth.synth.generate.ir import Buffer, Expr, HostBuffer, Kernel, Module, Statement
+from hipsynth.synth.generate.ops import ATOM, OPS, ORDER, SYMMETRIC, UNARY
+from hipsynth.synth.generate.oracle import SAMPLES
+from hipsynth.synth.generate.types import ACC4, BOOL, DType
 
 INVERSE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
 UNROLL = {0: [], 1: ["#pragma unroll"]}

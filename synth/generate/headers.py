@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from synth.errors import BadInput, Missing, UsageError
+from hipsynth.synth.core.errors import BadInput, Missing, UsageError
 
 KEYS = {"name", "family", "summary", "parameters", "constraints", "launch", "oracle", "tags"}
 REQUIRED = KEYS - {"constraints"}
@@ -70,7 +70,7 @@ class Template:
 
 def templates_dir() -> Path:
     """The folder of templates, beside the packages."""
-    folder = Path(__file__).resolve().parents[2] / "templates"
+    folder = Path(__file__).parents[2] / "templates"
     if not folder.is_dir():
         raise Missing(f"{folder}: no templates", remedy="run from a checkout, installed with `make setup`")
     return folder

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from synth.generate.ops import OPS
-from synth.generate.types import BOOL, F16, F32, I32, DType, IRError
+from hipsynth.synth.generate.ops import OPS
+from hipsynth.synth.generate.types import BOOL, F16, F32, I32, DType, IRError
 
 Number = int | float
 

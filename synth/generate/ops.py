@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from synth.generate.types import F16, F32, F64, DType, IRError
+from hipsynth.synth.generate.types import F16, F32, F64, DType, IRError
 
 Span = tuple[float, float]
 Evaluate = Callable[..., Any]

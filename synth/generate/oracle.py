@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from synth.generate import ir
-from synth.generate.ir import Buffer, Expr, HostBuffer, Kernel, Module
-from synth.generate.ops import OPS
-from synth.generate.types import DType
-from synth.program import Expected
+from hipsynth.synth.core.program import Expected
+from hipsynth.synth.generate import ir
+from hipsynth.synth.generate.ir import Buffer, Expr, HostBuffer, Kernel, Module
+from hipsynth.synth.generate.ops import OPS
+from hipsynth.synth.generate.types import DType
 
 Array = np.ndarray[Any, Any]
 SAMPLES = 6

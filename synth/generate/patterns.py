@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from synth.generate.builder import KernelBuilder
-from synth.generate.context import Context, groups
-from synth.generate.ir import Buffer, Expr, HostBuffer, Init, Operand
-from synth.generate.productions import Chain, recurrence, recurrence_span
-from synth.generate.types import I32, DType
+from hipsynth.synth.generate.builder import KernelBuilder
+from hipsynth.synth.generate.context import Context, groups
+from hipsynth.synth.generate.ir import Buffer, Expr, HostBuffer, Init, Operand
+from hipsynth.synth.generate.productions import Chain, recurrence, recurrence_span
+from hipsynth.synth.generate.types import I32, DType
 
 FACTORS = ((0.5, 0.5), (0.25, 0.5), (0.75, 0.25), (0.5, 0.25), (0.875, 0.125), (0.9375, 0.125))
 

@@ -9,9 +9,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from synth.errors import BadInput
-from synth.generate.choices import Choices
-from synth.generate.headers import Parameter, Template, templates, templates_dir
+from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.generate.choices import Choices
+from hipsynth.synth.generate.headers import Parameter, Template, templates, templates_dir
 
 SECTIONS = {"families", "common", "parameters", "productions", "style"}
 TRIES = 200

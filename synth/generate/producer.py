@@ -7,17 +7,17 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from typing import Any
 
-from synth.errors import BadInput
-from synth.generate import emit
-from synth.generate.choices import Choices, Stream
-from synth.generate.context import Context
-from synth.generate.families import builder_of
-from synth.generate.headers import find_template
-from synth.generate.ir import Module
-from synth.generate.oracle import expected
-from synth.generate.policy import default_policy
-from synth.generate.types import IRError
-from synth.program import Program
+from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.core.program import Program
+from hipsynth.synth.generate import emit
+from hipsynth.synth.generate.choices import Choices, Stream
+from hipsynth.synth.generate.context import Context
+from hipsynth.synth.generate.families import builder_of
+from hipsynth.synth.generate.headers import find_template
+from hipsynth.synth.generate.ir import Module
+from hipsynth.synth.generate.oracle import expected
+from hipsynth.synth.generate.policy import default_policy
+from hipsynth.synth.generate.types import IRError
 
 CHUNK = 16  # programs per task of a worker
 ATTEMPTS = 100  # draws of one program before giving up

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from synth.generate import ir
-from synth.generate.builder import KernelBuilder
-from synth.generate.context import Context
-from synth.generate.ir import Expr, apply, known
-from synth.generate.types import F16, DType, IRError
+from hipsynth.synth.generate import ir
+from hipsynth.synth.generate.builder import KernelBuilder
+from hipsynth.synth.generate.context import Context
+from hipsynth.synth.generate.ir import Expr, apply, known
+from hipsynth.synth.generate.types import F16, DType, IRError
 
 SCALES = (0.25, 0.5, 0.75, 1.25, 1.5, 2.0)
 COMFORT = {"f16": (0.0625, 64.0), "f32": (1e-4, 1e9), "f64": (1e-6, 1e24)}

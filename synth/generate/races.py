@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from synth.generate import ir
-from synth.generate.ir import Buffer, Expr, Kernel
-from synth.generate.oracle import Array, Run
-from synth.generate.types import BOOL, IRError
+from hipsynth.synth.generate import ir
+from hipsynth.synth.generate.ir import Buffer, Expr, Kernel
+from hipsynth.synth.generate.oracle import Array, Run
+from hipsynth.synth.generate.types import BOOL, IRError
 
 NOBODY, MANY = -1, -2
 SLACK = {"f16": 2e-2, "f32": 1e-3, "f64": 1e-3}  # relative: a promised float range does not count rounding

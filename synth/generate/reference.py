@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from synth.generate.headers import Parameter, Template, templates, templates_dir
-from synth.generate.policy import Policy, default_policy
+from hipsynth.synth.generate.headers import Parameter, Template, templates, templates_dir
+from hipsynth.synth.generate.policy import Policy, default_policy
 
 INTRODUCTION = """# Program families
 
-Made from the templates' headers by `python -m synth.generate.reference`. The share of a family is its weight in
-`templates/policy/default.toml`; how each parameter is drawn stands there too.
+Made from the templates' headers by `python -m hipsynth.synth.generate.reference`. The share of a family is its
+weight in `templates/policy/default.toml`; how each parameter is drawn stands there too.
 
 | family | share | what it is | launch | tags |
 |---|---|---|---|---|

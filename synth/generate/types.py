@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from synth.errors import BadInput
+from hipsynth.synth.core.errors import BadInput
 
 
 class IRError(BadInput):

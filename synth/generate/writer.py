@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from synth.errors import BadInput
-from synth.generate.headers import find_template, templates_dir
-from synth.generate.producer import generate
-from synth.program import INDEX, Program, program_path, text_id
+from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.core.program import INDEX, Program, program_path, text_id
+from hipsynth.synth.generate.headers import find_template, templates_dir
+from hipsynth.synth.generate.producer import generate
 
 PARTIAL = INDEX + ".partial"
 RUN = "generate.json"

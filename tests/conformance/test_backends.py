@@ -1,4 +1,4 @@
-"""Every backend keeps the protocol (profiling/conformance.py)."""
+"""Every backend keeps the protocol (profiling/backends/conformance.py)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 from profiling_samples import VCOPY_GFX90A, captures, failure, kernel, program, result, target
 
-from profiling import backends, conformance
-from profiling.backend import Backend, Limits, Target
-from profiling.backends.recorded import RecordedBackend, capture
-from profiling.backends.rocprof import RocprofBackend, _folder_name
-from synth.program import Program
+from hipsynth.profiling import backends
+from hipsynth.profiling.backends import conformance
+from hipsynth.profiling.backends.protocol import Backend, Target
+from hipsynth.profiling.backends.recorded import RecordedBackend, capture
+from hipsynth.profiling.backends.rocprof import RocprofBackend, _folder_name
+from hipsynth.profiling.sim.limits import Limits
+from hipsynth.synth.core.program import Program
 
 VCOPY = """
 #include <hip/hip_runtime.h>

@@ -7,10 +7,18 @@ from collections.abc import Iterable
 
 import pytest
 
-from profiling import evidence
-from profiling.trust import __main__ as command
-from profiling.trust import summary
-from profiling.trust.frame import FOLDER, Row, Study, Table, mean_error, median_error, rank_correlation, studies
+from hipsynth.profiling.validation import __main__ as command
+from hipsynth.profiling.validation import expected_error, summary
+from hipsynth.profiling.validation.frame import (
+    FOLDER,
+    Row,
+    Study,
+    Table,
+    mean_error,
+    median_error,
+    rank_correlation,
+    studies,
+)
 
 # Published errors may differ from measured ones by this much, in their own unit, before the page must be written anew.
 FRESH = 1.0
@@ -41,7 +49,7 @@ def by_quantity(samples: Iterable[summary.Sample]) -> dict[tuple[str, str, str, 
 def test_published_errors_are_the_measured_ones(study: Study) -> None:
     now = by_quantity(summary.samples_of(study.name, tables(study.name)))
     then = by_quantity(sample for sample in summary.read_measured() if sample.study == study.name)
-    remedy = f"run python -m profiling.trust --only {study.name}"
+    remedy = f"run python -m hipsynth.profiling.validation --only {study.name}"
     assert set(now) == set(then), remedy
     for key, errors in now.items():
         assert errors == pytest.approx(then[key], abs=FRESH, rel=0.01), f"{key}: {remedy}"
@@ -50,11 +58,11 @@ def test_published_errors_are_the_measured_ones(study: Study) -> None:
 def test_the_summary_follows_from_the_measured_errors() -> None:
     samples = summary.read_measured()
     found = summary.aggregate(samples)
-    remedy = "run python -m profiling.trust --summary"
-    assert evidence.TABLE_PATH.read_text() == summary.errors_text(found), remedy
+    remedy = "run python -m hipsynth.profiling.validation --summary"
+    assert expected_error.TABLE_PATH.read_text() == summary.errors_text(found), remedy
     page = (command.DOCS / "trust.md").read_text()
     assert page == command.with_section(page, summary.section(samples)), remedy
-    assert evidence.parse_table(summary.errors_text(found)) == found
+    assert expected_error.parse_table(summary.errors_text(found)) == found
 
 
 def test_every_study_has_its_page_and_its_recording() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from pcode_values import V, fma_bits, make, round_fraction
 
-from profiling.sim.isa.table import Row
+from hipsynth.profiling.sim.isa.table import Row
 
 LANES = 64
 EDGES_F32 = [

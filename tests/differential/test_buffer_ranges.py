@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from profiling import archs
-from profiling.sim import _core
+from hipsynth.profiling import devices
+from hipsynth.profiling.sim import _core
 
 LANES = 64
 DWORDS = 512
@@ -38,7 +38,7 @@ KEPT = np.array([-1, -2, -3, -4], np.int32).view(np.uint32)
 
 @functools.cache
 def device(arch: str) -> Any:
-    return _core.Device(arch, archs.load(archs.default_device(arch)).spec(), count=True)
+    return _core.Device(arch, devices.load(devices.default_device(arch)).spec(), count=True)
 
 
 def upload(d: Any, data: np.ndarray) -> int:

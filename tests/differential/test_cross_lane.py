@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from wave_helpers import ALL, LANE, LANES, Wave
 
-from profiling import archs
-from profiling.sim import _core
+from hipsynth.profiling import devices
+from hipsynth.profiling.sim import _core
 
 MASKS = (ALL, 0xFFFF_0000_FFFF_0000, 0x8000_0000_0000_0001, 0x0123_4567_89AB_CDEF, 1 << 63, 0x5555_5555_5555_5555)
 HEAD = """
@@ -34,7 +34,7 @@ TAIL = "\ns_waitcnt lgkmcnt(0)\ns_mov_b64 exec, -1\nglobal_store_dword v1, v20, 
 
 @functools.cache
 def device() -> Any:
-    return _core.Device("gfx942", archs.load("mi300x").spec(), count=False)
+    return _core.Device("gfx942", devices.load("mi300x").spec(), count=False)
 
 
 def run(text: str, first: np.ndarray, second: np.ndarray, mask: int) -> np.ndarray:

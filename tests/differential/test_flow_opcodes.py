@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from profiling import archs
-from profiling.sim import _core
-from profiling.sim.isa.coverage import evidence
-from profiling.sim.isa.table import load_rows
+from hipsynth.profiling import devices
+from hipsynth.profiling.sim import _core
+from hipsynth.profiling.sim.isa.coverage import evidence
+from hipsynth.profiling.sim.isa.table import load_rows
 
 DEVICES = {"gfx90a": "mi250", "gfx942": "mi300x"}
 STORE = "v_mov_b32 v1, 0\nv_mov_b32 v2, s20\nv_mov_b32 v3, s21\nglobal_store_dwordx2 v1, v[2:3], s[4:5]\ns_endpgm\n"
@@ -25,7 +25,7 @@ STORE = "v_mov_b32 v1, 0\nv_mov_b32 v2, s20\nv_mov_b32 v3, s21\nglobal_store_dwo
 
 @functools.cache
 def device(arch: str) -> Any:
-    return _core.Device(arch, archs.load(DEVICES[arch]).spec(), count=True)
+    return _core.Device(arch, devices.load(DEVICES[arch]).spec(), count=True)
 
 
 def run(text: str, arch: str = "gfx942", block: int = 64, **resources: int) -> tuple[int, int]:
@@ -123,7 +123,7 @@ def test_clocks_move_forward_by_the_work_done(clock: str, arch: str) -> None:
     """Four cycles an instruction; the real-time counter runs at 100 MHz beside the core's clock."""
     text = f"{clock} s[20:21]\ns_waitcnt lgkmcnt(0)\n" + "s_nop 0\n" * 64
     text += f"{clock} s[22:23]\ns_waitcnt lgkmcnt(0)\ns_sub_u32 s20, s22, s20\ns_mov_b32 s21, 0"
-    cycles, core_mhz = 66 * 4, archs.load(DEVICES[arch]).spec()["clock.core_mhz"]
+    cycles, core_mhz = 66 * 4, devices.load(DEVICES[arch]).spec()["clock.core_mhz"]
     ticks = cycles * 100 / core_mhz if "real" in clock else cycles
     assert math.floor(ticks) <= run(text, arch)[0] <= math.ceil(ticks)
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from asmcheck import Assembler, compare
 
-from synth.errors import Missing
-from synth.frontend.parse import ParseConfig, parse
-from synth.frontend.passes.flatten import program_sources
-from synth.frontend.passes.rename import rename
-from synth.frontend.pipeline import run
-from synth.frontend.source import Source
+from hipsynth.synth.core.errors import Missing
+from hipsynth.synth.frontend.parse import ParseConfig, parse
+from hipsynth.synth.frontend.passes.flatten import program_sources
+from hipsynth.synth.frontend.passes.rename import rename
+from hipsynth.synth.frontend.pipeline import run
+from hipsynth.synth.frontend.source import Source
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "frontend"
 PROGRAMS = sorted(p.stem for p in GOLDEN.glob("*.hip"))
@@ -26,8 +26,8 @@ FOLDERS = ("guards", "conditional")
 
 @pytest.fixture(scope="module")
 def assembler() -> Assembler:
-    from profiling.toolchain import find
-    from profiling.toolchain.driver import COMPATIBILITY
+    from hipsynth.profiling.toolchain import find
+    from hipsynth.profiling.toolchain.driver import COMPATIBILITY
 
     try:
         toolchain = find()

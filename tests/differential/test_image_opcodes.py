@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from profiling import archs
-from profiling.sim import _core
+from hipsynth.profiling import devices
+from hipsynth.profiling.sim import _core
 
 LANES = 64
 SIZE = (7, 5)  # width, height
@@ -65,7 +65,7 @@ def sampler_words(wrap: str, linear: bool, unnormalised: bool) -> list[int]:
 
 class Device:
     def __init__(self) -> None:
-        self.core = _core.Device("gfx90a", archs.load("mi250").spec(), count=True)
+        self.core = _core.Device("gfx90a", devices.load("mi250").spec(), count=True)
 
     def upload(self, data: bytes) -> int:
         address: int = self.core.allocate(len(data))

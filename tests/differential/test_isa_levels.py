@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-core = pytest.importorskip("profiling.sim._core", reason="the native core is not built")
+core = pytest.importorskip("hipsynth.profiling.sim._core", reason="the native core is not built")
 
 INSTRUCTIONS = """
 v_mov_b32 v10, s3
@@ -59,7 +59,7 @@ v_mfma_f64_16x16x4f64 v[16:23], v[4:5], v[6:7], v[16:23]
 CHILD = """
 import sys, hashlib
 import numpy as np
-from profiling.sim import _core
+from hipsynth.profiling.sim import _core
 rng = np.random.default_rng(7)
 print(_core.isa_level())
 for text in sys.stdin.read().strip().splitlines():

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from llvm_tools import MC, library_of
 
-from profiling.sim.isa.table import ARCHS, load_rows
+from hipsynth.profiling.sim.isa.table import ARCHS, load_rows
 
 UNKNOWN = re.compile(r"<stdin>:(\d+):\d+: error: .*(not supported on this GPU|invalid instruction)")
 

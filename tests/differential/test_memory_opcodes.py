@@ -15,9 +15,9 @@ from exact_floats import F32, flush
 from pcode import Evaluator, opcode_texts
 from pcode_parser import Parser
 
-from profiling import archs
-from profiling.sim import _core
-from profiling.sim.isa.table import Row, load_rows
+from hipsynth.profiling import devices
+from hipsynth.profiling.sim import _core
+from hipsynth.profiling.sim.isa.table import Row, load_rows
 
 LANES = 64
 STEP = 16  # bytes of memory and of operands that each lane has
@@ -38,7 +38,7 @@ MOVES = sorted(
 
 @functools.cache
 def device(arch: str) -> Any:
-    return _core.Device(arch, archs.load(DEVICES[arch]).spec(), count=False)
+    return _core.Device(arch, devices.load(DEVICES[arch]).spec(), count=False)
 
 
 def upload(d: Any, data: bytes) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from profiling import metrics
+from hipsynth.profiling import metrics
 
 SHARED = Path(os.environ.get("HIPSYNTH_SHARED", Path(__file__).resolve().parents[3] / "shared"))
 FLOAT_METRICS = ("L1_Cache_GFLOPS", "L2_Cache_GFLOPS", "HBM_GFLOPS")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from wave_helpers import ALL, LANE, LANES, Wave
 
-from profiling.sim.isa.coverage import evidence
-from profiling.sim.isa.table import load_rows
+from hipsynth.profiling.sim.isa.coverage import evidence
+from hipsynth.profiling.sim.isa.table import load_rows
 
 PARTIAL = 0xF0F0_1234_8000_0001
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from synth.cli.augment import frontend_config
-from synth.errors import Missing
+from hipsynth.synth.core.errors import Missing
+from hipsynth.synth.frontend.config import frontend_config
 
 ROOT = Path(__file__).resolve().parents[2]
 KERNEL = "#include <hip/hip_runtime.h>\n__global__ void kern_(int* p_) { p_[0] = 1; }\nint main() { return 0; }\n"
@@ -26,7 +26,7 @@ def _toolchain() -> None:
 
 
 def _synth(*words: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "synth.cli.main", "augment", *map(str, words)]
+    command = [sys.executable, "-m", "hipsynth.synth.cli.main", "augment", *map(str, words)]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=cwd, env=env)
 

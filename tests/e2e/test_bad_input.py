@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from profiling import backends
+from hipsynth.profiling import backends
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMAND = [sys.executable, "-m", "synth.cli.main"]
+COMMAND = [sys.executable, "-m", "hipsynth.synth.cli.main"]
 START = "#include <hip/hip_runtime.h>\n#include <cassert>\n#include <cstdio>\n#include <unistd.h>\n"
 HOST = "int main() { int* p; if (hipMalloc(&p, 1024)) return 9; k<<<1, 256>>>(p); (void)hipDeviceSynchronize(); "
 
@@ -295,7 +295,7 @@ def test_help_is_quick(tmp_path: Path) -> None:
 
 @pytest.mark.full
 def test_every_verb_has_help_with_examples(tmp_path: Path) -> None:
-    from synth.cli.main import VERBS
+    from hipsynth.synth.cli.main import VERBS
 
     for verb in VERBS:
         done = synth(verb, "--help", cwd=tmp_path)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from synth.cli.main import main
-from synth.errors import BadInput
-from synth.generate import writer
-from synth.generate.writer import generate_into
-from synth.program import Program, iter_programs
+from hipsynth.synth.cli.main import main
+from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.core.program import Program, iter_programs
+from hipsynth.synth.generate import writer
+from hipsynth.synth.generate.writer import generate_into
 
 
 def run(*words: str) -> int:

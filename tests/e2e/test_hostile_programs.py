@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from profiling import sandbox, toolchain
-from synth.cli import run as run_verb
-from synth.errors import Missing
+from hipsynth.profiling import sandbox, toolchain
+from hipsynth.synth.cli import run as run_verb
+from hipsynth.synth.core.errors import Missing
 
 PROGRAM = Path(__file__).parents[1] / "kernels" / "programs" / "hostile.hip"
 
@@ -23,7 +23,17 @@ def hostile(*words: str, options: tuple[str, ...] = ()) -> subprocess.CompletedP
         toolchain.find()
     except Missing as error:
         pytest.skip(f"no compiler: {error.what}")
-    command = [sys.executable, "-m", "synth.cli.main", "run", str(PROGRAM), "--sandbox", *options, "--", *words]
+    command = [
+        sys.executable,
+        "-m",
+        "hipsynth.synth.cli.main",
+        "run",
+        str(PROGRAM),
+        "--sandbox",
+        *options,
+        "--",
+        *words,
+    ]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
@@ -76,7 +86,7 @@ def test_a_missing_bubblewrap_is_noticed(tmp_path: Path) -> None:
     broken = tmp_path / "bwrap"
     broken.write_text("#!/bin/sh\nexit 1\n")
     broken.chmod(0o755)
-    code = "from profiling import sandbox; print(sandbox.available())"
+    code = "from hipsynth.profiling import sandbox; print(sandbox.available())"
     for path in (str(tmp_path), "/nonexistent"):
         done = subprocess.run(
             [sys.executable, "-c", code], env={**os.environ, "PATH": path}, capture_output=True, text=True, check=True

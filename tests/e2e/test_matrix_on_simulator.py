@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from profiling import backends, collect, matrix
-from profiling.backend import Limits
-from synth.cli.main import cli
-from synth.program import load_program
-from synth.store import Corpus
+from hipsynth.profiling import backends
+from hipsynth.profiling.matrix import collect, targets
+from hipsynth.profiling.sim.limits import Limits
+from hipsynth.synth.cli.main import cli
+from hipsynth.synth.core.program import load_program
+from hipsynth.synth.core.store import Corpus
 
 HANDWRITTEN = Path(__file__).resolve().parents[2] / "corpus" / "handwritten"
 
@@ -34,10 +35,10 @@ def content(path: Path) -> dict[str, bytes]:
 @pytest.mark.full
 def test_the_corpus_is_the_same_on_every_run(tmp_path: Path) -> None:
     programs = [load_program(path) for path in sorted((HANDWRITTEN / "grid_stride").glob("*.hip"))[:2]]
-    targets, _ = matrix.targets(["gfx90a", "gfx942"], ["-O3"])
+    cells, _ = targets.targets(["gfx90a", "gfx942"], ["-O3"])
     for name, workers, order in (("one", 1, 1), ("two", 2, -1)):
         summary = collect.collect(
-            programs[::order], targets[::order], tmp_path / name, workers=workers, limits=Limits(60)
+            programs[::order], cells[::order], tmp_path / name, workers=workers, limits=Limits(60)
         )
         assert summary.measured == len(programs) * 2 and not summary.failed
     assert content(tmp_path / "one") == content(tmp_path / "two")

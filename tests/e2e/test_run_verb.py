@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from profiling import toolchain
-from profiling.survey import makefile
-from synth.errors import Missing
+from hipsynth.profiling import toolchain
+from hipsynth.profiling.survey.build_files import makefile
+from hipsynth.synth.core.errors import Missing
 
 PROGRAMS = Path(__file__).parents[1] / "kernels" / "programs"
 
@@ -28,7 +28,7 @@ def synth(words: list[str], cwd: Path | None) -> subprocess.CompletedProcess[str
         pytest.skip(f"no compiler: {error.what}")
     root = str(Path(__file__).parents[2])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))}
-    command = [sys.executable, "-m", "synth.cli.main", *words]
+    command = [sys.executable, "-m", "hipsynth.synth.cli.main", *words]
     return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=cwd, timeout=120, check=False)
 
 

@@ -13,16 +13,18 @@ from pathlib import Path
 
 import pytest
 
-from profiling import sandbox, toolchain
-from synth.cli import survey as survey_verb
-from synth.errors import Missing
-from synth.store.journal import read
+from hipsynth.profiling import sandbox, toolchain
+from hipsynth.synth.cli import survey as survey_verb
+from hipsynth.synth.core.errors import Missing
+from hipsynth.synth.core.store.journal import read
 
 MAIN = '#include <hip/hip_runtime.h>\n#include <cstdio>\nint main() { hipDeviceSynchronize(); std::puts("PASSED"); }\n'
 
 
 def synth(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "synth.cli.main", *words], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, "-m", "hipsynth.synth.cli.main", *words], capture_output=True, text=True, check=False
+    )
 
 
 def test_a_folder_becomes_a_table_and_a_document(tmp_path: Path) -> None:
@@ -57,7 +59,7 @@ def test_an_interrupted_survey_ends_its_programs_and_keeps_what_is_finished(
     (folder / "a_good.hip").write_text(MAIN)
     (folder / "b_endless.hip").write_text(MAIN.replace("std::puts", "for (volatile int i = 0;; i = 1) {} std::puts"))
     words = ("survey", str(folder), "--workers", "1", "--out", str(out), "--timeout", "500")
-    command = [sys.executable, "-m", "synth.cli.main", *words]
+    command = [sys.executable, "-m", "hipsynth.synth.cli.main", *words]
     with subprocess.Popen(
         command, stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(tmp_path)}
     ) as run:

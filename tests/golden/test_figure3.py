@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from profiling import metrics
-from training.prompt import answer, parse_answer, sample_messages
+from hipsynth.profiling import metrics
+from hipsynth.training.data.prompt import answer, parse_answer, sample_messages
 
 FLAGS = "--std=c++17 -O3 -ffast-math"
 SYSTEM = """

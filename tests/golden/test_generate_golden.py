@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from synth.generate.choices import Choices, Stream
-from synth.generate.headers import templates
-from synth.generate.producer import make_program
+from hipsynth.synth.generate.choices import Choices, Stream
+from hipsynth.synth.generate.headers import templates
+from hipsynth.synth.generate.producer import make_program
 
 FOLDER = Path(__file__).parent / "generate"
 SMALL: dict[str, dict[str, int | str]] = {

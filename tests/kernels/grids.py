@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from profiling.sim.device import SimDevice
-from synth.errors import Missing
+from hipsynth.profiling.sim.device import SimDevice
+from hipsynth.synth.core.errors import Missing
 
 SOURCE = Path(__file__).with_name("programs_grids.hip")
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from profiling import archs, toolchain
-from profiling.backend import Limits
-from profiling.backends.sim import build_runnable
-from profiling.sim import api
-from synth.errors import Missing
+from hipsynth.profiling import devices, toolchain
+from hipsynth.profiling.backends.sim import build_runnable
+from hipsynth.profiling.sim import api
+from hipsynth.profiling.sim.limits import Limits
+from hipsynth.synth.core.errors import Missing
 
 FOLDER = Path(__file__).with_name("programs")
 RUNTIME_SOURCES = Path(api.__file__).parent / "native" / "runtime"
@@ -47,6 +47,6 @@ def run(
     flags: str = "-O3",
     limits: Limits | None = None,
 ) -> api.RunResult:
-    device = archs.load(archs.default_device(arch))
+    device = devices.load(devices.default_device(arch))
     bounds = limits or Limits(time_s=30.0)
     return api.run_program(built(name, arch, flags), device, scratch, bounds, args)

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from profiling import toolchain
-from profiling.sim import device
-from synth.errors import Missing
+from hipsynth.profiling import toolchain
+from hipsynth.profiling.sim import device
+from hipsynth.synth.core.errors import Missing
 
-core = pytest.importorskip("profiling.sim._core", reason="the native core is not built")
+core = pytest.importorskip("hipsynth.profiling.sim._core", reason="the native core is not built")
 SOURCE = Path(__file__).with_name("programs_sim.hip")
 FLAGS = "-O3"
 

@@ -7,15 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from profiling import toolchain
-from profiling.backend import Limits, Target
-from profiling.backends.sim import SimBackend
-from profiling.expected import mismatch
-from synth.errors import Missing
-from synth.generate.choices import Choices, Stream
-from synth.generate.headers import templates
-from synth.generate.producer import draw_program, make_program
-from synth.program import Program
+from hipsynth.profiling import toolchain
+from hipsynth.profiling.backends.protocol import Target
+from hipsynth.profiling.backends.sim import SimBackend
+from hipsynth.profiling.sim.limits import Limits
+from hipsynth.synth.core.errors import Missing
+from hipsynth.synth.core.oracle_check import mismatch
+from hipsynth.synth.core.program import Program
+from hipsynth.synth.generate.choices import Choices, Stream
+from hipsynth.synth.generate.headers import templates
+from hipsynth.synth.generate.producer import draw_program, make_program
 
 FAMILIES = sorted(templates())
 DEVICES = {"gfx90a": "mi250", "gfx942": "mi300x"}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sim_device import SimDevice
 
-from profiling import metrics
+from hipsynth.profiling import metrics
 
 BOTH = pytest.mark.parametrize("name", ["mi250", "mi300x"])
 WAVES, STEPS = 6, 37

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 from hip_programs import FOLDER, run
 
-from profiling import archs
-from profiling.backend import Limits, Target
-from profiling.backends.sim import SimBackend
-from profiling.sim import api
-from profiling.sim.api import STOP_EXIT
-from synth.errors import Missing
-from synth.program import Expected, Program
+from hipsynth.profiling import devices
+from hipsynth.profiling.backends.protocol import Target
+from hipsynth.profiling.backends.sim import SimBackend
+from hipsynth.profiling.sim import api
+from hipsynth.profiling.sim.api import STOP_EXIT
+from hipsynth.profiling.sim.limits import Limits
+from hipsynth.synth.core.errors import Missing
+from hipsynth.synth.core.program import Expected, Program
 
 
 def test_write_out_of_bounds(tmp_path: Path) -> None:
@@ -125,7 +126,7 @@ def program(name: str, expected: Expected | None = None, text: str | None = None
 
 
 def profile(subject: Program, scratch: Path, flags: str = "-O3"):  # type: ignore[no-untyped-def]
-    target = Target("gfx90a", flags, archs.default_device("gfx90a"))
+    target = Target("gfx90a", flags, devices.default_device("gfx90a"))
     return SimBackend().profile(subject, target, scratch, Limits(time_s=20.0))
 
 

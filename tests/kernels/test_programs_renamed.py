@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from hip_programs import FOLDER, require_compiler
 
-from profiling import archs
-from profiling.backend import Limits
-from profiling.backends.sim import build_runnable
-from profiling.sim import api
-from synth.cli.augment import frontend_config
-from synth.frontend.pipeline import run
-from synth.frontend.source import Source
+from hipsynth.profiling import devices
+from hipsynth.profiling.backends.sim import build_runnable
+from hipsynth.profiling.sim import api
+from hipsynth.profiling.sim.limits import Limits
+from hipsynth.synth.frontend.config import frontend_config
+from hipsynth.synth.frontend.pipeline import run
+from hipsynth.synth.frontend.source import Source
 
 HANDWRITTEN = sorted((FOLDER.parents[2] / "corpus" / "handwritten").rglob("*.hip"))
 # Programs of our own that compare their results on the host, but for one that includes a header of the runtime's
@@ -31,7 +31,7 @@ def behaviour(source: Path, scratch: Path) -> dict[str, Any]:
     scratch.mkdir()
     (scratch / "run").mkdir()
     artefacts = build_runnable(source, "gfx90a", "-O3", scratch / "build")
-    device = archs.load(archs.default_device("gfx90a"))
+    device = devices.load(devices.default_device("gfx90a"))
     done = api.run_program(artefacts, device, scratch / "run", Limits(time_s=120.0))
     kernels = [(kernel.dispatches, kernel.grid, kernel.block, instructions(kernel.counters)) for kernel in done.kernels]
     ending = {"status": done.status, "reason": done.reason, "code": done.exit_code, "stdout": done.stdout}

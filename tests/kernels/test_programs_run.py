@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from hip_programs import built, run
 
-from profiling import archs
-from profiling.backend import Limits
-from profiling.sim import api
+from hipsynth.profiling import devices
+from hipsynth.profiling.sim import api
+from hipsynth.profiling.sim.limits import Limits
 
 # program -> (what it prints last, its dispatches by kernel)
 PROGRAMS: dict[str, tuple[str, dict[str, int]]] = {
@@ -120,7 +120,7 @@ def test_many_dispatches_are_totalled(tmp_path: Path) -> None:
 
 
 def test_without_counters_durations_are_the_same(tmp_path: Path) -> None:
-    device = archs.load(archs.default_device("gfx90a"))
+    device = devices.load(devices.default_device("gfx90a"))
     whole = run("many_launches", tmp_path, ("70",))
     brief = api.run_program(built("many_launches"), device, tmp_path, Limits(time_s=30.0), ("70",), counters=False)
     assert (brief.clock_ns, brief.dispatch_count) == (whole.clock_ns, 70)

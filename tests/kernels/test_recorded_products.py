@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from profiling.sim.device import SimDevice
-from profiling.trust import bench
+from hipsynth.profiling.sim.device import SimDevice
+from hipsynth.profiling.validation import bench
 
 ROWS = {"gemm": 128, "persistent": 256}
 COLUMNS = 256

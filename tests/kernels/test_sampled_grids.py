@@ -10,9 +10,9 @@ import pytest
 from grids import KERNELS, launch
 from hip_programs import run
 
-from profiling import archs, metrics
-from profiling.backend import STRETCHES, Limits
-from profiling.sim.device import SimDevice
+from hipsynth.profiling import devices, metrics
+from hipsynth.profiling.sim.device import SimDevice
+from hipsynth.profiling.sim.limits import STRETCHES, Limits
 
 PRODUCTS = Path(__file__).parents[2] / "benchmarks" / "kernels.hip"
 BOTH = pytest.mark.parametrize("name", ["mi250", "mi300x"])
@@ -26,7 +26,7 @@ LONG = {"gemm_tile", "gemm_naive"}
 
 
 def hit_rates(result: dict[str, Any], device: str) -> dict[str, float]:
-    found = metrics.compute(result["counters"], result["duration_ns"], archs.load(device).arch)
+    found = metrics.compute(result["counters"], result["duration_ns"], devices.load(device).arch)
     return {key: value for key, value in found.items() if "Hit_Rate" in key and value is not None}
 
 

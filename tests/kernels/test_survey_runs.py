@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from hip_programs import require_compiler
 
-from profiling.survey import Options, Report, Row, makefile, survey
-from synth.store.journal import Journal
+from hipsynth.profiling.survey import Options, Report, Row, survey
+from hipsynth.profiling.survey.build_files import makefile
+from hipsynth.synth.core.store.journal import Journal
 
 HIP = "#include <hip/hip_runtime.h>\n#include <cstdio>\n"
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from profiling.trust import bench
-from profiling.trust.studies import kernel_times
+from hipsynth.profiling.validation import bench
+from hipsynth.profiling.validation.studies import kernel_times
 
 STEPS, LINE_BYTES = 64, 128
 

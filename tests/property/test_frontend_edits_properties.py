@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from synth.frontend.edits import Edit, apply_edits
+from hipsynth.synth.frontend.edits import Edit, apply_edits
 
 
 @st.composite

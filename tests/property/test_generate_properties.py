@@ -5,14 +5,14 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from synth.generate import ir
-from synth.generate.choices import Choices, Stream
-from synth.generate.headers import templates
-from synth.generate.ops import OPS
-from synth.generate.oracle import evaluate
-from synth.generate.producer import build_module, draw_program, generate, replay
-from synth.generate.races import CheckedRun
-from synth.generate.types import F32, F64, I32, U32, IRError
+from hipsynth.synth.generate import ir
+from hipsynth.synth.generate.choices import Choices, Stream
+from hipsynth.synth.generate.headers import templates
+from hipsynth.synth.generate.ops import OPS
+from hipsynth.synth.generate.oracle import evaluate
+from hipsynth.synth.generate.producer import build_module, draw_program, generate, replay
+from hipsynth.synth.generate.races import CheckedRun
+from hipsynth.synth.generate.types import F32, F64, I32, U32, IRError
 
 FAMILIES = sorted(templates())
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from profiling import archs
+from hipsynth.profiling import devices
 
-core = pytest.importorskip("profiling.sim._core", reason="the native core is not built")
+core = pytest.importorskip("hipsynth.profiling.sim._core", reason="the native core is not built")
 KERNELS = 400
 ODD = [
     "0",
@@ -67,7 +67,7 @@ def attack(seed: int) -> None:
     rng = random.Random(seed)
     table = list(core.opcodes())
     for arch, device in (("gfx90a", "mi250"), ("gfx942", "mi300x")):
-        machine = core.Device(arch, archs.load(device).spec(), count=seed % 2 == 0, max_wave_instructions=20_000)
+        machine = core.Device(arch, devices.load(device).spec(), count=seed % 2 == 0, max_wave_instructions=20_000)
         for _ in range(KERNELS // 2):
             lines = [instruction(rng, rng.choice(table)) for _ in range(rng.randrange(1, 4))]
             try:

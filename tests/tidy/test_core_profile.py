@@ -6,12 +6,12 @@ import re
 
 import pytest
 
-from profiling import toolchain
-from synth.errors import Missing
+from hipsynth.profiling import toolchain
+from hipsynth.synth.core.errors import Missing
 from tools import profile_core
 
 # Nine tenths of what is recorded, and few enough to compile in seconds.
-BUSY = ("core/vmem.cpp", "core/engine.cpp", "memory/hierarchy.cpp", "core/lds.cpp", "core/bank_costs.cpp")
+BUSY = ("execute/vmem.cpp", "core/engine.cpp", "memory/hierarchy.cpp", "execute/lds.cpp", "execute/bank_costs.cpp")
 REMEDY = "the core's profile is out of date: run `python -m tools.profile_core`"
 
 

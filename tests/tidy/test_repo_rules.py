@@ -11,35 +11,51 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("synth", "profiling", "training")
+ROOTS = ("synth", "profiling", "training")
 
-# layer -> packages it may import; the shared nouns at the bottom, synth.cli on top.
-NOUNS = {"synth.errors", "synth.program", "synth.store", "synth.engine", "synth.output"}
-ALLOWED = {
-    "nouns": {"nouns"},
-    "making": {"nouns", "making"},
-    "profiling": {"nouns", "profiling"},
-    "training": {"nouns", "profiling", "training"},
-    "cli": {"nouns", "making", "profiling", "training", "cli"},
+# Package -> the packages that it may import besides itself; the longest prefix of a module's name counts.
+ALLOWED: dict[str, tuple[str, ...]] = {
+    "synth.core": (),
+    "synth.generate": ("synth.core",),
+    "profiling.devices": ("synth.core",),
+    "profiling.metrics": ("synth.core", "profiling.devices"),
+    "profiling.sandbox": ("synth.core",),
+    "profiling.toolchain": ("synth.core", "profiling.sandbox"),
+    "profiling.sim": ("synth.core", "profiling.devices", "profiling.sandbox", "profiling.toolchain"),
+}
+_BACKENDS = (*ALLOWED["profiling.sim"], "profiling.metrics", "profiling.sim")
+_MATRIX = (*_BACKENDS, "profiling.backends")
+_REPORTS = (*_MATRIX, "profiling.validation")
+_TRAINING = ("synth.core", "profiling")
+ALLOWED |= {
+    "synth.frontend": ("synth.core", "profiling.toolchain"),
+    "profiling.backends": _BACKENDS,
+    "profiling.matrix": _MATRIX,
+    "profiling.validation": _MATRIX,
+    "profiling.reports": _REPORTS,
+    "profiling.survey": _REPORTS,
+    "training.data": _TRAINING,
+    "training.models": (*_TRAINING, "training.data"),
+    "training.evaluation": (*_TRAINING, "training.data", "training.models"),
+    "synth.cli": ("synth", "profiling", "training"),
 }
 MAX_FUNCTION_LINES = 70
 MAX_FILE_LINES = 500
 
 
 def modules() -> Iterator[tuple[str, Path]]:
-    for package in PACKAGES:
-        for path in sorted((ROOT / package).rglob("*.py")):
+    for root in ROOTS:
+        for path in sorted((ROOT / root).rglob("*.py")):
             dotted = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
             yield dotted, path
 
 
-def layer(module: str) -> str | None:
-    if module == "synth.cli" or module.startswith("synth.cli."):
-        return "cli"
-    if any(module == noun or module.startswith(noun + ".") for noun in NOUNS):
-        return "nouns"
-    top = module.split(".")[0]
-    return {"synth": "making", "profiling": "profiling", "training": "training"}.get(top)
+def inside(module: str, package: str) -> bool:
+    return module == package or module.startswith(package + ".")
+
+
+def package_of(module: str) -> str | None:
+    return max((package for package in ALLOWED if inside(module, package)), key=len, default=None)
 
 
 def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
@@ -52,17 +68,42 @@ def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
                 yield node.lineno, f"{node.module}.{alias.name}"
 
 
-def test_imports_go_one_way() -> None:
-    wrong = []
-    for name, path in modules():
-        own = layer(name)
-        if own is None or name in PACKAGES:
+def wrong_imports(module: str, text: str) -> Iterator[str]:
+    """Imports of a module that go against the direction, or around the import root."""
+    own = package_of(module)
+    for line, target in imports(ast.parse(text)):
+        if target.split(".")[0] in ROOTS:
+            yield f"{module}:{line} imports {target}, which is hipsynth.{target}"
+        if own is None or not target.startswith("hipsynth."):
             continue
-        for line, target in imports(ast.parse(path.read_text())):
-            other = layer(target)
-            if other is not None and target not in PACKAGES and other not in ALLOWED[own]:
-                wrong.append(f"{path.relative_to(ROOT)}:{line} ({own}) imports {target} ({other})")
+        target = target.removeprefix("hipsynth.")
+        if not any(inside(target, package) for package in (own, *ALLOWED[own])):
+            yield f"{module}:{line} imports {target}: {own} may not"
+
+
+def test_imports_go_one_way() -> None:
+    wrong = [problem for name, path in modules() for problem in wrong_imports(name, path.read_text())]
     assert not wrong, "\n".join(wrong)
+
+
+def test_an_import_against_the_direction_is_found() -> None:
+    assert list(wrong_imports("profiling.sim.api", "from hipsynth.training.data import prompt"))
+    assert list(wrong_imports("synth.core.files", "import profiling.sim"))
+    assert not list(wrong_imports("profiling.sim.api", "from hipsynth.synth.core.errors import Missing"))
+
+
+def test_every_module_lies_in_a_package() -> None:
+    """Nothing loose at the top of profiling/, training/ or synth/."""
+    loose = [name for name, path in modules() if package_of(name) is None and path.read_text().strip()]
+    assert not loose, loose
+
+
+def test_the_directions_make_no_cycle() -> None:
+    seen: list[str] = []
+    for package, allowed in ALLOWED.items():
+        later = [other for other in ALLOWED if other not in seen and other != package]
+        assert not [name for name in allowed if name in later], package
+        seen.append(package)
 
 
 def test_functions_stay_readable() -> None:
@@ -106,7 +147,7 @@ def test_no_loose_ends_in_code() -> None:
 def test_every_verb_has_help_with_an_example() -> None:
     from click.testing import CliRunner
 
-    from synth.cli.main import VERBS, cli
+    from hipsynth.synth.cli.main import VERBS, cli
 
     for verb in VERBS:
         result = CliRunner().invoke(cli, [verb, "--help"], prog_name="synth")
@@ -116,7 +157,7 @@ def test_every_verb_has_help_with_an_example() -> None:
 
 def test_help_imports_no_heavy_library() -> None:
     code = (
-        "import sys; from synth.cli.main import main\n"
+        "import sys; from hipsynth.synth.cli.main import main\n"
         "try: main(['--help'])\n"
         "except SystemExit: pass\n"
         "heavy = {'numpy', 'torch', 'pyarrow', 'jinja2', 'clang', 'transformers'} & set(sys.modules)\n"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))  # run as a script by the build
 
-from profiling.sim.isa.table import ARCHS, Mem, Row, load_rows
+from hipsynth.profiling.sim.isa.table import ARCHS, Mem, Row, load_rows
 
 CHUNKS = 6
 TYPES = {

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from synth.frontend.edits import Edit, apply_edits
-from synth.frontend.parse import DEVICE, HOST, Diagnostic, ParseConfig, inclusions, load_source, parse
-from synth.frontend.passes.rename import rename_only
-from synth.frontend.source import Source
+from hipsynth.synth.frontend.edits import Edit, apply_edits
+from hipsynth.synth.frontend.parse import DEVICE, HOST, Diagnostic, ParseConfig, inclusions, load_source, parse
+from hipsynth.synth.frontend.passes.rename import rename_only
+from hipsynth.synth.frontend.source import Source
 
 SOURCES = (".hip", ".cpp", ".cc", ".cxx", ".cu", ".c")
 HEADERS = (".h", ".hpp", ".hh", ".hxx", ".cuh", ".inc", ".inl", ".tpp", ".def")

@@ -12,12 +12,12 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from synth.frontend.edits import Edit, apply_edits
-from synth.frontend.entities import Entity
-from synth.frontend.names import Namer
-from synth.frontend.parse import Diagnostic, ParseConfig, Unit, parse
-from synth.frontend.source import Source
-from synth.frontend.spellings import Spelling, Survey, survey
+from hipsynth.synth.frontend.edits import Edit, apply_edits
+from hipsynth.synth.frontend.entities import Entity
+from hipsynth.synth.frontend.names import Namer
+from hipsynth.synth.frontend.parse import Diagnostic, ParseConfig, Unit, parse
+from hipsynth.synth.frontend.source import Source
+from hipsynth.synth.frontend.spellings import Spelling, Survey, survey
 
 ATTEMPTS = 6
 

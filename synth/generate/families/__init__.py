@@ -6,8 +6,8 @@ import importlib
 from collections.abc import Callable
 from functools import cache
 
-from synth.generate.context import Context
-from synth.generate.ir import Module
+from hipsynth.synth.generate.context import Context
+from hipsynth.synth.generate.ir import Module
 
 Build = Callable[[Context], Module]
 
@@ -15,5 +15,5 @@ Build = Callable[[Context], Module]
 @cache
 def builder_of(family: str) -> Build:
     """The builder of a family, which lives in the module of its name."""
-    build: Build = importlib.import_module(f"synth.generate.families.{family}").build
+    build: Build = importlib.import_module(f"hipsynth.synth.generate.families.{family}").build
     return build

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from synth.generate.context import Context
-from synth.generate.ir import Init, Module, load
-from synth.generate.patterns import compute, covering, each_item, read, write
+from hipsynth.synth.generate.context import Context
+from hipsynth.synth.generate.ir import Init, Module, load
+from hipsynth.synth.generate.patterns import compute, covering, each_item, read, write
 
 
 def build(ctx: Context) -> Module:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from synth.generate.context import Context
-from synth.generate.families.gather import index_init
-from synth.generate.ir import HostBuffer, Module, cast, load
-from synth.generate.patterns import covering, each_item, total_span, write
-from synth.generate.types import I32, U32
+from hipsynth.synth.generate.context import Context
+from hipsynth.synth.generate.families.gather import index_init
+from hipsynth.synth.generate.ir import HostBuffer, Module, cast, load
+from hipsynth.synth.generate.patterns import covering, each_item, total_span, write
+from hipsynth.synth.generate.types import I32, U32
 
 
 def build(ctx: Context) -> Module:

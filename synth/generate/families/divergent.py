@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from synth.generate.builder import KernelBuilder
-from synth.generate.context import Context
-from synth.generate.ir import Expr, Module, apply, load
-from synth.generate.patterns import compute, covering, each_item, read, write
-from synth.generate.productions import COMFORT, recurrence
-from synth.generate.types import DType
+from hipsynth.synth.generate.builder import KernelBuilder
+from hipsynth.synth.generate.context import Context
+from hipsynth.synth.generate.ir import Expr, Module, apply, load
+from hipsynth.synth.generate.patterns import compute, covering, each_item, read, write
+from hipsynth.synth.generate.productions import COMFORT, recurrence
+from hipsynth.synth.generate.types import DType
 
 
 def _condition(ctx: Context, i: Expr, x: Expr) -> Expr:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from synth.generate.context import Context
-from synth.generate.ir import HostBuffer, Init, Module, load
-from synth.generate.patterns import compute, covering, each_item, read, write
-from synth.generate.types import I32
+from hipsynth.synth.generate.context import Context
+from hipsynth.synth.generate.ir import HostBuffer, Init, Module, load
+from hipsynth.synth.generate.patterns import compute, covering, each_item, read, write
+from hipsynth.synth.generate.types import I32
 
 
 def index_init(ctx: Context, table: int) -> Init:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from synth.generate.context import Context
-from synth.generate.ir import Module, cast, load
-from synth.generate.patterns import compute, covering, each_item, read, recurrences, write
-from synth.generate.types import F16, F32
+from hipsynth.synth.generate.context import Context
+from hipsynth.synth.generate.ir import Module, cast, load
+from hipsynth.synth.generate.patterns import compute, covering, each_item, read, recurrences, write
+from hipsynth.synth.generate.types import F16, F32
 
 
 def build(ctx: Context) -> Module:

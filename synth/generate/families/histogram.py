@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from synth.generate.builder import KernelBuilder
-from synth.generate.context import Context
-from synth.generate.ir import Init, Module, cast, load
-from synth.generate.patterns import read, write
-from synth.generate.types import I32, U32
+from hipsynth.synth.generate.builder import KernelBuilder
+from hipsynth.synth.generate.context import Context
+from hipsynth.synth.generate.ir import Init, Module, cast, load
+from hipsynth.synth.generate.patterns import read, write
+from hipsynth.synth.generate.types import I32, U32
 
 
 def build(ctx: Context) -> Module:

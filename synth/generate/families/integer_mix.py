@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from synth.generate.context import Context
-from synth.generate.ir import Expr, Module, load
-from synth.generate.patterns import compute, covering, each_item, read, write
-from synth.generate.types import U32, U64
+from hipsynth.synth.generate.context import Context
+from hipsynth.synth.generate.ir import Expr, Module, load
+from hipsynth.synth.generate.patterns import compute, covering, each_item, read, write
+from hipsynth.synth.generate.types import U32, U64
 
 MULTIPLIERS = {
     "u32": (0x9E3779B1, 0x85EBCA6B, 1664525),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from synth.generate.context import Context
-from synth.generate.ir import Module, load
-from synth.generate.patterns import covering, each_item, read, write
-from synth.generate.productions import intrinsic, settle
-from synth.generate.types import F32
+from hipsynth.synth.generate.context import Context
+from hipsynth.synth.generate.ir import Module, load
+from hipsynth.synth.generate.patterns import covering, each_item, read, write
+from hipsynth.synth.generate.productions import intrinsic, settle
+from hipsynth.synth.generate.types import F32
 
 PRECISE = ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "atan", "erf", "cbrt", "rsqrt", "sqrt")
 FAST = ("fast_exp", "fast_log", "fast_sin", "fast_cos")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from synth.generate.context import Context
-from synth.generate.ir import Module, lift, load
-from synth.generate.patterns import compute, covering, read, total_span, write
-from synth.generate.types import I32
+from hipsynth.synth.generate.context import Context
+from hipsynth.synth.generate.ir import Module, lift, load
+from hipsynth.synth.generate.patterns import compute, covering, read, total_span, write
+from hipsynth.synth.generate.types import I32
 
 
 def build(ctx: Context) -> Module:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from synth.generate.builder import WAVE, KernelBuilder
-from synth.generate.context import Context
-from synth.generate.ir import Module, load, part
-from synth.generate.patterns import read, total_span, write
-from synth.generate.types import ACC4, F32
+from hipsynth.synth.generate.builder import WAVE, KernelBuilder
+from hipsynth.synth.generate.context import Context
+from hipsynth.synth.generate.ir import Module, load, part
+from hipsynth.synth.generate.patterns import read, total_span, write
+from hipsynth.synth.generate.types import ACC4, F32
 
 
 def build(ctx: Context) -> Module:

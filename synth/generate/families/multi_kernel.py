@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from synth.generate.context import Context
-from synth.generate.ir import HostBuffer, Init, Kernel, Module, apply, load
-from synth.generate.patterns import compute, covering, each_item, total_span, weighted_sum
-from synth.generate.productions import COMFORT, settle
+from hipsynth.synth.generate.context import Context
+from hipsynth.synth.generate.ir import HostBuffer, Init, Kernel, Module, apply, load
+from hipsynth.synth.generate.patterns import compute, covering, each_item, total_span, weighted_sum
+from hipsynth.synth.generate.productions import COMFORT, settle
 
 
 def _map(ctx: Context, init: Init) -> Kernel:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from synth.generate.builder import KernelBuilder
-from synth.generate.context import Context, groups
-from synth.generate.ir import Buffer, Expr, HostBuffer, Init, Module, load
-from synth.generate.productions import Chain
+from hipsynth.synth.generate.builder import KernelBuilder
+from hipsynth.synth.generate.context import Context, groups
+from hipsynth.synth.generate.ir import Buffer, Expr, HostBuffer, Init, Module, load
+from hipsynth.synth.generate.productions import Chain
 
 
 def build(ctx: Context) -> Module:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from synth.generate.builder import KernelBuilder
-from synth.generate.context import Context
-from synth.generate.ir import Module, lift, load
-from synth.generate.patterns import compute, read, recurrences, write
-from synth.generate.types import I32
+from hipsynth.synth.generate.builder import KernelBuilder
+from hipsynth.synth.generate.context import Context
+from hipsynth.synth.generate.ir import Module, lift, load
+from hipsynth.synth.generate.patterns import compute, read, recurrences, write
+from hipsynth.synth.generate.types import I32
 
 
 def build(ctx: Context) -> Module:

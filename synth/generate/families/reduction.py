@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from synth.generate.builder import KernelBuilder
-from synth.generate.context import Context
-from synth.generate.ir import Buffer, Expr, Module, apply, known, load
-from synth.generate.patterns import read, total_span, write
+from hipsynth.synth.generate.builder import KernelBuilder
+from hipsynth.synth.generate.context import Context
+from hipsynth.synth.generate.ir import Buffer, Expr, Module, apply, known, load
+from hipsynth.synth.generate.patterns import read, total_span, write
 
 
 def _tree(ctx: Context, k: KernelBuilder, tile: Buffer, tx: Expr) -> None:

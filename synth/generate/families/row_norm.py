@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from synth.generate.builder import KernelBuilder
-from synth.generate.context import Context
-from synth.generate.ir import Buffer, Expr, Module, apply, known, load
-from synth.generate.patterns import read, total_span, write
-from synth.generate.productions import intrinsic
+from hipsynth.synth.generate.builder import KernelBuilder
+from hipsynth.synth.generate.context import Context
+from hipsynth.synth.generate.ir import Buffer, Expr, Module, apply, known, load
+from hipsynth.synth.generate.patterns import read, total_span, write
+from hipsynth.synth.generate.productions import intrinsic
 
 
 def _term(ctx: Context, x: Expr) -> Expr:

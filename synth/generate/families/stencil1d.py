@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 
-from synth.generate.builder import KernelBuilder
-from synth.generate.context import Context
-from synth.generate.ir import Buffer, Expr, HostBuffer, Init, Module, apply, load
-from synth.generate.patterns import covering, each_item, weighted_sum
+from hipsynth.synth.generate.builder import KernelBuilder
+from hipsynth.synth.generate.context import Context
+from hipsynth.synth.generate.ir import Buffer, Expr, HostBuffer, Init, Module, apply, load
+from hipsynth.synth.generate.patterns import covering, each_item, weighted_sum
 
 
 def _interior(ctx: Context, k: KernelBuilder, i: Expr) -> AbstractContextManager[Expr]:

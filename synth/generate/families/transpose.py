@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from synth.generate.builder import KernelBuilder
-from synth.generate.context import Context
-from synth.generate.ir import Module, load
-from synth.generate.patterns import read, write
+from hipsynth.synth.generate.builder import KernelBuilder
+from hipsynth.synth.generate.context import Context
+from hipsynth.synth.generate.ir import Module, load
+from hipsynth.synth.generate.patterns import read, write
 
 
 def build(ctx: Context) -> Module:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from synth.generate.builder import KernelBuilder
-from synth.generate.context import Context
-from synth.generate.ir import Expr, Module, load, pack, part
-from synth.generate.patterns import compute, covering, each_item, read, write
-from synth.generate.types import vector
+from hipsynth.synth.generate.builder import KernelBuilder
+from hipsynth.synth.generate.context import Context
+from hipsynth.synth.generate.ir import Expr, Module, load, pack, part
+from hipsynth.synth.generate.patterns import compute, covering, each_item, read, write
+from hipsynth.synth.generate.types import vector
 
 
 def _lanes(ctx: Context, k: KernelBuilder, values: list[Expr]) -> list[Expr]:

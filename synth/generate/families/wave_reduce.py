@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from synth.generate.builder import WAVE, KernelBuilder
-from synth.generate.context import Context
-from synth.generate.ir import Module, apply, known, load
-from synth.generate.patterns import read, total_span, write
+from hipsynth.synth.generate.builder import WAVE, KernelBuilder
+from hipsynth.synth.generate.context import Context
+from hipsynth.synth.generate.ir import Module, apply, known, load
+from hipsynth.synth.generate.patterns import read, total_span, write
 
 
 def build(ctx: Context) -> Module:

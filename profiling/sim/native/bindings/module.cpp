@@ -1,4 +1,4 @@
-// profiling.sim._core: the simulated device for Python, and the opcode table's own functions (bind_isa).
+// hipsynth.profiling.sim._core: the simulated device for Python, and the opcode table's own functions (bind_isa).
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/map.h>
@@ -197,7 +197,7 @@ NB_MODULE(_core, m) {
   m.doc() = "Executes gfx90a and gfx942 machine code and counts what the hardware counts.";
   // SimError(reason, message): args[0] is the reason code.
   static nb::object error = nb::steal(PyErr_NewExceptionWithDoc(
-      "profiling.sim._core.SimError", "args: (reason, message)", PyExc_RuntimeError, nullptr));
+      "hipsynth.profiling.sim._core.SimError", "args: (reason, message)", PyExc_RuntimeError, nullptr));
   m.attr("SimError") = error;
   nb::register_exception_translator([](const std::exception_ptr& p, void*) {
     try {

@@ -1,16 +1,16 @@
 // The simulated device: state that outlives a dispatch, and the path of one launch.
 #include <algorithm>
 
-#include "core/bank_costs.h"
+#include "execute/bank_costs.h"
 #include "core/counters.h"
 #include "core/engine.h"
 #include "core/hostcall.h"
 #include "core/launch.h"
 #include "core/reach.h"
-#include "core/slice.h"
+#include "sampling/slice.h"
 #include "core/spec.h"
 #include "core/state.h"
-#include "core/trace.h"
+#include "sampling/trace.h"
 #include "core/waits.h"
 #include "timing/model.h"
 #include "timing/uncertainty.h"

@@ -14,7 +14,7 @@
 
 namespace hipsynth {
 
-// An architecture table (profiling/archs/*.toml) flattened to "section.key" -> number.
+// An architecture table (profiling/devices/*.toml) flattened to "section.key" -> number.
 // Unknown keys are refused and missing ones named, so that table and core cannot drift apart.
 using SpecTable = std::map<std::string, double>;
 
@@ -157,7 +157,7 @@ struct DeviceOptions {
   double cpu_seconds = 0;              // of this process during one kernel; 0: no limit inside the core
   bool values = true;                  // false: skip what decides no counter; kernels' results are not computed
   uint32_t sample_stretches = 0;       // large grids: parts that run between the first and the last; 0: all of it
-  uint64_t sample_above = 60'000'000;  // work (core/sampler.cpp) up to which a dispatch is exact anyway
+  uint64_t sample_above = 60'000'000;  // work (sampling/sampler.cpp) up to which a dispatch is exact anyway
   bool strict_bounds = true;           // false: accesses to what hardware maps around allocations go on, with a warning
   bool host_calls = false;             // kernels may call functions of the host program
   bool counters = true;                // false: of a dispatch only its duration is told: short launches cost less

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/atomics.h"
+#include "execute/atomics.h"
 #include "core/machine.h"
 
 namespace hipsynth {
@@ -31,8 +31,8 @@ enum class Action : uint8_t {
   trap,
   refused,  // cannot run; only kernels that never reach it are launched
   skip,
-  hop,           // to `target`: nothing on the way decides a counter (core/slice.h)
-  sampled,       // memory and LDS, under the sampler's eyes (core/sampler.h)
+  hop,           // to `target`: nothing on the way decides a counter (sampling/slice.h)
+  sampled,       // memory and LDS, under the sampler's eyes (sampling/sampler.h)
   sampled_wait,  // s_waitcnt likewise
 };
 
@@ -45,7 +45,7 @@ struct Step {
   Action action = Action::skip;
   Condition condition = Condition::scc0;
   uint8_t lane_bytes = 0;  // memory: bytes of one lane (count * elem_bytes)
-  bool idle_data = false;  // memory: nobody needs the data that it moves (core/slice.h)
+  bool idle_data = false;  // memory: nobody needs the data that it moves (sampling/slice.h)
   uint32_t target = 0;
 };
 

@@ -37,7 +37,7 @@ struct WorkGroup {
   uint32_t cu = 0, waves = 0, ended = 0, at_barrier = 0;
   std::vector<uint8_t> lds;
   uint32_t stratum = 0, bank = 0;    // of a sampled grid; where its executions are booked
-  std::array<uint64_t, 4> digits{};  // of its number, where the grid is followed (core/trace.h)
+  std::array<uint64_t, 4> digits{};  // of its number, where the grid is followed (sampling/trace.h)
   bool probe = false;                // tells how much work there is, without memory modelling
   bool scout = false;                // keeps the caches warm while others go forward
   bool stays = true;                 // runs to its end even when others of its kind are abandoned

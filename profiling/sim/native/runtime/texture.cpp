@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "array.h"
-#include "core/texel.h"
+#include "execute/texel.h"
 
 using namespace hipsynth::runtime;
 using hipsynth::Memory;

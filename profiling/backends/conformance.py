@@ -1,0 +1,119 @@
+"""What every profiling backend must keep to. Test suites call `check`; each rule is also callable by itself.
+
+A backend author gives a program that works, a target it supports, and one it does not; `check` raises AssertionError
+with the broken rule, or returns the result for further looks.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+
+from hipsynth.profiling import metrics
+from hipsynth.profiling.backends.protocol import Backend, KernelResult, Target, TargetResult
+from hipsynth.profiling.sim.limits import Limits
+from hipsynth.synth.core.errors import HipsynthError
+from hipsynth.synth.core.program import Program
+
+
+def check(
+    backend: Backend, program: Program, target: Target, scratch: Path, limits: Limits | None = None
+) -> TargetResult:
+    """Runs every rule with a program and target that must work; returns the result."""
+    limits = limits or Limits()
+    check_identity(backend)
+    assert backend.supports(target), f"{backend.name}: says it does not support {target}"
+    first = _profile(backend, program, target, scratch / "first", limits)
+    check_result(first, target)
+    assert first.status == "ok", f"{backend.name}: a working program failed: {first.reason}: {first.message}"
+    for kernel in first.kernels:
+        check_kernel(kernel, target.arch)
+    check_portable(first)
+    return first
+
+
+def check_repeatable(backend: Backend, program: Program, target: Target, scratch: Path) -> None:
+    """The same request gives the same result, in another scratch folder too. For deterministic backends."""
+    results = [_profile(backend, program, target, scratch / name, Limits()) for name in ("one", "two")]
+    assert results[0] == results[1], f"{backend.name}: two runs of the same program differ"
+
+
+def check_failure(
+    backend: Backend, program: Program, target: Target, scratch: Path, reasons: set[str], limits: Limits | None = None
+) -> TargetResult:
+    """A program that cannot work is a failed result with one of `reasons`, or a HipsynthError with that reason."""
+    try:
+        result = _profile(backend, program, target, scratch, limits or Limits())
+    except HipsynthError as error:
+        assert error.reason in reasons, f"{backend.name}: reason {error.reason!r}, expected one of {sorted(reasons)}"
+        return TargetResult(target.arch, target.flags, target.device, "failed", error.reason, str(error))
+    check_result(result, target)
+    assert result.status == "failed", f"{backend.name}: expected a failure"
+    assert result.reason in reasons, f"{backend.name}: reason {result.reason!r}, expected one of {sorted(reasons)}"
+    return result
+
+
+def check_identity(backend: Backend) -> None:
+    """Name, version and availability answer at once, and the same each time."""
+    assert backend.name and backend.name == backend.name.strip().lower(), f"bad backend name {backend.name!r}"
+    assert backend.version() == backend.version() != "", f"{backend.name}: no stable version"
+    found = backend.available()
+    assert found.ok or found.remedy, f"{backend.name}: not available, and no remedy"
+    assert found.ok, f"{backend.name}: not available here: {found.detail}"
+
+
+def check_result(result: TargetResult, target: Target) -> None:
+    """A result repeats its target, has kernels when it is ok, and a reason exactly when it is not."""
+    assert (result.arch, result.flags, result.device) == (target.arch, target.flags, target.device), "another target"
+    assert result.status in ("ok", "failed"), f"unknown status {result.status!r}"
+    assert (result.status == "failed") == bool(result.reason), "a reason belongs to a failure, and only there"
+    assert result.status == "failed" or result.kernels, "an ok result has at least one kernel"
+    if result.status == "failed":
+        assert result.reason == result.reason.lower() and " " not in result.reason, f"bad reason {result.reason!r}"
+
+
+def check_kernel(kernel: KernelResult, arch: str) -> None:
+    """Shapes and time are positive, counters are the hardware's and not negative, metrics follow from them."""
+    assert kernel.name and kernel.dispatches >= 1, "a kernel has a name and was dispatched"
+    assert len(kernel.grid) == 3 and min(kernel.grid) >= 1, f"{kernel.name}: bad grid {kernel.grid}"
+    assert len(kernel.block) == 3 and min(kernel.block) >= 1, f"{kernel.name}: bad block {kernel.block}"
+    assert math.isfinite(kernel.duration_ns) and kernel.duration_ns > 0, f"{kernel.name}: bad duration"
+    assert kernel.backend and kernel.backend_version, f"{kernel.name}: does not say who measured it"
+    for name, value in kernel.counters.items():
+        assert not name.endswith("_sum") and "[" not in name, f"{kernel.name}: {name} is not a plain hardware name"
+        assert math.isfinite(value) and value >= 0, f"{kernel.name}: {name} = {value}"
+    for name, other in (("TCC_EA_RDREQ", "gfx942"), ("TCC_EA0_RDREQ", "gfx90a")):
+        assert arch != other or name not in kernel.counters, f"{kernel.name}: {name} does not exist on {other}"
+    computed = metrics.compute(kernel.counters, kernel.duration_ns, arch)
+    assert dict(kernel.metrics) == computed, f"{kernel.name}: metrics are not those of the metric table"
+    check_ranges(kernel)
+
+
+def check_ranges(kernel: KernelResult) -> None:
+    """Counter identities that hold on every device."""
+    counters = kernel.counters
+    waves = counters.get("SQ_WAVES")
+    if waves is not None and kernel.dispatches == 1:  # later dispatches may have other grids
+        per_group = math.ceil(math.prod(kernel.block) / 64)
+        assert waves == per_group * math.prod(kernel.grid), f"{kernel.name}: SQ_WAVES = {waves} does not fit its grid"
+    for part, whole in (("TCC_HIT", "TCC_REQ"), ("SQ_INSTS_VALU", "SQ_INSTS")):
+        if part in counters and whole in counters:
+            assert counters[part] <= counters[whole] * 1.001 + 1, f"{kernel.name}: {part} exceeds {whole}"
+    for metric, row in metrics.table().metrics.items():
+        value = kernel.metrics.get(metric)
+        if value is not None and row.kind == "hit_rate":
+            assert value <= row.range[1] + 1e-9, f"{kernel.name}: {metric} = {value}"
+
+
+def check_portable(result: TargetResult) -> None:
+    """A result survives JSON: what a worker process sends and a corpus keeps is what was measured."""
+    document = json.loads(json.dumps(asdict(result)))
+    for kernel, stored in zip(result.kernels, document["kernels"], strict=True):
+        assert dict(kernel.counters) == stored["counters"], f"{kernel.name}: counters do not survive JSON"
+
+
+def _profile(backend: Backend, program: Program, target: Target, scratch: Path, limits: Limits) -> TargetResult:
+    scratch.mkdir(parents=True, exist_ok=True)
+    return backend.profile(program, target, scratch, limits)

@@ -1,0 +1,62 @@
+"""Copies of programs' folders to run in: a program finds its data there, and writes nothing into the original."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from hipsynth.profiling.sim.api import Artefacts
+
+SKIPPED_FOLDERS = frozenset({".git", ".svn", ".hg", "CMakeFiles", "node_modules", "__pycache__"})
+COPY_FILE_BYTES, COPY_BYTES, COPY_FILES = 64 << 20, 256 << 20, 5000
+
+
+def copy_folder(source: Path, target: Path) -> None:
+    """Copies what lies below `source`; big files, those beyond the limits, and version control stay behind."""
+    target.mkdir(parents=True)
+    spent = count = 0
+    for path in _files(source):
+        size = path.stat().st_size
+        if size > COPY_FILE_BYTES or spent + size > COPY_BYTES:
+            continue
+        spent, count = spent + size, count + 1
+        if count > COPY_FILES:
+            return
+        place = target / path.relative_to(source)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(PermissionError):  # what its owner cannot read, the program cannot want
+            shutil.copyfile(path, place)
+
+
+def placed(artefacts: Artefacts, folder: Path, name: str) -> Artefacts:
+    """With the executable in `folder`, where programs look for their files; not where other data has its name.
+
+    An older build of it, left there by whoever made the folder, goes, as it would when building there.
+    """
+    place = folder / (Path(name).name or "program")
+    if _is_executable(place):
+        place.unlink()
+    if place.exists() or place.is_symlink():
+        return artefacts
+    shutil.copy(artefacts.executable, place)
+    return replace(artefacts, executable=place)
+
+
+def _is_executable(path: Path) -> bool:
+    if not path.is_file() or path.is_symlink():
+        return False
+    with path.open("rb") as file:
+        return file.read(4) == b"\x7fELF"
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for place, names, files in os.walk(folder):
+        names[:] = sorted(name for name in names if name not in SKIPPED_FOLDERS)
+        for name in sorted(files):
+            path = Path(place) / name
+            if path.is_file() and not path.is_symlink():
+                yield path

@@ -1,0 +1,111 @@
+"""Architecture tables: one TOML file per device in this folder, every number with its source.
+
+A table may inherit another and restate only what differs. `fit` sources mark constants fitted to
+recorded counters or times of that device; all others come from documents or measurements.
+"""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hipsynth.synth.core.errors import BadInput, UsageError
+
+FOLDER = Path(__file__).parent
+DEFAULT_DEVICE = {"gfx90a": "mi250", "gfx942": "mi300x"}
+_HEAD = ("name", "title", "arch", "inherits")
+
+
+@dataclass(frozen=True)
+class Constant:
+    """One number of an architecture table and where it comes from."""
+
+    value: float
+    source: str
+
+    @property
+    def fitted(self) -> bool:
+        return self.source.startswith("fit")
+
+
+@dataclass(frozen=True)
+class ArchTable:
+    """One device: `constants` maps "section.key" (for instance "l2.bytes") to a sourced number."""
+
+    name: str
+    title: str
+    arch: str
+    constants: Mapping[str, Constant]
+
+    def __getitem__(self, key: str) -> float:
+        return self.constants[key].value
+
+    def spec(self) -> dict[str, float]:
+        """The flat form that the simulator core reads."""
+        return {key: constant.value for key, constant in sorted(self.constants.items())}
+
+
+def architectures() -> list[str]:
+    return sorted(DEFAULT_DEVICE)
+
+
+def devices() -> list[str]:
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def default_device(arch: str) -> str:
+    """The device an architecture means when none is named; raises UsageError for an unknown one."""
+    try:
+        return DEFAULT_DEVICE[arch]
+    except KeyError:
+        raise UsageError(f"unknown architecture {arch!r}", remedy=f"known: {', '.join(architectures())}") from None
+
+
+def devices_of(arch: str) -> list[str]:
+    default_device(arch)
+    return [name for name in devices() if load(name).arch == arch]
+
+
+def _sections(document: Mapping[str, Any]) -> dict[str, Constant]:
+    flat: dict[str, Constant] = {}
+    for section, rows in document.items():
+        if section in _HEAD:
+            continue
+        for key, row in rows.items():
+            if set(row) != {"value", "source"} or not row["source"]:
+                raise BadInput(f"{section}.{key}: a constant needs a value and a source")
+            flat[f"{section}.{key}"] = Constant(float(row["value"]), row["source"])
+    return flat
+
+
+@functools.cache
+def load(name: str) -> ArchTable:
+    """The table of a device; raises UsageError for an unknown name and BadInput for a broken table."""
+    path = FOLDER / f"{name}.toml"
+    if name not in devices():
+        raise UsageError(f"unknown device {name!r}", remedy=f"known: {', '.join(devices())}")
+    document = tomllib.loads(path.read_text())
+    base = load(document["inherits"]) if "inherits" in document else None
+    own = _sections(document)
+    if base is not None and (unknown := set(own) - set(base.constants)):
+        raise BadInput(f"{path.name}: {', '.join(sorted(unknown))} not in the inherited table")
+    return ArchTable(
+        name=document["name"],
+        title=document["title"],
+        arch=document["arch"] if base is None else base.arch,
+        constants=own if base is None else {**base.constants, **own},
+    )
+
+
+def device_of(arch: str, device: str | None = None) -> ArchTable:
+    """The table of a device of `arch`, its default one when none is named; raises UsageError when they do not fit."""
+    default = default_device(arch)
+    table = load(device or default)
+    if table.arch != arch:
+        remedy = f"devices of {arch}: {', '.join(devices_of(arch))}"
+        raise UsageError(f"device {table.name} is a {table.arch}, not a {arch}", remedy=remedy)
+    return table

@@ -1,0 +1,237 @@
+"""Programs x targets -> corpus: plans the matrix, skips what is done, runs the rest, records each item at once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hipsynth.profiling import metrics
+from hipsynth.profiling.backends.protocol import Backend, KernelResult, Target, TargetResult
+from hipsynth.profiling.matrix.job import MESSAGE_CHARS, Job, hard_limit, open_backend, result_of, run_job
+from hipsynth.profiling.metrics import uncertainty
+from hipsynth.profiling.sim.limits import STRETCHES, Limits
+from hipsynth.synth.core.errors import BadInput, UsageError
+from hipsynth.synth.core.program import Program
+from hipsynth.synth.core.store import CorpusWriter, Item, measurement_id
+from hipsynth.synth.core.workers import map_unordered
+
+# Failures that say nothing about the program: they are tried again by the next run.
+TRANSIENT = frozenset({"worker_died", "missing", "internal_error", "disk_full"})
+LABEL_TOLERANCE = 0.1  # the share that a prediction may be off by and still count as right
+
+Note = Callable[[str], None]
+
+
+@dataclass
+class Summary:
+    """What a matrix run did. `failed` counts the failures of this matrix by reason, earlier runs' included."""
+
+    programs: int = 0
+    targets: int = 0
+    planned: int = 0
+    already_done: int = 0
+    measured: int = 0
+    failed: dict[str, int] = field(default_factory=dict)
+    duplicates: int = 0
+    excluded: list[dict[str, str]] = field(default_factory=list)
+    repaired: list[str] = field(default_factory=list)
+    failures: list[dict[str, str]] = field(default_factory=list)
+
+    def document(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def note_unreadable(self, errors: Iterable[BadInput]) -> None:
+        """Counts programs that could not even be read: they have no text that a corpus could keep."""
+        for error in errors:
+            name = error.what.partition(": ")[0]
+            cell = {"arch": "", "device": "", "flags": "", "reason": "unreadable", "message": str(error)}
+            self.failures.append({"program": "", "name": name, **cell})
+            self.failed["unreadable"] = self.failed.get("unreadable", 0) + 1
+
+
+def environment(backend: Backend, target: Target) -> Mapping[str, str]:
+    """Versions that decide a result beside the backend's own: at least `compiler` and `headers`, "" if it has none.
+
+    A backend that compiles says so by an `environment(target)` method.
+    """
+    ask = getattr(backend, "environment", None)
+    return dict(ask(target)) if ask is not None else {}
+
+
+def collect(
+    programs: Iterable[Program],
+    targets: Sequence[Target],
+    out: Path,
+    *,
+    backend: str = "sim",
+    engine: str = "local",
+    workers: int = 1,
+    limits: Limits | None = None,
+    retry_failed: bool = False,
+    repair: bool = False,
+    progress: Callable[[int], Note] | None = None,
+) -> Summary:
+    """Measures every program on every target into the corpus folder `out`; resumable at any moment.
+
+    `progress` is called once with the number of items to run and returns a callable that takes a note per item.
+    Raises Missing when the backend cannot run here, BadInput for an unusable corpus or a full disk.
+    """
+    limits = limits or Limits()
+    tool = open_backend(backend)
+    if not targets:
+        raise UsageError(
+            "no targets are left to profile", remedy="every chosen cell is excluded by profiling/matrix/matrix.toml"
+        )
+    summary = Summary(targets=len(targets))
+    with CorpusWriter(out, metrics.all_ids(), repair=repair) as corpus:
+        summary.repaired = list(corpus.dropped)
+        context = _Context(tool, backend, corpus, summary, limits, retry_failed)
+        jobs = list(context.plan(programs, targets))
+        if not summary.programs:
+            raise BadInput(
+                "no programs to profile", remedy="give a folder that holds *.hip files", reason="no_programs"
+            )
+        note = progress(len(jobs)) if progress is not None else _silent
+        for outcome in map_unordered(run_job, jobs, workers, engine, hard_limit(limits)):
+            job = jobs[outcome.index]
+            context.record(job, result_of(outcome, job.target))
+            note(f"{job.program.name or job.program.id} {job.target.arch}")
+    summary.failed = dict(sorted(Counter(row["reason"] for row in summary.failures).items()))
+    summary.failures.sort(key=lambda row: (row["program"], row["arch"], row["device"], row["flags"]))
+    return summary
+
+
+def _silent(note: str) -> None:
+    """Takes a progress note and shows nothing."""
+
+
+def kernel_record(kernel: KernelResult, arch: str) -> dict[str, Any]:
+    """One kernel as the corpus keeps it; its backend stands in the item.
+
+    A metric that scaling up leaves unsure by more than LABEL_TOLERANCE of its value is no label: it is not known.
+    """
+    doubt = uncertainty.metric_errors(kernel, arch)
+    return {
+        "name": kernel.name,
+        "dispatches": kernel.dispatches,
+        "grid": list(kernel.grid),
+        "block": list(kernel.block),
+        "counters": dict(kernel.counters),
+        "metrics": {
+            name: value if _sure(value, doubt.get(name, 0.0)) else None for name, value in kernel.metrics.items()
+        },
+        "duration_ns": kernel.duration_ns,
+        "details": dict(kernel.details) | sampling_record(kernel),
+    }
+
+
+def _sure(value: float | None, error: float) -> bool:
+    return value is not None and error <= LABEL_TOLERANCE * abs(value)
+
+
+def sampling_record(kernel: KernelResult) -> dict[str, Any]:
+    """What a corpus keeps about a grid that was not run in full."""
+    if not kernel.sampled:
+        return {}
+    errors = dict(kernel.error_estimate)
+    return {"sampled": True, "groups_simulated": kernel.groups_simulated, "error_estimate": errors}
+
+
+class _Context:
+    """One matrix run: what its items are called, and where their results go."""
+
+    def __init__(
+        self,
+        tool: Backend,
+        backend: str,
+        corpus: CorpusWriter,
+        summary: Summary,
+        limits: Limits,
+        retry_failed: bool,
+    ) -> None:
+        self.tool, self.backend, self.corpus, self.summary = tool, backend, corpus, summary
+        self.limits, self.retry_failed = limits, retry_failed
+        self.version = self.made_by = tool.version()
+        if limits.stretches != STRETCHES:  # decides results as the tool does
+            self.version += f"+{f'sample{limits.stretches}' if limits.stretches else 'exact'}"
+        if limits.effort != 1:
+            self.version += f"+effort{limits.effort:g}"
+        self.environments: dict[Target, Mapping[str, str]] = {}
+
+    def _environment(self, target: Target) -> Mapping[str, str]:
+        if target not in self.environments:
+            self.environments[target] = environment(self.tool, target)
+        return self.environments[target]
+
+    def plan(self, programs: Iterable[Program], targets: Sequence[Target]) -> Iterator[Job]:
+        """The items still to do; programs are stored on the way."""
+        seen: set[str] = set()
+        for program in programs:
+            if program.id in seen:
+                self.summary.duplicates += 1
+                continue
+            seen.add(program.id)
+            self.summary.programs += 1
+            self.corpus.add_program(program.record(), program.text)
+            for target in targets:
+                self.summary.planned += 1
+                if self._wanted(program, target):
+                    yield Job(self.backend, program, target, self.limits)
+
+    def _wanted(self, program: Program, target: Target) -> bool:
+        status = self.corpus.status(self._id(program, target))
+        if status is None or status in TRANSIENT or (self.retry_failed and status != "ok"):
+            return True
+        self.summary.already_done += 1
+        if status != "ok":
+            self._fail(program, target, status, "")
+        return False
+
+    def _id(self, program: Program, target: Target) -> str:
+        env = self._environment(target)
+        tools = (self.tool.name, self.version, env.get("compiler", ""), env.get("headers", ""))
+        return measurement_id(program.id, target.arch, target.flags, target.device, *tools)
+
+    def _fail(self, program: Program, target: Target, reason: str, message: str) -> None:
+        cell = {"arch": target.arch, "device": target.device, "flags": target.flags}
+        row = {"program": program.id, "name": program.name, **cell, "reason": reason, "message": message}
+        self.summary.failures.append(row)
+
+    def record(self, job: Job, result: TargetResult) -> None:
+        """Puts a finished item into the corpus."""
+        self.corpus.add(self.item(job, result))
+        if result.status == "ok":
+            self.summary.measured += 1
+        else:
+            self._fail(job.program, job.target, result.reason, result.message)
+
+    def item(self, job: Job, result: TargetResult) -> Item:
+        env = self._environment(job.target)
+        program, target = job.program, job.target
+        provenance = {**env, **result.provenance}
+        measured_by = {f"{kernel.backend} {kernel.backend_version}" for kernel in result.kernels}
+        if measured_by - {f"{self.tool.name} {self.made_by}"}:
+            provenance["measured_by"] = ", ".join(sorted(measured_by))
+        return Item(
+            program_id=program.id,
+            lineage=program.lineage or program.id,
+            origin=program.origin,
+            family=program.family,
+            arch=target.arch,
+            flags=target.flags,
+            device=target.device,
+            backend=self.tool.name,
+            backend_version=self.version,
+            compiler=env.get("compiler", ""),
+            headers=env.get("headers", ""),
+            status=result.status,
+            reason=result.reason,
+            message=result.message,
+            exit_code=result.exit_code,
+            stdout=result.stdout[-MESSAGE_CHARS:],
+            provenance=provenance,
+            kernels=[kernel_record(kernel, result.arch) for kernel in result.kernels] if result.status == "ok" else [],
+        )

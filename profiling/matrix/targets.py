@@ -1,0 +1,139 @@
+"""The profiling matrix: what `--arch`, `--flags` and `--device` mean, multiplied into targets."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from hipsynth.profiling.backends.protocol import Target
+from hipsynth.profiling.devices import architectures, default_device, load
+from hipsynth.synth.core.errors import UsageError
+
+TABLE_PATH = Path(__file__).with_name("matrix.toml")
+
+
+@dataclass(frozen=True)
+class FlagSet:
+    """One row of compiler flags with its tags."""
+
+    flags: str
+    tags: tuple[str, ...]
+    doc: str
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """The table: flag sets, excluded cells, and the single flags that may be given."""
+
+    flag_sets: tuple[FlagSet, ...]
+    excluded: tuple[Mapping[str, str], ...]
+    allowed: Mapping[str, str]
+
+
+@cache
+def matrix() -> Matrix:
+    with TABLE_PATH.open("rb") as file:
+        return parse_matrix(tomllib.load(file))
+
+
+def parse_matrix(data: Mapping[str, Any]) -> Matrix:
+    """Builds the table from the TOML document; every flag set must itself be allowed."""
+    rows = tuple(FlagSet(row["flags"], tuple(row["tags"]), row["doc"]) for row in data["flags"])
+    excluded = tuple(dict(row) for row in data.get("exclude", ()))
+    for row in excluded:
+        unknown = set(row) - {"arch", "flags", "device", "reason"}
+        if unknown or not row.get("reason") or len(row) < 2:
+            raise ValueError(f"matrix exclusion {row}: wants arch, flags or device, and a reason")
+    table = Matrix(rows, excluded, data["allowed"])
+    for flag_set in rows:
+        check_flags(flag_set.flags, table)
+    return table
+
+
+def check_flags(flags: str, table: Matrix | None = None) -> str:
+    """The flags with single spaces; UsageError naming the first one that is not in the allowed list."""
+    table = table or matrix()
+    words = flags.split()
+    for word in words:
+        if not any(_matches(word, pattern) for pattern in table.allowed):
+            raise UsageError(
+                f"unknown compiler flag {word!r}",
+                cause="only flags that change the generated code are taken",
+                remedy="one or more of: " + " ".join(table.allowed) + "; or @default, @paper, @extended",
+            )
+    if not words:
+        raise UsageError("empty --flags", remedy='for example --flags="-O3"')
+    return " ".join(words)
+
+
+def _matches(word: str, pattern: str) -> bool:
+    if pattern.endswith("*"):
+        return word.startswith(pattern[:-1]) and len(word) > len(pattern) - 1
+    return word == pattern
+
+
+def resolve_flags(given: Sequence[str]) -> tuple[str, ...]:
+    """Values of --flags as flag strings: literal flags, or @TAG for every set with that tag. Repeats are dropped."""
+    table = matrix()
+    found: list[str] = []
+    for value in given:
+        if value.startswith("@"):
+            tagged = [row.flags for row in table.flag_sets if value[1:] in row.tags or value == "@all"]
+            if not tagged:
+                tags = sorted({tag for row in table.flag_sets for tag in row.tags} | {"all"})
+                raise UsageError(f"no flag sets tagged {value!r}", remedy="one of: " + ", ".join(f"@{t}" for t in tags))
+            found += tagged
+        else:
+            found.append(check_flags(value))
+    return tuple(dict.fromkeys(found))
+
+
+def resolve_devices(archs: Sequence[str], devices: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """(arch, device) pairs: the named devices, or each architecture's default one."""
+    for arch in archs:
+        default_device(arch)
+    known = {device: load(device).arch for device in devices}
+    for device, arch in known.items():
+        if archs and arch not in archs:
+            raise UsageError(
+                f"device {device} is {arch}, which --arch leaves out",
+                remedy=f"add --arch {arch}, or drop --device {device}",
+            )
+    wanted = list(archs) or ([] if devices else architectures())
+    pairs = []
+    for arch in dict.fromkeys([*wanted, *known.values()]):
+        named = [device for device in known if known[device] == arch]
+        pairs += [(arch, device) for device in named or [default_device(arch)]]
+    return tuple(pairs)
+
+
+def targets(
+    archs: Sequence[str] = (), flags: Sequence[str] = (), devices: Sequence[str] = ()
+) -> tuple[tuple[Target, ...], tuple[tuple[Target, str], ...]]:
+    """The cells to profile, and the excluded ones with their reason. Nothing given: every arch, @default flags.
+
+    Raises UsageError, with the list of what exists, for an unknown architecture, flag, tag or device.
+    """
+    pairs = resolve_devices(archs, devices)
+    wanted, left_out = [], []
+    for arch, device in pairs:
+        for flag_string in resolve_flags(flags or ("@default",)):
+            target = Target(arch=arch, flags=flag_string, device=device)
+            reason = exclusion(target, matrix())
+            if reason is None:
+                wanted.append(target)
+            else:
+                left_out.append((target, reason))
+    return tuple(wanted), tuple(left_out)
+
+
+def exclusion(target: Target, table: Matrix) -> str | None:
+    """Why a target is excluded, or None."""
+    for row in table.excluded:
+        if all(getattr(target, key) == value for key, value in row.items() if key != "reason"):
+            return row["reason"]
+    return None

@@ -1,0 +1,190 @@
+"""What limits a kernel, in words: from the time that each unit alone would need, and from its occupancy.
+
+The simulator gives "bound.<unit>" (ns per dispatch) and "occupancy.*" among a kernel's details. Bounds overlap: each
+share says how much of the duration that unit is at its limit, and shares need not add up to one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hipsynth.profiling import devices
+from hipsynth.profiling.backends.protocol import KernelResult
+
+PREFIX = "bound."
+LIMITED_BY = "occupancy.limited_by."
+# What people call the units of the timing model; one that is missing here is shown by its own name.
+UNITS: Mapping[str, str] = {
+    "hbm": "HBM bandwidth",
+    "fabric": "fabric bandwidth",
+    "infinity": "Infinity Cache bandwidth",
+    "l2": "L2 request rate",
+    "vl1d": "vL1D throughput",
+    "lds": "LDS throughput",
+    "valu": "vector ALU",
+    "mfma": "matrix cores",
+    "salu": "scalar unit",
+    "issue": "instruction issue",
+    "latency": "exposed latency",
+    "atomics": "atomics on the same line",
+    "dispatch": "wave launch rate",
+    "launch": "launch overhead",
+    "ramp": "ramps at both ends",
+    "write_back": "write-back at the end",
+}
+# What a wave waits for -> (details that count the waits, the constant of the device table that one costs).
+WAITS: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "HBM": (("hbm_waits", "scalar_hbm_waits"), "hbm.latency_cycles"),
+    "the Infinity Cache": (("infinity_waits", "scalar_infinity_waits"), "fabric.infinity_cache_latency_cycles"),
+    "the L2": (("l2_waits", "scalar_l2_waits"), "l2.latency_cycles"),
+    "the vL1D": (("l1_waits",), "vl1d.latency_cycles"),
+    "scalar loads": (("scalar_hit_waits",), "issue.smem_latency_cycles"),
+    "stores": (("store_waits", "store_tails"), "l2.store_latency_cycles"),
+    "the LDS": (("lds_waits",), "issue.lds_latency_cycles"),
+}
+OWN = "issue and start-up"
+CLOSE = 0.85  # a second bound of at least this share of the first may as well be the limit
+NOTABLE = 0.2  # exposed latency of at least this share of the duration is split, into parts of at least this share
+MINOR = 0.05  # bounds below this share of the duration are not worth a word
+WEAK = 0.5  # a largest bound below this share of the duration limits nothing by itself
+
+
+def unit_name(unit: str) -> str:
+    """What people call a unit of the timing model."""
+    return UNITS.get(unit, unit.replace("_", " "))
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One unit: the time it alone needs, and that time's share of the duration (0..1)."""
+
+    unit: str
+    ns: float
+    share: float
+
+    @property
+    def name(self) -> str:
+        return unit_name(self.unit)
+
+    def __str__(self) -> str:
+        return f"{self.name} {100 * self.share:.0f} %"
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """Resident waves per SIMD: what one CU can hold of this kernel, what the device allows, and what the grid gives."""
+
+    waves: float
+    most: float
+    limited_by: str  # the resource that allows no more, "" when nothing does
+    filled: float  # mean waves per SIMD that the whole grid could keep resident at once
+    groups: int  # work-groups of the grid
+    cus: float  # of the device
+
+    @property
+    def cus_used(self) -> float:
+        """Share of the CUs that get a work-group."""
+        return min(1.0, self.groups / self.cus)
+
+    def __str__(self) -> str:
+        text = f"occupancy {self.waves:g} of {self.most:g} waves/SIMD"
+        if self.limited_by:
+            text += f", limited by {self.limited_by}"
+        if self.cus_used < 1:
+            text += f"; the grid reaches only {self.groups:,} of {self.cus:,.0f} CUs"
+        elif self.filled < self.waves:
+            text += f"; the grid fills {self.filled:.1f} of them"
+        return text
+
+
+def bounds(kernel: KernelResult) -> list[Bound]:
+    """Every bound of a simulated kernel, largest first; empty for a measured one."""
+    found = {key.removeprefix(PREFIX): value for key, value in kernel.details.items() if key.startswith(PREFIX)}
+    rows = [Bound(unit, ns, ns / kernel.duration_ns) for unit, ns in found.items()]
+    return sorted(rows, key=lambda bound: (-bound.ns, bound.unit))
+
+
+def latency(kernel: KernelResult, device: str) -> list[tuple[str, float]]:
+    """What the life of an average wave is spent on, largest first, as shares of it; empty when it is not known."""
+    cycles = kernel.details.get("wave.latency_cycles", 0) * kernel.details.get("work.waves", 0)
+    if not cycles:
+        return []
+    constants = devices.load(device).constants
+    found: dict[str, float] = {}
+    for name, (keys, constant) in WAITS.items():
+        cost = constants[constant].value if constant in constants else 0.0
+        found[name] = cost * sum(kernel.details.get(f"work.{key}", 0) for key in keys) / cycles
+    found[OWN] = max(0.0, 1 - sum(found.values()))
+    return sorted(((name, share) for name, share in found.items() if share > 0), key=lambda pair: -pair[1])
+
+
+def summary(found: list[Bound], waits: Sequence[tuple[str, float]] = ()) -> str:
+    """One sentence for people; "" without bounds. `waits` (see latency) says what the exposed latency is made of."""
+    if not found:
+        return ""
+    first, *rest = found
+    rest = [bound for bound in rest if bound.share >= MINOR]
+    close = [bound for bound in rest if bound.share >= CLOSE * first.share]
+    after = [bound for bound in rest if bound not in close][:2]
+    shown = [first, *close, *after]
+    if first.share < WEAK:
+        shown = [first, *rest][:4]
+        text = f"no single limit: {', '.join(map(str, shown))} of the duration"
+    else:
+        text = f"bound by {first.name}: {100 * first.share:.0f} % of the duration"
+        if close:
+            names = " and ".join(f"{bound.name} ({100 * bound.share:.0f} %)" for bound in [first, *close])
+            text = f"bound by {names}, too close to tell apart"
+        text += f"; then {', '.join(map(str, after))}" if after else ""
+    sources = [f"{name} {100 * share:.0f} %" for name, share in waits if share >= NOTABLE]
+    if sources and any(bound.unit == "latency" and bound.share >= NOTABLE for bound in shown):
+        text += f"; latency of {', '.join(sources)}"
+    return text
+
+
+def occupancy(kernel: KernelResult, device: str) -> Occupancy | None:
+    """The kernel's occupancy on a device; None when the backend does not say."""
+    details = kernel.details
+    per_cu = details.get("occupancy.waves_per_cu")
+    if per_cu is None:
+        return None
+    arch = devices.load(device)
+    simds, cus = arch["topology.simds_per_cu"], arch["topology.cus"]
+    most = arch["topology.waves_per_simd"]
+    groups = math.prod(kernel.grid)
+    waves = per_cu / simds
+    limits = [key.removeprefix(LIMITED_BY) for key in details if key.startswith(LIMITED_BY)]
+    limited_by = limits[0] if limits and waves < most else ""
+    if limited_by == "wave slots":
+        limited_by = "the work-group's size"
+    offered = groups * math.ceil(math.prod(kernel.block) / 64) / (cus * simds)
+    return Occupancy(waves, most, limited_by, min(waves, offered), groups, cus)
+
+
+def document(kernel: KernelResult, device: str) -> dict[str, Any] | None:
+    """The `bottleneck` entry of the profile JSON; None for a measured kernel."""
+    found = bounds(kernel)
+    if not found:
+        return None
+    room = occupancy(kernel, device)
+    return {
+        "unit": found[0].unit,
+        "name": found[0].name,
+        "share": found[0].share,
+        "close": [bound.unit for bound in found[1:] if bound.share >= CLOSE * found[0].share],
+        "summary": summary(found, latency(kernel, device)),
+        "latency": dict(latency(kernel, device)),
+        "bounds": [{"unit": bound.unit, "ns": bound.ns, "share": bound.share} for bound in found],
+        "occupancy": None
+        if room is None
+        else {
+            "waves_per_simd": room.waves,
+            "max_waves_per_simd": room.most,
+            "limited_by": room.limited_by,
+            "filled_waves_per_simd": room.filled,
+            "cus_used": room.cus_used,
+        },
+    }

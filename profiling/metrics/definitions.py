@@ -1,0 +1,266 @@
+"""The metric table (metrics.toml) as objects: formulas evaluated from counters, and the paper's normalisation."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from hipsynth.synth.core.errors import UsageError
+from hipsynth.synth.core.expressions import FormulaError, Node, evaluate, names, parse
+
+TABLE_PATH = Path(__file__).with_name("metrics.toml")
+DURATION = "duration_ns"
+_EXPRESSION_KEYS = {"title", "unit", "formula", "doc", "source"}
+_METRIC_KEYS = _EXPRESSION_KEYS | {"kind", "better", "level", "range", "scale"}
+_COUNTER_KEYS = {"doc", "show", "archs"}
+
+
+class TableError(ValueError):
+    """metrics.toml contradicts itself; the message names the row."""
+
+
+@dataclass(frozen=True)
+class Counter:
+    """A hardware counter, summed over instances, without `_sum`. `archs` is where it exists."""
+
+    id: str
+    doc: str
+    show: bool
+    archs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A named sub-expression. `formula` maps each architecture to its parsed tree, `text` to its source."""
+
+    id: str
+    title: str
+    unit: str
+    formula: Mapping[str, Node]
+    text: Mapping[str, str]
+    doc: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Metric(Expression):
+    """One metric. `scale` divides a physical value into the paper's 0..1 range; None where the paper has none."""
+
+    kind: str  # hit_rate | bandwidth | intensity | throughput | time | utilisation | conflict_rate
+    better: str  # higher | lower
+    level: str  # L1 | L2 | HBM | LDS | kernel
+    range: tuple[float, float]
+    scale: float | None
+
+
+@dataclass(frozen=True)
+class Table:
+    """Everything in metrics.toml, checked: no unknown name, no cycle, every formula for every architecture."""
+
+    version: int
+    archs: tuple[str, ...]
+    counters: Mapping[str, Counter]
+    expressions: Mapping[str, Expression]
+    metrics: Mapping[str, Metric]
+    answer_order: tuple[str, ...]  # the twelve, as printed in the paper's Figure 3
+    table_order: tuple[str, ...]  # the twelve, as in the paper's Table 4
+
+
+@cache
+def table() -> Table:
+    """The checked metric table of this installation."""
+    with TABLE_PATH.open("rb") as file:
+        return parse_table(tomllib.load(file))
+
+
+def paper_ids() -> tuple[str, ...]:
+    """The twelve metrics of the paper, in the order of its accuracy table."""
+    return table().table_order
+
+
+def answer_ids() -> tuple[str, ...]:
+    """The twelve metrics of the paper, in the order of its printed answer."""
+    return table().answer_order
+
+
+def all_ids() -> tuple[str, ...]:
+    """Every metric: the paper's twelve, then the extra columns."""
+    return tuple(table().metrics)
+
+
+def extra_ids() -> tuple[str, ...]:
+    """The metrics beside the paper's twelve."""
+    return tuple(metric for metric in all_ids() if metric not in paper_ids())
+
+
+def compute(counters: Mapping[str, float], duration_ns: float, arch: str) -> dict[str, float | None]:
+    """Metric id -> value in physical units, None where a counter is missing or a divisor is zero.
+
+    `counters` are one dispatch's (or means per dispatch), `duration_ns` likewise.
+    Raises UsageError for an architecture without formulas.
+    """
+    facts = table()
+    if arch not in facts.archs:
+        raise UsageError(f"no metric formulas for {arch!r}", remedy=f"one of: {', '.join(facts.archs)}")
+    return evaluate_all(facts, counters, duration_ns, arch)
+
+
+def evaluate_all(facts: Table, counters: Mapping[str, float], duration_ns: float, arch: str) -> dict[str, float | None]:
+    """`compute` for any checked table: every name is evaluated once."""
+    known: dict[str, float | None] = {}
+    rows: dict[str, Expression] = {**facts.expressions, **facts.metrics}
+
+    def lookup(name: str) -> float | None:
+        if name == DURATION:
+            return float(duration_ns)
+        if name in rows:
+            if name not in known:
+                known[name] = evaluate(rows[name].formula[arch], lookup)
+            return known[name]
+        value = counters.get(name)
+        return None if value is None else float(value)
+
+    return {metric: lookup(metric) for metric in facts.metrics}
+
+
+def normalise(metric_id: str, value: float | None) -> float | None:
+    """Physical value -> share of the paper's Table 2 range (not clipped)."""
+    return None if value is None else value / _scale(metric_id)
+
+
+def denormalise(metric_id: str, value: float | None) -> float | None:
+    """The inverse of `normalise`."""
+    return None if value is None else value * _scale(metric_id)
+
+
+def _scale(metric_id: str) -> float:
+    metric = table().metrics.get(metric_id)
+    if metric is None or metric.scale is None:
+        scaled = ", ".join(table().table_order)
+        raise UsageError(f"metric {metric_id!r} has no normalisation scale", remedy=f"one of: {scaled}")
+    return metric.scale
+
+
+def parse_table(data: Mapping[str, Any]) -> Table:
+    """Checks the raw TOML document and builds the table; raises TableError naming the first bad row."""
+    archs = tuple(data["archs"])
+    counters = {key: _counter(key, row, archs) for key, row in data["counters"].items()}
+    expressions = {key: _expression(key, row, archs) for key, row in data["expressions"].items()}
+    metrics = {key: _metric(key, row, archs) for key, row in data["metrics"].items()}
+    facts = Table(
+        version=data["version"],
+        archs=archs,
+        counters=counters,
+        expressions=expressions,
+        metrics=metrics,
+        answer_order=tuple(data["paper"]["answer_order"]),
+        table_order=tuple(data["paper"]["table_order"]),
+    )
+    _check_names(facts)
+    for arch in archs:
+        _check_cycles(facts, arch)
+    _check_orders(facts)
+    return facts
+
+
+def _counter(key: str, row: Mapping[str, Any], archs: tuple[str, ...]) -> Counter:
+    _check_keys(f"counters.{key}", row, _COUNTER_KEYS, {"doc"})
+    return Counter(key, row["doc"], bool(row.get("show", False)), tuple(row.get("archs", archs)))
+
+
+def _formulas(where: str, row: Mapping[str, Any], archs: tuple[str, ...]) -> tuple[dict[str, Node], dict[str, str]]:
+    given: Mapping[str, str] = row["formula"]
+    for key in given:
+        if key != "any" and key not in archs:
+            raise TableError(f"{where}: formula for unknown architecture {key!r}")
+    text = {}
+    for arch in archs:
+        source = given.get(arch, given.get("any"))
+        if source is None:
+            raise TableError(f"{where}: no formula for {arch}")
+        text[arch] = " ".join(source.split())
+    try:
+        return {arch: parse(source) for arch, source in text.items()}, text
+    except FormulaError as error:
+        raise TableError(f"{where}: {error}") from error
+
+
+def _expression(key: str, row: Mapping[str, Any], archs: tuple[str, ...]) -> Expression:
+    where = f"expressions.{key}"
+    _check_keys(where, row, _EXPRESSION_KEYS, _EXPRESSION_KEYS)
+    formula, text = _formulas(where, row, archs)
+    return Expression(key, row["title"], row["unit"], formula, text, row["doc"], row["source"])
+
+
+def _metric(key: str, row: Mapping[str, Any], archs: tuple[str, ...]) -> Metric:
+    where = f"metrics.{key}"
+    _check_keys(where, row, _METRIC_KEYS, _METRIC_KEYS - {"scale"})
+    formula, text = _formulas(where, row, archs)
+    low, high = row["range"]
+    return Metric(
+        id=key,
+        title=row["title"],
+        unit=row["unit"],
+        formula=formula,
+        text=text,
+        doc=row["doc"],
+        source=row["source"],
+        kind=row["kind"],
+        better=row["better"],
+        level=row["level"],
+        range=(float(low), float(high)),
+        scale=float(row["scale"]) if "scale" in row else None,
+    )
+
+
+def _check_keys(where: str, row: Mapping[str, Any], allowed: set[str], required: set[str]) -> None:
+    for key in row:
+        if key not in allowed:
+            raise TableError(f"{where}: unknown key {key!r}")
+    for key in sorted(required):
+        if key not in row:
+            raise TableError(f"{where}: {key} is missing")
+
+
+def _check_names(facts: Table) -> None:
+    """Every name in a formula is a counter of that architecture, an expression, a metric or the duration."""
+    rows: dict[str, Expression] = {**facts.expressions, **facts.metrics}
+    clashes = set(facts.expressions) & set(facts.metrics) | set(rows) & set(facts.counters) | set(rows) & {DURATION}
+    if clashes:
+        raise TableError(f"{min(clashes)}: two rows carry this name")
+    for row in rows.values():
+        for arch, node in row.formula.items():
+            for name in names(node):
+                counter = facts.counters.get(name)
+                if name not in rows and name != DURATION and counter is None:
+                    raise TableError(f"{row.id}: unknown name {name!r} in its {arch} formula")
+                if counter is not None and arch not in counter.archs:
+                    raise TableError(f"{row.id}: counter {name} does not exist on {arch}")
+
+
+def _check_cycles(facts: Table, arch: str) -> None:
+    rows: dict[str, Expression] = {**facts.expressions, **facts.metrics}
+    done: set[str] = set()
+
+    def visit(key: str, path: tuple[str, ...]) -> None:
+        if key in path:
+            raise TableError(f"{key}: formulas refer to each other in a circle: {' -> '.join((*path, key))}")
+        if key in done or key not in rows:
+            return
+        for name in names(rows[key].formula[arch]):
+            visit(name, (*path, key))
+        done.add(key)
+
+    for key in rows:
+        visit(key, ())
+
+
+def _check_orders(facts: Table) -> None:
+    scaled = {key for key, metric in facts.metrics.items() if metric.scale is not None}
+    for label, order in (("answer_order", facts.answer_order), ("table_order", facts.table_order)):
+        if len(set(order)) != len(order) or set(order) != scaled:
+            raise TableError(f"paper.{label}: must list exactly the metrics that have a scale, each once")

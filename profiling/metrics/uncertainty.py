@@ -1,0 +1,41 @@
+"""How uncertain the metrics of a grid are of which only a part ran."""
+
+from __future__ import annotations
+
+import math
+
+from hipsynth.profiling import metrics
+from hipsynth.profiling.backends.protocol import KernelResult
+
+# What is counted once too often here was counted once too seldom there: their sum is better known than either.
+TAKES_FROM = {"TCC_MISS": "TCC_HIT"}
+
+
+def metric_errors(kernel: KernelResult, arch: str) -> dict[str, float]:
+    """Metric id -> two standard deviations in the metric's unit (points of a hit rate), of scaling up alone.
+
+    Every counter and the duration is moved by its own `error_estimate`, up and down by the same factor, and what it
+    takes from another one with it; what a metric moves by then adds up as if they erred independently. Empty where all
+    of the grid ran.
+    """
+    squares: dict[str, float] = {}
+    for name, error in kernel.error_estimate.items():
+        if not error or (name != "Duration" and not kernel.counters.get(name)):
+            continue
+        moved = [_with(kernel, arch, name, factor) for factor in (1 + error, 1 / (1 + error))]
+        for metric, value in kernel.metrics.items():
+            others = [other[metric] for other in moved]
+            changes = [abs(other - value) for other in others if value is not None and other is not None]
+            squares[metric] = squares.get(metric, 0.0) + max(changes, default=0.0) ** 2
+    return {metric: math.sqrt(square) for metric, square in squares.items() if square}
+
+
+def _with(kernel: KernelResult, arch: str, name: str, factor: float) -> dict[str, float | None]:
+    """The metrics, had one of the numbers that they follow from been `factor` times as large."""
+    if name == "Duration":
+        return metrics.compute(kernel.counters, kernel.duration_ns * factor, arch)
+    moved = {name: kernel.counters[name] * factor}
+    other = TAKES_FROM.get(name, "")
+    if other in kernel.counters:
+        moved[other] = max(0.0, kernel.counters[other] + kernel.counters[name] - moved[name])
+    return metrics.compute({**kernel.counters, **moved}, kernel.duration_ns, arch)

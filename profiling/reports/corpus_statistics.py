@@ -1,0 +1,88 @@
+"""What is in a corpus: counts, failures, duplicates, and how the metrics are distributed."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hipsynth.profiling import metrics
+from hipsynth.synth.core.store import Corpus
+
+QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+
+
+def corpus_statistics(corpus: Corpus) -> dict[str, Any]:
+    """A JSON-ready description of a corpus.
+
+    `duplicates` counts programs whose every label equals that of another program of the same lineage on the same
+    target set: renamed copies, which a random split would leak.
+    """
+    programs, rows, failures = corpus.programs(), corpus.measurements(), corpus.failures()
+    items = rows.group_by(["measurement_id", "arch", "flags", "device", "backend"]).aggregate([])
+    return {
+        "corpus": str(corpus.root),
+        "schema_version": corpus.manifest.schema_version,
+        "programs": {
+            "total": programs.num_rows,
+            "by_origin": _counts(programs, "origin"),
+            "by_family": _counts(programs, "family"),
+            "lineages": len(set(programs["lineage"].to_pylist())),
+        },
+        "measurements": {
+            "total": items.num_rows,
+            "kernels": rows.num_rows,
+            "by_arch": _counts(items, "arch"),
+            "by_flags": _counts(items, "flags"),
+            "by_device": _counts(items, "device"),
+            "by_backend": _counts(items, "backend"),
+        },
+        "bottlenecks": bottlenecks(rows),
+        "failures": {"total": failures.num_rows, "by_reason": _counts(failures, "reason")},
+        "duplicates": duplicates(rows),
+        "metrics": {metric: quantiles(rows, metric) for metric in metrics.all_ids() if metric in corpus.metric_ids},
+        "damaged": list(corpus.damaged),
+    }
+
+
+def bottlenecks(rows: pa.Table) -> dict[str, dict[str, int]]:
+    """Per architecture, how many simulated kernels each unit limits, most frequent first."""
+    found: dict[str, Counter[str]] = {}
+    for arch, details in zip(rows["arch"].to_pylist(), rows["details"].to_pylist(), strict=True):
+        unit = json.loads(details or "{}").get("bottleneck")
+        if unit:
+            found.setdefault(arch, Counter())[unit] += 1
+    return {
+        arch: dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
+        for arch, counts in sorted(found.items())
+    }
+
+
+def _counts(table: pa.Table, column: str) -> dict[str, int]:
+    """How often each value occurs, most frequent first."""
+    found = Counter(value or "" for value in table[column].to_pylist())
+    return dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+def quantiles(rows: pa.Table, metric: str) -> dict[str, float | int | None]:
+    """Quantiles over kernels, and the numbers of unknown and zero values."""
+    values = np.array([value for value in rows[metric].to_pylist() if value is not None], dtype=float)
+    found: dict[str, float | int | None] = {"unknown": rows.num_rows - len(values), "zero": int((values == 0).sum())}
+    for share in QUANTILES:
+        found[f"p{round(100 * share)}"] = float(np.quantile(values, share)) if len(values) else None
+    return found
+
+
+def duplicates(rows: pa.Table) -> dict[str, int]:
+    """Items with the same twelve metrics as an earlier one on the same target: within a lineage, and across."""
+    keys = ["lineage", "arch", "flags", "device", "kernel_index", *metrics.paper_ids()]
+    known = [key for key in keys if key in rows.column_names]
+    columns: Sequence[Any] = [rows[key].to_pylist() for key in known]
+    same_lineage = Counter(zip(*columns, strict=True))
+    anywhere = Counter(key[1:] for key in zip(*columns, strict=True))
+    within = sum(count - 1 for count in same_lineage.values())
+    return {"same_lineage": within, "other_lineage": sum(count - 1 for count in anywhere.values()) - within}

@@ -1,0 +1,83 @@
+"""Profile results for programs: the JSON contract and the exit code. profiling/reports/terminal.py is for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hipsynth.profiling import devices, metrics
+from hipsynth.profiling.backends.protocol import KernelResult, TargetResult
+from hipsynth.profiling.metrics import bottleneck, uncertainty
+from hipsynth.profiling.validation import expected_error
+from hipsynth.synth.core.errors import BadInput, Missing, Partial
+
+
+def result_document(result: TargetResult) -> dict[str, Any]:
+    """One entry of `results` in the profile JSON; metrics are the paper's twelve, in physical units."""
+    return {
+        "arch": result.arch,
+        "flags": result.flags,
+        "status": result.status,
+        "reason": result.reason,
+        "exit_code": result.exit_code,
+        "stdout": result.stdout,
+        "kernels": [kernel_document(kernel, result.device) for kernel in result.kernels],
+        "device": result.device,
+        "message": result.message,
+    }
+
+
+def kernel_document(kernel: KernelResult, device: str) -> dict[str, Any]:
+    """One kernel of the profile JSON: counters and duration are means per dispatch, `grid` counts work-groups.
+
+    `extra_metrics` holds the metric table's other rows. Of a simulated kernel, `expected_error` is what recordings say
+    about each metric (null: no hardware evidence), `no_evidence` says in what it is unlike every recorded kernel,
+    and `bottleneck` names what limits it; of a measured one the three are null. `sampled`,
+    `groups_simulated` and `error_estimate` (counter or "Duration" -> expected relative error of the scaling) say what
+    part of a grid ran, `metric_error_estimate` (metric -> the same in the metric's unit) what that means for metrics.
+    """
+    simulated = kernel.backend == "sim"
+    return {
+        "name": kernel.name,
+        "dispatches": kernel.dispatches,
+        "grid": list(kernel.grid),
+        "block": list(kernel.block),
+        "counters": dict(sorted(kernel.counters.items())),
+        "metrics": {metric: kernel.metrics.get(metric) for metric in metrics.paper_ids()},
+        "duration_ns": kernel.duration_ns,
+        "backend": kernel.backend,
+        "backend_version": kernel.backend_version,
+        "extra_metrics": {metric: kernel.metrics.get(metric) for metric in metrics.extra_ids()},
+        "expected_error": expected_errors(kernel, device) if simulated else None,
+        "no_evidence": expected_error.without_evidence(kernel.counters, device, kernel.duration_ns)
+        if simulated
+        else None,
+        "bottleneck": bottleneck.document(kernel, device) if simulated else None,
+        "sampled": kernel.sampled,
+        "groups_simulated": kernel.groups_simulated,
+        "error_estimate": dict(sorted(kernel.error_estimate.items())),
+        "metric_error_estimate": uncertainty.metric_errors(kernel, devices.load(device).arch) if kernel.sampled else {},
+    }
+
+
+def expected_errors(kernel: KernelResult, device: str) -> dict[str, dict[str, Any] | None]:
+    """Metric id -> what hardware recordings say about its error for a kernel of this length on this device.
+
+    `covered` is false where it is unlike every recorded kernel in something that matters to the metric.
+    """
+    unseen = expected_error.without_evidence(kernel.counters, device, kernel.duration_ns)
+    rows: dict[str, dict[str, Any] | None] = {}
+    for metric in metrics.all_ids():
+        found = expected_error.expected(metric, device, kernel.duration_ns)
+        rows[metric] = {**found.document(), "covered": expected_error.covered(metric, unseen)} if found else None
+    return rows
+
+
+def exit_code(results: Sequence[TargetResult]) -> int:
+    """0 when all is well, 5 when some targets failed; when all did, 4 for a missing tool and 3 for a bad program."""
+    bad = [result for result in results if result.status != "ok"]
+    if not bad:
+        return 0
+    if len(bad) < len(results):
+        return Partial.exit_code
+    return Missing.exit_code if all(result.reason == Missing.reason for result in bad) else BadInput.exit_code

@@ -1,0 +1,323 @@
+"""Profile results for people: per kernel what limits it on each target, then its metrics and counters side by side."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from hipsynth.profiling import devices, metrics
+from hipsynth.profiling.backends.protocol import KernelResult, TargetResult
+from hipsynth.profiling.metrics import bottleneck, roofline, uncertainty
+from hipsynth.profiling.reports.numbers import number, percent, prefix, quantity
+from hipsynth.profiling.validation import expected_error
+
+# Shown elsewhere: the three GFLOP/s are one number, the duration stands above the table.
+HIDDEN = {"L1_Cache_GFLOPS", "L2_Cache_GFLOPS", "Duration"}
+LABELS = {"HBM_GFLOPS": "L1/L2/HBM_GFLOPS"}
+NO_EVIDENCE = "no evidence"
+Cell = tuple[str, str]  # value, expected error
+TABLE_LABEL, TABLE_CELL = 54, 26  # characters that a table's names and units, and each of its columns, commonly take
+WORTH_SAYING = 0.02  # of the counters' errors from scaling up
+FEW = 3  # so many kernels show their counters unasked
+
+
+LEGEND = (
+    "±: median error against recorded hardware, and what scaling up adds; on which kernels: docs/explanation/trust.md",
+    "Shares of the duration: what each unit alone would need; units work at the same time, so shares overlap.",
+)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A kernel on one target."""
+
+    result: TargetResult
+    kernel: KernelResult
+
+    @property
+    def title(self) -> str:
+        return f"{self.result.arch} ({self.result.device})"
+
+    @functools.cached_property
+    def unseen(self) -> list[str]:
+        """In what the kernel is unlike every recorded one of the architecture."""
+        return expected_error.without_evidence(self.kernel.counters, self.result.device, self.kernel.duration_ns)
+
+    @functools.cached_property
+    def scaled(self) -> dict[str, float]:
+        """Of metrics: what scaling up from a part of the grid may have added or taken, in their units."""
+        return uncertainty.metric_errors(self.kernel, self.result.arch)
+
+    def scaling_error(self, name: str, unit: str) -> float:
+        """The same of a metric, a counter or the duration, in "points" or in "%" of its value."""
+        value = self.kernel.metrics.get(name)
+        if name == "Duration" or name not in self.kernel.metrics:
+            return 100 * self.kernel.error_estimate.get(name, 0.0)
+        error = self.scaled.get(name, 0.0)
+        return error if unit == "points" or not value else 100 * error / abs(value)
+
+
+def render(results: Sequence[TargetResult], width: int = 120, counters: bool | None = None) -> str:
+    """All kernels of all targets, tables broken to about `width`; `counters` of None: of a few kernels only."""
+    lines: list[str] = []
+    for result in results:
+        if result.status != "ok":
+            lines.append(f"{result.arch} ({result.device})  {result.flags}  failed: {result.reason}")
+    names = dict.fromkeys(kernel.name for result in results for kernel in result.kernels)
+    if len(names) > 1:
+        lines += ["", *_overview(results, list(names))]
+    full = len(names) <= FEW if counters is None else counters
+    for name in names:
+        columns = [Column(result, kernel) for result in results for kernel in result.kernels if kernel.name == name]
+        lines += ["", *_kernel(name, columns, width, full)]
+    simulated = any(kernel.backend == "sim" for result in results for kernel in result.kernels)
+    if simulated:
+        lines += ["", *LEGEND]
+    if counters is None and not full:
+        lines.append("Counters of every kernel: --counters")
+    return "\n".join(lines).strip("\n")
+
+
+def _overview(results: Sequence[TargetResult], names: Sequence[str]) -> Iterator[str]:
+    """Which kernel takes how much of a target's kernel time."""
+    width = max(len(name) for name in names)
+    done = [result for result in results if result.kernels]
+    head = [f"{result.arch} ({result.device})  {result.flags}" for result in done]
+    size = max(24, *(len(text) for text in head))
+    yield f"{'kernel time':<{width}}" + "".join(f"  {text:>{size}}" for text in head)
+    for name in names:
+        cells = []
+        for result in done:
+            total = sum(k.duration_ns * k.dispatches for k in result.kernels)
+            own = [k for k in result.kernels if k.name == name]
+            spent = sum(k.duration_ns * k.dispatches for k in own)
+            times = sum(k.dispatches for k in own)
+            cells.append(f"{times} x {quantity(spent / times, 'ns')} {100 * spent / total:4.0f} %" if own else "-")
+        yield f"{name:<{width}}" + "".join(f"  {text:>{size}}" for text in cells)
+
+
+def _kernel(name: str, columns: Sequence[Column], width: int, counters: bool) -> Iterator[str]:
+    shapes = dict.fromkeys(_shape(column.kernel) for column in columns)
+    yield f"{name}  " + "; ".join(shapes)
+    for column in columns:
+        yield from _verdict(column)
+    fitting = max(1, (width - TABLE_LABEL) // TABLE_CELL)
+    for first in range(0, len(columns), fitting):
+        yield ""
+        yield from _grid(columns[first : first + fitting], counters)
+
+
+def _shape(kernel: KernelResult) -> str:
+    times = f"{kernel.dispatches} dispatch{'' if kernel.dispatches == 1 else 'es'}"
+    varies = "" if kernel.details.get("same_shape", True) else " (the first; others differ)"
+    return f"grid {_dims(kernel.grid)}  block {_dims(kernel.block)}{varies}  {times}"
+
+
+def _dims(dims: Sequence[int]) -> str:
+    return "x".join(str(n) for n in dims)
+
+
+def _verdict(column: Column) -> Iterator[str]:
+    """Time, what limits it, occupancy and registers, and how near it comes to the device's peaks."""
+    kernel, device = column.kernel, column.result.device
+    simulated = kernel.backend == "sim"
+    error = _error("Duration", column) if simulated else "measured"
+    each = " each" if kernel.dispatches > 1 else ""
+    yield f"  {column.title}  {column.result.flags}"
+    yield f"    {quantity(kernel.duration_ns, 'ns')}{each}  {error}"
+    if kernel.sampled:
+        yield f"    {_sampling(kernel)}"
+    said = _limit(kernel, device) if simulated else ""
+    yield f"    {said or roofline.describe(roofline.position(kernel.metrics, device))}"
+    room = bottleneck.occupancy(kernel, device)
+    if room is not None:
+        yield f"    {room}; {_resources(kernel)}"
+    peaks = list(_peaks(column))
+    if peaks:
+        yield f"    {', '.join(peaks)}"
+    if simulated and column.unseen:
+        unlike = ", ".join(column.unseen)
+        yield f"    * unlike every recorded {column.result.arch} kernel: {unlike}; errors may be larger"
+
+
+def _limit(kernel: KernelResult, device: str) -> str:
+    return bottleneck.summary(bottleneck.bounds(kernel), bottleneck.latency(kernel, device))
+
+
+def _sampling(kernel: KernelResult) -> str:
+    """Which part of the grid stands for it, and what that may cost."""
+    groups = math.prod(kernel.grid) * kernel.dispatches
+    if kernel.details.get("groups.recorded") and kernel.groups_simulated == groups:
+        return (
+            f"all {groups:,} work-groups do the same and were followed, which computes no results (--exact runs them)"
+        )
+    ran = "" if kernel.groups_simulated is None else f"{kernel.groups_simulated:,} of {groups:,} work-groups; "
+    worst, name = max(((error, name) for name, error in kernel.error_estimate.items()), default=(0.0, ""))
+    least = f"; least certain: {name} {percent(worst)}" if worst >= WORTH_SAYING else ""
+    error = percent(kernel.error_estimate.get("Duration", 0.0))
+    more = "--effort N takes up to N times as long, --exact runs all"
+    return f"scaled up from {ran}duration {error} uncertain by that{least} ({more})"
+
+
+def _resources(kernel: KernelResult) -> str:
+    """Registers and memory of the code object, as far as the backend knows them."""
+    registers = kernel.details.get("registers", {})
+    parts = [f"{registers[key]:g} {name}" for key, name in (("vgprs", "VGPRs"), ("sgprs", "SGPRs")) if key in registers]
+    if registers.get("agprs"):
+        parts.insert(1, f"{registers['agprs']:g} AGPRs")
+    for key, name in (("lds.bytes", "LDS per group"), ("scratch.bytes", "scratch per lane")):
+        size = kernel.details.get(key, 0)
+        if size:
+            parts.append(f"{size:,.0f} B {name}")
+    return ", ".join(parts)
+
+
+def _peaks(column: Column) -> Iterator[str]:
+    """Achieved and peak of each level that the kernel uses."""
+    device, values = column.result.device, column.kernel.metrics
+    limits = roofline.ceilings(device)
+    achieved = {
+        **_memory_traffic(column),
+        "L2": values.get("Exact_L2_Bandwidth"),
+        "L1": values.get("L1_Cache_Bandwidth"),
+        "LDS": values.get("Exact_LDS_Bandwidth"),
+    }
+    peaks = {**limits.bandwidth, **_other_peaks(device)}
+    for level, gbps in achieved.items():
+        if gbps:
+            yield _of_peak(level, gbps, peaks[level], "GB/s")
+    gflops = values.get(roofline.THROUGHPUT)
+    if gflops and not column.kernel.counters.get("SQ_INSTS_MFMA"):
+        kind = _number_format(column.kernel.counters)
+        yield _of_peak(kind, gflops, limits.compute[kind], "GFLOP/s")
+
+
+def _memory_traffic(column: Column) -> dict[str, float | None]:
+    """GB/s of the HBM, and of the Infinity Cache where one stands before it and the backend tells them apart."""
+    details, duration = column.kernel.details, column.kernel.duration_ns
+    parts = [column.kernel.metrics.get(name) for name in roofline.LEVELS["HBM"][0]]
+    known = [part for part in parts if part is not None]
+    fabric = sum(known) if len(known) == len(parts) else None
+    beyond = details.get("hbm.read_bytes")
+    if beyond is None or not devices.load(column.result.device)["fabric.infinity_cache_gbps"]:
+        return {"HBM": fabric}
+    return {"HBM": (beyond + details.get("hbm.write_bytes", 0)) / duration, "Infinity Cache": fabric}
+
+
+def _other_peaks(device: str) -> dict[str, float]:
+    """GB/s of all LDS together, four bytes per bank and cycle, and of the Infinity Cache (0: there is none)."""
+    arch = devices.load(device)
+    lds = 4 * arch["lds.banks"] * arch["topology.cus"] * arch["clock.core_mhz"] / 1000
+    return {"LDS": lds, "Infinity Cache": arch["fabric.infinity_cache_gbps"]}
+
+
+def _number_format(counters: Mapping[str, float]) -> str:
+    """The format of most floating-point instructions: it decides which compute ceiling matters."""
+    kinds = {
+        kind: sum(counters.get(f"SQ_INSTS_VALU_{op}_F{kind[2:]}", 0) for op in ("ADD", "MUL", "FMA"))
+        for kind in ("FP32", "FP64")
+    }
+    return max(kinds, key=lambda kind: kinds[kind])
+
+
+def _of_peak(name: str, value: float, peak: float, unit: str) -> str:
+    factor, shown = prefix([peak], unit)
+    return f"{name} {number(value / factor, 3)} of {number(peak / factor, 3)} {shown} ({percent(value / peak)})"
+
+
+def _grid(columns: Sequence[Column], counters: bool) -> Iterator[str]:
+    """Metrics, our own metrics and counters, a column per target."""
+    facts = metrics.table().metrics
+    own = [metric for metric in metrics.extra_ids() if facts[metric].source.startswith("own")]
+    blocks = [
+        list(_metric_rows(columns, [metric for metric in metrics.all_ids() if metric not in own])),
+        list(_metric_rows(columns, own)),
+        list(_counter_rows(columns)) if counters else [],
+    ]
+    rows = [row for block in blocks for row in block]
+    names, units = (max(len(row[i]) for row in rows) for i in (0, 1))
+    values, errors = ([max(len(row[2][n][i]) for row in rows) for n in range(len(columns))] for i in (0, 1))
+    heads = [[column.title for column in columns], [column.result.flags for column in columns]]
+    sizes = [max(v + 1 + e, *(len(h[n]) for h in heads)) for n, (v, e) in enumerate(zip(values, errors, strict=True))]
+    if len(columns) > 1:
+        for head in heads:
+            cells = "".join(f"  {text:>{size}}" for text, size in zip(head, sizes, strict=True))
+            yield " " * (names + units + 5) + cells
+    for block in filter(None, blocks):
+        if block is not blocks[0]:
+            yield ""
+        for name, unit, row in block:
+            parts = [f"{cell[0]:>{v}} {cell[1]:<{e}}" for cell, v, e in zip(row, values, errors, strict=True)]
+            text = "".join(f"  {part:>{size}}" for part, size in zip(parts, sizes, strict=True))
+            yield f"    {name:<{names}} {unit:<{units}}{text}".rstrip()
+
+
+def _metric_rows(columns: Sequence[Column], wanted: Sequence[str]) -> Iterator[tuple[str, str, list[Cell]]]:
+    """The paper's twelve always; another metric only where it is known and not zero."""
+    facts = metrics.table().metrics
+    for metric in wanted:
+        values = [column.kernel.metrics.get(metric) for column in columns]
+        if metric in HIDDEN or (facts[metric].scale is None and not any(values)):
+            continue
+        factor, unit = prefix([value for value in values if value is not None], facts[metric].unit)
+        cells = [(_value(v, factor), _cell_error(metric, v, c)) for v, c in zip(values, columns, strict=True)]
+        yield LABELS.get(metric, metric), unit, cells
+
+
+def _cell_error(metric: str, value: float | None, column: Column) -> str:
+    """The expected error, where the value is one that recordings could tell."""
+    facts = metrics.table().metrics[metric]
+    if value is None or column.kernel.backend != "sim" or (value == 0 and facts.kind != "hit_rate"):
+        return ""
+    if facts.source.startswith("own") and _expected(metric, column) is None:
+        return _scaling_error(metric, column)  # no profiler counts it: there will never be a recording
+    return _error(metric, column)
+
+
+def _counter_rows(columns: Sequence[Column]) -> Iterator[tuple[str, str, list[Cell]]]:
+    for name, counter in metrics.table().counters.items():
+        values = [column.kernel.counters.get(name) for column in columns]
+        if counter.show and any(values):
+            cells = [
+                ("-" if value is None else f"{value:,.0f}", _counter_error(name, column))
+                for column, value in zip(columns, values, strict=True)
+            ]
+            yield name, "", cells
+
+
+def _counter_error(name: str, column: Column) -> str:
+    if column.kernel.backend != "sim":
+        return ""
+    return _error(name, column) if _expected(name, column) else _scaling_error(name, column)
+
+
+def _scaling_error(name: str, column: Column) -> str:
+    """What scaling up alone adds; nothing where all of the grid ran."""
+    error = column.scaling_error(name, "%")
+    return _plus_minus(error, "%") if error else ""
+
+
+def _expected(name: str, column: Column) -> expected_error.Error | None:
+    return expected_error.expected(name, column.result.device, column.kernel.duration_ns)
+
+
+def _error(name: str, column: Column) -> str:
+    """The median error that recordings show, with its unit, and what scaling up adds to it."""
+    found = _expected(name, column)
+    if found is None:
+        return NO_EVIDENCE
+    text = _plus_minus(math.hypot(found.median, column.scaling_error(name, found.unit)), found.unit)
+    return text if expected_error.covered(name, column.unseen) else f"{text} *"
+
+
+def _plus_minus(error: float, unit: str) -> str:
+    if math.isinf(error):
+        return "± any"
+    size = f"{error:.2g}" if error < 10 else f"{error:.0f}"
+    return "± 0" if error == 0 else f"± {size} {'pt' if unit == 'points' else '%'}"
+
+
+def _value(value: float | None, factor: float) -> str:
+    return "-" if value is None else number(value / factor)

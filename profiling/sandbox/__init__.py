@@ -1,0 +1,24 @@
+"""The sandbox that untrusted programs run in: `run` starts one, `available` and `require` say whether it works here."""
+
+from hipsynth.profiling.sandbox.bubblewrap import available, require
+from hipsynth.profiling.sandbox.limits import (
+    WALL_EXTRA_S,
+    WALL_FACTOR,
+    SandboxLimits,
+    SandboxResult,
+    TimeLimits,
+    time_limits,
+)
+from hipsynth.profiling.sandbox.run import run
+
+__all__ = [
+    "WALL_EXTRA_S",
+    "WALL_FACTOR",
+    "SandboxLimits",
+    "SandboxResult",
+    "TimeLimits",
+    "available",
+    "require",
+    "run",
+    "time_limits",
+]

@@ -1,0 +1,168 @@
+"""Reads a sandboxed program's output and enforces what rlimits cannot."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import selectors
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import IO
+
+from hipsynth.profiling.sandbox import processes
+from hipsynth.profiling.sandbox.limits import TIME_REASONS, SandboxLimits, SandboxResult
+
+POLL_S = 0.02
+
+
+def _children_s() -> float:
+    """Processor time of this process's ended children."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+class Watch:
+    """Reads a process's output and enforces what rlimits cannot."""
+
+    def __init__(self, process: subprocess.Popen[bytes], scratch: Path, limits: SandboxLimits, isolated: bool) -> None:
+        self.process, self.scratch, self.limits, self.isolated = process, scratch, limits, isolated
+        self.kept: dict[str, bytearray] = {"out": bytearray(), "err": bytearray()}
+        self.written = 0
+        self.peak = 0
+        self.meter = processes.Meter()
+        self.cpu_before = _children_s()
+        self.start = time.monotonic()
+        self.next_disk = self.start + 0.1
+
+    def result(self) -> SandboxResult:
+        reason = "interrupted"
+        try:
+            reason = self._pump()
+        finally:  # also when this process is told to end: what it started must not outlive it
+            if reason:
+                self._kill()
+        self.process.wait()
+        self._drain()
+        elapsed = time.monotonic() - self.start
+        out, err = (bytes(self.kept[name]).decode(errors="replace") for name in ("out", "err"))
+        status, reason, code, number = self._judge(reason)
+        cpu_s = max(self.meter.cpu_s, _children_s() - self.cpu_before)
+        return SandboxResult(status, reason, code, number, out, err, elapsed, self.peak, self.isolated, cpu_s)
+
+    def _judge(self, reason: str) -> tuple[str, str, int | None, int | None]:
+        if reason:
+            return ("timeout" if reason in TIME_REASONS else "killed"), reason, None, None
+        code = self.process.returncode
+        # bubblewrap passes a signal on as 128 + its number
+        number = -code if code < 0 else code - 128 if self.isolated and 128 < code <= 128 + signal.SIGSYS else 0
+        if number in (signal.SIGXCPU, signal.SIGXFSZ, signal.SIGSYS):
+            names = {signal.SIGXCPU: "cpu_time", signal.SIGXFSZ: "file_size", signal.SIGSYS: "forbidden_call"}
+            reason = names[signal.Signals(number)]
+            return ("timeout" if reason in TIME_REASONS else "killed"), reason, None, number
+        if number:
+            return "failed", "signal", None, number
+        return ("ok", "", 0, None) if code == 0 else ("failed", "exit_code", code, None)
+
+    def _pump(self) -> str:
+        """Moves output until the process ends; returns why it must be killed, or ""."""
+        assert self.process.stdout and self.process.stderr
+        pidfd = os.pidfd_open(self.process.pid)
+        try:
+            with selectors.DefaultSelector() as selector:
+                for name, stream in (("out", self.process.stdout), ("err", self.process.stderr)):
+                    os.set_blocking(stream.fileno(), False)
+                    selector.register(stream, selectors.EVENT_READ, name)
+                selector.register(pidfd, selectors.EVENT_READ, "end")
+                return self._loop(selector)
+        finally:
+            os.close(pidfd)
+
+    def _loop(self, selector: selectors.BaseSelector) -> str:
+        pause = 0.001
+        while True:
+            ended = False
+            for key, _ in selector.select(pause):
+                if key.data == "end":
+                    ended = True
+                elif not self._read(key.data, key.fileobj):  # type: ignore[arg-type]
+                    selector.unregister(key.fileobj)
+            if ended:
+                return ""
+            reason = self._passed()
+            if reason:
+                return reason
+            pause = min(POLL_S, pause * 2)
+
+    def _read(self, name: str, stream: IO[bytes]) -> bool:
+        """Takes what is there, keeps up to the limit; False at the end of the stream."""
+        try:
+            chunk = os.read(stream.fileno(), 1 << 16)
+        except BlockingIOError:
+            return True
+        room = self.limits.output_bytes - len(self.kept[name])
+        self.kept[name] += chunk[: max(0, room)]
+        self.written += len(chunk)
+        return bool(chunk)
+
+    def _drain(self) -> None:
+        """What is left in the pipes after the end (a surviving child may hold them open: never waits)."""
+        for name, stream in (("out", self.process.stdout), ("err", self.process.stderr)):
+            assert stream is not None
+            while len(self.kept[name]) < self.limits.output_bytes:
+                before = len(self.kept[name])
+                if not self._read(name, stream) or len(self.kept[name]) == before:
+                    break
+
+    def _passed(self) -> str:
+        """The limit that has been passed, or ""."""
+        limits, now = self.limits, time.monotonic()
+        if self.written > 64 * limits.output_bytes:
+            return "output"
+        pids = processes.descendants(self.process.pid)
+        self.meter.sample(pids)
+        late = self.meter.passed(limits.cpu_s, limits.idle_s, limits.wall_s)
+        if late:
+            return late
+        memory = sum(processes.resident_bytes(pid) for pid in pids)
+        self.peak = max(self.peak, memory)
+        if memory > limits.memory_bytes:
+            return "memory"
+        if len(pids) > limits.processes + (2 if self.isolated else 0):  # bubblewrap's own two
+            return "processes"
+        if sum(processes.thread_count(pid) for pid in pids) > limits.threads + len(pids):
+            return "threads"
+        if now >= self.next_disk:
+            self.next_disk = now + 0.25
+            if processes.folder_bytes(self.scratch) > limits.scratch_bytes:
+                return "disk"
+        return ""
+
+    def _kill(self) -> None:
+        """Ends the process with all its descendants, and waits (up to a few seconds) until none of them runs."""
+        doomed = self._freeze()
+        for attempt in range(200):
+            doomed |= set(processes.descendants(self.process.pid))
+            running = [pid for pid in doomed if processes.runs(pid)]
+            if not running and attempt > 0:
+                return
+            for pid in running:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            if attempt > 0:
+                time.sleep(POLL_S)
+
+    def _freeze(self) -> set[int]:
+        """Stops the process and its descendants: a tree that forks while it is being read would hide some of them."""
+        frozen: set[int] = set()
+        for _ in range(50):
+            found = set(processes.descendants(self.process.pid)) - frozen
+            if not found:
+                break
+            for pid in found:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGSTOP)
+            frozen |= found
+        return frozen

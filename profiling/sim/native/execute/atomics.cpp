@@ -1,0 +1,183 @@
+#include "execute/atomics.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+namespace hipsynth {
+namespace {
+
+template <class T>
+T load(const void* p) {
+  T v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+
+// A read-modify-write of one element of type T; `op(old, data, compare)` gives the new value.
+template <class T, class Op>
+uint64_t modify(void* p, uint64_t data, uint64_t compare, Op op) {
+  using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+  const T old = load<T>(p);
+  const T fresh = op(old, std::bit_cast<T>(static_cast<Bits>(data)), std::bit_cast<T>(static_cast<Bits>(compare)));
+  std::memcpy(p, &fresh, sizeof fresh);
+  return std::bit_cast<Bits>(old);
+}
+
+template <class T>
+T add(T a, T b, T) {
+  return a + b;
+}
+float flushed(float x) { return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x; }
+float add_flushed(float a, float b, float) { return flushed(flushed(a) + flushed(b)); }
+template <class T>
+T sub(T a, T b, T) {
+  return a - b;
+}
+template <class T>
+T rsub(T a, T b, T) {
+  return b - a;
+}
+template <class T>
+T inc(T a, T b, T) {
+  return a >= b ? 0 : a + 1;
+}
+template <class T>
+T dec(T a, T b, T) {
+  return a == 0 || a > b ? b : a - 1;
+}
+template <class T>
+T least(T a, T b, T) {
+  return std::min(a, b);
+}
+template <class T>
+T most(T a, T b, T) {
+  return std::max(a, b);
+}
+template <class T>
+T conj(T a, T b, T) {
+  return a & b;
+}
+template <class T>
+T disj(T a, T b, T) {
+  return a | b;
+}
+template <class T>
+T exclusive(T a, T b, T) {
+  return a ^ b;
+}
+template <class T>
+T masked_or(T a, T mask, T bits) {
+  return (a & ~mask) | bits;
+}
+template <class T>
+T swap(T, T b, T) {
+  return b;
+}
+template <class T>
+T compare_swap(T a, T b, T c) {
+  return a == c ? b : a;
+}
+// As published: a comparison that a NaN makes false leaves the old value.
+template <class T>
+T fmin_op(T a, T b, T) {
+  return b < a ? b : a;
+}
+template <class T>
+T fmax_op(T a, T b, T) {
+  return b > a ? b : a;
+}
+template <class T>
+T wrap_op(T a, T b, T c) {
+  return a >= b ? a - b : a + c;
+}
+
+// Each dword is replaced by the low 31 bits of its data when the data's top bit says so.
+uint64_t exchange_if(uint64_t a, uint64_t b, uint64_t) {
+  for (const uint64_t half : {0xffffffffull, 0xffffffff00000000ull}) {
+    if (b & half & 0x8000000080000000ull) a = (a & ~half) | (b & half & 0x7fffffff7fffffffull);
+  }
+  return a;
+}
+
+uint32_t add_f16_pair(uint32_t a, uint32_t b, uint32_t) {
+  const auto half = [](uint32_t v) { return static_cast<float>(std::bit_cast<_Float16>(static_cast<uint16_t>(v))); };
+  const auto bits = [](float v) { return static_cast<uint32_t>(std::bit_cast<uint16_t>(static_cast<_Float16>(v))); };
+  return bits(half(a) + half(b)) | bits(half(a >> 16) + half(b >> 16)) << 16;
+}
+
+uint32_t add_bf16_pair(uint32_t a, uint32_t b, uint32_t) {
+  const auto bits = [](uint32_t x, uint32_t y) {  // x and y hold the value in their upper half
+    const float sum = std::bit_cast<float>(x & 0xffff0000u) + std::bit_cast<float>(y & 0xffff0000u);
+    const uint32_t v = std::bit_cast<uint32_t>(sum);
+    if (std::isnan(sum)) return (v >> 16) | 0x40u;
+    return (v + 0x7fff + (v >> 16 & 1)) >> 16;  // nearest even
+  };
+  return bits(a << 16, b << 16) | bits(a, b) << 16;
+}
+
+template <class T, T (*op)(T, T, T)>
+uint64_t apply(void* p, uint64_t data, uint64_t compare) {
+  return modify<T>(p, data, compare, op);
+}
+
+using Row = std::pair<std::string_view, AtomicFn>;
+
+constexpr Row kRows[] = {
+    {"add_u32", apply<uint32_t, add>},
+    {"add_u64", apply<uint64_t, add>},
+    {"sub_u32", apply<uint32_t, sub>},
+    {"sub_u64", apply<uint64_t, sub>},
+    {"rsub_u32", apply<uint32_t, rsub>},
+    {"rsub_u64", apply<uint64_t, rsub>},
+    {"inc_u32", apply<uint32_t, inc>},
+    {"inc_u64", apply<uint64_t, inc>},
+    {"dec_u32", apply<uint32_t, dec>},
+    {"dec_u64", apply<uint64_t, dec>},
+    {"min_i32", apply<int32_t, least>},
+    {"min_i64", apply<int64_t, least>},
+    {"max_i32", apply<int32_t, most>},
+    {"max_i64", apply<int64_t, most>},
+    {"min_u32", apply<uint32_t, least>},
+    {"min_u64", apply<uint64_t, least>},
+    {"max_u32", apply<uint32_t, most>},
+    {"max_u64", apply<uint64_t, most>},
+    {"and_b32", apply<uint32_t, conj>},
+    {"and_b64", apply<uint64_t, conj>},
+    {"or_b32", apply<uint32_t, disj>},
+    {"or_b64", apply<uint64_t, disj>},
+    {"xor_b32", apply<uint32_t, exclusive>},
+    {"xor_b64", apply<uint64_t, exclusive>},
+    {"mskor_b32", apply<uint32_t, masked_or>},
+    {"mskor_b64", apply<uint64_t, masked_or>},
+    {"swap_b32", apply<uint32_t, swap>},
+    {"swap_b64", apply<uint64_t, swap>},
+    {"cmpswap_b32", apply<uint32_t, compare_swap>},
+    {"cmpswap_b64", apply<uint64_t, compare_swap>},
+    {"cmpswap_f32", apply<float, compare_swap>},
+    {"cmpswap_f64", apply<double, compare_swap>},
+    {"wrap_b32", apply<uint32_t, wrap_op>},
+    {"condxchg_b64", apply<uint64_t, exchange_if>},
+    {"add_f32", apply<float, add>},
+    {"add_f32_flushed", apply<float, add_flushed>},
+    {"add_f64", apply<double, add>},
+    {"min_f32", apply<float, fmin_op>},
+    {"min_f64", apply<double, fmin_op>},
+    {"max_f32", apply<float, fmax_op>},
+    {"max_f64", apply<double, fmax_op>},
+    {"pk_add_f16", apply<uint32_t, add_f16_pair>},
+    {"pk_add_bf16", apply<uint32_t, add_bf16_pair>},
+};
+
+}  // namespace
+
+AtomicFn find_atomic(std::string_view op) {
+  for (const auto& [name, fn] : kRows) {
+    if (name == op) return fn;
+  }
+  return nullptr;
+}
+
+}  // namespace hipsynth

@@ -1,0 +1,439 @@
+// global_*, flat_*, scratch_* and buffer_* instructions.
+#include <algorithm>
+#include <bit>
+
+#include "execute/lane_data.h"
+#include "core/state.h"
+#include "sampling/trace.h"
+#include "isa/alu.h"
+#include "memory/pace.h"
+
+namespace hipsynth {
+namespace {
+
+constexpr uint64_t kAllLanes = ~0ull;
+constexpr uint32_t kScratchStride = 4 * kLanes;  // dwords of the lanes are interleaved: one private dword is 256 bytes
+
+// The operand slots of the opcode table's README, by meaning.
+struct Operands {
+  const Operand *vaddr, *data, *saddr, *srsrc, *soffset;
+};
+
+Operands operands_of(const Inst& in) {
+  const MemDesc& m = in.op->mem;
+  const bool has_data = m.kind != MemKind::load;
+  if (m.space == MemSpace::buffer) return {&in.src[0], &in.src[1], nullptr, &in.src[2], &in.src[3]};
+  return {&in.src[0], &in.src[1], has_data ? &in.src[2] : &in.src[1], nullptr, nullptr};
+}
+
+struct Lanes {
+  alignas(64) uint64_t address[kLanes];
+  uint64_t exec = 0;
+  uint64_t dropped = 0;  // buffer lanes out of range: loads give 0, stores vanish
+  uint64_t partial = 0;  // those of which only the first `inside` dwords are in range
+  uint32_t inside[kLanes];
+  bool contiguous = false;
+  bool interleaved = false;  // swizzled memory: dword k of a lane is k * dword_stride bytes further
+  uint32_t dword_stride = kScratchStride;
+};
+
+void global_addresses(Wave& w, const Inst& in, const Operands& o, Lanes* l) {
+  const auto offset = static_cast<uint64_t>(in.imm);
+  const uint32_t* low = operand_row(w, *o.vaddr);
+  if (o.saddr->kind == OperandKind::sgpr) {
+    const uint64_t base = w.sgpr64(o.saddr->reg) + offset;
+    for (int i = 0; i < kLanes; ++i) l->address[i] = base + (low ? low[i] : 0u);
+    return;
+  }
+  const uint32_t* high = operand_row(w, *o.vaddr, 1);
+  for (int i = 0; i < kLanes; ++i) l->address[i] = (static_cast<uint64_t>(high[i]) << 32 | low[i]) + offset;
+}
+
+// Loads and stores for which a base address is enough when the lanes are contiguous.
+bool moves_block(const Step& s) {
+  const MemDesc& m = s.inst->op->mem;
+  const bool whole_dwords = s.lane_bytes == 4 || s.lane_bytes == 8 || s.lane_bytes == 16;
+  return whole_dwords && m.kind != MemKind::atomic && !m.to_lds && !s.inst->lds;
+}
+
+// The usual case, told without computing every lane's address: all lanes active, lane i at base + i * bytes.
+bool contiguous_base(Wave& w, const Inst& in, const Operands& o, uint32_t bytes, uint64_t* base) {
+  if (w.exec() != kAllLanes) return false;
+  const uint32_t* low = operand_row(w, *o.vaddr);
+  const bool scalar = o.saddr->kind == OperandKind::sgpr;
+  if (!low || low[0] > ~0u - kLanes * bytes) return false;
+  uint32_t difference = 0;
+  for (uint32_t i = 0; i < kLanes; ++i) difference |= low[i] ^ (low[0] + i * bytes);
+  uint64_t start = low[0] + static_cast<uint64_t>(in.imm);
+  if (scalar) {
+    start += w.sgpr64(o.saddr->reg);
+  } else {
+    const uint32_t* high = operand_row(w, *o.vaddr, 1);
+    for (uint32_t i = 0; i < kLanes; ++i) difference |= high[i] ^ high[0];
+    start += static_cast<uint64_t>(high[0]) << 32;
+  }
+  *base = start;
+  return difference == 0;
+}
+
+uint64_t private_address(const Resident& r, uint32_t lane, uint64_t offset) {
+  return r.scratch + offset / 4 * kScratchStride + lane * 4ull + offset % 4;
+}
+
+void scratch_addresses(Context& c, Resident& r, const Step& s, const Operands& o, Lanes* l) {
+  const uint32_t* v = operand_row(r.wave, *o.vaddr);
+  const uint32_t base = scalar_operand(r.wave, *o.saddr) + static_cast<uint32_t>(s.inst->imm);
+  uint32_t offset[kLanes], furthest = 0;
+  for (uint32_t i = 0; i < kLanes; ++i) offset[i] = base + (v ? v[i] : 0);
+  for_lanes(l->exec, [&](uint32_t lane) { furthest = std::max(furthest, offset[lane]); });
+  if (furthest + uint64_t{s.lane_bytes} > c.scratch_lane_bytes) {
+    const auto lane = static_cast<int>(std::find(offset, offset + kLanes, furthest) - offset);
+    throw_illegal_access(c, r, s, {"private (stack) access", furthest, s.lane_bytes, lane});
+  }
+  for (uint32_t i = 0; i < kLanes; ++i) l->address[i] = private_address(r, i, offset[i]);
+  l->interleaved = true;
+}
+
+// Buffer resource words as in the CDNA3 ISA guide, section "Buffer Resource Descriptor".
+struct Resource {
+  uint64_t base;
+  uint32_t stride, records, index_stride;
+  bool swizzle, add_tid;
+};
+
+Resource read_resource(const Wave& w, const Operand& o) {
+  const uint32_t* word = &w.sgpr[o.reg];
+  return {word[0] | static_cast<uint64_t>(word[1] & 0xffff) << 32,
+          word[1] >> 16 & 0x3fff,
+          word[2],
+          8u << (word[3] >> 21 & 3),
+          (word[1] >> 31) != 0,
+          (word[3] >> 23 & 1) != 0};
+}
+
+// Swizzled buffers: every dword of every lane lies in the wave's own private memory (add_tid) or in some allocation.
+void check_swizzled(Context& c, Resident& r, const Step& s, bool own, const Lanes& l) {
+  const uint64_t end = r.scratch + uint64_t{c.scratch_lane_bytes} * kLanes;
+  for (uint64_t rest = l.exec; rest; rest &= rest - 1) {
+    const int lane = std::countr_zero(rest);
+    const uint64_t first = l.address[lane] & ~3ull, dwords = (l.address[lane] % 4 + s.lane_bytes + 3) / 4;
+    for (uint64_t k = 0; k < dwords; ++k) {
+      const uint64_t at = first + k * l.dword_stride;
+      if (own ? at >= r.scratch && at < end : c.memory->find(at, 4) != nullptr) continue;
+      if (own) throw_illegal_access(c, r, s, {"private (stack) access", at, s.lane_bytes, lane});
+      stray_access(c, r, s, {"swizzled access", at, 4, lane});
+    }
+  }
+}
+
+void buffer_addresses(Context& c, Resident& r, const Step& s, const Operands& o, Lanes* l) {
+  const Inst& in = *s.inst;
+  const Resource v = read_resource(r.wave, *o.srsrc);
+  const uint32_t* first = operand_row(r.wave, *o.vaddr);
+  const uint32_t* index_row = in.idxen ? first : nullptr;
+  const uint32_t* offset_row = in.offen ? (in.idxen ? operand_row(r.wave, *o.vaddr, 1) : first) : nullptr;
+  const uint64_t base = v.base + scalar_operand(r.wave, *o.soffset);
+  const bool by_dwords = !v.stride && s.lane_bytes > 4 && in.op->mem.kind != MemKind::atomic;  // each is checked
+  for (uint32_t i = 0; i < kLanes; ++i) {
+    const uint64_t index = (index_row ? index_row[i] : 0) + (v.add_tid ? i : 0);
+    const uint64_t offset = (offset_row ? offset_row[i] : 0) + static_cast<uint64_t>(in.imm);
+    if (v.swizzle) {
+      l->address[i] = base + (index / v.index_stride * v.stride + offset / 4 * 4) * v.index_stride +
+                      index % v.index_stride * 4 + offset % 4;
+    } else {
+      l->address[i] = base + index * v.stride + offset;
+    }
+    const bool inside = v.stride ? index < v.records : v.swizzle || offset + s.lane_bytes <= v.records;
+    if (inside) continue;
+    l->dropped |= 1ull << i;
+    l->inside[i] = by_dwords && offset < v.records ? static_cast<uint32_t>((v.records - offset) / 4) : 0;
+    if (l->inside[i]) l->partial |= 1ull << i;
+  }
+  l->interleaved = v.swizzle;
+  l->dword_stride = v.index_stride * 4;
+  l->dropped &= l->exec;
+  l->partial &= l->exec;
+  l->exec &= ~l->dropped;
+  l->dropped &= ~l->partial;
+  if (v.swizzle) check_swizzled(c, r, s, v.add_tid, *l);
+}
+
+// True when every lane is active and lane i is at address[0] + i * bytes.
+bool is_contiguous(const Lanes& l, uint32_t bytes) {
+  if (l.exec != kAllLanes) return false;
+  uint64_t difference = 0;
+  for (uint64_t i = 0; i < kLanes; ++i) difference |= l.address[i] ^ (l.address[0] + i * bytes);
+  return difference == 0;
+}
+
+void check_bounds(Context& c, Resident& r, const Step& s, Lanes* l) {
+  const uint32_t bytes = s.lane_bytes;
+  l->contiguous = is_contiguous(*l, bytes);
+  if (l->contiguous && c.memory->find(l->address[0], uint64_t{bytes} * kLanes)) return;
+  uint64_t low = ~0ull, high = 0;
+  for_lanes(l->exec, [&](uint32_t lane) {
+    low = std::min(low, l->address[lane]);
+    high = std::max(high, l->address[lane]);
+  });
+  if (high >= low && c.memory->find(low, high - low + bytes)) return;
+  for (uint64_t rest = l->exec; rest; rest &= rest - 1) {
+    const int lane = std::countr_zero(rest);
+    if (c.memory->find(l->address[lane], bytes)) continue;
+    const char* what = s.inst->op->mem.kind == MemKind::load    ? "read"
+                       : s.inst->op->mem.kind == MemKind::store ? "write"
+                                                                : "atomic";
+    stray_access(c, r, s, {what, l->address[lane], bytes, lane});
+  }
+}
+
+Access access_kind(MemKind kind) {
+  return kind == MemKind::load ? Access::load : kind == MemKind::store ? Access::store : Access::atomic;
+}
+
+void count_access(Context& c, Resident& r, const Step& s, const Lanes& l) {
+  ++r.outstanding_vm;
+  const bool returns = s.inst->dst.kind != OperandKind::none;
+  if (returns && s.inst->op->mem.kind == MemKind::atomic) r.atomic_outstanding = true;
+  const uint64_t lanes = l.exec | l.partial;
+  if (!c.hierarchy && !c.recorder) return;
+  if (c.recorder && (lanes == 0 || l.interleaved)) return c.recorder->refuse();
+  if (lanes == 0) return r.issue_vm(0, Answer::at(r.now, Level::none));
+  WaveAccess a{access_kind(s.inst->op->mem.kind), s.lane_bytes, lanes, l.address, l.contiguous, returns,
+               s.inst->slc || s.inst->nt};
+  if (c.recorder) return c.recorder->access(a);
+  Level level = Level::l1;
+  if (!l.interleaved || s.lane_bytes <= 4) {
+    level = c.hierarchy->access(r.group->cu, a);
+  } else {
+    uint64_t shifted[kLanes];
+    a.address = shifted;
+    a.bytes = 4;
+    for (uint32_t k = 0; k < s.lane_bytes / 4u; ++k) {
+      for (int i = 0; i < kLanes; ++i) shifted[i] = l.address[i] + uint64_t{k} * l.dword_stride;
+      level = std::max(level, c.hierarchy->access(r.group->cu, a));
+    }
+  }
+  book_access(c, r, a.kind, level);
+}
+
+// The dwords of one lane are strided; sub-dword and misaligned pieces go byte by byte.
+void copy_interleaved(uint8_t* flat, const Lanes& l, uint32_t lane, uint32_t bytes, bool to_memory) {
+  const uint64_t lane_start = l.address[lane] & ~3ull;
+  uint32_t in_dword = l.address[lane] & 3;
+  for (uint32_t i = 0; i < bytes; ++i, ++in_dword) {
+    auto* p = reinterpret_cast<uint8_t*>(lane_start + uint64_t{in_dword / 4} * l.dword_stride + in_dword % 4);
+    if (to_memory)
+      *p = flat[i];
+    else
+      flat[i] = *p;
+  }
+}
+
+// Dword k of a lane, where lanes are interleaved and this one is not misaligned; else null.
+template <uint32_t kBytes>
+uint8_t* whole_dword(const Lanes& l, uint32_t lane, uint32_t k) {
+  if (kBytes % 4 || l.address[lane] % 4) return nullptr;
+  return reinterpret_cast<uint8_t*>(l.address[lane] + uint64_t{k} * l.dword_stride);
+}
+
+template <uint32_t kBytes>
+void load_interleaved(const MemDesc& m, const Lanes& l, uint32_t lane, uint32_t* row) {
+  if (whole_dword<kBytes>(l, lane, 0)) {
+    for (uint32_t k = 0; k < kBytes / 4; ++k) row[k * kLanes + lane] = load32(whole_dword<kBytes>(l, lane, k));
+    return;
+  }
+  uint8_t flat[16];
+  copy_interleaved(flat, l, lane, kBytes, false);
+  load_lane(m, kBytes, row, lane, flat);
+}
+
+template <uint32_t kBytes>
+void store_interleaved(const MemDesc& m, const Lanes& l, uint32_t lane, const uint32_t* row) {
+  if (whole_dword<kBytes>(l, lane, 0)) {
+    for (uint32_t k = 0; k < kBytes / 4; ++k) std::memcpy(whole_dword<kBytes>(l, lane, k), &row[k * kLanes + lane], 4);
+    return;
+  }
+  uint8_t flat[16];
+  store_lane(m, kBytes, row, lane, flat);
+  copy_interleaved(flat, l, lane, kBytes, true);
+}
+
+void load_lanes(const Step& s, const Lanes& l, uint32_t* row) {
+  const MemDesc& m = s.inst->op->mem;
+  if (l.contiguous && load_block(s.lane_bytes, row, reinterpret_cast<const uint8_t*>(l.address[0]))) return;
+  with_width(s.lane_bytes, [&](auto bytes) {
+    if (!l.interleaved) {
+      for_lanes(l.exec, [&](uint32_t lane) {
+        load_lane(m, bytes, row, lane, reinterpret_cast<const uint8_t*>(l.address[lane]));
+      });
+      return;
+    }
+    for_lanes(l.exec, [&](uint32_t lane) { load_interleaved<bytes>(m, l, lane, row); });
+  });
+  static constexpr uint8_t kZeros[16] = {};
+  for (uint64_t rest = l.dropped; rest; rest &= rest - 1) {
+    load_lane(m, s.lane_bytes, row, static_cast<uint32_t>(std::countr_zero(rest)), kZeros);
+  }
+}
+
+// Buffer lanes that end behind their buffer: the dwords inside move, the others read as 0.
+void move_partial(Context& c, Resident& r, const Step& s, const Operands& o, const Lanes& l) {
+  const bool load = s.inst->op->mem.kind == MemKind::load;
+  uint32_t* row = operand_row(r.wave, load ? s.inst->dst : *o.data);
+  for (uint64_t rest = l.partial; rest; rest &= rest - 1) {
+    const int lane = std::countr_zero(rest);
+    const uint32_t bytes = 4 * l.inside[lane];
+    if (!c.memory->find(l.address[lane], bytes))
+      stray_access(c, r, s, {load ? "read" : "write", l.address[lane], bytes, lane});
+    auto* p = reinterpret_cast<uint8_t*>(l.address[lane]);
+    for (uint32_t k = 0; k < s.lane_bytes / 4u; ++k) {
+      uint32_t& word = row[k * kLanes + static_cast<uint32_t>(lane)];
+      const bool inside = k < l.inside[lane];
+      if (load) word = inside ? load32(p + 4 * k) : 0;
+      if (!load && inside) std::memcpy(p + 4 * k, &word, 4);
+    }
+  }
+}
+
+void store_lanes(const Step& s, const Lanes& l, const uint32_t* row) {
+  const MemDesc& m = s.inst->op->mem;
+  if (l.contiguous && store_block(s.lane_bytes, row, reinterpret_cast<uint8_t*>(l.address[0]))) return;
+  with_width(s.lane_bytes, [&](auto bytes) {
+    if (!l.interleaved) {
+      for_lanes(l.exec,
+                [&](uint32_t lane) { store_lane(m, bytes, row, lane, reinterpret_cast<uint8_t*>(l.address[lane])); });
+      return;
+    }
+    for_lanes(l.exec, [&](uint32_t lane) { store_interleaved<bytes>(m, l, lane, row); });
+  });
+}
+
+void atomic_lanes(Wave& w, const Step& s, const Operands& o, const Lanes& l) {
+  const uint32_t bytes = s.inst->op->mem.elem_bytes;
+  const uint32_t* data = operand_row(w, *o.data);
+  const uint32_t* compare = o.data->dwords > bytes / 4 ? operand_row(w, *o.data, bytes / 4) : nullptr;
+  uint32_t* result = operand_row(w, s.inst->dst);
+  for (uint64_t rest = l.exec; rest; rest &= rest - 1) {
+    const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
+    uint8_t flat[8];
+    if (l.interleaved) copy_interleaved(flat, l, lane, bytes, false);
+    void* p = l.interleaved ? flat : reinterpret_cast<void*>(l.address[lane]);
+    const uint64_t old = s.atomic(p, lane_value(data, lane, bytes), compare ? lane_value(compare, lane, bytes) : 0);
+    if (l.interleaved) copy_interleaved(flat, l, lane, bytes, true);
+    if (result) set_lane_value(result, lane, bytes, old);
+  }
+}
+
+// Loads into the LDS: lane i's element lands at M0 + offset + 4 i (CDNA3 ISA, section 9.1.9), a zero where the buffer
+// has no such element.
+void load_to_lds(Context& c, Resident& r, const Step& s, const Lanes& l) {
+  const uint64_t base = (r.wave.sgpr[kM0] & 0xffff) + static_cast<uint64_t>(s.inst->imm);
+  for (uint64_t rest = l.exec | l.dropped; rest; rest &= rest - 1) {
+    const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
+    uint32_t value[4] = {};
+    const bool there = !(l.dropped >> lane & 1);
+    if (there && s.lane_bytes < 4) {
+      value[0] = narrow_value(s.inst->op->mem, reinterpret_cast<const void*>(l.address[lane]), 0);
+    } else if (there) {
+      std::memcpy(value, reinterpret_cast<const void*>(l.address[lane]), s.lane_bytes);
+    }
+    const uint32_t bytes = std::max<uint32_t>(s.lane_bytes, 4);
+    std::memcpy(lds_pointer(c, r, s, lane, base + uint64_t{lane} * bytes, bytes), value, bytes);
+  }
+}
+
+void move_data(Context& c, Resident& r, const Step& s, const Operands& o, const Lanes& l) {
+  const MemDesc& m = s.inst->op->mem;
+  if (m.to_lds || s.inst->lds) return load_to_lds(c, r, s, l);
+  if (m.kind == MemKind::atomic) return atomic_lanes(r.wave, s, o, l);
+  if (m.kind == MemKind::load) return load_lanes(s, l, operand_row(r.wave, s.inst->dst));
+  store_lanes(s, l, operand_row(r.wave, *o.data));
+}
+
+// A generic address may be global, private or LDS, lane by lane.
+void execute_flat(Context& c, Resident& r, const Step& s) {
+  const Inst& in = *s.inst;
+  const Operands o = operands_of(in);
+  const uint32_t *low = operand_row(r.wave, *o.vaddr), *high = operand_row(r.wave, *o.vaddr, 1);
+  Lanes global, shared, priv;
+  uint64_t exec = r.wave.exec();
+  for (uint32_t i = 0; i < kLanes; ++i) {
+    const uint64_t address = (static_cast<uint64_t>(high[i]) << 32 | low[i]) + static_cast<uint64_t>(in.imm);
+    global.address[i] = address;
+    if (!(exec >> i & 1)) continue;
+    Lanes* kind = &global;
+    if (address >> 32 == kSharedBase >> 32) {
+      kind = &shared;
+      shared.address[i] = reinterpret_cast<uint64_t>(lds_pointer(c, r, s, i, address & 0xffffffffu, s.lane_bytes));
+    } else if (address >> 32 == kPrivateBase >> 32) {
+      kind = &priv;
+      const uint64_t offset = address & 0xffffffffu;
+      if (offset + s.lane_bytes > c.scratch_lane_bytes)
+        throw_illegal_access(c, r, s, {"private (stack) access", offset, s.lane_bytes, static_cast<int>(i)});
+      priv.address[i] = private_address(r, i, offset);
+    }
+    kind->exec |= 1ull << i;
+  }
+  priv.interleaved = true;
+  ++r.outstanding_lgkm;
+  if (shared.exec) {
+    ++c.counts.flat_lds;
+    r.lds_outstanding = true;
+    r.lds_answer = Answer::at(r.now + c.latency.lds, Level::none);
+    move_data(c, r, s, o, shared);
+  }
+  if (priv.exec) {
+    count_access(c, r, s, priv);
+    move_data(c, r, s, o, priv);
+  }
+  if (global.exec) {
+    check_bounds(c, r, s, &global);
+    count_access(c, r, s, global);
+    move_data(c, r, s, o, global);
+  }
+}
+
+}  // namespace
+
+void book_access(Context& c, Resident& r, Access kind, Level level) {
+  const uint64_t back = c.pace->book(r.group->cu, level);
+  if (kind == Access::store) {  // nobody stops for a store alone, but its answer comes in its turn
+    r.issue_vm(0, Answer::at(r.now + c.latency.vector[0], Level::none));
+  } else {
+    const Hierarchy::Awaited& awaited = c.hierarchy->awaited();
+    r.issue_vm(back, Answer::at(r.now + awaited.cycles, awaited.level));
+    r.vm_level = std::max(r.vm_level, level);
+  }
+}
+
+void execute_vector_memory(Context& c, Resident& r, const Step& s) {
+  const Inst& in = *s.inst;
+  const MemDesc& m = in.op->mem;
+  if (m.kind == MemKind::cache) {
+    // Invalidation of the vL1D is the only cache operation that changes what later accesses cost.
+    if (c.hierarchy && std::strcmp(in.op->name, "buffer_wbl2") != 0) c.hierarchy->invalidate_l1(r.group->cu);
+    return;
+  }
+  if (r.wave.exec() == 0) return;
+  if (m.space == MemSpace::flat) return execute_flat(c, r, s);
+  if (m.space == MemSpace::image) return execute_image(c, r, s);
+  const Operands o = operands_of(in);
+  Lanes l;
+  l.exec = r.wave.exec();
+  if (m.space == MemSpace::global) {
+    l.contiguous = moves_block(s) && contiguous_base(r.wave, in, o, s.lane_bytes, &l.address[0]) &&
+                   c.memory->find(l.address[0], uint64_t{s.lane_bytes} * kLanes);
+    if (!l.contiguous) global_addresses(r.wave, in, o, &l);
+  } else if (m.space == MemSpace::scratch) {
+    scratch_addresses(c, r, s, o, &l);
+  } else {
+    buffer_addresses(c, r, s, o, &l);
+  }
+  if (!l.interleaved && !l.contiguous) check_bounds(c, r, s, &l);
+  count_access(c, r, s, l);
+  if (s.idle_data) return;
+  move_data(c, r, s, o, l);
+  if (l.partial) move_partial(c, r, s, o, l);
+}
+
+}  // namespace hipsynth

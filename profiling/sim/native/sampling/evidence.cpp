@@ -1,0 +1,158 @@
+// What a sampled dispatch has seen, and when that is enough.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <utility>
+
+#include "sampling/sampler.h"
+
+namespace hipsynth {
+namespace {
+
+constexpr size_t kFewCells = 4;        // windows before work-groups are abandoned
+constexpr size_t kManyCells = 8;       // windows whose mean will do, though they do not agree
+constexpr double kAgree = 0.05;        // relative difference of two windows that agree
+constexpr double kReplacing = 0.9;     // share of misses that replace a line, when caches are as full as they get
+constexpr double kRareMisses = 0.001;  // of look-ups
+
+// By how much a channel has more requests than the average one, as a share of that, in half of the parts of a dispatch
+// at least: which channels are busy for a while only changes with the data that all work-groups are at. `seen`: the
+// requests of every channel so far, at the end of each part.
+double lasting_excess(const std::vector<std::vector<uint64_t>>& seen) {
+  const size_t channels = seen.back().size();
+  std::vector<std::vector<double>> loads(channels);  // of each channel in each part, in those of the average channel
+  for (size_t part = 0; part < seen.size(); ++part) {
+    const auto requests = [&](size_t i) { return static_cast<double>(seen[part][i] - (part ? seen[part - 1][i] : 0)); };
+    double sum = 0;
+    for (size_t i = 0; i < channels; ++i) sum += requests(i);
+    for (size_t i = 0; i < channels && sum > 0; ++i) {
+      loads[i].push_back(requests(i) * static_cast<double>(channels) / sum);
+    }
+  }
+  double most = 1;
+  for (std::vector<double>& load : loads) {
+    const auto middle = load.begin() + (static_cast<std::ptrdiff_t>(load.size()) - 1) / 2;
+    if (load.empty()) continue;
+    std::nth_element(load.begin(), middle, load.end());
+    most = std::max(most, *middle);
+  }
+  return most - 1;
+}
+
+}  // namespace
+
+// Of all work-groups of a stretch.
+std::vector<Executed> Sampler::stretch_executions(const Banks& runs, size_t k) const {
+  std::vector<Executed> sum = executions_of(runs[kBanks * k + kLeave]);
+  const std::vector<Executed> stay = executions_of(runs[kBanks * k + kStay]);
+  for (size_t i = 0; i < sum.size(); ++i) {
+    sum[i].times += stay[i].times;
+    sum[i].lanes += stay[i].lanes;
+  }
+  return sum;
+}
+
+std::vector<uint64_t> Sampler::site_executions(const Banks& runs, size_t k) const {
+  const std::vector<Executed> counts = stretch_executions(runs, k);
+  std::vector<uint64_t> out;
+  for (const uint32_t i : sites_) out.push_back(counts[i].times);
+  return out;
+}
+
+// What the window that ends here has seen.
+void Sampler::close_cell() {
+  std::vector<SiteTally> cell(sites_.size());
+  closed_.resize(sites_.size());
+  for (size_t i = 0; i < cell.size(); ++i) {
+    for (const auto& stratum : measured_) {
+      cell[i].times += stratum[i].times;
+      cell[i].events.add_difference(stratum[i].events, {});
+    }
+    const SiteTally all = cell[i];
+    cell[i].times -= closed_[i].times;
+    cell[i].events = {};
+    cell[i].events.add_difference(all.events, closed_[i].events);
+    closed_[i] = all;
+  }
+  channels_seen_.push_back(hierarchy_->channel_requests());
+  cells_.push_back(std::move(cell));
+  cell_strata_.push_back(current_);
+}
+
+// Whether the windows so far tell what the rest of these work-groups will do, so that following all of them is not
+// worth it: misses are as frequent as before, and are not those that come only once because the L2 had room. Never for
+// work-groups that may wait for each other, and not for those with atomics, which can share out work.
+bool Sampler::seen_enough() const {
+  if (planned_ || abandoned_ || cells_.size() < kFewCells) return false;
+  if (staying_ < std::max<uint64_t>(2, 2 * resident_ / kFirstEnded)) return false;
+  for (const uint32_t i : sites_) {
+    if (steps_[i].inst->op->mem.kind == MemKind::atomic && steps_[i].inst->op->unit == Unit::vmem) return false;
+  }
+  const auto of_cell = [](const std::vector<SiteTally>& cell, uint64_t MemoryCounts::* what) {
+    uint64_t sum = 0;
+    for (const SiteTally& t : cell) sum += t.events.memory().*what;
+    return static_cast<double>(sum);
+  };
+  const auto rate = [&](const std::vector<SiteTally>& cell) {
+    return of_cell(cell, &MemoryCounts::l2_misses) / std::max(1.0, of_cell(cell, &MemoryCounts::l1_lookups));
+  };
+  const double last = rate(cells_.back()), before = rate(cells_[cells_.size() - 2]);
+  if (std::max(last, before) <= kRareMisses) return true;
+  const double missed = of_cell(cells_.back(), &MemoryCounts::l2_misses);
+  return (std::abs(last - before) <= kAgree * std::max(last, before) || cells_.size() >= kManyCells) &&
+         of_cell(cells_.back(), &MemoryCounts::l2_evicts) >= kReplacing * missed;
+}
+
+Sample Sampler::finish(const std::vector<std::vector<Executed>>& runs) {
+  Sample sample;
+  if (phase_ == Phase::measure) close_cell();
+  c_.hierarchy = hierarchy_;
+  const Events end = now();
+  if (phase_ == Phase::tail) exact_.add_difference(end, tail_from_);
+  counted_.resize(strata_.size(), std::vector<uint64_t>(sites_.size()));
+  for (size_t k = 0; phase_ == Phase::tail && k < strata_.size(); ++k) {
+    const std::vector<uint64_t> ran = site_executions(runs, k);
+    for (size_t i = 0; i < ran.size(); ++i) counted_[k][i] += ran[i] - tail_counted_[k][i];
+  }
+  sample.ran.resize(sites_.size());
+  sample.placed = std::accumulate(run_.begin(), run_.end(), uint64_t{0});
+  for (size_t k = 0; k < strata_.size(); ++k) {
+    const std::vector<uint64_t> ran = site_executions(runs, k);
+    std::transform(ran.begin(), ran.end(), sample.ran.begin(), sample.ran.begin(), std::plus<>());
+    const bool in_part = abandoned_ && k == 0;
+    sample.executed.push_back(in_part ? executions_of(runs[kStay]) : stretch_executions(runs, k));
+    sample.probed.push_back(executions_of(runs[kBanks * k + kProbe]));
+    if (in_part) run_[0] = staying_;
+  }
+  sample.probes = probes_;
+  sample.placed += std::accumulate(probes_.begin(), probes_.end(), uint64_t{0});
+  for (uint32_t i = 0; i < steps_.size(); ++i) {
+    if (steps_[i].action == Action::barrier) sample.barriers.push_back(i);
+  }
+  sample.strata = strata_;
+  for (size_t k = 0; k < run_.size(); ++k) sample.strata[k].end = strata_[k].begin + run_[k];
+  sample.sites = sites_;
+  for (const uint32_t i : sites_) sample.loads.push_back(steps_[i].inst->op->mem.kind == MemKind::load);
+  sample.counted = std::move(counted_);
+  sample.measured = std::move(measured_);
+  sample.spare = std::move(spare_);
+  sample.cells = std::move(cells_);
+  sample.cell_strata = std::move(cell_strata_);
+  sample.exact = exact_;
+  sample.simulated = end;
+  sample.chain_at_start = chain_at_start_;
+  sample.long_groups = long_groups_;
+  channels_seen_.push_back(hierarchy_->channel_requests());
+  sample.channels = channels_seen_.back().size();
+  sample.channel_excess = lasting_excess(channels_seen_);
+  sample.left_dirty = hierarchy_->dirty();
+  sample.dirty_before = dirty_before_;
+  sample.cus = cus_;
+  sample.l2_lines = l2_lines_;
+  sample.infinity_bytes = infinity_bytes_;
+  sample.line_bytes = line_bytes_;
+  return sample;
+}
+
+}  // namespace hipsynth

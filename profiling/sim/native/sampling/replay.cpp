@@ -1,0 +1,121 @@
+// Follows work-groups through the machine by what others like them did (sampling/trace.h).
+#include "core/engine.h"
+
+namespace hipsynth {
+
+namespace {
+
+constexpr size_t kMostShapes = 4096;
+
+WaveAccess access_at(const LanePattern& p, uint64_t start, uint64_t* address) {
+  if (p.contiguous) {
+    address[0] = start;
+  } else {
+    for (uint32_t lane = 0; lane < kLanes; ++lane) address[lane] = start + p.apart[lane];
+  }
+  return {p.kind, p.bytes, p.exec, address, p.contiguous, p.returns, p.streaming};
+}
+
+}  // namespace
+
+void Engine::replay(const Traces* traces) {
+  replay_ = traces;
+  shapes_.resize(1);
+  shape_numbers_.assign(traces->patterns.size() * c_.hierarchy->l1_line_bytes(), 0);
+}
+
+const LoadShape& Engine::shape_at(uint32_t pattern, uint64_t start) {
+  const uint64_t line_bytes = c_.hierarchy->l1_line_bytes();
+  uint16_t& number = shape_numbers_[pattern * line_bytes + start % line_bytes];
+  if (number) return shapes_[number];
+  if (shapes_.size() < kMostShapes) {
+    number = static_cast<uint16_t>(shapes_.size());
+    shapes_.emplace_back();
+  }
+  uint64_t address[kLanes];
+  c_.hierarchy->shape(access_at(replay_->patterns[pattern], start, address), &shapes_[number]);
+  return shapes_[number];
+}
+
+void Engine::start_replay(Turn* turn) {
+  Resident* r = turn->wave;
+  static_cast<Progress&>(*r) = {};
+  r->wave.pc = 0;
+  r->group = turn->group;
+  r->index = turn->index;
+  r->wake_round = round_;
+  turn->started = true;
+}
+
+void Engine::replay_access(Resident* r, const Event& e) {
+  const Traces::Site& site = replay_->sites[e.amount];
+  const LanePattern& p = replay_->patterns[site.pattern];
+  uint64_t start = e.address;
+  for (size_t i = 0; i < Digits::kMost; ++i) start += r->group->digits[i] * site.step[i];
+  ++r->outstanding_vm;
+  if (p.kind == Access::load) {
+    return book_access(c_, *r, p.kind, c_.hierarchy->load(r->group->cu, shape_at(site.pattern, start), start));
+  }
+  uint64_t address[kLanes];
+  book_access(c_, *r, p.kind, c_.hierarchy->access(r->group->cu, access_at(p, start, address)));
+}
+
+// As run_wave, from event to event. wave.pc is the next one.
+void Engine::replay_wave(Resident* r, bool was_at_port) {
+  const std::vector<Event>& events = replay_->first.waves[r->index];
+  uint32_t at = r->wave.pc;
+  const uint32_t begun = was_at_port ? events[at].executed - 1 : at ? events[at - 1].executed : 0;
+  for (;; ++at) {
+    const Event& e = events[at];
+    r->now = r->clock + e.now;
+    switch (e.kind) {
+      case Event::Kind::vector:
+      case Event::Kind::no_lanes:
+        if (port_is_closed(r)) {
+          r->wave.pc = at;
+          return;
+        }
+        if (e.kind == Event::Kind::vector) replay_access(r, e);
+        break;
+      case Event::Kind::scalar:
+        ++r->outstanding_lgkm;
+        if (e.amount) book_scalar(c_, *r, e.address, e.amount);
+        break;
+      case Event::Kind::lds:
+        r->outstanding_lgkm += e.amount;
+        r->lds_outstanding = true;
+        r->lds_answer = Answer::at(r->now + c_.latency.lds, Level::none);
+        break;
+      case Event::Kind::wait:
+        r->wave.pc = at + 1;
+        if (take_wait(r, {e.vm, e.lgkm}, r->now)) return;
+        break;
+      case Event::Kind::barrier:
+        r->wave.pc = at + 1;
+        return arrive(r);
+      case Event::Kind::jump:
+        r->wave.pc = at + 1;
+        if (e.executed - begun >= kQuantum) return;
+        break;
+      case Event::Kind::end:
+        c_.counts.wave_instructions += e.executed;
+        return end_wave(r);
+    }
+  }
+}
+
+// All work-groups did what one did.
+void Engine::add_replayed() {
+  const uint64_t groups = plan_.total_groups;
+  for (size_t i = 0; i < banks_[0].size(); ++i) {
+    banks_[0][i].times += replay_->first.executed[i].times * groups;
+    banks_[0][i].lanes += replay_->first.executed[i].lanes * groups;
+  }
+  c_.counts.lds_waits += replay_->first.lds.lds_waits * groups;
+  c_.counts.lds_idx_cycles += replay_->first.lds.lds_idx_cycles * groups;
+  c_.counts.lds_bank_conflict += replay_->first.lds.lds_bank_conflict * groups;
+  c_.counts.lds_addr_conflict += replay_->first.lds.lds_addr_conflict * groups;
+  c_.counts.lds_atomic_return += replay_->first.lds.lds_atomic_return * groups;
+}
+
+}  // namespace hipsynth

@@ -1,0 +1,332 @@
+#include "sampling/sampling.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <iterator>
+#include <type_traits>
+
+namespace hipsynth {
+namespace {
+
+static_assert(std::is_trivially_copyable_v<MemoryCounts> && sizeof(MemoryCounts) % sizeof(uint64_t) == 0);
+static_assert(std::is_trivially_copyable_v<EngineCounts> && sizeof(EngineCounts) % sizeof(uint64_t) == 0);
+
+constexpr uint64_t kEnough = 64;     // executions of a site in a stratum that make a rate of its own
+constexpr double kWorthwhile = 0.5;  // share of the grid that may run: sampling has to save a factor
+constexpr uint64_t kFewest = 5;      // stretches between the first and the last
+constexpr double kNearlyAll = 0.9;
+constexpr double kFull = 0.8;      // share of its lines that a full L2 holds at least: sets fill unevenly
+constexpr double kDeviations = 2;  // of the reported error
+// By how much the misses of long work-groups may grow between windows: products of 2048^3 and 4096^3 had up to seven
+// times as many as their windows showed.
+constexpr double kDrift = 6;
+using Row = std::array<double, std::tuple_size_v<decltype(Events::n)>>;
+
+uint64_t round_up(uint64_t v, uint64_t to) { return (v + to - 1) / to * to; }
+uint64_t whole(double v) { return v > 0 ? static_cast<uint64_t>(std::llround(v)) : 0; }
+
+// Events of one execution of each site, from the best evidence there is: this stratum, all strata, cold caches. Or from
+// one cell alone, where it has evidence.
+class Rates {
+ public:
+  explicit Rates(const Sample& s, const std::vector<SiteTally>* cell = nullptr)
+      : s_(s), cell_(cell), pooled_(s.sites.size()) {
+    for (const auto& stratum : s.measured) {
+      for (size_t i = 0; i < stratum.size(); ++i) add_tally(stratum[i], &pooled_[i]);
+    }
+    for (size_t i = 0; i < pooled_.size(); ++i) {
+      uint64_t counted = 0;
+      for (const auto& stratum : s.counted) counted += stratum[i];
+      // Looked at nearly always, as stores are: then all of it is better evidence than the windows alone. Loads find
+      // less in caches that are not warm yet.
+      whole_.push_back(!s.loads[i] && static_cast<double>(pooled_[i].times + s.spare[i].times + counted) >=
+                                          kNearlyAll * static_cast<double>(s.ran[i]));
+      if (whole_[i]) add_tally(s.spare[i], &pooled_[i]);
+    }
+  }
+  void add(size_t k, size_t site, double times, Row* row) const {
+    const SiteTally* t = &s_.measured[k][site];
+    if (cell_ && (*cell_)[site].times >= kEnough)
+      t = &(*cell_)[site];
+    else if (cell_ || t->times < kEnough || whole_[site])
+      t = &pooled_[site];
+    if (t->times == 0) t = &s_.spare[site];
+    if (t->times == 0) return;
+    const double scale = times / static_cast<double>(t->times);
+    for (size_t i = 0; i < row->size(); ++i) (*row)[i] += scale * static_cast<double>(t->events.n[i]);
+  }
+
+ private:
+  static void add_tally(const SiteTally& from, SiteTally* to) {
+    to->times += from.times;
+    to->events.add_difference(from.events, {});
+  }
+
+  const Sample& s_;
+  const std::vector<SiteTally>* cell_;
+  std::vector<SiteTally> pooled_;
+  std::vector<bool> whole_;
+};
+
+// Kinds of engine events that happen at sites; all others go with the number of work-groups.
+std::array<bool, Events::kEngine> at_sites(const Sample& s) {
+  std::array<bool, Events::kEngine> found{};
+  const auto look = [&](const SiteTally& t) {
+    for (size_t i = 0; i < Events::kEngine; ++i) found[i] |= t.events.n[Events::kMemory + i] != 0;
+  };
+  // Waits while memory is not modelled have made-up levels.
+  const auto from = offsetof(EngineCounts, vm_waits) / sizeof(uint64_t);
+  std::fill_n(found.begin() + from, std::size(EngineCounts{}.vm_waits) + std::size(EngineCounts{}.smem_waits) + 1,
+              true);
+  for (const auto& stratum : s.measured) std::for_each(stratum.begin(), stratum.end(), look);
+  std::for_each(s.spare.begin(), s.spare.end(), look);
+  return found;
+}
+
+// Every line that was made dirty is written back sooner or later, or is left behind: so write-backs per store are taken
+// from everything simulated, not from a window in which lines may leave that came before it.
+void conserve_writes(const Sample& s, MemoryCounts* m) {
+  const MemoryCounts all = s.simulated.memory();
+  const double stores = static_cast<double>(all.l2_writes + all.l2_atomics);
+  const double scale = stores > 0 ? static_cast<double>(m->l2_writes + m->l2_atomics) / stores : 0;
+  const auto conserve = [&](uint64_t MemoryCounts::* field, uint64_t more) {
+    const auto left = static_cast<double>(s.left_dirty.*field);
+    return whole((static_cast<double>(all.*field + more) + left) * scale - left);
+  };
+  m->fabric_writes = conserve(&MemoryCounts::fabric_writes, 0);
+  m->fabric_writes_64b = conserve(&MemoryCounts::fabric_writes_64b, 0);
+  // What reached the fabric and not the HBM is in the memory-side cache at the end. Once that is full, modified lines
+  // have the share of it that they have of what came in; what part of the grid ran may not have filled it.
+  const auto bytes = [](const MemoryCounts& n) { return 32 * (n.fabric_writes + n.fabric_writes_64b); };
+  const auto came_in = static_cast<double>(m->infinity_fills * s.line_bytes),
+             room = static_cast<double>(s.infinity_bytes);
+  const double share = came_in > room ? std::min(1.0, static_cast<double>(bytes(*m)) / came_in) : 1;
+  m->hbm_write_bytes = bytes(*m) - std::min(bytes(*m), whole(room * share));
+  m->flushed_bytes = all.flushed_bytes;
+  const uint64_t written_back = conserve(&MemoryCounts::l2_writebacks, all.l2_flush_writebacks);
+  m->l2_flush_writebacks = all.l2_flush_writebacks;
+  m->l2_writebacks = written_back - std::min(written_back, all.l2_flush_writebacks);
+  const uint64_t resident = all.l2_evicts ? all.l2_misses - std::min(all.l2_misses, all.l2_evicts) : s.l2_lines;
+  m->l2_evicts = m->l2_misses - std::min(m->l2_misses, resident);
+}
+
+// Maxima: the imbalance between CUs stays what it is, the average grows; that between channels grows as far as the same
+// ones were busy all along. A chain of atomics on one line grows with the
+// grid only if it has grown since the first stretch.
+void scale_maxima(const Sample& s, double groups, double done, MemoryCounts* m) {
+  const MemoryCounts all = s.simulated.memory();
+  const auto busiest = static_cast<double>(all.l1_cycles_max), sum = static_cast<double>(all.l1_cycles_sum);
+  const auto chain = static_cast<double>(all.same_address_atomics_max);
+  const double grown = all.l1_lookups ? static_cast<double>(m->l1_lookups) / static_cast<double>(all.l1_lookups) : 1;
+  m->l1_cycles_sum = whole(sum * grown);
+  m->l1_cycles_max = whole(sum * grown / s.cus + busiest - sum / s.cus);
+  const auto requests = [](const MemoryCounts& n) {
+    return static_cast<double>(n.l2_reads + n.l2_writes + n.l2_atomics);
+  };
+  const double each = requests(*m) / static_cast<double>(s.channels);
+  m->l2_channel_max = std::max(all.l2_channel_max, whole(each * (1 + s.channel_excess)));
+  const double first = static_cast<double>(s.strata[0].end), later = done - first;
+  const double slope = later > 0 ? (chain - static_cast<double>(s.chain_at_start)) / later : 0;
+  m->same_address_atomics_max = whole(chain + slope * (groups - done));
+}
+
+void put(const Row& row, Estimate* e) {
+  Events rounded;
+  for (size_t i = 0; i < row.size(); ++i) rounded.n[i] = whole(row[i]);
+  std::memcpy(&e->memory, rounded.n.data(), sizeof e->memory);
+  std::memcpy(&e->engine, rounded.n.data() + Events::kMemory, sizeof e->engine);
+}
+
+// How often the whole stratum executes what its stretch executed `run` times and its probes `probed` times.
+double whole_stratum(const Sample& s, size_t k, uint64_t run, uint64_t probed) {
+  const Stratum& t = s.strata[k];
+  const double per_group = s.probes[k] ? static_cast<double>(probed) / static_cast<double>(s.probes[k])
+                                       : static_cast<double>(run) / std::max(1.0, t.run());
+  return static_cast<double>(run) + t.gap() * per_group;
+}
+
+void add_executions(const Sample& s, size_t k, std::vector<Executed>* sum) {
+  sum->resize(s.executed[k].size());
+  for (size_t i = 0; i < sum->size(); ++i) {
+    (*sum)[i].times += whole(whole_stratum(s, k, s.executed[k][i].times, s.probed[k][i].times));
+    (*sum)[i].lanes += whole(whole_stratum(s, k, s.executed[k][i].lanes, s.probed[k][i].lanes));
+  }
+}
+
+double executions_of(const Sample& s, size_t k, size_t site) {
+  const uint32_t i = s.sites[site];
+  return whole_stratum(s, k, s.executed[k][i].times, s.probed[k][i].times);
+}
+
+double groups_run(const Sample& s) {
+  double sum = 0;
+  for (const Stratum& stratum : s.strata) sum += stratum.run();
+  for (const uint64_t probes : s.probes) sum += static_cast<double>(probes);
+  return sum;
+}
+
+}  // namespace
+
+std::vector<Stratum> choose_strata(const StrataRequest& q) {
+  const uint64_t done = std::min(round_up(q.done, q.align), q.total), length = round_up(q.length, q.align),
+                 last = round_up(q.last, q.align);
+  const Stratum first{0, 0, done, done};
+  const auto may_run = static_cast<uint64_t>(kWorthwhile * static_cast<double>(q.total));
+  const uint64_t most = (may_run - std::min(done + last, may_run)) / std::max<uint64_t>(length, 1);
+  if (most < std::min<uint64_t>(kFewest, q.count)) return {{0, 0, q.total, q.total}};
+  const uint64_t count = std::min<uint64_t>(q.count, most), tail = (q.total - last) / q.align * q.align,
+                 middle = tail - done;
+  std::vector<Stratum> strata{first};
+  for (uint64_t k = 0; k < count; ++k) {
+    const uint64_t from = strata.back().to,
+                   to = k + 1 == count ? tail : round_up(done + middle * (k + 1) / count, q.align);
+    const uint64_t begin = round_up(from + (to - from - length) / 2, q.align);
+    strata.push_back({from, begin, std::min(begin + length, to), to});
+  }
+  strata.push_back({tail, tail, q.total, q.total});
+  return strata;
+}
+
+Events::Events(const MemoryCounts& memory, const EngineCounts& engine) {
+  std::memcpy(n.data(), &memory, sizeof memory);
+  std::memcpy(n.data() + kMemory, &engine, sizeof engine);
+}
+
+void Events::add_difference(const Events& after, const Events& before) {
+  for (size_t i = 0; i < n.size(); ++i) n[i] += after.n[i] - before.n[i];
+}
+
+MemoryCounts Events::memory() const {
+  MemoryCounts m;
+  std::memcpy(&m, n.data(), sizeof m);
+  return m;
+}
+
+namespace {
+
+double left_to_estimate(const Sample& s, size_t k, size_t site) {
+  return executions_of(s, k, site) - static_cast<double>(s.counted[k][site]);
+}
+
+Estimate estimate_by(const Sample& s, const Rates& rates) {
+  Row row{};
+  for (size_t i = 0; i < row.size(); ++i) row[i] = static_cast<double>(s.exact.n[i]);
+  Estimate e;
+  for (size_t k = 0; k < s.strata.size(); ++k) {
+    add_executions(s, k, &e.executions);
+    for (size_t site = 0; site < s.sites.size(); ++site) {
+      rates.add(k, site, left_to_estimate(s, k, site), &row);
+    }
+  }
+  const auto groups = static_cast<double>(s.strata.back().to);
+  const double done = groups_run(s);
+  const auto found = at_sites(s);
+  for (size_t i = 0; i < Events::kEngine; ++i) {
+    const size_t at = Events::kMemory + i;
+    if (!found[i]) row[at] = static_cast<double>(s.simulated.n[at]) * groups / static_cast<double>(s.placed);
+  }
+  put(row, &e);
+  e.engine.wave_instructions = e.engine.barriers = 0;
+  for (const Executed& x : e.executions) e.engine.wave_instructions += x.times;
+  for (const uint32_t i : s.barriers) e.engine.barriers += e.executions[i].times;
+  constexpr size_t kTails = Events::kMemory + offsetof(EngineCounts, store_tails) / sizeof(uint64_t);
+  e.engine.store_tails = whole(static_cast<double>(s.simulated.n[kTails]) * groups / done);
+  conserve_writes(s, &e.memory);
+  scale_maxima(s, groups, done, &e.memory);
+  return e;
+}
+
+// Half the mean square of the differences between neighbours: their variance, trends apart.
+double variance(const std::vector<double>& values) {
+  double squares = 0;
+  for (size_t i = 1; i < values.size(); ++i) squares += std::pow(values[i] - values[i - 1], 2);
+  return values.size() < 2 ? 0 : squares / static_cast<double>(2 * (values.size() - 1));
+}
+
+// With so many times the L2 misses, and what follows from them.
+MemoryCounts with_misses(MemoryCounts m, double times) {
+  const uint64_t accesses = m.l2_hits + m.l2_misses;
+  for (uint64_t MemoryCounts::* field :
+       {&MemoryCounts::l2_misses, &MemoryCounts::l2_evicts, &MemoryCounts::fabric_reads,
+        &MemoryCounts::fabric_reads_32b, &MemoryCounts::fabric_reads_128b, &MemoryCounts::hbm_read_bytes}) {
+    m.*field = whole(static_cast<double>(m.*field) * times);
+  }
+  m.l2_hits = accesses - std::min(accesses, m.l2_misses);
+  return m;
+}
+
+}  // namespace
+
+Estimate estimate(const Sample& s) { return estimate_by(s, Rates(s)); }
+
+Estimate estimate_of_cell(const Sample& s, size_t part, size_t like) {
+  const Rates rates(s, &s.cells[like]);
+  const uint32_t k = s.cell_strata[part];
+  const auto sharing = static_cast<double>(std::count(s.cell_strata.begin(), s.cell_strata.end(), k));
+  Row row{};
+  for (size_t site = 0; site < s.sites.size(); ++site) rates.add(k, site, left_to_estimate(s, k, site) / sharing, &row);
+  Estimate e;
+  put(row, &e);
+  conserve_writes(s, &e.memory);
+  return e;
+}
+
+MemoryCounts without_first_misses(const Sample& s, MemoryCounts m) {
+  const MemoryCounts seen = s.simulated.memory();
+  const uint64_t first = seen.l2_misses - std::min(seen.l2_evicts, seen.l2_misses);
+  const bool full = static_cast<double>(first) >= kFull * static_cast<double>(s.l2_lines);
+  if (full || first == 0 || m.l2_misses <= seen.l2_misses) return m;
+  const double share = static_cast<double>(first) / static_cast<double>(seen.l2_misses);
+  const double fewer = share * static_cast<double>(m.l2_misses - seen.l2_misses);
+  return with_misses(m, 1 - fewer / static_cast<double>(m.l2_misses));
+}
+
+MemoryCounts when_drifting(const Sample& s, const MemoryCounts& m) {
+  if (!s.long_groups || m.l2_misses == 0) return m;
+  const double seen = static_cast<double>(s.simulated.memory().l2_misses) / static_cast<double>(m.l2_misses);
+  const double room = static_cast<double>(m.l2_hits) / static_cast<double>(m.l2_misses);
+  return with_misses(m, 1 + std::min(kDrift * std::max(0.0, 1 - seen), room));
+}
+
+std::vector<Executed> executions_of_stratum(const Sample& s, size_t k) {
+  std::vector<Executed> sum;
+  add_executions(s, k, &sum);
+  return sum;
+}
+
+double execution_error(const Sample& s, const std::vector<double>& values, double total) {
+  std::vector<double> per_group;
+  double not_run_squares = 0;
+  for (size_t k = 0; k < s.strata.size(); ++k) {
+    const Stratum& t = s.strata[k];
+    // Work-groups, fractions included, that nobody stands for one by one.
+    const double not_run = t.gap() / std::sqrt(1 + static_cast<double>(s.probes[k]));
+    if (not_run <= 0) continue;
+    per_group.push_back(values[k] / static_cast<double>(t.to - t.from));
+    not_run_squares += not_run * not_run;
+  }
+  return total > 0 ? kDeviations * std::sqrt(variance(per_group) * not_run_squares) / total : 0;
+}
+
+double memory_error(const Sample& s, const std::vector<double>& differences, double total) {
+  if (total <= 0) return 0;
+  double all = 0, seen = 0, stood_for = 0, squares = 0;
+  for (size_t k = 0; k < s.strata.size(); ++k) {
+    const bool has_cell = std::find(s.cell_strata.begin(), s.cell_strata.end(), k) != s.cell_strata.end();
+    for (size_t site = 0; site < s.sites.size(); ++site) {
+      const double left = left_to_estimate(s, k, site);
+      all += left;
+      seen += static_cast<double>(s.measured[k][site].times);
+      if (has_cell) stood_for += left;
+    }
+  }
+  if (differences.empty()) return all > 0 ? std::max(0.0, 1 - seen / all) : 0;  // one window tells no error: any
+  for (const double difference : differences) squares += difference * difference / 2;
+  if (all <= 0 || stood_for <= 0) return 0;
+  // Strata without a cell of their own are as uncertain as the others.
+  return kDeviations * std::max(0.0, 1 - seen / all) * std::sqrt(squares) * (all / stood_for) / total;
+}
+
+}  // namespace hipsynth

@@ -1,0 +1,334 @@
+#include "sampling/slice.h"
+
+#include <bitset>
+#include <string_view>
+
+namespace hipsynth {
+namespace {
+
+// Registers in one numbering: scalars, SCC, VGPRs, AGPRs.
+constexpr uint32_t kScc = kScalarRegs, kVgpr = kScc + 1, kAgpr = kVgpr + 256, kRegs = kAgpr + 256;
+using Set = std::bitset<kRegs>;
+
+// Registers whose value is needed at a point. `wide`: needed in lanes that EXEC may have off here, so that a write
+// under EXEC does not replace all of it; the others are needed in lanes that are on.
+struct Demand {
+  Set any, wide;
+  bool operator==(const Demand&) const = default;
+};
+
+enum class Write : uint8_t { full, masked, partial };  // masked: the lanes of EXEC; partial: maybe less than that
+
+struct Range {
+  uint32_t first = 0, count = 0;
+};
+
+struct Defined : Range {
+  Write how = Write::full;
+};
+
+// What one instruction reads and writes. A root runs whoever needs its result.
+struct Effects {
+  std::vector<Defined> defs;
+  std::vector<Range> uses;
+  bool root = false, reads_all_lanes = false, widens_exec = false;
+  bool carries_up = false;  // the low dword of the result comes from low dwords alone
+};
+
+// What kinds of memory hold values that an instruction of the kernel needs.
+struct LiveMemory {
+  bool global = false, lds = false, scratch = false;
+  bool operator==(const LiveMemory&) const = default;
+};
+
+bool starts(std::string_view text, std::string_view prefix) { return text.rfind(prefix, 0) == 0; }
+
+template <size_t N>
+bool starts_with_any(std::string_view name, const std::string_view (&prefixes)[N]) {
+  for (const std::string_view prefix : prefixes) {
+    if (starts(name, prefix)) return true;
+  }
+  return false;
+}
+
+constexpr std::string_view kReadsScc[] = {"s_cselect", "s_cmov", "s_addc", "s_subb"};
+constexpr std::string_view kKeepsScc[] = {"s_mov",    "s_mul",    "s_cselect", "s_cmov",        "s_brev",
+                                          "s_ff",     "s_flbit",  "s_sext",    "s_pack",        "s_bfm",
+                                          "s_bitset", "s_getreg", "s_setreg",  "s_bitreplicate"};
+// Compiled address arithmetic leaves the high dword of such a sum undefined where only the low one is used.
+constexpr std::string_view kCarriesUp[] = {"v_mad_u64_u32", "v_mad_i64_i32", "v_lshlrev_b64", "v_lshl_add_u64"};
+constexpr std::string_view kCrossLane[] = {"v_readlane",  "v_readfirstlane", "v_permlane",
+                                           "v_writelane", "v_mfma",          "v_smfmac"};
+
+Range range_of(const Operand& o) {
+  switch (o.kind) {
+    case OperandKind::sgpr:
+      return {o.reg, o.dwords};
+    case OperandKind::vgpr:
+      return {kVgpr + o.reg, o.dwords};
+    case OperandKind::agpr:
+      return {kAgpr + o.reg, o.dwords};
+    case OperandKind::special:
+      if (static_cast<Special>(o.reg) == Special::scc) return {kScc, 1};
+      return static_cast<Special>(o.reg) == Special::vccz ? Range{kVccLo, 2} : Range{};
+    default:
+      return {};
+  }
+}
+
+void use(Effects* e, const Operand& o) {
+  if (const Range r = range_of(o); r.count) e->uses.push_back(r);
+}
+
+void define(Effects* e, const Operand& o, Write vector) {
+  if (const Range r = range_of(o); r.count) e->defs.push_back({r, r.first > kScc ? vector : Write::full});
+}
+
+bool is_exec(const Operand& o) { return o.kind == OperandKind::sgpr && o.reg == kExecLo; }
+
+// True when EXEC afterwards is a part of EXEC before.
+bool narrows_exec(const Inst& in) {
+  const std::string_view name = in.op->name;
+  if (starts(name, "v_cmpx") || starts(name, "s_and_saveexec") || starts(name, "s_andn1_saveexec")) return true;
+  if (starts(name, "s_and_b64")) return is_exec(in.src[0]) || is_exec(in.src[1]);
+  return starts(name, "s_andn2_b64") && is_exec(in.src[0]);
+}
+
+Write vector_write(const Inst& in) {
+  const std::string_view name = in.op->name;
+  const bool half = name.find("16") != name.npos && !starts(name, "v_pk_") && !starts(name, "v_mfma");
+  const bool partial = half || in.dpp.present || (in.sdwa && in.sdwa_dst_sel != 6) || starts(name, "v_writelane");
+  return partial ? Write::partial : Write::masked;
+}
+
+Effects alu_effects(const Step& s) {
+  const Inst& in = *s.inst;
+  const std::string_view name = in.op->name;
+  Effects e;
+  for (const Operand& o : in.src) use(&e, o);
+  define(&e, in.dst, vector_write(in));
+  define(&e, in.sdst, Write::full);
+  e.root = s.action == Action::alu_exec || starts(name, "s_setreg");
+  e.widens_exec = s.action == Action::alu_exec && !narrows_exec(in);
+  e.carries_up = starts_with_any(name, kCarriesUp) && in.dst.dwords == 2;
+  e.reads_all_lanes = in.dpp.present || starts_with_any(name, kCrossLane);
+  if (in.op->unit == Unit::salu) {
+    if (starts_with_any(name, kReadsScc)) e.uses.push_back({kScc, 1});
+    if (!starts_with_any(name, kKeepsScc)) e.defs.push_back({{kScc, 1}, Write::full});
+  }
+  if (vector_write(in) == Write::partial) use(&e, in.dst);
+  if (name == "v_swap_b32") {
+    use(&e, in.dst);
+    define(&e, in.src[0], Write::masked);
+  }
+  return e;
+}
+
+bool holds_live(const LiveMemory& live, const Inst& in) {
+  const MemDesc& m = in.op->mem;
+  if (m.to_lds || in.lds || m.space == MemSpace::lds) return live.lds;
+  return m.space == MemSpace::scratch ? live.scratch : live.global;
+}
+
+// Operand slots as in profiling/sim/isa/README.md. Addresses are always needed; data only where somebody reads it.
+Effects memory_effects(const Inst& in, const LiveMemory& live) {
+  const MemDesc& m = in.op->mem;
+  Effects e;
+  const bool scalar = in.op->unit == Unit::smem, flat = m.space == MemSpace::flat;
+  if (m.kind == MemKind::cross_lane) {
+    for (const Operand& o : in.src) use(&e, o);
+    define(&e, in.dst, Write::masked);
+    e.reads_all_lanes = true;
+    return e;
+  }
+  e.root = true;
+  const bool loads = m.kind == MemKind::load, data = scalar || flat || holds_live(live, in);
+  for (int i = 0; i < 4; ++i) {
+    const bool is_data = !loads && (m.space == MemSpace::lds ? i == 1 || i == 2 : i == 1);
+    if (!is_data || data) use(&e, in.src[i]);
+  }
+  const bool at_m0 = m.space == MemSpace::lds && in.src[0].kind == OperandKind::none;
+  if (m.to_lds || in.lds || at_m0) e.uses.push_back({kM0, 1});
+  const bool partial = m.d16 != 0 || in.dst.kind == OperandKind::none;
+  define(&e, in.dst, partial ? Write::partial : Write::masked);
+  if (m.d16 != 0) use(&e, in.dst);
+  return e;
+}
+
+Effects flow_effects(const Step& s) {
+  Effects e;
+  e.root = true;
+  if (s.action != Action::branch_if) return e;
+  switch (s.condition) {
+    case Condition::scc0:
+    case Condition::scc1:
+      e.uses.push_back({kScc, 1});
+      break;
+    case Condition::vccz:
+    case Condition::vccnz:
+      e.uses.push_back({kVccLo, 2});
+      break;
+    default:
+      break;  // EXEC is always kept
+  }
+  return e;
+}
+
+Effects effects_of(const Step& s, const LiveMemory& live) {
+  if (!s.inst) return {};
+  switch (s.inst->op->unit) {
+    case Unit::valu:
+    case Unit::salu:
+      return alu_effects(s);
+    case Unit::flow:
+      return flow_effects(s);
+    default:
+      return memory_effects(*s.inst, live);
+  }
+}
+
+bool wanted(const Effects& e, const Demand& out) {
+  for (const Defined& d : e.defs) {
+    for (uint32_t i = 0; i < d.count; ++i) {
+      if (out.any[d.first + i]) return true;
+    }
+  }
+  return false;
+}
+
+// Demand before an instruction from the demand behind it.
+void step_back(const Effects& e, Demand* d) {
+  if (!e.root && !wanted(e, *d)) return;
+  if (e.widens_exec) d->wide |= d->any;
+  const bool low_only = e.carries_up && !d->any[e.defs[0].first + 1];
+  for (const Defined& def : e.defs) {
+    if (def.how == Write::partial) continue;
+    for (uint32_t r = def.first; r < def.first + def.count; ++r) {
+      if (def.how == Write::masked && d->wide[r]) continue;
+      d->any.reset(r);
+      d->wide.reset(r);
+    }
+  }
+  for (const Range& range : e.uses) {
+    const uint32_t count = low_only && range.first > kScc ? 1 : range.count;
+    for (uint32_t r = range.first; r < range.first + count && r < kRegs; ++r) {
+      d->any.set(r);
+      if (e.reads_all_lanes) d->wide.set(r);
+    }
+  }
+}
+
+// The kernel's instructions [first, last) and what is needed behind each.
+class Slice {
+ public:
+  Slice(const std::vector<Step>& steps, const KernelInfo& kernel)
+      : steps_(steps), first_(kernel.entry), last_(kernel.end), behind_(last_ - first_) {}
+
+  // False for control flow that the text alone does not tell, and for registers addressed through M0.
+  bool analysable() const {
+    for (uint32_t i = first_; i < last_; ++i) {
+      const Step& s = steps_[i];
+      if (s.action == Action::set_pc || s.action == Action::swap_pc || s.action == Action::call) return false;
+      const bool jumps = s.action == Action::branch || s.action == Action::branch_if;
+      if (jumps && (s.target < first_ || s.target >= last_)) return false;
+      if (s.inst && (starts(s.inst->op->name, "s_set_gpr_idx") || starts(s.inst->op->name, "s_movrel"))) return false;
+    }
+    return last_ > first_;
+  }
+
+  void solve() {
+    for (LiveMemory next = live_;; live_ = next) {
+      effects_.clear();
+      for (uint32_t i = first_; i < last_; ++i) effects_.push_back(effects_of(steps_[i], live_));
+      while (sweep()) {
+      }
+      next = live_memory();
+      if (next == live_) return;
+    }
+  }
+
+  bool idle(uint32_t i) const {
+    const Action a = steps_[i].action;
+    if (a == Action::skip) return true;
+    if (a != Action::alu) return false;
+    const Effects& e = effects_[i - first_];
+    return !e.root && !wanted(e, behind_[i - first_]);
+  }
+
+  // A memory instruction whose data nobody needs.
+  bool data_idle(uint32_t i) const {
+    const Step& s = steps_[i];
+    if (s.action != Action::vector_memory && s.action != Action::lds) return false;
+    const MemDesc& m = s.inst->op->mem;
+    if (m.space == MemSpace::flat || m.kind == MemKind::cache || m.kind == MemKind::none) return false;
+    if (wanted(effects_[i - first_], behind_[i - first_])) return false;
+    const bool to_register = m.kind == MemKind::cross_lane || (m.kind == MemKind::load && !m.to_lds && !s.inst->lds);
+    return to_register || !holds_live(live_, *s.inst);
+  }
+
+ private:
+  bool sweep() {
+    bool changed = false;
+    Demand d;
+    for (uint32_t i = last_; i-- > first_;) {
+      const Step& s = steps_[i];
+      if (s.action == Action::end || s.action == Action::branch || i + 1 == last_) d = {};
+      if (s.action == Action::branch || s.action == Action::branch_if) {
+        const Demand& there = before_target(s.target);
+        d.any |= there.any;
+        d.wide |= there.wide;
+      }
+      changed |= !(behind_[i - first_] == d);
+      behind_[i - first_] = d;
+      step_back(effects_[i - first_], &d);
+    }
+    return changed;
+  }
+
+  Demand before_target(uint32_t i) const {
+    Demand d = behind_[i - first_];
+    step_back(effects_[i - first_], &d);
+    return d;
+  }
+
+  LiveMemory live_memory() const {
+    LiveMemory live = live_;
+    for (uint32_t i = first_; i < last_; ++i) {
+      const Step& s = steps_[i];
+      if (s.action != Action::vector_memory && s.action != Action::lds) continue;
+      const MemDesc& m = s.inst->op->mem;
+      if (m.space == MemSpace::flat) return {true, true, true};
+      if (m.kind == MemKind::cross_lane || !wanted(effects_[i - first_], behind_[i - first_])) continue;
+      (m.space == MemSpace::lds ? live.lds : m.space == MemSpace::scratch ? live.scratch : live.global) = true;
+    }
+    return live;
+  }
+
+  const std::vector<Step>& steps_;
+  uint32_t first_, last_;
+  LiveMemory live_;
+  std::vector<Effects> effects_;
+  std::vector<Demand> behind_;
+};
+
+}  // namespace
+
+std::vector<Step> deciding_steps(const Program& program, const KernelInfo& kernel) {
+  std::vector<Step> steps = program.steps;
+  Slice slice(program.steps, kernel);
+  if (!slice.analysable()) return steps;
+  slice.solve();
+  uint32_t next = kernel.end;
+  for (uint32_t i = kernel.end; i-- > kernel.entry;) {
+    steps[i].idle_data = slice.data_idle(i);
+    if (!slice.idle(i)) {
+      next = i;
+      continue;
+    }
+    steps[i].action = Action::hop;
+    steps[i].target = next;
+  }
+  return steps;
+}
+
+}  // namespace hipsynth

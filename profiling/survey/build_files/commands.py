@@ -1,0 +1,267 @@
+"""Compile and link commands as text -> the programs that they build.
+
+Works on what `make -n -w` prints and on the entries of compile_commands.json: each compiler call becomes a step, and
+steps are joined over the files that they write and read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from hipsynth.profiling.survey.plan import BuildPlan, CodeObject, SourceUnit
+from hipsynth.profiling.survey.sources import SOURCE_ENDINGS
+
+COMPILERS = re.compile(
+    r"(?:hipcc|(?:amd|rocm-?)?clang(?:\+\+)?|g\+\+|gcc|c\+\+|cc|mpicxx|mpic\+\+|mpicc|nvcc)(?:-[\d.]+)?$"
+)
+_HOST_ONLY = re.compile(r"(?:g\+\+|gcc|c\+\+|cc|mpicxx|mpic\+\+|mpicc)(?:-[\d.]+)?$")
+_ARCHIVERS = re.compile(r"(?:llvm-|hip)?ar$")
+_DIRECTORY = re.compile(r"make(?:\[\d+\])?: (Entering|Leaving) directory ['`](.*)'$")
+_STREAM_NUMBER = re.compile(r"((?:^|\s))\d(?=[<>])")  # of 2>&1
+_CONTROL = frozenset({";", "&&", "||", "|", "&", "(", ")", ";;"})
+_IGNORED_WORDS = frozenset({"then", "else", "do", "{", "}", "!", "time", "exec", "env", "@", "-", "+"})
+# Options that take the next word and say nothing about what is compiled.
+_SKIP_NEXT = frozenset(
+    {"-MF", "-MT", "-MQ", "-Xlinker", "-Xcompiler", "-arch", "--offload-arch", "--amdgpu-target", "-target", "-T",
+     "-framework", "-Xclang", "-u", "-z", "-rpath", "--compiler-options", "-gencode", "-ccbin", "-Xptxas", "-mllvm"}
+)  # fmt: skip
+_PLACES = ("-I", "-isystem", "-iquote", "-idirafter")
+_KEPT_OPTION = re.compile(r"-(?:O[0-3s]|Ofast|ffast-math|fno-fast-math|m(?:no-)?unsafe-fp-atomics|ffp-contract=\w+)$")
+_LANGUAGES = {"hip": "hip", "cu": "hip", "cuda": "hip", "c++": "c++", "c": "c", "none": ""}
+_MACHINE_CODE = frozenset({".o", ".obj", ".a", ".so", ".bc", ".lo"})
+
+
+@dataclass
+class Step:
+    """One compiler or archiver call."""
+
+    folder: Path
+    compiler: str
+    inputs: list[Path] = field(default_factory=list)
+    output: Path | None = None
+    links: bool = True
+    device_only: bool = False
+    relocatable: bool = False
+    archive: bool = False
+    libraries: list[str] = field(default_factory=list)
+    units: list[SourceUnit] = field(default_factory=list)
+
+
+class Command(NamedTuple):
+    """A simple shell command: where, its words without redirections, and what they send it in and where it writes."""
+
+    folder: Path
+    words: list[str]
+    stdin: str = ""
+    stdout: str = ""  # with its operator, > or >>
+
+    def text(self) -> str:
+        """As a shell would read it, from any folder."""
+        sent = f" < {shlex.quote(self.stdin)}" if self.stdin else ""
+        return f"cd {shlex.quote(str(self.folder))} && {shlex.join(self.words)}{sent} {self.stdout}".rstrip()
+
+
+def simple_commands(text: str, folder: Path) -> Iterator[Command]:
+    """The simple shell commands in a script or in the output of `make -n -w`."""
+    stack = [folder]
+    for line in re.sub(r"\\\n\s*", " ", text).splitlines():
+        match = _DIRECTORY.match(line)
+        if match:
+            if match.group(1) == "Entering":
+                stack.append(Path(match.group(2)))
+            elif len(stack) > 1:
+                stack.pop()
+            continue
+        yield from _split_line(line, stack[-1])
+
+
+def _split_line(line: str, folder: Path) -> Iterator[Command]:
+    lexer = shlex.shlex(_STREAM_NUMBER.sub(r"\1", line), posix=True, punctuation_chars=";&|()<>")
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    try:
+        words = [*lexer, ";"]
+    except ValueError:
+        return
+    current: list[str] = []
+    streams = {"<": "", ">": ""}
+    redirection = ""
+    for word in words:
+        if redirection:
+            streams |= {redirection[0]: word if redirection == "<" else f"{redirection} {shlex.quote(word)}"}
+            redirection = ""
+        elif word in _CONTROL:
+            if current[:1] == ["cd"] and len(current) == 2:
+                folder = Path(os.path.normpath(folder / current[1]))
+            elif current:
+                yield Command(folder, current, streams["<"], streams[">"])
+            current, streams = [], {"<": "", ">": ""}
+        elif set(word) <= set("<>&") and word:
+            redirection = word if word in ("<", ">", ">>") else "&"
+        elif current or not (word in _IGNORED_WORDS or re.match(r"\w+=", word)):
+            current.append(word)
+
+
+def is_build_step(words: list[str]) -> bool:
+    """Whether a command calls a compiler or an archiver."""
+    return _compiler_at(words) is not None or bool(_ARCHIVERS.match(Path(words[0]).name))
+
+
+def _compiler_at(words: list[str]) -> int | None:
+    return next((n for n, word in enumerate(words[:3]) if COMPILERS.match(Path(word).name)), None)
+
+
+def steps_of(commands: Iterable[Command]) -> list[Step]:
+    """The compiler and archiver calls among commands."""
+    steps = []
+    for folder, words, *_ in commands:
+        at = _compiler_at(words)
+        if at is not None:
+            steps.append(parse_compiler(words[at:], folder))
+        elif words and _ARCHIVERS.match(Path(words[0]).name) and len(words) > 2:
+            names = [word for word in words[2:] if not word.startswith("-")]
+            paths = [_path(folder, word) for word in names]
+            steps.append(Step(folder, "ar", paths[1:], paths[0] if paths else None, links=False, archive=True))
+    return steps
+
+
+def parse_compiler(words: list[str], folder: Path) -> Step:
+    """One compiler call's words."""
+    return _CompilerCall(words, folder).step
+
+
+class _CompilerCall:
+    """Reads a command line from left to right."""
+
+    def __init__(self, words: list[str], folder: Path) -> None:
+        self.folder = folder
+        self.step = Step(folder, Path(words[0]).name)
+        self.model = SourceUnit(folder)
+        self.language = ""
+        self.sources: list[tuple[Path, str]] = []
+        self.rest = iter(words[1:])
+        for word in self.rest:
+            self._take(word)
+        for path, language in self.sources:
+            self.step.units.append(replace(self.model, path=path, language=language))
+        self._default_output()
+
+    def _take(self, word: str) -> None:
+        step = self.step
+        if word == "-o":
+            step.output = _path(self.folder, next(self.rest, "a.out"))
+        elif word in ("-c", "-S", "-E", "-M", "-MM", "-fsyntax-only", "-shared"):
+            step.links = False
+        elif word in ("--genco", "--cuda-device-only", "--offload-device-only"):
+            step.links, step.device_only = False, True
+        elif word == "-fgpu-rdc":
+            step.relocatable = True
+        elif word == "-x":
+            self.language = _LANGUAGES.get(next(self.rest, ""), "")
+        elif word in _SKIP_NEXT:
+            next(self.rest, None)
+        elif word.startswith("-"):
+            self._option(word)
+        else:
+            self._file(word)
+
+    def _option(self, word: str) -> None:
+        model = self.model
+        place = next((name for name in _PLACES if word.startswith(name)), None)
+        if place:
+            value = word[len(place) :] or next(self.rest, ".")
+            self.model = replace(model, includes=(*model.includes, _path(self.folder, value)))
+        elif word.startswith("-D"):
+            self.model = replace(model, defines=(*model.defines, word[2:] or next(self.rest, "")))
+        elif word.startswith("-U"):
+            self.model = replace(model, undefines=(*model.undefines, word[2:] or next(self.rest, "")))
+        elif word == "-include":
+            self.model = replace(model, preludes=(*model.preludes, _path(self.folder, next(self.rest, ""))))
+        elif word.startswith(("-std=", "--std=")):
+            self.model = replace(model, standard=word.partition("=")[2])
+        elif word.startswith("-l"):
+            self.step.libraries.append(word[2:] or next(self.rest, ""))
+        elif word.startswith("-fopenmp"):
+            self.step.libraries.append("omp")
+        elif word == "-L":
+            next(self.rest, None)
+        elif _KEPT_OPTION.match(word):
+            self.model = replace(model, options=(*model.options, word))
+
+    def _file(self, word: str) -> None:
+        if any(mark in word for mark in "*?["):  # as the shell that runs the call would put them in
+            base, pattern = (Path("/"), word.lstrip("/")) if word.startswith("/") else (self.folder, word)
+            for found in sorted(base.glob(pattern)):
+                self._add(Path(os.path.normpath(found)))
+        else:
+            self._add(_path(self.folder, word))
+
+    def _add(self, path: Path) -> None:
+        if path.suffix in SOURCE_ENDINGS or self.language:
+            self.sources.append((path, self.language or self._language_of(path)))
+        elif path.suffix in _MACHINE_CODE or ".so." in path.name:
+            self.step.inputs.append(path)
+
+    def _language_of(self, path: Path) -> str:
+        if path.suffix in (".hip", ".cu"):
+            return "hip"
+        if path.suffix == ".c":
+            return "c"
+        return "c++" if _HOST_ONLY.match(self.step.compiler) else "hip"
+
+    def _default_output(self) -> None:
+        if self.step.output is None and self.step.units:
+            name = "a.out" if self.step.links else self.step.units[0].path.stem + ".o"
+            self.step.output = self.folder / name
+
+
+def _path(folder: Path, word: str) -> Path:
+    return Path(os.path.normpath(folder / word))
+
+
+def plans_of(steps: Iterable[Step], folder: Path, origin: str) -> list[BuildPlan]:
+    """The programs that steps link, each with the units behind its objects and archives."""
+    made: dict[Path, Step] = {}
+    loose: list[CodeObject] = []
+    plans: list[BuildPlan] = []
+    for step in steps:
+        if step.output is not None:
+            made[step.output] = step
+        if step.device_only and step.output is not None:
+            loose += [CodeObject(unit, step.output) for unit in step.units]
+    for step in made.values():
+        if step.links and (step.units or step.inputs):
+            units, libraries, relocatable = _collect(step, made)
+            name = step.output.name if step.output else ""
+            plans.append(
+                BuildPlan(name, tuple(units), folder, origin, tuple(libraries), relocatable, tuple(loose))
+            )  # fmt: skip
+    return [plan for plan in plans if plan.units]
+
+
+def _collect(step: Step, made: dict[Path, Step]) -> tuple[list[SourceUnit], list[str], bool]:
+    """All units that end up in a step's output; an archive named by -lNAME counts when a step made it."""
+    units: dict[Path, SourceUnit] = {}
+    libraries: list[str] = []
+    relocatable = False
+    queue, seen = [step], set()
+    while queue:
+        current = queue.pop(0)
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        relocatable = relocatable or current.relocatable
+        for unit in current.units:
+            units.setdefault(unit.path, unit)
+        for name in current.libraries:
+            inside = [made[path] for path in made if path.name in (f"lib{name}.a", f"lib{name}.so")]
+            queue += inside
+            libraries += [] if inside else [name]
+        queue += [made[path] for path in current.inputs if path in made]
+    return list(units.values()), list(dict.fromkeys(libraries)), relocatable

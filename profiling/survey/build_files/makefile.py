@@ -1,0 +1,138 @@
+"""What a Makefile would do, by asking `make` itself: a dry run in the sandbox, with stand-ins for ROCm's tools."""
+
+from __future__ import annotations
+
+import functools
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from hipsynth.profiling import sandbox
+from hipsynth.profiling.survey.build_files.calls import calls_of
+from hipsynth.profiling.survey.build_files.commands import plans_of, simple_commands, steps_of
+from hipsynth.profiling.survey.plan import BuildPlan, Call
+
+ROCM = "/opt/rocm"  # where Makefiles expect it; a folder of stand-ins lies there in the sandbox
+# name -> what the stand-in prints: Makefiles ask these tools for paths and the platform.
+_TOOLS = {
+    "hipcc": "",
+    "hipconfig": "case \"$1\" in -p|--path|-R|--rocmpath) echo /opt/rocm;; -P|--platform) echo amd;; "
+    "-C|--cpp_config) echo -D__HIP_PLATFORM_AMD__=1 -I/opt/rocm/include;; esac",
+    "amdclang++": "",
+    "amdclang": "",
+    "clang++": "",
+    "clang": "",
+    "rocm_agent_enumerator": "echo gfx000; echo {arch}",
+    "rocminfo": "echo '  Name:                    {arch}'",
+}  # fmt: skip
+_LIMITS = sandbox.SandboxLimits(
+    **sandbox.time_limits(20), memory_bytes=1 << 30, output_bytes=4 << 20, file_bytes=16 << 20, processes=64
+)
+_RUN_GOAL = re.compile(r"^(?:run|test|check|bench)[\w-]*$")
+
+
+@functools.cache
+def available() -> bool:
+    """Whether Makefiles can be asked: make is installed and the sandbox works (a Makefile may run any command)."""
+    return shutil.which("make") is not None and sandbox.available()
+
+
+def make_plans(makefile: Path, root: Path, arch: str) -> list[BuildPlan]:
+    """The programs that the default goal of `makefile` (and its goals named like `all`) would link.
+
+    Nothing is built. An empty list when make refuses or is not available.
+    """
+    if not available():
+        return []
+    text = dry_run(makefile, root, arch, ())
+    plans = {plan.name: plan for plan in _plans(text, makefile)}
+    for goal in _further_goals(makefile):
+        for plan in _plans(dry_run(makefile, root, arch, (goal,)), makefile):
+            plans.setdefault(plan.name, plan)
+    calls = _calls(makefile, root, arch, list(plans)) if plans else {}
+    return [replace(plan, calls=tuple(calls.get(plan.name, ()))) for plan in plans.values()]
+
+
+def _plans(text: str, makefile: Path) -> list[BuildPlan]:
+    return plans_of(steps_of(simple_commands(text, makefile.parent)), makefile.parent, "make")
+
+
+def dry_run(makefile: Path, root: Path, arch: str, goals: tuple[str, ...], depth: int = 2) -> str:
+    """What `make -n` prints for `goals`, "" when it cannot be run; `depth`: levels of makes that it would start."""
+    with tempfile.TemporaryDirectory(prefix="hipsynth-") as scratch:
+        tools = _tools(Path(scratch) / "rocm", arch)
+        command = ["make", "-n", "-B", "-k", "-w", "-C", str(makefile.parent), "-f", makefile.name, *goals]
+        environment = {
+            "PATH": f"{ROCM}/bin:/usr/bin:/bin",
+            "HIP_PATH": ROCM,
+            "ROCM_PATH": ROCM,
+            "HIP_PLATFORM": "amd",
+            **dict.fromkeys(("HIPCC", "HIPCXX", "HIPLD"), "hipcc"),  # set by whoever builds where the file does not
+            "MAKEFLAGS": "",
+        }
+        (Path(scratch) / "work").mkdir()
+        done = sandbox.run(
+            command, Path(scratch) / "work", _LIMITS, read_only=[root], env=environment, mounts={ROCM: tools}
+        )
+    if depth == 0:
+        return done.stdout
+    return done.stdout + "".join(_further(done.stdout, makefile, root, arch, depth - 1))
+
+
+def _further(text: str, makefile: Path, root: Path, arch: str, depth: int) -> Iterator[str]:
+    """What the makes would do that a Makefile starts by their bare name: a dry run only prints these."""
+    for folder, words, *_ in simple_commands(text, makefile.parent):
+        if words[0] != "make" or not folder.is_relative_to(root):
+            continue
+        place, goals, rest = folder / makefile.name, list[str](), iter(words[1:])
+        for word in rest:
+            if word == "-C":
+                place = folder / next(rest, ".") / makefile.name
+            elif word == "-f":
+                place = place.parent / next(rest, makefile.name)
+            elif not word.startswith("-"):
+                goals.append(word)
+        if place.is_file() and place.resolve().is_relative_to(root):
+            yield dry_run(place.resolve(), root, arch, tuple(goals), depth)
+
+
+def _tools(folder: Path, arch: str) -> Path:
+    binaries = folder / "bin"
+    binaries.mkdir(parents=True)
+    (folder / "include").mkdir()
+    for name, body in _TOOLS.items():
+        path = binaries / name
+        path.write_text("#!/bin/sh\n" + body.replace("{arch}", arch) + "\nexit 0\n")
+        path.chmod(0o755)
+    return folder
+
+
+def _further_goals(makefile: Path) -> list[str]:
+    """Goals beside the default one that are worth asking: what looks like a program with a rule of its own."""
+    text = makefile.read_text(errors="replace")
+    goals = re.findall(r"^([A-Za-z0-9_][\w.-]*)\s*:(?!=)", text, re.MULTILINE)
+    kept = [goal for goal in dict.fromkeys(goals) if not _RUN_GOAL.match(goal) and not _clears(goal)]
+    return [goal for goal in kept if Path(goal).suffix in ("", ".exe", ".out", ".x")][:40]
+
+
+def _clears(goal: str) -> bool:
+    return "clean" in goal or goal in ("install", "uninstall", "help", "distclean", "format", "docs")
+
+
+def _run_goals(makefile: Path) -> list[str]:
+    text = makefile.read_text(errors="replace")
+    goals = [goal for goal in re.findall(r"^([\w-]+)\s*:(?!=)", text, re.MULTILINE) if _RUN_GOAL.match(goal)]
+    return list(dict.fromkeys(goals))[:4]
+
+
+def _calls(makefile: Path, root: Path, arch: str, names: Sequence[str]) -> dict[str, list[Call]]:
+    """Program name -> how it is started, from goals such as `run` and `test`."""
+    found: dict[str, list[Call]] = {}
+    for goal in _run_goals(makefile):
+        text = dry_run(makefile, root, arch, (goal,))
+        for name, call in calls_of(text, makefile.parent, names, root):
+            found.setdefault(name, []).append(call)
+    return found

@@ -1,0 +1,59 @@
+"""Runs the validation studies and writes their pages: `python -m hipsynth.profiling.validation [--only NAME ...]`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from hipsynth.profiling.validation import expected_error, pages, summary
+from hipsynth.profiling.validation.frame import Study, studies
+
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "explanation"
+BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
+
+
+def run(study: Study) -> list[str]:
+    """One study: its page and its errors, written; what is outside the allowed error, returned."""
+    tables = list(study.tables())
+    (DOCS / "trust").mkdir(exist_ok=True)
+    (DOCS / "trust" / f"{study.name}.md").write_text(pages.page(study, tables))
+    summary.write_measured(study, tables)
+    return [f"{study.name}: {text}" for table in tables for text in table.failures()]
+
+
+def write_summary() -> None:
+    """errors.toml and the measured part of trust.md, from what was last measured of every study."""
+    samples = summary.read_measured()
+    expected_error.TABLE_PATH.write_text(summary.errors_text(summary.aggregate(samples)))
+    path = DOCS / "trust.md"
+    path.write_text(with_section(path.read_text(), summary.section(samples)))
+
+
+def with_section(text: str, measured: str) -> str:
+    """The page with its measured part replaced."""
+    before, _, rest = text.partition(BEGIN)
+    return f"{before}{BEGIN}\n{measured}\n{END}{rest.partition(END)[2]}"
+
+
+def main(arguments: list[str]) -> int:
+    known = {study.name: study for study in studies()}
+    parser = argparse.ArgumentParser(prog="python -m hipsynth.profiling.validation", description=__doc__)
+    parser.add_argument(
+        "--only", nargs="+", metavar="NAME", choices=known, help="studies to run; the rest stay as they were"
+    )
+    parser.add_argument("--summary", action="store_true", help="run nothing, only write the summary again")
+    options = parser.parse_args(arguments)
+    wrong: list[str] = []
+    for name in [] if options.summary else options.only or known:
+        print(f"{name} ...", end=" ", flush=True)
+        found = run(known[name])
+        print(f"{len(found)} outside" if found else "ok", flush=True)
+        wrong += found
+    write_summary()
+    print("\n".join(wrong))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

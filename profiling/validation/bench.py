@@ -1,0 +1,19 @@
+"""Our kernels on a fresh simulated device."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from hipsynth.profiling.sim.device import SimDevice
+from hipsynth.profiling.validation.frame import KERNELS
+
+
+@contextlib.contextmanager
+def device(name: str, kernels: str, flags: str = "-O3", **options: Any) -> Iterator[SimDevice]:
+    """A device of this table with the kernels of kernels/<kernels>.hip loaded; its caches are empty."""
+    with tempfile.TemporaryDirectory(prefix="hipsynth-trust-") as scratch:
+        yield SimDevice(name, KERNELS / f"{kernels}.hip", Path(scratch), flags, **options)

@@ -1,0 +1,186 @@
+"""The nouns of a trust study: rows that compare one recorded figure with ours, tables of rows, studies of tables.
+
+A study is a module in studies/ with TITLE, SHOWS (a few sentences for its page), QUICK (true: part of the fast test
+suite) and `tables() -> Iterator[Table]`, which runs our kernels and yields each comparison as soon as it is made.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import pkgutil
+import statistics
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hipsynth.profiling import metrics
+from hipsynth.profiling.validation import expected_error
+
+FOLDER = Path(__file__).parent
+KERNELS = FOLDER / "kernels"
+DURATION = metrics.DURATION
+
+
+@dataclass(frozen=True)
+class Row:
+    """One recorded figure beside ours.
+
+    `quantity` names what is compared: a metric id, a counter, "duration_ns", or words with their unit ("L2 latency,
+    cycles"); the summary collects errors by it. `label` says which point of a series this is ("N = 64"). `allowed` is
+    in the unit of `error`: 0 means equal, None that the row is shown and not asserted.
+    """
+
+    quantity: str
+    recorded: float
+    ours: float
+    allowed: float | None = None
+    points: bool = False  # the error is a difference of percentages, not a share
+    label: str = ""
+
+    @property
+    def error(self) -> float:
+        """Per cent of the recorded value, or points; any difference from a recorded zero is infinite."""
+        difference = self.ours - self.recorded
+        if self.points or difference == 0:
+            return difference
+        return 100 * difference / self.recorded if self.recorded else math.inf
+
+    @property
+    def unit(self) -> str:
+        return "points" if self.points else "%"
+
+    @property
+    def ok(self) -> bool:
+        return self.allowed is None or abs(self.error) <= self.allowed
+
+    def __str__(self) -> str:
+        name = f"{self.label} {self.quantity}".strip()
+        return f"{name}: recorded {self.recorded:g}, ours {self.ours:g} ({self.error:+.2f} {self.unit})"
+
+
+@dataclass(frozen=True)
+class Check:
+    """A statement about a whole table, such as a median error: `value` must not pass `limit`."""
+
+    what: str
+    value: float
+    limit: float
+    unit: str = "%"
+    at_least: bool = False  # the limit is a lower one
+
+    @property
+    def ok(self) -> bool:
+        return self.value >= self.limit if self.at_least else self.value <= self.limit
+
+    def __str__(self) -> str:
+        unit = f" {self.unit}" if self.unit else ""
+        bound = "at least" if self.at_least else "at most"
+        return f"{self.what}: {self.value:.3g}{unit} ({bound} {self.limit:g}{unit})"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of one recording. `device` is a table of profiling/devices, `kernels` says in a few words what ran."""
+
+    title: str
+    device: str
+    source: str  # public repository and file of the recorded figures
+    rows: tuple[Row, ...]
+    kernels: str
+    features: frozenset[str] = frozenset()  # what the kernels use, see expected_error.FEATURES
+    checks: tuple[Check, ...] = ()
+    note: str = ""
+    counted: frozenset[str] = frozenset()  # what kernels use whose counters are compared, and not their times
+
+    def failures(self) -> list[str]:
+        """What lies outside the allowed error, in words."""
+        wrong = [str(row) for row in self.rows if not row.ok] + [str(check) for check in self.checks if not check.ok]
+        return [f"{self.title}: {text}" for text in wrong]
+
+
+@dataclass(frozen=True)
+class Study:
+    """One module of studies/."""
+
+    name: str
+    title: str
+    shows: str
+    quick: bool
+    tables: Callable[[], Iterator[Table]]
+
+
+def studies() -> list[Study]:
+    """Every study of the folder, by name."""
+    package = importlib.import_module("hipsynth.profiling.validation.studies")
+    return [_study(found.name) for found in sorted(pkgutil.iter_modules(package.__path__), key=lambda m: m.name)]
+
+
+def _study(name: str) -> Study:
+    module: Any = importlib.import_module(f"hipsynth.profiling.validation.studies.{name}")
+    return Study(name, module.TITLE, module.SHOWS, module.QUICK, module.tables)
+
+
+def recorded(name: str) -> dict[str, Any]:
+    """The recorded figures of a study, recorded/<name>.toml."""
+    return tomllib.loads((FOLDER / "recorded" / f"{name}.toml").read_text())
+
+
+def counter_rows(figures: Mapping[str, float], ours: Mapping[str, float], allowed: float | None) -> Iterator[Row]:
+    """A row per recorded counter, all with one tolerance in per cent."""
+    for name, value in figures.items():
+        yield Row(name, value, ours[name], allowed)
+
+
+def metric_rows(
+    figures: Mapping[str, float], recorded_ns: float, ours: Mapping[str, float], our_ns: float, arch: str
+) -> Iterator[Row]:
+    """A row, shown and not asserted, per metric of the table that both sides' counters give.
+
+    A rate that is zero on both sides says nothing and is left out.
+    """
+    theirs = metrics.compute(figures, recorded_ns, arch)
+    mine = metrics.compute({name: ours[name] for name in figures if name in ours}, our_ns, arch)
+    for metric, row in metrics.table().metrics.items():
+        expected, got = theirs[metric], mine[metric]
+        points = row.kind == "hit_rate"
+        if metric == "Duration" or row.source.startswith("own"):
+            continue
+        if expected is not None and got is not None and (expected or got or points):
+            yield Row(metric, expected, got, points=points)
+
+
+def features(*dispatches: Mapping[str, Any]) -> frozenset[str]:
+    """What the kernels of these dispatches use, of the list in expected_error.FEATURES."""
+    found = (expected_error.features(dispatch["counters"]) for dispatch in dispatches)
+    return frozenset().union(*found)
+
+
+def _sizes(rows: Iterable[Row]) -> list[float]:
+    return [abs(row.error) for row in rows]
+
+
+def median_error(rows: Iterable[Row], limit: float, what: str = "median error") -> Check:
+    return Check(what, statistics.median(_sizes(rows)), limit)
+
+
+def mean_error(rows: Iterable[Row], limit: float, what: str = "mean error") -> Check:
+    return Check(what, statistics.fmean(_sizes(rows)), limit)
+
+
+def worst_error(rows: Iterable[Row], limit: float, what: str = "worst error") -> Check:
+    return Check(what, max(_sizes(rows)), limit)
+
+
+def rank_correlation(rows: Iterable[Row], limit: float, what: str = "Spearman rank correlation") -> Check:
+    """Spearman's coefficient between recorded values and ours; ties share their mean rank."""
+    pairs = [(row.recorded, row.ours) for row in rows]
+    ranks = [_ranks([pair[side] for pair in pairs]) for side in (0, 1)]
+    return Check(what, statistics.correlation(*ranks), limit, unit="", at_least=True)
+
+
+def _ranks(values: list[float]) -> list[float]:
+    ordered = sorted(values)
+    return [ordered.index(value) + (ordered.count(value) - 1) / 2 for value in values]

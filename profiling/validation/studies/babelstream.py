@@ -1,0 +1,81 @@
+"""BabelStream on an MI300A as one device of six XCDs, three of two, and six of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from hipsynth.profiling import devices
+from hipsynth.profiling.sim.device import SimDevice
+from hipsynth.profiling.validation import bench
+from hipsynth.profiling.validation.frame import DURATION, Row, Table, features, recorded, worst_error
+
+TITLE = "BabelStream on partitions of an MI300A"
+SHOWS = """Four streams and a scalar product of 2 GiB arrays, block 1024. An APU is one device of six XCDs (SPX), three
+of two (TPX) or six of one (CPX). A partition is the device table with its XCDs and CUs; devices that run at the same
+time share the HBM evenly, and each XCD brings its own way to the memory. GFLOP/s are the operations of the code over
+the recorded time. The grid is sampled.
+
+One XCD alone takes 711 GB/s whatever the kernel does, a sixth of the 4256 GB/s that gpu-benches reads from the Infinity
+Cache with six: that limit is the XCD's own. The recordings of MI300As contradict each other where the HBM decides: six
+devices of one XCD read and write 4.2 TB/s together, one of six 3.65, and the same streams in gpu-benches and the vector
+kernels of the kernel times 3.0 TB/s. Our table follows the latter two; what several devices share is therefore shown
+without being asserted."""
+QUICK = False
+
+STRETCHES = 8  # of a sampled grid
+BLOCK = 1024
+DOT_ELEMENTS = 4  # per work-item
+STREAMS = {"copy": 2, "mul": 2, "add": 3, "triad": 3, "dot": 2}
+OPERATIONS = {"mul": 1, "add": 1, "triad": 2, "dot": 2}  # per element
+WORST_PERCENT = 20.0
+PER_XCD = ("topology.cus", "topology.xcds", "fabric.infinity_cache_gbps")
+SHARED = ("hbm.read_gbps", "hbm.write_gbps", "hbm.peak_gbps")
+
+
+def tables() -> Iterator[Table]:
+    figures = recorded("babelstream")
+    for partition in figures["partition"]:
+        constants = partition_constants(figures["device"], partition["xcds"], partition["active"])
+        rows: list[Row] = []
+        runs: list[dict[str, Any]] = []
+        for kernel in STREAMS:
+            with bench.device(
+                figures["device"], "babelstream", constants=constants, values=False, sample_stretches=STRETCHES
+            ) as device:
+                run = _launch(device, kernel, figures["elements"])
+            rows += _rows(kernel, figures["elements"], partition[kernel] / 1000, run[DURATION])
+            runs.append(run)
+        bandwidths = [row for row in rows if row.quantity.startswith("stream")]
+        yield Table(
+            f"{partition['name']}: {partition['xcds']} of 6 XCDs",
+            figures["device"],
+            figures["source"],
+            tuple(rows),
+            "BabelStream",
+            features(*runs),
+            (worst_error(bandwidths, WORST_PERCENT),) if partition["active"] == 1 else (),
+        )
+
+
+def partition_constants(device: str, xcds: int, active: int) -> dict[str, float]:
+    """What differs from the device's table when `active` devices of `xcds` XCDs each share its memory."""
+    table = devices.load(device)
+    share = xcds / table["topology.xcds"]
+    return {key: table[key] * share for key in PER_XCD} | {key: table[key] / active for key in SHARED}
+
+
+def _launch(device: SimDevice, kernel: str, elements: int) -> dict[str, Any]:
+    arrays = [device.core.allocate(8 * elements) for _ in range(3)]
+    per_item = DOT_ELEMENTS if kernel == "dot" else 1
+    return device.launch(kernel, (elements // BLOCK // per_item,), (BLOCK,), "QQQq", *arrays, elements)
+
+
+def _rows(kernel: str, elements: int, gbps: float, duration: float) -> Iterator[Row]:
+    moved = 8.0 * STREAMS[kernel] * elements
+    yield Row("stream bandwidth, GB/s", gbps, moved / duration, label=kernel)
+    yield Row(DURATION, moved / gbps, duration, label=kernel)
+    if kernel in OPERATIONS:
+        operations = OPERATIONS[kernel] * elements
+        for level in ("L1_Cache", "L2_Cache", "HBM"):
+            yield Row(f"{level}_GFLOPS", operations * gbps / moved, operations / duration, label=kernel)

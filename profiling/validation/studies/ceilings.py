@@ -1,0 +1,55 @@
+"""Compute and LDS ceilings: one unit at its limit each, beside the profiler's roofline benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from hipsynth.profiling.sim.device import SimDevice
+from hipsynth.profiling.validation import bench
+from hipsynth.profiling.validation.frame import DURATION, Row, Table, features, recorded
+
+TITLE = "Compute and LDS ceilings"
+SHOWS = """What the vector ALU, the matrix cores and the LDS of a gfx90a device reach when nothing else happens. The
+benchmark's LDS figure depends on the tool version (18.1 or 21.0 TB/s for the same hardware): ours is asserted against
+neither. The benchmark runs so long that launch and ramps vanish; we take the difference of two runs, one twice as
+long."""
+QUICK = False
+
+SOURCE = "ROCm/rocprofiler-compute test data, tests/workloads/*/MI200/roofline.csv"
+CUS, GROUPS_PER_CU, BLOCK = 104, 1, 1024
+WAVES = CUS * GROUPS_PER_CU * BLOCK // 64
+# Kernel -> (rounds, operations of one wave instruction, instructions per round); an FMA is two operations per lane.
+KERNELS = {
+    "fma_f32": (16, 128, 256),
+    "fma_f64": (16, 128, 256),
+    "matrix_f16": (2, 2 * 32 * 32 * 8, 16),
+    "matrix_bf16": (2, 2 * 32 * 32 * 8, 16),
+    "matrix_f32": (2, 2 * 32 * 32 * 2, 16),
+    "matrix_f64": (4, 2 * 16 * 16 * 4, 16),
+    "matrix_i8": (2, 2 * 32 * 32 * 8, 16),
+}
+LDS_ROUNDS, LDS_BYTES = 16, 64 * 4 * 256
+ALLOWED_PERCENT = 10.0
+
+
+def tables() -> Iterator[Table]:
+    figures = recorded("ceilings")
+    rows, runs = [], []
+    with bench.device("mi210", "ceilings") as device:
+        for kernel, (rounds, operations, count) in KERNELS.items():
+            first, second = _pair(device, kernel, rounds)
+            ours = WAVES * rounds * count * operations / (second[DURATION] - first[DURATION])
+            rows.append(Row("peak, GFLOP/s", figures["gflops"][kernel], ours, ALLOWED_PERCENT, label=kernel))
+            runs.append(first)
+        first, second = _pair(device, "lds", LDS_ROUNDS)
+        ours = WAVES * LDS_ROUNDS * LDS_BYTES / (second[DURATION] - first[DURATION])
+        for name in ("lds", "lds_other"):
+            rows.append(Row("LDS peak, GB/s", figures["gbps"][name], ours, label=name))
+        runs.append(first)
+    yield Table(TITLE, "mi210", SOURCE, tuple(rows), "one instruction of one unit", features(*runs))
+
+
+def _pair(device: SimDevice, kernel: str, rounds: int) -> list[dict[str, Any]]:
+    """Two dispatches of a kernel, the second of twice the work."""
+    return [device.launch(kernel, (CUS * GROUPS_PER_CU,), (BLOCK,), "i", n * rounds) for n in (1, 2)]

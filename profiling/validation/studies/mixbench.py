@@ -1,0 +1,128 @@
+"""mixbench on one GCD of the MI200 class: from a pure stream to pure arithmetic, five types, 17 intensities each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from hipsynth.profiling.sim.device import SimDevice
+from hipsynth.profiling.validation import bench
+from hipsynth.profiling.validation.frame import (
+    DURATION,
+    Check,
+    Row,
+    Table,
+    features,
+    median_error,
+    metric_rows,
+    recorded,
+    worst_error,
+)
+from hipsynth.profiling.validation.points import Point
+
+TITLE = "mixbench"
+SHOWS = """Every work-item reads eight values a block width apart, does N multiply-adds on each, and writes nothing:
+16,384 groups of 256, five types, N from 0 to 512. The metrics are those of the vendor's formulas, evaluated on the
+recorded counters and on ours; FLOPs count a packed instruction as one, and our kernels pack as the recorded code does.
+Beside the arithmetic that code has up to 30 vector instructions more per wave, from an older compiler: instructions per
+cycle are compared where they make up to 5 %. The knee is the N at which the time is half as long again as that of
+N = 0."""
+QUICK = False
+
+FLAGS = "-O3 -fno-slp-vectorize"  # the kernels say themselves what is packed
+BYTES = 256 << 20
+GROUPS, BLOCK, ARCH = 16384, 256, "gfx90a"
+HIT_POINTS, FABRIC_PERCENT, MEDIAN_PERCENT, WORST_PERCENT, KNEE_PERCENT = 1.5, 1.0, 7.0, 20.0, 20.0
+KNEE = 1.5
+SEEDS = {"float": "f4x", "float2": "ff", "double": "d", "half2": "ee4x", "int": "i4x"}
+FMA = ("F16", "F32", "F64")
+EXACT = (*(f"SQ_INSTS_VALU_FMA_{kind}" for kind in FMA), "TCP_TOTAL_CACHE_ACCESSES", "TCP_TCC_READ_REQ")
+CLOSE = ("TCC_MISS", "TCC_EA_RDREQ")
+ALIKE = 0.05  # share of instructions: beyond, the compilers differ too much to compare a rate of instructions
+# Of metrics, in their unit; the others inherit the error of the duration.
+ALLOWED = {
+    "L1_Cache_Arithmetic_Intensity": 0.0,
+    "L2_Cache_Arithmetic_Intensity": 0.0,
+    "HBM_Arithmetic_Intensity": FABRIC_PERCENT,
+    "VALU_Active_Threads": 0.0,
+}
+
+
+def tables() -> Iterator[Table]:
+    figures = recorded("mixbench")
+    with bench.device(figures["device"], "mixbench", FLAGS, values=False) as device:
+        data = device.core.allocate(BYTES)
+        for found in figures["type"]:
+            runs = {row[0]: _run(device, data, found["name"], row[0]) for row in found["rows"]}
+            yield _table(figures, found, runs)
+
+
+def measure(device: SimDevice, figures: dict[str, Any]) -> Iterator[Point]:
+    """The durations alone, for the fit of constants."""
+    data = device.core.allocate(BYTES)
+    for found in figures["type"]:
+        for steps, duration, *_ in found["rows"]:
+            run = _run(device, data, found["name"], steps)
+            yield Point(DURATION, f"{found['name']}, N = {steps}", duration, 1.0, (run,), inverted=True)
+
+
+def _run(device: SimDevice, data: int, kind: str, steps: int) -> dict[str, Any]:
+    layout = SEEDS[kind] + "Q"
+    seeds = [1] * (len(layout.replace("4x", "")) - 1)
+    return device.launch(f"mix_{kind}_{steps}", (GROUPS,), (BLOCK,), layout, *seeds, data)
+
+
+def _table(figures: dict[str, Any], found: dict[str, Any], runs: dict[int, dict[str, Any]]) -> Table:
+    times: list[Row] = []
+    rows: list[Row] = []
+    for values in found["rows"]:
+        figure = dict(zip(figures["columns"], values, strict=True)) | dict.fromkeys(figures["zeros"], 0)
+        steps, duration, products = (figure.pop(name) for name in ("N", DURATION, "FMA"))
+        figure |= {f"SQ_INSTS_VALU_FMA_{kind}": products * (kind == found.get("fma")) for kind in FMA}
+        label = f"N = {steps}"
+        times.append(Row(DURATION, duration, runs[steps][DURATION], WORST_PERCENT, label=label))
+        rows += _counted(figure, runs[steps]["counters"], label)
+        rows += _metrics(figure, duration, runs[steps], label)
+    checks = (median_error(times, MEDIAN_PERCENT), worst_error(times, WORST_PERCENT), _knee(times))
+    return Table(
+        f"mixbench {found['name']}",
+        figures["device"],
+        figures["source"],
+        (*times, *rows),
+        "stream with arithmetic",
+        features(*runs.values()),
+        checks,
+    )
+
+
+def _counted(figure: dict[str, float], ours: dict[str, float], label: str) -> Iterator[Row]:
+    for name in EXACT:
+        if figure[name]:
+            yield Row(name, figure[name], ours[name], 0.0, label=label)
+    for name in CLOSE:
+        yield Row(name, figure[name], ours[name], FABRIC_PERCENT, label=label)
+    yield Row("SQ_BUSY_CU_CYCLES", figure["SQ_BUSY_CU_CYCLES"], ours["SQ_BUSY_CU_CYCLES"], WORST_PERCENT, label=label)
+
+
+def _metrics(figure: dict[str, float], duration: float, run: dict[str, Any], label: str) -> Iterator[Row]:
+    """What the vendor's formulas make of the recorded counters and of ours."""
+    ours = run["counters"]
+    alike = abs(ours["SQ_INSTS"] / figure["SQ_INSTS"] - 1) <= ALIKE
+    for row in metric_rows(figure, duration, ours, run[DURATION], ARCH):
+        if row.quantity != "IPC" or alike:
+            allowed = HIT_POINTS if row.points else ALLOWED.get(row.quantity, WORST_PERCENT)
+            yield replace(row, allowed=allowed, label=label)
+
+
+def _knee(times: list[Row]) -> Check:
+    """How far our knee lies from the recorded one, in per cent of N."""
+    steps = [int(row.label.removeprefix("N = ")) for row in times]
+
+    def at(values: list[float]) -> float:
+        reached = next(i for i, value in enumerate(values) if value >= KNEE * values[0])
+        low, high = values[reached - 1], values[reached]
+        return steps[reached - 1] + (steps[reached] - steps[reached - 1]) * (KNEE * values[0] - low) / (high - low)
+
+    theirs, ours = at([row.recorded for row in times]), at([row.ours for row in times])
+    return Check("distance of the knee", 100 * abs(ours - theirs) / theirs, KNEE_PERCENT)

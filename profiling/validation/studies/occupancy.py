@@ -1,0 +1,73 @@
+"""Streams by occupancy: bandwidth of six kernels from one wave per CU to full CUs, on three devices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from hipsynth.profiling.sim.device import SimDevice
+from hipsynth.profiling.validation import bench
+from hipsynth.profiling.validation.frame import Table, features, median_error, recorded
+from hipsynth.profiling.validation.points import Point
+
+TITLE = "Bandwidth by occupancy"
+SHOWS = """Six streams of doubles, one element per work-item, with one or two work-groups per CU (dynamic LDS keeps more
+away) of 16 to 1024 work-items. The recorded arrays hold 2 GiB each, of which no cache keeps anything until the next
+launch; we take the rate between two smaller sizes, both larger than what the L2 holds modified, after a first launch
+that fills it, on a device whose Infinity Cache has no room. On an
+MI300X the recorded triad has a dent at 2 x 512 and scale at 2 x 192; these two are shown only."""
+QUICK = False
+
+ALLOWED, WORST = 10.0, 15.0  # median of a table, single points
+DENTS = {("mi300x", "triad", 2, 512), ("mi300x", "scale", 2, 192)}  # shown, not asserted: the recorded curves dent
+LEAST_TURNS = 4
+LAUNCHES = 3  # each on memory of its own
+LDS_BYTES = 65536
+SYMBOL = "stream_{}"
+ARRAYS = {"init": "a", "read": "b", "scale": "ab", "triad": "abcd", "3pt": "ab", "5pt": "ab"}
+CONSTANTS = {"fabric.infinity_cache_bytes": 0.0}
+
+
+def tables() -> Iterator[Table]:
+    for found in recorded("occupancy")["device"]:
+        with bench.device(found["name"], "benches", constants=CONSTANTS, values=False) as device:
+            points = list(measure(device, found))
+        rows = tuple(point.row() for point in points)
+        yield Table(
+            f"streams on {found['name']}",
+            found["name"],
+            found["source"],
+            rows,
+            "streams of doubles",
+            features(*(run for point in points for run in point.runs)),
+            (median_error(rows, ALLOWED),),
+        )
+
+
+def measure(device: SimDevice, found: dict[str, Any]) -> Iterator[Point]:
+    """Every recorded point of one device."""
+    largest = max(_sizes(device, row[0] * row[1])[1] for row in found["rows"])
+    span = 8 * largest + 64
+    memory = {name: device.core.allocate(LAUNCHES * span) for name in "abcd"}
+    for column, (kernel, streams) in enumerate(found["streams"].items()):
+        for block, per_cu, *speeds in found["rows"]:
+            sizes = _sizes(device, block * per_cu)
+            runs = []
+            for launch, n in enumerate((sizes[0], *sizes)):
+                arrays = [memory[name] + launch * span if name in ARRAYS[kernel] else 0 for name in "abcd"]
+                geometry = (SYMBOL.format(kernel), (n // block,), (block,), "QQQQQi")
+                runs.append(device.launch(*geometry, *arrays, n, 0, lds=LDS_BYTES // per_cu))
+            allowed = None if (device.table.name, kernel, per_cu, block) in DENTS else WORST
+            label = f"{kernel}, {per_cu} x {block}"
+            moved = 8.0 * streams * (sizes[1] - sizes[0])
+            yield Point("stream bandwidth, GB/s", label, speeds[column], moved, tuple(runs[1:]), allowed)
+
+
+def _sizes(device: SimDevice, items_per_cu: int) -> tuple[int, int]:
+    """Two numbers of elements that fill the device so often that the L2s write back before the kernel ends."""
+    resident = int(device.table["topology.cus"]) * items_per_cu
+    modified = device.table["topology.xcds"] * device.table["l2.bytes"]
+    modified *= device.table["l2.dirty_ways"] / device.table["l2.ways"]
+    least = max(LEAST_TURNS, math.ceil(modified / 8 / resident))
+    return least * resident, (least + max(LEAST_TURNS, math.ceil(least / 2))) * resident

@@ -1,0 +1,62 @@
+"""vL1D by access pattern: cycles per load of one work-group whose lanes lie apart, all hits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from hipsynth.profiling.sim.device import SimDevice
+from hipsynth.profiling.validation import bench
+from hipsynth.profiling.validation.frame import Table, features, median_error, recorded
+from hipsynth.profiling.validation.points import Point
+
+TITLE = "Strides"
+SHOWS = """A work-group of 1024 on one CU loads floats or doubles with a stride of 0 to 64 elements between lanes, or
+in tiles of 1 to 64 elements side by side and 4098 from row to row. Times are cycles per load of 32 work-items, as the
+recorded program gives them. Doubles are compared up to a stride of 31: from 32 on the loads do not fit the vL1D and
+depend on how it replaces. Tiles of 1, 4 and 8 floats and of 2 doubles are shown without being asserted: their 32 rows
+stay in the vL1D of an MI210 and not in ours, which has four ways. Eight ways would bring them within 20 %, and the
+L2 hit rates of three Laplacian variants out of bounds."""
+QUICK = True
+
+ALLOWED = 20.0
+LIMIT_STRIDE = {"float": 64, "double": 31}
+PITCH = 4098
+ROUNDS = (4, 12)
+ITEMS, LOADS, COUNTED = 1024, 8, 32
+# Shown, not asserted: patterns that fit the vL1D on hardware and not in ours, which has fewer ways.
+TOO_FEW_WAYS = {("float", "tile"): (1, 4, 8), ("double", "tile"): (2,)}
+
+
+def tables() -> Iterator[Table]:
+    figures = recorded("strides")
+    with bench.device(figures["device"], "benches") as device:
+        points = list(measure(device, figures))
+    for kind in LIMIT_STRIDE:
+        found = [point for point in points if point.label.startswith(kind)]
+        rows = tuple(point.row() for point in found)
+        yield Table(
+            f"{kind} loads",
+            figures["device"],
+            figures["source"],
+            rows,
+            "strided loads",
+            features(*(run for point in found for run in point.runs)),
+            (median_error(rows, ALLOWED),),
+        )
+
+
+def measure(device: SimDevice, figures: dict[str, Any]) -> Iterator[Point]:
+    """Every recorded pattern."""
+    data, out = device.core.allocate(2 << 20), device.core.allocate(16384)
+    mhz = device.table["clock.core_mhz"]
+    amount = (ROUNDS[1] - ROUNDS[0]) * LOADS * ITEMS / COUNTED * 1000 / mhz
+    for kind, pattern, figure, cycles in figures["rows"]:
+        if pattern == "stride" and figure > LIMIT_STRIDE[kind]:
+            continue
+        symbol = f"{'strided' if pattern == 'stride' else 'tiled'}_{kind}"
+        block = (ITEMS, 1) if pattern == "stride" else (figure, ITEMS // figure)
+        step = figure if pattern == "stride" else PITCH
+        runs = tuple(device.launch(symbol, (1,), block, "QQiii", data, out, rounds, 0, step) for rounds in ROUNDS)
+        allowed = None if figure in TOO_FEW_WAYS.get((kind, pattern), ()) else ALLOWED
+        yield Point("cycles per load", f"{kind}, {pattern} {figure},", cycles, amount, runs, allowed, True)

@@ -1,0 +1,116 @@
+"""The micro-kernels of the profiler's tutorials: one instruction class, bank conflict or limit of occupancy each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from hipsynth.profiling import metrics
+from hipsynth.profiling.sim.device import SimDevice
+from hipsynth.profiling.validation import bench
+from hipsynth.profiling.validation.frame import DURATION, Row, Table, counter_rows, features, recorded
+
+TITLE = "Micro-kernels of the profiler's tutorials"
+SHOWS = """Kernels of one instruction class each. What an instruction counts as must be equal: memory instructions by
+address space, arithmetic by type and operation, LDS cycles and bank conflicts; so must, within 2 %, the waves per SIMD
+that a resource allows. Instructions per cycle and times show the issue rate of each unit. The recorded kernels run 2^20
+work-groups of 1,000 instructions per wave, ours a part of them, and the time is scaled. `s_nop` needs no unit: the
+hardware issues more of it per cycle than there are units."""
+QUICK = False
+
+DEVICE = "mi250"
+SOURCE = "ROCm/rocprofiler-compute, docs/tutorial/includes/"
+RECORDED_GROUPS, RECORDED_STEPS = 1 << 20, 1000
+# Kernel -> work-groups and instructions per wave of our run; a matrix product costs the simulator most.
+RUNS = {"matrix_products": (208, 200)}
+USUAL = (1664, 1000)
+CLOCK = """Times would be 4.1 to 4.2 cycles per vector move at the nominal clock, with an IPC of 1.00: the clock sinks
+under such loads. Ours sinks as under multiply-adds, which draw more power."""
+RATE = "LDS_Bank_Conflict_Rate"
+OCCUPANCY_PERCENT, IPC_PERCENT, TIME_PERCENT = 2.0, 8.0, 10.0
+
+
+def tables() -> Iterator[Table]:
+    figures = recorded("tutorials")
+    with bench.device(DEVICE, "tutorials") as device:
+        yield _memory_instructions(device, figures["memory_instructions"])
+        yield _instruction_mix(device, figures["one_of_each"])
+        yield _lds(device, figures["lds"])
+        yield _issue(device, figures["issue"])
+        yield _occupancy(device, figures["occupancy"])
+
+
+def _table(title: str, page: str, rows: list[Row], kernels: str, *dispatches: dict[str, Any]) -> Table:
+    """Kernels whose time is compared count as evidence for what they use; see `_counted` for the others."""
+    return Table(title, DEVICE, SOURCE + page, tuple(rows), kernels, features(*dispatches))
+
+
+def _counted(table: Table, dispatches: list[dict[str, Any]]) -> Table:
+    return replace(table, counted=features(*dispatches))
+
+
+def _memory_instructions(device: SimDevice, figures: dict[str, dict[str, float]]) -> Table:
+    data = device.core.allocate(4096)
+    device.core.write(data, bytes(4096))
+    rows, runs = [], []
+    for kernel, counters in figures.items():
+        generic = kernel.startswith("generic")
+        lanes, border = {"generic_read": (1, 1), "generic_atomic": (2, 1)}.get(kernel, (1, 0))
+        values = (data, 0, border) if generic else (data, 0)
+        runs.append(device.launch(kernel, (1,), (lanes,), "Qii" if generic else "Qi", *values))
+        found = runs[-1]["counters"]
+        rows += [Row(name, value, found[name], 0.0, label=kernel) for name, value in counters.items()]
+    page = "vector-memory-operation-counting.rst"
+    return _counted(_table("Memory instructions", page, rows, "single memory instructions"), runs)
+
+
+def _instruction_mix(device: SimDevice, figures: dict[str, float]) -> Table:
+    found = device.launch("one_of_each", (1,), (64,), "")["counters"]
+    rows = list(counter_rows(figures, found, 0.0))
+    return _table(
+        "Arithmetic instructions", "valu-arithmetic-instruction-mix.rst", rows, "one instruction of each type"
+    )
+
+
+def _lds(device: SimDevice, figures: dict[str, dict[str, float]]) -> Table:
+    out = device.core.allocate(4096)
+    rows, runs = [], []
+    for lanes, counters in figures.items():
+        runs.append(device.launch("lds_read", (1,), (int(lanes),), "Qii", out, 0, 32))
+        found = runs[-1]["counters"]
+        rows += [Row(name, value, found[name], 0.0, label=f"{lanes} lanes") for name, value in counters.items()]
+        theirs, ours = (metrics.compute(side, 1.0, device.table.arch)[RATE] or 0.0 for side in (counters, found))
+        rows.append(Row(RATE, theirs, ours, 0.0, points=True, label=f"{lanes} lanes"))
+    return _counted(_table("LDS bank conflicts", "lds-examples.rst", rows, "LDS reads of one bank"), runs)
+
+
+def _issue(device: SimDevice, figures: dict[str, dict[str, float]]) -> Table:
+    rows, runs = [], []
+    for kernel, values in figures.items():
+        groups, steps = RUNS.get(kernel, USUAL)
+        result = device.launch(kernel, (groups,), (1024,), "")
+        found = metrics.compute(result["counters"], result[DURATION], device.table.arch)
+        internal = kernel == "no_ops"
+        for name in ("IPC", "VALU_Active_Threads"):
+            if name in values:
+                rows.append(Row(name, values[name], found[name] or 0, None if internal else IPC_PERCENT, label=kernel))
+        scale = RECORDED_GROUPS / groups * RECORDED_STEPS / steps
+        ours = result[DURATION] * scale
+        rows.append(Row(DURATION, values[DURATION], ours, None if internal else TIME_PERCENT, label=kernel))
+        if not internal:
+            runs.append(result)
+    page = "instructions-per-cycle-and-utilizations.rst"
+    table = _table("Issue rates", page, rows, "one instruction a thousand times", *runs)
+    return replace(table, note=CLOCK)
+
+
+def _occupancy(device: SimDevice, figures: dict[str, float]) -> Table:
+    out = device.core.allocate(4096)
+    rows = []
+    for kernel, waves in figures.items():
+        values = (out,) if kernel == "much_lds" else ()
+        details = device.launch(kernel, (1,), (256,), "Q" * len(values), *values)["details"]
+        ours = details["occupancy.waves_per_cu"] * device.table["topology.cus"]
+        rows.append(Row("resident wavefronts", waves, ours, OCCUPANCY_PERCENT, label=kernel))
+    return _table("Occupancy limits", "occupancy-limiters-example.rst", rows, "kernels limited by one resource")

@@ -1,0 +1,17 @@
+"""The corpus: a folder of Parquet shards, a manifest written last, and a journal that survives any interruption.
+
+    CORPUS/manifest.json                 schema version, metric columns, every shard with its hash and row count
+    CORPUS/programs/<first id>-<hash>.parquet       one row per program, text included
+    CORPUS/measurements/<first id>-<hash>.parquet   one row per kernel of a finished item, counters and metrics
+    CORPUS/failures/<first id>-<hash>.parquet       one row per item that failed, with its reason
+    CORPUS/journal.log                   finished items not yet in shards
+
+An item is one program on one target; its id is a hash of everything that decides its result, so the same work is
+never stored twice. The shards' bytes depend on the set of items alone, not on the order in which they finished.
+"""
+
+from hipsynth.synth.core.store.corpus import Corpus, CorpusWriter
+from hipsynth.synth.core.store.schema import SCHEMA_VERSION, Item, measurement_id
+from hipsynth.synth.core.store.splits import split_names, splits
+
+__all__ = ["SCHEMA_VERSION", "Corpus", "CorpusWriter", "Item", "measurement_id", "split_names", "splits"]

@@ -1,0 +1,308 @@
+"""Reading and writing a corpus folder."""
+
+from __future__ import annotations
+
+import fcntl
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+
+from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.core.store import shards as files
+from hipsynth.synth.core.store.journal import Journal, read, read_at, storage_error
+from hipsynth.synth.core.store.schema import KEY, KINDS, Item, item_rows, program_row, schema_of, to_table
+
+JOURNAL = "journal.log"
+LOCK = ".lock"
+ROWS_PER_SHARD = 10_000
+
+
+class Corpus:
+    """A corpus opened for reading: shards verified by hash, and the journal of an interrupted run included."""
+
+    def __init__(self, root: Path, manifest: files.Manifest, bad: Sequence[tuple[files.Shard, str]]) -> None:
+        self.root = root
+        self.manifest = manifest
+        self.damaged = tuple(f"{root / shard.path}: {why}" for shard, why in bad)
+        self._fresh = _Fresh(root / JOURNAL)
+
+    @classmethod
+    def open(cls, path: Path | str, *, skip_damaged: bool = False) -> Corpus:
+        """Opens CORPUS. A damaged shard is BadInput naming the file, unless `skip_damaged` leaves it out."""
+        root = Path(path)
+        manifest = files.read_manifest(root)
+        if manifest is None:
+            if not (root / JOURNAL).exists():
+                raise BadInput(f"{root}: not a corpus", remedy="run `synth profile DIR --out CORPUS` first")
+            manifest = files.empty_manifest(_Fresh(root / JOURNAL).metric_ids)
+        bad = files.damaged(root, manifest)
+        if bad and not skip_damaged:
+            raise BadInput(
+                "damaged corpus: " + "; ".join(f"{root / shard.path}: {why}" for shard, why in bad),
+                cause="the file changed after it was written",
+                remedy="restore it from a copy, or run `synth profile DIR --out CORPUS --repair`, which drops it and "
+                "measures what it held again; `synth stats` and `export` read the intact ones with --skip-damaged",
+                reason="corrupt",
+            )
+        return cls(root, files.without(manifest, [shard for shard, _ in bad]), bad)
+
+    @property
+    def metric_ids(self) -> tuple[str, ...]:
+        return self.manifest.metric_ids
+
+    def programs(self) -> pa.Table:
+        """One row per program, sorted by id; `params` and `expected` are JSON text."""
+        return self._table("programs")
+
+    def measurements(self) -> pa.Table:
+        """One row per kernel of each finished item, sorted by measurement_id and kernel_index."""
+        return self._table("measurements")
+
+    def failures(self) -> pa.Table:
+        """One row per failed item, with `reason` and `message`."""
+        return self._table("failures")
+
+    def _table(self, kind: str) -> pa.Table:
+        if not self._fresh.ids:
+            return self._stored(kind)
+        rows = _rows_between(self.root, self.manifest, self._fresh, kind, "", None)
+        return to_table(kind, rows, self.metric_ids)
+
+    def _stored(self, kind: str) -> pa.Table:
+        """The shards alone, without turning rows into Python objects."""
+        tables = [files.read_shard(self.root, shard) for shard in self.manifest.shards[kind]]
+        if not tables:
+            return schema_of(kind, self.metric_ids).empty_table()
+        return pa.concat_tables(tables).cast(schema_of(kind, self.metric_ids))
+
+
+class CorpusWriter:
+    """The one writer of a corpus folder. Records an item the moment it is finished; `close` makes the shards."""
+
+    def __init__(self, path: Path | str, metric_ids: Sequence[str], *, repair: bool = False) -> None:
+        self.root = Path(path)
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(self.root / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise storage_error(self.root, error) from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._lock)
+            raise BadInput(f"{self.root}: another command is writing to it", remedy="wait until it ends") from error
+        try:
+            self.dropped = self._load(tuple(metric_ids), repair)
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def _load(self, metric_ids: tuple[str, ...], repair: bool) -> tuple[str, ...]:
+        """Reads what is there; returns the damaged shards that `repair` dropped."""
+        if repair:
+            manifest = files.read_manifest(self.root) or files.empty_manifest(metric_ids)
+            bad = files.damaged(self.root, manifest)
+            manifest = files.without(manifest, [shard for shard, _ in bad])
+        else:
+            bad = []
+            is_new = files.read_manifest(self.root) is None and not (self.root / JOURNAL).exists()
+            manifest = files.empty_manifest(metric_ids) if is_new else Corpus.open(self.root).manifest
+        known = manifest.metric_ids
+        added = tuple(metric for metric in metric_ids if metric not in known)
+        self.manifest = files.Manifest(manifest.schema_version, known + added, manifest.shards)
+        self._journal = Journal(self.root / JOURNAL)
+        self._fresh = _Fresh(self.root / JOURNAL)
+        if self._fresh.metric_ids != self.metric_ids:
+            self._append({"kind": "header", "metric_ids": list(self.metric_ids)})
+        self._programs = set(self._stored_ids("programs")) | set(self._fresh.of("programs"))
+        self._status = dict.fromkeys(self._stored_ids("measurements"), "ok")
+        self._status |= self._stored_reasons()
+        self._status |= {key: reason for key, (reason, _, _) in self._fresh.items.items()}
+        self._changed = bool(bad) or bool(added and known)
+        return tuple(shard.path for shard, _ in bad)
+
+    @property
+    def metric_ids(self) -> tuple[str, ...]:
+        return self.manifest.metric_ids
+
+    def _stored_ids(self, kind: str) -> Iterator[str]:
+        for shard in self.manifest.shards[kind]:
+            yield from files.read_shard(self.root, shard, [KEY[kind]])[KEY[kind]].to_pylist()
+
+    def _stored_reasons(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for shard in self.manifest.shards["failures"]:
+            table = files.read_shard(self.root, shard, ["measurement_id", "reason"])
+            found |= dict(zip(table["measurement_id"].to_pylist(), table["reason"].to_pylist(), strict=True))
+        return found
+
+    def status(self, item_id: str) -> str | None:
+        """ "ok", the reason of the failure, or None when the item has not been done."""
+        return self._status.get(item_id)
+
+    def add_program(self, record: Mapping[str, Any], text: str) -> None:
+        """Stores a program (a programs.jsonl record and its text) unless the corpus has it."""
+        if record["id"] not in self._programs:
+            self._append({"kind": "programs", "row": program_row(record, text)})
+            self._programs.add(record["id"])
+
+    def add(self, item: Item) -> None:
+        """Stores a finished item; a later result of the same item replaces the earlier one."""
+        self._append({"kind": "item", "row": item.record()})
+        self._status[item.id] = "ok" if item.status == "ok" else item.reason
+
+    def _append(self, record: Mapping[str, Any]) -> None:
+        offset, length = self._journal.append(record)
+        self._fresh.note(offset, length, record)
+
+    def compact(self) -> None:
+        """Moves the journal's items into shards: shards first, then the manifest, then the journal is emptied."""
+        if not self._fresh.ids and not self._changed and (self.root / files.MANIFEST).exists():
+            return
+        self._journal.sync()
+        shards = {kind: tuple(self._write_kind(kind)) for kind in KINDS}
+        self.manifest = files.Manifest(self.manifest.schema_version, self.metric_ids, shards)
+        files.write_manifest(self.root, self.manifest)
+        self._journal.clear()
+        self._fresh = _Fresh(self.root / JOURNAL)
+        self._changed = False
+        self._remove_orphans()
+
+    def _write_kind(self, kind: str) -> Iterator[files.Shard]:
+        """Cuts the id space into equal parts, so that the cut depends on the rows alone."""
+        fresh = self._fresh.of_kind(kind)
+        kept_rows = sum(key not in fresh for key in self._stored_ids(kind))
+        bits = _bits(kept_rows + self._fresh.rows(kind))
+        for low, high in _parts(bits):
+            kept = self._untouched(kind, low, high)
+            if kept is not None:
+                yield kept
+                continue
+            rows = self._rows(kind, low, high)
+            if rows:
+                yield files.write_shard(self.root, kind, to_table(kind, rows, self.metric_ids), KEY[kind])
+
+    def _rows(self, kind: str, low: str, high: str | None) -> list[dict[str, Any]]:
+        return _rows_between(self.root, self.manifest, self._fresh, kind, low, high)
+
+    def _untouched(self, kind: str, low: str, high: str | None) -> files.Shard | None:
+        """The stored shard that is this part already: alone in it, within it, and with nothing new for it."""
+        touching = [shard for shard in self.manifest.shards[kind] if _overlaps(shard, low, high)]
+        fresh = self._fresh.of_kind(kind)
+        if self._changed or len(touching) != 1 or any(_within(key, low, high) for key in fresh):
+            return None
+        shard = touching[0]
+        return shard if _within(shard.first, low, high) and _within(shard.last, low, high) else None
+
+    def _remove_orphans(self) -> None:
+        named = {shard.path for shard in self.manifest.all_shards()}
+        for kind in KINDS:
+            for path in sorted((self.root / kind).glob("*.parquet*")):
+                if f"{kind}/{path.name}" not in named:
+                    path.unlink()
+
+    def close(self, *, compact: bool = True) -> None:
+        try:
+            if compact:
+                self.compact()
+        finally:
+            self._journal.close()
+            os.close(self._lock)
+
+    def __enter__(self) -> CorpusWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None) -> None:
+        self.close(compact=kind is None)
+
+
+class _Fresh:
+    """The journal's content by id: where each record lies, not the record itself."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.metric_ids: tuple[str, ...] = ()
+        self.programs: dict[str, tuple[int, int]] = {}
+        self.items: dict[str, tuple[str, int, int]] = {}  # id -> ("ok" | reason, offset, length)
+        self._counts: dict[str, int] = {}
+        for offset, length, record in read(path):
+            self.note(offset, length, record)
+
+    def note(self, offset: int, length: int, record: Mapping[str, Any]) -> None:
+        if record["kind"] == "header":
+            self.metric_ids = tuple(record["metric_ids"])
+        elif record["kind"] == "programs":
+            self.programs[record["row"]["id"]] = (offset, length)
+        else:
+            item = Item.from_record(record["row"])
+            self.items[item.id] = ("ok" if item.status == "ok" else item.reason, offset, length)
+            self._counts[item.id] = len(item.kernels)
+
+    @property
+    def ids(self) -> set[str]:
+        return set(self.programs) | set(self.items)
+
+    def of_kind(self, kind: str) -> Mapping[str, Any]:
+        """What replaces stored rows of a kind, by id: a fresh item replaces a measurement and a failure alike."""
+        return self.programs if kind == "programs" else self.items
+
+    def of(self, kind: str) -> list[str]:
+        """Ids of the fresh rows of a kind, unsorted."""
+        if kind == "programs":
+            return list(self.programs)
+        ok = kind == "measurements"
+        return [key for key, (status, _, _) in self.items.items() if (status == "ok") == ok]
+
+    def rows(self, kind: str) -> int:
+        if kind == "measurements":
+            return sum(self._counts[key] for key in self.of(kind))
+        return len(self.of(kind))
+
+    def load(self, kind: str, low: str, high: str | None) -> list[dict[str, Any]]:
+        """The rows of a kind whose id lies in [low, high)."""
+        keys = [key for key in self.of(kind) if _within(key, low, high)]
+        places = [self.programs[key] if kind == "programs" else self.items[key][1:] for key in keys]
+        records = (record["row"] for record in read_at(self.path, places))
+        if kind == "programs":
+            return list(records)
+        return [row for record in records for row in item_rows(Item.from_record(record))]
+
+
+def _bits(rows: int) -> int:
+    """How many leading bits of the id cut `rows` rows into shards of at most about ROWS_PER_SHARD."""
+    return max(0, math.ceil(math.log2(max(1, rows / ROWS_PER_SHARD))))
+
+
+def _within(key: str, low: str, high: str | None) -> bool:
+    return key >= low and (high is None or key < high)
+
+
+def _overlaps(shard: files.Shard, low: str, high: str | None) -> bool:
+    return shard.last >= low and (high is None or shard.first < high)
+
+
+def _parts(bits: int) -> list[tuple[str, str | None]]:
+    """Equal ranges of the id space, 2**bits of them, as [low, high) of hexadecimal ids."""
+    bounds = [f"{(index << 64) >> bits:016x}" for index in range(1 << bits)]
+    return list(zip(bounds, [*bounds[1:], None], strict=True))
+
+
+def _rows_between(
+    root: Path, manifest: files.Manifest, fresh: _Fresh, kind: str, low: str, high: str | None
+) -> list[dict[str, Any]]:
+    """Rows of shards and journal with an id in [low, high); the journal's word replaces the shards'."""
+    rows = fresh.load(kind, low, high)
+    newer = fresh.of_kind(kind)
+    for shard in manifest.shards[kind]:
+        if not _overlaps(shard, low, high):
+            continue
+        for row in files.read_shard(root, shard).to_pylist():
+            key = row[KEY[kind]]
+            if _within(key, low, high) and key not in newer:
+                rows.append(row)
+    return rows

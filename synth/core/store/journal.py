@@ -1,0 +1,140 @@
+"""An append-only log of JSON records: each line carries its checksum, and a torn last line is ignored."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import time
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from hipsynth.synth.core.errors import BadInput, HipsynthError
+
+# Records reach the kernel at once (safe against kill -9); they are forced to the disk at least this often.
+SYNC_EVERY_S = 0.5
+
+
+def storage_error(path: Path, error: OSError) -> HipsynthError:
+    """The clear form of a failed write; nothing that was finished before it is lost."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return BadInput(
+            f"{path}: no space left to store results",
+            cause=str(error),
+            remedy="free some space and run the same command again: everything finished so far is kept",
+            reason="disk_full",
+        )
+    return BadInput(f"{path}: cannot be written", cause=str(error), remedy="check the folder's permissions")
+
+
+def encode(record: Mapping[str, Any]) -> bytes:
+    """One line: eight hex digits of CRC-32, a space, compact JSON, a newline."""
+    body = json.dumps(record, sort_keys=True, separators=(",", ":")).encode()
+    return b"%08x %s\n" % (zlib.crc32(body), body)
+
+
+def decode(line: bytes) -> dict[str, Any] | None:
+    """The record of one line, or None when the line is torn or damaged."""
+    if not line.endswith(b"\n") or len(line) < 11 or line[8:9] != b" ":
+        return None
+    body = line[9:-1]
+    try:
+        if int(line[:8], 16) != zlib.crc32(body):
+            return None
+        record = json.loads(body)
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def read(path: Path) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """(offset, length, record) of every whole record. A torn tail ends it; damage before that is BadInput."""
+    if not path.exists():
+        return
+    size = path.stat().st_size
+    offset = 0
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            record = decode(line)
+            if record is None:
+                if offset + len(line) < size:
+                    raise BadInput(
+                        f"{path}:{number}: damaged record",
+                        cause="its checksum does not match",
+                        remedy=f"delete line {number} (`sed -i {number}d {path}`) and run the same command again",
+                        reason="corrupt",
+                    )
+                return
+            yield offset, len(line), record
+            offset += len(line)
+
+
+def read_at(path: Path, places: Sequence[tuple[int, int]]) -> Iterator[dict[str, Any]]:
+    """The records at (offset, length) places that `read` or `append` reported."""
+    if not places:
+        return
+    with path.open("rb") as file:
+        for offset, length in places:
+            file.seek(offset)
+            record = decode(file.read(length))
+            if record is None:
+                raise BadInput(f"{path}: changed while it was read", remedy="run the command again", reason="corrupt")
+            yield record
+
+
+class Journal:
+    """The writing end. Opening it cuts off a torn tail, so that appending never buries one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        end = 0
+        for offset, length, _ in read(path):
+            end = offset + length
+        try:
+            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+            os.ftruncate(self._fd, end)
+        except OSError as error:
+            raise storage_error(path, error) from error
+        self._end = end
+        self._synced = time.monotonic()
+
+    def append(self, record: Mapping[str, Any]) -> tuple[int, int]:
+        """Writes one record whole or not at all; returns its (offset, length)."""
+        line = encode(record)
+        offset = self._end
+        try:
+            done = 0
+            while done < len(line):
+                done += os.pwrite(self._fd, line[done:], offset + done)
+        except OSError as error:
+            os.ftruncate(self._fd, offset)
+            raise storage_error(self.path, error) from error
+        self._end += len(line)
+        if time.monotonic() - self._synced > SYNC_EVERY_S:
+            self.sync()
+        return offset, len(line)
+
+    def sync(self) -> None:
+        os.fsync(self._fd)
+        self._synced = time.monotonic()
+
+    def clear(self) -> None:
+        """Empties the journal; called once its records are safe in shards."""
+        os.ftruncate(self._fd, 0)
+        self._end = 0
+        self.sync()
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            self.sync()
+            os.close(self._fd)
+            self._fd = -1
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()

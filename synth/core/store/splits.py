@@ -1,0 +1,59 @@
+"""Train, validation and test: by lineage, so that a copy of a training program is never tested, or at random."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from hipsynth.synth.core.errors import UsageError
+
+NAMES = ("train", "validation", "test")
+DEFAULT_SHARES = (0.8, 0.1, 0.1)
+COLUMN = {"lineage": "lineage", "random": "measurement_id"}
+
+
+def split_names() -> tuple[str, ...]:
+    """The ways to split: by `lineage` (leak-free) or at `random` (the paper's, where renamed copies leak)."""
+    return tuple(COLUMN)
+
+
+def splits(
+    measurements: pa.Table, by: str = "lineage", *, shares: Sequence[float] = DEFAULT_SHARES, salt: str = "hipsynth"
+) -> list[str]:
+    """One of NAMES per row. A row's part depends on its key alone, so a corpus may grow without moving rows.
+
+    A corpus with at least three keys has no empty part: the keys nearest to a boundary are moved into it.
+    """
+    if by not in COLUMN:
+        raise UsageError(f"no split called {by!r}", remedy=f"one of: {', '.join(COLUMN)}")
+    keys = measurements[COLUMN[by]].to_pylist()
+    places = {key: _place(key, salt) for key in set(keys)}
+    parts = {key: _part(place, shares) for key, place in places.items()}
+    _fill_empty(parts, places, shares)
+    return [parts[key] for key in keys]
+
+
+def _place(key: str, salt: str) -> float:
+    """A number in [0, 1) that depends on the key and the salt alone."""
+    digest = hashlib.sha256(f"{salt}:{key}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") / 2**64
+
+
+def _part(place: float, shares: Sequence[float]) -> str:
+    if place < shares[2]:
+        return "test"
+    return "validation" if place < shares[1] + shares[2] else "train"
+
+
+def _fill_empty(parts: dict[str, str], places: dict[str, float], shares: Sequence[float]) -> None:
+    """Gives every wanted part of a small corpus at least one key: lowest places are tested, next ones validate."""
+    wanted = [name for name, share in zip(NAMES, shares, strict=True) if share > 0]
+    if len(parts) < len(wanted):
+        return
+    ordered = sorted(parts, key=lambda key: (places[key], key))
+    for name in ("test", "validation", "train"):
+        if name in wanted and name not in parts.values():
+            donors = [key for key in ordered if list(parts.values()).count(parts[key]) > 1]
+            parts[donors[-1] if name == "train" else donors[0]] = name

@@ -1,0 +1,267 @@
+"""Run a function over many items: a pool of local processes, or Ray. Same results, whatever engine and workers.
+
+A worker that dies takes only its own item with it; that item is tried once more and then reported as failed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import multiprocessing
+import os
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from typing import Any, Generic, TypeVar
+
+from hipsynth.synth.core.errors import HipsynthError, Missing, UsageError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+ENGINES = ("local", "ray")
+_ATTEMPTS = 2
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_GRACE_S = 8  # to end what a worker has started
+
+
+class WorkerDied(HipsynthError):
+    """The process that worked on an item ended without an answer, twice."""
+
+    reason = "worker_died"
+
+
+class WorkerTimeout(HipsynthError):
+    """An item took longer than its hard limit; its process was ended."""
+
+    reason = "timeout"
+
+
+@dataclass(frozen=True)
+class Outcome(Generic[R]):
+    """What became of one item: `value`, or the `error` that the function raised or that ended its worker."""
+
+    index: int
+    value: R | None = None
+    error: Exception | None = None
+
+    def get(self) -> R:
+        if self.error is not None:
+            raise self.error
+        return self.value  # type: ignore[return-value]
+
+
+def check_engine(engine: str) -> None:
+    """Raises UsageError for an unknown engine."""
+    if engine not in ENGINES:
+        raise UsageError(f"no engine called {engine!r}", remedy=f"one of: {', '.join(ENGINES)}")
+
+
+def map_unordered(
+    function: Callable[[T], R],
+    items: Iterable[T],
+    workers: int = 1,
+    engine: str = "local",
+    item_timeout_s: float | None = None,
+) -> Iterator[Outcome[R]]:
+    """One Outcome per item, as they finish. `function` and items must be picklable; `items` is read lazily.
+
+    Raises UsageError for an unknown engine, Missing when Ray is asked for and not installed.
+    """
+    check_engine(engine)
+    if engine == "ray":
+        return _map_ray(function, items, workers)
+    return _Pool(function, max(1, workers), item_timeout_s).run(items)
+
+
+def _serve(connection: Connection, function: Callable[[Any], Any]) -> None:
+    """A worker: answers items until its connection closes. The parent alone handles Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _leave)
+    _end_with_parent()
+    while True:
+        try:
+            item = connection.recv()
+        except (EOFError, OSError):
+            return
+        try:
+            answer: tuple[bool, Any] = (True, function(item))
+        except Exception as error:
+            answer = (False, error)
+        try:
+            connection.send(answer)
+        except (BrokenPipeError, ConnectionResetError):
+            return
+        except Exception as error:  # an answer that cannot be pickled is the item's failure, not the pool's
+            connection.send((False, HipsynthError(f"the result cannot be sent: {error}", reason="internal_error")))
+
+
+def _leave(*_: object) -> None:
+    """Ends this process as an exception does, so that what it started is ended and its scratch folders go."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise SystemExit(128 + signal.SIGTERM)
+
+
+def _end_with_parent() -> None:
+    """Asks for SIGTERM when the parent dies, even by SIGKILL: a busy worker would not notice. Linux only."""
+    parent = multiprocessing.parent_process()
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+    if parent is not None and parent.pid != os.getppid():  # it was already gone
+        _leave()
+
+
+class _Worker:
+    """One process and the item it works on."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self.process: SpawnProcess = context.Process(target=_serve, args=(theirs, function), daemon=False)
+        self.process.start()
+        theirs.close()
+        self.index = -1
+        self.item: Any = None
+        self.started = 0.0
+
+    def give(self, index: int, item: Any) -> None:
+        self.index, self.item, self.started = index, item, time.monotonic()
+        self.connection.send(item)
+
+    def end(self) -> None:
+        self.connection.close()
+        self.process.join(0.2)
+        if self.process.is_alive():
+            self.process.terminate()
+            self.process.join(_GRACE_S)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
+
+
+class _Pool(Generic[R]):
+    """Processes that each hold one item; a dead one is replaced."""
+
+    def __init__(self, function: Callable[[Any], R], workers: int, item_timeout_s: float | None) -> None:
+        self.function = function
+        self.limit = workers
+        self.timeout = item_timeout_s
+        self.busy: list[_Worker] = []
+        self.idle: list[_Worker] = []
+        self.again: deque[tuple[int, Any]] = deque()
+        self.tries: dict[int, int] = {}
+
+    def run(self, items: Iterable[Any]) -> Iterator[Outcome[R]]:
+        source = enumerate(items)
+        exhausted = False
+        try:
+            while True:
+                while len(self.busy) < self.limit and not (exhausted and not self.again):
+                    following = self.again.popleft() if self.again else next(source, None)
+                    if following is None:
+                        exhausted = True
+                        break
+                    self._start(*following)
+                if not self.busy:
+                    return
+                yield from self._collect()
+        finally:
+            for worker in self.busy:  # interrupted or abandoned: these have unfinished work
+                worker.process.terminate()
+            for worker in [*self.busy, *self.idle]:
+                worker.end()
+
+    def _start(self, index: int, item: Any) -> None:
+        worker = self.idle.pop() if self.idle else _Worker(self.function)
+        self.busy.append(worker)
+        # A worker that died while idle: `_collect` sees the closed connection and tries the item again.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            worker.give(index, item)
+
+    def _collect(self) -> Iterator[Outcome[R]]:
+        ready = wait([worker.connection for worker in self.busy], timeout=0.5)
+        for worker in [w for w in self.busy if w.connection in ready]:
+            outcome = self._receive(worker)
+            if outcome is not None:
+                yield outcome
+        for worker in [w for w in self.busy if self._late(w)]:
+            self.busy.remove(worker)
+            worker.process.kill()
+            worker.end()
+            what = f"no answer within {self.timeout:g} s"
+            yield Outcome(worker.index, error=WorkerTimeout(what, remedy="raise --timeout"))
+
+    def _late(self, worker: _Worker) -> bool:
+        return self.timeout is not None and time.monotonic() - worker.started > self.timeout
+
+    def _receive(self, worker: _Worker) -> Outcome[R] | None:
+        """The worker's answer; None when it died and its item is to be tried again."""
+        self.busy.remove(worker)
+        try:
+            ok, value = worker.connection.recv()
+        except (EOFError, OSError):
+            return self._bury(worker)
+        self.idle.append(worker)
+        return Outcome(worker.index, value=value) if ok else Outcome(worker.index, error=value)
+
+    def _bury(self, worker: _Worker) -> Outcome[R] | None:
+        worker.process.join(2)
+        code = worker.process.exitcode
+        worker.end()
+        self.tries[worker.index] = self.tries.get(worker.index, 0) + 1
+        if self.tries[worker.index] < _ATTEMPTS:
+            self.again.append((worker.index, worker.item))
+            return None
+        how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+        return Outcome(
+            worker.index, error=WorkerDied(f"the worker process ended with {how}", cause="a crash or a full memory")
+        )
+
+
+def _map_ray(function: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[Outcome[R]]:
+    """The same over a Ray cluster (an existing one, or one started on this machine)."""
+    try:
+        import ray
+    except ImportError as error:
+        raise Missing(
+            "the ray engine is not installed", remedy="pip install 'hipsynth[ray]', or use --engine local"
+        ) from error
+    if not ray.is_initialized():
+        ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False)
+    return _ray_outcomes(ray, function, items, workers)
+
+
+def _ray_outcomes(ray: Any, function: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[Outcome[R]]:
+    remote = ray.remote(max_retries=_ATTEMPTS - 1)(function)
+    source = enumerate(items)
+    pending: dict[Any, int] = {}
+    exhausted = False
+    while True:
+        while len(pending) < workers and not exhausted:
+            following = next(source, None)
+            if following is None:
+                exhausted = True
+                break
+            pending[remote.remote(following[1])] = following[0]
+        if not pending:
+            return
+        for reference in ray.wait(list(pending), num_returns=1)[0]:
+            index = pending.pop(reference)
+            try:
+                yield Outcome(index, value=ray.get(reference))
+            except Exception as error:
+                yield Outcome(index, error=_ray_error(ray, error))
+
+
+def _ray_error(ray: Any, error: Exception) -> Exception:
+    """The function's own exception, or WorkerDied when its process was lost."""
+    cause = getattr(error, "cause", None)
+    if isinstance(cause, Exception):
+        return cause
+    if isinstance(error, ray.exceptions.RayTaskError):
+        return HipsynthError(str(error).strip().splitlines()[-1], reason="internal_error")
+    return WorkerDied("the Ray worker was lost", cause=str(error))

@@ -1,0 +1,123 @@
+"""A small made-up corpus for the training tests: three families whose metrics follow from the source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from hipsynth.profiling.metrics.definitions import answer_ids
+from hipsynth.synth.core.program import Program, text_id
+from hipsynth.synth.core.store import CorpusWriter, Item
+from hipsynth.training.data.dataset import Sample
+
+SOURCE = """#include <hip/hip_runtime.h>
+
+__global__ void {kernel}(const {dtype}* {a}, {dtype}* {b}) {{
+  const int i = threadIdx.x + blockIdx.x * blockDim.x;
+  {dtype} x = {a}[i];
+{body}
+  {b}[i] = x;
+}}
+
+int main() {{
+  const int n = {n};
+  {dtype}*{a};
+  {dtype}*{b};
+  hipMalloc(&{a}, n * sizeof({dtype}));
+  hipMalloc(&{b}, n * sizeof({dtype}));
+  {kernel}<<<n / {block}, {block}>>>({a}, {b});
+  return hipDeviceSynchronize() == hipSuccess ? 0 : 1;
+}}
+"""
+BODIES = {
+    "copy": "",
+    "fma": "  for (int k = 0; k < {steps}; ++k) x = x * x + x;",
+    "mul": "  for (int k = 0; k < {steps}; ++k) x = x * x;",
+}
+TARGETS = [(arch, flags) for arch in ("gfx90a", "gfx942") for flags in ("-O3", "-O3 -ffast-math")]
+
+
+def metrics(family: str, dtype: str, steps: int, n: int, arch: str, flags: str) -> dict[str, float]:
+    """Plausible, smooth and made up; the copies' missing FLOPs give true zeros."""
+    size = 8 if dtype == "double" else 4
+    flops = {"copy": 0, "fma": 2, "mul": 1}[family] * (0 if family == "copy" else steps)
+    bandwidth = min(n / 100.0, 4000.0 if arch == "gfx942" else 1400.0)
+    hit = (62.5 if arch == "gfx942" else 50.0) if dtype == "double" else 0.0
+    gflops = flops / (2 * size) * bandwidth * (1.1 if "fast" in flags else 1.0)
+    intensity = flops / (2 * size)
+    return {
+        "L1_Cache_Hit_Rate": hit,
+        "L2_Cache_Hit_Rate": 33.3 if arch == "gfx942" else 35.0,
+        "L1_Cache_Bandwidth": 2 * bandwidth,
+        "L2_Cache_Bandwidth": bandwidth,
+        "L2_Fabric_Read_BW": bandwidth / 2,
+        "L2_Fabric_Write_BW": bandwidth / 2.5,
+        "L1_Cache_Arithmetic_Intensity": intensity / 2,
+        "L2_Cache_Arithmetic_Intensity": intensity,
+        "HBM_Arithmetic_Intensity": intensity,
+        "L1_Cache_GFLOPS": gflops,
+        "L2_Cache_GFLOPS": gflops,
+        "HBM_GFLOPS": gflops,
+    }
+
+
+def sample(index: int, copy: int, arch: str, flags: str, origin: str = "synthetic") -> Sample:
+    """Build `copy` (0: the base, else renamed) of base program `index` on one target."""
+    family = sorted(BODIES)[index % 3]
+    dtype = ("float", "double")[index // 3 % 2]
+    steps, n, block = 1 + index % 7, 65536 * (1 + index % 5) + index * 256, 256
+
+    def text(names: tuple[str, str, str]) -> str:
+        kernel, a, b = names
+        body = BODIES[family].format(steps=steps)
+        return SOURCE.format(kernel=kernel, a=a, b=b, dtype=dtype, body=body, n=n, block=block)
+
+    base = text(("kernel_main", "src", "dst"))
+    own = base if copy == 0 else text((f"k{copy}_run", f"p{copy}", f"q{copy}"))
+    return Sample(
+        program_id=text_id(own),
+        lineage=text_id(base),
+        family=family,
+        origin=origin,
+        text=own,
+        arch=arch,
+        flags=flags,
+        device="mi300x" if arch == "gfx942" else "mi250",
+        kernel="kernel_main" if copy == 0 else f"k{copy}_run",
+        metrics=metrics(family, dtype, steps, n, arch, flags),
+        duration_ns=1000.0 + n,
+        backend="made-up",
+    )
+
+
+def samples(bases: int = 30, copies: int = 2) -> list[Sample]:
+    """`bases` programs, each with `copies` texts (the first is the base itself), on four targets."""
+    return [sample(i, c, arch, flags) for i in range(bases) for c in range(copies) for arch, flags in TARGETS]
+
+
+def write_corpus(root: Path, chosen: Sequence[Sample]) -> Path:
+    """Stores samples as a corpus folder of backend "sim"."""
+    with CorpusWriter(root, answer_ids()) as writer:
+        for one in chosen:
+            program = Program(one.text, one.origin, one.family, lineage=one.lineage)
+            writer.add_program(program.record(), one.text)
+            kernel = {"name": one.kernel, "dispatches": 1, "grid": [1, 1, 1], "block": [256, 1, 1]}
+            kernel |= {"counters": {}, "metrics": dict(one.metrics), "duration_ns": one.duration_ns}
+            writer.add(
+                Item(
+                    program_id=one.program_id,
+                    lineage=one.lineage,
+                    origin=one.origin,
+                    family=one.family,
+                    arch=one.arch,
+                    flags=one.flags,
+                    device=one.device,
+                    backend="sim",
+                    backend_version="1",
+                    compiler="clang 22",
+                    headers="HIP 7.1",
+                    status="ok",
+                    kernels=[kernel],
+                )
+            )
+    return root

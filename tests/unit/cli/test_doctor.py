@@ -1,0 +1,73 @@
+"""`synth doctor`: everything is listed with its version, and what is missing has a price and a remedy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from hipsynth.synth.cli import doctor_checks
+from hipsynth.synth.cli.doctor import command
+
+EXPECTED = {
+    "python", "clang", "lld", "llvm-objdump", "libclang", "header tree", "fp16", "bf16", "cooperative groups", "thrust",
+    "simulator core", "HIP runtime library", "bubblewrap", "torch", "transformers", "peft", "deepspeed", "lightgbm",
+    "ray", "rocprof", "AMD GPU",
+}  # fmt: skip
+
+
+def test_every_part_is_listed_once_with_what_its_absence_costs() -> None:
+    components = doctor_checks.examine()
+    names = [part.name for part in components]
+    assert set(names) >= EXPECTED
+    assert len(names) == len(set(names))
+    for part in components:
+        assert part.status in ("ok", "missing", "broken")
+        assert part.cost
+        assert part.remedy
+        assert part.version or part.status == "missing", part
+
+
+def test_the_compiler_and_headers_are_found_with_their_versions() -> None:
+    parts = {part.name: part for part in doctor_checks.examine()}
+    assert parts["clang"].version.startswith("22.")
+    assert parts["lld"].version.startswith("22.")
+    assert parts["llvm-objdump"].version.startswith("22.")
+    assert parts["header tree"].version.startswith("HIP 7.1")
+
+
+def test_without_the_header_tree_the_exit_code_is_4(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HIPSYNTH_CACHE", str(tmp_path))
+    monkeypatch.delenv("ROCM_PATH", raising=False)
+    ran = CliRunner().invoke(command, ["--json"], standalone_mode=False)
+    assert ran.return_value == 4
+    document = json.loads(ran.stdout)
+    assert document["ok"] is False
+    tree = next(part for part in document["components"] if part["name"] == "header tree")
+    assert (tree["status"], tree["required"]) == ("missing", True)
+    assert "make setup" in tree["remedy"]
+
+
+def test_the_table_names_what_is_missing_and_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = [
+        doctor_checks.Component("one", "base", "ok", "1.0", True, "everything", "make setup"),
+        doctor_checks.Component("two", "base", "missing", "", True, "half of it", "apt-get install two"),
+    ]
+    monkeypatch.setattr(doctor_checks, "examine", lambda compile_headers: parts)
+    ran = CliRunner().invoke(command, [], standalone_mode=False)
+    assert ran.return_value == 4
+    assert "half of it" in ran.output
+    assert "apt-get install two" in ran.output
+    assert "1 required part(s) missing: two" in ran.output
+
+
+def test_a_tool_that_does_not_run_is_broken_not_a_crash(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fake = tmp_path / "clang"
+    fake.write_text("#!/bin/sh\nexit 1\n")
+    fake.chmod(0o755)
+    monkeypatch.setattr(doctor_checks.locate, "tool", lambda _name: fake)
+    parts = {part.name: part for part in doctor_checks.examine()}
+    assert parts["clang"].status == "broken"
+    assert parts["clang"] in doctor_checks.missing_required(list(parts.values()))

@@ -1,0 +1,148 @@
+"""The verbs train, evaluate, predict and report on a small stored corpus, from the command line."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import training_corpus as made
+from click.testing import CliRunner, Result
+
+from hipsynth.synth.cli.main import cli
+from hipsynth.synth.core.errors import BadInput, Missing, UsageError
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+TOY = """
+base = "tiny"
+method = "full"
+context = 768
+view = "kernels"
+max_steps = 2
+batch = 2
+bf16 = "no"
+[tiny]
+vocab = 800
+hidden = 32
+layers = 1
+heads = 2
+ff = 64
+"""
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("verbs")
+    made.write_corpus(root / "corpus", made.samples(15, 2))
+    (root / "toy.toml").write_text(TOY)
+    (root / "kernel.hip").write_text(made.samples(1, 1)[0].text)
+    document = run("train", root / "corpus", "--config", root / "toy.toml", "--out", root / "model", "--json")
+    assert document["status"] == "finished"
+    return root
+
+
+def invoke(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, [str(a) for a in arguments], catch_exceptions=True)
+
+
+def run(*arguments: object) -> Any:
+    result = invoke(*arguments)
+    assert result.exit_code == 0, result.output + repr(result.exception)
+    return json.loads(result.stdout)
+
+
+def test_train_again_says_finished(work: Path) -> None:
+    result = invoke("train", work / "corpus", "--config", work / "toy.toml", "--out", work / "model")
+    assert "already finished, 2 steps of toy" in result.output
+
+
+def test_evaluate_prints_a_table_and_writes_figures(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hipsynth.training.models.baselines.compiled", lambda *_: None)
+    document = run(
+        "evaluate", work / "model", work / "corpus", "--json", "--free-samples", "1", "--out", work / "scores"
+    )
+    assert document["backends"] == ["sim"]
+    assert document["splits"]["lineage"]["n"] > 0
+    written = {path.name for path in (work / "scores").iterdir()}
+    assert {"evaluation.json", "predictions.json", "scatter_lineage.svg", "within_lineage.png"} <= written
+
+
+def test_predict_answers_in_physical_units(work: Path) -> None:
+    document = run(
+        "predict", work / "kernel.hip", "--arch", "gfx90a", "--arch", "gfx942", "--model", work / "model", "--json"
+    )
+    assert [r["arch"] for r in document["results"]] == ["gfx90a", "gfx942"]
+    assert len(document["results"][0]["metrics"]) == 12
+    assert "roofline" in document["results"][0]
+    text = invoke("predict", work / "kernel.hip", "--arch", "gfx90a", "--flags=-O3", "--model", work / "model").output
+    assert "HBM Read Bandwidth" in text and "GB/s" in text and "FLOP/B" in text
+
+
+def test_report_is_one_file_that_loads_nothing(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hipsynth.training.models.baselines.compiled", lambda *_: None)
+    out = work / "report.html"
+    summary = run("report", work / "corpus", "--model", work / "model", "--out", out, "--json")
+    assert summary["evaluated"]
+    html = out.read_text()
+    for text in (
+        "Simulated values",
+        "Split by lineage",
+        "One prediction",
+        "clang 22",
+        "HIP 7.1",
+        "MI300X",
+        "How sure the",
+    ):
+        assert text in html, text
+    for outside in ("http://", "https://", "src=", "@import", "url("):
+        assert outside not in html, outside
+
+
+def test_charts_are_well_formed_and_report_works_without_a_model(work: Path) -> None:
+    import re
+    from xml.etree import ElementTree
+
+    out = work / "plain.html"
+    assert not run("report", work / "corpus", "--out", out, "--json")["evaluated"]
+    charts = re.findall(r"<svg.*?</svg>", out.read_text(), re.DOTALL)
+    assert len(charts) == 2 + 12
+    dots = [element for chart in charts for element in ElementTree.fromstring(chart).iter("circle")]
+    on_roof = [s for s in made.samples(15, 2) if s.metrics["HBM_GFLOPS"] > 0]
+    assert len(dots) == len(on_roof)
+
+
+def test_the_report_names_limits_and_errors() -> None:
+    from hipsynth.training.evaluation.report import _limits, _sureness
+
+    (chart,) = _limits({"gfx90a": {"hbm": 3, "launch": 1}})
+    assert [(row["unit"], row["share"]) for row in chart["rows"]] == [("HBM bandwidth", 75), ("launch overhead", 25)]
+    found = _sureness([replace(sample, backend="sim") for sample in made.samples(3, 2)])
+    assert found["devices"] == ["mi250", "mi300x"]
+    assert all(len(row["cells"]) == 2 for row in found["rows"]) and len(found["rows"]) == 12 + 1
+
+
+def test_bad_input_is_a_clear_error(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(work)
+    monkeypatch.delenv("HIPSYNTH_MODEL", raising=False)
+    monkeypatch.setattr("hipsynth.training.models.predict.MODEL_PLACES", ())
+    kernel, corpus = work / "kernel.hip", work / "corpus"
+    (work / "empty.hip").write_text("int main() { return 0; }\n")
+    cases: list[tuple[type[Exception], list[object]]] = [
+        (Missing, ["predict", kernel, "--arch", "gfx90a"]),
+        (UsageError, ["predict", kernel, "--arch", "gfx1", "--model", work / "model"]),
+        (UsageError, ["predict", kernel, "--arch", "gfx90a", "--flags=--evil", "--model", work / "model"]),
+        (BadInput, ["predict", work / "none.hip", "--arch", "gfx90a"]),
+        (BadInput, ["predict", work / "empty.hip", "--arch", "gfx90a", "--model", work / "model"]),
+        (UsageError, ["train", corpus, "--config", "no-such", "--out", work / "m2"]),
+        (BadInput, ["train", work / "nowhere", "--config", "tiny-cpu", "--out", work / "m2"]),
+        (Missing, ["evaluate", work / "nowhere", corpus]),
+        (BadInput, ["evaluate", work / "model", work / "nowhere"]),
+        (BadInput, ["report", corpus, "--out", kernel / "x.html"]),
+    ]
+    for error, arguments in cases:
+        result = invoke(*arguments)
+        assert isinstance(result.exception, error), (arguments, result.exception)

@@ -1,0 +1,52 @@
+"""Output files appear whole or not at all, and never in the place of a device."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.core.files import whole_file
+
+
+def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "file.txt"
+    with whole_file(path) as file:
+        file.write("all of it")
+        assert not path.exists()
+    assert path.read_text() == "all of it"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_failure_keeps_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "file.txt"
+    path.write_text("old")
+    with pytest.raises(BadInput, match="cannot be written") as caught, whole_file(path) as file:
+        file.write("half")
+        raise OSError(28, "No space left on device")
+    assert "No space left" in caught.value.cause
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("bad", [".", "file/below"])
+def test_a_path_that_cannot_be_a_file(tmp_path: Path, bad: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(BadInput, match="cannot be written"), whole_file(tmp_path / bad) as file:
+        file.write("nothing")
+
+
+def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    got: list[str] = []
+    reader = threading.Thread(target=lambda: got.append(path.read_text()))
+    reader.start()
+    with whole_file(path) as file:
+        file.write("through")
+    reader.join(5)
+    assert got == ["through"] and path.is_fifo()
+    assert list(tmp_path.iterdir()) == [path]

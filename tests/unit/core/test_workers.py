@@ -1,0 +1,200 @@
+"""The engine: every item has one outcome, whatever its worker does."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from hipsynth.synth.core.errors import BadInput, Missing, UsageError
+from hipsynth.synth.core.workers import Outcome, WorkerDied, WorkerTimeout, map_unordered
+
+
+def work(item: int) -> int:
+    """Misbehaves on chosen items."""
+    if item == 13:
+        os._exit(7)
+    if item == 14:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if item == 15:
+        raise BadInput("item 15", cause="it is odd", remedy="choose another")
+    if item == 16:
+        time.sleep(60)
+    return item * item
+
+
+def unpicklable(item: int) -> Any:
+    return lambda: item
+
+
+def die_once(path: str) -> str:
+    marker = Path(path)
+    if not marker.exists():
+        marker.touch()
+        os._exit(1)
+    return "second try"
+
+
+def ordered(outcomes: Iterable[Outcome[Any]]) -> list[Outcome[Any]]:
+    return sorted(outcomes, key=lambda outcome: outcome.index)
+
+
+def test_every_item_has_one_result() -> None:
+    outcomes = ordered(map_unordered(work, range(9), workers=2))
+    assert [(o.index, o.get()) for o in outcomes] == [(n, n * n) for n in range(9)]
+
+
+def test_items_are_taken_when_a_worker_is_free() -> None:
+    taken: list[int] = []
+
+    def items() -> Iterator[int]:
+        for n in range(9):
+            taken.append(n)
+            yield n
+
+    done = 0
+    for _ in map_unordered(work, items(), workers=2):
+        done += 1
+        assert len(taken) <= done + 2
+    assert done == 9
+
+
+def test_a_dying_worker_takes_only_its_own_item() -> None:
+    outcomes = ordered(map_unordered(work, [1, 13, 2, 14, 3, 15], workers=2))
+    assert [o.value for o in outcomes] == [1, None, 4, None, 9, None]
+    assert isinstance(outcomes[1].error, WorkerDied) and "exit code 7" in str(outcomes[1].error)
+    assert isinstance(outcomes[3].error, WorkerDied) and "signal 9" in str(outcomes[3].error)
+    error = outcomes[5].error
+    assert isinstance(error, BadInput) and (error.cause, error.remedy) == ("it is odd", "choose another")
+    with pytest.raises(BadInput):
+        outcomes[5].get()
+
+
+def test_an_item_whose_worker_died_is_tried_once_more(tmp_path: Path) -> None:
+    assert [o.get() for o in map_unordered(die_once, [str(tmp_path / "marker")])] == ["second try"]
+
+
+def test_a_hanging_item_is_ended() -> None:
+    started = time.monotonic()
+    outcomes = ordered(map_unordered(work, [16, 2], workers=1, item_timeout_s=1.0))
+    assert isinstance(outcomes[0].error, WorkerTimeout) and outcomes[0].error.reason == "timeout"
+    assert outcomes[1].value == 4
+    assert time.monotonic() - started < 20
+
+
+def test_a_result_that_cannot_be_sent_is_the_items_failure() -> None:
+    (outcome,) = map_unordered(unpicklable, [1])
+    assert "cannot be sent" in str(outcome.error)
+
+
+def test_leaving_early_leaves_no_process() -> None:
+    for _ in map_unordered(work, [1, 16, 16], workers=2):
+        break
+    assert not multiprocessing.active_children()
+
+
+INTERRUPTED = """
+from test_engine import work
+from hipsynth.synth.core.workers import map_unordered
+if __name__ == "__main__":
+    try:
+        for outcome in map_unordered(work, [1, 16, 16], workers=2):
+            print("ready", flush=True)
+    except KeyboardInterrupt:
+        import multiprocessing
+        print("interrupted", len(multiprocessing.active_children()))
+"""
+
+
+def test_interrupting_ends_the_workers(tmp_path: Path) -> None:
+    here = Path(__file__).resolve()
+    script = tmp_path / "main.py"
+    script.write_text(INTERRUPTED)
+    env = {**os.environ, "PYTHONPATH": f"{here.parents[2]}:{here.parent}"}
+    child = subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, text=True, env=env, start_new_session=True
+    )
+    assert child.stdout is not None and child.stdout.readline() == "ready\n"
+    os.killpg(child.pid, signal.SIGINT)
+    assert child.communicate(timeout=20)[0] == "interrupted 0\n"
+
+
+def test_unknown_and_missing_engines(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match="spark") as caught:
+        map_unordered(work, [1], engine="spark")
+    assert "ray" in caught.value.remedy
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(Missing) as missing:
+        map_unordered(work, [1], engine="ray")
+    assert "pip install" in missing.value.remedy and missing.value.exit_code == 4
+
+
+class FakeRay:
+    """The part of Ray's interface that the engine uses, run in this process; `wait` answers the newest first."""
+
+    class exceptions:
+        class RayTaskError(Exception):
+            def __init__(self, cause: Exception) -> None:
+                super().__init__(f"task failed\n{cause}")
+                self.cause = cause
+
+        class WorkerCrashedError(Exception):
+            pass
+
+    def __init__(self) -> None:
+        self.started: dict[str, Any] = {}
+        self.most_pending = 0
+
+    def is_initialized(self) -> bool:
+        return bool(self.started)
+
+    def init(self, **options: Any) -> None:
+        self.started = options
+
+    def remote(self, **options: Any) -> Any:
+        return lambda function: SimpleNamespace(remote=lambda item: (function, item))
+
+    def wait(self, pending: list[Any], num_returns: int) -> tuple[list[Any], list[Any]]:
+        self.most_pending = max(self.most_pending, len(pending))
+        return pending[-num_returns:], pending[:-num_returns]
+
+    def get(self, reference: Any) -> Any:
+        function, item = reference
+        if item == 13:
+            raise self.exceptions.WorkerCrashedError("lost")
+        try:
+            return function(item)
+        except Exception as error:
+            raise self.exceptions.RayTaskError(error) from error
+
+
+def test_ray_gives_the_same_outcomes(monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = FakeRay()
+    monkeypatch.setitem(sys.modules, "ray", ray)  # type: ignore[arg-type]
+    outcomes = ordered(map_unordered(work, [1, 13, 2, 15, 3, 4], workers=2, engine="ray"))
+    assert [o.value for o in outcomes] == [1, None, 4, None, 9, 16]
+    assert isinstance(outcomes[1].error, WorkerDied)
+    assert isinstance(outcomes[3].error, BadInput)
+    assert ray.most_pending == 2 and ray.started["num_cpus"] == 2
+
+
+@pytest.mark.full
+def test_ray_itself_gives_the_same_outcomes(monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = pytest.importorskip("ray", reason="ray is not installed")
+    here = Path(__file__).resolve()  # Ray's workers import this module by name
+    monkeypatch.setenv("PYTHONPATH", f"{here.parents[2]}:{here.parent}:{os.environ.get('PYTHONPATH', '')}")
+    items = [1, 2, 13, 15, 3]
+    local = ordered(map_unordered(work, items, workers=2))
+    remote = ordered(map_unordered(work, items, workers=2, engine="ray"))
+    ray.shutdown()
+    assert [(o.index, o.value, type(o.error)) for o in local] == [(o.index, o.value, type(o.error)) for o in remote]
+    assert str(local[3].error) == str(remote[3].error)

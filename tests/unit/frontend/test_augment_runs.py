@@ -1,0 +1,138 @@
+"""Many programs at once: lineage, failures by reason, resuming, the same bytes for any number of workers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.core.program import INDEX, Expected, Program, iter_programs, program_path, write_programs
+from hipsynth.synth.frontend.augment import FAILURES, JOURNAL, augment, copy_seed, find_items
+from hipsynth.synth.frontend.parse import ParseConfig
+
+TEXT = """#include <hip/hip_runtime.h>
+__global__ void kern_{n}(int* data_) {{ data_[threadIdx.x] = {n}; }}
+int main() {{ return 0; }}
+"""
+
+
+def _bases(folder: Path, count: int = 3) -> list[Program]:
+    expected = Expected(("done",), 1e-5)
+    programs = [
+        Program(TEXT.format(n=n), "synthetic", "test", params={"n": n}, expected=expected) for n in range(count)
+    ]
+    write_programs(folder, programs)
+    return programs
+
+
+def test_copies_keep_lineage_and_record(config: ParseConfig, tmp_path: Path) -> None:
+    bases = _bases(tmp_path / "in")
+    summary = augment(tmp_path / "in", tmp_path / "out", config, copies=2, seed=9)
+    assert (summary.bases, summary.programs, summary.failed) == (3, 6, 0)
+    copies = list(iter_programs(tmp_path / "out"))
+    assert [c.lineage for c in copies] == [b.id for b in bases for _ in range(2)]
+    assert [c.derivation for c in copies[:2]] == [(f"rename:{copy_seed(9, k)}",) for k in (1, 2)]
+    assert all(c.expected == bases[0].expected and c.origin == "synthetic" for c in copies)
+    assert len({c.id for c in copies}) == 6
+    assert not any("kern_" in c.text or "data_" in c.text for c in copies)
+
+
+def test_copies_of_copies_keep_the_first_lineage(config: ParseConfig, tmp_path: Path) -> None:
+    base = _bases(tmp_path / "in", 1)[0]
+    augment(tmp_path / "in", tmp_path / "one", config)
+    augment(tmp_path / "one", tmp_path / "two", config)
+    grandchild = next(iter_programs(tmp_path / "two"))
+    assert grandchild.lineage == base.id
+    assert len(grandchild.derivation) == 2
+
+
+def test_failures_are_counted_and_kept(config: ParseConfig, tmp_path: Path) -> None:
+    programs = _bases(tmp_path / "in", 4)
+    program_path(tmp_path / "in", programs[0].id).unlink()
+    program_path(tmp_path / "in", programs[1].id).write_text("edited")
+    program_path(tmp_path / "in", programs[2].id).write_bytes(b"\xff\xfe")
+    with (tmp_path / "in" / INDEX).open("a") as stream:
+        stream.write("{ not json\n")
+    summary = augment(tmp_path / "in", tmp_path / "out", config)
+    assert summary.programs == 1
+    assert summary.reasons == {"bad_record": 2, "missing_file": 1, "not_utf8": 1}
+    lines = [json.loads(line) for line in (tmp_path / "out" / FAILURES).read_text().splitlines()]
+    assert [f["name"] for f in lines][:3] == [p.id for p in programs[:3]]
+
+
+def test_workers_do_not_change_a_byte(config: ParseConfig, tmp_path: Path) -> None:
+    _bases(tmp_path / "in")
+    for workers in (1, 2):
+        augment(tmp_path / "in", tmp_path / str(workers), config, copies=2, seed=3, workers=workers)
+    names = sorted(p.name for p in (tmp_path / "1").iterdir() if p.name != JOURNAL)
+    assert names == sorted(p.name for p in (tmp_path / "2").iterdir() if p.name != JOURNAL)
+    assert all((tmp_path / "1" / n).read_bytes() == (tmp_path / "2" / n).read_bytes() for n in names)
+
+
+def test_an_interrupted_run_goes_on(config: ParseConfig, tmp_path: Path) -> None:
+    _bases(tmp_path / "in")
+    out = tmp_path / "out"
+
+    class Stop(Exception):
+        pass
+
+    def stop(_: str) -> None:
+        raise Stop
+
+    with pytest.raises(Stop):
+        augment(tmp_path / "in", out, config, on_item=stop)
+    assert not (out / INDEX).exists()
+    with (out / JOURNAL).open("a") as stream:
+        stream.write('\n{"key": "torn')
+    summary = augment(tmp_path / "in", out, config)
+    assert (summary.reused, summary.programs) == (1, 3)
+    first = (out / INDEX).read_bytes()
+    lost = next(out.glob("*.hip"))
+    lost.unlink()
+    again = augment(tmp_path / "in", out, config)
+    assert (again.reused, lost.exists()) == (2, True)
+    assert (out / INDEX).read_bytes() == first
+
+
+def test_changed_input_is_done_again(config: ParseConfig, tmp_path: Path) -> None:
+    folder = tmp_path / "program"
+    folder.mkdir()
+    (folder / "main.hip").write_text('#include "part.h"\nint main() { return 0; }\n')
+    (folder / "part.h").write_text(TEXT.format(n=1).split("int main")[0])
+    assert augment(folder, tmp_path / "out", config).reused == 0
+    (folder / "part.h").write_text(TEXT.format(n=2).split("int main")[0])
+    assert augment(folder, tmp_path / "out", config).reused == 0
+    assert augment(folder, tmp_path / "out", config).reused == 1
+
+
+def test_programs_are_found_by_their_files(tmp_path: Path) -> None:
+    for name, text in {
+        "single/a.hip": "int main() {}",
+        "single/b.hip": "int main() {}",
+        "several/main.hip": "int main(int c, char** v) {}",
+        "several/src/part.cpp": "void part() {}",
+        "inside/main.hip": '#include "kernels.cu"\nint main() {}',
+        "inside/kernels.cu": "void kernels() {}",
+        "library/k.hip": "__global__ void k() {}",
+        "library/notes.txt": "main() {}",
+    }.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    found = {item.name: [p.name for p in item.files] for item in find_items(tmp_path)}
+    assert found == {
+        "inside/main.hip": ["main.hip"],
+        "library/k.hip": ["k.hip"],
+        "several/main.hip": ["part.cpp", "main.hip"],
+        "single/a.hip": ["a.hip"],
+        "single/b.hip": ["b.hip"],
+    }
+
+
+def test_nothing_to_vary_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(BadInput):
+        find_items(tmp_path / "absent")
+    with pytest.raises(BadInput):
+        find_items(tmp_path)

@@ -1,0 +1,92 @@
+"""Flatten: what is inlined, what stays, and what several translation units become."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hipsynth.synth.frontend.parse import ParseConfig
+from hipsynth.synth.frontend.passes.flatten import flatten, program_sources
+from hipsynth.synth.frontend.pipeline import run
+from hipsynth.synth.frontend.source import Source
+
+HIP = "#include <hip/hip_runtime.h>\n"
+
+
+def _flat(folder: Path, files: dict[str, str], config: ParseConfig) -> str:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    main = folder / "main.hip"
+    result, problems = flatten(main, main.read_bytes(), folder, config)
+    assert result is not None, problems
+    return result.decode()
+
+
+def test_a_guarded_header_is_inlined_once(config: ParseConfig, tmp_path: Path) -> None:
+    guarded = "#ifndef A_H\n#define A_H\nint fromA;\n#endif\n"
+    files = {"main.hip": HIP + '#include "a.h"\n#include "b.h"\n#include "a.h"\n', "a.h": guarded}
+    text = _flat(tmp_path, {**files, "b.h": '#pragma once\n#include "a.h"\nint fromB;\n'}, config)
+    assert text.count("int fromA;") == 1
+    assert text.count("int fromB;") == 1
+    assert '#include "' not in text and "#pragma once" not in text
+    assert "#include <hip/hip_runtime.h>" in text
+
+
+def test_a_header_without_guard_comes_each_time(config: ParseConfig, tmp_path: Path) -> None:
+    main = HIP + '#define X(n) int a##n;\n#include "x.def"\n#undef X\n#define X(n) int b##n;\n#include "x.def"\n'
+    assert _flat(tmp_path, {"main.hip": main, "x.def": "X(1)\n"}, config).count("X(1)") == 2
+
+
+def test_an_inactive_include_disappears(config: ParseConfig, tmp_path: Path) -> None:
+    main = HIP + '#if 0\n#include "gone.h"\n#else\n#include "used.h"\n#endif\n'
+    text = _flat(tmp_path, {"main.hip": main, "gone.h": "int gone;\n", "used.h": "int used;\n"}, config)
+    assert "int used;" in text and "int gone;" not in text and '#include "' not in text
+
+
+def test_comments_and_strings_are_no_includes(config: ParseConfig, tmp_path: Path) -> None:
+    main = HIP + '/*\n#include "a.h"\n*/\nconst char* s = R"(\n#include "a.h"\n)";\n#include "a.h"\n'
+    text = _flat(tmp_path, {"main.hip": main, "a.h": "int fromA;\n"}, config)
+    assert text.count("int fromA;") == 1
+    assert text.count('#include "a.h"') == 2
+
+
+def test_nested_folders_resolve_beside_the_includer(config: ParseConfig, tmp_path: Path) -> None:
+    files = {"main.hip": HIP + '#include "in/a.h"\n', "in/a.h": '#include "b.h"\n', "in/b.h": "int inner;\n"}
+    assert "int inner;" in _flat(tmp_path, {**files, "b.h": "int outer;\n"}, config)
+
+
+def test_folders_of_headers_may_be_named(config: ParseConfig, tmp_path: Path) -> None:
+    (tmp_path / "common").mkdir()
+    (tmp_path / "common" / "shared.h").write_text("int fromCommon;\n")
+    files = {"main.hip": HIP + "#include <shared.h>\n"}
+    named = replace(config, include=(tmp_path / "common",))
+    assert "int fromCommon;" in _flat(tmp_path / "program", files, named)
+
+
+def test_units_are_joined_and_their_own_names_kept_apart(config: ParseConfig, tmp_path: Path) -> None:
+    unit = (
+        HIP
+        + "#define N {n}\nstatic int state = N;\n__global__ void k{n}(int* p) {{ p[0] = N; }}\n"
+        + "int get{n}() {{ return state; }}\n"
+    )
+    (tmp_path / "one.hip").write_text(unit.format(n=1))
+    (tmp_path / "two.hip").write_text(unit.format(n=2))
+    (tmp_path / "main.hip").write_text("int get1();\nint get2();\nint main() { return get1() + get2(); }\n")
+    sources = program_sources(tmp_path)
+    assert [p.name for p in sources] == ["one.hip", "two.hip", "main.hip"]
+    outcome = run(Source(sources[-1].read_bytes(), sources[-1], tmp_path, tuple(sources)), ["flatten"], config)
+    assert outcome.source is not None, outcome.diagnostics
+    text = outcome.source.text.decode()
+    assert "static int state = N;" in text and "static int state_two = N;" in text
+    assert text.count("#undef N") == 2
+
+
+def test_unknown_passes_are_refused(config: ParseConfig) -> None:
+    from hipsynth.synth.core.errors import UsageError
+
+    with pytest.raises(UsageError, match="polish"):
+        run(Source(b"int a;"), ["polish"], config)

@@ -1,0 +1,60 @@
+"""Bad input to the front end is a value with a reason code, never an exception."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hipsynth.synth.frontend.augment import find_items, vary
+from hipsynth.synth.frontend.parse import MAX_BYTES, ParseConfig, parse
+
+HEAD = b"#include <hip/hip_runtime.h>\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b"", "empty_file"),
+        (b" \n\t\n", "empty_file"),
+        (b"int a\xff\xfe;\n", "not_utf8"),
+        (b"int a;\0", "not_text"),
+        (b" " * MAX_BYTES + b"int a;", "too_large"),
+        (HEAD + b"__global__ void k(int* p) { p[0] = ; }\n", "syntax_error"),
+        (HEAD + b"__global__ void k(int* p) { p[0] = undeclared; }\n", "syntax_error"),
+        (HEAD + b"__global__ void k(int* p) {", "syntax_error"),
+        (HEAD + b'#include "absent.h"\n', "missing_include"),
+        (HEAD + b"#error no\n", "syntax_error"),
+    ],
+)
+def test_text_that_cannot_be_used(config: ParseConfig, text: bytes, reason: str) -> None:
+    unit, diagnostics = parse(text, config)
+    assert unit is None
+    assert diagnostics[0].reason == reason
+
+
+def test_missing_file_and_folder(config: ParseConfig, tmp_path: Path) -> None:
+    assert parse(tmp_path / "absent.hip", config)[1][0].reason == "missing_file"
+    assert parse(tmp_path, config)[1][0].reason == "unreadable_file"
+
+
+def test_the_place_of_an_error_is_told(config: ParseConfig) -> None:
+    _, diagnostics = parse(HEAD + b"\nint f() {\n  return x;\n}\n", config)
+    assert (diagnostics[0].line, diagnostics[0].column) == (4, 10)
+
+
+@pytest.mark.parametrize("text", ["int main() { return 0; }\n", "// __global__ in a comment only\nint main() {}\n"])
+def test_a_program_without_a_kernel(config: ParseConfig, tmp_path: Path, text: str) -> None:
+    (tmp_path / "host.hip").write_text(text)
+    varied = vary(find_items(tmp_path / "host.hip")[0], 1, 0, config)
+    assert varied.programs == ()
+    assert [f.reason for f in varied.failures] == ["no_kernel"]
+
+
+def test_headers_outside_the_folder_are_not_read(config: ParseConfig, tmp_path: Path) -> None:
+    (tmp_path / "secret.h").write_text("static const int secret = 1;\n")
+    inside = tmp_path / "program"
+    inside.mkdir()
+    (inside / "main.hip").write_text(HEAD.decode() + '#include "../secret.h"\n__global__ void k() {}\nint main() {}\n')
+    varied = vary(find_items(inside / "main.hip")[0], 1, 0, config)
+    assert [f.reason for f in varied.failures] == ["include_outside"]

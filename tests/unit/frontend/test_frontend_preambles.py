@@ -1,0 +1,40 @@
+"""Precompiled headers of the front end: made once, found again, and thrown away when long unused."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from hipsynth.synth.frontend.parse import KEPT_PREAMBLES, ParseConfig, parse
+
+TEXT = b"#include <hip/hip_runtime.h>\n#include <cstdio>\n__global__ void k(int* p) { *p = 1; }\nint main() {}\n"
+HOUR = 3600.0
+
+
+def test_one_that_was_thrown_away_meanwhile_is_made_again(config: ParseConfig, tmp_path: Path) -> None:
+    own = replace(config, cache=tmp_path)
+    first, _ = parse(TEXT, own)
+    for path in tmp_path.glob("*.pch"):
+        path.unlink()
+    again, diagnostics = parse(TEXT, own)
+    assert first is not None and again is not None, diagnostics
+    assert list(tmp_path.glob("*.pch")) and again.tokens == first.tokens
+
+
+def test_unused_ones_make_room_for_new_ones(config: ParseConfig, tmp_path: Path) -> None:
+    now = time.time()
+    for number in range(KEPT_PREAMBLES + 3):
+        for suffix in (".pch", ".hip", ".files"):
+            path = tmp_path / f"{number:024d}{suffix}"
+            path.write_bytes(b"")
+            os.utime(path, (now, now - HOUR * (number + 2)))
+    recent = tmp_path / f"{99:024d}.pch"
+    recent.write_bytes(b"")
+    unit, diagnostics = parse(TEXT, replace(config, cache=tmp_path))
+    assert unit is not None, diagnostics
+    left = {path.stem for path in tmp_path.glob("*.pch")}
+    assert len(left) == KEPT_PREAMBLES and recent.stem in left
+    assert f"{KEPT_PREAMBLES + 2:024d}" not in left and f"{0:024d}" in left
+    assert not (tmp_path / f"{KEPT_PREAMBLES + 2:024d}.files").exists()

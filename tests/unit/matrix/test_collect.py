@@ -1,0 +1,268 @@
+"""The matrix run: every item ends up in the corpus once, with its reason where it failed."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from profiling_samples import captures, failure, kernel, program, result, target
+
+from hipsynth.profiling import backends
+from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
+from hipsynth.profiling.backends.recorded import capture
+from hipsynth.profiling.matrix import collect, job
+from hipsynth.profiling.sim.limits import Limits
+from hipsynth.synth.core.errors import BadInput, CompileFailed, Missing, UsageError
+from hipsynth.synth.core.program import Program, write_programs
+from hipsynth.synth.core.store import Corpus
+from hipsynth.synth.core.workers import Outcome
+
+TARGETS = [target("gfx90a"), target("gfx90a", "-O3 -ffast-math"), target("gfx942")]
+PROGRAMS = [program(n, lineage="base" if n < 2 else "") for n in range(4)]
+
+
+def content(path: Path) -> dict[str, bytes]:
+    return {str(f.relative_to(path)): f.read_bytes() for f in [*path.rglob("*.parquet"), path / "manifest.json"]}
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> str:
+    folder = captures(tmp_path / "captures", PROGRAMS[:3], TARGETS)
+    capture(folder, PROGRAMS[3].id, failure(TARGETS[0], "illegal_access"))
+    return f"recorded:{folder}"
+
+
+def test_the_matrix_fills_a_corpus_with_everything_that_decided_it(tmp_path: Path, recorded: str) -> None:
+    notes: list[Any] = []
+
+    def progress(total: int) -> Any:
+        notes.append(total)
+        return notes.append
+
+    summary = collect.collect([*PROGRAMS, PROGRAMS[0]], TARGETS, tmp_path / "c", backend=recorded, progress=progress)
+    assert (summary.programs, summary.targets, summary.planned, summary.duplicates) == (4, 3, 12, 1)
+    assert (summary.measured, summary.failed) == (9, {"illegal_access": 1, "not_recorded": 2})
+    assert notes[0] == 12 and len(notes) == 13
+    stored = Corpus.open(tmp_path / "c")
+    rows = stored.measurements().to_pylist()
+    assert len(rows) == 9 and stored.failures().num_rows == 3 and stored.programs().num_rows == 4
+    row = next(r for r in rows if r["program_id"] == PROGRAMS[0].id and r["flags"] == "-O3 -ffast-math")
+    assert (row["arch"], row["device"], row["lineage"], row["backend"]) == ("gfx90a", "mi250", "base", "recorded")
+    assert row["backend_version"] == backends.get(recorded).version()
+    assert dict(row["provenance"])["measured_by"] == "rocprof recorded"
+    assert row["L1_Cache_Hit_Rate"] == 50.0 and row["duration_ns"] == 15840.0
+
+
+def test_metrics_that_scaling_up_leaves_unsure_are_no_labels() -> None:
+    part = replace(kernel(), sampled=True, error_estimate={"TCC_MISS": 1.0, "Duration": 0.02})
+    record = collect.kernel_record(part, "gfx90a")
+    assert record["metrics"]["L2_Cache_Hit_Rate"] is None and record["counters"] == part.counters
+    assert record["metrics"]["L1_Cache_Bandwidth"] == part.metrics["L1_Cache_Bandwidth"] is not None
+    assert record["details"]["error_estimate"] == {"TCC_MISS": 1.0, "Duration": 0.02}
+    assert collect.kernel_record(kernel(), "gfx90a")["metrics"] == dict(kernel().metrics)
+
+
+def test_running_again_does_nothing_new(tmp_path: Path, recorded: str) -> None:
+    collect.collect(PROGRAMS, TARGETS, tmp_path / "c", backend=recorded)
+    before = content(tmp_path / "c")
+    again = collect.collect(PROGRAMS, TARGETS, tmp_path / "c", backend=recorded)
+    assert (again.measured, again.already_done, again.failed) == (0, 12, {"illegal_access": 1, "not_recorded": 2})
+    assert content(tmp_path / "c") == before
+
+
+def test_limits_that_decide_results_are_another_version(tmp_path: Path, recorded: str) -> None:
+    limits = [Limits(), Limits(stretches=0), Limits(stretches=24, effort=8)]
+    for one in limits:
+        collect.collect(PROGRAMS[:1], TARGETS[:1], tmp_path / "c", backend=recorded, limits=one)
+    version = backends.get(recorded).version()
+    found = set(Corpus.open(tmp_path / "c").measurements()["backend_version"].to_pylist())
+    assert found == {version, f"{version}+exact", f"{version}+sample24+effort8"}
+
+
+def test_other_captures_are_another_version(tmp_path: Path, recorded: str) -> None:
+    collect.collect(PROGRAMS[:1], TARGETS[:1], tmp_path / "c", backend=recorded)
+    capture(Path(recorded.partition(":")[2]), PROGRAMS[3].id, result(TARGETS[1]))
+    again = collect.collect(PROGRAMS[:1], TARGETS[:1], tmp_path / "c", backend=recorded)
+    assert again.measured == 1
+    assert len(set(Corpus.open(tmp_path / "c").measurements()["backend_version"].to_pylist())) == 2
+
+
+def test_workers_and_engines_do_not_change_a_byte(tmp_path: Path, recorded: str) -> None:
+    collect.collect(PROGRAMS, TARGETS, tmp_path / "one", backend=recorded, workers=1)
+    collect.collect(PROGRAMS[::-1], TARGETS[::-1], tmp_path / "two", backend=recorded, workers=2)
+    assert content(tmp_path / "one") == content(tmp_path / "two")
+
+
+def test_failed_items_are_tried_again_on_request(
+    tmp_path: Path, recorded: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collect.collect(PROGRAMS[3:], TARGETS[:1], tmp_path / "c", backend=recorded)
+    version = backends.get(recorded).version()
+    monkeypatch.setattr("hipsynth.profiling.backends.recorded.RecordedBackend.version", lambda self: version)
+    capture(Path(recorded.partition(":")[2]), PROGRAMS[3].id, result(TARGETS[0]))
+    assert collect.collect(PROGRAMS[3:], TARGETS[:1], tmp_path / "c", backend=recorded).failed == {"illegal_access": 1}
+    again = collect.collect(PROGRAMS[3:], TARGETS[:1], tmp_path / "c", backend=recorded, retry_failed=True)
+    assert (again.measured, again.failed) == (1, {})
+    assert Corpus.open(tmp_path / "c").failures().num_rows == 0
+
+
+class Scripted:
+    """A backend that behaves as its program's name says."""
+
+    name = "scripted"
+
+    def version(self) -> str:
+        return "1"
+
+    def available(self) -> Availability:
+        return Availability(True, "here")
+
+    def supports(self, target: Target) -> bool:
+        return True
+
+    def environment(self, target: Target) -> dict[str, str]:
+        return {"compiler": f"clang for {target.arch}", "headers": "7.1", "rocm": "none"}
+
+    def profile(self, program: Program, target: Target, scratch: Path, limits: Limits) -> TargetResult:
+        if program.name == "compile":
+            raise CompileFailed("clang refused it", diagnostics=f"{scratch}/program.hip:1:1: error")
+        if program.name == "bug":
+            raise ZeroDivisionError("a bug of the backend")
+        if program.name == "missing":
+            raise Missing("no compiler", remedy="install one")
+        if program.name == "empty":
+            return TargetResult(target.arch, target.flags, target.device, "ok", stdout=f"in {scratch}")
+        return result(target, kernel(target.arch))
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(backends.REGISTRY, "scripted", (__name__, "Scripted", ""))
+    job._backend.cache_clear()
+
+
+def named(name: str) -> Program:
+    return Program(f"// {name}", "handwritten", "test", name=name)
+
+
+def task(name: str) -> job.Job:
+    return job.Job("scripted", named(name), TARGETS[0], Limits())
+
+
+@pytest.mark.usefixtures("scripted")
+def test_whatever_a_program_does_is_a_result() -> None:
+    compiled = job.run_job(task("compile"))
+    assert (compiled.status, compiled.reason) == ("failed", "compile_failed")
+    assert "<scratch>/program.hip:1:1: error" in compiled.message, "the scratch folder's random name must not be kept"
+    bug = job.run_job(task("bug"))
+    assert bug.reason == "internal_error" and re.fullmatch(r"\w+: .*, at .*\.py:\d+", bug.message)
+    empty = job.run_job(task("empty"))
+    assert (empty.status, empty.reason, empty.stdout) == ("failed", "no_kernel", "in <scratch>")
+    with pytest.raises(Missing):
+        job.run_job(task("missing"))
+
+
+@pytest.mark.usefixtures("scripted")
+def test_the_environment_is_part_of_the_identity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collect, "map_unordered", in_process)
+    run = {"backend": "scripted", "out": tmp_path / "c"}
+    assert collect.collect([named("good")], TARGETS[:1], **run).measured == 1  # type: ignore[arg-type]
+    assert collect.collect([named("good")], TARGETS[:1], **run).measured == 0  # type: ignore[arg-type]
+    monkeypatch.setattr(Scripted, "environment", lambda self, target: {"compiler": "clang 23", "headers": "7.1"})
+    assert collect.collect([named("good")], TARGETS[:1], **run).measured == 1  # type: ignore[arg-type]
+    compilers = Corpus.open(tmp_path / "c").measurements()["compiler"].to_pylist()
+    assert sorted(compilers) == ["clang 23", "clang for gfx90a"]
+
+
+def in_process(function: Any, items: Any, *_: Any) -> Any:
+    """The engine without processes: a class patched in this process is not patched in workers."""
+    for index, one in enumerate(items):
+        yield Outcome(index, function(one))
+
+
+@pytest.mark.usefixtures("scripted")
+def test_transient_failures_are_tried_again_and_lasting_ones_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collect, "map_unordered", in_process)
+    programs = [named("compile"), named("bug"), named("good")]
+    first = collect.collect(programs, TARGETS[:1], tmp_path / "c", backend="scripted")
+    assert (first.measured, first.failed) == (1, {"compile_failed": 1, "internal_error": 1})
+    again = collect.collect(programs, TARGETS[:1], tmp_path / "c", backend="scripted")
+    assert (again.already_done, again.failed) == (2, {"compile_failed": 1, "internal_error": 1})
+
+
+def test_unusable_backends(tmp_path: Path) -> None:
+    with pytest.raises(Missing) as caught:
+        collect.collect(PROGRAMS, TARGETS, tmp_path / "c", backend=f"recorded:{tmp_path / 'nothing'}")
+    assert "recorded:FOLDER" in caught.value.remedy
+    with pytest.raises(UsageError, match="h100"):
+        collect.collect(PROGRAMS, TARGETS, tmp_path / "c", backend="h100")
+    assert not (tmp_path / "c").exists()
+
+
+@pytest.mark.usefixtures("scripted")
+def test_a_full_disk_is_a_passing_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Scripted, *_: Any) -> TargetResult:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Scripted, "profile", full)
+    assert job.run_job(task("good")).reason == "disk_full" in collect.TRANSIENT
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+    assert "no scratch folder" in job.run_job(task("good")).message
+
+
+def test_nothing_to_do_is_an_error(tmp_path: Path, recorded: str) -> None:
+    with pytest.raises(BadInput, match="no programs"):
+        collect.collect([], TARGETS, tmp_path / "c", backend=recorded)
+    with pytest.raises(UsageError, match="no targets"):
+        collect.collect(PROGRAMS, [], tmp_path / "c", backend=recorded)
+
+
+def test_a_capture_that_cannot_be_read_is_named(tmp_path: Path, recorded: str) -> None:
+    folder = Path(recorded.partition(":")[2])
+    broken = next(folder.glob(f"{PROGRAMS[0].id}-*"))
+    broken.write_text("{")
+    with pytest.raises(BadInput, match=broken.name):
+        for where in TARGETS:
+            backends.get(recorded).profile(PROGRAMS[0], where, tmp_path, Limits())
+    summary = collect.collect(PROGRAMS[:1], TARGETS, tmp_path / "c", backend=recorded)
+    assert (summary.measured, summary.failed) == (2, {"bad_input": 1})
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_ending_the_command_loses_nothing(tmp_path: Path, recorded: str, how: signal.Signals) -> None:
+    programs = [program(n) for n in range(60)]
+    folder = captures(tmp_path / "many", programs, TARGETS)
+    write_programs(tmp_path / "programs", programs)
+    command = [sys.executable, "-m", "hipsynth.synth.cli.main", "profile", str(tmp_path / "programs"), "--workers", "2"]
+    command += [
+        "--out",
+        str(tmp_path / "c"),
+        "--backend",
+        f"recorded:{folder}",
+        "--flags=-O3",
+        "--flags=-O3 -ffast-math",
+    ]
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3])}
+    child = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, start_new_session=True)
+    journal = tmp_path / "c" / "journal.log"
+    while child.poll() is None and not (journal.exists() and journal.stat().st_size > 100_000):
+        time.sleep(0.005)
+    os.killpg(child.pid, how)
+    assert child.wait() == (130 if how == signal.SIGINT else -how)
+    kept = Corpus.open(tmp_path / "c").measurements()["measurement_id"].to_pylist()
+    done = subprocess.run([*command, "--json"], env=env, capture_output=True, text=True)
+    assert done.returncode == 5, done.stderr  # gfx942 was recorded for -O3 only
+    whole = Corpus.open(tmp_path / "c").measurements()["measurement_id"].to_pylist()
+    assert set(kept) <= set(whole) and len(whole) == len(set(whole)) == 180

@@ -1,0 +1,62 @@
+"""Rooflines: ceilings agree with measured ones, and a kernel is put under the right roof."""
+
+from __future__ import annotations
+
+import pytest
+from profiling_samples import kernel
+
+from hipsynth.profiling.devices import devices, load
+from hipsynth.profiling.metrics import roofline
+from hipsynth.synth.core.errors import UsageError
+
+
+def test_ceilings_are_those_of_the_hardware() -> None:
+    old, new = roofline.ceilings("mi250"), roofline.ceilings("mi300x")
+    # Measured: rocprofiler-compute roofline.csv and RRZE gpu-benches; the table's ceilings are at or above them.
+    assert 9200 <= old.bandwidth["L1"] <= 1.25 * 10500
+    assert 5030 <= old.bandwidth["L2"] <= 1.5 * 5030
+    assert 38800 <= new.bandwidth["L1"] <= 1.25 * 38800
+    assert 27000 <= new.bandwidth["L2"] <= 1.3 * 34400
+    assert 20900 <= old.compute["FP32"] <= 1.1 * 20900
+    assert new.compute["FP32"] >= 85700 * 0.9
+
+
+@pytest.mark.parametrize("device", devices())
+def test_every_device_has_a_roofline(device: str) -> None:
+    limits = roofline.ceilings(device)
+    assert limits.bandwidth["L1"] > limits.bandwidth["L2"] > limits.bandwidth["HBM"] > 0
+    ridge = roofline.ridge("HBM", limits)
+    (_, below), (_, at), (_, above) = roofline.curve("HBM", limits, [ridge / 2, ridge, ridge * 2])
+    assert below == pytest.approx(at / 2) and above == at == pytest.approx(limits.peak)
+
+
+def test_a_vector_copy_is_under_the_hbm_roof() -> None:
+    metrics = kernel("gfx90a").metrics
+    found = roofline.position(metrics, "mi250")
+    assert found.roof == "HBM"
+    traffic = (metrics["L2_Fabric_Read_BW"] or 0) + (metrics["L2_Fabric_Write_BW"] or 0)
+    assert found.share == pytest.approx(traffic / load("mi250")["hbm.read_gbps"])
+    assert found.points == (), "a kernel without FLOPs has no intensity to plot"
+    assert 0.5 < (found.share or 0) < 0.7
+    assert f"HBM bandwidth roof, at {100 * (found.share or 0):.0f} %" in roofline.describe(found)
+
+
+def test_a_compute_kernel_is_under_the_compute_roof() -> None:
+    metrics = dict(kernel("gfx90a").metrics)
+    metrics |= {"HBM_GFLOPS": 20000.0, "HBM_Arithmetic_Intensity": 300.0, "L1_Cache_Arithmetic_Intensity": 0.5}
+    found = roofline.position(metrics, "mi250")
+    limits = roofline.ceilings("mi250")
+    assert found.roof == "compute" and found.share == pytest.approx(20000 / limits.peak)
+    points = {point.level: point for point in found.points}
+    assert points["HBM"].attainable_gflops == limits.peak
+    assert points["L1"].attainable_gflops == pytest.approx(0.5 * limits.bandwidth["L1"])
+
+
+def test_what_is_not_known_is_said() -> None:
+    found = roofline.position({}, "mi250")
+    assert (found.roof, found.share, found.points) == (None, None, ())
+    assert "nothing was counted" in roofline.describe(found)
+    partly = roofline.position({"L2_Fabric_Read_BW": 1000.0, "L2_Cache_Bandwidth": 700.0}, "mi250")
+    assert partly.shares["HBM"] is None and partly.roof == "L2"
+    with pytest.raises(UsageError):
+        roofline.ceilings("h100")

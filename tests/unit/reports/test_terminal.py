@@ -1,0 +1,197 @@
+"""What `synth profile` says about a simulated kernel: what limits it, how sure the numbers are, how they read."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from profiling_samples import failure, kernel, result, target
+
+from hipsynth.profiling import metrics
+from hipsynth.profiling.backends.protocol import KernelResult
+from hipsynth.profiling.metrics import bottleneck, uncertainty
+from hipsynth.profiling.reports import documents, numbers, terminal
+from hipsynth.profiling.validation import expected_error
+
+ROOM = {"occupancy.waves_per_cu": 16, "occupancy.limited_by.VGPRs": 1}
+
+
+def simulated(bounds: dict[str, float], arch: str = "gfx90a", **changes: Any) -> KernelResult:
+    """The sample kernel of 100 us as the simulator would give it; bounds in us."""
+    details = {f"bound.{unit}": 1000.0 * us for unit, us in bounds.items()} | ROOM
+    return replace(kernel(arch), backend="sim", duration_ns=100_000.0, details=details, **changes)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "words"),
+    [
+        (
+            {"hbm": 71, "latency": 18, "valu": 3},
+            "bound by HBM bandwidth: 71 % of the duration; then exposed latency 18 %",
+        ),
+        (
+            {"valu": 80, "hbm": 78, "lds": 20},
+            "bound by vector ALU (80 %) and HBM bandwidth (78 %), too close to tell apart; then LDS throughput 20 %",
+        ),
+        (
+            {"hbm": 40, "l2": 30, "valu": 1},
+            "no single limit: HBM bandwidth 40 %, L2 request rate 30 % of the duration",
+        ),
+        ({"warp_drive": 90}, "bound by warp drive: 90 % of the duration"),
+        ({}, ""),
+    ],
+)
+def test_the_bottleneck_in_words(bounds: dict[str, float], words: str) -> None:
+    assert bottleneck.summary(bottleneck.bounds(simulated(bounds))) == words
+
+
+def test_exposed_latency_says_of_what() -> None:
+    waits = {"work.waves": 100, "work.hbm_waits": 200, "wave.latency_cycles": 1600, "work.lds_waits": 50}
+    one = simulated({"latency": 90, "hbm": 10})
+    one = replace(one, details={**one.details, **waits})
+    found = bottleneck.latency(one, "mi250")
+    assert [name for name, _ in found] == ["HBM", "issue and start-up", "the LDS"]
+    assert sum(share for _, share in found) == pytest.approx(1)
+    text = bottleneck.summary(bottleneck.bounds(one), found)
+    assert text.startswith("bound by exposed latency: 90 % of the duration; then HBM bandwidth 10 %; latency of HBM ")
+    assert "LDS" not in text, "a small part is not worth a word"
+    assert "latency of" not in bottleneck.summary(bottleneck.bounds(simulated({"hbm": 90})), found)
+    assert bottleneck.latency(simulated({}), "mi250") == []
+
+
+def test_occupancy_names_the_resource_and_the_grid() -> None:
+    full = bottleneck.occupancy(simulated({}), "mi250")
+    assert str(full) == "occupancy 4 of 8 waves/SIMD, limited by VGPRs"
+    few = bottleneck.occupancy(simulated({}, grid=(52, 1, 1)), "mi250")
+    assert str(few).endswith("; the grid reaches only 52 of 104 CUs")
+    some = bottleneck.occupancy(simulated({}, grid=(208, 1, 1)), "mi250")
+    assert str(some).endswith("; the grid fills 2.0 of them")
+    assert bottleneck.occupancy(kernel(), "mi250") is None
+
+
+def test_the_document_of_a_simulated_kernel() -> None:
+    found = documents.kernel_document(simulated({"hbm": 80, "valu": 75, "launch": 2}), "mi250")
+    limit = found["bottleneck"]
+    assert (limit["unit"], limit["name"], limit["share"], limit["close"]) == ("hbm", "HBM bandwidth", 0.8, ["valu"])
+    assert [bound["unit"] for bound in limit["bounds"]] == ["hbm", "valu", "launch"]
+    assert limit["occupancy"]["limited_by"] == "VGPRs" and limit["occupancy"]["waves_per_simd"] == 4
+    assert set(found["expected_error"]) == set(metrics.all_ids())
+    assert found["expected_error"]["L1_Cache_Hit_Rate"]["unit"] == "points"
+    assert found["expected_error"]["Exact_Lane_Utilisation"] is None
+    assert found["expected_error"]["L1_Cache_Bandwidth"]["compared"] == "duration_ns from 30 us"
+    assert found["no_evidence"] == []
+
+
+def test_features_without_a_recording_are_named() -> None:
+    plain = kernel().counters
+    assert expected_error.features(plain) == frozenset()
+    odd = {**plain, "SQ_INSTS_MFMA": 5, "SQ_ACTIVE_INST_VALU": 10, "SQ_THREAD_CYCLES_VALU": 320}
+    assert expected_error.features(odd) == {"matrix cores", "divergence"}
+    assert set(expected_error.without_evidence(odd, "mi250", 1e5)) <= {"matrix cores", "divergence"}
+
+
+def test_errors_of_a_kernel_unlike_the_recorded_ones_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = expected_error.table()
+    monkeypatch.setattr(expected_error, "table", lambda: expected_error.Evidence(known.errors, {"gfx90a": frozenset()}))
+    plain = simulated({"hbm": 90})
+    lds = replace(plain, counters={**plain.counters, "SQ_INSTS_LDS": 7})
+    atomics = replace(plain, counters={**plain.counters, "TCP_TCC_ATOMIC_WITH_RET_REQ": 7})
+    marked = {}
+    for name, one in (("plain", plain), ("lds", lds), ("atomics", atomics)):
+        found = documents.kernel_document(one, "mi250")["expected_error"]
+        marked[name] = [found[metric]["covered"] for metric in ("L2_Cache_Hit_Rate", "L1_Cache_Bandwidth")]
+    assert marked == {"plain": [True, True], "lds": [True, False], "atomics": [False, False]}
+    text = terminal.render([result(target(), atomics)])
+    assert "* unlike every recorded gfx90a kernel: global atomics; errors" in text and " pt *" in text
+    assert "*" not in terminal.render([result(target(), plain)])
+    monkeypatch.setattr(expected_error, "table", lambda: expected_error.Evidence({}, {"gfx90a": frozenset()}))
+    assert expected_error.without_evidence(plain.counters, "mi250", 1e5) == ["from 30 us"]
+    assert expected_error.without_evidence(plain.counters, "mi250", 1e3) == ["below 30 us"]
+    assert not expected_error.covered("Duration", ["from 30 us"]) and expected_error.covered("TCC_REQ", ["from 30 us"])
+    assert expected_error.covered("SQ_INSTS_VALU", ["global atomics"]) and not expected_error.covered("IPC", ["LDS"])
+
+
+def test_errors_fall_back_to_the_architecture(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = """[[error]]
+quantity = "{0}"
+arch = "gfx942"
+device = "{1}"
+unit = "%"
+n = 3
+median = {2}
+worst = 9.0
+kernels = ["copy"]
+studies = ["vcopy"]
+"""
+    text = "[features]\ngfx942 = []\n" + row.format("TCC_REQ", "", 1.0) + row.format("duration_ns", "mi300x", 2.0)
+    monkeypatch.setattr(expected_error, "table", lambda: expected_error.parse_table(text))
+    assert getattr(expected_error.expected("TCC_REQ", "mi300a", 1e5), "median", None) == 1.0
+    assert getattr(expected_error.expected("HBM_GFLOPS", "mi300x", 1e5), "median", None) == 2.0
+    assert expected_error.expected("HBM_GFLOPS", "mi250", 1e5) is None
+    assert expected_error.expected("L1_Cache_Hit_Rate", "mi300x", 1e5) is None
+
+
+def test_scaling_up_makes_metrics_as_uncertain_as_their_counters() -> None:
+    """Twice the misses, which hit before: a hit rate of 50 % may be 0; hits alone err independently of that."""
+    base = simulated({"hbm": 90})
+    base = replace(base, counters={**base.counters, "TCC_HIT": 100, "TCC_MISS": 100})
+    base = replace(base, metrics=metrics.compute(base.counters, base.duration_ns, "gfx90a"))
+    part = replace(base, sampled=True, error_estimate={"TCC_MISS": 1.0, "TCC_HIT": 0.2, "SQ_WAVES": 0.0})
+    found = uncertainty.metric_errors(part, "gfx90a")
+    assert found["L2_Cache_Hit_Rate"] == pytest.approx(math.hypot(50, 50 - 100 / 2.2))
+    assert "L1_Cache_Hit_Rate" not in found and uncertainty.metric_errors(base, "gfx90a") == {}
+    assert documents.kernel_document(part, "mi250")["metric_error_estimate"] == found
+    (row,) = [line for line in terminal.render([result(target(), part)]).splitlines() if "L2_Cache_Hit_Rate" in line]
+    assert row.split()[-3:] == ["±", "50", "pt"]
+    slower = replace(base, sampled=True, error_estimate={"Duration": 0.5})
+    faster = uncertainty.metric_errors(slower, "gfx90a")["L1_Cache_Bandwidth"]
+    assert faster == pytest.approx(0.5 * (base.metrics["L1_Cache_Bandwidth"] or 0))
+
+
+def test_a_grid_that_was_followed_is_not_scaled_up() -> None:
+    base = replace(simulated({"hbm": 90}), sampled=True, error_estimate={"Duration": 0.0})
+    groups = math.prod(base.grid) * base.dispatches
+    details = {**base.details, "groups.recorded": 16.0}
+    followed = terminal.render([result(target(), replace(base, details=details, groups_simulated=groups))])
+    partly = terminal.render([result(target(), replace(base, details=details, groups_simulated=groups - 1))])
+    assert f"all {groups:,} work-groups do the same" in followed and "scaled up" not in followed
+    assert "scaled up from" in partly and "do the same" not in partly
+
+
+def test_targets_stand_side_by_side_and_wrap() -> None:
+    results = [result(target(arch), simulated({"hbm": 90}, arch)) for arch in ("gfx90a", "gfx942")]
+    wide = terminal.render(results).splitlines()
+    (row,) = [line for line in wide if "L1_Cache_Hit_Rate" in line]
+    assert "50 ±" in row and "62.5 ±" in row
+    assert sum("bound by HBM bandwidth: 90 %" in line for line in wide) == 2
+    narrow = terminal.render(results, width=80).splitlines()
+    assert sum("L1_Cache_Hit_Rate" in line for line in narrow) == 2
+    assert "TCC_EA0_RDREQ" in terminal.render(results) and "TCC_EA0" not in terminal.render(results, counters=False)
+
+
+def test_several_kernels_begin_with_their_shares_and_failures_are_lines() -> None:
+    many = [simulated({"hbm": 90}, name=f"step{n}") for n in range(5)]
+    text = terminal.render([result(target(), *many), failure(target("gfx942"), "illegal_access")])
+    assert text.startswith("gfx942 (mi300x)  -O3  failed: illegal_access")
+    assert "kernel time" in text and text.count("1 x 100 us   20 %") == 5
+    assert "SQ_WAVES" not in text and "SQ_WAVES" in terminal.render([result(target(), *many)], counters=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (5509.2, "ns", "5.509 us"),
+        (642.4, "ns", "642.4 ns"),
+        (1261913, "ns", "1.262 ms"),
+        (2.536e-05, "GB/s", "25.36 kB/s"),
+        (12513, "GB/s", "12.51 TB/s"),
+        (0, "GFLOP/s", "0 GFLOP/s"),
+        (0.02083, "FLOP/B", "0.02083 FLOP/B"),
+        (123456.7, "FLOP/B", "123,457 FLOP/B"),
+        (1e-7, "FLOP/B", "<0.0001 FLOP/B"),
+    ],
+)
+def test_numbers_read_well(value: float, unit: str, text: str) -> None:
+    assert numbers.quantity(value, unit) == text

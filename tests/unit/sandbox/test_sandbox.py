@@ -1,0 +1,251 @@
+"""Programs nobody trusts: what they must not do is stopped, and the result says what it was."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from hipsynth.profiling import sandbox
+from hipsynth.profiling.sandbox import SandboxLimits, SandboxResult
+from hipsynth.profiling.sandbox.limits import MIB
+from hipsynth.profiling.sandbox.seccomp import seccomp_program
+
+TIGHT = SandboxLimits(
+    wall_s=10,
+    memory_bytes=128 * MIB,
+    file_bytes=MIB,
+    scratch_bytes=4 * MIB,
+    output_bytes=1000,
+    open_files=32,
+    threads=16,
+)
+PYTHON = "/usr/bin/python3"
+
+needs_bubblewrap = pytest.mark.skipif(
+    not sandbox.available(), reason="bubblewrap cannot make a sandbox on this machine"
+)
+needs_python = pytest.mark.skipif(not Path(PYTHON).exists(), reason="no system Python to run inside the sandbox")
+
+
+def python(code: str, scratch: Path, limits: SandboxLimits = TIGHT, isolate: bool = True) -> SandboxResult:
+    return sandbox.run([PYTHON, "-I", "-S", "-c", code], scratch, limits, isolate=isolate)
+
+
+@pytest.mark.parametrize("isolate", [True, False])
+def test_a_good_program_just_runs(isolate: bool, tmp_path: Path) -> None:
+    result = sandbox.run(["/bin/sh", "-c", "echo hello; echo oops >&2; pwd"], tmp_path, TIGHT, isolate=isolate)
+    assert (result.status, result.reason, result.exit_code) == ("ok", "", 0)
+    assert result.stdout == f"hello\n{tmp_path.resolve()}\n"
+    assert result.stderr == "oops\n"
+    assert result.isolated is (isolate and sandbox.available())
+
+
+@pytest.mark.parametrize("isolate", [True, False])
+def test_exit_codes_and_signals_are_told_apart(isolate: bool, tmp_path: Path) -> None:
+    failed = sandbox.run(["/bin/sh", "-c", "exit 7"], tmp_path, TIGHT, isolate=isolate)
+    assert (failed.status, failed.reason, failed.exit_code) == ("failed", "exit_code", 7)
+    minus_one = sandbox.run(["/bin/sh", "-c", "exit 255"], tmp_path, TIGHT, isolate=isolate)
+    assert minus_one.exit_code == 255
+    crashed = sandbox.run(["/bin/sh", "-c", "kill -SEGV $$"], tmp_path, TIGHT, isolate=isolate)
+    assert (crashed.status, crashed.reason, crashed.signal) == ("failed", "signal", 11)
+
+
+@needs_bubblewrap
+@needs_python
+def test_a_file_outside_cannot_be_read(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("the secret")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    hidden = python(f"print(open({str(secret)!r}).read())", scratch)
+    assert hidden.status == "failed"
+    assert "the secret" not in hidden.stdout + hidden.stderr
+    assert "FileNotFoundError" in hidden.stderr
+    shown = sandbox.run(["/bin/cat", secret], scratch, TIGHT, read_only=[secret])
+    assert shown.stdout == "the secret"
+
+
+@needs_bubblewrap
+@needs_python
+def test_nothing_outside_the_scratch_folder_can_be_written(tmp_path: Path) -> None:
+    scratch, other = tmp_path / "scratch", tmp_path / "other"
+    scratch.mkdir()
+    other.mkdir()
+    for target in ("/usr/x", "/x", "/dev/x", str(other / "x")):
+        code = f"open({target!r}, 'w').write('x')"
+        result = sandbox.run([PYTHON, "-I", "-S", "-c", code], scratch, TIGHT, read_only=[other])
+        assert result.status == "failed" or not Path(target).exists()
+        assert not Path(target).exists()
+    assert python("open('mine', 'w').write('kept')", scratch).status == "ok"
+    assert (scratch / "mine").read_text() == "kept"
+    assert python("open('/tmp/private', 'w').write('x')", scratch).status == "ok"
+    assert not Path("/tmp/private").exists()
+
+
+@needs_bubblewrap
+@needs_python
+def test_there_is_no_network(tmp_path: Path) -> None:
+    result = python("import socket; socket.socket()", tmp_path)
+    assert result.status == "failed"
+    assert "PermissionError" in result.stderr
+
+
+@needs_bubblewrap
+@needs_python
+def test_a_fork_is_the_end(tmp_path: Path) -> None:
+    result = python("import os\nfor _ in range(40): os.fork()", tmp_path)
+    assert (result.status, result.reason) == ("killed", "forbidden_call")
+
+
+@needs_python
+@pytest.mark.parametrize("isolate", [True, False])
+def test_too_many_processes_are_ended_together(isolate: bool, tmp_path: Path) -> None:
+    limits = SandboxLimits(wall_s=20, processes=6)
+    # the folder's name tells these processes from those of another suite on the same machine
+    code = f"# {tmp_path}\nimport os, time\nfor _ in range(12):\n  if os.fork() == 0: time.sleep(30)\ntime.sleep(30)"
+    start = time.monotonic()
+    result = python(code, tmp_path, limits, isolate)
+    assert (result.status, result.reason) == ("killed", "processes")
+    assert time.monotonic() - start < 5
+    assert not alive(code)
+
+
+def alive(code: str) -> list[str]:
+    """Processes that were started with this code."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit() and int(folder.name) != os.getpid():
+            try:
+                if code.encode() in (folder / "cmdline").read_bytes() and "Z" not in (folder / "stat").read_text()[:60]:
+                    found.append(folder.name)
+            except OSError:
+                continue
+    return found
+
+
+@needs_bubblewrap
+@needs_python
+def test_threads_are_allowed_but_counted(tmp_path: Path) -> None:
+    code = "import threading, time\nfor _ in range({}): threading.Thread(target=time.sleep, args=(.2,)).start()"
+    assert python(code.format(4), tmp_path).status == "ok"
+    result = python(code.format(60).replace(".2", "9"), tmp_path)
+    assert (result.status, result.reason) == ("killed", "threads")
+
+
+@needs_python
+@pytest.mark.parametrize("isolate", [True, False])
+def test_memory_is_what_is_used_not_what_is_reserved(isolate: bool, tmp_path: Path) -> None:
+    reserve = "import mmap; m = mmap.mmap(-1, 64 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000); m[0] = 1"
+    assert python(reserve, tmp_path, TIGHT, isolate).status == "ok"
+    result = python("x = bytearray(400 << 20)\nimport time\ntime.sleep(9)", tmp_path, TIGHT, isolate)
+    assert (result.status, result.reason) == ("killed", "memory")
+    assert result.peak_memory_bytes > TIGHT.memory_bytes
+
+
+@needs_python
+@pytest.mark.parametrize("isolate", [True, False])
+def test_the_disk_cannot_be_filled(isolate: bool, tmp_path: Path) -> None:
+    one = python(
+        "import signal; signal.signal(25, signal.SIG_DFL); open('big', 'wb').write(bytes(9 << 20))",
+        tmp_path,
+        TIGHT,
+        isolate,
+    )
+    assert (one.status, one.reason) == ("killed", "file_size")
+    many = "import time\nfor i in range(99):\n  open(f'f{i}', 'wb').write(bytes(1 << 19)); time.sleep(.02)"
+    result = python(many, tmp_path, TIGHT, isolate)
+    assert (result.status, result.reason) == ("killed", "disk")
+
+
+@pytest.mark.parametrize("isolate", [True, False])
+def test_an_endless_loop_is_a_timeout(isolate: bool, tmp_path: Path) -> None:
+    limits = SandboxLimits(wall_s=0.4)
+    result = sandbox.run(["/bin/sh", "-c", "echo begun; while :; do :; done"], tmp_path, limits, isolate=isolate)
+    assert (result.status, result.reason, result.exit_code) == ("timeout", "wall_time", None)
+    assert result.stdout == "begun\n"
+    assert result.wall_s < 3
+
+
+@pytest.mark.parametrize("isolate", [True, False])
+def test_processor_time_is_limited(isolate: bool, tmp_path: Path) -> None:
+    limits = SandboxLimits(wall_s=60, cpu_s=0.4, idle_s=60)
+    result = sandbox.run(["/bin/sh", "-c", "while :; do :; done"], tmp_path, limits, isolate=isolate)
+    assert (result.status, result.reason) == ("timeout", "cpu_time")
+    assert 0.4 < result.cpu_s < 2
+
+
+@pytest.mark.parametrize("isolate", [True, False])
+def test_doing_nothing_is_limited_apart_from_work(isolate: bool, tmp_path: Path) -> None:
+    limits = SandboxLimits(wall_s=60, cpu_s=60, idle_s=0.4)
+    result = sandbox.run(["/bin/sleep", "30"], tmp_path, limits, isolate=isolate)
+    assert (result.status, result.reason) == ("timeout", "idle_time")
+    assert result.wall_s < 10 and result.cpu_s < 0.2
+
+
+def test_waiting_for_a_processor_is_no_idleness(tmp_path: Path) -> None:
+    """Two loops and one processor: each runs half of the time, and neither idles."""
+    if not Path("/proc/self/schedstat").exists():
+        pytest.skip("this kernel does not count the time that processes wait for a processor")
+    one = str(min(os.sched_getaffinity(0)))
+    loop = ["/usr/bin/taskset", "-c", one, "/bin/sh", "-c", "while :; do :; done"]
+    with subprocess.Popen(loop) as other:
+        try:
+            limits = SandboxLimits(wall_s=60, cpu_s=0.8, idle_s=0.5)
+            result = sandbox.run(loop, tmp_path, limits)
+        finally:
+            other.kill()
+    assert result.reason == "cpu_time" and result.wall_s > 1.2
+
+
+@needs_python
+def test_output_is_cut_and_a_flood_is_ended(tmp_path: Path) -> None:
+    much = python("print('x' * 5000)", tmp_path)
+    assert (much.status, len(much.stdout)) == ("ok", 1000)
+    flood = python("while True: print('x' * 5000)", tmp_path)
+    assert (flood.status, flood.reason, len(flood.stdout)) == ("killed", "output", 1000)
+
+
+@needs_python
+def test_open_files_are_limited(tmp_path: Path) -> None:
+    result = python("files = [open('f', 'w') for _ in range(99)]", tmp_path)
+    assert "Too many open files" in result.stderr
+
+
+@needs_bubblewrap
+def test_the_environment_is_not_passed_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("A_TOKEN", "secret")
+    result = sandbox.run(["/usr/bin/env"], tmp_path, TIGHT, env={"GIVEN": "yes"})
+    assert "secret" not in result.stdout
+    assert "GIVEN=yes" in result.stdout
+
+
+def test_a_program_that_is_not_there_is_a_result(tmp_path: Path) -> None:
+    assert sandbox.run(["/no/such/program"], tmp_path, TIGHT).status == "failed"
+
+
+def test_without_bubblewrap_the_result_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sandbox, "available", lambda: False)
+    result = sandbox.run(["/bin/true"], tmp_path, TIGHT)
+    assert (result.status, result.isolated) == ("ok", False)
+
+
+@needs_bubblewrap
+def test_starting_is_quick(tmp_path: Path) -> None:
+    took = min(sandbox.run(["/bin/true"], tmp_path, TIGHT).wall_s for _ in range(5))
+    assert took < 0.05  # 10 ms on a free machine
+
+
+def test_the_filter_is_a_sound_program() -> None:
+    """Every jump stays inside, and every path ends in a return."""
+    code = [struct.unpack_from("<HBBI", seccomp_program(), at) for at in range(0, len(seccomp_program()), 8)]
+    for position, (operation, yes, no, _) in enumerate(code):
+        if operation & 7 == 5:
+            assert position + 1 + max(yes, no) < len(code)
+    assert code[-1][0] == 0x06
+    assert sys.byteorder == "little"

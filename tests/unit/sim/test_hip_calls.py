@@ -1,0 +1,31 @@
+"""What real programs call is carried out, and the report of it cannot drift from the library."""
+
+from __future__ import annotations
+
+import pytest
+
+from hipsynth.profiling.sim import hip_calls
+
+# Interoperation with graphics and other processes' memory, and texture references, which HIP has given up.
+ABSENT = {
+    "hipBindTexture", "hipDestroyExternalMemory",
+    "hipDestroyExternalSemaphore", "hipExternalMemoryGetMappedBuffer", "hipGraphicsMapResources",
+    "hipGraphicsResourceGetMappedPointer", "hipGraphicsUnmapResources", "hipGraphicsUnregisterResource",
+    "hipImportExternalMemory", "hipImportExternalSemaphore", "hipSignalExternalSemaphoresAsync",
+    "hipWaitExternalSemaphoresAsync",
+}  # fmt: skip
+
+
+def test_every_call_but_the_absent_is_carried_out() -> None:
+    found = hip_calls.coverage()
+    assert set(found.missing) <= ABSENT
+    assert found.least >= 0.98
+    assert found.least <= found.most <= 1
+
+
+def test_the_report_names_each_call(capsys: pytest.CaptureFixture[str]) -> None:
+    hip_calls.main()
+    lines = capsys.readouterr().out.splitlines()
+    assert "  856  yes  hipFree" in lines
+    assert "    1  no   hipImportExternalMemory" in lines
+    assert lines[-1].startswith("Of 937 programs ")

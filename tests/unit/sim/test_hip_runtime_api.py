@@ -1,0 +1,123 @@
+"""The Python side of a run: names, configuration, expectations, what a result document means."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hipsynth.profiling import devices
+from hipsynth.profiling.sim import api
+from hipsynth.profiling.sim.limits import Limits
+from hipsynth.synth.core.oracle_check import mismatch
+from hipsynth.synth.core.program import Expected
+
+
+@pytest.mark.parametrize(
+    ("signature", "name"),
+    [
+        ("copy(double*, double*, int)", "copy"),
+        ("void axpy<float>(float, float const*, float*)", "axpy<float>"),
+        ("void ns::fill<int, 3>(int*, int) [clone .kd]", "ns::fill<int, 3>"),
+        ("void apply<void (*)(int)>(void (*)(int), int)", "apply<void (*)(int)>"),
+        ("(anonymous namespace)::hidden(int*)", "(anonymous namespace)::hidden"),
+        ("plain_c_kernel", "plain_c_kernel"),
+    ],
+)
+def test_short_names(signature: str, name: str) -> None:
+    assert api.short_name(signature) == name
+
+
+def test_configuration_names_every_table_entry(tmp_path: Path) -> None:
+    device = devices.load("mi300x")
+    artefacts = api.Artefacts(tmp_path / "a", tmp_path / "a.co", tmp_path / "a.s", Path("llvm-objdump"))
+    limits = Limits(time_s=2.5, wave_instructions=1000, memory_bytes=1 << 20)
+    text = api.configuration(artefacts, device, limits, tmp_path / "run.json", count=False)
+    entries = dict(line.split(" = ", 1) for line in text.splitlines())
+    assert entries["arch"] == "gfx942"
+    assert entries["count"] == "0"
+    assert (entries["cpu_seconds"], entries["max_wave_instructions"], entries["memory_bytes"]) == (
+        "2.5",
+        "1000",
+        str(192 << 30),  # the device's own; what a program may really touch is the sandbox's limit
+    )
+    spec = {key.removeprefix("spec."): float(value) for key, value in entries.items() if key.startswith("spec.")}
+    assert spec == device.spec()
+
+
+@pytest.mark.parametrize(
+    ("expected", "code", "stdout", "says"),
+    [
+        (Expected(("a 1",)), 0, "a 1\n", ""),
+        (Expected(("a 1",)), 0, "a  1 \n", ""),
+        (Expected(("a 1",)), 0, "a 2\n", "line 1"),
+        (Expected(("a 100",), rtol=0.01), 0, "a 100.9\n", ""),
+        (Expected(("a 100",), rtol=0.01), 0, "a 101.1\n", "line 1"),
+        (Expected(("a 0",), atol=1e-3), 0, "a 1e-4\n", ""),
+        (Expected(("x nan inf",), rtol=1.0), 0, "x nan inf\n", ""),
+        (Expected(("x inf",), rtol=1.0, atol=9.0), 0, "x -inf\n", "line 1"),
+        (Expected(("x 1",), rtol=1.0), 0, "x nan\n", "line 1"),
+        (Expected(("a", "b")), 0, "a\n", "line 2 is missing"),
+        (Expected(("a",)), 0, "a\nb\n", "line 2 was not expected"),
+        (Expected(("a b",)), 0, "a\n", "line 1"),
+        (Expected((), exit_code=3), 0, "", "exit code 0 instead of 3"),
+        (Expected((), exit_code=3), 3, "anything\n", ""),
+        (Expected(()), None, "", "exit code None"),
+    ],
+)
+def test_expected_output(expected: Expected, code: int | None, stdout: str, says: str) -> None:
+    found = mismatch(expected, code, stdout)
+    assert (found == "") if says == "" else found.startswith(says), found
+
+
+def test_library_is_named_when_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HIPSYNTH_RUNTIME", str(tmp_path / "other.so"))
+    (tmp_path / "other.so").write_bytes(b"")
+    assert api.library_path() == tmp_path / "other.so"
+
+
+DOCUMENT = {
+    "status": "failed",
+    "reason": "trap",
+    "message": "kernel k: trap",
+    "finished": True,
+    "signal": 0,
+    "clock_ns": 12.5,
+    "warnings": [],
+    "dispatch_count": 1,
+    "module_kernels": 2,
+    "kernels": [],
+    "dispatches": [],
+}
+
+
+def test_the_simulators_reason_is_the_better_one(tmp_path: Path) -> None:
+    output = tmp_path / "run.json"
+    output.write_text(json.dumps(DOCUMENT))
+    done = api._result(output, "host_crash", "the program died of SIGABRT", exit_code=None)
+    assert (done.status, done.reason, done.message) == ("failed", "trap", "kernel k: trap")
+
+
+def test_a_program_without_hip_calls_is_an_empty_result(tmp_path: Path) -> None:
+    done = api._result(tmp_path / "run.json", "", "", exit_code=0)
+    assert (done.status, done.kernels, done.dispatch_count) == ("ok", (), 0)
+
+
+def test_a_broken_document_is_a_crash(tmp_path: Path) -> None:
+    output = tmp_path / "run.json"
+    output.write_text('{"status": "ok", ')
+    assert api._result(output, "", "", exit_code=0).reason == "host_crash"
+
+
+def test_an_attached_program_that_takes_too_much_memory_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "HOST_MEMORY_BYTES", 0)
+    hungry = [sys.executable, "-c", "import time; taken = bytearray(256 << 20); time.sleep(60)"]
+    with subprocess.Popen(hungry) as process:
+        try:
+            reason, message = api._watch(process, Limits(time_s=30.0, memory_bytes=128 << 20))
+        finally:
+            process.kill()
+    assert (reason, message) == ("out_of_memory", "the program and the device memory it touched took more than 128 MiB")

@@ -1,0 +1,131 @@
+"""Does the timing model follow its causes? It is asked directly, with the work of imagined dispatches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hipsynth.profiling import devices
+from hipsynth.profiling.sim.device import native_core
+
+SPEC = devices.load("mi250").spec()
+CUS, SIMDS, HERTZ = SPEC["topology.cus"], SPEC["topology.simds_per_cu"], 1e6 * SPEC["clock.core_mhz"]
+
+
+def estimate(work: dict[str, float], **constants: float) -> dict[str, Any]:
+    spec = {**SPEC, **{key.replace("__", "."): value for key, value in constants.items()}}
+    return native_core().estimate(spec, work)
+
+
+def stream(waves: float = 65536, groups_per_cu: float = 8, **more: float) -> dict[str, float]:
+    """Every wave loads 512 bytes from the HBM and waits once; groups of four waves."""
+    return {
+        "groups": waves / 4,
+        "waves_per_group": 4,
+        "groups_per_cu": groups_per_cu,
+        "waves": waves,
+        "valu_full": 8 * waves,
+        "vmem": waves,
+        "hbm_waits": waves,
+        "l1_cycles_busiest_cu": 16 * waves / CUS,
+        "l2_requests_busiest_channel": 4 * waves / SPEC["l2.channels"],
+        "l2_transfers": 8 * waves,
+        "fabric_read_bytes": 512 * waves,
+        "hbm_read_bytes": 512 * waves,
+        **more,
+    }
+
+
+def arithmetic(instructions: float, waves_per_cu: int) -> dict[str, float]:
+    waves = waves_per_cu * CUS
+    return {
+        "groups": waves,
+        "waves_per_group": 1,
+        "groups_per_cu": waves_per_cu,
+        "waves": waves,
+        "valu_full": instructions * waves,
+    }
+
+
+def test_a_full_device_streams_at_nearly_the_bandwidth_of_the_hbm() -> None:
+    small, large = (estimate(stream(waves))["duration_ns"] for waves in (1e6, 2e6))
+    bandwidth = 512e6 / (large - small)
+    assert 0.75 * SPEC["hbm.read_gbps"] < bandwidth < SPEC["hbm.read_gbps"]
+
+
+def test_bandwidth_follows_occupancy_as_long_as_latency_decides() -> None:
+    times = [estimate(stream(groups_per_cu=n))["duration_ns"] for n in (1, 2, 4, 8)]
+    assert times == sorted(times, reverse=True)
+    assert estimate(stream(groups_per_cu=1))["bottleneck"] == "latency"
+    few = [estimate(stream(1e6, groups_per_cu=n))["bounds"]["latency"] for n in (1, 2)]
+    assert few[0] / few[1] == pytest.approx(2, rel=0.01)
+
+
+@pytest.mark.parametrize("waves_per_simd", [1, 2, 8])
+def test_arithmetic_takes_its_issue_cycles_whatever_the_occupancy(waves_per_simd: int) -> None:
+    instructions = 1e5
+    result = estimate(arithmetic(instructions, int(SIMDS) * waves_per_simd))
+    ns = instructions * waves_per_simd * SPEC["issue.valu_cycles"] / SPEC["clock.vector_mhz"] * 1e3
+    assert result["duration_ns"] - SPEC["issue.launch_ns"] == pytest.approx(ns, rel=0.02)
+    assert result["bottleneck"] == "valu"
+
+
+@pytest.mark.parametrize("kind", ["valu_full", "valu_f64"])
+def test_a_clock_that_sinks_under_load_makes_kernels_longer_and_not_their_busy_cycles(kind: str) -> None:
+    instructions = 1e5
+    work = arithmetic(0, int(SIMDS)) | {kind: instructions * SIMDS * CUS}
+    sunken, steady = estimate(work), estimate(work, clock__vector_mhz=1700, clock__f64_mhz=1700)
+    assert sunken["duration_ns"] > 1.05 * steady["duration_ns"]
+    assert sunken["busy_cycles"] == pytest.approx(steady["busy_cycles"])
+    assert steady["busy_cycles"] == pytest.approx(4 * instructions, rel=0.02)
+
+
+def test_a_single_wave_cannot_use_more_than_one_simd() -> None:
+    one = {**arithmetic(1e5, 1), "groups": 1, "waves": 1, "valu_full": 1e5}
+    full = estimate(arithmetic(1e5, int(SIMDS)))["duration_ns"]
+    assert estimate(one)["duration_ns"] == pytest.approx(full, rel=0.01)
+
+
+def test_waits_one_after_the_other_add_up() -> None:
+    chain = {"groups": 1, "waves_per_group": 1, "groups_per_cu": 1, "waves": 1, "hbm_waits": 1000}
+    longer = estimate({**chain, "hbm_waits": 2000})["duration_ns"] - estimate(chain)["duration_ns"]
+    assert longer == pytest.approx(1000 * SPEC["hbm.latency_cycles"] / HERTZ * 1e9, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "amount", "bottleneck"),
+    [
+        ("atomics_busiest_line", 1e6, "atomics"),
+        ("l2_requests_busiest_channel", 1e6, "l2"),
+        ("l1_cycles_busiest_cu", 1e6, "vl1d"),
+        ("lds_cycles", 1e8, "lds"),
+        ("salu", 1e8, "salu"),
+        ("mfma_cycles", 1e9, "mfma"),
+        ("flushed_bytes", 1e9, "write_back"),
+    ],
+)
+def test_each_unit_can_be_the_bottleneck(name: str, amount: float, bottleneck: str) -> None:
+    base = stream()
+    found = estimate({**base, name: amount})
+    assert found["bottleneck"] == bottleneck
+    assert found["duration_ns"] > estimate(base)["duration_ns"]
+    assert found["bounds"][bottleneck] <= found["duration_ns"]
+
+
+def test_more_of_anything_never_takes_less_time() -> None:
+    base = stream(hbm_write_bytes=1e6, fabric_write_bytes=1e6, salu=1e5, lds_cycles=1e5, scalar_hit_waits=1e5)
+    time = estimate(base)["duration_ns"]
+    for name in set(base) - {"groups", "waves", "waves_per_group", "groups_per_cu"}:
+        assert estimate({**base, name: base[name] * 1.5})["duration_ns"] >= time, name
+
+
+def test_groups_that_do_not_fill_the_last_turn_cost_more_than_their_share() -> None:
+    exact, one_more = (estimate(arithmetic(1e5, 4 * n) | {"groups_per_cu": 4})["duration_ns"] for n in (1, 2))
+    partial = {**arithmetic(1e5, 4), "groups": 4 * CUS + 1, "waves": 4 * CUS + 1, "valu_full": 1e5 * (4 * CUS + 1)}
+    assert exact < estimate(partial)["duration_ns"] <= one_more
+
+
+def test_unknown_work_is_refused() -> None:
+    with pytest.raises(native_core().SimError, match="knows no wavez"):
+        estimate({"wavez": 1})

@@ -1,0 +1,167 @@
+"""What a run's words are taken for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hipsynth.profiling.sim.api import RunResult
+from hipsynth.profiling.survey.build import _classify
+from hipsynth.profiling.survey.judge import judge
+from hipsynth.profiling.survey.report import OUTSIDE, Report, Row, row_of, table
+from hipsynth.synth.core.errors import CompileFailed
+
+
+def run(stdout: str, code: int = 0, stderr: str = "", dispatches: int = 3) -> RunResult:
+    return RunResult("ok", exit_code=code, stdout=stdout, stderr=stderr, dispatch_count=dispatches)
+
+
+@pytest.mark.parametrize(
+    ("stdout", "code", "status", "reason"),
+    [
+        ("Validation passed.\n", 0, "passed", ""),
+        ("PASSED!", 0, "passed", ""),
+        ("max error 1e-7\nTest SUCCESSFUL", 0, "passed", ""),
+        ("Errors: 0\n", 0, "passed", ""),
+        ("No errors found", 0, "passed", ""),
+        ("0 test(s) failed\nPASS", 0, "passed", ""),
+        ("Non-Matching outputs beyond 0.05 percent: 0", 0, "passed", ""),
+        ("Non-Matching outputs beyond 0.05 percent: 12", 0, "failed", "self_check_failed"),
+        ("wrong over 50 runs x 10000 blocks = 0\nPASS", 0, "passed", ""),
+        ("Failed allocations: 0\nPASSED", 0, "passed", ""),
+        ("failed allocations: 10\nPASSED", 0, "failed", "self_check_failed"),
+        ("Mismatch at index 3: 0 != 7\nPASS", 0, "failed", "self_check_failed"),
+        ("wrong value at 5 = 0, expected 3", 0, "failed", "self_check_failed"),
+        ("10 tests failed", 0, "failed", "self_check_failed"),
+        ("largest error: 0.5 at 3, mismatch", 0, "failed", "self_check_failed"),
+        ("result is CORRECT", 0, "passed", ""),
+        ("Results: 0 passed, 0 failed, 4 skipped", 0, "ran", ""),
+        ("Results: 0 tests passed, 3 failed", 0, "failed", "self_check_failed"),
+        ("10 tests passed", 0, "passed", ""),
+        ("sum 42", 0, "ran", ""),
+        ("bandwidth 1234 GB/s", 0, "ran", ""),
+        ("FAILED: 3 errors", 1, "failed", "self_check_failed"),
+        ("Validation failed. Errors: 7", 0, "failed", "self_check_failed"),
+        ("passed 3 tests, incorrect result in test 4", 0, "failed", "self_check_failed"),
+        ("Verification mismatch at 5", 0, "failed", "self_check_failed"),
+        ("usage: prog N", 1, "failed", "needs_arguments"),
+        ("Error: missing arguments", 2, "failed", "needs_arguments"),
+        ('history-based is not there. Use the other with "-m event" argument.', 1, "failed", "needs_arguments"),
+        ("could not open file input.txt", 1, "failed", "needs_data"),
+        ("this instruction is only available on gfx908 or later", 255, "failed", "needs_devices"),
+        ("Found one HIP device, this program requires two", 1, "failed", "needs_devices"),
+        ("", 3, "failed", "exit_code"),
+    ],
+)
+def test_words_and_exit_codes(stdout: str, code: int, status: str, reason: str) -> None:
+    verdict = judge(run(stdout, code))
+    assert (verdict.status, verdict.reason) == (status, reason)
+
+
+def test_a_crash_for_want_of_a_file_is_a_reason_of_its_own() -> None:
+    died = RunResult("failed", "host_crash", "the program died of SIGSEGV", stdout="Error: The file was not opened\n")
+    assert judge(died).reason == "needs_data"
+    assert judge(replace(died, dispatch_count=1)).reason == "host_crash"
+
+
+def test_no_host_memory_is_a_reason_of_its_own() -> None:
+    words = "terminate called after throwing an instance of 'std::bad_alloc'\n  what():  std::bad_alloc\n"
+    died = RunResult("failed", "host_crash", "the program died of SIGABRT", stderr=words, dispatch_count=1)
+    assert judge(died).reason == "needs_memory"
+
+
+def test_ending_before_any_device_work_wants_arguments_where_main_reads_some() -> None:
+    assert judge(run("You did something wrong!", 1, dispatches=0), unasked=True).reason == "needs_arguments"
+    assert judge(run("You did something wrong!", 1, dispatches=0)).reason == "exit_code"
+    assert judge(run("You did something wrong!", 1, dispatches=1), unasked=True).reason != "needs_arguments"
+
+
+def test_a_crash_over_arguments_that_are_not_there_wants_some() -> None:
+    early = RunResult("failed", "host_crash", "the program died of SIGSEGV")
+    assert judge(early, unasked=True).reason == "needs_arguments"
+    assert judge(early).reason == "host_crash"
+    late = RunResult("failed", "host_crash", "the program died of SIGSEGV", dispatch_count=1)
+    assert judge(late, unasked=True).reason == "host_crash"
+
+
+def test_a_usage_text_without_any_kernel_wants_arguments() -> None:
+    assert judge(run("Usage: prog file", 0, dispatches=0)).reason == "needs_arguments"
+    assert judge(run("Failed to open input file", 0, dispatches=0)).reason == "needs_data"
+
+
+def test_a_call_that_the_simulator_lacks_is_our_failure() -> None:
+    said = "hipsynth: hipFancy is not supported by the simulator\n"
+    verdict = judge(run("error 801", 1, said))
+    assert verdict.reason == "unsupported_call" and "hipFancy" in verdict.message
+
+
+def test_what_the_runtime_says_goes_before_the_programs_own_words() -> None:
+    said = "hipsynth: hipFancy is not supported by the simulator\n"
+    assert judge(run("call failed", 0, said)).reason == "unsupported_call"
+    said = "hipsynth: no such code object: kernel.hsaco\n"
+    for verdict in (judge(run("[error](301) fail to load", 0, said)), judge(run("", 1, said))):
+        assert verdict.reason == "needs_data" and "kernel.hsaco" in verdict.message
+    assert judge(run("PASSED", 0, said)).status == "passed"  # it built the kernel another way
+
+
+def test_refused_memory_explains_what_came_of_it() -> None:
+    said = "hipsynth: out of device memory: 9 GiB asked\n"
+    crashed = RunResult("failed", "illegal_access", "address 0x0", stderr=said)
+    assert judge(crashed).reason == judge(run("", 1, said)).reason == "needs_memory"
+    assert judge(run("passed", 0, said)).status == "passed"  # it coped
+    assert judge(RunResult("failed", "out_of_memory", "stopped by the sandbox: memory")).reason == "needs_memory"
+
+
+def test_a_stopped_run_keeps_the_simulators_reason() -> None:
+    verdict = judge(RunResult("failed", "illegal_access", "kernel k: address 0x10", stdout="PASSED"))
+    assert (verdict.status, verdict.reason) == ("failed", "illegal_access")
+
+
+@pytest.mark.parametrize(
+    ("diagnostics", "wanted", "reason", "words"),
+    [
+        ("x.hip:1:10: fatal error: 'rocblas/rocblas.h' file not found", [], "needs_library", "rocBLAS"),
+        ("x.hip:1:10: fatal error: 'mpi.h' file not found", [], "needs_library", "MPI"),
+        ("x.hip:1:10: fatal error: 'own.h' file not found", [], "missing_header", "own.h"),
+        ("x.hip:3:1: error: unknown type name 'foo'", [], "compile_failed", "unknown type name"),
+        (
+            "x.hip:9: error: 'tex2D<float>' is unavailable: The image/texture API not supported on the device",
+            [],
+            "needs_devices",
+            "textures",
+        ),
+    ],
+)
+def test_compile_failures_are_told_apart(diagnostics: str, wanted: list[str], reason: str, words: str) -> None:
+    got, message = _classify(CompileFailed("x", diagnostics=diagnostics), wanted)
+    assert got == reason and words in message
+
+
+def test_a_failed_link_names_the_library_or_the_symbols() -> None:
+    error = CompileFailed("x", diagnostics="ld.lld: error: undefined symbol: rocfft_plan_create\n>>> referenced")
+    error.reason = "link_failed"
+    assert _classify(error, ["rocfft"])[0] == "needs_library"
+    error.diagnostics = (
+        "ld.lld: error: unable to find library -lomp\nld.lld: error: undefined symbol: omp_get_num_threads"
+    )
+    assert _classify(error, []) == ("needs_library", "needs OpenMP (-lomp)")
+    error.diagnostics = "ld.lld: error: undefined symbol: rocfft_plan_create\n>>> referenced"
+    reason, message = _classify(error, [])
+    assert reason == "link_failed" and "rocfft_plan_create" in message
+
+
+def test_totals_count_only_what_should_run() -> None:
+    rows = [
+        Row("a", "passed", compiled=True),
+        Row("b", "ran", compiled=True),
+        Row("c", "failed", "needs_library"),
+        Row("d", "failed", "needs_arguments", compiled=True),
+        Row("e", "failed", "timeout", compiled=True),
+    ]
+    report = Report("x", "gfx90a", rows)
+    assert report.totals == {
+        "programs": 5, "compiled": 4, "runnable": 3, "completed": 2, "passed": 1, "self_check_failed": 0,
+    }  # fmt: skip
+    assert "66.7 %" in table(report) and OUTSIDE["needs_library"] in table(report)
+    assert row_of({**rows[0].__dict__, "later": 1}) == rows[0]

@@ -1,0 +1,83 @@
+"""The generated page of several surveys: every count is of rows, and every program that did not run is named."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hipsynth.profiling.survey import Report, Row, page
+from hipsynth.synth.core.errors import BadInput
+
+CONDITIONS = {
+    "timeout_s": 60.0, "memory_bytes": 8 << 30, "simulator": "v1", "compiler": "clang 22", "headers": "HIP 7",
+    "isolated": True, "provenance": {"name": "some/where", "path": "sub", "commit": "abc1234"},
+}  # fmt: skip
+ROWS = [
+    Row("a.hip", "passed", compiled=True, evidence="PASSED"),
+    Row("b.hip", "ran", compiled=True, warnings=("out of bounds: write of 4 bytes",)),
+    Row("c.hip", "failed", "timeout", "stopped after 60 s | of processor time", compiled=True),
+    Row("d.hip", "failed", "needs_arguments", "exit code 1", compiled=True),
+    Row("e.hip", "failed", "needs_library", "needs rocBLAS, MPI: mpi.h not found (MPI)"),
+    Row("f.hip", "failed", "compile_failed", "f.hip:1:1: error: unknown"),
+    Row("g.cu", "failed", "cuda_source", "CUDA source"),
+]
+
+
+def report(arch: str, rows: list[Row] = ROWS) -> Report:
+    return Report("folder", arch, rows, CONDITIONS)
+
+
+def test_counts_are_of_rows() -> None:
+    text = page.section([report("gfx90a")])
+    assert "| some/where, `sub` abc1234 | gfx90a | 7 | 1 | 1 | 1 | 4 | 1 | 3 | 2 (66.7 %) | 1 | 0 | 1 |" in text
+    assert "60 s of processor time and 8 GiB" in text and "simulator `v1`" in text
+
+
+def test_every_program_that_did_not_run_is_named_with_its_reason() -> None:
+    text = page.section([report("gfx90a")])
+    assert "### Should run and did not (gfx90a)\n\n- `c.hip`: timeout: stopped after 60 s \\| of processor time" in text
+    assert "### Ran with a warning (gfx90a)\n\n- `b.hip`: out of bounds: write of 4 bytes" in text
+    assert "nothing beside it tells (1): `d.hip`" in text
+    assert "- `f.hip`: does not compile: f.hip:1:1: error: unknown" in text
+    assert "MPI (1)" in text and "rocBLAS (1)" in text
+
+
+def test_architectures_are_summed_apart_and_compared() -> None:
+    other = [Row("c.hip", "ran", compiled=True) if row.program == "c.hip" else row for row in ROWS]
+    reports = [report("gfx90a"), report("gfx90a", []), report("gfx942", other)]
+    text = page.section(reports)
+    assert "| **all** | gfx90a | 7 |" in text and "| **all** | gfx942 | 7 |" in text
+    assert "### Differs between architectures\n\n- `c.hip`: gfx90a: timeout, gfx942: ran" in text
+    assert "a.hip" not in text
+    fewer = page.section([report("gfx90a"), report("gfx942", ROWS[1:])])
+    assert fewer.endswith("- Not surveyed on gfx942 (1): `a.hip`")
+
+
+def test_only_the_generated_section_changes(tmp_path: Path) -> None:
+    path = tmp_path / "page.md"
+    path.write_text(f"# Mine\n\nbefore\n\n{page.BEGIN}\nold\n{page.END}\n\nafter\n")
+    page.update(path, [report("gfx90a")])
+    text = path.read_text()
+    assert text.startswith("# Mine\n\nbefore\n") and text.endswith("\n\nafter\n") and "old" not in text
+    page.update(path, [report("gfx90a")])
+    assert path.read_text() == text
+    page.update(tmp_path / "new.md", [report("gfx90a")])
+    assert page.BEGIN in (tmp_path / "new.md").read_text()
+    (tmp_path / "latin.md").write_bytes(b"\xe9")
+    with pytest.raises(BadInput):
+        page.update(tmp_path / "latin.md", [report("gfx90a")])
+
+
+def test_provenance_is_the_remote_and_commit(tmp_path: Path) -> None:
+    assert page.provenance(tmp_path) == {"name": tmp_path.name, "path": "", "commit": "", "commit_date": ""}
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (inner / "file").write_text("x")
+    identity = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
+    for words in (["init", "-q"], ["remote", "add", "origin", "https://example.org/some/where.git"], ["add", "."],
+                  [*identity, "commit", "-qm", "one"]):  # fmt: skip
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    found = page.provenance(inner)
+    assert (found["name"], found["path"], len(found["commit"]) >= 7) == ("some/where", "inner", True)

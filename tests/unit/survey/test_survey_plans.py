@@ -1,0 +1,359 @@
+"""What build files and command lines say about a program, without building anything."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from hipsynth.profiling.survey.build_files import makefile
+from hipsynth.profiling.survey.build_files.cmake import cmake_plans
+from hipsynth.profiling.survey.build_files.commands import plans_of, simple_commands, steps_of
+from hipsynth.profiling.survey.discover import find_programs
+from hipsynth.profiling.survey.plan import BuildPlan, Call
+
+KERNEL = "#include <hip/hip_runtime.h>\n__global__ void k(int* p) { *p = 1; }\n"
+MAIN = KERNEL + "int main() { return 0; }\n"
+
+
+def write(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+def plans_from(text: str, folder: Path) -> list[BuildPlan]:
+    return plans_of(steps_of(simple_commands(text, folder)), folder, "make")
+
+
+def test_objects_and_archives_lead_back_to_their_sources(tmp_path: Path) -> None:
+    text = """
+make: Entering directory '/p'
+hipcc -std=c++14 -Iinc -DN=4 -c src/a.cpp -o build/a.o
+cd lib && g++ -O2 -c b.cc -o b.o && ar rcs libb.a b.o
+gcc -c -o build/c.o c.c
+hipcc build/a.o build/c.o -Llib -lb -lrocblas -lm -o tool > log.txt 2>&1
+make: Leaving directory '/p'
+"""
+    (plan,) = plans_from(text, tmp_path)
+    units = {unit.path.name: unit for unit in plan.units}
+    assert plan.name == "tool" and plan.libraries == ("rocblas", "m")
+    assert {name: unit.language for name, unit in units.items()} == {"a.cpp": "hip", "b.cc": "c++", "c.c": "c"}
+    assert units["a.cpp"].path == Path("/p/src/a.cpp") and units["a.cpp"].flags() == "-std=c++14 -DN=4 -I /p/inc"
+    assert units["b.cc"].path == Path("/p/lib/b.cc") and units["b.cc"].options == ("-O2",)
+
+
+def test_patterns_for_sources_are_those_of_the_shell(tmp_path: Path) -> None:
+    write(tmp_path, {"a.cpp": "", "lib/b.cpp": "", "lib/c.cpp": "", "d.txt": ""})
+    (plan,) = plans_from("hipcc *.cpp lib/[bx].cpp -o app\n", tmp_path)
+    assert [unit.path for unit in plan.units] == [tmp_path / "a.cpp", tmp_path / "lib/b.cpp"]
+
+
+def test_options_of_a_compiler_call(tmp_path: Path) -> None:
+    text = (
+        "if true; then CXX=1 /opt/rocm/bin/hipcc -x hip --offload-arch=gfx90a -fgpu-rdc -include k.h -ffast-math \\\n"
+    )
+    text += "  -Wall -march=native -D 'A=\"x y\"' main.cu -o main; fi; rm -f main.o"
+    (plan,) = plans_from(text, tmp_path)
+    (unit,) = plan.units
+    assert plan.relocatable and unit.language == "hip" and unit.preludes == (tmp_path / "k.h",)
+    assert unit.defines == ('A="x y"',) and unit.options == ("-ffast-math",)
+
+
+def test_code_objects_for_the_module_api_are_a_build_product(tmp_path: Path) -> None:
+    text = "hipcc --genco --offload-arch=gfx90a k.hip -o k.co\nhipcc main.hip -o main\n"
+    (plan,) = plans_from(text, tmp_path)
+    assert [unit.path.name for unit in plan.units] == ["main.hip"]
+    assert [made.output.name for made in plan.code_objects] == ["k.co"]
+
+
+def test_words_that_shells_refuse_are_passed_over(tmp_path: Path) -> None:
+    assert plans_from('echo "unbalanced\nhipcc -o\n-c\n\x00\n', tmp_path) == []
+
+
+CMAKE = """
+cmake_minimum_required(VERSION 3.21)
+project(sample LANGUAGES CXX)
+set(GPU_RUNTIME "HIP" CACHE STRING "")
+#[[ add_executable(commented main.hip) ]]
+if(GPU_RUNTIME STREQUAL "CUDA")
+  add_executable(cuda main.hip)
+elseif(NOT WIN32 AND (UNIX OR APPLE))
+  set(CMAKE_HIP_STANDARD 17)
+endif()
+function(add_sample name)
+  add_executable(${name} ${ARGN})
+  target_link_libraries(${name} PRIVATE helper roc::rocblas)
+endfunction()
+add_library(helper STATIC)
+file(GLOB HELPERS helper/*.cpp)
+target_sources(helper PRIVATE ${HELPERS})
+target_include_directories(helper PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}/../common)
+foreach(item IN ITEMS one two)
+  list(APPEND NAMES ${item})
+endforeach()
+foreach(item ${NAMES})
+  add_sample(${item} ${item}.hip)
+endforeach()
+target_compile_definitions(one PRIVATE -DONE=1 $<$<CONFIG:Debug>:SLOW>)
+add_test(NAME one COMMAND one --size 16)
+"""
+
+
+def test_cmake_commands_that_make_code_objects_are_a_build_product(tmp_path: Path) -> None:
+    text = """
+add_executable(load load.hip)
+add_custom_target(object COMMAND ${HIP_HIPCC_EXECUTABLE} --genco ${CMAKE_CURRENT_SOURCE_DIR}/k.hip -o k.co COMMENT k)
+add_custom_command(OUTPUT l.co COMMAND echo l COMMAND hipcc --genco l.hip -o l.co DEPENDS l.hip)
+"""
+    root = write(tmp_path, {"CMakeLists.txt": text, "load.hip": MAIN, "k.hip": "", "l.hip": ""})
+    (plan,) = cmake_plans(root / "CMakeLists.txt", root)
+    made = [(one.unit.path.name, one.output.relative_to(root).as_posix()) for one in plan.code_objects]
+    assert made == [("k.hip", "k.co"), ("l.hip", "l.co")]
+
+
+def test_cmake_files_are_read_with_their_variables_loops_and_functions(tmp_path: Path) -> None:
+    files = {"a/CMakeLists.txt": CMAKE, "a/one.hip": MAIN, "a/two.hip": MAIN, "a/helper/h.cpp": "int h;"}
+    root = write(tmp_path, {**files, "common/h.h": ""})
+    plans = {plan.name: plan for plan in cmake_plans(root / "a/CMakeLists.txt", root)}
+    assert sorted(plans) == ["one", "two"]
+    one = plans["one"]
+    assert [unit.path.name for unit in one.units] == ["one.hip", "h.cpp"]
+    assert one.units[0].standard == "c++17" and "ONE=1" in one.units[0].defines
+    assert one.units[1].includes == (root / "common",)
+    assert one.libraries == ("roc::rocblas",) and one.calls == (Call(("--size", "16")),)
+
+
+def test_switches_for_amd_devices_are_on(tmp_path: Path) -> None:
+    files = {
+        "CMakeLists.txt": 'option(ENABLE_HIP "" OFF)\noption(APP_USE_HIP "" OFF)\noption(USE_CUDA "" OFF)\n'
+        "foreach(name ENABLE_HIP APP_USE_HIP COMPILE_HIP USE_CUDA)\n  if(${name})\n"
+        "    add_executable(${name} main.hip)\n  endif()\nendforeach()\n",
+        "main.hip": MAIN,
+    }
+    plans = cmake_plans(write(tmp_path, files) / "CMakeLists.txt", tmp_path)
+    assert [plan.name for plan in plans] == ["ENABLE_HIP", "APP_USE_HIP", "COMPILE_HIP"]
+
+
+def test_files_that_configuring_writes_are_worked_out(tmp_path: Path) -> None:
+    files = {
+        "CMakeLists.txt": 'project(app VERSION 3.1.4 LANGUAGES HIP)\nset(NAME tiny)\noption(FAST "" ON)\n'
+        "configure_file(config.h.in ${CMAKE_CURRENT_BINARY_DIR}/gen/config.h @ONLY)\n"
+        'file(WRITE version.h "#define REV ")\nfile(APPEND version.h ${app_VERSION_MAJOR})\n'
+        "configure_file(kept.h.in kept.h)\nconfigure_file(config.h.in ../../outside.h)\n"
+        "add_executable(app main.hip)\ntarget_include_directories(app PRIVATE ${PROJECT_BINARY_DIR}/gen)\n",
+        "config.h.in": '#define NAME "@NAME@" // ${NAME}\n#cmakedefine FAST 1\n#cmakedefine SLOW\n'
+        "#cmakedefine01 SLOW\n",
+        "kept.h.in": "other\n",
+        "kept.h": "mine\n",
+        "main.hip": MAIN,
+    }
+    (plan,) = cmake_plans(write(tmp_path, files) / "CMakeLists.txt", tmp_path)
+    assert {path.relative_to(tmp_path).as_posix(): text for path, text in plan.written} == {
+        "gen/config.h": '#define NAME "tiny" // ${NAME}\n#define FAST 1\n/* #undef SLOW */\n#define SLOW 0\n',
+        "version.h": "#define REV 3",
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "function(f)\n f()\nendfunction()\nf()",
+        "include(CMakeLists.txt)\nadd_subdirectory(.)",
+        "if(NOT\nset(",
+        "foreach(i RANGE 0 1000000000)\nendforeach()",
+        'set(x "${x}${x}")\n' * 50,
+        "if((((( AND OR NOT )\nendif()\nendif()\nelse()",
+    ],
+)
+def test_hostile_cmake_files_end(tmp_path: Path, text: str) -> None:
+    write(tmp_path, {"CMakeLists.txt": text + "\nadd_executable(x x.hip)\n", "x.hip": MAIN})
+    assert len(cmake_plans(tmp_path / "CMakeLists.txt", tmp_path)) <= 1
+
+
+def test_headers_are_found_where_they_lie(tmp_path: Path) -> None:
+    text = '#include <util/check.h>\n#include "near.h"\n#include <vector>\n' + MAIN
+    files = {
+        "deep/er/prog.hip": text,
+        "common/util/check.h": "",
+        "deep/er/near.h": "",
+        "far/util/check.h": "",
+        "vector": "",
+    }
+    (program,) = find_programs(write(tmp_path, {**files, "deep/common/util/check.h": ""}), "gfx90a")
+    assert program.plans[0].units[0].includes == (tmp_path / "deep/common",)
+
+
+def test_hip_headers_without_their_folder(tmp_path: Path) -> None:
+    write(tmp_path, {"old.hip": "#include <hip_runtime.h>\nint main() {}\n"})
+    (program,) = find_programs(tmp_path, "gfx90a")
+    assert [folder.parts[-2:] for folder in program.plans[0].units[0].includes] == [("include", "hip")]
+
+
+def test_of_many_programming_models_hip_is_chosen(tmp_path: Path) -> None:
+    cmake = """cmake_minimum_required(VERSION 3.13)
+if (NOT DEFINED MODEL)
+  message(FATAL_ERROR "pick a model")
+endif ()
+include(${MODEL}.cmake)
+add_executable(app main.cpp ${SOURCES})
+target_compile_definitions(app PRIVATE USE_${NAME})
+"""
+    models = {
+        "hip.cmake": "set(SOURCES hip.cpp)\nset(NAME HIP)\n",
+        "cuda.cmake": "set(SOURCES cuda.cu)\nset(NAME CUDA)\n",
+    }
+    main = '#if defined(USE_HIP)\n#include "device.h"\n#endif\nint main() { return device(); }\n'
+    files = {"CMakeLists.txt": cmake, "main.cpp": main, "hip.cpp": KERNEL + "int device() { return 0; }\n", **models}
+    (program,) = find_programs(write(tmp_path, {**files, "device.h": "int device();\n"}), "gfx90a")
+    assert [unit.path.name for unit in program.plans[0].units] == ["main.cpp", "hip.cpp"]
+    assert program.plans[0].units[0].defines == ("USE_HIP",)
+
+
+def test_what_is_a_program_and_what_is_not(tmp_path: Path) -> None:
+    files = {
+        "hip.cpp": MAIN,
+        "cuda.cu": "#include <cuda_runtime.h>\nint main() { cudaMalloc(0, 0); }\n",
+        "host.cpp": "int main() { return 0; }\n",
+        "comment.cpp": "// #include <hip/hip_runtime.h>\n/* int main() { hipMalloc(); } */ int x;\n",
+        "kernel.hip": KERNEL,
+        "by_header.cpp": '#include "gpu.h"\nint\nmain(int argc, char** argv)\n{ return 0; }\n',
+        "gpu.h": "#include <hip/hip_runtime_api.h>\n",
+    }
+    write(tmp_path, files)
+    for name in ("pipe.hip", "Makefile"):
+        os.mkfifo(tmp_path / name)  # nobody writes into them: whoever reads one waits for ever
+    found = {program.id: program for program in find_programs(tmp_path, "gfx90a")}
+    assert sorted(found) == ["by_header.cpp", "cuda.cu", "hip.cpp"]
+    assert found["cuda.cu"].refusal[0] == "cuda_source"
+    assert [[unit.path.name for unit in plan.units] for plan in found["hip.cpp"].plans] == [
+        ["hip.cpp"],
+        ["hip.cpp", "comment.cpp", "kernel.hip"],
+    ]
+
+
+def test_sources_named_like_included_headers_belong_to_a_program(tmp_path: Path) -> None:
+    files = {
+        "app/main.hip": '#include "../lib/parse.h"\n' + MAIN,
+        "lib/parse.h": "int parse();\n",
+        "lib/parse.cpp": '#include "deep.h"\nint parse() { return deep(); }\n',
+        "lib/deep.h": "int deep();\n",
+        "lib/deep.cc": "int deep() { return 0; }\n",
+        "lib/other.cpp": "int other() { return 0; }\n",
+    }
+    (program,) = find_programs(write(tmp_path, files), "gfx90a")
+    assert [unit.path.name for unit in program.plans[1].units] == ["main.hip", "parse.cpp", "deep.cc"]
+
+
+def test_run_lines_of_the_documentation(tmp_path: Path) -> None:
+    readme = "Run it:\n```\n$ ./prog 1024 --fast\n./prog <size>\nhipcc -o ./prog prog.hip -lm\n```\nor `./other 3`.\n"
+    (program,) = find_programs(write(tmp_path, {"x/prog.hip": MAIN, "README.md": readme}), "gfx90a")
+    assert program.calls == (Call(("1024", "--fast")),)
+
+
+def test_run_lines_of_scripts_come_first(tmp_path: Path) -> None:
+    script = "# ./prog 1 2\n./prog 64 ../data/in.txt\n"
+    write(tmp_path, {"x/prog.hip": MAIN, "x/run": script, "README.md": "`./prog 7`", "run.sh": "x/prog $1\n"})
+    (program,) = find_programs(tmp_path, "gfx90a")
+    assert program.calls == (Call(("64", "../data/in.txt")), Call(("7",)))
+
+
+def test_mains_that_a_test_framework_brings(tmp_path: Path) -> None:
+    test = "#define CATCH_CONFIG_MAIN\n#include <hip/hip_runtime.h>\n#include <catch.hpp>\n"
+    (program,) = find_programs(write(tmp_path, {"tests.cpp": test}), "gfx90a")
+    assert program.id == "tests.cpp"
+
+
+def test_threads_of_the_host_are_linked_where_a_guess_needs_them(tmp_path: Path) -> None:
+    files = {"threads.cpp": "#include <omp.h>\n" + MAIN, "plain.cpp": MAIN}
+    plain, threads = find_programs(write(tmp_path, files), "gfx90a")
+    assert (plain.plans[0].libraries, threads.plans[0].libraries) == ((), ("omp",))
+
+
+def test_compile_commands_give_flags(tmp_path: Path) -> None:
+    entries = [
+        {"directory": str(tmp_path), "command": "hipcc -DX=2 -std=c++20 -c main.hip -o main.o", "file": "main.hip"}
+    ]
+    write(tmp_path, {"compile_commands.json": json.dumps(entries), "main.hip": MAIN})
+    (program,) = find_programs(tmp_path, "gfx90a")
+    assert program.plans[0].origin == "commands" and program.plans[0].units[0].flags() == "-std=c++20 -DX=2"
+
+
+def test_compiler_calls_of_shell_scripts_are_read(tmp_path: Path) -> None:
+    script = """#!/bin/sh
+if [ -z "$HIP_PATH" ]; then HIP_PATH=/opt/rocm; fi
+$HIP_PATH/bin/hipcc -I../ -DFAST main.hip -o prog
+for f in *.hip; do hipcc $f -o ${f%.hip}; done
+rm -rf / --no-preserve-root
+"""
+    (program,) = find_programs(write(tmp_path, {"build.sh": script, "main.hip": MAIN}), "gfx90a")
+    assert [(plan.origin, plan.name) for plan in program.plans] == [("script", "prog"), ("guess", "main")]
+    assert program.plans[0].units[0].defines == ("FAST",)
+
+
+def test_damaged_compile_commands_are_no_error(tmp_path: Path) -> None:
+    write(tmp_path, {"compile_commands.json": '[{"directory": 1}, 2', "main.hip": MAIN})
+    assert [plan.origin for plan in find_programs(tmp_path, "gfx90a")[0].plans] == ["guess"]
+
+
+MAKEFILE = """
+ROCM := /opt/rocm
+HIPCC ?= $(ROCM)/bin/hipcc
+ifeq ($(shell which $(HIPCC) > /dev/null; echo $$?), 0)
+FOUND := yes
+endif
+prog: main.o part.o
+\t$(HIPCC) $^ -o $@
+%.o: %.hip
+\t$(HIPCC) -DFOUND_$(FOUND) -DP_$(shell hipconfig --platform) -c $< -o $@
+run: prog
+\t./prog 7 8
+evil:
+\ttouch /tmp/hipsynth-evil
+$(shell touch outside-of-the-sandbox)
+"""
+
+
+@pytest.mark.skipif(not makefile.available(), reason="needs make and a working bubblewrap")
+def test_of_several_makefiles_the_one_named_for_hip_comes_first(tmp_path: Path) -> None:
+    write(tmp_path, {"Makefile": "app: main.cu\n\tnvcc -DCUDA $< -o $@\n", "main.cu": MAIN})
+    write(tmp_path, {"Makefile.hip": "app: main.cu\n\thipcc -DUSE_HIP $< -o $@\nrun: app\n\t./app 5\n"})
+    (program,) = find_programs(tmp_path, "gfx90a")
+    assert [plan.units[0].defines for plan in program.plans[:2]] == [("USE_HIP",), ("CUDA",)]
+    assert program.plans[0].calls == (Call(("5",)),)
+
+
+@pytest.mark.skipif(not makefile.available(), reason="needs make and a working bubblewrap")
+def test_a_makefile_that_leaves_the_compiler_to_its_user(tmp_path: Path) -> None:
+    write(tmp_path, {"Makefile": "prog: main.hip\n\t$(HIPCC) -DX $< -o $@\n", "main.hip": MAIN})
+    (program,) = find_programs(tmp_path, "gfx90a")
+    assert program.plans[0].origin == "make" and program.plans[0].units[0].defines == ("X",)
+
+
+def test_make_is_asked_in_the_sandbox(tmp_path: Path) -> None:
+    write(tmp_path, {"Makefile": MAKEFILE, "main.hip": MAIN, "part.hip": KERNEL})
+    (program,) = find_programs(tmp_path, "gfx90a")
+    plan = program.plans[0]
+    assert plan.origin == "make" and plan.name == "prog" and plan.calls == (Call(("7", "8")),)
+    assert [unit.path.name for unit in plan.units] == ["main.hip", "part.hip"]
+    assert plan.units[0].defines == ("FOUND_yes", "P_amd")
+    assert not (tmp_path / "outside-of-the-sandbox").exists()
+
+
+@pytest.mark.parametrize(
+    ("main", "reads"),
+    [
+        ("int main(int argc, char** argv) { return argc > 1; }", True),
+        ("int main(int, char** v) { return v[1][0]; }", True),
+        ("int main(int n, const char* const* words) { return use(words + 1); }", True),
+        ("int main(int argc, char* argv[]) { return 0; }", False),
+        ("int main() { char v[3]; return v[1]; }", False),
+    ],
+)
+def test_which_mains_read_their_arguments(main: str, reads: bool, tmp_path: Path) -> None:
+    write(tmp_path, {"main.hip": f"#include <hip/hip_runtime.h>\n{main}\n"})
+    assert find_programs(tmp_path, "gfx90a")[0].reads_arguments is reads

@@ -1,0 +1,311 @@
+"""Compiling: the same machine code with and without a precompiled header, a cache that notices, clear failures."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+
+from hipsynth.profiling.toolchain import archs, compile_device, compile_host, find, pch
+from hipsynth.profiling.toolchain.compile import RUNTIME
+from hipsynth.profiling.toolchain.driver import CompileLimits
+from hipsynth.profiling.toolchain.elf import kernels_in
+from hipsynth.profiling.toolchain.tree import sha256
+from hipsynth.synth.core.errors import BadInput, CompileFailed, Missing, UsageError
+
+COPY = """// a comment
+#include <cstdio>
+#include <hip/hip_runtime.h>
+
+__global__ void copy(const double* a, double* b, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) b[i] = a[i] * sqrt(a[i]) + expf(float(a[i]));
+  if (i == n) printf("end %d\\n", i);
+}
+int main() { std::printf("%d\\n", 6 * 7); return 3; }
+"""
+
+THRUST = """#include <thrust/device_vector.h>
+#include <iostream>
+
+__global__ void add(double* a, double* b, double* sum, std::size_t count) {
+  for (auto i = threadIdx.x + blockIdx.x * blockDim.x; i < count; i += blockDim.x * gridDim.x) sum[i] = a[i] + b[i];
+}
+int main() {
+  thrust::device_vector<double> a(1000, 1), b(1000, 3), sum(1000);
+  add<<<4, 256>>>(a.data().get(), b.data().get(), sum.data().get(), sum.size());
+  return hipDeviceSynchronize() != hipSuccess || sum[0] != 4 || sum[999] != 4;
+}
+"""
+
+
+def write(folder: Path, text: str, name: str = "program.hip") -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty cache that has the header tree."""
+    root = find().root
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    (cache / root.name).symlink_to(root)
+    monkeypatch.setenv("HIPSYNTH_CACHE", str(cache))
+    return cache
+
+
+@pytest.mark.parametrize("arch", archs())
+@pytest.mark.parametrize("flags", ["-O3", "-O3 -ffast-math", "-O3 -munsafe-fp-atomics"])
+def test_a_precompiled_header_changes_no_byte(arch: str, flags: str, tmp_path: Path) -> None:
+    source = write(tmp_path, COPY)
+    with_header = compile_device(source, arch, flags, tmp_path / "with", use_cache=False)
+    without = compile_device(source, arch, flags, tmp_path / "without", use_cache=False, use_pch=False)
+    assert (with_header.precompiled_header, without.precompiled_header) == (True, False)
+    assert with_header.code_object.read_bytes() == without.code_object.read_bytes()
+    assert with_header.disassembly.read_bytes() == without.disassembly.read_bytes()
+    assert with_header.kernels == ("_Z4copyPKdPdi",)
+
+
+def test_flags_and_architecture_reach_the_code(tmp_path: Path) -> None:
+    atomic = "#include <hip/hip_runtime.h>\n__global__ void add(float* p, float v) { atomicAdd(p, v); }\n"
+    source = write(tmp_path, atomic)
+    safe = compile_device(source, "gfx90a", "-O3", tmp_path / "safe").disassembly.read_text()
+    unsafe = compile_device(source, "gfx90a", "-O3 -munsafe-fp-atomics", tmp_path / "unsafe").disassembly.read_text()
+    assert "global_atomic_cmpswap" in safe
+    assert "global_atomic_add_f32" in unsafe
+
+
+def test_device_printf_is_buffered(tmp_path: Path) -> None:
+    build = compile_device(write(tmp_path, COPY), "gfx942", "-O3", tmp_path)
+    assert build.disassembly.read_text().count("\n") < 600  # by host calls it is over 1400
+    assert b"hidden_printf_buffer" in build.code_object.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("text", "fit"),
+    [
+        ("#include <hip/hip_runtime.h>\n", True),
+        ('/* a\n b */ // c\n#include <iostream>\n#include <math.h>\n#include "hip/hip_runtime.h"\n', True),
+        ("#define N 4\n#include <hip/hip_runtime.h>\n", False),
+        ("#include <thrust/device_vector.h>\n#include <hip/hip_runtime.h>\n", False),
+        ('#include "mine.h"\n#include <hip/hip_runtime.h>\n', False),
+        ("#ifdef X\n#include <hip/hip_runtime.h>\n#endif\n", False),
+        ("int x;\n#include <hip/hip_runtime.h>\n", False),
+        ("", False),
+    ],
+)
+def test_a_precompiled_header_serves_only_where_nothing_comes_before_it(text: str, fit: bool) -> None:
+    assert pch.eligible(text) is fit
+
+
+def test_builds_are_remembered_by_content_not_by_place(own_cache: Path, tmp_path: Path) -> None:
+    first = compile_device(write(tmp_path / "a", COPY), "gfx90a", "-O3", tmp_path / "out1")
+    second = compile_device(write(tmp_path / "b", COPY, "other.hip"), "gfx90a", "-O3", tmp_path / "out2")
+    assert (first.cached, second.cached) == (False, True)
+    assert first.key == second.key
+    assert first.code_object.read_bytes() == second.code_object.read_bytes()
+    assert compile_device(write(tmp_path / "b", COPY + "\n"), "gfx90a", "-O3", tmp_path / "out3").key != first.key
+
+
+def test_a_changed_user_header_makes_a_new_build(own_cache: Path, tmp_path: Path) -> None:
+    source = write(
+        tmp_path, '#include <hip/hip_runtime.h>\n#include "f.h"\n__global__ void k(int* p) { *p = VALUE; }\n'
+    )
+    write(tmp_path, "#define VALUE 1111\n", "f.h")
+    first = compile_device(source, "gfx90a", "-O3", tmp_path / "out")
+    assert "0x457" in first.disassembly.read_text()
+    assert compile_device(source, "gfx90a", "-O3", tmp_path / "out").cached
+    write(tmp_path, "#define VALUE 2222\n", "f.h")
+    second = compile_device(source, "gfx90a", "-O3", tmp_path / "out")
+    assert not second.cached
+    assert "0x8ae" in second.disassembly.read_text()
+
+
+def test_include_flags_are_meant_from_the_sources_folder(tmp_path: Path) -> None:
+    write(tmp_path / "inc", "#define VALUE 1111\n", "v.h")
+    write(tmp_path, "#define OTHER 2222\n", "pre.h")
+    source = write(
+        tmp_path, "#include <hip/hip_runtime.h>\n#include <v.h>\n__global__ void k(int* p) { *p = VALUE + OTHER; }\n"
+    )
+    build = compile_device(source, "gfx90a", "-O3 -I inc -include pre.h", tmp_path)
+    assert "0xd05" in build.disassembly.read_text()
+
+
+def test_the_same_text_beside_another_header_is_another_build(own_cache: Path, tmp_path: Path) -> None:
+    text = '#include "f.h"\n#include <hip/hip_runtime.h>\n__global__ void k(int* p) { *p = VALUE; }\n'
+    outputs = []
+    for name, value in (("a", "1111"), ("b", "2222")):
+        write(tmp_path / name, f"#define VALUE {value}\n", "f.h")
+        build = compile_device(write(tmp_path / name, text), "gfx90a", "-O3", tmp_path / name)
+        outputs.append(build.disassembly.read_text())
+    assert "0x457" in outputs[0]
+    assert "0x8ae" in outputs[1]
+
+
+def test_the_checkout_does_not_show_in_the_code(tmp_path: Path) -> None:
+    text = "#include <hip/hip_runtime.h>\n__global__ void k(const char** p) { *p = __FILE__; }\n"
+    builds = [
+        compile_device(write(tmp_path / name, text), "gfx90a", "-O3", tmp_path / name, use_cache=False) for name in "ab"
+    ]
+    assert builds[0].code_object.read_bytes() == builds[1].code_object.read_bytes()
+    assert b"program.hip" in builds[0].code_object.read_bytes()
+    assert str(tmp_path).encode() not in builds[0].code_object.read_bytes()
+
+
+def test_many_workers_make_one_precompiled_header(own_cache: Path, tmp_path: Path) -> None:
+    source, errors = write(tmp_path, COPY), []
+
+    def work(number: int) -> None:
+        try:
+            assert compile_device(source, "gfx90a", "-O3", tmp_path / str(number), use_cache=False).precompiled_header
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert len(list((own_cache / "pch").glob("*.pch"))) == 1
+    assert not list((own_cache / "pch").glob("making-*"))
+
+
+def test_a_damaged_precompiled_header_fails_no_program(own_cache: Path, tmp_path: Path) -> None:
+    source = write(tmp_path, COPY)
+    good = compile_device(source, "gfx90a", "-O3", tmp_path / "a", use_cache=False).code_object.read_bytes()
+    header = next((own_cache / "pch").glob("*.pch"))
+    header.write_bytes(header.read_bytes()[:100_000])
+    build = compile_device(source, "gfx90a", "-O3", tmp_path / "b", use_cache=False)
+    assert build.code_object.read_bytes() == good
+    assert not build.precompiled_header
+    assert not header.exists()
+
+
+def test_a_program_that_does_not_compile_shows_the_compilers_words(tmp_path: Path) -> None:
+    source = write(tmp_path, "#include <hip/hip_runtime.h>\n__global__ void k(int* p) { *p = oops; }\n")
+    with pytest.raises(CompileFailed) as caught:
+        compile_device(source, "gfx90a", "-O3", tmp_path)
+    assert caught.value.exit_code == 3
+    assert caught.value.reason == "compile_failed"
+    assert "program.hip:2:" in caught.value.diagnostics
+    assert "oops" in caught.value.cause
+
+
+def test_an_unknown_flag_is_a_usage_error_in_the_compilers_words(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        compile_device(write(tmp_path, COPY), "gfx90a", "-O3 -fno-such-thing", tmp_path)
+    assert caught.value.exit_code == 2
+    assert caught.value.reason == "bad_flag"
+    assert "-fno-such-thing" in caught.value.cause
+
+
+def test_an_unknown_architecture_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        compile_device(write(tmp_path, COPY), "gfx1", "-O3", tmp_path)
+    assert caught.value.reason == "bad_arch"
+
+
+def test_a_file_without_a_kernel_has_a_reason(tmp_path: Path) -> None:
+    source = write(tmp_path, "#include <hip/hip_runtime.h>\n__device__ int f() { return 1; }\nint main() {}\n")
+    with pytest.raises(BadInput) as caught:
+        compile_device(source, "gfx942", "-O3", tmp_path)
+    assert caught.value.reason == "no_kernel"
+
+
+def test_a_missing_or_binary_file_is_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="cannot be read"):
+        compile_device(tmp_path / "none.hip", "gfx90a", "-O3", tmp_path)
+    (tmp_path / "raw.hip").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(BadInput, match="does not compile"):
+        compile_device(tmp_path / "raw.hip", "gfx90a", "-O3", tmp_path)
+
+
+def test_a_compile_that_never_ends_is_stopped(tmp_path: Path) -> None:
+    text = """#include <hip/hip_runtime.h>
+template <int A, unsigned B> struct F {
+  static constexpr unsigned v = F<A - 1, B>::v + F<A - 1, B + 1>::v * F<A - 1, B * 3>::v;
+};
+template <unsigned B> struct F<0, B> { static constexpr unsigned v = B; };
+__global__ void k(unsigned* p) { *p = F<40, 1>::v; }
+"""
+    with pytest.raises(CompileFailed) as caught:
+        compile_device(write(tmp_path, text), "gfx90a", "-O3", tmp_path, limits=CompileLimits(time_s=1.5))
+    assert "cpu_time" in caught.value.cause
+
+
+def test_files_from_outside_the_allowed_folders_are_refused(tmp_path: Path) -> None:
+    write(tmp_path / "secret", "#define KEY 1234\n", "key.h")
+    text = '#include <hip/hip_runtime.h>\n#include "../secret/key.h"\n__global__ void k(int* p) { *p = KEY; }\n'
+    source = write(tmp_path / "user", text)
+    for _ in range(2):  # the second time the build could come from the cache
+        with pytest.raises(CompileFailed, match="outside the allowed folders"):
+            compile_device(source, "gfx90a", "-O3", tmp_path / "out", roots=[tmp_path / "user"])
+        compile_device(source, "gfx90a", "-O3", tmp_path / "out", roots=[tmp_path])
+
+
+def test_a_damaged_code_object_is_bad_input(tmp_path: Path) -> None:
+    build = compile_device(write(tmp_path, COPY), "gfx90a", "-O3", tmp_path)
+    data = build.code_object.read_bytes()
+    for cut in (0, 4, 70, len(data) // 2):
+        (tmp_path / "cut.co").write_bytes(data[:cut])
+        with pytest.raises(BadInput):
+            kernels_in(tmp_path / "cut.co")
+
+
+def test_provenance_names_compiler_headers_and_source(tmp_path: Path) -> None:
+    build = compile_device(write(tmp_path, COPY), "gfx90a", "-O3 -ffast-math", tmp_path)
+    assert build.provenance["flags"] == "-O3 -ffast-math"
+    assert build.provenance["arch"] == "gfx90a"
+    assert "clang version" in build.provenance["compiler"]
+    assert build.provenance["headers"].startswith("HIP ")
+    assert len(build.provenance["source_sha256"]) == 64
+    assert build.provenance["code_sha256"] == sha256(build.code_object)
+    assert not any(str(tmp_path) in value for value in build.provenance.values())
+
+
+# --- the host side -------------------------------------------------------------------------------------------------
+
+
+def test_the_host_side_runs(tmp_path: Path) -> None:
+    build = compile_host(write(tmp_path, COPY), "-O3", tmp_path / "out")
+    ran = subprocess.run([build.executable], capture_output=True, text=True, check=False)
+    assert (ran.stdout, ran.returncode) == ("42\n", 3)
+
+
+def test_the_host_side_is_one_build_for_all_optimisation_flags(own_cache: Path, tmp_path: Path) -> None:
+    source = write(tmp_path, COPY)
+    first = compile_host(source, "-O3", tmp_path)
+    assert compile_host(source, "-O3 -ffast-math -munsafe-fp-atomics", tmp_path).cached
+    assert not compile_host(source, "-O3 -DX=1", tmp_path).cached
+    assert not first.cached
+
+
+def test_a_missing_runtime_library_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(Missing) as caught:
+        compile_host(write(tmp_path, COPY), "-O3", tmp_path, runtime=tmp_path / "none.so")
+    assert caught.value.remedy == "make setup"
+
+
+def test_the_runtime_library_is_found_from_anywhere(tmp_path: Path) -> None:
+    build = compile_host(write(tmp_path, COPY), "-O3", tmp_path / "out")
+    moved = shutil.copy(build.executable, tmp_path / "elsewhere")
+    ran = subprocess.run([moved], capture_output=True, cwd="/", env={}, check=False)
+    assert ran.returncode == 3
+    assert RUNTIME.exists()
+
+
+def test_thrust_memory_comes_from_hip(tmp_path: Path) -> None:
+    source = write(tmp_path, THRUST)
+    for arch in archs():
+        assert compile_device(source, arch, "-O3", tmp_path).kernels == ("_Z3addPdS_S_m",)
+    program = compile_host(source, "-O3", tmp_path)
+    symbols = subprocess.run(["nm", "-D", program.executable], capture_output=True, text=True, check=True).stdout
+    assert " U hipMalloc" in symbols
+    assert " U hipFree" in symbols

@@ -1,0 +1,81 @@
+"""Finding the compiler: what is used, and what is said when it is not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hipsynth.profiling.toolchain import cache_dir, check_arch, compile_device, find, locate
+from hipsynth.synth.core.errors import Missing, UsageError
+
+KERNEL = "#include <hip/hip_runtime.h>\n__global__ void twice(float* p) { p[threadIdx.x] *= 2; }\n"
+
+
+def test_the_cache_folder_can_be_chosen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HIPSYNTH_CACHE", str(tmp_path / "here"))
+    assert cache_dir() == tmp_path / "here"
+
+
+def test_a_checkout_keeps_its_cache_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HIPSYNTH_CACHE", raising=False)
+    assert cache_dir() == locate.REPOSITORY / ".cache" / "hipsynth"
+
+
+def test_an_unknown_architecture_names_the_known_ones() -> None:
+    with pytest.raises(UsageError) as caught:
+        check_arch("gfx000")
+    assert caught.value.exit_code == 2
+    assert "gfx90a" in caught.value.remedy
+    assert "gfx942" in caught.value.remedy
+
+
+def test_without_a_header_tree_the_remedy_is_the_set_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HIPSYNTH_CACHE", str(tmp_path))
+    monkeypatch.delenv("ROCM_PATH", raising=False)
+    with pytest.raises(Missing) as caught:
+        find()
+    assert caught.value.exit_code == 4
+    assert "make setup" in caught.value.remedy
+
+
+def test_without_a_compiler_the_packages_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(locate, "tool", lambda _name: None)
+    monkeypatch.setenv("HIPSYNTH_CACHE", str(tmp_path))
+    with pytest.raises(Missing) as caught:
+        find()
+    assert all(package in caught.value.remedy for package in ("clang-22", "lld-22", "llvm-22"))
+
+
+def test_a_rocm_installation_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A ROCm-shaped folder with its own compiler is used as it is, and makes the same machine code as ours."""
+    ours = find()
+    root = tmp_path / "rocm"
+    (root / "llvm/bin").mkdir(parents=True)
+    for name in ("include", "share", "amdgcn"):
+        (root / name).symlink_to(ours.root / name)
+    for name in ("clang++", "lld", "llvm-objdump"):
+        target = locate.tool(name)
+        assert target is not None
+        (root / "llvm/bin" / name).symlink_to(target.resolve())
+    source = tmp_path / "twice.hip"
+    source.write_text(KERNEL)
+    expected = compile_device(source, "gfx90a", "-O3", tmp_path / "ours").disassembly.read_text()
+
+    monkeypatch.setenv("ROCM_PATH", str(root))
+    found = find()
+    assert (found.kind, found.root) == ("rocm", root)
+    assert found.identity != ours.identity
+    assert found.headers_version == ours.headers_version
+    build = compile_device(source, "gfx90a", "-O3", tmp_path / "theirs", use_pch=False, use_cache=False)
+    assert build.disassembly.read_text() == expected
+    assert build.provenance["toolchain"] == "rocm"
+
+
+def test_the_identity_says_what_can_change_code() -> None:
+    toolchain = find()
+    assert "clang version" in toolchain.compiler_version
+    assert toolchain.headers_version.startswith("HIP ")
+    provenance = toolchain.provenance()
+    assert set(provenance) == {"compiler", "headers", "toolchain", "toolchain_identity"}
+    assert all(provenance.values())

@@ -1,0 +1,131 @@
+"""The header tree: whole or absent, from the recorded wheels only."""
+
+from __future__ import annotations
+
+import json
+import time
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hipsynth.profiling.toolchain import build_tree, find, locate, tree
+from hipsynth.synth.core.errors import BadInput, Missing
+
+
+@pytest.fixture
+def empty_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("HIPSYNTH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")  # a package index that has nothing
+    monkeypatch.delenv("HIPSYNTH_WHEELS", raising=False)
+    return tmp_path / "cache"
+
+
+def fake_wheels(folder: Path) -> list[dict[str, Any]]:
+    """Two small wheels of the expected layout, with the table rows that describe them."""
+    folder.mkdir()
+    rows = []
+    members = {
+        "alpha": {
+            "alpha/inc/hip/hip_version.h": "".join(
+                f"#define HIP_VERSION_{name} {value}\n" for name, value in (("MAJOR", 7), ("MINOR", 1), ("PATCH", 3))
+            ),
+            "alpha/inc/hip/deep/a.h": "// a\n",
+            "alpha/lib/ocml.bc": "bitcode",
+            "alpha/huge.so": "not wanted",
+        },
+        "beta-two": {"beta/old.h": "// old\n"},
+    }
+    takes = {
+        "alpha": {"alpha/inc/hip/": "include/hip/", "alpha/lib/ocml.bc": "amdgcn/bitcode/ocml.bc"},
+        "beta-two": {"beta/old.h": "include/hip/old.h"},
+    }
+    for name, files in members.items():
+        path = folder / f"{name.replace('-', '_')}-1.0-cp311-cp311-any.whl"
+        with zipfile.ZipFile(path, "w") as archive:
+            for member, text in files.items():
+                archive.writestr(member, text)
+        row = {
+            "name": name,
+            "version": "1.0",
+            "abi": "cp311",
+            "platforms": ["any"],
+            "megabytes": 1,
+            "provides": "parts",
+        }
+        rows.append(row | {"licence": "MIT", "sha256": tree.sha256(path), "take": takes[name]})
+    return rows
+
+
+def use_table(monkeypatch: pytest.MonkeyPatch, wheels: list[dict[str, Any]]) -> None:
+    table = dict(locate.inputs()) | {"wheels": wheels}
+    monkeypatch.setattr(locate, "inputs", lambda: table)
+
+
+def test_a_tree_holds_what_the_table_lists_and_says_so(
+    empty_cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    use_table(monkeypatch, fake_wheels(tmp_path / "wheels"))
+    built = build_tree(wheels=tmp_path / "wheels")
+    files = {path.relative_to(built).as_posix() for path in built.rglob("*") if path.is_file()}
+    assert {"include/hip/deep/a.h", "include/hip/old.h", "amdgcn/bitcode/ocml.bc", "amdgcn/bitcode/opencl.bc"} <= files
+    assert {f"amdgcn/bitcode/oclc_isa_version_{name}.bc" for name in ("90a", "942")} <= files
+    assert not any("huge" in name for name in files)
+    assert (built / "share/hip/version").read_text().splitlines()[0] == "HIP_VERSION_MAJOR=7"
+    manifest = json.loads((built / "manifest.json").read_text())
+    assert manifest["headers_version"] == "HIP 7.1.3"
+    assert [(wheel["name"], wheel["files"]) for wheel in manifest["wheels"]] == [("alpha", 3), ("beta-two", 1)]
+    assert list(empty_cache.iterdir()) == [built]  # no scratch folder is left
+    assert list((tmp_path / "wheels").iterdir())  # what the user brought is not deleted
+
+
+def test_a_wheel_that_is_not_the_recorded_one_is_refused(
+    empty_cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    rows = fake_wheels(tmp_path / "wheels")
+    use_table(monkeypatch, [rows[0] | {"sha256": "0" * 64}, rows[1]])
+    with pytest.raises(BadInput, match="not the recorded file"):
+        build_tree(wheels=tmp_path / "wheels")
+    assert list(empty_cache.iterdir()) == []
+
+
+def test_a_wheel_that_cannot_be_fetched_is_one_clear_line(empty_cache: Path) -> None:
+    lines: list[str] = []
+    with pytest.raises(Missing) as caught:
+        build_tree(lines.append)
+    assert len(lines) == 1
+    assert "286 MB" in lines[0]
+    assert "triton 3.9.0" in caught.value.what
+    assert "make setup" in caught.value.remedy
+    assert list(empty_cache.iterdir()) == []
+
+
+def test_a_half_made_tree_is_made_again(empty_cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    use_table(monkeypatch, fake_wheels(tmp_path / "wheels"))
+    half = locate.tree_path()
+    (half / "include").mkdir(parents=True)
+    (half / "include/rubbish.h").touch()
+    built = build_tree(wheels=tmp_path / "wheels")
+    assert built == half
+    assert not (built / "include/rubbish.h").exists()
+    assert locate.read_manifest(built) is not None
+
+
+def test_a_tree_that_is_there_costs_nothing() -> None:
+    find()
+    start = time.monotonic()
+    assert locate.read_manifest(build_tree()) is not None
+    assert time.monotonic() - start < 1
+
+
+def test_the_same_wheels_make_the_same_tree(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    rows = fake_wheels(tmp_path / "wheels")
+    use_table(monkeypatch, rows)
+    identities = []
+    for name in ("one", "two"):
+        monkeypatch.setenv("HIPSYNTH_CACHE", str(tmp_path / name))
+        manifest = locate.read_manifest(build_tree(wheels=tmp_path / "wheels"))
+        assert manifest is not None
+        identities.append(manifest["identity"])
+    assert identities[0] == identities[1]

@@ -1,0 +1,125 @@
+"""Tokens and decoding: the grammar is exactly the number formats, and forced answers are valid by construction."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+import training_corpus as made
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hipsynth.synth.core.errors import BadInput
+from hipsynth.training.data.encode import IGNORED, Encoder, answer_atoms, chat_text, skeleton, split_answer
+from hipsynth.training.data.prompt import answer, format_number, parse_answer
+from hipsynth.training.models.base import TinyShape, tiny_model, train_tokenizer
+from hipsynth.training.models.decode import FINAL, GRAMMARS, Decoder, advance
+
+FORMATS = ("fixed3", "sig3")
+EDGES = [0.0, 1e-4, 9.996e-5, 0.9999, 9.995, 12.3]
+PRINTED = st.floats(0.001, 9) | st.floats(-9, -0.001) | st.floats(1e-12, 1e-2) | st.sampled_from(EDGES)
+
+
+@cache
+def encoder(fmt: str = "sig3", context: int = 2048, view: str = "whole") -> Encoder:
+    texts = [chat_text(s, fmt, view) for s in made.samples(6, 2)]
+    return Encoder(train_tokenizer(texts, 400, answer_atoms(fmt)), fmt, context, view)
+
+
+@cache
+def decoder(fmt: str) -> Decoder:
+    torch: Any = pytest.importorskip("torch")
+    torch.manual_seed(3)
+    shape = TinyShape(vocab=400, hidden=32, layers=2, heads=2, ff=64)
+    return Decoder(tiny_model(encoder(fmt).tokenizer, shape, 2048), encoder(fmt))
+
+
+@pytest.mark.parametrize("fmt", FORMATS)
+@settings(deadline=None)
+@given(value=PRINTED)
+def test_the_grammar_accepts_every_printed_number(fmt: str, value: float) -> None:
+    printed = format_number(value, fmt)
+    assert advance(GRAMMARS[fmt], "start", printed) in FINAL[fmt], printed
+
+
+@pytest.mark.parametrize("fmt", FORMATS)
+@settings(deadline=None)
+@given(data=st.data())
+def test_whatever_the_grammar_accepts_is_a_number(fmt: str, data: st.DataObject) -> None:
+    state, text = "start", ""
+    while state not in FINAL[fmt] or (GRAMMARS[fmt][state] and data.draw(st.booleans())):
+        characters, state = data.draw(st.sampled_from(GRAMMARS[fmt][state]))
+        text += data.draw(st.sampled_from(characters))
+    assert format_number(float(text), fmt).lstrip("-") == text.lstrip("-") or float(text) == 0.0, text
+
+
+@pytest.mark.parametrize("text", ["", ".5", "0.5", "0..50", "1.2e-3", "1.2e+05", "abc", "0.4599", "1e-05"])
+def test_the_grammar_refuses_other_spellings(text: str) -> None:
+    assert advance(GRAMMARS["sig3"], "start", text) not in FINAL["sig3"]
+
+
+def test_tokenizer_round_trips_any_text() -> None:
+    tokenizer = encoder().tokenizer
+    for text in ("int μ = 0x1F;\n\n\t// 漢字\r\n", made.samples(1, 1)[0].text, '"L1_Cache_GFLOPS": "0.459",\n'):
+        assert tokenizer.decode(tokenizer(text, add_special_tokens=False)["input_ids"]) == text
+
+
+@pytest.mark.parametrize("fmt", FORMATS)
+def test_an_example_reads_as_prompt_and_answer(fmt: str) -> None:
+    sample = made.samples(2, 1)[5]
+    one = encoder(fmt)
+    example = one.example(sample)
+    said = answer(sample.metrics, sample.arch, sample.flags, fmt)
+    text = one.tokenizer.decode(example["input_ids"])
+    assert text.endswith(f"<|im_start|>assistant\n{said}<|im_end|>")
+    learned = [i for i, label in zip(example["input_ids"], example["labels"], strict=True) if label != IGNORED]
+    assert one.tokenizer.decode(learned) == said + "<|im_end|>"
+
+
+def test_text_between_two_values_is_one_token() -> None:
+    assert [len(ids) for ids in encoder().encode("x", "gfx90a", "-O3").literals[:-1]] == [1] * 11
+
+
+def test_skeleton_fills_to_the_answer() -> None:
+    sample = made.samples(2, 1)[5]
+    said = answer(sample.metrics, sample.arch, sample.flags, "sig3")
+    form, values = split_answer(said)
+    assert form == skeleton(sample.arch, sample.flags, "sig3")
+    assert form.fill(dict(zip(form.order, values, strict=True))) == said
+
+
+def test_long_sources_are_cut_to_the_context_and_counted() -> None:
+    small = Encoder(encoder().tokenizer, "sig3", 700)
+    source = made.samples(1, 1)[0].text + "".join(f"// filler line number {i}\n" for i in range(400))
+    found = small.encode(source, "gfx90a", "-O3")
+    room = len(found.prefix) + sum(map(len, found.literals))
+    assert found.cut_lines > 0
+    assert room <= 700
+    kept = small.tokenizer.decode(found.prefix)
+    assert f"// {found.cut_lines} lines cut to fit the context" in kept and "__global__" in kept
+    with pytest.raises(BadInput, match="does not fit"):
+        Encoder(encoder().tokenizer, "sig3", 250).encode("x" * 4000, "gfx90a", "-O3")
+
+
+@pytest.mark.parametrize("fmt", FORMATS)
+def test_forced_answers_of_an_untrained_model_are_valid(fmt: str) -> None:
+    questions = [(s.text, s.arch, s.flags) for s in made.samples(2, 1)]
+    for (_, arch, flags), found in zip(questions, decoder(fmt).forced(questions), strict=True):
+        text = skeleton(arch, flags, fmt).fill(found.values)
+        read = parse_answer(text, arch=arch, flags=flags)
+        assert read.valid, read.errors
+
+
+def test_batches_answer_like_single_questions() -> None:
+    questions = [(s.text, s.arch, s.flags) for s in made.samples(3, 1)]
+    together = decoder("sig3").forced(questions, batch=8)
+    alone = [decoder("sig3").forced([q])[0] for q in questions]
+    assert [a.values for a in together] == [a.values for a in alone]
+
+
+def test_free_decoding_returns_one_text_per_question() -> None:
+    questions = [(s.text, s.arch, s.flags) for s in made.samples(1, 1)][:3]
+    texts = decoder("sig3").free(questions, new_tokens=5)
+    assert len(texts) == 3
+    assert not any(parse_answer(text).valid for text in texts)

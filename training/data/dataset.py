@@ -1,0 +1,229 @@
+"""Samples of a corpus and their parts: what is trained on, what is tested on, and the check that nothing leaks.
+
+Parts, decided by hashes alone, so that they stay the same when a corpus grows or is stored in another order:
+
+- `train`, `valid`, `lineage`: by lineage. A renamed copy or re-flagged build of a training program descends from
+  the same base program, so it can never be in `lineage`, the leak-free test set.
+- `random`: single samples held out of training lineages. Renamed copies and other builds of the same program are
+  in `train`; this is the paper's way of testing (samples of the whole pool), and its leak is reported beside it.
+- `handwritten`: programs people wrote; never trained on.
+- `duplicate`: samples of a held-out lineage whose text, names apart, also occurs in training lineages. Left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from hipsynth.profiling.metrics.definitions import answer_ids, extra_ids, normalise
+from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.core.store import Corpus, splits
+from hipsynth.training.data.samples import no_labels, select_labels
+
+TEST_PARTS = ("lineage", "random", "handwritten")
+RANDOM_SHARE = 0.10  # of the samples of training lineages
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One build of one program on one device with its measured metrics (physical units)."""
+
+    program_id: str
+    lineage: str
+    family: str
+    origin: str
+    text: str
+    arch: str
+    flags: str
+    device: str
+    kernel: str
+    metrics: Mapping[str, float]
+    duration_ns: float = 0.0
+    backend: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """Identity of the sample: the hash of program and target."""
+        return _digest("\0".join((self.program_id, self.arch, self.flags, self.device)))[:16]
+
+    def truth(self) -> dict[str, float | None]:
+        """The twelve metrics in the normalised range."""
+        return normalise_all(self.metrics)
+
+
+def normalise_all(metrics: Mapping[str, float]) -> dict[str, float | None]:
+    """Normalised values by metric id."""
+    return {i: normalise(i, metrics.get(i)) for i in answer_ids()}
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _unit(text: str) -> float:
+    """A reproducible number in [0, 1) from a text."""
+    return int(_digest(text)[:13], 16) / 16**13
+
+
+def split(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
+    """Every sample in its part; each part is in the order of the sample keys, whatever the input's order."""
+    parts: dict[str, list[Sample]] = {
+        name: [] for name in ("train", "valid", "lineage", "random", "handwritten", "duplicate")
+    }
+    ordered = sorted(samples, key=lambda s: (s.key, s.kernel))
+    parts["handwritten"] = [s for s in ordered if s.origin == "handwritten"]
+    pool = [s for s in ordered if s.origin != "handwritten"]
+    stored = splits(pa.table({"lineage": pa.array([s.lineage for s in pool], pa.string())}), "lineage")
+    for sample, name in zip(pool, stored, strict=True):
+        part = {"validation": "valid", "test": "lineage"}.get(name, name)
+        if part == "train" and _unit(f"held-out:{sample.key}") < RANDOM_SHARE:
+            part = "random"
+        parts[part].append(sample)
+    known = {canonical_id(s.text) for s in parts["train"] + parts["random"]}
+    for name in ("valid", "lineage", "handwritten"):
+        parts["duplicate"] += [s for s in parts[name] if canonical_id(s.text) in known]
+        parts[name] = [s for s in parts[name] if canonical_id(s.text) not in known]
+    return parts
+
+
+_TOKEN = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|[A-Za-z_]\w*|\d(?:[\w.']|[eEpP][+-])*|\S", re.DOTALL)
+
+
+def tokens(text: str) -> list[str]:
+    """C++ tokens of a program, comments dropped."""
+    return [t for t in _TOKEN.findall(text) if not t.startswith(("//", "/*"))]
+
+
+# Words that stand before a name without declaring it, and names that belong to the language or the HIP API.
+_NOT_A_TYPE = frozenset(
+    {"return", "else", "case", "goto", "new", "delete", "throw", "operator", "using", "typename", "sizeof", "not"}
+)
+_WORD_LIST = """
+auto bool break char class const constexpr continue default do double enum extern false float for if inline int long
+namespace nullptr private public restrict short signed size_t static struct switch template this true typedef union
+unsigned void volatile while half include define ifdef ifndef endif pragma
+threadIdx blockIdx blockDim gridDim warpSize std main x y z w
+"""
+_FIXED = _NOT_A_TYPE | frozenset(re.findall(r"\w+", _WORD_LIST))
+
+
+def declared_names(words: Sequence[str]) -> set[str]:
+    """Names that the file seems to declare (a token-level guess): after a type, or in a list and not called."""
+    found = set()
+    for before, word, after in zip(words[:-1], words[1:], [*words[2:], ""], strict=True):
+        if not _is_name(word) or word in _FIXED or word.startswith(("__", "hip")):
+            continue
+        after_type = _is_name(before) and before not in _NOT_A_TYPE
+        if after_type or (before in {"*", "&", ",", ">"} and after != "("):
+            found.add(word)
+    return found
+
+
+def _is_name(word: str) -> bool:
+    return word[0].isalpha() or word[0] == "_"
+
+
+_ATTRIBUTE = re.compile(r"__(?:launch_bounds|attribute)__\s*\(+[^)]*\)+")
+_KERNEL_NAME = re.compile(r"__global__[^;{(]*?\b(\w+)\s*\(")
+
+
+def kernel_names(source: str) -> list[str]:
+    """The names of the kernels that a source defines, in its order."""
+    return _KERNEL_NAME.findall(_ATTRIBUTE.sub("", source))
+
+
+@lru_cache(maxsize=65536)
+def canonical_id(text: str) -> str:
+    """A hash that ignores declared names, comments and white space: only the order of a name's first use counts."""
+    words = tokens(text)
+    declared = declared_names(words)
+    order: dict[str, str] = {}
+    return _digest(" ".join(order.setdefault(w, f"n{len(order)}") if w in declared else w for w in words))
+
+
+@dataclass(frozen=True)
+class Leak:
+    """How much of a test part is already in the training part: counts of samples, `n` in all."""
+
+    n: int
+    same_lineage: int
+    same_text: int
+    same_but_names: int
+
+    @property
+    def share(self) -> float:
+        """Share of test samples that a training sample gives away."""
+        return max(self.same_lineage, self.same_text, self.same_but_names) / self.n if self.n else 0.0
+
+
+def leak(train: Sequence[Sample], test: Sequence[Sample]) -> Leak:
+    """Compares a test part with the training part by lineage, by text, and by text with the names taken out."""
+    lineages = {s.lineage for s in train}
+    texts = {s.program_id for s in train}
+    forms = {canonical_id(s.text) for s in train}
+    return Leak(
+        n=len(test),
+        same_lineage=sum(s.lineage in lineages for s in test),
+        same_text=sum(s.program_id in texts for s in test),
+        same_but_names=sum(canonical_id(s.text) in forms for s in test),
+    )
+
+
+def require_no_leak(train: Sequence[Sample], test: Sequence[Sample]) -> None:
+    """Raises BadInput when a test part that must be leak-free shares a lineage or a renamed text with training."""
+    found = leak(train, test)
+    if found.share > 0:
+        raise BadInput(
+            f"{found.same_lineage} of {found.n} test samples share a lineage with training, "
+            f"{found.same_but_names} a text up to names",
+            cause="the corpus' lineage column does not tell copies from originals",
+            remedy="profile the programs again from their `synth generate` folder, which records lineage",
+        )
+
+
+def load_samples(path: Path, backend: str | None = None) -> list[Sample]:
+    """The labelled samples of a corpus folder: one per program, architecture and flags (see data.samples).
+
+    Raises BadInput when there are none, UsageError when the corpus mixes backends and none is chosen.
+    """
+    corpus = Corpus.open(path)
+    measurements = corpus.measurements()
+    selection = select_labels(measurements, backend=backend)
+    if not selection.rows:
+        raise no_labels(path, measurements, selection)
+    programs = {row["id"]: row for row in corpus.programs().select(["id", "text", "name"]).to_pylist()}
+    missing = [row["program_id"] for row in selection.rows if row["program_id"] not in programs]
+    if missing:
+        raise BadInput(f"{path}: program {missing[0]} is not in the corpus", remedy="profile its folder again")
+    return [_sample(row, programs[row["program_id"]]) for row in selection.rows]
+
+
+def _sample(row: Mapping[str, Any], program: Mapping[str, Any]) -> Sample:
+    known = ("dispatches", "grid", "block", "backend_version", "measurement_id", "compiler", "headers")
+    return Sample(
+        program_id=row["program_id"],
+        lineage=row["lineage"],
+        family=row["family"],
+        origin=row["origin"],
+        text=program["text"],
+        arch=row["arch"],
+        flags=row["flags"],
+        device=row["device"],
+        kernel=row["kernel"],
+        metrics={metric: row[metric] for metric in answer_ids()},
+        duration_ns=row["duration_ns"],
+        backend=row["backend"],
+        extra={
+            **{name: row[name] for name in known},
+            **{metric: row.get(metric) for metric in extra_ids()},
+            "name": program["name"],
+        },
+    )

@@ -1,0 +1,289 @@
+"""Static features of a build, from its source and its disassembly; nothing is executed to get them."""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+
+from hipsynth.training.data.dataset import kernel_names
+
+# Instruction classes by mnemonic; the first match counts. The names are feature names.
+CLASSES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (name, re.compile(pattern))
+    for name, pattern in (
+        ("mfma", r"v_(s?mfmac?|accvgpr)"),
+        ("trans", r"v_(exp|log|rcp|rsq|sqrt|sin|cos)_"),
+        ("fma_f64", r"v_fma[ck]?_f64"),
+        ("alu_f64", r"v_(add|mul|max|min|div|ldexp|trig|rndne|fract)\w*_f64"),
+        ("fma_f32", r"v_(pk_)?(fma|mac|mad)\w*_f32"),
+        ("alu_f32", r"v_(pk_)?(add|sub|mul|max|min|div|med)\w*_f32"),
+        ("fma_f16", r"v_(pk_)?(fma|mac|mad)\w*_f16"),
+        ("alu_f16", r"v_(pk_)?(add|sub|mul|max|min)\w*_f16"),
+        ("cvt", r"v_cvt"),
+        ("cmp", r"v_cmpx?_"),
+        ("int_mul", r"v_(mul_(lo|hi)|mad_[ui]64)"),
+        ("valu_other", r"v_"),
+        ("load4", r"(global|flat|buffer)_load_(dwordx4|b128)"),
+        ("load3", r"(global|flat|buffer)_load_dwordx3"),
+        ("load2", r"(global|flat|buffer)_load_dwordx2"),
+        ("load1", r"(global|flat|buffer)_load_dword"),
+        ("load_small", r"(global|flat|buffer)_load_"),
+        ("store4", r"(global|flat|buffer)_store_dwordx4"),
+        ("store2", r"(global|flat|buffer)_store_dwordx2"),
+        ("store1", r"(global|flat|buffer)_store_dword"),
+        ("store_small", r"(global|flat|buffer)_store_"),
+        ("atomic", r"(global|flat|buffer)_atomic"),
+        ("scratch", r"scratch_"),
+        ("lds_atomic", r"ds_(add|sub|min|max|and|or|xor|cmpst|inc|dec)"),
+        ("lds_read", r"ds_read"),
+        ("lds_write", r"ds_write"),
+        ("lds_other", r"ds_"),
+        ("smem", r"s_(load|buffer_load|store)"),
+        ("barrier", r"s_barrier"),
+        ("waitcnt", r"s_waitcnt"),
+        ("branch", r"s_c?branch"),
+        ("salu", r"s_"),
+    )
+)
+FLAG_WORDS = ("-ffast-math", "-munsafe-fp-atomics")
+LOOP_WEIGHT = 8.0  # how often a loop body is taken to run per level when its trip count is unknown
+
+_SYMBOL = re.compile(r"^[0-9a-f]+ <([^>]+)>:")
+_INSTRUCTION = re.compile(
+    r"^\s+([a-z]\w*)(.*?)//\s*([0-9A-Fa-f]+):(?:[ 0-9A-Fa-f]*)(?:<([^>+]+)(?:\+0x([0-9a-f]+))?>)?"
+)
+_REGISTER = re.compile(r"\b([va])(?:(\d+)|\[\d+:(\d+)\])")
+
+
+def functions(disassembly: str) -> dict[str, list[re.Match[str]]]:
+    """The instructions of each symbol of an llvm-objdump listing, padding after the last s_endpgm left out."""
+    found: dict[str, list[re.Match[str]]] = {}
+    current: list[re.Match[str]] = []
+    for line in disassembly.splitlines():
+        symbol = _SYMBOL.match(line)
+        if symbol:
+            current = found.setdefault(symbol.group(1), [])
+            continue
+        instruction = _INSTRUCTION.match(line)
+        if instruction:
+            current.append(instruction)
+    for name, listing in found.items():
+        ends = [i for i, m in enumerate(listing) if m.group(1) in ("s_endpgm", "s_setpc_b64")]
+        found[name] = listing[: ends[-1] + 1] if ends else listing
+    return found
+
+
+def code_features(disassembly: str, source: str = "") -> dict[str, float]:
+    """Features of the kernel in a code object, plus how many functions there are.
+
+    Of several, the largest kernel that `source` defines is taken (headers may bring kernels of their own).
+    """
+    listings = functions(disassembly)
+    if not listings:
+        return {}
+    own = {name: body for name, body in listings.items() if any(k in name for k in kernel_names(source))}
+    name, body = max((own or listings).items(), key=lambda item: (len(item[1]), item[0]))
+    depth = _loop_depths(name, body)
+    counts: Counter[str] = Counter()
+    weighted: dict[str, float] = defaultdict(float)
+    for match, level in zip(body, depth, strict=True):
+        kind = next((label for label, pattern in CLASSES if pattern.match(match.group(1))), "other")
+        counts[kind] += 1
+        weighted[kind] += LOOP_WEIGHT ** min(level, 4)
+    values = {f"n_{label}": float(counts[label]) for label, _ in CLASSES}
+    values |= {f"w_{label}": math.log1p(weighted[label]) for label, _ in CLASSES}
+    values["instructions"] = float(len(body))
+    values["functions"] = float(len(listings))
+    values["loop_depth"] = float(max(depth, default=0))
+    values["loops"] = float(_back_edges(name, body))
+    values |= _intensity(weighted)
+    for bank, label in (("v", "vgprs"), ("a", "agprs")):
+        values[label] = float(_highest(body, bank))
+    return values
+
+
+def _address(match: re.Match[str]) -> int:
+    return int(match.group(3), 16)
+
+
+def _branches(name: str, body: list[re.Match[str]]) -> list[tuple[int, int]]:
+    """(index of the target, index of the branch) of every backward branch inside the function."""
+    at = {_address(m): i for i, m in enumerate(body)}
+    start = _address(body[0]) if body else 0
+    edges = []
+    for index, match in enumerate(body):
+        if match.group(4) == name and match.group(1).startswith(("s_branch", "s_cbranch")):
+            target = at.get(start + int(match.group(5) or "0", 16))
+            if target is not None and target <= index:
+                edges.append((target, index))
+    return edges
+
+
+def _back_edges(name: str, body: list[re.Match[str]]) -> int:
+    return len({target for target, _ in _branches(name, body)})
+
+
+def _loop_depths(name: str, body: list[re.Match[str]]) -> list[int]:
+    """How many loops (distinct targets of backward branches) each instruction lies in."""
+    loops: dict[int, int] = {}
+    for target, branch in _branches(name, body):
+        loops[target] = max(branch, loops.get(target, branch))
+    return [sum(first <= i <= last for first, last in loops.items()) for i in range(len(body))]
+
+
+def _intensity(weighted: Mapping[str, float]) -> dict[str, float]:
+    """Estimates of FLOPs and bytes per work-item and their ratio, from loop-weighted counts."""
+    flops = sum(2 * weighted[k] for k in ("fma_f64", "fma_f32", "fma_f16"))
+    flops += sum(weighted[k] for k in ("alu_f64", "alu_f32", "alu_f16", "trans"))
+    sizes = {"load4": 16, "load3": 12, "load2": 8, "load1": 4, "load_small": 2}
+    sizes |= {"store4": 16, "store2": 8, "store1": 4, "store_small": 2, "atomic": 4}
+    moved = sum(size * weighted[k] for k, size in sizes.items())
+    return {"flops": math.log1p(flops), "bytes": math.log1p(moved), "intensity": math.log1p(flops / max(moved, 1.0))}
+
+
+def _highest(body: Iterable[re.Match[str]], bank: str) -> int:
+    best = 0
+    for match in body:
+        for found in _REGISTER.finditer(match.group(2)):
+            if found.group(1) == bank:
+                best = max(best, int(found.group(2) or found.group(3)) + 1)
+    return best
+
+
+# --- source -------------------------------------------------------------------------------------------------------
+
+_DEFINITION = re.compile(
+    r"\bdim3\s+(?P<shape>\w+)\s*(?:=\s*dim3\s*)?[({](?P<dims>[^;]*)[)}]\s*;"
+    r"|\b(?P<name>\w+)\s*=\s*(?P<value>[^=;,{}][^;,{}]*)(?=[,;])"
+    r"|\b(?P<braced>\w+)\s*\{(?P<inside>[^{};,]*)\}(?=\s*[;,])"
+)
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(.+)$", re.MULTILINE)
+_LAUNCH = re.compile(r"<<<(.*?)>>>", re.DOTALL)
+_LAUNCH_CALL = re.compile(r"\bhipLaunchKernelGGL\s*\(")
+_LITERAL = re.compile(r"(?<![\w.])(\d[\d']*)(?:[uUlL]*)(?![\w.])")
+_OPERATORS: dict[type, Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.LShift: lambda a, b: a << b if 0 <= b < 64 else 0,
+    ast.RShift: lambda a, b: a >> b if 0 <= b < 64 else 0,
+    ast.Div: lambda a, b: a // b if b else 0,
+    ast.Mod: lambda a, b: a % b if b else 0,
+}
+
+
+def constant(expression: str, known: Mapping[str, int]) -> int | None:
+    """The value of an integer expression of literals and known names, or None."""
+    text = re.sub(r"\bsizeof\s*\(\s*(\w+)[^)]*\)", lambda m: str(_SIZES.get(m.group(1), 4)), expression)
+    text = _LITERAL.sub(lambda m: m.group(1).replace("'", "").lstrip("0") or "0", text)
+    text = re.sub(r"\b(?:static_cast|std::size_t|size_t|unsigned|int|long|dim3)\b(?:<[^>]*>)?", "", text)
+    try:
+        return _fold(ast.parse(text.strip().replace("::", "_"), mode="eval").body, known)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+_SIZES = {"double": 8, "float": 4, "int": 4, "char": 1, "short": 2, "long": 8, "half": 2, "__half": 2, "float4": 16}
+
+
+def _fold(node: ast.expr, known: Mapping[str, int]) -> int | None:
+    if isinstance(node, ast.Constant) and isinstance(node.value, int):
+        return node.value
+    if isinstance(node, ast.Name):
+        return known.get(node.id)
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        left, right = _fold(node.left, known), _fold(node.right, known)
+        return None if left is None or right is None else _OPERATORS[type(node.op)](left, right)
+    if isinstance(node, ast.Tuple):  # dim3(x, y, z)
+        parts = [_fold(e, known) for e in node.elts]
+        return None if None in parts else math.prod(p for p in parts if p is not None)
+    return None
+
+
+def constants(source: str) -> dict[str, int]:
+    """Names with a constant integer value, in order of definition: `const int n = 1 << 20;`, `#define N 64`."""
+    known: dict[str, int] = {}
+    for match in _MACRO.finditer(source):
+        value = constant(match.group(2), known)
+        if value is not None:
+            known[match.group(1)] = value
+    for match in _DEFINITION.finditer(source):
+        name, text = (group for group in match.groups() if group is not None)
+        value = constant(f"({text},)" if match["shape"] else text, known)
+        if value is not None:
+            known.setdefault(name, value)
+    return known
+
+
+def source_features(source: str) -> dict[str, float]:
+    """Sizes that can be read off the source: launch shape, constants, allocations, loops, keywords."""
+    known = constants(source)
+    grids, blocks = [], []
+    shapes = [_arguments(launch.group(1)) for launch in _LAUNCH.finditer(source)]
+    shapes += [_arguments(_inside(source, call.end()))[1:] for call in _LAUNCH_CALL.finditer(source)]
+    for parts in shapes:
+        values = [constant(p, known) for p in parts[:2]]
+        if len(values) == 2:
+            grids.append(values[0] or 0)
+            blocks.append(values[1] or 0)
+    numbers = [int(m.group(1).replace("'", "")) for m in _LITERAL.finditer(source)]
+    grid, block = max(grids, default=0), max(blocks, default=0)
+    allocated = 0
+    for call in re.finditer(r"\bhipMalloc\w*\s*\(", source):
+        given = _arguments(_inside(source, call.end()))
+        allocated += (constant(given[1], known) or 0) if len(given) > 1 else 0
+    return {
+        "grid": _log(grid),
+        "block": _log(block),
+        "items": _log(grid * block),
+        "allocated": _log(allocated),
+        "largest_constant": _log(max([*known.values(), *numbers], default=0)),
+        "constants": float(len(known)),
+        "launches": float(len(grids)),
+        "for_loops": float(len(re.findall(r"\bfor\s*\(", source))),
+        "branches": float(len(re.findall(r"\bif\s*\(", source))),
+        "shared": float(source.count("__shared__")),
+        "double": float(len(re.findall(r"\bdouble\b", source))),
+        "half": float(len(re.findall(r"\b(?:__half2?|half2?|_Float16)\b", source))),
+        "atomics": float(len(re.findall(r"\batomic\w+", source))),
+        "characters": float(len(source)),
+    }
+
+
+def _log(value: int) -> float:
+    return math.log2(value + 1) if value > 0 else 0.0
+
+
+def _inside(source: str, start: int) -> str:
+    """The text from `start` to the parenthesis that closes it."""
+    depth = 1
+    for i in range(start, len(source)):
+        depth += (source[i] == "(") - (source[i] == ")")
+        if depth == 0:
+            return source[start:i]
+    return source[start:]
+
+
+def _arguments(text: str) -> list[str]:
+    """Splits at top-level commas."""
+    parts, depth, start = [], 0, 0
+    for i, c in enumerate(text):
+        depth += (c in "([{") - (c in ")]}")
+        if c == "," and depth == 0:
+            parts.append(text[start:i])
+            start = i + 1
+    return [*parts, text[start:]]
+
+
+def build_features(source: str, arch: str, flags: str, disassembly: str | None) -> dict[str, float]:
+    """All static features of one build; without a disassembly (it does not compile) the code features are absent."""
+    values = {f"src_{k}": v for k, v in source_features(source).items()}
+    values["arch_gfx942"] = float(arch == "gfx942")
+    values |= {f"flag_{word.lstrip('-')}": float(word in flags.split()) for word in FLAG_WORDS}
+    if disassembly:
+        values |= {f"code_{k}": v for k, v in code_features(disassembly, source).items()}
+    return values

@@ -1,0 +1,129 @@
+"""From a corpus to training samples: one label per program, architecture and flag set."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from hipsynth.profiling import metrics
+from hipsynth.profiling.devices import default_device, load
+from hipsynth.synth.core.errors import BadInput, UsageError
+from hipsynth.synth.core.files import whole_file
+from hipsynth.synth.core.store import Corpus, split_names, splits
+from hipsynth.training.data.prompt import DIGITS, sample_messages
+
+# One program may launch several kernels. Its label is the kernel with the largest total time (duration x dispatches,
+# the first launched of equals): the one that a performance engineer would look at.
+LABEL_RULE = "the kernel with the largest total time"
+
+
+@dataclass
+class Selection:
+    """Label rows (measurement columns as dicts) and how many rows were left out, by reason."""
+
+    rows: list[dict[str, Any]]
+    left_out: Counter[str] = field(default_factory=Counter)
+
+
+def select_labels(measurements: pa.Table, *, backend: str | None = None, device: str | None = None) -> Selection:
+    """One row per (program, arch, flags), sorted by measurement id: LABEL_RULE, all twelve metrics known.
+
+    Rows of the architecture's default device are taken unless `device` names one. Simulated and measured values never
+    mix: a corpus with several backends needs `backend`, else UsageError. Of several versions of a backend, compiler or
+    headers, the one that measured most items is taken: labels of two versions do not mix either.
+    """
+    columns = [name for name in measurements.column_names if name not in ("counters", "provenance", "details")]
+    rows = measurements.select(columns).to_pylist()
+    found = sorted({row["backend"] for row in rows})
+    if backend is None and len(found) > 1:
+        raise UsageError(f"the corpus holds labels of {' and '.join(found)}", remedy="choose one with --backend")
+    chosen = [row for row in rows if backend in (None, row["backend"])]
+    chosen = [row for row in chosen if row["device"] == (device or default_device(row["arch"]))]
+    left_out = Counter({"other backend or device": len(rows) - len(chosen)})
+    items: dict[str, list[dict[str, Any]]] = {}
+    for row in chosen:
+        items.setdefault(row["measurement_id"], []).append(row)
+    left_out["other kernels of the program"] = len(chosen) - len(items)
+    heaviest = [max(kernels, key=lambda k: (_total_time(k), -k["kernel_index"])) for kernels in items.values()]
+    versions = Counter(_version(row) for row in heaviest)
+    common = max(versions, key=lambda version: (versions[version], version), default=())
+    labels = [row for row in heaviest if _version(row) == common]
+    left_out["other tool version"] = len(heaviest) - len(labels)
+    known = [row for row in labels if all(row[metric] is not None for metric in metrics.answer_ids())]
+    left_out["a metric is not known"] = len(labels) - len(known)
+    return Selection(sorted(known, key=lambda row: str(row["measurement_id"])), +left_out)
+
+
+def no_labels(root: Path, measurements: pa.Table, selection: Selection) -> BadInput:
+    """The error for a corpus of which nothing was selected: why, and what there is to ask for."""
+    why = ", ".join(f"{count} x {reason}" for reason, count in selection.left_out.items())
+    rows = measurements.select(["backend", "device"]).to_pylist()
+    held = ", ".join(sorted({f"{row['backend']} on {row['device']}" for row in rows}))
+    return BadInput(
+        f"{root}: no labels",
+        cause=why or "nothing was measured",
+        remedy=f"the corpus holds labels of {held}" if held else "profile a folder of programs into it first",
+    )
+
+
+def _total_time(kernel: Mapping[str, Any]) -> float:
+    return float(kernel["duration_ns"] * kernel["dispatches"])
+
+
+def _version(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return row["backend_version"], row["compiler"], row["headers"]
+
+
+def iter_samples(corpus: Corpus, selection: Selection, digits: str = "sig3") -> Iterator[dict[str, Any]]:
+    """The chat samples of a selection: messages, where they come from, and their part in each kind of split."""
+    texts = dict(zip(*(corpus.programs()[name].to_pylist() for name in ("id", "text")), strict=True))
+    keys = pa.table({name: [row[name] for row in selection.rows] for name in ("measurement_id", "lineage")})
+    parts = {name: splits(keys, name) for name in split_names()} if selection.rows else {}
+    for index, row in enumerate(selection.rows):
+        if row["program_id"] not in texts:
+            raise BadInput(f"program {row['program_id']} is not in the corpus", remedy="profile its folder again")
+        values = {metric: row[metric] for metric in metrics.answer_ids()}
+        messages = sample_messages(texts[row["program_id"]], values, row["arch"], row["flags"], digits)
+        facts = {name: row[name] for name in ("program_id", "lineage", "origin", "family", "arch", "flags", "device")}
+        tools = {name: row[name] for name in ("backend", "backend_version", "kernel")}
+        split = {name: part[index] for name, part in parts.items()}
+        yield {"id": row["measurement_id"], "messages": messages, **facts, **tools, "split": split}
+
+
+def export_chat(
+    corpus: Corpus,
+    out: Path,
+    *,
+    digits: str = "sig3",
+    backend: str | None = None,
+    device: str | None = None,
+) -> dict[str, Any]:
+    """Writes one JSON object per line to `out`, whole or not at all; returns counts.
+
+    Raises UsageError for an unknown format or device and BadInput when the corpus has no usable label.
+    """
+    if digits not in DIGITS:
+        raise UsageError(f"no number format {digits!r}", remedy=f"one of: {', '.join(DIGITS)}")
+    if device is not None:
+        load(device)  # a name that no table has is a slip, not an empty selection
+    measurements = corpus.measurements()
+    selection = select_labels(measurements, backend=backend, device=device)
+    if not selection.rows:
+        raise no_labels(corpus.root, measurements, selection)
+    with whole_file(out) as file:
+        for sample in iter_samples(corpus, selection, digits):
+            file.write(json.dumps(sample, ensure_ascii=False) + "\n")
+    return {
+        "out": str(out),
+        "format": "chat-jsonl",
+        "digits": digits,
+        "samples": len(selection.rows),
+        "label": LABEL_RULE,
+        "left_out": dict(selection.left_out),
+    }

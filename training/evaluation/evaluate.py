@@ -1,0 +1,205 @@
+"""Scoring a model on the parts of a corpus it was not trained on, always beside baselines fitted on the same data."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hipsynth.profiling import metrics as table
+from hipsynth.synth.core.errors import BadInput
+from hipsynth.training.data.dataset import TEST_PARTS, Sample, leak, split
+from hipsynth.training.data.prompt import parse_answer
+from hipsynth.training.evaluation.scores import BOUNDS, mean_within, score
+from hipsynth.training.models.baselines import Disassemble, GradientBoosting, all_baselines
+from hipsynth.training.models.predict import Predictor, normalised
+from hipsynth.training.models.train import TRAINING_SET
+
+EVALUATION = "evaluation.json"
+FREE_SAMPLES = 16  # per split; free decoding is slow and only counts valid JSON
+
+Predicted = list[dict[str, float | None]]
+Note = Callable[[str], None]
+
+
+@dataclass
+class Evaluation:
+    """The document that `synth evaluate --json` prints, and what figures and reports need besides."""
+
+    document: dict[str, Any]
+    parts: dict[str, list[Sample]]
+    predicted: dict[str, dict[str, Predicted]]  # predictor -> split -> normalised predictions
+
+
+def evaluate(
+    model: Path,
+    samples: Sequence[Sample],
+    *,
+    free_samples: int = FREE_SAMPLES,
+    disassemble: Disassemble | None = None,
+    note: Note | None = None,
+) -> Evaluation:
+    """Scores the model folder on the held-out parts of `samples`.
+
+    `lineage` is leak-free; `random` holds out single samples whose program the model has seen under other names or
+    flags, as the paper's test set does; `handwritten` programs were never trained on. Samples that the model did
+    train on are left out of every split. The baselines are fitted on the model's own training samples.
+    Raises BadInput when nothing is left to test, Missing when the model is not there.
+    """
+    say = note or (lambda _: None)
+    predictor = Predictor.load(model)
+    train, parts, excluded = held_out(model, samples)
+    if not train:
+        raise BadInput(
+            "none of the model's training samples is in this corpus", remedy="give the corpus it learned from"
+        )
+    if not any(parts.values()):
+        raise BadInput("no held-out samples to test", remedy="profile more programs into the corpus")
+    predicted: dict[str, dict[str, Predicted]] = {"model": {}}
+    valid: dict[str, tuple[float | None, int]] = {}
+    for name, part in parts.items():
+        say(f"model: {len(part)} samples of split {name}")
+        questions = [(s.text, s.arch, s.flags) for s in part]
+        predicted["model"][name] = [normalised(answer) for answer in predictor.answers(questions)]
+        valid[name] = valid_share(predictor, part[:free_samples])
+    about, without_code = {}, 0
+    for baseline in all_baselines(disassemble):
+        say(f"baseline: {baseline.name}")
+        baseline.fit(train)
+        predicted[baseline.name] = {name: baseline.predict(part) for name, part in parts.items()}
+        about[baseline.name] = baseline.about
+        without_code = baseline.without_code if isinstance(baseline, GradientBoosting) else without_code
+    document = _document(predictor, train, parts, predicted, valid)
+    document["about_baselines"] = about
+    document["without_code_features"] = without_code
+    document["excluded"] = excluded
+    document["fingerprint"] = evaluation_fingerprint(predictor.record, samples)
+    return Evaluation(document, parts, predicted)
+
+
+def held_out(model: Path, samples: Sequence[Sample]) -> tuple[list[Sample], dict[str, list[Sample]], dict[str, int]]:
+    """(the model's training samples, the test parts, how many samples were left out and why)."""
+    try:
+        trained = json.loads((model / TRAINING_SET).read_text())
+        keys, lineages = set(trained["keys"]), set(trained["lineages"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadInput(
+            f"{model / TRAINING_SET}: unreadable", cause=str(error), remedy="train the model again"
+        ) from error
+    found = split(samples)
+    parts = {name: list(found[name]) for name in TEST_PARTS}
+    excluded = {"duplicate_text": len(found["duplicate"]), "trained_on": 0}
+    for name, part in parts.items():
+        parts[name] = [s for s in part if s.key not in keys and (name == "random" or s.lineage not in lineages)]
+        excluded["trained_on"] += len(part) - len(parts[name])
+    return [s for s in samples if s.key in keys], parts, excluded
+
+
+def valid_share(predictor: Predictor, part: Sequence[Sample]) -> tuple[float | None, int]:
+    """(share of freely decoded answers that are valid, of how many)."""
+    if not part:
+        return None, 0
+    texts = predictor.decoder.free([(s.text, s.arch, s.flags) for s in part])
+    good = [parse_answer(t, arch=s.arch, flags=s.flags).valid for t, s in zip(texts, part, strict=True)]
+    return sum(good) / len(part), len(part)
+
+
+def _document(
+    predictor: Predictor,
+    train: Sequence[Sample],
+    parts: Mapping[str, Sequence[Sample]],
+    predicted: Mapping[str, Mapping[str, Predicted]],
+    valid: Mapping[str, tuple[float | None, int]],
+) -> dict[str, Any]:
+    truths = {name: [s.truth() for s in part] for name, part in parts.items()}
+    splits = {}
+    for name, part in parts.items():
+        scored = score(table.paper_ids(), truths[name], predicted["model"][name], valid[name][0])
+        gone = leak(train, part)
+        splits[name] = {**scored, "valid_json_n": valid[name][1], "leak": gone.share}
+    baselines = {}
+    for baseline, by_split in predicted.items():
+        if baseline != "model":
+            scored_by = {n: score(table.paper_ids(), truths[n], by_split[n]) for n in parts}
+            # The scores of the leak-free split stand on top, those of every split under "splits".
+            baselines[baseline] = {**scored_by["lineage"], "splits": scored_by}
+    record = predictor.record
+    return {
+        "model": {"path": str(predictor.path), "base": record["base"], "config": record["config"]["name"]},
+        "format": record["format"],
+        "train_samples": len(train),
+        "backends": sorted({s.backend for s in train}),
+        "splits": splits,
+        "baselines": baselines,
+    }
+
+
+def evaluation_fingerprint(record: Mapping[str, Any], samples: Sequence[Sample]) -> str:
+    """Identifies what an evaluation was made from: the model and the samples with their labels."""
+    labels = sorted((s.key, s.kernel, sorted(s.metrics.items())) for s in samples)
+    return hashlib.sha256(json.dumps([record["fingerprint"], labels]).encode()).hexdigest()
+
+
+def save(evaluation: Evaluation, folder: Path) -> None:
+    """Writes evaluation.json (the document) and predictions.json (every sample with truths and predictions)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for name, part in evaluation.parts.items():
+        for index, sample in enumerate(part):
+            said = {who: by[name][index] for who, by in evaluation.predicted.items()}
+            facts = {"split": name, "key": sample.key, "arch": sample.arch, "flags": sample.flags}
+            about = {"program_id": sample.program_id, "family": sample.family, "kernel": sample.kernel}
+            rows.append({**facts, **about, "truth": sample.truth(), "predicted": said})
+    (folder / "predictions.json").write_text(json.dumps(rows))
+    partial = folder / (EVALUATION + ".partial")
+    partial.write_text(json.dumps(evaluation.document, indent=1))
+    partial.replace(folder / EVALUATION)
+
+
+TITLES = {
+    "lineage": "by lineage: no relative of a test program was trained on",
+    "random": "at random, as in the paper: renamed copies and other builds of the test programs were trained on",
+    "handwritten": "handwritten programs: none was trained on",
+}
+SHORT = {"constant": "const.", "nearest_neighbour": "nearest", "gradient_boosting": "boosted"}
+
+
+def evaluation_table(document: Mapping[str, Any]) -> str:
+    """The paper's Table 4 by split: share within 2..10 %, median error, rank correlation, and the baselines at 10 %."""
+    lines: list[str] = []
+    for name, scored in document["splits"].items():
+        lines += ["", f"Split {TITLES.get(name, name)}"]
+        if not scored["n"]:
+            lines.append("  no samples")
+            continue
+        valid = "not measured" if scored["valid_json"] is None else f"{100 * scored['valid_json']:.0f} %"
+        lines.append(
+            f"  {scored['n']} samples; {100 * scored['leak']:.0f} % have a relative in training; "
+            f"valid JSON when decoded freely: {valid} of {scored['valid_json_n']}"
+        )
+        baselines = {b: by["splits"][name] for b, by in document["baselines"].items()}
+        lines += _split_rows(scored, baselines)
+    return "\n".join(lines[1:])
+
+
+def _split_rows(scored: Mapping[str, Any], baselines: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    heads = "".join(f"{f'{b} %':>7}" for b in BOUNDS) + f"{'median':>9}{'rank':>7}"
+    beside = "".join(f"{SHORT.get(b, b):>9}" for b in baselines)
+    lines = [f"  {'Metric':<26}{heads}  |{beside}   (share within 10 %)"]
+    for metric in table.paper_ids():
+        row = scored["metrics"][metric]
+        cells = "".join(f"{_percent(row['within'][str(b)]):>7}" for b in BOUNDS)
+        rank = "-" if row["spearman"] is None else f"{row['spearman']:.2f}"
+        cells += f"{_percent(row['median_rel_error']):>9}{rank:>7}  |"
+        cells += "".join(f"{_percent(by['metrics'][metric]['within']['10']):>9}" for by in baselines.values())
+        lines.append(f"  {table.table().metrics[metric].title:<26}{cells}")
+    means = "".join(f"{_percent(mean_within(by)):>9}" for by in baselines.values())
+    lines.append(f"  {'mean':<26}{'':>28}{_percent(mean_within(scored)):>7}{'':>16}  |{means}")
+    return lines
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.1f}"

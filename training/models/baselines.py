@@ -1,0 +1,197 @@
+"""Honest baselines, fitted on the same training part as the model: constant, nearest neighbour, gradient boosting."""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hipsynth.profiling.metrics.definitions import answer_ids
+from hipsynth.synth.core.errors import HipsynthError
+from hipsynth.training.data.dataset import Sample, declared_names, tokens
+from hipsynth.training.data.features import build_features
+
+Prediction = dict[str, float | None]
+Disassemble = Callable[[str, str, str], str | None]  # (source, arch, flags) -> llvm-objdump text
+
+
+class Baseline(Protocol):
+    """Fitted on training samples; predicts normalised metrics of samples whose labels it never sees."""
+
+    name: str
+    about: str
+
+    def fit(self, train: Sequence[Sample]) -> None: ...
+
+    def predict(self, samples: Sequence[Sample]) -> list[Prediction]: ...
+
+
+class Constant:
+    """The training median of each metric, per architecture and flags where they occurred in training."""
+
+    name = "constant"
+    about = "training median per architecture and flags; ignores the program"
+
+    def fit(self, train: Sequence[Sample]) -> None:
+        values: dict[tuple[str, ...], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+        for sample in train:
+            for metric, value in sample.truth().items():
+                if value is not None:
+                    for group in _groups(sample):
+                        values[group][metric].append(value)
+        self.medians = {g: {m: float(np.median(v)) for m, v in by.items()} for g, by in values.items()}
+
+    def predict(self, samples: Sequence[Sample]) -> list[Prediction]:
+        return [self._one(sample) for sample in samples]
+
+    def _one(self, sample: Sample) -> Prediction:
+        found = [self.medians[g] for g in _groups(sample) if g in self.medians]
+        return {m: next((by[m] for by in found if m in by), None) for m in answer_ids()}
+
+
+def _groups(sample: Sample) -> list[tuple[str, ...]]:
+    """From the most to the least specific group that a sample belongs to."""
+    return [(sample.arch, sample.flags), (sample.arch,), ()]
+
+
+class NearestNeighbour:
+    """The labels of the training program with the most similar token n-grams, on the same architecture and flags.
+
+    Similarity: cosine of log-scaled counts of 1- to 3-grams of C++ tokens, hashed; declared names are taken out, so
+    that renaming changes nothing, while numbers stay. Without a neighbour on the same target, the same architecture
+    serves, then any.
+    """
+
+    name = "nearest_neighbour"
+    about = "labels of the most similar training source (token n-grams), same architecture and flags"
+    SIZE = 8192
+
+    def fit(self, train: Sequence[Sample]) -> None:
+        self.samples = list(train)
+        self.vectors = self._vectors([s.text for s in train])
+        self.by_group: dict[tuple[str, ...], list[int]] = defaultdict(list)
+        for index, sample in enumerate(train):
+            for group in _groups(sample):
+                self.by_group[group].append(index)
+
+    def predict(self, samples: Sequence[Sample]) -> list[Prediction]:
+        queries = self._vectors([s.text for s in samples])
+        answers = []
+        for sample, query in zip(samples, queries, strict=True):
+            members = next(self.by_group[g] for g in _groups(sample) if self.by_group.get(g))
+            similarity = self.vectors[members] @ query
+            answers.append(self.samples[members[int(np.argmax(similarity))]].truth())
+        return answers
+
+    def _vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        known: dict[str, NDArray[np.float32]] = {}
+        for text in texts:
+            if text not in known:
+                known[text] = self._vector(text)
+        return np.stack([known[text] for text in texts]) if texts else np.zeros((0, self.SIZE), np.float32)
+
+    def _vector(self, text: str) -> NDArray[np.float32]:
+        words = tokens(text)
+        names = declared_names(words)
+        words = ["NAME" if word in names else word for word in words]
+        counts = np.zeros(self.SIZE, np.float32)
+        for n in (1, 2, 3):
+            for at in range(len(words) - n + 1):
+                counts[zlib.crc32(" ".join(words[at : at + n]).encode()) % self.SIZE] += 1
+        scaled = np.log1p(counts)
+        return np.asarray(scaled / max(float(np.linalg.norm(scaled)), 1e-9), np.float32)
+
+
+class GradientBoosting:
+    """One LightGBM regressor per metric on static features of the source and of the compiled device code.
+
+    It is fitted to log(value + FLOOR) with absolute error: the score is a relative error. `without_code` counts
+    builds that had to do without code features, because no compiler was there or it refused the program.
+    """
+
+    name = "gradient_boosting"
+    about = "LightGBM on source sizes, instruction mix, loops and registers of the compiled kernel"
+    FLOOR = 1e-6
+
+    def __init__(self, disassemble: Disassemble | None = None) -> None:
+        self.disassemble = disassemble or compiled
+        self.without_code = 0
+
+    def fit(self, train: Sequence[Sample]) -> None:
+        import lightgbm
+
+        rows = self._features(train)
+        self.columns = sorted({name for row in rows for name in row})
+        table = self._table(rows)
+        self.models: dict[str, Any] = {}
+        truths = [s.truth() for s in train]
+        parameters = {
+            "objective": "regression_l1",
+            "learning_rate": 0.08,
+            "num_leaves": 15,
+            "min_data_in_leaf": max(2, min(10, len(train) // 20)),
+            "verbosity": -1,
+            "deterministic": True,
+            "force_row_wise": True,
+            "num_threads": 1,  # small tables: threads cost more than they give
+            "seed": 42,
+        }
+        for metric in answer_ids():
+            labelled = [(i, value) for i, t in enumerate(truths) if (value := t[metric]) is not None]
+            if not labelled:
+                continue
+            targets = np.log([value + self.FLOOR for _, value in labelled])
+            data = lightgbm.Dataset(table[[i for i, _ in labelled]], targets, params={"verbosity": -1})
+            self.models[metric] = lightgbm.train(parameters, data, num_boost_round=200)
+
+    def predict(self, samples: Sequence[Sample]) -> list[Prediction]:
+        if not samples:
+            return []
+        table = self._table(self._features(samples))
+        columns = {m: np.exp(model.predict(table)) - self.FLOOR for m, model in self.models.items()}
+        return [
+            {m: max(0.0, float(columns[m][i])) if m in columns else None for m in answer_ids()}
+            for i in range(len(samples))
+        ]
+
+    def _features(self, samples: Sequence[Sample]) -> list[dict[str, float]]:
+        def one(sample: Sample) -> dict[str, float]:
+            return build_features(
+                sample.text, sample.arch, sample.flags, self.disassemble(sample.text, sample.arch, sample.flags)
+            )
+
+        # Threads are enough: the compiler runs in processes of its own.
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            rows = list(pool.map(one, samples))
+        self.without_code += sum("code_instructions" not in row for row in rows)
+        return rows
+
+    def _table(self, rows: Sequence[dict[str, float]]) -> NDArray[np.float64]:
+        return np.array([[row.get(c, math.nan) for c in self.columns] for row in rows], dtype=np.float64)
+
+
+def compiled(source: str, arch: str, flags: str) -> str | None:
+    """The disassembly of a program's device code (from the build cache where it was compiled before), or None."""
+    from hipsynth.profiling.toolchain import compile_device
+    from hipsynth.synth.core.program import text_id
+
+    with tempfile.TemporaryDirectory(prefix="hipsynth-features-") as scratch:
+        path = Path(scratch) / f"{text_id(source)}.hip"
+        path.write_text(source)
+        try:
+            return compile_device(path, arch, flags, Path(scratch) / "out").disassembly.read_text()
+        except (HipsynthError, OSError):
+            return None
+
+
+def all_baselines(disassemble: Disassemble | None = None) -> list[Baseline]:
+    return [Constant(), NearestNeighbour(), GradientBoosting(disassemble)]

@@ -1,0 +1,215 @@
+"""Predicting the twelve metrics of a program with a trained model, and where the kernel sits on the roofline."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hipsynth.profiling import metrics as table
+from hipsynth.profiling.devices import device_of
+from hipsynth.profiling.matrix.targets import check_flags
+from hipsynth.profiling.metrics import roofline
+from hipsynth.synth.core.errors import BadInput, Missing
+from hipsynth.training.data.dataset import kernel_names
+from hipsynth.training.data.encode import Encoder
+from hipsynth.training.models.decode import Answer, Decoder
+from hipsynth.training.models.train import RECORD, model_record
+
+MODEL_VARIABLE = "HIPSYNTH_MODEL"
+MODEL_PLACES = ("out/model", "demo-out/model", "model")  # under the current folder, newest first
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The answer to one question. `metrics` in physical units by id; `cut_lines` of the source did not fit."""
+
+    arch: str
+    flags: str
+    device: str
+    metrics: Mapping[str, float]
+    position: roofline.Position
+    cut_lines: int
+    prompt_tokens: int
+    seconds: float
+    model: str
+    notes: tuple[str, ...] = ()
+
+    def document(self) -> dict[str, Any]:
+        """The JSON form."""
+        place = self.position
+        return {
+            "arch": self.arch,
+            "flags": self.flags,
+            "device": self.device,
+            "model": self.model,
+            "metrics": dict(self.metrics),
+            "roofline": {
+                "roof": place.roof,
+                "share": place.share,
+                "shares": dict(place.shares),
+                "points": [
+                    {"level": p.level, "intensity": p.intensity, "gflops": p.gflops, "attainable": p.attainable_gflops}
+                    for p in place.points
+                ],
+            },
+            "cut_lines": self.cut_lines,
+            "prompt_tokens": self.prompt_tokens,
+            "seconds": round(self.seconds, 4),
+            "notes": list(self.notes),
+        }
+
+
+class Predictor:
+    """A model folder, loaded: answers questions until it is thrown away."""
+
+    def __init__(self, path: Path, record: Mapping[str, Any], decoder: Decoder) -> None:
+        self.path, self.record, self.decoder = path, record, decoder
+
+    @classmethod
+    def load(cls, path: Path) -> Predictor:
+        """Loads a folder that `synth train` finished; raises Missing or BadInput."""
+        record = model_record(path)
+        if record is None:
+            raise Missing(
+                f"{path}: no finished model there",
+                cause=f"no file {RECORD}",
+                remedy="run `synth train CORPUS --config tiny-cpu --out MODEL` (again, if it was interrupted)",
+            )
+        from hipsynth.training.models.base import load_trained
+
+        model, tokenizer = load_trained(path, record)
+        return cls(
+            path, record, Decoder(model, Encoder(tokenizer, record["format"], record["context"], record["view"]))
+        )
+
+    def answers(self, questions: Sequence[tuple[str, str, str]]) -> list[Answer]:
+        """Answers with a forced skeleton to (source, arch, flags) questions."""
+        return self.decoder.forced(questions)
+
+    def predict(self, source: str, arch: str, flags: str, device: str | None = None) -> Prediction:
+        """The metrics of the program in `source` on an architecture with the given flags.
+
+        `device` chooses the roofline's ceilings. Raises UsageError for an unknown arch, device or flag, and
+        BadInput for a source without a kernel.
+        """
+        chosen = device_of(arch, device)
+        flags = check_flags(flags)
+        if not kernel_names(source):
+            raise BadInput("no kernel in the file", cause="no __global__ function", remedy="give a HIP source file")
+        start = time.monotonic()
+        answer = self.answers([(source, arch, flags)])[0]
+        seconds = time.monotonic() - start
+        values = physical(normalised(answer))
+        known = {metric: value for metric, value in values.items() if value is not None}
+        return Prediction(
+            arch=arch,
+            flags=flags,
+            device=chosen.name,
+            metrics=known,
+            position=roofline.position(values, chosen.name),
+            cut_lines=answer.cut_lines,
+            prompt_tokens=answer.prompt_tokens,
+            seconds=seconds,
+            model=str(self.path),
+            notes=tuple(self._notes(arch, flags, answer)),
+        )
+
+    def _notes(self, arch: str, flags: str, answer: Answer) -> list[str]:
+        notes = []
+        if answer.left_out:
+            notes.append(f"this model reads kernels and launches only: {answer.left_out} other lines left out")
+        if answer.cut_lines:
+            notes.append(
+                f"{answer.cut_lines} lines in the middle of the source were cut: "
+                f"the model reads {self.record['context']} tokens"
+            )
+        targets = self.record.get("targets", [])
+        if targets and [arch, flags] not in targets:
+            notes.append(f"the model was never trained on {arch} with {flags!r}")
+        backends = self.record.get("backends", [])
+        if backends:
+            notes.append(f"learned from labels of: {', '.join(backends)}")
+        return notes
+
+
+def normalised(answer: Answer) -> dict[str, float | None]:
+    """The values of an answer as numbers in the normalised range; None where the model wrote no number."""
+    found: dict[str, float | None] = {}
+    for metric in table.answer_ids():
+        try:
+            found[metric] = float(answer.values[metric])
+        except (KeyError, ValueError):
+            found[metric] = None
+    return found
+
+
+def physical(values: Mapping[str, float | None]) -> dict[str, float | None]:
+    """Normalised values in physical units, in the order of the paper's tables."""
+    return {metric: table.denormalise(metric, values.get(metric)) for metric in table.paper_ids()}
+
+
+def find_model(given: Path | None = None) -> Path:
+    """The model to use: the one given, else $HIPSYNTH_MODEL, else the newest of MODEL_PLACES; Missing otherwise."""
+    if given is not None:
+        return given
+    named = os.environ.get(MODEL_VARIABLE)
+    if named:
+        return Path(named)
+    found = [Path(place) for place in MODEL_PLACES if (Path(place) / RECORD).exists()]
+    if not found:
+        raise Missing(
+            "no trained model found",
+            cause=f"--model was not given, {MODEL_VARIABLE} is not set, and none of {', '.join(MODEL_PLACES)} is one",
+            remedy="run `synth train CORPUS --config tiny-cpu --out out/model`, or name a model with --model",
+        )
+    return max(found, key=lambda path: (path / RECORD).stat().st_mtime)
+
+
+def prediction_table(prediction: Prediction) -> str:
+    """The metrics in physical units and a drawing of the roofline, for a terminal."""
+    facts = table.table().metrics
+    lines = [f"{prediction.arch} ({prediction.device})  {prediction.flags}", f"model {prediction.model}", ""]
+    for metric in table.paper_ids():
+        value = prediction.metrics.get(metric)
+        shown = "-" if value is None else f"{value:,.0f}" if abs(value) >= 10000 else f"{value:.4g}"
+        lines.append(f"  {facts[metric].title:<26} {shown:>12} {facts[metric].unit}")
+    lines += ["", *draw_roofline(prediction), "", f"  {roofline.describe(prediction.position)}"]
+    lines += [f"  note: {note}" for note in prediction.notes]
+    lines.append(f"  {prediction.prompt_tokens} tokens read, answered in {prediction.seconds:.2f} s")
+    return "\n".join(lines)
+
+
+def draw_roofline(prediction: Prediction, width: int = 56, height: int = 13) -> list[str]:
+    """An ASCII roofline with logarithmic axes: the HBM and compute roofs, and the kernel's points (1, 2, H)."""
+    limits = roofline.ceilings(prediction.device)
+    points = prediction.position.points
+    xs = [math.log10(p.intensity) for p in points]
+    ys = [math.log10(max(p.gflops, 1e-3)) for p in points]
+    x0, x1 = min([-2.0, *xs]), max([3.0, *xs])
+    y1 = math.log10(limits.peak) + 0.2
+    y0 = min([y1 - 4.0, *ys]) - 0.1
+    grid = [[" "] * width for _ in range(height)]
+
+    def put(x: float, y: float, mark: str) -> None:
+        column = round((x - x0) / (x1 - x0) * (width - 1))
+        row = round((y1 - y) / (y1 - y0) * (height - 1))
+        if 0 <= row < height and 0 <= column < width:
+            grid[row][column] = mark
+
+    for column in range(width):
+        x = x0 + (x1 - x0) * column / (width - 1)
+        roof = roofline.attainable(10**x, "HBM", limits)
+        put(x, math.log10(roof), "_" if roof >= limits.peak else "/")
+    for point, x, y in zip(points, xs, ys, strict=True):
+        put(x, y, {"L1": "1", "L2": "2", "HBM": "H"}[point.level])
+    lines = [f"  {10 ** (y1 - (y1 - y0) * r / (height - 1)):>9.3g} |{''.join(row)}" for r, row in enumerate(grid)]
+    lines.append(" " * 12 + "+" + "-" * width)
+    lines.append(" " * 12 + f"{10**x0:<10.2g}{'FLOP/B (log)  ·  y: GFLOP/s':^{width - 19}}{10**x1:>9.3g}")
+    if not points:
+        lines.append("  no point: the model predicts no floating-point work")
+    return lines

@@ -1,0 +1,378 @@
+"""Fine-tuning, top to bottom: corpus -> samples -> tokens -> LoRA or full training -> a model folder.
+
+One process on a CPU, one GPU, or many under `torchrun` or the `deepspeed` launcher (ZeRO by config) run this same
+file. A model folder holds the weights (or the adapter and the name of its base), the tokenizer, `hipsynth.json`
+(written last: it marks a finished model) and `training_set.json` (what was trained on, for later leak checks).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import shutil
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from hipsynth.synth.core.errors import BadInput, Missing, UsageError
+from hipsynth.training.data.dataset import Sample, leak, load_samples, require_no_leak, split
+from hipsynth.training.data.encode import Encoder, answer_atoms, chat_text, pad
+from hipsynth.training.data.prompt import DIGITS
+from hipsynth.training.data.source import VIEWS
+from hipsynth.training.models.base import TinyShape, load_base, torch_or_missing
+
+CONFIGS = Path(__file__).parents[1] / "configs"
+RECORD = "hipsynth.json"
+TRAINING_SET = "training_set.json"
+VALID_SAMPLES = 32  # a glance at the validation loss, not an evaluation
+
+Progress = Callable[[int, int, str], None]  # (steps done, steps in all, note)
+
+
+@dataclass(frozen=True)
+class Config:
+    """A training recipe: one file of training/configs. The defaults are the paper's Table 3."""
+
+    name: str
+    base: str
+    method: str = "lora"  # "lora" | "full"
+    format: str = "sig3"  # how numbers are printed: "sig3" | "fixed3"
+    context: int = 2048  # tokens; longer sources are cut
+    view: str = "whole"  # what the model reads of a source: "whole" | "kernels" (and launches)
+    epochs: float = 1.0
+    max_steps: int = 50_000  # whichever of epochs and steps ends first
+    batch: int = 2  # per device
+    accumulate: int = 1
+    lr: float = 5e-5
+    betas: tuple[float, float] = (0.9, 0.999)
+    weight_decay: float = 0.0
+    warmup: float = 0.1  # share of all steps
+    seed: int = 42
+    bf16: str = "auto"  # "auto": where the hardware computes in it | "yes" | "no"
+    weights: str = "float32"  # in which the base is held
+    save_steps: int = 200
+    deepspeed: str = ""  # a JSON file beside the config, or empty
+    gradient_checkpointing: bool = False
+    lora_r: int = 24
+    lora_alpha: int = 48
+    lora_dropout: float = 0.0
+    lora_targets: str = "all-linear"
+    tiny: TinyShape = field(default_factory=TinyShape)
+
+
+def config_names() -> list[str]:
+    return sorted(path.stem for path in CONFIGS.glob("*.toml"))
+
+
+def load_config(name: str) -> Config:
+    """A recipe by name (training/configs/NAME.toml) or by path; raises UsageError that lists what exists."""
+    path = Path(name) if name.endswith(".toml") else CONFIGS / f"{name}.toml"
+    try:
+        table = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise UsageError(
+            f"no training config {name!r}", remedy=f"one of: {', '.join(config_names())}, or a .toml path"
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: not valid TOML", cause=str(error)) from error
+    return parse_config(table, path)
+
+
+def parse_config(table: Mapping[str, Any], path: Path) -> Config:
+    """Checks a recipe's keys and values; raises UsageError naming what is wrong."""
+    known = {f.name for f in fields(Config)} - {"name"}
+    unknown = sorted(set(table) - known)
+    if unknown:
+        raise UsageError(f"{path}: unknown key {unknown[0]!r}", remedy=f"known keys: {', '.join(sorted(known))}")
+    values: dict[str, Any] = dict(table)
+    try:
+        if "tiny" in values:
+            values["tiny"] = TinyShape(**values["tiny"])
+        if "betas" in values:
+            values["betas"] = (float(values["betas"][0]), float(values["betas"][1]))
+        config = Config(name=path.stem, **values)
+    except (TypeError, ValueError, IndexError) as error:
+        raise UsageError(f"{path}: {error}") from error
+    choices = {"method": ("lora", "full"), "format": DIGITS, "view": VIEWS, "bf16": ("auto", "yes", "no")}
+    for key, allowed in choices.items():
+        if getattr(config, key) not in allowed:
+            raise UsageError(f"{path}: {key} = {getattr(config, key)!r}", remedy=f"one of: {', '.join(allowed)}")
+    if config.deepspeed and not Path(config.deepspeed).is_absolute():
+        config = replace(config, deepspeed=str(path.parent / config.deepspeed))
+    return config
+
+
+def train(
+    corpus: Path,
+    config: Config,
+    out: Path,
+    progress: Progress | None = None,
+    samples: Sequence[Sample] | None = None,
+) -> dict[str, Any]:
+    """Trains on the training part of a corpus and writes the model folder `out`; returns its record.
+
+    The same call again goes on from the last checkpoint, or says that the model is finished (`status`).
+    `samples` replaces reading `corpus`. Raises BadInput (no training samples, a leak), UsageError (`out` holds
+    another model), Missing (packages or base).
+    """
+    parts = split(load_samples(corpus) if samples is None else samples)
+    if not parts["train"]:
+        raise BadInput(f"{corpus}: no samples in the training part", remedy="profile more programs into the corpus")
+    require_no_leak(parts["train"], parts["lineage"])
+    fingerprint = training_fingerprint(config, parts["train"])
+    existing = model_record(out)
+    if existing is not None:
+        if existing["fingerprint"] != fingerprint:
+            raise UsageError(
+                f"{out} holds a model trained with other settings or another corpus",
+                remedy="give another --out, or remove that folder",
+            )
+        return {**existing, "status": "already finished"}
+    torch_or_missing()
+    return _train(config, out, parts, fingerprint, progress)
+
+
+def _train(
+    config: Config, out: Path, parts: Mapping[str, list[Sample]], fingerprint: str, progress: Progress | None
+) -> dict[str, Any]:
+    from transformers import PrinterCallback, Trainer, set_seed
+
+    _prepare_deepspeed(config)
+    set_seed(config.seed)
+    model, tokenizer = _build(config, parts["train"])
+    sizes = {  # counted here: ZeRO-3 leaves each process with a part
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "trained_parameters": sum(p.numel() for p in model.parameters() if p.requires_grad),
+    }
+    encoder = Encoder(tokenizer, config.format, config.context, config.view)
+    examples = [encoder.example(s) for s in parts["train"]]
+    valid = [encoder.example(s) for s in parts["valid"][:VALID_SAMPLES]]
+    folder = out / "checkpoints"
+    trainer = Trainer(
+        model=model,
+        args=_arguments(config, folder, len(examples)),
+        train_dataset=[{k: e[k] for k in ("input_ids", "labels")} for e in examples],
+        data_collator=_collator(tokenizer.pad_token_id),
+        callbacks=[_reporter(progress)] if progress else [],
+    )
+    trainer.remove_callback(PrinterCallback)  # it writes to stdout
+    if trainer.is_world_process_zero():
+        keep_own_checkpoints(folder, fingerprint)
+    trainer.accelerator.wait_for_everyone()
+    last = last_checkpoint(folder)
+    result = trainer.train(resume_from_checkpoint=str(last) if last else None)
+    held_out: Any = [{k: e[k] for k in ("input_ids", "labels")} for e in valid]
+    losses = trainer.evaluate(held_out) if held_out else {}
+    trainer.save_model(str(out))
+    record = {
+        "version": 1,
+        "status": "finished",
+        "fingerprint": fingerprint,
+        "config": asdict(config),
+        "base": config.base,
+        "format": config.format,
+        "context": config.context,
+        "view": config.view,
+        **sizes,
+        "steps": trainer.state.global_step,
+        "samples": {name: len(part) for name, part in parts.items()},
+        "samples_cut": sum(e["cut_lines"] > 0 for e in examples),
+        "tokens_per_sample": round(sum(len(e["input_ids"]) for e in examples) / len(examples)),
+        "train_loss": result.training_loss,
+        "valid_loss": losses.get("eval_loss"),
+        "leak": {name: leak(parts["train"], parts[name]).share for name in ("lineage", "random", "handwritten")},
+        "backends": sorted({s.backend for s in parts["train"]}),
+        "targets": sorted({(s.arch, s.flags) for s in parts["train"]}),
+        "versions": _versions(),
+    }
+    if trainer.is_world_process_zero():
+        tokenizer.save_pretrained(out)
+        _write(out / "log.json", trainer.state.log_history)
+        _write(
+            out / TRAINING_SET,
+            {"lineages": sorted({s.lineage for s in parts["train"]}), "keys": [s.key for s in parts["train"]]},
+        )
+        _write(out / RECORD, record)
+        shutil.rmtree(folder, ignore_errors=True)
+    return record
+
+
+def _build(config: Config, train_part: Sequence[Sample]) -> tuple[Any, Any]:
+    """Base model and tokenizer, with LoRA adapters on it where the recipe says so."""
+    import torch
+
+    texts = (chat_text(s, config.format, config.view) for s in train_part) if config.base == "tiny" else ()
+    model, tokenizer = load_base(config.base, texts, answer_atoms(config.format), config.tiny, config.context)
+    if config.weights != "float32":
+        model = model.to(getattr(torch, config.weights))
+    if config.method == "lora":
+        from peft import LoraConfig, get_peft_model
+
+        model = get_peft_model(
+            model,
+            LoraConfig(
+                task_type="CAUSAL_LM",
+                r=config.lora_r,
+                lora_alpha=config.lora_alpha,
+                lora_dropout=config.lora_dropout,
+                target_modules=config.lora_targets,
+            ),
+        )
+    if config.gradient_checkpointing:
+        model.enable_input_require_grads()
+        model.gradient_checkpointing_enable()
+        model.config.use_cache = False
+    return model, tokenizer
+
+
+def _arguments(config: Config, folder: Path, samples: int) -> Any:
+    """The recipe as Hugging Face TrainingArguments."""
+    import torch
+    from transformers import TrainingArguments
+
+    on_cpu = not torch.cuda.is_available()
+    per_step = config.batch * config.accumulate * int(os.environ.get("WORLD_SIZE", "1"))
+    return TrainingArguments(
+        output_dir=str(folder),
+        per_device_train_batch_size=config.batch,
+        per_device_eval_batch_size=config.batch,
+        gradient_accumulation_steps=config.accumulate,
+        max_steps=min(config.max_steps, math.ceil(config.epochs * samples / per_step)),
+        learning_rate=config.lr,
+        adam_beta1=config.betas[0],
+        adam_beta2=config.betas[1],
+        weight_decay=config.weight_decay,
+        optim="adamw_torch",
+        lr_scheduler_type="cosine",
+        warmup_steps=config.warmup,
+        seed=config.seed,
+        data_seed=config.seed,
+        bf16=config.bf16 == "yes" or (config.bf16 == "auto" and computes_bf16()),
+        use_cpu=on_cpu,
+        dataloader_pin_memory=not on_cpu,
+        train_sampling_strategy="group_by_length",
+        save_steps=config.save_steps,
+        save_total_limit=2,
+        logging_steps=10,
+        report_to=[],
+        disable_tqdm=True,
+        deepspeed=config.deepspeed or None,
+    )
+
+
+def computes_bf16() -> bool:
+    """Whether the GPU or CPU multiplies bfloat16 in hardware; emulated it would be slower than float32."""
+    import torch
+
+    if torch.cuda.is_available():
+        return bool(torch.cuda.is_bf16_supported())
+    try:
+        flags = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return False
+    return "avx512_bf16" in flags or "amx_bf16" in flags
+
+
+def _collator(pad_id: int) -> Callable[[list[dict[str, Any]]], dict[str, Any]]:
+    import torch
+
+    def collate(batch: list[dict[str, Any]]) -> dict[str, Any]:
+        return {name: torch.tensor(rows) for name, rows in pad(batch, pad_id).items()}
+
+    return collate
+
+
+def _reporter(progress: Progress) -> Any:
+    """A Trainer callback that passes steps and the latest loss on."""
+    from transformers import TrainerCallback
+
+    class Reporter(TrainerCallback):  # type: ignore[misc, unused-ignore]
+        loss = ""
+
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+            if logs and "loss" in logs:
+                self.loss = f"loss {float(logs['loss']):.3f}"
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            if state.is_world_process_zero:
+                progress(state.global_step, state.max_steps, self.loss)
+
+    return Reporter()
+
+
+def _prepare_deepspeed(config: Config) -> None:
+    """Lets DeepSpeed start without a launcher: one process is a world of one."""
+    if not config.deepspeed:
+        return
+    import torch
+
+    if not torch.cuda.is_available():
+        os.environ.setdefault("DS_ACCELERATOR", "cpu")
+    if "RANK" not in os.environ:
+        alone = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29599"}
+        os.environ.update(alone)
+    try:
+        import deepspeed  # noqa: F401
+    except ImportError as error:
+        raise Missing(
+            "this config needs DeepSpeed", cause=str(error), remedy='pip install "hipsynth[train]"'
+        ) from error
+
+
+def training_fingerprint(config: Config, train_part: Sequence[Sample]) -> str:
+    """Identifies a training run: the recipe, and the samples with their labels."""
+    labels = [(s.key, s.kernel, sorted(s.metrics.items())) for s in train_part]
+    document = json.dumps([asdict(config), labels], sort_keys=True)
+    return hashlib.sha256(document.encode()).hexdigest()
+
+
+def keep_own_checkpoints(folder: Path, fingerprint: str) -> None:
+    """Removes the checkpoints of another run, and marks the folder as this run's."""
+    mark = folder / "fingerprint"
+    if folder.exists() and (not mark.exists() or mark.read_text() != fingerprint):
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    mark.write_text(fingerprint)
+
+
+def last_checkpoint(folder: Path) -> Path | None:
+    """The newest complete checkpoint: trainer_state.json is written after weights and optimiser."""
+    complete = [p for p in folder.glob("checkpoint-*") if (p / "trainer_state.json").exists()]
+    return max(complete, key=lambda p: int(p.name.rsplit("-", 1)[1]), default=None)
+
+
+def model_record(model: Path) -> dict[str, Any] | None:
+    """The record of a finished model folder, or None; raises BadInput when it is damaged."""
+    path = model / RECORD
+    if not path.exists():
+        return None
+    try:
+        record: dict[str, Any] = json.loads(path.read_text())
+        absent = {"fingerprint", "format", "context", "config"} - set(record)
+        if absent:
+            raise KeyError(min(absent))
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadInput(f"{path}: not a model record", cause=str(error), remedy="train the model again") from error
+    return record
+
+
+def _write(path: Path, document: Any) -> None:
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(document, indent=1))
+    partial.replace(path)
+
+
+def _versions() -> dict[str, str]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {}
+    for package in ("torch", "transformers", "peft", "deepspeed"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "absent"
+    return found
