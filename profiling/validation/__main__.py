@@ -16,17 +16,17 @@ BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 def run(study: Study) -> list[str]:
     """One study: its page and its errors, written; what is outside the allowed error, returned."""
     tables = list(study.tables())
-    (DOCS / "trust").mkdir(exist_ok=True)
-    (DOCS / "trust" / f"{study.name}.md").write_text(pages.page(study, tables))
+    (DOCS / "validation").mkdir(exist_ok=True)
+    (DOCS / "validation" / f"{study.name}.md").write_text(pages.page(study, tables))
     summary.write_measured(study, tables)
     return [f"{study.name}: {text}" for table in tables for text in table.failures()]
 
 
 def write_summary() -> None:
-    """errors.toml and the measured part of trust.md, from what was last measured of every study."""
+    """errors.toml and the measured part of validation.md, from what was last measured of every study."""
     samples = summary.read_measured()
     expected_error.TABLE_PATH.write_text(summary.errors_text(summary.aggregate(samples)))
-    path = DOCS / "trust.md"
+    path = DOCS / "validation.md"
     path.write_text(with_section(path.read_text(), summary.section(samples)))
 
 

@@ -15,5 +15,5 @@ from hipsynth.profiling.validation.frame import KERNELS
 @contextlib.contextmanager
 def device(name: str, kernels: str, flags: str = "-O3", **options: Any) -> Iterator[SimDevice]:
     """A device of this table with the kernels of kernels/<kernels>.hip loaded; its caches are empty."""
-    with tempfile.TemporaryDirectory(prefix="hipsynth-trust-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="hipsynth-validation-") as scratch:
         yield SimDevice(name, KERNELS / f"{kernels}.hip", Path(scratch), flags, **options)

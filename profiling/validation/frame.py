@@ -1,4 +1,4 @@
-"""The nouns of a trust study: rows that compare one recorded figure with ours, tables of rows, studies of tables.
+"""The nouns of a validation study: rows that compare one recorded figure with ours, tables of rows, studies of tables.
 
 A study is a module in studies/ with TITLE, SHOWS (a few sentences for its page), QUICK (true: part of the fast test
 suite) and `tables() -> Iterator[Table]`, which runs our kernels and yields each comparison as soon as it is made.

@@ -20,7 +20,7 @@ def _page(study: Study, tables: Sequence[Table]) -> Iterator[str]:
     yield f"# {study.title}"
     yield ""
     yield f"Written by `python -m hipsynth.profiling.validation --only {study.name}`; do not edit. "
-    yield "[All studies, and what has no evidence](../trust.md)."
+    yield "[All studies, and what has no evidence](../validation.md)."
     yield ""
     yield study.shows.strip()
     for table in tables:

@@ -1,4 +1,4 @@
-"""Errors of all studies together: measured/<study>.toml -> errors.toml, and the summary tables of the trust page."""
+"""Errors of all studies together: measured/<study>.toml -> errors.toml, and the summary tables of the validation page."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def _by_arch(features: Mapping[str, frozenset[str]]) -> str:
 
 
 def section(samples: Sequence[Sample]) -> str:
-    """The generated part of the trust page."""
+    """The generated part of the validation page."""
     return "\n".join(_lines(samples, aggregate(samples)))
 
 
@@ -196,7 +196,7 @@ def _table(found: Evidence, quantities: Iterable[str], always: bool = False) -> 
 
 
 def _links(names: Iterable[str]) -> str:
-    return ", ".join(f"[{name}](trust/{name}.md)" for name in names)
+    return ", ".join(f"[{name}](validation/{name}.md)" for name in names)
 
 
 def _counters(found: Evidence, quantities: Sequence[str]) -> Iterator[str]:
@@ -236,4 +236,4 @@ def _studies(samples: Sequence[Sample]) -> Iterator[str]:
         devices = ", ".join(dict.fromkeys(sample.device for sample in own))
         classes = {expected_error.duration_class(ns) for ns in (0, math.inf)}
         count = sum(len(sample.errors) for sample in own if sample.quantity not in classes)
-        yield f"- [{study.title}](trust/{study.name}.md): {kernels}; {devices}; {count:,} figures besides zeros"
+        yield f"- [{study.title}](validation/{study.name}.md): {kernels}; {devices}; {count:,} figures besides zeros"

@@ -1,5 +1,5 @@
 // c[i] = a[i] over 1,048,576 doubles, three times: the kernel whose counters AMD's own profiler
-// tests record on real GPUs. docs/explanation/trust.md compares them.
+// tests record on real GPUs. docs/explanation/validation.md compares them.
 #include <hip/hip_runtime.h>
 
 #include <cstdio>

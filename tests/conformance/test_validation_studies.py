@@ -60,14 +60,14 @@ def test_the_summary_follows_from_the_measured_errors() -> None:
     found = summary.aggregate(samples)
     remedy = "run python -m hipsynth.profiling.validation --summary"
     assert expected_error.TABLE_PATH.read_text() == summary.errors_text(found), remedy
-    page = (command.DOCS / "trust.md").read_text()
+    page = (command.DOCS / "validation.md").read_text()
     assert page == command.with_section(page, summary.section(samples)), remedy
     assert expected_error.parse_table(summary.errors_text(found)) == found
 
 
 def test_every_study_has_its_page_and_its_recording() -> None:
     for study in studies():
-        assert (command.DOCS / "trust" / f"{study.name}.md").exists(), study.name
+        assert (command.DOCS / "validation" / f"{study.name}.md").exists(), study.name
         assert (FOLDER / "recorded" / f"{study.name}.toml").exists(), study.name
         assert study.shows.strip() and study.title
 
