@@ -8,31 +8,39 @@
 #include "core/counters.h"
 #include "core/foresight.h"
 #include "core/launch.h"
-#include "sampling/sampler.h"
 #include "core/state.h"
-#include "sampling/trace.h"
 #include "core/waits.h"
 #include "core/wave_pool.h"
-#include "memory/pace.h"
+#include "execute/memory_model.h"
+#include "sampling/sampler.h"
+#include "sampling/trace.h"
 
 namespace hipsynth {
 
 // Processor time of this process in seconds: limits mean the same on a busy machine.
 double processor_seconds();
 
-// Waves of all CUs take turns in rounds, short slices of time. A wave runs until it must wait for memory or for the
-// vector memory unit of its CU, reaches a barrier, ends, or has used up its quantum; when the memory answers is told by
-// Pace. Within a round CUs come in order, waves of a CU from oldest to youngest. So caches see an interleaving like the
-// hardware's, and the same one every time.
+// How much one execution of a dispatch may take; see DeviceOptions.
+struct EngineLimits {
+  uint64_t wave_instructions = 0;
+  double cpu_seconds = 0;  // 0: no limit
+};
+
+// Waves of all CUs run in rounds of short time slices. A wave runs until it must wait for memory or for the vector
+// memory unit of its CU, reaches a barrier, ends, or has used up its quantum; the Context's MemoryModel says when
+// memory answers. Within a round CUs come in order, waves of a CU from oldest to youngest. So caches see an
+// interleaving like the hardware's, and the same one every time.
 class Engine {
  public:
-  Engine(Context& context, const SpecTable& spec, const DeviceOptions& options, const Launch& launch,
+  Engine(Context& context, const SpecTable& spec, const EngineLimits& limits, const Launch& launch,
          const LaunchPlan& plan, WavePool& pool, Sampler* sampler = nullptr);
-  void record(Recorder* recorder);           // before run(): chosen work-groups only, whose doings are written down
-  void replay(const Traces* traces);         // before run(): all work-groups do what these say
+  // Before run(): only the recorder's work-groups run, and it is the memory model.
+  void record(Recorder* recorder);
+  // Before run(): no instruction runs; all work-groups access memory and wait as the traces say.
+  void replay(const Traces& traces, CountedMemory& memory);
   void run();                                // throws SimError; a sampler may end it early
   std::vector<Executed> executions() const;  // per static instruction
-  const std::vector<std::vector<Executed>>& runs() const { return banks_; }
+  const std::vector<std::vector<Executed>>& runs() const { return buckets_; }
   uint64_t peak_waves() const { return peak_waves_; }
 
  private:
@@ -59,7 +67,15 @@ class Engine {
     uint32_t used_slots = 0;
   };
 
-  // A stretch of instructions that follow each other in memory and run with the same EXEC.
+  // Trace-driven replay.
+  struct Replay {
+    const Traces& traces;
+    CountedMemory& memory;
+    std::vector<LoadShape> shapes;        // of loads; the first one is scratch, for those beyond the limit
+    std::vector<uint16_t> shape_numbers;  // [pattern][start within a vL1D line]: index into shapes, 0: none yet
+  };
+
+  // Instructions that follow each other in memory and run with the same EXEC.
   struct Run {
     uint32_t start, budget, lanes;  // budget: instructions left of the quantum when the run began
   };
@@ -73,6 +89,10 @@ class Engine {
   void start(Turn* turn);
   void start_replay(Turn* turn);
   void run_wave(Resident* r);
+  template <Event::Kind kKind>
+  void execute_memory(Resident* r, const Step& s, uint32_t pc, uint32_t in_run);
+  bool sampled_wait(Resident* r, const Step& s, uint32_t pc);
+  void stop_at(Resident* r, const Step& s, Run* run, uint32_t pc);
   void replay_wave(Resident* r, bool was_at_port);
   void replay_access(Resident* r, const Event& e);
   const LoadShape& shape_at(uint32_t pattern, uint64_t start);
@@ -96,29 +116,26 @@ class Engine {
   uint32_t next_pc(Resident* r, const Step& s, uint32_t pc);
 
   Context& c_;
-  const DeviceOptions& options_;
+  EngineLimits limits_;
   const Launch& launch_;
   const LaunchPlan& plan_;
   WavePool& pool_;
   std::vector<Cu> cus_;
   Sampler* sampler_;
   Recorder* recorder_ = nullptr;
-  const Traces* replay_ = nullptr;
-  std::vector<LoadShape> shapes_;             // of replayed loads; the first one is for those that find no place
-  std::vector<uint16_t> shape_numbers_;       // [pattern][start within a vL1D line]: place in shapes_, 0: none
-  std::vector<std::vector<Executed>> banks_;  // per stratum: difference array of executions and their active lanes
-  Executed* runs_;                            // the running wave's bank
-  const uint32_t* issued_;                    // Program::issued
-  std::vector<uint64_t> next_group_;          // per XCD: next work-group number
-  std::vector<uint32_t> next_cu_;             // per XCD
-  std::vector<uint32_t> used_cus_;            // CUs with waves, in order
-  std::vector<Resident*> at_grid_;            // waves that wait at a barrier of the whole grid
+  std::unique_ptr<Replay> replay_;
+  std::vector<std::vector<Executed>> buckets_;  // per stratum: difference array of executions and their active lanes
+  Executed* runs_;                              // the running wave's bucket
+  const uint32_t* issued_;                      // Program::issued
+  std::vector<uint64_t> next_group_;            // per XCD: next work-group number
+  std::vector<uint32_t> next_cu_;               // per XCD
+  std::vector<uint32_t> used_cus_;              // CUs with waves, in order
+  std::vector<Resident*> at_grid_;              // waves that wait at a barrier of the whole grid
   uint64_t round_ = 0, next_wake_ = 0, live_ = 0, peak_waves_ = 0;
   uint32_t cus_per_xcd_, groups_per_round_;
   Foresight foresight_;
   bool begins_scalar_ = false;            // what runs now: see Foresight
   size_t ahead_cu_ = 0, ahead_wave_ = 0;  // position in used_cus_ and in its waves up to which turns are prefetched
-  std::unique_ptr<Pace> pace_;            // absent when nothing is counted
   uint64_t port_opens_ = 0;               // of the CU that is being stepped, when found closed in this round
   double start_s_ = processor_seconds();
 };

@@ -35,8 +35,8 @@ bool Engine::place(uint32_t xcd, uint64_t number) {
                    std::move(g->lds)};
     if (!replay_) g->lds.assign(c_.strict_bounds ? plan_.lds_bytes : plan_.lds_room, 0);
     if (sampler_) sampler_->placed(number, g);
-    if (recorder_) g->bank = recorder_->bank_of(number);
-    if (replay_) g->digits = replay_->digits.of(number);
+    if (recorder_) g->bucket = recorder_->bucket_of(number);
+    if (replay_) g->digits = replay_->traces.digits.of(number);
     if (cu.waves.empty()) used_cus_.insert(std::lower_bound(used_cus_.begin(), used_cus_.end(), index), index);
     cu.next_wake = round_;
     for (uint32_t i = 0; i < g->waves; ++i) {

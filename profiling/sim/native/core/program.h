@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "execute/atomics.h"
 #include "core/machine.h"
+#include "execute/atomics.h"
 
 namespace hipsynth {
 

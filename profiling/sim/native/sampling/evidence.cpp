@@ -43,9 +43,9 @@ double lasting_excess(const std::vector<std::vector<uint64_t>>& seen) {
 }  // namespace
 
 // Of all work-groups of a stretch.
-std::vector<Executed> Sampler::stretch_executions(const Banks& runs, size_t k) const {
-  std::vector<Executed> sum = executions_of(runs[kBanks * k + kLeave]);
-  const std::vector<Executed> stay = executions_of(runs[kBanks * k + kStay]);
+std::vector<Executed> Sampler::stretch_executions(const Buckets& runs, size_t k) const {
+  std::vector<Executed> sum = executions_of(runs[kBuckets * k + kLeave]);
+  const std::vector<Executed> stay = executions_of(runs[kBuckets * k + kStay]);
   for (size_t i = 0; i < sum.size(); ++i) {
     sum[i].times += stay[i].times;
     sum[i].lanes += stay[i].lanes;
@@ -53,7 +53,7 @@ std::vector<Executed> Sampler::stretch_executions(const Banks& runs, size_t k) c
   return sum;
 }
 
-std::vector<uint64_t> Sampler::site_executions(const Banks& runs, size_t k) const {
+std::vector<uint64_t> Sampler::site_executions(const Buckets& runs, size_t k) const {
   const std::vector<Executed> counts = stretch_executions(runs, k);
   std::vector<uint64_t> out;
   for (const uint32_t i : sites_) out.push_back(counts[i].times);
@@ -75,7 +75,7 @@ void Sampler::close_cell() {
     cell[i].events.add_difference(all.events, closed_[i].events);
     closed_[i] = all;
   }
-  channels_seen_.push_back(hierarchy_->channel_requests());
+  channels_seen_.push_back(hierarchy_.channel_requests());
   cells_.push_back(std::move(cell));
   cell_strata_.push_back(current_);
 }
@@ -107,7 +107,6 @@ bool Sampler::seen_enough() const {
 Sample Sampler::finish(const std::vector<std::vector<Executed>>& runs) {
   Sample sample;
   if (phase_ == Phase::measure) close_cell();
-  c_.hierarchy = hierarchy_;
   const Events end = now();
   if (phase_ == Phase::tail) exact_.add_difference(end, tail_from_);
   counted_.resize(strata_.size(), std::vector<uint64_t>(sites_.size()));
@@ -122,7 +121,7 @@ Sample Sampler::finish(const std::vector<std::vector<Executed>>& runs) {
     std::transform(ran.begin(), ran.end(), sample.ran.begin(), sample.ran.begin(), std::plus<>());
     const bool in_part = abandoned_ && k == 0;
     sample.executed.push_back(in_part ? executions_of(runs[kStay]) : stretch_executions(runs, k));
-    sample.probed.push_back(executions_of(runs[kBanks * k + kProbe]));
+    sample.probed.push_back(executions_of(runs[kBuckets * k + kProbe]));
     if (in_part) run_[0] = staying_;
   }
   sample.probes = probes_;
@@ -143,10 +142,10 @@ Sample Sampler::finish(const std::vector<std::vector<Executed>>& runs) {
   sample.simulated = end;
   sample.chain_at_start = chain_at_start_;
   sample.long_groups = long_groups_;
-  channels_seen_.push_back(hierarchy_->channel_requests());
+  channels_seen_.push_back(hierarchy_.channel_requests());
   sample.channels = channels_seen_.back().size();
   sample.channel_excess = lasting_excess(channels_seen_);
-  sample.left_dirty = hierarchy_->dirty();
+  sample.left_dirty = hierarchy_.dirty();
   sample.dirty_before = dirty_before_;
   sample.cus = cus_;
   sample.l2_lines = l2_lines_;

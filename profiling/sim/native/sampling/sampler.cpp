@@ -1,11 +1,7 @@
 #include "sampling/sampler.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
-
-#include "sampling/slice.h"
-#include "memory/pace.h"
 
 namespace hipsynth {
 namespace {
@@ -67,21 +63,22 @@ uint64_t simulation_work(const EngineCounts& engine, const MemoryCounts& memory)
          kLdsWork * engine.lds_idx_cycles;
 }
 
-Sampler::Sampler(Context& context, const SpecTable& spec, const DeviceOptions& options, const LaunchPlan& plan,
-                 std::function<std::vector<Step>()> deciding, std::function<bool()> replays)
+Sampler::Sampler(Context& context, CountedMemory& memory, const SpecTable& spec, const SamplingOptions& options,
+                 const LaunchPlan& plan, KernelSlice& slice, TraceSource& traces)
     : c_(context),
       plan_(plan),
-      hierarchy_(context.hierarchy),
-      deciding_(std::move(deciding)),
-      replays_(std::move(replays)),
+      memory_(memory),
+      hierarchy_(memory.hierarchy()),
+      slice_(slice),
+      traces_(traces),
       xcds_(u32(spec, "topology.xcds")),
-      stretches_(options.sample_stretches),
+      sampling_units_(options.units),
       cus_(u32(spec, "topology.cus")),
       resident_(uint64_t{plan.occupancy.groups_per_cu} * cus_),
       l2_lines_(static_cast<uint64_t>(spec.at("l2.bytes")) / u32(spec, "l2.line_bytes") * xcds_),
       infinity_bytes_(static_cast<uint64_t>(spec.at("fabric.infinity_cache_bytes"))),
       line_bytes_(u32(spec, "l2.line_bytes")),
-      exact_work_(options.sample_above),
+      exact_work_(options.exact_work),
       start_work_(exact_work_ / kStartShare),
       warm_work_(exact_work_ / kWindowShare),
       measure_work_(exact_work_ / kWindowShare),
@@ -89,7 +86,7 @@ Sampler::Sampler(Context& context, const SpecTable& spec, const DeviceOptions& o
       next_(xcds_) {}
 
 void Sampler::mark_sites() {
-  steps_ = deciding_();
+  steps_ = slice_.steps();
   for (uint32_t i = 0; i < steps_.size(); ++i) {
     Step& s = steps_[i];
     if (!is_site(s)) continue;
@@ -169,23 +166,22 @@ void Sampler::placed(uint64_t number, WorkGroup* group) {
   group->stays = group->probe || abandoned_ || draw % kStaying == 0;
   staying_ += group->stays && !group->probe && k == 0;
   group->stratum = k;
-  group->bank = kBanks * k + (group->probe ? kProbe : group->stays ? kStay : kLeave);
+  group->bucket = kBuckets * k + (group->probe ? kProbe : group->stays ? kStay : kLeave);
 }
 
-Events Sampler::now() const { return Events(hierarchy_->counts(), c_.counts); }
+Events Sampler::now() const { return Events(hierarchy_.counts(), c_.counts); }
 
-uint64_t Sampler::work() const { return simulation_work(c_.counts, hierarchy_->counts()); }
+uint64_t Sampler::work() const { return simulation_work(c_.counts, hierarchy_.counts()); }
 
 void Sampler::enter(Phase phase) {
   if (phase_ == Phase::measure) close_cell();
   phase_ = phase;
   mark_work_ = work();
-  mark_misses_ = hierarchy_->counts().l2_misses;
+  mark_misses_ = hierarchy_.counts().l2_misses;
   mark_instructions_ = c_.counts.wave_instructions;
-  c_.hierarchy = phase == Phase::forward ? nullptr : hierarchy_;
 }
 
-void Sampler::tick(uint64_t live_waves, const Banks& runs) {
+void Sampler::tick(uint64_t live_waves, const Buckets& runs) {
   if (long_groups_ && !planned_ && ended(live_waves) >= std::max<uint64_t>(1, resident_ / kFirstEnded)) skip_long(runs);
   switch (phase_) {
     case Phase::start:
@@ -210,7 +206,7 @@ void Sampler::tick(uint64_t live_waves, const Banks& runs) {
       if (c_.counts.wave_instructions - mark_instructions_ >= forward_length()) enter(Phase::warm);
       break;
     case Phase::tail:
-      if (dirty_before_ == 0 && highest_ >= plan_.total_groups) dirty_before_ = hierarchy_->dirty().l2_writebacks;
+      if (dirty_before_ == 0 && highest_ >= plan_.total_groups) dirty_before_ = hierarchy_.dirty().l2_writebacks;
       break;
   }
 }
@@ -221,10 +217,10 @@ void Sampler::consider(uint64_t live_waves, const std::vector<std::vector<Execut
   if (spent < start_work_) return;
   const double per_group = static_cast<double>(spent) / static_cast<double>(placed_);
   if (per_group * static_cast<double>(plan_.total_groups) <= static_cast<double>(exact_work_)) return;
-  stops_ = ended(live_waves) == 0 && replays_();
+  stops_ = ended(live_waves) == 0 && traces_.traces() != nullptr;
   if (stops_) return;
   const bool turned_over = ended(live_waves) >= resident_;
-  const bool filled = hierarchy_->counts().l2_misses >= l2_lines_ || spent >= 2 * start_work_;
+  const bool filled = hierarchy_.counts().l2_misses >= l2_lines_ || spent >= 2 * start_work_;
   if (!turned_over && spent < exact_work_) return;
   if (turned_over && (!filled || !skip_short())) return;
   long_groups_ = !turned_over;
@@ -233,8 +229,8 @@ void Sampler::consider(uint64_t live_waves, const std::vector<std::vector<Execut
 
 void Sampler::begin(const std::vector<std::vector<Executed>>& runs) {
   exact_ = now();
-  chain_at_start_ = hierarchy_->longest_atomic_chain();
-  channels_seen_.push_back(hierarchy_->channel_requests());
+  chain_at_start_ = hierarchy_.longest_atomic_chain();
+  channels_seen_.push_back(hierarchy_.channel_requests());
   mark_sites();
   counted_.push_back(site_executions(runs, 0));
   c_.steps = steps_.data();
@@ -259,14 +255,14 @@ void Sampler::begin(const std::vector<std::vector<Executed>>& runs) {
 // Short work-groups: stretches that fill the caches and then last for a window. False when little would be saved.
 bool Sampler::skip_short() {
   const double per_group = static_cast<double>(work()) / static_cast<double>(placed_);
-  const double misses = static_cast<double>(hierarchy_->counts().l2_misses) / static_cast<double>(placed_);
+  const double misses = static_cast<double>(hierarchy_.counts().l2_misses) / static_cast<double>(placed_);
   const auto window = static_cast<uint64_t>(static_cast<double>(measure_work_) / per_group);
   const auto fill = static_cast<uint64_t>(misses > 0 ? static_cast<double>(l2_lines_) / misses : 0);
   const uint64_t counted = counted_groups_ = std::max(resident_, window);
   const uint64_t length = std::max(resident_, std::min(fill, window)) + counted;
   // What is left in the L2 at the end comes from all of its last filling.
   const uint64_t last = std::max(resident_, std::min(fill, kLastFill * window)) + counted;
-  std::vector<Stratum> strata = choose_strata({highest_, plan_.total_groups, length, last, stretches_, xcds_});
+  std::vector<Stratum> strata = choose_strata({highest_, plan_.total_groups, length, last, sampling_units_, xcds_});
   if (strata.size() == 1) return false;
   plan(std::move(strata), per_group);
   return true;
@@ -284,7 +280,7 @@ void Sampler::skip_long(const std::vector<std::vector<Executed>>& runs) {
   const double machines = affordable / static_cast<double>(resident_);
   std::vector<Stratum> strata{{0, 0, done, done}, {done, done, done, total}};
   if (machines >= 3 && !abandoned_) {
-    const auto count = static_cast<uint32_t>(std::min<double>(machines - 1, stretches_));
+    const auto count = static_cast<uint32_t>(std::min<double>(machines - 1, sampling_units_));
     strata = choose_strata({done, total, resident_, resident_, count, xcds_});
   }
   if (strata.size() == 1) return;
@@ -319,7 +315,7 @@ bool Sampler::settled() const {
   if (behind_) return false;
   const Stratum& s = strata_[current_];
   if (!long_groups_) return s.begin + run_[current_] + counted_groups_ >= s.end;
-  return hierarchy_->counts().l2_misses - mark_misses_ >= l2_lines_ || work() - mark_work_ >= warm_work_;
+  return hierarchy_.counts().l2_misses - mark_misses_ >= l2_lines_ || work() - mark_work_ >= warm_work_;
 }
 
 void Sampler::enter_tail(const std::vector<std::vector<Executed>>& runs) {
@@ -354,9 +350,7 @@ void Sampler::run_site(Resident& r, const Step& s) {
   if (!look_closely(r, s, site)) return forward(r, s);
   SiteTally* t = tally(r, site);
   const Events before = t ? now() : Events();
-  Hierarchy* const in_use = std::exchange(c_.hierarchy, hierarchy_);
   execute_site(c_, r, s);
-  c_.hierarchy = in_use;
   if (!t) return;
   ++looks_[site];
   ++t->times;
@@ -367,15 +361,15 @@ void Sampler::run_site(Resident& r, const Step& s) {
 void Sampler::forward(Resident& r, const Step& s) {
   const OpInfo& op = *s.inst->op;
   if (!s.idle_data || op.unit == Unit::lds) {
-    Hierarchy* const in_use = std::exchange(c_.hierarchy, nullptr);
     if (s.idle_data) {
       ++r.outstanding_lgkm;
       r.lds_outstanding = true;
       r.lds_answer = Answer::at(r.now + c_.latency.lds, Level::none);
     } else {
+      c_.model = &functional_;
       execute_site(c_, r, s);
+      c_.model = &memory_;
     }
-    c_.hierarchy = in_use;
   } else if (r.wave.exec() != 0) {
     ++r.outstanding_vm;
     r.atomic_outstanding |= op.mem.kind == MemKind::atomic && s.inst->dst.kind != OperandKind::none;
@@ -385,7 +379,7 @@ void Sampler::forward(Resident& r, const Step& s) {
   };
   const bool store = op.mem.kind == MemKind::store;
   if (op.unit == Unit::vmem) {
-    r.issue_vm(store ? 0 : c_.pace->typical_back(), answer(c_.latency.vector, store ? Level::none : Level::l2));
+    r.issue_vm(store ? 0 : memory_.typical_back(), answer(c_.latency.vector, store ? Level::none : Level::l2));
   }
   if (op.unit == Unit::smem) r.answer_scalar(answer(c_.latency.scalar, Level::l1));
   if (op.unit == Unit::vmem && !store) r.vm_level = std::max(r.vm_level, Level::l2);

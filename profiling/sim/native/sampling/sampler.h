@@ -18,27 +18,36 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "core/launch.h"
-#include "sampling/sampling.h"
 #include "core/state.h"
+#include "execute/memory_model.h"
+#include "sampling/sampling.h"
+#include "sampling/slice.h"
+#include "sampling/trace.h"
 
 namespace hipsynth {
 
+struct SamplingOptions {
+  uint32_t units = 0;       // sampling units between the first and the last one
+  uint64_t exact_work = 0;  // work up to which a dispatch is run exactly, in the units of simulation_work()
+};
+
 class Sampler {
  public:
-  Sampler(Context& context, const SpecTable& spec, const DeviceOptions& options, const LaunchPlan& plan,
-          std::function<std::vector<Step>()> deciding, std::function<bool()> replays);
+  Sampler(Context& context, CountedMemory& memory, const SpecTable& spec, const SamplingOptions& options,
+          const LaunchPlan& plan, KernelSlice& slice, TraceSource& traces);
 
   // The first work-group from `number` on that runs and belongs to the same XCD; at least total_groups: none, or not
   // yet. XCDs begin a stretch together: at its edges they would drift apart, each with its own probes.
   uint64_t next_group(uint64_t number);
   // Told of each work-group that is placed; notes what it is to the sample.
   void placed(uint64_t number, WorkGroup* group);
-  // After each round; banks() may change.
+  // After each round; buckets() may change.
   void tick(uint64_t live_waves, const std::vector<std::vector<Executed>>& runs);
   // Whether all work-groups vanish now but those that stay. Says so once.
   bool abandons() { return std::exchange(abandons_, false); }
@@ -51,37 +60,37 @@ class Sampler {
   bool sampling() const { return phase_ != Phase::start; }
   // Whether all of this dispatch is replayed in another way.
   bool stops() const { return stops_; }
-  // Where a work-group's executions are booked: for each stratum one bank for its stretch, one for those of the stretch
-  // that stay when others are abandoned, one for its probes.
-  size_t banks() const { return kBanks * strata_.size(); }
+  // Where a work-group's executions are booked: for each stratum one bucket for its stretch, one for those of the
+  // stretch that stay when others are abandoned, one for its probes.
+  size_t buckets() const { return kBuckets * strata_.size(); }
   // After the hierarchy's end_dispatch: what there is to estimate from.
   Sample finish(const std::vector<std::vector<Executed>>& runs);
 
  private:
   enum class Phase : uint8_t { start, warm, measure, forward, tail };
-  enum Bank : uint32_t { kLeave, kStay, kProbe, kBanks };
-  using Banks = std::vector<std::vector<Executed>>;
+  enum Bucket : uint32_t { kLeave, kStay, kProbe, kBuckets };
+  using Buckets = std::vector<std::vector<Executed>>;
   static constexpr uint64_t kFirstEnded = 64;  // share of the machine's long work-groups that tells their length
 
   Events now() const;
   uint64_t work() const;
   void enter(Phase phase);
-  void consider(uint64_t live_waves, const Banks& runs);
+  void consider(uint64_t live_waves, const Buckets& runs);
   void mark_sites();
   void plan(std::vector<Stratum> strata, double work_per_group);
   uint64_t follower(uint64_t number) const;    // next_group, whether it is time or not
   uint32_t stratum_of(uint64_t number) const;  // past the last one: none
   uint64_t next_probe(uint64_t number, uint64_t from, uint64_t to) const;
-  void begin(const Banks& runs);
+  void begin(const Buckets& runs);
   bool settled() const;
   bool skip_short();
-  void skip_long(const Banks& runs);
-  void enter_tail(const Banks& runs);
+  void skip_long(const Buckets& runs);
+  void enter_tail(const Buckets& runs);
   uint64_t forward_length() const;
   uint64_t ended(uint64_t live_waves) const;  // work-groups
   double light_work(const std::vector<Executed>& executed) const;
-  std::vector<Executed> stretch_executions(const Banks& runs, size_t k) const;
-  std::vector<uint64_t> site_executions(const Banks& runs, size_t k) const;
+  std::vector<Executed> stretch_executions(const Buckets& runs, size_t k) const;
+  std::vector<uint64_t> site_executions(const Buckets& runs, size_t k) const;
   bool seen_enough() const;
   void close_cell();
   SiteTally* tally(const Resident& r, uint32_t site);
@@ -90,12 +99,14 @@ class Sampler {
 
   Context& c_;
   const LaunchPlan& plan_;
-  Hierarchy* hierarchy_;
-  std::function<std::vector<Step>()> deciding_;
-  std::function<bool()> replays_;
+  CountedMemory& memory_;
+  MemoryModel functional_;
+  Hierarchy& hierarchy_;
+  KernelSlice& slice_;
+  TraceSource& traces_;
   std::vector<Step> steps_;      // deciding ones, with sites marked; empty until they are needed
   std::vector<uint32_t> sites_;  // site -> instruction
-  uint32_t xcds_, stretches_, cus_;
+  uint32_t xcds_, sampling_units_, cus_;
   uint64_t resident_, l2_lines_;  // work-groups that all CUs hold; lines that all L2s hold
   uint64_t infinity_bytes_, line_bytes_;
   uint64_t exact_work_, start_work_, warm_work_, measure_work_;
@@ -121,9 +132,16 @@ class Sampler {
   std::vector<std::vector<uint64_t>> channels_seen_;  // requests of every L2 channel: at the start, after each window
 };
 
-// Puts the estimates into the context and the hierarchy, as if all of the grid had run, and what is known about them
-// into the dispatch; returns the executions per instruction. (sampling/extrapolate.cpp)
-std::vector<Executed> extrapolate(const Sample& sample, Context* context, Dispatch* dispatch);
+// Estimates of a whole grid.
+struct Extrapolation {
+  std::vector<Executed> executed;  // per instruction
+  EngineCounts counts;
+  std::map<std::string, double> error;  // expected relative error (two standard deviations) by counter
+  uint64_t groups_simulated = 0;
+};
+
+// What the whole grid would have counted; the hierarchy's counts become those of the whole. (sampling/extrapolate.cpp)
+Extrapolation extrapolate(const Sample& sample, const Program& program, Hierarchy* hierarchy);
 
 // How much there is to simulate, in units of about 10 ns.
 uint64_t simulation_work(const EngineCounts& engine, const MemoryCounts& memory);

@@ -313,7 +313,7 @@ class Slice {
 
 }  // namespace
 
-std::vector<Step> deciding_steps(const Program& program, const KernelInfo& kernel) {
+std::vector<Step> backward_slice(const Program& program, const KernelInfo& kernel) {
   std::vector<Step> steps = program.steps;
   Slice slice(program.steps, kernel);
   if (!slice.analysable()) return steps;

@@ -39,8 +39,8 @@ bool replays_memory(const Step& s) {
 
 }  // namespace
 
-bool may_replay(const std::vector<Step>& deciding, const KernelInfo& kernel) {
-  return std::all_of(deciding.begin() + kernel.entry, deciding.begin() + kernel.end, [](const Step& s) {
+bool may_replay(const std::vector<Step>& slice, const KernelInfo& kernel) {
+  return std::all_of(slice.begin() + kernel.entry, slice.begin() + kernel.end, [](const Step& s) {
     switch (s.action) {
       case Action::scalar_memory:
       case Action::vector_memory:
@@ -166,13 +166,13 @@ uint64_t Recorder::next_group(uint64_t number) const {
   return it == groups_.end() ? ~uint64_t{0} : *it;
 }
 
-uint32_t Recorder::bank_of(uint64_t number) const {
+uint32_t Recorder::bucket_of(uint64_t number) const {
   return static_cast<uint32_t>(std::lower_bound(groups_.begin(), groups_.end(), number) - groups_.begin());
 }
 
-void Recorder::turn(const Resident& r) {
-  current_ = &traces_[size_t{r.group->bank} * waves_ + r.index];
-  counting_ = &lds_[r.group->bank];
+void Recorder::select(const Resident& r) {
+  current_ = &traces_[size_t{r.group->bucket} * waves_ + r.index];
+  counting_ = &lds_[r.group->bucket];
 }
 
 size_t Recorder::Hash::operator()(const LanePattern& p) const {
@@ -181,7 +181,7 @@ size_t Recorder::Hash::operator()(const LanePattern& p) const {
   return sum;
 }
 
-void Recorder::access(const WaveAccess& a) {
+void Recorder::access(Resident&, const WaveAccess& a) {
   LanePattern p{a.kind, a.contiguous, a.returns, a.streaming, a.bytes, a.exec, {}};
   const uint64_t start = a.address[std::countr_zero(a.exec)];
   for (uint32_t lane = 0; lane < kLanes && !a.contiguous; ++lane) {
@@ -233,12 +233,12 @@ void Recorder::add_lds(const EngineCounts& after, uint32_t now, uint32_t in_run)
 
 std::vector<GroupTrace> Recorder::end(const std::vector<std::vector<Executed>>& executed) {
   std::vector<GroupTrace> groups;
-  for (size_t bank = 0; bank < groups_.size() && !refused_; ++bank) {
+  for (size_t bucket = 0; bucket < groups_.size() && !refused_; ++bucket) {
     GroupTrace& group = groups.emplace_back();
-    group.executed = executed[bank];
-    group.lds = lds_[bank];
+    group.executed = executed[bucket];
+    group.lds = lds_[bucket];
     for (size_t wave = 0; wave < waves_; ++wave) {
-      group.waves.push_back(std::move(traces_[bank * waves_ + wave].events));
+      group.waves.push_back(std::move(traces_[bucket * waves_ + wave].events));
     }
   }
   return groups;

@@ -16,6 +16,7 @@
 #include "core/launch.h"
 #include "core/state.h"
 #include "core/waits.h"
+#include "execute/memory_model.h"
 
 namespace hipsynth {
 
@@ -87,26 +88,37 @@ struct Traces {
 
   // Waits for the LDS alone last the same everywhere: books them once and leaves out the events. `latency`: of the LDS.
   void fold_lds(uint32_t latency);
-  uint64_t work() const;  // of following one work-group, in the units of simulation_work()
+  uint64_t work() const;  // of replaying one work-group, in the units of simulation_work()
+};
+
+// Where the traces of a dispatch come from, if it has any.
+class TraceSource {
+ public:
+  virtual ~TraceSource() = default;
+  // Null: the work-groups differ, or replaying them takes too long. The first call may record some of them.
+  virtual const Traces* traces() = 0;
 };
 
 // Writes down what chosen work-groups of a grid do while they run without memory modelling.
-class Recorder {
+class Recorder final : public MemoryModel {
  public:
   // `waves`: of a work-group.
-  Recorder(uint32_t waves, uint32_t xcds) : waves_(waves), xcds_(xcds) {}
+  Recorder(uint32_t waves, uint32_t xcds) : MemoryModel(true), waves_(waves), xcds_(xcds) {}
 
   void begin(std::vector<uint64_t> groups);  // in order
   // The first chosen work-group from `number` on that belongs to the same XCD; more than there are: none.
   uint64_t next_group(uint64_t number) const;
-  uint32_t bank_of(uint64_t number) const;  // where its executions are booked
-  size_t banks() const { return groups_.size(); }
+  uint32_t bucket_of(uint64_t number) const;  // where its executions are booked
+  size_t buckets() const { return groups_.size(); }
 
-  void turn(const Resident& r);                                        // whose events follow
+  void select(const Resident& r);                                      // the wave whose events follow
   void ran(uint32_t instructions) { current_->done += instructions; }  // a straight-line run has ended
   // What the memory instruction that runs asks for.
-  void access(const WaveAccess& access);
-  void scalar(uint64_t address, uint32_t bytes) { address_ = address, amount_ = bytes; }
+  void access(Resident& r, const WaveAccess& access) override;
+  void swizzled_access(Resident&, const WaveAccess&, uint64_t) override { refuse(); }
+  void image_access(Resident&, Access, std::span<const WaveAccess>) override { refuse(); }
+  void empty_access(Resident&) override { refuse(); }
+  void scalar_load(Resident&, uint64_t address, uint32_t bytes) override { address_ = address, amount_ = bytes; }
   // The instruction has run; `in_run`: instructions since the last run ended.
   void add(Event::Kind kind, uint32_t now, uint32_t in_run);
   void add_wait(WaitLimits limits, uint32_t now, uint32_t in_run);
@@ -114,7 +126,7 @@ class Recorder {
   void add_lds(const EngineCounts& after, uint32_t now, uint32_t in_run);
   void refuse() { refused_ = true; }  // something happened that cannot be replayed
 
-  // Of each chosen one, none at all when something was refused. `executed`: [bank][instruction].
+  // Of each chosen one, none at all when something was refused. `executed`: [bucket][instruction].
   std::vector<GroupTrace> end(const std::vector<std::vector<Executed>>& executed);
   const std::vector<LanePattern>& patterns() const { return patterns_; }  // of all recordings
 
@@ -129,8 +141,8 @@ class Recorder {
 
   uint32_t waves_, xcds_;
   std::vector<uint64_t> groups_;
-  std::vector<WaveTrace> traces_;  // [bank][wave]
-  std::vector<EngineCounts> lds_;  // [bank]
+  std::vector<WaveTrace> traces_;  // [bucket][wave]
+  std::vector<EngineCounts> lds_;  // [bucket]
   std::unordered_map<LanePattern, uint32_t, Hash> numbers_;
   std::vector<LanePattern> patterns_;
   WaveTrace* current_ = nullptr;
@@ -143,7 +155,7 @@ class Recorder {
 };
 
 // Whether work-groups of a kernel could do the same: nothing that they load decides what they do.
-bool may_replay(const std::vector<Step>& deciding, const KernelInfo& kernel);
+bool may_replay(const std::vector<Step>& slice, const KernelInfo& kernel);
 
 // Runs work-groups, given in order, and says what each did; no traces at all: it cannot.
 using RecordGroups = std::function<std::vector<GroupTrace>(std::vector<uint64_t>)>;
