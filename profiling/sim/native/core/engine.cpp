@@ -14,9 +14,9 @@ namespace hipsynth {
 namespace {
 
 constexpr uint32_t kNoTarget = ~0u;
-constexpr uint32_t kTurnsAhead = 3;    // that the host is asked for
-constexpr uint32_t kFirstRows = 4;     // prefetched before a wave starts
-constexpr uint32_t kAtomicTurns = 16;  // atomics in a row whose results a wave gets before others run
+constexpr uint32_t kWavesAhead = 3;     // whose state is prefetched
+constexpr uint32_t kFirstRows = 4;      // prefetched before a wave starts
+constexpr uint32_t kAtomicSlices = 16;  // atomics in a row whose results a wave gets before others run
 
 uint32_t u32(const SpecTable& spec, const char* key) { return static_cast<uint32_t>(spec.at(key)); }
 
@@ -38,6 +38,14 @@ bool holds(const Wave& w, Condition condition) {
 }
 
 uint32_t active_lanes(const Wave& w) { return static_cast<uint32_t>(std::popcount(w.exec())); }
+
+// Executes the ALU instructions in a row from `pc` on; returns the last one.
+[[gnu::always_inline]] inline uint32_t execute_alu_run(Wave& w, const Step* steps, uint32_t pc) {
+  do {
+    execute_alu(w, *steps[pc].inst);
+  } while (steps[++pc].action == Action::alu);
+  return pc - 1;
+}
 
 }  // namespace
 
@@ -83,16 +91,16 @@ uint32_t Engine::index_at(Resident* r, const Step& s, uint64_t address) {
 }
 
 // True when the wave must wait: more is outstanding than the instruction allows. A wave that waits for the result of an
-// atomic goes on at once, kAtomicTurns times in a row: if all other waves ran first, every compare-and-swap of a
+// atomic goes on at once, kAtomicSlices times in a row: if all other waves ran first, every compare-and-swap of a
 // contended loop but one per round would compare with a stale value, and n waves would need n * n / 2 tries. So retry
 // counts of contended loops are not modelled (the hardware's depend on the order of arrival): they stay near the
-// fewest possible. The turns are limited so that a wave that polls another one with atomics does not poll for long.
+// fewest possible. The number is limited so that a wave that polls another one with atomics does not poll for long.
 bool Engine::take_wait(Resident* r, WaitLimits limits, uint32_t now) {
   const auto [vm, lgkm] = limits;
   uint64_t wake = round_;
   c_.model->count_wait(c_, r, limits, now);
   if (r->outstanding_vm > vm) {
-    if (r->vm_level != Level::none) wake = c_.model->vector_back(*r, vm);  // stores alone make nobody wait
+    if (r->vm_level != Level::none) wake = c_.model->vector_back(*r, vm);  // no wave waits for stores alone
     r->outstanding_vm = vm;
     if (vm == 0) r->vm_level = Level::none;
   }
@@ -108,9 +116,9 @@ bool Engine::take_wait(Resident* r, WaitLimits limits, uint32_t now) {
   }
   if (r->atomic_outstanding && r->outstanding_vm == 0 && wake > round_) {
     r->atomic_outstanding = false;
-    if (++r->atomic_turns < kAtomicTurns) wake = round_;
+    if (++r->atomic_slices < kAtomicSlices) wake = round_;
   }
-  if (wake > round_) r->atomic_turns = 0;
+  if (wake > round_) r->atomic_slices = 0;
   r->wake_round = wake;
   return wake > round_;
 }
@@ -221,6 +229,15 @@ template <Event::Kind kKind>
   }
 }
 
+// Goes from `pc` on to `to`; false when the time slice is used up.
+[[gnu::always_inline]] inline bool Engine::jump(Resident* r, Run* run, uint32_t pc, uint32_t to) {
+  end_run(run, pc + 1);
+  r->clock += issued_[pc + 1] - issued_[to];
+  r->wave.pc = run->start = to;
+  if (recorder_) recorder_->add(Event::Kind::jump, r->clock + issued_[to], 0);
+  return run->budget != 0;
+}
+
 // True when the wave stops here.
 [[gnu::always_inline]] inline bool Engine::sampled_wait(Resident* r, const Step& s, uint32_t pc) {
   sampler_->before_wait();
@@ -261,23 +278,12 @@ void Engine::run_wave(Resident* r) {
   const Step* steps = c_.steps;
   uint32_t pc = w.pc;
   Run run{pc, kQuantum, active_lanes(w)};
-  // Goes on at `to`; false when the quantum is used up.
-  const auto jump = [&](uint32_t to) {
-    end_run(&run, pc + 1);
-    r->clock += issued_[pc + 1] - issued_[to];
-    w.pc = pc = run.start = to;
-    if (recorder_) recorder_->add(Event::Kind::jump, r->clock + issued_[to], 0);
-    return run.budget != 0;
-  };
   const auto in_run = [&] { return pc + 1 - run.start; };
   for (;; ++pc) {
     const Step& s = steps[pc];
     switch (s.action) {
       case Action::alu:
-        do {
-          execute_alu(w, *steps[pc].inst);
-        } while (steps[++pc].action == Action::alu);
-        --pc;
+        pc = execute_alu_run(w, steps, pc);
         break;
       case Action::alu_exec:
         execute_alu(w, *s.inst);
@@ -311,8 +317,8 @@ void Engine::run_wave(Resident* r) {
       case Action::set_pc:
       case Action::swap_pc:
       case Action::call:
-        if (!jump(next_pc(r, s, pc))) return;
-        --pc;  // the loop's increment leads to the target
+        if (!jump(r, &run, pc, next_pc(r, s, pc))) return;
+        pc = run.start - 1;  // the loop's increment leads to the target
         break;
       case Action::message:
         c_.host.serve();
@@ -336,30 +342,31 @@ void Engine::run_wave(Resident* r) {
   }
 }
 
-// Asks the host for what a turn touches first: the kernel's scalar registers, all that follows them, and the vector
+// Prefetches what a time slice touches first: the kernel's scalar registers, all that follows them, and the vector
 // registers that it uses first. Waves wait for thousands of others to run, so they are rarely in the host's caches.
-void Engine::prefetch(const Turn& turn) {
+void Engine::prefetch(const ScheduledWave& scheduled) {
   constexpr size_t kHostLine = 64, kVccLine = kVccLo * sizeof(uint32_t) / kHostLine * kHostLine;
   constexpr size_t kHot = sizeof(Architectural) + sizeof(Progress);
-  const auto* state = reinterpret_cast<const char*>(turn.wave);
+  const auto* state = reinterpret_cast<const char*>(scheduled.wave);
   const auto ask = [](const char* from, size_t bytes) {
     for (size_t at = 0; at < bytes; at += kHostLine) __builtin_prefetch(from + at, 1);
   };
-  ask(reinterpret_cast<const char*>(turn.group), sizeof(WorkGroup));
+  ask(reinterpret_cast<const char*>(scheduled.group), sizeof(WorkGroup));
   if (replay_) {
     ask(state + sizeof(Architectural) - kHostLine, sizeof(Resident) - sizeof(Architectural) + kHostLine);
-    return ask(reinterpret_cast<const char*>(&replay_->traces.first.waves[turn.index][turn.pc]), 4 * kHostLine);
+    return ask(reinterpret_cast<const char*>(&replay_->traces.first.waves[scheduled.index][scheduled.pc]),
+               4 * kHostLine);
   }
   ask(state, std::min<size_t>(plan_.sgprs * sizeof(uint32_t), kVccLine));
   ask(state + kVccLine, kHot - kVccLine);
   constexpr size_t kRowBytes = kLanes * sizeof(uint32_t);
-  const auto* rows = reinterpret_cast<const char*>(WavePool::registers(turn.wave));
-  if (!turn.started) return begins_scalar_ ? void() : ask(rows, std::min(plan_.vgprs, kFirstRows) * kRowBytes);
-  const Foresight::Rows& first = foresight_.from(turn.pc);
+  const auto* rows = reinterpret_cast<const char*>(WavePool::registers(scheduled.wave));
+  if (!scheduled.started) return begins_scalar_ ? void() : ask(rows, std::min(plan_.vgprs, kFirstRows) * kRowBytes);
+  const Foresight::Rows& first = foresight_.from(scheduled.pc);
   for (size_t i = 0; i < first.n; ++i) ask(rows + first.row[i] * kRowBytes, kRowBytes);
 }
 
-// Goes on to the next turn of this round that nobody has prefetched for.
+// Prefetches for the next wave of this round that has not been prefetched yet.
 void Engine::look_ahead() {
   for (; ahead_cu_ < used_cus_.size(); ++ahead_cu_, ahead_wave_ = 0) {
     const Cu& cu = cus_[used_cus_[ahead_cu_]];
@@ -371,29 +378,29 @@ void Engine::look_ahead() {
   }
 }
 
-void Engine::start(Turn* turn) {
-  Resident* r = turn->wave;
-  start_wave(c_.arch, plan_, launch_, c_.scratch_base, {turn->group, turn->index, turn->slot}, r);
+void Engine::start(ScheduledWave* scheduled) {
+  Resident* r = scheduled->wave;
+  start_wave(c_.arch, plan_, launch_, c_.scratch_base, {scheduled->group, scheduled->index, scheduled->slot}, r);
   if (!begins_scalar_) set_up_rows(plan_, r);
   r->wake_round = round_;
-  turn->started = true;
+  scheduled->started = true;
 }
 
-void Engine::take_turn(Turn* turn) {
-  Resident* r = turn->wave;
-  if (!turn->started)
-    replay_ ? start_replay(turn) : start(turn);
+void Engine::run_time_slice(ScheduledWave* scheduled) {
+  Resident* r = scheduled->wave;
+  if (!scheduled->started)
+    replay_ ? start_replay(scheduled) : start(scheduled);
   else if (r->bare)
     set_up_rows(plan_, r);
-  if (sampler_ || recorder_) runs_ = buckets_[turn->group->bucket].data();
+  if (sampler_ || recorder_) runs_ = buckets_[scheduled->group->bucket].data();
   if (recorder_) recorder_->select(*r);
   r->at_port = false;
   if (replay_)
-    replay_wave(r, turn->at_port);
+    replay_wave(r, scheduled->at_port);
   else
     run_wave(r);
-  turn->at_port = r->at_port;
-  turn->pc = r->wave.pc;
+  scheduled->at_port = r->at_port;
+  scheduled->pc = r->wave.pc;
 }
 
 bool Engine::step_cu(size_t position) {
@@ -414,7 +421,7 @@ bool Engine::step_cu(size_t position) {
       ahead_wave_ = i + 1;
     }
     look_ahead();
-    take_turn(&cu->waves[i]);
+    run_time_slice(&cu->waves[i]);
     const Resident* r = cu->waves[i].wave;
     cu->wakes[i] = r->state == WaveState::ready ? r->wake_round : kNever;
   }
@@ -462,7 +469,7 @@ void Engine::run() {
       c_.model->set_round(round_);
       next_wake_ = ~0ull;
       ahead_cu_ = ahead_wave_ = 0;
-      for (uint32_t i = 0; i < kTurnsAhead; ++i) look_ahead();
+      for (uint32_t i = 0; i < kWavesAhead; ++i) look_ahead();
       for (size_t i = 0; i < used_cus_.size(); ++i) ran |= step_cu(i);
       check_limits();
       if (sampler_) {
@@ -484,8 +491,8 @@ void Engine::run() {
 // Those in flight.
 void Engine::forget_groups() {
   for (Cu& cu : cus_) {
-    for (const Turn& turn : cu.waves) {
-      if (turn.index == 0) delete turn.group;
+    for (const ScheduledWave& scheduled : cu.waves) {
+      if (scheduled.index == 0) delete scheduled.group;
     }
   }
 }

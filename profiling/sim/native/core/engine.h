@@ -45,23 +45,23 @@ class Engine {
 
  private:
   static constexpr uint64_t kNever = ~0ull;
-  static constexpr uint32_t kQuantum = 512;  // instructions a wave runs before the next one's turn
+  static constexpr uint32_t kQuantum = 512;  // instructions of a time slice
 
   // What the scheduler knows about a wave, apart from the wave itself, which is rarely in the host's caches.
-  struct Turn {
+  struct ScheduledWave {
     Resident* wave;
     WorkGroup* group;
     uint32_t index, slot;  // as in Resident
-    uint32_t pc = 0;       // where it goes on
-    bool started = false;  // before its first turn a wave has no state
+    uint32_t pc = 0;       // of its next instruction
+    bool started = false;  // before its first time slice a wave has no state
     bool at_port = false;  // its next instruction is one for the vector memory unit, which was closed
   };
 
   struct Cu {
     std::vector<std::unique_ptr<WorkGroup>> free_groups;
-    std::vector<Turn> waves;      // oldest first
-    std::vector<uint64_t> wakes;  // of each, the first round in which it runs; kNever at a barrier and when ended
-    uint64_t next_wake = kNever;  // no wave of this CU runs before this round
+    std::vector<ScheduledWave> waves;  // oldest first
+    std::vector<uint64_t> wakes;       // of each, the first round in which it runs; kNever at a barrier and when ended
+    uint64_t next_wake = kNever;       // no wave of this CU runs before this round
     uint32_t groups = 0, ended_groups = 0;
     std::vector<uint32_t> free_slots;  // given back: wave slots of the dispatch, for scratch
     uint32_t used_slots = 0;
@@ -84,20 +84,21 @@ class Engine {
   bool place(uint32_t xcd, uint64_t group);
   uint32_t take_slot(Cu* cu, uint32_t index) const;
   bool step_cu(size_t position);  // in used_cus_
-  void prefetch(const Turn& turn);
+  void prefetch(const ScheduledWave& scheduled);
   void look_ahead();
-  void start(Turn* turn);
-  void start_replay(Turn* turn);
+  void start(ScheduledWave* scheduled);
+  void start_replay(ScheduledWave* scheduled);
   void run_wave(Resident* r);
   template <Event::Kind kKind>
   void execute_memory(Resident* r, const Step& s, uint32_t pc, uint32_t in_run);
+  bool jump(Resident* r, Run* run, uint32_t pc, uint32_t to);
   bool sampled_wait(Resident* r, const Step& s, uint32_t pc);
   void stop_at(Resident* r, const Step& s, Run* run, uint32_t pc);
   void replay_wave(Resident* r, bool was_at_port);
   void replay_access(Resident* r, const Event& e);
   const LoadShape& shape_at(uint32_t pattern, uint64_t start);
   void add_replayed();
-  void take_turn(Turn* turn);
+  void run_time_slice(ScheduledWave* scheduled);
   void forget_groups();
   bool port_is_closed(Resident* r);
   bool take_wait(Resident* r, WaitLimits limits, uint32_t now);
@@ -135,7 +136,7 @@ class Engine {
   uint32_t cus_per_xcd_, groups_per_round_;
   Foresight foresight_;
   bool begins_scalar_ = false;            // what runs now: see Foresight
-  size_t ahead_cu_ = 0, ahead_wave_ = 0;  // position in used_cus_ and in its waves up to which turns are prefetched
+  size_t ahead_cu_ = 0, ahead_wave_ = 0;  // position in used_cus_ and in its waves up to which waves are prefetched
   uint64_t port_opens_ = 0;               // of the CU that is being stepped, when found closed in this round
   double start_s_ = processor_seconds();
 };

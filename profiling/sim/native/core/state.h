@@ -34,17 +34,17 @@ struct WorkGroup {
   Dim3 id;
   uint32_t cu = 0, waves = 0, ended = 0, at_barrier = 0;
   std::vector<uint8_t> lds;
-  uint32_t stratum = 0, bucket = 0;  // of a sampled grid; where its executions are booked
-  std::array<uint64_t, 4> digits{};  // of its number, where the grid is followed (sampling/trace.h)
-  bool probe = false;                // tells how much work there is, without memory modelling
-  bool scout = false;                // keeps the caches warm while others go forward
-  bool stays = true;                 // runs to its end even when others of its kind are abandoned
+  uint32_t stratum = 0, bucket = 0;       // of a sampled grid; where its executions are booked
+  std::array<uint64_t, 4> group_index{};  // mixed-radix, where the grid is replayed (sampling/trace.h)
+  bool probe = false;                     // a functional probe: shows how much work there is, without memory modelling
+  bool warms_caches = false;              // a cache warm-up group: modelled while the others go forward
+  bool stays = true;                      // runs to its end even when others of its kind are abandoned
 };
 
 enum class WaveState : uint8_t { ready, barrier, ended };
 
 // What a wave in flight needs beside its architectural state. Together with that state's end and the first places of
-// the ring behind it, it fills two of the host's cache lines: thousands of waves take turns, and are rarely cached.
+// the ring behind it, it fills two of the host's cache lines: thousands of waves run in turn, and are rarely cached.
 struct Progress {
   WorkGroup* group = nullptr;
   uint64_t wake_round = 0;
@@ -54,8 +54,8 @@ struct Progress {
   bool lds_outstanding = false;
   bool at_port = false;             // stopped before an instruction that the vector memory unit could not take yet
   bool bare = false;                // its vector registers are not set up yet: see set_up_rows()
-  bool atomic_outstanding = false;  // a vector atomic whose result somebody may wait for
-  uint8_t atomic_turns = 0;         // waits for such results since the wave was last switched out
+  bool atomic_outstanding = false;  // a vector atomic whose result the wave may wait for
+  uint8_t atomic_slices = 0;        // waits for such results since the wave was last switched out
   uint32_t outstanding_vm = 0, outstanding_lgkm = 0;
   uint32_t issued_vm = 0;  // entries written to the ring
   // The wave's own time, as if it were alone: cycles of issue plus waits. At a step it is clock + Program::issued.

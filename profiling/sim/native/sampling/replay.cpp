@@ -1,4 +1,4 @@
-// Follows work-groups through the machine by what others like them did (sampling/trace.h).
+// Trace-driven replay: work-groups access memory and wait as recorded ones did (sampling/trace.h).
 #include "core/engine.h"
 
 namespace hipsynth {
@@ -38,21 +38,21 @@ const LoadShape& Engine::shape_at(uint32_t pattern, uint64_t start) {
   return shapes[number];
 }
 
-void Engine::start_replay(Turn* turn) {
-  Resident* r = turn->wave;
+void Engine::start_replay(ScheduledWave* scheduled) {
+  Resident* r = scheduled->wave;
   static_cast<Progress&>(*r) = {};
   r->wave.pc = 0;
-  r->group = turn->group;
-  r->index = turn->index;
+  r->group = scheduled->group;
+  r->index = scheduled->index;
   r->wake_round = round_;
-  turn->started = true;
+  scheduled->started = true;
 }
 
 void Engine::replay_access(Resident* r, const Event& e) {
   const Traces::Site& site = replay_->traces.sites[e.amount];
   const LanePattern& p = replay_->traces.patterns[site.pattern];
   uint64_t start = e.address;
-  for (size_t i = 0; i < Digits::kMost; ++i) start += r->group->digits[i] * site.step[i];
+  for (size_t i = 0; i < GroupIndex::kMost; ++i) start += r->group->group_index[i] * site.step[i];
   ++r->outstanding_vm;
   if (p.kind == Access::load) return replay_->memory.load(*r, shape_at(site.pattern, start), start);
   uint64_t address[kLanes];

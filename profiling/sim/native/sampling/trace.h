@@ -1,8 +1,8 @@
 // What the waves of a work-group do to memory and what they wait for, and how that differs between work-groups.
 //
 // In many kernels with long work-groups, matrix products above all, every work-group does the same, at addresses that
-// move with its number. A few of them, run alone and without memory modelling, tell what all do; then caches, waits and
-// the order of waves can be followed exactly without executing instructions (Engine::replay_wave).
+// move with its number. A few of them, run alone and without memory modelling, show what all do; a trace-driven replay
+// then gives caches, waits and the order of waves exactly, without executing instructions (Engine::replay_wave).
 #pragma once
 
 #include <array>
@@ -30,7 +30,7 @@ struct LanePattern {
   bool operator==(const LanePattern&) const = default;
 };
 
-// Something that a wave does in which the rest of the machine has a part.
+// Something that a wave does which depends on the rest of the machine, or affects it.
 struct Event {
   enum class Kind : uint8_t {
     vector,
@@ -39,7 +39,7 @@ struct Event {
     lds,  // several in a row
     wait,
     barrier,
-    jump,  // a taken branch: where a wave whose turn was long enough stops
+    jump,  // a taken branch: a wave whose time slice is used up stops here
     end
   };
   Kind kind = Kind::end;
@@ -57,32 +57,32 @@ struct GroupTrace {
   EngineCounts lds;                // what the LDS counts, and waits for it that were folded
 };
 
-// The digits of a work-group's number, lowest first. They are the x, y and z of the grid, or what a kernel makes of a
-// number by division and remainder.
-struct Digits {
+// Mixed-radix index of a work-group: its number as coordinates, lowest first. These are x, y and z of the grid, or the
+// coordinates that the kernel itself derives from the number by division and remainder.
+struct GroupIndex {
   static constexpr size_t kMost = 4;
   using Row = std::array<uint64_t, kMost>;
   Row extent{1, 1, 1, 1};
   Row of(uint64_t number) const {
-    Row digits;
+    Row group_index;
     for (size_t i = 0; i < kMost; ++i) {
-      digits[i] = i + 1 < kMost ? number % extent[i] : number;
+      group_index[i] = i + 1 < kMost ? number % extent[i] : number;
       number /= extent[i];
     }
-    return digits;
+    return group_index;
   }
 };
 
 // All work-groups of a grid.
 struct Traces {
-  // A kind of access: its lanes, and what one more in each digit adds to the address.
+  // A kind of access: its lanes, and what one more in each dimension of the group index adds to the address.
   struct Site {
     uint32_t pattern = 0;
-    Digits::Row step{};
+    GroupIndex::Row step{};
   };
   std::vector<LanePattern> patterns;
   std::vector<Site> sites;
-  Digits digits;
+  GroupIndex group_index;
   GroupTrace first;       // that of work-group 0
   uint64_t recorded = 0;  // work-groups that agree
 
@@ -99,7 +99,7 @@ class TraceSource {
   virtual const Traces* traces() = 0;
 };
 
-// Writes down what chosen work-groups of a grid do while they run without memory modelling.
+// The memory model of a recording: writes down what chosen work-groups do while they run without counting anything.
 class Recorder final : public MemoryModel {
  public:
   // `waves`: of a work-group.
@@ -154,14 +154,14 @@ class Recorder final : public MemoryModel {
   bool accessed_ = false, refused_ = false;
 };
 
-// Whether work-groups of a kernel could do the same: nothing that they load decides what they do.
+// Whether the work-groups of a kernel can all do the same: their control flow and addresses depend on no loaded data.
 bool may_replay(const std::vector<Step>& slice, const KernelInfo& kernel);
 
-// Runs work-groups, given in order, and says what each did; no traces at all: it cannot.
+// Runs work-groups, given in order, and returns what each did; nothing when that cannot be recorded.
 using RecordGroups = std::function<std::vector<GroupTrace>(std::vector<uint64_t>)>;
 
-// What all `total` work-groups do, told from some of them; nothing where these do not all do the same. The patterns are
-// the recorder's.
+// Traces of a whole grid of `total` work-groups from some of them; nullopt where these do not all do the same. The
+// patterns are the recorder's.
 std::optional<Traces> trace_grid(uint64_t total, const RecordGroups& record);
 
 }  // namespace hipsynth
