@@ -73,7 +73,7 @@ class SimBackend:
         done = run_built(program, artefacts, device, scratch / "run", limits)
         if done.status != "ok" and done.sampled and done.reason != "timeout":
             # A program may need the results that sampling leaves out, as addresses or to come to an end.
-            done = run_built(program, artefacts, device, scratch / "full", replace(limits, stretches=0))
+            done = run_built(program, artefacts, device, scratch / "full", replace(limits, sampling_units=0))
         provenance |= {**built, "isolated": str(done.isolated).lower(), "sampled": str(done.sampled).lower()}
         return self._judge(program, target, done, provenance)
 

@@ -193,7 +193,7 @@ def configuration(
         "output": output,
         "max_wave_instructions": limits.wave_instructions,
         "memory_bytes": int(device.spec()["hbm.bytes"]),  # pages that are never touched cost nothing
-        "sample_stretches": limits.stretches,
+        "sampling_units": limits.sampling_units,
         "effort": limits.effort,
         "cpu_seconds": limits.time_s,
         "count": int(count),

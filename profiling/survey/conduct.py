@@ -155,7 +155,7 @@ def _survey_one(task: _Task, scratch: Path) -> Row:
     )  # fmt: skip
     if built.artefacts is None:
         return row
-    limits = Limits(options.timeout_s, WAVE_INSTRUCTIONS, options.memory_bytes, stretches=0, strict_bounds=False)
+    limits = Limits(options.timeout_s, WAVE_INSTRUCTIONS, options.memory_bytes, sampling_units=0, strict_bounds=False)
     verdict, done, call = run_built(program, built, options.arch, task.root, scratch, limits, options.count)
     return replace(
         row, status=verdict.status, reason=verdict.reason, message=verdict.message, evidence=verdict.evidence,

@@ -23,7 +23,7 @@ from hipsynth.synth.core.errors import BadInput, Partial, UsageError
 if TYPE_CHECKING:
     from hipsynth.synth.core.program import Place
 
-MOST_STRETCHES, MOST_EFFORT = 1000, 1000
+MOST_SAMPLING_UNITS, MOST_EFFORT = 1000, 1000
 EPILOG = """\b
 Examples:
   synth profile vcopy.hip
@@ -102,7 +102,7 @@ def command(
         click.echo(
             "warning: bubblewrap does not work here: programs run with your rights on files and network", err=True
         )
-    limits = Limits(time_s=options["timeout"], stretches=_stretches(**options), effort=options["effort"])
+    limits = Limits(time_s=options["timeout"], sampling_units=_sampling_units(**options), effort=options["effort"])
     paths, own = split(words)
     path = paths[0]
     if not path.exists():
@@ -125,17 +125,17 @@ def command(
     return _program(place, _echo(wanted, flags), limits, options)
 
 
-def _stretches(sample: str, exact: bool, effort: float, **_: Any) -> int:
-    from hipsynth.profiling.sim.limits import STRETCHES
+def _sampling_units(sample: str, exact: bool, effort: float, **_: Any) -> int:
+    from hipsynth.profiling.sim.limits import SAMPLING_UNITS
 
     if exact:
         if sample != "auto" or effort != 1:
             raise UsageError("--exact excludes --sample and --effort", remedy="give one of them")
         return 0
     if sample == "auto":
-        return STRETCHES
-    if not sample.isdecimal() or not 2 <= int(sample) <= MOST_STRETCHES:
-        raise UsageError(f"--sample {sample}", remedy=f"give auto, or a number from 2 to {MOST_STRETCHES}")
+        return SAMPLING_UNITS
+    if not sample.isdecimal() or not 2 <= int(sample) <= MOST_SAMPLING_UNITS:
+        raise UsageError(f"--sample {sample}", remedy=f"give auto, or a number from 2 to {MOST_SAMPLING_UNITS}")
     return int(sample)
 
 

@@ -111,6 +111,6 @@ def run_files(
     folder = scratch / "run"
     folder.mkdir()
     memory = int(options["memory"] * 2**30)
-    limits = Limits(options["timeout"], memory_bytes=memory, stretches=0, strict_bounds=options["strict"])
+    limits = Limits(options["timeout"], memory_bytes=memory, sampling_units=0, strict_bounds=options["strict"])
     run = api.run_program if captured else api.run_attached
     return run(artefacts, device, folder, limits, args, count=options["count"], counters=counters)
