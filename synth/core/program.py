@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.core.files import write_whole
 
 INDEX = "programs.jsonl"
 
@@ -114,9 +115,7 @@ def write_programs(directory: Path, programs: Iterable[Program]) -> int:
     for program in programs:
         program_path(directory, program.id).write_text(program.text)
         lines.append(json.dumps(program.record(), sort_keys=True))
-    fresh = directory / (INDEX + ".partial")
-    fresh.write_text("".join(line + "\n" for line in lines))
-    fresh.replace(directory / INDEX)
+    write_whole(directory / INDEX, "".join(line + "\n" for line in lines))
     return len(lines)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hipsynth.synth.core.errors import BadInput, HipsynthError
+from hipsynth.synth.core.files import write_error, write_whole
 from hipsynth.synth.core.program import INDEX, Program, program_path
 from hipsynth.synth.core.workers import map_unordered
 from hipsynth.synth.frontend.parse import Diagnostic, ParseConfig, load_source, parse
@@ -223,7 +223,7 @@ def augment(
         number = todo[outcome.index][0]
         varied = outcome.value if outcome.value is not None else _broken(items[number], outcome.error)
         for program in varied.programs:
-            _write(program_path(out, program.id), program.text.encode())
+            write_whole(program_path(out, program.id), program.text)
         finished[keys[number]] = _to_record(varied)
         journal.add(keys[number], finished[keys[number]])
         on_item(items[number].name)
@@ -275,23 +275,14 @@ def _finish(out: Path, records: Sequence[dict[str, Any]], reused: int) -> Summar
                 name, message = program["lineage"], f"the same text as program {program['id']}"
                 failures.append({"name": name, "copy": 0, "reason": "duplicate", "message": message})
             programs.setdefault(program["id"], line)
-    _write(out / FAILURES, "".join(json.dumps(f, sort_keys=True) + "\n" for f in failures).encode())
-    _write(out / INDEX, "".join(line + "\n" for line in programs.values()).encode())
+    write_whole(out / FAILURES, "".join(json.dumps(f, sort_keys=True) + "\n" for f in failures))
+    write_whole(out / INDEX, "".join(line + "\n" for line in programs.values()))
     reasons = dict(sorted(Counter(f["reason"] for f in failures).items()))
     examples = {}
     for failure in reversed(failures):  # the first of each reason stays
         reason = failure["reason"]
         examples[reason] = f"{failure['name']}: {failure['message'].removeprefix(reason + ': ')}"
     return Summary(str(out), len(records), len(programs), len(failures), reused, reasons, examples)
-
-
-def _write(path: Path, data: bytes) -> None:
-    partial = path.with_name(path.name + f".{os.getpid()}.part")
-    try:
-        partial.write_bytes(data)
-        partial.replace(path)
-    except OSError as error:
-        raise HipsynthError(f"{path}: cannot be written", cause=str(error), reason="disk") from error
 
 
 class _Journal:
@@ -320,4 +311,4 @@ class _Journal:
             with self.path.open("a") as stream:
                 stream.write(line)
         except OSError as error:
-            raise HipsynthError(f"{self.path}: cannot be written", cause=str(error), reason="disk") from error
+            raise write_error(self.path, error) from error
