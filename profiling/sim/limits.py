@@ -18,6 +18,7 @@ class Limits:
     they become warnings. `stretches` bounds the work on large grids: so many representative parts run besides the
     first and the last, and their counts are scaled up; 0 runs every grid in full. Small grids are always run in full:
     how large that is, and how long a grid may take to be followed, goes with `effort`, as a multiple of what is usual.
+    `isolate=False` runs the program with limits only, outside the sandbox.
     """
 
     time_s: float = 60.0
@@ -27,3 +28,4 @@ class Limits:
     stretches: int = STRETCHES
     effort: float = 1.0
     strict_bounds: bool = True
+    isolate: bool = True

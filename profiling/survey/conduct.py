@@ -39,6 +39,12 @@ class Options:
     count: bool = True
     match: str = ""
     memory_bytes: int = 8 << 30  # what a program may touch, 4 GiB of host memory apart
+    device: str = ""  # the architecture's default
+    isolate: bool = True  # in the sandbox, where that works
+
+    @property
+    def table(self) -> devices.ArchTable:
+        return devices.device_of(self.arch, self.device)
 
 
 @dataclass(frozen=True)
@@ -106,14 +112,14 @@ def _hard_limit(options: Options) -> float:
 def conditions(options: Options) -> dict[str, object]:
     """What a reader needs to know to repeat the survey."""
     return {
-        "device": devices.default_device(options.arch),
+        "device": options.table.name,
         "timeout_s": options.timeout_s,
         "memory_bytes": options.memory_bytes,
         "caches_simulated": options.count,
         "simulator": SimBackend().version(),
         "compiler": toolchain.find().compiler_version,
         "headers": toolchain.find().headers_version,
-        "isolated": sandbox.available(),
+        "isolated": options.isolate and sandbox.available(),
     }
 
 
@@ -155,8 +161,11 @@ def _survey_one(task: _Task, scratch: Path) -> Row:
     )  # fmt: skip
     if built.artefacts is None:
         return row
-    limits = Limits(options.timeout_s, WAVE_INSTRUCTIONS, options.memory_bytes, stretches=0, strict_bounds=False)
-    verdict, done, call = run_built(program, built, options.arch, task.root, scratch, limits, options.count)
+    limits = Limits(
+        options.timeout_s, WAVE_INSTRUCTIONS, options.memory_bytes, stretches=0, strict_bounds=False,
+        isolate=options.isolate,
+    )  # fmt: skip
+    verdict, done, call = run_built(program, built, options.table, task.root, scratch, limits, options.count)
     return replace(
         row, status=verdict.status, reason=verdict.reason, message=verdict.message, evidence=verdict.evidence,
         compiled=True, exit_code=done.exit_code, arguments=call.arguments, dispatches=done.dispatch_count,
@@ -184,6 +193,8 @@ def _broken(task: _Task, error: Exception | None) -> Row:
 def _key(program: Program, options: Options) -> str:
     """What a row depends on: plans, sources, architecture, tools. The time limit is looked at separately."""
     depends = [program.id, repr((program.plans, program.calls)), options.arch, options.count, options.memory_bytes]
+    if options.table.name != devices.default_device(options.arch):
+        depends.append(options.table.name)
     digest = hashlib.sha256(json.dumps(depends).encode())
     digest.update(f"{SimBackend().version()} {toolchain.find().identity}".encode())
     for path in sorted({unit.path for plan in program.plans for unit in plan.units} | {program.main}):

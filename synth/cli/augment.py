@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hipsynth.synth.cli.common import Progress, json_option, print_json, timeout_of, workers_option
+from hipsynth.synth.cli.common import Progress, print_json
+from hipsynth.synth.cli.options import json_option, timeout_of, workers_option
 from hipsynth.synth.core.errors import BadInput, Partial, UsageError
 
 if TYPE_CHECKING:

@@ -119,17 +119,21 @@ def write_programs(directory: Path, programs: Iterable[Program]) -> int:
     return len(lines)
 
 
-def load_program(path: Path, *, origin: str = "handwritten", family: str = "") -> Program:
-    """One .hip file as a program; raises BadInput when it cannot be read."""
+def read_text(path: Path, remedy: str) -> str:
+    """The text of a source file; raises BadInput with reason "missing_file", "unreadable_file" or "not_utf8"."""
     try:
-        text = path.read_text()
+        return path.read_bytes().decode()
     except UnicodeDecodeError as error:
         remedy = f"convert it, for example: iconv -f latin1 -t utf-8 {path.name}"
-        raise BadInput(f"{path}: is not UTF-8 text", cause=str(error), remedy=remedy) from error
+        raise BadInput(f"{path}: is not UTF-8 text", cause=str(error), remedy=remedy, reason="not_utf8") from error
     except OSError as error:
-        raise BadInput(
-            f"{path}: cannot be read", cause=str(error), remedy="give the path of a HIP source file"
-        ) from error
+        reason = "missing_file" if isinstance(error, FileNotFoundError) else "unreadable_file"
+        raise BadInput(f"{path}: cannot be read", cause=str(error), remedy=remedy, reason=reason) from error
+
+
+def load_program(path: Path, *, origin: str = "handwritten", family: str = "") -> Program:
+    """One .hip file as a program; raises BadInput when it cannot be read."""
+    text = read_text(path, "give the path of a HIP source file")
     return Program(text=text, origin=origin, family=family or path.parent.name, name=path.stem)
 
 
@@ -157,32 +161,54 @@ def iter_programs(directory: Path, on_bad: Callable[[BadInput], None] | None = N
 
 def _takers(directory: Path) -> Iterator[Callable[[], Program]]:
     """One function per program of the folder, each of which reads it."""
-    index = directory / INDEX
-    if not index.exists():
-        if not directory.is_dir():
-            raise BadInput(f"{directory}: no such folder", remedy="run `synth generate --out DIR` first")
-        for path in sorted(directory.rglob("*.hip")):
-            if path.is_file() or not path.exists():  # a broken link is reported; folders and pipes are no programs
-                yield partial(load_program, path)
+    if not directory.is_dir():
+        raise BadInput(f"{directory}: no such folder", remedy="run `synth generate --out DIR` first")
+    if (directory / INDEX).exists():
+        for record in read_index(directory):
+            yield record.read
         return
-    for number, line in enumerate(index.read_bytes().splitlines(), 1):
-        yield partial(_recorded, index, number, line)
+    for path in sorted(directory.rglob("*.hip")):
+        if path.is_file() or not path.exists():  # a broken link is reported; folders and pipes are no programs
+            yield partial(load_program, path)
 
 
-def _recorded(index: Path, number: int, line: bytes) -> Program:
-    """The program of one line of programs.jsonl; raises BadInput."""
-    try:
-        record = json.loads(line)
-        path = program_path(index.parent, record["id"])
-        program = Program.from_record(record, path.read_text())
-    except (ValueError, KeyError, TypeError, OSError) as error:
-        raise BadInput(
-            f"{index}:{number}: unreadable record", cause=str(error), remedy="generate the folder again"
-        ) from error
-    if program.id != record["id"]:
-        raise BadInput(
-            f"{path}: text does not match its id",
-            cause="the file was edited after it was generated",
-            remedy="move it to a folder without programs.jsonl, where any *.hip file is taken",
-        )
-    return program
+@dataclass(frozen=True)
+class Record:
+    """One line of DIR/programs.jsonl. `where` names the line, for messages."""
+
+    directory: Path
+    where: str
+    line: bytes
+
+    @property
+    def name(self) -> str:
+        """The program's id, or the line where there is none."""
+        try:
+            return str(json.loads(self.line)["id"])
+        except (ValueError, KeyError, TypeError):
+            return self.where
+
+    def read(self) -> Program:
+        """Raises BadInput: "bad_record" for the line or a text that is not its program's, else as read_text."""
+        remedy = "generate the folder again"
+        try:
+            record = json.loads(self.line)
+            path = program_path(self.directory, record["id"])
+            program = Program.from_record(record, read_text(path, remedy))
+        except (ValueError, KeyError, TypeError) as error:
+            what = f"{self.directory / self.where}: unreadable record"
+            raise BadInput(what, cause=str(error), remedy=remedy, reason="bad_record") from error
+        if program.id != record["id"]:
+            raise BadInput(
+                f"{path}: text does not match its id",
+                cause="the file was edited after it was generated",
+                remedy="move it to a folder without programs.jsonl, where any *.hip file is taken",
+                reason="bad_record",
+            )
+        return program
+
+
+def read_index(directory: Path) -> Iterator[Record]:
+    """The lines of DIR/programs.jsonl."""
+    for number, line in enumerate((directory / INDEX).read_bytes().splitlines(), 1):
+        yield Record(directory, f"{INDEX}:{number}", line)

@@ -12,7 +12,7 @@ from typing import Any
 
 from hipsynth.synth.core.errors import BadInput, HipsynthError
 from hipsynth.synth.core.files import write_error, write_whole
-from hipsynth.synth.core.program import INDEX, Program, program_path
+from hipsynth.synth.core.program import INDEX, Program, program_path, read_index
 from hipsynth.synth.core.workers import map_unordered
 from hipsynth.synth.frontend.parse import Diagnostic, ParseConfig, load_source, parse
 from hipsynth.synth.frontend.passes.flatten import HEADERS, SOURCES, has_main, program_sources
@@ -85,31 +85,19 @@ def find_items(path: Path) -> list[Item]:
         return [Item(path.name, files=(path,), root=path.parent)]
     if not path.is_dir():
         raise BadInput(f"{path}: no such file or folder", reason="missing_file", remedy="run `synth generate` first")
-    index = path / INDEX
-    items = list(_indexed(path, index)) if index.exists() else list(_loose(path, path))
+    items = list(_indexed(path) if (path / INDEX).exists() else _loose(path, path))
     if not items:
         raise BadInput(f"{path}: no programs", cause="neither programs.jsonl nor HIP sources", reason="no_programs")
     return items
 
 
-def _indexed(folder: Path, index: Path) -> Iterator[Item]:
-    for number, line in enumerate(index.read_text().splitlines(), 1):
-        name = f"{INDEX}:{number}"
+def _indexed(folder: Path) -> Iterator[Item]:
+    for record in read_index(folder):
         try:
-            record = json.loads(line)
-            name = str(record["id"])
-            text, problems = load_source(program_path(folder, name))
-            if text is None:
-                yield Item(name, problem=problems[0])
-                continue
-            program = Program.from_record(record, text.decode())
-        except (ValueError, KeyError, TypeError) as error:
-            yield Item(name, problem=Diagnostic("bad_record", f"{index}:{number}: {error}"))
-            continue
-        if program.id != name:
-            yield Item(name, problem=Diagnostic("bad_record", f"{name}: the text does not match its id"))
-        else:
-            yield Item(name, program=program)
+            yield Item(record.name, program=record.read())
+        except BadInput as error:
+            what = f"{error.what}: {error.cause}" if error.cause else error.what
+            yield Item(record.name, problem=Diagnostic(error.reason, what))
 
 
 def _loose(folder: Path, top: Path) -> Iterator[Item]:
