@@ -13,9 +13,9 @@ from pathlib import Path
 from hipsynth.profiling import devices, sandbox, toolchain
 from hipsynth.profiling.backends.sim import SimBackend
 from hipsynth.profiling.sim.limits import Limits
-from hipsynth.profiling.survey.build import build_program
+from hipsynth.profiling.survey.build import try_plans
 from hipsynth.profiling.survey.discover import find_programs
-from hipsynth.profiling.survey.execute import ATTEMPTS, run_built
+from hipsynth.profiling.survey.execute import ATTEMPTS, try_calls
 from hipsynth.profiling.survey.page import provenance
 from hipsynth.profiling.survey.plan import Program
 from hipsynth.profiling.survey.report import Report, Row, row_of
@@ -154,7 +154,7 @@ def _survey_one(task: _Task, scratch: Path) -> Row:
     if reason:
         return Row(program.id, "failed", reason, message, key=task.key)
     start = time.monotonic()
-    built = build_program(program, options.arch, scratch / "build", task.root)
+    built = try_plans(program, options.arch, scratch / "build", task.root)
     row = Row(
         program.id, "failed", built.reason, built.message, plan=built.plan.origin, files=len(built.plan.units),
         build_s=round(time.monotonic() - start, 2), diagnostics=built.diagnostics, key=task.key,
@@ -165,7 +165,7 @@ def _survey_one(task: _Task, scratch: Path) -> Row:
         options.timeout_s, WAVE_INSTRUCTIONS, options.memory_bytes, stretches=0, strict_bounds=False,
         isolate=options.isolate,
     )  # fmt: skip
-    verdict, done, call = run_built(program, built, options.table, task.root, scratch, limits, options.count)
+    verdict, done, call = try_calls(program, built, options.table, task.root, scratch, limits, options.count)
     return replace(
         row, status=verdict.status, reason=verdict.reason, message=verdict.message, evidence=verdict.evidence,
         compiled=True, exit_code=done.exit_code, arguments=call.arguments, dispatches=done.dispatch_count,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hipsynth.profiling import devices, sandbox
-from hipsynth.profiling.backends.run_folder import copy_folder, placed
+from hipsynth.profiling.backends.run_folder import copy_folder, put_executable
 from hipsynth.profiling.sim import api
 from hipsynth.profiling.sim.limits import Limits
 from hipsynth.profiling.survey.build import Built
@@ -27,7 +27,7 @@ _NAMED_OPTION = re.compile(r"[\"`](--?[a-zA-Z][\w-]*(?: [\w.]+)?)[\"`] (?:argume
 _LITERAL = re.compile(r"-{0,2}\d[\w.x,]*|--?[a-zA-Z][\w-]*(=[\w.-]+)?")
 
 
-def run_built(
+def try_calls(
     program: Program, built: Built, device: devices.ArchTable, root: Path, scratch: Path, limits: Limits, count: bool
 ) -> tuple[Verdict, api.RunResult, Call]:
     """Runs as the build files start it, else without arguments, else as scripts and documents do.
@@ -91,7 +91,7 @@ def _run(
     own = _own_output(built)
     if own is not None:
         shutil.copytree(own, folder, dirs_exist_ok=True)
-    artefacts = placed(built.artefacts, folder, built.plan.name)
+    artefacts = put_executable(built.artefacts, folder, built.plan.name)
     _prepare(call, folder, around)
     stdin = _standard_input(call, built.plan.folder, folder)
     return api.run_program(

@@ -22,7 +22,7 @@ from hipsynth.synth.cli.programs import ProgramCommand, hint, locate, source_opt
 from hipsynth.synth.core.errors import BadInput, Partial, UsageError
 
 if TYPE_CHECKING:
-    from hipsynth.synth.core.program import Place
+    from hipsynth.synth.core.program import Project
 
 MOST_STRETCHES, MOST_EFFORT = 1000, 1000
 EPILOG = """\b
@@ -138,13 +138,13 @@ def command(
     flags = tuple(with_defines(words, defines) for words in flags or ("-O3",))
     wanted, _ = targets(archs, flags, devices)
     try:
-        place = locate(paths, own, wanted[0].arch, includes=includes, project=project)
+        found = locate(paths, own, wanted[0].arch, includes=includes, project=project)
     except BadInput as error:
         if error.reason not in ("no_programs", "several_programs"):
             raise
         what = f"{error.what} (a folder of programs for a corpus needs --out)"
         raise UsageError(what, cause=error.cause, remedy=error.remedy or "name the program's files") from None
-    return _program(place, _echo(wanted, flags), limits, options)
+    return _program(found, _echo(wanted, flags), limits, options)
 
 
 def _stretches(sample: str, exact: bool, effort: float) -> int:
@@ -169,17 +169,17 @@ def _echo(wanted: Any, flags: tuple[str, ...]) -> Any:
     return [replace(target, flags=given.get(target.flags, target.flags)) for target in wanted]
 
 
-def _program(place: Place, wanted: Any, limits: Any, options: dict[str, Any]) -> int:
+def _program(found: Project, wanted: Any, limits: Any, options: dict[str, Any]) -> int:
     from hipsynth.profiling.matrix.job import profile_program
     from hipsynth.profiling.reports.documents import exit_code, result_document
     from hipsynth.profiling.reports.terminal import render
-    from hipsynth.synth.core.program import place_program
+    from hipsynth.synth.core.program import project_program
 
-    program = place_program(place)
+    program = project_program(found)
     results = profile_program(program, wanted, options["backend"], limits, options["workers"])
     if options["as_json"]:
         rows = [result_document(result) for result in results]
-        print_json({"program": {"id": program.id, "path": str(place.sources[0].path)}, "results": rows})
+        print_json({"program": {"id": program.id, "path": str(found.sources[0].path)}, "results": rows})
     else:
         click.echo(render(results, terminal_width(), options["counters"]))
     for result in results:

@@ -24,7 +24,7 @@ from hipsynth.synth.core.errors import BadInput, CompileFailed
 
 if TYPE_CHECKING:
     from hipsynth.profiling.sim.api import Artefacts
-    from hipsynth.synth.core.program import Place
+    from hipsynth.synth.core.program import Project
 
 EPILOG = """\b
 Examples:
@@ -95,12 +95,12 @@ def command(
     if sandboxed:
         sandbox.require()
     table = devices.device_of(arch, device)
-    place = locate(paths, args, arch, includes=includes, project=project)
+    found = locate(paths, args, arch, includes=includes, project=project)
     limits = Limits(timeout, memory_bytes=int(memory * 2**30), stretches=0, strict_bounds=strict)
     run = api.run_program if as_json or sandboxed else api.run_attached
     with tempfile.TemporaryDirectory(prefix="hipsynth-") as scratch:
         folder = Path(scratch) / "run"
-        artefacts = compiled(place, arch, flags, Path(scratch) / "build")
+        artefacts = compiled(found, arch, flags, Path(scratch) / "build")
         folder.mkdir()
         simulated = caches if count is None else count
         done = run(artefacts, table, folder, limits, args, count=simulated, counters=as_json)
@@ -120,12 +120,12 @@ def command(
     return done.exit_code or 0
 
 
-def compiled(place: Place, arch: str, flags: str, folder: Path) -> Artefacts:
+def compiled(found: Project, arch: str, flags: str, folder: Path) -> Artefacts:
     """The program's artefacts; a failed compile says what may help."""
-    from hipsynth.profiling.backends.sim import build_place
+    from hipsynth.profiling.sim.build import build_project
 
     try:
-        return build_place(place, arch, flags, folder)
+        return build_project(found, arch, flags, folder)
     except CompileFailed as error:
         error.remedy = error.remedy or hint(error.diagnostics)
         raise

@@ -41,8 +41,8 @@ class SourceFile:
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a program lies that is more than its text: source files, the folder with its data, its arguments."""
+class Project:
+    """A program in files of its own: its sources, the folder with its data, its arguments."""
 
     sources: tuple[SourceFile, ...]
     folder: Path  # it runs in a copy of this one
@@ -63,7 +63,7 @@ class Program:
     lineage: str = ""
     derivation: tuple[str, ...] = ()  # passes applied since the base, e.g. ("rename:7", "flatten")
     expected: Expected | None = None
-    place: Place | None = None  # only of programs that are looked at where they lie, never of a corpus's
+    project: Project | None = None  # only of programs that are built from files of their own, never of a corpus's
 
     @property
     def id(self) -> str:
@@ -137,10 +137,10 @@ def load_program(path: Path, *, origin: str = "handwritten", family: str = "") -
     return Program(text=text, origin=origin, family=family or path.parent.name, name=path.stem)
 
 
-def place_program(place: Place) -> Program:
-    """The program that lies there: its text is that of all its sources. Raises BadInput for one that is unreadable."""
-    parts = [load_program(source.path) for source in place.sources]
-    return replace(parts[0], text="\n".join(part.text for part in parts), place=place)
+def project_program(project: Project) -> Program:
+    """The program of a project: its text is that of all sources. Raises BadInput for one that is unreadable."""
+    parts = [load_program(source.path) for source in project.sources]
+    return replace(parts[0], text="\n".join(part.text for part in parts), project=project)
 
 
 def iter_programs(directory: Path, on_bad: Callable[[BadInput], None] | None = None) -> Iterator[Program]:
