@@ -54,7 +54,7 @@ class Varied:
 
 
 @dataclass(frozen=True)
-class Summary:
+class AugmentSummary:
     """What an augment run did; `reused` bases were finished by an earlier run."""
 
     out: str
@@ -191,7 +191,7 @@ def augment(
     timeout: float = 60.0,
     on_item: Callable[[str], None] = lambda _: None,
     items: Sequence[Item] | None = None,
-) -> Summary:
+) -> AugmentSummary:
     """Writes copies of the programs at `path` into the folder `out`: <id>.hip, programs.jsonl, failures.jsonl.
 
     The same input, `copies` and `seed` give the same bytes for any number of workers. A journal in `out` keeps what
@@ -251,7 +251,7 @@ def _is_whole(record: dict[str, Any], out: Path) -> bool:
     return all(program_path(out, p["id"]).exists() for p in record["programs"])
 
 
-def _finish(out: Path, records: Sequence[dict[str, Any]], reused: int) -> Summary:
+def _finish(out: Path, records: Sequence[dict[str, Any]], reused: int) -> AugmentSummary:
     """Writes both listings in the order of the bases and counts; of equal texts the first one stays."""
     programs: dict[str, str] = {}
     failures: list[dict[str, Any]] = []
@@ -270,7 +270,7 @@ def _finish(out: Path, records: Sequence[dict[str, Any]], reused: int) -> Summar
     for failure in reversed(failures):  # the first of each reason stays
         reason = failure["reason"]
         examples[reason] = f"{failure['name']}: {failure['message'].removeprefix(reason + ': ')}"
-    return Summary(str(out), len(records), len(programs), len(failures), reused, reasons, examples)
+    return AugmentSummary(str(out), len(records), len(programs), len(failures), reused, reasons, examples)
 
 
 class _Journal:

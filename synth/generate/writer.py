@@ -26,7 +26,7 @@ RUN = "generate.json"
 
 
 @dataclass
-class Summary:
+class GenerateSummary:
     """What a folder holds after `generate_into`."""
 
     out: str
@@ -49,7 +49,7 @@ def grammar_digest() -> str:
 def generate_into(
     out: Path, count: int, *, seed: int = 0, family: str | None = None, workers: int = 1,
     on_program: Callable[[Program], None] | None = None,
-) -> Summary:  # fmt: skip
+) -> GenerateSummary:  # fmt: skip
     """Writes `count` programs of a seed to OUT/<id>.hip and OUT/programs.jsonl, going on where a run was cut short.
 
     Raises UsageError for an unknown family, BadInput when the folder holds something else or cannot be written.
@@ -73,7 +73,7 @@ def generate_into(
     except OSError as error:
         raise write_error(out, error) from error
     families = Counter(str(r["family"]) for r in records)
-    return Summary(str(out), len(records), seed, reused, dict(sorted(families.items())))
+    return GenerateSummary(str(out), len(records), seed, reused, dict(sorted(families.items())))
 
 
 def _finished(out: Path, run: dict[str, Any]) -> list[dict[str, Any]]:
