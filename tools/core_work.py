@@ -19,8 +19,8 @@ from pathlib import Path
 
 from benchmarks import sampling_error, sim_speed
 from hipsynth.profiling import devices
-from hipsynth.profiling.backends.sim import build_runnable
 from hipsynth.profiling.sim import api
+from hipsynth.profiling.sim.build import build_runnable
 from hipsynth.profiling.sim.device import SimDevice
 from hipsynth.profiling.sim.limits import SAMPLING_UNITS, Limits
 from hipsynth.synth.generate.producer import generate

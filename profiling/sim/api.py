@@ -250,6 +250,7 @@ def run_program(
         env=_environment(output, library),
         mounts=mounts,
         stdin=stdin,
+        isolate=limits.isolate,
     )
     if done.reason == "not_started":
         raise Missing(f"{artefacts.executable}: cannot be started", cause=done.stderr, remedy="see `synth doctor`")

@@ -18,6 +18,7 @@ class Limits:
     they become warnings. `sampling_units` bounds the work on large grids: so many representative parts run besides the
     first and the last, and their counts are scaled up; 0 runs every grid in full. Small grids are always run in full.
     `effort` multiplies the work up to which a grid counts as small, and the work that replaying a grid may take.
+    `isolate=False` runs the program with limits only, outside the sandbox.
     """
 
     time_s: float = 60.0
@@ -27,3 +28,4 @@ class Limits:
     sampling_units: int = SAMPLING_UNITS
     effort: float = 1.0
     strict_bounds: bool = True
+    isolate: bool = True

@@ -42,7 +42,7 @@ class Built:
     diagnostics: str = ""
 
 
-def build_program(program: Program, arch: str, folder: Path, root: Path | None) -> Built:
+def try_plans(program: Program, arch: str, folder: Path, root: Path | None) -> Built:
     """Tries the plans one after the other; of failures the first is returned, or the one that names a library.
 
     `root`: where its files and headers must lie; None trusts it with any.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -15,8 +16,10 @@ from pathlib import Path
 
 from hipsynth.profiling import sandbox
 from hipsynth.profiling.toolchain.flags import Flags, parse
-from hipsynth.profiling.toolchain.locate import Toolchain, cache_dir
-from hipsynth.synth.core.errors import CompileFailed, Missing, UsageError
+from hipsynth.profiling.toolchain.locate import Toolchain
+from hipsynth.synth.core.cache import cache_dir
+from hipsynth.synth.core.errors import BadInput, CompileFailed, Missing, UsageError
+from hipsynth.synth.core.files import write_whole
 
 # Older headers gave programs these as predefined macros; newer clang does not define them any more.
 COMPATIBILITY = ("-D__AMDGCN_WAVEFRONT_SIZE=64", "-D__AMDGCN_WAVEFRONT_SIZE__=64")
@@ -116,7 +119,8 @@ def template(toolchain: Toolchain, arguments: Sequence[str], flags: Flags) -> Te
     except (OSError, ValueError, KeyError):
         pass
     made = _ask(toolchain, arguments, flags)
-    write_atomically(path, json.dumps({"cc1": made.cc1, "link": made.link}).encode())
+    with contextlib.suppress(BadInput):  # failing to cache is no error
+        write_whole(path, json.dumps({"cc1": made.cc1, "link": made.link}))
     return made
 
 
@@ -186,14 +190,3 @@ def run_tool(
     error = CompileFailed(f"{what} does not {verb}", diagnostics=result.stderr, cause=first[:300])
     error.reason = failure
     raise error
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Writes a cache file so that a reader sees all of it or none; failing to cache is no error."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".partial-", delete=False) as file:
-            file.write(data)
-        Path(file.name).replace(path)
-    except OSError:
-        return

@@ -103,7 +103,7 @@ def test_leaving_early_leaves_no_process() -> None:
 
 
 INTERRUPTED = """
-from test_engine import work
+from test_workers import work
 from hipsynth.synth.core.workers import map_unordered
 if __name__ == "__main__":
     try:
