@@ -116,7 +116,7 @@ def test_charts_are_well_formed_and_report_works_without_a_model(work: Path) -> 
 
 
 def test_the_report_names_limits_and_errors() -> None:
-    from hipsynth.training.evaluation.report import _limits, _expected_errors
+    from hipsynth.training.evaluation.report import _expected_errors, _limits
 
     (chart,) = _limits({"gfx90a": {"hbm": 3, "launch": 1}})
     assert [(row["unit"], row["share"]) for row in chart["rows"]] == [("HBM bandwidth", 75), ("launch overhead", 25)]
