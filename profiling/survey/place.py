@@ -1,4 +1,4 @@
-"""One program of a folder as its build files have it: what `synth run` and `synth profile` take a folder for."""
+"""Resolves a folder with build files to the one program in it, for `synth run FOLDER` and `synth profile FOLDER`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ CAUSE = "no such file with a main() that uses HIP"
 
 
 def find_place(folder: Path, arch: str, scratch: Path, main: Path | None = None) -> Place:
-    """The program below `folder` whose main() stands in `main` (default: the only one), by the first plan that works.
+    """The program below `folder` whose main() is in `main` (default: the only program), by the first plan that builds.
 
-    Who names the folder trusts it: its build files may name headers anywhere, such as in ../include.
-    Raises BadInput when there is none or more than one, CompileFailed when no plan works.
+    The folder is trusted: its build files may name headers outside it, such as in ../include.
+    Raises BadInput if there is no such program or more than one, CompileFailed if no plan builds.
     """
     found = [program for program in find_programs(folder, arch) if not program.refusal[0]]
     if main is not None:
@@ -26,7 +26,7 @@ def find_place(folder: Path, arch: str, scratch: Path, main: Path | None = None)
         raise _not_one(folder, main, found)
     built = build_program(found[0], arch, scratch, None)
     if built.artefacts is None:
-        remedy = "`synth survey` says for every program of a folder what it lacks"
+        remedy = "run `synth survey` to see what each program of the folder lacks"
         raise CompileFailed(
             f"{folder}: {found[0].id} does not build", diagnostics=built.diagnostics, cause=built.message, remedy=remedy
         )
@@ -34,13 +34,14 @@ def find_place(folder: Path, arch: str, scratch: Path, main: Path | None = None)
 
 
 def place_of(plan: BuildPlan) -> Place:
+    """The sources and flags of a plan in the form that the backends build."""
     sources = tuple(SourceFile(unit.path, unit.language, unit_flags(unit, plan)) for unit in plan.units)
     return Place(sources, plan.folder, relocatable=plan.relocatable)
 
 
 def _not_one(folder: Path, main: Path | None, found: list[Program]) -> BadInput:
     if not found:
-        what = f"{main}: no HIP program of {folder}" if main else f"{folder}: no HIP program"
+        what = f"{main}: not a HIP program of {folder}" if main else f"{folder}: no HIP program"
         remedy = "give the source files of a program, or the folder that holds them with their build files"
         return BadInput(what, cause=CAUSE, remedy=remedy, reason="no_programs")
     names = ", ".join(program.id for program in found[:5]) + (", ..." if len(found) > 5 else "")
