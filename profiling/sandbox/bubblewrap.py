@@ -1,4 +1,4 @@
-"""The command line that isolates a program: bubblewrap's namespaces, and resource limits inside them."""
+"""Builds the command line that isolates a program: bubblewrap namespaces with resource limits inside."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hipsynth.synth.core.errors import Missing
 
 @functools.cache
 def available() -> bool:
-    """Whether bubblewrap is installed and can make a sandbox on this machine."""
+    """Whether bubblewrap is installed and can create a sandbox on this machine (cached)."""
     if shutil.which("bwrap") is None:
         return False
     probe = bubblewrap(["/bin/true"], Path("/tmp"), (), {}, None, SandboxLimits(), {})
@@ -26,18 +26,18 @@ def available() -> bool:
 
 
 def require() -> None:
-    """Raises Missing where programs cannot be isolated."""
+    """Raises Missing if programs cannot be isolated on this machine."""
     if not available():
         raise Missing(
             "programs cannot be isolated here: they could read your files and use the network",
-            cause="bubblewrap (bwrap) is not installed, or this machine lets it make no namespaces",
-            remedy="apt install bubblewrap; in a container, allow user namespaces. `synth doctor` says what is missing",
+            cause="bubblewrap (bwrap) is not installed, or this machine does not allow it to create namespaces",
+            remedy="apt install bubblewrap; in a container, allow user namespaces. `synth doctor` shows details",
         )
 
 
 def limited(command: list[str], limits: SandboxLimits) -> list[str]:
-    """The command under resource limits, set by a shell that then becomes it (no fork, about 1 ms)."""
-    # Each process for itself; the soft limit signals (SIGXCPU), the hard one a little later kills.
+    """The command under resource limits, set by a shell that then execs it (no fork, about 1 ms)."""
+    # Limits apply per process. The soft limit sends SIGXCPU; the hard limit, two seconds later, kills.
     seconds = max(1, math.ceil(limits.cpu_s) + 1)
     settings = (
         f"ulimit -c 0; ulimit -S -t {seconds}; ulimit -H -t {seconds + 2}; "
@@ -48,9 +48,9 @@ def limited(command: list[str], limits: SandboxLimits) -> list[str]:
 
 @functools.cache
 def _fixed_layout() -> tuple[str, ...]:
-    """The prefix that turns address randomisation off, where the system allows it.
+    """The command prefix that disables address space randomisation, if the system allows it.
 
-    clang 22 orders some device variables by address, so randomised runs of one compile can differ.
+    clang 22 orders some device variables by address, so its output can differ between randomised runs.
     """
     prefix = ("setarch", "-R")
     try:
@@ -69,7 +69,7 @@ def bubblewrap(
     limits: SandboxLimits,
     mounts: Mapping[str, Path],
 ) -> list[str]:
-    """The bwrap command line: new namespaces, no capability, /usr read-only, sized private /tmp and /dev/shm."""
+    """The bwrap command line: new namespaces, no capabilities, read-only /usr, size-limited private /tmp, /dev/shm."""
     words = ["bwrap", "--unshare-all", "--unshare-user", "--uid", "1000", "--gid", "1000", "--cap-drop", "ALL"]
     words += ["--die-with-parent", "--new-session", "--hostname", "sandbox", "--ro-bind", "/usr", "/usr"]
     for name in ("/lib", "/lib64", "/lib32", "/libx32", "/bin", "/sbin"):

@@ -1,4 +1,4 @@
-"""The system calls that a sandboxed program may make, as a BPF filter."""
+"""Seccomp filter (BPF) for the system calls of a sandboxed program."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _KILLED = {
     "open_by_handle_at": 304, "setns": 308, "process_vm_readv": 310, "process_vm_writev": 311, "finit_module": 313,
     "bpf": 321, "userfaultfd": 323, "io_uring_setup": 425,
 }  # fmt: skip
-_REFUSED = {"socket": 41, "socketpair": 53}  # EACCES: a library that only asks may go on
+_REFUSED = {"socket": 41, "socketpair": 53}  # fail with EACCES, so that libraries that merely probe for them continue
 
 
 def seccomp_program() -> bytes:
-    """The filter as BPF: forking and kernel interfaces kill, sockets are refused, threads are allowed."""
+    """The filter as BPF code: fork and privileged kernel interfaces kill, sockets fail with EACCES, threads work."""
 
     def load(offset: int) -> tuple[int, int, int, int]:
         return (0x20, 0, 0, offset)
@@ -37,7 +37,7 @@ def seccomp_program() -> bytes:
     equal, at_least, any_bit = 0x15, 0x35, 0x45
     code = [load(4), jump(equal, _AUDIT_ARCH_X86_64, 1, 0), give(_KILL), load(0)]
     code += [jump(at_least, 0x40000000, 0, 1), give(_KILL)]  # the x32 calling convention
-    code += [jump(equal, _CLONE3, 0, 1), give(_ERRNO | errno.ENOSYS)]  # its flags are out of a filter's sight
+    code += [jump(equal, _CLONE3, 0, 1), give(_ERRNO | errno.ENOSYS)]  # a filter cannot read clone3's flags
     for number in _KILLED.values():
         code += [jump(equal, number, 0, 1), give(_KILL)]
     for number in _REFUSED.values():
@@ -49,7 +49,7 @@ def seccomp_program() -> bytes:
 
 @contextlib.contextmanager
 def seccomp_file() -> Iterator[int | None]:
-    """A file descriptor that reads the filter, or None where the filter's numbers do not apply."""
+    """Yields a file descriptor from which the filter can be read, or None on machines other than x86-64."""
     if platform.machine() != "x86_64":
         yield None
         return
