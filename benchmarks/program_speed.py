@@ -18,8 +18,8 @@ import tempfile
 from pathlib import Path
 
 from hipsynth.profiling import devices
-from hipsynth.profiling.backends.sim import build
 from hipsynth.profiling.sim import api
+from hipsynth.profiling.sim.build import build_text
 from hipsynth.profiling.sim.limits import Limits
 from hipsynth.synth.generate.producer import generate
 
@@ -30,7 +30,7 @@ DEVICES = {"gfx90a": "mi250", "gfx942": "mi300x"}
 
 def cpu_seconds(text: str, name: str, arch: str, folder: Path) -> tuple[float, float]:
     """CPU seconds of one run and the wave instructions it executed."""
-    artefacts, _ = build(text, name, arch, "-O3", folder)
+    artefacts, _ = build_text(text, name, arch, "-O3", folder)
     config = folder / "run.conf"
     device = devices.load(DEVICES[arch])
     config.write_text(api.configuration(artefacts, device, Limits(), folder / "run.json"))

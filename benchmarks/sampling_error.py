@@ -26,7 +26,7 @@ LARGE = {"triad": 976_563, "transpose": 1_048_576, "gemm_tile": 131_072}
 # Products of kernels.hip, of as many rows and columns: the side of the tile that one work-group makes.
 PRODUCTS = {"product_64": 64, "product_64_buffered": 64, "product_128": 128, "product_matrix": 64}
 ROWS = 4096
-STRETCHES = 12  # as `synth profile` samples
+SAMPLING_UNITS = 12  # as `synth profile` samples
 DOUBTFUL = 0.02  # errors above this stand beside what the sampled run said of itself
 
 
@@ -64,17 +64,17 @@ def compared(kernel: str, name: str, exact: tuple[dict[str, Any], float], part: 
 
 
 def row(name: str, kernel: str, size: int, above: int) -> str:
-    exact, part = (timed(name, kernel, size, sample_stretches=n, sample_above=above) for n in (0, STRETCHES))
+    exact, part = (timed(name, kernel, size, sampling_units=n, sample_above=above) for n in (0, SAMPLING_UNITS))
     return compared(kernel, name, exact, part)
 
 
-def product(name: str, kernel: str, rows: int, stretches: int) -> tuple[dict[str, Any], float]:
+def product(name: str, kernel: str, rows: int, sampling_units: int) -> tuple[dict[str, Any], float]:
     """A product of kernels.hip of `rows` rows and columns, with the seconds of CPU that it took."""
     from hipsynth.profiling.sim.device import SimDevice
 
     with tempfile.TemporaryDirectory(prefix="hipsynth-product-") as scratch:
         source = Path(__file__).with_name("kernels.hip")
-        device = SimDevice(name, source, Path(scratch), sample_stretches=stretches, values=False)
+        device = SimDevice(name, source, Path(scratch), sampling_units=sampling_units, values=False)
         matrices = [device.core.allocate(4 * rows * rows) for _ in range(3)]
         start = time.process_time()
         result = device.launch(kernel, (rows // PRODUCTS[kernel],) * 2, (256,), "QQQi", *matrices, rows)
@@ -87,9 +87,9 @@ def large() -> None:
 
     for name in ("mi250", "mi300x"):
         for kernel, size in LARGE.items():
-            report(kernel, name, timed(name, kernel, size, sample_stretches=STRETCHES, memory_bytes=64 << 30)[1])
+            report(kernel, name, timed(name, kernel, size, sampling_units=SAMPLING_UNITS, memory_bytes=64 << 30)[1])
         for kernel in PRODUCTS:
-            report(kernel, name, product(name, kernel, ROWS, STRETCHES)[1])
+            report(kernel, name, product(name, kernel, ROWS, SAMPLING_UNITS)[1])
 
 
 def main() -> None:
@@ -110,7 +110,7 @@ def main() -> None:
     for kernel in PRODUCTS if chosen.products else chosen.kernels:
         for name in ("mi250", "mi300x"):
             if chosen.products:
-                exact, part = (product(name, kernel, chosen.products, n) for n in (0, STRETCHES))
+                exact, part = (product(name, kernel, chosen.products, n) for n in (0, SAMPLING_UNITS))
                 print(compared(kernel, name, exact, part), flush=True)
             else:
                 print(row(name, kernel, chosen.size, chosen.above), flush=True)

@@ -19,10 +19,10 @@ from pathlib import Path
 
 from benchmarks import sampling_error, sim_speed
 from hipsynth.profiling import devices
-from hipsynth.profiling.backends.sim import build_runnable
 from hipsynth.profiling.sim import api
+from hipsynth.profiling.sim.build import build_runnable
 from hipsynth.profiling.sim.device import SimDevice
-from hipsynth.profiling.sim.limits import STRETCHES, Limits
+from hipsynth.profiling.sim.limits import SAMPLING_UNITS, Limits
 from hipsynth.synth.generate.producer import generate
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -60,16 +60,17 @@ def grids(_: Path) -> Iterator[Step]:
         for kernel in sorted(KERNELS):
             run_grid = partial(sampling_error.timed, name, kernel)
             yield f"{kernel} {name}", partial(run_grid, GRID)
-            if not kernel.startswith("gemm"):  # matrix products are covered by products()
-                yield f"{kernel} {name} sampled", partial(run_grid, SAMPLED_GRID, sample_stretches=STRETCHES)
+            if not kernel.startswith("gemm"):  # the products below are enough
+                yield f"{kernel} {name} sampled", partial(run_grid, SAMPLED_GRID, sampling_units=SAMPLING_UNITS)
 
 
 def products(_: Path) -> Iterator[Step]:
     """The matrix products of benchmarks/kernels.hip, in full and sampled."""
     for name in DEVICES:
         for kernel in sampling_error.PRODUCTS:
-            yield f"{kernel} {name}", partial(sampling_error.product, name, kernel, ROWS, 0)
-            yield f"{kernel} {name} sampled", partial(sampling_error.product, name, kernel, SAMPLED_ROWS, STRETCHES)
+            run_product = partial(sampling_error.product, name, kernel)
+            yield f"{kernel} {name}", partial(run_product, ROWS, 0)
+            yield f"{kernel} {name} sampled", partial(run_product, SAMPLED_ROWS, SAMPLING_UNITS)
 
 
 def programs(scratch: Path) -> Iterator[Step]:

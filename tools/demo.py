@@ -19,6 +19,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hipsynth.synth.core.files import write_whole
+
 ROOT = Path(__file__).resolve().parent.parent
 SYNTH = Path(sys.executable).with_name("synth")
 FLAG_SETS = ("-O3", "-O3 -ffast-math", "-O3 -munsafe-fp-atomics")
@@ -94,9 +96,7 @@ def run(out: Path, programs: int) -> None:
             print(f"[{number}/{len(plan)}] {stage.title}: done before ({done[key]:.0f} s)", flush=True)
             continue
         done[key] = run_stage(stage, number, len(plan))
-        partial = done_path.with_suffix(".partial")
-        partial.write_text(json.dumps(done, indent=1))
-        partial.replace(done_path)
+        write_whole(done_path, json.dumps(done, indent=1))
     print(f"\nAll stages done in {sum(done[stage_key(s)] for s in plan):.0f} s of work.")
     print(f"Open {out / 'report.html'} in a browser; the corpus is in {out / 'corpus'}.")
     print(f"Try: {SYNTH} profile {LISTING} --arch gfx942")

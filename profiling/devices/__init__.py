@@ -53,7 +53,7 @@ def architectures() -> list[str]:
     return sorted(DEFAULT_DEVICE)
 
 
-def devices() -> list[str]:
+def names() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
 
 
@@ -67,7 +67,7 @@ def default_device(arch: str) -> str:
 
 def devices_of(arch: str) -> list[str]:
     default_device(arch)
-    return [name for name in devices() if load(name).arch == arch]
+    return [name for name in names() if load(name).arch == arch]
 
 
 def _sections(document: Mapping[str, Any]) -> dict[str, Constant]:
@@ -86,8 +86,8 @@ def _sections(document: Mapping[str, Any]) -> dict[str, Constant]:
 def load(name: str) -> ArchTable:
     """The table of a device; raises UsageError for an unknown name and BadInput for a broken table."""
     path = FOLDER / f"{name}.toml"
-    if name not in devices():
-        raise UsageError(f"unknown device {name!r}", remedy=f"known: {', '.join(devices())}")
+    if name not in names():
+        raise UsageError(f"unknown device {name!r}", remedy=f"known: {', '.join(names())}")
     document = tomllib.loads(path.read_text())
     base = load(document["inherits"]) if "inherits" in document else None
     own = _sections(document)

@@ -12,7 +12,7 @@ from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import Backend, KernelResult, Target, TargetResult
 from hipsynth.profiling.matrix.job import MESSAGE_CHARS, Job, hard_limit, open_backend, result_of, run_job
 from hipsynth.profiling.metrics import uncertainty
-from hipsynth.profiling.sim.limits import STRETCHES, Limits
+from hipsynth.profiling.sim.limits import SAMPLING_UNITS, Limits
 from hipsynth.synth.core.errors import BadInput, UsageError
 from hipsynth.synth.core.program import Program
 from hipsynth.synth.core.store import CorpusWriter, Item, measurement_id
@@ -155,8 +155,8 @@ class _Context:
         self.tool, self.backend, self.corpus, self.summary = tool, backend, corpus, summary
         self.limits, self.retry_failed = limits, retry_failed
         self.version = self.made_by = tool.version()
-        if limits.stretches != STRETCHES:  # decides results as the tool does
-            self.version += f"+{f'sample{limits.stretches}' if limits.stretches else 'exact'}"
+        if limits.sampling_units != SAMPLING_UNITS:  # decides results as the tool does
+            self.version += f"+{f'sample{limits.sampling_units}' if limits.sampling_units else 'exact'}"
         if limits.effort != 1:
             self.version += f"+effort{limits.effort:g}"
         self.environments: dict[Target, Mapping[str, str]] = {}

@@ -193,7 +193,7 @@ def configuration(
         "output": output,
         "max_wave_instructions": limits.wave_instructions,
         "memory_bytes": int(device.spec()["hbm.bytes"]),  # pages that are never touched cost nothing
-        "sample_stretches": limits.stretches,
+        "sampling_units": limits.sampling_units,
         "effort": limits.effort,
         "cpu_seconds": limits.time_s,
         "count": int(count),
@@ -250,6 +250,7 @@ def run_program(
         env=_environment(output, library),
         mounts=mounts,
         stdin=stdin,
+        isolate=limits.isolate,
     )
     if done.reason == "not_started":
         raise Missing(f"{artefacts.executable}: cannot be started", cause=done.stderr, remedy="see `synth doctor`")

@@ -13,9 +13,9 @@ from pathlib import Path
 from hipsynth.profiling import devices, sandbox, toolchain
 from hipsynth.profiling.backends.sim import SimBackend
 from hipsynth.profiling.sim.limits import Limits
-from hipsynth.profiling.survey.build import build_program
+from hipsynth.profiling.survey.build import try_plans
 from hipsynth.profiling.survey.discover import find_programs
-from hipsynth.profiling.survey.execute import ATTEMPTS, run_built
+from hipsynth.profiling.survey.execute import ATTEMPTS, try_calls
 from hipsynth.profiling.survey.page import provenance
 from hipsynth.profiling.survey.plan import Program
 from hipsynth.profiling.survey.report import Report, Row, row_of
@@ -38,7 +38,13 @@ class Options:
     workers: int = 1
     count: bool = True
     match: str = ""
-    memory_bytes: int = 8 << 30  # device memory limit; the host side may use 4 GiB in addition
+    memory_bytes: int = 8 << 30  # what a program may touch, 4 GiB of host memory apart
+    device: str = ""  # the architecture's default
+    isolate: bool = True  # in the sandbox, where that works
+
+    @property
+    def table(self) -> devices.ArchTable:
+        return devices.device_of(self.arch, self.device)
 
 
 @dataclass(frozen=True)
@@ -108,14 +114,14 @@ def _hard_limit(options: Options) -> float:
 def conditions(options: Options) -> dict[str, object]:
     """The settings and versions needed to repeat the survey."""
     return {
-        "device": devices.default_device(options.arch),
+        "device": options.table.name,
         "timeout_s": options.timeout_s,
         "memory_bytes": options.memory_bytes,
         "caches_simulated": options.count,
         "simulator": SimBackend().version(),
         "compiler": toolchain.find().compiler_version,
         "headers": toolchain.find().headers_version,
-        "isolated": sandbox.available(),
+        "isolated": options.isolate and sandbox.available(),
     }
 
 
@@ -150,15 +156,18 @@ def _survey_one(task: _Task, scratch: Path) -> Row:
     if reason:
         return Row(program.id, "failed", reason, message, key=task.key)
     start = time.monotonic()
-    built = build_program(program, options.arch, scratch / "build", task.root)
+    built = try_plans(program, options.arch, scratch / "build", task.root)
     row = Row(
         program.id, "failed", built.reason, built.message, plan=built.plan.origin, files=len(built.plan.units),
         build_s=round(time.monotonic() - start, 2), diagnostics=built.diagnostics, key=task.key,
     )  # fmt: skip
     if built.artefacts is None:
         return row
-    limits = Limits(options.timeout_s, WAVE_INSTRUCTIONS, options.memory_bytes, stretches=0, strict_bounds=False)
-    verdict, done, call = run_built(program, built, options.arch, task.root, scratch, limits, options.count)
+    limits = Limits(
+        options.timeout_s, WAVE_INSTRUCTIONS, options.memory_bytes, sampling_units=0, strict_bounds=False,
+        isolate=options.isolate,
+    )  # fmt: skip
+    verdict, done, call = try_calls(program, built, options.table, task.root, scratch, limits, options.count)
     return replace(
         row, status=verdict.status, reason=verdict.reason, message=verdict.message, evidence=verdict.evidence,
         compiled=True, exit_code=done.exit_code, arguments=call.arguments, dispatches=done.dispatch_count,
@@ -186,6 +195,8 @@ def _broken(task: _Task, error: Exception | None) -> Row:
 def _key(program: Program, options: Options) -> str:
     """What a row depends on: plans, sources, architecture, tools. The time limit is looked at separately."""
     depends = [program.id, repr((program.plans, program.calls)), options.arch, options.count, options.memory_bytes]
+    if options.table.name != devices.default_device(options.arch):
+        depends.append(options.table.name)
     digest = hashlib.sha256(json.dumps(depends).encode())
     digest.update(f"{SimBackend().version()} {toolchain.find().identity}".encode())
     for path in sorted({unit.path for plan in program.plans for unit in plan.units} | {program.main}):

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hipsynth.profiling import devices, sandbox
-from hipsynth.profiling.backends.run_folder import copy_folder, placed
+from hipsynth.profiling.backends.run_folder import copy_folder, put_executable
 from hipsynth.profiling.sim import api
 from hipsynth.profiling.sim.limits import Limits
 from hipsynth.profiling.survey.build import Built
@@ -27,8 +27,8 @@ _NAMED_OPTION = re.compile(r"[\"`](--?[a-zA-Z][\w-]*(?: [\w.]+)?)[\"`] (?:argume
 _LITERAL = re.compile(r"-{0,2}\d[\w.x,]*|--?[a-zA-Z][\w-]*(=[\w.-]+)?")
 
 
-def run_built(
-    program: Program, built: Built, arch: str, root: Path, scratch: Path, limits: Limits, count: bool
+def try_calls(
+    program: Program, built: Built, device: devices.ArchTable, root: Path, scratch: Path, limits: Limits, count: bool
 ) -> tuple[Verdict, api.RunResult, Call]:
     """Runs a program with the arguments from its build files, else none, else those from scripts and READMEs.
 
@@ -42,7 +42,7 @@ def run_built(
     while len(tries) < min(len(calls), ATTEMPTS):
         call, view = calls[len(tries)], scratch / f"run{len(tries)}"
         folder = view / inside
-        done = _run(built, arch, folder, limits, call, count, {str(view): root})
+        done = _run(built, device, folder, limits, call, count, {str(view): root})
         verdict = judge(done, unasked=program.reads_arguments and not call.arguments)
         tries.append((_advised(verdict, call, limits), done, call))
         lost = verdict.reason == "host_crash" and program.reads_arguments and not call.arguments
@@ -79,7 +79,7 @@ def _own_examples(done: api.RunResult, built: Built, folder: Path) -> list[Call]
 
 def _run(
     built: Built,
-    arch: str,
+    device: devices.ArchTable,
     folder: Path,
     limits: Limits,
     call: Call,
@@ -91,8 +91,7 @@ def _run(
     own = _own_output(built)
     if own is not None:
         shutil.copytree(own, folder, dirs_exist_ok=True)
-    artefacts = placed(built.artefacts, folder, built.plan.name)
-    device = devices.load(devices.default_device(arch))
+    artefacts = put_executable(built.artefacts, folder, built.plan.name)
     _prepare(call, folder, around)
     stdin = _standard_input(call, built.plan.folder, folder)
     return api.run_program(

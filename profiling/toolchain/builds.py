@@ -6,12 +6,13 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from hipsynth.profiling.toolchain.locate import cache_dir
 from hipsynth.profiling.toolchain.unit import Job, check_roots
+from hipsynth.synth.core.cache import cache_dir
+from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.core.files import replacing
 
 _KEEP_BUILDS = 20_000
 
@@ -41,21 +42,18 @@ def load(job: Job, targets: Sequence[Path], roots: Iterable[Path] | None) -> boo
 
 
 def store(job: Job, made: Sequence[Path], headers: Sequence[Path]) -> None:
-    """Stores a build atomically (write to a temporary folder, rename). Failure to cache is not an error."""
+    """Keeps a build. Failing to cache is no error."""
     entry = entry_of(job)
     try:
-        entry.parent.mkdir(parents=True, exist_ok=True)
-        fresh = Path(tempfile.mkdtemp(prefix=".partial-", dir=entry.parent))
-        for number, path in enumerate(made):
-            shutil.copyfile(path, fresh / str(number))
-        read = {str(path.resolve()): hashlib.sha256(path.read_bytes()).hexdigest() for path in headers}
-        (fresh / "headers.json").write_text(json.dumps(read))
-        if entry.exists():
-            shutil.rmtree(entry, ignore_errors=True)
-        fresh.rename(entry)
+        with replacing(entry) as fresh:
+            fresh.mkdir()
+            for number, path in enumerate(made):
+                shutil.copyfile(path, fresh / str(number))
+            read = {str(path.resolve()): hashlib.sha256(path.read_bytes()).hexdigest() for path in headers}
+            (fresh / "headers.json").write_text(json.dumps(read))
         if job.key.startswith("000"):
             prune_builds()
-    except OSError:
+    except (OSError, BadInput):
         return
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -15,8 +16,10 @@ from pathlib import Path
 
 from hipsynth.profiling import sandbox
 from hipsynth.profiling.toolchain.flags import Flags, parse
-from hipsynth.profiling.toolchain.locate import Toolchain, cache_dir
-from hipsynth.synth.core.errors import CompileFailed, Missing, UsageError
+from hipsynth.profiling.toolchain.locate import Toolchain
+from hipsynth.synth.core.cache import cache_dir
+from hipsynth.synth.core.errors import BadInput, CompileFailed, Missing, UsageError
+from hipsynth.synth.core.files import write_whole
 
 # Macros that older clang predefined and newer clang does not; older programs need them.
 COMPATIBILITY = ("-D__AMDGCN_WAVEFRONT_SIZE=64", "-D__AMDGCN_WAVEFRONT_SIZE__=64")
@@ -119,7 +122,8 @@ def template(toolchain: Toolchain, arguments: Sequence[str], flags: Flags) -> Te
     except (OSError, ValueError, KeyError):
         pass
     made = _ask(toolchain, arguments, flags)
-    write_atomically(path, json.dumps({"cc1": made.cc1, "link": made.link}).encode())
+    with contextlib.suppress(BadInput):  # failing to cache is no error
+        write_whole(path, json.dumps({"cc1": made.cc1, "link": made.link}))
     return made
 
 
@@ -190,14 +194,3 @@ def run_tool(
     error = CompileFailed(f"{what} does not {verb}", diagnostics=result.stderr, cause=first[:300])
     error.reason = failure
     raise error
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Writes a cache file atomically (temporary file, rename). Failure to cache is not an error."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".partial-", delete=False) as file:
-            file.write(data)
-        Path(file.name).replace(path)
-    except OSError:
-        return

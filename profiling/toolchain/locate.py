@@ -1,4 +1,4 @@
-"""Locates the compiler, the header tree and the caches."""
+"""Where the compiler and the header tree are."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hipsynth.synth.core.cache import cache_dir
 from hipsynth.synth.core.errors import Missing, UsageError
 
 HERE = Path(__file__).resolve().parent
-REPOSITORY = HERE.parents[1]
 
 
 @functools.cache
@@ -37,17 +37,6 @@ def check_arch(arch: str) -> str:
     if arch not in inputs()["archs"]:
         raise UsageError(f"unknown architecture {arch!r}", remedy="one of: " + ", ".join(archs()), reason="bad_arch")
     return arch
-
-
-def cache_dir() -> Path:
-    """$HIPSYNTH_CACHE, else <checkout>/.cache/hipsynth if writable, else $XDG_CACHE_HOME/hipsynth (~/.cache/...)."""
-    override = os.environ.get("HIPSYNTH_CACHE")
-    if override:
-        return Path(override).expanduser().resolve()
-    if (REPOSITORY / "pyproject.toml").exists() and os.access(REPOSITORY, os.W_OK):
-        return REPOSITORY / ".cache" / "hipsynth"
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "hipsynth"
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hipsynth.profiling.toolchain import locate
-from hipsynth.profiling.toolchain.driver import CompileLimits, Template, run_tool, write_atomically
+from hipsynth.profiling.toolchain.driver import CompileLimits, Template, run_tool
+from hipsynth.synth.core.cache import cache_dir
 from hipsynth.synth.core.errors import HipsynthError
+from hipsynth.synth.core.files import write_whole
 
 KEEP = 48  # precompiled headers to keep, about 13 MB each; the least recently used are deleted first
 
@@ -50,7 +52,7 @@ def use(toolchain: locate.Toolchain, template: Template, limits: CompileLimits) 
     None (compile without it) if the disk is full, the folder is read-only, or the header does not compile.
     """
     key = hashlib.sha256(json.dumps([1, toolchain.identity, *template.cc1]).encode()).hexdigest()[:24]
-    path = locate.cache_dir() / "pch" / f"{key}.pch"
+    path = cache_dir() / "pch" / f"{key}.pch"
     if not path.exists():
         try:
             _build(path, template, limits)
@@ -91,7 +93,7 @@ def _build(path: Path, template: Template, limits: CompileLimits) -> None:
             # The header refers to its source, which is therefore kept beside it; concurrent writers may race for it.
             source = path.parent / "prefix.hip"
             if not source.exists():
-                write_atomically(source, b"#include <hip/hip_runtime.h>\n")
+                write_whole(source, "#include <hip/hip_runtime.h>\n")
             words = [
                 "-emit-pch" if word == "-emit-obj" else word for word in template.compiler(str(source), "made.pch")
             ]

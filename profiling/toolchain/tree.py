@@ -22,6 +22,7 @@ from typing import Any
 
 from hipsynth.profiling.toolchain import locate
 from hipsynth.synth.core.errors import BadInput, Missing
+from hipsynth.synth.core.files import PARTIAL, replacing
 
 Say = Callable[[str], None]
 
@@ -43,33 +44,19 @@ def build_tree(say: Say = lambda _line: None, *, wheels: Path | None = None) -> 
         )
     if wheels is None and os.environ.get("HIPSYNTH_WHEELS"):
         wheels = Path(os.environ["HIPSYNTH_WHEELS"])
-    tree.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="tree-building-", dir=tree.parent) as scratch:
-        fresh = Path(scratch) / "tree"
+    with replacing(tree, is_finished=lambda found: locate.read_manifest(found) is not None) as fresh:
         taken = {spec["name"]: _take_wheel(spec, fresh, wheels, say) for spec in locate.inputs()["wheels"]}
         _version_file(fresh)
         _control_bitcode(fresh)
         manifest = _manifest(fresh, taken)
         (fresh / "manifest.json").write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n")
-        _publish(fresh, tree)
     _remove_older(tree)
     return tree
 
 
-def _publish(fresh: Path, tree: Path) -> None:
-    """Renames the finished tree into place; keeps a tree that another process has finished in the meantime."""
-    if tree.exists() and locate.read_manifest(tree) is None:
-        shutil.rmtree(tree)
-    try:
-        fresh.rename(tree)
-    except OSError:
-        if locate.read_manifest(tree) is None:
-            raise
-
-
 def _remove_older(tree: Path) -> None:
     for other in tree.parent.glob("tree-*"):
-        if other != tree and not other.name.startswith("tree-building-"):  # may belong to another process
+        if other != tree and other.suffix != PARTIAL:  # another process may be at work
             shutil.rmtree(other, ignore_errors=True)
 
 

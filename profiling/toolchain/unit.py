@@ -12,7 +12,8 @@ from pathlib import Path
 from hipsynth.profiling.toolchain import driver, pch
 from hipsynth.profiling.toolchain import flags as flag_parser
 from hipsynth.profiling.toolchain.driver import CompileLimits
-from hipsynth.profiling.toolchain.locate import HERE, Toolchain, cache_dir
+from hipsynth.profiling.toolchain.locate import HERE, Toolchain
+from hipsynth.synth.core.cache import cache_dir
 from hipsynth.synth.core.errors import BadInput, CompileFailed
 
 CACHE_VERSION = 2

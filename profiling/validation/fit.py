@@ -70,7 +70,7 @@ def fit(points: Sequence[Prepared], spec: dict[str, float], keys: Sequence[str])
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m hipsynth.profiling.validation.fit", description=__doc__)
-    parser.add_argument("device", choices=devices.devices())
+    parser.add_argument("device", choices=devices.names())
     parser.add_argument("keys", nargs="+", metavar="KEY", help='constants to vary, such as "hbm.read_gbps"')
     parser.add_argument("--studies", nargs="+", choices=STUDIES, default=list(STUDIES))
     options = parser.parse_args()

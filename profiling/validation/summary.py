@@ -1,4 +1,4 @@
-"""Aggregates the errors of all studies: measured/<study>.toml -> errors.toml and the tables of validation.md."""
+"""Errors of all studies together: measured/<study>.toml -> errors.toml, and the tables of the validation page."""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from hipsynth.synth.core.errors import BadInput, HipsynthError
-from hipsynth.synth.core.program import INDEX, Program, program_path
+from hipsynth.synth.core.files import write_error, write_whole
+from hipsynth.synth.core.program import INDEX, Program, program_path, read_index
 from hipsynth.synth.core.workers import map_unordered
 from hipsynth.synth.frontend.parse import Diagnostic, ParseConfig, load_source, parse
 from hipsynth.synth.frontend.passes.flatten import HEADERS, SOURCES, has_main, program_sources
@@ -54,7 +54,7 @@ class Varied:
 
 
 @dataclass(frozen=True)
-class Summary:
+class AugmentSummary:
     """What an augment run did; `reused` bases were finished by an earlier run."""
 
     out: str
@@ -85,31 +85,19 @@ def find_items(path: Path) -> list[Item]:
         return [Item(path.name, files=(path,), root=path.parent)]
     if not path.is_dir():
         raise BadInput(f"{path}: no such file or folder", reason="missing_file", remedy="run `synth generate` first")
-    index = path / INDEX
-    items = list(_indexed(path, index)) if index.exists() else list(_loose(path, path))
+    items = list(_indexed(path) if (path / INDEX).exists() else _loose(path, path))
     if not items:
         raise BadInput(f"{path}: no programs", cause="neither programs.jsonl nor HIP sources", reason="no_programs")
     return items
 
 
-def _indexed(folder: Path, index: Path) -> Iterator[Item]:
-    for number, line in enumerate(index.read_text().splitlines(), 1):
-        name = f"{INDEX}:{number}"
+def _indexed(folder: Path) -> Iterator[Item]:
+    for record in read_index(folder):
         try:
-            record = json.loads(line)
-            name = str(record["id"])
-            text, problems = load_source(program_path(folder, name))
-            if text is None:
-                yield Item(name, problem=problems[0])
-                continue
-            program = Program.from_record(record, text.decode())
-        except (ValueError, KeyError, TypeError) as error:
-            yield Item(name, problem=Diagnostic("bad_record", f"{index}:{number}: {error}"))
-            continue
-        if program.id != name:
-            yield Item(name, problem=Diagnostic("bad_record", f"{name}: the text does not match its id"))
-        else:
-            yield Item(name, program=program)
+            yield Item(record.name, program=record.read())
+        except BadInput as error:
+            what = f"{error.what}: {error.cause}" if error.cause else error.what
+            yield Item(record.name, problem=Diagnostic(error.reason, what))
 
 
 def _loose(folder: Path, top: Path) -> Iterator[Item]:
@@ -203,7 +191,7 @@ def augment(
     timeout: float = 60.0,
     on_item: Callable[[str], None] = lambda _: None,
     items: Sequence[Item] | None = None,
-) -> Summary:
+) -> AugmentSummary:
     """Writes copies of the programs at `path` into the folder `out`: <id>.hip, programs.jsonl, failures.jsonl.
 
     The same input, `copies` and `seed` give the same bytes for any number of workers. A journal in `out` keeps what
@@ -223,7 +211,7 @@ def augment(
         number = todo[outcome.index][0]
         varied = outcome.value if outcome.value is not None else _broken(items[number], outcome.error)
         for program in varied.programs:
-            _write(program_path(out, program.id), program.text.encode())
+            write_whole(program_path(out, program.id), program.text)
         finished[keys[number]] = _to_record(varied)
         journal.add(keys[number], finished[keys[number]])
         on_item(items[number].name)
@@ -263,7 +251,7 @@ def _is_whole(record: dict[str, Any], out: Path) -> bool:
     return all(program_path(out, p["id"]).exists() for p in record["programs"])
 
 
-def _finish(out: Path, records: Sequence[dict[str, Any]], reused: int) -> Summary:
+def _finish(out: Path, records: Sequence[dict[str, Any]], reused: int) -> AugmentSummary:
     """Writes both listings in the order of the bases and counts; of equal texts the first one stays."""
     programs: dict[str, str] = {}
     failures: list[dict[str, Any]] = []
@@ -275,23 +263,14 @@ def _finish(out: Path, records: Sequence[dict[str, Any]], reused: int) -> Summar
                 name, message = program["lineage"], f"the same text as program {program['id']}"
                 failures.append({"name": name, "copy": 0, "reason": "duplicate", "message": message})
             programs.setdefault(program["id"], line)
-    _write(out / FAILURES, "".join(json.dumps(f, sort_keys=True) + "\n" for f in failures).encode())
-    _write(out / INDEX, "".join(line + "\n" for line in programs.values()).encode())
+    write_whole(out / FAILURES, "".join(json.dumps(f, sort_keys=True) + "\n" for f in failures))
+    write_whole(out / INDEX, "".join(line + "\n" for line in programs.values()))
     reasons = dict(sorted(Counter(f["reason"] for f in failures).items()))
     examples = {}
     for failure in reversed(failures):  # the first of each reason stays
         reason = failure["reason"]
         examples[reason] = f"{failure['name']}: {failure['message'].removeprefix(reason + ': ')}"
-    return Summary(str(out), len(records), len(programs), len(failures), reused, reasons, examples)
-
-
-def _write(path: Path, data: bytes) -> None:
-    partial = path.with_name(path.name + f".{os.getpid()}.part")
-    try:
-        partial.write_bytes(data)
-        partial.replace(path)
-    except OSError as error:
-        raise HipsynthError(f"{path}: cannot be written", cause=str(error), reason="disk") from error
+    return AugmentSummary(str(out), len(records), len(programs), len(failures), reused, reasons, examples)
 
 
 class _Journal:
@@ -320,4 +299,4 @@ class _Journal:
             with self.path.open("a") as stream:
                 stream.write(line)
         except OSError as error:
-            raise HipsynthError(f"{self.path}: cannot be written", cause=str(error), reason="disk") from error
+            raise write_error(self.path, error) from error

@@ -10,12 +10,14 @@ import functools
 import hashlib
 import os
 import re
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hipsynth.synth.core.cache import cache_dir
+from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.core.files import replacing, write_whole
 from hipsynth.synth.frontend import clang
 from hipsynth.synth.frontend.clang import TU, Kind
 from hipsynth.synth.frontend.entities import Entity, Resolver
@@ -34,11 +36,8 @@ _WORD = re.compile(rb"[A-Za-z_]\w*")
 _DEFINE = re.compile(rb"^[ \t]*#[ \t]*define\b(?:[^\n]*\\\r?\n)*[^\n]*", re.M)
 
 
-def default_cache() -> Path:
-    """Where precompiled preambles live: HIPSYNTH_CACHE, XDG_CACHE_HOME, or ~/.cache."""
-    named = os.environ.get("HIPSYNTH_CACHE") or os.environ.get("XDG_CACHE_HOME")
-    root = Path(named) if named else Path.home() / ".cache"
-    return root / "hipsynth" / "preambles"
+def _preamble_folder() -> Path:
+    return cache_dir() / "preambles"
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class ParseConfig:
     """
 
     args: tuple[str, ...]
-    cache: Path = field(default_factory=default_cache)
+    cache: Path = field(default_factory=_preamble_folder)
     include: tuple[Path, ...] = ()  # folders with the program's own headers (-I); flatten may inline from them
 
     @property
@@ -367,18 +366,15 @@ def _build(includes: tuple[str, ...], args: tuple[str, ...], source: Path, targe
     options = clang.DETAILED_RECORD | clang.INCOMPLETE | clang.FOR_SERIALIZATION
     try:
         if not source.exists() or source.read_bytes() != text:
-            _replace(source, text)
+            write_whole(source, text)
         with TU(str(source), None, args, options) as tu:
             if tu.errors():
                 return False
-            handle, name = tempfile.mkstemp(dir=target.parent, suffix=".part")
-            os.close(handle)
-            if not tu.save(Path(name)):
-                Path(name).unlink(missing_ok=True)
-                return False
-            _replace(listing, "".join(f + "\n" for f in tu.includes()).encode())
-            Path(name).replace(target)
-    except (ValueError, OSError):
+            with replacing(target) as fresh:
+                if not tu.save(fresh):
+                    raise OSError("the preamble cannot be saved")
+                write_whole(listing, "".join(f + "\n" for f in tu.includes()))
+    except (ValueError, OSError, BadInput):
         return False
     return True
 
@@ -391,13 +387,6 @@ def _prune(cache: Path) -> None:
             if when < time.time() - 3600:
                 for suffix in (".pch", ".hip", ".files"):
                     path.with_suffix(suffix).unlink(missing_ok=True)
-
-
-def _replace(path: Path, data: bytes) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
-    with os.fdopen(handle, "wb") as stream:
-        stream.write(data)
-    Path(name).replace(path)
 
 
 # --- identifiers of headers -----------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ class Spelling:
 
 
 @dataclass
-class Survey:
+class SpellingTable:
     """What renaming needs to know about a unit."""
 
     unit: Unit
@@ -62,12 +62,12 @@ class Survey:
     kept_entities: set[Entity] = field(default_factory=set)
 
 
-def survey(unit: Unit) -> Survey:
+def collect_spellings(unit: Unit) -> SpellingTable:
     """Sorts every identifier of a unit and marks the names that must stay."""
     lines = directives(unit.tokens, unit.text)
     found = macros(unit.tokens, lines)
     params = list(_param_tokens(unit, found))
-    result = Survey(unit, lines, found, {}, params)
+    result = SpellingTable(unit, lines, found, {}, params)
     _sort_tokens(result)
     own = {e for s in result.spellings.values() for es in s.user.values() for e in es}
     _keep_unspelled(result, own)
@@ -88,7 +88,7 @@ def _param_tokens(unit: Unit, found: Iterable[Macro]) -> Iterator[tuple[Macro, i
 # --- sorting --------------------------------------------------------------------------------------------------------
 
 
-def _sort_tokens(s: Survey) -> None:
+def _sort_tokens(s: SpellingTable) -> None:
     unit = s.unit
     params = {i for _, _, places in s.macro_params for i in places}
     ignored = _ignored(s)
@@ -134,7 +134,7 @@ def _is_coordinate(unit: Unit, i: int) -> bool:
     return i >= 2 and unit.tokens[i - 1].text == "." and unit.tokens[i - 2].text in COORDINATES
 
 
-def _ignored(s: Survey) -> set[int]:
+def _ignored(s: SpellingTable) -> set[int]:
     """Tokens that are no names of the program: directive words, header names, attributes, operand labels of asm."""
     tokens = s.unit.tokens
     found: set[int] = set()
@@ -154,7 +154,7 @@ def _ignored(s: Survey) -> set[int]:
     return found
 
 
-def _standard_attribute(s: Survey, i: int) -> Iterator[int]:
+def _standard_attribute(s: SpellingTable, i: int) -> Iterator[int]:
     """Names between [[ and ]], but not those inside an attribute's parentheses."""
     depth, tokens = 0, s.unit.tokens
     while i < len(tokens) and not (depth == 0 and tokens[i].text == "]"):
@@ -167,7 +167,7 @@ def _standard_attribute(s: Survey, i: int) -> Iterator[int]:
 # --- names that must stay -------------------------------------------------------------------------------------------
 
 
-def _keep_unspelled(s: Survey, own: set[Entity]) -> None:
+def _keep_unspelled(s: SpellingTable, own: set[Entity]) -> None:
     """A name that ## glued together, or that a library's macro declares, is spelled nowhere in the file."""
     by_start = {t.start: t.text for t in s.unit.tokens}
     for entity in own:
@@ -175,12 +175,12 @@ def _keep_unspelled(s: Survey, own: set[Entity]) -> None:
             s.kept_spellings.add(entity.name)
 
 
-def _keep_contracts(s: Survey, own: set[Entity]) -> None:
+def _keep_contracts(s: SpellingTable, own: set[Entity]) -> None:
     """Pinned by the parser, `main`, what the language reserves."""
     s.kept_spellings |= {e.name for e in own if e.pinned} | RESERVED
 
 
-def _keep_ambiguous(s: Survey, own: set[Entity]) -> None:
+def _keep_ambiguous(s: SpellingTable, own: set[Entity]) -> None:
     """Occurrences nobody can tell apart, some of them the library's."""
     for entry in s.spellings.values():
         if not entry.user:
@@ -190,7 +190,7 @@ def _keep_ambiguous(s: Survey, own: set[Entity]) -> None:
             s.kept_spellings.add(entry.text)
 
 
-def _may_be_detected(s: Survey, entry: Spelling) -> bool:
+def _may_be_detected(s: SpellingTable, entry: Spelling) -> bool:
     """Whether a template may ask for a library member of this name, without an error when there is none."""
     if entry.text not in s.unit.header_words or all(e.local for es in entry.user.values() for e in es):
         return False
@@ -206,7 +206,7 @@ def _statement(unit: Unit, i: int) -> Iterator[str]:
             j += step
 
 
-def _keep_configuration(s: Survey, own: set[Entity]) -> None:
+def _keep_configuration(s: SpellingTable, own: set[Entity]) -> None:
     """Macros that headers included later may ask for."""
     last = max((d.start for d in s.lines if d.word == "include"), default=-1)
     for macro in s.macros:
@@ -218,7 +218,7 @@ def _keep_configuration(s: Survey, own: set[Entity]) -> None:
             s.kept_spellings.add(entity.name)
 
 
-def _keep_shown(s: Survey, own: set[Entity]) -> None:
+def _keep_shown(s: SpellingTable, own: set[Entity]) -> None:
     """Arguments that # turns into program text or ## glues; error checks around API calls only print on failure."""
     tokens = s.unit.tokens
     s.kept_spellings |= pasted_words(tokens, s.macros)
@@ -232,7 +232,7 @@ def _keep_shown(s: Survey, own: set[Entity]) -> None:
                 _keep_tokens(s, [i for i in arg if not (expanded and tokens[i].text in names)])
 
 
-def _keep_tokens(s: Survey, places: Iterable[int]) -> None:
+def _keep_tokens(s: SpellingTable, places: Iterable[int]) -> None:
     for i in places:
         token = s.unit.tokens[i]
         entry = s.spellings.get(token.text)
@@ -244,7 +244,7 @@ def _keep_tokens(s: Survey, places: Iterable[int]) -> None:
             s.kept_entities |= entry.user[i]
 
 
-def _keep_revealed(s: Survey, own: set[Entity]) -> None:
+def _keep_revealed(s: SpellingTable, own: set[Entity]) -> None:
     """Names the program can print: __func__, __PRETTY_FUNCTION__, typeid, assertions in device code."""
     tokens = s.unit.tokens
     revealing = _revealing_macros(s)
@@ -265,7 +265,7 @@ def _keep_revealed(s: Survey, own: set[Entity]) -> None:
         s.kept_spellings |= {e.name for e in own if e.category in kinds}
 
 
-def _revealing_macros(s: Survey) -> dict[str, set[str]]:
+def _revealing_macros(s: SpellingTable) -> dict[str, set[str]]:
     """Macro -> the name-showing words its text contains, through other macros too."""
     tokens = s.unit.tokens
     shows = {m.name: {tokens[i].text for i in m.body} for m in s.macros}
@@ -275,11 +275,11 @@ def _revealing_macros(s: Survey) -> dict[str, set[str]]:
     return {name: words & (_NAMES_FUNCTION | _NAMES_SIGNATURE) for name, words in shows.items()}
 
 
-def _enclosing(s: Survey, offset: int) -> list[tuple[int, int]]:
+def _enclosing(s: SpellingTable, offset: int) -> list[tuple[int, int]]:
     return [(a, b) for a, b in s.unit.functions if a <= offset < b]
 
 
-def _keep_function(s: Survey, offset: int) -> None:
+def _keep_function(s: SpellingTable, offset: int) -> None:
     """The names of the functions around a place; inside a macro's text, of all functions."""
     around = _enclosing(s, offset)
     for entry in s.spellings.values():
@@ -289,7 +289,7 @@ def _keep_function(s: Survey, offset: int) -> None:
                 s.kept_spellings.add(entry.text)
 
 
-def _keep_assertion(s: Survey, i: int) -> bool:
+def _keep_assertion(s: SpellingTable, i: int) -> bool:
     """An assertion's text is data of device code; on the host it is seen only when the program fails."""
     tokens = s.unit.tokens
     around = _enclosing(s, tokens[i].start)
@@ -303,7 +303,7 @@ def _keep_assertion(s: Survey, i: int) -> bool:
     return True
 
 
-def _keep_strings(s: Survey, own: set[Entity]) -> None:
+def _keep_strings(s: SpellingTable, own: set[Entity]) -> None:
     """Kernels and globals looked up by name at run time, and operand names inside inline assembly."""
     literals = [t.text for t in s.unit.tokens if t.kind == TOKEN_LITERAL and '"' in t.text]
     if _FINDS_BY_STRING.search(s.unit.text):
@@ -314,7 +314,7 @@ def _keep_strings(s: Survey, own: set[Entity]) -> None:
             s.kept_spellings |= set(re.findall(r"%\[([A-Za-z_]\w*)\]", token.text))
 
 
-def _keep_protocols(s: Survey, own: set[Entity]) -> None:
+def _keep_protocols(s: SpellingTable, own: set[Entity]) -> None:
     """Members that library templates, or a range-based for, find by name."""
     generic = any(t.text in _GENERIC_LIBRARIES for t in s.unit.tokens)
     ranged = Kind.CXX_FOR_RANGE_STMT.value in s.unit.cursor_kinds

@@ -6,8 +6,6 @@ constraints (Python-like comparisons over parameters), launch, oracle, tags. Any
 
 from __future__ import annotations
 
-import ast
-import operator
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hipsynth.synth.core.errors import BadInput, Missing, UsageError
+from hipsynth.synth.core.expressions import CONSTRAINT, FormulaError, Node, evaluate, names, parse
 
 KEYS = {"name", "family", "summary", "parameters", "constraints", "launch", "oracle", "tags"}
 REQUIRED = KEYS - {"constraints"}
@@ -76,40 +75,27 @@ def templates_dir() -> Path:
     return folder
 
 
-BINARY: dict[type, Any] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod, ast.Pow: operator.pow,
-}  # fmt: skip
-COMPARE: dict[type, Any] = {
-    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-}  # fmt: skip
+@lru_cache(maxsize=1024)
+def _parsed(constraint: str) -> Node:
+    return parse(constraint, CONSTRAINT)
 
 
 def holds(constraint: str, params: Mapping[str, Any]) -> bool:
-    """Evaluates a constraint: integers, strings, parameters, arithmetic, comparisons, and/or/not; nothing else."""
+    """Evaluates a constraint over parameters: integers, strings, arithmetic, comparisons, and/or/not.
 
-    def value(node: ast.expr) -> Any:
-        match node:
-            case ast.Constant(value=int() | str() as constant):
-                return constant
-            case ast.Name(id=name) if name in params:
-                return params[name]
-            case ast.BinOp(left=left, op=op, right=right) if type(op) in BINARY:
-                return BINARY[type(op)](value(left), value(right))
-            case ast.UnaryOp(op=ast.Not(), operand=inner):
-                return not value(inner)
-            case ast.BoolOp(op=op, values=inner):
-                return all(map(value, inner)) if isinstance(op, ast.And) else any(map(value, inner))
-            case ast.Compare(left=left, ops=ops, comparators=rest):
-                chain = [value(left), *map(value, rest)]
-                return all(COMPARE[type(op)](a, b) for op, a, b in zip(ops, chain, chain[1:], strict=False))
-        raise TemplateError(f"constraint {constraint!r}: cannot use {ast.unparse(node)!r}")
-
+    Raises TemplateError for anything else in it, and where it has no value (a division by zero).
+    """
     try:
-        return bool(value(ast.parse(constraint, mode="eval").body))
-    except (SyntaxError, KeyError, TypeError, ZeroDivisionError) as error:
+        tree = _parsed(constraint)
+        for name in names(tree):
+            if name not in params:
+                raise TemplateError(f"constraint {constraint!r}: cannot use {name!r}")
+        value = evaluate(tree, params.get)
+    except (FormulaError, TypeError) as error:
         raise TemplateError(f"constraint {constraint!r} cannot be evaluated", cause=str(error)) from error
+    if value is None:
+        raise TemplateError(f"constraint {constraint!r} cannot be evaluated", cause="a division by zero")
+    return bool(value)
 
 
 def parse_header(path: str, source: str) -> Template:

@@ -100,7 +100,11 @@ def _draw(seed: int, index: int, attempt: int, family: str | None) -> tuple[Prog
 
 
 def _in_order(count: int, seed: int, family: str | None, workers: int, start: int) -> Iterator[tuple[Program, int]]:
-    """First attempts in order; workers compute at most a few chunks ahead."""
+    """First attempts in order; workers compute at most a few chunks ahead.
+
+    Forked workers start at once; those of core.workers are spawned and import numpy anew (0.35 s each, a tenth of the
+    time of 400 programs), which pays only where an item may crash or hang its process.
+    """
     if workers <= 1 or count - start <= CHUNK:
         for index in range(start, count):
             yield _draw(seed, index, 0, family)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from hipsynth.synth.generate.headers import Parameter, Template, templates, templates_dir
+from hipsynth.synth.core.cache import REPOSITORY
+from hipsynth.synth.generate.headers import Parameter, Template, templates
 from hipsynth.synth.generate.policy import Policy, default_policy
 
+PAGE = REPOSITORY / "docs" / "reference" / "families.md"
 INTRODUCTION = """# Program families
 
 Made from the templates' headers by `python -m hipsynth.synth.generate.reference`. The share of a family is its
@@ -42,9 +44,8 @@ def render(policy: Policy | None = None) -> str:
 
 def main() -> None:
     """Writes the page."""
-    page = templates_dir().parent / "docs" / "reference" / "families.md"
-    page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(render())
+    PAGE.parent.mkdir(parents=True, exist_ok=True)
+    PAGE.write_text(render())
 
 
 if __name__ == "__main__":

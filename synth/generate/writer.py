@@ -15,16 +15,18 @@ from pathlib import Path
 from typing import Any
 
 from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.core.files import PARTIAL as SUFFIX
+from hipsynth.synth.core.files import write_error, write_whole
 from hipsynth.synth.core.program import INDEX, Program, program_path, text_id
 from hipsynth.synth.generate.headers import find_template, templates_dir
 from hipsynth.synth.generate.producer import generate
 
-PARTIAL = INDEX + ".partial"
+PARTIAL = INDEX + SUFFIX
 RUN = "generate.json"
 
 
 @dataclass
-class Summary:
+class GenerateSummary:
     """What a folder holds after `generate_into`."""
 
     out: str
@@ -47,7 +49,7 @@ def grammar_digest() -> str:
 def generate_into(
     out: Path, count: int, *, seed: int = 0, family: str | None = None, workers: int = 1,
     on_program: Callable[[Program], None] | None = None,
-) -> Summary:  # fmt: skip
+) -> GenerateSummary:  # fmt: skip
     """Writes `count` programs of a seed to OUT/<id>.hip and OUT/programs.jsonl, going on where a run was cut short.
 
     Raises UsageError for an unknown family, BadInput when the folder holds something else or cannot be written.
@@ -69,13 +71,9 @@ def generate_into(
         if reused < count:
             records += _write(out, run, records, fresh, on_program)
     except OSError as error:
-        raise BadInput(
-            f"{out}: cannot be written",
-            cause=str(error),
-            remedy="choose another --out or free some space; the same command goes on where it stopped",
-        ) from error
+        raise write_error(out, error) from error
     families = Counter(str(r["family"]) for r in records)
-    return Summary(str(out), len(records), seed, reused, dict(sorted(families.items())))
+    return GenerateSummary(str(out), len(records), seed, reused, dict(sorted(families.items())))
 
 
 def _finished(out: Path, run: dict[str, Any]) -> list[dict[str, Any]]:
@@ -112,12 +110,12 @@ def _write(
     on_program: Callable[[Program], None] | None,
 ) -> list[dict[str, Any]]:  # fmt: skip
     partial = out / PARTIAL
-    _replace(out / RUN, json.dumps(run) + "\n")
-    _replace(partial, "".join(json.dumps(r, sort_keys=True) + "\n" for r in done))
+    write_whole(out / RUN, json.dumps(run) + "\n")
+    write_whole(partial, "".join(json.dumps(r, sort_keys=True) + "\n" for r in done))
     records = []
     with partial.open("a") as stream:
         for program in programs:
-            _replace(program_path(out, program.id), program.text)
+            write_whole(program_path(out, program.id), program.text)
             record = program.record()
             stream.write(json.dumps(record, sort_keys=True) + "\n")
             stream.flush()
@@ -126,10 +124,3 @@ def _write(
                 on_program(program)
     partial.replace(out / INDEX)
     return records
-
-
-def _replace(path: Path, text: str) -> None:
-    """Writes a file so that it is either the old or the new one, whole."""
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(text)
-    temporary.replace(path)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from hipsynth.profiling import devices, toolchain
-from hipsynth.profiling.backends.sim import build_runnable
 from hipsynth.profiling.sim import api
+from hipsynth.profiling.sim.build import build_runnable
 from hipsynth.profiling.sim.limits import Limits
 from hipsynth.synth.core.errors import Missing
 

@@ -54,7 +54,7 @@ def check_equal(exact: dict[str, Any], followed: dict[str, Any]) -> None:
 def test_work_groups_that_do_the_same_are_followed_exactly(name: str, kernel: str, above: int, tmp_path: Path) -> None:
     """Also the second time, when the Infinity Cache holds what the first left there."""
     exact = launches(name, tmp_path, kernel, 2)
-    followed = launches(name, tmp_path, kernel, 2, sample_stretches=12, sample_above=above)
+    followed = launches(name, tmp_path, kernel, 2, sampling_units=12, sample_above=above)
     for one, other in zip(exact, followed, strict=True):
         check_equal(one, other)
 
@@ -63,12 +63,12 @@ def test_work_groups_that_do_the_same_are_followed_exactly(name: str, kernel: st
 @pytest.mark.parametrize("kernel", ["bounded", "scattered", "chased", "uneven"])
 def test_work_groups_that_differ_are_not_followed(name: str, kernel: str, tmp_path: Path) -> None:
     """They are less work than `cut_up`, which is followed under the same limit."""
-    (result,) = launches(name, tmp_path, kernel, sample_stretches=12, sample_above=ABOVE * 5)
+    (result,) = launches(name, tmp_path, kernel, sampling_units=12, sample_above=ABOVE * 5)
     assert result["sampled"] and not is_followed(result)
 
 
 def test_what_would_take_long_to_follow_is_not_followed(tmp_path: Path) -> None:
-    (result,) = launches("mi250", tmp_path, "alike", sample_stretches=12, sample_above=ABOVE)
+    (result,) = launches("mi250", tmp_path, "alike", sampling_units=12, sample_above=ABOVE)
     assert result["sampled"] and not is_followed(result)
 
 
@@ -77,7 +77,7 @@ def test_what_would_take_long_to_follow_is_not_followed(tmp_path: Path) -> None:
 def test_products_are_followed_exactly(name: str, kernel: str, tmp_path: Path) -> None:
     exact, followed = (
         product(name, tmp_path, kernel, 64, 1024, **options)
-        for options in ({}, {"sample_stretches": 12, "sample_above": 3_000_000})
+        for options in ({}, {"sampling_units": 12, "sample_above": 3_000_000})
     )
     check_equal(exact, followed)
 
@@ -90,6 +90,6 @@ def test_products_are_followed_exactly(name: str, kernel: str, tmp_path: Path) -
 def test_large_products_are_followed_exactly(name: str, kernel: str, tile: int, tmp_path: Path) -> None:
     """As `synth profile` does by default."""
     exact, followed = (
-        product(name, tmp_path, kernel, tile, 4096, **options) for options in ({}, {"sample_stretches": 12})
+        product(name, tmp_path, kernel, tile, 4096, **options) for options in ({}, {"sampling_units": 12})
     )
     check_equal(exact, followed)

@@ -12,7 +12,7 @@ from hip_programs import run
 
 from hipsynth.profiling import devices, metrics
 from hipsynth.profiling.sim.device import SimDevice
-from hipsynth.profiling.sim.limits import STRETCHES, Limits
+from hipsynth.profiling.sim.limits import SAMPLING_UNITS, Limits
 
 PRODUCTS = Path(__file__).parents[2] / "benchmarks" / "kernels.hip"
 BOTH = pytest.mark.parametrize("name", ["mi250", "mi300x"])
@@ -31,7 +31,7 @@ def hit_rates(result: dict[str, Any], device: str) -> dict[str, float]:
 
 
 def sampling(above: int) -> dict[str, int]:
-    return {"sample_stretches": 12, "sample_above": above}
+    return {"sampling_units": 12, "sample_above": above}
 
 
 def relative(exact: dict[str, Any], other: dict[str, Any]) -> dict[str, float]:
@@ -113,7 +113,7 @@ def test_a_product_that_the_machine_holds_at_once_is_sampled(tmp_path: Path) -> 
 @pytest.mark.full
 def test_a_product_of_many_turns_is_not_off_at_all(tmp_path: Path) -> None:
     """Sampled, an L2 channel that was busy in two windows by chance made it 17 % longer."""
-    runs = [run("large_gemm", tmp_path, limits=Limits(time_s=600, stretches=n)) for n in (0, STRETCHES)]
+    runs = [run("large_gemm", tmp_path, limits=Limits(time_s=600, sampling_units=n)) for n in (0, SAMPLING_UNITS)]
     whole, part = (done.kernels[0] for done in runs)
     assert part.sampled and not whole.sampled
     assert part.counters == whole.counters and part.duration_ns == whole.duration_ns
@@ -126,12 +126,12 @@ def test_more_effort_follows_what_less_sees_in_part(tmp_path: Path) -> None:
 
 
 def test_small_grids_run_in_full() -> None:
-    exact, sampled = launch("mi250", "triad", 256), launch("mi250", "triad", 256, sample_stretches=12)
+    exact, sampled = launch("mi250", "triad", 256), launch("mi250", "triad", 256, sampling_units=12)
     assert sampled == exact
 
 
 def test_sampling_is_repeatable() -> None:
-    first, second = (launch("mi300x", "scan", 4096, sample_stretches=6, sample_above=500_000) for _ in range(2))
+    first, second = (launch("mi300x", "scan", 4096, sampling_units=6, sample_above=500_000) for _ in range(2))
     assert first["sampled"] and first == second
 
 

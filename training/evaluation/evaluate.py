@@ -11,6 +11,7 @@ from typing import Any
 
 from hipsynth.profiling import metrics as table
 from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.core.files import write_whole
 from hipsynth.training.data.dataset import TEST_PARTS, Sample, leak, split
 from hipsynth.training.data.prompt import parse_answer
 from hipsynth.training.evaluation.scores import BOUNDS, mean_within, score
@@ -145,7 +146,6 @@ def evaluation_fingerprint(record: Mapping[str, Any], samples: Sequence[Sample])
 
 def save(evaluation: Evaluation, folder: Path) -> None:
     """Writes evaluation.json (the document) and predictions.json (every sample with truths and predictions)."""
-    folder.mkdir(parents=True, exist_ok=True)
     rows = []
     for name, part in evaluation.parts.items():
         for index, sample in enumerate(part):
@@ -153,10 +153,8 @@ def save(evaluation: Evaluation, folder: Path) -> None:
             facts = {"split": name, "key": sample.key, "arch": sample.arch, "flags": sample.flags}
             about = {"program_id": sample.program_id, "family": sample.family, "kernel": sample.kernel}
             rows.append({**facts, **about, "truth": sample.truth(), "predicted": said})
-    (folder / "predictions.json").write_text(json.dumps(rows))
-    partial = folder / (EVALUATION + ".partial")
-    partial.write_text(json.dumps(evaluation.document, indent=1))
-    partial.replace(folder / EVALUATION)
+    write_whole(folder / "predictions.json", json.dumps(rows))
+    write_whole(folder / EVALUATION, json.dumps(evaluation.document, indent=1))
 
 
 TITLES = {

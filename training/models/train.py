@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from hipsynth.synth.core.errors import BadInput, Missing, UsageError
+from hipsynth.synth.core.files import write_whole
 from hipsynth.training.data.dataset import Sample, leak, load_samples, require_no_leak, split
 from hipsynth.training.data.encode import Encoder, answer_atoms, chat_text, pad
 from hipsynth.training.data.prompt import DIGITS
@@ -191,12 +192,10 @@ def _train(
     }
     if trainer.is_world_process_zero():
         tokenizer.save_pretrained(out)
-        _write(out / "log.json", trainer.state.log_history)
-        _write(
-            out / TRAINING_SET,
-            {"lineages": sorted({s.lineage for s in parts["train"]}), "keys": [s.key for s in parts["train"]]},
-        )
-        _write(out / RECORD, record)
+        lineages, keys = sorted({s.lineage for s in parts["train"]}), [s.key for s in parts["train"]]
+        write_whole(out / "log.json", json.dumps(trainer.state.log_history, indent=1))
+        write_whole(out / TRAINING_SET, json.dumps({"lineages": lineages, "keys": keys}, indent=1))
+        write_whole(out / RECORD, json.dumps(record, indent=1))
         shutil.rmtree(folder, ignore_errors=True)
     return record
 
@@ -358,12 +357,6 @@ def model_record(model: Path) -> dict[str, Any] | None:
     except (ValueError, KeyError, TypeError) as error:
         raise BadInput(f"{path}: not a model record", cause=str(error), remedy="train the model again") from error
     return record
-
-
-def _write(path: Path, document: Any) -> None:
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(document, indent=1))
-    partial.replace(path)
 
 
 def _versions() -> dict[str, str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hipsynth.profiling.survey.build_files.cmake_files import Configured
 from hipsynth.profiling.survey.build_files.cmake_lang import Interpreter, Scope, glob_files, parse
-from hipsynth.profiling.survey.build_files.commands import Command, steps_of
+from hipsynth.profiling.survey.build_files.commands import KEPT_OPTION, Command, steps_of
 from hipsynth.profiling.survey.plan import BuildPlan, Call, CodeObject, SourceUnit
 from hipsynth.profiling.survey.sources import SOURCE_ENDINGS, read_text
 
@@ -22,8 +22,7 @@ _COMMAND_WORDS = frozenset(  # keywords that begin another section of add_custom
     {"ARGS", "MAIN_DEPENDENCY", "DEPENDS", "OUTPUT", "BYPRODUCTS", "WORKING_DIRECTORY", "COMMENT", "VERBATIM", "TARGET"}
     | {"SOURCES", "DEPFILE", "USES_TERMINAL", "COMMAND_EXPAND_LISTS", "APPEND", "POST_BUILD", "PRE_BUILD", "PRE_LINK"}
 )
-_KEPT = re.compile(r"-(?:O[0-3s]|Ofast|ffast-math|m(?:no-)?unsafe-fp-atomics|ffp-contract=\w+)$")
-# Options that a build for an AMD device turns on, such as -DENABLE_HIP=ON.
+# Switches that whoever builds for an AMD device turns on, such as -DENABLE_HIP=ON.
 _SWITCHES = {
     f"{verb}_{name}": "ON" for verb in ("COMPILE", "ENABLE", "USE", "WITH", "BUILD") for name in ("HIP", "ROCM")
 }
@@ -310,7 +309,7 @@ class _Reader:
                 target.relocatable = True
             elif word.startswith("-fopenmp"):
                 target.links.append("omp")
-            elif _KEPT.match(word):
+            elif KEPT_OPTION.match(word):
                 target.options.append(word)
 
     def test(self, words: list[str], _scope: Scope) -> None:

@@ -32,7 +32,7 @@ _SKIP_NEXT = frozenset(
      "-framework", "-Xclang", "-u", "-z", "-rpath", "--compiler-options", "-gencode", "-ccbin", "-Xptxas", "-mllvm"}
 )  # fmt: skip
 _PLACES = ("-I", "-isystem", "-iquote", "-idirafter")
-_KEPT_OPTION = re.compile(r"-(?:O[0-3s]|Ofast|ffast-math|fno-fast-math|m(?:no-)?unsafe-fp-atomics|ffp-contract=\w+)$")
+KEPT_OPTION = re.compile(r"-(?:O[0-3s]|Ofast|ffast-math|fno-fast-math|m(?:no-)?unsafe-fp-atomics|ffp-contract=\w+)$")
 _LANGUAGES = {"hip": "hip", "cu": "hip", "cuda": "hip", "c++": "c++", "c": "c", "none": ""}
 _MACHINE_CODE = frozenset({".o", ".obj", ".a", ".so", ".bc", ".lo"})
 
@@ -191,7 +191,7 @@ class _CompilerCall:
             self.step.libraries.append("omp")
         elif word == "-L":
             next(self.rest, None)
-        elif _KEPT_OPTION.match(word):
+        elif KEPT_OPTION.match(word):
             self.model = replace(model, options=(*model.options, word))
 
     def _file(self, word: str) -> None:

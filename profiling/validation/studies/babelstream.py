@@ -23,7 +23,7 @@ streams in gpu-benches and the vector kernels of the kernel times 3.0 TB/s. Our 
 points where several devices share the HBM are shown but not asserted."""
 QUICK = False
 
-STRETCHES = 8  # of a sampled grid
+SAMPLING_UNITS = 8  # of a sampled grid
 BLOCK = 1024
 DOT_ELEMENTS = 4  # per work-item
 STREAMS = {"copy": 2, "mul": 2, "add": 3, "triad": 3, "dot": 2}
@@ -41,7 +41,7 @@ def tables() -> Iterator[Table]:
         runs: list[dict[str, Any]] = []
         for kernel in STREAMS:
             with bench.device(
-                figures["device"], "babelstream", constants=constants, values=False, sample_stretches=STRETCHES
+                figures["device"], "babelstream", constants=constants, values=False, sampling_units=SAMPLING_UNITS
             ) as device:
                 run = _launch(device, kernel, figures["elements"])
             rows += _rows(kernel, figures["elements"], partition[kernel] / 1000, run[DURATION])

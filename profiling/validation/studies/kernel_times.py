@@ -41,7 +41,7 @@ MEAN_PERCENT = 20.0
 LEAST_CORRELATION = 0.97
 FLOAT = 4
 HOST_COPY_BYTES_PER_NS = 26.0  # as the runtime library's copies
-OPTIONS = {"values": False, "sample_stretches": 6, "sample_above": 15_000_000, "memory_bytes": 64 << 30}
+OPTIONS = {"values": False, "sampling_units": 6, "sample_above": 15_000_000, "memory_bytes": 64 << 30}
 SEED = 7
 EXAMPLE_STEPS = (0, 64)  # simulated steps of floydwarshall; later steps improve hardly any pair
 

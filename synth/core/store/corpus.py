@@ -13,8 +13,9 @@ from typing import Any
 import pyarrow as pa
 
 from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.core.files import write_error
 from hipsynth.synth.core.store import shards as files
-from hipsynth.synth.core.store.journal import Journal, read, read_at, storage_error
+from hipsynth.synth.core.store.journal import Journal, read, read_at
 from hipsynth.synth.core.store.schema import KEY, KINDS, Item, item_rows, program_row, schema_of, to_table
 
 JOURNAL = "journal.log"
@@ -90,7 +91,7 @@ class CorpusWriter:
             self.root.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(self.root / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
-            raise storage_error(self.root, error) from error
+            raise write_error(self.root, error) from error
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.store.journal import storage_error
+from hipsynth.synth.core.files import write_whole
 from hipsynth.synth.core.store.schema import KINDS, SCHEMA_VERSION
 
 MANIFEST = "manifest.json"
@@ -82,26 +81,7 @@ def write_manifest(root: Path, manifest: Manifest) -> None:
         "rows": {kind: sum(shard.rows for shard in manifest.shards[kind]) for kind in KINDS},
         "shards": {kind: [asdict(shard) for shard in manifest.shards[kind]] for kind in KINDS},
     }
-    write_atomically(root / MANIFEST, (json.dumps(data, indent=1) + "\n").encode())
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Writes a file whole or not at all, and forces it to the disk."""
-    partial = path.with_name(path.name + ".partial")
-    try:
-        with partial.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-        directory = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise storage_error(path, error) from error
+    write_whole(root / MANIFEST, json.dumps(data, indent=1) + "\n", durable=True)
 
 
 def write_shard(root: Path, kind: str, table: pa.Table, key: str) -> Shard:
@@ -115,7 +95,7 @@ def write_shard(root: Path, kind: str, table: pa.Table, key: str) -> Shard:
     (root / kind).mkdir(exist_ok=True)
     path = root / relative
     if not path.exists() or path.stat().st_size != len(content) or file_hash(path) != digest:
-        write_atomically(path, content)
+        write_whole(path, content, durable=True)
     return Shard(relative, table.num_rows, len(content), digest, first, last)
 
 

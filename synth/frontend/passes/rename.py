@@ -17,7 +17,7 @@ from hipsynth.synth.frontend.entities import Entity
 from hipsynth.synth.frontend.names import Namer
 from hipsynth.synth.frontend.parse import Diagnostic, ParseConfig, Unit, parse
 from hipsynth.synth.frontend.source import Source
-from hipsynth.synth.frontend.spellings import Spelling, Survey, survey
+from hipsynth.synth.frontend.spellings import Spelling, SpellingTable, collect_spellings
 
 ATTEMPTS = 6
 
@@ -38,7 +38,7 @@ def plan(unit: Unit, seed: int, keep: frozenset[str] = frozenset()) -> Renaming:
 
     `keep` are spellings to leave alone on top of those the rules of `spellings` keep.
     """
-    found = survey(unit)
+    found = collect_spellings(unit)
     found.kept_spellings |= keep
     used = {t.text for t in unit.tokens}
     digest = hashlib.sha256(unit.text).hexdigest()
@@ -60,7 +60,7 @@ def plan(unit: Unit, seed: int, keep: frozenset[str] = frozenset()) -> Renaming:
 
 
 def _name_entities(
-    found: Survey, entry: Spelling, namer: Namer, kernels: set[str], ordered: dict[str, str]
+    found: SpellingTable, entry: Spelling, namer: Namer, kernels: set[str], ordered: dict[str, str]
 ) -> dict[int, str]:
     """One name per local entity; one for all others of this spelling (overloads and redeclarations stay together)."""
     wide = [es for es in entry.user.values() if any(not e.local for e in es)]
@@ -81,7 +81,7 @@ def _name_entities(
     return tokens
 
 
-def _ordered_names(found: Survey, namer: Namer, kernels: set[str]) -> dict[str, str]:
+def _ordered_names(found: SpellingTable, namer: Namer, kernels: set[str]) -> dict[str, str]:
     """New names for LDS variables and the functions that declare them, in the same order as the old ones.
 
     The AMDGPU back end lays LDS variables out in the order of their mangled names, so another order would
@@ -99,7 +99,7 @@ def _ordered_names(found: Survey, namer: Namer, kernels: set[str]) -> dict[str, 
     return names | _in_order(owners, [namer.make(c) for c in categories])
 
 
-def _kept_in(found: Survey, text: str) -> bool:
+def _kept_in(found: SpellingTable, text: str) -> bool:
     return any(e in found.kept_entities for es in found.spellings[text].user.values() for e in es)
 
 
@@ -110,7 +110,7 @@ def _in_order(old: set[str], new: list[str]) -> dict[str, str]:
     return dict(zip(sorted(old, key=mangled), sorted(new, key=mangled), strict=True))
 
 
-def _lds_functions(found: Survey) -> set[str]:
+def _lds_functions(found: SpellingTable) -> set[str]:
     """Spellings of the functions whose bodies declare LDS variables."""
     unit = found.unit
     places = [
@@ -148,7 +148,7 @@ def _kernel_names(unit: Unit) -> set[str]:
     return names
 
 
-def _name_macro_params(found: Survey, namer: Namer, tokens: dict[int, str]) -> None:
+def _name_macro_params(found: SpellingTable, namer: Namer, tokens: dict[int, str]) -> None:
     for macro, number, places in found.macro_params:
         if macro.params[number] not in ("...", "__VA_ARGS__"):
             name = namer.make("macro parameter")
@@ -167,7 +167,7 @@ def _renaming(unit: Unit, tokens: dict[int, str]) -> Renaming:
 
 def rename_only(unit: Unit, names: Mapping[str, str]) -> tuple[bytes | None, frozenset[str]]:
     """The text with the given spellings replaced, or None and those that the rules of `spellings` keep."""
-    found = survey(unit)
+    found = collect_spellings(unit)
     refused = frozenset(n for n in names if n in found.kept_spellings or n not in found.spellings)
     if refused:
         return None, refused
@@ -231,7 +231,7 @@ def _shape(entities: frozenset[Entity], numbers: dict[int, int]) -> frozenset[tu
 
 def _unresolved(unit: Unit) -> frozenset[str]:
     """Spellings with occurrences the parser could not resolve: the first suspects when nobody is named."""
-    return frozenset(s.text for s in survey(unit).spellings.values() if s.user and s.unresolved)
+    return frozenset(s.text for s in collect_spellings(unit).spellings.values() if s.user and s.unresolved)
 
 
 def apply(source: Source, argument: str, config: ParseConfig) -> tuple[Source | None, list[Diagnostic]]:

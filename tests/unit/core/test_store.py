@@ -321,6 +321,7 @@ def test_a_real_write_limit_stops_cleanly(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", FILE_LIMIT, str(tmp_path)], capture_output=True, text=True, env=child_environment()
     )
+    assert done.stdout, done.stderr
     count, reason = done.stdout.split()
     assert reason == "disk_full" and int(count) > 0, done.stderr
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 20000
@@ -330,7 +331,7 @@ def test_a_real_write_limit_stops_cleanly(tmp_path: Path) -> None:
 
 def child_environment() -> dict[str, str]:
     here = Path(__file__).resolve()
-    return {**os.environ, "PYTHONPATH": f"{here.parents[2]}:{here.parent}"}
+    return {**os.environ, "PYTHONPATH": f"{here.parents[3]}:{here.parents[2] / 'support'}:{here.parent}"}
 
 
 WRITER = """

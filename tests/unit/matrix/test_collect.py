@@ -81,7 +81,7 @@ def test_running_again_does_nothing_new(tmp_path: Path, recorded: str) -> None:
 
 
 def test_limits_that_decide_results_are_another_version(tmp_path: Path, recorded: str) -> None:
-    limits = [Limits(), Limits(stretches=0), Limits(stretches=24, effort=8)]
+    limits = [Limits(), Limits(sampling_units=0), Limits(sampling_units=24, effort=8)]
     for one in limits:
         collect.collect(PROGRAMS[:1], TARGETS[:1], tmp_path / "c", backend=recorded, limits=one)
     version = backends.get(recorded).version()

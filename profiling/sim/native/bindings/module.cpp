@@ -80,9 +80,9 @@ nb::dict estimate_dict(const SpecTable& spec, const std::map<std::string, double
 class PyDevice {
  public:
   PyDevice(const std::string& arch, const SpecTable& spec, bool count, uint64_t max_wave_instructions,
-           uint64_t memory_bytes, double cpu_seconds, bool values, uint32_t sample_stretches, uint64_t sample_above)
+           uint64_t memory_bytes, double cpu_seconds, bool values, uint32_t sampling_units, uint64_t sample_above)
       : device_(parse_arch(arch), spec,
-                DeviceOptions{count, max_wave_instructions, memory_bytes, cpu_seconds, values, sample_stretches,
+                DeviceOptions{count, max_wave_instructions, memory_bytes, cpu_seconds, values, sampling_units,
                               sample_above}) {}
 
   uint64_t allocate(uint64_t bytes) {
@@ -214,7 +214,7 @@ NB_MODULE(_core, m) {
       .def(nb::init<const std::string&, const SpecTable&, bool, uint64_t, uint64_t, double, bool, uint32_t, uint64_t>(),
            nb::arg("arch"), nb::arg("spec"), nb::arg("count") = true,
            nb::arg("max_wave_instructions") = 2'000'000'000ull, nb::arg("memory_bytes") = 8ull << 30,
-           nb::arg("cpu_seconds") = 0.0, nb::arg("values") = true, nb::arg("sample_stretches") = 0,
+           nb::arg("cpu_seconds") = 0.0, nb::arg("values") = true, nb::arg("sampling_units") = 0,
            nb::arg("sample_above") = DeviceOptions{}.sample_above)
       .def("allocate", &PyDevice::allocate, nb::arg("bytes"), "Device address of a new allocation.")
       .def("release", &PyDevice::release, nb::arg("address"), "False when `address` is not the start of an allocation.")

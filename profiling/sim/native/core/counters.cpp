@@ -192,25 +192,26 @@ void count_flow(std::string_view name, double n, Counters* out) {
 
 }  // namespace
 
-IssueCounts issue_counts(const Context& c, const std::vector<Executed>& executions) {
+IssueCounts issue_counts(const Program& program, const std::vector<Executed>& executions) {
   IssueCounts issue;
   for (size_t i = 0; i + 1 < executions.size(); ++i) {
     const uint64_t times = executions[i].times;
     if (times == 0) continue;
-    const OpInfo& op = *c.program->steps[i].inst->op;
+    const OpInfo& op = *program.steps[i].inst->op;
     issue.total += times;
     if (uint64_t* unit = issued_by(op.unit, &issue)) {
       *unit += times;
     } else if (op.rate != Rate::mfma) {
       issue.valu_by_rate[static_cast<size_t>(op.rate)] += times;
     } else {
-      issue.mfma_cycles += times * (c.arch == Arch::gfx942 ? op.mfma_cycles_942 : op.mfma_cycles);
+      issue.mfma_cycles += times * (program.module->code().arch == Arch::gfx942 ? op.mfma_cycles_942 : op.mfma_cycles);
     }
   }
   return issue;
 }
 
-void count_instructions(const Context& c, const std::vector<Executed>& executions, Counters* out) {
+void count_instructions(const Program& program, const EngineCounts& e, const std::vector<Executed>& executions,
+                        Counters* out) {
   Counters& k = *out;
   uint64_t total = 0;
   for (const char* name : kAlways) k[name] = 0;
@@ -222,7 +223,7 @@ void count_instructions(const Context& c, const std::vector<Executed>& execution
   for (size_t i = 0; i + 1 < executions.size(); ++i) {
     const auto [times, lanes] = executions[i];
     if (times == 0) continue;
-    const OpInfo& op = *c.program->steps[i].inst->op;
+    const OpInfo& op = *program.steps[i].inst->op;
     const auto n = static_cast<double>(times);
     total += times;
     const bool vector = op.unit == Unit::valu || op.unit == Unit::vmem || op.unit == Unit::lds;
@@ -249,7 +250,6 @@ void count_instructions(const Context& c, const std::vector<Executed>& execution
         break;
     }
   }
-  const EngineCounts& e = c.counts;
   k["SQ_INSTS"] = static_cast<double>(total);
   k["SQ_INSTS_LDS"] +=
       static_cast<double>(e.flat_lds);  // recorded: a generic store that lands in the LDS counts in both

@@ -142,8 +142,8 @@ struct Dispatch {
   double duration_ns = 0;
   std::map<std::string, double> details;  // bottleneck times by unit (ns), occupancy, registers ...
   std::string bottleneck;
-  uint64_t strays = 0;                       // accesses outside every allocation that hardware would let pass
-  std::string first_stray;                   // the first of them, in words
+  uint64_t out_of_bounds = 0;                // accesses outside every allocation that hardware would let pass
+  std::string first_out_of_bounds;           // the first of them, in words
   std::string printf_output, printf_errors;  // what the kernel wrote to stdout and stderr
   bool sampled = false;                      // counts are estimates, results in memory are not computed
   uint64_t groups_simulated = 0;             // work-groups that ran
@@ -156,7 +156,7 @@ struct DeviceOptions {
   uint64_t memory_bytes = 8ull << 30;
   double cpu_seconds = 0;              // of this process during one kernel; 0: no limit inside the core
   bool values = true;                  // false: skip what decides no counter; kernels' results are not computed
-  uint32_t sample_stretches = 0;       // large grids: parts that run between the first and the last; 0: all of it
+  uint32_t sampling_units = 0;         // large grids: parts that run between the first and the last; 0: all of it
   uint64_t sample_above = 60'000'000;  // work (sampling/sampler.cpp) up to which a dispatch is exact anyway
   bool strict_bounds = true;           // false: accesses to what hardware maps around allocations go on, with a warning
   bool host_calls = false;             // kernels may call functions of the host program

@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "execute/atomics.h"
 #include "core/machine.h"
+#include "execute/atomics.h"
 
 namespace hipsynth {
 
@@ -32,7 +32,7 @@ enum class Action : uint8_t {
   refused,  // cannot run; only kernels that never reach it are launched
   skip,
   hop,           // to `target`: nothing on the way decides a counter (sampling/slice.h)
-  sampled,       // memory and LDS, under the sampler's eyes (sampling/sampler.h)
+  sampled,       // memory and LDS, executed by the sampler (sampling/sampler.h)
   sampled_wait,  // s_waitcnt likewise
 };
 
@@ -45,7 +45,7 @@ struct Step {
   Action action = Action::skip;
   Condition condition = Condition::scc0;
   uint8_t lane_bytes = 0;  // memory: bytes of one lane (count * elem_bytes)
-  bool idle_data = false;  // memory: nobody needs the data that it moves (sampling/slice.h)
+  bool idle_data = false;  // memory: the data that it moves is not needed (sampling/slice.h)
   uint32_t target = 0;
 };
 

@@ -4,9 +4,10 @@
 #include <string_view>
 #include <utility>
 
+#include "core/state.h"
 #include "execute/bank_costs.h"
 #include "execute/lane_data.h"
-#include "core/state.h"
+#include "execute/memory_model.h"
 
 namespace hipsynth {
 namespace {
@@ -19,7 +20,7 @@ uint32_t lane_base(const Inst& in, uint32_t which) {
 }
 
 void count(Context& c, const Step& s, const LdsAccess& access) {
-  const BankCost& cost = c.bank_costs->of(reinterpret_cast<uintptr_t>(s.inst) / sizeof(Inst), access);
+  const BankCost& cost = c.bank_costs.of(reinterpret_cast<uintptr_t>(s.inst) / sizeof(Inst), access);
   c.counts.lds_idx_cycles += cost.cycles;
   c.counts.lds_bank_conflict += cost.conflicts;
   c.counts.lds_addr_conflict += cost.repeats;
@@ -80,7 +81,7 @@ void access_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
     uint32_t* row = m.kind == MemKind::load ? operand_row(r.wave, in.dst, which * (bytes / 4))
                                             : operand_row(r.wave, in.src[1 + which]);
     const uint32_t base = lane_base(in, which);
-    if (c.counts_lds()) count(c, s, {address, base, exec, bytes, false});
+    if (c.model->counts_lds()) count(c, s, {address, base, exec, bytes, false});
     if (s.idle_data) continue;
     uint64_t difference = ~exec;
     for (uint32_t lane = 0; lane < kLanes; ++lane) {
@@ -112,7 +113,7 @@ void atomic_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
     uint32_t* result = operand_row(r.wave, in.dst, which * (bytes / 4));
     uint32_t offset[kLanes];
     for (uint32_t lane = 0; lane < kLanes; ++lane) offset[lane] = (address[lane] + lane_base(in, which)) & kept;
-    if (c.counts_lds()) count(c, s, {offset, 0, exec, bytes, true});
+    if (c.model->counts_lds()) count(c, s, {offset, 0, exec, bytes, true});
     if (result) c.counts.lds_atomic_return += 1;
     if (s.idle_data) continue;
     for (uint64_t rest = exec; rest; rest &= rest - 1) {
@@ -181,7 +182,7 @@ void cross_lane(Resident& r, const Step& s, uint64_t exec) {
 uint8_t* lds_pointer(Context& c, Resident& r, const Step& s, uint32_t lane, uint64_t offset, uint32_t bytes) {
   std::vector<uint8_t>& lds = r.group->lds;
   if (offset + bytes <= lds.size()) return lds.data() + offset;
-  stray_in_lds(c, r, s, {"LDS access", offset, bytes, static_cast<int>(lane)});
+  out_of_bounds_in_lds(c, r, s, {"LDS access", offset, bytes, static_cast<int>(lane)});
   c.dropped = {};
   return c.dropped.data();
 }

@@ -57,7 +57,7 @@ Hierarchy::Hierarchy(Arch arch, const SpecTable& spec)
       latency_{0, u32(spec, "vl1d.latency_cycles"), u32(spec, "l2.latency_cycles"),
                u32(spec, "fabric.infinity_cache_latency_cycles"), u32(spec, "hbm.latency_cycles")},
       channels_(u32(spec, "l2.channels")),
-      lines_per_channel_turn_(u32(spec, "l2.interleave_bytes") / l2_line_),
+      lines_per_interleave_(u32(spec, "l2.interleave_bytes") / l2_line_),
       hashed_(spec.at("l2.hashed") != 0) {
   const Cache::Geometry l1{u32(spec, "vl1d.bytes"), l1_line_, u32(spec, "vl1d.ways"), 0, spec.at("vl1d.hashed") != 0};
   for (uint32_t i = 0; i < cus_; ++i) {
@@ -178,11 +178,11 @@ void Hierarchy::write_back(LargeCache::Place in_infinity, uint8_t sectors) {
   }
 }
 
-// Channels take turns every interleave; where the sets are hashed the channels are too.
+// Addresses move to the next channel with every interleave; where the sets are hashed the channels are too.
 uint64_t& Hierarchy::channel(uint32_t xcd, uint64_t line) {
-  uint64_t turn = line / lines_per_channel_turn_;
-  if (hashed_) turn ^= turn >> 5 ^ turn >> 10 ^ turn >> 15;
-  return channel_requests_[xcd * channels_.value() + turn % channels_];
+  uint64_t interleave = line / lines_per_interleave_;
+  if (hashed_) interleave ^= interleave >> 5 ^ interleave >> 10 ^ interleave >> 15;
+  return channel_requests_[xcd * channels_.value() + interleave % channels_];
 }
 
 // Pages of contiguous virtual memory lie anywhere in physical memory, and channels are chosen by a hash of the upper
@@ -270,7 +270,7 @@ void Hierarchy::shape(const WaveAccess& a, LoadShape* shape) const {
   if (a.contiguous) {
     shape->look_ups = look_ups_contiguous(a.address[0], a.bytes);
     shape->cycles = contiguous_load_cycles(a.bytes);
-    const Stretch s = segments_contiguous(a.address[0], a.bytes);
+    const SegmentRange s = segments_contiguous(a.address[0], a.bytes);
     shape->n = static_cast<uint32_t>(s.last / segments_per_l1_line_ - s.first / segments_per_l1_line_ + 1);
     for (uint32_t i = 0; i < shape->n; ++i) shape->line[i] = i;
     return;
@@ -340,7 +340,7 @@ void Hierarchy::pass_through(Written* passing) {
 // A store by lanes that lie side by side.
 void Hierarchy::store_block(uint32_t xcd, const WaveAccess& a) {
   constexpr uint32_t kSegmentSectors = kSegmentBytes / kSectorBytes;
-  const Stretch s = segments_contiguous(a.address[0], a.bytes);
+  const SegmentRange s = segments_contiguous(a.address[0], a.bytes);
   n_.l1_write_req += s.last - s.first + 1;
   n_.l2_writes += s.last - s.first + 1;
   const uint64_t first = s.first / segments_per_l2_line_, last = s.last / segments_per_l2_line_;
@@ -371,7 +371,7 @@ Level Hierarchy::store(uint32_t cu, const WaveAccess& a) {
   }
   if (a.contiguous) {
     n = 0;
-    const Stretch s = segments_contiguous(a.address[0], a.bytes);
+    const SegmentRange s = segments_contiguous(a.address[0], a.bytes);
     for (uint64_t at = s.first; at <= s.last; ++at) segments[n++] = at;
   }
   store_segments(xcd, a, segments, n);

@@ -44,8 +44,8 @@ const std::map<std::string, Setter>& setters() {
       {"memory_bytes",
        [](Config& c, const std::string& v) { c.options.memory_bytes = static_cast<uint64_t>(number(v)); }},
       {"cpu_seconds", [](Config& c, const std::string& v) { c.options.cpu_seconds = number(v); }},
-      {"sample_stretches",
-       [](Config& c, const std::string& v) { c.options.sample_stretches = static_cast<uint32_t>(number(v)); }},
+      {"sampling_units",
+       [](Config& c, const std::string& v) { c.options.sampling_units = static_cast<uint32_t>(number(v)); }},
       {"effort",
        [](Config& c, const std::string& v) {
          c.options.sample_above = static_cast<uint64_t>(number(v) * static_cast<double>(DeviceOptions{}.sample_above));

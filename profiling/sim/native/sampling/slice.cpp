@@ -27,7 +27,7 @@ struct Defined : Range {
   Write how = Write::full;
 };
 
-// What one instruction reads and writes. A root runs whoever needs its result.
+// What one instruction reads and writes. A root always runs, whether its result is needed or not.
 struct Effects {
   std::vector<Defined> defs;
   std::vector<Range> uses;
@@ -130,7 +130,7 @@ bool holds_live(const LiveMemory& live, const Inst& in) {
   return m.space == MemSpace::scratch ? live.scratch : live.global;
 }
 
-// Operand slots as in profiling/sim/isa/README.md. Addresses are always needed; data only where somebody reads it.
+// Operand slots as in profiling/sim/isa/README.md. Addresses are always needed; data only where it is read later.
 Effects memory_effects(const Inst& in, const LiveMemory& live) {
   const MemDesc& m = in.op->mem;
   Effects e;
@@ -224,7 +224,7 @@ class Slice {
   Slice(const std::vector<Step>& steps, const KernelInfo& kernel)
       : steps_(steps), first_(kernel.entry), last_(kernel.end), behind_(last_ - first_) {}
 
-  // False for control flow that the text alone does not tell, and for registers addressed through M0.
+  // False for control flow that is not known from the text alone, and for registers addressed through M0.
   bool analysable() const {
     for (uint32_t i = first_; i < last_; ++i) {
       const Step& s = steps_[i];
@@ -255,7 +255,7 @@ class Slice {
     return !e.root && !wanted(e, behind_[i - first_]);
   }
 
-  // A memory instruction whose data nobody needs.
+  // A memory instruction whose data is not needed.
   bool data_idle(uint32_t i) const {
     const Step& s = steps_[i];
     if (s.action != Action::vector_memory && s.action != Action::lds) return false;
@@ -313,7 +313,7 @@ class Slice {
 
 }  // namespace
 
-std::vector<Step> deciding_steps(const Program& program, const KernelInfo& kernel) {
+std::vector<Step> backward_slice(const Program& program, const KernelInfo& kernel) {
   std::vector<Step> steps = program.steps;
   Slice slice(program.steps, kernel);
   if (!slice.analysable()) return steps;

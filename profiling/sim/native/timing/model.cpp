@@ -43,9 +43,9 @@ double simds_used(const Model& m) {
   return std::clamp(resident_waves_of_busiest_cu(m), 1.0, m.at("topology.simds_per_cu"));
 }
 
-// How often every slot for a group is filled. Groups take unequal times, so that half of a last, partly filled turn is
-// hidden behind the one before.
-double turns(const Model& m) {
+// How many rounds of resident groups the grid takes. Groups take unequal times, so that half of a last, partly filled
+// round is hidden behind the one before.
+double residency_rounds(const Model& m) {
   const double full = m.work.groups / resident_groups(m);
   return (full + std::ceil(full)) / 2;
 }
@@ -62,13 +62,13 @@ struct Arithmetic {
 
 Arithmetic arithmetic(const Model& m) {
   const Work& w = m.work;
-  const auto stretch = [&](const char* clock) { return m.at("clock.core_mhz") / m.at(clock); };
+  const auto slowdown = [&](const char* clock) { return m.at("clock.core_mhz") / m.at(clock); };
   const double full = w.valu_full * m.at("issue.valu_cycles");
   const double wide = w.valu_f64 * m.at("issue.f64_cycles") + w.valu_int64_mul * m.at("issue.int64_mul_cycles");
   const double trans = w.valu_trans * m.at("issue.trans_cycles");
   Arithmetic a;
-  a.valu = full * stretch("clock.vector_mhz") + wide * stretch("clock.f64_mhz") + trans;
-  a.matrix = w.mfma_cycles * stretch("clock.matrix_mhz");
+  a.valu = full * slowdown("clock.vector_mhz") + wide * slowdown("clock.f64_mhz") + trans;
+  a.matrix = w.mfma_cycles * slowdown("clock.matrix_mhz");
   a.lost = a.total() - full - wide - trans - w.mfma_cycles;
   return a;
 }
@@ -89,7 +89,7 @@ double own_issue(const Model& m) {
   return (arithmetic(m).total() + others * m.at("issue.wave_cycles")) / w.waves;
 }
 
-// One wave's waits, each answered when nobody else is in the way.
+// One wave's waits on an otherwise idle device.
 
 double vector_waits(const Model& m) {
   const Work& w = m.work;
@@ -139,7 +139,7 @@ double hbm_cycles(const Model& m) {
 MemoryPath memory_path(const Model& m) {
   const Work& w = m.work;
   MemoryPath p;
-  p.round_trips = turns(m) * (group_start(m) + own_issue(m) + own_waits(m));
+  p.round_trips = residency_rounds(m) * (group_start(m) + own_issue(m) + own_waits(m));
   p.dispatch = std::max(w.waves * m.at("issue.dispatch_cycles"), w.groups * m.at("issue.group_dispatch_cycles")) /
                m.at("topology.xcds");
   p.vl1d = w.l1_cycles_busiest_cu;
@@ -239,9 +239,9 @@ Timing estimate(const SpecTable& spec, const Work& work) {
   const Model m{spec, work};
   const Arithmetic spent = arithmetic(m);
   const MemoryPath path = memory_path(m);
-  const double memory = memory_cycles(m, path), own = turns(m) * own_issue(m);
+  const double memory = memory_cycles(m, path), own = residency_rounds(m) * own_issue(m);
   const double vector = vector_issue(m), scalar = scalar_issue(m), lds = lds_issue(m);
-  const double waits = turns(m) * (group_start(m) + own_waits(m));
+  const double waits = residency_rounds(m) * (group_start(m) + own_waits(m));
   // Waves come at a steady pace: their arrival bounds the whole, and adds nothing to what takes longer.
   const double work_time =
       own + norm(m.at("timing.overlap_norm"), {vector - own, scalar - own, lds - own, std::max(memory - own, waits)});

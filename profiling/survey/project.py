@@ -4,39 +4,38 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hipsynth.profiling.survey.build import build_program, unit_flags
+from hipsynth.profiling.survey.build import try_plans, unit_flags
 from hipsynth.profiling.survey.discover import find_programs
 from hipsynth.profiling.survey.plan import BuildPlan, Program
 from hipsynth.synth.core.errors import BadInput, CompileFailed
-from hipsynth.synth.core.program import Place, SourceFile
+from hipsynth.synth.core.program import Project, SourceFile
 
 CAUSE = "no such file with a main() that uses HIP"
 
 
-def find_place(folder: Path, arch: str, scratch: Path, main: Path | None = None) -> Place:
-    """The program below `folder` whose main() is in `main` (default: the only program), by the first plan that builds.
+def find_project(folder: Path, arch: str, scratch: Path, main: Path | None = None) -> Project:
+    """The program below `folder` whose main() stands in `main` (default: the only one), by the first plan that works.
 
-    The folder is trusted: its build files may name headers outside it, such as in ../include.
-    Raises BadInput if there is no such program or more than one, CompileFailed if no plan builds.
+    The user chose the folder, so its build files may name headers anywhere, such as in ../include.
+    Raises BadInput when there is none or more than one, CompileFailed when no plan works.
     """
     found = [program for program in find_programs(folder, arch) if not program.refusal[0]]
     if main is not None:
         found = [program for program in found if program.main == main.resolve()]
     if len(found) != 1:
         raise _not_one(folder, main, found)
-    built = build_program(found[0], arch, scratch, None)
+    built = try_plans(found[0], arch, scratch, None)
     if built.artefacts is None:
         remedy = "run `synth survey` to see what each program of the folder lacks"
         raise CompileFailed(
             f"{folder}: {found[0].id} does not build", diagnostics=built.diagnostics, cause=built.message, remedy=remedy
         )
-    return place_of(built.plan)
+    return project_of(built.plan)
 
 
-def place_of(plan: BuildPlan) -> Place:
-    """The sources and flags of a plan in the form that the backends build."""
+def project_of(plan: BuildPlan) -> Project:
     sources = tuple(SourceFile(unit.path, unit.language, unit_flags(unit, plan)) for unit in plan.units)
-    return Place(sources, plan.folder, relocatable=plan.relocatable)
+    return Project(sources, plan.folder, relocatable=plan.relocatable)
 
 
 def _not_one(folder: Path, main: Path | None, found: list[Program]) -> BadInput:
