@@ -1,10 +1,10 @@
-"""Typical work for the simulator core: what `python -m tools.profile_core` records, and nothing that varies by itself.
+"""Deterministic, typical workload for the simulator core, recorded by `python -m tools.profile_core`.
 
     python -m tools.core_work [PART]...
 
-Says what it does, and how much processor time that took. Every part runs on both architectures with full counting:
-streams, products, LDS, atomics, divergence, scattered accesses, one instruction a thousand times; grids in full and
-sampled as `synth profile` samples them; programs of the generator, of corpus/handwritten and of tests/kernels.
+Prints each step with its time. Every part runs on both architectures with full counting: streams, matrix products, LDS,
+atomics, divergence, scattered accesses, repeated single instructions; grids in full and sampled as in `synth profile`;
+programs from the generator, corpus/handwritten and tests/kernels.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DEVICES = ("mi250", "mi300x")
 Step = tuple[str, Callable[[], object]]
 
-# Sizes for which every step takes a few tenths of a second: none outweighs the others.
+# Sizes are chosen so that every step takes a few tenths of a second and none dominates.
 ELEMENTS = 1 << 22
 GRID = 1024  # thousands of work-items
 SAMPLED_GRID = 8192
@@ -54,7 +54,7 @@ def instructions(scratch: Path) -> Iterator[Step]:
 
 def grids(_: Path) -> Iterator[Step]:
     """The kernels of tests/kernels/programs_grids.hip, in full and sampled."""
-    from grids import KERNELS  # sampling_error knows the way
+    from grids import KERNELS  # sampling_error has set the import path
 
     for name in DEVICES:
         for kernel in sorted(KERNELS):
@@ -65,7 +65,7 @@ def grids(_: Path) -> Iterator[Step]:
 
 
 def products(_: Path) -> Iterator[Step]:
-    """The products of benchmarks/kernels.hip, in full and sampled."""
+    """The matrix products of benchmarks/kernels.hip, in full and sampled."""
     for name in DEVICES:
         for kernel in sampling_error.PRODUCTS:
             run_product = partial(sampling_error.product, name, kernel)
@@ -74,7 +74,7 @@ def products(_: Path) -> Iterator[Step]:
 
 
 def programs(scratch: Path) -> Iterator[Step]:
-    """Whole programs, as `synth profile` runs them."""
+    """Whole programs, run as by `synth profile`."""
     written = [ROOT / "tests/kernels/programs" / f"{name}.hip" for name in PROGRAMS]
     written += sorted((ROOT / "corpus/handwritten").rglob("*.hip"))
     for number, program in enumerate(generate(GENERATED, SEED, workers=1)):
@@ -90,7 +90,7 @@ def programs(scratch: Path) -> Iterator[Step]:
 
 
 def run(built: api.Artefacts, device: devices.ArchTable, folder: Path) -> None:
-    """Trusted programs, outside the sandbox: what they record about the core is written beside them."""
+    """Runs a trusted program without the sandbox, so that it can write its part of the core's profile."""
     with (folder / "output").open("w") as output, contextlib.redirect_stdout(output):
         done = api.run_attached(built, device, folder, Limits())
     if done.status != "ok":
@@ -108,7 +108,7 @@ PARTS: dict[str, Callable[[Path], Iterator[Step]]] = {
 def main(arguments: list[str]) -> int:
     unknown = sorted(set(arguments) - set(PARTS))
     if unknown:
-        print(f"core_work: no part {unknown[0]}; there are {', '.join(PARTS)}", file=sys.stderr)
+        print(f"core_work: unknown part {unknown[0]}; choose from {', '.join(PARTS)}", file=sys.stderr)
         return 2
     for part in arguments or PARTS:
         with tempfile.TemporaryDirectory(prefix="hipsynth-work-") as scratch:

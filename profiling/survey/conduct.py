@@ -1,4 +1,4 @@
-"""A survey from start to end: programs found, each built, run and judged by a worker; finished rows survive."""
+"""Runs a whole survey: finds programs; workers build, run and classify them. Finished rows survive an interruption."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from hipsynth.synth.core.workers import map_unordered
 
 Progress = Callable[[str], None]
 OUTPUT_CHARS = 1500
-WAVE_INSTRUCTIONS = 10**13  # time is the limit here
+WAVE_INSTRUCTIONS = 10**13  # effectively unlimited: surveys are limited by time
 
 
 @dataclass(frozen=True)
 class Options:
-    """How programs are run. `match`: only programs whose path holds this text."""
+    """How programs are run. `match`: survey only programs whose path contains this text."""
 
     arch: str = "gfx90a"
     timeout_s: float = 60.0
@@ -58,10 +58,12 @@ class _Task:
 def survey(
     root: Path, options: Options, out: Path | None = None, start: Callable[[int], Progress] | None = None
 ) -> Report:
-    """Surveys the folder `root`; with `out`, a JSON report that a later call takes finished rows from.
+    """Surveys the HIP programs below `root`.
 
-    `start` is told how many programs there are and returns what is called after each. Raises BadInput when `root` is
-    no folder or holds no HIP program, UsageError for an unknown architecture, Missing without a compiler.
+    `out`: where to write a JSON report; a later call with the same `out` reuses its finished rows.
+    `start`: called with the number of programs to run; it returns a callback that is called after each program.
+    Raises BadInput if `root` is not a folder or has no HIP program, UsageError for an unknown architecture, Missing
+    without a compiler.
     """
     if not root.is_dir():
         raise BadInput(f"{root}: no such folder", remedy="give a folder with HIP programs")
@@ -71,16 +73,16 @@ def survey(
     programs = [program for program in found if options.match in program.id]
     if found and not programs:
         raise BadInput(
-            f"{root}: no program's path holds {options.match!r}",
-            cause=f"it has {len(found)} programs, such as {found[0].id}",
-            remedy="choose another --match: a part of a path, not a pattern",
+            f"{root}: no program path contains {options.match!r}",
+            cause=f"{len(found)} programs found, such as {found[0].id}",
+            remedy="choose another --match: a substring of the path, not a pattern",
             reason="no_programs",
         )
     if not programs:
         raise BadInput(
             f"{root}: no HIP program",
-            cause="no file with a main() names HIP",
-            remedy="give the folder of their sources",
+            cause="no file with a main() uses HIP",
+            remedy="give the folder that contains the sources",
             reason="no_programs",
         )
     tasks = [_Task(program, root.resolve(), options, _key(program, options)) for program in programs]
@@ -105,12 +107,12 @@ def survey(
 
 
 def _hard_limit(options: Options) -> float:
-    """Seconds on the clock after which a worker is ended: all attempts and builds have limits of their own."""
+    """Wall-clock seconds after which a worker is killed: a backstop for the limits on each build and run."""
     return ATTEMPTS * sandbox.time_limits(options.timeout_s)["wall_s"] + 3600
 
 
 def conditions(options: Options) -> dict[str, object]:
-    """What a reader needs to know to repeat the survey."""
+    """The settings and versions needed to repeat the survey."""
     return {
         "device": options.table.name,
         "timeout_s": options.timeout_s,
@@ -127,7 +129,7 @@ def conditions(options: Options) -> dict[str, object]:
 
 
 def _work(task: _Task) -> Row:
-    """What a worker does with one program; whatever that is becomes a row."""
+    """Surveys one program in a worker; errors become a failed row. Temporary paths are replaced in the texts."""
     try:
         with tempfile.TemporaryDirectory(prefix="hipsynth-") as scratch:
             row = _survey_one(task, Path(scratch))
@@ -210,7 +212,7 @@ def _journal(out: Path) -> Path:
 
 
 def _known(out: Path, options: Options) -> dict[str, Row]:
-    """Finished rows of an earlier call, but for time-outs under a smaller limit than now."""
+    """Finished rows of an earlier call, by key, except time-outs under a lower limit than the current one."""
     documents = [record for _, _, record in read(_journal(out))]
     limits = [options.timeout_s] * len(documents)
     if out.is_file():
@@ -220,7 +222,7 @@ def _known(out: Path, options: Options) -> dict[str, Row]:
             documents += rows
             limits += [float(report["conditions"]["timeout_s"])] * len(rows)
         except (ValueError, KeyError, TypeError) as error:
-            raise BadInput(f"{out}: is no survey report", cause=str(error), remedy="choose another --out") from error
+            raise BadInput(f"{out}: not a survey report", cause=str(error), remedy="choose another --out") from error
     known: dict[str, Row] = {}
     for document, limit in zip(documents, limits, strict=True):
         row = row_of(document)
@@ -230,7 +232,7 @@ def _known(out: Path, options: Options) -> dict[str, Row]:
 
 
 class _Keeper:
-    """Writes each finished row to the journal beside the report; does nothing without a report."""
+    """Appends each finished row to the journal beside the report; does nothing without a report."""
 
     def __init__(self, out: Path | None) -> None:
         if out:

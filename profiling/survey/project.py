@@ -1,4 +1,4 @@
-"""One program of a folder as its build files have it: what `synth run` and `synth profile` take a folder for."""
+"""Resolves a folder with build files to the one program in it, for `synth run FOLDER` and `synth profile FOLDER`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def find_project(folder: Path, arch: str, scratch: Path, main: Path | None = Non
         raise _not_one(folder, main, found)
     built = try_plans(found[0], arch, scratch, None)
     if built.artefacts is None:
-        remedy = "`synth survey` says for every program of a folder what it lacks"
+        remedy = "run `synth survey` to see what each program of the folder lacks"
         raise CompileFailed(
             f"{folder}: {found[0].id} does not build", diagnostics=built.diagnostics, cause=built.message, remedy=remedy
         )
@@ -40,7 +40,7 @@ def project_of(plan: BuildPlan) -> Project:
 
 def _not_one(folder: Path, main: Path | None, found: list[Program]) -> BadInput:
     if not found:
-        what = f"{main}: no HIP program of {folder}" if main else f"{folder}: no HIP program"
+        what = f"{main}: not a HIP program of {folder}" if main else f"{folder}: no HIP program"
         remedy = "give the source files of a program, or the folder that holds them with their build files"
         return BadInput(what, cause=CAUSE, remedy=remedy, reason="no_programs")
     names = ", ".join(program.id for program in found[:5]) + (", ..." if len(found) > 5 else "")

@@ -1,4 +1,4 @@
-"""The compiler: found, fed with HIP headers, run under limits, its results cached by content.
+"""The HIP compiler: locates it, provides HIP headers, runs it under limits, and caches results by content.
 
 >>> from hipsynth.profiling.toolchain import compile_device, compile_host
 >>> build = compile_device(Path("copy.hip"), "gfx90a", "-O3", Path("out"))

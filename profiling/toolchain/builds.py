@@ -1,4 +1,4 @@
-"""The cache of builds, by content: an entry holds what was made and the hashes of the headers that were read."""
+"""Content-addressed build cache: an entry holds the outputs and the hashes of the user headers that were read."""
 
 from __future__ import annotations
 
@@ -18,11 +18,15 @@ _KEEP_BUILDS = 20_000
 
 
 def entry_of(job: Job) -> Path:
+    """The cache folder of a build (it may not exist)."""
     return cache_dir() / "builds" / job.key[:2] / job.key[2:40]
 
 
 def load(job: Job, targets: Sequence[Path], roots: Iterable[Path] | None) -> bool:
-    """Copies a stored build to `targets`; False when there is none or a header it read has changed."""
+    """Copies a stored build to `targets`; False if there is none or a header has changed since.
+
+    Raises CompileFailed if a header lies outside `roots` (see check_roots).
+    """
     entry = entry_of(job)
     try:
         headers: dict[str, str] = json.loads((entry / "headers.json").read_text())
@@ -54,7 +58,7 @@ def store(job: Job, made: Sequence[Path], headers: Sequence[Path]) -> None:
 
 
 def prune_builds(keep: int = _KEEP_BUILDS) -> int:
-    """Drops the least recently used builds beyond `keep`; returns how many went."""
+    """Deletes all but the `keep` most recently used builds; returns the number deleted."""
     entries = sorted((cache_dir() / "builds").glob("*/*"), key=lambda path: path.stat().st_mtime, reverse=True)
     for entry in entries[keep:]:
         shutil.rmtree(entry, ignore_errors=True)

@@ -15,7 +15,7 @@ bool hidden(const KernelArg& arg) { return arg.kind.starts_with("hidden_"); }
 
 Dim3 core_dim(const dim3& d) { return {d.x, d.y, d.z}; }
 
-// The address of `__managed__` objects, stored into the device-side pointer variables of a module.
+// Stores the addresses of `__managed__` objects into the device-side pointer variables of a module.
 void bind_managed(Runtime& rt, const Module& module) {
   for (const auto& [shadow, variable] : rt.variables) {
     if (variable.managed == nullptr) continue;
@@ -102,7 +102,7 @@ hipError_t check_shape(Runtime& rt, const LaunchRequest& request) {
   return hipSuccess;
 }
 
-// All work-groups of a cooperative launch must be resident at once, or a grid barrier would never end.
+// All work-groups of a cooperative launch must be resident at once; otherwise a grid barrier would deadlock.
 hipError_t check_cooperative(Runtime& rt, const LaunchRequest& request) {
   hipError_t shape = check_shape(rt, request);
   if (shape != hipSuccess) return shape;
@@ -196,7 +196,7 @@ HIPSYNTH_EXPORT hipError_t hipExtLaunchKernel(const void* stub, dim3 grid, dim3 
   return error;
 }
 
-// The two-step launch of old host code: configure, set up arguments, launch.
+// The old launch sequence: hipConfigureCall, hipSetupArgument, hipLaunchByPtr.
 namespace {
 thread_local std::vector<uint8_t> staged_arguments;
 }

@@ -41,7 +41,8 @@ std::string registers(const KernelInfo& k) {
                    {"scratch_bytes", k.scratch_bytes}});
 }
 
-// Dispatches of one kernel nearly always have the same keys, which two walks side by side find without a search.
+// Dispatches of one kernel nearly always have the same keys, so iterate over both maps in parallel instead of
+// searching.
 void accumulate(std::map<std::string, double>& sum, const std::map<std::string, double>& values) {
   auto at = sum.begin();
   for (const auto& [key, value] : values) {
@@ -56,7 +57,7 @@ std::string heading_of(const KernelInfo& kernel) {
          ", \"registers\": " + registers(kernel);
 }
 
-// Relative errors of two sums together: they go the same way at worst.
+// Combines the relative errors of two dispatches, assuming the worst case that they have the same sign.
 void join_errors(const Dispatch& more, Dispatch* sum) {
   const auto value = [](const Dispatch& d, const std::string& name) {
     const auto at = d.counters.find(name);
@@ -73,7 +74,7 @@ void join_errors(const Dispatch& more, Dispatch* sum) {
 
 bool same(const Dim3& a, const Dim3& b) { return a.x == b.x && a.y == b.y && a.z == b.z; }
 
-// write(2) of everything, from any context.
+// Writes everything with write(2); async-signal-safe.
 bool put(int fd, const char* text, size_t size) {
   while (size > 0) {
     ssize_t n = ::write(fd, text, size);
