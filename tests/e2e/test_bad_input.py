@@ -14,9 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import needs
 import pytest
-
-from hipsynth.profiling import backends
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = [sys.executable, "-m", "hipsynth.synth.cli.main"]
@@ -51,9 +50,7 @@ FAST = ("nonsense", "just_past_the_end", "endless_host")
 
 @pytest.fixture(scope="module")
 def simulator() -> None:
-    found = backends.get("sim").available()
-    if not found.ok:
-        pytest.skip(found.detail)
+    needs.simulator()
 
 
 @pytest.fixture(scope="module")
