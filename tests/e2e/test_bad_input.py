@@ -280,14 +280,15 @@ def test_progress_is_shown_on_a_terminal_only(tmp_path: Path) -> None:
     os.close(ours)
 
 
-def test_help_is_quick(tmp_path: Path) -> None:
-    """The best of five says what the program needs, whatever else the machine does."""
-    times = []
-    for _ in range(5):
-        start = time.monotonic()
-        synth("--help", cwd=tmp_path)
-        times.append(time.monotonic() - start)
-    assert min(times) < 0.3, times
+def test_help_loads_little(tmp_path: Path) -> None:
+    """What makes help slow is what it imports: that it is few modules does not depend on the machine's load."""
+    code = (
+        "import sys; from hipsynth.synth.cli.main import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: print(len(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=ENV)
+    assert int(done.stderr) < 300
 
 
 @pytest.mark.full

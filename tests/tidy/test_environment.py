@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "reference" / "environment.md"
-READERS = {"get", "setdefault", "pop"}
+READERS = {"get", "setdefault"}
 NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 # C, C++ and CMake; `environ` as a whole is only passed on.
 PATTERNS = {

@@ -19,8 +19,8 @@ the recorded time. The grid is sampled.
 One XCD alone takes 711 GB/s whatever the kernel does, a sixth of the 4256 GB/s that gpu-benches reads from the Infinity
 Cache with six: that limit is the XCD's own. The recordings of MI300As contradict each other where the HBM decides: six
 devices of one XCD read and write 4.2 TB/s together, one of six 3.65, and the same streams in gpu-benches and the vector
-kernels of the kernel times 3.0 TB/s. Our table follows the latter two; what several devices share is therefore shown
-without being asserted."""
+kernels of the kernel times 3.0 TB/s. Our table follows the latter two; what several devices share therefore has a
+wider bound."""
 QUICK = False
 
 STRETCHES = 8  # of a sampled grid
@@ -28,7 +28,7 @@ BLOCK = 1024
 DOT_ELEMENTS = 4  # per work-item
 STREAMS = {"copy": 2, "mul": 2, "add": 3, "triad": 3, "dot": 2}
 OPERATIONS = {"mul": 1, "add": 1, "triad": 2, "dot": 2}  # per element
-WORST_PERCENT = 20.0
+WORST_PERCENT, SHARED_PERCENT = 20.0, 30.0  # one device alone; several that share the HBM
 PER_XCD = ("topology.cus", "topology.xcds", "fabric.infinity_cache_gbps")
 SHARED = ("hbm.read_gbps", "hbm.write_gbps", "hbm.peak_gbps")
 
@@ -54,7 +54,7 @@ def tables() -> Iterator[Table]:
             tuple(rows),
             "BabelStream",
             features(*runs),
-            (worst_error(bandwidths, WORST_PERCENT),) if partition["active"] == 1 else (),
+            (worst_error(bandwidths, WORST_PERCENT if partition["active"] == 1 else SHARED_PERCENT),),
         )
 
 
