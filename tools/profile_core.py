@@ -29,7 +29,7 @@ from tools.native_build import ROOT, NativeBuild
 NATIVE = ROOT / "profiling" / "sim" / "native"
 PROFILE = NATIVE / "core.proftext"
 BUILD = NativeBuild("profile", ("-DHIPSYNTH_RECORD_PROFILE=ON",))
-FOLDERS = ("core", "memory", "timing")  # what the static library hipsynth_core is made of
+FOLDERS = ("core", "execute", "memory", "sampling", "timing")  # what the static library hipsynth_core is made of
 HEAD = "# Written by `python -m tools.profile_core`: how often tools/core_work.py takes each branch of the core.\n"
 
 

@@ -24,7 +24,7 @@ FEW = 3  # so many kernels show their counters unasked
 
 
 LEGEND = (
-    "±: median error against recorded hardware, and what scaling up adds; on which kernels: docs/explanation/validation.md",
+    "±: median error against recorded hardware plus the sampling error; kernels: docs/explanation/validation.md",
     "Shares of the duration: what each unit alone would need; units work at the same time, so shares overlap.",
 )
 

@@ -1,6 +1,6 @@
 """The sandbox that untrusted programs run in: `run` starts one, `available` and `require` say whether it works here."""
 
-from hipsynth.profiling.sandbox.bubblewrap import available, require
+from hipsynth.profiling.sandbox.bubblewrap import available, mode, require
 from hipsynth.profiling.sandbox.limits import (
     WALL_EXTRA_S,
     WALL_FACTOR,
@@ -18,6 +18,7 @@ __all__ = [
     "SandboxResult",
     "TimeLimits",
     "available",
+    "mode",
     "require",
     "run",
     "time_limits",

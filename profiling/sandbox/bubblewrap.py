@@ -1,28 +1,65 @@
-"""The command line that isolates a program: bubblewrap's namespaces, and resource limits inside them."""
+"""The command line that isolates a program: bubblewrap's namespaces, an unprivileged user, resource limits.
+
+A sandboxed program never runs as the host's root, not even behind a user namespace: uid 1000 inside such a namespace
+would be uid 0 for the kernel's own files (/proc/sys). Root therefore makes the namespaces itself and changes to an
+unprivileged user inside (mode "privileged"), or changes first and uses a user namespace (mode "dropped"); everybody
+else uses a user namespace (mode "user").
+"""
 
 from __future__ import annotations
 
 import functools
 import math
+import os
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from hipsynth.profiling.sandbox.limits import SandboxLimits
+from hipsynth.profiling.sandbox.seccomp import seccomp_file
 from hipsynth.synth.core.errors import Missing
+
+UNPRIVILEGED = 65534  # "nobody": exists in every container that maps the usual 65536 ids
+_MODES = {True: ("privileged", "dropped"), False: ("user",)}  # by whether this process is root
+# Kernel interfaces of /proc that are masked, besides /proc/sys, which is read-only.
+_MASKED = (
+    "/proc/sysrq-trigger",
+    "/proc/kcore",
+    "/proc/kallsyms",
+    "/proc/keys",
+    "/proc/timer_list",
+    "/proc/latency_stats",
+)
+_PROBE = 'test "$(id -u)" != 0 && ! test -w /proc/sys/kernel/core_pattern && ! test -w /proc/sysrq-trigger'
+
+
+def available() -> bool:
+    """Whether bubblewrap is installed and can make a sandbox on this machine."""
+    return mode() != ""
 
 
 @functools.cache
-def available() -> bool:
-    """Whether bubblewrap is installed and can make a sandbox on this machine."""
+def mode() -> str:
+    """How sandboxes are made here: "privileged", "dropped", "user", or "" where none works.
+
+    A mode works when the probe runs in it and finds that it is not root and cannot write the kernel's settings.
+    """
     if shutil.which("bwrap") is None:
-        return False
-    probe = bubblewrap(["/bin/true"], Path("/tmp"), (), {}, None, SandboxLimits(), {})
-    try:
-        return subprocess.run(probe, capture_output=True, timeout=10, check=False).returncode == 0
-    except (OSError, subprocess.SubprocessError):
-        return False
+        return ""
+    return next((name for name in _MODES[os.geteuid() == 0] if _works(name)), "")
+
+
+def _works(name: str) -> bool:
+    with seccomp_file(forks=True) as filter_fd:
+        command = ["/bin/sh", "-c", _PROBE]
+        probe = command_line(command, None, (), {}, filter_fd, SandboxLimits(), {}, mode=name)
+        fds = () if filter_fd is None else (filter_fd,)
+        try:
+            done = subprocess.run(probe, capture_output=True, timeout=10, check=False, pass_fds=fds)
+        except (OSError, subprocess.SubprocessError):
+            return False
+    return done.returncode == 0
 
 
 def require() -> None:
@@ -35,15 +72,15 @@ def require() -> None:
         )
 
 
-def limited(command: list[str], limits: SandboxLimits) -> list[str]:
-    """The command under resource limits, set by a shell that then becomes it (no fork, about 1 ms)."""
+def limited(command: list[str], folder: Path, limits: SandboxLimits) -> list[str]:
+    """The command in `folder` under resource limits, set by a shell that then becomes it (no fork, about 1 ms)."""
     # Each process for itself; the soft limit signals (SIGXCPU), the hard one a little later kills.
     seconds = max(1, math.ceil(limits.cpu_s) + 1)
     settings = (
         f"ulimit -c 0; ulimit -S -t {seconds}; ulimit -H -t {seconds + 2}; "
         f"ulimit -f {max(1, limits.file_bytes // 512)}; ulimit -n {limits.open_files}; "
     )
-    return ["/bin/sh", "-c", settings + 'exec "$@"', "sh", *_fixed_layout(), *command]
+    return ["/bin/sh", "-c", settings + 'cd "$0" && exec "$@"', str(folder), *_fixed_layout(), *command]
 
 
 @functools.cache
@@ -60,18 +97,48 @@ def _fixed_layout() -> tuple[str, ...]:
     return prefix if works else ()
 
 
-def bubblewrap(
-    command: list[str],
-    scratch: Path,
-    read_only: Iterable[Path],
-    env: Mapping[str, str],
-    filter_fd: int | None,
-    limits: SandboxLimits,
-    mounts: Mapping[str, Path],
-) -> list[str]:
-    """The bwrap command line: new namespaces, no capability, /usr read-only, sized private /tmp and /dev/shm."""
-    words = ["bwrap", "--unshare-all", "--unshare-user", "--uid", "1000", "--gid", "1000", "--cap-drop", "ALL"]
-    words += ["--die-with-parent", "--new-session", "--hostname", "sandbox", "--ro-bind", "/usr", "/usr"]
+def hand_over(folder: Path) -> None:
+    """Gives a scratch folder and what lies in it to the user that sandboxed programs run as.
+
+    Only root needs to. Links are given, never what they point to.
+    """
+    if mode() not in ("privileged", "dropped"):
+        return
+    os.chown(folder, UNPRIVILEGED, UNPRIVILEGED, follow_symlinks=False)
+    for place, folders, files in os.walk(folder):
+        for name in [*folders, *files]:
+            os.chown(os.path.join(place, name), UNPRIVILEGED, UNPRIVILEGED, follow_symlinks=False)  # noqa: PTH118
+
+
+def _become_unprivileged() -> list[str]:
+    user = str(UNPRIVILEGED)
+    words = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
+    return [*words, "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", "--"]
+
+
+def _namespaces(mode: str) -> list[str]:
+    """bwrap's words for the namespaces and privileges of a mode."""
+    if mode == "privileged":
+        words = ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
+        # What setpriv needs to give everything up; it drops these too.
+        kept = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
+        return [*words, "--cap-drop", "ALL", *(word for cap in kept for word in ("--cap-add", cap))]
+    return [
+        "--unshare-all",
+        "--unshare-user",
+        "--disable-userns",
+        "--uid",
+        "1000",
+        "--gid",
+        "1000",
+        "--cap-drop",
+        "ALL",
+    ]
+
+
+def _system() -> list[str]:
+    """bwrap's words for what every program sees: /usr and the loader's files, read-only."""
+    words = ["--ro-bind", "/usr", "/usr"]
     for name in ("/lib", "/lib64", "/lib32", "/libx32", "/bin", "/sbin"):
         path = Path(name)
         if path.is_symlink():
@@ -80,16 +147,55 @@ def bubblewrap(
             words += ["--ro-bind", name, name]
     for name in ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime"):
         words += ["--ro-bind-try", name, name]
+    return words
+
+
+def _kernel_files(limits: SandboxLimits) -> list[str]:
+    """bwrap's words for a private /proc without the kernel's settings, a small /dev, sized /dev/shm and /tmp."""
+    words = ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"]
+    for name in _MASKED:
+        if Path(name).exists():
+            words += ["--ro-bind", "/dev/null", name]
     size = str(limits.file_bytes)
-    words += ["--proc", "/proc", "--dev", "/dev", "--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
-    words += ["--size", size, "--tmpfs", "/tmp"]
-    for path in read_only:
-        words += ["--ro-bind", str(path.resolve()), str(path.resolve())]
-    for place, path in mounts.items():
-        words += ["--ro-bind", str(path.resolve()), place]
-    words += ["--bind", str(scratch), str(scratch), "--chdir", str(scratch), "--clearenv"]
+    words += ["--dev", "/dev", "--size", size, "--perms", "1777", "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
+    return [*words, "--size", size, "--perms", "1777", "--tmpfs", "/tmp"]
+
+
+def _parents(paths: Iterable[Path]) -> list[str]:
+    """bwrap's words for the folders above mounted paths: it would make them for root alone."""
+    folders = sorted({parent for path in paths for parent in path.parents} - {Path("/"), Path("/tmp"), Path("/usr")})
+    return [word for folder in folders for word in ("--perms", "0755", "--dir", str(folder))]
+
+
+def command_line(
+    command: list[str],
+    scratch: Path | None,
+    read_only: Iterable[Path],
+    env: Mapping[str, str],
+    filter_fd: int | None,
+    limits: SandboxLimits,
+    mounts: Mapping[str, Path],
+    *,
+    mode: str,
+) -> list[str]:
+    """The command line that runs `command` in a sandbox of a mode (see `mode`).
+
+    It sees /usr, `read_only` at their own paths and `mounts` (path inside -> path outside), all read-only, and may
+    write to `scratch`, /tmp and /dev/shm. `filter_fd`: where bwrap reads the system call filter.
+    """
+    words = ["bwrap", *_namespaces(mode), "--die-with-parent", "--new-session", "--hostname", "sandbox"]
+    words += [*_system(), *_kernel_files(limits)]
+    binds = [("--ro-bind", path.resolve(), path.resolve()) for path in read_only]
+    binds += [("--ro-bind", path.resolve(), Path(place)) for place, path in mounts.items()]
+    binds += [("--bind", scratch, scratch)] if scratch else []
+    words += _parents(inside for _, _, inside in binds)
+    for kind, outside, inside in binds:
+        words += [kind, str(outside), str(inside)]
+    words += ["--chdir", "/", "--clearenv"]  # the scratch folder belongs to the user that the program becomes later
     for key, value in env.items():
         words += ["--setenv", key, value]
     if filter_fd is not None:
         words += ["--seccomp", str(filter_fd)]
-    return [*words, "--", *command]
+    if mode == "privileged":
+        return [*words, "--", *_become_unprivileged(), *command]
+    return [*(_become_unprivileged() if mode == "dropped" else []), *words, "--", *command]

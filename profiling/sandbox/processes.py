@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -119,4 +121,18 @@ def folder_bytes(folder: Path) -> int:
                         total += entry.stat(follow_symlinks=False).st_blocks * 512
         except OSError:
             continue
+    return total
+
+
+def deleted_bytes(pid: int) -> int:
+    """Bytes on disk of files that a process holds open but has deleted: no folder shows them."""
+    total = 0
+    try:
+        for name in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208
+            with contextlib.suppress(OSError):
+                found = os.stat(f"/proc/{pid}/fd/{name}")  # noqa: PTH116
+                if stat.S_ISREG(found.st_mode) and found.st_nlink == 0:
+                    total += found.st_blocks * 512
+    except OSError:
+        return total
     return total

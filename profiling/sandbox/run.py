@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from hipsynth.profiling.sandbox.bubblewrap import available, bubblewrap, limited
+from hipsynth.profiling.sandbox import bubblewrap
 from hipsynth.profiling.sandbox.limits import SandboxLimits, SandboxResult
 from hipsynth.profiling.sandbox.seccomp import seccomp_file
 from hipsynth.profiling.sandbox.watch import Watch
@@ -38,13 +38,16 @@ def run(
     limits = limits or SandboxLimits()
     scratch = scratch.resolve()
     words = [str(part) for part in command]
-    isolated = isolate and available()
+    how = bubblewrap.mode() if isolate else ""
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(scratch), "LC_ALL": "C.UTF-8", **(env or {})}
     with contextlib.ExitStack() as stack:
-        filter_fd = stack.enter_context(seccomp_file()) if isolated and limits.processes == 1 else None
-        full = limited(words, limits)
-        if isolated:
-            full = bubblewrap(full, scratch, read_only, environment, filter_fd, limits, mounts or {})
+        filter_fd = stack.enter_context(seccomp_file(forks=limits.processes > 1)) if how else None
+        full = bubblewrap.limited(words, scratch, limits)
+        if how:
+            bubblewrap.hand_over(scratch)
+            full = bubblewrap.command_line(
+                full, scratch, read_only, environment, filter_fd, limits, mounts or {}, mode=how
+            )
         source = stack.enter_context((stdin or Path(os.devnull)).open("rb"))
         try:
             process = subprocess.Popen(
@@ -58,6 +61,6 @@ def run(
                 pass_fds=() if filter_fd is None else (filter_fd,),
             )
         except OSError as error:
-            return SandboxResult("failed", "not_started", None, None, "", str(error), 0.0, 0, isolated)
+            return SandboxResult("failed", "not_started", None, None, "", str(error), 0.0, 0, bool(how))
         with process:
-            return Watch(process, scratch, limits, isolated).result()
+            return Watch(process, scratch, limits, bool(how)).result()

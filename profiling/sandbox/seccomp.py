@@ -1,4 +1,8 @@
-"""The system calls that a sandboxed program may make, as a BPF filter."""
+"""The system calls that a sandboxed program may make, as a BPF filter.
+
+The filter is always on. A program that has to start others (a compiler, a build tool) may fork, but no program may make
+namespaces, mount, trace, or use kernel interfaces that no HIP program needs.
+"""
 
 from __future__ import annotations
 
@@ -12,49 +16,58 @@ from collections.abc import Iterator
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000  # SECCOMP_RET_*, linux/seccomp.h
 _AUDIT_ARCH_X86_64 = 0xC000003E
 _CLONE, _CLONE3, _CLONE_THREAD = 56, 435, 0x00010000
+_NEW_NAMESPACES = 0x7E020000  # CLONE_NEW{NS,CGROUP,UTS,IPC,USER,PID,NET}, linux/sched.h
 # x86-64 system call numbers (arch/x86/entry/syscalls/syscall_64.tbl)
+_FORKS = {"fork": 57, "vfork": 58}
 _KILLED = {
-    "fork": 57, "vfork": 58, "ptrace": 101, "pivot_root": 155, "mount": 165, "umount2": 166, "init_module": 175,
-    "kexec_load": 246, "add_key": 248, "request_key": 249, "keyctl": 250, "unshare": 272, "perf_event_open": 298,
-    "open_by_handle_at": 304, "setns": 308, "process_vm_readv": 310, "process_vm_writev": 311, "finit_module": 313,
-    "bpf": 321, "userfaultfd": 323, "io_uring_setup": 425,
+    "ptrace": 101, "syslog": 103, "vhangup": 153, "modify_ldt": 154, "pivot_root": 155, "chroot": 161, "acct": 163,
+    "settimeofday": 164, "mount": 165, "umount2": 166, "swapon": 167, "swapoff": 168, "reboot": 169, "iopl": 172,
+    "ioperm": 173, "init_module": 175, "delete_module": 176, "quotactl": 179, "clock_settime": 227, "kexec_load": 246,
+    "add_key": 248, "request_key": 249, "keyctl": 250, "unshare": 272, "perf_event_open": 298, "fanotify_init": 300,
+    "name_to_handle_at": 303, "open_by_handle_at": 304, "setns": 308, "process_vm_readv": 310,
+    "process_vm_writev": 311, "kcmp": 312, "finit_module": 313, "kexec_file_load": 320, "bpf": 321,
+    "userfaultfd": 323, "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428,
+    "move_mount": 429, "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433, "pidfd_getfd": 438,
+    "mount_setattr": 442,
 }  # fmt: skip
-_REFUSED = {"socket": 41, "socketpair": 53}  # EACCES: a library that only asks may go on
+# EACCES, so that a library that only tries can go on. System V objects and memfds would hold memory that no limit on
+# resident pages sees.
+_REFUSED = {
+    "socket": 41, "socketpair": 53, "shmget": 29, "shmat": 30, "semget": 64, "msgget": 68, "memfd_create": 319,
+    "memfd_secret": 447,
+}  # fmt: skip
+
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06  # BPF operations, linux/filter.h
+_NUMBER, _ARCH, _ARGUMENT_0 = 0, 4, 16  # offsets in struct seccomp_data
 
 
-def seccomp_program() -> bytes:
-    """The filter as BPF: forking and kernel interfaces kill, sockets are refused, threads are allowed."""
-
-    def load(offset: int) -> tuple[int, int, int, int]:
-        return (0x20, 0, 0, offset)
-
-    def jump(code: int, value: int, yes: int, no: int) -> tuple[int, int, int, int]:
-        return (code, yes, no, value)
-
-    def give(value: int) -> tuple[int, int, int, int]:
-        return (0x06, 0, 0, value)
-
-    equal, at_least, any_bit = 0x15, 0x35, 0x45
-    code = [load(4), jump(equal, _AUDIT_ARCH_X86_64, 1, 0), give(_KILL), load(0)]
-    code += [jump(at_least, 0x40000000, 0, 1), give(_KILL)]  # the x32 calling convention
-    code += [jump(equal, _CLONE3, 0, 1), give(_ERRNO | errno.ENOSYS)]  # its flags are out of a filter's sight
-    for number in _KILLED.values():
-        code += [jump(equal, number, 0, 1), give(_KILL)]
+def seccomp_program(*, forks: bool = False) -> bytes:
+    """The filter as BPF for x86-64. `forks`: whether the program may start processes; threads are always allowed."""
+    code = [(_LOAD, 0, 0, _ARCH), (_EQUAL, 1, 0, _AUDIT_ARCH_X86_64), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, _NUMBER)]
+    code += [(_AT_LEAST, 0, 1, 0x40000000), (_RETURN, 0, 0, _KILL)]  # the x32 calling convention
+    # A filter cannot read clone3's flags: without it, libraries fall back to clone.
+    code += [(_EQUAL, 0, 1, _CLONE3), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
+    for number in [*_KILLED.values(), *(() if forks else _FORKS.values())]:
+        code += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _KILL)]
     for number in _REFUSED.values():
-        code += [jump(equal, number, 0, 1), give(_ERRNO | errno.EACCES)]
-    code += [jump(equal, _CLONE, 0, 3), load(16), jump(any_bit, _CLONE_THREAD, 1, 0), give(_KILL)]
-    code += [give(_ALLOW)]
+        code += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _ERRNO | errno.EACCES)]
+    code += [(_EQUAL, 0, 4, _CLONE), (_LOAD, 0, 0, _ARGUMENT_0)]
+    if forks:
+        code += [(_ANY_BIT, 0, 1, _NEW_NAMESPACES), (_RETURN, 0, 0, _KILL), (_RETURN, 0, 0, _ALLOW)]
+    else:
+        code += [(_ANY_BIT, 0, 1, _CLONE_THREAD), (_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _KILL)]
+    code += [(_RETURN, 0, 0, _ALLOW)]
     return b"".join(struct.pack("<HBBI", *instruction) for instruction in code)
 
 
 @contextlib.contextmanager
-def seccomp_file() -> Iterator[int | None]:
-    """A file descriptor that reads the filter, or None where the filter's numbers do not apply."""
+def seccomp_file(*, forks: bool) -> Iterator[int | None]:
+    """A file descriptor that reads the filter, or None where its system call numbers do not apply."""
     if platform.machine() != "x86_64":
         yield None
         return
     reader, writer = os.pipe()
-    os.write(writer, seccomp_program())
+    os.write(writer, seccomp_program(forks=forks))
     os.close(writer)
     try:
         yield reader

@@ -136,7 +136,8 @@ class Watch:
             return "threads"
         if now >= self.next_disk:
             self.next_disk = now + 0.25
-            if processes.folder_bytes(self.scratch) > limits.scratch_bytes:
+            held = sum(processes.deleted_bytes(pid) for pid in pids)
+            if held + processes.folder_bytes(self.scratch) > limits.scratch_bytes:
                 return "disk"
         return ""
 

@@ -1,4 +1,4 @@
-"""Errors of all studies together: measured/<study>.toml -> errors.toml, and the summary tables of the validation page."""
+"""Errors of all studies together: measured/<study>.toml -> errors.toml, and the tables of the validation page."""
 
 from __future__ import annotations
 

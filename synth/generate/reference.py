@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from hipsynth.synth.generate.headers import Parameter, Template, templates, templates_dir
+from pathlib import Path
+
+from hipsynth.synth.generate.headers import Parameter, Template, templates
 from hipsynth.synth.generate.policy import Policy, default_policy
 
 INTRODUCTION = """# Program families
@@ -42,7 +44,7 @@ def render(policy: Policy | None = None) -> str:
 
 def main() -> None:
     """Writes the page."""
-    page = templates_dir().parent / "docs" / "reference" / "families.md"
+    page = Path(__file__).resolve().parents[2] / "docs" / "reference" / "families.md"
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text(render())
 

@@ -73,7 +73,7 @@ def test_what_goes_too_far_is_ended(deed: str, options: tuple[str, ...], reason:
 
 
 def test_without_isolation_nothing_untrusted_is_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(sandbox, "available", lambda: False)
+    monkeypatch.setattr(sandbox.bubblewrap, "mode", lambda: "")
     context = run_verb.command.make_context("run", [str(PROGRAM), "--sandbox"])
     with pytest.raises(Missing, match="cannot be isolated"):
         run_verb.command.invoke(context)

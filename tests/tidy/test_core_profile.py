@@ -33,7 +33,7 @@ def test_the_core_is_compiled_by_the_profile(text: str) -> None:
 
 def test_functions_that_changed_are_found(text: str) -> None:
     """With one function's hash another than its source's, as after an edit, that one is named and no other."""
-    source = profile_core.NATIVE / "core" / "bank_costs.cpp"
+    source = profile_core.NATIVE / "execute" / "bank_costs.cpp"
     fits = {function.name for function, _ in profile_core.outdated(text, [source])}
     edited = next(f for f in profile_core.read(text) if f.name not in fits and not f.name.startswith("_ZNS"))
     hash_line = re.search(r"# Func Hash:\n(\d+)\n", edited.text)

@@ -330,7 +330,7 @@ def test_a_real_write_limit_stops_cleanly(tmp_path: Path) -> None:
 
 def child_environment() -> dict[str, str]:
     here = Path(__file__).resolve()
-    return {**os.environ, "PYTHONPATH": f"{here.parents[2]}:{here.parent}"}
+    return {**os.environ, "PYTHONPATH": f"{here.parents[3]}:{here.parent}"}
 
 
 WRITER = """

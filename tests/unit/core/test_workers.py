@@ -117,7 +117,7 @@ def test_interrupting_ends_the_workers(tmp_path: Path) -> None:
     here = Path(__file__).resolve()
     script = tmp_path / "main.py"
     script.write_text(INTERRUPTED)
-    env = {**os.environ, "PYTHONPATH": f"{here.parents[2]}:{here.parent}"}
+    env = {**os.environ, "PYTHONPATH": f"{here.parents[3]}:{here.parent}"}
     child = subprocess.Popen(
         [sys.executable, str(script)], stdout=subprocess.PIPE, text=True, env=env, start_new_session=True
     )
@@ -189,7 +189,7 @@ def test_ray_gives_the_same_outcomes(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_ray_itself_gives_the_same_outcomes(monkeypatch: pytest.MonkeyPatch) -> None:
     ray = pytest.importorskip("ray", reason="ray is not installed")
     here = Path(__file__).resolve()  # Ray's workers import this module by name
-    monkeypatch.setenv("PYTHONPATH", f"{here.parents[2]}:{here.parent}:{os.environ.get('PYTHONPATH', '')}")
+    monkeypatch.setenv("PYTHONPATH", f"{here.parents[3]}:{here.parent}:{os.environ.get('PYTHONPATH', '')}")
     items = [1, 2, 13, 15, 3]
     local = ordered(map_unordered(work, items, workers=2))
     remote = ordered(map_unordered(work, items, workers=2, engine="ray"))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hipsynth.profiling import sandbox
-from hipsynth.profiling.sandbox import SandboxLimits, SandboxResult
+from hipsynth.profiling.sandbox import SandboxLimits, SandboxResult, bubblewrap
 from hipsynth.profiling.sandbox.limits import MIB
 from hipsynth.profiling.sandbox.seccomp import seccomp_program
 
@@ -226,7 +226,7 @@ def test_a_program_that_is_not_there_is_a_result(tmp_path: Path) -> None:
 
 
 def test_without_bubblewrap_the_result_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(sandbox, "available", lambda: False)
+    monkeypatch.setattr(bubblewrap, "mode", lambda: "")
     result = sandbox.run(["/bin/true"], tmp_path, TIGHT)
     assert (result.status, result.isolated) == ("ok", False)
 
