@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import needs
 import pytest
 import training_corpus as made
 from click.testing import CliRunner, Result
@@ -14,8 +15,8 @@ from click.testing import CliRunner, Result
 from hipsynth.synth.cli.main import cli
 from hipsynth.synth.core.errors import BadInput, Missing, UsageError
 
-pytest.importorskip("torch")
-pytest.importorskip("transformers")
+needs.package("torch")
+needs.package("transformers")
 
 TOY = """
 base = "tiny"
