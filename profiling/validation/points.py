@@ -11,8 +11,6 @@ from typing import Any
 
 from hipsynth.profiling.validation.frame import Row
 
-WORK = "work."
-
 
 @dataclass(frozen=True)
 class Point:
@@ -39,7 +37,4 @@ class Point:
 
     def work(self) -> list[dict[str, float]]:
         """What each dispatch did, for the timing model."""
-        return [
-            {key.removeprefix(WORK): value for key, value in run["details"].items() if key.startswith(WORK)}
-            for run in self.runs
-        ]
+        return [run["work"] for run in self.runs]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +74,9 @@ def command(words: tuple[str, ...], as_json: bool, **options: Any) -> int:
             paths, args, Path(scratch), captured=as_json or options["sandbox"], counters=as_json, **options
         )
     if as_json:
-        print_json({"path": str(paths[0]), "arch": options["arch"], "flags": options["flags"], **asdict(done)})
+        from hipsynth.profiling.reports.documents import run_document
+
+        print_json({"path": str(paths[0]), "arch": options["arch"], "flags": options["flags"], **run_document(done)})
     elif options["sandbox"]:
         click.echo(done.stdout, nl=False)
         click.echo(done.stderr, nl=False, err=True)

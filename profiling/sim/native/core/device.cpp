@@ -1,17 +1,17 @@
 // The simulated device: state that outlives a dispatch, and the path of one launch.
 #include <algorithm>
 
-#include "execute/bank_costs.h"
 #include "core/counters.h"
 #include "core/engine.h"
 #include "core/hostcall.h"
 #include "core/launch.h"
 #include "core/reach.h"
-#include "sampling/slice.h"
 #include "core/spec.h"
 #include "core/state.h"
-#include "sampling/trace.h"
 #include "core/waits.h"
+#include "execute/bank_costs.h"
+#include "sampling/slice.h"
+#include "sampling/trace.h"
 #include "timing/model.h"
 #include "timing/uncertainty.h"
 
@@ -29,8 +29,6 @@ constexpr uint64_t kFollowable = 16;
 constexpr uint64_t kMostRecorded = 5'000'000;  // wave instructions
 // Grids that fill less than this part of the machine are not worth remembering the caches for.
 constexpr uint64_t kWorthRepeating = 16;
-
-constexpr const char* kRecorded = "groups.recorded";  // detail of a dispatch that was followed by what these did
 
 constexpr uint32_t kSystemSgprs = 5;  // at most: three work-group ids, an unused one and the scratch offset
 
@@ -195,10 +193,10 @@ std::vector<Executed> Device::Impl::simulate(const Launch& launch, const LaunchP
   }
   d->printf_output = text.output;
   d->printf_errors = text.errors;
-  d->details["waves.peak"] = static_cast<double>(engine.peak_waves());
+  d->occupancy = {.peak_waves = static_cast<double>(engine.peak_waves())};
   if (hierarchy) hierarchy->end_dispatch();
   if (sampler && sampler->sampling()) return extrapolate(sampler->finish(engine.runs()), &c, d);
-  d->groups_simulated = plan.total_groups;
+  d->sampling.groups_simulated = plan.total_groups;
   return engine.executions();
 }
 
@@ -243,10 +241,10 @@ std::vector<Executed> Device::Impl::replay(const Launch& launch, const LaunchPla
   engine.replay(&traces);
   engine.run();
   hierarchy->end_dispatch();
-  d->details["waves.peak"] = static_cast<double>(engine.peak_waves());
-  d->sampled = true;
-  d->details[kRecorded] = static_cast<double>(traces.recorded);
-  d->groups_simulated = plan.total_groups;
+  d->occupancy = {.peak_waves = static_cast<double>(engine.peak_waves())};
+  d->sampling.strategy = Strategy::replayed;
+  d->sampling.groups_recorded = traces.recorded;
+  d->sampling.groups_simulated = plan.total_groups;
   return engine.executions();
 }
 
@@ -273,10 +271,10 @@ std::vector<Executed> Device::Impl::simulate_well(const Launch& launch, const La
   };
   Dispatch first = *d;
   std::vector<Executed> executions = simulate(launch, plan, {options.sample_above, traces, before.get()}, c, &first);
-  if (first.sampled) {
+  if (first.sampling.strategy != Strategy::exact) {
     double worst = 0;
-    for (const auto& [name, error] : first.error) worst = std::max(worst, is_end_state(name) ? 0 : error);
-    const bool bad = worst > kTrusted, followed = first.details.contains(kRecorded);
+    for (const auto& [name, error] : first.sampling.error) worst = std::max(worst, is_end_state(name) ? 0 : error);
+    const bool bad = worst > kTrusted, followed = first.sampling.strategy == Strategy::replayed;
     known_[key] = followed ? Known::followed : bad ? Known::sampled_badly : Known::sampled_well;
     const auto again = [&] {
       c = fresh;
@@ -320,7 +318,6 @@ Dispatch Device::launch(const Launch& launch) {
   c.realtime_ticks = kRealtime_MHz / m.spec.at("clock.core_mhz");
   c.strict_bounds = m.options.strict_bounds;
   Dispatch d;
-  d.kernel = launch.kernel->name;
   d.grid = launch.grid;
   d.block = launch.block;
   const std::vector<Executed> executions = m.simulate_well(launch, plan, c, &d);
@@ -330,6 +327,7 @@ Dispatch Device::launch(const Launch& launch) {
   const Work work = work_of(plan, issue_counts(c, executions), c.counts, m.hierarchy.get());
   if (!m.options.counters) {
     d.duration_ns = estimate(m.spec, work).duration_ns;
+    d.occupancy.reset();
     return d;
   }
   count_instructions(c, executions, &d.counters);
@@ -337,21 +335,17 @@ Dispatch Device::launch(const Launch& launch) {
     m.hierarchy->join_halves(estimate(m.spec, work).halves_apart);
     m.hierarchy->counters(&d.counters);
     const MemoryCounts& n = m.hierarchy->counts();
-    d.details["hbm.read_bytes"] = static_cast<double>(n.hbm_read_bytes);
-    d.details["hbm.write_bytes"] = static_cast<double>(n.hbm_write_bytes);
-    d.details["infinity.hits"] = static_cast<double>(n.infinity_hits);
+    d.traffic = {static_cast<double>(n.hbm_read_bytes), static_cast<double>(n.hbm_write_bytes),
+                 static_cast<double>(n.infinity_hits)};
   }
   derive_counters(&d.counters);
-  d.details["registers.vgpr"] = launch.kernel->vgprs;
-  d.details["registers.agpr"] = launch.kernel->agprs;
-  d.details["registers.sgpr"] = launch.kernel->sgprs;
-  d.details["lds.bytes"] = plan.lds_bytes;
-  d.details["scratch.bytes"] = plan.scratch_lane_bytes;
-  d.details[std::string("occupancy.limited_by.") + plan.occupancy.limiter] = 1;
+  const KernelInfo& k = *launch.kernel;
+  d.registers = {static_cast<double>(k.vgprs), static_cast<double>(k.agprs), static_cast<double>(k.sgprs),
+                 static_cast<double>(plan.lds_bytes), static_cast<double>(plan.scratch_lane_bytes)};
   time_dispatch(m.spec, plan, work, &d);
-  if (d.sampled) {
-    d.error["Duration"] = duration_error(m.spec, work, d.error);
-    d.error.erase(kMemoryBytes);
+  if (d.sampling.strategy != Strategy::exact) {
+    d.sampling.error["Duration"] = duration_error(m.spec, work, d.sampling.error);
+    d.sampling.error.erase(kMemoryBytes);
   }
   return d;
 }

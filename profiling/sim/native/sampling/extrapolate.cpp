@@ -47,7 +47,7 @@ std::vector<Executed> extrapolate(const Sample& sample, Context* c, Dispatch* d)
     Estimate part = e;
     part.executions = executions_of_stratum(sample, k);
     strata.push_back(counters_of(*c, part));
-    d->groups_simulated += sample.strata[k].end - sample.strata[k].begin + sample.probes[k];
+    d->sampling.groups_simulated += sample.strata[k].end - sample.strata[k].begin + sample.probes[k];
   }
   for (size_t k = 0; k < sample.cells.size() && sample.cells.size() > 1; ++k) {
     Estimate part = e;
@@ -79,15 +79,15 @@ std::vector<Executed> extrapolate(const Sample& sample, Context* c, Dispatch* d)
     return std::hypot(total > 0 ? work : 0, memory_error(sample, differences(name), total),
                       std::hypot(total - if_small.at(name), total - if_drifting.at(name)) / std::max(1.0, total));
   };
-  for (const auto& [name, total] : whole) d->error[name] = error_of(name, total);
+  for (const auto& [name, total] : whole) d->sampling.error[name] = error_of(name, total);
   // Lines dirty at the end: as uncertain as their number changes towards it.
   if (const double flushed = whole.at("TCC_ALL_TC_OP_WB_WRITEBACK"); flushed > 0) {
     const double change = std::abs(flushed - static_cast<double>(sample.dirty_before));
     for (const char* name : {"TCC_ALL_TC_OP_WB_WRITEBACK", "TCC_NORMAL_WRITEBACK", "TCC_NORMAL_EVICT"}) {
-      d->error[name] = std::hypot(d->error[name], change / std::max(1.0, whole.at(name)));
+      d->sampling.error[name] = std::hypot(d->sampling.error[name], change / std::max(1.0, whole.at(name)));
     }
   }
-  d->sampled = true;
+  d->sampling.strategy = Strategy::sampled;
   c->counts = e.engine;
   return std::move(e.executions);
 }
