@@ -183,8 +183,8 @@ def decode(kind: type[T], value: Any) -> T:
 
     Raises TypeError or ValueError for what does not fit; fields with a default may be missing.
     """
-    made: T = _decoder(kind)(value)
-    return made
+    make: Callable[[Any], T] = _decoder(typing.cast(Any, kind))
+    return make(value)
 
 
 @functools.cache
@@ -202,7 +202,7 @@ def _decoder(kind: Any) -> Callable[[Any], Any]:
         return lambda value: {name: item(one) for name, one in dict(value).items()}
     if is_dataclass(kind):
         known = {name: _decoder(part) for name, part in types_of(typing.cast(type, kind)).items()}
-        return functools.partial(_made, kind, known)
+        return functools.partial(_made, typing.cast(Any, kind), known)
     # Whole numbers are written without a point. Any other type is a Literal of texts.
     plain: Mapping[Any, tuple[type, ...]] = {float: (float, int), int: (int,), bool: (bool,)}
     return functools.partial(_checked, plain.get(kind, (str,)), arguments)
