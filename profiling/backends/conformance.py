@@ -12,9 +12,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from hipsynth.profiling import metrics
-from hipsynth.profiling.backends.protocol import Backend, KernelResult, Target, TargetResult
+from hipsynth.profiling.backends.protocol import Backend, Target, TargetResult
 from hipsynth.profiling.sim.limits import Limits
 from hipsynth.synth.core.errors import HipsynthError
+from hipsynth.synth.core.kernel_record import KernelRecord, decode
 from hipsynth.synth.core.program import Program
 
 
@@ -74,13 +75,13 @@ def check_result(result: TargetResult, target: Target) -> None:
         assert result.reason == result.reason.lower() and " " not in result.reason, f"bad reason {result.reason!r}"
 
 
-def check_kernel(kernel: KernelResult, arch: str) -> None:
+def check_kernel(kernel: KernelRecord, arch: str) -> None:
     """Shapes and time are positive, counters are the hardware's and not negative, metrics follow from them."""
     assert kernel.name and kernel.dispatches >= 1, "a kernel has a name and was dispatched"
     assert len(kernel.grid) == 3 and min(kernel.grid) >= 1, f"{kernel.name}: bad grid {kernel.grid}"
     assert len(kernel.block) == 3 and min(kernel.block) >= 1, f"{kernel.name}: bad block {kernel.block}"
     assert math.isfinite(kernel.duration_ns) and kernel.duration_ns > 0, f"{kernel.name}: bad duration"
-    assert kernel.backend and kernel.backend_version, f"{kernel.name}: does not say who measured it"
+    assert kernel.source.backend and kernel.source.version, f"{kernel.name}: does not say who measured it"
     for name, value in kernel.counters.items():
         assert not name.endswith("_sum") and "[" not in name, f"{kernel.name}: {name} is not a plain hardware name"
         assert math.isfinite(value) and value >= 0, f"{kernel.name}: {name} = {value}"
@@ -91,7 +92,7 @@ def check_kernel(kernel: KernelResult, arch: str) -> None:
     check_ranges(kernel)
 
 
-def check_ranges(kernel: KernelResult) -> None:
+def check_ranges(kernel: KernelRecord) -> None:
     """Counter identities that hold on every device."""
     counters = kernel.counters
     waves = counters.get("SQ_WAVES")
@@ -111,7 +112,7 @@ def check_portable(result: TargetResult) -> None:
     """A result survives JSON: what a worker process sends and a corpus keeps is what was measured."""
     document = json.loads(json.dumps(asdict(result)))
     for kernel, stored in zip(result.kernels, document["kernels"], strict=True):
-        assert dict(kernel.counters) == stored["counters"], f"{kernel.name}: counters do not survive JSON"
+        assert decode(KernelRecord, stored) == kernel, f"{kernel.name}: does not survive JSON"
 
 
 def _profile(backend: Backend, program: Program, target: Target, scratch: Path, limits: Limits) -> TargetResult:

@@ -198,19 +198,21 @@ Occupancy occupancy_of(const SpecTable& spec, const KernelInfo& k, const Dim3& b
   const uint32_t by_sgpr = u32(spec, "topology.sgprs_per_simd") / round_up(std::max(k.sgprs, 1u), 16);
   const uint32_t slots = u32(spec, "topology.waves_per_simd");
   o.waves_per_simd_limit = std::max(1u, std::min({by_vgpr, by_sgpr, slots}));
-  o.limiter = o.waves_per_simd_limit == slots ? "wave slots" : by_vgpr <= by_sgpr ? "VGPRs" : "SGPRs";
+  o.limiter = o.waves_per_simd_limit == slots ? Limiter::wave_slots
+              : by_vgpr <= by_sgpr            ? Limiter::vgprs
+                                              : Limiter::sgprs;
   o.waves_per_group = (block.x * block.y * block.z + kLanes - 1) / kLanes;
   o.groups_per_cu = o.waves_per_simd_limit * u32(spec, "topology.simds_per_cu") / o.waves_per_group;
   const uint32_t granule = u32(spec, "lds.allocation_granule");
   const uint32_t by_lds = lds_bytes ? u32(spec, "lds.bytes_per_cu") / round_up(lds_bytes, granule) : ~0u;
   if (by_lds < o.groups_per_cu) {
     o.groups_per_cu = by_lds;
-    o.limiter = "LDS";
+    o.limiter = Limiter::lds;
   }
   const uint32_t most = u32(spec, "topology.workgroups_per_cu");
   if (most < o.groups_per_cu) {
     o.groups_per_cu = most;
-    o.limiter = "work-groups";
+    o.limiter = Limiter::work_groups;
   }
   o.groups_per_cu = std::max(o.groups_per_cu, 1u);
   return o;
