@@ -1,7 +1,6 @@
 #include "core/counters.h"
 
 #include <cstring>
-#include <string_view>
 
 namespace hipsynth {
 namespace {
@@ -145,7 +144,7 @@ void count_vmem(const OpInfo& op, double n, Counters* out) {
   k["SQ_INSTS_VMEM"] += n;
   k[load ? "SQ_INSTS_VMEM_RD" : "SQ_INSTS_VMEM_WR"] += n;
   k["TA_TOTAL_WAVEFRONTS"] += n;
-  if (m.space == MemSpace::image && *m.op == '\0') return;  // neither FLAT nor a buffer
+  if (m.space == MemSpace::image && m.op == MemOp::none) return;  // neither FLAT nor a buffer
   const bool buffer = m.space == MemSpace::buffer || m.space == MemSpace::image;
   const std::string group = buffer ? "TA_BUFFER_" : "TA_FLAT_";
   if (!buffer) k["SQ_INSTS_FLAT"] += n;
@@ -179,15 +178,10 @@ uint64_t* issued_by(Unit unit, IssueCounts* issue) {
   return nullptr;
 }
 
-void count_flow(std::string_view name, double n, Counters* out) {
-  if (name.rfind("s_branch", 0) == 0 || name.rfind("s_cbranch", 0) == 0 || name == "s_setpc_b64" ||
-      name == "s_swappc_b64" || name == "s_call_b64") {
-    (*out)["SQ_INSTS_BRANCH"] += n;
-  } else if (name.rfind("s_sendmsg", 0) == 0 || name == "s_endpgm") {
-    (*out)["SQ_INSTS_SENDMSG"] += n;  // recorded: one per wave of a kernel without messages
-  } else if (name == "s_getpc_b64") {
-    (*out)["SQ_INSTS_SALU"] += n;
-  }
+void count_flow(const OpInfo& op, double n, Counters* out) {
+  if (op.count == Count::branch) (*out)["SQ_INSTS_BRANCH"] += n;
+  if (op.count == Count::message) (*out)["SQ_INSTS_SENDMSG"] += n;  // recorded: one per wave without messages
+  if (op.count == Count::scalar) (*out)["SQ_INSTS_SALU"] += n;
 }
 
 }  // namespace
@@ -204,7 +198,7 @@ IssueCounts issue_counts(const Context& c, const std::vector<Executed>& executio
     } else if (op.rate != Rate::mfma) {
       issue.valu_by_rate[static_cast<size_t>(op.rate)] += times;
     } else {
-      issue.mfma_cycles += times * (c.arch == Arch::gfx942 ? op.mfma_cycles_942 : op.mfma_cycles);
+      issue.mfma_cycles += times * (op.mfma_cycles[static_cast<size_t>(c.arch)]);
     }
   }
   return issue;
@@ -236,7 +230,7 @@ void count_instructions(const Context& c, const std::vector<Executed>& execution
         k["SQ_INSTS_SALU"] += n;
         break;
       case Unit::flow:
-        count_flow(op.name, n, out);
+        count_flow(op, n, out);
         break;
       case Unit::smem:
         count_smem(op, n, out);

@@ -1,17 +1,17 @@
 // The simulated device: state that outlives a dispatch, and the path of one launch.
 #include <algorithm>
 
-#include "execute/bank_costs.h"
 #include "core/counters.h"
 #include "core/engine.h"
 #include "core/hostcall.h"
 #include "core/launch.h"
 #include "core/reach.h"
-#include "sampling/slice.h"
 #include "core/spec.h"
 #include "core/state.h"
-#include "sampling/trace.h"
 #include "core/waits.h"
+#include "execute/bank_costs.h"
+#include "sampling/slice.h"
+#include "sampling/trace.h"
 #include "timing/model.h"
 #include "timing/uncertainty.h"
 
@@ -317,7 +317,7 @@ Dispatch Device::launch(const Launch& launch) {
   c.scratch_lane_bytes = plan.scratch_lane_bytes;
   c.scratch_base = plan.scratch_lane_bytes ? m.runtime.scratch(1) : 0;
   c.clock = m.clock;
-  c.realtime_ticks = kRealtime_MHz / m.spec.at("clock.core_mhz");
+  c.realtime_ticks = m.spec.at("clock.realtime_mhz") / m.spec.at("clock.core_mhz");
   c.strict_bounds = m.options.strict_bounds;
   Dispatch d;
   d.kernel = launch.kernel->name;

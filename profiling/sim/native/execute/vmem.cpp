@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <bit>
 
-#include "execute/lane_data.h"
 #include "core/state.h"
-#include "sampling/trace.h"
+#include "execute/lane_data.h"
 #include "isa/alu.h"
 #include "memory/pace.h"
+#include "sampling/trace.h"
 
 namespace hipsynth {
 namespace {
@@ -411,7 +411,7 @@ void execute_vector_memory(Context& c, Resident& r, const Step& s) {
   const MemDesc& m = in.op->mem;
   if (m.kind == MemKind::cache) {
     // Invalidation of the vL1D is the only cache operation that changes what later accesses cost.
-    if (c.hierarchy && std::strcmp(in.op->name, "buffer_wbl2") != 0) c.hierarchy->invalidate_l1(r.group->cu);
+    if (c.hierarchy && m.op != MemOp::buffer_wbl2) c.hierarchy->invalidate_l1(r.group->cu);
     return;
   }
   if (r.wave.exec() == 0) return;

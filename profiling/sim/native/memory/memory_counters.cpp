@@ -43,12 +43,12 @@ void Hierarchy::counters(std::map<std::string, double>* out) const {
   set("SQC_DCACHE_REQ", n.scalar_requests);
   set("SQC_DCACHE_HITS", n.scalar_hits);
   set("SQC_DCACHE_MISSES", n.scalar_misses);
-  const std::string ea = arch_ == Arch::gfx90a ? "TCC_EA_" : "TCC_EA0_";
+  const std::string ea = std::string(traits(arch_).fabric_counters) + "_";
   set((ea + "RDREQ").c_str(), n.fabric_reads);
   set((ea + "RDREQ_32B").c_str(), n.fabric_reads_32b);
   set((ea + "WRREQ").c_str(), n.fabric_writes);
   set((ea + "WRREQ_64B").c_str(), n.fabric_writes_64b);
-  if (arch_ == Arch::gfx942) set("TCC_BUBBLE", n.fabric_reads_128b);
+  if (traits(arch_).counts_128b_reads) set("TCC_BUBBLE", n.fabric_reads_128b);
   c["FETCH_SIZE"] = static_cast<double>(fabric_read_bytes()) / 1024;  // KiB, as the profiler's derived counters
   c["WRITE_SIZE"] = static_cast<double>(fabric_write_bytes()) / 1024;
 }

@@ -120,10 +120,6 @@ double group_start(const Model& m) {
   return m.at("issue.wave_start_cycles") + (m.work.waves_per_group - 1) * m.at("issue.wave_launch_cycles");
 }
 
-// Two requests for the halves of a line go on as one unless the way to the HBM is full. Fitted to the L2 hits of
-// mixbench, which sink from 10.7 to 0.1 % as arithmetic takes over.
-constexpr double kHalvesApart = 4;
-
 // Cycles that the units of the memory path need for the whole dispatch.
 struct MemoryPath {
   double round_trips = 0, dispatch = 0, vl1d = 0, l2 = 0, atomics = 0, infinity = 0, hbm = 0;
@@ -253,7 +249,7 @@ Timing estimate(const SpecTable& spec, const Work& work) {
   t.busy_ns = (ramp + body + flush) * m.tick_ns();
   t.busy_cycles = ramp + body + flush - spent.lost * busiest_share(m) / simds_used(m);
   t.duration_ns = launch + t.busy_ns;
-  t.halves_apart = std::pow(std::min(1.0, path.hbm / body), kHalvesApart);
+  t.halves_apart = std::pow(std::min(1.0, path.hbm / body), m.at("timing.halves_apart"));
   const double mfma_share = spent.total() > 0 ? spent.matrix / spent.total() : 0;
   const std::pair<const char*, double> parts[] = {{"latency", waits},
                                                   {"dispatch", path.dispatch},
