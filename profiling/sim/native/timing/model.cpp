@@ -4,6 +4,7 @@
 #include <cmath>
 #include <initializer_list>
 
+#include "counter_names.h"
 #include "memory/coalescer.h"
 
 namespace hipsynth {
@@ -284,7 +285,7 @@ void time_dispatch(const SpecTable& spec, const LaunchPlan& plan, const Work& wo
   for (const auto& [name, value] : to_numbers(work)) d->details["work." + name] = value;
   const double cus = spec.at("topology.cus");
   // Every CU that got a work-group counts as busy from the first wave to the last.
-  d->counters["SQ_BUSY_CU_CYCLES"] = std::round(t.busy_cycles * std::min(work.groups, cus));
+  d->counters[name_of(Counter::SQ_BUSY_CU_CYCLES)] = std::round(t.busy_cycles * std::min(work.groups, cus));
   const double waves = plan.occupancy.groups_per_cu * static_cast<double>(plan.occupancy.waves_per_group);
   d->details["occupancy.groups_per_cu"] = plan.occupancy.groups_per_cu;
   d->details["occupancy.waves_per_cu"] = waves;
