@@ -39,7 +39,7 @@ def operand(row: Row, slot: str, kind: str) -> str:
     tuple_of = re.fullmatch(r"(?:mat|acc|wide|quad)(\d+)", kind)
     width = int(tuple_of[1]) if tuple_of else DWORDS.get(kind, 1)
     scalar = row.unit == "salu" or kind == "mask"
-    scalar |= row.name.startswith("v_read") and slot == "d" or row.name.endswith("lane_b32") and slot == "b"
+    scalar |= (row.name.startswith("v_read") and slot == "d") or (row.name.endswith("lane_b32") and slot == "b")
     scalar |= row.name == "v_writelane_b32" and slot == "a"
     first = {"d": 4, "a": 8, "b": 12, "c": 24, "e": 20}[slot] if scalar else FIRST[slot]
     return (
@@ -153,7 +153,7 @@ def test_old_bits_stay_only_where_the_table_says_partial(arch: str) -> None:
         kept = keeps_old_bits(arch, plain, row)
         if row.sig.startswith(HALVES) and not core.decode(arch, high)["unsupported"]:
             kept |= keeps_old_bits(arch, high, row)
-        if kept and not row.partial or row.partial and not kept and not row.sig.startswith(HALVES):
+        if (kept and not row.partial) or (row.partial and not kept and not row.sig.startswith(HALVES)):
             wrong.append((row.name, kept, row.partial))
     assert wrong == []
 

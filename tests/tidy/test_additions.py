@@ -1,4 +1,4 @@
-"""Adding a row to a table is all it takes: the generators show it in the C++ that they write, and it goes without trace.
+"""A row added to a table shows in the C++ that the generators write, and leaves no trace when it is removed.
 
 Generators run on a scratch copy of the tables; one generated header is compiled.
 """
@@ -69,7 +69,8 @@ def test_an_opcode_with_an_unknown_register_is_refused(tree: Path) -> None:
 
 def test_a_memory_operation_is_one_row(tree: Path) -> None:
     before = generated(tree)
-    row = 'ds_triple_rtn_u32 = { sig = "d:b32 a:addr b:b32", mem = { space = "lds", kind = "atomic", op = "triple_u32" } }\n'
+    mem = '{ space = "lds", kind = "atomic", op = "triple_u32" }'
+    row = f'ds_triple_rtn_u32 = {{ sig = "d:b32 a:addr b:b32", mem = {mem} }}\n'
     table = tree / "profiling/sim/isa/lds.toml"
     text = table.read_text()
     table.write_text(text.replace("[op]\n", "[op]\n" + row, 1))
@@ -130,7 +131,7 @@ def test_a_device_is_one_file(tree: Path) -> None:
         'inherits = "mi300x"\nname = "mi999"\ntitle = "AMD Instinct MI999"\n\n'
         '[topology]\ncus = { value = 999, source = "sheet" }\n'
     )
-    show = "from hipsynth.profiling import devices as d; t = d.load('mi999'); print(t.arch, t['topology.cus'], d.devices())"
+    show = "from hipsynth.profiling import devices as d; t = d.load('mi999'); print(t.arch, t['topology.cus'], t.name)"
     environment = {"PYTHONPATH": str(tree), "PATH": "/usr/bin:/bin"}
 
     def run() -> subprocess.CompletedProcess[str]:
@@ -138,7 +139,7 @@ def test_a_device_is_one_file(tree: Path) -> None:
             [sys.executable, "-c", show], cwd=tree, env=environment, capture_output=True, text=True, check=False
         )
 
-    assert run().stdout.startswith("gfx942 999.0 [") and "mi999" in run().stdout
+    assert run().stdout == "gfx942 999.0 mi999\n"
     path.unlink()
     assert "unknown device" in run().stderr
 

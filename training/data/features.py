@@ -16,16 +16,45 @@ from hipsynth.profiling.sim.isa.table import row as opcode
 from hipsynth.training.data.dataset import kernel_names
 
 # Instruction classes: feature names, in the order of the feature vector.
-CLASSES = (
-    "mfma trans fma_f64 alu_f64 fma_f32 alu_f32 fma_f16 alu_f16 cvt cmp int_mul valu_other "
-    "load4 load3 load2 load1 load_small store4 store2 store1 store_small atomic scratch "
-    "lds_atomic lds_read lds_write lds_other smem barrier waitcnt branch salu"
-).split()
+CLASSES = [
+    "mfma",
+    "trans",
+    "fma_f64",
+    "alu_f64",
+    "fma_f32",
+    "alu_f32",
+    "fma_f16",
+    "alu_f16",
+    "cvt",
+    "cmp",
+    "int_mul",
+    "valu_other",
+    "load4",
+    "load3",
+    "load2",
+    "load1",
+    "load_small",
+    "store4",
+    "store2",
+    "store1",
+    "store_small",
+    "atomic",
+    "scratch",
+    "lds_atomic",
+    "lds_read",
+    "lds_write",
+    "lds_other",
+    "smem",
+    "barrier",
+    "waitcnt",
+    "branch",
+    "salu",
+]
 _LOADS = {16: "load4", 12: "load3", 8: "load2", 4: "load1"}
 _STORES = {16: "store4", 12: "store1", 8: "store2", 4: "store1"}
 _FLOW = {"barrier": "barrier", "waitcnt": "waitcnt", "branch": "branch", "branch_if": "branch"}
 _LDS = {"load": "lds_read", "store": "lds_write"}
-_LDS_ATOMICS = frozenset("add sub min max and or xor cmpswap inc dec".split())
+_LDS_ATOMICS = frozenset(["add", "sub", "min", "max", "and", "or", "xor", "cmpswap", "inc", "dec"])
 FLAG_WORDS = ("-ffast-math", "-munsafe-fp-atomics")
 LOOP_WEIGHT = 8.0  # how often a loop body is taken to run per level when its trip count is unknown
 

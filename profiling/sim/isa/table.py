@@ -274,7 +274,23 @@ def _mem(entry: Mapping[str, Any], form: Mem | None = None) -> Mem:
 
 # Columns that rows give as they stand; the others have defaults that follow from the row.
 _PLAIN = frozenset(
-    "sem sat vec handler refused whole count condition narrows cross_lane carries_up exchanges indexes adds group".split()
+    [
+        "sem",
+        "sat",
+        "vec",
+        "handler",
+        "refused",
+        "whole",
+        "count",
+        "condition",
+        "narrows",
+        "cross_lane",
+        "carries_up",
+        "exchanges",
+        "indexes",
+        "adds",
+        "group",
+    ]
 )
 # Results of 16 bits: op_sel and SDWA put them in either half of the register.
 _HALF_RESULTS = ("d:b16", "d:f16", "d:i16", "d:u16")
