@@ -11,7 +11,7 @@ import math
 from dataclasses import asdict
 from pathlib import Path
 
-from hipsynth.profiling import metrics
+from hipsynth.profiling import devices, metrics
 from hipsynth.profiling.backends.protocol import Backend, Target, TargetResult
 from hipsynth.profiling.sim.limits import Limits
 from hipsynth.synth.core.errors import HipsynthError
@@ -85,19 +85,21 @@ def check_kernel(kernel: KernelRecord, arch: str) -> None:
     for name, value in kernel.counters.items():
         assert not name.endswith("_sum") and "[" not in name, f"{kernel.name}: {name} is not a plain hardware name"
         assert math.isfinite(value) and value >= 0, f"{kernel.name}: {name} = {value}"
-    for name, other in (("TCC_EA_RDREQ", "gfx942"), ("TCC_EA0_RDREQ", "gfx90a")):
-        assert arch != other or name not in kernel.counters, f"{kernel.name}: {name} does not exist on {other}"
+    own = devices.fact(arch, "fabric_counters")
+    for other in {devices.fact(name, "fabric_counters") for name in devices.architectures()} - {own}:
+        foreign = [name for name in kernel.counters if name.startswith(f"{other}_")]
+        assert not foreign, f"{kernel.name}: {foreign[0]} does not exist on {arch}"
     computed = metrics.compute(kernel.counters, kernel.duration_ns, arch)
     assert dict(kernel.metrics) == computed, f"{kernel.name}: metrics are not those of the metric table"
-    check_ranges(kernel)
+    check_ranges(kernel, arch)
 
 
-def check_ranges(kernel: KernelRecord) -> None:
+def check_ranges(kernel: KernelRecord, arch: str) -> None:
     """Counter identities that hold on every device."""
     counters = kernel.counters
     waves = counters.get("SQ_WAVES")
     if waves is not None and kernel.dispatches == 1:  # later dispatches may have other grids
-        per_group = math.ceil(math.prod(kernel.block) / 64)
+        per_group = math.ceil(math.prod(kernel.block) / int(devices.fact(arch, "wave_lanes")))
         assert waves == per_group * math.prod(kernel.grid), f"{kernel.name}: SQ_WAVES = {waves} does not fit its grid"
     for part, whole in (("TCC_HIT", "TCC_REQ"), ("SQ_INSTS_VALU", "SQ_INSTS")):
         if part in counters and whole in counters:

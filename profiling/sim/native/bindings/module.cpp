@@ -28,12 +28,6 @@ using MutableBytes = nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device:
 Dim3 dim3(const Triple& t) { return {std::get<0>(t), std::get<1>(t), std::get<2>(t)}; }
 nb::tuple triple(const Dim3& d) { return nb::make_tuple(d.x, d.y, d.z); }
 
-Arch parse_arch(const std::string& name) {
-  if (name == "gfx90a") return Arch::gfx90a;
-  if (name == "gfx942") return Arch::gfx942;
-  throw SimError("bad_spec", "unknown architecture " + name + ": gfx90a or gfx942");
-}
-
 nb::dict kernel_dict(const KernelInfo& k) {
   nb::dict d;
   d["symbol"] = k.symbol;

@@ -127,7 +127,7 @@ Context Device::Impl::context(const Launch& launch, const LaunchPlan& plan, Kern
           .scratch_lane_bytes = plan.scratch_lane_bytes,
           .scratch_base = plan.scratch_lane_bytes ? runtime.scratch(1) : 0,
           .clock = clock,
-          .realtime_ticks = kRealtime_MHz / spec.at("clock.core_mhz"),
+          .realtime_ticks = spec.at("clock.realtime_mhz") / spec.at("clock.core_mhz"),
           .strict_bounds = options.strict_bounds};
 }
 

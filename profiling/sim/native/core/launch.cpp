@@ -126,7 +126,7 @@ void fill_packet(const Launch& launch, const LaunchPlan& plan, const RuntimeMemo
 void set_mode(Arch arch, const KernelInfo& k, Wave* w) {
   const uint32_t r = k.rsrc1;
   w->mode.set_bits((r >> 12 & 0xff) | (r >> 21 & 1) << 8 | (r >> 23 & 1) << 9 | (r >> 26 & 1) << 23);
-  w->mode.flush_products = arch == Arch::gfx90a;
+  w->mode.flush_products = traits(arch).flushes_products;
 }
 
 // User SGPRs in the order of the guide's table "SGPR Register Set Up Order". Returns their number.
@@ -148,7 +148,7 @@ uint32_t set_user_sgprs(Arch arch, const KernelInfo& k, const LaunchPlan& plan, 
   if (k.code_properties & kDispatchId) put64(0);
   if (k.code_properties & kFlatScratchInit) put64(scratch_base);
   if (k.code_properties & kPrivateSize) w->sgpr[at++] = plan.scratch_lane_bytes;
-  const uint32_t preload = arch == Arch::gfx942 ? k.kernarg_preload & 0x7f : 0, offset = k.kernarg_preload >> 7;
+  const uint32_t preload = traits(arch).kernarg_preload ? k.kernarg_preload & 0x7f : 0, offset = k.kernarg_preload >> 7;
   for (uint32_t i = 0; i < preload && at < 16; ++i) {
     std::memcpy(&w->sgpr[at++], reinterpret_cast<const void*>(plan.kernarg + 4ull * (offset + i)), 4);
   }
@@ -274,7 +274,7 @@ LaunchPlan plan_launch(Arch arch, const SpecTable& spec, const Launch& launch, R
   plan.kernarg = fill_kernarg(launch, memory);
   fill_grid_barrier(launch, plan, memory.grid_barrier);
   plan.entry = k.entry;
-  if (arch == Arch::gfx942 && (k.kernarg_preload & 0x7f)) {
+  if (traits(arch).kernarg_preload && (k.kernarg_preload & 0x7f)) {
     const Code& code = launch.module->code();
     const uint64_t word = (code.insts[k.entry].address + kPreloadPrologue - code.base) / 4;
     if (word >= code.index_by_word.size() || code.index_by_word[word] == ~0u)
@@ -319,7 +319,7 @@ void start_wave(Arch arch, const LaunchPlan& plan, const Launch& launch, uint64_
   if (k.rsrc2 >> 8 & 1) r->wave.sgpr[at++] = r->group->id.y;
   if (k.rsrc2 >> 9 & 1) r->wave.sgpr[at++] = r->group->id.z;
   if (k.rsrc2 >> 10 & 1) r->wave.sgpr[at++] = 0;
-  if (arch == Arch::gfx942) {
+  if (traits(arch).flat_scratch_given) {
     r->wave.set_sgpr64(kFlatScratchLo, r->scratch);
   } else if (k.rsrc2 & 1) {
     r->wave.sgpr[at++] = static_cast<uint32_t>(r->scratch - scratch_base);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <initializer_list>
 
+#include "counter_names.h"
 #include "memory/coalescer.h"
 
 namespace hipsynth {
@@ -119,10 +120,6 @@ double own_waits(const Model& m) {
 double group_start(const Model& m) {
   return m.at("issue.wave_start_cycles") + (m.work.waves_per_group - 1) * m.at("issue.wave_launch_cycles");
 }
-
-// Two requests for the halves of a line go on as one unless the way to the HBM is full. Fitted to the L2 hits of
-// mixbench, which sink from 10.7 to 0.1 % as arithmetic takes over.
-constexpr double kHalvesApart = 4;
 
 // Cycles that the units of the memory path need for the whole dispatch.
 struct MemoryPath {
@@ -253,7 +250,7 @@ Timing estimate(const SpecTable& spec, const Work& work) {
   t.busy_ns = (ramp + body + flush) * m.tick_ns();
   t.busy_cycles = ramp + body + flush - spent.lost * busiest_share(m) / simds_used(m);
   t.duration_ns = launch + t.busy_ns;
-  t.halves_apart = std::pow(std::min(1.0, path.hbm / body), kHalvesApart);
+  t.halves_apart = std::pow(std::min(1.0, path.hbm / body), m.at("timing.halves_apart"));
   const double mfma_share = spent.total() > 0 ? spent.matrix / spent.total() : 0;
   const std::pair<Bound, double> parts[] = {{Bound::latency, waits},
                                             {Bound::dispatch, path.dispatch},
@@ -285,7 +282,7 @@ void time_dispatch(const SpecTable& spec, const LaunchPlan& plan, const Work& wo
   d->work = work;
   const double cus = spec.at("topology.cus");
   // Every CU that got a work-group counts as busy from the first wave to the last.
-  d->counters["SQ_BUSY_CU_CYCLES"] = std::round(t.busy_cycles * std::min(work.groups, cus));
+  d->counters[name_of(Counter::SQ_BUSY_CU_CYCLES)] = std::round(t.busy_cycles * std::min(work.groups, cus));
   const double waves = plan.occupancy.groups_per_cu * static_cast<double>(plan.occupancy.waves_per_group);
   if (!d->occupancy) d->occupancy.emplace();
   d->occupancy->groups_per_cu = plan.occupancy.groups_per_cu;
