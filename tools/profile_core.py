@@ -30,13 +30,6 @@ NATIVE = ROOT / "profiling" / "sim" / "native"
 PROFILE = NATIVE / "core.proftext"
 BUILD = NativeBuild("profile", ("-DHIPSYNTH_RECORD_PROFILE=ON",))
 FOLDERS = ("core", "dispatch", "execute", "memory", "sampling", "timing")  # the sources of hipsynth_core
-    "core",
-    "dispatch",
-    "execute",
-    "memory",
-    "sampling",
-    "timing",
-)  # what the static library hipsynth_core is made of
 HEAD = "# Written by `python -m tools.profile_core`: how often tools/core_work.py takes each branch of the core.\n"
 
 
