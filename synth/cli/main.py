@@ -108,7 +108,7 @@ class InternalError(HipsynthError):
 
 
 def wants_json(args: list[str]) -> bool:
-    """Whether --json is among our own words (what follows `--` is a program's)."""
+    """Whether --json is among our own arguments (those after `--` are a program's)."""
     return "--json" in (args[: args.index("--")] if "--" in args else args)
 
 

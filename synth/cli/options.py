@@ -37,9 +37,9 @@ memory_option = click.option(
 )
 
 
-def timeout_of(words: str) -> Callable[[F], F]:
-    """A --timeout; `words` say what it limits."""
-    return click.option("--timeout", type=FiniteRange(min=0.1), default=60.0, show_default=True, help=words)
+def timeout_of(meaning: str) -> Callable[[F], F]:
+    """--timeout; `meaning` says what it limits."""
+    return click.option("--timeout", type=FiniteRange(min=0.1), default=60.0, show_default=True, help=meaning)
 
 
 timeout_option = timeout_of("Seconds of processor time per program, however busy the machine is.")

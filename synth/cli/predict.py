@@ -42,10 +42,10 @@ def command(
 
     program = load_program(file)
     targets = resolve_devices(archs, devices)
-    for words in flags:
-        check_flags(words)
+    for given in flags:
+        check_flags(given)
     predictor = Predictor.load(find_model(model))
-    found = [predictor.predict(program.text, arch, words, device) for arch, device in targets for words in flags]
+    found = [predictor.predict(program.text, arch, given, device) for arch, device in targets for given in flags]
     if as_json:
         document = {"program": {"id": program.id, "path": str(file)}, "model": str(predictor.path)}
         print_json({**document, "results": [prediction.document() for prediction in found]})

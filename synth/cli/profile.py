@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
@@ -22,6 +23,9 @@ from hipsynth.synth.cli.programs import ProgramCommand, hint, locate, source_opt
 from hipsynth.synth.core.errors import BadInput, Partial, UsageError
 
 if TYPE_CHECKING:
+    from hipsynth.profiling.backends.protocol import Target, TargetResult
+    from hipsynth.profiling.matrix.collect import Summary
+    from hipsynth.profiling.sim.limits import Limits
     from hipsynth.synth.core.program import Project
 
 MOST_SAMPLING_UNITS, MOST_EFFORT = 1000, 1000
@@ -47,8 +51,22 @@ Exit codes: 0 ok, 2 usage, 3 bad input, 4 backend or toolchain missing, 5 some i
 """
 
 
+class Options(TypedDict):
+    """The options that reach the measurement as they are."""
+
+    backend: str
+    engine: str
+    workers: int
+    timeout: float
+    exact: bool
+    counters: bool | None
+    retry_failed: bool
+    repair: bool
+    as_json: bool
+
+
 @click.command(cls=ProgramCommand, epilog=EPILOG)
-@click.argument("words", nargs=-1, required=True, metavar="PATH... [-- ARGS...]")
+@click.argument("argv", nargs=-1, required=True, metavar="PATH... [-- ARGS...]")
 @source_options
 @click.option(
     "--out",
@@ -88,7 +106,7 @@ Exit codes: 0 ok, 2 usage, 3 bad input, 4 backend or toolchain missing, 5 some i
 @timeout_option
 @json_option
 def command(
-    words: tuple[str, ...],
+    argv: tuple[str, ...],
     defines: tuple[str, ...],
     includes: tuple[str, ...],
     project: Path | None,
@@ -99,7 +117,7 @@ def command(
     sandboxed: bool | None,
     sample: str,
     effort: float,
-    **options: Any,
+    **options: Unpack[Options],
 ) -> int:
     """Compile for each architecture and flag set, run, and count what the hardware counts.
 
@@ -125,7 +143,7 @@ def command(
         effort=effort,
         isolate=sandboxed is not False,
     )
-    paths, own = split(words)
+    paths, own = split(argv)
     path = paths[0]
     if not path.exists():
         raise BadInput(f"{path}: no such file or folder", remedy="give a HIP source file or a folder of programs")
@@ -135,7 +153,7 @@ def command(
             raise UsageError("--out needs a folder of programs, and nothing else", remedy=remedy)
         wanted, excluded = targets(archs, flags, devices)
         return _folder(path, out, wanted, excluded, limits, options)
-    flags = tuple(with_defines(words, defines) for words in flags or ("-O3",))
+    flags = tuple(with_defines(given, defines) for given in flags or ("-O3",))
     wanted, _ = targets(archs, flags, devices)
     try:
         found = locate(paths, own, wanted[0].arch, includes=includes, project=project)
@@ -161,15 +179,15 @@ def _sampling_units(sample: str, exact: bool, effort: float) -> int:
     return int(sample)
 
 
-def _echo(wanted: Any, flags: tuple[str, ...]) -> Any:
-    """The targets with their flags spelled exactly as they were given, spaces included."""
+def _echo(wanted: Sequence[Target], flags: tuple[str, ...]) -> list[Target]:
+    """The targets, their flags spelled as given, spaces included."""
     from hipsynth.profiling.matrix.targets import check_flags
 
-    given = {check_flags(words): words for words in reversed(flags) if not words.startswith("@")}
+    given = {check_flags(text): text for text in reversed(flags) if not text.startswith("@")}
     return [replace(target, flags=given.get(target.flags, target.flags)) for target in wanted]
 
 
-def _program(found: Project, wanted: Any, limits: Any, options: dict[str, Any]) -> int:
+def _program(found: Project, wanted: Sequence[Target], limits: Limits, options: Options) -> int:
     from hipsynth.profiling.matrix.job import profile_program
     from hipsynth.profiling.reports.documents import exit_code, result_document
     from hipsynth.profiling.reports.terminal import render
@@ -185,43 +203,52 @@ def _program(found: Project, wanted: Any, limits: Any, options: dict[str, Any]) 
     for result in results:
         if result.status != "ok":
             click.echo(f"error: {result.arch} {result.flags}: {result.reason}: {result.message}", err=True)
-            if words := _remedy(result, options):
-                click.echo(f"  try:   {words}", err=True)
+            if remedy := _remedy(result, options):
+                click.echo(f"  try:   {remedy}", err=True)
         elif result.exit_code:
             click.echo(f"note: {result.arch} {result.flags}: {_ended(result)}", err=True)
     return exit_code(results)
 
 
-def _ended(result: Any) -> str:
-    """What to think of a program that was counted and ended with a failure of its own."""
+def _ended(result: TargetResult) -> str:
+    """The note on a program that was measured but ended with an exit code."""
     text = f"the program ended with exit code {result.exit_code}"
     if any(kernel.sampled for kernel in result.kernels):
         return f"{text}; of a large grid only a part ran, so its results are not computed (--exact runs all)"
     return text
 
 
-def _remedy(failed: Any, options: dict[str, Any]) -> str:
-    """What may help; "" when nothing is known that does."""
+def _remedy(failed: TargetResult, options: Options) -> str:
+    """A remedy, or "" when none is known."""
     if failed.reason == "timeout":
         sampling = ", or no --exact" if options["exact"] else ""
         return f"more than --timeout {options['timeout']:g}, or less to do by its arguments{sampling}"
     return hint(failed.message)
 
 
-def _folder(path: Path, out: Path, wanted: Any, excluded: Any, limits: Any, options: dict[str, Any]) -> int:
-    from hipsynth.profiling.matrix.collect import Options, collect
+def _folder(
+    path: Path,
+    out: Path,
+    wanted: Sequence[Target],
+    excluded: Sequence[tuple[Target, str]],
+    limits: Limits,
+    options: Options,
+) -> int:
+    from hipsynth.profiling.matrix.collect import Options as MatrixOptions
+    from hipsynth.profiling.matrix.collect import collect
     from hipsynth.synth.core.program import iter_programs
 
     bars: list[Progress] = []
     unreadable: list[BadInput] = []
 
-    def start(total: int) -> Any:
+    def start(total: int) -> Callable[[str], None]:
         bars.append(Progress("profile", total))
         return bars[-1].step
 
     try:
-        chosen = {name: options[name] for name in ("backend", "engine", "workers", "retry_failed", "repair")}
-        how = Options(limits=limits, **chosen)
+        how = MatrixOptions(
+            options["backend"], options["engine"], options["workers"], limits, options["retry_failed"], options["repair"]
+        )
         summary = collect(iter_programs(path, unreadable.append), wanted, out, how, start)
     except BadInput as error:
         raise (unreadable[0] if error.reason == "no_programs" and unreadable else error) from None
@@ -237,7 +264,7 @@ def _folder(path: Path, out: Path, wanted: Any, excluded: Any, limits: Any, opti
     return Partial.exit_code if summary.failures else 0
 
 
-def _say(out: Path, summary: Any) -> None:
+def _say(out: Path, summary: Summary) -> None:
     items = f"{summary.programs} programs x {summary.targets} targets"
     failed = sum(summary.failed.values())
     click.echo(f"{out}: {items}: {summary.measured} measured, {summary.already_done} done before, {failed} failed")

@@ -28,7 +28,7 @@ HINT = "is this the whole program? give its other files too, -I FOLDER, or the f
 
 
 class ProgramCommand(click.Command):
-    """A verb that keeps the words after `--` apart: they are the program's own."""
+    """A verb that keeps the arguments after `--` apart: they are the program's."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if "--" in args:
@@ -54,15 +54,15 @@ def with_defines(flags: str, defines: Sequence[str]) -> str:
     return shlex.join([*shlex.split(flags), *(f"-D{text}" for text in defines)]) if defines else flags
 
 
-def split(words: Sequence[str]) -> tuple[list[Path], tuple[str, ...]]:
-    """Paths and the program's arguments: source files lead, every other word and all behind `--` is an argument."""
-    paths = [Path(words[0])]
-    for word in words[1:]:
+def split(argv: Sequence[str]) -> tuple[list[Path], tuple[str, ...]]:
+    """(source files, arguments): leading source files are paths, all that follows is the program's arguments."""
+    paths = [Path(argv[0])]
+    for word in argv[1:]:
         if Path(word).suffix not in _SOURCES or not Path(word).is_file():
             break
         paths.append(Path(word))
     own: tuple[str, ...] = click.get_current_context().meta.get(_OWN, ())
-    return paths, (*words[len(paths) :], *own)
+    return paths, (*argv[len(paths) :], *own)
 
 
 def locate(
@@ -91,14 +91,14 @@ def locate(
     folder = project or paths[0]
     if not folder.is_dir():
         raise BadInput(f"{folder}: no such folder", remedy="give the folder with the program's build files")
-    # It holds headers that configuring writes, so it stays until the verb ends.
+    # Holds headers that configuring writes, so it must exist until the verb ends.
     scratch = click.get_current_context().with_resource(tempfile.TemporaryDirectory(prefix="hipsynth-"))
     found = find_project(folder, arch, Path(scratch), paths[0] if project else None)
     return replace(found, arguments=arguments)
 
 
 def hint(message: str) -> str:
-    """What to try when the compiler's words sound as if files were missing."""
+    """What to try when the diagnostics suggest that files are missing."""
     if _ACROSS_FILES.search(message):
         return "device functions and variables of other files want --flags '-O3 -fgpu-rdc', and those files"
     return HINT if _INCOMPLETE.search(message) else ""

@@ -53,7 +53,7 @@ CONFINED = "no network, no file but those of the system and of its own empty fol
 
 
 @click.command(cls=ProgramCommand, epilog=EPILOG)
-@click.argument("words", nargs=-1, required=True, metavar="PATH... [-- ARGS...]")
+@click.argument("argv", nargs=-1, required=True, metavar="PATH... [-- ARGS...]")
 @one_arch_option
 @one_device_option
 @click.option("--flags", default="-O3", show_default=True, help="Compiler flags.")
@@ -65,7 +65,7 @@ CONFINED = "no network, no file but those of the system and of its own empty fol
 @timeout_option
 @json_option
 def command(
-    words: tuple[str, ...],
+    argv: tuple[str, ...],
     arch: str,
     device: str,
     flags: str,
@@ -89,7 +89,7 @@ def command(
     from hipsynth.profiling.sim import api
     from hipsynth.profiling.sim.limits import Limits
 
-    paths, args = split(words)
+    paths, args = split(argv)
     flags = with_defines(flags, defines)
     if sandboxed:
         sandbox.require()
