@@ -2,9 +2,9 @@
 
     python benchmarks/program_speed.py [--count N] [--seed S] [--arch A] [--json]
 
-Runs N programs (default 200) of the generator, built with -O3 from the build cache, one after the other without the
-sandbox. CPU time holds everything the process does: starting, the program's host code, every dispatch with full
-counting. The first line is an empty program's share of that. Contention by other work on the machine adds some.
+Runs N generated programs (default 200), built with -O3, sequentially and without the sandbox. CPU time covers the whole
+process: start-up, the program's host code, and every dispatch with full counting. The first line is the time of a
+program with an empty kernel. Other load on the machine increases the times.
 """
 
 from __future__ import annotations
@@ -18,21 +18,20 @@ import tempfile
 from pathlib import Path
 
 from hipsynth.profiling import devices
-from hipsynth.profiling.backends.sim import build
 from hipsynth.profiling.sim import api
+from hipsynth.profiling.sim.build import build_text
 from hipsynth.profiling.sim.limits import Limits
 from hipsynth.synth.generate.producer import generate
 
 TARGET_S = 0.1
 EMPTY = "#include <hip/hip_runtime.h>\n__global__ void nothing() {}\nint main() { nothing<<<1, 64>>>(); return 0; }\n"
-DEVICES = {"gfx90a": "mi250", "gfx942": "mi300x"}
 
 
 def cpu_seconds(text: str, name: str, arch: str, folder: Path) -> tuple[float, float]:
-    """CPU seconds of one run and the wave instructions it executed."""
-    artefacts, _ = build(text, name, arch, "-O3", folder)
+    """CPU seconds of one run, and the number of wave instructions executed."""
+    artefacts, _ = build_text(text, name, arch, "-O3", folder)
     config = folder / "run.conf"
-    device = devices.load(DEVICES[arch])
+    device = devices.device_of(arch)
     config.write_text(api.configuration(artefacts, device, Limits(), folder / "run.json"))
     library = str(api.library_path().parent)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -77,10 +76,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--arch", choices=sorted(DEVICES), action="append")
+    parser.add_argument("--arch", choices=devices.architectures(), action="append")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    result = {arch: measure(options.count, options.seed, arch) for arch in options.arch or sorted(DEVICES)}
+    result = {arch: measure(options.count, options.seed, arch) for arch in options.arch or devices.architectures()}
     if options.json:
         print(json.dumps(result, indent=2))
         return

@@ -1,10 +1,10 @@
-"""Typical work for the simulator core: what `python -m tools.profile_core` records, and nothing that varies by itself.
+"""Deterministic, typical workload for the simulator core, recorded by `python -m tools.profile_core`.
 
     python -m tools.core_work [PART]...
 
-Says what it does, and how much processor time that took. Every part runs on both architectures with full counting:
-streams, products, LDS, atomics, divergence, scattered accesses, one instruction a thousand times; grids in full and
-sampled as `synth profile` samples them; programs of the generator, of corpus/handwritten and of tests/kernels.
+Prints each step with its time. Every part runs on both architectures with full counting: streams, matrix products, LDS,
+atomics, divergence, scattered accesses, repeated single instructions; grids in full and sampled as in `synth profile`;
+programs from the generator, corpus/handwritten and tests/kernels.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from pathlib import Path
 
 from benchmarks import sampling_error, sim_speed
 from hipsynth.profiling import devices
-from hipsynth.profiling.backends.sim import build_runnable
 from hipsynth.profiling.sim import api
+from hipsynth.profiling.sim.build import build_runnable
 from hipsynth.profiling.sim.device import SimDevice
-from hipsynth.profiling.sim.limits import STRETCHES, Limits
+from hipsynth.profiling.sim.limits import SAMPLING_UNITS, Limits
 from hipsynth.synth.generate.producer import generate
 
 ROOT = Path(__file__).resolve().parents[1]
 DEVICES = ("mi250", "mi300x")
 Step = tuple[str, Callable[[], object]]
 
-# Sizes for which every step takes a few tenths of a second: none outweighs the others.
+# Sizes are chosen so that every step takes a few tenths of a second and none dominates.
 ELEMENTS = 1 << 22
 GRID = 1024  # thousands of work-items
 SAMPLED_GRID = 8192
@@ -54,26 +54,27 @@ def instructions(scratch: Path) -> Iterator[Step]:
 
 def grids(_: Path) -> Iterator[Step]:
     """The kernels of tests/kernels/programs_grids.hip, in full and sampled."""
-    from grids import KERNELS  # sampling_error knows the way
+    from grids import KERNELS  # sampling_error has set the import path
 
     for name in DEVICES:
         for kernel in sorted(KERNELS):
             run_grid = partial(sampling_error.timed, name, kernel)
             yield f"{kernel} {name}", partial(run_grid, GRID)
             if not kernel.startswith("gemm"):  # the products below are enough
-                yield f"{kernel} {name} sampled", partial(run_grid, SAMPLED_GRID, sample_stretches=STRETCHES)
+                yield f"{kernel} {name} sampled", partial(run_grid, SAMPLED_GRID, sampling_units=SAMPLING_UNITS)
 
 
 def products(_: Path) -> Iterator[Step]:
-    """The products of benchmarks/kernels.hip, in full and sampled."""
+    """The matrix products of benchmarks/kernels.hip, in full and sampled."""
     for name in DEVICES:
         for kernel in sampling_error.PRODUCTS:
-            yield f"{kernel} {name}", partial(sampling_error.product, name, kernel, ROWS, 0)
-            yield f"{kernel} {name} sampled", partial(sampling_error.product, name, kernel, SAMPLED_ROWS, STRETCHES)
+            run_product = partial(sampling_error.product, name, kernel)
+            yield f"{kernel} {name}", partial(run_product, ROWS, 0)
+            yield f"{kernel} {name} sampled", partial(run_product, SAMPLED_ROWS, SAMPLING_UNITS)
 
 
 def programs(scratch: Path) -> Iterator[Step]:
-    """Whole programs, as `synth profile` runs them."""
+    """Whole programs, run as by `synth profile`."""
     written = [ROOT / "tests/kernels/programs" / f"{name}.hip" for name in PROGRAMS]
     written += sorted((ROOT / "corpus/handwritten").rglob("*.hip"))
     for number, program in enumerate(generate(GENERATED, SEED, workers=1)):
@@ -89,7 +90,7 @@ def programs(scratch: Path) -> Iterator[Step]:
 
 
 def run(built: api.Artefacts, device: devices.ArchTable, folder: Path) -> None:
-    """Trusted programs, outside the sandbox: what they record about the core is written beside them."""
+    """Runs a trusted program without the sandbox, so that it can write its part of the core's profile."""
     with (folder / "output").open("w") as output, contextlib.redirect_stdout(output):
         done = api.run_attached(built, device, folder, Limits())
     if done.status != "ok":
@@ -107,7 +108,7 @@ PARTS: dict[str, Callable[[Path], Iterator[Step]]] = {
 def main(arguments: list[str]) -> int:
     unknown = sorted(set(arguments) - set(PARTS))
     if unknown:
-        print(f"core_work: no part {unknown[0]}; there are {', '.join(PARTS)}", file=sys.stderr)
+        print(f"core_work: unknown part {unknown[0]}; choose from {', '.join(PARTS)}", file=sys.stderr)
         return 2
     for part in arguments or PARTS:
         with tempfile.TemporaryDirectory(prefix="hipsynth-work-") as scratch:

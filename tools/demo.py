@@ -1,9 +1,9 @@
-"""The main job, start to finish: `make demo`.
+"""The complete pipeline as a demonstration: `make demo`.
 
-Generates programs, varies them, executes their machine code for both architectures and three flag sets,
-stores the corpus, trains a small model, scores it beside baselines, predicts one of the handwritten
-programs and writes one HTML report. Every stage is one `synth` command, printed before it runs; finished
-stages are skipped when the job is started again, and an interrupted stage goes on where it stopped.
+Generates programs, augments them, simulates their machine code for both architectures and three flag sets, stores the
+corpus, trains a small model, scores it against baselines, predicts one of the handwritten programs and writes an HTML
+report. Every stage is one `synth` command, printed before it runs. When restarted, it skips finished stages and resumes
+an interrupted one.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hipsynth.profiling.devices import architectures
+from hipsynth.synth.core.files import write_whole
+
 ROOT = Path(__file__).resolve().parent.parent
 SYNTH = Path(sys.executable).with_name("synth")
 FLAG_SETS = ("-O3", "-O3 -ffast-math", "-O3 -munsafe-fp-atomics")
@@ -27,7 +30,7 @@ LISTING = "corpus/handwritten/grid_stride/vector_add.hip"
 
 @dataclass(frozen=True)
 class Stage:
-    """One `synth` command. `accept` lists the exit codes that let the job go on (5: some items failed, all listed)."""
+    """One `synth` command. `accept`: exit codes after which the demo continues (5: some items failed, all listed)."""
 
     title: str
     arguments: tuple[str, ...]
@@ -35,9 +38,9 @@ class Stage:
 
 
 def stages(out: Path, programs: int) -> list[Stage]:
-    """The job as data: what runs, in order, for `programs` base programs under `out`."""
+    """The stages in order, for `programs` base programs, with all outputs under `out`."""
     base, varied, corpus, model = (str(out / name) for name in ("programs", "augmented", "corpus", "model"))
-    matrix = [f"--arch={arch}" for arch in ("gfx90a", "gfx942")] + [f"--flags={flags}" for flags in FLAG_SETS]
+    matrix = [f"--arch={arch}" for arch in architectures()] + [f"--flags={flags}" for flags in FLAG_SETS]
     return [
         Stage("generate base programs", ("generate", "--count", str(programs), "--seed", "1", "--out", base)),
         Stage("rename and flatten copies", ("augment", base, "--copies", "1", "--seed", "1", "--out", varied), (0, 5)),
@@ -71,19 +74,19 @@ def stage_key(stage: Stage) -> str:
 
 
 def run_stage(stage: Stage, number: int, total: int) -> float:
-    """Runs one command; returns its seconds, or ends the job with its exit code."""
+    """Runs one stage; returns its duration in seconds, or exits with its exit code."""
     print(f"\n[{number}/{total}] {stage.title}\n  $ synth {shlex.join(stage.arguments)}", flush=True)
     start = time.monotonic()
     code = subprocess.run([str(SYNTH), *stage.arguments], cwd=ROOT, check=False).returncode
     if code not in stage.accept:
         print(f"\nstopped: `synth {stage.arguments[0]}` ended with exit code {code}.", file=sys.stderr)
-        print("Finished work is kept; run `make demo` again to go on from here.", file=sys.stderr)
+        print("Finished work is kept; run `make demo` again to continue.", file=sys.stderr)
         sys.exit(code)
     return time.monotonic() - start
 
 
 def run(out: Path, programs: int) -> None:
-    """Runs every unfinished stage, then says where the results are."""
+    """Runs every unfinished stage, then prints where the results are."""
     out.mkdir(parents=True, exist_ok=True)
     done_path = out / "demo.json"
     done: dict[str, float] = json.loads(done_path.read_text()) if done_path.exists() else {}
@@ -94,9 +97,7 @@ def run(out: Path, programs: int) -> None:
             print(f"[{number}/{len(plan)}] {stage.title}: done before ({done[key]:.0f} s)", flush=True)
             continue
         done[key] = run_stage(stage, number, len(plan))
-        partial = done_path.with_suffix(".partial")
-        partial.write_text(json.dumps(done, indent=1))
-        partial.replace(done_path)
+        write_whole(done_path, json.dumps(done, indent=1))
     print(f"\nAll stages done in {sum(done[stage_key(s)] for s in plan):.0f} s of work.")
     print(f"Open {out / 'report.html'} in a browser; the corpus is in {out / 'corpus'}.")
     print(f"Try: {SYNTH} profile {LISTING} --arch gfx942")
@@ -110,7 +111,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         run(options.out, options.programs)
     except KeyboardInterrupt:
-        print("\ninterrupted; finished work is kept: run `make demo` again to go on.", file=sys.stderr)
+        print("\ninterrupted; finished work is kept: run `make demo` again to continue.", file=sys.stderr)
         sys.exit(130)
 
 

@@ -1,8 +1,8 @@
 """Fuzzes the C++ core: `python -m tools.fuzz [SECONDS] [--corpus DIR]`, or `make fuzz SECONDS=600`.
 
-Builds libFuzzer programs with AddressSanitizer and UndefinedBehaviorSanitizer, seeds them with the code of the
-project's own test kernels and shares the time among them. An input that crashes, hangs or trips a sanitizer is kept in
-out/fuzz/crashes and makes the run fail; turn it into a test in tests/unit/test_hostile_code.py.
+Builds libFuzzer programs with AddressSanitizer and UndefinedBehaviorSanitizer, seeds them with the code of the test
+kernels and divides the time among them. An input that crashes, hangs or triggers a sanitizer is kept in
+out/fuzz/crashes and makes the run fail; turn it into a test in tests/unit/sim/test_hostile_code.py.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HANG_S = 20
 
 
 def strip_comments(disassembly: str) -> str:
-    """Instructions alone, one a line."""
+    """Only the instructions, one per line."""
     lines = (line.split("//")[0].strip() for line in disassembly.splitlines())
     return "\n".join(line for line in lines if line and not line.endswith(":") and "file format" not in line)
 
@@ -36,7 +36,7 @@ def head(arch: str) -> bytes:
 
 
 def bundle(arch: str, elf: bytes) -> bytes:
-    """An offload bundle as clang makes it: an empty host entry, and the device code on the next page."""
+    """An offload bundle in clang's layout: an empty host entry, and the device code on the next page."""
     triples, page = (b"host-x86_64-unknown-linux-gnu-", f"hipv4-amdgcn-amd-amdhsa--{arch}".encode()), 4096
     head = b"__CLANG_OFFLOAD_BUNDLE__" + struct.pack("<Q", len(triples))
     for triple, size in zip(triples, (0, len(elf)), strict=True):
@@ -73,7 +73,7 @@ def seeds(folder: Path) -> None:
 
 
 def fuzz(target: str, seconds: int, corpus: Path) -> bool:
-    """Runs one target; whether it survived."""
+    """Runs one target for `seconds`; returns whether no input crashed, hung or triggered a sanitizer."""
     crashes = corpus / "crashes"
     crashes.mkdir(exist_ok=True)
     environment = os.environ | {
@@ -105,7 +105,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.fuzz", description="Fuzz the simulator core.")
     parser.add_argument("seconds", type=int, nargs="?", default=600)
     parser.add_argument("--corpus", type=Path, default=ROOT / "out" / "fuzz")
-    parser.add_argument("--target", choices=TARGETS, help="this one alone")
+    parser.add_argument("--target", choices=TARGETS, help="run only this target")
     given = parser.parse_args(arguments)
     try:
         BUILD.compile()

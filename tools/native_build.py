@@ -1,4 +1,4 @@
-"""A further build of the simulator core, beside the ordinary one: with sanitizers, or one that counts what it does."""
+"""Additional builds of the simulator core beside the default one: with sanitizers, or instrumented for profiling."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class NativeBuild:
-    """A build folder build/NAME, and the CMake options (`-DNAME=VALUE`) that make it differ from the ordinary one."""
+    """A build in build/NAME with the CMake options (`-DNAME=VALUE`) in which it differs from the default one."""
 
     name: str
     options: tuple[str, ...]
@@ -28,7 +28,7 @@ class NativeBuild:
         return self.folder / "installed" / "hipsynth" / "profiling" / "sim"
 
     def compile(self) -> None:
-        """Configures (the first time) and compiles. Raises CalledProcessError."""
+        """Configures (only the first time) and compiles. Raises CalledProcessError."""
         options = [*self.options, f"-DPython_EXECUTABLE={sys.executable}", f"-DPython3_EXECUTABLE={sys.executable}"]
         if not (self.folder / "CMakeCache.txt").exists():
             configure = ["cmake", "-S", str(ROOT), "-B", str(self.folder), "-G", "Ninja", "-Wno-dev"]
@@ -36,7 +36,7 @@ class NativeBuild:
         subprocess.run(["cmake", "--build", self.folder, "-j", str(os.cpu_count() or 1)], check=True)
 
     def install(self) -> None:
-        """Compiles, and installs beside the build, not into the package. Raises CalledProcessError."""
+        """Compiles, and installs inside the build folder instead of the package. Raises CalledProcessError."""
         self.compile()
         command = ["cmake", "--install", str(self.folder), "--prefix", str(self.folder / "installed")]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)

@@ -1,11 +1,11 @@
-"""Records what the simulator core does most, for the compiler: `python -m tools.profile_core` (some minutes).
+"""Records the profile for profile-guided optimisation of the simulator core (takes some minutes).
 
-    python -m tools.profile_core            # builds a core that counts, runs tools/core_work.py, writes the profile
-    python -m tools.profile_core --check    # which functions of the profile have changed since, and what they weigh
+    python -m tools.profile_core            # build an instrumented core, run tools/core_work.py, write the profile
+    python -m tools.profile_core --check    # list functions that have changed since, with their share of executions
 
-profiling/sim/native/core.proftext is what the ordinary build compiles the core by (profiling/sim/native/profile.cmake).
-A profile that is out of date costs speed only: functions that changed are compiled without one. Results never depend
-on it. Writing it anew from the same sources gives the same text.
+The default build uses profiling/sim/native/core.proftext (see profiling/sim/native/profile.cmake). An outdated profile
+only costs speed: changed functions are compiled without it. Results never depend on it. Recording again from the same
+sources gives the same text.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from tools.native_build import ROOT, NativeBuild
 NATIVE = ROOT / "profiling" / "sim" / "native"
 PROFILE = NATIVE / "core.proftext"
 BUILD = NativeBuild("profile", ("-DHIPSYNTH_RECORD_PROFILE=ON",))
-FOLDERS = ("core", "execute", "memory", "sampling", "timing")  # what the static library hipsynth_core is made of
+FOLDERS = ("core", "dispatch", "execute", "memory", "sampling", "timing")  # the sources of hipsynth_core
 HEAD = "# Written by `python -m tools.profile_core`: how often tools/core_work.py takes each branch of the core.\n"
 
 
 @dataclass(frozen=True)
 class Function:
-    """One record of the profile: what `llvm-profdata merge --text` says of a function."""
+    """One function's record in the text profile of `llvm-profdata merge --text`."""
 
-    name: str  # mangled; of functions that only one file knows: FILE:NAME
+    name: str  # mangled; FILE:NAME for functions with internal linkage
     text: str
-    weight: int  # executions of all its regions together
+    weight: int  # sum of the execution counts of its regions
 
 
 def read(text: str) -> list[Function]:
-    """The records of a profile. Raises ValueError for text that is none."""
+    """Parses a text profile. Raises ValueError if it is malformed."""
     found = []
     for record in text.split("\n\n"):
         lines = [line for line in record.splitlines() if line and line[0] not in "#:"]
@@ -59,16 +59,16 @@ def read(text: str) -> list[Function]:
 
 
 def profdata() -> Path:
-    """The llvm-profdata of the compiler's own LLVM; raises Missing."""
+    """The llvm-profdata of the compiler's LLVM release. Raises Missing if it is not installed."""
     objdump = toolchain.find().objdump
     tool = objdump.with_name(objdump.name.replace("objdump", "profdata"))
     if not tool.exists():
-        raise Missing(f"{tool} is not there", remedy="install it (Debian: llvm-22)")
+        raise Missing(f"{tool} not found", remedy="install it (Debian: llvm-22)")
     return tool
 
 
 def record(part: str, scratch: Path) -> Path:
-    """Runs one part of the work; its merged profile."""
+    """Runs one part of the workload; returns the path of its merged profile."""
     folder = scratch / part
     environment = BUILD.environment() | {"LLVM_PROFILE_FILE": str(folder / "%p.profraw")}
     subprocess.run([sys.executable, "-m", "tools.core_work", part], cwd=ROOT, env=environment, check=True)
@@ -78,9 +78,9 @@ def record(part: str, scratch: Path) -> Path:
 
 
 def weighed(parts: Iterable[Path], scratch: Path) -> str:
-    """One profile in which every part counts alike, without the functions that never ran.
+    """Merges the parts' profiles with equal weight and drops functions that never ran.
 
-    Those would be taken for cold; nothing is known of them.
+    The compiler would treat those as cold, although the workload merely does not cover them.
     """
     weights = {part: sum(function.weight for function in read(part.read_text())) for part in parts}
     most = max(weights.values())
@@ -107,7 +107,7 @@ def write() -> None:
 
 
 def indexed(text: str, folder: Path) -> Path:
-    """The form that the compiler reads."""
+    """Converts a text profile to the indexed format that the compiler reads; returns its path."""
     (folder / "core.proftext").write_text(text)
     path = folder / "core.profdata"
     subprocess.run([profdata(), "merge", "-o", path, folder / "core.proftext"], check=True)
@@ -119,7 +119,7 @@ def sources() -> list[Path]:
 
 
 def known(source: Path, profile: Path) -> set[str]:
-    """Names of the functions in one source file that the compiler finds in the profile as they stand."""
+    """Names of the functions in one source file whose current form matches a record of the profile."""
     command = [
         str(toolchain.find().clang),
         "-x",
@@ -141,7 +141,7 @@ def known(source: Path, profile: Path) -> set[str]:
 
 
 def outdated(text: str, files: Iterable[Path]) -> list[tuple[Function, float]]:
-    """Functions of a profile that none of these source files has any more, with their share of all executions."""
+    """Profiled functions that no longer match any of these source files, with their share of all executions."""
     with tempfile.TemporaryDirectory(prefix="hipsynth-profile-") as folder:
         profile = indexed(text, Path(folder))
         with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -160,12 +160,12 @@ def check() -> None:
     lost = outdated(PROFILE.read_text(), sources())
     for function, part in lost:
         print(f"{100 * part:8.4f} %  {function.name}")
-    print(f"{len(lost)} functions have changed: {100 * share(lost):.2f} % of what was recorded")
+    print(f"{len(lost)} functions have changed: {100 * share(lost):.2f} % of the recorded executions")
 
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.profile_core", description="Record the core's profile.")
-    parser.add_argument("--check", action="store_true", help="say which recorded functions have changed since")
+    parser.add_argument("--check", action="store_true", help="list recorded functions that have changed since")
     given = parser.parse_args(arguments)
     try:
         check() if given.check else write()

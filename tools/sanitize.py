@@ -1,8 +1,8 @@
 """Runs the tests of the C++ core under sanitizers: `python -m tools.sanitize [PYTEST ARGUMENT]...`, or `make sanitize`.
 
-The simulator is built a second time with AddressSanitizer and UndefinedBehaviorSanitizer (build/sanitize) and installed
-beside the build, not into the package: HIPSYNTH_NATIVE names the folder. The sanitizer's runtime is preloaded into
-Python and into the simulated programs.
+Builds the simulator with AddressSanitizer and UndefinedBehaviorSanitizer in build/sanitize and installs it there
+instead of in the package; HIPSYNTH_NATIVE names the folder. The sanitizer's runtime is preloaded into Python and into
+the simulated programs.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from pathlib import Path
 from tools.native_build import ROOT, NativeBuild
 
 BUILD = NativeBuild("sanitize", ("-DHIPSYNTH_SANITIZE=ON",))
-# All that runs the core, in Python's process or in a simulated program's. Training knows only its results. Conformance
-# comes first, as in the whole suite: beside a device that another test keeps, memory lies at other addresses.
+# All tests that run the core, in Python's process or in a simulated program's; training only uses its results.
+# Conformance comes first, as in the whole suite: devices kept by other tests would change its memory addresses.
 TESTS = ("tests/conformance", "tests/unit", "tests/property", "tests/differential", "tests/kernels", "tests/e2e")
 LEFT_OUT = (
     *("--ignore-glob=*/test_train*", "--ignore-glob=*/test_predict*", "--ignore-glob=*/test_augment*"),
-    "--deselect=tests/e2e/test_bad_input.py::test_help_is_quick",  # a limit on time
-    # Reads what the kernel says can be read, where AddressSanitizer knows of no allocation: that is what it tests.
+    "--deselect=tests/e2e/test_bad_input.py::test_help_is_quick",  # asserts a time limit
+    # Deliberately reads mapped memory that AddressSanitizer does not know as an allocation.
     "--deselect=tests/kernels/test_programs_hip_api.py::test_wild_pointers_and_lying_code_objects_are_errors",
 )
 
 
 def runtime() -> Path:
-    """The shared sanitizer runtime of the compiler that made the build."""
+    """The shared sanitizer runtime library of the compiler used for the build."""
     found_by_cmake = next((BUILD.folder / "CMakeFiles").glob("*/CMakeCXXCompiler.cmake")).read_text()
     compiler = found_by_cmake.split('set(CMAKE_CXX_COMPILER "', 1)[1].split('"', 1)[0]
     name = "libclang_rt.asan-x86_64.so"
@@ -39,7 +39,7 @@ def runtime() -> Path:
 
 
 def environment() -> dict[str, str]:
-    """What the sanitized module needs of its process. Python keeps memory for ever, so leaks are not looked for."""
+    """Environment for the sanitized module. Leak detection is off, because Python keeps memory until it exits."""
     return BUILD.environment() | {
         "HIPSYNTH_PRELOAD": str(runtime()),
         "LD_PRELOAD": str(runtime()),

@@ -1,10 +1,10 @@
-"""Sets up everything a checkout needs, step by step; says one line per step; does nothing that is already done.
+"""Sets up a checkout step by step, skipping steps that are already done; prints one line per step.
 
     python3 tools/setup.py            # all steps (what `make setup` runs)
-    python3 tools/setup.py --freeze   # write requirements.lock anew from .venv
+    python3 tools/setup.py --freeze   # rewrite requirements.lock from .venv
 
-Standard library only. Exit code 0 when the default path works (optional parts may be missing: each says so in one
-line), 1 when a required step failed, 130 after Ctrl-C.
+Uses only the standard library. Exit code 0 if all required steps succeed (each missing optional part is reported in one
+line), 1 if a required step failed, 130 after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TORCH = "torch"
 # What an activated environment or a user's pip settings would change about the set-up.
 LEAKS = ("VIRTUAL_ENV", "PYTHONHOME", "PYTHONPATH", "PIP_PREFIX", "PIP_REQUIRE_VIRTUALENV", "PIP_TARGET", "PIP_USER")
 
-# Debian package -> (how to see that it is there, required, what its absence costs)
+# Debian package -> (how to detect it, whether it is required, consequence if it is missing)
 SYSTEM: dict[str, tuple[str, bool, str]] = {
     "clang-22": ("program clang++-22", True, "no kernel can be compiled"),
     "lld-22": ("program lld-22", True, "no kernel can be linked"),
@@ -48,7 +48,7 @@ SYSTEM: dict[str, tuple[str, bool, str]] = {
 
 
 class StepFailed(Exception):
-    """A step cannot be done: `args[0]` says what, `args[1]` what to do."""
+    """A step failed: `args[0]` describes the failure, `args[1]` the remedy."""
 
 
 def leave_activated_environment() -> None:
@@ -65,7 +65,7 @@ def leave_activated_environment() -> None:
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Sets up this checkout.")
-    parser.add_argument("--freeze", action="store_true", help="write requirements.lock anew from .venv")
+    parser.add_argument("--freeze", action="store_true", help="rewrite requirements.lock from .venv")
     options = parser.parse_args(argv)
     if options.freeze:
         return freeze()
@@ -88,7 +88,7 @@ def main(argv: list[str] | None = None) -> int:
             print(f"{name}: FAILED: {failure.args[0]}; {failure.args[1]}", flush=True)
             return 1
         except KeyboardInterrupt:
-            print(f"\n{name}: interrupted; what is done stays: run `make setup` again to go on", flush=True)
+            print(f"\n{name}: interrupted; finished steps are kept: run `make setup` again to continue", flush=True)
             return 130
         took = time.monotonic() - began
         print(f"{name}: {said}" + (f" ({took:.0f} s)" if took >= 1 else ""), flush=True)
@@ -107,15 +107,15 @@ def check_python() -> str:
 
 
 def system_packages() -> str:
-    """Installs Debian packages that are not there; an optional one that cannot be had is one line."""
+    """Installs missing Debian packages; prints one line for each optional one that cannot be installed."""
     lacking = [name for name in SYSTEM if not present(name)]
     if not lacking:
-        return "all there"
+        return "all installed"
     problem = apt_install(lacking)
     still = [name for name in lacking if not present(name)]
     for name in still:
         if not SYSTEM[name][1]:
-            print(f"system packages: without {name} {SYSTEM[name][2]}; get it with: apt-get install {name}", flush=True)
+            print(f"system packages: without {name} {SYSTEM[name][2]}; to install: apt-get install {name}", flush=True)
     required = [name for name in still if SYSTEM[name][1]]
     if required:
         costs = "; ".join(f"without {name} {SYSTEM[name][2]}" for name in required)
@@ -124,7 +124,7 @@ def system_packages() -> str:
 
 
 def present(package: str) -> bool:
-    """Whether what the package gives is there, wherever it came from."""
+    """Whether the package's program, file, module or headers exist, from whatever source."""
     kind, name = SYSTEM[package][0].split(" ", 1)
     if kind == "program":
         return shutil.which(name) is not None
@@ -142,7 +142,7 @@ def present(package: str) -> bool:
 def apt_install(names: list[str]) -> str:
     """Installs what it can; returns why it could not install the rest, or ""."""
     if shutil.which("apt-get") is None:
-        return "this is no Debian system"
+        return "apt-get not found (not a Debian system)"
     prefix: list[str] = []
     if os.geteuid() != 0:
         if shutil.which("sudo") is None:
@@ -151,7 +151,7 @@ def apt_install(names: list[str]) -> str:
             subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode
             and not sys.stdin.isatty()
         ):
-            return "sudo wants a password"
+            return "sudo requires a password"
         prefix = ["sudo"]
     print(f"system packages: installing {', '.join(names)}", flush=True)
     apt = [*prefix, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q"]
@@ -159,7 +159,7 @@ def apt_install(names: list[str]) -> str:
     install = [*apt, "install", "-y", "--no-install-recommends"]
     if quiet([*install, *names]):
         return ""
-    for name in names:  # one that is not to be had must not keep the others out
+    for name in names:  # one unavailable package must not prevent the others
         quiet([*install, name])
     return "apt-get could not install it"
 
@@ -178,7 +178,7 @@ def virtual_environment() -> str:
 
 
 def torch() -> str:
-    """PyTorch on its own, and before what depends on it, so that nothing pulls another build of it in."""
+    """Installs PyTorch first, separately, so that no dependent package pulls in another build of it."""
     line = next(line for line in LOCK.read_text().splitlines() if line.startswith(TORCH + "=="))
     if stamped("torch", line):
         return line
@@ -202,13 +202,13 @@ def packages() -> str:
 
 
 def editable() -> str:
-    """The `synth` command and a path entry that points at this checkout (plain files: type checkers follow it)."""
+    """Installs the `synth` command and a path entry for this checkout, in a form that type checkers understand."""
     identity = str(ROOT) + (ROOT / "pyproject.toml").read_text()
     if stamped("editable", identity) and (VENV / "bin" / "synth").exists():
         return ".venv/bin/synth"
     settings = ["editable.mode=inplace", "wheel.cmake=false"]
-    words = [f"--config-settings={setting}" for setting in settings]
-    pip_install(["--no-build-isolation", "--no-deps", *words, "-e", str(ROOT)], "hipsynth itself cannot be installed")
+    options = [f"--config-settings={setting}" for setting in settings]
+    pip_install(["--no-build-isolation", "--no-deps", *options, "-e", str(ROOT)], "hipsynth itself cannot be installed")
     stamp("editable", identity)
     return "installed .venv/bin/synth"
 
@@ -223,7 +223,7 @@ def native() -> str:
     if stamped("native", identity) and len(products) >= 2:
         return f"built from {len(sources)} files"
     print("simulator: building (a few minutes the first time)", flush=True)
-    # A build folder remembers its compiler and its Python for ever: another choice begins a new one.
+    # A CMake build folder cannot change its compiler or Python: start a new one if they change.
     choice = (ROOT / "CMakeLists.txt").read_text() + str(ROOT) + sys.version
     if not stamped("native-choice", choice):
         shutil.rmtree(NATIVE_BUILD, ignore_errors=True)
@@ -243,13 +243,13 @@ def native() -> str:
         log=log,
     )
     install = [str(binaries / "cmake"), "--install", str(NATIVE_BUILD), "--prefix", str(ROOT)]
-    quiet_or_fail(install, "the simulator cannot be put in place", remedy, log=log)
+    quiet_or_fail(install, "the simulator cannot be installed", remedy, log=log)
     stamp("native", identity)
     return "built"
 
 
 def header_tree() -> str:
-    # In this process when possible: no second interpreter when there is nothing to do.
+    # Check in this process, to start a second interpreter only if there is something to build.
     sys.path.insert(0, str(ROOT))
     from hipsynth.profiling.toolchain import locate
 
@@ -288,11 +288,11 @@ def stamp(name: str, identity: str) -> None:
 
 
 def quiet(command: list[str], log: Path | None = None) -> bool:
-    """Runs without showing its output; keeps it in `log`."""
+    """Runs a command, appends its output to `log` instead of showing it, and returns whether it succeeded."""
     environment = {**os.environ, "DS_BUILD_OPS": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     try:
         result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    except OSError as error:  # a program of a damaged .venv
+    except OSError as error:  # such as a missing program in a damaged .venv
         result = subprocess.CompletedProcess(command, 127, "", f"error: {error}\n")
     path = log or ROOT / "build" / "setup.log"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -331,7 +331,7 @@ def memory_gib() -> int:
 
 
 def freeze() -> int:
-    """requirements.lock from what .venv holds, without hipsynth itself and without build tags (2.13.0+cpu)."""
+    """Rewrites requirements.lock from .venv, without hipsynth itself and without build tags (2.13.0+cpu)."""
     lines = run_text([str(PYTHON), "-m", "pip", "freeze", "--exclude-editable"]).splitlines()
     kept = [line.partition("+")[0] for line in lines if "==" in line and not line.startswith("hipsynth")]
     head = [line for line in LOCK.read_text().splitlines() if line.startswith("#")]

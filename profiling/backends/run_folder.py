@@ -26,24 +26,24 @@ def copy_folder(source: Path, target: Path) -> None:
         spent, count = spent + size, count + 1
         if count > COPY_FILES:
             return
-        place = target / path.relative_to(source)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(PermissionError):  # what its owner cannot read, the program cannot want
-            shutil.copyfile(path, place)
+        copy = target / path.relative_to(source)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(PermissionError):  # a file that the user cannot read is left out
+            shutil.copyfile(path, copy)
 
 
-def placed(artefacts: Artefacts, folder: Path, name: str) -> Artefacts:
-    """With the executable in `folder`, where programs look for their files; not where other data has its name.
+def put_executable(artefacts: Artefacts, folder: Path, name: str) -> Artefacts:
+    """Copies the executable into `folder`, where programs look for their files, unless other data has its name.
 
-    An older build of it, left there by whoever made the folder, goes, as it would when building there.
+    Deletes a stale executable of the same name, as a rebuild would.
     """
-    place = folder / (Path(name).name or "program")
-    if _is_executable(place):
-        place.unlink()
-    if place.exists() or place.is_symlink():
+    target = folder / (Path(name).name or "program")
+    if _is_executable(target):
+        target.unlink()
+    if target.exists() or target.is_symlink():
         return artefacts
-    shutil.copy(artefacts.executable, place)
-    return replace(artefacts, executable=place)
+    shutil.copy(artefacts.executable, target)
+    return replace(artefacts, executable=target)
 
 
 def _is_executable(path: Path) -> bool:
@@ -54,9 +54,9 @@ def _is_executable(path: Path) -> bool:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    for place, names, files in os.walk(folder):
+    for current, names, files in os.walk(folder):
         names[:] = sorted(name for name in names if name not in SKIPPED_FOLDERS)
         for name in sorted(files):
-            path = Path(place) / name
+            path = Path(current) / name
             if path.is_file() and not path.is_symlink():
                 yield path

@@ -1,4 +1,4 @@
-"""The sandbox that untrusted programs run in: `run` starts one, `available` and `require` say whether it works here."""
+"""Sandbox for untrusted programs: `run` starts one; `available` and `require` test whether isolation works here."""
 
 from hipsynth.profiling.sandbox.bubblewrap import available, mode, require
 from hipsynth.profiling.sandbox.limits import (

@@ -63,12 +63,12 @@ def _works(name: str) -> bool:
 
 
 def require() -> None:
-    """Raises Missing where programs cannot be isolated."""
+    """Raises Missing if programs cannot be isolated on this machine."""
     if not available():
         raise Missing(
             "programs cannot be isolated here: they could read your files and use the network",
-            cause="bubblewrap (bwrap) is not installed, or this machine lets it make no namespaces",
-            remedy="apt install bubblewrap; in a container, allow user namespaces. `synth doctor` says what is missing",
+            cause="bubblewrap (bwrap) is not installed, or this machine does not allow it to create namespaces",
+            remedy="apt install bubblewrap; in a container, allow user namespaces. `synth doctor` shows details",
         )
 
 
@@ -85,9 +85,9 @@ def limited(command: list[str], folder: Path, limits: SandboxLimits) -> list[str
 
 @functools.cache
 def _fixed_layout() -> tuple[str, ...]:
-    """The prefix that turns address randomisation off, where the system allows it.
+    """The command prefix that disables address space randomisation, if the system allows it.
 
-    clang 22 orders some device variables by address, so randomised runs of one compile can differ.
+    clang 22 orders some device variables by address, so its output can differ between randomised runs.
     """
     prefix = ("setarch", "-R")
     try:

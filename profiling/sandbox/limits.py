@@ -1,4 +1,4 @@
-"""Bounds on a sandboxed run, and what came of it."""
+"""Limits and result of a sandboxed run."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ TIME_REASONS = ("wall_time", "cpu_time", "idle_time")
 
 @dataclass(frozen=True)
 class SandboxLimits:
-    """Bounds on one run. Memory is what its processes have resident; address space is free (arenas reserve much).
+    """Limits on one run. `memory_bytes` limits resident memory, not address space (allocators reserve a lot).
 
-    Time is what its processes use together (`cpu_s`), and what they spend neither running nor waiting for a processor
-    (`idle_s`): a busy machine changes neither. `wall_s` is there for what neither sees.
+    `cpu_s`: processor time of all processes together. `idle_s`: time in which none of them runs or waits for a
+    processor. Neither depends on the machine's load. `wall_s`: backstop for cases that neither covers.
     """
 
     wall_s: float = 660.0
     cpu_s: float = 60.0
     idle_s: float = 60.0
     memory_bytes: int = 8 << 30
-    output_bytes: int = MIB  # kept of stdout and of stderr each; a program that writes 64 times as much is killed
+    output_bytes: int = MIB  # kept of stdout and stderr each; a program that writes 64 times as much is killed
     file_bytes: int = 256 * MIB  # one file
     scratch_bytes: int = 1 << 30  # all files in the scratch folder
     open_files: int = 256
-    processes: int = 1  # 1 = may not fork
+    processes: int = 1  # 1: fork is forbidden
     threads: int = 512
 
 
 @dataclass(frozen=True)
 class SandboxResult:
-    """`status`: ok (exit code 0) | failed (exit code or signal of its own) | timeout | killed (a limit was passed).
+    """`status`: ok (exit code 0) | failed (its own exit code or signal) | timeout | killed (a limit was exceeded).
 
-    `reason` is "" for ok, else one of: exit_code, signal, forbidden_call, wall_time, cpu_time, idle_time, memory,
-    output, file_size, disk, processes, threads, not_started. `isolated` is False when only the limits held.
+    `reason`: "" for ok, else one of exit_code, signal, forbidden_call, wall_time, cpu_time, idle_time, memory, output,
+    file_size, disk, processes, threads, not_started. `isolated`: False if only the limits applied.
     """
 
     status: str
@@ -49,11 +49,11 @@ class SandboxResult:
     cpu_s: float = 0.0
 
 
-WALL_FACTOR, WALL_EXTRA_S = 10.0, 60.0  # of the processor's and idle time allowed
+WALL_FACTOR, WALL_EXTRA_S = 10.0, 60.0  # wall_s = cpu_s * WALL_FACTOR + WALL_EXTRA_S
 
 
 class TimeLimits(TypedDict):
-    """Those fields of SandboxLimits."""
+    """The time fields of SandboxLimits."""
 
     wall_s: float
     cpu_s: float
@@ -61,5 +61,5 @@ class TimeLimits(TypedDict):
 
 
 def time_limits(seconds: float) -> TimeLimits:
-    """The three limits on time of a run that may work, or idle, for so many seconds."""
+    """The time limits for a run that may use `seconds` of processor time and be idle as long."""
     return {"cpu_s": seconds, "idle_s": seconds, "wall_s": seconds * WALL_FACTOR + WALL_EXTRA_S}

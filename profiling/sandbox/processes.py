@@ -1,4 +1,4 @@
-"""Looks at running processes through /proc: who descends from whom, what they hold, how long they worked."""
+"""Inspects running processes through /proc: descendants, memory, threads, processor time."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from collections.abc import Sequence
 from pathlib import Path
 
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
-_BUSY_SHARE = 0.05  # of a stretch of time, to run or wait for a processor; less is idleness
+_BUSY_SHARE = 0.05  # an interval counts as idle if less than this share was spent running or runnable
 SAMPLE_S = 0.1
 
 
 class Meter:
-    """How long a tree of processes has worked and idled, however busy the machine is.
+    """Measures busy and idle time of a process tree, independent of the machine's load.
 
-    `cpu_s`: processor time of all its processes. `idle_s`: time in which none of them ran or waited for a processor.
-    Time spent waiting for a processor is in neither. Both grow by calls of `sample`.
+    `cpu_s`: processor time of all processes. `idle_s`: time in which none of them ran or waited for a processor. Time
+    spent waiting for a processor counts as neither. Call `sample` regularly; it updates both.
     """
 
     def __init__(self) -> None:
         self.cpu_s = self.idle_s = 0.0
         self.start = self.last = time.monotonic()
-        self.worked = 0.0  # at the last sample: running or waiting to run
+        self.worked = 0.0  # seconds running or runnable, at the last sample
 
     def sample(self, pids: Sequence[int]) -> None:
-        """Looks at the processes of the tree; does nothing when the last look is less than 0.1 s ago."""
+        """Updates the times from the processes `pids`; does nothing within SAMPLE_S of the last update."""
         now = time.monotonic()
         if now - self.last < SAMPLE_S:
             return
@@ -38,7 +38,7 @@ class Meter:
         self.worked, self.last = worked, now
 
     def passed(self, cpu_s: float, idle_s: float, wall_s: float) -> str:
-        """Which limit has been passed: "cpu_time", "idle_time", "wall_time", or ""."""
+        """The exceeded limit: "cpu_time", "idle_time", "wall_time", or ""."""
         if self.cpu_s > cpu_s:
             return "cpu_time"
         if self.idle_s > idle_s:
@@ -47,7 +47,7 @@ class Meter:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Processor time of a process and of its ended children that it waited for; 0 for one that has gone."""
+    """Processor time of a process and its reaped children; 0 if it no longer exists."""
     try:
         with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123 - a hot path
             fields = file.read().rpartition(")")[2].split()
@@ -57,7 +57,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def _queued_seconds(pid: int) -> float:
-    """How long the threads of a process have waited for a processor, where the kernel counts it."""
+    """Seconds that the threads of a process have waited for a processor; 0 if the kernel does not count it."""
     total = 0
     try:
         for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
@@ -69,7 +69,7 @@ def _queued_seconds(pid: int) -> float:
 
 
 def runs(pid: int) -> bool:
-    """Whether a process exists and is not just waiting to be reaped."""
+    """Whether a process exists and is not a zombie."""
     try:
         with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123
             return file.read().rpartition(")")[2].split()[0] not in ("Z", "X")
@@ -78,7 +78,7 @@ def runs(pid: int) -> bool:
 
 
 def descendants(pid: int) -> list[int]:
-    """`pid` and every living process below it."""
+    """`pid` and all its living descendants."""
     found, queue = [], [pid]
     while queue:
         current = queue.pop()
@@ -93,7 +93,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def resident_bytes(pid: int) -> int:
-    """What a process has in memory; 0 for one that has ended."""
+    """Resident memory of a process in bytes; 0 if it has ended."""
     try:
         with open(f"/proc/{pid}/statm") as file:  # noqa: PTH123
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -102,6 +102,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def thread_count(pid: int) -> int:
+    """Number of threads of a process; 0 if it has ended."""
     try:
         return len(os.listdir(f"/proc/{pid}/task"))  # noqa: PTH208
     except OSError:
@@ -109,7 +110,7 @@ def thread_count(pid: int) -> int:
 
 
 def folder_bytes(folder: Path) -> int:
-    """Bytes on disk below a folder; files that vanish meanwhile count nothing."""
+    """Disk usage below a folder in bytes; files that vanish during the walk are not counted."""
     total, queue = 0, [str(folder)]
     while queue:
         try:

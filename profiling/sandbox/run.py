@@ -1,7 +1,7 @@
-"""Runs a program nobody trusts: no network, a read-only file system, one scratch folder, limits on everything.
+"""Runs an untrusted program: no network, read-only file system, one writable scratch folder, limits on all resources.
 
-Isolation is bubblewrap with a seccomp filter. Where bubblewrap does not work, the limits still hold but the file
-system and the network are open: the result says so (`isolated` is False), and so does `synth doctor`.
+Isolation uses bubblewrap and a seccomp filter. If bubblewrap does not work, the limits still apply, but the program can
+access the file system and the network; the result then has `isolated == False`, and `synth doctor` reports it.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ def run(
     mounts: Mapping[str, Path] | None = None,
     stdin: Path | None = None,
 ) -> SandboxResult:
-    """Runs `command` with `scratch` as its folder, the only one it can write to.
+    """Runs `command` with `scratch` as its working folder, the only one it can write to.
 
-    `read_only`: further paths it may read (system libraries under /usr always are). `env`: its whole environment
-    besides PATH and HOME. `isolate=False` asks for the limits alone. `mounts`: folders it sees, read-only, at other
-    paths (only where isolation works). `stdin`: the file on its standard input. Never raises for what the program does.
+    `read_only`: further readable paths (/usr always is). `env`: its environment besides PATH, HOME and LC_ALL.
+    `isolate=False` applies only the limits. `mounts`: path in the sandbox -> folder mounted there read-only (only with
+    isolation). `stdin`: file for standard input (default: empty). Failures of the program are returned, not raised.
     """
     limits = limits or SandboxLimits()
     scratch = scratch.resolve()

@@ -1,4 +1,4 @@
-"""Reads a sandboxed program's output and enforces what rlimits cannot."""
+"""Reads a sandboxed program's output and enforces the limits that rlimits cannot express."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ POLL_S = 0.02
 
 
 def _children_s() -> float:
-    """Processor time of this process's ended children."""
+    """Processor time of this process's reaped children."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
 
 class Watch:
-    """Reads a process's output and enforces what rlimits cannot."""
+    """Watches one process: collects its output, polls its limits, kills its whole process tree when one is exceeded."""
 
     def __init__(self, process: subprocess.Popen[bytes], scratch: Path, limits: SandboxLimits, isolated: bool) -> None:
         self.process, self.scratch, self.limits, self.isolated = process, scratch, limits, isolated
@@ -38,10 +38,11 @@ class Watch:
         self.next_disk = self.start + 0.1
 
     def result(self) -> SandboxResult:
+        """Waits until the process ends or exceeds a limit, and kills what is left of its process tree."""
         reason = "interrupted"
         try:
             reason = self._pump()
-        finally:  # also when this process is told to end: what it started must not outlive it
+        finally:  # also if this process is interrupted: its children must not outlive it
             if reason:
                 self._kill()
         self.process.wait()
@@ -56,7 +57,7 @@ class Watch:
         if reason:
             return ("timeout" if reason in TIME_REASONS else "killed"), reason, None, None
         code = self.process.returncode
-        # bubblewrap passes a signal on as 128 + its number
+        # bubblewrap reports a signal as exit code 128 + number
         number = -code if code < 0 else code - 128 if self.isolated and 128 < code <= 128 + signal.SIGSYS else 0
         if number in (signal.SIGXCPU, signal.SIGXFSZ, signal.SIGSYS):
             names = {signal.SIGXCPU: "cpu_time", signal.SIGXFSZ: "file_size", signal.SIGSYS: "forbidden_call"}
@@ -67,7 +68,7 @@ class Watch:
         return ("ok", "", 0, None) if code == 0 else ("failed", "exit_code", code, None)
 
     def _pump(self) -> str:
-        """Moves output until the process ends; returns why it must be killed, or ""."""
+        """Collects output until the process ends; returns the reason to kill it, or ""."""
         assert self.process.stdout and self.process.stderr
         pidfd = os.pidfd_open(self.process.pid)
         try:
@@ -97,7 +98,7 @@ class Watch:
             pause = min(POLL_S, pause * 2)
 
     def _read(self, name: str, stream: IO[bytes]) -> bool:
-        """Takes what is there, keeps up to the limit; False at the end of the stream."""
+        """Reads available output and keeps it up to the limit; False at the end of the stream."""
         try:
             chunk = os.read(stream.fileno(), 1 << 16)
         except BlockingIOError:
@@ -108,7 +109,7 @@ class Watch:
         return bool(chunk)
 
     def _drain(self) -> None:
-        """What is left in the pipes after the end (a surviving child may hold them open: never waits)."""
+        """Reads what is left in the pipes after the end, without blocking (a surviving child may hold them open)."""
         for name, stream in (("out", self.process.stdout), ("err", self.process.stderr)):
             assert stream is not None
             while len(self.kept[name]) < self.limits.output_bytes:
@@ -117,7 +118,7 @@ class Watch:
                     break
 
     def _passed(self) -> str:
-        """The limit that has been passed, or ""."""
+        """The exceeded limit, or ""."""
         limits, now = self.limits, time.monotonic()
         if self.written > 64 * limits.output_bytes:
             return "output"
@@ -130,7 +131,7 @@ class Watch:
         self.peak = max(self.peak, memory)
         if memory > limits.memory_bytes:
             return "memory"
-        if len(pids) > limits.processes + (2 if self.isolated else 0):  # bubblewrap's own two
+        if len(pids) > limits.processes + (2 if self.isolated else 0):  # plus bubblewrap's own two
             return "processes"
         if sum(processes.thread_count(pid) for pid in pids) > limits.threads + len(pids):
             return "threads"
@@ -142,7 +143,7 @@ class Watch:
         return ""
 
     def _kill(self) -> None:
-        """Ends the process with all its descendants, and waits (up to a few seconds) until none of them runs."""
+        """Kills the process and all its descendants, and waits (up to a few seconds) until none is running."""
         doomed = self._freeze()
         for attempt in range(200):
             doomed |= set(processes.descendants(self.process.pid))
@@ -156,7 +157,7 @@ class Watch:
                 time.sleep(POLL_S)
 
     def _freeze(self) -> set[int]:
-        """Stops the process and its descendants: a tree that forks while it is being read would hide some of them."""
+        """Stops the process and its descendants, because a tree that forks while it is read would hide some of them."""
         frozen: set[int] = set()
         for _ in range(50):
             found = set(processes.descendants(self.process.pid)) - frozen

@@ -1,8 +1,9 @@
-"""Which of the HIP calls that real programs make the runtime library carries out.
+"""Reports which HIP calls of real programs the runtime library implements.
 
     python -m hipsynth.profiling.sim.hip_calls
 
-The library itself says what it only declares (native/runtime/unsupported.cpp), so the answer cannot be out of date.
+The list of unimplemented functions comes from the library itself (native/runtime/unsupported.cpp), so it is always
+current.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ TABLE = Path(__file__).with_suffix(".toml")
 
 @dataclass(frozen=True)
 class Coverage:
-    """`done` and `missing`: calls and the number of programs that name them."""
+    """`done`, `missing`: implemented and unimplemented calls -> number of programs that use them."""
 
     programs: int
     done: Mapping[str, int]
@@ -28,17 +29,17 @@ class Coverage:
 
     @property
     def least(self) -> float:
-        """Share of programs all of whose calls are carried out, if no two missing calls were of one program."""
+        """Lower bound on the share of fully supported programs: every missing call is in a different program."""
         return max(0.0, 1 - sum(self.missing.values()) / self.programs)
 
     @property
     def most(self) -> float:
-        """The same if all missing calls were of the same programs."""
+        """Upper bound on that share: all missing calls are in the same programs."""
         return 1 - max(self.missing.values(), default=0) / self.programs
 
 
 def coverage() -> Coverage:
-    """Compares the table of calls with the library. Raises Missing when the library is not built."""
+    """Compares hip_calls.toml with the library. Raises Missing if the library is not built."""
     table = tomllib.loads(TABLE.read_text())
     library = ctypes.CDLL(str(library_path()))
     library.hipsynthUnsupportedCalls.restype = ctypes.c_char_p
@@ -53,13 +54,13 @@ def coverage() -> Coverage:
 
 
 def main() -> None:
-    """Prints one line per call, then the share of programs."""
+    """Prints one line per call, then the bounds on the share of fully supported programs."""
     found = coverage()
     calls = {**found.done, **found.missing}
     for call in sorted(calls, key=lambda name: (-calls[name], name)):
         print(f"{calls[call]:5}  {'yes' if call in found.done else 'no ':3}  {call}")
-    print(f"{len(found.done)} of {len(calls)} calls are carried out.")
-    print(f"Of {found.programs} programs {found.least:.1%} to {found.most:.1%} make no other calls.")
+    print(f"{len(found.done)} of {len(calls)} calls are implemented.")
+    print(f"{found.least:.1%} to {found.most:.1%} of {found.programs} programs use only implemented calls.")
 
 
 if __name__ == "__main__":

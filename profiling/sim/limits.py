@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# Stretches of a large grid that a profile runs between the first and the last one, unless told otherwise.
-STRETCHES = 12
+# Sampling units of a large grid that a profile runs between the first and the last one, unless told otherwise.
+SAMPLING_UNITS = 12
 
 
 @dataclass(frozen=True)
@@ -15,15 +15,17 @@ class Limits:
     `time_s` is processor time of the program on the simulator, whatever else the machine does (and the longest that
     it may idle); on a GPU it is time on the clock.
     `strict_bounds=False` lets accesses go on that leave an array but stay in memory which hardware maps around it;
-    they become warnings. `stretches` bounds the work on large grids: so many representative parts run besides the
-    first and the last, and their counts are scaled up; 0 runs every grid in full. Small grids are always run in full:
-    how large that is, and how long a grid may take to be followed, goes with `effort`, as a multiple of what is usual.
+    they become warnings. `sampling_units` bounds the work on large grids: so many representative parts run besides the
+    first and the last, and their counts are scaled up; 0 runs every grid in full. Small grids are always run in full.
+    `effort` multiplies the work up to which a grid counts as small, and the work that replaying a grid may take.
+    `isolate=False` runs the program with limits only, outside the sandbox.
     """
 
     time_s: float = 60.0
     wave_instructions: int = 2_000_000_000
     memory_bytes: int = 8 << 30
     output_bytes: int = 1 << 20
-    stretches: int = STRETCHES
+    sampling_units: int = SAMPLING_UNITS
     effort: float = 1.0
     strict_bounds: bool = True
+    isolate: bool = True

@@ -1,4 +1,4 @@
-"""Any folder of HIP programs: found, compiled, run in the sandbox, and judged by what they say themselves.
+"""Surveys a folder of HIP programs: finds, compiles, runs (sandboxed) and classifies each one by its own output.
 
 >>> from hipsynth.profiling.survey import survey
 >>> report = survey(Path("examples"), Options(arch="gfx90a"))

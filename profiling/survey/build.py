@@ -1,4 +1,4 @@
-"""Builds a program by the first of its plans that works, and says why not when none does."""
+"""Builds a program with the first of its plans that works, or reports why none did."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from hipsynth.synth.core.errors import BadInput, CompileFailed, HipsynthError, U
 
 DEFAULT_FLAGS = "-O3"
 MESSAGE_CHARS = 1500
-# What HIP's headers say where a kernel for gfx942 reads a texture.
+# Compiler error from HIP's headers when a gfx942 kernel reads a texture.
 _NO_IMAGES = re.compile(r"error: .* is unavailable: The image/texture API not supported on the device")
 
 
 @dataclass(frozen=True)
 class Built:
-    """A program ready to run, or the reason why not."""
+    """Result of building one plan: `artefacts` on success, else `reason` (an error class) and `message`."""
 
     plan: BuildPlan
     artefacts: api.Artefacts | None = None
@@ -42,10 +42,11 @@ class Built:
     diagnostics: str = ""
 
 
-def build_program(program: Program, arch: str, folder: Path, root: Path | None) -> Built:
+def try_plans(program: Program, arch: str, folder: Path, root: Path | None) -> Built:
     """Tries the plans one after the other; of failures the first is returned, or the one that names a library.
 
-    `root`: where its files and headers must lie; None trusts it with any.
+    If all fail, returns the first failure, or the one that names a missing library if there is one.
+    `root`: sources and headers must lie below this folder (or in the toolchain); None allows any path.
     """
     failures: list[Built] = []
     for number, plan in enumerate(program.plans):
@@ -57,15 +58,16 @@ def build_program(program: Program, arch: str, folder: Path, root: Path | None) 
         failures.append(made)
         if made.reason == "needs_library":
             break
-    asked = [made for made in failures if made.plan.origin != "guess"] or failures  # what a guess lacks says little
-    told = next((made for made in asked if made.reason == "needs_library"), failures[0])
-    if told.reason == "needs_library" and program.libraries:
-        return replace(told, message=f"needs {', '.join(program.libraries)}: {told.message}")
-    return told
+    # A guessed plan's errors are not informative if a build file gave another plan.
+    relevant = [made for made in failures if made.plan.origin != "guess"] or failures
+    chosen = next((made for made in relevant if made.reason == "needs_library"), failures[0])
+    if chosen.reason == "needs_library" and program.libraries:
+        return replace(chosen, message=f"needs {', '.join(program.libraries)}: {chosen.message}")
+    return chosen
 
 
 def _with_written(plan: BuildPlan, folder: Path) -> BuildPlan:
-    """The plan with the headers that configuring would write: under `folder`, searched where their own places are."""
+    """Writes the plan's generated headers (such as config.h) below `folder` and adds matching include folders."""
     for path, text in plan.written:
         place = folder / path.relative_to("/")
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -79,13 +81,13 @@ def _with_written(plan: BuildPlan, folder: Path) -> BuildPlan:
 
 
 def _attempt(plan: BuildPlan, arch: str, folder: Path, roots: list[Path] | None) -> Built:
-    """As it stands; where standard names are unknown, with the headers that HIP's own brought in before release 7."""
+    """Compiles the plan; on unknown standard names, retries with the headers that HIP included before release 7."""
     made = _compile(plan, arch, folder, roots)
     if made.reason == "compile_failed" and older.may_help(made.diagnostics):
         units = tuple(_with_older_headers(unit) for unit in plan.units)
         again = _compile(replace(plan, units=units), arch, folder, roots)
         solved = again.reason != "compile_failed" or not older.may_help(again.diagnostics)
-        return again if solved else made  # what is left to complain about says more
+        return again if solved else made  # if the retry did not help, the original error is clearer
     return made
 
 
@@ -113,7 +115,7 @@ def _compile(plan: BuildPlan, arch: str, folder: Path, roots: list[Path] | None)
 
 
 def _code_objects(plan: BuildPlan, arch: str, folder: Path, roots: list[Path] | None) -> None:
-    """Device code that the program loads by itself, left in FOLDER/run under the names it expects."""
+    """Compiles code objects that the program loads at run time into FOLDER/run, under the names it expects."""
     for number, wanted in enumerate(plan.code_objects):
         unit = wanted.unit
         made = toolchain.compile_device(unit.path, arch, _flags(unit.flags()), folder / f"own{number}", roots=roots)
@@ -129,12 +131,12 @@ def _threads(link: str) -> bool:
 
 
 def unit_flags(unit: SourceUnit, plan: BuildPlan) -> str:
-    """The flags one file of a plan is compiled with."""
+    """Compiler flags for one file of a plan, as one string quoted for a shell."""
     return _flags(unit.flags()) + (f" {OPENMP}" if any(map(_threads, plan.libraries)) else "")
 
 
 def _flags(text: str) -> str:
-    """A unit's flags, at -O3 like everything else that says nothing about it; without what the toolchain refuses."""
+    """The flags with -O3 added if no -O level is given; only -O3 if the toolchain rejects them."""
     whole = text if " -O" in f" {text}" else f"{DEFAULT_FLAGS} {text}".strip()
     try:
         toolchain.parse_flags(whole)
@@ -145,7 +147,7 @@ def _flags(text: str) -> str:
 
 def _classify(error: CompileFailed, wanted: list[str]) -> tuple[str, str]:
     if _NO_IMAGES.search(error.diagnostics):
-        return "needs_devices", "textures, which this architecture does not have"
+        return "needs_devices", "uses textures, which this architecture does not have"
     if OUTSIDE in error.what:
         return "missing_header", f"{error.cause} lies outside the surveyed folder: survey the one above"
     header = missing_header(error.diagnostics)
@@ -167,6 +169,6 @@ def _classify(error: CompileFailed, wanted: list[str]) -> tuple[str, str]:
 
 
 def first_error(error: HipsynthError) -> str:
-    """The compiler's first complaint."""
+    """The first error line of the compiler's diagnostics (at most 300 characters), else the error itself."""
     lines = getattr(error, "diagnostics", "").splitlines()
     return next((line.strip()[:300] for line in lines if "error:" in line), str(error)[:300])

@@ -1,4 +1,4 @@
-"""A survey from start to end: programs found, each built, run and judged by a worker; finished rows survive."""
+"""Runs a whole survey: finds programs; workers build, run and classify them. Finished rows survive an interruption."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pathlib import Path
 from hipsynth.profiling import devices, sandbox, toolchain
 from hipsynth.profiling.backends.sim import SimBackend
 from hipsynth.profiling.sim.limits import Limits
-from hipsynth.profiling.survey.build import build_program
+from hipsynth.profiling.survey.build import try_plans
 from hipsynth.profiling.survey.discover import find_programs
-from hipsynth.profiling.survey.execute import ATTEMPTS, run_built
+from hipsynth.profiling.survey.execute import ATTEMPTS, try_calls
 from hipsynth.profiling.survey.page import provenance
 from hipsynth.profiling.survey.plan import Program
 from hipsynth.profiling.survey.report import Report, Row, row_of
@@ -26,12 +26,12 @@ from hipsynth.synth.core.workers import map_unordered
 
 Progress = Callable[[str], None]
 OUTPUT_CHARS = 1500
-WAVE_INSTRUCTIONS = 10**13  # time is the limit here
+WAVE_INSTRUCTIONS = 10**13  # effectively unlimited: surveys are limited by time
 
 
 @dataclass(frozen=True)
 class Options:
-    """How programs are run. `match`: only programs whose path holds this text."""
+    """How programs are run. `match`: survey only programs whose path contains this text."""
 
     arch: str = "gfx90a"
     timeout_s: float = 60.0
@@ -39,6 +39,12 @@ class Options:
     count: bool = True
     match: str = ""
     memory_bytes: int = 8 << 30  # what a program may touch, 4 GiB of host memory apart
+    device: str = ""  # the architecture's default
+    isolate: bool = True  # in the sandbox, where that works
+
+    @property
+    def table(self) -> devices.ArchTable:
+        return devices.device_of(self.arch, self.device)
 
 
 @dataclass(frozen=True)
@@ -52,10 +58,12 @@ class _Task:
 def survey(
     root: Path, options: Options, out: Path | None = None, start: Callable[[int], Progress] | None = None
 ) -> Report:
-    """Surveys the folder `root`; with `out`, a JSON report that a later call takes finished rows from.
+    """Surveys the HIP programs below `root`.
 
-    `start` is told how many programs there are and returns what is called after each. Raises BadInput when `root` is
-    no folder or holds no HIP program, UsageError for an unknown architecture, Missing without a compiler.
+    `out`: where to write a JSON report; a later call with the same `out` reuses its finished rows.
+    `start`: called with the number of programs to run; it returns a callback that is called after each program.
+    Raises BadInput if `root` is not a folder or has no HIP program, UsageError for an unknown architecture, Missing
+    without a compiler.
     """
     if not root.is_dir():
         raise BadInput(f"{root}: no such folder", remedy="give a folder with HIP programs")
@@ -65,16 +73,16 @@ def survey(
     programs = [program for program in found if options.match in program.id]
     if found and not programs:
         raise BadInput(
-            f"{root}: no program's path holds {options.match!r}",
-            cause=f"it has {len(found)} programs, such as {found[0].id}",
-            remedy="choose another --match: a part of a path, not a pattern",
+            f"{root}: no program path contains {options.match!r}",
+            cause=f"{len(found)} programs found, such as {found[0].id}",
+            remedy="choose another --match: a substring of the path, not a pattern",
             reason="no_programs",
         )
     if not programs:
         raise BadInput(
             f"{root}: no HIP program",
-            cause="no file with a main() names HIP",
-            remedy="give the folder of their sources",
+            cause="no file with a main() uses HIP",
+            remedy="give the folder that contains the sources",
             reason="no_programs",
         )
     tasks = [_Task(program, root.resolve(), options, _key(program, options)) for program in programs]
@@ -99,21 +107,21 @@ def survey(
 
 
 def _hard_limit(options: Options) -> float:
-    """Seconds on the clock after which a worker is ended: all attempts and builds have limits of their own."""
+    """Wall-clock seconds after which a worker is killed: a backstop for the limits on each build and run."""
     return ATTEMPTS * sandbox.time_limits(options.timeout_s)["wall_s"] + 3600
 
 
 def conditions(options: Options) -> dict[str, object]:
-    """What a reader needs to know to repeat the survey."""
+    """The settings and versions needed to repeat the survey."""
     return {
-        "device": devices.default_device(options.arch),
+        "device": options.table.name,
         "timeout_s": options.timeout_s,
         "memory_bytes": options.memory_bytes,
         "caches_simulated": options.count,
         "simulator": SimBackend().version(),
         "compiler": toolchain.find().compiler_version,
         "headers": toolchain.find().headers_version,
-        "isolated": sandbox.available(),
+        "isolated": options.isolate and sandbox.available(),
     }
 
 
@@ -121,7 +129,7 @@ def conditions(options: Options) -> dict[str, object]:
 
 
 def _work(task: _Task) -> Row:
-    """What a worker does with one program; whatever that is becomes a row."""
+    """Surveys one program in a worker; errors become a failed row. Temporary paths are replaced in the texts."""
     try:
         with tempfile.TemporaryDirectory(prefix="hipsynth-") as scratch:
             row = _survey_one(task, Path(scratch))
@@ -148,15 +156,18 @@ def _survey_one(task: _Task, scratch: Path) -> Row:
     if reason:
         return Row(program.id, "failed", reason, message, key=task.key)
     start = time.monotonic()
-    built = build_program(program, options.arch, scratch / "build", task.root)
+    built = try_plans(program, options.arch, scratch / "build", task.root)
     row = Row(
         program.id, "failed", built.reason, built.message, plan=built.plan.origin, files=len(built.plan.units),
         build_s=round(time.monotonic() - start, 2), diagnostics=built.diagnostics, key=task.key,
     )  # fmt: skip
     if built.artefacts is None:
         return row
-    limits = Limits(options.timeout_s, WAVE_INSTRUCTIONS, options.memory_bytes, stretches=0, strict_bounds=False)
-    verdict, done, call = run_built(program, built, options.arch, task.root, scratch, limits, options.count)
+    limits = Limits(
+        options.timeout_s, WAVE_INSTRUCTIONS, options.memory_bytes, sampling_units=0, strict_bounds=False,
+        isolate=options.isolate,
+    )  # fmt: skip
+    verdict, done, call = try_calls(program, built, options.table, task.root, scratch, limits, options.count)
     return replace(
         row, status=verdict.status, reason=verdict.reason, message=verdict.message, evidence=verdict.evidence,
         compiled=True, exit_code=done.exit_code, arguments=call.arguments, dispatches=done.dispatch_count,
@@ -184,6 +195,8 @@ def _broken(task: _Task, error: Exception | None) -> Row:
 def _key(program: Program, options: Options) -> str:
     """What a row depends on: plans, sources, architecture, tools. The time limit is looked at separately."""
     depends = [program.id, repr((program.plans, program.calls)), options.arch, options.count, options.memory_bytes]
+    if options.table.name != devices.default_device(options.arch):
+        depends.append(options.table.name)
     digest = hashlib.sha256(json.dumps(depends).encode())
     digest.update(f"{SimBackend().version()} {toolchain.find().identity}".encode())
     for path in sorted({unit.path for plan in program.plans for unit in plan.units} | {program.main}):
@@ -199,7 +212,7 @@ def _journal(out: Path) -> Path:
 
 
 def _known(out: Path, options: Options) -> dict[str, Row]:
-    """Finished rows of an earlier call, but for time-outs under a smaller limit than now."""
+    """Finished rows of an earlier call, by key, except time-outs under a lower limit than the current one."""
     documents = [record for _, _, record in read(_journal(out))]
     limits = [options.timeout_s] * len(documents)
     if out.is_file():
@@ -209,7 +222,7 @@ def _known(out: Path, options: Options) -> dict[str, Row]:
             documents += rows
             limits += [float(report["conditions"]["timeout_s"])] * len(rows)
         except (ValueError, KeyError, TypeError) as error:
-            raise BadInput(f"{out}: is no survey report", cause=str(error), remedy="choose another --out") from error
+            raise BadInput(f"{out}: not a survey report", cause=str(error), remedy="choose another --out") from error
     known: dict[str, Row] = {}
     for document, limit in zip(documents, limits, strict=True):
         row = row_of(document)
@@ -219,7 +232,7 @@ def _known(out: Path, options: Options) -> dict[str, Row]:
 
 
 class _Keeper:
-    """Writes each finished row to the journal beside the report; does nothing without a report."""
+    """Appends each finished row to the journal beside the report; does nothing without a report."""
 
     def __init__(self, out: Path | None) -> None:
         if out:

@@ -1,4 +1,4 @@
-"""Finds the programs of a folder: each file with a main() that uses HIP, and the ways to build it."""
+"""Finds the programs of a folder: each file with a main() that uses HIP, with the plans to build it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PLACEHOLDER = re.compile(r"[<>\[\]{}$*|&;`]|\.\.\.")
 
 
 def find_programs(root: Path, arch: str) -> list[Program]:
-    """The programs below `root`, by the path of their main file. Raises nothing for what the folder holds."""
+    """The programs below `root`, ordered by the path of their main file. Malformed files are skipped, not raised."""
     folder = scan(root)
     useful = {place for path in folder.sources if folder.is_hip(path) for place in path.parents}
     plans: dict[Path, list[BuildPlan]] = defaultdict(list)
@@ -62,14 +62,14 @@ def _plans_of_file(build_file: Path, root: Path, arch: str) -> list[BuildPlan]:
 
 
 def _script_plans(path: Path) -> list[BuildPlan]:
-    """The compiler calls that stand in a shell script, as far as they can be read without running it."""
+    """Plans from the compiler calls in a shell script, as far as they can be parsed without running it."""
     steps = steps_of(simple_commands(read_text(path), path.parent))
     known = [step for step in steps if all(unit.path.is_file() for unit in step.units)]
     return [plan for plan in plans_of(known, path.parent, "script") if "$" not in plan.name]
 
 
 def _command_plans(path: Path) -> list[BuildPlan]:
-    """compile_commands.json knows how files compile, not how they link: a plan for each file with a main()."""
+    """Plans from compile_commands.json: it has no link steps, so each file with a main() is linked with all others."""
     try:
         entries = json.loads(read_text(path))
         calls = [
@@ -95,7 +95,7 @@ def _program(path: Path, folder: Folder, plans: list[BuildPlan]) -> Program | No
     uses_hip = folder.is_hip(path) or any(folder.is_hip(unit.path) for plan in plans for unit in plan.units)
     if not uses_hip:
         if folder.is_cuda(path):
-            return Program(name, path, refusal=("cuda_source", "CUDA source: it names no HIP header or call"))
+            return Program(name, path, refusal=("cuda_source", "CUDA source: it uses no HIP header or call"))
         return None
     ordered = sorted(plans, key=lambda plan: (_TRUST[plan.origin], -len(plan.folder.parts)))
     found = [_completed(plan, folder) for plan in _distinct([*ordered, *_guesses(path, folder)])]
@@ -111,7 +111,7 @@ def _program(path: Path, folder: Folder, plans: list[BuildPlan]) -> Program | No
 
 
 def _libraries(plans: list[BuildPlan], folder: Folder) -> tuple[str, ...]:
-    """External libraries by the headers of the first plan's files that lie nowhere in this folder."""
+    """External libraries whose headers the first plan includes and this folder lacks, GPU libraries first."""
     wanted: dict[str, bool] = {}
     for unit in plans[0].units:
         for file in folder.closure(unit.path):
@@ -130,7 +130,7 @@ def _distinct(plans: Iterable[BuildPlan]) -> list[BuildPlan]:
 
 
 def _guesses(path: Path, folder: Folder) -> list[BuildPlan]:
-    """The main file alone; with the sources named like headers that it includes; with its folder's other sources."""
+    """Guessed plans: the main file alone; with sources named like its headers; with all sources of its folder."""
     alone = SourceUnit(path, "c" if path.suffix == ".c" else "hip")
     threads = any(name == "omp.h" for file in folder.closure(path) for _, name in source_facts(file).includes)
     libraries = ("omp",) if threads else ()
@@ -148,7 +148,7 @@ def _guesses(path: Path, folder: Folder) -> list[BuildPlan]:
 
 
 def _companions(path: Path, folder: Folder, usable: list[Path]) -> list[Path]:
-    """Sources that lie beside an included header and have its name: x.cpp for x.h, and what those include in turn."""
+    """Sources beside an included header with the same stem (x.cpp for x.h), transitively."""
     by_place = {(other.parent, other.name.split(".")[0]): other for other in usable}
     found: list[Path] = []
     queue = [path]
@@ -162,7 +162,7 @@ def _companions(path: Path, folder: Folder, usable: list[Path]) -> list[Path]:
 
 
 def _completed(plan: BuildPlan, folder: Folder) -> BuildPlan:
-    """The plan with the folders of headers that lie in this tree, and files with kernels compiled as HIP."""
+    """The plan with include folders added for headers found in this tree, and C++ files with kernels set to HIP."""
     units = []
     for unit in plan.units:
         language = unit.language
@@ -175,12 +175,12 @@ def _completed(plan: BuildPlan, folder: Folder) -> BuildPlan:
 
 
 def _compiles(words: tuple[str, ...]) -> bool:
-    """Whether what looks like a run line is the end of a compile command."""
+    """Whether the arguments look like those of a compile command and not of a run."""
     return any(Path(word).suffix in SOURCE_ENDINGS or word.startswith(("-I", "-L", "-l")) for word in words)
 
 
 def _words(text: str) -> tuple[str, ...]:
-    """Like a shell, or nothing where it would refuse."""
+    """Splits text like a shell; empty on a syntax error."""
     try:
         return tuple(shlex.split(text))
     except ValueError:
@@ -188,7 +188,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _documented_calls(path: Path, folder: Folder, names: set[str]) -> tuple[Call, ...]:
-    """How scripts beside a program, and READMEs there and above, start it: lines such as `./name 1024`."""
+    """Run lines such as `./name 1024` from scripts and READMEs in the program's folder and above (at most 3)."""
     found: list[Call] = []
     pattern = re.compile(
         r"(?:^|[\s`$>])\./(?:[\w.-]+/)*(" + "|".join(map(re.escape, sorted(names))) + r")((?:[ \t]+[^\s`]+)+)"

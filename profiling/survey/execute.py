@@ -1,4 +1,4 @@
-"""Runs a built program in the sandbox, in a copy of its own folder; what lies around that can be read there too."""
+"""Runs a built program in the sandbox, in a copy of its folder; the rest of the surveyed tree is readable around it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hipsynth.profiling import devices, sandbox
-from hipsynth.profiling.backends.run_folder import copy_folder, placed
+from hipsynth.profiling.backends.run_folder import copy_folder, put_executable
 from hipsynth.profiling.sim import api
 from hipsynth.profiling.sim.limits import Limits
 from hipsynth.profiling.survey.build import Built
@@ -18,22 +18,22 @@ from hipsynth.profiling.survey.judge import Verdict, judge
 from hipsynth.profiling.survey.plan import Call, Program
 
 ATTEMPTS = 3
-# What makes another try with other arguments worthwhile.
+# Failures after which a run with other arguments may succeed.
 _RETRY = frozenset({"needs_arguments", "needs_data", "exit_code"})
 USAGE_CHARS = 20_000
 _PREPARING = sandbox.SandboxLimits(**sandbox.time_limits(20), memory_bytes=2 << 30, processes=64)
-# An option that a message names: use the event-based method with "-m event" argument
+# An option named in a message, such as: use the event-based method with "-m event" argument
 _NAMED_OPTION = re.compile(r"[\"`](--?[a-zA-Z][\w-]*(?: [\w.]+)?)[\"`] (?:argument|option|flag)")
 _LITERAL = re.compile(r"-{0,2}\d[\w.x,]*|--?[a-zA-Z][\w-]*(=[\w.-]+)?")
 
 
-def run_built(
-    program: Program, built: Built, arch: str, root: Path, scratch: Path, limits: Limits, count: bool
+def try_calls(
+    program: Program, built: Built, device: devices.ArchTable, root: Path, scratch: Path, limits: Limits, count: bool
 ) -> tuple[Verdict, api.RunResult, Call]:
-    """Runs as the build files start it, else without arguments, else as scripts and documents do.
+    """Runs a program with the arguments from its build files, else none, else those from scripts and READMEs.
 
-    Programs read `../data`, so the run's folder lies in a read-only view of the surveyed folder `root`, at the place
-    of the program's own. Returns the best verdict with its run and call.
+    Because programs read paths such as `../data`, the run folder is mounted inside a read-only view of the surveyed
+    folder `root`, at the program's own relative path. Returns the best verdict with its run and call.
     """
     own = built.plan.folder.resolve()
     inside = own.relative_to(root) if own.is_relative_to(root) else Path()
@@ -42,23 +42,23 @@ def run_built(
     while len(tries) < min(len(calls), ATTEMPTS):
         call, view = calls[len(tries)], scratch / f"run{len(tries)}"
         folder = view / inside
-        done = _run(built, arch, folder, limits, call, count, {str(view): root})
+        done = _run(built, device, folder, limits, call, count, {str(view): root})
         verdict = judge(done, unasked=program.reads_arguments and not call.arguments)
         tries.append((_advised(verdict, call, limits), done, call))
         lost = verdict.reason == "host_crash" and program.reads_arguments and not call.arguments
         if verdict.reason not in _RETRY and not lost:
             return tries[-1]
         calls += [call for call in _own_examples(done, built, folder) if call not in calls]
-    return tries[-1] if tries[-1][0].reason == "needs_data" else tries[0]  # what is missing says more than "arguments"
+    return tries[-1] if tries[-1][0].reason == "needs_data" else tries[0]  # a missing file is the more specific reason
 
 
 def _advised(verdict: Verdict, call: Call, limits: Limits) -> Verdict:
-    """With what would let a program end that was out of time."""
+    """Adds to a time-out how the program could finish: a higher limit or smaller arguments."""
     if verdict.reason != "timeout":
         return verdict
     advice = f"try more than --timeout {limits.time_s:g}"
     if any(re.search(r"\d", word) for word in call.arguments):
-        advice += f", or `synth run` with less to do than `{shlex.join(call.arguments)}`"
+        advice += f", or `synth run` with a smaller problem than `{shlex.join(call.arguments)}`"
     return replace(verdict, message=f"{verdict.message}; {advice}")
 
 
@@ -68,7 +68,7 @@ def _calls(program: Program, built: Built) -> list[Call]:
 
 
 def _own_examples(done: api.RunResult, built: Built, folder: Path) -> list[Call]:
-    """Calls of itself with nothing but numbers, options and files at hand that a program's words show."""
+    """Example command lines of itself in the program's output, if they use only numbers, options and present files."""
     name = re.escape(Path(built.plan.name).name)
     pattern = re.compile(rf"(?:^|[\s`'\"$>])(?:[\w./-]*/)?{name}((?:[ \t]+[^\s`'\"]+)+)[ \t]*[`'\"]?\.?$", re.MULTILINE)
     text = f"{done.stdout}\n{done.stderr}"[:USAGE_CHARS]
@@ -79,7 +79,7 @@ def _own_examples(done: api.RunResult, built: Built, folder: Path) -> list[Call]
 
 def _run(
     built: Built,
-    arch: str,
+    device: devices.ArchTable,
     folder: Path,
     limits: Limits,
     call: Call,
@@ -91,8 +91,7 @@ def _run(
     own = _own_output(built)
     if own is not None:
         shutil.copytree(own, folder, dirs_exist_ok=True)
-    artefacts = placed(built.artefacts, folder, built.plan.name)
-    device = devices.load(devices.default_device(arch))
+    artefacts = put_executable(built.artefacts, folder, built.plan.name)
     _prepare(call, folder, around)
     stdin = _standard_input(call, built.plan.folder, folder)
     return api.run_program(
@@ -101,7 +100,7 @@ def _run(
 
 
 def _prepare(call: Call, folder: Path, around: Mapping[str, Path]) -> None:
-    """What a Makefile or script does before it starts the program, such as unpacking its data: in the run's folder."""
+    """Runs, in the run folder, the commands that precede the program in its Makefile or script (unpacking data)."""
     if call.before and sandbox.available():
         lines = "\n".join(call.before)
         for view, root in around.items():
@@ -116,7 +115,7 @@ def _standard_input(call: Call, own: Path, folder: Path) -> Path | None:
 
 
 def _own_output(built: Built) -> Path | None:
-    """The folder where the build left code objects that the program loads itself."""
+    """The folder with the code objects that the program loads at run time, if the build made any."""
     assert built.artefacts is not None
     place = built.artefacts.executable.parent / "run"
     return place if place.is_dir() else None

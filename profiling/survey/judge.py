@@ -1,4 +1,4 @@
-"""What a run's own words say: self-check passed or failed, arguments or data wanted. The words stand in judge.toml."""
+"""Classifies a run from its output (self-check passed or failed, missing arguments or data); patterns in judge.toml."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _LINES = 20_000
 
 @dataclass(frozen=True)
 class Verdict:
-    """`status`: passed (its own check says so), ran (ended well, checks nothing), failed (with a reason).
+    """`status`: passed (its self-check printed success), ran (exited normally without a self-check), failed (`reason`).
 
-    `evidence` is the line that decided.
+    `evidence`: the output line that decided the verdict.
     """
 
     status: str
@@ -46,9 +46,9 @@ def _line_with(text: str, section: str, name: str, but: re.Pattern[str] | None =
 
 
 def judge(done: RunResult, *, unasked: bool = False) -> Verdict:
-    """The verdict on a run that the simulator or the program itself ended.
+    """Classifies a finished or stopped run.
 
-    `unasked`: main() reads its argument list and got none, so that ending at once means that it wants some.
+    `unasked`: main() reads argv but the run passed none; an early exit then counts as `needs_arguments`.
     """
     own = "\n".join(line for line in done.stderr.splitlines() if not line.startswith("hipsynth: "))
     text = f"{done.stdout}\n{own}"
@@ -61,7 +61,7 @@ def judge(done: RunResult, *, unasked: bool = False) -> Verdict:
         return Verdict("failed", "needs_memory", done.message, verdict.evidence)
     starved = _line_with(own, "wants", "memory")
     if starved and verdict.reason in ("host_crash", "exit_code"):
-        return Verdict("failed", "needs_memory", "it gets no more host memory", starved)
+        return Verdict("failed", "needs_memory", "host memory exhausted", starved)
     if refused and verdict.status == "failed":
         return Verdict("failed", "needs_memory", refused.group(1), verdict.evidence)
     return verdict
@@ -95,9 +95,9 @@ def _ended_well(done: RunResult, text: str, failed: str, passed: str) -> Verdict
     if not done.dispatch_count:
         usage = _line_with(text, "wants", "arguments")
         if usage:
-            return Verdict("failed", "needs_arguments", "it launched no kernel", usage)
+            return Verdict("failed", "needs_arguments", "launched no kernel", usage)
     if failed and not done.dispatch_count and _patterns("wants", "data").search(failed):
-        return Verdict("failed", "needs_data", "it launched no kernel", failed)
+        return Verdict("failed", "needs_data", "launched no kernel", failed)
     unsupported = _UNSUPPORTED.findall(done.stderr)
     if failed and unsupported:
         return Verdict(

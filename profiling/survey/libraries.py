@@ -1,4 +1,4 @@
-"""External libraries by the traces that they leave in diagnostics: missing headers, undefined symbols."""
+"""Identifies missing external libraries from compiler diagnostics: missing headers and undefined symbols."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TABLE = Path(__file__).with_name("libraries.toml")
 _MISSING_HEADER = re.compile(r"fatal error: '([^']+)' file not found")
 _ABSENT = re.compile(r"unable to find library -l(\S+)")
 _UNDEFINED = re.compile(r"undefined (?:symbol|reference)[^:]*: (?:`|')?([^\n'`]+)")
-# Words of the linker that name parts of every system or of our own runtime: nothing is missing for them.
+# Link names that every system or our own runtime provides; they are never missing.
 PRESENT = re.compile(
     r"(?:m|pthread|dl|rt|c|stdc\+\+|stdc\+\+fs|gcc|gcc_s|amdhip64|hip_hcc|hiprtc|hip::.*|Threads::.*)$"
 )
@@ -21,6 +21,8 @@ PRESENT = re.compile(
 
 @dataclass(frozen=True)
 class Library:
+    """One row of libraries.toml. `gpu`: it runs kernels of its own; `header` and `link` are full patterns."""
+
     name: str
     gpu: bool
     header: re.Pattern[str]
@@ -29,6 +31,7 @@ class Library:
 
 @functools.cache
 def libraries() -> tuple[Library, ...]:
+    """All rows of libraries.toml."""
     rows: list[dict[str, Any]] = tomllib.loads(TABLE.read_text())["library"]
     return tuple(
         Library(
@@ -42,10 +45,12 @@ def libraries() -> tuple[Library, ...]:
 
 
 def library_of_header(name: str) -> Library | None:
+    """The library whose header pattern matches the name in an #include, if any."""
     return next((library for library in libraries() if library.header.match(name)), None)
 
 
 def library_of_link(name: str) -> Library | None:
+    """The library that a name after -l or in target_link_libraries (such as roc::rocblas) refers to, if any."""
     plain = name.rpartition("::")[2]
     return next(
         (entry for entry in libraries() if entry.link and (entry.link.fullmatch(name) or entry.link.fullmatch(plain))),
@@ -60,10 +65,10 @@ def missing_header(diagnostics: str) -> str:
 
 
 def absent_libraries(diagnostics: str) -> list[str]:
-    """Libraries that the linker was told to use and did not find, by their names after -l."""
+    """Names after -l that the linker did not find, in order, without duplicates."""
     return list(dict.fromkeys(_ABSENT.findall(diagnostics)))
 
 
 def undefined_symbols(diagnostics: str) -> list[str]:
-    """What the linker did not find, in its order."""
+    """Undefined symbols in the linker's order, without duplicates."""
     return list(dict.fromkeys(_UNDEFINED.findall(diagnostics)))

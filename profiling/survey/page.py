@@ -1,4 +1,4 @@
-"""Several surveys as one generated section of a page: counts per collection, and every program that did not run."""
+"""Renders several surveys as a generated Markdown section: counts per collection, and every program that failed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NEEDS = re.compile(r"^needs (.*?):")
 
 
 def provenance(folder: Path) -> dict[str, str]:
-    """Where a folder comes from: its remote, path in it and commit where git knows, else its name alone."""
+    """Where a folder comes from: git remote name, path within it, commit and date; else only the folder's name."""
     url = _git(folder, "config", "--get", "remote.origin.url")
     return {
         "name": re.sub(r"^.*[/:]([^/:]+/[^/]+?)(\.git)?$", r"\1", url) if url else folder.resolve().name,
@@ -41,10 +41,10 @@ def provenance(folder: Path) -> dict[str, str]:
     }
 
 
-def _git(folder: Path, *words: str) -> str:
+def _git(folder: Path, *arguments: str) -> str:
     try:
         done = subprocess.run(
-            ["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=20, check=False
+            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=20, check=False
         )
     except (OSError, subprocess.SubprocessError):
         return ""
@@ -52,7 +52,7 @@ def _git(folder: Path, *words: str) -> str:
 
 
 def machine() -> str:
-    """The host in words: processor, its number of cores, memory."""
+    """Describes the host: processor model, number of cores, memory in GiB."""
     model = platform.machine()
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
@@ -63,11 +63,11 @@ def machine() -> str:
 
 
 def update(page: Path, reports: Sequence[Report]) -> None:
-    """Replaces the page's generated section; a page without one gets it at its end. Raises BadInput."""
+    """Replaces the page's generated section, or appends one. Raises BadInput if the page cannot be read."""
     try:
         text = page.read_text() if page.exists() else "# Real programs\n\n"
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{page}: cannot be read", cause=str(error), remedy="give a Markdown page") from error
+        raise BadInput(f"{page}: cannot be read", cause=str(error), remedy="give a Markdown file") from error
     if BEGIN not in text:
         text = f"{text.rstrip()}\n\n{BEGIN}\n{END}\n"
     before, _, rest = text.partition(BEGIN)
@@ -76,7 +76,7 @@ def update(page: Path, reports: Sequence[Report]) -> None:
 
 
 def section(reports: Sequence[Report]) -> str:
-    """The generated part: conditions, counts, and the programs behind them by reason."""
+    """The generated Markdown: conditions, counts per collection, and the programs behind them by reason."""
     parts = [_conditions(reports), _counts(reports)]
     arches = list(dict.fromkeys(report.arch for report in reports))
     parts += [text for arch in arches for text in _stopped(arch, [r for r in reports if r.arch == arch])]
@@ -152,7 +152,7 @@ def _count_line(title: str, arch: str, counts: Mapping[str, int]) -> str:
 
 
 def _stopped(arch: str, reports: Sequence[Report]) -> list[str]:
-    """Programs that should run and did not end as they should, and those that hardware would not have warned of."""
+    """Programs that should run but failed, and those that completed with a simulator warning."""
     failed = [
         f"- `{row.program}`: {row.reason}: {_short(row.message)}"
         for report in reports

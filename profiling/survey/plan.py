@@ -1,4 +1,4 @@
-"""How a program is built and run: what every way of finding out (make, CMake, compile commands, guessing) gives."""
+"""How a program is built and run: the common result of make, CMake, compile commands, scripts and guessing."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ class SourceUnit:
     defines: tuple[str, ...] = ()  # NAME or NAME=VALUE
     undefines: tuple[str, ...] = ()
     standard: str = ""  # such as c++17
-    options: tuple[str, ...] = ()  # what shapes device code: -O2, -ffast-math, -munsafe-fp-atomics
+    options: tuple[str, ...] = ()  # options that affect device code: -O2, -ffast-math, -munsafe-fp-atomics
     preludes: tuple[Path, ...] = ()  # -include
 
     def flags(self) -> str:
-        """The unit's compiler flags as one string, split like a shell does."""
-        words = list(self.options)
-        words += [f"-std={self.standard}"] if self.standard else []
-        words += [f"-D{text}" for text in self.defines] + [f"-U{text}" for text in self.undefines]
+        """The unit's compiler flags as one string, quoted for a shell."""
+        argv = list(self.options)
+        argv += [f"-std={self.standard}"] if self.standard else []
+        argv += [f"-D{text}" for text in self.defines] + [f"-U{text}" for text in self.undefines]
         for folder in self.includes:
-            words += ["-I", str(folder)]
+            argv += ["-I", str(folder)]
         for path in self.preludes:
-            words += ["-include", str(path)]
-        return shlex.join(words)
+            argv += ["-include", str(path)]
+        return shlex.join(argv)
 
 
 @dataclass(frozen=True)
 class CodeObject:
-    """A file of device code that the program loads itself: compiled from `unit` to `output` in the run's folder."""
+    """A code object that the program loads at run time: compiled from `unit` to `output` in the run folder."""
 
     unit: SourceUnit
     output: Path
@@ -42,7 +42,7 @@ class CodeObject:
 
 @dataclass(frozen=True)
 class Call:
-    """How a program is started in its folder: arguments, file on its standard input, shell lines that run before."""
+    """How a program is started in its folder: arguments, file on standard input, shell lines to run first."""
 
     arguments: tuple[str, ...] = ()
     stdin: str = ""
@@ -51,24 +51,24 @@ class Call:
 
 @dataclass(frozen=True)
 class BuildPlan:
-    """One way to build a program. `origin` says who found it: make, cmake, commands, script or guess."""
+    """One way to build a program. `origin`: make, cmake, commands, script or guess."""
 
     name: str
     units: tuple[SourceUnit, ...]
-    folder: Path  # where it is built and run
+    folder: Path  # working folder of build and run
     origin: str
     libraries: tuple[str, ...] = ()  # names after -l
     relocatable: bool = False  # -fgpu-rdc: device code of all files is linked
     code_objects: tuple[CodeObject, ...] = ()
-    calls: tuple[Call, ...] = ()  # run lines found beside the program, the best first
-    written: tuple[tuple[Path, str], ...] = ()  # files that configuring writes into the folders of the sources
+    calls: tuple[Call, ...] = ()  # run lines from the build files, most likely first
+    written: tuple[tuple[Path, str], ...] = ()  # (path, text) of files that configuring generates
 
 
 @dataclass(frozen=True)
 class Program:
-    """One program: the file with its main(), and the ways to build it, the most trusted first.
+    """One program: the file with its main() and its build plans, most reliable first.
 
-    `refusal`: (reason, message) when the file cannot be a program for this survey, such as CUDA source.
+    `refusal`: (reason, message) if the file cannot be surveyed, such as CUDA source.
     """
 
     id: str  # path of the main file relative to the surveyed folder

@@ -1,4 +1,4 @@
-"""What a survey found: one row per program, totals by reason."""
+"""A survey's result: one row per program, totals by reason."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-# Reasons that lie outside the program and this simulator: the program is not counted as one that should run.
+# Failures caused by neither the program nor the simulator: these programs are not counted as "should run".
 OUTSIDE = {
     "cuda_source": "CUDA source, not HIP",
     "needs_library": "needs a library that is not installed",
     "needs_memory": "needs more memory than it was given",
     "needs_devices": "needs another GPU or more than one",
-    "needs_arguments": "wants command-line arguments that nothing beside it tells",
+    "needs_arguments": "needs command-line arguments that no file beside it gives",
     "needs_data": "reads a file that is not in its folder",
 }
 
 
 @dataclass(frozen=True)
 class Row:
-    """One program. `status`: passed, ran or failed; `evidence`: the program's own line that decided."""
+    """One program. `status`: passed, ran or failed; `evidence`: the output line that decided it."""
 
     program: str
     status: str
@@ -28,7 +28,7 @@ class Row:
     evidence: str = ""
     compiled: bool = False
     exit_code: int | None = None
-    plan: str = ""  # who knew how to build it: make, cmake, commands, script, guess
+    plan: str = ""  # origin of the build plan: make, cmake, commands, script, guess
     files: int = 0
     arguments: tuple[str, ...] = ()
     dispatches: int = 0
@@ -42,12 +42,12 @@ class Row:
 
     @property
     def completed(self) -> bool:
-        """It ended by itself as it should."""
+        """Whether the program exited normally without a failed self-check."""
         return self.status in ("passed", "ran")
 
 
 def row_of(document: dict[str, Any]) -> Row:
-    """The inverse of asdict, for rows read back; unknown fields are dropped."""
+    """A Row from its JSON document (inverse of asdict); unknown fields are dropped."""
     known = {entry.name for entry in fields(Row)}
     values = {key: value for key, value in document.items() if key in known}
     lists = {key: tuple(values.get(key, ())) for key in ("arguments", "warnings")}
@@ -65,7 +65,7 @@ class Report:
 
     @property
     def totals(self) -> dict[str, int]:
-        """Programs; those that should run (compiled, nothing outside is missing); of these how many did what."""
+        """Number of programs; compiled; runnable (compiled and nothing external missing); outcomes of the runnable."""
         able = [row for row in self.rows if row.compiled and row.reason not in OUTSIDE]
         return {
             "programs": len(self.rows),
@@ -78,17 +78,18 @@ class Report:
 
     @property
     def reasons(self) -> dict[str, int]:
-        """How often each reason occurs, the commonest first."""
+        """Number of programs per failure reason, most frequent first."""
         return dict(Counter(row.reason for row in self.rows if row.reason).most_common())
 
     def document(self) -> dict[str, Any]:
+        """The report as JSON-serializable data, without the rows' cache keys."""
         rows = [{key: value for key, value in asdict(row).items() if key != "key"} for row in self.rows]
         head = {"folder": self.folder, "arch": self.arch, "conditions": self.conditions}
         return {**head, "totals": self.totals, "reasons": self.reasons, "programs": rows}
 
 
 def table(report: Report) -> str:
-    """The report for people: one line per program, then totals."""
+    """The report as text: one line per program, then totals."""
     lines = [_line(row) for row in report.rows]
     totals = report.totals
     share = f" ({100 * totals['completed'] / totals['runnable']:.1f} %)" if totals["runnable"] else ""

@@ -1,4 +1,4 @@
-"""The source files of a folder: which there are, which hold a main(), which are HIP, and where headers lie."""
+"""Scans the source files of a folder: which have a main(), which use HIP, and where headers are."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_SOURCE_BYTES = 8 << 20
 
 _COMMENT = re.compile(r"//(?:\\\n|[^\n])*|/\*.*?\*/|(\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')", re.DOTALL)
 _MAIN = re.compile(r"\b(?:int|void|auto|signed)\s+(?:__cdecl\s+)?main\s*\([^;{]*\)\s*(?:->\s*int\s*)?(?:try\s*)?\{")
-# Test frameworks of one header whose main() a macro asks for.
+# Header-only test frameworks that define main() on request of a macro.
 _MAIN_MACRO = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+(?:CATCH_CONFIG_MAIN|DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN|BOOST_TEST_MODULE)\b",
     re.MULTILINE,
@@ -37,7 +37,7 @@ _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([<\"])([^>\"\n]+)[>\"]", re.
 
 
 def read_text(path: Path) -> str:
-    """A file as text whatever its encoding; "" when it cannot be read or is too big for a source."""
+    """A file decoded as UTF-8 (bad bytes replaced); "" if it is unreadable or larger than MAX_SOURCE_BYTES."""
     try:
         if not path.is_file() or path.stat().st_size > MAX_SOURCE_BYTES:
             return ""
@@ -47,13 +47,13 @@ def read_text(path: Path) -> str:
 
 
 def without_comments(text: str) -> str:
-    """The text with comments blanked; string literals stay."""
+    """The text with each C/C++ comment replaced by a space; string literals are kept."""
     return _COMMENT.sub(lambda match: match.group(1) or " ", text)
 
 
 @dataclass(frozen=True)
 class Source:
-    """What the text of one file says about it. Includes are (quoted, name) in their order."""
+    """Facts about one file found by pattern. `includes`: (written with quotes, name) in file order."""
 
     path: Path
     has_main: bool
@@ -66,6 +66,7 @@ class Source:
 
 @functools.lru_cache(maxsize=65536)
 def source_facts(path: Path) -> Source:
+    """Reads and classifies one file (cached)."""
     text = without_comments(read_text(path))
     includes = tuple((mark == '"', name.strip()) for mark, name in _INCLUDE.findall(text))
     return Source(
@@ -81,7 +82,7 @@ def source_facts(path: Path) -> Source:
 
 @dataclass
 class Folder:
-    """A folder and everything below it that a survey looks at, in a stable order."""
+    """Sources, headers and build files below a folder, in a stable order."""
 
     root: Path
     sources: list[Path] = field(default_factory=list)
@@ -89,14 +90,15 @@ class Folder:
     build_files: list[Path] = field(default_factory=list)
 
     def is_hip(self, path: Path) -> bool:
-        """Whether a file or a header of this folder that it includes (transitively) uses HIP."""
+        """Whether the file, or a header of this folder that it includes (transitively), uses HIP."""
         return any(source_facts(file).names_hip for file in self.closure(path))
 
     def is_cuda(self, path: Path) -> bool:
+        """Whether the file, or a header of this folder that it includes (transitively), uses CUDA."""
         return any(source_facts(file).names_cuda for file in self.closure(path))
 
     def closure(self, path: Path, limit: int = 400) -> Iterator[Path]:
-        """The file and the folder's own headers that it includes, nearest candidates for each name."""
+        """The file and, breadth first, the folder's headers that it includes; at most about `limit` files."""
         seen = {path}
         queue = [path]
         while queue and len(seen) < limit:
@@ -109,7 +111,7 @@ class Folder:
                     queue.append(found)
 
     def find_header(self, includer: Path, name: str) -> Path | None:
-        """The file that `name` most likely means: beside the includer, else the nearest that ends with that path."""
+        """The header that `name` most likely means: relative to the includer, else the nearest with that ending."""
         beside = Path(os.path.normpath(includer.parent / name))
         if beside.is_file() and beside.is_relative_to(self.root):
             return beside
@@ -120,7 +122,7 @@ class Folder:
         return min(fitting, key=lambda path: _distance(includer.parent, path.parent), default=None)
 
     def include_folders(self, path: Path) -> list[Path]:
-        """Folders to search besides the includers' own so that the headers lying in this folder are found."""
+        """Include folders (-I) that `path` needs to find the headers of this folder."""
         folders: list[Path] = []
         for file in self.closure(path):
             for quoted, name in source_facts(file).includes:
@@ -141,31 +143,31 @@ class Folder:
 
 @functools.lru_cache(maxsize=4096)
 def is_installed(name: str) -> bool:
-    """Whether <name> is a standard or HIP header that the compiler finds by itself."""
+    """Whether <name> is a standard, system or HIP header that the compiler finds without -I."""
     places = (Path("/usr/include"), Path("/usr/include/x86_64-linux-gnu"), toolchain.find().root / "include")
     return "." not in name or any((place / name).is_file() for place in places)
 
 
 def own_headers() -> Path:
-    """Where HIP's headers lie: older programs name them without their folder, and pass it with -I."""
+    """The include/hip folder: older programs include its headers without the hip/ prefix and pass it with -I."""
     return (toolchain.find().root / "include" / "hip").resolve()
 
 
 def _distance(start: Path, end: Path) -> tuple[int, int, str]:
-    """Steps through the tree from one folder to another; ties go to the shorter path."""
+    """Sort key for nearness: steps through the tree from one folder to another; ties go to the shorter path."""
     common = len(os.path.commonpath([start, end]).rstrip("/").split("/"))
     return len(start.parts) + len(end.parts) - 2 * common, len(end.parts), str(end)
 
 
 def scan(root: Path) -> Folder:
-    """Walks `root` (symbolic links to folders are not followed) and sorts what it finds."""
+    """Collects the sources, headers and build files below `root`; symbolic links to folders are not followed."""
     root = root.resolve()
     folder = Folder(root)
     for place, names, files in os.walk(root):
         names[:] = sorted(name for name in names if name not in SKIPPED_FOLDERS)
         for name in sorted(files):
             path = Path(place) / name
-            if not path.is_file():  # a broken link; a pipe, which reading would wait for
+            if not path.is_file():  # a broken link, or a pipe on which a read would block
                 continue
             ending = path.suffix
             if ending in SOURCE_ENDINGS:
@@ -174,7 +176,7 @@ def scan(root: Path) -> Folder:
                 folder.headers[name].append(path)
             if name in BUILD_FILES or is_makefile(name) or ending == ".sh":
                 folder.build_files.append(path)
-    folder.build_files.sort(key=lambda path: not _HIP_MAKEFILE.fullmatch(path.name))  # these say more than the others
+    folder.build_files.sort(key=lambda path: not _HIP_MAKEFILE.fullmatch(path.name))  # HIP-specific Makefiles first
     return folder
 
 
@@ -185,5 +187,5 @@ _HIP_MAKEFILE = re.compile(
 
 
 def is_makefile(name: str) -> bool:
-    """One that `make` takes by itself, or one of several that is named for HIP, such as Makefile.hip."""
+    """Whether this is a default Makefile name, or one named for HIP, such as Makefile.hip."""
     return name in ("GNUmakefile", "makefile", "Makefile") or bool(_HIP_MAKEFILE.fullmatch(name))

@@ -1,4 +1,4 @@
-"""The compiler: found, fed with HIP headers, run under limits, its results cached by content.
+"""The HIP compiler: locates it, provides HIP headers, runs it under limits, and caches results by content.
 
 >>> from hipsynth.profiling.toolchain import compile_device, compile_host
 >>> build = compile_device(Path("copy.hip"), "gfx90a", "-O3", Path("out"))
@@ -11,7 +11,7 @@ from hipsynth.profiling.toolchain.driver import CompileLimits, run_time_compiler
 from hipsynth.profiling.toolchain.elf import kernels_in
 from hipsynth.profiling.toolchain.flags import Flags
 from hipsynth.profiling.toolchain.flags import parse as parse_flags
-from hipsynth.profiling.toolchain.locate import Toolchain, archs, cache_dir, check_arch, find, thrust_version
+from hipsynth.profiling.toolchain.locate import Toolchain, archs, check_arch, find, thrust_version
 from hipsynth.profiling.toolchain.tree import build_tree
 
 __all__ = [
@@ -22,7 +22,6 @@ __all__ = [
     "Toolchain",
     "archs",
     "build_tree",
-    "cache_dir",
     "check_arch",
     "compile_device",
     "compile_host",

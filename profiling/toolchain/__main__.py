@@ -1,4 +1,4 @@
-"""`python -m hipsynth.profiling.toolchain`: builds the header tree, or says that it is there."""
+"""`python -m hipsynth.profiling.toolchain`: builds the header tree if it is missing and prints where it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cache of builds, by content: an entry holds what was made and the hashes of the headers that were read."""
+"""Content-addressed build cache: an entry holds the outputs and the hashes of the user headers that were read."""
 
 from __future__ import annotations
 
@@ -6,22 +6,27 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from hipsynth.profiling.toolchain.locate import cache_dir
 from hipsynth.profiling.toolchain.unit import Job, check_roots
+from hipsynth.synth.core.cache import cache_dir
+from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.core.files import replacing
 
 _KEEP_BUILDS = 20_000
 
 
 def entry_of(job: Job) -> Path:
+    """The cache folder of a build (it may not exist)."""
     return cache_dir() / "builds" / job.key[:2] / job.key[2:40]
 
 
 def load(job: Job, targets: Sequence[Path], roots: Iterable[Path] | None) -> bool:
-    """Copies a stored build to `targets`; False when there is none or a header it read has changed."""
+    """Copies a stored build to `targets`; False if there is none or a header has changed since.
+
+    Raises CompileFailed if a header lies outside `roots` (see check_roots).
+    """
     entry = entry_of(job)
     try:
         headers: dict[str, str] = json.loads((entry / "headers.json").read_text())
@@ -37,26 +42,23 @@ def load(job: Job, targets: Sequence[Path], roots: Iterable[Path] | None) -> boo
 
 
 def store(job: Job, made: Sequence[Path], headers: Sequence[Path]) -> None:
-    """Keeps a build: written beside its place and renamed into it. Failing to cache is no error."""
+    """Keeps a build. Failing to cache is no error."""
     entry = entry_of(job)
     try:
-        entry.parent.mkdir(parents=True, exist_ok=True)
-        fresh = Path(tempfile.mkdtemp(prefix=".partial-", dir=entry.parent))
-        for number, path in enumerate(made):
-            shutil.copyfile(path, fresh / str(number))
-        read = {str(path.resolve()): hashlib.sha256(path.read_bytes()).hexdigest() for path in headers}
-        (fresh / "headers.json").write_text(json.dumps(read))
-        if entry.exists():
-            shutil.rmtree(entry, ignore_errors=True)
-        fresh.rename(entry)
+        with replacing(entry) as fresh:
+            fresh.mkdir()
+            for number, path in enumerate(made):
+                shutil.copyfile(path, fresh / str(number))
+            read = {str(path.resolve()): hashlib.sha256(path.read_bytes()).hexdigest() for path in headers}
+            (fresh / "headers.json").write_text(json.dumps(read))
         if job.key.startswith("000"):
             prune_builds()
-    except OSError:
+    except (OSError, BadInput):
         return
 
 
 def prune_builds(keep: int = _KEEP_BUILDS) -> int:
-    """Drops the least recently used builds beyond `keep`; returns how many went."""
+    """Deletes all but the `keep` most recently used builds; returns the number deleted."""
     entries = sorted((cache_dir() / "builds").glob("*/*"), key=lambda path: path.stat().st_mtime, reverse=True)
     for entry in entries[keep:]:
         shutil.rmtree(entry, ignore_errors=True)

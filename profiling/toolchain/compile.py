@@ -24,14 +24,14 @@ RUNTIME = Path(__file__).resolve().parents[1] / "sim" / "libhipsynth_hip.so"
 
 @dataclass(frozen=True)
 class DeviceBuild:
-    """One program compiled for one architecture. Paths lie in the caller's folder."""
+    """One program compiled for one architecture. Paths are inside the caller's output folder."""
 
     code_object: Path  # ELF, not bundled
     disassembly: Path  # text of `llvm-objdump -d`
     kernels: tuple[str, ...]  # mangled names, at least one
     arch: str
     flags: str
-    key: str  # of the build cache: equal keys mean equal machine code
+    key: str  # build cache key: equal keys mean equal machine code
     provenance: Mapping[str, str] = field(default_factory=dict)
     cached: bool = False
     precompiled_header: bool = False
@@ -40,7 +40,7 @@ class DeviceBuild:
 
 @dataclass(frozen=True)
 class HostBuild:
-    """A program's host side, linked with the runtime library; runs wherever the checkout lies."""
+    """A program's host side, linked with the simulator's HIP runtime library."""
 
     executable: Path
     key: str
@@ -63,11 +63,10 @@ def compile_device(
 ) -> DeviceBuild:
     """Compiles the kernels of `source` for `arch` into OUT_DIR/<stem>.co and OUT_DIR/<stem>.s.
 
-    `flags` is one string, split like a shell does; relative paths in it are meant from the source's folder,
-    else from the working folder.
-    `roots`: folders that quoted includes may come from (default: any).
-    Raises UsageError (unknown arch or flag), CompileFailed with the compiler's diagnostics, BadInput with reason
-    "no_kernel", Missing when there is no compiler.
+    `flags`: one string, split like a shell does; relative paths in it are resolved against the source's folder, then
+    the working folder. `roots`: folders that included user headers must lie in (default: any).
+    Raises UsageError (unknown arch or flag), CompileFailed with the compiler's diagnostics, BadInput (reason
+    "no_kernel") if the file defines no kernel, Missing without a compiler.
     """
     check_arch(arch)
     parsed = flag_parser.parse(flags)
@@ -122,9 +121,9 @@ def compile_host(
 ) -> HostBuild:
     """Compiles the host side of `source` into the executable OUT_DIR/<stem>.
 
-    Of `flags` only what shapes the program's text is used (-D, -U, -I, -std, -include), plus -O1. The executable is
-    linked with `runtime` (default: the simulator's HIP runtime library), found again through an rpath.
-    Raises as compile_device does.
+    Of `flags`, only those that affect preprocessing and language are used (-D, -U, -I, -std, -include), plus -O1. The
+    executable is linked with `runtime` (default: the simulator's HIP runtime library) through an rpath.
+    Raises the same errors as compile_device.
     """
     parsed = flag_parser.parse(flags)
     toolchain = toolchain or find()
@@ -156,7 +155,7 @@ def _device(job: Job, scratch: Path, use_pch: bool) -> tuple[list[Path], list[Pa
 
 
 def link_device(job: Job, objects: Sequence[Path], scratch: Path) -> list[Path]:
-    """Code object and disassembly of device objects, linked as `job` says."""
+    """Links device objects with the linker arguments of `job`; returns the code object and its disassembly."""
     linked, text = scratch / "kernel.co", scratch / "kernel.s"
     words = job.template.linker([str(path) for path in objects], str(linked))
     driver.run_tool(words, scratch, job.limits, str(job.source))

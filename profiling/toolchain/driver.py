@@ -1,7 +1,8 @@
-"""Runs the compiler's parts directly: the driver is asked once per flag set what it would run."""
+"""Runs cc1 and the linker directly; the clang driver is queried (-###) only once per set of flags."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -15,12 +16,14 @@ from pathlib import Path
 
 from hipsynth.profiling import sandbox
 from hipsynth.profiling.toolchain.flags import Flags, parse
-from hipsynth.profiling.toolchain.locate import Toolchain, cache_dir
-from hipsynth.synth.core.errors import CompileFailed, Missing, UsageError
+from hipsynth.profiling.toolchain.locate import Toolchain
+from hipsynth.synth.core.cache import cache_dir
+from hipsynth.synth.core.errors import BadInput, CompileFailed, Missing, UsageError
+from hipsynth.synth.core.files import write_whole
 
-# Older headers gave programs these as predefined macros; newer clang does not define them any more.
+# Macros that older clang predefined and newer clang does not; older programs need them.
 COMPATIBILITY = ("-D__AMDGCN_WAVEFRONT_SIZE=64", "-D__AMDGCN_WAVEFRONT_SIZE__=64")
-# C that was written before 1999 and that other compilers let pass with a warning.
+# Pre-C99 constructs that other C compilers accept with a warning.
 LENIENT = [
     f"-Wno-error={name}"
     for name in (
@@ -37,7 +40,7 @@ _UNIT, _OUTPUT = "unit.hip", "unit.out"
 
 @dataclass(frozen=True)
 class CompileLimits:
-    """Bounds on one run of the compiler or linker. `time_s`: processor time."""
+    """Limits on one run of the compiler or linker. `time_s`: processor time."""
 
     time_s: float = 120.0
     memory_bytes: int = 4 << 30
@@ -46,26 +49,28 @@ class CompileLimits:
 
 @dataclass(frozen=True)
 class Template:
-    """What the driver would run: cc1's and the linker's arguments with {input}, {object}, {output} in them."""
+    """The driver's commands: arguments of cc1 and the linker with placeholders {input}, {object}, {output}."""
 
     cc1: tuple[str, ...]
     link: tuple[str, ...]
 
     def compiler(self, source: str, output: str) -> list[str]:
+        """The cc1 command that compiles `source` to the object file `output`."""
         return [{"{input}": source, "{object}": output}.get(word, word) for word in self.cc1]
 
     def linker(self, objects: Sequence[str], output: str) -> list[str]:
-        words: list[str] = []
-        for word in self.link:
-            words += list(objects) if word == "{object}" else [output if word == "{output}" else word]
-        return words
+        """The command that links `objects` to `output`."""
+        argv: list[str] = []
+        for argument in self.link:
+            argv += list(objects) if argument == "{object}" else [output if argument == "{output}" else argument]
+        return argv
 
 
 def device_arguments(toolchain: Toolchain, arch: str, flags: Flags, *, relocatable: bool = False) -> list[str]:
-    """Driver arguments of a device-only compile; `relocatable`: to bitcode that is linked with other files'."""
-    words = ["-x", "hip", f"--offload-arch={arch}", "--cuda-device-only", "--no-gpu-bundle-output"]
-    words += ["-fgpu-rdc"] if relocatable else []
-    return [*words, *_common(toolchain), "-mprintf-kind=buffered", *flags.device]
+    """Driver arguments of a device-only compile; `relocatable`: to bitcode for linking with that of other files."""
+    argv = ["-x", "hip", f"--offload-arch={arch}", "--cuda-device-only", "--no-gpu-bundle-output"]
+    argv += ["-fgpu-rdc"] if relocatable else []
+    return [*argv, *_common(toolchain), "-mprintf-kind=buffered", *flags.device]
 
 
 def host_arguments(toolchain: Toolchain, flags: Flags, runtime: Path | None, language: str = "hip") -> list[str]:
@@ -75,36 +80,37 @@ def host_arguments(toolchain: Toolchain, flags: Flags, runtime: Path | None, lan
     """
     side = ["-x", "hip", "--cuda-host-only"] if language == "hip" else ["-x", language, "-D__HIP_PLATFORM_AMD__=1"]
     side += LENIENT if language == "c" else []
-    words = [*side, *_common(toolchain), "-O1", "-fuse-ld=lld", "-nogpulib", *flags.host]
+    argv = [*side, *_common(toolchain), "-O1", "-fuse-ld=lld", "-nogpulib", *flags.host]
     if runtime is not None:
-        words += ["-no-hip-rt", f"-Wl,-rpath,{runtime.parent}", "-Xlinker", str(runtime)]
-    return words
+        argv += ["-no-hip-rt", f"-Wl,-rpath,{runtime.parent}", "-Xlinker", str(runtime)]
+    return argv
 
 
 def run_time_compiler(toolchain: Toolchain, arch: str) -> list[str]:
-    """The command that programs which compile their own kernels run: the compiler and all but input and output."""
-    words = [str(toolchain.clang), *device_arguments(toolchain, arch, parse("-O3"))]
-    for folder in toolchain.folders:  # a sandbox shows real folders, not the links to them
-        words = [word.replace(str(folder), str(folder.resolve())) for word in words]
-    return words
+    """The compiler command for programs that compile kernels at run time (hiprtc), without input and output."""
+    argv = [str(toolchain.clang), *device_arguments(toolchain, arch, parse("-O3"))]
+    for folder in toolchain.folders:  # the sandbox mounts resolved paths, not symbolic links
+        argv = [argument.replace(str(folder), str(folder.resolve())) for argument in argv]
+    return argv
 
 
 def _common(toolchain: Toolchain) -> list[str]:
-    # `x.template f(y)` without arguments: an error by default only since clang 19.
-    words = [
+    # `x.template f(y)` without template arguments is an error by default only since clang 19.
+    argv = [
         "-w",
         "-Wno-missing-template-arg-list-after-template-kw",
         "-fuse-cuid=none",
         f"--rocm-path={toolchain.root}",
         "-fdebug-compilation-dir=.",
     ]
-    return [*words, "-fcoverage-compilation-dir=.", *COMPATIBILITY, *toolchain.include_flags]
+    return [*argv, "-fcoverage-compilation-dir=.", *COMPATIBILITY, *toolchain.include_flags]
 
 
 def template(toolchain: Toolchain, arguments: Sequence[str], flags: Flags) -> Template:
-    """The commands behind `arguments`, from the driver's `-###`, remembered on disk.
+    """The cc1 and linker commands for driver `arguments`, from the driver's `-###` output (cached on disk).
 
-    Raises UsageError (reason "bad_flag") with the compiler's words when it does not know a flag.
+    Raises UsageError (reason "bad_flag") with the compiler's message for an unknown flag, Missing if the compiler does
+    not run.
     """
     key = hashlib.sha256(json.dumps([1, toolchain.identity, str(toolchain.clang), *arguments]).encode()).hexdigest()[
         :24
@@ -116,7 +122,8 @@ def template(toolchain: Toolchain, arguments: Sequence[str], flags: Flags) -> Te
     except (OSError, ValueError, KeyError):
         pass
     made = _ask(toolchain, arguments, flags)
-    write_atomically(path, json.dumps({"cc1": made.cc1, "link": made.link}).encode())
+    with contextlib.suppress(BadInput):  # failing to cache is no error
+        write_whole(path, json.dumps({"cc1": made.cc1, "link": made.link}))
     return made
 
 
@@ -130,21 +137,21 @@ def _ask(toolchain: Toolchain, arguments: Sequence[str], flags: Flags) -> Templa
             raise Missing(f"{toolchain.clang} does not run", cause=str(error), remedy="run `make setup`") from error
     errors = [line for line in result.stderr.splitlines() if re.search(r"\berror: ", line)]
     if errors or result.returncode != 0:
-        words = "; ".join(line.split("error: ", 1)[-1] for line in errors) or result.stderr.strip()[-300:]
+        messages = "; ".join(line.split("error: ", 1)[-1] for line in errors) or result.stderr.strip()[-300:]
         raise UsageError(
             f"the compiler does not accept the flags {flags.text!r}",
-            cause=words,
-            remedy="take out the flag it names",
+            cause=messages,
+            remedy="remove the flag named in the message",
             reason="bad_flag",
         )
     commands = [shlex.split(line) for line in result.stderr.splitlines() if line.startswith(' "')]
     if len(commands) != 2 or commands[0][1] != "-cc1":
-        raise Missing("the compiler driver answered in an unknown way", cause=result.stderr.strip()[-300:])
+        raise Missing("unexpected output of the compiler driver (-###)", cause=result.stderr.strip()[-300:])
     return _generalise(*commands)
 
 
 def _generalise(cc1: list[str], link: list[str]) -> Template:
-    """Puts names for the input, object and output words; drops what names the driver's scratch files."""
+    """Replaces input, object and output paths by placeholders; drops options with temporary paths."""
     out = cc1.index("-o")
     temporary = cc1[out + 1]
     cc1 = ["{object}" if word == temporary else "{input}" if word == _UNIT else word for word in cc1]
@@ -160,9 +167,10 @@ def _generalise(cc1: list[str], link: list[str]) -> Template:
 def run_tool(
     command: Sequence[str], folder: Path, limits: CompileLimits, what: str, failure: str = "compile_failed"
 ) -> str:
-    """Runs one of the toolchain's programs under limits and returns its stderr.
+    """Runs one of the toolchain's programs under limits in `folder` and returns its stderr.
 
-    Raises CompileFailed with the diagnostics when it fails (reason `failure`) or passes a limit.
+    `what` names the input in messages. Raises CompileFailed with the diagnostics if it fails (reason `failure`) or
+    exceeds a limit, Missing if it cannot be started.
     """
     bounds = sandbox.SandboxLimits(
         **sandbox.time_limits(limits.time_s),
@@ -179,21 +187,10 @@ def run_tool(
     if result.reason == "not_started":
         raise Missing(f"{command[0]} does not run", cause=result.stderr, remedy="run `make setup`")
     if result.reason != "exit_code":
-        cause = f"it passed its limit of {result.reason}" if result.status != "failed" else f"signal {result.signal}"
+        cause = f"it exceeded its limit on {result.reason}" if result.status != "failed" else f"signal {result.signal}"
         raise CompileFailed(f"{what}: the compiler was stopped", diagnostics=result.stderr[-4000:], cause=cause)
     first = next((line for line in result.stderr.splitlines() if "error:" in line), "")
     verb = "link" if failure == "link_failed" else "compile"
     error = CompileFailed(f"{what} does not {verb}", diagnostics=result.stderr, cause=first[:300])
     error.reason = failure
     raise error
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Writes a cache file so that a reader sees all of it or none; failing to cache is no error."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".partial-", delete=False) as file:
-            file.write(data)
-        Path(file.name).replace(path)
-    except OSError:
-        return

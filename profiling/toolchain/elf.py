@@ -1,4 +1,4 @@
-"""The little that is needed of a code object's ELF: which kernels it defines."""
+"""Reads the kernel names from a code object's ELF file."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _SHT_DYNSYM = 11
 
 
 def kernels_in(code_object: Path) -> tuple[str, ...]:
-    """Names (mangled) of the kernels in an AMDGPU code object, in the order of their descriptors' symbols.
+    """Mangled names of the kernels in an AMDGPU code object, in symbol table order.
 
-    A kernel is what has a descriptor: the dynamic symbol `NAME.kd`. Raises BadInput for anything but a 64-bit
-    little-endian ELF.
+    Every kernel has a descriptor with the dynamic symbol `NAME.kd` (LLVM's AMDGPU usage guide). Raises BadInput for
+    anything but a valid 64-bit little-endian ELF file.
     """
     data = code_object.read_bytes()
     if data[:6] != b"\x7fELF\x02\x01":

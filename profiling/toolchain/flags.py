@@ -1,4 +1,4 @@
-"""Compiler flags as the user gives them: split, checked, and parted into what the device and the host side get."""
+"""Splits and checks the user's compiler flags, and sorts them into device and host flags."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from hipsynth.synth.core.errors import UsageError
 
-# Flags with their value in the next word.
+# Flags whose value is the next argument.
 _PAIRED = frozenset({"-D", "-U", "-I", "-include", "-isystem", "-mllvm"})
-# What a host compile gets of the user's flags: what decides the program's text, not how it is optimised.
+# Flags passed to host compiles: those that affect preprocessing and language, not optimisation.
 _HOST_PREFIXES = ("-D", "-U", "-I", "-std=", "--std=", "-include", "-isystem")
-OPENMP = "-fopenmp"  # for the host alone: threads of the program itself
-# Flags that choose inputs, outputs, targets or tools: ours to choose.
+OPENMP = "-fopenmp"  # passed to the host side only
+# Flags that choose inputs, outputs, targets or tools, which the toolchain sets itself.
 _RESERVED_EXACT = frozenset(
     {"-o", "-c", "-S", "-E", "-x", "-v", "-###", "-M", "-MM", "-MD", "-MMD", "-T", "-Xclang", "-Xlinker", "-pipe"}
     | {"-Xoffload-linker", "--version", "--help", "-fsyntax-only", "-emit-llvm", "-emit-ast", "-shared", "-static"}
@@ -28,13 +28,13 @@ _RESERVED_PREFIXES = (
     "-march", "-mcpu", "-fsanitize", "-serialize-diagnostics", "--serialize-diagnostics", "-fproc-stat", "-fsave",
     "-Xarch", "-Xcuda",
 )  # fmt: skip
-_QUIET = ("-Wall", "-Wextra", "-Werror", "-Wno-", "-Wpedantic")  # warnings change nothing here: accepted, dropped
+_QUIET = ("-Wall", "-Wextra", "-Werror", "-Wno-", "-Wpedantic")  # accepted and ignored
 _MLLVM_REFUSED = ("-load", "-o", "-info-output-file", "-time", "-print", "-debug", "-stats", "-help", "-version")
 
 
 @dataclass(frozen=True)
 class Flags:
-    """`text` as given; `device` and `host` are argument lists; `plain` says whether a precompiled header may serve."""
+    """Parsed flags. `text`: as given; `device`, `host`: argument lists for the two sides."""
 
     text: str
     device: tuple[str, ...]
@@ -42,19 +42,21 @@ class Flags:
 
     @property
     def plain(self) -> bool:
-        """No flag that could change what hip_runtime.h means or where includes come from."""
+        """Whether a precompiled header is usable: no flag affects hip_runtime.h or where includes are found."""
         return not any(word.startswith(("-D", "-U", "-I", "-i")) for word in self.device)
 
     @property
     def names_files(self) -> bool:
-        """Whether the flags bring in files or folders, so that a build depends on more than the source's folder."""
+        """Whether the flags name files or folders, so that a build depends on more than the source's folder."""
         return any(word.startswith(("-I", "-i")) for word in self.device)
 
 
 @functools.lru_cache(maxsize=1024)
 def parse(flags: str) -> Flags:
-    """Splits like a shell and checks. Raises UsageError (reason "bad_flag") for flags that are ours to choose,
-    stray words and unbalanced quotes; flags that clang does not know are found when it first sees them.
+    """Splits flags like a shell and checks them.
+
+    Raises UsageError (reason "bad_flag") for reserved flags, arguments that are not flags and unbalanced quotes. Flags
+    that clang does not know are reported later, by driver.template.
     """
     try:
         words = shlex.split(flags)
@@ -78,7 +80,7 @@ def parse(flags: str) -> Flags:
 
 
 def _joined(group: list[str]) -> list[str]:
-    """`-D N=1` and `--std=c++17` in their one-word forms."""
+    """Normalizes `-D N=1` to `-DN=1` and `--std=` to `-std=`."""
     if group[0] in ("-D", "-U", "-I"):
         return [group[0] + group[1]]
     if group[0].startswith("--std="):
@@ -89,21 +91,21 @@ def _joined(group: list[str]) -> list[str]:
 def _check(flags: str, group: Sequence[str]) -> None:
     word = group[0]
     if not word.startswith("-") or word == "-":
-        raise _bad(flags, f"{word!r} is not a flag (no files or response files here)")
+        raise _bad(flags, f"{word!r} is not a flag (files and response files are not allowed here)")
     if word in _PAIRED and len(group) < 2:
-        raise _bad(flags, f"{word} wants a value")
+        raise _bad(flags, f"{word} requires a value")
     if word == "-mllvm" and group[1].lstrip("-").startswith(tuple(text.lstrip("-") for text in _MLLVM_REFUSED)):
         raise _bad(flags, f"-mllvm {group[1]} is not accepted")
     if word.startswith(_QUIET):
         return
     if word in _RESERVED_EXACT or word.startswith(_RESERVED_PREFIXES):
-        raise _bad(flags, f"{word} chooses inputs, outputs, targets or tools, which this program chooses itself")
+        raise _bad(flags, f"{word} chooses inputs, outputs, targets or tools, which hipsynth sets itself")
 
 
 def _bad(flags: str, cause: str) -> UsageError:
     return UsageError(
         f"cannot use the compiler flags {flags!r}",
         cause=cause,
-        remedy='flags that shape code are welcome, e.g. --flags="-O3 -ffast-math" or --flags=-DN=1024',
+        remedy='use flags that affect code generation, e.g. --flags="-O3 -ffast-math" or --flags=-DN=1024',
         reason="bad_flag",
     )

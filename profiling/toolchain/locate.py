@@ -1,4 +1,4 @@
-"""Where the compiler, the header tree and the caches are."""
+"""Where the compiler and the header tree are."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hipsynth.synth.core.cache import cache_dir
 from hipsynth.synth.core.errors import Missing, UsageError
 
 HERE = Path(__file__).resolve().parent
-REPOSITORY = HERE.parents[1]
 
 
 @functools.cache
 def inputs() -> Mapping[str, Any]:
-    """The table of what the tree is made of (inputs.toml)."""
+    """inputs.toml: the contents of the header tree (cached)."""
     return tomllib.loads((HERE / "inputs.toml").read_text())
 
 
@@ -39,26 +39,15 @@ def check_arch(arch: str) -> str:
     return arch
 
 
-def cache_dir() -> Path:
-    """$HIPSYNTH_CACHE, else <checkout>/.cache/hipsynth, else $XDG_CACHE_HOME/hipsynth (~/.cache/hipsynth)."""
-    override = os.environ.get("HIPSYNTH_CACHE")
-    if override:
-        return Path(override).expanduser().resolve()
-    if (REPOSITORY / "pyproject.toml").exists() and os.access(REPOSITORY, os.W_OK):
-        return REPOSITORY / ".cache" / "hipsynth"
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "hipsynth"
-
-
 @dataclass(frozen=True)
 class Toolchain:
-    """A usable compiler with its headers. `identity` changes whenever anything that can change code changes."""
+    """A usable compiler with its headers. `identity`: hash over everything that can affect generated code."""
 
     kind: str  # "rocm" | "debian"
     clang: Path
     lld: Path
     objdump: Path
-    root: Path  # what --rocm-path gets: a ROCm installation, or our ROCm-shaped tree
+    root: Path  # for --rocm-path: a ROCm installation, or our tree with the same layout
     include_flags: tuple[str, ...]
     compiler_version: str
     headers_version: str
@@ -66,11 +55,11 @@ class Toolchain:
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """What a compile reads, besides the system's own files."""
+        """Folders that a compile reads besides system files."""
         return (self.root, *(HERE / name for name in ("include", "override")))
 
     def provenance(self) -> dict[str, str]:
-        """What a label records about the compiler."""
+        """The facts about the compiler that a label records."""
         return {
             "compiler": self.compiler_version,
             "headers": self.headers_version,
@@ -80,14 +69,14 @@ class Toolchain:
 
 
 def recipe_key() -> str:
-    """Identity of the tree's recipe: everything in the inputs table that ends up in the tree."""
+    """Hash of the entries of inputs.toml that determine the tree's contents."""
     table = {key: inputs()[key] for key in ("recipe", "archs", "wheels", "controls")}
     return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()[:12]
 
 
 @functools.cache
 def own_headers_identity() -> str:
-    """Hash of our own headers: include/ fills holes of the wheels, override/ comes before the system's thrust."""
+    """Hash of our own headers: include/ adds headers that the wheels lack, override/ precedes the system's thrust."""
     digest = hashlib.sha256()
     for path in sorted([*HERE.glob("include/**/*.h"), *HERE.glob("override/**/*.h")]):
         digest.update(path.relative_to(HERE).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
@@ -95,7 +84,7 @@ def own_headers_identity() -> str:
 
 
 def thrust_version() -> str:
-    """Version of the system's thrust headers ("1.17.2"), or "" when they are not installed."""
+    """Version of the system's thrust headers ("1.17.2"), or "" if they are not installed."""
     header = Path(inputs()["compiler"]["thrust_root"]) / "version.h"
     try:
         match = re.search(r"#define THRUST_VERSION (\d+)", header.read_text())
@@ -108,17 +97,17 @@ def thrust_version() -> str:
 
 
 def identity_of(*parts: str) -> str:
-    """One short hash over versions and content hashes."""
+    """A short hash over the given versions and hashes, our own headers and the thrust version."""
     return hashlib.sha256(json.dumps([*parts, own_headers_identity(), thrust_version()]).encode()).hexdigest()[:16]
 
 
 def tree_path() -> Path:
-    """Where the ROCm-shaped tree of this recipe lives (it may not exist yet)."""
+    """Path of the header tree for this recipe (it may not exist yet)."""
     return cache_dir() / f"tree-{recipe_key()}"
 
 
 def tool(name: str) -> Path | None:
-    """An LLVM tool of the wanted release: `name-22` on PATH, else in Debian's folder of that release."""
+    """An LLVM tool of the required release: `name-22` on PATH, else in Debian's folder of that release."""
     release = inputs()["compiler"]["release"]
     found = shutil.which(f"{name}-{release}")
     if found:
@@ -129,7 +118,7 @@ def tool(name: str) -> Path | None:
 
 @functools.cache
 def compiler_version(clang: Path) -> str:
-    """The first line of `clang --version`."""
+    """The first line of `clang --version`. Raises Missing if it does not run."""
     try:
         result = subprocess.run([clang, "--version"], capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError) as error:
@@ -149,6 +138,7 @@ def rocm_root() -> Path | None:
 
 
 def rocm_clang(root: Path) -> Path | None:
+    """The clang++ of a ROCm installation, if it has one."""
     for folder in ("llvm/bin", "lib/llvm/bin"):
         if (root / folder / "clang++").exists():
             return root / folder / "clang++"
@@ -156,9 +146,9 @@ def rocm_clang(root: Path) -> Path | None:
 
 
 def find() -> Toolchain:
-    """The toolchain to use: ROCm if it is installed, else Debian's clang with our tree.
+    """The toolchain to use: ROCm if installed, else Debian's clang with our header tree.
 
-    Raises Missing (exit 4) with the command that installs what is not there.
+    Raises Missing (exit code 4) with the command that installs the missing part.
     """
     key = (os.environ.get("ROCM_PATH"), str(cache_dir()), os.environ.get("PATH"))
     return _find(key)
@@ -197,7 +187,7 @@ def _rocm_headers(root: Path) -> str:
 
 
 def missing_packages() -> list[str]:
-    """The Debian packages of the compiler that are not installed."""
+    """Debian packages of the compiler that are not installed."""
     tools = {"clang-22": "clang++", "lld-22": "lld", "llvm-22": "llvm-objdump"}
     return [package for package in inputs()["compiler"]["apt"] if tool(tools[package]) is None]
 
@@ -236,7 +226,7 @@ def _debian() -> Toolchain:
 
 
 def read_manifest(tree: Path) -> dict[str, Any] | None:
-    """The manifest of a finished tree, or None. It is written last, so its presence means the tree is whole."""
+    """The manifest of a complete tree, or None. It is written last, so its presence means that the tree is complete."""
     try:
         document: dict[str, Any] = json.loads((tree / "manifest.json").read_text())
     except (OSError, ValueError):

@@ -1,10 +1,10 @@
-"""Programs written for older headers: those of HIP and of the standard library used to include others."""
+"""Support for programs that rely on headers which older HIP or standard library headers included implicitly."""
 
 from __future__ import annotations
 
 import re
 
-# Included by HIP up to release 6 and not by 7 (rocm.docs.amd.com/projects/HIP, docs-6.4.2, hip_runtime.h).
+# Included by HIP up to release 6 but not by release 7 (rocm.docs.amd.com/projects/HIP, docs-6.4.2, hip_runtime.h).
 _C_HEADERS = ("stdio.h", "string.h", "assert.h")
 _CPP_HEADERS = (*_C_HEADERS, "thread", "algorithm", "cmath", "cstdint", "iostream", "unistd.h")
 _UNKNOWN_NAME = re.compile(
@@ -14,14 +14,15 @@ _UNKNOWN_NAME = re.compile(
 
 
 def may_help(diagnostics: str) -> bool:
-    """Whether a compile failed in a way that the older headers can put right."""
+    """Whether the diagnostics show an unknown name, which the older headers may declare."""
     return bool(_UNKNOWN_NAME.search(diagnostics))
 
 
 def headers(language: str) -> tuple[str, ...]:
-    """What to include first; `language`: hip, c++ or c."""
+    """Headers to include first; `language`: hip, c++ or c."""
     return _C_HEADERS if language == "c" else _CPP_HEADERS
 
 
 def flags(language: str) -> str:
+    """The same headers as -include flags."""
     return " ".join(f"-include {name}" for name in headers(language))

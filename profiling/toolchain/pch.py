@@ -1,4 +1,4 @@
-"""Precompiled headers: one per compile command, holding what hip/hip_runtime.h brings in."""
+"""Precompiled headers of hip/hip_runtime.h, one per compile command."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hipsynth.profiling.toolchain import locate
-from hipsynth.profiling.toolchain.driver import CompileLimits, Template, run_tool, write_atomically
+from hipsynth.profiling.toolchain.driver import CompileLimits, Template, run_tool
+from hipsynth.synth.core.cache import cache_dir
 from hipsynth.synth.core.errors import HipsynthError
+from hipsynth.synth.core.files import write_whole
 
-KEEP = 48  # precompiled headers kept, about 13 MB each; the least recently used go first
+KEEP = 48  # precompiled headers to keep, about 13 MB each; the least recently used are deleted first
 
 _WRAPPER = "__clang_hip_runtime_wrapper.h"
-# A system header that may come before hip_runtime.h without changing what either means.
+# A system header that may precede hip_runtime.h without changing the meaning of either.
 _STANDARD = re.compile(r"<c?[a-z_]+(\.h)?>$")
 _INCLUDE = re.compile(r"\s*#\s*include\s*([<\"][^>\"]*[>\"])")
 
 
 def eligible(text: str) -> bool:
-    """Whether hip/hip_runtime.h is the source's first include but for standard headers, with nothing before it.
+    """Whether nothing but standard headers precedes the source's include of hip/hip_runtime.h.
 
     Anything else before it (a macro, a declaration, a conditional, a user header) could change its meaning.
     """
@@ -45,12 +47,12 @@ def eligible(text: str) -> bool:
 
 
 def use(toolchain: locate.Toolchain, template: Template, limits: CompileLimits) -> list[str] | None:
-    """The arguments of `template` with its precompiled header (made when it is not there yet), or None.
+    """The cc1 arguments of `template` with its precompiled header, which is built if missing.
 
-    None (compile without) when the disk is full, the folder is read-only, or the header does not compile.
+    None (compile without it) if the disk is full, the folder is read-only, or the header does not compile.
     """
     key = hashlib.sha256(json.dumps([1, toolchain.identity, *template.cc1]).encode()).hexdigest()[:24]
-    path = locate.cache_dir() / "pch" / f"{key}.pch"
+    path = cache_dir() / "pch" / f"{key}.pch"
     if not path.exists():
         try:
             _build(path, template, limits)
@@ -69,29 +71,29 @@ def _touch(path: Path) -> None:
 
 
 def with_pch(cc1: Sequence[str], path: Path) -> list[str]:
-    """The compile command with the precompiled header in the place of the wrapper include, which it holds."""
-    words = list(cc1)
-    at = words.index(_WRAPPER)
-    words[at - 1 : at + 1] = ["-include-pch", str(path)]
-    return words
+    """The compile command with -include-pch in place of the wrapper include, which the header contains."""
+    argv = list(cc1)
+    at = argv.index(_WRAPPER)
+    argv[at - 1 : at + 1] = ["-include-pch", str(path)]
+    return argv
 
 
 def forget(words: Sequence[str]) -> None:
-    """Removes the precompiled header that a compile command names."""
+    """Deletes the precompiled header that a compile command uses."""
     Path(words[list(words).index("-include-pch") + 1]).unlink(missing_ok=True)
 
 
 def _build(path: Path, template: Template, limits: CompileLimits) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with (path.parent / f"{path.stem}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # many workers want the same header at the same time: one makes it
+        fcntl.flock(lock, fcntl.LOCK_EX)  # of many workers that need the same header, one builds it
         if path.exists():
             return
         with tempfile.TemporaryDirectory(prefix="making-", dir=path.parent) as folder:
-            # The header names its source for ever, so that lies beside it; one writer at a time may find it missing.
+            # The header refers to its source, which is therefore kept beside it; concurrent writers may race for it.
             source = path.parent / "prefix.hip"
             if not source.exists():
-                write_atomically(source, b"#include <hip/hip_runtime.h>\n")
+                write_whole(source, "#include <hip/hip_runtime.h>\n")
             words = [
                 "-emit-pch" if word == "-emit-obj" else word for word in template.compiler(str(source), "made.pch")
             ]

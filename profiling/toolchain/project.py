@@ -1,7 +1,7 @@
-"""Compiles programs of several source files: one code object for each file with kernels, one executable.
+"""Compiles programs of several source files: one code object per file with kernels, one executable.
 
-Where other compilers embed the code object into the host object, ours carries its number; the runtime library finds
-the file by that number in the run's configuration (native/runtime/registry.cpp).
+hipcc embeds the code object into the host object; here the host object contains only its number, and the runtime
+library looks up the file by that number in the run's configuration (native/runtime/registry.cpp).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MARKER = "hipsynth-code-object {}"  # kNumberMagic of native/runtime/registry.cp
 class Unit:
     """One source file with its own flags; `language`: hip (both sides), c++ or c (host only).
 
-    `name` tells the files of a program apart: it becomes part of the symbols of their static variables and kernels.
+    `name` distinguishes the files of a program: it becomes part of the symbols of static variables and kernels.
     """
 
     source: Path
@@ -44,7 +44,7 @@ class Unit:
 
     @property
     def suffix(self) -> str:
-        """What clang adds to the names of static kernels in linked device code, behind a space."""
+        """The suffix that clang adds to the names of static kernels in linked device code, after a space."""
         digest = hashlib.md5(self.name.encode(), usedforsecurity=False).digest()
         return f" .intern.{int.from_bytes(digest[:8], 'little'):x}" if self.naming else ""
 
@@ -55,9 +55,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class ProjectBuild:
-    """What a program of several files became. Code objects, with their disassembly, stand in the order of their
-    numbers.
-    """
+    """A built program: executable and (code object, disassembly) pairs in the order of their numbers."""
 
     executable: Path
     devices: tuple[tuple[Path, Path], ...]
@@ -76,9 +74,9 @@ def compile_project(
 ) -> ProjectBuild:
     """Compiles and links `units` into OUT_DIR/program.
 
-    `libraries`: words for the linker, such as -lm. `relocatable`: device code of all files is linked into one code
-    object, as -fgpu-rdc asks for. `roots`: folders that quoted includes may come from.
-    Raises as compile_device and compile_host do; a failed link is CompileFailed with reason "link_failed".
+    `libraries`: linker arguments such as -lm. `relocatable`: link the device code of all files into one code object,
+    as with -fgpu-rdc. `roots`: folders that included user headers must lie in.
+    Raises the same errors as compile_device and compile_host; a failed link is CompileFailed, reason "link_failed".
     """
     limits = limits or CompileLimits()
     if len(units) > 1 or relocatable:
@@ -116,7 +114,7 @@ def _device(
 def _linked_device(
     units: Sequence[Unit], arch: str, folder: Path, limits: CompileLimits, roots: Sequence[Path] | None
 ) -> list[tuple[Path, Path]]:
-    """One code object of all files; none when no file defines a kernel."""
+    """One code object of all files; an empty list if no file defines a kernel."""
     toolchain = find()
     with tempfile.TemporaryDirectory(prefix="hipsynth-") as scratch:
         objects: list[Path] = []
@@ -137,7 +135,7 @@ def _linked_device(
 
 
 def _host_object(unit: Unit, index: int, target: Path, limits: CompileLimits, roots: Sequence[Path] | None) -> Path:
-    """The host side of one file as an object file that names its code object by number."""
+    """Compiles the host side of one file to an object file that refers to its code object by number."""
     toolchain, parsed = find(), flag_parser.parse(unit.flags)
     arguments = [*driver.host_arguments(toolchain, parsed, None, unit.language), *unit.naming]
     made = driver.template(toolchain, arguments, parsed)

@@ -1,8 +1,8 @@
-"""Builds the ROCm-shaped tree: headers and device bitcode from two public wheels.
+"""Builds the header tree: HIP headers and device bitcode from two public wheels, in ROCm's layout.
 
-Clang's stock HIP driver accepts it as `--rocm-path`; our own small headers stay beside this file. The tree is
-content-addressed by its recipe, built beside its final place and renamed into it, with the manifest written last: an
-interrupted build leaves nothing half-made.
+Clang's HIP driver accepts it as `--rocm-path`; our own headers stay beside this file. The tree's path contains the hash
+of its recipe. It is built in a temporary folder, with the manifest written last, and renamed, so an interrupted build
+leaves no partial tree.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from typing import Any
 
 from hipsynth.profiling.toolchain import locate
 from hipsynth.synth.core.errors import BadInput, Missing
+from hipsynth.synth.core.files import PARTIAL, replacing
 
 Say = Callable[[str], None]
 
 
 def build_tree(say: Say = lambda _line: None, *, wheels: Path | None = None) -> Path:
-    """The tree's path; builds it first when it is not there (needs the package index, or `wheels` with the files).
+    """Returns the path of the header tree, building it if it does not exist.
 
-    `wheels`: a folder that may already hold the wheels (also $HIPSYNTH_WHEELS); what is in it is used, not deleted.
-    Raises Missing when a wheel cannot be had or the compiler is not installed, BadInput when a wheel is not the
-    recorded one.
+    `say` receives progress lines. `wheels` (or $HIPSYNTH_WHEELS): a folder that may already contain the wheels; others
+    are downloaded from the package index. Raises Missing if a wheel cannot be downloaded or the compiler is not
+    installed, BadInput if a wheel's hash is wrong.
     """
     tree = locate.tree_path()
     if locate.read_manifest(tree) is not None:
@@ -43,33 +44,19 @@ def build_tree(say: Say = lambda _line: None, *, wheels: Path | None = None) -> 
         )
     if wheels is None and os.environ.get("HIPSYNTH_WHEELS"):
         wheels = Path(os.environ["HIPSYNTH_WHEELS"])
-    tree.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="tree-building-", dir=tree.parent) as scratch:
-        fresh = Path(scratch) / "tree"
+    with replacing(tree, is_finished=lambda found: locate.read_manifest(found) is not None) as fresh:
         taken = {spec["name"]: _take_wheel(spec, fresh, wheels, say) for spec in locate.inputs()["wheels"]}
         _version_file(fresh)
         _control_bitcode(fresh)
         manifest = _manifest(fresh, taken)
         (fresh / "manifest.json").write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n")
-        _publish(fresh, tree)
     _remove_older(tree)
     return tree
 
 
-def _publish(fresh: Path, tree: Path) -> None:
-    """Renames the finished tree into place; a tree that another process finished meanwhile wins."""
-    if tree.exists() and locate.read_manifest(tree) is None:
-        shutil.rmtree(tree)
-    try:
-        fresh.rename(tree)
-    except OSError:
-        if locate.read_manifest(tree) is None:
-            raise
-
-
 def _remove_older(tree: Path) -> None:
     for other in tree.parent.glob("tree-*"):
-        if other != tree and not other.name.startswith("tree-building-"):  # another process may be at work
+        if other != tree and other.suffix != PARTIAL:  # another process may be at work
             shutil.rmtree(other, ignore_errors=True)
 
 
@@ -79,7 +66,7 @@ def sha256(path: Path) -> str:
 
 
 def _take_wheel(spec: Mapping[str, Any], tree: Path, wheels: Path | None, say: Say) -> int:
-    """Unpacks the listed parts of one wheel into the tree; returns how many files."""
+    """Unpacks the listed parts of one wheel into the tree; returns the number of files."""
     pattern = f"{spec['name'].replace('-', '_')}-{spec['version']}-*.whl"
     local = sorted(wheels.glob(pattern)) if wheels else []
     if local:
@@ -91,7 +78,7 @@ def _take_wheel(spec: Mapping[str, Any], tree: Path, wheels: Path | None, say: S
 
 
 def _download(spec: Mapping[str, Any], folder: Path) -> None:
-    """`pip download`, pinned to one file by platform tags, so that the choice does not depend on this Python."""
+    """Runs `pip download`, pinned to one file by platform tags, independent of this Python's version."""
     tags = [part for tag in spec["platforms"] for part in ("--platform", tag)]
     python = ["--python-version", spec["abi"].removeprefix("cp"), "--implementation", "cp", "--abi", spec["abi"]]
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
@@ -101,7 +88,7 @@ def _download(spec: Mapping[str, Any], folder: Path) -> None:
     if result.returncode != 0:
         words = [line for line in result.stderr.splitlines() if line.startswith("ERROR")] or [result.stderr.strip()]
         raise Missing(
-            f"could not fetch the wheel {spec['name']} {spec['version']}",
+            f"could not download the wheel {spec['name']} {spec['version']}",
             cause=words[-1][:300],
             remedy="check the network and run `make setup` again (or set HIPSYNTH_WHEELS to a folder with the wheel)",
         )
@@ -128,7 +115,7 @@ def _unpack(wheel: Path, spec: Mapping[str, Any], tree: Path) -> int:
 
 
 def _target(name: str, take: Mapping[str, str]) -> str | None:
-    """Where a wheel's member goes: an exact rule, or a folder rule (both ends with a slash)."""
+    """Target path of a wheel's member by an exact rule or a folder rule (both ends with a slash); None: not taken."""
     if name in take:
         return None if name.endswith("/") else take[name]
     for prefix, folder in take.items():
@@ -141,13 +128,13 @@ def _hip_version(tree: Path) -> tuple[str, str, str]:
     text = (tree / "include/hip/hip_version.h").read_text()
     numbers = [re.search(rf"#define HIP_VERSION_{part} (\d+)", text) for part in ("MAJOR", "MINOR", "PATCH")]
     if not all(numbers):
-        raise BadInput("hip_version.h names no version", cause="the wheel's layout is not the expected one")
+        raise BadInput("hip_version.h contains no version", cause="the wheel's layout is not the expected one")
     major, minor, patch = (match.group(1) for match in numbers if match)
     return major, minor, patch
 
 
 def _version_file(tree: Path) -> None:
-    """share/hip/version, from which the driver reads the HIP version."""
+    """Writes share/hip/version, from which the driver reads the HIP version."""
     major, minor, patch = _hip_version(tree)
     path = tree / "share/hip/version"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -155,7 +142,7 @@ def _version_file(tree: Path) -> None:
 
 
 def _control_bitcode(tree: Path) -> None:
-    """The device libraries' control constants, compiled from OpenCL C, and the empty opencl.bc."""
+    """Compiles the device libraries' control constants from OpenCL C, and makes the empty opencl.bc."""
     bitcode = tree / "amdgcn/bitcode"
     bitcode.mkdir(parents=True, exist_ok=True)
     (bitcode / "opencl.bc").touch()
@@ -177,7 +164,7 @@ def _control_bitcode(tree: Path) -> None:
 
 
 def _manifest(tree: Path, taken: Mapping[str, int]) -> dict[str, Any]:
-    """Exact versions of everything in the tree, and one hash over all its files' contents."""
+    """The tree's manifest: exact versions of its parts and one hash over the contents of all files."""
     digest = hashlib.sha256()
     files = sorted(path for path in tree.rglob("*") if path.is_file())
     for path in files:

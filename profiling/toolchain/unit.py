@@ -1,4 +1,4 @@
-"""One source file on its way through the compiler: what its result depends on, and the step to an object file."""
+"""Compiles one source file to an object file; a Job holds everything the result depends on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from pathlib import Path
 from hipsynth.profiling.toolchain import driver, pch
 from hipsynth.profiling.toolchain import flags as flag_parser
 from hipsynth.profiling.toolchain.driver import CompileLimits
-from hipsynth.profiling.toolchain.locate import HERE, Toolchain, cache_dir
+from hipsynth.profiling.toolchain.locate import HERE, Toolchain
+from hipsynth.synth.core.cache import cache_dir
 from hipsynth.synth.core.errors import BadInput, CompileFailed
 
 CACHE_VERSION = 2
@@ -20,7 +21,7 @@ CACHE_VERSION = 2
 
 @dataclass(frozen=True)
 class Job:
-    """One compile: everything that its result depends on, and where things go."""
+    """One compile: everything that its result depends on."""
 
     toolchain: Toolchain
     source: Path
@@ -29,11 +30,12 @@ class Job:
     flags: flag_parser.Flags
     template: driver.Template
     limits: CompileLimits
-    extra: tuple[str, ...] = ()  # further cc1 arguments; `side` tells builds with different ones apart
+    extra: tuple[str, ...] = ()  # further cc1 arguments; not in the key, so `side` must distinguish them
 
     @property
     def key(self) -> str:
-        places = {str(self.toolchain.root): "{root}", str(HERE): "{here}"}  # where the checkout lies does not matter
+        """Build cache key. Contains the source's folder and name only if the result can depend on them."""
+        places = {str(self.toolchain.root): "{root}", str(HERE): "{here}"}  # independent of the checkout's path
         words = [_replaced(word, places) for word in (*self.template.cc1, *self.template.link)]
         parts: list[object] = [CACHE_VERSION, self.side, self.toolchain.identity, words]
         if re.search(r"__FILE__|__FILE_NAME__|__BASE_FILE__|assert|source_location", self.text):
@@ -54,7 +56,7 @@ def _replaced(word: str, places: Mapping[str, str]) -> str:
 
 
 def read_source(source: Path) -> str:
-    """A source's text; bytes that are no UTF-8 (old encodings in comments and strings) survive as surrogates."""
+    """A source's text; bytes that are not UTF-8 (old encodings in comments) are kept as surrogates. Raises BadInput."""
     try:
         return source.read_bytes().decode(errors="surrogateescape")
     except OSError as error:
@@ -62,11 +64,15 @@ def read_source(source: Path) -> str:
 
 
 def sha(text: str) -> str:
+    """SHA-256 of a source's text as read by read_source."""
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
 
 
 def object_of(job: Job, scratch: Path, use_pch: bool) -> tuple[Path, list[Path], bool]:
-    """cc1: source -> object file; with the user headers it read, and whether a precompiled header served."""
+    """Compiles a source; returns the object file, the user headers read, and whether a precompiled header was used.
+
+    Raises CompileFailed with the diagnostics.
+    """
     words = None
     if use_pch and job.flags.plain and pch.eligible(job.text):
         words = pch.use(job.toolchain, job.template, job.limits)
@@ -75,7 +81,7 @@ def object_of(job: Job, scratch: Path, use_pch: bool) -> tuple[Path, list[Path],
     except CompileFailed as error:
         if words is None or not re.search(r"precompiled|PCH|AST file", error.diagnostics):
             raise
-    pch.forget(words)  # a damaged header must not fail programs
+    pch.forget(words)  # the precompiled header is damaged: retry without it
     return *_compile_unit(job, scratch, job.template.cc1), False
 
 
@@ -99,7 +105,7 @@ def _compile_unit(job: Job, scratch: Path, words: Sequence[str]) -> tuple[Path, 
 
 
 def _anchored(words: list[str], folder: Path) -> list[str]:
-    """Relative folders and files of -I, -isystem and -include are meant from the source's folder, else from ours."""
+    """Resolves relative paths of -I, -isystem and -include against the source's folder, then the working folder."""
     result = list(words)
     for position in range(1, len(words)):
         if words[position - 1] in ("-I", "-isystem", "-include"):
@@ -118,7 +124,7 @@ OUTSIDE = "includes a file from outside the allowed folders"
 
 
 def check_roots(source: Path, headers: Sequence[Path], roots: Iterable[Path] | None) -> None:
-    """Refuses a program that read a file from outside the allowed folders."""
+    """Raises CompileFailed if a header lies outside all `roots`; None allows any."""
     if roots is None:
         return
     allowed = [root.resolve() for root in roots]

@@ -1,6 +1,6 @@
-"""How far the simulator can be trusted: figures recorded on real GPUs beside ours, one study per recording.
+"""Validation of the simulator against figures recorded on real GPUs, one study per recording.
 
-frame.py holds the nouns, studies/ one module per recording, recorded/ their figures, kernels/ our own kernels of the
-same shape, measured/ the errors last found. `python -m hipsynth.profiling.validation` writes the
-pages and fails on an error that is larger than allowed.
+frame.py defines rows, tables and studies; studies/ has one module per recording; recorded/ holds the recorded figures,
+kernels/ our kernels of the same shape, measured/ the latest errors. `python -m hipsynth.profiling.validation` runs the
+studies, writes their pages, and fails if an error exceeds its tolerance.
 """

@@ -14,7 +14,7 @@ BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 
 
 def run(study: Study) -> list[str]:
-    """One study: its page and its errors, written; what is outside the allowed error, returned."""
+    """Runs one study, writes its page and its errors, and returns a description of each exceeded tolerance."""
     tables = list(study.tables())
     (DOCS / "validation").mkdir(exist_ok=True)
     (DOCS / "validation" / f"{study.name}.md").write_text(pages.page(study, tables))
@@ -23,7 +23,7 @@ def run(study: Study) -> list[str]:
 
 
 def write_summary() -> None:
-    """errors.toml and the measured part of validation.md, from what was last measured of every study."""
+    """Writes errors.toml and the measured section of validation.md from the latest errors of every study."""
     samples = summary.read_measured()
     expected_error.TABLE_PATH.write_text(summary.errors_text(summary.aggregate(samples)))
     path = DOCS / "validation.md"
@@ -31,18 +31,23 @@ def write_summary() -> None:
 
 
 def with_section(text: str, measured: str) -> str:
-    """The page with its measured part replaced."""
+    """Replaces the measured section (between BEGIN and END) of a page."""
     before, _, rest = text.partition(BEGIN)
     return f"{before}{BEGIN}\n{measured}\n{END}{rest.partition(END)[2]}"
 
 
 def main(arguments: list[str]) -> int:
+    """Runs the chosen studies; returns 1 if any error exceeds its tolerance."""
     known = {study.name: study for study in studies()}
     parser = argparse.ArgumentParser(prog="python -m hipsynth.profiling.validation", description=__doc__)
     parser.add_argument(
-        "--only", nargs="+", metavar="NAME", choices=known, help="studies to run; the rest stay as they were"
+        "--only",
+        nargs="+",
+        metavar="NAME",
+        choices=known,
+        help="run only these studies; keep the results of the others",
     )
-    parser.add_argument("--summary", action="store_true", help="run nothing, only write the summary again")
+    parser.add_argument("--summary", action="store_true", help="run no study; only regenerate the summary")
     options = parser.parse_args(arguments)
     wrong: list[str] = []
     for name in [] if options.summary else options.only or known:

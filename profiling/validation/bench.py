@@ -1,4 +1,4 @@
-"""Our kernels on a fresh simulated device."""
+"""Runs our validation kernels on a fresh simulated device."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ from hipsynth.profiling.validation.frame import KERNELS
 
 @contextlib.contextmanager
 def device(name: str, kernels: str, flags: str = "-O3", **options: Any) -> Iterator[SimDevice]:
-    """A device of this table with the kernels of kernels/<kernels>.hip loaded; its caches are empty."""
+    """A simulated device `name` with empty caches and kernels/<kernels>.hip loaded; `options` go to SimDevice."""
     with tempfile.TemporaryDirectory(prefix="hipsynth-validation-") as scratch:
         yield SimDevice(name, KERNELS / f"{kernels}.hip", Path(scratch), flags, **options)

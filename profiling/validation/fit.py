@@ -1,7 +1,7 @@
-"""Fits constants of a device: `python -m hipsynth.profiling.validation.fit mi210 hbm.read_gbps ...`.
+"""Fits constants of a device table: `python -m hipsynth.profiling.validation.fit mi210 hbm.read_gbps ...`.
 
-Runs the studies that have points once, then times what their dispatches did again and again while one constant after
-the other is varied. Prints the constants with the smallest mean error; writing them into the table stays a decision.
+Runs the studies that provide points once and records the work of their dispatches; then re-evaluates only the timing
+model while varying one constant at a time. Prints the constants with the smallest mean error; it changes no file.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ STEPS = (0.2, 0.05, 0.01)
 
 @dataclass(frozen=True)
 class Prepared:
-    """A point and the work of its dispatches."""
+    """A point with the work counts of its dispatches, the input of the timing model."""
 
     point: Point
     work: Sequence[Mapping[str, float]]
 
     def error(self, spec: Mapping[str, float]) -> float:
-        """Logarithm of ours over recorded, so that half and twice are equally wrong."""
+        """log(simulated / recorded), so that half and twice the recorded value are equally wrong."""
         times = [native_core().estimate(spec, work)["duration_ns"] for work in self.work]
         return math.log(max(self.point.value(times), 1e-9) / self.point.recorded)
 
 
 def measured(device: str, study: str) -> list[Prepared]:
-    """Every point of a study on a device."""
+    """Simulates a study on a device and returns all its points."""
     found: list[Prepared] = []
     constants = getattr(STUDIES[study], "CONSTANTS", {})
     for recording in recorded(study)["device"]:
@@ -49,11 +49,12 @@ def measured(device: str, study: str) -> list[Prepared]:
 
 
 def loss(points: Sequence[Prepared], spec: Mapping[str, float]) -> float:
+    """Mean absolute logarithmic error of the points under the constants `spec`."""
     return statistics.fmean(abs(point.error(spec)) for point in points)
 
 
 def fit(points: Sequence[Prepared], spec: dict[str, float], keys: Sequence[str]) -> dict[str, float]:
-    """Coordinate descent: each constant a step up or down as long as the mean error falls, with ever smaller steps."""
+    """Coordinate descent over `keys` with the relative step sizes STEPS; returns `spec` with the fitted values."""
     best = loss(points, spec)
     for step in STEPS:
         improved = True
@@ -69,7 +70,7 @@ def fit(points: Sequence[Prepared], spec: dict[str, float], keys: Sequence[str])
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m hipsynth.profiling.validation.fit", description=__doc__)
-    parser.add_argument("device", choices=devices.devices())
+    parser.add_argument("device", choices=devices.names())
     parser.add_argument("keys", nargs="+", metavar="KEY", help='constants to vary, such as "hbm.read_gbps"')
     parser.add_argument("--studies", nargs="+", choices=STUDIES, default=list(STUDIES))
     options = parser.parse_args()

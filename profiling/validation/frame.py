@@ -1,7 +1,7 @@
-"""The nouns of a validation study: rows that compare one recorded figure with ours, tables of rows, studies of tables.
+"""Data types of a validation study: a Row compares one recorded figure with ours, a Table has rows, a Study tables.
 
-A study is a module in studies/ with TITLE, SHOWS (a few sentences for its page), QUICK (true: part of the fast test
-suite) and `tables() -> Iterator[Table]`, which runs our kernels and yields each comparison as soon as it is made.
+A study is a module in studies/ with TITLE, SHOWS (introduction of its page), QUICK (true: part of the fast test suite)
+and `tables() -> Iterator[Table]`, which runs our kernels and yields each table as soon as it is complete.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ DURATION = metrics.DURATION
 
 @dataclass(frozen=True)
 class Row:
-    """One recorded figure beside ours.
+    """One recorded figure and the simulated one.
 
-    `quantity` names what is compared: a metric id, a counter, "duration_ns", or words with their unit ("L2 latency,
-    cycles"); the summary collects errors by it. `label` says which point of a series this is ("N = 64"). `allowed` is
-    in the unit of `error`: 0 means equal, None that the row is shown and not asserted.
+    `quantity`: what is compared; a metric id, a counter, "duration_ns", or a description with unit ("L2 latency,
+    cycles"). The summary groups errors by it. `label`: the point of a series ("N = 64"). `allowed`: tolerance in the
+    unit of `error`; 0 requires equality, None means that the row is shown but not asserted.
     """
 
     quantity: str
     recorded: float
     ours: float
     allowed: float | None = None
-    points: bool = False  # the error is a difference of percentages, not a share
+    points: bool = False  # the values are percentages and the error is their difference
     label: str = ""
 
     @property
     def error(self) -> float:
-        """Per cent of the recorded value, or points; any difference from a recorded zero is infinite."""
+        """Signed error in per cent of the recorded value, or in points; infinite if only the recorded value is 0."""
         difference = self.ours - self.recorded
         if self.points or difference == 0:
             return difference
@@ -63,13 +63,13 @@ class Row:
 
 @dataclass(frozen=True)
 class Check:
-    """A statement about a whole table, such as a median error: `value` must not pass `limit`."""
+    """An assertion about a whole table, such as its median error: `value` must not exceed `limit`."""
 
     what: str
     value: float
     limit: float
     unit: str = "%"
-    at_least: bool = False  # the limit is a lower one
+    at_least: bool = False  # `limit` is a lower bound
 
     @property
     def ok(self) -> bool:
@@ -83,20 +83,20 @@ class Check:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of one recording. `device` is a table of profiling/devices, `kernels` says in a few words what ran."""
+    """Rows of one recording. `device`: name of a device table of profiling/devices; `kernels`: short description."""
 
     title: str
     device: str
     source: str  # public repository and file of the recorded figures
     rows: tuple[Row, ...]
     kernels: str
-    features: frozenset[str] = frozenset()  # what the kernels use, see expected_error.FEATURES
+    features: frozenset[str] = frozenset()  # used by the kernels, see expected_error.FEATURES
     checks: tuple[Check, ...] = ()
     note: str = ""
-    counted: frozenset[str] = frozenset()  # what kernels use whose counters are compared, and not their times
+    counted: frozenset[str] = frozenset()  # features of kernels compared by counters only
 
     def failures(self) -> list[str]:
-        """What lies outside the allowed error, in words."""
+        """A description of each row and check that exceeds its tolerance."""
         wrong = [str(row) for row in self.rows if not row.ok] + [str(check) for check in self.checks if not check.ok]
         return [f"{self.title}: {text}" for text in wrong]
 
@@ -113,7 +113,7 @@ class Study:
 
 
 def studies() -> list[Study]:
-    """Every study of the folder, by name."""
+    """All studies of studies/, sorted by name."""
     package = importlib.import_module("hipsynth.profiling.validation.studies")
     return [_study(found.name) for found in sorted(pkgutil.iter_modules(package.__path__), key=lambda m: m.name)]
 
@@ -129,7 +129,7 @@ def recorded(name: str) -> dict[str, Any]:
 
 
 def counter_rows(figures: Mapping[str, float], ours: Mapping[str, float], allowed: float | None) -> Iterator[Row]:
-    """A row per recorded counter, all with one tolerance in per cent."""
+    """One row per recorded counter, all with the same tolerance in per cent."""
     for name, value in figures.items():
         yield Row(name, value, ours[name], allowed)
 
@@ -137,9 +137,9 @@ def counter_rows(figures: Mapping[str, float], ours: Mapping[str, float], allowe
 def metric_rows(
     figures: Mapping[str, float], recorded_ns: float, ours: Mapping[str, float], our_ns: float, arch: str
 ) -> Iterator[Row]:
-    """A row, shown and not asserted, per metric of the table that both sides' counters give.
+    """One row, shown but not asserted, per metric that can be computed from both the recorded and our counters.
 
-    A rate that is zero on both sides says nothing and is left out.
+    Metrics that are zero on both sides are left out, except hit rates.
     """
     theirs = metrics.compute(figures, recorded_ns, arch)
     mine = metrics.compute({name: ours[name] for name in figures if name in ours}, our_ns, arch)
@@ -153,7 +153,7 @@ def metric_rows(
 
 
 def features(*dispatches: Mapping[str, Any]) -> frozenset[str]:
-    """What the kernels of these dispatches use, of the list in expected_error.FEATURES."""
+    """The features (titles of expected_error.FEATURES) that these dispatches use."""
     found = (expected_error.features(dispatch["counters"]) for dispatch in dispatches)
     return frozenset().union(*found)
 
@@ -175,7 +175,7 @@ def worst_error(rows: Iterable[Row], limit: float, what: str = "worst error") ->
 
 
 def rank_correlation(rows: Iterable[Row], limit: float, what: str = "Spearman rank correlation") -> Check:
-    """Spearman's coefficient between recorded values and ours; ties share their mean rank."""
+    """Check of Spearman's coefficient between recorded and simulated values; ties share their mean rank."""
     pairs = [(row.recorded, row.ours) for row in rows]
     ranks = [_ranks([pair[side] for pair in pairs]) for side in (0, 1)]
     return Check(what, statistics.correlation(*ranks), limit, unit="", at_least=True)

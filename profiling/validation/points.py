@@ -1,6 +1,6 @@
-"""Points of a recorded curve beside ours: one or two dispatches each, and what their times say.
+"""Points of a recorded curve, each with the one or two simulated dispatches that give our value.
 
-A point keeps what its dispatches did, so that fit.py can time them again with other constants without running them.
+A point keeps the work counts of its dispatches, so that fit.py can evaluate the timing model again without rerunning.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from typing import Any
 
 from hipsynth.profiling.validation.frame import Row
 
-WORK = "work."
-
 
 @dataclass(frozen=True)
 class Point:
-    """`amount` over the time of the one dispatch, or over the time that the second takes longer than the first.
+    """Our value is `amount` over the dispatch's time, or over the time difference of two dispatches.
 
-    The difference of two sizes is the steady rate, as long recordings show it. `inverted`: time over amount.
+    The difference of two sizes is the steady-state rate, which long-running recordings show. `inverted`: time over
+    amount. `allowed`: tolerance in per cent, None if shown only.
     """
 
     quantity: str
@@ -30,16 +29,15 @@ class Point:
     inverted: bool = False
 
     def value(self, times_ns: list[float]) -> float:
+        """The point's value for given times of its dispatches in ns."""
         spent = times_ns[-1] - times_ns[0] if len(times_ns) > 1 else times_ns[0]
         return spent / self.amount if self.inverted else self.amount / spent
 
     def row(self) -> Row:
+        """The comparison of the recorded with the simulated value."""
         ours = self.value([run["duration_ns"] for run in self.runs])
         return Row(self.quantity, self.recorded, ours, self.allowed, label=self.label)
 
     def work(self) -> list[dict[str, float]]:
         """What each dispatch did, for the timing model."""
-        return [
-            {key.removeprefix(WORK): value for key, value in run["details"].items() if key.startswith(WORK)}
-            for run in self.runs
-        ]
+        return [run["work"] for run in self.runs]

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hipsynth.synth.cli.common import Progress, json_option, print_json, timeout_of, workers_option
+from hipsynth.synth.cli.common import Progress, print_json
+from hipsynth.synth.cli.options import json_option, timeout_of, workers_option
 from hipsynth.synth.core.errors import BadInput, Partial, UsageError
 
 if TYPE_CHECKING:
-    from hipsynth.synth.frontend.augment import Summary
+    from hipsynth.synth.frontend.augment import AugmentSummary
 
 
 @click.command(
@@ -85,7 +86,7 @@ def _beside(path: Path) -> Path:
     return named.with_name((named.stem if path.is_file() else named.name) + "-augmented")
 
 
-def _say(summary: Summary) -> None:
+def _say(summary: AugmentSummary) -> None:
     click.echo(
         f"{summary.programs} programs in {summary.out} from {summary.bases} ({summary.reused} were done already)"
     )

@@ -1,56 +1,19 @@
-"""What the verbs share: JSON output, progress on stderr, common options."""
+"""What the verbs print: JSON on stdout, notes and progress on stderr."""
 
 from __future__ import annotations
 
 import json
-import math
-import os
 import shutil
 import sys
 import time
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import click
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-class FiniteRange(click.FloatRange):
-    """A number within bounds; "nan" and "inf", which Python reads as numbers, are refused."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        number = super().convert(value, param, ctx)
-        if not math.isfinite(number):
-            self.fail(f"{value} is not a finite number.", param, ctx)
-        return number
 
 
 def print_json(document: Any) -> None:
     """The one JSON document of a verb, on stdout."""
     click.echo(json.dumps(document, indent=2, sort_keys=False, default=str))
-
-
-def json_option(function: F) -> F:
-    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")(function)
-
-
-def workers_option(function: F) -> F:
-    return click.option(
-        "--workers",
-        type=click.IntRange(min=1),
-        default=os.cpu_count() or 1,
-        show_default="all cores",
-        help="Processes.",
-    )(function)
-
-
-def timeout_of(words: str) -> Callable[[F], F]:
-    """A --timeout; `words` say what it limits."""
-    return click.option("--timeout", type=FiniteRange(min=0.1), default=60.0, show_default=True, help=words)
-
-
-timeout_option = timeout_of("Seconds of processor time per program, however busy the machine is.")
 
 
 def terminal_width() -> int:

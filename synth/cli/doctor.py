@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hipsynth.synth.cli.common import json_option, print_json
+from hipsynth.synth.cli.common import print_json
+from hipsynth.synth.cli.options import json_option
 from hipsynth.synth.core.errors import Missing
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from hipsynth.synth.cli.common import json_option, note, print_json
+from hipsynth.synth.cli.common import note, print_json
+from hipsynth.synth.cli.options import json_option
 
 EPILOG = """\b
 Examples:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from hipsynth.synth.cli.common import json_option, print_json
+from hipsynth.synth.cli.common import print_json
+from hipsynth.synth.cli.options import json_option
 
 EPILOG = """\b
 Examples:
@@ -20,9 +21,18 @@ fixed3 prints values as the paper does (0.459), sig3 keeps three significant dig
 
 @click.command(epilog=EPILOG)
 @click.argument("corpus", type=click.Path(readable=False, path_type=Path))
-@click.option("--format", "form", type=click.Choice(["chat-jsonl"]), default="chat-jsonl", show_default=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["chat-jsonl"]),
+    default="chat-jsonl",
+    show_default=True,
+    help="Form of a sample.",
+)
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="File to write.")
-@click.option("--digits", type=click.Choice(["fixed3", "sig3"]), default="sig3", show_default=True)
+@click.option(
+    "--digits", type=click.Choice(["fixed3", "sig3"]), default="sig3", show_default=True, help="How values are written."
+)
 @click.option("--backend", help="Take the labels of this backend only.")
 @click.option("--device", help="Take the labels of this device.  [default: the architecture's default]")
 @click.option("--skip-damaged", is_flag=True, help="Leave damaged shards out instead of stopping.")

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hipsynth.synth.cli.common import (
+from hipsynth.synth.cli.common import Progress, print_json, terminal_width
+from hipsynth.synth.cli.options import (
     FiniteRange,
-    Progress,
+    arch_option,
+    device_option,
     json_option,
-    print_json,
-    terminal_width,
+    sandbox_option,
     timeout_option,
     workers_option,
 )
@@ -21,9 +22,9 @@ from hipsynth.synth.cli.programs import ProgramCommand, hint, locate, source_opt
 from hipsynth.synth.core.errors import BadInput, Partial, UsageError
 
 if TYPE_CHECKING:
-    from hipsynth.synth.core.program import Place
+    from hipsynth.synth.core.program import Project
 
-MOST_STRETCHES, MOST_EFFORT = 1000, 1000
+MOST_SAMPLING_UNITS, MOST_EFFORT = 1000, 1000
 EPILOG = """\b
 Examples:
   synth profile vcopy.hip
@@ -54,16 +55,18 @@ Exit codes: 0 ok, 2 usage, 3 bad input, 4 backend or toolchain missing, 5 some i
     type=click.Path(file_okay=False, path_type=Path),
     help="Corpus folder; needed when PATH is a folder of programs.",
 )
-@click.option("--arch", "archs", multiple=True, help="gfx90a or gfx942; several allowed.  [default: both]")
+@arch_option()
+@device_option
 @click.option(
     "--flags", multiple=True, help="Compiler flags or @TAG, several allowed.  [default: -O3; folder: @default]"
 )
-@click.option("--device", "devices", multiple=True, help="Architecture table, e.g. mi210; several allowed.")
 @click.option("--backend", default="sim", show_default=True, help="sim, rocprof, or recorded:FOLDER.")
 @click.option("--engine", default="local", show_default=True, help="local or ray.")
 @click.option("--retry-failed", is_flag=True, help="Run failed items again.")
 @click.option("--repair", is_flag=True, help="Drop damaged shards and measure their items again.")
-@click.option("--counters/--no-counters", default=None, help="Counters in the tables.  [default: of up to 3 kernels]")
+@click.option(
+    "--counters/--no-counters", default=None, help="Show counters in the tables.  [default: of up to 3 kernels]"
+)
 @click.option(
     "--sample",
     default="auto",
@@ -76,15 +79,27 @@ Exit codes: 0 ok, 2 usage, 3 bad input, 4 backend or toolchain missing, 5 some i
     default=1.0,
     show_default=True,
     metavar="N",
-    help="Run grids in full, or follow them, up to N times the usual work (half a second; ten) before a part of them "
-    "stands for the whole.",
+    help="Run grids in full, or replay their traces, up to N times the usual work (half a second; ten) before a "
+    "part of them stands for the whole.",
 )
 @click.option("--exact", is_flag=True, help="Run every grid in full, and check the programs' results.")
+@sandbox_option(None)
 @workers_option
 @timeout_option
 @json_option
 def command(
-    words: tuple[str, ...], out: Path | None, archs: tuple[str, ...], flags: tuple[str, ...], **options: Any
+    words: tuple[str, ...],
+    defines: tuple[str, ...],
+    includes: tuple[str, ...],
+    project: Path | None,
+    out: Path | None,
+    archs: tuple[str, ...],
+    devices: tuple[str, ...],
+    flags: tuple[str, ...],
+    sandboxed: bool | None,
+    sample: str,
+    effort: float,
+    **options: Any,
 ) -> int:
     """Compile for each architecture and flag set, run, and count what the hardware counts.
 
@@ -98,44 +113,51 @@ def command(
     from hipsynth.synth.core.workers import check_engine
 
     check_engine(options["engine"])
-    if not sandbox.available():
+    if sandboxed:
+        sandbox.require()
+    elif sandboxed is None and not sandbox.available():
         click.echo(
             "warning: bubblewrap does not work here: programs run with your rights on files and network", err=True
         )
-    limits = Limits(time_s=options["timeout"], stretches=_stretches(**options), effort=options["effort"])
+    limits = Limits(
+        time_s=options["timeout"],
+        sampling_units=_sampling_units(sample, options["exact"], effort),
+        effort=effort,
+        isolate=sandboxed is not False,
+    )
     paths, own = split(words)
     path = paths[0]
     if not path.exists():
         raise BadInput(f"{path}: no such file or folder", remedy="give a HIP source file or a folder of programs")
     if out is not None:
-        if not path.is_dir() or own or len(paths) > 1 or options["project"]:
+        if not path.is_dir() or own or len(paths) > 1 or project:
             remedy = f"put {path.name} into a folder, or drop --out"
             raise UsageError("--out needs a folder of programs, and nothing else", remedy=remedy)
-        wanted, excluded = targets(archs, flags, options["devices"])
+        wanted, excluded = targets(archs, flags, devices)
         return _folder(path, out, wanted, excluded, limits, options)
-    flags = tuple(with_defines(words, options["defines"]) for words in flags or ("-O3",))
-    wanted, _ = targets(archs, flags, options["devices"])
+    flags = tuple(with_defines(words, defines) for words in flags or ("-O3",))
+    wanted, _ = targets(archs, flags, devices)
     try:
-        place = locate(paths, own, wanted[0].arch, includes=options["includes"], project=options["project"])
+        found = locate(paths, own, wanted[0].arch, includes=includes, project=project)
     except BadInput as error:
         if error.reason not in ("no_programs", "several_programs"):
             raise
         what = f"{error.what} (a folder of programs for a corpus needs --out)"
         raise UsageError(what, cause=error.cause, remedy=error.remedy or "name the program's files") from None
-    return _program(place, _echo(wanted, flags), limits, options)
+    return _program(found, _echo(wanted, flags), limits, options)
 
 
-def _stretches(sample: str, exact: bool, effort: float, **_: Any) -> int:
-    from hipsynth.profiling.sim.limits import STRETCHES
+def _sampling_units(sample: str, exact: bool, effort: float) -> int:
+    from hipsynth.profiling.sim.limits import SAMPLING_UNITS
 
     if exact:
         if sample != "auto" or effort != 1:
             raise UsageError("--exact excludes --sample and --effort", remedy="give one of them")
         return 0
     if sample == "auto":
-        return STRETCHES
-    if not sample.isdecimal() or not 2 <= int(sample) <= MOST_STRETCHES:
-        raise UsageError(f"--sample {sample}", remedy=f"give auto, or a number from 2 to {MOST_STRETCHES}")
+        return SAMPLING_UNITS
+    if not sample.isdecimal() or not 2 <= int(sample) <= MOST_SAMPLING_UNITS:
+        raise UsageError(f"--sample {sample}", remedy=f"give auto, or a number from 2 to {MOST_SAMPLING_UNITS}")
     return int(sample)
 
 
@@ -147,17 +169,17 @@ def _echo(wanted: Any, flags: tuple[str, ...]) -> Any:
     return [replace(target, flags=given.get(target.flags, target.flags)) for target in wanted]
 
 
-def _program(place: Place, wanted: Any, limits: Any, options: dict[str, Any]) -> int:
+def _program(found: Project, wanted: Any, limits: Any, options: dict[str, Any]) -> int:
     from hipsynth.profiling.matrix.job import profile_program
     from hipsynth.profiling.reports.documents import exit_code, result_document
     from hipsynth.profiling.reports.terminal import render
-    from hipsynth.synth.core.program import place_program
+    from hipsynth.synth.core.program import project_program
 
-    program = place_program(place)
+    program = project_program(found)
     results = profile_program(program, wanted, options["backend"], limits, options["workers"])
     if options["as_json"]:
         rows = [result_document(result) for result in results]
-        print_json({"program": {"id": program.id, "path": str(place.sources[0].path)}, "results": rows})
+        print_json({"program": {"id": program.id, "path": str(found.sources[0].path)}, "results": rows})
     else:
         click.echo(render(results, terminal_width(), options["counters"]))
     for result in results:
@@ -187,7 +209,7 @@ def _remedy(failed: Any, options: dict[str, Any]) -> str:
 
 
 def _folder(path: Path, out: Path, wanted: Any, excluded: Any, limits: Any, options: dict[str, Any]) -> int:
-    from hipsynth.profiling.matrix.collect import collect
+    from hipsynth.profiling.matrix.collect import Options, collect
     from hipsynth.synth.core.program import iter_programs
 
     bars: list[Progress] = []
@@ -198,18 +220,9 @@ def _folder(path: Path, out: Path, wanted: Any, excluded: Any, limits: Any, opti
         return bars[-1].step
 
     try:
-        summary = collect(
-            iter_programs(path, unreadable.append),
-            wanted,
-            out,
-            backend=options["backend"],
-            engine=options["engine"],
-            workers=options["workers"],
-            limits=limits,
-            retry_failed=options["retry_failed"],
-            repair=options["repair"],
-            progress=start,
-        )
+        chosen = {name: options[name] for name in ("backend", "engine", "workers", "retry_failed", "repair")}
+        how = Options(limits=limits, **chosen)
+        summary = collect(iter_programs(path, unreadable.append), wanted, out, how, start)
     except BadInput as error:
         raise (unreadable[0] if error.reason == "no_programs" and unreadable else error) from None
     finally:

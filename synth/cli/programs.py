@@ -15,7 +15,7 @@ import click
 from hipsynth.synth.core.errors import BadInput
 
 if TYPE_CHECKING:
-    from hipsynth.synth.core.program import Place
+    from hipsynth.synth.core.program import Project
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -72,9 +72,9 @@ def locate(
     *,
     includes: Sequence[str] = (),
     project: Path | None = None,
-) -> Place:
-    """Where the program lies: these files, or what the build files of a folder say. Raises BadInput, CompileFailed."""
-    from hipsynth.synth.core.program import Place, SourceFile
+) -> Project:
+    """The program in these files, or as the build files of a folder say. Raises BadInput, CompileFailed."""
+    from hipsynth.synth.core.program import Project, SourceFile
 
     if project is None and not paths[0].is_dir():
         for path in paths:
@@ -85,15 +85,15 @@ def locate(
                 raise BadInput(f"{path}: {what}", remedy="give a HIP source file, or the folder of a program")
         flags = shlex.join(f"-I{Path(folder).resolve()}" for folder in includes)
         files = tuple(SourceFile(path, "c" if path.suffix == ".c" else "hip", flags) for path in paths)
-        return Place(files, paths[0].resolve().parent, arguments)
-    from hipsynth.profiling.survey.place import find_place
+        return Project(files, paths[0].resolve().parent, arguments)
+    from hipsynth.profiling.survey.project import find_project
 
     folder = project or paths[0]
     if not folder.is_dir():
         raise BadInput(f"{folder}: no such folder", remedy="give the folder with the program's build files")
     # It holds headers that configuring writes, so it stays until the verb ends.
     scratch = click.get_current_context().with_resource(tempfile.TemporaryDirectory(prefix="hipsynth-"))
-    found = find_place(folder, arch, Path(scratch), paths[0] if project else None)
+    found = find_project(folder, arch, Path(scratch), paths[0] if project else None)
     return replace(found, arguments=arguments)
 
 

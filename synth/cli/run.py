@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from hipsynth.synth.cli.common import FiniteRange, json_option, print_json, timeout_option
+from hipsynth.synth.cli.common import print_json
+from hipsynth.synth.cli.options import (
+    caches_option,
+    json_option,
+    memory_option,
+    one_arch_option,
+    one_device_option,
+    sandbox_option,
+    timeout_option,
+)
 from hipsynth.synth.cli.programs import ProgramCommand, hint, locate, source_options, split, with_defines
 from hipsynth.synth.core.errors import BadInput, CompileFailed
+
+if TYPE_CHECKING:
+    from hipsynth.profiling.sim.api import Artefacts
+    from hipsynth.synth.core.program import Project
 
 EPILOG = """\b
 Examples:
@@ -43,74 +54,79 @@ CONFINED = "no network, no file but those of the system and of its own empty fol
 
 @click.command(cls=ProgramCommand, epilog=EPILOG)
 @click.argument("words", nargs=-1, required=True, metavar="PATH... [-- ARGS...]")
-@click.option("--arch", default="gfx90a", show_default=True, help="gfx90a or gfx942.")
+@one_arch_option
+@one_device_option
 @click.option("--flags", default="-O3", show_default=True, help="Compiler flags.")
 @source_options
-@click.option("--device", default="", help="Architecture table, e.g. mi210.  [default: the architecture's]")
-@click.option("--sandbox", is_flag=True, help="No network, read-only files, limits on everything; output at the end.")
-@click.option(
-    "--memory", type=FiniteRange(min=0.01), default=8.0, show_default=True, help="GiB of memory that it may touch."
-)
-@click.option(
-    "--count/--no-count", default=True, show_default=True, help="Simulate caches; off is faster, times are rough."
-)
+@sandbox_option(False)
+@memory_option
+@caches_option
 @click.option("--strict", is_flag=True, help="Stop at accesses outside arrays even where hardware maps that memory.")
 @timeout_option
 @json_option
-def command(words: tuple[str, ...], as_json: bool, **options: Any) -> int:
+def command(
+    words: tuple[str, ...],
+    arch: str,
+    device: str,
+    flags: str,
+    defines: tuple[str, ...],
+    includes: tuple[str, ...],
+    project: Path | None,
+    sandboxed: bool,
+    memory: float,
+    caches: bool,
+    count: bool | None,
+    strict: bool,
+    timeout: float,
+    as_json: bool,
+) -> int:
     """Compile a HIP program, execute its kernels' machine code on the CPU, and pass its output through.
 
     PATH is its source file, all its source files, or a folder that holds one program with its build files.
     ARGS after `--` are the program's own.
     """
-    from hipsynth.profiling import sandbox
+    from hipsynth.profiling import devices, sandbox
+    from hipsynth.profiling.sim import api
+    from hipsynth.profiling.sim.limits import Limits
 
     paths, args = split(words)
-    options["flags"] = with_defines(options["flags"], options.pop("defines"))
-
-    if options["sandbox"]:
+    flags = with_defines(flags, defines)
+    if sandboxed:
         sandbox.require()
+    table = devices.device_of(arch, device)
+    found = locate(paths, args, arch, includes=includes, project=project)
+    limits = Limits(timeout, memory_bytes=int(memory * 2**30), sampling_units=0, strict_bounds=strict)
+    run = api.run_program if as_json or sandboxed else api.run_attached
     with tempfile.TemporaryDirectory(prefix="hipsynth-") as scratch:
-        done = run_files(
-            paths, args, Path(scratch), captured=as_json or options["sandbox"], counters=as_json, **options
-        )
+        folder = Path(scratch) / "run"
+        artefacts = compiled(found, arch, flags, Path(scratch) / "build")
+        folder.mkdir()
+        simulated = caches if count is None else count
+        done = run(artefacts, table, folder, limits, args, count=simulated, counters=as_json)
     if as_json:
-        print_json({"path": str(paths[0]), "arch": options["arch"], "flags": options["flags"], **asdict(done)})
-    elif options["sandbox"]:
+        from hipsynth.profiling.reports.documents import run_document
+
+        print_json({"path": str(paths[0]), "arch": arch, "flags": flags, **run_document(done)})
+    elif sandboxed:
         click.echo(done.stdout, nl=False)
         click.echo(done.stderr, nl=False, err=True)
     if done.status != "ok":
         if not as_json:
             click.echo(f"error: {done.reason}: {done.message}", err=True)
             if done.reason == "timeout":
-                click.echo(
-                    f"  try:   more than --timeout {options['timeout']:g}, or less to do by its arguments", err=True
-                )
+                click.echo(f"  try:   more than --timeout {timeout:g}, or less to do by its arguments", err=True)
         return BadInput.exit_code
-    if options["sandbox"] and done.exit_code:
+    if sandboxed and done.exit_code:
         click.echo(f"note: it ended with exit code {done.exit_code} where it had {CONFINED}", err=True)
     return done.exit_code or 0
 
 
-def run_files(
-    paths: Sequence[Path], args: tuple[str, ...], scratch: Path, *, captured: bool, counters: bool, **options: Any
-) -> Any:
-    """Compiles and runs a program; returns profiling.sim.api.RunResult. Raises BadInput, UsageError, Missing."""
-    from hipsynth.profiling import devices
-    from hipsynth.profiling.backends.sim import build_place
-    from hipsynth.profiling.sim import api
-    from hipsynth.profiling.sim.limits import Limits
+def compiled(found: Project, arch: str, flags: str, folder: Path) -> Artefacts:
+    """The program's artefacts; a failed compile says what may help."""
+    from hipsynth.profiling.sim.build import build_project
 
-    device = devices.device_of(options["arch"], options["device"])
-    place = locate(paths, args, options["arch"], includes=options["includes"], project=options["project"])
     try:
-        artefacts = build_place(place, options["arch"], options["flags"], scratch / "build")
+        return build_project(found, arch, flags, folder)
     except CompileFailed as error:
         error.remedy = error.remedy or hint(error.diagnostics)
         raise
-    folder = scratch / "run"
-    folder.mkdir()
-    memory = int(options["memory"] * 2**30)
-    limits = Limits(options["timeout"], memory_bytes=memory, stretches=0, strict_bounds=options["strict"])
-    run = api.run_program if captured else api.run_attached
-    return run(artefacts, device, folder, limits, args, count=options["count"], counters=counters)

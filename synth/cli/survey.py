@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from hipsynth.synth.cli.common import FiniteRange, Progress, json_option, print_json, timeout_option, workers_option
+from hipsynth.synth.cli.common import Progress, print_json
+from hipsynth.synth.cli.options import (
+    arch_option,
+    caches_option,
+    device_option,
+    json_option,
+    memory_option,
+    sandbox_option,
+    timeout_option,
+    workers_option,
+)
 
+if TYPE_CHECKING:
+    from hipsynth.profiling.survey import Options
+    from hipsynth.profiling.survey.report import Report
+
+DEFAULT_ARCH = "gfx90a"
 EPILOG = """\b
 Examples:
   synth survey examples
@@ -29,7 +44,8 @@ Exit codes: 0 ok (whatever the programs did), 2 usage, 3 bad input, 4 toolchain 
 
 @click.command(epilog=EPILOG)
 @click.argument("folders", nargs=-1, required=True, type=click.Path(readable=False, path_type=Path))
-@click.option("--arch", multiple=True, default=["gfx90a"], show_default=True, help="gfx90a or gfx942; may be repeated.")
+@arch_option(DEFAULT_ARCH)
+@device_option
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -39,39 +55,51 @@ Exit codes: 0 ok (whatever the programs did), 2 usage, 3 bad input, 4 toolchain 
     "--page", type=click.Path(path_type=Path), help="Markdown page whose generated section becomes the result."
 )
 @click.option("--match", default="", help="Only programs whose path holds this text.")
-@click.option(
-    "--count/--no-count", default=True, show_default=True, help="Simulate caches; off is faster, results are the same."
-)
-@click.option(
-    "--memory",
-    type=FiniteRange(min=0.1),
-    default=8.0,
-    show_default=True,
-    help="GiB of memory that a program may touch.",
-)
-@click.option(
-    "--isolate/--no-isolate",
-    default=True,
-    help="Refuse to run anything where programs cannot be isolated (the default), or run them with limits only.",
-)
+@caches_option
+@memory_option
+@sandbox_option(True)
+@click.option("--isolate/--no-isolate", default=None, hidden=True)  # the older name of --sandbox
 @workers_option
 @timeout_option
 @json_option
-def command(folders: tuple[Path, ...], page: Path | None, as_json: bool, **options: Any) -> int:
+def command(
+    folders: tuple[Path, ...],
+    archs: tuple[str, ...],
+    devices: tuple[str, ...],
+    out: Path | None,
+    page: Path | None,
+    match: str,
+    caches: bool,
+    count: bool | None,
+    memory: float,
+    sandboxed: bool,
+    isolate: bool | None,
+    workers: int,
+    timeout: float,
+    as_json: bool,
+) -> int:
     """Find, compile and run every HIP program below each of FOLDERS, and say what became of it.
 
     Per program: passed (its own check says so), ran (it ended well and checks nothing), or failed with a reason.
     """
     from hipsynth.profiling import sandbox
+    from hipsynth.profiling.matrix.targets import resolve_devices
+    from hipsynth.profiling.survey import Options
     from hipsynth.profiling.survey.page import update
     from hipsynth.profiling.survey.report import table
 
-    if options["isolate"]:
+    isolated = sandboxed if isolate is None else isolate
+    if isolated:
         sandbox.require()
-    elif not sandbox.available():
+    else:
         click.echo("warning: programs run with your rights on files and network; only limits hold", err=True)
-    reports: list[Any] = []
-    for report in _surveys(folders, options):
+    simulated = caches if count is None else count
+    wanted = [
+        Options(arch, timeout, workers, simulated, match, int(memory * 2**30), device, isolated)
+        for arch, device in resolve_devices(archs or (() if devices else (DEFAULT_ARCH,)), devices)
+    ]
+    reports: list[Report] = []
+    for report in _surveys(folders, wanted, out):
         reports.append(report)
         if page:  # also after the last but one: a survey of many folders may be interrupted
             update(page, reports)
@@ -83,35 +111,33 @@ def command(folders: tuple[Path, ...], page: Path | None, as_json: bool, **optio
     return 0
 
 
-def _heading(report: Any, reports: int) -> str:
+def _heading(report: Report, reports: int) -> str:
     return f"{report.folder} on {report.arch}\n" if reports > 1 else ""
 
 
-def _surveys(folders: tuple[Path, ...], options: dict[str, Any]) -> Iterator[Any]:
-    """One survey after the other, as a Report."""
-    from hipsynth.profiling.survey import Options, survey
+def _surveys(folders: Sequence[Path], wanted: Sequence[Options], out: Path | None) -> Iterator[Report]:
+    """One survey after the other."""
+    from hipsynth.profiling.devices import default_device
+    from hipsynth.profiling.survey import survey
 
-    jobs = [(folder, arch) for arch in dict.fromkeys(options["arch"]) for folder in dict.fromkeys(folders)]
-    for folder, arch in jobs:
-        wanted = Options(
-            arch,
-            options["timeout"],
-            options["workers"],
-            options["count"],
-            options["match"],
-            int(options["memory"] * 2**30),
-        )
-        out = options["out"]
+    jobs = [(folder, options) for options in wanted for folder in dict.fromkeys(folders)]
+    for folder, options in jobs:
+        kept = out
         if out and len(jobs) > 1:
-            out = out / f"{'-'.join(folder.parts[-3:]).strip('-/.')}-{arch}.json"
+            name = (
+                options.arch if options.device == default_device(options.arch) else f"{options.arch}-{options.device}"
+            )
+            kept = out / f"{'-'.join(folder.parts[-3:]).strip('-/.')}-{name}.json"
         bars: list[Progress] = []
 
-        def start(total: int, bars: list[Progress] = bars, what: str = f"{folder.name} {arch}") -> Any:
+        def start(
+            total: int, bars: list[Progress] = bars, what: str = f"{folder.name} {options.arch}"
+        ) -> Callable[[str], None]:
             bars.append(Progress(what, total))
             return bars[-1].step
 
         try:
-            yield survey(folder, wanted, out, start)
+            yield survey(folder, options, kept, start)
         finally:
             for bar in bars:
                 bar.close()

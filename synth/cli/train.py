@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from hipsynth.synth.cli.common import Progress, json_option, print_json
+from hipsynth.synth.cli.common import Progress, print_json
+from hipsynth.synth.cli.options import json_option
 
 EPILOG = """\b
 Examples:

@@ -1,31 +1,85 @@
-"""Formulas of the metric table: a tiny expression language, parsed once, never `eval`.
+"""Formulas and constraints in tables: parsed once into a small tree, never `eval`.
 
-Grammar: numbers, names, `+ - * /`, unary minus, parentheses, `max(a, b, ...)`, `min(a, b, ...)`.
-A value is a float or None ("not known"); None and division by zero make the whole result None.
+The syntax is Python's. What may occur in an expression is its Grammar: metric formulas (FORMULA) compute with floats,
+template constraints (CONSTRAINT) compare integers and strings.
 """
 
 from __future__ import annotations
 
+import ast
 import math
-import re
-from collections.abc import Callable, Iterator, Mapping
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
-Value = float | None
-Lookup = Callable[[str], Value]
+T = TypeVar("T")
 
-_TOKEN = re.compile(r"\s*(?:(?P<number>\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)|(?P<name>[A-Za-z_]\w*)|(?P<op>[-+*/(),]))")
-_FUNCTIONS: Mapping[str, Callable[[list[float]], float]] = {"max": max, "min": min}
-_MAX_DEPTH = 64
+_MAX_DEPTH = 100
+_OPERATIONS: Mapping[str, Callable[..., Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "**": operator.pow,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "neg": operator.neg,
+    "not": operator.not_,
+    "max": lambda *values: max(values),
+    "min": lambda *values: min(values),
+}
+_SYMBOLS: Mapping[type[ast.AST], str] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.FloorDiv: "//",
+    ast.Mod: "%",
+    ast.Pow: "**",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.USub: "neg",
+    ast.Not: "not",
+    ast.And: "and",
+    ast.Or: "or",
+}
 
 
 class FormulaError(ValueError):
-    """A formula that does not follow the grammar; the message quotes it."""
+    """An expression that does not follow its grammar; the message quotes it."""
 
 
 @dataclass(frozen=True)
-class Number:
-    value: float
+class Grammar:
+    """What an expression may contain: `operations` by the symbols of this module, `constants` by their types."""
+
+    what: str  # for messages
+    operations: frozenset[str]
+    constants: frozenset[type]
+
+
+FORMULA = Grammar("formula", frozenset({"+", "-", "*", "/", "neg", "max", "min"}), frozenset({int, float}))
+CONSTRAINT = Grammar(
+    "constraint",
+    frozenset({"+", "-", "*", "//", "%", "**", "<", "<=", ">", ">=", "==", "!=", "and", "or", "not"}),
+    frozenset({int, str}),
+)
+
+
+@dataclass(frozen=True)
+class Constant:
+    value: float | str
 
 
 @dataclass(frozen=True)
@@ -34,142 +88,109 @@ class Name:
 
 
 @dataclass(frozen=True)
-class Call:
-    """`op` is one of + - * / neg max min."""
+class Operation:
+    """`symbol` is a key of _OPERATIONS, "and" or "or"."""
 
-    op: str
+    symbol: str
     args: tuple[Node, ...]
 
 
-Node = Number | Name | Call
+Node = Constant | Name | Operation
 
 
-def parse(text: str) -> Node:
-    """The tree of a formula; raises FormulaError with the place of the mistake."""
-    parser = _Parser(text)
-    node = parser.sum(0)
-    parser.finish()
-    return node
+def parse(text: str, grammar: Grammar = FORMULA) -> Node:
+    """The tree of an expression; raises FormulaError that names what the grammar does not allow."""
+    try:
+        body = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError) as error:
+        raise FormulaError(f"{grammar.what} {text[:80]!r}: {error}") from error
+    except (MemoryError, RecursionError) as error:
+        raise FormulaError(f"{grammar.what} {text[:40]!r}...: nested too deeply") from error
+    return _Walker(text, grammar).node(body, 0)
 
 
 def names(node: Node) -> Iterator[str]:
-    """Every name in a formula, in order, repeats included."""
+    """Every name in an expression, in order, repeats included."""
     if isinstance(node, Name):
         yield node.name
-    elif isinstance(node, Call):
+    elif isinstance(node, Operation):
         for arg in node.args:
             yield from names(arg)
 
 
-def evaluate(node: Node, lookup: Lookup) -> Value:
-    """The formula's value, or None when an input is unknown, a divisor is zero or the result is not finite."""
-    if isinstance(node, Number):
+def evaluate(node: Node, lookup: Callable[[str], T | None]) -> T | None:
+    """The value, or None when a needed input is unknown (None), a divisor is zero or a result is not finite.
+
+    `and` and `or` give booleans and stop at the first operand that decides. Raises TypeError for operands of types
+    that an operation does not take.
+    """
+    result: T | None = _value(node, lookup)
+    return result
+
+
+def _value(node: Node, lookup: Callable[[str], Any]) -> Any:
+    if isinstance(node, Constant):
         return node.value
     if isinstance(node, Name):
         return lookup(node.name)
-    values = [evaluate(arg, lookup) for arg in node.args]
-    known = [value for value in values if value is not None]
-    if len(known) != len(values):
+    if node.symbol in ("and", "or"):
+        return _logic(node, lookup)
+    values = [_value(arg, lookup) for arg in node.args]
+    if None in values:
         return None
     try:
-        result = _apply(node.op, known)
+        result = _OPERATIONS[node.symbol](*values)
+        return result if math.isfinite(result) else None
     except (ZeroDivisionError, OverflowError):
         return None
-    return result if math.isfinite(result) else None
 
 
-def _apply(op: str, args: list[float]) -> float:
-    if op == "+":
-        return args[0] + args[1]
-    if op == "-":
-        return args[0] - args[1]
-    if op == "*":
-        return args[0] * args[1]
-    if op == "/":
-        return args[0] / args[1]
-    if op == "neg":
-        return -args[0]
-    return _FUNCTIONS[op](args)
+def _logic(node: Operation, lookup: Callable[[str], Any]) -> bool | None:
+    decides = node.symbol == "or"
+    for arg in node.args:
+        value = _value(arg, lookup)
+        if value is None:
+            return None
+        if bool(value) == decides:
+            return decides
+    return not decides
 
 
-class _Parser:
-    """Recursive descent over the token list; one method per precedence level."""
+class _Walker:
+    """Python's syntax tree -> Node, for what the grammar allows."""
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.tokens = list(self._scan())
-        self.at = 0
+    def __init__(self, text: str, grammar: Grammar) -> None:
+        self.text, self.grammar = text, grammar
+        self.functions = grammar.operations & {"max", "min"}
 
-    def _scan(self) -> Iterator[tuple[str, str]]:
-        position = 0
-        stripped = self.text.rstrip()
-        while position < len(stripped):
-            match = _TOKEN.match(stripped, position)
-            if match is None:
-                raise FormulaError(f"formula {self.text!r}: unexpected {stripped[position:].lstrip()[:1]!r}")
-            kind = match.lastgroup or ""
-            yield kind, match.group(kind)
-            position = match.end()
-
-    def _peek(self) -> str:
-        return self.tokens[self.at][1] if self.at < len(self.tokens) else ""
-
-    def _take(self) -> tuple[str, str]:
-        if self.at >= len(self.tokens):
-            raise FormulaError(f"formula {self.text!r}: ends too early")
-        self.at += 1
-        return self.tokens[self.at - 1]
-
-    def _expect(self, op: str) -> None:
-        _, value = self._take()
-        if value != op:
-            raise FormulaError(f"formula {self.text!r}: expected {op!r}, found {value!r}")
-
-    def finish(self) -> None:
-        if self.at != len(self.tokens):
-            raise FormulaError(f"formula {self.text!r}: unexpected {self._peek()!r}")
-
-    def sum(self, depth: int) -> Node:
+    def node(self, tree: ast.expr, depth: int) -> Node:
         if depth > _MAX_DEPTH:
-            raise FormulaError(f"formula {self.text[:40]!r}...: nested deeper than {_MAX_DEPTH}")
-        node = self._product(depth)
-        while self._peek() in ("+", "-"):
-            op = self._take()[1]
-            node = Call(op, (node, self._product(depth)))
-        return node
+            raise FormulaError(f"{self.grammar.what} {self.text[:40]!r}...: nested deeper than {_MAX_DEPTH}")
+        match tree:
+            case ast.Constant(value=int() | float() | str() as value) if type(value) in self.grammar.constants:
+                return Constant(float(value) if float in self.grammar.constants else value)
+            case ast.Name(id=name):
+                return Name(name)
+            case ast.BinOp(left=left, op=op, right=right):
+                return self.operation(tree, _SYMBOLS.get(type(op), ""), (left, right), depth)
+            case ast.UnaryOp(op=op, operand=operand):
+                return self.operation(tree, _SYMBOLS.get(type(op), ""), (operand,), depth)
+            case ast.BoolOp(op=op, values=operands):
+                return self.operation(tree, _SYMBOLS[type(op)], operands, depth)
+            case ast.Compare(left=left, ops=ops, comparators=rest):
+                chain = zip((left, *rest), ops, rest, strict=False)
+                pairs = [self.operation(tree, _SYMBOLS.get(type(op), ""), (a, b), depth) for a, op, b in chain]
+                return pairs[0] if len(pairs) == 1 else Operation("and", tuple(pairs))
+            case ast.Call(func=ast.Name(id=name)) if name not in self.functions:
+                raise FormulaError(f"{self.grammar.what} {self.text!r}: no function {name!r}")
+            case ast.Call(func=ast.Name(id=name), args=[_, *_] as args, keywords=[]):
+                return self.operation(tree, name, args, depth)
+        raise self.refused(tree)
 
-    def _product(self, depth: int) -> Node:
-        node = self._atom(depth)
-        while self._peek() in ("*", "/"):
-            op = self._take()[1]
-            node = Call(op, (node, self._atom(depth)))
-        return node
+    def operation(self, tree: ast.expr, symbol: str, args: Sequence[ast.expr], depth: int) -> Node:
+        if symbol not in self.grammar.operations:
+            raise self.refused(tree)
+        return Operation(symbol, tuple(self.node(arg, depth + 1) for arg in args))
 
-    def _atom(self, depth: int) -> Node:
-        kind, value = self._take()
-        if kind == "number":
-            return Number(float(value))
-        if value == "-":
-            if depth > _MAX_DEPTH:
-                raise FormulaError(f"formula {self.text[:40]!r}...: nested deeper than {_MAX_DEPTH}")
-            return Call("neg", (self._atom(depth + 1),))
-        if value == "(":
-            node = self.sum(depth + 1)
-            self._expect(")")
-            return node
-        if kind != "name":
-            raise FormulaError(f"formula {self.text!r}: unexpected {value!r}")
-        if self._peek() == "(":
-            return self._call(value, depth)
-        return Name(value)
-
-    def _call(self, function: str, depth: int) -> Node:
-        if function not in _FUNCTIONS:
-            raise FormulaError(f"formula {self.text!r}: no function {function!r} (known: max, min)")
-        self._expect("(")
-        args = [self.sum(depth + 1)]
-        while self._peek() == ",":
-            self._take()
-            args.append(self.sum(depth + 1))
-        self._expect(")")
-        return Call(function, tuple(args))
+    def refused(self, tree: ast.expr) -> FormulaError:
+        return FormulaError(f"{self.grammar.what} {self.text!r}: cannot use {ast.unparse(tree)!r}")

@@ -1,42 +1,111 @@
-"""Files that a command writes for its user: whole or not at all."""
+"""Files and folders that are written atomically: at any time a reader sees the old content or the new, all of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+import errno
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
 from hipsynth.synth.core.errors import BadInput
 
+PARTIAL = ".partial"
+
+
+def write_error(path: Path, error: OSError) -> BadInput:
+    """The clear form of a failed write; reason "disk_full" when there is no space."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return BadInput(
+            f"{path}: cannot be written, no space left",
+            cause=str(error),
+            remedy="free some space and run the same command again: what is finished is kept",
+            reason="disk_full",
+        )
+    remedy = "choose another folder, or check the permissions of this one"
+    return BadInput(f"{path}: cannot be written", cause=str(error), remedy=remedy)
+
+
+@contextmanager
+def replacing(
+    path: Path, *, durable: bool = False, is_finished: Callable[[Path], bool] = lambda _: False
+) -> Iterator[Path]:
+    """Yields a path beside `path`: the file or folder made there replaces `path` when the block ends well.
+
+    When the block raises, `path` stays as it was and nothing is left beside it. `durable` forces a file to the disk.
+    A folder that another process put at `path` meanwhile is kept if `is_finished` says so.
+    Raises BadInput when something cannot be written (see write_error).
+    """
+    fresh = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_native_id()}{PARTIAL}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield fresh
+        if fresh.is_dir():
+            _replace_folder(fresh, path, is_finished)
+            return
+        if durable:
+            _force_to_disk(fresh)
+        fresh.replace(path)
+        if durable:
+            _force_to_disk(path.parent)
+    except BaseException as error:
+        _remove(fresh)
+        if isinstance(error, OSError):
+            raise write_error(path, error) from error
+        raise
+
+
+def write_whole(path: Path, content: str | bytes, *, durable: bool = False) -> None:
+    """Writes text (UTF-8) or bytes to `path` atomically; raises BadInput."""
+    with replacing(path, durable=durable) as fresh, fresh.open("wb") as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[TextIO]:
-    """A text file that appears at `path` when the block ends well, and not otherwise.
+    """A text file for the user that appears at `path` when the block ends well; raises BadInput.
 
-    What is there but no regular file (a pipe, /dev/stdout) is written to, never replaced. Raises BadInput when the
-    path cannot be written or the disk is full.
+    What is there but no regular file (a pipe, /dev/stdout) is written to, never replaced.
     """
-    special = path.exists() and not path.is_file() and not path.is_dir()
-    fresh = path if special else path.with_name(path.name + ".partial")
-    try:
-        if path.is_dir():
-            raise IsADirectoryError(f"{path} is a folder")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with fresh.open("w") as file:
+    if path.is_dir():
+        raise write_error(path, IsADirectoryError(f"{path} is a folder"))
+    if not path.exists() or path.is_file():
+        with replacing(path) as fresh, fresh.open("w") as file:
             yield file
-        if not special:
-            fresh.replace(path)
-    except OSError as error:
-        if not special:
-            _forget(fresh)
-        raise BadInput(
-            f"{path}: cannot be written", cause=str(error), remedy="choose another --out, or free some space"
-        ) from error
-
-
-def _forget(path: Path) -> None:
-    try:
-        path.unlink(missing_ok=True)
-    except OSError:
         return
+    try:
+        with path.open("w") as file:
+            yield file
+    except OSError as error:
+        raise write_error(path, error) from error
+
+
+def _replace_folder(fresh: Path, path: Path, is_finished: Callable[[Path], bool]) -> None:
+    if not is_finished(path):
+        shutil.rmtree(path, ignore_errors=True)
+    try:
+        fresh.rename(path)
+    except OSError:
+        if not is_finished(path):
+            raise
+        _remove(fresh)
+
+
+def _force_to_disk(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)

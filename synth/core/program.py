@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.core.files import write_whole
 
 INDEX = "programs.jsonl"
 
@@ -40,8 +41,8 @@ class SourceFile:
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a program lies that is more than its text: source files, the folder with its data, its arguments."""
+class Project:
+    """A program in files of its own: its sources, the folder with its data, its arguments."""
 
     sources: tuple[SourceFile, ...]
     folder: Path  # it runs in a copy of this one
@@ -62,7 +63,7 @@ class Program:
     lineage: str = ""
     derivation: tuple[str, ...] = ()  # passes applied since the base, e.g. ("rename:7", "flatten")
     expected: Expected | None = None
-    place: Place | None = None  # only of programs that are looked at where they lie, never of a corpus's
+    project: Project | None = None  # only of programs that are built from files of their own, never of a corpus's
 
     @property
     def id(self) -> str:
@@ -114,30 +115,32 @@ def write_programs(directory: Path, programs: Iterable[Program]) -> int:
     for program in programs:
         program_path(directory, program.id).write_text(program.text)
         lines.append(json.dumps(program.record(), sort_keys=True))
-    fresh = directory / (INDEX + ".partial")
-    fresh.write_text("".join(line + "\n" for line in lines))
-    fresh.replace(directory / INDEX)
+    write_whole(directory / INDEX, "".join(line + "\n" for line in lines))
     return len(lines)
+
+
+def read_text(path: Path, remedy: str) -> str:
+    """The text of a source file; raises BadInput with reason "missing_file", "unreadable_file" or "not_utf8"."""
+    try:
+        return path.read_bytes().decode()
+    except UnicodeDecodeError as error:
+        remedy = f"convert it, for example: iconv -f latin1 -t utf-8 {path.name}"
+        raise BadInput(f"{path}: is not UTF-8 text", cause=str(error), remedy=remedy, reason="not_utf8") from error
+    except OSError as error:
+        reason = "missing_file" if isinstance(error, FileNotFoundError) else "unreadable_file"
+        raise BadInput(f"{path}: cannot be read", cause=str(error), remedy=remedy, reason=reason) from error
 
 
 def load_program(path: Path, *, origin: str = "handwritten", family: str = "") -> Program:
     """One .hip file as a program; raises BadInput when it cannot be read."""
-    try:
-        text = path.read_text()
-    except UnicodeDecodeError as error:
-        remedy = f"convert it, for example: iconv -f latin1 -t utf-8 {path.name}"
-        raise BadInput(f"{path}: is not UTF-8 text", cause=str(error), remedy=remedy) from error
-    except OSError as error:
-        raise BadInput(
-            f"{path}: cannot be read", cause=str(error), remedy="give the path of a HIP source file"
-        ) from error
+    text = read_text(path, "give the path of a HIP source file")
     return Program(text=text, origin=origin, family=family or path.parent.name, name=path.stem)
 
 
-def place_program(place: Place) -> Program:
-    """The program that lies there: its text is that of all its sources. Raises BadInput for one that is unreadable."""
-    parts = [load_program(source.path) for source in place.sources]
-    return replace(parts[0], text="\n".join(part.text for part in parts), place=place)
+def project_program(project: Project) -> Program:
+    """The program of a project: its text is that of all sources. Raises BadInput for one that is unreadable."""
+    parts = [load_program(source.path) for source in project.sources]
+    return replace(parts[0], text="\n".join(part.text for part in parts), project=project)
 
 
 def iter_programs(directory: Path, on_bad: Callable[[BadInput], None] | None = None) -> Iterator[Program]:
@@ -158,32 +161,54 @@ def iter_programs(directory: Path, on_bad: Callable[[BadInput], None] | None = N
 
 def _takers(directory: Path) -> Iterator[Callable[[], Program]]:
     """One function per program of the folder, each of which reads it."""
-    index = directory / INDEX
-    if not index.exists():
-        if not directory.is_dir():
-            raise BadInput(f"{directory}: no such folder", remedy="run `synth generate --out DIR` first")
-        for path in sorted(directory.rglob("*.hip")):
-            if path.is_file() or not path.exists():  # a broken link is reported; folders and pipes are no programs
-                yield partial(load_program, path)
+    if not directory.is_dir():
+        raise BadInput(f"{directory}: no such folder", remedy="run `synth generate --out DIR` first")
+    if (directory / INDEX).exists():
+        for record in read_index(directory):
+            yield record.read
         return
-    for number, line in enumerate(index.read_bytes().splitlines(), 1):
-        yield partial(_recorded, index, number, line)
+    for path in sorted(directory.rglob("*.hip")):
+        if path.is_file() or not path.exists():  # a broken link is reported; folders and pipes are no programs
+            yield partial(load_program, path)
 
 
-def _recorded(index: Path, number: int, line: bytes) -> Program:
-    """The program of one line of programs.jsonl; raises BadInput."""
-    try:
-        record = json.loads(line)
-        path = program_path(index.parent, record["id"])
-        program = Program.from_record(record, path.read_text())
-    except (ValueError, KeyError, TypeError, OSError) as error:
-        raise BadInput(
-            f"{index}:{number}: unreadable record", cause=str(error), remedy="generate the folder again"
-        ) from error
-    if program.id != record["id"]:
-        raise BadInput(
-            f"{path}: text does not match its id",
-            cause="the file was edited after it was generated",
-            remedy="move it to a folder without programs.jsonl, where any *.hip file is taken",
-        )
-    return program
+@dataclass(frozen=True)
+class Record:
+    """One line of DIR/programs.jsonl. `where` names the line, for messages."""
+
+    directory: Path
+    where: str
+    line: bytes
+
+    @property
+    def name(self) -> str:
+        """The program's id, or the line where there is none."""
+        try:
+            return str(json.loads(self.line)["id"])
+        except (ValueError, KeyError, TypeError):
+            return self.where
+
+    def read(self) -> Program:
+        """Raises BadInput: "bad_record" for the line or a text that is not its program's, else as read_text."""
+        remedy = "generate the folder again"
+        try:
+            record = json.loads(self.line)
+            path = program_path(self.directory, record["id"])
+            program = Program.from_record(record, read_text(path, remedy))
+        except (ValueError, KeyError, TypeError) as error:
+            what = f"{self.directory / self.where}: unreadable record"
+            raise BadInput(what, cause=str(error), remedy=remedy, reason="bad_record") from error
+        if program.id != record["id"]:
+            raise BadInput(
+                f"{path}: text does not match its id",
+                cause="the file was edited after it was generated",
+                remedy="move it to a folder without programs.jsonl, where any *.hip file is taken",
+                reason="bad_record",
+            )
+        return program
+
+
+def read_index(directory: Path) -> Iterator[Record]:
+    """The lines of DIR/programs.jsonl."""
+    for number, line in enumerate((directory / INDEX).read_bytes().splitlines(), 1):
+        yield Record(directory, f"{INDEX}:{number}", line)

@@ -1,10 +1,9 @@
-"""Renamed and flattened copies of many programs, lineage kept; interrupted work goes on where it stopped."""
+"""Makes flattened and renamed copies of many programs and records their lineage; an interrupted run can resume."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from hipsynth.synth.core.errors import BadInput, HipsynthError
-from hipsynth.synth.core.program import INDEX, Program, program_path
+from hipsynth.synth.core.files import write_error, write_whole
+from hipsynth.synth.core.program import INDEX, Program, program_path, read_index
 from hipsynth.synth.core.workers import map_unordered
 from hipsynth.synth.frontend.parse import Diagnostic, ParseConfig, load_source, parse
 from hipsynth.synth.frontend.passes.flatten import HEADERS, SOURCES, has_main, program_sources
@@ -26,9 +26,9 @@ JOURNAL = "augment.journal"
 
 @dataclass(frozen=True)
 class Item:
-    """One base program to vary: a program with its record, or the files of one."""
+    """One base program to copy: a program with its record, or the files of one; `problem` says why it is unusable."""
 
-    name: str  # how people know it: a path below the input folder, or its id
+    name: str  # shown to the user: a path below the input folder, or its id
     program: Program | None = None
     files: tuple[Path, ...] = ()  # the main file last
     root: Path | None = None
@@ -37,7 +37,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Failure:
-    """One copy that was not made. `copy` is its number from 1, 0 for the base program as a whole."""
+    """One copy that failed. `copy` is its number from 1, or 0 if the base program itself failed."""
 
     name: str
     copy: int
@@ -47,27 +47,27 @@ class Failure:
 
 @dataclass(frozen=True)
 class Varied:
-    """What became of one item."""
+    """The copies made of one item, and the failures."""
 
     programs: tuple[Program, ...]
     failures: tuple[Failure, ...]
 
 
 @dataclass(frozen=True)
-class Summary:
-    """What an augment run did; `reused` bases were finished by an earlier run."""
+class AugmentSummary:
+    """Counts of an augment run; `reused` base programs were finished by an earlier run."""
 
     out: str
     bases: int
     programs: int
     failed: int
     reused: int
-    reasons: dict[str, int]
+    reasons: dict[str, int]  # reason -> number of failures
     examples: dict[str, str]  # reason -> the first program that failed for it, and its message
 
 
 def copy_seed(seed: int, copy: int) -> int:
-    """The seed of one copy, different for every (run seed, copy number)."""
+    """The 32-bit seed of one copy: a hash of run seed and copy number."""
     return int(hashlib.sha256(f"{seed}:{copy}".encode()).hexdigest()[:8], 16)
 
 
@@ -77,39 +77,27 @@ def copy_seed(seed: int, copy: int) -> int:
 def find_items(path: Path) -> list[Item]:
     """The base programs of a file or folder, in a fixed order.
 
-    A folder with a programs.jsonl gives its records. Otherwise, folder by folder: exactly one source with `main`
-    beside others without is one program of several files; else every source is a program of its own.
-    Raises BadInput when there is nothing at `path`, or no program.
+    In a folder with a programs.jsonl they are its records. Otherwise, in each folder, one source with `main` beside
+    others without it is one program of several files; else every source is a program of its own.
+    Raises BadInput if `path` does not exist or holds no program.
     """
     if path.is_file():
         return [Item(path.name, files=(path,), root=path.parent)]
     if not path.is_dir():
         raise BadInput(f"{path}: no such file or folder", reason="missing_file", remedy="run `synth generate` first")
-    index = path / INDEX
-    items = list(_indexed(path, index)) if index.exists() else list(_loose(path, path))
+    items = list(_indexed(path) if (path / INDEX).exists() else _loose(path, path))
     if not items:
         raise BadInput(f"{path}: no programs", cause="neither programs.jsonl nor HIP sources", reason="no_programs")
     return items
 
 
-def _indexed(folder: Path, index: Path) -> Iterator[Item]:
-    for number, line in enumerate(index.read_text().splitlines(), 1):
-        name = f"{INDEX}:{number}"
+def _indexed(folder: Path) -> Iterator[Item]:
+    for record in read_index(folder):
         try:
-            record = json.loads(line)
-            name = str(record["id"])
-            text, problems = load_source(program_path(folder, name))
-            if text is None:
-                yield Item(name, problem=problems[0])
-                continue
-            program = Program.from_record(record, text.decode())
-        except (ValueError, KeyError, TypeError) as error:
-            yield Item(name, problem=Diagnostic("bad_record", f"{index}:{number}: {error}"))
-            continue
-        if program.id != name:
-            yield Item(name, problem=Diagnostic("bad_record", f"{name}: the text does not match its id"))
-        else:
-            yield Item(name, program=program)
+            yield Item(record.name, program=record.read())
+        except BadInput as error:
+            what = f"{error.what}: {error.cause}" if error.cause else error.what
+            yield Item(record.name, problem=Diagnostic(error.reason, what))
 
 
 def _loose(folder: Path, top: Path) -> Iterator[Item]:
@@ -139,7 +127,7 @@ class _Job:
 
 
 def vary(item: Item, copies: int, seed: int, config: ParseConfig) -> Varied:
-    """The flattened base, if flattening changed it, and `copies` renamed copies of it."""
+    """Makes `copies` renamed copies of the flattened base program; includes the base if flattening changed it."""
     base, failure = _base(item, config)
     if base is None:
         return Varied((), (failure,) if failure else ())
@@ -163,7 +151,7 @@ def vary(item: Item, copies: int, seed: int, config: ParseConfig) -> Varied:
 
 
 def _base(item: Item, config: ParseConfig) -> tuple[Program | None, Failure | None]:
-    """The self-contained program an item stands for, or why it is none."""
+    """The item as a self-contained program, or the failure that prevents it."""
 
     def failed(problem: Diagnostic) -> tuple[None, Failure]:
         return None, Failure(item.name, 0, problem.reason, str(problem))
@@ -203,11 +191,12 @@ def augment(
     timeout: float = 60.0,
     on_item: Callable[[str], None] = lambda _: None,
     items: Sequence[Item] | None = None,
-) -> Summary:
+) -> AugmentSummary:
     """Writes copies of the programs at `path` into the folder `out`: <id>.hip, programs.jsonl, failures.jsonl.
 
-    The same input, `copies` and `seed` give the same bytes for any number of workers. A journal in `out` keeps what
-    is finished, so an interrupted run goes on; `timeout` is seconds per copy. Raises BadInput as `find_items` does.
+    The same input, `copies` and `seed` give the same bytes for any number of workers. A journal in `out` records
+    finished items, so an interrupted run can resume; `timeout` is in seconds per copy. `on_item` is called with the
+    name of each finished item. Raises BadInput like `find_items`, HipsynthError if `out` cannot be written.
     """
     items = find_items(path) if items is None else items
     out.mkdir(parents=True, exist_ok=True)
@@ -223,7 +212,7 @@ def augment(
         number = todo[outcome.index][0]
         varied = outcome.value if outcome.value is not None else _broken(items[number], outcome.error)
         for program in varied.programs:
-            _write(program_path(out, program.id), program.text.encode())
+            write_whole(program_path(out, program.id), program.text)
         finished[keys[number]] = _to_record(varied)
         journal.add(keys[number], finished[keys[number]])
         on_item(items[number].name)
@@ -238,7 +227,7 @@ def _broken(item: Item, error: Exception | None) -> Varied:
 
 
 def _key(item: Item, copies: int, seed: int, config: ParseConfig) -> str:
-    """Changes whenever the result may: the input's bytes, its record, and what is asked for."""
+    """A hash of everything that the result depends on: the input's bytes, its record, and the options."""
     digest = hashlib.sha256(f"{copies}:{seed}:{item.name}:{item.problem}:{config.search}".encode())
     if item.program is not None:
         digest.update(json.dumps(item.program.record(), sort_keys=True).encode())
@@ -249,7 +238,7 @@ def _key(item: Item, copies: int, seed: int, config: ParseConfig) -> str:
 
 
 def _headers(folders: tuple[Path, ...]) -> tuple[Path, ...]:
-    """Every header below some folders: what the result may depend on besides the sources."""
+    """Every header below the folders: they may be included, so the result may depend on them."""
     return tuple(sorted({p for f in folders for p in f.rglob("*") if p.suffix in HEADERS and p.is_file()}))
 
 
@@ -259,12 +248,12 @@ def _to_record(varied: Varied) -> dict[str, Any]:
 
 
 def _is_whole(record: dict[str, Any], out: Path) -> bool:
-    """Whether every file a finished item made is still there."""
+    """Whether all files of a finished item still exist."""
     return all(program_path(out, p["id"]).exists() for p in record["programs"])
 
 
-def _finish(out: Path, records: Sequence[dict[str, Any]], reused: int) -> Summary:
-    """Writes both listings in the order of the bases and counts; of equal texts the first one stays."""
+def _finish(out: Path, records: Sequence[dict[str, Any]], reused: int) -> AugmentSummary:
+    """Writes programs.jsonl and failures.jsonl in the order of the base programs; of equal texts the first is kept."""
     programs: dict[str, str] = {}
     failures: list[dict[str, Any]] = []
     for record in records:
@@ -275,27 +264,18 @@ def _finish(out: Path, records: Sequence[dict[str, Any]], reused: int) -> Summar
                 name, message = program["lineage"], f"the same text as program {program['id']}"
                 failures.append({"name": name, "copy": 0, "reason": "duplicate", "message": message})
             programs.setdefault(program["id"], line)
-    _write(out / FAILURES, "".join(json.dumps(f, sort_keys=True) + "\n" for f in failures).encode())
-    _write(out / INDEX, "".join(line + "\n" for line in programs.values()).encode())
+    write_whole(out / FAILURES, "".join(json.dumps(f, sort_keys=True) + "\n" for f in failures))
+    write_whole(out / INDEX, "".join(line + "\n" for line in programs.values()))
     reasons = dict(sorted(Counter(f["reason"] for f in failures).items()))
     examples = {}
-    for failure in reversed(failures):  # the first of each reason stays
+    for failure in reversed(failures):  # so that the first of each reason is kept
         reason = failure["reason"]
         examples[reason] = f"{failure['name']}: {failure['message'].removeprefix(reason + ': ')}"
-    return Summary(str(out), len(records), len(programs), len(failures), reused, reasons, examples)
-
-
-def _write(path: Path, data: bytes) -> None:
-    partial = path.with_name(path.name + f".{os.getpid()}.part")
-    try:
-        partial.write_bytes(data)
-        partial.replace(path)
-    except OSError as error:
-        raise HipsynthError(f"{path}: cannot be written", cause=str(error), reason="disk") from error
+    return AugmentSummary(str(out), len(records), len(programs), len(failures), reused, reasons, examples)
 
 
 class _Journal:
-    """One line per finished item; a torn last line is ignored."""
+    """A file with one JSON line per finished item; incomplete lines of an interrupted run are ignored."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -320,4 +300,4 @@ class _Journal:
             with self.path.open("a") as stream:
                 stream.write(line)
         except OSError as error:
-            raise HipsynthError(f"{self.path}: cannot be written", cause=str(error), reason="disk") from error
+            raise write_error(self.path, error) from error

@@ -1,13 +1,11 @@
-"""Template front matter: what a family is, which parameters it takes, and which combinations are allowed.
+"""Template front matter: a family's description, its parameters, and the allowed combinations of their values.
 
 A template begins with TOML between two `+++` lines: name, family, parameters (type, range or choices, default),
-constraints (Python-like comparisons over parameters), launch, oracle, tags. Anything unknown is an error.
+constraints (Python comparisons over parameters), launch, oracle, tags. An unknown key is an error.
 """
 
 from __future__ import annotations
 
-import ast
-import operator
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hipsynth.synth.core.errors import BadInput, Missing, UsageError
+from hipsynth.synth.core.expressions import CONSTRAINT, FormulaError, Node, evaluate, names, parse
 
 KEYS = {"name", "family", "summary", "parameters", "constraints", "launch", "oracle", "tags"}
 REQUIRED = KEYS - {"constraints"}
@@ -24,7 +23,7 @@ TYPES: dict[str, type] = {"int": int, "str": str}
 
 
 class TemplateError(BadInput):
-    """A template's header or body is wrong."""
+    """A template's header or body is invalid."""
 
     reason = "template"
 
@@ -51,7 +50,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Template:
-    """A family's template: where it lies under templates/, and its header."""
+    """A family's template: its path below templates/ and its header."""
 
     path: str
     family: str
@@ -64,56 +63,43 @@ class Template:
     tags: tuple[str, ...]
 
     def check(self, params: Mapping[str, Any]) -> str:
-        """The first broken constraint, or "" when all hold."""
+        """The first constraint that `params` violate, or "" when all hold."""
         return next((c for c in self.constraints if not holds(c, params)), "")
 
 
 def templates_dir() -> Path:
-    """The folder of templates, beside the packages."""
+    """The templates folder of the repository. Raises Missing outside a checkout."""
     folder = Path(__file__).parents[2] / "templates"
     if not folder.is_dir():
         raise Missing(f"{folder}: no templates", remedy="run from a checkout, installed with `make setup`")
     return folder
 
 
-BINARY: dict[type, Any] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod, ast.Pow: operator.pow,
-}  # fmt: skip
-COMPARE: dict[type, Any] = {
-    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-}  # fmt: skip
+@lru_cache(maxsize=1024)
+def _parsed(constraint: str) -> Node:
+    return parse(constraint, CONSTRAINT)
 
 
 def holds(constraint: str, params: Mapping[str, Any]) -> bool:
-    """Evaluates a constraint: integers, strings, parameters, arithmetic, comparisons, and/or/not; nothing else."""
+    """Evaluates a constraint over parameters: integers, strings, arithmetic, comparisons, and/or/not.
 
-    def value(node: ast.expr) -> Any:
-        match node:
-            case ast.Constant(value=int() | str() as constant):
-                return constant
-            case ast.Name(id=name) if name in params:
-                return params[name]
-            case ast.BinOp(left=left, op=op, right=right) if type(op) in BINARY:
-                return BINARY[type(op)](value(left), value(right))
-            case ast.UnaryOp(op=ast.Not(), operand=inner):
-                return not value(inner)
-            case ast.BoolOp(op=op, values=inner):
-                return all(map(value, inner)) if isinstance(op, ast.And) else any(map(value, inner))
-            case ast.Compare(left=left, ops=ops, comparators=rest):
-                chain = [value(left), *map(value, rest)]
-                return all(COMPARE[type(op)](a, b) for op, a, b in zip(ops, chain, chain[1:], strict=False))
-        raise TemplateError(f"constraint {constraint!r}: cannot use {ast.unparse(node)!r}")
-
+    Raises TemplateError for anything else in it, and where it has no value (a division by zero).
+    """
     try:
-        return bool(value(ast.parse(constraint, mode="eval").body))
-    except (SyntaxError, KeyError, TypeError, ZeroDivisionError) as error:
+        tree = _parsed(constraint)
+        for name in names(tree):
+            if name not in params:
+                raise TemplateError(f"constraint {constraint!r}: cannot use {name!r}")
+        value = evaluate(tree, params.get)
+    except (FormulaError, TypeError) as error:
         raise TemplateError(f"constraint {constraint!r} cannot be evaluated", cause=str(error)) from error
+    if value is None:
+        raise TemplateError(f"constraint {constraint!r} cannot be evaluated", cause="a division by zero")
+    return bool(value)
 
 
 def parse_header(path: str, source: str) -> Template:
-    """The header of a template file; raises TemplateError naming what is wrong."""
+    """Parses and checks the header of a template file; raises TemplateError naming the first problem."""
     parts = source.split("+++\n", 2)
     if len(parts) != 3 or parts[0].strip():
         raise TemplateError(f"{path}: no front matter", remedy="begin the template with TOML between two +++ lines")
@@ -123,9 +109,9 @@ def parse_header(path: str, source: str) -> Template:
         raise TemplateError(f"{path}: front matter is not TOML", cause=str(error)) from error
     unknown, missing = set(header) - KEYS, REQUIRED - set(header)
     if unknown or missing:
-        raise TemplateError(f"{path}: front matter has unknown {sorted(unknown)}, lacks {sorted(missing)}")
+        raise TemplateError(f"{path}: front matter has unknown keys {sorted(unknown)}, lacks {sorted(missing)}")
     if header["family"] != Path(path).parent.name:
-        raise TemplateError(f"{path}: says family {header['family']!r}, but lies in another folder")
+        raise TemplateError(f"{path}: family {header['family']!r} differs from the folder's name")
     parameters = tuple(_parameter(path, name, spec) for name, spec in header["parameters"].items())
     template = Template(
         path, header["family"], header["name"], header["summary"], parameters, tuple(header.get("constraints", ())),
@@ -133,7 +119,7 @@ def parse_header(path: str, source: str) -> Template:
     )  # fmt: skip
     broken = template.check({p.name: p.default for p in parameters})
     if broken:
-        raise TemplateError(f"{path}: the defaults break {broken!r}")
+        raise TemplateError(f"{path}: the defaults violate {broken!r}")
     return template
 
 
@@ -152,7 +138,7 @@ def _parameter(path: str, name: str, spec: Mapping[str, Any]) -> Parameter:
 
 @lru_cache(maxsize=1)
 def templates() -> dict[str, Template]:
-    """All families' templates by family name, in alphabetical order."""
+    """All templates by family name, in alphabetical order. Raises TemplateError for an invalid one."""
     root = templates_dir()
     found = {}
     for file in sorted(root.glob("*/*.hip.j2")):
@@ -166,7 +152,7 @@ def templates() -> dict[str, Template]:
 
 
 def find_template(family: str) -> Template:
-    """The template of a family; raises UsageError listing the families when there is none."""
+    """The template of a family; raises UsageError listing all families if there is none."""
     known = templates()
     if family not in known:
         raise UsageError(f"unknown family {family!r}", remedy=f"one of: {', '.join(known)}")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
+from hipsynth.synth.core.cache import REPOSITORY
 from hipsynth.synth.generate.headers import Parameter, Template, templates
 from hipsynth.synth.generate.policy import Policy, default_policy
 
+PAGE = REPOSITORY / "docs" / "reference" / "families.md"
 INTRODUCTION = """# Program families
 
-Made from the templates' headers by `python -m hipsynth.synth.generate.reference`. The share of a family is its
-weight in `templates/policy/default.toml`; how each parameter is drawn stands there too.
+Generated from the templates' headers by `python -m hipsynth.synth.generate.reference`. The share of a family is its
+weight in `templates/policy/default.toml`, which also holds the distribution of each parameter.
 
 | family | share | what it is | launch | tags |
 |---|---|---|---|---|
@@ -44,9 +44,8 @@ def render(policy: Policy | None = None) -> str:
 
 def main() -> None:
     """Writes the page."""
-    page = Path(__file__).resolve().parents[2] / "docs" / "reference" / "families.md"
-    page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(render())
+    PAGE.parent.mkdir(parents=True, exist_ok=True)
+    PAGE.write_text(render())
 
 
 if __name__ == "__main__":

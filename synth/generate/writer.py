@@ -1,7 +1,7 @@
-"""Writes programs into a folder so that nothing finished is lost: files first, each atomically, the index last.
+"""Writes programs into a folder so that an interrupted run can resume: each file atomically, the index last.
 
-While a run is going on, finished records stand in `programs.jsonl.partial` after a line that names the run; the same
-command goes on from there. When all are written the records become `programs.jsonl` in one rename.
+During a run, the records of finished programs are in `programs.jsonl.partial` and `generate.json` identifies the run;
+the same command resumes from them. At the end the partial file is renamed to `programs.jsonl`.
 """
 
 from __future__ import annotations
@@ -15,27 +15,29 @@ from pathlib import Path
 from typing import Any
 
 from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.core.files import PARTIAL as SUFFIX
+from hipsynth.synth.core.files import write_error, write_whole
 from hipsynth.synth.core.program import INDEX, Program, program_path, text_id
 from hipsynth.synth.generate.headers import find_template, templates_dir
 from hipsynth.synth.generate.producer import generate
 
-PARTIAL = INDEX + ".partial"
+PARTIAL = INDEX + SUFFIX
 RUN = "generate.json"
 
 
 @dataclass
-class Summary:
-    """What a folder holds after `generate_into`."""
+class GenerateSummary:
+    """The contents of a folder after `generate_into`; `families` counts programs by family."""
 
     out: str
     count: int
     seed: int
-    reused: int  # programs that were there already
+    reused: int  # programs written by an earlier, interrupted run
     families: dict[str, int] = field(default_factory=dict)
 
 
 def grammar_digest() -> str:
-    """A hash of everything a program's bytes depend on: the templates, the policy, and this package's source."""
+    """A hash of everything that determines a program's bytes: the templates, the policy, and this package's source."""
     digest = hashlib.sha256()
     package = Path(__file__).parent
     for root, pattern in ((templates_dir(), "**/*.j2"), (templates_dir(), "**/*.toml"), (package, "**/*.py")):
@@ -47,10 +49,10 @@ def grammar_digest() -> str:
 def generate_into(
     out: Path, count: int, *, seed: int = 0, family: str | None = None, workers: int = 1,
     on_program: Callable[[Program], None] | None = None,
-) -> Summary:  # fmt: skip
-    """Writes `count` programs of a seed to OUT/<id>.hip and OUT/programs.jsonl, going on where a run was cut short.
+) -> GenerateSummary:  # fmt: skip
+    """Writes `count` programs of a seed to OUT/<id>.hip and OUT/programs.jsonl, resuming an interrupted run.
 
-    Raises UsageError for an unknown family, BadInput when the folder holds something else or cannot be written.
+    Raises UsageError for an unknown family, BadInput if the folder holds another run or cannot be written.
     """
     if family is not None:
         find_template(family)
@@ -61,25 +63,21 @@ def generate_into(
         reused = min(len(records), count)
         if len(records) > count:
             raise BadInput(
-                f"{out} holds {len(records)} programs, more than the {count} asked for",
-                remedy="use another --out, or ask for at least as many",
+                f"{out} holds {len(records)} programs, more than --count {count}",
+                remedy="use another --out, or a larger --count",
             )
         seen = {str(r["id"]) for r in records}
         fresh = generate(count, seed, family, workers, start=reused, seen=seen)
         if reused < count:
             records += _write(out, run, records, fresh, on_program)
     except OSError as error:
-        raise BadInput(
-            f"{out}: cannot be written",
-            cause=str(error),
-            remedy="choose another --out or free some space; the same command goes on where it stopped",
-        ) from error
+        raise write_error(out, error) from error
     families = Counter(str(r["family"]) for r in records)
-    return Summary(str(out), len(records), seed, reused, dict(sorted(families.items())))
+    return GenerateSummary(str(out), len(records), seed, reused, dict(sorted(families.items())))
 
 
 def _finished(out: Path, run: dict[str, Any]) -> list[dict[str, Any]]:
-    """Records of this very run that are complete on disk, in order."""
+    """The records of this run whose programs are complete on disk, in order."""
     partial, index, run_file = out / PARTIAL, out / INDEX, out / RUN
     source = partial if partial.exists() else index
     if not source.exists():
@@ -91,7 +89,7 @@ def _finished(out: Path, run: dict[str, Any]) -> list[dict[str, Any]]:
     if not same:
         raise BadInput(
             f"{out} holds programs of another run",
-            cause="another seed, family or version of the grammar made them",
+            cause="they were generated with another seed, family or version of the grammar",
             remedy="use an empty --out folder",
         )
     records = []
@@ -100,7 +98,7 @@ def _finished(out: Path, run: dict[str, Any]) -> list[dict[str, Any]]:
             record = json.loads(line)
             intact = text_id(program_path(out, record["id"]).read_text()) == record["id"]
         except (ValueError, KeyError, TypeError, OSError):
-            break  # the line that was being written when the run was cut short
+            break  # the last line of an interrupted run may be incomplete
         if not intact:
             break
         records.append(record)
@@ -112,12 +110,12 @@ def _write(
     on_program: Callable[[Program], None] | None,
 ) -> list[dict[str, Any]]:  # fmt: skip
     partial = out / PARTIAL
-    _replace(out / RUN, json.dumps(run) + "\n")
-    _replace(partial, "".join(json.dumps(r, sort_keys=True) + "\n" for r in done))
+    write_whole(out / RUN, json.dumps(run) + "\n")
+    write_whole(partial, "".join(json.dumps(r, sort_keys=True) + "\n" for r in done))
     records = []
     with partial.open("a") as stream:
         for program in programs:
-            _replace(program_path(out, program.id), program.text)
+            write_whole(program_path(out, program.id), program.text)
             record = program.record()
             stream.write(json.dumps(record, sort_keys=True) + "\n")
             stream.flush()
@@ -126,10 +124,3 @@ def _write(
                 on_program(program)
     partial.replace(out / INDEX)
     return records
-
-
-def _replace(path: Path, text: str) -> None:
-    """Writes a file so that it is either the old or the new one, whole."""
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(text)
-    temporary.replace(path)

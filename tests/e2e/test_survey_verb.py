@@ -101,10 +101,10 @@ def executed(folder: Path, name: str) -> bool:
     ("words", "code", "said"),
     [
         (("{empty}",), 3, "no HIP program"),
-        (("{full}", "--match", "^good"), 3, "no program's path holds '^good'"),
+        (("{full}", "--match", "^good"), 3, "no program path contains '^good'"),
         (("{empty}/none",), 3, "no such folder"),
         (("{empty}", "--arch", "gfx1"), 2, "unknown architecture"),
-        (("{full}", "--out", "{full}/good.hip"), 3, "is no survey report"),
+        (("{full}", "--out", "{full}/good.hip"), 3, "not a survey report"),
     ],
 )
 def test_bad_requests_have_a_reason(tmp_path: Path, words: tuple[str, ...], code: int, said: str) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import needs
 
 from hipsynth.profiling import devices
-from hipsynth.profiling.backends.sim import build_runnable
 from hipsynth.profiling.sim import api
+from hipsynth.profiling.sim.build import build_runnable
 from hipsynth.profiling.sim.limits import Limits
 
 FOLDER = Path(__file__).with_name("programs")

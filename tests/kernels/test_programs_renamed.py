@@ -11,8 +11,8 @@ import pytest
 from hip_programs import FOLDER, require_compiler
 
 from hipsynth.profiling import devices
-from hipsynth.profiling.backends.sim import build_runnable
 from hipsynth.profiling.sim import api
+from hipsynth.profiling.sim.build import build_runnable
 from hipsynth.profiling.sim.limits import Limits
 from hipsynth.synth.frontend.config import frontend_config
 from hipsynth.synth.frontend.pipeline import run

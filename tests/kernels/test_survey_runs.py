@@ -195,7 +195,7 @@ def test_rows_say_how_a_program_was_built_and_started(rows: dict[str, Row]) -> N
     assert rows["prepared/prepared.hip"].arguments == ("9",)
     assert rows["named_option.hip"].arguments == ("-m", "event")
     assert rows["aborts.hip"].arguments == ("3",)
-    assert "less to do than `64 1000000000`" in rows["repeats/repeats.hip"].message
+    assert "a smaller problem than `64 1000000000`" in rows["repeats/repeats.hip"].message
     assert re.search(r"after [1-9][\d,]* launches of kernel again", rows["repeats/repeats.hip"].message)
     assert rows["selfcheck.hip"].evidence == "Verification FAILED"
     assert "rocBLAS" in rows["library.hip"].message and not rows["library.hip"].compiled

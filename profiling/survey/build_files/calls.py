@@ -1,4 +1,4 @@
-"""How programs are started: the run lines of Makefiles and shell scripts, and what they do before to make data."""
+"""Extracts run lines from Makefiles and shell scripts, with the commands before them that prepare data."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 from hipsynth.profiling.survey.build_files.commands import is_build_step, simple_commands
 from hipsynth.profiling.survey.plan import Call
 
-LOOP_VALUES = 3  # of a loop's: as many calls are worth trying
+LOOP_VALUES = 3  # unroll at most this many iterations of a shell loop
 MAX_PREPARATIONS = 40
-# What may stand before a program's name and starts it all the same.
+# Launchers that may precede the program's name.
 _LAUNCHERS = frozenset(
     {"catchsegv", "command", "env", "exec", "jsrun", "mpiexec", "mpirun", "nice", "nohup", "numactl", "omniperf",
      "perf", "rocprof", "rocprofv2", "rocprofv3", "srun", "stdbuf", "sudo", "taskset", "time", "timeout", "valgrind"}
 )  # fmt: skip
-# Commands that make no data.
+# Commands that create no data; they are not repeated before a run.
 _IDLE = frozenset(
     {":", "[", "cat", "cd", "chmod", "date", "done", "echo", "export", "false", "fi", "hipconfig", "ls", "make",
      "mkdir", "module", "printf", "pwd", "rm", "set", "test", "true", "which"}
@@ -29,7 +29,7 @@ _UNKNOWN = re.compile(r"[<>\[\]{}$*|&;`]|\.\.\.")
 
 
 def expanded(text: str) -> str:
-    """Shell text with its plain loops unrolled and its plain variables, and defaults such as ${1:-64}, put in."""
+    """Shell text with simple loops unrolled and simple variables and defaults such as ${1:-64} substituted."""
     values: dict[str, str] = {}
 
     def value(match: re.Match[str]) -> str:
@@ -38,11 +38,11 @@ def expanded(text: str) -> str:
 
     lines = []
     for line in _LOOP.sub(_unrolled, text.replace("\\\n", " ")).split("\n"):
-        put_in = _VARIABLE.sub(value, line)
-        assignment = _ASSIGNMENT.match(put_in)
+        substituted = _VARIABLE.sub(value, line)
+        assignment = _ASSIGNMENT.match(substituted)
         if assignment:
             values[assignment.group(1)] = assignment.group(2).strip("\"'")
-        lines.append(put_in)
+        lines.append(substituted)
     return "\n".join(lines)
 
 
@@ -54,7 +54,7 @@ def _unrolled(loop: re.Match[str]) -> str:
 
 
 def _in_braces(word: str) -> list[str]:
-    """`{1..8}` -> 1, 2, 3 ...; another word as it is."""
+    """`{1..8}` -> 1, 2, 3 (at most LOOP_VALUES); any other word is returned unchanged."""
     bounds = re.fullmatch(r"\{(\d{1,9})\.\.(\d{1,9})\}", word)
     if bounds is None:
         return [word]
@@ -63,9 +63,9 @@ def _in_braces(word: str) -> list[str]:
 
 
 def calls_of(text: str, folder: Path, names: Sequence[str], root: Path) -> Iterator[tuple[str, Call]]:
-    """(program, how it is started) of each start of one of `names` in shell text that begins in `folder`.
+    """Yields (program, call) for each start of one of `names` in shell text whose working folder is `folder`.
 
-    Files below `root` that its arguments name are named as seen from `folder`.
+    Arguments that name files below `root` are made relative to `folder`.
     """
     before: list[str] = []
     for command in simple_commands(expanded(text), folder):
@@ -82,7 +82,7 @@ def calls_of(text: str, folder: Path, names: Sequence[str], root: Path) -> Itera
 
 
 def _program_at(words: list[str], names: Sequence[str]) -> int | None:
-    """Where among a command's words the started program stands."""
+    """Index of the started program in a command's argv, behind known launchers; None if it starts none of `names`."""
     for at, word in enumerate(words):
         if Path(word).name in names and (at > 0 or "/" in word):
             return at
@@ -92,7 +92,7 @@ def _program_at(words: list[str], names: Sequence[str]) -> int | None:
 
 
 def _seen_from(folder: Path, place: Path, word: str, root: Path) -> str:
-    """`word`, an argument of a command in `place`, for a program that is started in `folder`."""
+    """Rewrites `word`, an argument of a command run in `place`, for a program started in `folder`."""
     path = Path(os.path.normpath(place / word))
     if not path.is_relative_to(root) or (place == folder and not Path(word).is_absolute()):
         return word

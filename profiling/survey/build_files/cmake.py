@@ -1,4 +1,4 @@
-"""What a CMakeLists.txt would build: read by an interpreter of the language's common part, never executed."""
+"""The programs a CMakeLists.txt would build, found by interpreting a subset of CMake; no command is executed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hipsynth.profiling.survey.build_files.cmake_files import Configured
 from hipsynth.profiling.survey.build_files.cmake_lang import Interpreter, Scope, glob_files, parse
-from hipsynth.profiling.survey.build_files.commands import Command, steps_of
+from hipsynth.profiling.survey.build_files.commands import KEPT_OPTION, Command, steps_of
 from hipsynth.profiling.survey.plan import BuildPlan, Call, CodeObject, SourceUnit
 from hipsynth.profiling.survey.sources import SOURCE_ENDINGS, read_text
 
@@ -18,11 +18,10 @@ _KEYWORDS = frozenset(
     {"PRIVATE", "PUBLIC", "INTERFACE", "SYSTEM", "BEFORE", "AFTER", "EXCLUDE_FROM_ALL", "WIN32"}
     | {"LINK_PUBLIC", "LINK_PRIVATE", "LINK_INTERFACE_LIBRARIES", "general", "optimized", "debug"}
 )
-_COMMAND_WORDS = frozenset(  # what begins another part of add_custom_command
+_COMMAND_WORDS = frozenset(  # keywords that begin another section of add_custom_command
     {"ARGS", "MAIN_DEPENDENCY", "DEPENDS", "OUTPUT", "BYPRODUCTS", "WORKING_DIRECTORY", "COMMENT", "VERBATIM", "TARGET"}
     | {"SOURCES", "DEPFILE", "USES_TERMINAL", "COMMAND_EXPAND_LISTS", "APPEND", "POST_BUILD", "PRE_BUILD", "PRE_LINK"}
 )
-_KEPT = re.compile(r"-(?:O[0-3s]|Ofast|ffast-math|m(?:no-)?unsafe-fp-atomics|ffp-contract=\w+)$")
 # Switches that whoever builds for an AMD device turns on, such as -DENABLE_HIP=ON.
 _SWITCHES = {
     f"{verb}_{name}": "ON" for verb in ("COMPILE", "ENABLE", "USE", "WITH", "BUILD") for name in ("HIP", "ROCM")
@@ -32,7 +31,7 @@ _GENERATOR = re.compile(r"\$<\$?<?[^>]*>?:?([^>]*)>")
 
 @dataclass
 class _Target:
-    """An executable or library while its build files are read."""
+    """An executable or library, filled in while its build files are read."""
 
     name: str
     folder: Path
@@ -47,14 +46,14 @@ class _Target:
 
 
 def cmake_plans(listfile: Path, root: Path) -> list[BuildPlan]:
-    """The programs of a CMakeLists.txt and the folders that it adds, default options taken as they are."""
+    """The executables of a CMakeLists.txt and its subdirectories, with default options. Reads only below `root`."""
     reader = _Reader(listfile.parent, root)
     reader.read(listfile.parent, Scope(dict(_SWITCHES)))
     return reader.plans()
 
 
 class _Reader:
-    """State of one configure run."""
+    """State of one simulated configure run; one method per supported CMake command."""
 
     def __init__(self, top: Path, root: Path) -> None:
         self.top, self.root = top, root
@@ -64,7 +63,7 @@ class _Reader:
         self.code_objects: dict[Path, list[CodeObject]] = {}
         self.configured = Configured(root)
         self.folder = top
-        self.properties = _Target("", top)  # what include_directories and the like give to later targets
+        self.properties = _Target("", top)  # directory properties inherited by later targets
         self.interpreter = Interpreter(
             {
                 "set": self.set_variable, "unset": self.unset, "list": self.change_list,
@@ -93,7 +92,7 @@ class _Reader:
             "CMAKE_VERSION": "3.29.0", "CMAKE_SYSTEM_PROCESSOR": "x86_64", "HIP_PLATFORM": "amd",
             "HIP_HIPCC_EXECUTABLE": "hipcc", "CMAKE_HIP_COMPILER": "hipcc", "CMAKE_CXX_COMPILER": "hipcc",
             "CMAKE_CURRENT_BINARY_DIR": str(folder), "CMAKE_BINARY_DIR": str(self.top),
-            "MODEL": "hip",  # mini-apps of many programming models ask for one by this name
+            "MODEL": "hip",  # mini-apps with several programming models select one with this variable
         }  # fmt: skip
         before, self.folder = self.folder, folder
         self.interpreter.run(parse(read_text(folder / "CMakeLists.txt")), scope)
@@ -221,7 +220,7 @@ class _Reader:
             self._add_sources(self.targets[words[0]], words[1:])
 
     def _of(self, words: list[str]) -> tuple[_Target | None, list[str]]:
-        """The target that a target_... command is about, and its further words."""
+        """The target named by a target_... command, and its remaining arguments without keywords."""
         rest = [_plain(word) for word in words[1:] if word not in _KEYWORDS]
         return (self.targets.get(words[0]) if words else None), [word for word in rest if word]
 
@@ -310,7 +309,7 @@ class _Reader:
                 target.relocatable = True
             elif word.startswith("-fopenmp"):
                 target.links.append("omp")
-            elif _KEPT.match(word):
+            elif KEPT_OPTION.match(word):
                 target.options.append(word)
 
     def test(self, words: list[str], _scope: Scope) -> None:
@@ -322,7 +321,7 @@ class _Reader:
             self.tests.setdefault(Path(name).name, []).append(Call(tuple(command[1:])))
 
     def custom(self, words: list[str], _scope: Scope) -> None:
-        """Commands of the build's own: of interest when they compile device code that a program loads by itself."""
+        """Custom commands: only those that compile code objects for loading at run time matter."""
         for step in steps_of(Command(self.folder, command) for command in _commands(words)):
             if step.device_only and step.output is not None:
                 made = self.code_objects.setdefault(self.folder, [])
@@ -357,7 +356,7 @@ class _Reader:
     # --- result ---
 
     def plans(self) -> list[BuildPlan]:
-        """The executables with the sources of the project's own libraries that they link."""
+        """One plan per executable, including the sources of the project's own libraries that it links."""
         plans = []
         for target in self.targets.values():
             if target.executable:
@@ -399,7 +398,7 @@ class _Reader:
 
 
 def _version(words: list[str]) -> dict[str, str]:
-    """What project(NAME VERSION 1.2.3) sets."""
+    """The variables that project(NAME VERSION 1.2.3) sets."""
     if "VERSION" not in words[:-1]:
         return {}
     version = words[words.index("VERSION") + 1]
@@ -410,7 +409,7 @@ def _version(words: list[str]) -> dict[str, str]:
 
 
 def _commands(words: Iterable[str]) -> list[list[str]]:
-    """The command lines among the words of add_custom_command or add_custom_target."""
+    """The command lines in the arguments of add_custom_command or add_custom_target."""
     lines: list[list[str]] = []
     inside = False
     for word in words:
@@ -425,7 +424,7 @@ def _commands(words: Iterable[str]) -> list[list[str]]:
 
 
 def _plain(word: str) -> str:
-    """A word without generator expressions: `$<BUILD_INTERFACE:x>` gives x, a condition gives what it guards."""
+    """Removes generator expressions: `$<BUILD_INTERFACE:x>` becomes x; a condition becomes its guarded value."""
     while True:
         shorter = _GENERATOR.sub(r"\1", word)
         if shorter == word:

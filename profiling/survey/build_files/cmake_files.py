@@ -1,4 +1,4 @@
-"""Files that configuring a CMake project writes, such as config.h: kept as texts, nothing is written to the project."""
+"""Files that configuring a CMake project would generate, such as config.h; kept in memory, not written to disk."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _FALSE = frozenset({"", "0", "OFF", "NO", "FALSE", "N", "IGNORE", "NOTFOUND"})
 
 
 class Configured:
-    """The files of one configure run: absolute path -> text. Those that exist are left as they are."""
+    """The generated files of one configure run: absolute path -> text. Existing files are not replaced."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.texts: dict[Path, str] = {}
 
     def configure_file(self, words: Sequence[str], folder: Path, scope: Scope) -> None:
-        """configure_file(INPUT OUTPUT [COPYONLY] [@ONLY])."""
+        """Implements configure_file(INPUT OUTPUT [COPYONLY] [@ONLY])."""
         if len(words) < 2:
             return
         text = read_text(folder / words[0])
@@ -34,7 +34,7 @@ class Configured:
         self._keep(_place(folder, words[1], default=Path(words[0]).name), text)
 
     def write(self, words: Sequence[str], folder: Path, append: bool) -> None:
-        """file(WRITE|APPEND NAME CONTENT...), the first word left out."""
+        """Implements file(WRITE|APPEND NAME CONTENT...); `words` starts at NAME."""
         if words:
             place = _place(folder, words[0])
             before = self.texts.get(place, "") if append else ""
@@ -47,7 +47,7 @@ class Configured:
 
 
 def configured(text: str, scope: Scope, at_only: bool = False) -> str:
-    """A template with its variables put in, and `#cmakedefine` decided."""
+    """Substitutes @VAR@, ${VAR} (unless `at_only`) and `#cmakedefine` in a template."""
 
     def define(match: re.Match[str]) -> str:
         indent, gap, number, name, rest = match.groups()

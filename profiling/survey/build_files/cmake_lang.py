@@ -1,7 +1,7 @@
-"""The part of CMake's language that build files of programs use: words, variables, conditions, loops, functions.
+"""Parser and interpreter for the subset of CMake that program builds use: variables, conditions, loops, functions.
 
-Nothing is executed: commands with effects (execute_process, file downloads) are passed over, and what find_package
-looks for counts as found, so that its branch is read and the library is named as needed.
+Commands with side effects (execute_process, downloads) are ignored. find_package always succeeds, so that the branch
+behind it is read and the library is reported as needed.
 """
 
 from __future__ import annotations
@@ -23,18 +23,22 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True)
 class Word:
+    """One argument before expansion; a quoted one is not split at semicolons."""
+
     text: str
     quoted: bool = False
 
 
 @dataclass(frozen=True)
 class Command:
+    """One command invocation; `name` in lower case, `words` unexpanded."""
+
     name: str
     words: tuple[Word, ...]
 
 
 def parse(text: str) -> list[Command]:
-    """The commands of a CMake file; damaged ends are ignored."""
+    """The commands of a CMake file; an unterminated command at the end is ignored."""
     commands: list[Command] = []
     name, depth, words = "", 0, list[Word]()
     for match in _TOKEN.finditer(text):
@@ -63,7 +67,7 @@ def parse(text: str) -> list[Command]:
 
 @dataclass
 class Scope:
-    """Variables of one folder or function call."""
+    """Variables of one folder or function call; lookups fall back to `parent`."""
 
     variables: dict[str, str] = field(default_factory=dict)
     parent: Scope | None = None
@@ -91,7 +95,7 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
 def expand(text: str, scope: Scope) -> str:
-    """`${NAME}` replaced from the inside out; environment variables are empty."""
+    """Expands `${NAME}` references, innermost first; environment variables are empty."""
     for _ in range(20):
         changed = _REFERENCE.sub(lambda match: "" if match.group(1) else scope.get(match.group(2)), text)
         if changed == text:
@@ -101,7 +105,7 @@ def expand(text: str, scope: Scope) -> str:
 
 
 def values(words: Sequence[Word], scope: Scope) -> list[str]:
-    """Arguments after expansion: unquoted ones split at semicolons, empty ones dropped."""
+    """Expanded arguments; unquoted ones are split at semicolons and dropped if empty."""
     result: list[str] = []
     for word in words:
         text = expand(word.text, scope)
@@ -113,7 +117,10 @@ Handler = Callable[[list[str], Scope], None]
 
 
 class Interpreter:
-    """Runs commands: control flow here, everything else by the `handlers` that its user gives."""
+    """Runs commands: implements control flow itself and calls `handlers` (by command name) for everything else.
+
+    Stops after MAX_COMMANDS commands or 40 nested calls.
+    """
 
     def __init__(self, handlers: Mapping[str, Handler]) -> None:
         self.handlers = handlers
@@ -122,7 +129,7 @@ class Interpreter:
         self.depth = 0
 
     def run(self, commands: Sequence[Command], scope: Scope) -> bool:
-        """False when a return() ended it."""
+        """Runs commands; False if a return() or a limit ended the run."""
         position = 0
         while position < len(commands):
             self.spent += 1
@@ -196,6 +203,7 @@ _END = {
 
 
 def block_end(commands: Sequence[Command], start: int, opening: str, closing: str) -> int:
+    """Index of the command that closes the block opened at `start`, or the last index if it is not closed."""
     depth = 0
     for position in range(start, len(commands)):
         depth += {opening: 1, closing: -1}.get(commands[position].name, 0)
@@ -205,7 +213,7 @@ def block_end(commands: Sequence[Command], start: int, opening: str, closing: st
 
 
 def _branches(block: Sequence[Command]) -> Iterator[tuple[tuple[Word, ...] | None, list[Command]]]:
-    """(condition, body) of an if block; an else has no condition."""
+    """Yields (condition, body) for each branch of an if block; the condition of else is None."""
     depth, condition, body = 0, block[0].words, list[Command]()
     final: tuple[Word, ...] | None = condition
     for command in block[1:]:
@@ -246,7 +254,7 @@ _TRUE = re.compile(r"(?:[1-9]\d*|on|yes|true|y)$", re.IGNORECASE)
 
 
 def truth(words: Sequence[Word], scope: Scope, functions: Mapping[str, object]) -> bool:
-    """An if() condition, by recursive descent over or, and, not, comparisons and tests."""
+    """Evaluates an if() condition by recursive descent: OR, AND, NOT, comparisons, unary tests."""
     parts: list[Word] = []
     for word in words:
         text = expand(word.text, scope)
@@ -314,7 +322,7 @@ class _Condition:
         if operator == "COMMAND":
             return name.lower() in self.functions
         if operator == "TARGET":
-            return True  # what find_package would have brought
+            return True  # assume that find_package defined it
         return operator in ("EXISTS", "IS_DIRECTORY") and Path(name).exists()
 
     def _value(self, word: Word) -> str:
@@ -368,7 +376,7 @@ _BINARY: Mapping[str, Callable[[str, str], bool]] = {
 
 
 def glob_files(base: Path, patterns: Sequence[str], recurse: bool) -> list[str]:
-    """file(GLOB): absolute paths that fit, sorted."""
+    """Implements file(GLOB): absolute paths of matching files, sorted per pattern."""
     found: list[str] = []
     for pattern in patterns:
         place = base / pattern

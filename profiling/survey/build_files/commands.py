@@ -1,7 +1,7 @@
-"""Compile and link commands as text -> the programs that they build.
+"""Turns compile and link command lines into build plans.
 
-Works on what `make -n -w` prints and on the entries of compile_commands.json: each compiler call becomes a step, and
-steps are joined over the files that they write and read.
+Input is the output of `make -n -w`, shell scripts or compile_commands.json. Each compiler call becomes a Step; steps
+are connected through the files that they write and read.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ COMPILERS = re.compile(
 _HOST_ONLY = re.compile(r"(?:g\+\+|gcc|c\+\+|cc|mpicxx|mpic\+\+|mpicc)(?:-[\d.]+)?$")
 _ARCHIVERS = re.compile(r"(?:llvm-|hip)?ar$")
 _DIRECTORY = re.compile(r"make(?:\[\d+\])?: (Entering|Leaving) directory ['`](.*)'$")
-_STREAM_NUMBER = re.compile(r"((?:^|\s))\d(?=[<>])")  # of 2>&1
+_STREAM_NUMBER = re.compile(r"((?:^|\s))\d(?=[<>])")  # the 2 of 2>&1
 _CONTROL = frozenset({";", "&&", "||", "|", "&", "(", ")", ";;"})
 _IGNORED_WORDS = frozenset({"then", "else", "do", "{", "}", "!", "time", "exec", "env", "@", "-", "+"})
-# Options that take the next word and say nothing about what is compiled.
+# Options with a separate value that do not affect what is compiled.
 _SKIP_NEXT = frozenset(
     {"-MF", "-MT", "-MQ", "-Xlinker", "-Xcompiler", "-arch", "--offload-arch", "--amdgpu-target", "-target", "-T",
      "-framework", "-Xclang", "-u", "-z", "-rpath", "--compiler-options", "-gencode", "-ccbin", "-Xptxas", "-mllvm"}
 )  # fmt: skip
 _PLACES = ("-I", "-isystem", "-iquote", "-idirafter")
-_KEPT_OPTION = re.compile(r"-(?:O[0-3s]|Ofast|ffast-math|fno-fast-math|m(?:no-)?unsafe-fp-atomics|ffp-contract=\w+)$")
+KEPT_OPTION = re.compile(r"-(?:O[0-3s]|Ofast|ffast-math|fno-fast-math|m(?:no-)?unsafe-fp-atomics|ffp-contract=\w+)$")
 _LANGUAGES = {"hip": "hip", "cu": "hip", "cuda": "hip", "c++": "c++", "c": "c", "none": ""}
 _MACHINE_CODE = frozenset({".o", ".obj", ".a", ".so", ".bc", ".lo"})
 
@@ -54,21 +54,21 @@ class Step:
 
 
 class Command(NamedTuple):
-    """A simple shell command: where, its words without redirections, and what they send it in and where it writes."""
+    """A simple shell command: working folder, argv without redirections, redirected input and output."""
 
     folder: Path
     words: list[str]
     stdin: str = ""
-    stdout: str = ""  # with its operator, > or >>
+    stdout: str = ""  # including the operator, > or >>
 
     def text(self) -> str:
-        """As a shell would read it, from any folder."""
+        """The command as one shell line that works from any folder."""
         sent = f" < {shlex.quote(self.stdin)}" if self.stdin else ""
         return f"cd {shlex.quote(str(self.folder))} && {shlex.join(self.words)}{sent} {self.stdout}".rstrip()
 
 
 def simple_commands(text: str, folder: Path) -> Iterator[Command]:
-    """The simple shell commands in a script or in the output of `make -n -w`."""
+    """Yields the simple shell commands in a script or in the output of `make -n -w`, tracking folder changes."""
     stack = [folder]
     for line in re.sub(r"\\\n\s*", " ", text).splitlines():
         match = _DIRECTORY.match(line)
@@ -118,7 +118,7 @@ def _compiler_at(words: list[str]) -> int | None:
 
 
 def steps_of(commands: Iterable[Command]) -> list[Step]:
-    """The compiler and archiver calls among commands."""
+    """Parses the compiler and archiver calls among commands; other commands are skipped."""
     steps = []
     for folder, words, *_ in commands:
         at = _compiler_at(words)
@@ -132,12 +132,12 @@ def steps_of(commands: Iterable[Command]) -> list[Step]:
 
 
 def parse_compiler(words: list[str], folder: Path) -> Step:
-    """One compiler call's words."""
+    """Parses the argv of one compiler call run in `folder`."""
     return _CompilerCall(words, folder).step
 
 
 class _CompilerCall:
-    """Reads a command line from left to right."""
+    """Parses a compiler's argv from left to right into `step`."""
 
     def __init__(self, words: list[str], folder: Path) -> None:
         self.folder = folder
@@ -191,11 +191,11 @@ class _CompilerCall:
             self.step.libraries.append("omp")
         elif word == "-L":
             next(self.rest, None)
-        elif _KEPT_OPTION.match(word):
+        elif KEPT_OPTION.match(word):
             self.model = replace(model, options=(*model.options, word))
 
     def _file(self, word: str) -> None:
-        if any(mark in word for mark in "*?["):  # as the shell that runs the call would put them in
+        if any(mark in word for mark in "*?["):  # expand globs as the shell would
             base, pattern = (Path("/"), word.lstrip("/")) if word.startswith("/") else (self.folder, word)
             for found in sorted(base.glob(pattern)):
                 self._add(Path(os.path.normpath(found)))
@@ -226,7 +226,7 @@ def _path(folder: Path, word: str) -> Path:
 
 
 def plans_of(steps: Iterable[Step], folder: Path, origin: str) -> list[BuildPlan]:
-    """The programs that steps link, each with the units behind its objects and archives."""
+    """One plan per link step, with all units behind its objects and archives. `origin` is stored in the plans."""
     made: dict[Path, Step] = {}
     loose: list[CodeObject] = []
     plans: list[BuildPlan] = []
@@ -246,7 +246,7 @@ def plans_of(steps: Iterable[Step], folder: Path, origin: str) -> list[BuildPlan
 
 
 def _collect(step: Step, made: dict[Path, Step]) -> tuple[list[SourceUnit], list[str], bool]:
-    """All units that end up in a step's output; an archive named by -lNAME counts when a step made it."""
+    """Units, external libraries and relocatability behind a step; -lNAME resolves to an archive built by a step."""
     units: dict[Path, SourceUnit] = {}
     libraries: list[str] = []
     relocatable = False

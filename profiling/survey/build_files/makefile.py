@@ -1,4 +1,4 @@
-"""What a Makefile would do, by asking `make` itself: a dry run in the sandbox, with stand-ins for ROCm's tools."""
+"""Build plans from a Makefile: `make -n` in the sandbox, with stub scripts in place of ROCm's tools."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from hipsynth.profiling.survey.build_files.calls import calls_of
 from hipsynth.profiling.survey.build_files.commands import plans_of, simple_commands, steps_of
 from hipsynth.profiling.survey.plan import BuildPlan, Call
 
-ROCM = "/opt/rocm"  # where Makefiles expect it; a folder of stand-ins lies there in the sandbox
-# name -> what the stand-in prints: Makefiles ask these tools for paths and the platform.
+ROCM = "/opt/rocm"  # where Makefiles expect ROCm; the sandbox mounts a folder of stub tools there
+# Tool name -> shell body of its stub: Makefiles query these tools for paths and the platform.
 _TOOLS = {
     "hipcc": "",
     "hipconfig": "case \"$1\" in -p|--path|-R|--rocmpath) echo /opt/rocm;; -P|--platform) echo amd;; "
@@ -36,14 +36,14 @@ _RUN_GOAL = re.compile(r"^(?:run|test|check|bench)[\w-]*$")
 
 @functools.cache
 def available() -> bool:
-    """Whether Makefiles can be asked: make is installed and the sandbox works (a Makefile may run any command)."""
+    """Whether make is installed and the sandbox works; required because a Makefile may run any command."""
     return shutil.which("make") is not None and sandbox.available()
 
 
 def make_plans(makefile: Path, root: Path, arch: str) -> list[BuildPlan]:
-    """The programs that the default goal of `makefile` (and its goals named like `all`) would link.
+    """Plans for the programs that the default goal of `makefile`, and other goals that look like programs, would link.
 
-    Nothing is built. An empty list when make refuses or is not available.
+    Only dry runs, nothing is built. Empty if make fails or is not available.
     """
     if not available():
         return []
@@ -61,7 +61,7 @@ def _plans(text: str, makefile: Path) -> list[BuildPlan]:
 
 
 def dry_run(makefile: Path, root: Path, arch: str, goals: tuple[str, ...], depth: int = 2) -> str:
-    """What `make -n` prints for `goals`, "" when it cannot be run; `depth`: levels of makes that it would start."""
+    """Output of `make -n` for `goals`, including recursive makes up to `depth` levels; "" if make cannot run."""
     with tempfile.TemporaryDirectory(prefix="hipsynth-") as scratch:
         tools = _tools(Path(scratch) / "rocm", arch)
         command = ["make", "-n", "-B", "-k", "-w", "-C", str(makefile.parent), "-f", makefile.name, *goals]
@@ -70,7 +70,7 @@ def dry_run(makefile: Path, root: Path, arch: str, goals: tuple[str, ...], depth
             "HIP_PATH": ROCM,
             "ROCM_PATH": ROCM,
             "HIP_PLATFORM": "amd",
-            **dict.fromkeys(("HIPCC", "HIPCXX", "HIPLD"), "hipcc"),  # set by whoever builds where the file does not
+            **dict.fromkeys(("HIPCC", "HIPCXX", "HIPLD"), "hipcc"),  # defaults for Makefiles that leave these unset
             "MAKEFLAGS": "",
         }
         (Path(scratch) / "work").mkdir()
@@ -83,7 +83,7 @@ def dry_run(makefile: Path, root: Path, arch: str, goals: tuple[str, ...], depth
 
 
 def _further(text: str, makefile: Path, root: Path, arch: str, depth: int) -> Iterator[str]:
-    """What the makes would do that a Makefile starts by their bare name: a dry run only prints these."""
+    """Dry runs of recursive makes called as plain `make`; unlike $(MAKE), `make -n` prints but does not enter them."""
     for folder, words, *_ in simple_commands(text, makefile.parent):
         if words[0] != "make" or not folder.is_relative_to(root):
             continue
@@ -111,7 +111,7 @@ def _tools(folder: Path, arch: str) -> Path:
 
 
 def _further_goals(makefile: Path) -> list[str]:
-    """Goals beside the default one that are worth asking: what looks like a program with a rule of its own."""
+    """Goals other than the default that look like programs (at most 40)."""
     text = makefile.read_text(errors="replace")
     goals = re.findall(r"^([A-Za-z0-9_][\w.-]*)\s*:(?!=)", text, re.MULTILINE)
     kept = [goal for goal in dict.fromkeys(goals) if not _RUN_GOAL.match(goal) and not _clears(goal)]
@@ -129,7 +129,7 @@ def _run_goals(makefile: Path) -> list[str]:
 
 
 def _calls(makefile: Path, root: Path, arch: str, names: Sequence[str]) -> dict[str, list[Call]]:
-    """Program name -> how it is started, from goals such as `run` and `test`."""
+    """Program name -> calls found in goals such as `run` and `test`."""
     found: dict[str, list[Call]] = {}
     for goal in _run_goals(makefile):
         text = dry_run(makefile, root, arch, (goal,))

@@ -1,4 +1,4 @@
-// Kernels of the shape of BabelStream's: four streams of doubles, an element per work-item, and a scalar product.
+// Kernels shaped like BabelStream's: four streams of doubles, one element per work-item, and a scalar product.
 #include <hip/hip_runtime.h>
 
 constexpr int kBlock = 1024;
@@ -20,7 +20,7 @@ extern "C" __global__ void triad(double* a, double* b, double* c, long n) {
   FOR_EACH(i, n) a[i] = b[i] + kScalar * c[i];
 }
 
-// Partial sums in the LDS, then a tree.
+// Partial sums in the LDS, then a tree reduction.
 extern "C" __global__ void __launch_bounds__(kBlock) dot(const double* a, const double* b, double* sums, long n) {
   __shared__ double part[kBlock];
   const int own = threadIdx.x;

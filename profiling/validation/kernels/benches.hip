@@ -1,9 +1,9 @@
-// Kernels of the shape of those whose speed RRZE's gpu-benches recorded: streams, cache sweeps, a pointer chase, strides.
+// Kernels shaped like those recorded with RRZE's gpu-benches: streams, cache sweeps, a pointer chase, strides.
 #include <hip/hip_runtime.h>
 
-// A recorded stream asks for the length first, then for a flag that is never set, then for arrays that only one side of
-// a branch needs: two or three scalar round trips, one after the other, which are a large part of a short wave's life.
-extern __shared__ double held_back[];  // its size keeps further work-groups away
+// A recorded stream loads the length first, then a flag that is never set, then arrays that only one side of a branch
+// needs: two or three dependent scalar loads, which are a large part of a short wave's lifetime.
+extern __shared__ double held_back[];  // its size limits the work-groups per CU
 
 #define STREAMS                                                                                                \
   double *a, const double *__restrict__ b, const double *__restrict__ c, const double *__restrict__ d, size_t n, \
@@ -22,7 +22,7 @@ __device__ void read(double* a, const double* b, int i, bool inside, int flag) {
   if (!inside) return;
   if (flag) held_back[threadIdx.x] = b[threadIdx.x];
   const double value = b[i];
-  if (flag || value == 7.0) a[i] = value + held_back[i];  // never: the memory holds zeros
+  if (flag || value == 7.0) a[i] = value + held_back[i];  // never taken: the memory holds zeros
 }
 
 extern "C" __global__ void stream_init(STREAMS) {
@@ -47,7 +47,7 @@ extern "C" __global__ void stream_5pt(STREAMS) {
         [=] { return 0.25 * (b[i - 2] + b[i - 1]) + 0.5 * (b[i + 1] + b[i + 2]) - b[i]; });
 }
 
-// The same over LENGTH elements that the grid walks through again and again.
+// The same over LENGTH elements; the grid's index wraps around.
 #define WRAPPED(LENGTH)                                                              \
   extern "C" __global__ void wrapped_read_##LENGTH(STREAMS) {                        \
     const int i = unsigned(item()) % LENGTH;                                         \
@@ -68,7 +68,7 @@ extern "C" __global__ void stream_5pt(STREAMS) {
 WRAPPED(24545)
 WRAPPED(5767137)
 
-// Every work-group reads the same two arrays of kSteps times its width float4 over and over, sixteen loads at a time.
+// Every work-group repeatedly reads the same two arrays of kSteps * (group size) float4, sixteen loads at a time.
 template <int kSteps, int kWidth>
 __device__ void sweep(float4* out, const float4* data, int rounds, int zero) {
   constexpr int kPairs = 8, kRounds = kSteps < kPairs ? kPairs / kSteps : 1, kBatches = kRounds * kSteps / kPairs;
@@ -82,7 +82,7 @@ __device__ void sweep(float4* out, const float4* data, int rounds, int zero) {
 #pragma unroll
       for (int i = 0; i < kPairs; ++i) {
         const int step = (batch * kPairs + i) % kSteps;
-        if (step == 0) first += zero;  // the compiler must not see that every round reads the same
+        if (step == 0) first += zero;  // hides from the compiler that all rounds read the same data
         left[i] = first[step * kWidth];
         right[i] = first[(kSteps + step) * kWidth];
       }
@@ -107,7 +107,7 @@ SWEEP_OF(16, 512)
 SWEEP_OF(32, 512)
 SWEEP_OF(96, 512)
 
-// Work-group g reads part g % parts: `steps` pairs of tiles of doubles, a block wide each.
+// Work-group g reads part g % parts: `steps` pairs of tiles of doubles, each one block wide.
 extern "C" __global__ void shared_parts(double* out, const double* data, int parts, int steps) {
   double sum = 0;
   const size_t width = blockDim.x;

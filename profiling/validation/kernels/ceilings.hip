@@ -1,4 +1,4 @@
-// One unit at its limit each: every wave repeats one instruction on registers that nothing else touches.
+// Each kernel saturates one unit: every wave repeats one instruction on registers of its own.
 #include <hip/hip_runtime.h>
 
 #define REPEAT(count, text) ".rept " #count "\n " text "\n .endr\n"
@@ -33,7 +33,7 @@ extern "C" __global__ void matrix_i8(int rounds) {
   for (int i = 0; i < rounds; ++i)
     asm volatile(REPEAT(16, "v_mfma_i32_32x32x8i8 a[0:15], v2, v4, a[0:15]") ::: MATRIX_REGISTERS);
 }
-// Every lane reads its own word, all banks are busy; eight reads are in flight per wave.
+// Every lane reads its own word, so all banks are busy; eight reads are in flight per wave.
 extern "C" __global__ void lds(int rounds) {
   __shared__ int tile[1024];
   tile[threadIdx.x] = 0;

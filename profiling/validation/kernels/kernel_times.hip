@@ -1,5 +1,5 @@
-// Kernels that do what those of the MI300A recordings did: the same algorithm, launch shape, element type and order of
-// accesses. Parameters that may alias do so here too, because it decides what stays in registers.
+// Kernels equivalent to those of the MI300A recordings: same algorithm, launch shape, element type and access order.
+// Parameters that may alias there may alias here, because this decides which values stay in registers.
 #include <hip/hip_runtime.h>
 
 __device__ int column() { return blockIdx.x * blockDim.x + threadIdx.x; }
@@ -16,13 +16,13 @@ extern "C" __global__ void relu(const int count, float* from, float* to) {
   if (at < count) to[at] = from[at] > 0 ? from[at] : 0;
 }
 
-// What a runtime does for a copy within the device: 16 bytes per lane.
+// The runtime's kernel for copies within the device: 16 bytes per lane.
 extern "C" __global__ void copy(uint4* to, const uint4* from, unsigned long long count) {
   const size_t step = size_t{gridDim.x} * blockDim.x;
   for (size_t i = size_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) to[i] = from[i];
 }
 
-// Four by four elements per work-item, tiles of 64 by 64 through the LDS, along diagonals of tiles.
+// 4 x 4 elements per work-item, tiles of 64 x 64 staged through the LDS, tiles ordered along diagonals.
 extern "C" __global__ void matrixtranspose(float4* __restrict__ to, float4* __restrict__ from,
                                            float4* __restrict__ unused, unsigned width, unsigned height,
                                            unsigned tiles, unsigned first_x, unsigned first_y) {
@@ -44,7 +44,7 @@ extern "C" __global__ void matrixtranspose(float4* __restrict__ to, float4* __re
   to[target + height * 3] = float4{a.w, b.w, c.w, d.w};
 }
 
-// One step of all pairs' shortest paths: through node `through`.
+// One step of all-pairs shortest paths, via node `through`.
 extern "C" __global__ void floydwarshall(unsigned* distance, unsigned* path, const unsigned nodes,
                                          const unsigned through) {
   const int x = column(), y = row(), k = through;
@@ -69,7 +69,7 @@ extern "C" __global__ void fir(float* out, float* taps, float* in, float* histor
   out[at] = sum;
 }
 
-// The nearest of a few centres for each point, features one after the other.
+// Finds the nearest of a few centres for each point; loops over the features.
 extern "C" __global__ void kmeans(float* features, float* centres, int* nearest, int points, int clusters, int count,
                                   int offset, int size) {
   const unsigned point = column();
@@ -90,8 +90,8 @@ extern "C" __global__ void kmeans(float* features, float* centres, int* nearest,
   nearest[point] = best;
 }
 
-// Matrix times vector by rows, then its transpose by columns; sums are kept in memory, which the others may alias.
-// `steps` is all of a row or column, unless a part of it stands for the rest.
+// Matrix times vector by rows, then its transpose by columns; sums stay in memory because the pointers may alias.
+// `steps`: the row or column length, or less when the time is extrapolated.
 extern "C" __global__ void atax_rows(float* matrix, float* vector, float* sums, int rows, int columns, int steps) {
   const int i = column();
   if (i >= rows) return;
@@ -103,7 +103,7 @@ extern "C" __global__ void atax_columns(float* matrix, float* result, float* sum
   for (int i = 0; i < steps; ++i) result[j] += matrix[i * columns + j] * sums[i];
 }
 
-// Nine points, sixteen rows per work-item, 64 columns per work-group, through the LDS with a border.
+// Nine-point stencil: 16 rows per work-item, 64 columns per work-group, staged through the LDS with a halo.
 constexpr int kRows = 16;
 __device__ int bordered(int y, int x, int pitch) { return (y + 1) * (pitch + 2) + x + 1; }
 
@@ -135,7 +135,7 @@ extern "C" __global__ void stencil2d(float* from, float* to, const int alignment
   }
 }
 
-// Four by four elements per work-item; a tile of the left matrix goes through memory that all work-groups share.
+// 4 x 4 elements per work-item; a tile of the left matrix is staged through global memory shared by all work-groups.
 extern "C" __global__ void matrixmultiplication(float4* left, float4* right, float4* product, int width, float4* tile,
                                                 int depth) {
   const int x = threadIdx.x, y = threadIdx.y, side = blockDim.x;
@@ -155,7 +155,7 @@ extern "C" __global__ void matrixmultiplication(float4* left, float4* right, flo
       for (int k = 0; k < 4; ++k) a[k] = tile[(j >> 2) + (y * 4 + k) * side];
       const float4 b0 = right[below + j * all], b1 = right[below + (j + 1) * all], b2 = right[below + (j + 2) * all],
                    b3 = right[below + (j + 3) * all];
-      __builtin_amdgcn_sched_barrier(0);  // the recorded times have one round trip to memory here, not one per load
+      __builtin_amdgcn_sched_barrier(0);  // the recorded times show one memory round trip here, not one per load
       for (int k = 0; k < 4; ++k) {
         sum[k].x += a[k].x * b0.x + a[k].y * b1.x + a[k].z * b2.x + a[k].w * b3.x;
         sum[k].y += a[k].x * b0.y + a[k].y * b1.y + a[k].z * b2.y + a[k].w * b3.y;
@@ -169,7 +169,7 @@ extern "C" __global__ void matrixmultiplication(float4* left, float4* right, flo
   for (int k = 0; k < 4; ++k) product[target + k * all] = sum[k];
 }
 
-// All bodies against all, a tile of positions at a time through memory that all work-groups share.
+// All pairs of bodies; tiles of positions are staged through global memory shared by all work-groups.
 extern "C" __global__ void nbody(float4* position, float4* velocity, int bodies, float step, float softening,
                                  float4* tile, float4* new_position, float4* new_velocity) {
   const unsigned me = threadIdx.x, body = column(), size = blockDim.x, tiles = bodies / size;

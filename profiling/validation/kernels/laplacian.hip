@@ -28,7 +28,7 @@ __device__ void point(double* f, const double* u, Grid g) {
   put<streaming>(f + at, value);
 }
 
-// Each lane does M rows in sequence, reading the six neighbours of one row after the other.
+// Each lane computes M rows in sequence, reading the neighbours row by row.
 template <int M>
 __device__ void rows_in_turn(double* f, const double* u, Grid g) {
   int i = threadIdx.x + blockIdx.x * blockDim.x;
@@ -53,7 +53,7 @@ __device__ void rows_in_turn(double* f, const double* u, Grid g) {
   }
 }
 
-// Each lane does M rows, reading plane after plane in the order of addresses.
+// Each lane computes M rows, reading plane by plane in address order.
 template <int M, bool streaming>
 __device__ void planes_in_turn(double* f, const double* u, Grid g, int i, int j, int k) {
   if (i == 0 || k == 0 || i >= g.nx - 1 || k >= g.nz - 1) return;

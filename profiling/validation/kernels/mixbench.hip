@@ -1,5 +1,5 @@
-// Eight loads a block width apart, STEPS multiply-adds on each value, a sum, and a store that never happens: kernels of
-// the shape of mixbench's read-only ones. The types are written so that as many instructions are packed as recorded.
+// Kernels shaped like mixbench's read-only ones: eight loads one block width apart, STEPS multiply-adds on each value,
+// a sum, and a store that never executes. The types are chosen so that as many instructions are packed as recorded.
 #include <hip/hip_fp16.h>
 #include <hip/hip_runtime.h>
 
@@ -7,7 +7,7 @@ typedef float packed_float __attribute__((ext_vector_type(2)));
 typedef _Float16 packed_half __attribute__((ext_vector_type(2)));
 
 constexpr int kWidth = 256, kLoads = 8;
-constexpr int kUnrolledSteps = 100;  // above, the recorded code is a loop
+constexpr int kUnrolledSteps = 100;  // with more steps, the recorded code is a loop
 
 template <int kCount, class T>
 __device__ void ladder(T (&part)[kCount], T seed) {
@@ -15,7 +15,7 @@ __device__ void ladder(T (&part)[kCount], T seed) {
   for (int j = 0; j < kCount; ++j) part[j] = part[j] * part[j] + seed;
 }
 
-// The recorded code multiplies and adds whole numbers apart.
+// The recorded code uses separate integer multiplies and adds.
 template <int kCount>
 __device__ void ladder(int (&part)[kCount], int seed) {
 #pragma unroll
@@ -30,7 +30,7 @@ template <int kSteps, int kCount, class T>
 __device__ void climb(T (&part)[kCount], T seed) {
   if constexpr (kSteps > kUnrolledSteps) {
 #pragma unroll
-    for (int j = 0; j < kCount; ++j) asm("" : "+v"(part[j]));  // loads are waited for before the loop, not in it
+    for (int j = 0; j < kCount; ++j) asm("" : "+v"(part[j]));  // wait for the loads before the loop, not in it
 #pragma unroll 4
     for (int i = 0; i < kSteps; ++i) ladder(part, seed);
   } else {
@@ -57,7 +57,7 @@ __device__ void mix(T seed, T* data) {
   if (never(sum)) data[first] = sum;
 }
 
-// Single floats: half of the ladder is packed where it is unrolled.
+// Single floats: half of the chain is packed where it is unrolled.
 template <int kSteps>
 __device__ void mix_floats(float seed, float* data) {
   const int first = blockIdx.x * kWidth * kLoads + threadIdx.x;

@@ -1,4 +1,4 @@
-// Streaming kernels of the shape of those whose counters were recorded on AMD GPUs (recorded.toml).
+// Streaming kernels shaped like those whose counters were recorded on AMD GPUs (recorded/vcopy.toml, streams.toml).
 #include <hip/hip_runtime.h>
 
 extern "C" __global__ void copy_f64(double* a, double* b, double* c, int n, int stride) {
@@ -6,7 +6,7 @@ extern "C" __global__ void copy_f64(double* a, double* b, double* c, int n, int 
   if (id < n) c[id] = a[id];
 }
 
-// Reads eight elements a block width apart, combines them, and never writes: a read-only stream.
+// A read-only stream: reads eight elements one block width apart, combines them, and never writes.
 template <class T>
 __device__ void mix(T seed, T* data) {
   T part[8], sum = T(0);

@@ -1,4 +1,4 @@
-// One instruction class each: what a profiler should count for it, and how fast it issues.
+// Kernels of one instruction class each, to compare its counts and its issue rate.
 #include <hip/hip_runtime.h>
 
 using Generic = int __attribute__((address_space(0)))*;
@@ -12,7 +12,7 @@ extern "C" __global__ void global_read(int* p, int zero) {
   if (v != zero) p[threadIdx.x] = v + 1;
 }
 extern "C" __global__ void global_atomic(int* p, int zero) { atomicAdd(&p[threadIdx.x], zero); }
-// Lanes below `border` go to memory, the others to the LDS; the host decides which.
+// Lanes below `border` access global memory, the others the LDS; the host sets `border`.
 extern "C" __global__ void generic_write(int* p, int zero, int border) {
   __shared__ int tile[1024];
   put((Generic)((int)threadIdx.x < border ? &p[threadIdx.x] : &tile[threadIdx.x]), zero);
@@ -22,7 +22,7 @@ extern "C" __global__ void generic_read(int* p, int zero, int border) {
   int v = get((Generic)((int)threadIdx.x < border ? &p[threadIdx.x] : &tile[threadIdx.x]));
   if (v != zero) p[threadIdx.x] = v + 1;
 }
-// Two lanes: one adds in memory, the other in the LDS, by one instruction.
+// Two lanes: one generic atomic adds in global memory for one lane, in the LDS for the other.
 extern "C" __global__ void generic_atomic(int* p, int zero, int border) {
   __shared__ int tile[1024];
   add((Generic)((int)threadIdx.x % 2 < border ? &p[threadIdx.x] : &tile[threadIdx.x]), zero);

@@ -1,20 +1,20 @@
-// Kernels whose L2 hit rate depends on which XCD a work-group runs on, in the shape of recorded ones: work-group w runs
-// on XCD w % 8, tiles run down the columns of the matrix. Each is there as it comes and with its work-groups renamed.
+// Kernels, shaped like recorded ones, whose L2 hit rate depends on the XCD of a work-group: work-group w runs on XCD
+// w % 8, tiles are numbered down the columns of the matrix. Each exists unchanged and with renumbered work-groups.
 #include <hip/hip_fp16.h>
 #include <hip/hip_runtime.h>
 
 constexpr int kXcds = 8, kTile = 32, kVector = 4;
 using Half4 = _Float16 __attribute__((ext_vector_type(4)));
 
-// The eighth of `count` things that belong to the XCD, one after the other.
+// Gives each XCD a contiguous eighth of `count` items.
 __device__ int chunk(int number, int count) { return number % kXcds * (count / kXcds) + number / kXcds; }
 
 struct Tile {
   int row, column;
 };
 
-// `chunked` counts tiles along the rows and gives each eighth of them to the work-groups of one remainder modulo eight,
-// which is a column of tiles for the work-groups of one XCD; `banded` gives an XCD 32 rows of tiles, one after another.
+// `chunked` numbers tiles along the rows and gives each eighth of them to the work-groups of one remainder modulo 8,
+// which is a column of tiles for the work-groups of one XCD; `banded` gives an XCD 32 consecutive rows of tiles.
 enum class Names { plain, chunked, banded };
 template <Names names>
 __device__ Tile tile_of(int w, int tiles) {
@@ -27,14 +27,14 @@ __device__ Tile tile_of(int w, int tiles) {
   return {number / tiles, number % tiles};
 }
 
-// A load of its own, as the recorded program has one for each neighbour, even where another has read the same.
+// A separate load per neighbour, as in the recorded program, even if another lane loads the same element.
 __device__ _Float16 alone(const _Float16* at) {
   auto* global = (const __attribute__((address_space(1))) _Float16*)at;
   asm("" : "+v"(global));
   return *global;
 }
 
-// Five points of a matrix of halves; a work-group of 256 does a tile of 32 x 32.
+// Five-point stencil on a matrix of halves; a work-group of 256 computes a tile of 32 x 32.
 template <Names names>
 __device__ void stencil(const _Float16* in, _Float16* out, int n) {
   Tile tile = tile_of<names>(blockIdx.x, n / kTile);
@@ -81,8 +81,8 @@ extern "C" __global__ void transpose_chunked(const _Float16* in, _Float16* out, 
   transpose<Names::chunked>(in, out, n);
 }
 
-// C = A * B in halves with matrix instructions, in steps of 64 along K; a work-group of 256 does tiles of kRows x 256,
-// counted down the columns of bands of eight.
+// C = A * B in halves with matrix instructions, in steps of 64 along K; a work-group of 256 computes tiles of
+// kRows x 256, numbered down the columns of bands of eight.
 using Half8 = _Float16 __attribute__((ext_vector_type(8)));
 using Float32x16 = float __attribute__((ext_vector_type(16)));
 constexpr int kStep = 64, kSlice = 8, kBand = 8, kColumns = 256, kDown = 4, kBlock = 32;
@@ -94,9 +94,9 @@ struct Product {
   int n;
 };
 
-// The private memory of a lane as a build that spills registers uses it: the scratch instructions are there, whatever
-// the compiler would keep. All of it is written before a tile and read behind it; of the words read in each step most
-// are zeros, every other word as in the recorded build, which the indices into the LDS get.
+// Emulates a build that spills registers: explicit scratch accesses, independent of the compiler's register allocation.
+// All words are written before a tile and read after it. The words reloaded in each step are every second one, as in
+// the recorded build; most are zeros, and they are added to the LDS indices.
 struct Spilled {
   static constexpr int kWords = 369, kApart = 2, kAddresses = 8;
   using Word = volatile __attribute__((address_space(5))) int;
@@ -111,7 +111,7 @@ struct Spilled {
   __device__ Address& row(int part) { return ((Address*)words)[part]; }
   __device__ int zero(int i) { return words[2 * kAddresses + kApart * i]; }
 };
-// The same for a build that spills nothing.
+// The same interface for a build without spills.
 struct Kept {
   long rows[Spilled::kAddresses];
   __device__ void clear() {}
@@ -120,8 +120,8 @@ struct Kept {
   __device__ int zero(int) { return 0; }
 };
 
-// What the two recorded programs differ in: rows of a tile, how many of the four waves lie below each other, and what a
-// lane loads of B at a time.
+// Parameters in which the two recorded programs differ: rows of a tile, how many of the four waves are stacked along
+// the rows, and how much of B a lane loads at a time.
 template <int rows, int waves_down, class FromB, class Registers>
 struct Gemm {
   static constexpr int kRows = rows, kAcross = kColumns * waves_down / 4 / kBlock,
@@ -183,7 +183,7 @@ struct Gemm {
     }
   }
 
-  // A lane has four neighbours of one row, eight columns apart.
+  // A lane holds groups of four neighbouring elements of one row; the groups are eight columns apart.
   template <class T>
   static __device__ void put(T* to, int pitch, const Sum& sum) {
     using Four = T __attribute__((ext_vector_type(4)));
@@ -212,7 +212,7 @@ __device__ Tile tile_in_bands(int number, int columns) {
   return {band * kBand + within % kBand, within / kBand};
 }
 
-// One work-group for each tile.
+// One work-group per tile.
 using ByTiles = Gemm<128, 1, Half8, Kept>;
 __device__ void tiles_product(const Product& p, Tile tile) {
   Kept kept;
@@ -227,16 +227,16 @@ __device__ void tiles_product(const Product& p, Tile tile) {
   }
 TILES(plain, tile_in_bands(blockIdx.x, columns))
 TILES(chunked, tile_in_bands(chunk(blockIdx.x, gridDim.x), columns))
-// Tiles in bands as they come, then counted along the rows and renamed: an XCD has eight rows and four columns at a
-// time.
+// Numbers a tile along the rows and renumbers it into contiguous eighths: of tiles ordered in bands, an XCD then works
+// on eight rows and four columns at a time.
 __device__ Tile rechunked(Tile tile, int columns, int count) {
   int number = chunk(tile.row * columns + tile.column, count);
   return {number / columns, number % columns};
 }
 TILES(rechunked, rechunked(tile_in_bands(blockIdx.x, columns), columns, gridDim.x))
 
-// One work-group per CU does tiles one after the other. What is left when all have done as many is shared out by steps;
-// sums of parts of a tile stay in `parts`.
+// One work-group per CU loops over tiles. The remaining tiles, fewer than work-groups, are split by steps along K;
+// partial sums of a tile are stored in `parts`.
 using Persistent = Gemm<256, 2, _Float16, Spilled>;
 __device__ void persistent_product(const Product& p, int name) {
   int memory[Spilled::kWords];

@@ -11,19 +11,19 @@ from hipsynth.profiling.validation import bench
 from hipsynth.profiling.validation.frame import DURATION, Row, Table, features, recorded, worst_error
 
 TITLE = "BabelStream on partitions of an MI300A"
-SHOWS = """Four streams and a scalar product of 2 GiB arrays, block 1024. An APU is one device of six XCDs (SPX), three
-of two (TPX) or six of one (CPX). A partition is the device table with its XCDs and CUs; devices that run at the same
-time share the HBM evenly, and each XCD brings its own way to the memory. GFLOP/s are the operations of the code over
-the recorded time. The grid is sampled.
+SHOWS = """Four streams and a scalar product of 2 GiB arrays, block 1024. An APU can be partitioned into one device
+of six XCDs (SPX), three of two (TPX) or six of one (CPX). We model a partition by scaling XCDs and CUs of the device
+table; devices that run at the same time share the HBM evenly, and each XCD has its own path to the memory. GFLOP/s
+are the operations in the code divided by the recorded time. The grid is sampled.
 
-One XCD alone takes 711 GB/s whatever the kernel does, a sixth of the 4256 GB/s that gpu-benches reads from the Infinity
-Cache with six: that limit is the XCD's own. The recordings of MI300As contradict each other where the HBM decides: six
-devices of one XCD read and write 4.2 TB/s together, one of six 3.65, and the same streams in gpu-benches and the vector
-kernels of the kernel times 3.0 TB/s. Our table follows the latter two; what several devices share therefore has a
-wider bound."""
+A single XCD reaches 711 GB/s with every kernel, a sixth of the 4256 GB/s that gpu-benches reads from the Infinity
+Cache with six XCDs: this limit belongs to the XCD. Where the HBM is the limit, recordings of MI300As contradict each
+other: six devices of one XCD read and write 4.2 TB/s together, one device of six XCDs 3.65 TB/s, and the same
+streams in gpu-benches and the vector kernels of the kernel times 3.0 TB/s. Our table follows the latter two, so
+points where several devices share the HBM have a wider bound."""
 QUICK = False
 
-STRETCHES = 8  # of a sampled grid
+SAMPLING_UNITS = 8  # of a sampled grid
 BLOCK = 1024
 DOT_ELEMENTS = 4  # per work-item
 STREAMS = {"copy": 2, "mul": 2, "add": 3, "triad": 3, "dot": 2}
@@ -41,7 +41,7 @@ def tables() -> Iterator[Table]:
         runs: list[dict[str, Any]] = []
         for kernel in STREAMS:
             with bench.device(
-                figures["device"], "babelstream", constants=constants, values=False, sample_stretches=STRETCHES
+                figures["device"], "babelstream", constants=constants, values=False, sampling_units=SAMPLING_UNITS
             ) as device:
                 run = _launch(device, kernel, figures["elements"])
             rows += _rows(kernel, figures["elements"], partition[kernel] / 1000, run[DURATION])
@@ -59,7 +59,7 @@ def tables() -> Iterator[Table]:
 
 
 def partition_constants(device: str, xcds: int, active: int) -> dict[str, float]:
-    """What differs from the device's table when `active` devices of `xcds` XCDs each share its memory."""
+    """Overrides of the device table for one of `active` devices with `xcds` XCDs each that share the memory."""
     table = devices.load(device)
     share = xcds / table["topology.xcds"]
     return {key: table[key] * share for key in PER_XCD} | {key: table[key] / active for key in SHARED}

@@ -1,4 +1,4 @@
-"""Cache bandwidth: data that fit the vL1D, the L2 or the Infinity Cache, read again and again, on three devices."""
+"""Cache bandwidth: repeated reads of data that fit the vL1D, the L2 or the Infinity Cache, on three devices."""
 
 from __future__ import annotations
 
@@ -11,28 +11,30 @@ from hipsynth.profiling.validation.frame import Check, Row, Table, features, med
 from hipsynth.profiling.validation.points import Point
 
 TITLE = "Cache bandwidth"
-SHOWS = """Three kernels of gpu-benches. Sweep: one group per CU, all reading the same arrays of float4. Shared parts:
-groups of 1024 work-items, each reading one of N parts of 512 kB, so that groups share what the L2 holds while N is
-small. Wrapped: streams whose index goes round in a buffer, with one or two groups per CU; at 383 kB they run from the
-L2, at 90 MB from the Infinity Cache. Rates are those between two lengths of the run.
+SHOWS = """Three kernels of gpu-benches. Sweep: one group per CU, all reading the same arrays of float4. Shared
+parts: groups of 1024 work-items, each reading one of N parts of 512 kB, so that groups share data in the L2 while N
+is small. Wrapped: streams whose index wraps around a buffer, with one or two groups per CU; a buffer of 383 kB is
+served by the L2, one of 90 MB by the Infinity Cache. Rates are computed from the time difference between two run
+lengths.
 
-Every point is asserted at 10 % but these, which are shown only. Sweeps beyond 16 kB on the MI210 scatter by 40 to 50 %
-in the recording. Sweeps of 64 and 128 kB on the MI300X: a wave's share of the arrays fits the vL1D while all waves'
-does not, and ours lets a CU's oldest waves go ahead, whose share then stays; with SIMDs that take turns 128 kB come
-out within 4 %, but the traffic of the Laplacian variants goes off. The triad of 512 work-items from the L2 of an
-MI210: the recorded curve stands still between 256 and 512 and rises by a third up to 768."""
+Every point is asserted at 10 % except the following, which are shown only. Sweeps beyond 16 kB on the MI210: the
+recording scatters by 40 to 50 %. Sweeps of 64 and 128 kB on the MI300X: one wave's share of the arrays fits the vL1D
+but the share of all waves does not, and our CUs let the oldest waves run ahead, so that their share stays cached.
+With SIMDs that take turns, 128 kB come out within 4 %, but the traffic of the Laplacian variants becomes wrong. The
+triad of 512 work-items from the L2 of an MI210: the recorded curve is flat between 256 and 512 and rises by a third
+up to 768."""
 QUICK = False
 
 ALLOWED = 10.0  # per cent: single points, and the median of a table
-UNEXPLAINED = {("mi210", "triad", 512)}  # shown, not asserted: the recorded curve stands still from 256 to 512
-OUT_OF_TURN = {("mi300x", 64), ("mi300x", 128)}  # the same: sweeps that depend on which waves go ahead
+UNEXPLAINED = {("mi210", "triad", 512)}  # shown, not asserted: the recorded curve is flat from 256 to 512
+OUT_OF_TURN = {("mi300x", 64), ("mi300x", 128)}  # also shown only: sweeps that depend on which waves run ahead
 SWEEP_LOADS = 128  # per wave
 PART_STEPS = 32
 PART_TURNS = (2, 4)
 WRAPPED_TURNS = 4
 LDS_BYTES = 65536
 SCATTERED_SPREAD = 30.0
-LENGTHS = {383: 24545, 90111: 5767137}  # elements of an array, by the recorded kB of two of them
+LENGTHS = {383: 24545, 90111: 5767137}  # recorded kB of two arrays -> elements of one
 ARRAYS = {"read": (1,), "scale": (0, 1), "triad": (0, 1, 2, 3), "write": (0,)}
 
 
@@ -115,7 +117,7 @@ def _wrapped(device: SimDevice, rows: list[list[Any]]) -> Iterator[Point]:
         elements = LENGTHS[kilobytes]
         arrays = [buffer if index in ARRAYS[kernel] else 0 for index, buffer in enumerate(buffers)]
         resident = int(device.table["topology.cus"]) * per_cu
-        # Turns that go round the buffer until it is in the caches: what fits the L2s has to come by each of them.
+        # Warm-up laps around the buffer; a buffer that fits the L2 must pass through the L2 of every XCD.
         laps = 1 + (int(device.table["topology.xcds"]) if 8 * elements < device.table["l2.bytes"] else 0)
         once = -(-laps * elements // (resident * block))
         runs = tuple(

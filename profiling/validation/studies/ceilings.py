@@ -1,4 +1,4 @@
-"""Compute and LDS ceilings: one unit at its limit each, beside the profiler's roofline benchmark."""
+"""Compute and LDS ceilings: one unit at its limit per kernel, compared with the profiler's roofline benchmark."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from hipsynth.profiling.validation import bench
 from hipsynth.profiling.validation.frame import DURATION, Row, Table, features, recorded
 
 TITLE = "Compute and LDS ceilings"
-SHOWS = """What the vector ALU, the matrix cores and the LDS of a gfx90a device reach when nothing else happens. The
-benchmark's LDS figure depends on the tool version (18.1 or 21.0 TB/s for the same hardware): ours is asserted against
-neither. The benchmark runs so long that launch and ramps vanish; we take the difference of two runs, one twice as
-long."""
+SHOWS = """Peak rates of the vector ALU, the matrix cores and the LDS of a gfx90a device, each unit alone. The
+benchmark's LDS figure depends on the tool version (18.1 or 21.0 TB/s for the same hardware), so ours is asserted
+against neither. The benchmark runs so long that launch and ramp-up are negligible; we use the time difference of two
+runs, one twice as long."""
 QUICK = False
 
 SOURCE = "ROCm/rocprofiler-compute test data, tests/workloads/*/MI200/roofline.csv"
@@ -51,5 +51,5 @@ def tables() -> Iterator[Table]:
 
 
 def _pair(device: SimDevice, kernel: str, rounds: int) -> list[dict[str, Any]]:
-    """Two dispatches of a kernel, the second of twice the work."""
+    """Two dispatches of a kernel, the second with twice the work."""
     return [device.launch(kernel, (CUS * GROUPS_PER_CU,), (BLOCK,), "i", n * rounds) for n in (1, 2)]

@@ -1,4 +1,4 @@
-"""Times of whole benchmarks between two events on an MI300A, from launches of a few microseconds to half a second."""
+"""Times of whole benchmarks between two events on an MI300A, from a few microseconds to half a second."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from hipsynth.profiling.validation import bench, expected_error
 from hipsynth.profiling.validation.frame import DURATION, Row, Table, features, mean_error, rank_correlation, recorded
 
 TITLE = "Kernel times"
-SHOWS = """Eleven benchmarks over some twenty sizes each, timed by the recorded programs themselves: the mean of 51
-calls between two events, without the slowest of them, which in one case took forty times as long as the rest. Ours do
-the same work with the same launch shapes. A figure is the time of the events, plus each launch's time behind the one
-before it, plus what the host waits for: copies and fills, which the timings of floydwarshall and atax contain. One set
-of constants serves all of them. Launches that differ only in what they find (the steps of floydwarshall) run for a few
-steps and stand for their neighbours, long loops run for two shorter lengths and grow on as between these, and large
-grids run in part, as `synth profile` runs them.
+SHOWS = """Eleven benchmarks with about twenty sizes each, timed by the recorded programs themselves: the mean of 51
+calls between two events, without the slowest call, which in one case took forty times as long as the others. Our
+kernels do the same work with the same launch shapes. A figure is the time of the events, plus the time of each
+launch queued behind the previous one, plus host waits: the timings of floydwarshall and atax include copies and
+fills. One set of constants serves all benchmarks. Launches that differ only in their data (the steps of
+floydwarshall) are simulated for a few steps, each weighted for its neighbours; long loops are simulated at two
+shorter lengths and extrapolated linearly; and large grids are sampled, as in `synth profile`.
 
-What is off and why: transposes of 12288 columns and more take two to eight times as long as ours. What it is not: a
-stencil over as many pages, in the same order, runs at full speed, so it is not address translation; and by the
-published address map of the MI300 (256 bytes to a channel, upper bits folded in) the 912 tiles in flight ask the
-busiest of the 128 channels for 1.00 to 1.08 times the mean at every recorded width, so it is not the channels either.
-The slowdown follows how far a tile of 64 rows reaches: 1.1, 1.6 to 2.1, 5, 6.5 and 8 times for 2, 3 to 4, 6, 8 and 12
-MB. Nothing that we model depends on that. Copies within the device go at the speed of the runtime's own kernel, which
-we do not have; those of 2, 4 and 16 MB scatter by up to six times the least time. In the matrix product a scheduling
-barrier keeps the loads of a step together: the recorded times of small sizes show one round trip to memory a step,
-where this compiler would make several (without it they come out 38 to 57 % too long)."""
+Known deviations: transposes of 12288 columns and more take two to eight times as long as ours. The cause is not
+address translation, because a stencil over as many pages in the same order runs at full speed; nor is it channel
+conflicts: by the published address map of the MI300 (256 bytes per channel, upper bits folded in), the 912 tiles in
+flight send 1.00 to 1.08 times the mean load to the busiest of the 128 channels at every recorded width. The slowdown
+follows the address span of a tile of 64 rows: 1.1, 1.6 to 2.1, 5, 6.5 and 8 times for 2, 3 to 4, 6, 8 and 12 MB.
+Nothing in our model depends on that span. Copies within the device run at the speed of the runtime's own kernel,
+which we do not have; those of 2, 4 and 16 MB scatter by up to six times the minimum. In the matrix product, a
+scheduling barrier keeps the loads of a step together: the recorded times of small sizes show one round trip to
+memory per step, where this compiler would make several (without the barrier they come out 38 to 57 % too long)."""
 QUICK = False
 
 MEAN_PERCENT = 20.0  # of all rows
@@ -44,24 +44,24 @@ BENCHMARK_PERCENT = {  # mean error of each benchmark, a little above what was m
 LEAST_CORRELATION = 0.97
 FLOAT = 4
 HOST_COPY_BYTES_PER_NS = 26.0  # as the runtime library's copies
-OPTIONS = {"values": False, "sample_stretches": 6, "sample_above": 15_000_000, "memory_bytes": 64 << 30}
+OPTIONS = {"values": False, "sampling_units": 6, "sample_above": 15_000_000, "memory_bytes": 64 << 30}
 SEED = 7
-EXAMPLE_STEPS = (0, 64)  # of all pairs' shortest paths; later on hardly any pair improves
+EXAMPLE_STEPS = (0, 64)  # simulated steps of floydwarshall; later steps improve hardly any pair
 
 
 @dataclass(frozen=True)
 class Call:
-    """What one timed call does: dispatches and how many launches each stands for, and what the host waits for.
+    """One timed call: (dispatch, number of launches that it represents) pairs, and blocking transfers.
 
-    A launch that runs in part is a sum of shorter ones, one of them with a negative number. `awaited`: bytes of each
-    copy from the host and each fill, which return when they are done.
+    An extrapolated launch is a weighted sum of shorter ones, one with a negative weight. `awaited`: bytes of each
+    blocking copy from the host or fill.
     """
 
     dispatches: Sequence[tuple[dict[str, Any], float]]
     awaited: Sequence[float] = ()
 
     def microseconds(self, device: SimDevice) -> float:
-        """Between two events around the call."""
+        """Time between two events around the call, in us."""
         table = device.table
         ahead = table["issue.launch_ns"] - table["issue.chained_launch_ns"]
         launched: float = sum((run["duration_ns"] - ahead) * times for run, times in self.dispatches)
@@ -89,7 +89,7 @@ def tables() -> Iterator[Table]:
 
 
 def _compare(name: str, benchmark: str, recording: Sequence[float]) -> tuple[Row, frozenset[str]]:
-    """A row of the recording beside ours, and what its kernels use."""
+    """Compares one row of the recording; returns the row and the features of its kernels."""
     *size, microseconds = recording
     with bench.device(name, "kernel_times", "-O2", **OPTIONS) as device:
         call = BENCHMARKS[benchmark](device, *size)
@@ -99,21 +99,21 @@ def _compare(name: str, benchmark: str, recording: Sequence[float]) -> tuple[Row
 
 
 def _row(label: str, call: Call, theirs: float, ours: float) -> Row:
-    """A call that is one long kernel says how good durations are; others say it of launches and copies as well."""
+    """A call with one long kernel is evidence for durations; others also contain launch and copy overheads."""
     if len(call.dispatches) == 1 and not call.awaited and 1000 * theirs >= expected_error.SHORT_NS:
         return Row(DURATION, 1000 * theirs, 1000 * ours, label=label)
     return Row("time of a call, us", theirs, ours, label=label)
 
 
 def _warm(device: SimDevice, footprint: float, launch: Callable[[], dict[str, Any]]) -> Call:
-    """One launch, and one before it where the Infinity Cache keeps something from one call to the next."""
+    """One launch, after a warm-up launch if the Infinity Cache keeps data from one call to the next."""
     if footprint <= device.table["fabric.infinity_cache_bytes"]:
         launch()
     return Call([(launch(), 1)])
 
 
 def _in_part(steps: int, few: int, launch: Callable[[int], dict[str, Any]]) -> list[tuple[dict[str, Any], float]]:
-    """A launch that goes `steps` times through a loop, by launches that go `few` and twice as many times through it."""
+    """A launch of `steps` loop iterations, extrapolated linearly from launches of `few` and 2 * `few` iterations."""
     if steps <= 3 * few:
         launch(steps)
         return [(launch(steps), 1)]
@@ -158,7 +158,7 @@ def _transpose(device: SimDevice, width: int) -> Call:
 
 
 def _floydwarshall(device: SimDevice, nodes: int) -> Call:
-    """A launch per node. Distances after the first steps are ours; each step that runs stands for those around it."""
+    """One launch per node. Only EXAMPLE_STEPS are simulated, weighted for their neighbours; numpy does the others."""
     random = np.random.default_rng(SEED)
     distance = random.integers(1, 101, (nodes, nodes), np.uint32)
     np.fill_diagonal(distance, 0)
@@ -196,7 +196,7 @@ def _kmeans(device: SimDevice, points: int, count: int) -> Call:
 
 
 def _atax(device: SimDevice, width: int) -> Call:
-    """Two fills of a vector and two products."""
+    """Two vector fills and two matrix-vector products."""
     matrix, vector, sums, result = _arrays(device, FLOAT * width * width, *[FLOAT * width] * 3)
 
     def launch(kernel: str, operand: int, steps: int) -> dict[str, Any]:

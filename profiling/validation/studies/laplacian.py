@@ -1,4 +1,4 @@
-"""Seven-point Laplacian on an MI250X: how far stencil reuse survives in the L2."""
+"""Seven-point Laplacian on an MI250X: how much of the stencil's reuse hits in the L2."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from hipsynth.profiling.validation import bench
 from hipsynth.profiling.validation.frame import Row, Table, features, median_error, recorded
 
 TITLE = "Laplacian variants"
-SHOWS = """A finite-difference stencil of doubles in the published variants: a point per lane, several rows per lane
-with loads in two orders, streaming stores, launch bounds, other work-group shapes and orders, and grids whose planes
-fit the 8 MiB of L2 three times, once, or not at all. What decides is how much reaches the L2 between two uses of a
-plane, so these rows test capacity, replacement and the order in which waves reach memory. Grids of more than 512
-planes run with fewer planes of the same size: the recording shows that their number changes nothing.
+SHOWS = """A finite-difference stencil of doubles in the published variants: one point per lane, several rows per
+lane with loads in two orders, streaming stores, launch bounds, other work-group shapes and orders, and grids of
+which the 8 MiB L2 holds three planes, one, or less than one. The result depends on how much data passes through the
+L2 between two uses of a plane, so these rows test capacity, replacement and the order in which waves reach memory.
+Grids of more than 512 planes run with fewer planes of the same size: the recording shows that the number of planes
+has no effect.
 
-Not met, shown without being asserted: the two variants that spill registers, whose code is the recorded compiler's;
-streaming stores of single points, by 5.2 %;
-two and four rows per lane in order, whose working set is just at the limit, by 10 to 13 %; planes of 4.5 and 6 MiB,
-of which ours keeps more. One number, the misses that a CU may have in flight, moves the last two opposite ways."""
+Shown but not asserted, because they miss the tolerance: the two variants that spill registers, whose code depends on
+the recorded compiler; streaming stores of single points, off by 5.2 %; two and four rows per lane in order, whose
+working set is just at the limit, off by 10 to 13 %; planes of 4.5 and 6 MiB, of which our L2 keeps more. The number
+of misses that a CU may have in flight affects the last two in opposite directions."""
 QUICK = False
 
 DEVICE = "mi250x"
@@ -27,7 +28,7 @@ SOURCE = "amd/amd-lab-notes, finite-difference/docs/Laplacian_Part1.md to Part4.
 TRAFFIC_PERCENT = 5.0
 HIT_POINTS = 3.0
 BANDWIDTH_PERCENT = 12.0
-PLANES = 64  # that run of a grid; the first and the last one, which are read only, are taken out of the ratios
+PLANES = 64  # simulated planes of a grid; first and last are only read and therefore excluded from the ratios
 BYTES = 8
 
 
@@ -61,7 +62,7 @@ def _launch(device: SimDevice, variant: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _ideal(size: tuple[int, int, int]) -> tuple[int, int]:
-    """Bytes that must be read and written when every point is read once: corners and edges are not needed."""
+    """Least bytes read and written, each point read once; corners and edges are not needed."""
     nx, ny, nz = size
     edges = 8 + 4 * (nx - 2) + 4 * (ny - 2) + 4 * (nz - 2)
     return (nx * ny * nz - edges) * BYTES, (nx - 2) * (ny - 2) * (nz - 2) * BYTES
@@ -72,11 +73,11 @@ def _compare(variant: dict[str, Any], dispatches: list[dict[str, Any]]) -> Itera
     counters = {name: sum(d["counters"][name] for d in dispatches) for name in dispatches[0]["counters"]}
     read, written = _ideal((nx, ny, PLANES))
     all_read, all_written = _ideal((nx, ny, nz))
-    # Inner planes are read `again` times beyond the first; the outer two have one reader each and no reuse to lose.
+    # Inner planes are read `again` times beyond the first; the outer two are used once, so they cannot lose reuse.
     again = (counters["FETCH_SIZE"] * 1024 / read - 1) * PLANES / (PLANES - 2)
     fetch = all_read * (1 + again * (nz - 2) / nz)
     label = variant["name"]
-    # Where registers spill, what is spilled is the compiler's choice: recorded with ROCm 5.3.
+    # Which registers are spilled depends on the compiler (the recording used ROCm 5.3): not asserted.
     missed = ("fetch", "write", "hit") if variant.get("spills") else variant.get("missed", ())
     traffic = None if "fetch" in missed else TRAFFIC_PERCENT
     if "fetch_gb" in variant:

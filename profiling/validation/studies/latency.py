@@ -15,14 +15,14 @@ from hipsynth.profiling.validation.points import Point
 
 TITLE = "Load latency"
 SHOWS = """One work-item follows pointers, one per 128 bytes, in a random cycle through a buffer. The plateaus of the
-recorded curve are the latencies of vL1D, L2, Infinity Cache and HBM; between them, where a buffer fits a cache in
-part, there are no points here. Address translation is not modelled: recorded latencies of the HBM grow by up to 18 %
-where the buffer outgrows what the TLBs reach."""
+recorded curve are the latencies of vL1D, L2, Infinity Cache and HBM; sizes between the plateaus, where a buffer only
+partly fits a cache, are not compared. Address translation is not modelled: recorded HBM latencies grow by up to 18 %
+where the buffer exceeds the reach of the TLBs."""
 QUICK = True
 
 ALLOWED = 10.0
 LINE_BYTES = 128
-SPREAD_LINES = 5_000_000  # lines of a buffer that no cache holds
+SPREAD_LINES = 5_000_000  # lines of a buffer that exceeds every cache
 FRESH_STEPS = (4096, 12288)
 SEED = 7
 
@@ -37,7 +37,7 @@ def tables() -> Iterator[Table]:
 
 
 def measure(device: SimDevice, found: dict[str, Any]) -> Iterator[Point]:
-    """A point per recorded buffer size; `hbm` ones are loads that no cache has seen before."""
+    """One point per recorded buffer size; level `hbm` uses loads of lines that no cache holds yet."""
     mhz = device.table["clock.core_mhz"]
     fresh = _fresh(device)
     for level, kilobytes, cycles in found["rows"]:
@@ -51,7 +51,7 @@ def _chase(device: SimDevice, start: int, steps: int) -> dict[str, Any]:
 
 
 def _cycling(device: SimDevice, lines: int) -> tuple[tuple[dict[str, Any], ...], int]:
-    """Once and three times around a cycle, after once for the Infinity Cache: the difference finds the caches warm."""
+    """One and three laps around a cycle, after a warm-up lap: their difference is two laps with warm caches."""
     order = np.random.default_rng(SEED).permutation(lines).astype(np.uint64)
     buffer = device.core.allocate(lines * LINE_BYTES)
     chain = np.zeros((lines, LINE_BYTES // 8), np.uint64)

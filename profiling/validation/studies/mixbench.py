@@ -1,4 +1,4 @@
-"""mixbench on one GCD of the MI200 class: from a pure stream to pure arithmetic, five types, 17 intensities each."""
+"""mixbench on one GCD of the MI200 class: from pure streaming to pure arithmetic, five types, 17 intensities each."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from hipsynth.profiling.validation.frame import (
 from hipsynth.profiling.validation.points import Point
 
 TITLE = "mixbench"
-SHOWS = """Every work-item reads eight values a block width apart, does N multiply-adds on each, and writes nothing:
-16,384 groups of 256, five types, N from 0 to 512. The metrics are those of the vendor's formulas, evaluated on the
-recorded counters and on ours; FLOPs count a packed instruction as one, and our kernels pack as the recorded code does.
-Beside the arithmetic that code has up to 30 vector instructions more per wave, from an older compiler: instructions per
-cycle are compared where they make up to 5 %. The knee is the N at which the time is half as long again as that of
-N = 0."""
+SHOWS = """Every work-item reads eight values one block width apart, does N multiply-adds on each, and writes
+nothing: 16,384 groups of 256, five types, N from 0 to 512. The metrics are the vendor's formulas, evaluated on the
+recorded counters and on ours; FLOPs count a packed instruction as one, and our kernels use packed instructions as
+the recorded code does. The recorded code, from an older compiler, has up to 30 more vector instructions per wave
+besides the arithmetic, so instructions per cycle are compared only where these make up at most 5 %. The knee is the
+N at which the time is 1.5 times that of N = 0."""
 QUICK = False
 
-FLAGS = "-O3 -fno-slp-vectorize"  # the kernels say themselves what is packed
+FLAGS = "-O3 -fno-slp-vectorize"  # packed instructions are explicit in the kernels
 BYTES = 256 << 20
 GROUPS, BLOCK, ARCH = 16384, 256, "gfx90a"
 HIT_POINTS, FABRIC_PERCENT, MEDIAN_PERCENT, WORST_PERCENT, KNEE_PERCENT = 1.5, 1.0, 7.0, 20.0, 20.0
@@ -39,8 +39,8 @@ SEEDS = {"float": "f4x", "float2": "ff", "double": "d", "half2": "ee4x", "int": 
 FMA = ("F16", "F32", "F64")
 EXACT = (*(f"SQ_INSTS_VALU_FMA_{kind}" for kind in FMA), "TCP_TOTAL_CACHE_ACCESSES", "TCP_TCC_READ_REQ")
 CLOSE = ("TCC_MISS", "TCC_EA_RDREQ")
-ALIKE = 0.05  # share of instructions: beyond, the compilers differ too much to compare a rate of instructions
-# Of metrics, in their unit; the others inherit the error of the duration.
+ALIKE = 0.05  # compare IPC only if the instruction counts of both compilers differ by at most this share
+# Tolerances of metrics in their unit; the others inherit the error of the duration.
 ALLOWED = {
     "L1_Cache_Arithmetic_Intensity": 0.0,
     "L2_Cache_Arithmetic_Intensity": 0.0,
@@ -59,7 +59,7 @@ def tables() -> Iterator[Table]:
 
 
 def measure(device: SimDevice, figures: dict[str, Any]) -> Iterator[Point]:
-    """The durations alone, for the fit of constants."""
+    """Only the durations, for fitting constants."""
     data = device.core.allocate(BYTES)
     for found in figures["type"]:
         for steps, duration, *_ in found["rows"]:
@@ -106,7 +106,7 @@ def _counted(figure: dict[str, float], ours: dict[str, float], label: str) -> It
 
 
 def _metrics(figure: dict[str, float], duration: float, run: dict[str, Any], label: str) -> Iterator[Row]:
-    """What the vendor's formulas make of the recorded counters and of ours."""
+    """The vendor's formulas evaluated on the recorded counters and on ours."""
     ours = run["counters"]
     alike = abs(ours["SQ_INSTS"] / figure["SQ_INSTS"] - 1) <= ALIKE
     for row in metric_rows(figure, duration, ours, run[DURATION], ARCH):
@@ -116,7 +116,7 @@ def _metrics(figure: dict[str, float], duration: float, run: dict[str, Any], lab
 
 
 def _knee(times: list[Row]) -> Check:
-    """How far our knee lies from the recorded one, in per cent of N."""
+    """Distance of our knee from the recorded one, in per cent of the recorded N."""
     steps = [int(row.label.removeprefix("N = ")) for row in times]
 
     def at(values: list[float]) -> float:

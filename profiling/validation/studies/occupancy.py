@@ -12,17 +12,17 @@ from hipsynth.profiling.validation.frame import Table, features, median_error, r
 from hipsynth.profiling.validation.points import Point
 
 TITLE = "Bandwidth by occupancy"
-SHOWS = """Six streams of doubles, one element per work-item, with one or two work-groups per CU (dynamic LDS keeps more
-away) of 16 to 1024 work-items. The recorded arrays hold 2 GiB each, of which no cache keeps anything until the next
-launch; we take the rate between two smaller sizes, both larger than what the L2 holds modified, after a first launch
-that fills it, on a device whose Infinity Cache has no room. On an
-MI300X the recorded triad has a dent at 2 x 512 and scale at 2 x 192; these two are shown only."""
+SHOWS = """Six streams of doubles, one element per work-item, with one or two work-groups per CU (limited by dynamic
+LDS) of 16 to 1024 work-items. The recorded arrays have 2 GiB each, so that no cache keeps data until the next
+launch. We compute the rate from two smaller sizes, both larger than the modified data that the L2 can hold, after a
+first launch that fills the L2, on a device without Infinity Cache. On an MI300X the recorded triad has a dip at 2 x
+512 and scale at 2 x 192; these two points are shown only."""
 QUICK = False
 
 ALLOWED, WORST = 10.0, 15.0  # median of a table, single points
-DENTS = {("mi300x", "triad", 2, 512), ("mi300x", "scale", 2, 192)}  # shown, not asserted: the recorded curves dent
+DENTS = {("mi300x", "triad", 2, 512), ("mi300x", "scale", 2, 192)}  # shown, not asserted: dips in the recording
 LEAST_TURNS = 4
-LAUNCHES = 3  # each on memory of its own
+LAUNCHES = 3  # each on separate memory
 LDS_BYTES = 65536
 SYMBOL = "stream_{}"
 ARRAYS = {"init": "a", "read": "b", "scale": "ab", "triad": "abcd", "3pt": "ab", "5pt": "ab"}
@@ -65,7 +65,7 @@ def measure(device: SimDevice, found: dict[str, Any]) -> Iterator[Point]:
 
 
 def _sizes(device: SimDevice, items_per_cu: int) -> tuple[int, int]:
-    """Two numbers of elements that fill the device so often that the L2s write back before the kernel ends."""
+    """Two array lengths for which the kernel writes more than the L2s can hold modified, so that they write back."""
     resident = int(device.table["topology.cus"]) * items_per_cu
     modified = device.table["topology.xcds"] * device.table["l2.bytes"]
     modified *= device.table["l2.dirty_ways"] / device.table["l2.ways"]

@@ -11,9 +11,9 @@ from hipsynth.profiling.validation.frame import Table, recorded
 from hipsynth.profiling.validation.studies.vcopy import compare
 
 TITLE = "Read and write streams"
-SHOWS = """A stream that only reads (the shape of mixbench with no operations between its loads; float, double and int)
-and one that only writes (the runtime's fill of 256 MiB), second dispatch each. vL1D counts must be equal, L2 misses and
-fabric requests may differ by 0.5 %, the L2 hit rate by 1.5 points."""
+SHOWS = """A stream that only reads (mixbench's kernel with no operations between its loads; float, double and int)
+and one that only writes (the runtime's fill of 256 MiB), second dispatch each. vL1D counts must be equal; L2 misses
+and fabric requests may differ by 0.5 %, the L2 hit rate by 1.5 points."""
 QUICK = False
 
 BYTES = 256 << 20
@@ -29,7 +29,7 @@ def tables() -> Iterator[Table]:
 
 
 def _launches(device: SimDevice, kernel: str) -> list[dict[str, Any]]:
-    """Two dispatches of the kernel as the recorded program launched it."""
+    """Two dispatches of the kernel with the recorded program's launch shape."""
     data = device.core.allocate(BYTES)
     if kernel == "fill":
         return [device.launch(kernel, (131072,), (256,), "Qd", data, 1.0) for _ in range(2)]

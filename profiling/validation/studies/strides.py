@@ -1,4 +1,4 @@
-"""vL1D by access pattern: cycles per load of one work-group whose lanes lie apart, all hits."""
+"""vL1D throughput by access pattern: cycles per load of one work-group with strided lanes, all hits."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from hipsynth.profiling.validation.points import Point
 
 TITLE = "Strides"
 SHOWS = """A work-group of 1024 on one CU loads floats or doubles with a stride of 0 to 64 elements between lanes, or
-in tiles of 1 to 64 elements side by side and 4098 from row to row. Times are cycles per load of 32 work-items, as the
-recorded program gives them. Doubles are compared up to a stride of 31: from 32 on the loads do not fit the vL1D and
-depend on how it replaces. Tiles of 1, 4 and 8 floats and of 2 doubles are shown without being asserted: their 32 rows
-stay in the vL1D of an MI210 and not in ours, which has four ways. Eight ways would bring them within 20 %, and the
-L2 hit rates of three Laplacian variants out of bounds."""
+in tiles that are 1 to 64 elements wide with a row pitch of 4098. Times are cycles per load of 32 work-items, as the
+recorded program reports them. Doubles are compared up to a stride of 31: from 32 on the loads exceed the vL1D and
+depend on its replacement policy. Tiles of 1, 4 and 8 floats and of 2 doubles are shown but not asserted: their 32
+rows stay in the vL1D of an MI210 but not in ours, which has four ways. Eight ways would bring them within 20 %, but
+would put the L2 hit rates of three Laplacian variants outside their tolerance."""
 QUICK = True
 
 ALLOWED = 20.0
@@ -24,7 +24,7 @@ LIMIT_STRIDE = {"float": 64, "double": 31}
 PITCH = 4098
 ROUNDS = (4, 12)
 ITEMS, LOADS, COUNTED = 1024, 8, 32
-# Shown, not asserted: patterns that fit the vL1D on hardware and not in ours, which has fewer ways.
+# Shown, not asserted: patterns that fit the vL1D on hardware but not ours, which has fewer ways.
 TOO_FEW_WAYS = {("float", "tile"): (1, 4, 8), ("double", "tile"): (2,)}
 
 

@@ -1,4 +1,4 @@
-"""The micro-kernels of the profiler's tutorials: one instruction class, bank conflict or limit of occupancy each."""
+"""Micro-kernels of the profiler's tutorials, each for one instruction class, bank conflict or occupancy limit."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from hipsynth.profiling.validation import bench
 from hipsynth.profiling.validation.frame import DURATION, Row, Table, counter_rows, features, recorded
 
 TITLE = "Micro-kernels of the profiler's tutorials"
-SHOWS = """Kernels of one instruction class each. What an instruction counts as must be equal: memory instructions by
-address space, arithmetic by type and operation, LDS cycles and bank conflicts; so must, within 2 %, the waves per SIMD
-that a resource allows. Instructions per cycle and times show the issue rate of each unit. The recorded kernels run 2^20
-work-groups of 1,000 instructions per wave, ours a part of them, and the time is scaled. `s_nop` needs no unit: the
-hardware issues more of it per cycle than there are units."""
+SHOWS = """Each kernel repeats one instruction class. Event counts must be equal: memory instructions by address
+space, arithmetic by type and operation, LDS cycles and bank conflicts. The number of waves per SIMD that a resource
+allows must agree within 2 %. Instructions per cycle and times show the issue rate of each unit. The recorded kernels
+run 2^20 work-groups with 1,000 instructions per wave; ours run a part of them, and the time is scaled. `s_nop` needs
+no unit: the hardware issues more of them per cycle than there are units."""
 QUICK = False
 
 DEVICE = "mi250"
 SOURCE = "ROCm/rocprofiler-compute, docs/tutorial/includes/"
 RECORDED_GROUPS, RECORDED_STEPS = 1 << 20, 1000
-# Kernel -> work-groups and instructions per wave of our run; a matrix product costs the simulator most.
+# Kernel -> work-groups and instructions per wave of our run; fewer for matrix products, the slowest to simulate.
 RUNS = {"matrix_products": (208, 200)}
 USUAL = (1664, 1000)
-CLOCK = """Times would be 4.1 to 4.2 cycles per vector move at the nominal clock, with an IPC of 1.00: the clock sinks
-under such loads. Ours sinks as under multiply-adds, which draw more power."""
+CLOCK = """At the nominal clock, the recorded times would be 4.1 to 4.2 cycles per vector move although the IPC is 1.00:
+the clock drops under such loads. Our clock drops as under multiply-adds, which draw more power."""
 RATE = "LDS_Bank_Conflict_Rate"
 OCCUPANCY_PERCENT, IPC_PERCENT, TIME_PERCENT = 2.0, 8.0, 10.0
 
@@ -42,7 +42,7 @@ def tables() -> Iterator[Table]:
 
 
 def _table(title: str, page: str, rows: list[Row], kernels: str, *dispatches: dict[str, Any]) -> Table:
-    """Kernels whose time is compared count as evidence for what they use; see `_counted` for the others."""
+    """A table whose kernels count as timing evidence for the features they use; see `_counted` for the others."""
     return Table(title, DEVICE, SOURCE + page, tuple(rows), kernels, features(*dispatches))
 
 
@@ -110,7 +110,7 @@ def _occupancy(device: SimDevice, figures: dict[str, float]) -> Table:
     rows = []
     for kernel, waves in figures.items():
         values = (out,) if kernel == "much_lds" else ()
-        details = device.launch(kernel, (1,), (256,), "Q" * len(values), *values)["details"]
-        ours = details["occupancy.waves_per_cu"] * device.table["topology.cus"]
+        occupancy = device.launch(kernel, (1,), (256,), "Q" * len(values), *values)["occupancy"]
+        ours = occupancy["waves_per_cu"] * device.table["topology.cus"]
         rows.append(Row("resident wavefronts", waves, ours, OCCUPANCY_PERCENT, label=kernel))
     return _table("Occupancy limits", "occupancy-limiters-example.rst", rows, "kernels limited by one resource")

@@ -10,11 +10,12 @@ from hipsynth.profiling.validation import bench
 from hipsynth.profiling.validation.frame import DURATION, Row, Table, counter_rows, features, metric_rows, recorded
 
 TITLE = "Vector copy"
-SHOWS = """`c[id] = a[id]` over 1,048,576 doubles, block 256, first and second dispatch. Instruction and vL1D counts are
-the same in every recording and must be equal; L2 misses and fabric requests scatter by up to 0.07 % there and may
-differ by 0.5 %, the L2 hit rate by 1.5 points, durations by 15 %. The MI300X with ROCm 6.2 whose counters these are
-took 16.2 and 13.7 us, another one with ROCm 7.0 half of that for the same counters; we compare with the latter. The
-gfx90a recordings come from a 104-CU device of the MI210 class, which is one GCD of an MI250."""
+SHOWS = """`c[id] = a[id]` over 1,048,576 doubles, block 256, first and second dispatch. Instruction and vL1D counts
+are the same in every recording and must be equal; L2 misses and fabric requests scatter by up to 0.07 % between
+recordings and may differ by 0.5 %, the L2 hit rate by 1.5 points, durations by 15 %. The counters of the MI300X come
+from a system with ROCm 6.2, which took 16.2 and 13.7 us; another one with ROCm 7.0 took half as long with the same
+counters, and we compare durations with the latter. The gfx90a recordings come from a 104-CU device of the MI210
+class, which equals one GCD of an MI250."""
 QUICK = True
 
 ELEMENTS = 1 << 20
@@ -42,7 +43,7 @@ def _copies(device: SimDevice) -> list[dict[str, Any]]:
 def compare(
     target: dict[str, Any], dispatch: dict[str, Any], arch: str, kernels: str, duration_percent: float | None = None
 ) -> Table:
-    """Counters, metrics and duration of one recorded dispatch beside ours; metrics are shown and not asserted."""
+    """Compares counters, metrics and duration of one recorded dispatch with ours; metrics are shown, not asserted."""
     ours, figures = dispatch["counters"], {**target["exact"], **target["near"], **target["shown"]}
     hit = 100 * ours["TCC_HIT"] / (ours["TCC_HIT"] + ours["TCC_MISS"])
     rows = [

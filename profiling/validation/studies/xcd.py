@@ -1,4 +1,4 @@
-"""XCDs of an MI300X: what renaming work-groups does to the L2 hit rate."""
+"""XCDs of an MI300X: effect of renumbering work-groups on the L2 hit rate."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from hipsynth.profiling.validation import bench
 from hipsynth.profiling.validation.frame import Row, Table, features, recorded
 
 TITLE = "Work-groups and XCDs"
-SHOWS = """Work-groups go round the eight XCDs, each with an L2 of its own: neighbours that share lines never meet. The
-recorded programs were run as they were and with work-groups renamed so that neighbours share an XCD. Ours have their
-tiles, their order of work-groups and their renaming: for the transpose and the softmax one contiguous eighth of the
-work for each XCD, for the stencil 32 rows of tiles.
+SHOWS = """Work-groups are assigned to the eight XCDs round robin, and each XCD has its own L2, so neighbours that
+share cache lines run on different XCDs. The recorded programs were run unchanged and with work-groups renumbered so
+that neighbours share an XCD. Our kernels use the same tiles, order of work-groups and renumbering: one contiguous
+eighth of the work per XCD for the transpose and the softmax, 32 rows of tiles for the stencil.
 
-What the rows test: rows of 16 and 64 KiB put the lines of a column into few sets of the L2, so that a column of tiles
-that are worked on at once does not fit, however large the cache is. The stencil with a contiguous eighth for each XCD
-shows it: each then has one column of tiles, and next to nothing hits.
+What the rows test: with matrix rows of 16 and 64 KiB, the lines of a column map to few sets of the L2, so that a
+column of tiles in flight does not fit, however large the cache is. The stencil with a contiguous eighth per XCD
+shows this: each XCD then works on one column of tiles, and almost nothing hits.
 
-The matrix product by tiles agrees with its recordings, and so does the persistent one as it comes. Renamed or dealt
-out the other way, that one hits 10 and 15 points too often; these rows are shown only. Its recorded build spills
-registers and reloads 39 of them in each step. These reloads are nearly half of its L2 requests: ours mostly hit, the
-more the better the work-groups share what they read, and the recording asks for half of them to miss in every form.
-They are every other word, and so go to every other channel if the address bit of 256 bytes chooses a channel alone:
-an L2 of which five bits of a line's number stay out of the hash hits 67 and 58 %, and a stencil as it comes 9 in place
-of 30 %. All XCDs run: the first one alone, which then finds less in the Infinity Cache and has the memory for itself,
-came out 1 to 3 points further away for two of the renamed products, and 1 to 3 points nearer for the others."""
+The tiled matrix product agrees with its recordings, and so does the unchanged persistent one. With renumbered or
+redistributed work-groups the persistent product hits 10 and 15 points too often; these rows are shown only. Its
+recorded build spills registers and reloads 39 of them in each step. These reloads are nearly half of its L2
+requests: ours mostly hit, the more so the better the work-groups share their input, whereas the recording implies
+that half of them miss in every form. The reloads touch every second word, so if the 256-byte address bit alone
+selected a channel, they would use every second channel: an L2 whose channel hash leaves out five bits of the line
+number hits 67 and 58 %, but then the unchanged stencil hits 9 instead of 30 %. All XCDs are simulated. With only the
+first XCD, which then finds less in the Infinity Cache and has the memory to itself, two of the renumbered products
+came out 1 to 3 points further away and the others 1 to 3 points nearer."""
 QUICK = False
 
 DEVICE = "mi300x"
@@ -35,7 +36,7 @@ TILE = 32
 PRODUCT_TILE = (128, 256)
 PROGRAMS = 304  # of the persistent product: work-groups, one per CU
 PARTS_BYTES = 256 * 256 * 4  # that each of them may leave
-STRETCHES = 8  # of a sampled grid
+SAMPLING_UNITS = 8  # of a sampled grid
 HALF = 2
 SOFTMAX_COLUMNS = 4096
 
@@ -57,7 +58,7 @@ def tables() -> Iterator[Table]:
 
 def _launch(name: str, form: str, size: int) -> dict[str, Any]:
     # Neighbours in a sampled grid that are far apart in time would find cold caches.
-    options: dict[str, Any] = {"sample_stretches": STRETCHES} if name in ("transpose", "softmax") else {}
+    options: dict[str, Any] = {"sampling_units": SAMPLING_UNITS} if name in ("transpose", "softmax") else {}
     with bench.device(DEVICE, "xcd", values=False, **options) as device:
         symbol, allocate = f"{name}_{form}", device.core.allocate
         if name == "softmax":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import time
@@ -12,22 +11,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from hipsynth.synth.core.errors import BadInput, HipsynthError
+from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.core.files import write_error
 
 # Records reach the kernel at once (safe against kill -9); they are forced to the disk at least this often.
 SYNC_EVERY_S = 0.5
-
-
-def storage_error(path: Path, error: OSError) -> HipsynthError:
-    """The clear form of a failed write; nothing that was finished before it is lost."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return BadInput(
-            f"{path}: no space left to store results",
-            cause=str(error),
-            remedy="free some space and run the same command again: everything finished so far is kept",
-            reason="disk_full",
-        )
-    return BadInput(f"{path}: cannot be written", cause=str(error), remedy="check the folder's permissions")
 
 
 def encode(record: Mapping[str, Any]) -> bytes:
@@ -97,7 +85,7 @@ class Journal:
             self._fd = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
             os.ftruncate(self._fd, end)
         except OSError as error:
-            raise storage_error(path, error) from error
+            raise write_error(path, error) from error
         self._end = end
         self._synced = time.monotonic()
 
@@ -111,7 +99,7 @@ class Journal:
                 done += os.pwrite(self._fd, line[done:], offset + done)
         except OSError as error:
             os.ftruncate(self._fd, offset)
-            raise storage_error(self.path, error) from error
+            raise write_error(self.path, error) from error
         self._end += len(line)
         if time.monotonic() - self._synced > SYNC_EVERY_S:
             self.sync()

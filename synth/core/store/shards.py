@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.store.journal import storage_error
+from hipsynth.synth.core.files import write_whole
 from hipsynth.synth.core.store.schema import KINDS, SCHEMA_VERSION
 
 MANIFEST = "manifest.json"
@@ -49,6 +48,16 @@ def empty_manifest(metric_ids: Sequence[str]) -> Manifest:
     return Manifest(SCHEMA_VERSION, tuple(metric_ids), dict.fromkeys(KINDS, ()))
 
 
+def check_version(path: Path, version: int) -> None:
+    """Raises BadInput for a file that another version of the corpus format wrote."""
+    if version != SCHEMA_VERSION:
+        raise BadInput(
+            f"{path}: schema version {version}, this installation reads {SCHEMA_VERSION}",
+            remedy="use the hipsynth version that wrote the corpus, or profile into a new folder",
+            reason="schema_version",
+        )
+
+
 def read_manifest(root: Path) -> Manifest | None:
     """The manifest, or None when none was written yet; BadInput when it cannot be understood."""
     path = root / MANIFEST
@@ -57,12 +66,7 @@ def read_manifest(root: Path) -> Manifest | None:
     try:
         data = json.loads(path.read_text())
         version = data["schema_version"]
-        if version != SCHEMA_VERSION:
-            raise BadInput(
-                f"{path}: schema version {version}, this installation reads {SCHEMA_VERSION}",
-                remedy="use the hipsynth version that wrote the corpus, or profile into a new folder",
-                reason="schema_version",
-            )
+        check_version(path, version)
         shards = {kind: tuple(Shard(**row) for row in data["shards"][kind]) for kind in KINDS}
         return Manifest(version, tuple(data["metric_ids"]), shards)
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -82,26 +86,7 @@ def write_manifest(root: Path, manifest: Manifest) -> None:
         "rows": {kind: sum(shard.rows for shard in manifest.shards[kind]) for kind in KINDS},
         "shards": {kind: [asdict(shard) for shard in manifest.shards[kind]] for kind in KINDS},
     }
-    write_atomically(root / MANIFEST, (json.dumps(data, indent=1) + "\n").encode())
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Writes a file whole or not at all, and forces it to the disk."""
-    partial = path.with_name(path.name + ".partial")
-    try:
-        with partial.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-        directory = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise storage_error(path, error) from error
+    write_whole(root / MANIFEST, json.dumps(data, indent=1) + "\n", durable=True)
 
 
 def write_shard(root: Path, kind: str, table: pa.Table, key: str) -> Shard:
@@ -115,7 +100,7 @@ def write_shard(root: Path, kind: str, table: pa.Table, key: str) -> Shard:
     (root / kind).mkdir(exist_ok=True)
     path = root / relative
     if not path.exists() or path.stat().st_size != len(content) or file_hash(path) != digest:
-        write_atomically(path, content)
+        write_whole(path, content, durable=True)
     return Shard(relative, table.num_rows, len(content), digest, first, last)
 
 

@@ -8,7 +8,7 @@ from hipsynth.profiling import devices
 from hipsynth.synth.core.errors import UsageError
 
 
-@pytest.mark.parametrize("name", devices.devices())
+@pytest.mark.parametrize("name", devices.names())
 def test_every_table_has_the_same_constants_and_a_source_for_each(name: str) -> None:
     table = devices.load(name)
     assert set(table.constants) == set(devices.load("mi250").constants)
@@ -33,6 +33,6 @@ def test_unknown_devices_are_refused_with_the_list(name: str) -> None:
 
 
 def test_compute_units_divide_evenly_over_xcds() -> None:
-    for name in devices.devices():
+    for name in devices.names():
         table = devices.load(name)
         assert table["topology.cus"] % table["topology.xcds"] == 0

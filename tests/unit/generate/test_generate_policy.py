@@ -17,7 +17,7 @@ from hipsynth.synth.generate.emit import environment
 from hipsynth.synth.generate.families import builder_of
 from hipsynth.synth.generate.headers import TemplateError, find_template, holds, parse_header, templates, templates_dir
 from hipsynth.synth.generate.policy import PolicyError, default_policy, parse_policy
-from hipsynth.synth.generate.reference import render
+from hipsynth.synth.generate.reference import PAGE, render
 from hipsynth.synth.generate.types import IRError
 
 HEADER = """+++
@@ -134,8 +134,7 @@ def test_unknown_override_is_refused() -> None:
 
 
 def test_reference_page_is_fresh() -> None:
-    page = templates_dir().parent / "docs" / "reference" / "families.md"
-    assert page.read_text() == render(), "run: python -m hipsynth.synth.generate.reference"
+    assert PAGE.read_text() == render(), "run: python -m hipsynth.synth.generate.reference"
 
 
 def test_a_program_that_is_always_refused_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +142,7 @@ def test_a_program_that_is_always_refused_is_a_clear_error(monkeypatch: pytest.M
         raise IRError("always")
 
     monkeypatch.setattr(producer, "draw_program", refuse)
-    with pytest.raises(BadInput, match="refused") as caught:
+    with pytest.raises(BadInput, match="rejected") as caught:
         list(producer.generate(1))
     assert "always" in caught.value.cause
 
@@ -153,5 +152,5 @@ def test_running_out_of_distinct_programs_is_a_clear_error(monkeypatch: pytest.M
     monkeypatch.setattr(producer, "draw_program", lambda *_: only)
     stream = producer.generate(2)
     assert next(stream).id == only.id
-    with pytest.raises(BadInput, match="made before"):
+    with pytest.raises(BadInput, match="duplicates"):
         next(stream)

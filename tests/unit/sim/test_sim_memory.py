@@ -142,7 +142,7 @@ def test_levels_deepen_from_vl1d_to_memory() -> None:
     assert memory.access(38, "load", line, 4) == 3  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("device", devices.devices())
+@pytest.mark.parametrize("device", devices.names())
 def test_tables_have_exactly_the_keys_that_the_core_reads(device: str) -> None:
     assert set(devices.load(device).constants) == set(core.spec_keys())
 

@@ -39,7 +39,7 @@ def test_every_program_that_did_not_run_is_named_with_its_reason() -> None:
     text = page.section([report("gfx90a")])
     assert "### Should run and did not (gfx90a)\n\n- `c.hip`: timeout: stopped after 60 s \\| of processor time" in text
     assert "### Ran with a warning (gfx90a)\n\n- `b.hip`: out of bounds: write of 4 bytes" in text
-    assert "nothing beside it tells (1): `d.hip`" in text
+    assert "no file beside it gives (1): `d.hip`" in text
     assert "- `f.hip`: does not compile: f.hip:1:1: error: unknown" in text
     assert "MPI (1)" in text and "rocBLAS (1)" in text
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.profiling.toolchain import cache_dir, check_arch, compile_device, find, locate
+from hipsynth.profiling.toolchain import check_arch, compile_device, find, locate
+from hipsynth.synth.core.cache import cache_dir
 from hipsynth.synth.core.errors import Missing, UsageError
 
 KERNEL = "#include <hip/hip_runtime.h>\n__global__ void twice(float* p) { p[threadIdx.x] *= 2; }\n"
@@ -19,7 +20,7 @@ def test_the_cache_folder_can_be_chosen(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 def test_a_checkout_keeps_its_cache_inside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HIPSYNTH_CACHE", raising=False)
-    assert cache_dir() == locate.REPOSITORY / ".cache" / "hipsynth"
+    assert cache_dir() == Path(__file__).resolve().parents[3] / ".cache" / "hipsynth"
 
 
 def test_an_unknown_architecture_names_the_known_ones() -> None:

@@ -22,10 +22,10 @@ struct Executed {
 };
 
 // The sums that the timing model needs.
-IssueCounts issue_counts(const Context& context, const std::vector<Executed>& executions);
+IssueCounts issue_counts(const Program& program, const std::vector<Executed>& executions);
 
 // Adds the counters to `out`.
-void count_instructions(const Context& context, const std::vector<Executed>& executions,
+void count_instructions(const Program& program, const EngineCounts& counts, const std::vector<Executed>& executions,
                         std::map<std::string, double>* out);
 
 // Adds the counters that are sums of others, where those are known.

@@ -14,9 +14,9 @@ namespace hipsynth {
 namespace {
 
 constexpr uint32_t kNoTarget = ~0u;
-constexpr uint32_t kTurnsAhead = 3;    // that the host is asked for
-constexpr uint32_t kFirstRows = 4;     // prefetched before a wave starts
-constexpr uint32_t kAtomicTurns = 16;  // atomics in a row whose results a wave gets before others run
+constexpr uint32_t kWavesAhead = 3;     // whose state is prefetched
+constexpr uint32_t kFirstRows = 4;      // prefetched before a wave starts
+constexpr uint32_t kAtomicSlices = 16;  // atomics in a row whose results a wave gets before others run
 
 uint32_t u32(const SpecTable& spec, const char* key) { return static_cast<uint32_t>(spec.at(key)); }
 
@@ -39,33 +39,39 @@ bool holds(const Wave& w, Condition condition) {
 
 uint32_t active_lanes(const Wave& w) { return static_cast<uint32_t>(std::popcount(w.exec())); }
 
+// Executes the ALU instructions in a row from `pc` on; returns the last one.
+[[gnu::always_inline]] inline uint32_t execute_alu_run(Wave& w, const Step* steps, uint32_t pc) {
+  do {
+    execute_alu(w, *steps[pc].inst);
+  } while (steps[++pc].action == Action::alu);
+  return pc - 1;
+}
+
 }  // namespace
 
-Engine::Engine(Context& context, const SpecTable& spec, const DeviceOptions& options, const Launch& launch,
+Engine::Engine(Context& context, const SpecTable& spec, const EngineLimits& limits, const Launch& launch,
                const LaunchPlan& plan, WavePool& pool, Sampler* sampler)
     : c_(context),
-      options_(options),
+      limits_(limits),
       launch_(launch),
       plan_(plan),
       pool_(pool),
       cus_(u32(spec, "topology.cus")),
       sampler_(sampler),
-      banks_(sampler ? sampler->banks() : 1, std::vector<Executed>(context.program->steps.size() + 1)),
-      runs_(banks_[0].data()),
-      issued_(context.program->issued.data()),
+      buckets_(sampler ? sampler->buckets() : 1, std::vector<Executed>(context.program.steps.size() + 1)),
+      runs_(buckets_[0].data()),
+      issued_(context.program.issued.data()),
       next_group_(u32(spec, "topology.xcds")),
       next_cu_(u32(spec, "topology.xcds")),
       cus_per_xcd_(u32(spec, "topology.cus") / u32(spec, "topology.xcds")),
-      groups_per_round_(u32(spec, "interleave.groups_per_round")),
-      pace_(context.hierarchy ? std::make_unique<Pace>(spec, *context.hierarchy) : nullptr) {
-  c_.pace = pace_.get();
-  c_.latency = latencies_of(spec);
+      groups_per_round_(u32(spec, "interleave.groups_per_round")) {
   for (size_t x = 0; x < next_group_.size(); ++x) next_group_[x] = x;
 }
 
 void Engine::record(Recorder* recorder) {
-  recorder_ = c_.recorder = recorder;
-  banks_.resize(recorder->banks(), std::vector<Executed>(banks_[0].size()));
+  recorder_ = recorder;
+  c_.model = recorder;
+  buckets_.resize(recorder->buckets(), std::vector<Executed>(buckets_[0].size()));
 }
 
 uint64_t Engine::byte_address(uint32_t index) const {
@@ -85,22 +91,22 @@ uint32_t Engine::index_at(Resident* r, const Step& s, uint64_t address) {
 }
 
 // True when the wave must wait: more is outstanding than the instruction allows. A wave that waits for the result of an
-// atomic goes on at once, kAtomicTurns times in a row: if all other waves ran first, every compare-and-swap of a
+// atomic goes on at once, kAtomicSlices times in a row: if all other waves ran first, every compare-and-swap of a
 // contended loop but one per round would compare with a stale value, and n waves would need n * n / 2 tries. So retry
 // counts of contended loops are not modelled (the hardware's depend on the order of arrival): they stay near the
-// fewest possible. The turns are limited so that a wave that polls another one with atomics does not poll for long.
+// fewest possible. The number is limited so that a wave that polls another one with atomics does not poll for long.
 bool Engine::take_wait(Resident* r, WaitLimits limits, uint32_t now) {
   const auto [vm, lgkm] = limits;
   uint64_t wake = round_;
-  if (c_.pace) count_wait(c_, r, limits, now);
+  c_.model->count_wait(c_, r, limits, now);
   if (r->outstanding_vm > vm) {
-    if (r->vm_level != Level::none) wake = c_.pace ? r->back_of(vm) : round_ + 1;  // stores alone make nobody wait
+    if (r->vm_level != Level::none) wake = c_.model->vector_back(*r, vm);  // no wave waits for stores alone
     r->outstanding_vm = vm;
     if (vm == 0) r->vm_level = Level::none;
   }
   if (r->outstanding_lgkm > lgkm) {
     if (r->smem_level != Level::none) {
-      wake = std::max(wake, c_.pace ? c_.pace->scalar_back(r->smem_level) : round_ + 1);
+      wake = std::max(wake, c_.model->scalar_back(r->smem_level));
     }
     r->outstanding_lgkm = lgkm;
     if (lgkm == 0) {
@@ -110,9 +116,9 @@ bool Engine::take_wait(Resident* r, WaitLimits limits, uint32_t now) {
   }
   if (r->atomic_outstanding && r->outstanding_vm == 0 && wake > round_) {
     r->atomic_outstanding = false;
-    if (++r->atomic_turns < kAtomicTurns) wake = round_;
+    if (++r->atomic_slices < kAtomicSlices) wake = round_;
   }
-  if (wake > round_) r->atomic_turns = 0;
+  if (wake > round_) r->atomic_slices = 0;
   r->wake_round = wake;
   return wake > round_;
 }
@@ -202,12 +208,69 @@ void Engine::end_wave(Resident* r) {
 
 // True when the CU's vector memory unit takes nothing more in this round; the wave then waits for it.
 bool Engine::port_is_closed(Resident* r) {
-  if (!pace_) return false;
-  const uint64_t opens = pace_->opens(r->group->cu);
+  const uint64_t opens = c_.model->port_opens(r->group->cu);
   if (opens <= round_) return false;
   r->wake_round = port_opens_ = opens;
   r->at_port = true;
   return true;
+}
+
+// A memory or LDS instruction at `pc`, `in_run` instructions after the last run ended.
+template <Event::Kind kKind>
+[[gnu::always_inline]] inline void Engine::execute_memory(Resident* r, const Step& s, uint32_t pc, uint32_t in_run) {
+  r->now = r->clock + issued_[pc + 1];
+  if constexpr (kKind == Event::Kind::lds) {
+    if (recorder_) recorder_->before_lds(c_.counts);
+    execute_lds(c_, *r, s);
+    if (recorder_) recorder_->add_lds(c_.counts, r->now, in_run);
+  } else {
+    kKind == Event::Kind::scalar ? execute_scalar_memory(c_, *r, s) : execute_vector_memory(c_, *r, s);
+    if (recorder_) recorder_->add(kKind, r->now, in_run);
+  }
+}
+
+// Goes from `pc` on to `to`; false when the time slice is used up.
+[[gnu::always_inline]] inline bool Engine::jump(Resident* r, Run* run, uint32_t pc, uint32_t to) {
+  end_run(run, pc + 1);
+  r->clock += issued_[pc + 1] - issued_[to];
+  r->wave.pc = run->start = to;
+  if (recorder_) recorder_->add(Event::Kind::jump, r->clock + issued_[to], 0);
+  return run->budget != 0;
+}
+
+// True when the wave stops here.
+[[gnu::always_inline]] inline bool Engine::sampled_wait(Resident* r, const Step& s, uint32_t pc) {
+  sampler_->before_wait();
+  const bool waits = take_wait(r, wait_limits(s.inst->imm), r->clock + issued_[pc]);
+  sampler_->after_wait(*r, s);
+  return waits;
+}
+
+// An instruction at which the time slice ends in any case.
+void Engine::stop_at(Resident* r, const Step& s, Run* run, uint32_t pc) {
+  const auto record = [&](Event::Kind kind) {
+    if (recorder_) recorder_->add(kind, r->clock + issued_[pc], pc + 1 - run->start);
+  };
+  switch (s.action) {
+    case Action::barrier:
+      record(Event::Kind::barrier);
+      leave(r, run, pc + 1);
+      return arrive(r);
+    case Action::grid_barrier:
+      leave(r, run, pc + 1);
+      return arrive_at_grid(r, s);
+    case Action::end:
+      record(Event::Kind::end);
+      leave(r, run, pc + 1);
+      return end_wave(r);
+    case Action::trap:
+      leave(r, run, pc);
+      throw_illegal_access(c_, *r, s, {"trap", 0, 0, -1});
+    default:  // Action::refused
+      leave(r, run, pc);
+      throw SimError("unsupported_opcode",
+                     "kernel " + launch_.kernel->name + " reached `" + launch_.module->code().text[pc] + "`");
+  }
 }
 
 void Engine::run_wave(Resident* r) {
@@ -215,70 +278,37 @@ void Engine::run_wave(Resident* r) {
   const Step* steps = c_.steps;
   uint32_t pc = w.pc;
   Run run{pc, kQuantum, active_lanes(w)};
-  // Goes on at `to`; false when the quantum is used up.
-  const auto jump = [&](uint32_t to) {
-    end_run(&run, pc + 1);
-    r->clock += issued_[pc + 1] - issued_[to];
-    w.pc = pc = run.start = to;
-    if (recorder_) recorder_->add(Event::Kind::jump, r->clock + issued_[to], 0);
-    return run.budget != 0;
-  };
   const auto in_run = [&] { return pc + 1 - run.start; };
   for (;; ++pc) {
     const Step& s = steps[pc];
     switch (s.action) {
       case Action::alu:
-        do {
-          execute_alu(w, *steps[pc].inst);
-        } while (steps[++pc].action == Action::alu);
-        --pc;
+        pc = execute_alu_run(w, steps, pc);
         break;
       case Action::alu_exec:
         execute_alu(w, *s.inst);
         end_run(&run, pc + 1);
-        run.start = pc + 1;
-        run.lanes = active_lanes(w);
+        run = {pc + 1, run.budget, active_lanes(w)};
         break;
       case Action::clock:
         end_run(&run, pc);
         run.start = pc;
         [[fallthrough]];
       case Action::scalar_memory:
-        r->now = r->clock + issued_[pc + 1];
-        execute_scalar_memory(c_, *r, s);
-        if (recorder_) recorder_->add(Event::Kind::scalar, r->now, in_run());
+        execute_memory<Event::Kind::scalar>(r, s, pc, in_run());
         break;
       case Action::vector_memory:
         if (port_is_closed(r)) return leave(r, &run, pc);
-        r->now = r->clock + issued_[pc + 1];
-        execute_vector_memory(c_, *r, s);
-        if (recorder_) recorder_->add(Event::Kind::vector, r->now, in_run());
+        execute_memory<Event::Kind::vector>(r, s, pc, in_run());
         break;
       case Action::lds:
-        r->now = r->clock + issued_[pc + 1];
-        if (recorder_) recorder_->before_lds(c_.counts);
-        execute_lds(c_, *r, s);
-        if (recorder_) recorder_->add_lds(c_.counts, r->now, in_run());
+        execute_memory<Event::Kind::lds>(r, s, pc, in_run());
         break;
       case Action::waitcnt:
         if (recorder_) recorder_->add_wait(wait_limits(s.inst->imm), r->clock + issued_[pc], in_run());
         if (take_wait(r, wait_limits(s.inst->imm), r->clock + issued_[pc])) return leave(r, &run, pc + 1);
         if (r->bare) set_up_rows(plan_, r);
         break;
-      case Action::barrier:
-        if (recorder_) recorder_->add(Event::Kind::barrier, r->clock + issued_[pc], in_run());
-        leave(r, &run, pc + 1);
-        return arrive(r);
-      case Action::grid_barrier:
-        leave(r, &run, pc + 1);
-        return arrive_at_grid(r, s);
-      case Action::message:
-        if (c_.host) c_.host->serve();
-        break;
-      case Action::end:
-        if (recorder_) recorder_->add(Event::Kind::end, r->clock + issued_[pc], in_run());
-        leave(r, &run, pc + 1);
-        return end_wave(r);
       case Action::branch_if:
         if (!holds(w, s.condition)) break;
         [[fallthrough]];
@@ -287,16 +317,12 @@ void Engine::run_wave(Resident* r) {
       case Action::set_pc:
       case Action::swap_pc:
       case Action::call:
-        if (!jump(next_pc(r, s, pc))) return;
-        --pc;  // the loop's increment leads to the target
+        if (!jump(r, &run, pc, next_pc(r, s, pc))) return;
+        pc = run.start - 1;  // the loop's increment leads to the target
         break;
-      case Action::trap:
-        leave(r, &run, pc);
-        throw_illegal_access(c_, *r, s, {"trap", 0, 0, -1});
-      case Action::refused:
-        leave(r, &run, pc);
-        throw SimError("unsupported_opcode",
-                       "kernel " + launch_.kernel->name + " reached `" + launch_.module->code().text[pc] + "`");
+      case Action::message:
+        c_.host.serve();
+        break;
       case Action::hop:
         pc = s.target - 1;
         break;
@@ -306,41 +332,41 @@ void Engine::run_wave(Resident* r) {
         sampler_->run_site(*r, s);
         break;
       case Action::sampled_wait:
-        sampler_->before_wait();
-        if (const bool waits = take_wait(r, wait_limits(s.inst->imm), r->clock + issued_[pc]);
-            sampler_->after_wait(*r, s), waits)
-          return leave(r, &run, pc + 1);
+        if (sampled_wait(r, s, pc)) return leave(r, &run, pc + 1);
         break;
       case Action::skip:
         break;
+      default:
+        return stop_at(r, s, &run, pc);
     }
   }
 }
 
-// Asks the host for what a turn touches first: the kernel's scalar registers, all that follows them, and the vector
+// Prefetches what a time slice touches first: the kernel's scalar registers, all that follows them, and the vector
 // registers that it uses first. Waves wait for thousands of others to run, so they are rarely in the host's caches.
-void Engine::prefetch(const Turn& turn) {
+void Engine::prefetch(const ScheduledWave& scheduled) {
   constexpr size_t kHostLine = 64, kVccLine = kVccLo * sizeof(uint32_t) / kHostLine * kHostLine;
   constexpr size_t kHot = sizeof(Architectural) + sizeof(Progress);
-  const auto* state = reinterpret_cast<const char*>(turn.wave);
+  const auto* state = reinterpret_cast<const char*>(scheduled.wave);
   const auto ask = [](const char* from, size_t bytes) {
     for (size_t at = 0; at < bytes; at += kHostLine) __builtin_prefetch(from + at, 1);
   };
-  ask(reinterpret_cast<const char*>(turn.group), sizeof(WorkGroup));
+  ask(reinterpret_cast<const char*>(scheduled.group), sizeof(WorkGroup));
   if (replay_) {
     ask(state + sizeof(Architectural) - kHostLine, sizeof(Resident) - sizeof(Architectural) + kHostLine);
-    return ask(reinterpret_cast<const char*>(&replay_->first.waves[turn.index][turn.pc]), 4 * kHostLine);
+    return ask(reinterpret_cast<const char*>(&replay_->traces.first.waves[scheduled.index][scheduled.pc]),
+               4 * kHostLine);
   }
   ask(state, std::min<size_t>(plan_.sgprs * sizeof(uint32_t), kVccLine));
   ask(state + kVccLine, kHot - kVccLine);
   constexpr size_t kRowBytes = kLanes * sizeof(uint32_t);
-  const auto* rows = reinterpret_cast<const char*>(WavePool::registers(turn.wave));
-  if (!turn.started) return begins_scalar_ ? void() : ask(rows, std::min(plan_.vgprs, kFirstRows) * kRowBytes);
-  const Foresight::Rows& first = foresight_.from(turn.pc);
+  const auto* rows = reinterpret_cast<const char*>(WavePool::registers(scheduled.wave));
+  if (!scheduled.started) return begins_scalar_ ? void() : ask(rows, std::min(plan_.vgprs, kFirstRows) * kRowBytes);
+  const Foresight::Rows& first = foresight_.from(scheduled.pc);
   for (size_t i = 0; i < first.n; ++i) ask(rows + first.row[i] * kRowBytes, kRowBytes);
 }
 
-// Goes on to the next turn of this round that nobody has prefetched for.
+// Prefetches for the next wave of this round that has not been prefetched yet.
 void Engine::look_ahead() {
   for (; ahead_cu_ < used_cus_.size(); ++ahead_cu_, ahead_wave_ = 0) {
     const Cu& cu = cus_[used_cus_[ahead_cu_]];
@@ -352,29 +378,29 @@ void Engine::look_ahead() {
   }
 }
 
-void Engine::start(Turn* turn) {
-  Resident* r = turn->wave;
-  start_wave(c_.arch, plan_, launch_, c_.scratch_base, {turn->group, turn->index, turn->slot}, r);
+void Engine::start(ScheduledWave* scheduled) {
+  Resident* r = scheduled->wave;
+  start_wave(c_.arch, plan_, launch_, c_.scratch_base, {scheduled->group, scheduled->index, scheduled->slot}, r);
   if (!begins_scalar_) set_up_rows(plan_, r);
   r->wake_round = round_;
-  turn->started = true;
+  scheduled->started = true;
 }
 
-void Engine::take_turn(Turn* turn) {
-  Resident* r = turn->wave;
-  if (!turn->started)
-    replay_ ? start_replay(turn) : start(turn);
+void Engine::run_time_slice(ScheduledWave* scheduled) {
+  Resident* r = scheduled->wave;
+  if (!scheduled->started)
+    replay_ ? start_replay(scheduled) : start(scheduled);
   else if (r->bare)
     set_up_rows(plan_, r);
-  if (sampler_ || recorder_) runs_ = banks_[turn->group->bank].data();
-  if (recorder_) recorder_->turn(*r);
+  if (sampler_ || recorder_) runs_ = buckets_[scheduled->group->bucket].data();
+  if (recorder_) recorder_->select(*r);
   r->at_port = false;
   if (replay_)
-    replay_wave(r, turn->at_port);
+    replay_wave(r, scheduled->at_port);
   else
     run_wave(r);
-  turn->at_port = r->at_port;
-  turn->pc = r->wave.pc;
+  scheduled->at_port = r->at_port;
+  scheduled->pc = r->wave.pc;
 }
 
 bool Engine::step_cu(size_t position) {
@@ -395,7 +421,7 @@ bool Engine::step_cu(size_t position) {
       ahead_wave_ = i + 1;
     }
     look_ahead();
-    take_turn(&cu->waves[i]);
+    run_time_slice(&cu->waves[i]);
     const Resident* r = cu->waves[i].wave;
     cu->wakes[i] = r->state == WaveState::ready ? r->wake_round : kNever;
   }
@@ -412,14 +438,14 @@ double processor_seconds() {
 }
 
 void Engine::check_limits() {
-  if (c_.counts.wave_instructions > options_.max_wave_instructions) {
+  if (c_.counts.wave_instructions > limits_.wave_instructions) {
     throw SimError("instruction_limit", "kernel " + launch_.kernel->name + ": more than " +
-                                            std::to_string(options_.max_wave_instructions) +
+                                            std::to_string(limits_.wave_instructions) +
                                             " wave instructions executed; it may never end");
   }
-  if (options_.cpu_seconds > 0 && round_ % 64 == 0 && processor_seconds() - start_s_ > options_.cpu_seconds) {
+  if (limits_.cpu_seconds > 0 && round_ % 64 == 0 && processor_seconds() - start_s_ > limits_.cpu_seconds) {
     char text[64];
-    std::snprintf(text, sizeof text, ": still running after %g s of processor time", options_.cpu_seconds);
+    std::snprintf(text, sizeof text, ": still running after %g s of processor time", limits_.cpu_seconds);
     throw SimError("time_limit", "kernel " + launch_.kernel->name + text);
   }
 }
@@ -438,18 +464,18 @@ void Engine::run() {
   try {
     for (bool placed = admit(); live_ > 0 || placed; placed = admit()) {
       bool ran = placed;
-      foresight_.look_at(c_.steps, c_.program->steps.size(), plan_.initial.accum_offset);
+      foresight_.look_at(c_.steps, c_.program.steps.size(), plan_.initial.accum_offset);
       begins_scalar_ = foresight_.begins_scalar(plan_.entry);
-      if (pace_) pace_->set_round(round_);
+      c_.model->set_round(round_);
       next_wake_ = ~0ull;
       ahead_cu_ = ahead_wave_ = 0;
-      for (uint32_t i = 0; i < kTurnsAhead; ++i) look_ahead();
+      for (uint32_t i = 0; i < kWavesAhead; ++i) look_ahead();
       for (size_t i = 0; i < used_cus_.size(); ++i) ran |= step_cu(i);
       check_limits();
       if (sampler_) {
-        sampler_->tick(live_, banks_);
+        sampler_->tick(live_, buckets_);
         if (sampler_->stops()) return forget_groups();
-        banks_.resize(sampler_->banks(), std::vector<Executed>(banks_[0].size()));
+        buckets_.resize(sampler_->buckets(), std::vector<Executed>(buckets_[0].size()));
         if (sampler_->abandons()) abandon();
       }
       std::erase_if(used_cus_, [&](uint32_t i) { return cus_[i].waves.empty(); });
@@ -465,18 +491,18 @@ void Engine::run() {
 // Those in flight.
 void Engine::forget_groups() {
   for (Cu& cu : cus_) {
-    for (const Turn& turn : cu.waves) {
-      if (turn.index == 0) delete turn.group;
+    for (const ScheduledWave& scheduled : cu.waves) {
+      if (scheduled.index == 0) delete scheduled.group;
     }
   }
 }
 
 std::vector<Executed> Engine::executions() const {
-  std::vector<Executed> sum(banks_[0].size());
-  for (const std::vector<Executed>& bank : banks_) {
+  std::vector<Executed> sum(buckets_[0].size());
+  for (const std::vector<Executed>& bucket : buckets_) {
     for (size_t i = 0; i < sum.size(); ++i) {
-      sum[i].times += bank[i].times;
-      sum[i].lanes += bank[i].lanes;
+      sum[i].times += bucket[i].times;
+      sum[i].lanes += bucket[i].lanes;
     }
   }
   return executions_of(sum);

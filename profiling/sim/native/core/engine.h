@@ -8,58 +8,74 @@
 #include "core/counters.h"
 #include "core/foresight.h"
 #include "core/launch.h"
-#include "sampling/sampler.h"
 #include "core/state.h"
-#include "sampling/trace.h"
 #include "core/waits.h"
 #include "core/wave_pool.h"
-#include "memory/pace.h"
+#include "execute/memory_model.h"
+#include "sampling/sampler.h"
+#include "sampling/trace.h"
 
 namespace hipsynth {
 
 // Processor time of this process in seconds: limits mean the same on a busy machine.
 double processor_seconds();
 
-// Waves of all CUs take turns in rounds, short slices of time. A wave runs until it must wait for memory or for the
-// vector memory unit of its CU, reaches a barrier, ends, or has used up its quantum; when the memory answers is told by
-// Pace. Within a round CUs come in order, waves of a CU from oldest to youngest. So caches see an interleaving like the
-// hardware's, and the same one every time.
+// How much one execution of a dispatch may take; see DeviceOptions.
+struct EngineLimits {
+  uint64_t wave_instructions = 0;
+  double cpu_seconds = 0;  // 0: no limit
+};
+
+// Waves of all CUs run in rounds of short time slices. A wave runs until it must wait for memory or for the vector
+// memory unit of its CU, reaches a barrier, ends, or has used up its quantum; the Context's MemoryModel says when
+// memory answers. Within a round CUs come in order, waves of a CU from oldest to youngest. So caches see an
+// interleaving like the hardware's, and the same one every time.
 class Engine {
  public:
-  Engine(Context& context, const SpecTable& spec, const DeviceOptions& options, const Launch& launch,
+  Engine(Context& context, const SpecTable& spec, const EngineLimits& limits, const Launch& launch,
          const LaunchPlan& plan, WavePool& pool, Sampler* sampler = nullptr);
-  void record(Recorder* recorder);           // before run(): chosen work-groups only, whose doings are written down
-  void replay(const Traces* traces);         // before run(): all work-groups do what these say
+  // Before run(): only the recorder's work-groups run, and it is the memory model.
+  void record(Recorder* recorder);
+  // Before run(): no instruction runs; all work-groups access memory and wait as the traces say.
+  void replay(const Traces& traces, CountedMemory& memory);
   void run();                                // throws SimError; a sampler may end it early
   std::vector<Executed> executions() const;  // per static instruction
-  const std::vector<std::vector<Executed>>& runs() const { return banks_; }
+  const std::vector<std::vector<Executed>>& runs() const { return buckets_; }
   uint64_t peak_waves() const { return peak_waves_; }
 
  private:
   static constexpr uint64_t kNever = ~0ull;
-  static constexpr uint32_t kQuantum = 512;  // instructions a wave runs before the next one's turn
+  static constexpr uint32_t kQuantum = 512;  // instructions of a time slice
 
   // What the scheduler knows about a wave, apart from the wave itself, which is rarely in the host's caches.
-  struct Turn {
+  struct ScheduledWave {
     Resident* wave;
     WorkGroup* group;
     uint32_t index, slot;  // as in Resident
-    uint32_t pc = 0;       // where it goes on
-    bool started = false;  // before its first turn a wave has no state
+    uint32_t pc = 0;       // of its next instruction
+    bool started = false;  // before its first time slice a wave has no state
     bool at_port = false;  // its next instruction is one for the vector memory unit, which was closed
   };
 
   struct Cu {
     std::vector<std::unique_ptr<WorkGroup>> free_groups;
-    std::vector<Turn> waves;      // oldest first
-    std::vector<uint64_t> wakes;  // of each, the first round in which it runs; kNever at a barrier and when ended
-    uint64_t next_wake = kNever;  // no wave of this CU runs before this round
+    std::vector<ScheduledWave> waves;  // oldest first
+    std::vector<uint64_t> wakes;       // of each, the first round in which it runs; kNever at a barrier and when ended
+    uint64_t next_wake = kNever;       // no wave of this CU runs before this round
     uint32_t groups = 0, ended_groups = 0;
     std::vector<uint32_t> free_slots;  // given back: wave slots of the dispatch, for scratch
     uint32_t used_slots = 0;
   };
 
-  // A stretch of instructions that follow each other in memory and run with the same EXEC.
+  // Trace-driven replay.
+  struct Replay {
+    const Traces& traces;
+    CountedMemory& memory;
+    std::vector<LoadShape> shapes;        // of loads; the first one is scratch, for those beyond the limit
+    std::vector<uint16_t> shape_numbers;  // [pattern][start within a vL1D line]: index into shapes, 0: none yet
+  };
+
+  // Instructions that follow each other in memory and run with the same EXEC.
   struct Run {
     uint32_t start, budget, lanes;  // budget: instructions left of the quantum when the run began
   };
@@ -68,16 +84,21 @@ class Engine {
   bool place(uint32_t xcd, uint64_t group);
   uint32_t take_slot(Cu* cu, uint32_t index) const;
   bool step_cu(size_t position);  // in used_cus_
-  void prefetch(const Turn& turn);
+  void prefetch(const ScheduledWave& scheduled);
   void look_ahead();
-  void start(Turn* turn);
-  void start_replay(Turn* turn);
+  void start(ScheduledWave* scheduled);
+  void start_replay(ScheduledWave* scheduled);
   void run_wave(Resident* r);
+  template <Event::Kind kKind>
+  void execute_memory(Resident* r, const Step& s, uint32_t pc, uint32_t in_run);
+  bool jump(Resident* r, Run* run, uint32_t pc, uint32_t to);
+  bool sampled_wait(Resident* r, const Step& s, uint32_t pc);
+  void stop_at(Resident* r, const Step& s, Run* run, uint32_t pc);
   void replay_wave(Resident* r, bool was_at_port);
   void replay_access(Resident* r, const Event& e);
   const LoadShape& shape_at(uint32_t pattern, uint64_t start);
   void add_replayed();
-  void take_turn(Turn* turn);
+  void run_time_slice(ScheduledWave* scheduled);
   void forget_groups();
   bool port_is_closed(Resident* r);
   bool take_wait(Resident* r, WaitLimits limits, uint32_t now);
@@ -96,29 +117,26 @@ class Engine {
   uint32_t next_pc(Resident* r, const Step& s, uint32_t pc);
 
   Context& c_;
-  const DeviceOptions& options_;
+  EngineLimits limits_;
   const Launch& launch_;
   const LaunchPlan& plan_;
   WavePool& pool_;
   std::vector<Cu> cus_;
   Sampler* sampler_;
   Recorder* recorder_ = nullptr;
-  const Traces* replay_ = nullptr;
-  std::vector<LoadShape> shapes_;             // of replayed loads; the first one is for those that find no place
-  std::vector<uint16_t> shape_numbers_;       // [pattern][start within a vL1D line]: place in shapes_, 0: none
-  std::vector<std::vector<Executed>> banks_;  // per stratum: difference array of executions and their active lanes
-  Executed* runs_;                            // the running wave's bank
-  const uint32_t* issued_;                    // Program::issued
-  std::vector<uint64_t> next_group_;          // per XCD: next work-group number
-  std::vector<uint32_t> next_cu_;             // per XCD
-  std::vector<uint32_t> used_cus_;            // CUs with waves, in order
-  std::vector<Resident*> at_grid_;            // waves that wait at a barrier of the whole grid
+  std::unique_ptr<Replay> replay_;
+  std::vector<std::vector<Executed>> buckets_;  // per stratum: difference array of executions and their active lanes
+  Executed* runs_;                              // the running wave's bucket
+  const uint32_t* issued_;                      // Program::issued
+  std::vector<uint64_t> next_group_;            // per XCD: next work-group number
+  std::vector<uint32_t> next_cu_;               // per XCD
+  std::vector<uint32_t> used_cus_;              // CUs with waves, in order
+  std::vector<Resident*> at_grid_;              // waves that wait at a barrier of the whole grid
   uint64_t round_ = 0, next_wake_ = 0, live_ = 0, peak_waves_ = 0;
   uint32_t cus_per_xcd_, groups_per_round_;
   Foresight foresight_;
   bool begins_scalar_ = false;            // what runs now: see Foresight
-  size_t ahead_cu_ = 0, ahead_wave_ = 0;  // position in used_cus_ and in its waves up to which turns are prefetched
-  std::unique_ptr<Pace> pace_;            // absent when nothing is counted
+  size_t ahead_cu_ = 0, ahead_wave_ = 0;  // position in used_cus_ and in its waves up to which waves are prefetched
   uint64_t port_opens_ = 0;               // of the CU that is being stepped, when found closed in this round
   double start_s_ = processor_seconds();
 };

@@ -16,9 +16,9 @@ std::string hex(uint64_t v) {
 
 std::string place(const Context& c, const Resident& r, const Step& s, int lane) {
   const Dim3& g = r.group->id;
-  std::string text = "kernel " + c.kernel->name;
+  std::string text = "kernel " + c.kernel.name;
   if (s.inst) {
-    const Code& code = c.program->module->code();
+    const Code& code = c.program.module->code();
     const auto index = static_cast<size_t>(s.inst - code.insts.data());
     if (index < code.text.size()) text += ", instruction `" + code.text[index] + "`";
   }
@@ -30,9 +30,9 @@ std::string place(const Context& c, const Resident& r, const Step& s, int lane) 
 
 std::string neighbourhood(const Context& c, const Fault& f) {
   if (f.address < 4096) return "; that is a null pointer";
-  if (const Memory::Allocation* gone = c.memory->freed(f.address))
+  if (const Memory::Allocation* gone = c.memory.freed(f.address))
     return "; the allocation of " + std::to_string(gone->bytes) + " bytes at " + hex(gone->start) + " has been freed";
-  const Memory::Allocation* a = c.memory->nearest(f.address);
+  const Memory::Allocation* a = c.memory.nearest(f.address);
   if (!a) return "; nothing is allocated";
   const uint64_t end = a->start + a->bytes;
   std::string text = "; the nearest allocation is " + hex(a->start) + " of " + std::to_string(a->bytes) + " bytes";
@@ -44,9 +44,9 @@ std::string neighbourhood(const Context& c, const Fault& f) {
 // A failed assertion writes its text and traps.
 void check_assertion(const Context& c, const std::string& where) {
   static const std::string kMark = "Device-side assertion `";
-  const std::string& text = c.host ? c.host->errors() : kMark;
+  const std::string& text = c.host.errors();
   const size_t mark = text.rfind(kMark);
-  if (!c.host || mark == std::string::npos) return;
+  if (mark == std::string::npos) return;
   const size_t start = text.rfind('\n', mark) + 1;  // npos + 1 is the beginning
   throw SimError("assertion", text.substr(start, text.find('\n', mark) - start) + " In " + where);
 }
@@ -62,17 +62,18 @@ std::string lds_size(const Resident& r) {
 
 }  // namespace
 
-void stray_access(Context& c, const Resident& r, const Step& s, const Fault& f) {
-  if (c.strict_bounds || !c.memory->mapped(f.address, f.bytes)) throw_illegal_access(c, r, s, f);
-  if (c.strays++ == 0) {
-    c.first_stray = describe(c, r, s, f) + neighbourhood(c, f) + "; hardware maps that memory too";
+void out_of_bounds_access(Context& c, const Resident& r, const Step& s, const Fault& f) {
+  if (c.strict_bounds || !c.memory.mapped(f.address, f.bytes)) throw_illegal_access(c, r, s, f);
+  if (c.out_of_bounds.count++ == 0) {
+    c.out_of_bounds.first = describe(c, r, s, f) + neighbourhood(c, f) + "; hardware maps that memory too";
   }
 }
 
-void stray_in_lds(Context& c, const Resident& r, const Step& s, const Fault& f) {
+void out_of_bounds_in_lds(Context& c, const Resident& r, const Step& s, const Fault& f) {
   if (c.strict_bounds) throw_illegal_access(c, r, s, f);
-  if (c.strays++ == 0) {
-    c.first_stray = describe(c, r, s, f) + lds_size(r) + "; hardware reads zero there and drops what is written";
+  if (c.out_of_bounds.count++ == 0) {
+    c.out_of_bounds.first =
+        describe(c, r, s, f) + lds_size(r) + "; hardware reads zero there and drops what is written";
   }
 }
 

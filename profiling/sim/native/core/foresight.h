@@ -1,4 +1,4 @@
-// Which vector registers a wave uses first when it goes on: what to ask the host's memory for before its turn.
+// Which vector registers a wave uses first in its next time slice: what to prefetch.
 #pragma once
 
 #include <array>

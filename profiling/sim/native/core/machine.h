@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/dispatch.h"
 #include "core/inst.h"
 
 namespace hipsynth {
@@ -121,10 +122,6 @@ class Module {
   friend struct ModuleLoader;
 };
 
-struct Dim3 {
-  uint32_t x = 1, y = 1, z = 1;
-};
-
 struct Launch {
   const Module* module = nullptr;
   const KernelInfo* kernel = nullptr;
@@ -135,28 +132,13 @@ struct Launch {
   bool cooperative = false;   // all work-groups are resident at once and may wait for each other
 };
 
-struct Dispatch {
-  std::string kernel;
-  Dim3 grid, block;
-  std::map<std::string, double> counters;  // hardware names, summed over instances, no _sum suffix
-  double duration_ns = 0;
-  std::map<std::string, double> details;  // bottleneck times by unit (ns), occupancy, registers ...
-  std::string bottleneck;
-  uint64_t strays = 0;                       // accesses outside every allocation that hardware would let pass
-  std::string first_stray;                   // the first of them, in words
-  std::string printf_output, printf_errors;  // what the kernel wrote to stdout and stderr
-  bool sampled = false;                      // counts are estimates, results in memory are not computed
-  uint64_t groups_simulated = 0;             // work-groups that ran
-  std::map<std::string, double> error;       // sampled: expected relative error (two standard deviations) by counter
-};
-
 struct DeviceOptions {
   bool count = true;  // cache models and memory counters (off: functional only)
   uint64_t max_wave_instructions = 2'000'000'000ull;
   uint64_t memory_bytes = 8ull << 30;
   double cpu_seconds = 0;              // of this process during one kernel; 0: no limit inside the core
   bool values = true;                  // false: skip what decides no counter; kernels' results are not computed
-  uint32_t sample_stretches = 0;       // large grids: parts that run between the first and the last; 0: all of it
+  uint32_t sampling_units = 0;         // large grids: parts that run between the first and the last; 0: all of it
   uint64_t sample_above = 60'000'000;  // work (sampling/sampler.cpp) up to which a dispatch is exact anyway
   bool strict_bounds = true;           // false: accesses to what hardware maps around allocations go on, with a warning
   bool host_calls = false;             // kernels may call functions of the host program

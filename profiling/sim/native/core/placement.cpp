@@ -35,8 +35,8 @@ bool Engine::place(uint32_t xcd, uint64_t number) {
                    std::move(g->lds)};
     if (!replay_) g->lds.assign(c_.strict_bounds ? plan_.lds_bytes : plan_.lds_room, 0);
     if (sampler_) sampler_->placed(number, g);
-    if (recorder_) g->bank = recorder_->bank_of(number);
-    if (replay_) g->digits = replay_->digits.of(number);
+    if (recorder_) g->bucket = recorder_->bucket_of(number);
+    if (replay_) g->group_index = replay_->traces.group_index.of(number);
     if (cu.waves.empty()) used_cus_.insert(std::lower_bound(used_cus_.begin(), used_cus_.end(), index), index);
     cu.next_wake = round_;
     for (uint32_t i = 0; i < g->waves; ++i) {
@@ -81,17 +81,17 @@ bool Engine::admit() {
 void Engine::retire(Cu* cu) {
   size_t kept = 0;
   for (size_t i = 0; i < cu->waves.size(); ++i) {
-    const Turn turn = cu->waves[i];
-    WorkGroup* g = turn.group;
+    const ScheduledWave scheduled = cu->waves[i];
+    WorkGroup* g = scheduled.group;
     if (g->ended < g->waves) {
-      cu->waves[kept] = turn;
+      cu->waves[kept] = scheduled;
       cu->wakes[kept++] = cu->wakes[i];
       continue;
     }
-    cu->free_slots.push_back(turn.slot);
-    pool_.give(turn.wave);
+    cu->free_slots.push_back(scheduled.slot);
+    pool_.give(scheduled.wave);
     --live_;
-    if (turn.index + 1 == g->waves) {
+    if (scheduled.index + 1 == g->waves) {
       cu->free_groups.emplace_back(g);
       --cu->groups;
     }
@@ -104,8 +104,8 @@ void Engine::retire(Cu* cu) {
 // Work-groups of which the sampler has seen enough vanish in the middle of their work.
 void Engine::abandon() {
   for (Cu& cu : cus_) {
-    for (const Turn& turn : cu.waves) {
-      if (!turn.group->stays) turn.group->ended = turn.group->waves;
+    for (const ScheduledWave& scheduled : cu.waves) {
+      if (!scheduled.group->stays) scheduled.group->ended = scheduled.group->waves;
     }
     retire(&cu);
   }

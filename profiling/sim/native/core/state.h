@@ -14,8 +14,6 @@
 
 namespace hipsynth {
 
-class Pace;
-
 // Answers of the memory as a wave alone on the device would see them, in cycles; see Resident::answer.
 struct Latencies {
   uint32_t vector[5], scalar[5];  // by Level; vector[none] is that of a store
@@ -36,17 +34,17 @@ struct WorkGroup {
   Dim3 id;
   uint32_t cu = 0, waves = 0, ended = 0, at_barrier = 0;
   std::vector<uint8_t> lds;
-  uint32_t stratum = 0, bank = 0;    // of a sampled grid; where its executions are booked
-  std::array<uint64_t, 4> digits{};  // of its number, where the grid is followed (sampling/trace.h)
-  bool probe = false;                // tells how much work there is, without memory modelling
-  bool scout = false;                // keeps the caches warm while others go forward
-  bool stays = true;                 // runs to its end even when others of its kind are abandoned
+  uint32_t stratum = 0, bucket = 0;       // of a sampled grid; where its executions are booked
+  std::array<uint64_t, 4> group_index{};  // mixed-radix, where the grid is replayed (sampling/trace.h)
+  bool probe = false;                     // a functional probe: shows how much work there is, without memory modelling
+  bool warms_caches = false;              // a cache warm-up group: modelled while the others go forward
+  bool stays = true;                      // runs to its end even when others of its kind are abandoned
 };
 
 enum class WaveState : uint8_t { ready, barrier, ended };
 
 // What a wave in flight needs beside its architectural state. Together with that state's end and the first places of
-// the ring behind it, it fills two of the host's cache lines: thousands of waves take turns, and are rarely cached.
+// the ring behind it, it fills two of the host's cache lines: thousands of waves run in turn, and are rarely cached.
 struct Progress {
   WorkGroup* group = nullptr;
   uint64_t wake_round = 0;
@@ -56,8 +54,8 @@ struct Progress {
   bool lds_outstanding = false;
   bool at_port = false;             // stopped before an instruction that the vector memory unit could not take yet
   bool bare = false;                // its vector registers are not set up yet: see set_up_rows()
-  bool atomic_outstanding = false;  // a vector atomic whose result somebody may wait for
-  uint8_t atomic_turns = 0;         // waits for such results since the wave was last switched out
+  bool atomic_outstanding = false;  // a vector atomic whose result the wave may wait for
+  uint8_t atomic_slices = 0;        // waits for such results since the wave was last switched out
   uint32_t outstanding_vm = 0, outstanding_lgkm = 0;
   uint32_t issued_vm = 0;  // entries written to the ring
   // The wave's own time, as if it were alone: cycles of issue plus waits. At a step it is clock + Program::issued.
@@ -118,32 +116,37 @@ struct EngineCounts {
   uint64_t store_tails = 0;  // waves that ended while stores were on their way
 };
 
-class HostServices;
-class Recorder;
 class BankCosts;
+class HostServices;
+class MemoryModel;
 
-// Everything one dispatch's instructions may touch.
+// Accesses outside every allocation, or outside the LDS, that hardware would let pass.
+struct OutOfBounds {
+  uint64_t count = 0;
+  std::string first;  // the first of them, in words
+};
+
+// How far the clock moves with each wave instruction: a SIMD of 16 lanes needs four cycles to issue one for 64.
+inline constexpr uint64_t kCyclesPerInstruction = 4;
+
+// Everything one execution of a dispatch may touch. Copies are cheap: each execution starts from a fresh one.
 struct Context {
-  Arch arch = Arch::gfx90a;
-  const Program* program = nullptr;
-  const Step* steps = nullptr;  // what runs: the program's, or those that decide counters
-  const KernelInfo* kernel = nullptr;
-  Memory* memory = nullptr;
-  Hierarchy* hierarchy = nullptr;  // null: functional only
-  Pace* pace = nullptr;            // of the running dispatch; null: functional only
-  BankCosts* bank_costs = nullptr;
-  Recorder* recorder = nullptr;  // of a functional run whose accesses are written down
-  bool counts_lds() const { return hierarchy || recorder; }
+  Arch arch;
+  const Program& program;
+  const KernelInfo& kernel;
+  Memory& memory;
+  BankCosts& bank_costs;
+  HostServices& host;
+  const Step* steps;   // what runs now: the program's steps, or the backward slice of them that decides counters
+  MemoryModel* model;  // what runs now; never null
   Latencies latency{};
-  HostServices* host = nullptr;
-  EngineCounts counts;
   uint32_t scratch_lane_bytes = 0;  // private segment of one lane
   uint64_t scratch_base = 0;        // of wave slot 0
   uint64_t clock = 0;               // what s_memtime reads
   double realtime_ticks = 0;        // of the counter that s_memrealtime reads, per cycle
   bool strict_bounds = true;
-  uint64_t strays = 0;                // accesses outside every allocation that were let pass
-  std::string first_stray;            // the first of them, in words
+  EngineCounts counts{};
+  OutOfBounds out_of_bounds{};        // those that were let pass
   std::array<uint8_t, 64> dropped{};  // where an access outside the LDS reads zero and writes to no effect
 };
 
@@ -152,11 +155,6 @@ void execute_scalar_memory(Context& c, Resident& r, const Step& s);
 void execute_vector_memory(Context& c, Resident& r, const Step& s);
 void execute_lds(Context& c, Resident& r, const Step& s);
 void execute_image(Context& c, Resident& r, const Step& s);
-
-// What counts when a wave has accessed the hierarchy: what is outstanding, and when the answer is there.
-void book_access(Context& c, Resident& r, Access kind, Level level);
-// A scalar load, from the access on.
-void book_scalar(Context& c, Resident& r, uint64_t address, uint32_t bytes);
 
 // Lane-wise LDS access of flat instructions that fall into the shared aperture.
 uint8_t* lds_pointer(Context& c, Resident& r, const Step& s, uint32_t lane, uint64_t offset, uint32_t bytes);
@@ -168,9 +166,9 @@ struct Fault {
   int lane;
 };
 // An access outside every allocation: counted where hardware would let it pass and the run asks for that, else thrown.
-void stray_access(Context& c, const Resident& r, const Step& s, const Fault& fault);
+void out_of_bounds_access(Context& c, const Resident& r, const Step& s, const Fault& fault);
 // The same outside the work-group's LDS: hardware reads zero there and drops stores.
-void stray_in_lds(Context& c, const Resident& r, const Step& s, const Fault& fault);
+void out_of_bounds_in_lds(Context& c, const Resident& r, const Step& s, const Fault& fault);
 [[noreturn]] void throw_illegal_access(const Context& c, const Resident& r, const Step& s, const Fault& fault);
 
 // Row of a VGPR or AGPR operand; null when the operand is neither.

@@ -15,7 +15,7 @@ WaitLimits wait_limits(int64_t immediate);
 
 Latencies latencies_of(const SpecTable& spec);
 
-// Moves the wave's own time, `now` at the wait, to the last of the answers that it asks for, and counts what that
+// Moves the wave's own time, `now` at the wait, to the last of the answers that it waits for, and counts how long that
 // takes.
 void count_wait(Context& c, Resident* r, WaitLimits limits, uint32_t now);
 

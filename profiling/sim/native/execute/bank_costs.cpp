@@ -32,7 +32,7 @@ GroupCost conflicting_group(const uint32_t* offset, uint64_t group, uint32_t dwo
   return cost;
 }
 
-// True when no bank is asked for two dwords: the usual case, for which one dword per bank tells.
+// True when no bank has to deliver two dwords: the usual case, which one dword per bank decides.
 bool free_of_conflicts(const uint32_t* offset, uint64_t group, uint32_t dwords) {
   uint32_t word_of[kBanks];
   uint32_t seen = 0;

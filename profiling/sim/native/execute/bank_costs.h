@@ -27,10 +27,10 @@ struct BankCost {
 BankCost bank_cost(const LdsAccess& access);
 
 // The same, remembered: the cost stays what it is when all addresses move by whole dwords, as they do from wave to wave
-// and from turn to turn of a loop.
+// and from iteration to iteration of a loop.
 class BankCosts {
  public:
-  // `key` tells static instructions apart; those that share a place only forget each other's last pattern.
+  // `key` tells static instructions apart; those that share an entry only evict each other's last pattern.
   const BankCost& of(size_t key, const LdsAccess& access);
 
  private:

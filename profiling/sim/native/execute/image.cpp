@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "core/state.h"
+#include "execute/memory_model.h"
 #include "execute/texel.h"
-#include "memory/pace.h"
 
 namespace hipsynth {
 namespace {
@@ -46,7 +46,8 @@ class Access {
   }
 
   uint8_t* checked(uint64_t address, uint32_t bytes, uint32_t lane, uint32_t tap) {
-    if (!c_.memory->find(address, bytes)) stray_access(c_, r_, s_, {"texel", address, bytes, static_cast<int>(lane)});
+    if (!c_.memory.find(address, bytes))
+      out_of_bounds_access(c_, r_, s_, {"texel", address, bytes, static_cast<int>(lane)});
     address_[tap][lane] = address;
     used_[tap] |= 1ull << lane;
     bytes_ = bytes;
@@ -61,18 +62,14 @@ class Access {
     ++r_.outstanding_vm;
     const bool store = kind == MemKind::store, atomic = kind == MemKind::atomic;
     if (atomic && returns) r_.atomic_outstanding = true;
-    if (!c_.hierarchy) return;
     using Kind = hipsynth::Access;
     const Kind what = store ? Kind::store : atomic ? Kind::atomic : Kind::load;
-    Level deepest = Level::l1;
+    WaveAccess texels[kTaps];
+    size_t n = 0;
     for (uint32_t tap = 0; tap < kTaps; ++tap) {
-      if (!used_[tap]) continue;
-      const WaveAccess a{what, static_cast<uint8_t>(bytes_), used_[tap], address_[tap], false, !store && returns};
-      deepest = std::max(deepest, c_.hierarchy->access(r_.group->cu, a));
+      if (used_[tap]) texels[n++] = {what, bytes_, used_[tap], address_[tap], false, !store && returns};
     }
-    if (!store) r_.vm_level = std::max(r_.vm_level, deepest);
-    const uint32_t latency = c_.latency.vector[store ? 0 : static_cast<size_t>(deepest)];
-    r_.issue_vm(store ? 0 : c_.pace->typical_back(), Answer::at(r_.now + latency, store ? Level::none : deepest));
+    c_.model->image_access(r_, what, {texels, n});
   }
 
  private:
@@ -88,7 +85,7 @@ class Access {
 struct Coordinates {
   const uint32_t* rows[4] = {};  // the mip level follows the axes
 };
-bool has_level(const Inst& in) { return std::string_view(in.op->mem.op) == "mip"; }
+bool has_level(const Inst& in) { return in.op->mem.op == MemOp::mip; }
 
 Coordinates coordinates(Access& access, Resident& r, const Step& s, const Image& image) {
   const Inst& in = *s.inst;
@@ -330,7 +327,7 @@ void texel_buffer(Context& c, Resident& r, const Step& s) {
   const Inst& in = *s.inst;
   const MemDesc& m = in.op->mem;
   TexelBuffer b = unpack_texel_buffer(&r.wave.sgpr[in.src[2].reg]);
-  if (std::string_view(m.op) == "format_named")
+  if (m.op == MemOp::format_named)
     b.format = {static_cast<DataFormat>(in.format & 15), static_cast<NumberFormat>(in.format >> 4)};
   const uint32_t bytes = texel_bytes(b.format);
   const bool store = m.kind == MemKind::store, integer = is_integer(b.format.number);
@@ -360,7 +357,7 @@ void texel_buffer(Context& c, Resident& r, const Step& s) {
 
 void execute_image(Context& c, Resident& r, const Step& s) {
   const Inst& in = *s.inst;
-  if (in.op->mem.op[0] == 'f') return texel_buffer(c, r, s);
+  if (in.op->mem.typed_buffer()) return texel_buffer(c, r, s);
   const Image image = unpack_image(&r.wave.sgpr[in.src[2].reg]);
   const bool known = image.type >= ImageType::one && image.type <= ImageType::two_array;
   if (!known || texel_bytes(image.format) == 0)

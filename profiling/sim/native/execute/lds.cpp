@@ -4,9 +4,10 @@
 #include <string_view>
 #include <utility>
 
+#include "core/state.h"
 #include "execute/bank_costs.h"
 #include "execute/lane_data.h"
-#include "core/state.h"
+#include "execute/memory_model.h"
 
 namespace hipsynth {
 namespace {
@@ -19,7 +20,7 @@ uint32_t lane_base(const Inst& in, uint32_t which) {
 }
 
 void count(Context& c, const Step& s, const LdsAccess& access) {
-  const BankCost& cost = c.bank_costs->of(reinterpret_cast<uintptr_t>(s.inst) / sizeof(Inst), access);
+  const BankCost& cost = c.bank_costs.of(reinterpret_cast<uintptr_t>(s.inst) / sizeof(Inst), access);
   c.counts.lds_idx_cycles += cost.cycles;
   c.counts.lds_bank_conflict += cost.conflicts;
   c.counts.lds_addr_conflict += cost.repeats;
@@ -80,7 +81,7 @@ void access_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
     uint32_t* row = m.kind == MemKind::load ? operand_row(r.wave, in.dst, which * (bytes / 4))
                                             : operand_row(r.wave, in.src[1 + which]);
     const uint32_t base = lane_base(in, which);
-    if (c.counts_lds()) count(c, s, {address, base, exec, bytes, false});
+    if (c.model->counts_lds()) count(c, s, {address, base, exec, bytes, false});
     if (s.idle_data) continue;
     uint64_t difference = ~exec;
     for (uint32_t lane = 0; lane < kLanes; ++lane) {
@@ -103,16 +104,15 @@ void atomic_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
     address = own;
   }
   // ds_cmpst compares with its first data operand and stores the second; ds_mskor masks with the first.
-  const std::string_view op = m.op;
-  const bool compare_first = op.starts_with("cmpswap");
-  const uint32_t kept = op.starts_with("condxchg") ? 0xfff8 : ~0u;
+  const bool compare_first = m.compares();
+  const uint32_t kept = m.op == MemOp::condxchg_b64 ? 0xfff8 : ~0u;
   for (uint32_t which = 0; which < (m.two_addr ? 2u : 1u); ++which) {
     const uint32_t *first = operand_row(r.wave, in.src[1 + which]),
                    *second = m.two_addr ? nullptr : operand_row(r.wave, in.src[2]);
     uint32_t* result = operand_row(r.wave, in.dst, which * (bytes / 4));
     uint32_t offset[kLanes];
     for (uint32_t lane = 0; lane < kLanes; ++lane) offset[lane] = (address[lane] + lane_base(in, which)) & kept;
-    if (c.counts_lds()) count(c, s, {offset, 0, exec, bytes, true});
+    if (c.model->counts_lds()) count(c, s, {offset, 0, exec, bytes, true});
     if (result) c.counts.lds_atomic_return += 1;
     if (s.idle_data) continue;
     for (uint64_t rest = exec; rest; rest &= rest - 1) {
@@ -131,7 +131,7 @@ void append_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
   const uint64_t at = (r.wave.sgpr[kM0] & 0xffff) + static_cast<uint64_t>(in.offset0);
   uint8_t* p = lds_pointer(c, r, s, 0, at, 4);
   const auto lanes = static_cast<uint32_t>(std::popcount(exec));
-  const uint32_t old = load32(p), fresh = in.op->mem.op[0] == 'a' ? old + lanes : old - lanes;
+  const uint32_t old = load32(p), fresh = in.op->mem.op == MemOp::add_u32 ? old + lanes : old - lanes;
   std::memcpy(p, &fresh, sizeof fresh);
   uint32_t* row = operand_row(r.wave, in.dst);
   for (uint64_t rest = exec; rest; rest &= rest - 1) row[std::countr_zero(rest)] = old;
@@ -157,8 +157,8 @@ uint32_t swizzle_source(uint32_t pattern, uint32_t lane) {
 // Inactive source lanes read as 0 (CDNA3 ISA: EXEC applies to the source reads too).
 void cross_lane(Resident& r, const Step& s, uint64_t exec) {
   const Inst& in = *s.inst;
-  const std::string_view op = in.op->mem.op;
-  const bool pushes = op == "permute", swizzles = op == "swizzle";
+  const MemOp op = in.op->mem.op;
+  const bool pushes = op == MemOp::permute, swizzles = op == MemOp::swizzle;
   const uint32_t* first = operand_row(r.wave, in.src[0]);
   const uint32_t* data = swizzles ? first : operand_row(r.wave, in.src[1]);
   uint32_t* dst = operand_row(r.wave, in.dst);
@@ -181,7 +181,7 @@ void cross_lane(Resident& r, const Step& s, uint64_t exec) {
 uint8_t* lds_pointer(Context& c, Resident& r, const Step& s, uint32_t lane, uint64_t offset, uint32_t bytes) {
   std::vector<uint8_t>& lds = r.group->lds;
   if (offset + bytes <= lds.size()) return lds.data() + offset;
-  stray_in_lds(c, r, s, {"LDS access", offset, bytes, static_cast<int>(lane)});
+  out_of_bounds_in_lds(c, r, s, {"LDS access", offset, bytes, static_cast<int>(lane)});
   c.dropped = {};
   return c.dropped.data();
 }

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "core/state.h"
-#include "sampling/trace.h"
+#include "execute/memory_model.h"
 
 namespace hipsynth {
 namespace {
@@ -17,17 +17,16 @@ uint64_t scalar_offset(const Wave& w, const Inst& in) {
 // The clocks move with the work done, so that a timing loop ends, and ends the same way every time. The real-time
 // counter runs at a constant rate beside the core's.
 uint64_t read_clock(const Context& c, const Inst& in) {
-  const uint64_t cycles = c.clock + c.counts.wave_instructions * 4;
-  return std::strcmp(in.op->mem.op, "memrealtime") == 0
-             ? static_cast<uint64_t>(static_cast<double>(cycles) * c.realtime_ticks)
-             : cycles;
+  const uint64_t cycles = c.clock + c.counts.wave_instructions * kCyclesPerInstruction;
+  return in.op->mem.op == MemOp::memrealtime ? static_cast<uint64_t>(static_cast<double>(cycles) * c.realtime_ticks)
+                                             : cycles;
 }
 
 void check(Context& c, Resident& r, const Step& s, uint64_t address, uint32_t bytes, const char* what) {
-  if (c.memory->find(address, bytes)) return;
-  const Memory::Allocation* a = c.memory->find(address, 4);
+  if (c.memory.find(address, bytes)) return;
+  const Memory::Allocation* a = c.memory.find(address, 4);
   const uint64_t end = a ? (a->start + a->bytes + kScalarSlack - 1) / kScalarSlack * kScalarSlack : 0;
-  if (!a || address + bytes > end) stray_access(c, r, s, {what, address, bytes, -1});
+  if (!a || address + bytes > end) out_of_bounds_access(c, r, s, {what, address, bytes, -1});
 }
 
 // Where an access goes and how much of it is inside its buffer.
@@ -61,8 +60,7 @@ void load(Context& c, Resident& r, const Step& s) {
   if (p.valid == 0) return;
   check(c, r, s, p.address, p.valid, "scalar read");
   std::memcpy(&w.sgpr[dst], reinterpret_cast<const void*>(p.address), p.valid);
-  if (c.hierarchy) book_scalar(c, r, p.address, p.valid);
-  if (c.recorder) c.recorder->scalar(p.address, p.valid);
+  c.model->scalar_load(r, p.address, p.valid);
 }
 
 // A place that may be written; null when it lies outside its buffer.
@@ -70,8 +68,8 @@ void* writable(Context& c, Resident& r, const Step& s, uint32_t bytes, const cha
   const Place p = place_of(r.wave, *s.inst, bytes);
   ++r.outstanding_lgkm;
   if (p.valid < bytes) return nullptr;
-  if (!c.memory->find(p.address, bytes)) stray_access(c, r, s, {what, p.address, bytes, -1});
-  if (c.hierarchy) c.hierarchy->scalar(r.group->cu, p.address, bytes);
+  if (!c.memory.find(p.address, bytes)) out_of_bounds_access(c, r, s, {what, p.address, bytes, -1});
+  c.model->scalar_write(r, p.address, bytes);
   return reinterpret_cast<void*>(p.address);
 }
 
@@ -92,11 +90,6 @@ void atomic(Context& c, Resident& r, const Step& s) {
 }
 
 }  // namespace
-
-void book_scalar(Context& c, Resident& r, uint64_t address, uint32_t bytes) {
-  const Level level = c.hierarchy->scalar(r.group->cu, address, bytes);
-  r.answer_scalar(Answer::at(r.now + c.latency.scalar[static_cast<size_t>(level)], level));
-}
 
 void execute_scalar_memory(Context& c, Resident& r, const Step& s) {
   switch (s.inst->op->mem.kind) {

@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <bit>
 
-#include "execute/lane_data.h"
 #include "core/state.h"
-#include "sampling/trace.h"
+#include "execute/lane_data.h"
 #include "isa/alu.h"
 #include "memory/pace.h"
+#include "sampling/trace.h"
 
 namespace hipsynth {
 namespace {
@@ -119,9 +119,9 @@ void check_swizzled(Context& c, Resident& r, const Step& s, bool own, const Lane
     const uint64_t first = l.address[lane] & ~3ull, dwords = (l.address[lane] % 4 + s.lane_bytes + 3) / 4;
     for (uint64_t k = 0; k < dwords; ++k) {
       const uint64_t at = first + k * l.dword_stride;
-      if (own ? at >= r.scratch && at < end : c.memory->find(at, 4) != nullptr) continue;
+      if (own ? at >= r.scratch && at < end : c.memory.find(at, 4) != nullptr) continue;
       if (own) throw_illegal_access(c, r, s, {"private (stack) access", at, s.lane_bytes, lane});
-      stray_access(c, r, s, {"swizzled access", at, 4, lane});
+      out_of_bounds_access(c, r, s, {"swizzled access", at, 4, lane});
     }
   }
 }
@@ -169,20 +169,20 @@ bool is_contiguous(const Lanes& l, uint32_t bytes) {
 void check_bounds(Context& c, Resident& r, const Step& s, Lanes* l) {
   const uint32_t bytes = s.lane_bytes;
   l->contiguous = is_contiguous(*l, bytes);
-  if (l->contiguous && c.memory->find(l->address[0], uint64_t{bytes} * kLanes)) return;
+  if (l->contiguous && c.memory.find(l->address[0], uint64_t{bytes} * kLanes)) return;
   uint64_t low = ~0ull, high = 0;
   for_lanes(l->exec, [&](uint32_t lane) {
     low = std::min(low, l->address[lane]);
     high = std::max(high, l->address[lane]);
   });
-  if (high >= low && c.memory->find(low, high - low + bytes)) return;
+  if (high >= low && c.memory.find(low, high - low + bytes)) return;
   for (uint64_t rest = l->exec; rest; rest &= rest - 1) {
     const int lane = std::countr_zero(rest);
-    if (c.memory->find(l->address[lane], bytes)) continue;
+    if (c.memory.find(l->address[lane], bytes)) continue;
     const char* what = s.inst->op->mem.kind == MemKind::load    ? "read"
                        : s.inst->op->mem.kind == MemKind::store ? "write"
                                                                 : "atomic";
-    stray_access(c, r, s, {what, l->address[lane], bytes, lane});
+    out_of_bounds_access(c, r, s, {what, l->address[lane], bytes, lane});
   }
 }
 
@@ -195,25 +195,11 @@ void count_access(Context& c, Resident& r, const Step& s, const Lanes& l) {
   const bool returns = s.inst->dst.kind != OperandKind::none;
   if (returns && s.inst->op->mem.kind == MemKind::atomic) r.atomic_outstanding = true;
   const uint64_t lanes = l.exec | l.partial;
-  if (!c.hierarchy && !c.recorder) return;
-  if (c.recorder && (lanes == 0 || l.interleaved)) return c.recorder->refuse();
-  if (lanes == 0) return r.issue_vm(0, Answer::at(r.now, Level::none));
-  WaveAccess a{access_kind(s.inst->op->mem.kind), s.lane_bytes, lanes, l.address, l.contiguous, returns,
-               s.inst->slc || s.inst->nt};
-  if (c.recorder) return c.recorder->access(a);
-  Level level = Level::l1;
-  if (!l.interleaved || s.lane_bytes <= 4) {
-    level = c.hierarchy->access(r.group->cu, a);
-  } else {
-    uint64_t shifted[kLanes];
-    a.address = shifted;
-    a.bytes = 4;
-    for (uint32_t k = 0; k < s.lane_bytes / 4u; ++k) {
-      for (int i = 0; i < kLanes; ++i) shifted[i] = l.address[i] + uint64_t{k} * l.dword_stride;
-      level = std::max(level, c.hierarchy->access(r.group->cu, a));
-    }
-  }
-  book_access(c, r, a.kind, level);
+  if (lanes == 0) return c.model->empty_access(r);
+  const WaveAccess a{access_kind(s.inst->op->mem.kind), s.lane_bytes, lanes, l.address, l.contiguous, returns,
+                     s.inst->slc || s.inst->nt};
+  if (l.interleaved) return c.model->swizzled_access(r, a, l.dword_stride);
+  c.model->access(r, a);
 }
 
 // The dwords of one lane are strided; sub-dword and misaligned pieces go byte by byte.
@@ -283,8 +269,8 @@ void move_partial(Context& c, Resident& r, const Step& s, const Operands& o, con
   for (uint64_t rest = l.partial; rest; rest &= rest - 1) {
     const int lane = std::countr_zero(rest);
     const uint32_t bytes = 4 * l.inside[lane];
-    if (!c.memory->find(l.address[lane], bytes))
-      stray_access(c, r, s, {load ? "read" : "write", l.address[lane], bytes, lane});
+    if (!c.memory.find(l.address[lane], bytes))
+      out_of_bounds_access(c, r, s, {load ? "read" : "write", l.address[lane], bytes, lane});
     auto* p = reinterpret_cast<uint8_t*>(l.address[lane]);
     for (uint32_t k = 0; k < s.lane_bytes / 4u; ++k) {
       uint32_t& word = row[k * kLanes + static_cast<uint32_t>(lane)];
@@ -395,23 +381,12 @@ void execute_flat(Context& c, Resident& r, const Step& s) {
 
 }  // namespace
 
-void book_access(Context& c, Resident& r, Access kind, Level level) {
-  const uint64_t back = c.pace->book(r.group->cu, level);
-  if (kind == Access::store) {  // nobody stops for a store alone, but its answer comes in its turn
-    r.issue_vm(0, Answer::at(r.now + c.latency.vector[0], Level::none));
-  } else {
-    const Hierarchy::Awaited& awaited = c.hierarchy->awaited();
-    r.issue_vm(back, Answer::at(r.now + awaited.cycles, awaited.level));
-    r.vm_level = std::max(r.vm_level, level);
-  }
-}
-
 void execute_vector_memory(Context& c, Resident& r, const Step& s) {
   const Inst& in = *s.inst;
   const MemDesc& m = in.op->mem;
   if (m.kind == MemKind::cache) {
     // Invalidation of the vL1D is the only cache operation that changes what later accesses cost.
-    if (c.hierarchy && std::strcmp(in.op->name, "buffer_wbl2") != 0) c.hierarchy->invalidate_l1(r.group->cu);
+    if (m.op != MemOp::buffer_wbl2) c.model->invalidate_l1(r);
     return;
   }
   if (r.wave.exec() == 0) return;
@@ -422,7 +397,7 @@ void execute_vector_memory(Context& c, Resident& r, const Step& s) {
   l.exec = r.wave.exec();
   if (m.space == MemSpace::global) {
     l.contiguous = moves_block(s) && contiguous_base(r.wave, in, o, s.lane_bytes, &l.address[0]) &&
-                   c.memory->find(l.address[0], uint64_t{s.lane_bytes} * kLanes);
+                   c.memory.find(l.address[0], uint64_t{s.lane_bytes} * kLanes);
     if (!l.contiguous) global_addresses(r.wave, in, o, &l);
   } else if (m.space == MemSpace::scratch) {
     scratch_addresses(c, r, s, o, &l);

@@ -1,5 +1,5 @@
-// An image that a program hands over at run time: its size by its own headers, the ELF file in it, and that through the
-// loader, with one instruction for a disassembly. The first byte chooses the architecture.
+// Fuzzes images loaded at run time: size from the headers, ELF extraction, then the loader with a one-instruction
+// disassembly. The first byte chooses the architecture.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -11,7 +11,8 @@
 
 namespace {
 
-// Pages without a sanitizer's shadow: an image without a known length is read as far as memory can be read.
+// Copies to pages not tracked by the sanitizer, because an image of unknown length is read up to the end of mapped
+// memory.
 uint8_t* pages(const std::vector<uint8_t>& image) {
   constexpr size_t kBytes = 1u << 20;
   static void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

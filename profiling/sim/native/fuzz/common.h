@@ -1,4 +1,4 @@
-// What the fuzz targets share: devices with the project's own architecture tables, and errors that are results.
+// Shared by the fuzz targets: devices with the project's device tables, and expected errors.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ inline SpecTable read_table(Arch arch) {
   return table;
 }
 
-// A device per architecture, made afresh now and then so that nothing accumulates.
+// One device per architecture, recreated from time to time so that memory does not accumulate.
 inline Device& device(Arch arch) {
   static std::unique_ptr<Device> devices[2];
   static uint64_t uses[2] = {};
@@ -40,7 +40,7 @@ void attempt(Action action) {
   try {
     action();
   } catch (const SimError&) {
-    // a clear refusal is what hostile input deserves
+    // expected for malformed input
   }
 }
 

@@ -1,5 +1,5 @@
-// Launch parameters and a kernel in assembler text. The mutator knows the opcode table: it adds and changes whole
-// instructions with registers and constants of its choice, so that every handler sees hostile operands.
+// Fuzzes launch parameters and a kernel in assembler text. The mutator uses the opcode table to insert and change whole
+// instructions with random registers and constants, so that every handler sees hostile operands.
 #include <algorithm>
 #include <cstring>
 #include <random>
@@ -12,7 +12,7 @@ namespace {
 
 using namespace hipsynth;
 
-// The head of every input; text follows.
+// Header of every input; the assembler text follows.
 struct Parameters {
   uint8_t arch, vgprs, accum, flags;
   uint16_t lds, scratch, mode, dynamic_lds;

@@ -1,4 +1,4 @@
-// A code object and its disassembly through the loader, then every kernel it claims to hold through a launch.
+// Fuzzes the loader with a code object and its disassembly, then launches every kernel that it claims to contain.
 // Input: architecture byte, four bytes with the length of the text, the text, the ELF file.
 #include <cstring>
 

@@ -1,4 +1,4 @@
-// Any text through the decoder. The first byte chooses the architecture.
+// Fuzzes the decoder with arbitrary text. The first byte chooses the architecture.
 #include "fuzz/common.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

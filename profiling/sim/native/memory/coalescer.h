@@ -49,10 +49,10 @@ inline uint32_t look_ups_contiguous(uint64_t base, uint32_t lane_bytes) {
 }
 
 // The segments of such an access.
-struct Stretch {
+struct SegmentRange {
   uint64_t first, last;
 };
-inline Stretch segments_contiguous(uint64_t base, uint32_t lane_bytes) {
+inline SegmentRange segments_contiguous(uint64_t base, uint32_t lane_bytes) {
   return {base / kSegmentBytes, (base + 64ull * lane_bytes - 1) / kSegmentBytes};
 }
 

@@ -11,10 +11,6 @@
 namespace hipsynth {
 namespace {
 
-constexpr uint32_t kScalarLine = 64;
-constexpr uint32_t kScalarWays = 4;
-constexpr uint32_t kCusPerScalarCache = 2;  // both ISA guides: a scalar data cache is shared between neighbouring CUs
-constexpr uint32_t kInfinityWays = 16;
 constexpr uint64_t kLongAgo = 1 << 20;  // cycles, between two dispatches: all that was asked for has arrived
 constexpr uint8_t kSectorBytes = 32;    // granularity of fabric writes
 
@@ -52,12 +48,14 @@ Hierarchy::Hierarchy(Arch arch, const SpecTable& spec)
       segments_per_l2_line_(l2_line_ / kSegmentBytes),
       l1_lines_per_l2_line_(l2_line_ / l1_line_),
       page_lines_(u32(spec, "l2.scattered_page_bytes") / l2_line_),
+      scalar_line_(u32(spec, "scalar.line_bytes")),
+      cus_per_scalar_(u32(spec, "scalar.cus")),
       write_back_at_end_(spec.at("fabric.write_back_at_end") != 0),
       arrivals_(u32(spec, "topology.xcds")),
       latency_{0, u32(spec, "vl1d.latency_cycles"), u32(spec, "l2.latency_cycles"),
                u32(spec, "fabric.infinity_cache_latency_cycles"), u32(spec, "hbm.latency_cycles")},
       channels_(u32(spec, "l2.channels")),
-      lines_per_channel_turn_(u32(spec, "l2.interleave_bytes") / l2_line_),
+      lines_per_interleave_(u32(spec, "l2.interleave_bytes") / l2_line_),
       hashed_(spec.at("l2.hashed") != 0) {
   const Cache::Geometry l1{u32(spec, "vl1d.bytes"), l1_line_, u32(spec, "vl1d.ways"), 0, spec.at("vl1d.hashed") != 0};
   for (uint32_t i = 0; i < cus_; ++i) {
@@ -66,13 +64,15 @@ Hierarchy::Hierarchy(Arch arch, const SpecTable& spec)
     else
       l1_.emplace_back(l1);
   }
-  const Cache::Geometry scalar{u32(spec, "scalar.bytes"), kScalarLine, kScalarWays, 0, false};
-  for (uint32_t i = 0; i < cus_; i += kCusPerScalarCache) scalar_.emplace_back(scalar);
+  const Cache::Geometry scalar{u32(spec, "scalar.bytes"), u32(spec, "scalar.line_bytes"), u32(spec, "scalar.ways"), 0,
+                               false};
+  for (uint32_t i = 0; i < cus_; i += cus_per_scalar_.value()) scalar_.emplace_back(scalar);
   const LargeCache::Geometry l2{u32(spec, "l2.bytes"), l2_line_, u32(spec, "l2.ways"), u32(spec, "l2.dirty_ways"),
                                 spec.at("l2.hashed") != 0};
   for (uint32_t i = 0; i < u32(spec, "topology.xcds"); ++i) l2_.emplace_back(l2);
   const auto infinity_bytes = static_cast<uint64_t>(spec.at("fabric.infinity_cache_bytes"));
-  if (infinity_bytes) infinity_ = LargeCache({infinity_bytes, l2_line_, kInfinityWays, 0, true});
+  if (infinity_bytes)
+    infinity_ = LargeCache({infinity_bytes, l2_line_, u32(spec, "fabric.infinity_cache_ways"), 0, true});
   l1_cycles_.assign(cus_, 0);
   channel_requests_.assign(channels_.value() * u32(spec, "topology.xcds"), 0);
 }
@@ -178,11 +178,11 @@ void Hierarchy::write_back(LargeCache::Place in_infinity, uint8_t sectors) {
   }
 }
 
-// Channels take turns every interleave; where the sets are hashed the channels are too.
+// Addresses move to the next channel with every interleave; where the sets are hashed the channels are too.
 uint64_t& Hierarchy::channel(uint32_t xcd, uint64_t line) {
-  uint64_t turn = line / lines_per_channel_turn_;
-  if (hashed_) turn ^= turn >> 5 ^ turn >> 10 ^ turn >> 15;
-  return channel_requests_[xcd * channels_.value() + turn % channels_];
+  uint64_t interleave = line / lines_per_interleave_;
+  if (hashed_) interleave ^= interleave >> 5 ^ interleave >> 10 ^ interleave >> 15;
+  return channel_requests_[xcd * channels_.value() + interleave % channels_];
 }
 
 // Pages of contiguous virtual memory lie anywhere in physical memory, and channels are chosen by a hash of the upper
@@ -270,7 +270,7 @@ void Hierarchy::shape(const WaveAccess& a, LoadShape* shape) const {
   if (a.contiguous) {
     shape->look_ups = look_ups_contiguous(a.address[0], a.bytes);
     shape->cycles = contiguous_load_cycles(a.bytes);
-    const Stretch s = segments_contiguous(a.address[0], a.bytes);
+    const SegmentRange s = segments_contiguous(a.address[0], a.bytes);
     shape->n = static_cast<uint32_t>(s.last / segments_per_l1_line_ - s.first / segments_per_l1_line_ + 1);
     for (uint32_t i = 0; i < shape->n; ++i) shape->line[i] = i;
     return;
@@ -340,7 +340,7 @@ void Hierarchy::pass_through(Written* passing) {
 // A store by lanes that lie side by side.
 void Hierarchy::store_block(uint32_t xcd, const WaveAccess& a) {
   constexpr uint32_t kSegmentSectors = kSegmentBytes / kSectorBytes;
-  const Stretch s = segments_contiguous(a.address[0], a.bytes);
+  const SegmentRange s = segments_contiguous(a.address[0], a.bytes);
   n_.l1_write_req += s.last - s.first + 1;
   n_.l2_writes += s.last - s.first + 1;
   const uint64_t first = s.first / segments_per_l2_line_, last = s.last / segments_per_l2_line_;
@@ -371,7 +371,7 @@ Level Hierarchy::store(uint32_t cu, const WaveAccess& a) {
   }
   if (a.contiguous) {
     n = 0;
-    const Stretch s = segments_contiguous(a.address[0], a.bytes);
+    const SegmentRange s = segments_contiguous(a.address[0], a.bytes);
     for (uint64_t at = s.first; at <= s.last; ++at) segments[n++] = at;
   }
   store_segments(xcd, a, segments, n);
@@ -471,15 +471,15 @@ Level Hierarchy::access(uint32_t cu, const WaveAccess& a) {
 
 Level Hierarchy::scalar(uint32_t cu, uint64_t address, uint32_t bytes) {
   Level deepest = Level::l1;
-  for (uint64_t line = address / kScalarLine; line <= (address + bytes - 1) / kScalarLine; ++line) {
+  for (uint64_t line = address / scalar_line_; line <= (address + bytes - 1) / scalar_line_; ++line) {
     ++n_.scalar_requests;
-    if (scalar_[cu / kCusPerScalarCache].access(line).hit) {
+    if (scalar_[cu / cus_per_scalar_].access(line).hit) {
       ++n_.scalar_hits;
       continue;
     }
     ++n_.scalar_misses;
     ++n_.l2_reads;
-    deepest = std::max(deepest, l2_access(cu / cus_per_xcd_, line_of(line * kScalarLine / l2_line_), 0, true));
+    deepest = std::max(deepest, l2_access(cu / cus_per_xcd_, line_of(line * scalar_line_.value() / l2_line_), 0, true));
   }
   return deepest;
 }

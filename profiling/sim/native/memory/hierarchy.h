@@ -46,8 +46,8 @@ struct WaveAccess {
   bool streaming = false;             // stores that are not expected to be read again (nontemporal)
 };
 
-// Lines that one L2 has asked for lately and when they arrive, in cycles: whoever finds such a line "hits", and waits
-// all the same. A newer line takes the place of an older one.
+// Lines that one L2 has requested lately and when they arrive, in cycles: an access to such a line counts as a hit, and
+// waits all the same. A newer line replaces an older one.
 class Arrivals {
  public:
   struct Arrival {
@@ -69,7 +69,7 @@ class Arrivals {
   PageArray<Arrival> at_ = PageArray<Arrival>(kPlaces);
 };
 
-// What the coalescer makes of a vector load: the same wherever the load begins within its first vL1D line.
+// The coalesced form of a vector load: the same wherever the load begins within its first vL1D line.
 struct LoadShape {
   uint32_t bytes = 0;  // per lane
   uint32_t look_ups = 0, cycles = 0;
@@ -87,7 +87,7 @@ class Hierarchy {
   void shape(const WaveAccess& access, LoadShape* shape) const;
   Level load(uint32_t cu, const LoadShape& shape, uint64_t first_address);
   Level scalar(uint32_t cu, uint64_t address, uint32_t bytes);
-  // Of the last access: cycles until its answer, when nobody else is in the way, and the level that it comes from,
+  // Of the last access: cycles until its answer on an otherwise idle device, and the level that it comes from,
   // which is deeper than the one returned where the line was on its way already.
   struct Awaited {
     uint32_t cycles = 0;
@@ -145,6 +145,7 @@ class Hierarchy {
   Arch arch_;
   uint32_t cus_, cus_per_xcd_, l1_line_, l2_line_, unmerged_period_, fabric_read_bytes_per_request_;
   Divisor segments_per_l1_line_, segments_per_l2_line_, l1_lines_per_l2_line_, page_lines_;
+  Divisor scalar_line_, cus_per_scalar_;
   bool write_back_at_end_, first_dispatch_ = true;
   std::vector<Cache> l1_, scalar_;
   std::vector<WideCache> wide_l1_;  // instead of l1_ where sets have many ways
@@ -156,7 +157,7 @@ class Hierarchy {
   Awaited awaited_;
   std::vector<uint64_t> l1_cycles_;         // per CU, of this dispatch
   std::vector<uint64_t> channel_requests_;  // per channel of every L2, of this dispatch
-  Divisor channels_, lines_per_channel_turn_;
+  Divisor channels_, lines_per_interleave_;
   bool hashed_;
   std::unordered_map<uint64_t, uint64_t> atomic_chain_;  // requests per L2 line
   uint32_t unmerged_phase_ = 0;

@@ -8,7 +8,7 @@ std::set<const hipArray*>& arrays() {
   return table;
 }
 
-// Format numbers of the driver's descriptors (hipArray_Format) and what they mean.
+// Formats of the driver's array descriptors (hipArray_Format).
 struct Format {
   unsigned number;
   int bits;
@@ -32,7 +32,7 @@ unsigned count_channels(const hipChannelFormatDesc& c) {
   return (c.x > 0 ? 1u : 0u) + (c.y > 0 ? 1u : 0u) + (c.z > 0 ? 1u : 0u) + (c.w > 0 ? 1u : 0u);
 }
 
-// Channels are all of one size, and there are one, two or four of them.
+// One, two or four channels, all of the same size.
 bool usable(const hipChannelFormatDesc& c) {
   const unsigned n = count_channels(c);
   if (format_of(c) == 0 || n == 0 || n == 3) return false;
@@ -74,7 +74,7 @@ hipChannelFormatDesc channels_of(unsigned format, unsigned count) {
   return {0, 0, 0, 0, hipChannelFormatKindNone};
 }
 
-// A block at byte `x` of row `y` of an array, and one in plain memory.
+// Copies between a block at byte `x` of row `y` of an array and linear memory.
 hipError_t copy_to(hipArray_t array, size_t x, size_t y, const void* src, size_t pitch, Block block, hipMemcpyKind kind,
                    hipStream_t stream) {
   return call([&](Runtime& rt) -> hipError_t {
@@ -95,7 +95,7 @@ hipError_t copy_from(void* dst, size_t pitch, const hipArray* array, size_t x, s
   });
 }
 
-// A run of bytes that may go over the ends of rows.
+// Copies consecutive bytes of an array; the range may continue over row ends.
 hipError_t copy_run(hipArray_t array, size_t offset, void* other, size_t bytes, bool to_array, hipMemcpyKind kind,
                     hipStream_t stream) {
   return call([&](Runtime& rt) -> hipError_t {

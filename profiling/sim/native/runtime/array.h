@@ -1,11 +1,11 @@
-// Arrays: rows of elements of one to four channels, which copies address by element and row.
+// hipArray: rows of elements with one to four channels; copies address it by element and row.
 #pragma once
 
 #include "copy.h"
 
 struct hipArray {
   hipChannelFormatDesc channels;
-  size_t width, height, depth;  // in elements, rows and slices; 0: not a dimension of this array
+  size_t width, height, depth;  // in elements, rows and slices; 0: dimension not present
   unsigned flags;
   void* data;
 
@@ -20,7 +20,7 @@ namespace hipsynth::runtime {
 inline constexpr unsigned kArrayLayered = 1, kArrayCubemap = 4;  // of hipArray::flags
 
 bool known(const hipArray* array);
-// Where a block begins: `x` in bytes. A null base when the block leaves the array.
+// Start address of a block (`x` in bytes); null base if the block does not fit the array.
 Place place_in(const hipArray& array, size_t x, size_t y, size_t z, const Block& block);
 void forget_arrays();
 void forget_textures();  // texture.cpp

@@ -1,4 +1,4 @@
-// The disassembly of code objects that programs hand over at run time.
+// Disassembles code objects that programs load at run time.
 #include "process.h"
 #include "runtime.h"
 

@@ -22,17 +22,11 @@ double number(const std::string& text) {
   return value;
 }
 
-Arch parse_arch(const std::string& text) {
-  if (text == "gfx90a") return Arch::gfx90a;
-  if (text == "gfx942") return Arch::gfx942;
-  throw std::invalid_argument("arch " + text);
-}
-
 using Setter = std::function<void(Config&, const std::string&)>;
 
 const std::map<std::string, Setter>& setters() {
   static const std::map<std::string, Setter> table = {
-      {"arch", [](Config& c, const std::string& v) { c.arch = parse_arch(c.arch_name = v); }},
+      {"arch", [](Config& c, const std::string& v) { c.arch = hipsynth::parse_arch(c.arch_name = v); }},
       {"title", [](Config& c, const std::string& v) { c.title = v; }},
       {"code_object", [](Config& c, const std::string& v) { c.code_objects.push_back(v); }},
       {"disassembly", [](Config& c, const std::string& v) { c.disassemblies.push_back(v); }},
@@ -44,8 +38,8 @@ const std::map<std::string, Setter>& setters() {
       {"memory_bytes",
        [](Config& c, const std::string& v) { c.options.memory_bytes = static_cast<uint64_t>(number(v)); }},
       {"cpu_seconds", [](Config& c, const std::string& v) { c.options.cpu_seconds = number(v); }},
-      {"sample_stretches",
-       [](Config& c, const std::string& v) { c.options.sample_stretches = static_cast<uint32_t>(number(v)); }},
+      {"sampling_units",
+       [](Config& c, const std::string& v) { c.options.sampling_units = static_cast<uint32_t>(number(v)); }},
       {"effort",
        [](Config& c, const std::string& v) {
          c.options.sample_above = static_cast<uint64_t>(number(v) * static_cast<double>(DeviceOptions{}.sample_above));

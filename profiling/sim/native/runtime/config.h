@@ -1,4 +1,4 @@
-// What one run is told: the file named by HIPSYNTH_CONFIG, `key = value` per line, `#` starts a comment line.
+// Configuration of one run: the file named by HIPSYNTH_CONFIG, `key = value` per line, `#` starts a comment line.
 #pragma once
 
 #include <string>
@@ -16,9 +16,9 @@ struct Config {
   std::vector<std::string> disassemblies;  // paths of `llvm-objdump -d` of them, in the same order
   std::string output;                      // path of the result document; empty: none
   std::string objdump = "llvm-objdump";    // for code objects loaded at run time (hipModuleLoad)
-  std::vector<std::string> compiler;       // what compiles a HIP file for the device at run time; empty: nothing does
+  std::vector<std::string> compiler;       // argv prefix of the run-time compiler; empty: none
   SpecTable spec;                          // from `spec.section.key = number`
-  DeviceOptions options;                   // everything that config.cpp sets in it
+  DeviceOptions options;                   // see config.cpp for the keys
 };
 
 // Throws std::runtime_error naming the file and line of an unreadable file, unknown key or bad number.

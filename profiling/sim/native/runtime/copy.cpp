@@ -7,15 +7,15 @@
 namespace hipsynth::runtime {
 namespace {
 
-// Transfer model of the simulated clock. Host link: PCIe 4.0 x16, 31.5 GB/s raw, about 26 GB/s in large copies;
-// a copy or fill command costs some microseconds whatever its size. Device side: the HBM rates of the arch table.
+// Transfer model of the simulated clock. Host link: PCIe 4.0 x16, 31.5 GB/s raw, about 26 GB/s in large copies; each
+// copy or fill command has a fixed overhead of some microseconds. Device side: the HBM rates of the device table.
 constexpr double kHostLink_bytes_per_ns = 26.0;
 constexpr double kHostCopyLatency_ns = 8000;
 constexpr double kDeviceCopyLatency_ns = 4000;
 
 enum class Side { host, device, bad };
 
-// The allocation in which a range begins, or null when it is not all allocated. Mappings may lie next to each other.
+// The allocation in which a range begins, or null if the range is not fully allocated. It may span adjacent mappings.
 const Memory::Allocation* covering(Runtime& rt, uint64_t start, size_t bytes) {
   if (start + bytes < start) return nullptr;
   const Memory::Allocation* first = rt.memory().find(start, 1);
@@ -27,7 +27,7 @@ const Memory::Allocation* covering(Runtime& rt, uint64_t start, size_t bytes) {
   return first;
 }
 
-// Where a range lies: a device range must be all allocated; what can be used elsewhere is ordinary host memory.
+// Classifies a range: device memory must be fully allocated; other accessible memory is pageable host memory.
 Side side(Runtime& rt, const void* p, size_t bytes, bool must_be_device, bool written) {
   auto start = reinterpret_cast<uint64_t>(p);
   if (bytes == 0) return Side::host;
@@ -38,7 +38,7 @@ Side side(Runtime& rt, const void* p, size_t bytes, bool must_be_device, bool wr
   return known && a->kind != Memory::Kind::host ? Side::device : Side::host;
 }
 
-// From the first byte of a block to its last; more than there is when the sum overflows.
+// Bytes from the start of a block to its end; saturates on overflow, so that range checks fail.
 size_t extent_bytes(const Place& place, const Block& block) {
   size_t slices = 0, rows = 0, sum = 0;
   const bool over = __builtin_mul_overflow(block.depth - 1, place.slice_pitch, &slices) ||
@@ -52,7 +52,7 @@ Timeline::Engine copy_engine(Side dst, Side src) {
   return src == Side::device ? Timeline::Engine::to_host : Timeline::Engine::none;
 }
 
-// Ordinary host memory is copied through a buffer while the host waits; pinned memory only in the default stream.
+// Whether the host blocks: always for pageable memory (staged copy), for pinned memory only in the default stream.
 bool host_waits(Runtime& rt, Side side, const void* p, hipStream_t stream) {
   if (side != Side::host) return false;
   return rt.is_default(stream) || rt.memory().find(reinterpret_cast<uint64_t>(p), 1) == nullptr;
@@ -107,7 +107,7 @@ hipError_t copy_block(Runtime& rt, Place dst, Place src, Block block, hipMemcpyK
   return rt.submit(
       stream,
       [&rt, dst, src, block, ns, engine, blocking, sides]() -> hipError_t {
-        const auto [to_side, from_side] = sides();  // a graph may run it after something was freed
+        const auto [to_side, from_side] = sides();  // checked again: a graph may run this after memory was freed
         if (to_side == Side::bad || from_side == Side::bad) return hipErrorInvalidValue;
         each_row(dst, src, block, [&](char* to, const char* from) { std::memmove(to, from, block.width); });
         rt.occupy(engine, 1, ns, blocking);

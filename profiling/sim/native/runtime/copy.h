@@ -15,11 +15,11 @@ struct Place {
   size_t slice_pitch = 0;  // bytes between slices
 };
 
-// Submits a copy; hipErrorInvalidValue when a device range leaves its allocation or a side named as device is not.
+// Submits a copy; hipErrorInvalidValue if a device range exceeds its allocation or `kind` names host memory as device.
 hipError_t copy_block(Runtime& rt, Place dst, Place src, Block block, hipMemcpyKind kind, hipStream_t stream);
 hipError_t copy(Runtime& rt, void* dst, const void* src, size_t bytes, hipMemcpyKind kind, hipStream_t stream);
 
-// Submits a fill with a repeated value of 1, 2 or 4 bytes; `block.width` counts bytes.
+// Submits a fill with a repeated value of `element` = 1, 2 or 4 bytes; `block.width` is in bytes.
 hipError_t fill_block(Runtime& rt, Place dst, uint32_t value, unsigned element, Block block, hipStream_t stream);
 
 }  // namespace hipsynth::runtime

@@ -1,4 +1,4 @@
-// Device selection, synchronisation, limits, peers and contexts. There is one device.
+// Device selection, synchronisation, limits, peers and contexts. There is exactly one device.
 #include <cstdio>
 #include <cstring>
 
@@ -73,7 +73,7 @@ HIPSYNTH_EXPORT hipError_t hipSetDeviceFlags(unsigned flags) {
   });
 }
 
-// Every operation has finished when its call returned.
+// Every operation has finished when its call returns, so only the simulated clock has to advance.
 HIPSYNTH_EXPORT hipError_t hipDeviceSynchronize() {
   return call([](Runtime& rt) {
     rt.timeline.wait(rt.timeline.last());
@@ -116,7 +116,7 @@ HIPSYNTH_EXPORT hipError_t hipDeviceGetLimit(size_t* value, int limit) {
     return hipSuccess;
   });
 }
-// Kept and reported; the simulator sizes stacks from the code object.
+// Limits are stored and returned but have no effect: stack sizes come from the code object.
 HIPSYNTH_EXPORT hipError_t hipDeviceSetLimit(int limit, size_t value) {
   return call([&](Runtime&) -> hipError_t {
     size_t* slot = limit_slot(limit);
@@ -126,7 +126,7 @@ HIPSYNTH_EXPORT hipError_t hipDeviceSetLimit(int limit, size_t value) {
   });
 }
 
-// Cache and LDS bank preferences are hints without effect on AMD devices.
+// Cache and LDS bank preferences are hints that have no effect on AMD devices.
 HIPSYNTH_EXPORT hipError_t hipDeviceGetCacheConfig(int* config) { return answer(config, 0); }
 HIPSYNTH_EXPORT hipError_t hipDeviceSetCacheConfig(int) { return hipSuccess; }
 HIPSYNTH_EXPORT hipError_t hipDeviceGetSharedMemConfig(int* config) { return answer(config, 1); }

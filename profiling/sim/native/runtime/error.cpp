@@ -31,7 +31,7 @@ const ErrorText* find(hipError_t code) {
 
 }  // namespace
 
-// Success does not clear an earlier error, and hipErrorNotReady is an answer, not an error.
+// Success does not clear an earlier error, and hipErrorNotReady is a status that is not recorded as an error.
 hipError_t finish(hipError_t error) {
   if (error != hipSuccess && error != hipErrorNotReady) last_error = error;
   return error;

@@ -1,4 +1,4 @@
-// Graphs as wholes: captured from streams, instantiated, launched, compared. graph_nodes.cpp makes their nodes.
+// Operations on whole graphs: capture, instantiation, launch, update. For their nodes see graph_nodes.cpp.
 #include "graph.h"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ const char* type_name(NodeType type) {
   return names.at(type);
 }
 
-// Node number `i` of the copy for node number `i` of the original; edges lead within the copy.
+// Copies a graph; edges of the copy refer to nodes of the copy.
 hipGraph_t copy_of(ihipGraph* original) {
   hipGraph_t copy = new_graph();
   std::map<const hipGraphNode*, hipGraphNode*> twin;
@@ -69,7 +69,7 @@ hipError_t end_capture(hipStream_t handle, hipGraph_t* out) {
     hipGraph_t graph = s->capture;
     s->capture = nullptr;
     for (hipStream_t other : rt.streams) {
-      if (other->capture == graph) other->capture = nullptr;  // streams that joined through events
+      if (other->capture == graph) other->capture = nullptr;  // streams that joined the capture through events
     }
     *out = graph;
     return hipSuccess;
@@ -136,7 +136,7 @@ std::vector<hipGraphNode*> ordered(ihipGraph* graph) {
   return order;
 }
 
-// Captured work follows all that was captured before.
+// A captured operation depends on all operations captured before it.
 void graph_append(ihipGraph* graph, NodeType type, Operation operation) {
   hipGraphNode* last = graph->nodes.empty() ? nullptr : &graph->nodes.back();
   graph->nodes.push_back({type, std::move(operation), {}, graph, {}});
@@ -212,7 +212,7 @@ HIPSYNTH_EXPORT hipError_t hipGraphLaunch(hipGraphExec_t executable, hipStream_t
     return hipSuccess;
   });
 }
-// Only work of the device can be left out.
+// Only kernel, copy and fill nodes can be disabled.
 HIPSYNTH_EXPORT hipError_t hipGraphNodeSetEnabled(hipGraphExec_t executable, hipGraphNode_t node, unsigned enabled) {
   return call([&](Runtime&) -> hipError_t {
     if (!holds(executable, node)) return hipErrorInvalidValue;
@@ -269,7 +269,7 @@ HIPSYNTH_EXPORT hipError_t hipGraphClone(hipGraph_t* out, hipGraph_t graph) {
     return hipSuccess;
   });
 }
-// The new graph must have the same nodes in the same order; its parameters are taken over.
+// The new graph must have the same nodes in the same order; only their parameters are taken over.
 HIPSYNTH_EXPORT hipError_t hipGraphExecUpdate(hipGraphExec_t executable, hipGraph_t graph, hipGraphNode_t* wrong,
                                               int* result) {
   constexpr int kSuccess = 0, kTopologyChanged = 2, kTypeChanged = 3;

@@ -1,4 +1,4 @@
-// Graphs: nodes with the work that they stand for and the nodes that they follow.
+// Graphs: nodes with their work and their dependencies.
 #pragma once
 
 #include <list>
@@ -10,7 +10,7 @@ struct hipGraphNode {
   hipsynth::runtime::Operation operation;
   std::vector<hipGraphNode*> after;
   ihipGraph* graph = nullptr;
-  hipKernelNodeParams kernel{};  // as given, of a kernel node
+  hipKernelNodeParams kernel{};  // of a kernel node, as given
 };
 
 struct ihipGraph {
@@ -19,17 +19,16 @@ struct ihipGraph {
 
 struct hipGraphExec {
   std::vector<hipsynth::runtime::Operation> operations;
-  std::vector<const hipGraphNode*> nodes;  // what each was made from
-  std::set<const hipGraphNode*> disabled;  // left out of launches
+  std::vector<const hipGraphNode*> nodes;  // the graph node that each was instantiated from
+  std::set<const hipGraphNode*> disabled;  // skipped in launches
 };
 
 namespace hipsynth::runtime {
 
 bool known(hipGraph_t graph);
 hipGraph_t new_graph();
-hipGraphNode* find_node(hipGraphNode_t node);  // null when no graph has it
-// The nodes in an order that respects all edges, in the order of addition where these leave a choice; empty with a
-// cycle.
+hipGraphNode* find_node(hipGraphNode_t node);  // null if it belongs to no graph
+// The nodes in topological order, ties in the order of addition; empty if there is a cycle.
 std::vector<hipGraphNode*> ordered(ihipGraph* graph);
 
 }  // namespace hipsynth::runtime

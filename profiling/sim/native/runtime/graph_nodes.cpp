@@ -1,4 +1,4 @@
-// Nodes of graphs: made, changed in the graph or in what was instantiated from it, connected and asked about.
+// Graph nodes: creation, update (in the graph or in an instance), edges and queries.
 #include <algorithm>
 
 #include "graph.h"
@@ -6,7 +6,7 @@
 using namespace hipsynth::runtime;
 using hipsynth::Memory;
 
-// The calls that nodes stand for.
+// API calls executed by nodes.
 HIPSYNTH_EXPORT hipError_t hipMemcpy3D(const hipMemcpy3DParms* p);
 HIPSYNTH_EXPORT hipError_t hipMemcpyToSymbol(const void* symbol, const void* src, size_t n, size_t offset,
                                              hipMemcpyKind kind);
@@ -17,7 +17,7 @@ HIPSYNTH_EXPORT hipError_t hipFree(void* p);
 
 namespace {
 
-// What each kind of node does; hipErrorInvalidValue and the like when its parameters are no good.
+// Build the work of each kind of node; they return an error such as hipErrorInvalidValue for bad parameters.
 hipError_t kernel_work(Runtime& rt, const hipKernelNodeParams& p, Operation* work) {
   ihipModuleSymbol_t* kernel = rt.kernel(p.func);
   if (kernel == nullptr) return hipErrorInvalidDeviceFunction;
@@ -68,7 +68,7 @@ hipError_t add(hipGraphNode_t* out, hipGraph_t graph, const hipGraphNode_t* afte
   });
 }
 
-// New work for a node of that type.
+// Replaces the work of a node, which must have the given type.
 hipError_t change(hipGraphNode_t handle, NodeType type, const Make& make) {
   return call([&](Runtime& rt) -> hipError_t {
     hipGraphNode* node = find_node(handle);
@@ -77,7 +77,7 @@ hipError_t change(hipGraphNode_t handle, NodeType type, const Make& make) {
   });
 }
 
-// New work for what was instantiated from a node; the node stays as it is.
+// Replaces the work of a node in an instantiated graph; the graph's own node is not changed.
 hipError_t change_in(hipGraphExec_t executable, hipGraphNode_t handle, NodeType type, const Make& make) {
   return call([&](Runtime& rt) -> hipError_t {
     hipGraphNode* node = find_node(handle);
@@ -110,7 +110,7 @@ Make fill_maker(const hipMemsetParams* p) {
   };
 }
 
-// A list into an array of `*count` entries, or their number when there is no array.
+// Copies a list to an array of `*count` entries, or only sets `*count` if there is no array.
 template <typename List>
 hipError_t give(const List& list, hipGraphNode_t* out, size_t* count) {
   if (count == nullptr) return hipErrorInvalidValue;
@@ -128,7 +128,8 @@ hipError_t connect(hipGraph_t graph, const hipGraphNode_t* from, const hipGraphN
       if (first == nullptr || second == nullptr || first == second) return hipErrorInvalidValue;
       if (first->graph != graph || second->graph != graph) return hipErrorInvalidValue;
       const auto edge = std::find(second->after.begin(), second->after.end(), first);
-      if (on == (edge != second->after.end())) return hipErrorInvalidValue;  // there already, or not there
+      if (on == (edge != second->after.end()))
+        return hipErrorInvalidValue;  // edge to add exists already, or edge to remove does not exist
       if (on) {
         second->after.push_back(first);
       } else {
@@ -189,7 +190,7 @@ HIPSYNTH_EXPORT hipError_t hipGraphAddEventRecordNode(hipGraphNode_t* out, hipGr
                                                       const hipGraphNode_t* after, size_t count, hipEvent_t event) {
   return add(out, graph, after, count, NodeType::event_record, fixed([=] { return hipEventRecord(event, nullptr); }));
 }
-// The graph's own order already puts everything behind what was recorded before it.
+// No work: graph launches execute in stream order, so the event has been recorded.
 HIPSYNTH_EXPORT hipError_t hipGraphAddEventWaitNode(hipGraphNode_t* out, hipGraph_t graph, const hipGraphNode_t* after,
                                                     size_t count, hipEvent_t event) {
   return add(out, graph, after, count, NodeType::event_wait, [event](Runtime& rt, Operation* work) {
@@ -201,12 +202,12 @@ HIPSYNTH_EXPORT hipError_t hipGraphAddMemAllocNode(hipGraphNode_t* out, hipGraph
                                                    size_t count, hipMemAllocNodeParams* p) {
   if (p == nullptr || p->bytesize == 0) return finish(hipErrorInvalidValue);
   return add(out, graph, after, count, NodeType::mem_alloc, [p](Runtime& rt, Operation* work) {
-    p->dptr = rt.memory().allocate(p->bytesize, Memory::Kind::device);  // the address is known before the launch
+    p->dptr = rt.memory().allocate(p->bytesize, Memory::Kind::device);  // callers need the address before the launch
     *work = [] { return hipSuccess; };
     return hipSuccess;
   });
 }
-// The memory stays where it is, because the next launch has it at the same address.
+// Frees nothing, because the next launch needs the memory at the same address.
 HIPSYNTH_EXPORT hipError_t hipGraphAddMemFreeNode(hipGraphNode_t* out, hipGraph_t graph, const hipGraphNode_t* after,
                                                   size_t count, void* p) {
   return add(out, graph, after, count, NodeType::mem_free, [p](Runtime& rt, Operation* work) {

@@ -1,7 +1,7 @@
-// The binary interface of HIP 6 and 7 host programs: handles, enums and structures that cross the API, declared
-// here so that the runtime builds without any ROCm header. tests/kernels/programs/abi.hip compares every size,
-// offset and value below with the headers that programs are compiled with.
-// Source of layouts and values: HIP runtime API reference, versions 6.0 (R0600 structures) to 7.1.
+// The binary interface of HIP 6 and 7 host programs: handles, enums and structures of the API, declared here so that
+// the runtime builds without ROCm headers. tests/kernels/programs/abi.hip compares every size, offset and value below
+// with the headers that programs are compiled with. Source of layouts and values: HIP runtime API reference,
+// versions 6.0 (R0600 structures) to 7.1.
 #pragma once
 
 #include <cstddef>
@@ -116,7 +116,7 @@ struct dim3 {
   uint32_t x, y, z;
 };
 
-// Handles are pointers to these; their members are ours alone.
+// Handles point to these opaque types; their members are internal to this library.
 struct ihipStream_t;
 struct ihipEvent_t;
 struct ihipModule_t;

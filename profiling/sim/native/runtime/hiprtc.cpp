@@ -1,4 +1,4 @@
-// Compilation at run time: the toolchain's own compiler is started on the source that the program hands over.
+// hiprtc: run-time compilation by starting the toolchain's compiler on the program's source string.
 #include <cstring>
 #include <memory>
 
@@ -69,7 +69,7 @@ hiprtcResult with_program(hiprtcProgram program, Body body) {
   return guarded([&] { return programs().contains(program) ? body(*program) : HIPRTC_ERROR_INVALID_PROGRAM; });
 }
 
-// The source with one pointer per name expression behind it, from whose value the symbol is found.
+// The source, followed by one pointer variable per name expression; the symbol is found from the pointer's value.
 std::string full_source(const RtcProgram& p) {
   std::string text = "#define __HIPCC_RTC__ 1\n#line 1 \"" + p.name + "\"\n" + p.source + "\n";
   for (size_t i = 0; i < p.expressions.size(); ++i) {
@@ -83,7 +83,7 @@ std::string full_source(const RtcProgram& p) {
 
 void find_lowered_names(RtcProgram& p) {
   const hipsynth::Elf elf = hipsynth::parse_elf(p.code);
-  std::map<uint64_t, uint64_t> pointers;  // place -> address
+  std::map<uint64_t, uint64_t> pointers;  // location of a pointer -> address stored in it
   for (const hipsynth::ElfRelocation& r : elf.relocations) pointers[r.offset] = static_cast<uint64_t>(r.addend);
   const auto named = [&](uint64_t address) -> std::string {
     for (const hipsynth::ElfSymbol& s : elf.symbols) {
@@ -102,7 +102,7 @@ void find_lowered_names(RtcProgram& p) {
   }
 }
 
-// The architecture is the device's, whatever the options say, unless they name another one.
+// Whether an option selects an architecture; sets `fits` to whether that is the device's.
 bool names_architecture(const std::string& option, const std::string& arch, bool* fits) {
   for (const char* prefix : {"--gpu-architecture=", "--offload-arch=", "-arch="}) {
     if (!option.starts_with(prefix)) continue;
@@ -114,7 +114,7 @@ bool names_architecture(const std::string& option, const std::string& arch, bool
 
 hiprtcResult compile(Runtime& rt, RtcProgram& p, const std::vector<std::string>& options) {
   if (rt.config.compiler.empty()) {
-    p.log = "run-time compilation needs the compiler, and this run was started without one";
+    p.log = "run-time compilation is not available: this run was configured without a compiler";
     return HIPRTC_ERROR_COMPILATION;
   }
   TemporaryFolder folder;
@@ -244,7 +244,7 @@ HIPSYNTH_EXPORT hiprtcResult hiprtcGetCode(hiprtcProgram program, char* code) {
   });
 }
 
-// Bitcode and linking at run time: programs that mention them link, and are told.
+// Bitcode and run-time linking are declared so that programs link, but return an error when called.
 #define X(name, answer)                 \
   HIPSYNTH_EXPORT hiprtcResult name() { \
     not_supported(#name);               \

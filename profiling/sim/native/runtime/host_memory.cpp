@@ -15,7 +15,7 @@ uintptr_t page_bytes() {
   return bytes;
 }
 
-// Fails where an access of that kind would, and else does what the access itself is about to do: bring pages in.
+// False if an access of that kind would fault; otherwise it only brings the pages in, as the access itself would.
 bool populates(uintptr_t first, size_t bytes, int advice) {
   return madvise(reinterpret_cast<void*>(first), bytes, advice) == 0;
 }
@@ -33,7 +33,7 @@ bool accessible(const void* p, size_t bytes, int advice) {
   if (bytes == 0) return true;
   const uintptr_t first = start / page_bytes() * page_bytes();
   if (kernel_populates()) return populates(first, start + bytes - first, advice);
-  // Linux ignores MS_ASYNC but for this: ENOMEM when a page of the range is not mapped.
+  // On Linux, MS_ASYNC has no effect except ENOMEM if a page of the range is not mapped.
   return msync(reinterpret_cast<void*>(first), start + bytes - first, MS_ASYNC) == 0;
 }
 

@@ -1,11 +1,11 @@
-// What may be said about the program's own memory without touching it.
+// Tests whether host memory is accessible without touching it.
 #pragma once
 
 #include <cstddef>
 
 namespace hipsynth::runtime {
 
-// Whether all of [p, p + bytes) can be read, or written. Kernels before Linux 5.14 only say whether it is mapped.
+// Whether all of [p, p + bytes) is readable or writable. Linux before 5.14 only reports whether it is mapped.
 bool host_readable(const void* p, size_t bytes);
 bool host_writable(const void* p, size_t bytes);
 

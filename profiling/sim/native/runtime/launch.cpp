@@ -15,7 +15,7 @@ bool hidden(const KernelArg& arg) { return arg.kind.starts_with("hidden_"); }
 
 Dim3 core_dim(const dim3& d) { return {d.x, d.y, d.z}; }
 
-// The address of `__managed__` objects, stored into the device-side pointer variables of a module.
+// Stores the addresses of `__managed__` objects into the device-side pointer variables of a module.
 void bind_managed(Runtime& rt, const Module& module) {
   for (const auto& [shadow, variable] : rt.variables) {
     if (variable.managed == nullptr) continue;
@@ -32,9 +32,9 @@ void print(const std::string& output, const std::string& errors) {
 }
 
 // Says once per kernel that it leaves its arrays where hardware stays silent.
-void warn_of_strays(Runtime& rt, const KernelInfo& kernel, const Dispatch& done) {
-  if (done.strays == 0 || !rt.warned_kernels.insert(kernel.symbol).second) return;
-  const std::string message = "out of bounds: " + done.first_stray + "; " + std::to_string(done.strays) +
+void warn_of_out_of_bounds(Runtime& rt, const KernelInfo& kernel, const Dispatch& done) {
+  if (done.out_of_bounds == 0 || !rt.warned_kernels.insert(kernel.symbol).second) return;
+  const std::string message = "out of bounds: " + done.first_out_of_bounds + "; " + std::to_string(done.out_of_bounds) +
                               " such accesses in this launch go on, as on hardware";
   std::fprintf(stderr, "hipsynth: warning: %s\n", message.c_str());
   rt.results.warn(message);
@@ -61,7 +61,7 @@ hipError_t dispatch(Runtime& rt, const LaunchRequest& request) {
   }
   rt.running = nullptr;
   print(done.printf_output, done.printf_errors);
-  warn_of_strays(rt, kernel, done);
+  warn_of_out_of_bounds(rt, kernel, done);
   // Kernels back to back cannot start faster than the launch overhead.
   const dim3 &g = request.grid, &b = request.block;
   double room = resident_workgroups(rt, kernel, b.x * b.y * b.z, request.dynamic_lds) * rt.spec("topology.cus");
@@ -102,7 +102,7 @@ hipError_t check_shape(Runtime& rt, const LaunchRequest& request) {
   return hipSuccess;
 }
 
-// All work-groups of a cooperative launch must be resident at once, or a grid barrier would never end.
+// All work-groups of a cooperative launch must be resident at once; otherwise a grid barrier would deadlock.
 hipError_t check_cooperative(Runtime& rt, const LaunchRequest& request) {
   hipError_t shape = check_shape(rt, request);
   if (shape != hipSuccess) return shape;
@@ -196,7 +196,7 @@ HIPSYNTH_EXPORT hipError_t hipExtLaunchKernel(const void* stub, dim3 grid, dim3 
   return error;
 }
 
-// The two-step launch of old host code: configure, set up arguments, launch.
+// The old launch sequence: hipConfigureCall, hipSetupArgument, hipLaunchByPtr.
 namespace {
 thread_local std::vector<uint8_t> staged_arguments;
 }

@@ -7,8 +7,8 @@
 using namespace hipsynth::runtime;
 using hipsynth::Memory;
 
-// A stream-ordered pool. Streams run in order and at once, so that freeing is immediate and a pool holds attributes
-// only.
+// A stream-ordered memory pool. Operations execute immediately, so frees are immediate and a pool only stores
+// attributes.
 struct ihipMemPoolHandle_t {
   std::map<int, uint64_t> attributes;
 };
@@ -39,7 +39,7 @@ hipError_t allocate_pinned(void** out, size_t bytes, unsigned flags) {
   });
 }
 
-// True for the kinds that the named family of free functions may release.
+// Whether the host or the device family of free functions may release this kind of memory.
 bool releasable(Memory::Kind kind, bool host) {
   return host ? kind == Memory::Kind::host : kind == Memory::Kind::device || kind == Memory::Kind::managed;
 }
@@ -70,7 +70,7 @@ std::set<hipMemPool_t>& pools() {
   return table;
 }
 
-// The pool that allocations come from which name none.
+// The pool for allocations that name none.
 hipMemPool_t& current_pool() {
   static hipMemPool_t pool = default_pool();
   return pool;
@@ -91,7 +91,7 @@ HIPSYNTH_EXPORT hipError_t hipMallocManaged(void** p, size_t bytes, unsigned) {
 
 HIPSYNTH_EXPORT hipError_t hipFree(void* p) {
   return call([&](Runtime& rt) -> hipError_t {
-    // The runtime's hipFree also releases pinned host memory.
+    // AMD's hipFree also releases pinned host memory.
     return release(p, rt.pinned.contains(p));
   });
 }
@@ -126,7 +126,7 @@ HIPSYNTH_EXPORT hipError_t hipHostUnregister(void* p) {
   });
 }
 
-// Host memory keeps its address on the device.
+// Host memory has the same address on the device.
 HIPSYNTH_EXPORT hipError_t hipHostGetDevicePointer(void** out, void* p, unsigned) {
   return call([&](Runtime& rt) -> hipError_t {
     if (out == nullptr || p == nullptr || rt.memory().find(address(p), 1) == nullptr) return hipErrorInvalidValue;
@@ -260,7 +260,7 @@ HIPSYNTH_EXPORT hipError_t hipMemPoolTrimTo(hipMemPool_t pool, size_t) {
   return finish(pools().contains(pool) ? hipSuccess : hipErrorInvalidValue);
 }
 
-// Attributes 1-3 are ints, the others 64-bit sizes; 5-8 report the device's use.
+// Attributes 1-3 are ints, the others 64-bit sizes; 5-8 report memory use.
 HIPSYNTH_EXPORT hipError_t hipMemPoolSetAttribute(hipMemPool_t pool, int attribute, void* value) {
   return call([&](Runtime&) -> hipError_t {
     if (!pools().contains(pool) || value == nullptr || attribute < 1 || attribute > 8) return hipErrorInvalidValue;

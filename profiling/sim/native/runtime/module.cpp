@@ -1,4 +1,4 @@
-// The module API: code objects loaded by the program itself, kernels and variables by name.
+// The module API: code objects loaded at run time, with kernels and variables looked up by name.
 #include <cstdio>
 #include <cstring>
 
@@ -17,7 +17,7 @@ hipError_t load_module(Runtime& rt, hipModule_t* out, const std::vector<uint8_t>
     handle->module = hipsynth::Module::load(rt.config.arch, rt.memory(), elf, disassemble(rt.config.objdump, elf));
   } catch (const hipsynth::SimError& error) {
     if (error.reason != "bad_code_object") throw;
-    std::fprintf(stderr, "hipsynth: a module is refused: %s\n", error.what());
+    std::fprintf(stderr, "hipsynth: cannot load module: %s\n", error.what());
     return hipErrorInvalidImage;
   }
   *out = handle.release();
@@ -54,7 +54,7 @@ hipError_t launch_function(hipFunction_t f, dim3 grid, dim3 block, unsigned lds,
 hipFuncAttributes attributes_of(Runtime& rt, const ihipModuleSymbol_t& kernel) {
   const hipsynth::KernelInfo& k = *kernel.info;
   hipFuncAttributes a{};
-  int version = rt.config.arch == hipsynth::Arch::gfx90a ? 90 : 94;
+  const int version = 90 + static_cast<int>(traits(rt.config.arch).isa_minor);
   a.binaryVersion = a.ptxVersion = version;
   a.localSizeBytes = k.scratch_bytes;
   a.sharedSizeBytes = k.lds_bytes;
@@ -147,7 +147,7 @@ HIPSYNTH_EXPORT hipError_t hipDrvLaunchKernelEx(const HIP_LAUNCH_CONFIG* c, hipF
 
 HIPSYNTH_EXPORT hipError_t hipEventRecord(hipEvent_t event, hipStream_t stream);
 
-// Declared by hip_ext.h with C++ linkage; sizes are in work-items.
+// Declared in hip_ext.h with C++ linkage; the grid is given in work-items.
 __attribute__((visibility("default"))) hipError_t hipExtModuleLaunchKernel(hipFunction_t f, uint32_t gx, uint32_t gy,
                                                                            uint32_t gz, uint32_t bx, uint32_t by,
                                                                            uint32_t bz, size_t lds, hipStream_t stream,
@@ -162,7 +162,7 @@ __attribute__((visibility("default"))) hipError_t hipExtModuleLaunchKernel(hipFu
   return error;
 }
 
-// The same by its older name, of hip_hcc.h.
+// The older name of the same function, from hip_hcc.h.
 __attribute__((visibility("default"))) hipError_t hipHccModuleLaunchKernel(hipFunction_t f, uint32_t gx, uint32_t gy,
                                                                            uint32_t gz, uint32_t bx, uint32_t by,
                                                                            uint32_t bz, size_t lds, hipStream_t stream,
@@ -207,7 +207,7 @@ HIPSYNTH_EXPORT hipError_t hipFuncSetAttribute(const void* stub, int, int value)
     return value < 0 ? hipErrorInvalidValue : hipSuccess;
   });
 }
-// Cache and bank hints have no effect on AMD devices; what cannot be one is refused all the same.
+// Cache and bank hints have no effect on AMD devices, but invalid values are errors.
 HIPSYNTH_EXPORT hipError_t hipFuncSetCacheConfig(const void* stub, int hint) {
   constexpr int kPreferEqual = 3;
   return call([&](Runtime&) -> hipError_t {

@@ -1,4 +1,4 @@
-// Occupancy from the code object and the arch table, and the queries that answer with it.
+// Occupancy from the code object and the device table, and the API queries that return it.
 #include <algorithm>
 
 #include "core/launch.h"
@@ -22,7 +22,7 @@ hipError_t active_blocks(Runtime& rt, int* out, ihipModuleSymbol_t* kernel, int 
   return hipSuccess;
 }
 
-// The block size with the most resident waves, the larger one on a tie, and the grid that fills the device with it.
+// The block size with the most resident waves (the larger one on a tie) and the grid size that fills the device.
 hipError_t best_block(Runtime& rt, int* grid, int* block, ihipModuleSymbol_t* kernel, size_t lds, int limit) {
   if (grid == nullptr || block == nullptr) return hipErrorInvalidValue;
   if (kernel == nullptr) return hipErrorInvalidDeviceFunction;

@@ -14,10 +14,9 @@ constexpr char kElfMagic[] =
 constexpr char kBundleMagic[] = "__CLANG_OFFLOAD_BUNDLE__";
 constexpr size_t kBundleMagicSize = sizeof kBundleMagic - 1;
 constexpr uint64_t kElfHeaderBytes = 64, kSectionBytes = 64;
-constexpr uint64_t kMostEntries = 4096, kMostTripleBytes = 4096;  // of a bundle
+constexpr uint64_t kMostEntries = 4096, kMostTripleBytes = 4096;  // limits for a plausible bundle
 
-// Bytes somebody handed over: with a known size, or as a bare address, where what can be read is the limit. What lies
-// outside reads as zero.
+// An image of known size, or at a bare address limited by what is readable. Bytes outside read as zero.
 class Bytes {
  public:
   explicit Bytes(const void* image) : p_(static_cast<const uint8_t*>(image)) {}
@@ -44,12 +43,12 @@ class Bytes {
   bool sized_ = false;
 };
 
-// End of a range, or 0 when it is not all there.
+// End of a range, or 0 if it exceeds the image.
 uint64_t end_of(const Bytes& image, uint64_t offset, uint64_t bytes) {
   return image.covers(offset, bytes) ? offset + bytes : 0;
 }
 
-// End of the section headers or of the last section's data, whichever is later; 0 when something of them is missing.
+// End of the section headers or of the last section's data, whichever is later; 0 if the image is truncated.
 uint64_t elf_size(const Bytes& image) {
   constexpr uint32_t kNoBits = 8;
   const auto headers = image.load<uint64_t>(0x28);
@@ -72,7 +71,7 @@ struct BundleEntry {
   std::string triple;
 };
 
-// The entries of a bundle that are there in full.
+// The entries of a bundle that are complete in the image.
 std::vector<BundleEntry> bundle_entries(const Bytes& image) {
   std::vector<BundleEntry> entries;
   const uint64_t count = std::min(image.load<uint64_t>(kBundleMagicSize), kMostEntries);

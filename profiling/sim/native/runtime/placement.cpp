@@ -1,5 +1,5 @@
-// Where memory should be: advice, prefetches and access rights. There is one device and managed memory is always
-// reachable, so these change nothing but what the program is told when it asks.
+// Memory placement: advice, prefetches and access rights. There is one device and managed memory is always accessible,
+// so these calls only change what later queries return.
 #include <cstring>
 
 #include "runtime.h"
@@ -57,7 +57,7 @@ hipError_t attribute(Runtime& rt, void* out, size_t size, int which, const void*
   const auto advised = rt.placement.find(a->start);
   int value = which == kReadMostly || which == kCoherency ? 0 : kNowhere;
   if (advised != rt.placement.end() && advised->second.contains(which)) value = advised->second.at(which);
-  for (size_t i = 0; i < size / sizeof(int); ++i) {  // only kAccessedBy has more than one: a list of devices
+  for (size_t i = 0; i < size / sizeof(int); ++i) {  // only kAccessedBy returns several values, a list of devices
     std::memcpy(static_cast<char*>(out) + i * sizeof(int), i == 0 ? &value : &kNowhere, sizeof(int));
   }
   return hipSuccess;
@@ -96,7 +96,7 @@ HIPSYNTH_EXPORT hipError_t hipMemRangeGetAttributes(void** out, size_t* sizes, i
 HIPSYNTH_EXPORT hipError_t hipMemPoolSetAccess(hipMemPool_t pool, const hipMemAccessDesc* wanted, size_t count) {
   return call([&](Runtime&) -> hipError_t {
     if (!known(pool) || (wanted == nullptr && count > 0)) return hipErrorInvalidValue;
-    for (size_t i = 0; i < count; ++i) {  // the device that a pool belongs to keeps its rights
+    for (size_t i = 0; i < count; ++i) {  // the device that owns a pool always has access
       if (wanted[i].location.type != kLocationDevice || wanted[i].location.id != 0) return hipErrorInvalidDevice;
       if (wanted[i].flags != kReadWrite) return hipErrorInvalidDevice;
     }

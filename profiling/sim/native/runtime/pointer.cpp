@@ -1,4 +1,4 @@
-// Pointer attributes one by one, values that streams write and wait for, and functions by name.
+// Pointer attributes, stream memory operations (write and wait for a value), and functions by name.
 #include <dlfcn.h>
 
 #include <cstring>
@@ -68,7 +68,7 @@ hipError_t write_value(hipStream_t stream, void* p, T value) {
   });
 }
 
-// Whether the value at `p` passes; `how`: at least, equal, any bit, not all bits.
+// Whether the value at `p` meets the condition; `how`: >=, ==, and, nor.
 template <typename T>
 bool passes(const void* p, T wanted, unsigned how, T mask) {
   T found;
@@ -79,7 +79,7 @@ bool passes(const void* p, T wanted, unsigned how, T mask) {
   return results[how];
 }
 
-// Everything before the wait has been executed, so a value that is not there now would never come.
+// Everything submitted before the wait has been executed, so if the condition does not hold now it never will.
 template <typename T>
 hipError_t wait_value(hipStream_t stream, void* p, T value, unsigned how, T mask) {
   return call([&](Runtime& rt) -> hipError_t {
@@ -87,7 +87,7 @@ hipError_t wait_value(hipStream_t stream, void* p, T value, unsigned how, T mask
       return hipErrorInvalidValue;
     return rt.submit(stream, [p, value, how, mask]() -> hipError_t {
       if (passes(p, value, how, mask)) return hipSuccess;
-      throw hipsynth::SimError("deadlock", "a stream waits for a value in memory that nothing submitted before writes");
+      throw hipsynth::SimError("deadlock", "a stream waits for a memory value that no earlier operation writes");
     });
   });
 }
@@ -100,7 +100,7 @@ HIPSYNTH_EXPORT hipError_t hipPointerGetAttribute(void* out, int which, void* p)
 HIPSYNTH_EXPORT hipError_t hipDrvPointerGetAttributes(unsigned count, int* which, void** out, void* p) {
   return call([&](Runtime& rt) -> hipError_t {
     if (which == nullptr || out == nullptr) return hipErrorInvalidValue;
-    for (unsigned i = 0; i < count; ++i) attribute(rt, out[i], which[i], p);  // what is unknown stays as it was
+    for (unsigned i = 0; i < count; ++i) attribute(rt, out[i], which[i], p);  // unknown attributes are left unchanged
     return hipSuccess;
   });
 }

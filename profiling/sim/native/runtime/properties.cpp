@@ -1,4 +1,4 @@
-// What a program may ask about the device: properties and attributes, both derived from the arch table.
+// Device properties and attributes, both derived from the device table.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -16,10 +16,9 @@ constexpr int kMaxVgprs = 512;  // unified file, per work-item
 
 int whole(double value) { return static_cast<int>(value); }
 
-// Bus width of the HBM stacks behind one device: 8192 bits on an MI300, 4096 on one MI200 GCD (product data sheets).
-int bus_bits(const Runtime& rt) { return rt.config.arch == hipsynth::Arch::gfx942 ? 8192 : 4096; }
+int bus_bits(const Runtime& rt) { return static_cast<int>(traits(rt.config.arch).memory_bus_bits); }
 
-// Registers of 4 bytes of one CU's vector file.
+// Number of 4-byte registers in one CU's vector register file.
 int registers_per_cu(const Runtime& rt) {
   return whole(rt.spec("topology.vgprs_per_simd") * rt.spec("topology.simds_per_cu")) * kWaveSize;
 }
@@ -53,7 +52,7 @@ void fill_features(hipDeviceProp_tR0600& p) {
   p.cooperativeLaunch = p.hostRegisterSupported = p.memoryPoolsSupported = p.isLargeBar = p.deviceOverlap = 1;
   p.canUseHostPointerForRegisteredMem = p.concurrentManagedAccess = p.streamPrioritiesSupported = 1;
   p.asyncEngineCount = 1;
-  // Bits in the order of hipDeviceArch_t: all but funnel shifts, extended barriers, surface functions and dynamic
+  // Bits in the order of hipDeviceArch_t: all except funnel shifts, extended barriers, surface functions and dynamic
   // parallelism.
   p.arch = 0x97ffu;
 }
@@ -64,11 +63,11 @@ hipDeviceProp_tR0600 properties(const Runtime& rt) {
   std::snprintf(p.gcnArchName, sizeof p.gcnArchName, "%s:sramecc+:xnack-", rt.config.arch_name.c_str());
   std::memcpy(p.uuid.bytes, "hipsynth-device0", sizeof p.uuid.bytes);
   p.major = 9;
-  p.minor = rt.config.arch == hipsynth::Arch::gfx90a ? 0 : 4;
+  p.minor = static_cast<int>(traits(rt.config.arch).isa_minor);
   p.warpSize = kWaveSize;
   p.multiProcessorCount = whole(rt.spec("topology.cus"));
   p.clockRate = whole(rt.spec("clock.core_mhz") * 1000);
-  p.clockInstructionRate = whole(hipsynth::kRealtime_MHz * 1000);  // in kHz
+  p.clockInstructionRate = whole(rt.spec("clock.realtime_mhz") * 1000);  // in kHz
   p.pciBusID = 1;
   fill_limits(rt, p);
   fill_memory(rt, p);
@@ -86,7 +85,7 @@ struct Attribute {
 
 constexpr size_t kIntMax = 2147483647;
 
-// Attribute numbers of HIP 6 and 7; attributes that are absent or zero on this device are in the second list.
+// Attribute numbers of HIP 6 and 7; attributes that are zero on this device are in kZeroAttributes.
 const Attribute kAttributes[] = {
     FROM(0, p.ECCEnabled),
     FROM(2, p.asyncEngineCount),
@@ -137,14 +136,14 @@ const Attribute kAttributes[] = {
     FROM(10000, p.clockInstructionRate),
     FROM(10002, p.maxSharedMemoryPerMultiProcessor),
     FROM(10011, p.isLargeBar),
-    FROM(10014, rt.config.arch == hipsynth::Arch::gfx90a),
+    FROM(10014, traits(rt.config.arch).images),
     FROM(10015, p.multiProcessorCount),
     FROM(10017, p.clockInstructionRate),
     FROM(10018, rt.spec("topology.xcds")),
     FROM(10019, kMaxVgprs),
 };
 
-// Known attributes whose value here is zero: absent features, display and texture limits, integrated memory.
+// Known attributes that are zero here: absent features, display and texture limits, integrated memory.
 const int kZeroAttributes[] = {1,  6,  7,  11, 13,    14,    15,    16,    17,    18,    20,    21,    22,   32,
                                33, 34, 35, 36, 37,    38,    39,    40,    41,    42,    43,    44,    45,   46,
                                47, 48, 49, 50, 51,    52,    53,    54,    62,    64,    65,    66,    70,   77,

@@ -1,4 +1,4 @@
-// Registration calls that clang emits into every HIP host object; they run before any constructor of the program.
+// Registration functions that clang calls from every HIP host object, before any constructor of the program.
 #include <cstdlib>
 #include <cstring>
 
@@ -16,13 +16,13 @@ std::vector<CallConfiguration>& configurations() {
   return stack;
 }
 
-// The memory of a __managed__ object; plain host memory when there is no device to simulate.
+// Allocates the memory of a __managed__ object; plain host memory if there is no simulated device.
 void* managed_storage(Runtime& rt, size_t size) {
   if (rt.device) return rt.memory().allocate(size, hipsynth::Memory::Kind::managed);
   return std::calloc(1, size);
 }
 
-// What clang hands over for each object file.
+// Argument of __hipRegisterFatBinary, as laid out by clang.
 struct FatBinaryWrapper {
   uint32_t magic, version;
   const char* binary;
@@ -34,8 +34,8 @@ struct ObjectFile {
   std::string suffix;
 };
 
-// Programs of several files carry the number of their code object where other compilers embed the code itself, and
-// behind it what the names of the file's own symbols end in.
+// In programs of several files, the host object contains, in place of the embedded code object, its number and the
+// suffix of the file's internal symbols.
 constexpr char kNumberMagic[] = "hipsynth-code-object ";
 
 ObjectFile object_file(const FatBinaryWrapper* wrapper) {
@@ -55,10 +55,10 @@ const ObjectFile& file_of(void** handle) { return object_files()[reinterpret_cas
 
 }  // namespace
 
-// Host objects refer to the embedded device code by this name; ours lies in a file named by the configuration.
+// Host objects refer to embedded device code by this name; our code objects are files named in the configuration.
 HIPSYNTH_EXPORT const char __hip_fatbin[8] = {};
 
-// The handle of an object file is its number, as a pointer.
+// The handle of an object file is the number of its code object, cast to a pointer.
 HIPSYNTH_EXPORT void** __hipRegisterFatBinary(const void* wrapper) {
   Runtime& rt = Runtime::get();
   std::lock_guard<std::recursive_mutex> lock(rt.mutex);

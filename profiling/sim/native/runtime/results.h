@@ -1,4 +1,4 @@
-// The result document of one run, kept ready at all times so that it can be written from a signal handler.
+// The result document of one run, rendered in advance so that a signal handler can write it.
 #pragma once
 
 #include <map>
@@ -12,34 +12,33 @@ namespace hipsynth::runtime {
 // Exit status of a program that the simulator stopped (an illegal access, a trap, a limit ...).
 inline constexpr int kStopExit = 113;
 
-// Dispatches written one by one; later ones only enter their kernel's totals.
+// Number of dispatches reported individually; later ones only count in their kernel's totals.
 inline constexpr size_t kKeptDispatches = 64;
 inline constexpr size_t kKeptWarnings = 16;
 
 std::string json_string(const std::string& text);
-std::string json_number(double value);
 
 class Results {
  public:
-  void open(const std::string& path);  // empty: nothing is ever written
+  void open(const std::string& path);  // empty: write nothing
   void add(const KernelInfo& kernel, const Dispatch& dispatch);
-  void warn(const std::string& message);                             // at most kKeptWarnings are kept
-  void fail(const std::string& reason, const std::string& message);  // the first failure stays
+  void warn(const std::string& message);                             // keeps at most kKeptWarnings
+  void fail(const std::string& reason, const std::string& message);  // only the first failure is kept
   void set_clock(double ns) { clock_ns_ = ns; }
   void set_module(size_t kernels) { module_kernels_ = kernels; }
   uint64_t dispatches() const { return dispatches_; }
 
-  // Renders what was added since the last call. The first kKeptDispatches dispatches are rendered as they are added;
-  // programs of many thousand launches would spend most of their time on it.
+  // Renders what was added since the last call. Only the first kKeptDispatches dispatches are rendered individually,
+  // because programs with many thousand launches would spend most of their time on it.
   void render();
 
-  // Writes the document to a temporary file beside the output and renames it. Uses only open, write, rename and
-  // text rendered before, so that it may be called from a signal handler. `signal`: 0 or the signal's number.
+  // Writes the document to a temporary file beside the output and renames it. Async-signal-safe: uses only open, write,
+  // rename and already rendered text. `signal`: 0 or the signal's number.
   void write(bool finished, int signal) const;
 
  private:
   struct KernelTotal {
-    std::string heading;  // of its JSON object: what is known of the kernel
+    std::string heading;  // start of its JSON object: static facts about the kernel
     uint64_t dispatches = 0;
     bool same_shape = true;
     Dispatch sum;  // grid and block of the first dispatch

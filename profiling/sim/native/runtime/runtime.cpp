@@ -11,7 +11,7 @@
 namespace hipsynth::runtime {
 namespace {
 
-// Seconds between result writes while a program runs: what is lost when it is killed outright.
+// Seconds between result writes while a program runs: the most that is lost on SIGKILL.
 constexpr double kWriteInterval_s = 0.2;
 
 double host_seconds() {
@@ -21,7 +21,7 @@ double host_seconds() {
 Runtime* instance = nullptr;
 bool stopping = false;
 
-// A crash of the host program: keep what was measured, then die of the same signal.
+// The host program crashed: save the results, then re-raise the signal.
 void on_fatal_signal(int signal) {
   if (instance != nullptr && !stopping) {
     stopping = true;
@@ -39,7 +39,7 @@ void on_fatal_signal(int signal) {
 }
 
 void install_signal_handlers() {
-  static char stack[64 * 1024];  // so that a stack overflow can still be reported
+  static char stack[64 * 1024];  // alternate stack, so that a stack overflow can be reported
   stack_t alternate{};
   alternate.ss_sp = stack;
   alternate.ss_size = sizeof stack;
@@ -70,12 +70,12 @@ Runtime::Runtime() {
   instance = this;
   const char* path = getenv("HIPSYNTH_CONFIG");
   if (path == nullptr) {
-    unavailable = "HIPSYNTH_CONFIG names no configuration file; start the program with `synth run`";
+    unavailable = "HIPSYNTH_CONFIG is not set; start the program with `synth run`";
     return;
   }
   try {
     config = read_config(path);
-    config.options.host_calls = true;  // the functions are the program's own
+    config.options.host_calls = true;  // host functions are those of this process
     results.open(config.output);
     device = std::make_unique<Device>(config.arch, config.spec, config.options);
   } catch (const SimError& error) {
@@ -178,7 +178,7 @@ hipError_t Runtime::submit(hipStream_t handle, Operation operation, NodeType typ
     graph_append(s->capture, type, std::move(operation));
     return hipSuccess;
   }
-  if (current_ != nullptr) return operation();  // part of another operation, such as a graph's node
+  if (current_ != nullptr) return operation();  // nested in another operation, such as a graph launch
   struct Scope {
     ihipStream_t*& slot;
     ~Scope() { slot = nullptr; }
@@ -218,7 +218,7 @@ hipError_t call(const std::function<hipError_t(Runtime&)>& body) {
     return finish(body(rt));
   } catch (const SimError& error) {
     if (error.reason == "out_of_memory") {
-      static bool told = false;  // many programs do not look at the error
+      static bool told = false;  // many programs ignore the error code
       if (!told) std::fprintf(stderr, "hipsynth: out of device memory: %s\n", error.what());
       told = true;
       return finish(hipErrorOutOfMemory);

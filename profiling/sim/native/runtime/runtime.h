@@ -1,5 +1,5 @@
-// The state of one HIP program: device, clock, streams, registered symbols. All of it is reached through
-// Runtime::get() and guarded by one recursive mutex, held for the length of an API call.
+// The state of one HIP program: device, clock, streams, registered symbols. It is accessed through Runtime::get() and
+// guarded by one recursive mutex, held for the duration of an API call.
 #pragma once
 
 #include <functional>
@@ -21,8 +21,8 @@ struct ihipStream_t {
   int priority = 0;
   uint64_t id = 0;
   ihipGraph* capture = nullptr;   // the graph being recorded, or null
-  double tail_ns = 0;             // when all that was submitted is done
-  std::vector<uint32_t> cu_mask;  // that its program asked for, one bit for each compute unit; empty: all
+  double tail_ns = 0;             // end time of all submitted work
+  std::vector<uint32_t> cu_mask;  // CU mask set by the program, one bit per compute unit; empty: all
 };
 
 struct ihipEvent_t {
@@ -49,11 +49,11 @@ namespace hipsynth::runtime {
 // Work in a stream: executed at once, or stored in a graph while the stream captures.
 using Operation = std::function<hipError_t()>;
 
-// A kernel or variable of the program: its device symbol, and in which code object.
+// A kernel or variable of the program: its device symbol and code object.
 struct Function {
   std::string name;
   size_t module = 0;
-  std::string suffix;  // of names that only their own file knows, where the device code of several files is linked
+  std::string suffix;  // of file-local symbols in linked device code (-fgpu-rdc)
 };
 
 // hipGraphNodeType
@@ -76,7 +76,7 @@ struct Variable {
   size_t module = 0;
   void** managed = nullptr;      // the host pointer variable of a __managed__ object
   void* storage = nullptr;       // its memory
-  std::vector<uint8_t> initial;  // what a __managed__ object holds at first
+  std::vector<uint8_t> initial;  // initial contents of a __managed__ object
 };
 
 struct CallConfiguration {
@@ -87,14 +87,14 @@ struct CallConfiguration {
 
 class Runtime {
  public:
-  static Runtime& get();  // made on first use, never destroyed: static destructors may still call the API
+  static Runtime& get();  // created on first use, never destroyed: static destructors may still call the API
 
   std::recursive_mutex mutex;
   Config config;
-  std::set<std::string> warned_kernels;  // symbols of those that left their arrays
+  std::set<std::string> warned_kernels;  // symbols of kernels already reported for out-of-bounds accesses
   Results results;
-  std::unique_ptr<Device> device;  // null when the program was started without a configuration
-  std::string unavailable;         // why, in that case
+  std::unique_ptr<Device> device;  // null if the program was started without a configuration
+  std::string unavailable;         // why there is no device
 
   std::map<const void*, Function> functions;  // host stub -> kernel symbol
   std::map<const void*, Variable> variables;  // host shadow -> device symbol
@@ -107,23 +107,23 @@ class Runtime {
   const char* volatile running = nullptr;             // the kernel being simulated, for crash messages
 
   Memory& memory() { return device->memory(); }
-  double spec(const std::string& key) const;  // an entry of the arch table, 0 when absent
+  double spec(const std::string& key) const;  // an entry of the device table, 0 if absent
 
   Timeline timeline;
-  // Places `ns` of work in the stream of the operation that is being executed; `blocking`: the host waits for it.
+  // Adds `ns` of work to the stream of the current operation; `blocking`: the host waits for it.
   void occupy(Timeline::Engine engine, double share, double ns, bool blocking = false);
-  // When a new operation of the stream may begin: the default stream and blocking streams wait for each other.
+  // Earliest start of a new operation of the stream: the default stream and blocking streams wait for each other.
   double ready(const ihipStream_t& stream) const;
   double now() const { return ready(current_ != nullptr ? *current_ : default_stream_); }
 
-  // One of the program's own code objects, loaded on first use. Throws SimError.
+  // One of the code objects built with the program, loaded on first use. Throws SimError.
   Module& program(size_t index = 0);
-  // hipDeviceReset: memory, streams, events, graphs and modules go; variables have their first values again.
+  // hipDeviceReset: destroys memory, streams, events, graphs and modules; restores the variables' initial values.
   void reset();
-  // The kernel of a host stub or null. Throws SimError.
+  // The kernel of a host stub, or null. Throws SimError.
   ihipModuleSymbol_t* kernel(const void* stub);
 
-  // The stream's handle resolved (null and the special handles are the default stream), or null when invalid.
+  // Resolves a stream handle (null and the special handles mean the default stream); null if invalid.
   ihipStream_t* stream(hipStream_t handle);
   bool is_default(hipStream_t handle) { return stream(handle) == &default_stream_; }
   hipError_t submit(hipStream_t stream, Operation operation, NodeType type = NodeType::empty);
@@ -143,7 +143,7 @@ class Runtime {
 hipError_t finish(hipError_t error);
 hipError_t not_supported(const char* function);
 
-// Runs one API call: locks, refuses when there is no device, turns exceptions into error codes or a stop.
+// Runs one API call: locks, fails if there is no device, turns exceptions into error codes or ends the program.
 hipError_t call(const std::function<hipError_t(Runtime&)>& body);
 
 // Kernel launch (launch.cpp).
@@ -156,9 +156,9 @@ struct LaunchRequest {
 };
 hipError_t check_shape(Runtime& rt, const LaunchRequest& request);
 hipError_t check_cooperative(Runtime& rt, const LaunchRequest& request);
-uint32_t explicit_bytes(const KernelInfo& kernel);  // size of the arguments that the caller gives
+uint32_t explicit_bytes(const KernelInfo& kernel);  // size of the explicit kernel arguments
 std::vector<uint8_t> pack_arguments(const KernelInfo& kernel, void** args);
-// Null when `extra` is malformed.
+// False if `extra` is malformed.
 bool pack_extra(void** extra, std::vector<uint8_t>& packed);
 hipError_t launch(Runtime& rt, const LaunchRequest& request, hipStream_t stream);
 
@@ -172,7 +172,7 @@ void forget_mappings();  // virtual_memory.cpp
 
 bool known(hipMemPool_t pool);  // memory.cpp
 
-// Code objects of the program's own (code_object.cpp); their format: offload_image.h.
+// Disassembles a code object loaded at run time (code_object.cpp); for image formats see offload_image.h.
 std::string disassemble(const std::string& objdump, const std::vector<uint8_t>& elf);
 
 }  // namespace hipsynth::runtime

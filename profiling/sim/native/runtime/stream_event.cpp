@@ -1,5 +1,5 @@
-// Streams and events. Every stream is in order and every operation finishes before its call returns, so that waiting
-// is never needed; when that is in simulated time is the Timeline's affair.
+// Streams and events. Every operation finishes before its call returns, so waiting is never needed in real time;
+// Timeline computes when operations run in simulated time.
 #include "runtime.h"
 
 using namespace hipsynth::runtime;
@@ -20,7 +20,7 @@ hipError_t create_stream(hipStream_t* out, unsigned flags, int priority) {
   });
 }
 
-// A call that only needs its stream to be valid, and not capturing when it waits.
+// Synchronises a stream, which must be valid and not capturing.
 hipError_t wait(hipStream_t handle) {
   return call([&](Runtime& rt) -> hipError_t {
     ihipStream_t* s = rt.stream(handle);
@@ -108,7 +108,7 @@ HIPSYNTH_EXPORT hipError_t hipDeviceGetStreamPriorityRange(int* least, int* grea
   return hipSuccess;
 }
 
-// Waiting for an event that a capturing stream recorded draws this stream into the same graph.
+// Waiting for an event recorded by a capturing stream makes this stream join the same capture.
 HIPSYNTH_EXPORT hipError_t hipStreamWaitEvent(hipStream_t handle, hipEvent_t event, unsigned flags) {
   return call([&](Runtime& rt) -> hipError_t {
     ihipStream_t* s = rt.stream(handle);

@@ -1,11 +1,11 @@
-// __device__, __constant__ and __managed__ variables by their host shadow.
+// Access to __device__, __constant__ and __managed__ variables through their host shadow.
 #include "copy.h"
 
 using namespace hipsynth::runtime;
 
 namespace {
 
-// Device address and size of the variable behind a host shadow; (null, 0) when unknown.
+// Device address and size of the variable behind a host shadow; (null, 0) if unknown.
 std::pair<char*, size_t> resolve(Runtime& rt, const void* shadow) {
   auto variable = rt.variables.find(shadow);
   if (variable == rt.variables.end()) return {nullptr, 0};

@@ -1,5 +1,5 @@
-// Texture and surface objects: descriptors in device memory, in the layout that the device library reads. gfx942 has no
-// image instructions, so there are none there.
+// Texture and surface objects: descriptors in device memory, in the layout that the device library reads. Not available
+// on gfx942, which has no image instructions.
 #include <cstring>
 
 #include "array.h"
@@ -10,8 +10,8 @@ using hipsynth::Memory;
 
 namespace {
 
-// What a hipTextureObject_t or hipSurfaceObject_t points to: a resource of eight words (for linear memory, of four)
-// with four words about it, then the sampler (device libraries, ockl image functions).
+// Target of a hipTextureObject_t or hipSurfaceObject_t: a resource descriptor of eight words (four for linear memory),
+// four words of format information, then the sampler (device libraries, ockl image functions).
 struct Object {
   uint32_t resource[8];
   uint32_t channel_type, channel_order;
@@ -99,7 +99,7 @@ hipsynth::Sampler sampler_of(const hipTextureDesc& t) {
   return sampler;
 }
 
-// How the device library names the channels (hsa_ext_image_channel_type_t and _order_t).
+// Sets the channel type and order as the device library encodes them (hsa_ext_image_channel_type_t and _order_t).
 void name_channels(const hipChannelFormatDesc& c, bool normalised, Object* object) {
   const uint32_t size = c.x == 8 ? 0 : c.x == 16 ? 1 : 2;
   constexpr uint32_t kSnorm = 0, kUnorm = 2, kSigned = 8, kUnsigned = 11, kHalf = 14, kFloat = 15;
@@ -119,7 +119,7 @@ void put(uint32_t (&words)[8], const std::array<uint32_t, N>& packed) {
   std::memcpy(words, packed.data(), sizeof packed);
 }
 
-// Fills the resource words. hipErrorInvalidValue for memory that is not the device's or a format without a texel.
+// Fills the resource descriptor. hipErrorInvalidValue for memory outside the device or an unsupported format.
 hipError_t describe(Runtime& rt, const hipResourceDesc& r, bool normalised, Object* object, hipsynth::Image* image) {
   if (r.resType == kArray) {
     if (!known(r.res.array)) return hipErrorInvalidHandle;
@@ -162,7 +162,7 @@ uint64_t place(Runtime& rt, const Object& object) {
   return reinterpret_cast<uint64_t>(at);
 }
 
-bool has_images(Runtime& rt) { return rt.config.arch == hipsynth::Arch::gfx90a; }
+bool has_images(Runtime& rt) { return traits(rt.config.arch).images; }
 
 template <typename Table>
 hipError_t destroy(Runtime& rt, Table& table, uint64_t object) {
@@ -191,8 +191,7 @@ HIPSYNTH_EXPORT hipError_t hipCreateTextureObject(uint64_t* out, const hipResour
     if (error != hipSuccess) return error;
     const bool integer = is_integer(image.format.number);
     if (r->resType != kLinear && t->filterMode != 0 && integer) return hipErrorInvalidValue;
-    if (image.type == hipsynth::ImageType::three && t->filterMode != 0)
-      return hipErrorNotSupported;  // as on the device
+    if (image.type == hipsynth::ImageType::three && t->filterMode != 0) return hipErrorNotSupported;  // as on hardware
     const auto sampler = pack_sampler(sampler_of(*t));
     std::memcpy(object.sampler, sampler.data(), sizeof object.sampler);
     *out = place(rt, object);

@@ -5,11 +5,11 @@
 namespace hipsynth::runtime {
 namespace {
 
-constexpr double kRounding = 1e-9;  // of sums of shares
+constexpr double kRounding = 1e-9;  // tolerance for sums of shares
 
 }  // namespace
 
-// The earliest time from which the share is free for so long. Only the ends of other operations need to be tried.
+// The earliest time from which `share` is free for `ns`. Candidates are only the end times of other operations.
 double Timeline::start_of(const std::vector<Use>& uses, double ready, double share, double ns) const {
   std::vector<double> candidates = {ready};
   for (const Use& u : uses) {
@@ -37,7 +37,7 @@ double Timeline::run(Engine engine, double ready, double share, double ns) {
     const auto i = static_cast<size_t>(engine);
     std::vector<Use>& uses = uses_[i];
     std::erase_if(uses, [&](const Use& u) { return u.end <= host_; });
-    if (uses.size() >= kMostUses) {  // what lies far back is forgotten: nothing fills its gaps any more
+    if (uses.size() >= kMostUses) {  // drop the oldest uses; their gaps are not filled any more
       const auto oldest = std::min_element(uses.begin(), uses.end(), [](auto& a, auto& b) { return a.end < b.end; });
       floor_[i] = std::max(floor_[i], oldest->end);
       uses.erase(oldest);

@@ -1,4 +1,4 @@
-// The copy and memset calls of the API over copy.h.
+// The API's copy and memset calls, implemented with copy.h.
 #include "array.h"
 
 using namespace hipsynth::runtime;
@@ -25,7 +25,7 @@ struct Side {
   size_t pitch, height, x, y, z;
 };
 
-// Where the block lies on that side; a null base when its array is unknown or too small.
+// Start address of the block on that side; null base if its array is unknown or too small.
 Place place_of(const Side& s, const Block& block) {
   if (s.array != nullptr || s.type == hipMemoryTypeArray) {
     return known(s.array) ? place_in(*s.array, s.x, s.y, s.z, block) : Place{};
@@ -45,7 +45,7 @@ hipError_t copy_sides(const Side& dst, const Side& src, const Block& block, hipM
   });
 }
 
-// Positions and widths count elements as soon as an array takes part, and bytes otherwise.
+// Positions and widths are in elements if an array is involved, else in bytes.
 hipError_t copy_3d(const hipMemcpy3DParms* p, hipStream_t stream) {
   if (p == nullptr) return finish(hipErrorInvalidValue);
   size_t unit = 1;

@@ -1,9 +1,8 @@
-// Every other call that HIP headers declare: programs that mention one still link, and are told at run time.
-// Texture references, inter-process handles, graphics and external interop, and graph editing beyond capture and
-// replay.
+// All other functions declared in HIP headers: programs that use one link, and get an error message when they call it.
+// They are texture references, inter-process handles, graphics and external interop, and further graph editing.
 #include "runtime.h"
 
-// Arguments are ignored, which the x86-64 calling convention allows whatever they are.
+// Arguments are ignored, which the x86-64 calling convention allows for any signature.
 // clang-format off
 #define HIPSYNTH_UNSUPPORTED(X) \
   X(hipBindTexture) \
@@ -171,7 +170,7 @@
 HIPSYNTH_UNSUPPORTED(X)
 #undef X
 
-// The names above, for tools that report what is carried out.
+// The names above, separated by spaces, for tools that report API coverage.
 HIPSYNTH_EXPORT const char* hipsynthUnsupportedCalls() {
 #define X(name) #name " "
   return HIPSYNTH_UNSUPPORTED(X) "";

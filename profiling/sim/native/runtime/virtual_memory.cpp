@@ -1,14 +1,14 @@
-// Virtual memory management: reserved addresses, physical memory by handle, and mappings between the two. Pages move
-// to the address at which they are mapped and back, so contents survive; one handle is mapped at one place at a time.
+// Virtual memory management: reserved addresses, physical memory by handle, and mappings between the two. Pages are
+// moved to the mapped address and back, so contents survive; a handle can be mapped at one address at a time.
 #include <map>
 
 #include "runtime.h"
 
 struct ihipMemGenericAllocationHandle {
-  void* pages;  // where they are while nothing maps them
+  void* pages;  // location while unmapped
   size_t bytes;
-  uint64_t mapped_at;  // 0: nowhere
-  int references;      // of the program
+  uint64_t mapped_at;  // 0: not mapped
+  int references;      // held by the program
 };
 using hipMemGenericAllocationHandle_t = ihipMemGenericAllocationHandle*;
 
@@ -34,7 +34,7 @@ hipMemGenericAllocationHandle_t mapped_at(const void* p) {
   return nullptr;
 }
 
-// True when mappings cover the whole range; each is given to `body`.
+// True if mappings cover the whole range; calls `body` for each.
 template <typename Body>
 bool each_mapping(const void* p, size_t bytes, Body body) {
   const char* at = static_cast<const char*>(p);
@@ -47,7 +47,7 @@ bool each_mapping(const void* p, size_t bytes, Body body) {
   return true;
 }
 
-// Frees what neither the program nor a mapping needs any more.
+// Frees a handle that neither the program nor a mapping refers to.
 void collect(Runtime& rt, hipMemGenericAllocationHandle_t h) {
   if (h->references > 0 || h->mapped_at != 0) return;
   rt.memory().release(h->pages);
@@ -123,7 +123,7 @@ HIPSYNTH_EXPORT hipError_t hipMemUnmap(void* p, size_t bytes) {
       found.push_back(h);
       sum += h->bytes;
     });
-    if (!covered || sum != bytes) return hipErrorInvalidValue;  // mappings go as a whole
+    if (!covered || sum != bytes) return hipErrorInvalidValue;  // only whole mappings can be unmapped
     for (hipMemGenericAllocationHandle_t h : found) {
       rt.memory().unmap(h->mapped_at, h->pages);
       h->mapped_at = 0;
@@ -132,7 +132,7 @@ HIPSYNTH_EXPORT hipError_t hipMemUnmap(void* p, size_t bytes) {
     return hipSuccess;
   });
 }
-// There is one device, and it may always read and write what is mapped.
+// There is one device, and it may always read and write mapped memory.
 HIPSYNTH_EXPORT hipError_t hipMemSetAccess(void* p, size_t bytes, const hipMemAccessDesc* list, size_t count) {
   return call([&](Runtime&) -> hipError_t {
     if (p == nullptr || bytes == 0 || list == nullptr || count == 0) return hipErrorInvalidValue;

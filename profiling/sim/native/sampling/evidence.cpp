@@ -1,4 +1,5 @@
-// What a sampled dispatch has seen, and when that is enough.
+#include "sampling/evidence.h"
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -40,12 +41,17 @@ double lasting_excess(const std::vector<std::vector<uint64_t>>& seen) {
   return most - 1;
 }
 
+bool is_site(const Step& s) {
+  return s.action == Action::scalar_memory || s.action == Action::vector_memory || s.action == Action::lds ||
+         s.action == Action::waitcnt;
+}
+
 }  // namespace
 
-// Of all work-groups of a stretch.
-std::vector<Executed> Sampler::stretch_executions(const Banks& runs, size_t k) const {
-  std::vector<Executed> sum = executions_of(runs[kBanks * k + kLeave]);
-  const std::vector<Executed> stay = executions_of(runs[kBanks * k + kStay]);
+// Of all work-groups of a sampling unit.
+std::vector<Executed> Sampler::unit_executions(const Buckets& runs, size_t k) const {
+  std::vector<Executed> sum = executions_of(runs[kBuckets * k + kLeave]);
+  const std::vector<Executed> stay = executions_of(runs[kBuckets * k + kStay]);
   for (size_t i = 0; i < sum.size(); ++i) {
     sum[i].times += stay[i].times;
     sum[i].lanes += stay[i].lanes;
@@ -53,42 +59,53 @@ std::vector<Executed> Sampler::stretch_executions(const Banks& runs, size_t k) c
   return sum;
 }
 
-std::vector<uint64_t> Sampler::site_executions(const Banks& runs, size_t k) const {
-  const std::vector<Executed> counts = stretch_executions(runs, k);
+std::vector<uint64_t> Sampler::site_executions(const Buckets& runs, size_t k) const {
+  const std::vector<Executed> counts = unit_executions(runs, k);
   std::vector<uint64_t> out;
-  for (const uint32_t i : sites_) out.push_back(counts[i].times);
+  for (const uint32_t i : evidence_.sites) out.push_back(counts[i].times);
   return out;
 }
 
-// What the window that ends here has seen.
-void Sampler::close_cell() {
-  std::vector<SiteTally> cell(sites_.size());
-  closed_.resize(sites_.size());
-  for (size_t i = 0; i < cell.size(); ++i) {
-    for (const auto& stratum : measured_) {
-      cell[i].times += stratum[i].times;
-      cell[i].events.add_difference(stratum[i].events, {});
-    }
-    const SiteTally all = cell[i];
-    cell[i].times -= closed_[i].times;
-    cell[i].events = {};
-    cell[i].events.add_difference(all.events, closed_[i].events);
-    closed_[i] = all;
+void SiteEvidence::mark(const std::vector<Step>& slice) {
+  steps = slice;
+  for (uint32_t i = 0; i < steps.size(); ++i) {
+    Step& s = steps[i];
+    if (!is_site(s)) continue;
+    s.action = s.action == Action::waitcnt ? Action::sampled_wait : Action::sampled;
+    s.target = static_cast<uint32_t>(sites.size());
+    sites.push_back(i);
   }
-  channels_seen_.push_back(hierarchy_->channel_requests());
-  cells_.push_back(std::move(cell));
-  cell_strata_.push_back(current_);
+  spare.resize(sites.size());
+  looks.resize(sites.size());
 }
 
-// Whether the windows so far tell what the rest of these work-groups will do, so that following all of them is not
-// worth it: misses are as frequent as before, and are not those that come only once because the L2 had room. Never for
-// work-groups that may wait for each other, and not for those with atomics, which can share out work.
-bool Sampler::seen_enough() const {
-  if (planned_ || abandoned_ || cells_.size() < kFewCells) return false;
-  if (staying_ < std::max<uint64_t>(2, 2 * resident_ / kFirstEnded)) return false;
-  for (const uint32_t i : sites_) {
-    if (steps_[i].inst->op->mem.kind == MemKind::atomic && steps_[i].inst->op->unit == Unit::vmem) return false;
+void SiteEvidence::close_cell(uint32_t stratum) {
+  std::vector<SiteTally> cell(sites.size());
+  closed.resize(sites.size());
+  for (size_t i = 0; i < cell.size(); ++i) {
+    for (const auto& tallies : measured) {
+      cell[i].times += tallies[i].times;
+      cell[i].events.add_difference(tallies[i].events, {});
+    }
+    const SiteTally all = cell[i];
+    cell[i].times -= closed[i].times;
+    cell[i].events = {};
+    cell[i].events.add_difference(all.events, closed[i].events);
+    closed[i] = all;
   }
+  cells.push_back(std::move(cell));
+  cell_strata.push_back(stratum);
+}
+
+bool SiteEvidence::has_atomics() const {
+  return std::any_of(sites.begin(), sites.end(), [&](uint32_t i) {
+    const OpInfo& op = *steps[i].inst->op;
+    return op.mem.kind == MemKind::atomic && op.unit == Unit::vmem;
+  });
+}
+
+bool SiteEvidence::windows_agree() const {
+  if (cells.size() < kFewCells) return false;
   const auto of_cell = [](const std::vector<SiteTally>& cell, uint64_t MemoryCounts::* what) {
     uint64_t sum = 0;
     for (const SiteTally& t : cell) sum += t.events.memory().*what;
@@ -97,61 +114,74 @@ bool Sampler::seen_enough() const {
   const auto rate = [&](const std::vector<SiteTally>& cell) {
     return of_cell(cell, &MemoryCounts::l2_misses) / std::max(1.0, of_cell(cell, &MemoryCounts::l1_lookups));
   };
-  const double last = rate(cells_.back()), before = rate(cells_[cells_.size() - 2]);
+  const double last = rate(cells.back()), before = rate(cells[cells.size() - 2]);
   if (std::max(last, before) <= kRareMisses) return true;
-  const double missed = of_cell(cells_.back(), &MemoryCounts::l2_misses);
-  return (std::abs(last - before) <= kAgree * std::max(last, before) || cells_.size() >= kManyCells) &&
-         of_cell(cells_.back(), &MemoryCounts::l2_evicts) >= kReplacing * missed;
+  const double missed = of_cell(cells.back(), &MemoryCounts::l2_misses);
+  return (std::abs(last - before) <= kAgree * std::max(last, before) || cells.size() >= kManyCells) &&
+         of_cell(cells.back(), &MemoryCounts::l2_evicts) >= kReplacing * missed;
+}
+
+void Sampler::close_cell() {
+  evidence_.close_cell(current_);
+  channels_seen_.push_back(hierarchy_.channel_requests());
+}
+
+// Whether the windows so far say what the rest of these work-groups will do, so that running all of them is not worth
+// it. Never for work-groups that may wait for each other, and not for those that may share out work.
+bool Sampler::seen_enough() const {
+  if (planned_ || abandoned_ || staying_ < std::max<uint64_t>(2, 2 * machine_.resident_groups / kFirstEnded))
+    return false;
+  return evidence_.windows_agree() && !evidence_.has_atomics();
 }
 
 Sample Sampler::finish(const std::vector<std::vector<Executed>>& runs) {
   Sample sample;
   if (phase_ == Phase::measure) close_cell();
-  c_.hierarchy = hierarchy_;
   const Events end = now();
   if (phase_ == Phase::tail) exact_.add_difference(end, tail_from_);
-  counted_.resize(strata_.size(), std::vector<uint64_t>(sites_.size()));
-  for (size_t k = 0; phase_ == Phase::tail && k < strata_.size(); ++k) {
+  counted_.resize(schedule_.size(), std::vector<uint64_t>(evidence_.sites.size()));
+  for (size_t k = 0; phase_ == Phase::tail && k < schedule_.size(); ++k) {
     const std::vector<uint64_t> ran = site_executions(runs, k);
     for (size_t i = 0; i < ran.size(); ++i) counted_[k][i] += ran[i] - tail_counted_[k][i];
   }
-  sample.ran.resize(sites_.size());
+  sample.ran.resize(evidence_.sites.size());
   sample.placed = std::accumulate(run_.begin(), run_.end(), uint64_t{0});
-  for (size_t k = 0; k < strata_.size(); ++k) {
+  for (size_t k = 0; k < schedule_.size(); ++k) {
     const std::vector<uint64_t> ran = site_executions(runs, k);
     std::transform(ran.begin(), ran.end(), sample.ran.begin(), sample.ran.begin(), std::plus<>());
     const bool in_part = abandoned_ && k == 0;
-    sample.executed.push_back(in_part ? executions_of(runs[kStay]) : stretch_executions(runs, k));
-    sample.probed.push_back(executions_of(runs[kBanks * k + kProbe]));
+    sample.executed.push_back(in_part ? executions_of(runs[kStay]) : unit_executions(runs, k));
+    sample.probed.push_back(executions_of(runs[kBuckets * k + kProbe]));
     if (in_part) run_[0] = staying_;
   }
   sample.probes = probes_;
   sample.placed += std::accumulate(probes_.begin(), probes_.end(), uint64_t{0});
-  for (uint32_t i = 0; i < steps_.size(); ++i) {
-    if (steps_[i].action == Action::barrier) sample.barriers.push_back(i);
+  for (uint32_t i = 0; i < evidence_.steps.size(); ++i) {
+    if (evidence_.steps[i].action == Action::barrier) sample.barriers.push_back(i);
   }
-  sample.strata = strata_;
-  for (size_t k = 0; k < run_.size(); ++k) sample.strata[k].end = strata_[k].begin + run_[k];
-  sample.sites = sites_;
-  for (const uint32_t i : sites_) sample.loads.push_back(steps_[i].inst->op->mem.kind == MemKind::load);
+  sample.strata = schedule_.strata();
+  for (size_t k = 0; k < run_.size(); ++k) sample.strata[k].end = schedule_[k].begin + run_[k];
+  sample.sites = evidence_.sites;
+  for (const uint32_t i : evidence_.sites)
+    sample.loads.push_back(evidence_.steps[i].inst->op->mem.kind == MemKind::load);
   sample.counted = std::move(counted_);
-  sample.measured = std::move(measured_);
-  sample.spare = std::move(spare_);
-  sample.cells = std::move(cells_);
-  sample.cell_strata = std::move(cell_strata_);
+  sample.measured = std::move(evidence_.measured);
+  sample.spare = std::move(evidence_.spare);
+  sample.cells = std::move(evidence_.cells);
+  sample.cell_strata = std::move(evidence_.cell_strata);
   sample.exact = exact_;
   sample.simulated = end;
   sample.chain_at_start = chain_at_start_;
   sample.long_groups = long_groups_;
-  channels_seen_.push_back(hierarchy_->channel_requests());
+  channels_seen_.push_back(hierarchy_.channel_requests());
   sample.channels = channels_seen_.back().size();
   sample.channel_excess = lasting_excess(channels_seen_);
-  sample.left_dirty = hierarchy_->dirty();
+  sample.left_dirty = hierarchy_.dirty();
   sample.dirty_before = dirty_before_;
-  sample.cus = cus_;
-  sample.l2_lines = l2_lines_;
-  sample.infinity_bytes = infinity_bytes_;
-  sample.line_bytes = line_bytes_;
+  sample.cus = machine_.cus;
+  sample.l2_lines = machine_.l2_lines;
+  sample.infinity_bytes = machine_.infinity_bytes;
+  sample.line_bytes = machine_.line_bytes;
   return sample;
 }
 

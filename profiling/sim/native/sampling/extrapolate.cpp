@@ -17,12 +17,11 @@ constexpr const char* kOfGrid[] = {"SQ_WAVES", "SQ_ITEMS"};
 
 using Counters = std::map<std::string, double>;
 
-Counters counters_of(Context c, const Estimate& e) {
+Counters counters_of(const Program& program, const Estimate& e, Hierarchy* hierarchy) {
   Counters counters;
-  c.counts = e.engine;
-  c.hierarchy->set_counts(e.memory);
-  count_instructions(c, e.executions, &counters);
-  c.hierarchy->counters(&counters);
+  hierarchy->set_counts(e.memory);
+  count_instructions(program, e.engine, e.executions, &counters);
+  hierarchy->counters(&counters);
   derive_counters(&counters);
   counters[kMemoryBytes] = static_cast<double>(e.memory.hbm_read_bytes + e.memory.hbm_write_bytes);
   return counters;
@@ -40,28 +39,30 @@ bool from_grid(const std::string& name) {
 
 }  // namespace
 
-std::vector<Executed> extrapolate(const Sample& sample, Context* c, Dispatch* d) {
+Extrapolation extrapolate(const Sample& sample, const Program& program, Hierarchy* hierarchy) {
+  Extrapolation result;
+  const auto counters = [&](const Estimate& e) { return counters_of(program, e, hierarchy); };
   std::vector<Counters> strata, own, others;
   Estimate e = estimate(sample);
   for (size_t k = 0; k < sample.strata.size(); ++k) {
     Estimate part = e;
     part.executions = executions_of_stratum(sample, k);
-    strata.push_back(counters_of(*c, part));
-    d->groups_simulated += sample.strata[k].end - sample.strata[k].begin + sample.probes[k];
+    strata.push_back(counters(part));
+    result.groups_simulated += sample.strata[k].end - sample.strata[k].begin + sample.probes[k];
   }
   for (size_t k = 0; k < sample.cells.size() && sample.cells.size() > 1; ++k) {
     Estimate part = e;
     part.memory = estimate_of_cell(sample, k, k).memory;
-    own.push_back(counters_of(*c, part));
+    own.push_back(counters(part));
     part.memory = estimate_of_cell(sample, k, k ? k - 1 : 1).memory;
-    others.push_back(counters_of(*c, part));
+    others.push_back(counters(part));
   }
   Estimate small = e;
   small.memory = without_first_misses(sample, e.memory);
   Estimate drifting = e;
   drifting.memory = when_drifting(sample, e.memory);
   // The whole comes last: its counts are what the hierarchy keeps.
-  const Counters if_small = counters_of(*c, small), if_drifting = counters_of(*c, drifting), whole = counters_of(*c, e);
+  const Counters if_small = counters(small), if_drifting = counters(drifting), whole = counters(e);
   const auto values = [](const std::vector<Counters>& parts, const std::string& name) {
     std::vector<double> found;
     for (const Counters& part : parts) found.push_back(part.at(name));
@@ -79,17 +80,17 @@ std::vector<Executed> extrapolate(const Sample& sample, Context* c, Dispatch* d)
     return std::hypot(total > 0 ? work : 0, memory_error(sample, differences(name), total),
                       std::hypot(total - if_small.at(name), total - if_drifting.at(name)) / std::max(1.0, total));
   };
-  for (const auto& [name, total] : whole) d->error[name] = error_of(name, total);
+  for (const auto& [name, total] : whole) result.error[name] = error_of(name, total);
   // Lines dirty at the end: as uncertain as their number changes towards it.
   if (const double flushed = whole.at("TCC_ALL_TC_OP_WB_WRITEBACK"); flushed > 0) {
     const double change = std::abs(flushed - static_cast<double>(sample.dirty_before));
     for (const char* name : {"TCC_ALL_TC_OP_WB_WRITEBACK", "TCC_NORMAL_WRITEBACK", "TCC_NORMAL_EVICT"}) {
-      d->error[name] = std::hypot(d->error[name], change / std::max(1.0, whole.at(name)));
+      result.error[name] = std::hypot(result.error[name], change / std::max(1.0, whole.at(name)));
     }
   }
-  d->sampled = true;
-  c->counts = e.engine;
-  return std::move(e.executions);
+  result.counts = e.engine;
+  result.executed = std::move(e.executions);
+  return result;
 }
 
 }  // namespace hipsynth

@@ -1,4 +1,4 @@
-// Follows work-groups through the machine by what others like them did (sampling/trace.h).
+// Trace-driven replay: work-groups access memory and wait as recorded ones did (sampling/trace.h).
 #include "core/engine.h"
 
 namespace hipsynth {
@@ -18,51 +18,50 @@ WaveAccess access_at(const LanePattern& p, uint64_t start, uint64_t* address) {
 
 }  // namespace
 
-void Engine::replay(const Traces* traces) {
-  replay_ = traces;
-  shapes_.resize(1);
-  shape_numbers_.assign(traces->patterns.size() * c_.hierarchy->l1_line_bytes(), 0);
+void Engine::replay(const Traces& traces, CountedMemory& memory) {
+  const size_t shapes = traces.patterns.size() * memory.hierarchy().l1_line_bytes();
+  replay_.reset(new Replay{traces, memory, std::vector<LoadShape>(1), std::vector<uint16_t>(shapes)});
 }
 
 const LoadShape& Engine::shape_at(uint32_t pattern, uint64_t start) {
-  const uint64_t line_bytes = c_.hierarchy->l1_line_bytes();
-  uint16_t& number = shape_numbers_[pattern * line_bytes + start % line_bytes];
-  if (number) return shapes_[number];
-  if (shapes_.size() < kMostShapes) {
-    number = static_cast<uint16_t>(shapes_.size());
-    shapes_.emplace_back();
+  const Hierarchy& hierarchy = replay_->memory.hierarchy();
+  std::vector<LoadShape>& shapes = replay_->shapes;
+  const uint64_t line_bytes = hierarchy.l1_line_bytes();
+  uint16_t& number = replay_->shape_numbers[pattern * line_bytes + start % line_bytes];
+  if (number) return shapes[number];
+  if (shapes.size() < kMostShapes) {
+    number = static_cast<uint16_t>(shapes.size());
+    shapes.emplace_back();
   }
   uint64_t address[kLanes];
-  c_.hierarchy->shape(access_at(replay_->patterns[pattern], start, address), &shapes_[number]);
-  return shapes_[number];
+  hierarchy.shape(access_at(replay_->traces.patterns[pattern], start, address), &shapes[number]);
+  return shapes[number];
 }
 
-void Engine::start_replay(Turn* turn) {
-  Resident* r = turn->wave;
+void Engine::start_replay(ScheduledWave* scheduled) {
+  Resident* r = scheduled->wave;
   static_cast<Progress&>(*r) = {};
   r->wave.pc = 0;
-  r->group = turn->group;
-  r->index = turn->index;
+  r->group = scheduled->group;
+  r->index = scheduled->index;
   r->wake_round = round_;
-  turn->started = true;
+  scheduled->started = true;
 }
 
 void Engine::replay_access(Resident* r, const Event& e) {
-  const Traces::Site& site = replay_->sites[e.amount];
-  const LanePattern& p = replay_->patterns[site.pattern];
+  const Traces::Site& site = replay_->traces.sites[e.amount];
+  const LanePattern& p = replay_->traces.patterns[site.pattern];
   uint64_t start = e.address;
-  for (size_t i = 0; i < Digits::kMost; ++i) start += r->group->digits[i] * site.step[i];
+  for (size_t i = 0; i < GroupIndex::kMost; ++i) start += r->group->group_index[i] * site.step[i];
   ++r->outstanding_vm;
-  if (p.kind == Access::load) {
-    return book_access(c_, *r, p.kind, c_.hierarchy->load(r->group->cu, shape_at(site.pattern, start), start));
-  }
+  if (p.kind == Access::load) return replay_->memory.load(*r, shape_at(site.pattern, start), start);
   uint64_t address[kLanes];
-  book_access(c_, *r, p.kind, c_.hierarchy->access(r->group->cu, access_at(p, start, address)));
+  replay_->memory.access(*r, access_at(p, start, address));
 }
 
 // As run_wave, from event to event. wave.pc is the next one.
 void Engine::replay_wave(Resident* r, bool was_at_port) {
-  const std::vector<Event>& events = replay_->first.waves[r->index];
+  const std::vector<Event>& events = replay_->traces.first.waves[r->index];
   uint32_t at = r->wave.pc;
   const uint32_t begun = was_at_port ? events[at].executed - 1 : at ? events[at - 1].executed : 0;
   for (;; ++at) {
@@ -79,7 +78,7 @@ void Engine::replay_wave(Resident* r, bool was_at_port) {
         break;
       case Event::Kind::scalar:
         ++r->outstanding_lgkm;
-        if (e.amount) book_scalar(c_, *r, e.address, e.amount);
+        if (e.amount) replay_->memory.scalar_load(*r, e.address, e.amount);
         break;
       case Event::Kind::lds:
         r->outstanding_lgkm += e.amount;
@@ -107,15 +106,15 @@ void Engine::replay_wave(Resident* r, bool was_at_port) {
 // All work-groups did what one did.
 void Engine::add_replayed() {
   const uint64_t groups = plan_.total_groups;
-  for (size_t i = 0; i < banks_[0].size(); ++i) {
-    banks_[0][i].times += replay_->first.executed[i].times * groups;
-    banks_[0][i].lanes += replay_->first.executed[i].lanes * groups;
+  for (size_t i = 0; i < buckets_[0].size(); ++i) {
+    buckets_[0][i].times += replay_->traces.first.executed[i].times * groups;
+    buckets_[0][i].lanes += replay_->traces.first.executed[i].lanes * groups;
   }
-  c_.counts.lds_waits += replay_->first.lds.lds_waits * groups;
-  c_.counts.lds_idx_cycles += replay_->first.lds.lds_idx_cycles * groups;
-  c_.counts.lds_bank_conflict += replay_->first.lds.lds_bank_conflict * groups;
-  c_.counts.lds_addr_conflict += replay_->first.lds.lds_addr_conflict * groups;
-  c_.counts.lds_atomic_return += replay_->first.lds.lds_atomic_return * groups;
+  c_.counts.lds_waits += replay_->traces.first.lds.lds_waits * groups;
+  c_.counts.lds_idx_cycles += replay_->traces.first.lds.lds_idx_cycles * groups;
+  c_.counts.lds_bank_conflict += replay_->traces.first.lds.lds_bank_conflict * groups;
+  c_.counts.lds_addr_conflict += replay_->traces.first.lds.lds_addr_conflict * groups;
+  c_.counts.lds_atomic_return += replay_->traces.first.lds.lds_atomic_return * groups;
 }
 
 }  // namespace hipsynth

@@ -15,7 +15,7 @@ static_assert(std::is_trivially_copyable_v<EngineCounts> && sizeof(EngineCounts)
 
 constexpr uint64_t kEnough = 64;     // executions of a site in a stratum that make a rate of its own
 constexpr double kWorthwhile = 0.5;  // share of the grid that may run: sampling has to save a factor
-constexpr uint64_t kFewest = 5;      // stretches between the first and the last
+constexpr uint64_t kFewest = 5;      // sampling units between the first and the last
 constexpr double kNearlyAll = 0.9;
 constexpr double kFull = 0.8;      // share of its lines that a full L2 holds at least: sets fill unevenly
 constexpr double kDeviations = 2;  // of the reported error
@@ -114,7 +114,7 @@ void conserve_writes(const Sample& s, MemoryCounts* m) {
 
 // Maxima: the imbalance between CUs stays what it is, the average grows; that between channels grows as far as the same
 // ones were busy all along. A chain of atomics on one line grows with the
-// grid only if it has grown since the first stretch.
+// grid only if it has grown since the first sampling unit.
 void scale_maxima(const Sample& s, double groups, double done, MemoryCounts* m) {
   const MemoryCounts all = s.simulated.memory();
   const auto busiest = static_cast<double>(all.l1_cycles_max), sum = static_cast<double>(all.l1_cycles_sum);
@@ -139,7 +139,7 @@ void put(const Row& row, Estimate* e) {
   std::memcpy(&e->engine, rounded.n.data() + Events::kMemory, sizeof e->engine);
 }
 
-// How often the whole stratum executes what its stretch executed `run` times and its probes `probed` times.
+// How often the whole stratum executes what its sampling unit executed `run` times and its probes `probed` times.
 double whole_stratum(const Sample& s, size_t k, uint64_t run, uint64_t probed) {
   const Stratum& t = s.strata[k];
   const double per_group = s.probes[k] ? static_cast<double>(probed) / static_cast<double>(s.probes[k])
@@ -301,7 +301,7 @@ double execution_error(const Sample& s, const std::vector<double>& values, doubl
   double not_run_squares = 0;
   for (size_t k = 0; k < s.strata.size(); ++k) {
     const Stratum& t = s.strata[k];
-    // Work-groups, fractions included, that nobody stands for one by one.
+    // Work-groups, fractions included, that no functional probe stands for.
     const double not_run = t.gap() / std::sqrt(1 + static_cast<double>(s.probes[k]));
     if (not_run <= 0) continue;
     per_group.push_back(values[k] / static_cast<double>(t.to - t.from));
@@ -322,7 +322,8 @@ double memory_error(const Sample& s, const std::vector<double>& differences, dou
       if (has_cell) stood_for += left;
     }
   }
-  if (differences.empty()) return all > 0 ? std::max(0.0, 1 - seen / all) : 0;  // one window tells no error: any
+  if (differences.empty())
+    return all > 0 ? std::max(0.0, 1 - seen / all) : 0;  // one window gives no error estimate: assume any
   for (const double difference : differences) squares += difference * difference / 2;
   if (all <= 0 || stood_for <= 0) return 0;
   // Strata without a cell of their own are as uncertain as the others.

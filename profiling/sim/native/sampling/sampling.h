@@ -1,4 +1,5 @@
-// Which part of a large grid stands for all of it, and what its counts say about the whole: pure functions.
+// Stratified sampling of large grids: which work-groups run, and estimates of the whole from their counts. Pure
+// functions.
 #pragma once
 
 #include <array>
@@ -21,14 +22,14 @@ struct Stratum {
 
 struct StrataRequest {
   uint64_t done = 0, total = 0;   // work-groups that ran already, and all
-  uint64_t length = 0, last = 0;  // of a stretch that runs, and of the last one
-  uint32_t count = 0;             // stretches between the first and the last one
-  uint32_t align = 1;             // stretches begin at multiples of this
+  uint64_t length = 0, last = 0;  // of a sampling unit, and of the last one
+  uint32_t count = 0;             // sampling units between the first and the last one
+  uint32_t align = 1;             // units begin at multiples of this
 };
 
 // The first stratum is what is done, the last one runs to the end of the grid; the others are equally long, each with
-// its stretch in the middle, so that a linear trend along the grid is met exactly. Fewer stretches where they would not
-// fit; none at all (one stratum, everything runs) when little would be saved.
+// its sampling unit in the middle, so that a linear trend along the grid is met exactly. Fewer units where they would
+// not fit; none at all (one stratum, everything runs) when little would be saved.
 std::vector<Stratum> choose_strata(const StrataRequest& request);
 
 // MemoryCounts and EngineCounts as one row of numbers. Both hold nothing but 64-bit counts.
@@ -42,17 +43,17 @@ struct Events {
   MemoryCounts memory() const;
 };
 
-// What an instruction that waits or goes to memory (a site) did in the cases that were looked at.
+// What an instruction that waits or goes to memory (a site) did in those of its executions that were modelled.
 struct SiteTally {
   uint64_t times = 0;
   Events events;
 };
 
-// All that a sampled dispatch leaves behind.
+// The measurements of a sampled dispatch.
 struct Sample {
   std::vector<Stratum> strata;
-  std::vector<std::vector<Executed>> executed;   // [stratum][instruction]: by the stretch
-  std::vector<std::vector<Executed>> probed;     // [stratum][instruction]: by single work-groups around it
+  std::vector<std::vector<Executed>> executed;   // [stratum][instruction]: by the sampling unit
+  std::vector<std::vector<Executed>> probed;     // [stratum][instruction]: by the functional probes around it
   std::vector<uint64_t> probes;                  // [stratum]: how many
   std::vector<uint32_t> sites;                   // [site]: instruction
   std::vector<bool> loads;                       // [site]: whether it loads from memory
@@ -64,11 +65,11 @@ struct Sample {
   std::vector<SiteTally> spare;                  // [site]: with caches not yet warm
   std::vector<std::vector<SiteTally>> cells;     // [cell][site]: what one window saw; `measured` in another order
   std::vector<uint32_t> cell_strata;             // [cell]: where that was
-  Events exact;                                  // counted in full: first and last stretch
+  Events exact;                                  // counted in full: first and last sampling unit
   Events simulated;             // everything that was looked at, however warm, and the end of the dispatch
   MemoryCounts left_dirty;      // write counts that the dirty lines left behind would have made
   uint64_t dirty_before = 0;    // lines that were dirty some time before the end; 0: not looked at
-  uint64_t chain_at_start = 0;  // longest chain of atomics on one line, after the first stretch
+  uint64_t chain_at_start = 0;  // longest chain of atomics on one line, after the first sampling unit
   bool long_groups = false;     // whose memory was modelled in windows only
   size_t channels = 1;          // of all L2s
   double channel_excess = 0;    // requests of the busiest one above the average, as a share of that
@@ -97,11 +98,11 @@ MemoryCounts when_drifting(const Sample& sample, const MemoryCounts& whole);
 std::vector<Executed> executions_of_stratum(const Sample& sample, size_t k);
 
 // Expected errors (two standard deviations) of a counter's total, relative to it.
-// Of one that follows from executions: from how much it differs between neighbouring strata, `values[k]` for the whole
-// of strata[k].
+// For counters that follow from executions: from the differences between neighbouring strata; `values[k]` is the
+// estimate for the whole of strata[k].
 double execution_error(const Sample& sample, const std::vector<double>& values, double total);
-// Of one that follows from memory accesses: from how much each cell's part of it changes with the rates of the cell
-// before, `differences`.
+// For counters that follow from memory accesses: from `differences`, by how much each cell's part changes when it is
+// estimated with the rates of the cell before.
 double memory_error(const Sample& sample, const std::vector<double>& differences, double total);
 
 }  // namespace hipsynth

@@ -39,8 +39,8 @@ bool replays_memory(const Step& s) {
 
 }  // namespace
 
-bool may_replay(const std::vector<Step>& deciding, const KernelInfo& kernel) {
-  return std::all_of(deciding.begin() + kernel.entry, deciding.begin() + kernel.end, [](const Step& s) {
+bool may_replay(const std::vector<Step>& slice, const KernelInfo& kernel) {
+  return std::all_of(slice.begin() + kernel.entry, slice.begin() + kernel.end, [](const Step& s) {
     switch (s.action) {
       case Action::scalar_memory:
       case Action::vector_memory:
@@ -71,7 +71,7 @@ uint64_t Traces::work() const {
 
 namespace {
 
-// Goes through the events of a wave and takes stretches out in which it waits for nothing but the LDS.
+// Removes those runs of events of a wave in which it waits for nothing but the LDS.
 class Folding {
  public:
   Folding(const std::vector<Event>& events, uint32_t latency) : events_(events), latency_(latency) {}
@@ -80,7 +80,7 @@ class Folding {
     while (at_ < events_.size()) {
       if (events_[at_].kind == Event::Kind::lds && lgkm_ == 0 && fold()) continue;
       keep(events_[at_], 0, &kept_);
-      follow(events_[at_++]);
+      track(events_[at_++]);
     }
     *lds_waits += waits_;
     return std::move(kept_);
@@ -92,8 +92,8 @@ class Folding {
     to->push_back(e);
   }
 
-  // What is outstanding behind an event.
-  void follow(const Event& e) {
+  // Updates what is outstanding after an event.
+  void track(const Event& e) {
     if (e.kind == Event::Kind::vector) ++vm_;
     if (e.kind == Event::Kind::scalar) ++lgkm_;
     if (e.kind == Event::Kind::lds) lgkm_ += e.amount;
@@ -166,13 +166,13 @@ uint64_t Recorder::next_group(uint64_t number) const {
   return it == groups_.end() ? ~uint64_t{0} : *it;
 }
 
-uint32_t Recorder::bank_of(uint64_t number) const {
+uint32_t Recorder::bucket_of(uint64_t number) const {
   return static_cast<uint32_t>(std::lower_bound(groups_.begin(), groups_.end(), number) - groups_.begin());
 }
 
-void Recorder::turn(const Resident& r) {
-  current_ = &traces_[size_t{r.group->bank} * waves_ + r.index];
-  counting_ = &lds_[r.group->bank];
+void Recorder::select(const Resident& r) {
+  current_ = &traces_[size_t{r.group->bucket} * waves_ + r.index];
+  counting_ = &lds_[r.group->bucket];
 }
 
 size_t Recorder::Hash::operator()(const LanePattern& p) const {
@@ -181,7 +181,7 @@ size_t Recorder::Hash::operator()(const LanePattern& p) const {
   return sum;
 }
 
-void Recorder::access(const WaveAccess& a) {
+void Recorder::access(Resident&, const WaveAccess& a) {
   LanePattern p{a.kind, a.contiguous, a.returns, a.streaming, a.bytes, a.exec, {}};
   const uint64_t start = a.address[std::countr_zero(a.exec)];
   for (uint32_t lane = 0; lane < kLanes && !a.contiguous; ++lane) {
@@ -233,12 +233,12 @@ void Recorder::add_lds(const EngineCounts& after, uint32_t now, uint32_t in_run)
 
 std::vector<GroupTrace> Recorder::end(const std::vector<std::vector<Executed>>& executed) {
   std::vector<GroupTrace> groups;
-  for (size_t bank = 0; bank < groups_.size() && !refused_; ++bank) {
+  for (size_t bucket = 0; bucket < groups_.size() && !refused_; ++bucket) {
     GroupTrace& group = groups.emplace_back();
-    group.executed = executed[bank];
-    group.lds = lds_[bank];
+    group.executed = executed[bucket];
+    group.lds = lds_[bucket];
     for (size_t wave = 0; wave < waves_; ++wave) {
-      group.waves.push_back(std::move(traces_[bank * waves_ + wave].events));
+      group.waves.push_back(std::move(traces_[bucket * waves_ + wave].events));
     }
   }
   return groups;
@@ -282,12 +282,12 @@ Addresses addresses_of(const GroupTrace& group) {
   return all;
 }
 
-struct Digit {
+struct Dimension {
   uint64_t extent;
   Addresses step;
 };
 
-// Finds the digits in which addresses move evenly.
+// Finds the dimensions of the group index along which addresses move evenly.
 class Search {
  public:
   Search(uint64_t total, const RecordGroups& record) : total_(total), record_(record) {}
@@ -297,8 +297,8 @@ class Search {
     if (first.empty()) return std::nullopt;
     first_ = std::move(first[0]);
     start_ = addresses_of(first_);
-    for (uint64_t stride = 1; stride < total_; stride *= digits_.back().extent) {
-      if (digits_.size() == Digits::kMost || !add_digit(stride)) return std::nullopt;
+    for (uint64_t stride = 1; stride < total_; stride *= dimensions_.back().extent) {
+      if (dimensions_.size() == GroupIndex::kMost || !add_dimension(stride)) return std::nullopt;
     }
     return holds_everywhere() ? std::optional(result()) : std::nullopt;
   }
@@ -318,8 +318,8 @@ class Search {
     return all;
   }
 
-  // The next digit goes as far as the addresses move evenly.
-  bool add_digit(uint64_t stride) {
+  // The next dimension goes as far as the addresses move evenly.
+  bool add_dimension(uint64_t stride) {
     const std::optional<Addresses> step = moved(stride);
     if (!step) return false;
     const auto holds = [&](uint64_t times) {
@@ -335,24 +335,24 @@ class Search {
       const uint64_t middle = good + (bad - good) / 2;
       (holds(middle) ? good : bad) = middle;
     }
-    digits_.push_back({good + 1, *step});
+    dimensions_.push_back({good + 1, *step});
     return true;
   }
 
-  Digits digits() const {
-    Digits all;
-    for (size_t k = 0; k < digits_.size(); ++k) all.extent[k] = digits_[k].extent;
+  GroupIndex group_index() const {
+    GroupIndex all;
+    for (size_t k = 0; k < dimensions_.size(); ++k) all.extent[k] = dimensions_[k].extent;
     return all;
   }
 
-  // What is true of an even address at the corners of a grid is true between them: bounds are kept everywhere or broken
-  // at a corner. What is not even does not fit work-groups from anywhere.
+  // Addresses that are linear in the group index are extreme at the corners of the grid: there bounds are kept or
+  // broken. Work-groups from anywhere else show whether the addresses are linear.
   std::vector<uint64_t> witnesses() const {
     std::set<uint64_t> chosen{total_ - 1};
-    for (uint32_t corner = 0; corner < 1u << digits_.size(); ++corner) {
+    for (uint32_t corner = 0; corner < 1u << dimensions_.size(); ++corner) {
       uint64_t number = 0, stride = 1;
-      for (size_t k = 0; k < digits_.size(); stride *= digits_[k++].extent) {
-        if (corner >> k & 1) number += (digits_[k].extent - 1) * stride;
+      for (size_t k = 0; k < dimensions_.size(); stride *= dimensions_[k++].extent) {
+        if (corner >> k & 1) number += (dimensions_[k].extent - 1) * stride;
       }
       if (number < total_) chosen.insert(number);
     }
@@ -367,10 +367,10 @@ class Search {
     for (size_t n = 0; n < groups.size(); ++n) {
       if (!same_work(groups[n], first_)) return false;
       const Addresses found = addresses_of(groups[n]);
-      const Digits::Row digit = digits().of(numbers[n]);
+      const GroupIndex::Row index = group_index().of(numbers[n]);
       for (size_t i = 0; i < found.size(); ++i) {
         uint64_t expected = start_[i];
-        for (size_t k = 0; k < digits_.size(); ++k) expected += digit[k] * digits_[k].step[i];
+        for (size_t k = 0; k < dimensions_.size(); ++k) expected += index[k] * dimensions_[k].step[i];
         if (found[i] != expected) return false;
       }
     }
@@ -379,13 +379,13 @@ class Search {
 
   Traces result() {
     Traces t;
-    t.digits = digits();
+    t.group_index = group_index();
     t.recorded = recorded_;
-    std::map<std::pair<uint32_t, Digits::Row>, uint32_t> numbers;
+    std::map<std::pair<uint32_t, GroupIndex::Row>, uint32_t> numbers;
     size_t access = 0;
     for_accesses(first_, [&](Event& e) {
       Traces::Site site{e.amount, {}};
-      for (size_t k = 0; k < digits_.size(); ++k) site.step[k] = digits_[k].step[access];
+      for (size_t k = 0; k < dimensions_.size(); ++k) site.step[k] = dimensions_[k].step[access];
       const auto [number, fresh] =
           numbers.try_emplace({site.pattern, site.step}, static_cast<uint32_t>(t.sites.size()));
       if (fresh) t.sites.push_back(site);
@@ -400,7 +400,7 @@ class Search {
   const RecordGroups& record_;
   GroupTrace first_;
   Addresses start_;
-  std::vector<Digit> digits_;
+  std::vector<Dimension> dimensions_;
   uint64_t recorded_ = 0;
 };
 

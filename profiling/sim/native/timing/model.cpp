@@ -4,6 +4,7 @@
 #include <cmath>
 #include <initializer_list>
 
+#include "counter_names.h"
 #include "memory/coalescer.h"
 
 namespace hipsynth {
@@ -43,9 +44,9 @@ double simds_used(const Model& m) {
   return std::clamp(resident_waves_of_busiest_cu(m), 1.0, m.at("topology.simds_per_cu"));
 }
 
-// How often every slot for a group is filled. Groups take unequal times, so that half of a last, partly filled turn is
-// hidden behind the one before.
-double turns(const Model& m) {
+// How many rounds of resident groups the grid takes. Groups take unequal times, so that half of a last, partly filled
+// round is hidden behind the one before.
+double residency_rounds(const Model& m) {
   const double full = m.work.groups / resident_groups(m);
   return (full + std::ceil(full)) / 2;
 }
@@ -62,13 +63,13 @@ struct Arithmetic {
 
 Arithmetic arithmetic(const Model& m) {
   const Work& w = m.work;
-  const auto stretch = [&](const char* clock) { return m.at("clock.core_mhz") / m.at(clock); };
+  const auto slowdown = [&](const char* clock) { return m.at("clock.core_mhz") / m.at(clock); };
   const double full = w.valu_full * m.at("issue.valu_cycles");
   const double wide = w.valu_f64 * m.at("issue.f64_cycles") + w.valu_int64_mul * m.at("issue.int64_mul_cycles");
   const double trans = w.valu_trans * m.at("issue.trans_cycles");
   Arithmetic a;
-  a.valu = full * stretch("clock.vector_mhz") + wide * stretch("clock.f64_mhz") + trans;
-  a.matrix = w.mfma_cycles * stretch("clock.matrix_mhz");
+  a.valu = full * slowdown("clock.vector_mhz") + wide * slowdown("clock.f64_mhz") + trans;
+  a.matrix = w.mfma_cycles * slowdown("clock.matrix_mhz");
   a.lost = a.total() - full - wide - trans - w.mfma_cycles;
   return a;
 }
@@ -89,7 +90,7 @@ double own_issue(const Model& m) {
   return (arithmetic(m).total() + others * m.at("issue.wave_cycles")) / w.waves;
 }
 
-// One wave's waits, each answered when nobody else is in the way.
+// One wave's waits on an otherwise idle device.
 
 double vector_waits(const Model& m) {
   const Work& w = m.work;
@@ -120,10 +121,6 @@ double group_start(const Model& m) {
   return m.at("issue.wave_start_cycles") + (m.work.waves_per_group - 1) * m.at("issue.wave_launch_cycles");
 }
 
-// Two requests for the halves of a line go on as one unless the way to the HBM is full. Fitted to the L2 hits of
-// mixbench, which sink from 10.7 to 0.1 % as arithmetic takes over.
-constexpr double kHalvesApart = 4;
-
 // Cycles that the units of the memory path need for the whole dispatch.
 struct MemoryPath {
   double round_trips = 0, dispatch = 0, vl1d = 0, l2 = 0, atomics = 0, infinity = 0, hbm = 0;
@@ -139,7 +136,7 @@ double hbm_cycles(const Model& m) {
 MemoryPath memory_path(const Model& m) {
   const Work& w = m.work;
   MemoryPath p;
-  p.round_trips = turns(m) * (group_start(m) + own_issue(m) + own_waits(m));
+  p.round_trips = residency_rounds(m) * (group_start(m) + own_issue(m) + own_waits(m));
   p.dispatch = std::max(w.waves * m.at("issue.dispatch_cycles"), w.groups * m.at("issue.group_dispatch_cycles")) /
                m.at("topology.xcds");
   p.vl1d = w.l1_cycles_busiest_cu;
@@ -239,9 +236,9 @@ Timing estimate(const SpecTable& spec, const Work& work) {
   const Model m{spec, work};
   const Arithmetic spent = arithmetic(m);
   const MemoryPath path = memory_path(m);
-  const double memory = memory_cycles(m, path), own = turns(m) * own_issue(m);
+  const double memory = memory_cycles(m, path), own = residency_rounds(m) * own_issue(m);
   const double vector = vector_issue(m), scalar = scalar_issue(m), lds = lds_issue(m);
-  const double waits = turns(m) * (group_start(m) + own_waits(m));
+  const double waits = residency_rounds(m) * (group_start(m) + own_waits(m));
   // Waves come at a steady pace: their arrival bounds the whole, and adds nothing to what takes longer.
   const double work_time =
       own + norm(m.at("timing.overlap_norm"), {vector - own, scalar - own, lds - own, std::max(memory - own, waits)});
@@ -249,33 +246,31 @@ Timing estimate(const SpecTable& spec, const Work& work) {
   const double flush = write_back_cycles(m), ramp = ramp_cycles(m), launch = m.at("issue.launch_ns");
 
   Timing t;
-  t.wave_cycles = group_start(m) + own_issue(m) + own_waits(m);
+  t.limits.wave_cycles = group_start(m) + own_issue(m) + own_waits(m);
   t.busy_ns = (ramp + body + flush) * m.tick_ns();
   t.busy_cycles = ramp + body + flush - spent.lost * busiest_share(m) / simds_used(m);
   t.duration_ns = launch + t.busy_ns;
-  t.halves_apart = std::pow(std::min(1.0, path.hbm / body), kHalvesApart);
+  t.halves_apart = std::pow(std::min(1.0, path.hbm / body), m.at("timing.halves_apart"));
   const double mfma_share = spent.total() > 0 ? spent.matrix / spent.total() : 0;
-  const std::pair<const char*, double> parts[] = {{"latency", waits},
-                                                  {"dispatch", path.dispatch},
-                                                  {"vl1d", path.vl1d},
-                                                  {"l2", path.l2},
-                                                  {"atomics", path.atomics},
-                                                  {"infinity", path.infinity},
-                                                  {"hbm", path.hbm},
-                                                  {"valu", vector * (1 - mfma_share)},
-                                                  {"mfma", vector * mfma_share},
-                                                  {"salu", scalar},
-                                                  {"lds", lds},
-                                                  {"write_back", flush},
-                                                  {"ramp", ramp}};
-  double largest = launch;
-  t.bounds["launch"] = launch;
-  t.bottleneck = "launch";
+  const std::pair<Bound, double> parts[] = {{Bound::latency, waits},
+                                            {Bound::dispatch, path.dispatch},
+                                            {Bound::vl1d, path.vl1d},
+                                            {Bound::l2, path.l2},
+                                            {Bound::atomics, path.atomics},
+                                            {Bound::infinity, path.infinity},
+                                            {Bound::hbm, path.hbm},
+                                            {Bound::valu, vector * (1 - mfma_share)},
+                                            {Bound::mfma, vector * mfma_share},
+                                            {Bound::salu, scalar},
+                                            {Bound::lds, lds},
+                                            {Bound::write_back, flush},
+                                            {Bound::ramp, ramp}};
+  Limits& l = t.limits;
+  const auto bound = [&](Bound unit) -> double& { return l.bounds[static_cast<size_t>(unit)]; };
+  bound(Bound::launch) = launch;
   for (const auto& [unit, cycles] : parts) {
-    const double ns = t.bounds[unit] = cycles * m.tick_ns();
-    if (ns <= largest) continue;
-    largest = ns;
-    t.bottleneck = unit;
+    bound(unit) = cycles * m.tick_ns();
+    if (bound(unit) > bound(l.bottleneck)) l.bottleneck = unit;
   }
   return t;
 }
@@ -283,17 +278,17 @@ Timing estimate(const SpecTable& spec, const Work& work) {
 void time_dispatch(const SpecTable& spec, const LaunchPlan& plan, const Work& work, Dispatch* d) {
   const Timing t = estimate(spec, work);
   d->duration_ns = t.duration_ns;
-  d->bottleneck = t.bottleneck;
-  for (const auto& [unit, ns] : t.bounds) d->details["bound." + unit] = ns;
-  for (const auto& [name, value] : to_numbers(work)) d->details["work." + name] = value;
+  d->limits = t.limits;
+  d->work = work;
   const double cus = spec.at("topology.cus");
   // Every CU that got a work-group counts as busy from the first wave to the last.
-  d->counters["SQ_BUSY_CU_CYCLES"] = std::round(t.busy_cycles * std::min(work.groups, cus));
+  d->counters[name_of(Counter::SQ_BUSY_CU_CYCLES)] = std::round(t.busy_cycles * std::min(work.groups, cus));
   const double waves = plan.occupancy.groups_per_cu * static_cast<double>(plan.occupancy.waves_per_group);
-  d->details["occupancy.groups_per_cu"] = plan.occupancy.groups_per_cu;
-  d->details["occupancy.waves_per_cu"] = waves;
-  d->details["occupancy.fraction"] = waves / (spec.at("topology.simds_per_cu") * spec.at("topology.waves_per_simd"));
-  d->details["wave.latency_cycles"] = t.wave_cycles;
+  if (!d->occupancy) d->occupancy.emplace();
+  d->occupancy->groups_per_cu = plan.occupancy.groups_per_cu;
+  d->occupancy->waves_per_cu = waves;
+  d->occupancy->fraction = waves / (spec.at("topology.simds_per_cu") * spec.at("topology.waves_per_simd"));
+  d->limited_by = plan.occupancy.limiter;
 }
 
 }  // namespace hipsynth

@@ -12,8 +12,8 @@ namespace hipsynth {
 // No counter, but what durations depend on: bytes moved by the HBM.
 inline constexpr const char* kMemoryBytes = "hbm.bytes";
 
-// Relative error of the duration. `errors`: relative errors by counter; missing ones are 0. What each of them makes of
-// the work is put into the timing model, and the differences are added as if all erred the same way.
+// Relative error of the duration. `errors`: relative errors by counter; missing ones are 0. The work is
+// changed by each of them in turn and timed; the differences are added as if all erred in the same direction.
 double duration_error(const SpecTable& spec, const Work& work, const std::map<std::string, double>& errors);
 
 }  // namespace hipsynth

@@ -1,22 +1,22 @@
-"""One program of a folder as its build files have it: what `synth run` and `synth profile` take a folder for."""
+"""Resolves a folder with build files to the one program in it, for `synth run FOLDER` and `synth profile FOLDER`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from hipsynth.profiling.survey.build import build_program, unit_flags
+from hipsynth.profiling.survey.build import try_plans, unit_flags
 from hipsynth.profiling.survey.discover import find_programs
 from hipsynth.profiling.survey.plan import BuildPlan, Program
 from hipsynth.synth.core.errors import BadInput, CompileFailed
-from hipsynth.synth.core.program import Place, SourceFile
+from hipsynth.synth.core.program import Project, SourceFile
 
 CAUSE = "no such file with a main() that uses HIP"
 
 
-def find_place(folder: Path, arch: str, scratch: Path, main: Path | None = None) -> Place:
+def find_project(folder: Path, arch: str, scratch: Path, main: Path | None = None) -> Project:
     """The program below `folder` whose main() stands in `main` (default: the only one), by the first plan that works.
 
-    Who names the folder trusts it: its build files may name headers anywhere, such as in ../include.
+    The user chose the folder, so its build files may name headers anywhere, such as in ../include.
     Raises BadInput when there is none or more than one, CompileFailed when no plan works.
     """
     found = [program for program in find_programs(folder, arch) if not program.refusal[0]]
@@ -24,23 +24,23 @@ def find_place(folder: Path, arch: str, scratch: Path, main: Path | None = None)
         found = [program for program in found if program.main == main.resolve()]
     if len(found) != 1:
         raise _not_one(folder, main, found)
-    built = build_program(found[0], arch, scratch, None)
+    built = try_plans(found[0], arch, scratch, None)
     if built.artefacts is None:
-        remedy = "`synth survey` says for every program of a folder what it lacks"
+        remedy = "run `synth survey` to see what each program of the folder lacks"
         raise CompileFailed(
             f"{folder}: {found[0].id} does not build", diagnostics=built.diagnostics, cause=built.message, remedy=remedy
         )
-    return place_of(built.plan)
+    return project_of(built.plan)
 
 
-def place_of(plan: BuildPlan) -> Place:
+def project_of(plan: BuildPlan) -> Project:
     sources = tuple(SourceFile(unit.path, unit.language, unit_flags(unit, plan)) for unit in plan.units)
-    return Place(sources, plan.folder, relocatable=plan.relocatable)
+    return Project(sources, plan.folder, relocatable=plan.relocatable)
 
 
 def _not_one(folder: Path, main: Path | None, found: list[Program]) -> BadInput:
     if not found:
-        what = f"{main}: no HIP program of {folder}" if main else f"{folder}: no HIP program"
+        what = f"{main}: not a HIP program of {folder}" if main else f"{folder}: no HIP program"
         remedy = "give the source files of a program, or the folder that holds them with their build files"
         return BadInput(what, cause=CAUSE, remedy=remedy, reason="no_programs")
     names = ", ".join(program.id for program in found[:5]) + (", ..." if len(found) > 5 else "")

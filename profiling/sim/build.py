@@ -1,0 +1,90 @@
+"""Compiles programs for the simulator: device code for an architecture, and a host program linked with our runtime."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+from hipsynth.profiling import toolchain
+from hipsynth.profiling.sim.api import Artefacts, library_path
+from hipsynth.profiling.toolchain import older
+from hipsynth.profiling.toolchain.project import Unit, compile_project
+from hipsynth.synth.core.errors import BadInput, CompileFailed
+from hipsynth.synth.core.program import Program, Project
+
+_RELOCATABLE = "-fgpu-rdc"
+
+
+def build_program(program: Program, arch: str, flags: str, folder: Path) -> tuple[Artefacts, dict[str, str]]:
+    """Compiles a program, from its text or from its project's files, in `folder`; with the provenance of the code.
+
+    Raises CompileFailed, BadInput ("no_kernel"), UsageError (bad flags), Missing (no compiler).
+    """
+    if program.project is None:
+        return build_text(program.text, program.name, arch, flags, folder)
+    artefacts = build_project(program.project, arch, flags, folder)
+    if artefacts.code_object is None:
+        raise BadInput(f"{program.name}: no kernel in its files", reason="no_kernel")
+    digest = hashlib.sha256(program.text.encode()).hexdigest()
+    return artefacts, toolchain.find().provenance() | {"arch": arch, "flags": flags, "source_sha256": digest}
+
+
+def build_project(project: Project, arch: str, flags: str, folder: Path) -> Artefacts:
+    """Compiles each file with its own flags and then `flags`, and links them; there need be no kernel.
+
+    `-fgpu-rdc` among the flags links the device code of all files. If standard names are unknown, compiles once more
+    with the headers that HIP's own included before release 7. Raises as build_program does.
+    """
+    if _RELOCATABLE in flags.split():
+        project = replace(project, relocatable=True)
+        flags = " ".join(word for word in flags.split() if word != _RELOCATABLE)
+    try:
+        return _build_sources(project, arch, flags, folder)
+    except CompileFailed as error:
+        if not older.may_help(error.diagnostics):
+            raise
+        files = [replace(file, flags=f"{file.flags} {older.flags(file.language)}") for file in project.sources]
+        try:
+            return _build_sources(replace(project, sources=tuple(files)), arch, flags, folder)
+        except CompileFailed:
+            raise error from None  # the diagnostics of the program itself, not of the added headers
+
+
+def _build_sources(project: Project, arch: str, flags: str, folder: Path) -> Artefacts:
+    first = project.sources[0]
+    if len(project.sources) == 1 and first.language == "hip" and not first.flags and not project.relocatable:
+        return build_runnable(first.path, arch, flags, folder)
+    units = [Unit(file.path, file.language, f"{file.flags} {flags}".strip()) for file in project.sources]
+    built = compile_project(units, arch, folder, runtime=library_path(), relocatable=project.relocatable)
+    objdump = toolchain.find().objdump
+    if not built.devices:
+        return Artefacts(built.executable, objdump=objdump)
+    return Artefacts(built.executable, *built.devices[0], objdump, built.devices[1:])
+
+
+def build_text(text: str, name: str, arch: str, flags: str, folder: Path) -> tuple[Artefacts, dict[str, str]]:
+    """Writes a program's text into `folder` and compiles it there; raises as build_program does."""
+    folder.mkdir(parents=True, exist_ok=True)
+    source = folder / f"{name or 'program'}.hip"
+    source.write_text(text)
+    return build_file(source, arch, flags, folder)
+
+
+def build_file(source: Path, arch: str, flags: str, folder: Path) -> tuple[Artefacts, dict[str, str]]:
+    """As build_text, for a file whose quoted includes are found beside it."""
+    device = toolchain.compile_device(source, arch, flags, folder)
+    host = toolchain.compile_host(source, flags, folder, runtime=library_path())
+    artefacts = Artefacts(host.executable, device.code_object, device.disassembly, toolchain.find().objdump)
+    return artefacts, dict(device.provenance)
+
+
+def build_runnable(source: Path, arch: str, flags: str, folder: Path) -> Artefacts:
+    """As build_file, for a program that may also have no kernel, such as one that only asks for device properties."""
+    try:
+        return build_file(source, arch, flags, folder)[0]
+    except BadInput as error:
+        if error.reason != "no_kernel":
+            raise
+    host = toolchain.compile_host(source, flags, folder, runtime=library_path())
+    return Artefacts(host.executable, objdump=toolchain.find().objdump)

@@ -1,0 +1,91 @@
+#include "dispatch/chooser.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "dispatch/recording.h"
+
+namespace hipsynth {
+namespace {
+
+// A sample with a larger expected error of some counter is not good enough. The dispatch is then executed exactly, if
+// that is at most kRepeatable times the work up to which dispatches are exact anyway.
+constexpr double kLargestError = 0.02;
+constexpr uint64_t kRepeatable = 10;
+// A dispatch of long, equal work-groups is replayed if that is at most this many times the same work.
+constexpr uint64_t kReplayable = 16;
+// Dispatches that fill less than this part of the machine are not executed twice: copying the caches costs more.
+constexpr uint64_t kWorthRepeating = 16;
+
+// Whether a kernel that ran in part may run again: the memory that its slice depends on is still as it was.
+bool is_repeatable(const std::vector<Step>& slice, const std::vector<Executed>& executed) {
+  for (size_t i = 0; i < executed.size(); ++i) {
+    const Step& s = slice[i];
+    const bool memory = s.action == Action::vector_memory || s.action == Action::scalar_memory;
+    const bool writes = memory && s.inst->op->mem.kind != MemKind::load && s.inst->op->mem.kind != MemKind::time;
+    if (executed[i].times && (s.action == Action::message || (writes && !s.idle_data))) return false;
+  }
+  return true;
+}
+
+// Counts of lines that are dirty when a dispatch ends. They depend on chance and say nothing about the other counters.
+bool is_end_state(const std::string& counter) {
+  return counter == "TCC_ALL_TC_OP_WB_WRITEBACK" || counter == "TCC_NORMAL_WRITEBACK" || counter == "TCC_NORMAL_EVICT";
+}
+
+double largest_error(const Execution& e) {
+  double largest = 0;
+  for (const auto& [name, error] : e.sampling.error) largest = std::max(largest, is_end_state(name) ? 0 : error);
+  return largest;
+}
+
+}  // namespace
+
+Execution Chooser::execute(const PreparedLaunch& p, Hierarchy* hierarchy) {
+  if (!hierarchy || options_.sampling_units == 0) {
+    return *ExactStrategy(hierarchy, p.context.steps).execute(p);
+  }
+  const std::pair<uint64_t, uint32_t> key{p.launch.module->serial(), p.launch.kernel->entry};
+  const auto known = outcomes_.find(key);
+  if (known == outcomes_.end() || known->second == Outcome::replayed) {
+    std::optional<Outcome> outcome;
+    Execution e = sample_first(p, *hierarchy, &outcome);
+    if (outcome) outcomes_[key] = *outcome;
+    return e;
+  }
+  // A kernel whose sample was bad is sampled again only when a dispatch is too large to be executed twice.
+  const uint64_t exact_work = options_.sample_above * (known->second == Outcome::sampled_well ? 1 : kRepeatable);
+  NoTraces none;
+  return *SampledStrategy(*hierarchy, {options_.sampling_units, exact_work}, none).execute(p);
+}
+
+// Samples the dispatch. If its work-groups are long and equal, or if the estimated error is too large, executes it once
+// more: replayed where there are traces, else in full where that is affordable. `outcome` is set for large dispatches.
+Execution Chooser::sample_first(const PreparedLaunch& p, Hierarchy& hierarchy, std::optional<Outcome>* outcome) {
+  const uint64_t resident = p.plan.occupancy.groups_per_cu * static_cast<uint64_t>(p.spec.at("topology.cus"));
+  std::optional<Snapshot> before;
+  if (kWorthRepeating * p.plan.total_groups > resident) before.emplace(hierarchy);
+  RecordedTraces recorded(p, kReplayable * options_.sample_above);
+  NoTraces none;
+  TraceSource& source = before ? static_cast<TraceSource&>(recorded) : none;
+  const auto replay = [&] {
+    before->restore();
+    *outcome = Outcome::replayed;
+    return *ReplayedStrategy(hierarchy, *source.traces()).execute(p);
+  };
+  std::optional<Execution> first =
+      SampledStrategy(hierarchy, {options_.sampling_units, options_.sample_above}, source).execute(p);
+  if (!first) return replay();
+  if (first->sampling.strategy == Strategy::exact) return *std::move(first);
+  const bool good = largest_error(*first) <= kLargestError;
+  *outcome = good ? Outcome::sampled_well : Outcome::sampled_badly;
+  if (good) return *std::move(first);
+  if (source.traces()) return replay();
+  const bool affordable = simulation_work(first->counts, hierarchy.counts()) <= kRepeatable * options_.sample_above;
+  const std::vector<Step>& slice = p.slice.steps();
+  if (!before || !affordable || !is_repeatable(slice, first->executed)) return *std::move(first);
+  before->restore();
+  return *ExactStrategy(&hierarchy, slice.data()).execute(p);
+}
+
+}  // namespace hipsynth

@@ -1,0 +1,30 @@
+// Decides how each dispatch is executed, and whether it is executed once more.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "core/machine.h"
+#include "dispatch/strategy.h"
+
+namespace hipsynth {
+
+class Chooser {
+ public:
+  explicit Chooser(const DeviceOptions& options) : options_(options) {}
+  // `hierarchy`: null for a functional run. Throws SimError.
+  Execution execute(const PreparedLaunch& p, Hierarchy* hierarchy);
+
+ private:
+  // How the last large dispatch of a kernel went.
+  enum class Outcome : uint8_t { sampled_well, sampled_badly, replayed };
+
+  Execution sample_first(const PreparedLaunch& p, Hierarchy& hierarchy, std::optional<Outcome>* outcome);
+
+  const DeviceOptions& options_;
+  std::map<std::pair<uint64_t, uint32_t>, Outcome> outcomes_;  // by module serial number and kernel entry
+};
+
+}  // namespace hipsynth

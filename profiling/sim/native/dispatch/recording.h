@@ -1,0 +1,32 @@
+// Traces of a dispatch, recorded from a few of its work-groups when they are first asked for.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "dispatch/strategy.h"
+
+namespace hipsynth {
+
+class RecordedTraces final : public TraceSource {
+ public:
+  // `most_work`: of replaying the whole grid, in the units of simulation_work().
+  RecordedTraces(const PreparedLaunch& p, uint64_t most_work) : p_(p), most_work_(most_work) {}
+  const Traces* traces() override;
+
+ private:
+  std::optional<Traces> record() const;
+
+  const PreparedLaunch& p_;
+  uint64_t most_work_;
+  bool asked_ = false;
+  std::optional<Traces> traces_;
+};
+
+// Of a dispatch that is not to be replayed.
+class NoTraces final : public TraceSource {
+ public:
+  const Traces* traces() override { return nullptr; }
+};
+
+}  // namespace hipsynth

@@ -1,0 +1,101 @@
+#include "dispatch/strategy.h"
+
+#include <utility>
+
+#include "core/hostcall.h"
+
+namespace hipsynth {
+namespace {
+
+PrintfText take_text(const PreparedLaunch& p) {
+  PrintfText text = read_printf(p.printf_buffer, RuntimeMemory::kPrintfBytes, p.launch.module->printf_formats());
+  text.output += p.context.host.take_output();
+  text.errors += p.context.host.take_errors();
+  return text;
+}
+
+// Runs the engine to its end. Returns what the kernel printed, or adds it to the error.
+PrintfText run(const PreparedLaunch& p, Engine* engine) {
+  try {
+    engine->run();
+  } catch (SimError& error) {
+    PrintfText text = take_text(p);
+    error.output = std::move(text.output);
+    error.errors = std::move(text.errors);
+    throw;
+  }
+  return take_text(p);
+}
+
+void begin(const PreparedLaunch& p, MemoryModel* memory, Context* c) {
+  reset_printf(p.printf_buffer, RuntimeMemory::kPrintfBytes);
+  memory->begin_dispatch();
+  p.waves.prepare(p.plan.initial.rows);
+  c->model = memory;
+}
+
+// Of an execution in which every work-group took part.
+Execution whole_grid(const PreparedLaunch& p, const Context& c, const Engine& engine) {
+  Execution e;
+  e.executed = engine.executions();
+  e.counts = c.counts;
+  e.out_of_bounds = c.out_of_bounds;
+  e.peak_waves = engine.peak_waves();
+  e.sampling.groups_simulated = p.plan.total_groups;
+  return e;
+}
+
+}  // namespace
+
+std::optional<Execution> ExactStrategy::execute(const PreparedLaunch& p) {
+  const auto memory =
+      hierarchy_ ? std::make_unique<CountedMemory>(p.spec, *hierarchy_) : std::make_unique<MemoryModel>();
+  Context c = p.context;
+  c.steps = steps_;
+  begin(p, memory.get(), &c);
+  Engine engine(c, p.spec, p.limits, p.launch, p.plan, p.waves);
+  PrintfText text = run(p, &engine);
+  memory->end_dispatch();
+  Execution e = whole_grid(p, c, engine);
+  e.text = std::move(text);
+  return e;
+}
+
+std::optional<Execution> SampledStrategy::execute(const PreparedLaunch& p) {
+  CountedMemory memory(p.spec, hierarchy_);
+  Context c = p.context;
+  begin(p, &memory, &c);
+  Sampler sampler(c, memory, p.spec, options_, p.plan, p.slice, traces_);
+  Engine engine(c, p.spec, p.limits, p.launch, p.plan, p.waves, &sampler);
+  PrintfText text = run(p, &engine);
+  if (sampler.stops()) return std::nullopt;
+  memory.end_dispatch();
+  Execution e = whole_grid(p, c, engine);
+  e.text = std::move(text);
+  if (!sampler.sampling()) return e;
+  Extrapolation whole = extrapolate(sampler.finish(engine.runs()), c.program, &hierarchy_);
+  e.executed = std::move(whole.executed);
+  e.counts = whole.counts;
+  e.sampling = {Strategy::sampled, whole.groups_simulated, 0, std::move(whole.error)};
+  return e;
+}
+
+std::optional<Execution> ReplayedStrategy::execute(const PreparedLaunch& p) {
+  CountedMemory memory(p.spec, hierarchy_);
+  Context c = p.context;
+  c.model = &memory;
+  memory.begin_dispatch();
+  p.waves.prepare(0);
+  EngineLimits limits = p.limits;
+  limits.wave_instructions = ~0ull;  // they are counted, not executed
+  Engine engine(c, p.spec, limits, p.launch, p.plan, p.waves);
+  engine.replay(traces_, memory);
+  engine.run();
+  memory.end_dispatch();
+  Execution e = whole_grid(p, c, engine);
+  e.sampling.strategy = Strategy::replayed;
+  e.sampling.groups_recorded = traces_.recorded;
+  return e;
+}
+
+}  // namespace hipsynth

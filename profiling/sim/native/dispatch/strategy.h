@@ -1,0 +1,96 @@
+// The three ways to execute a dispatch: exactly, as a sample of its work-groups, or as a trace-driven replay.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/counters.h"
+#include "core/engine.h"
+#include "core/launch.h"
+#include "core/state.h"
+#include "sampling/sampler.h"
+#include "sampling/slice.h"
+#include "sampling/trace.h"
+
+namespace hipsynth {
+
+// What one execution of a dispatch did: event counts, from which counters and durations follow.
+struct Execution {
+  Sampling sampling;
+  std::vector<Executed> executed;       // per static instruction, of the whole grid
+  EngineCounts counts;                  // of the whole grid
+  OutOfBounds out_of_bounds;
+  PrintfText text;
+  uint64_t peak_waves = 0;
+};
+
+// A launch that passed all checks, with what every execution of it needs.
+struct PreparedLaunch {
+  const Launch& launch;
+  const LaunchPlan& plan;
+  const SpecTable& spec;
+  const Context context;  // as an execution begins; its model is functional
+  EngineLimits limits;
+  KernelSlice& slice;
+  WavePool& waves;
+  uint8_t* printf_buffer;
+};
+
+// What an execution changes and another one of the same dispatch needs as it was: the caches and their counts. All else
+// is made anew for each execution, from PreparedLaunch. Device memory is not restored.
+class Snapshot {
+ public:
+  explicit Snapshot(Hierarchy& hierarchy) : hierarchy_(hierarchy), saved_(hierarchy) {}
+  void restore() const { hierarchy_ = saved_; }
+
+ private:
+  Hierarchy& hierarchy_;
+  const Hierarchy saved_;
+};
+
+class DispatchStrategy {
+ public:
+  virtual ~DispatchStrategy() = default;
+  // Nullopt: the execution stopped early, because the dispatch is better replayed. Throws SimError.
+  virtual std::optional<Execution> execute(const PreparedLaunch& p) = 0;
+};
+
+// Runs every work-group. `hierarchy`: null for a functional run. `steps`: the program's, or the kernel's slice of them.
+class ExactStrategy final : public DispatchStrategy {
+ public:
+  ExactStrategy(Hierarchy* hierarchy, const Step* steps) : hierarchy_(hierarchy), steps_(steps) {}
+  std::optional<Execution> execute(const PreparedLaunch& p) override;
+
+ private:
+  Hierarchy* hierarchy_;
+  const Step* steps_;
+};
+
+// Runs a sample of the work-groups and extrapolates; runs all of them when they are little work.
+class SampledStrategy final : public DispatchStrategy {
+ public:
+  SampledStrategy(Hierarchy& hierarchy, const SamplingOptions& options, TraceSource& traces)
+      : hierarchy_(hierarchy), options_(options), traces_(traces) {}
+  std::optional<Execution> execute(const PreparedLaunch& p) override;
+
+ private:
+  Hierarchy& hierarchy_;
+  SamplingOptions options_;
+  TraceSource& traces_;
+};
+
+// Sends every work-group's memory accesses, waits and barriers through the machine without executing instructions.
+class ReplayedStrategy final : public DispatchStrategy {
+ public:
+  ReplayedStrategy(Hierarchy& hierarchy, const Traces& traces) : hierarchy_(hierarchy), traces_(traces) {}
+  std::optional<Execution> execute(const PreparedLaunch& p) override;
+
+ private:
+  Hierarchy& hierarchy_;
+  const Traces& traces_;
+};
+
+}  // namespace hipsynth

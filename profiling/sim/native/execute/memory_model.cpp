@@ -1,0 +1,46 @@
+#include "execute/memory_model.h"
+
+#include <algorithm>
+
+namespace hipsynth {
+
+void CountedMemory::book(Resident& r, Access kind, Level level) {
+  const uint64_t back = pace_.book(r.group->cu, level);
+  if (kind == Access::store) {  // no wave waits for a store alone, but its answer arrives in order with the others
+    r.issue_vm(0, Answer::at(r.now + latency_.vector[0], Level::none));
+  } else {
+    const Hierarchy::Awaited& awaited = hierarchy_.awaited();
+    r.issue_vm(back, Answer::at(r.now + awaited.cycles, awaited.level));
+    r.vm_level = std::max(r.vm_level, level);
+  }
+}
+
+void CountedMemory::swizzled_access(Resident& r, const WaveAccess& a, uint64_t stride) {
+  if (a.bytes <= 4) return access(r, a);
+  uint64_t shifted[kLanes];
+  WaveAccess dword = a;
+  dword.address = shifted;
+  dword.bytes = 4;
+  Level deepest = Level::l1;
+  for (uint32_t k = 0; k < a.bytes / 4; ++k) {
+    for (int i = 0; i < kLanes; ++i) shifted[i] = a.address[i] + uint64_t{k} * stride;
+    deepest = std::max(deepest, hierarchy_.access(r.group->cu, dword));
+  }
+  book(r, a.kind, deepest);
+}
+
+void CountedMemory::image_access(Resident& r, Access kind, std::span<const WaveAccess> texels) {
+  Level deepest = Level::l1;
+  for (const WaveAccess& a : texels) deepest = std::max(deepest, hierarchy_.access(r.group->cu, a));
+  if (kind == Access::store) return r.issue_vm(0, Answer::at(r.now + latency_.vector[0], Level::none));
+  r.vm_level = std::max(r.vm_level, deepest);
+  const uint32_t latency = latency_.vector[static_cast<size_t>(deepest)];
+  r.issue_vm(pace_.typical_back(), Answer::at(r.now + latency, deepest));
+}
+
+void CountedMemory::scalar_load(Resident& r, uint64_t address, uint32_t bytes) {
+  const Level level = hierarchy_.scalar(r.group->cu, address, bytes);
+  r.answer_scalar(Answer::at(r.now + latency_.scalar[static_cast<size_t>(level)], level));
+}
+
+}  // namespace hipsynth

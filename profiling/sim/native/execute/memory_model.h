@@ -1,0 +1,100 @@
+// What memory instructions do to the modelled machine, besides moving data.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "core/state.h"
+#include "core/waits.h"
+#include "memory/pace.h"
+
+namespace hipsynth {
+
+// The base class is the model of a functional run: nothing is counted, the vector memory unit is always free, and every
+// answer is there in the next round. A Context always has exactly one model.
+class MemoryModel {
+ public:
+  MemoryModel() = default;
+  virtual ~MemoryModel() = default;
+  MemoryModel(const MemoryModel&) = delete;
+  MemoryModel& operator=(const MemoryModel&) = delete;
+
+  virtual void begin_dispatch() {}
+  virtual void end_dispatch() {}
+
+  // A vector memory instruction whose data moves now; `access` has at least one lane.
+  virtual void access(Resident&, const WaveAccess&) {}
+  // The same for a swizzled buffer: the dwords of a lane lie `stride` bytes apart.
+  virtual void swizzled_access(Resident&, const WaveAccess&, uint64_t /*stride*/) {}
+  // An image instruction, as one access per texel of its filter.
+  virtual void image_access(Resident&, Access, std::span<const WaveAccess>) {}
+  // A vector memory instruction all of whose lanes lie outside their buffer.
+  virtual void empty_access(Resident&) {}
+  virtual void scalar_load(Resident&, uint64_t /*address*/, uint32_t /*bytes*/) {}
+  virtual void scalar_write(Resident&, uint64_t /*address*/, uint32_t /*bytes*/) {}
+  virtual void invalidate_l1(const Resident&) {}
+
+  // Rounds are the engine's time slices.
+  virtual void set_round(uint64_t round) { round_ = round; }
+  // The first round in which the vector memory unit of a CU takes an instruction.
+  virtual uint64_t port_opens(uint32_t /*cu*/) { return 0; }
+  // Adds to the counts what the wave would wait here if it were alone on the device; see hipsynth::count_wait.
+  virtual void count_wait(Context&, Resident*, WaitLimits, uint32_t /*now*/) {}
+  // The round in which all but the last `pending` vector memory instructions are back; one in which scalar data is
+  // back.
+  virtual uint64_t vector_back(const Resident&, uint32_t /*pending*/) const { return round_ + 1; }
+  virtual uint64_t scalar_back(Level) const { return round_ + 1; }
+
+  bool counts_lds() const { return counts_lds_; }
+
+ protected:
+  explicit MemoryModel(bool counts_lds) : counts_lds_(counts_lds) {}
+
+ private:
+  uint64_t round_ = 0;
+  bool counts_lds_ = false;
+};
+
+// Accesses go through the caches and are counted; Pace says when their data is back.
+class CountedMemory final : public MemoryModel {
+ public:
+  CountedMemory(const SpecTable& spec, Hierarchy& hierarchy)
+      : MemoryModel(true), hierarchy_(hierarchy), pace_(spec, hierarchy), latency_(latencies_of(spec)) {}
+
+  void begin_dispatch() override { hierarchy_.begin_dispatch(); }
+  void end_dispatch() override { hierarchy_.end_dispatch(); }
+  void access(Resident& r, const WaveAccess& a) override { book(r, a.kind, hierarchy_.access(r.group->cu, a)); }
+  void swizzled_access(Resident& r, const WaveAccess& a, uint64_t stride) override;
+  void image_access(Resident& r, Access kind, std::span<const WaveAccess> texels) override;
+  void empty_access(Resident& r) override { r.issue_vm(0, Answer::at(r.now, Level::none)); }
+  void scalar_load(Resident& r, uint64_t address, uint32_t bytes) override;
+  void scalar_write(Resident& r, uint64_t address, uint32_t bytes) override {
+    hierarchy_.scalar(r.group->cu, address, bytes);
+  }
+  void invalidate_l1(const Resident& r) override { hierarchy_.invalidate_l1(r.group->cu); }
+  void set_round(uint64_t round) override { pace_.set_round(round); }
+  uint64_t port_opens(uint32_t cu) override { return pace_.opens(cu); }
+  void count_wait(Context& c, Resident* r, WaitLimits limits, uint32_t now) override {
+    hipsynth::count_wait(c, r, limits, now);
+  }
+  uint64_t vector_back(const Resident& r, uint32_t pending) const override { return r.back_of(pending); }
+  uint64_t scalar_back(Level level) const override { return pace_.scalar_back(level); }
+
+  // A vector load whose coalescing is already known.
+  void load(Resident& r, const LoadShape& shape, uint64_t first_address) {
+    book(r, Access::load, hierarchy_.load(r.group->cu, shape, first_address));
+  }
+  // The round in which the data of a typical vector load would be back.
+  uint64_t typical_back() const { return pace_.typical_back(); }
+  Hierarchy& hierarchy() { return hierarchy_; }
+
+ private:
+  // What is outstanding after an access that went as deep as `level`, and when its answer is there.
+  void book(Resident& r, Access kind, Level level);
+
+  Hierarchy& hierarchy_;
+  Pace pace_;
+  Latencies latency_;
+};
+
+}  // namespace hipsynth

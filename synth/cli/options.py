@@ -1,0 +1,93 @@
+"""The options that several verbs share: each means the same and is declared here once."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+ARCHS = "gfx90a or gfx942"
+
+
+class FiniteRange(click.FloatRange):
+    """A number within bounds; "nan" and "inf", which Python reads as numbers, are refused."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
+workers_option = click.option(
+    "--workers", type=click.IntRange(min=1), default=os.cpu_count() or 1, show_default="all cores", help="Processes."
+)
+memory_option = click.option(
+    "--memory",
+    type=FiniteRange(min=0.01),
+    default=8.0,
+    show_default=True,
+    help="GiB of memory that a program may touch.",
+)
+
+
+def timeout_of(words: str) -> Callable[[F], F]:
+    """A --timeout; `words` say what it limits."""
+    return click.option("--timeout", type=FiniteRange(min=0.1), default=60.0, show_default=True, help=words)
+
+
+timeout_option = timeout_of("Seconds of processor time per program, however busy the machine is.")
+
+
+def arch_option(default: str = "both") -> Callable[[F], F]:
+    """--arch, repeatable, as `archs`; () when none is given, and `default` says what that means."""
+    return click.option(
+        "--arch",
+        "archs",
+        multiple=True,
+        show_default=default,
+        help=f"{ARCHS}; repeatable.",
+    )
+
+
+device_option = click.option(
+    "--device",
+    "devices",
+    multiple=True,
+    show_default="each architecture's",
+    help="Architecture table, e.g. mi210; repeatable.",
+)
+one_arch_option = click.option("--arch", default="gfx90a", show_default=True, help=f"{ARCHS}.")
+one_device_option = click.option(
+    "--device", default="", show_default="the architecture's", help="Architecture table, e.g. mi210."
+)
+
+
+def sandbox_option(default: bool | None) -> Callable[[F], F]:
+    """--sandbox/--no-sandbox; None: wherever it works, with a warning where it does not."""
+    shown = {True: "--sandbox", False: "--no-sandbox", None: "--sandbox where bubblewrap works"}[default]
+    return click.option(
+        "--sandbox/--no-sandbox",
+        "sandboxed",
+        default=default,
+        show_default=shown,
+        help="Run programs without network, with read-only files; exit code 4 where that does not work.",
+    )
+
+
+def caches_option(function: F) -> F:
+    """--caches/--no-caches; the older name --count stays as a hidden one."""
+    old = click.option("--count/--no-count", "count", default=None, hidden=True)
+    new = click.option(
+        "--caches/--no-caches",
+        default=True,
+        show_default="--caches",
+        help="Simulate caches; without them results are the same, runs faster and times rough.",
+    )
+    return new(old(function))

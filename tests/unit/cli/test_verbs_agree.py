@@ -1,0 +1,83 @@
+"""What holds for every verb: help with an example, --json, exit codes; and the reference page says what they take."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+import pytest
+
+from hipsynth.synth.cli.main import VERBS, cli, main
+from hipsynth.synth.cli.reference import EXIT_CODES, PAGE, render
+
+MISSING = {
+    "generate": ("--count", "1", "--out", "{file}/below"),
+    "augment": ("{none}",),
+    "profile": ("{none}.hip",),
+    "run": ("{none}.hip",),
+    "survey": ("{none}",),
+    "stats": ("{none}",),
+    "export": ("{none}", "--out", "{none}.jsonl"),
+    "train": ("{none}", "--config", "tiny-cpu", "--out", "{none}-model"),
+    "evaluate": ("{none}", "{none}"),
+    "predict": ("{none}.hip",),
+    "report": ("{none}", "--out", "{none}.html"),
+}
+
+
+def command(verb: str) -> click.Command:
+    found = cli.get_command(click.Context(cli), verb)
+    assert found is not None
+    return found
+
+
+def options(verb: str) -> dict[str, click.Option]:
+    return {name: p for p in command(verb).params if isinstance(p, click.Option) for name in p.opts}
+
+
+def run(*words: str) -> int:
+    with pytest.raises(SystemExit) as caught:
+        main(list(words))
+    return int(caught.value.code or 0)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_verb_has_help_with_an_example_and_json(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(verb, "--help") == 0
+    assert f"  synth {verb}" in capsys.readouterr().out.partition("Examples:")[2]
+    assert "--json" in options(verb)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_an_unknown_option_is_a_usage_error(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(verb, "--colour", "--json") == 2
+    assert json.loads(capsys.readouterr().out)["error"] == "usage"
+
+
+def test_every_verb_that_reads_something_is_listed() -> None:
+    assert set(VERBS) - set(MISSING) == {"doctor"}
+
+
+@pytest.mark.parametrize("verb", MISSING)
+def test_a_missing_input_is_bad_input(verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    words = [word.format(none=tmp_path / "none", file=tmp_path / "file") for word in MISSING[verb]]
+    assert run(verb, *words, "--json") == 3
+    assert set(json.loads(capsys.readouterr().out)) == {"error", "message", "cause", "remedy"}
+
+
+def test_an_option_means_the_same_on_every_verb() -> None:
+    """Of what several verbs share, only the default differs."""
+    for name in ("--sandbox", "--caches", "--memory", "--workers", "--json"):
+        found = [options(verb)[name] for verb in VERBS if name in options(verb)]
+        assert len(found) > 1 and len({(o.help, tuple(o.secondary_opts)) for o in found}) == 1, name
+    with_arch = {verb for verb in VERBS if "--arch" in options(verb)}
+    assert {"run", "profile", "survey", "predict"} == with_arch
+    assert all("--device" in options(verb) for verb in with_arch)
+    assert all("--sandbox" in options(verb) for verb in ("run", "profile", "survey"))
+
+
+def test_the_reference_page_is_fresh() -> None:
+    assert PAGE.read_text() == render(), "run: python -m hipsynth.synth.cli.reference"
+    assert set(EXIT_CODES) >= {0, 1, 2, 3, 4, 5}
