@@ -26,7 +26,10 @@ BLOCK = re.compile(r"(<!-- constants: ([^>]*?) -->\n).*?(<!-- end -->)", re.DOTA
 def constants() -> Iterator[tuple[str, str, str, str]]:
     """(constant, device, value, source) of every entry of every device table, in the order of the files."""
     for path in sorted(DEVICES.glob("*.toml")):
-        for section, entries in tomllib.loads(path.read_text()).items():
+        document = tomllib.loads(path.read_text())
+        if "name" not in document:  # what devices have in common
+            continue
+        for section, entries in document.items():
             if isinstance(entries, dict):
                 for key, entry in entries.items():
                     yield f"{section}.{key}", path.stem, f"{entry['value']:,}", entry["source"]

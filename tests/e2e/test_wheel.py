@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -107,3 +108,24 @@ def test_an_installed_wheel_generates_profiles_and_answers(
     assert measured.returncode == 0 and json.loads(measured.stdout)["measured"] == 3, measured.stdout + measured.stderr
     answer = run([*synth, "predict", one, "--arch", "gfx90a", "--flags=-O3"], tmp_path, outside)
     assert answer.returncode == NO_MODEL and "no trained model found" in answer.stderr, answer.stderr
+
+
+@pytest.mark.full
+def test_the_source_distribution_holds_what_a_build_needs(tmp_path: Path) -> None:
+    """Its Python side makes the same packages as the checkout's, and the sources of the simulator are in it."""
+    code = f"import scikit_build_core.build as build; build.build_sdist({str(tmp_path)!r})"
+    done = run([sys.executable, "-c", code], ROOT, os.environ)
+    assert done.returncode == 0, done.stderr
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as file:
+        file.extractall(tmp_path, filter="data")
+    unpacked = archive.with_name(archive.name.removesuffix(".tar.gz"))
+    listed = subprocess.run(["git", "ls-files", *FOLDERS], cwd=ROOT, capture_output=True, text=True, check=True)
+    needed = [*listed.stdout.splitlines(), "CMakeLists.txt", "pyproject.toml", "LICENSE", "README.md"]
+    assert not [name for name in needed if not (unpacked / name).is_file()]
+    words = ["--no-build-isolation", "--no-deps", "--config-settings=wheel.cmake=false", "--wheel-dir", tmp_path]
+    done = run([sys.executable, "-m", "pip", "wheel", *words, unpacked], tmp_path, os.environ)
+    assert done.returncode == 0, done.stderr
+    (built,) = tmp_path.glob("*.whl")
+    names = {name for name in zipfile.ZipFile(built).namelist() if ".dist-info/" not in name}
+    assert names == tracked() | {"hipsynth/__init__.py"}

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
+
 import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
 
 pytest_plugins = ["pytester"]
 
@@ -64,3 +69,12 @@ def test_a_partial_machine_may_skip(suite: pytest.Pytester, monkeypatch: pytest.
     result = suite.runpytest()
     result.assert_outcomes(passed=1, xfailed=1, skipped=4)
     assert result.ret == pytest.ExitCode.OK
+
+
+def test_every_listed_test_exists_and_has_its_reason() -> None:
+    for row in tomllib.loads((ROOT / "tests/skips.toml").read_text())["skip"]:
+        file, _, name = row["test"].partition("::")
+        files = list(ROOT.glob(file))
+        assert files and row["reason"].strip(), row
+        if name.strip("*"):
+            assert f"def {name.rstrip('*')}" in files[0].read_text(), row
