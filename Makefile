@@ -13,10 +13,10 @@ setup:
 demo: setup
 	@$(BIN)/python -m tools.demo
 
-test: setup
+test: lint
 	@$(BIN)/python -m pytest -m "not full and not hardware"
 
-test-full: setup
+test-full: lint
 	@$(BIN)/python -m pytest -m "not hardware"
 
 lint: setup

@@ -1,7 +1,7 @@
-"""Runs the benchmarks of speed and writes docs/explanation/speed.md: `python -m benchmarks [NAME]...`.
+"""Runs the speed benchmarks and writes docs/explanation/speed.md: `python -m benchmarks [NAME]...`.
 
-Each *_speed.py of this folder prints a plain table; this page is those tables with the day and the machine. Without
-names all of them run (`make bench`), else those alone, and the other sections stay. Run it on a calm machine.
+Each *_speed.py in this folder prints a table; the page shows these tables with date and machine. Without names all
+benchmarks run (`make bench`); otherwise only the named ones, and other sections are kept. Run it on an idle machine.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ the same build has measured up to 1.7 times slower an hour later: compare builds
 
 
 def processor() -> str:
-    """The processor's own name, where the system tells it."""
+    """The CPU model from /proc/cpuinfo, else the machine type."""
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.machine()
 
 
 def machine() -> str:
-    """Today's line about where the figures are from."""
+    """Date, CPU and current load as one line of text."""
     return f"{datetime.now(UTC).date()}, {os.cpu_count()} x {processor()}, load {os.getloadavg()[0]:.1f} at the start."
 
 
 def title(script: Path) -> str:
-    """The first line of its docstring."""
+    """The first line of a script's docstring."""
     return (ast.get_docstring(ast.parse(script.read_text())) or script.stem).splitlines()[0].rstrip(".")
 
 
 def section(script: Path) -> str:
-    """Runs one script; its output under its title. Raises CalledProcessError when it fails."""
-    where = machine()
+    """Runs one script and returns its section of the page. Raises CalledProcessError if it fails."""
+    environment = machine()
     print(f"== {script.name}", flush=True)
     output = subprocess.run([sys.executable, script], check=True, capture_output=True, text=True).stdout.rstrip()
     print(output, flush=True)
-    return f"## {title(script)}\n\n`python benchmarks/{script.name}`, {where}\n\n```text\n{output}\n```\n"
+    return f"## {title(script)}\n\n`python benchmarks/{script.name}`, {environment}\n\n```text\n{output}\n```\n"
 
 
 def written() -> dict[str, str]:
-    """The sections of the page as it is, by title."""
+    """The sections of the existing page, by title."""
     text = PAGE.read_text() if PAGE.exists() else ""
     return {part.partition("\n")[0]: "## " + part.rstrip() + "\n" for part in text.split("\n## ")[1:]}
 

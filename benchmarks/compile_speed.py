@@ -2,7 +2,7 @@
 
     python benchmarks/compile_speed.py [--json] [--repeat N]
 
-The first row is what a person types (one clang command plus llvm-objdump), the peer to beat.
+The first row is the reference: one clang command and llvm-objdump, run directly.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FLAGS = "-O3"
 
 
 def best(work: Callable[[], object], repeat: int) -> float:
-    """Seconds of the fastest of `repeat` runs, after one to warm up."""
+    """Seconds of the fastest of `repeat` runs, after a warm-up run."""
     work()
     times = []
     for _ in range(repeat):
@@ -41,9 +41,10 @@ def best(work: Callable[[], object], repeat: int) -> float:
 
 
 def by_hand(source: Path, arch: str, folder: Path) -> None:
+    """Compiles and disassembles with the tools directly, without the build cache."""
     toolchain = find()
-    words = device_arguments(toolchain, arch, parse_flags(FLAGS))
-    subprocess.run([toolchain.clang, *words, source, "-o", folder / "x.co"], check=True)
+    arguments = device_arguments(toolchain, arch, parse_flags(FLAGS))
+    subprocess.run([toolchain.clang, *arguments, source, "-o", folder / "x.co"], check=True)
     subprocess.run([toolchain.objdump, "-d", folder / "x.co"], check=True, stdout=subprocess.DEVNULL)
 
 

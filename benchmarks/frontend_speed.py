@@ -2,8 +2,8 @@
 
     python benchmarks/frontend_speed.py [FOLDER] [--json]
 
-FOLDER is a folder of programs (default: corpus/handwritten). The first pass builds the precompiled preambles and is
-not counted. Prints programs/s and milliseconds per program: parse, plan, proof.
+FOLDER is a folder of programs (default: corpus/handwritten). A warm-up pass builds the precompiled preambles and is
+not timed. Prints programs/s and milliseconds per program for parsing, planning, and renaming with verification.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 
 
 def measure(texts: list[bytes], config: ParseConfig) -> dict[str, float]:
-    """Seconds of processor time by stage, and programs/s, over all texts that parse."""
+    """Milliseconds of CPU time per program and stage, and programs/s, over all texts that parse."""
     units = [u for u in (parse(t, config)[0] for t in texts) if u is not None]
     for unit in units[:5]:
         rename(unit, config, 0)

@@ -2,7 +2,7 @@
 
     python benchmarks/generator_speed.py [--count N] [--repeats N] [--seed S]
 
-Prints programs per second for each number of workers, and milliseconds per program by family.
+Prints programs per second for one worker and for one per core, and milliseconds per program by family.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from hipsynth.synth.generate.producer import draw_program, generate
 
 
 def rate(count: int, workers: int, seed: int) -> float:
-    """Programs per second of a fresh run."""
+    """Programs per second over `count` programs, including the start of the workers."""
     begin = time.perf_counter()
     made = sum(1 for _ in generate(count, seed, workers=workers))
     return made / (time.perf_counter() - begin)
 
 
 def by_family(repeats: int, seed: int) -> dict[str, float]:
-    """Mean milliseconds per program."""
+    """Mean milliseconds per program, by family, over `repeats` programs."""
     result = {}
     for family in templates():
         begin = time.perf_counter()
@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    draw_program(0, 0)  # load templates and policy outside the clock
+    draw_program(0, 0)  # load templates and policy before timing
     for workers in sorted({1, os.cpu_count() or 1}):
         print(f"{workers} worker{'s' * (workers > 1):1}  {rate(options.count, workers, options.seed):8.1f} programs/s")
     for family, milliseconds in by_family(options.repeats, options.seed).items():

@@ -2,9 +2,9 @@
 
     python benchmarks/program_speed.py [--count N] [--seed S] [--arch A] [--json]
 
-Runs N programs (default 200) of the generator, built with -O3 from the build cache, one after the other without the
-sandbox. CPU time holds everything the process does: starting, the program's host code, every dispatch with full
-counting. The first line is an empty program's share of that. Contention by other work on the machine adds some.
+Runs N generated programs (default 200), built with -O3, sequentially and without the sandbox. CPU time covers the whole
+process: start-up, the program's host code, and every dispatch with full counting. The first line is the time of a
+program with an empty kernel. Other load on the machine increases the times.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DEVICES = {"gfx90a": "mi250", "gfx942": "mi300x"}
 
 
 def cpu_seconds(text: str, name: str, arch: str, folder: Path) -> tuple[float, float]:
-    """CPU seconds of one run and the wave instructions it executed."""
+    """CPU seconds of one run, and the number of wave instructions executed."""
     artefacts, _ = build_text(text, name, arch, "-O3", folder)
     config = folder / "run.conf"
     device = devices.load(DEVICES[arch])

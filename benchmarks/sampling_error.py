@@ -4,8 +4,8 @@ Usage: python benchmarks/sampling_error.py [--size 49152] [--above 40000000] [ke
        python benchmarks/sampling_error.py --large
        python benchmarks/sampling_error.py --products 4096
 Each kernel of tests/kernels/programs_grids.hip runs in full and sampled, on both architectures. `worst` is the largest
-relative error of a counter, without those that say which lines are still dirty at the end of a dispatch. `--large`
-times large grids, which nobody would run in full; `--products` compares those among them that are matrix products.
+relative error of a counter, except those that depend on which lines are still dirty at the end of a dispatch. `--large`
+times grids that are too large to run in full; `--products` compares matrix products in full and sampled.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ END_STATE = {"TCC_ALL_TC_OP_WB_WRITEBACK", "TCC_NORMAL_WRITEBACK", "TCC_NORMAL_E
 
 # Thousands of work-items: a stream over 10^9 elements, a transpose of 32768^2, a product of 4096^3 in tiles of 16 x 16.
 LARGE = {"triad": 976_563, "transpose": 1_048_576, "gemm_tile": 131_072}
-# Products of kernels.hip, of as many rows and columns: the side of the tile that one work-group makes.
+# Matrix products in kernels.hip -> side of the square tile that one work-group computes.
 PRODUCTS = {"product_64": 64, "product_64_buffered": 64, "product_128": 128, "product_matrix": 64}
 ROWS = 4096
 SAMPLING_UNITS = 12  # as `synth profile` samples
-DOUBTFUL = 0.02  # errors above this stand beside what the sampled run said of itself
+DOUBTFUL = 0.02  # larger errors are shown with the error estimate of the sampled run
 
 
 def timed(name: str, kernel: str, size: int, **options: Any) -> tuple[dict[str, Any], float]:
@@ -49,12 +49,12 @@ def compared(kernel: str, name: str, exact: tuple[dict[str, Any], float], part: 
     rates = [metrics.compute(one["counters"], one["duration_ns"], arch) for one in (whole, sampled)]
     points = max(abs((rates[0][key] or 0) - (rates[1][key] or 0)) for key in rates[0] if "Hit_Rate" in key)
     duration = 100 * (sampled["duration_ns"] / whole["duration_ns"] - 1)
-    said = f" (said: {100 * sampled['error_estimate'].get(which, 0):.0f} %)" if worst > DOUBTFUL else ""
+    estimate = f" (estimated: {100 * sampled['error_estimate'].get(which, 0):.0f} %)" if worst > DOUBTFUL else ""
     cells = [
         kernel,
         name,
         f"{sampled['groups_simulated']:,} of {whole['groups_simulated']:,}",
-        f"{100 * worst:.2f} % {which}{said}" if worst >= 0.00005 else "0",
+        f"{100 * worst:.2f} % {which}{estimate}" if worst >= 0.00005 else "0",
         f"{points:.2f}",
         f"{duration:+.2f} %",
         f"{exact[1]:.1f}",
@@ -69,7 +69,7 @@ def row(name: str, kernel: str, size: int, above: int) -> str:
 
 
 def product(name: str, kernel: str, rows: int, sampling_units: int) -> tuple[dict[str, Any], float]:
-    """A product of kernels.hip of `rows` rows and columns, with the seconds of CPU that it took."""
+    """The result and CPU seconds of a matrix product in kernels.hip of `rows` rows and columns."""
     from hipsynth.profiling.sim.device import SimDevice
 
     with tempfile.TemporaryDirectory(prefix="hipsynth-product-") as scratch:
@@ -98,7 +98,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kernels", nargs="*", default=sorted(KERNELS))
     parser.add_argument("--size", type=int, default=49152, help="thousands of work-items")
-    parser.add_argument("--above", type=int, default=40_000_000, help="work up to which a grid runs in full")
+    parser.add_argument("--above", type=int, default=40_000_000, help="grids with more work than this are sampled")
     parser.add_argument("--large", action="store_true", help="time large grids, sampled only")
     parser.add_argument("--products", type=int, metavar="ROWS", help="matrix products of this size instead")
     chosen = parser.parse_args()

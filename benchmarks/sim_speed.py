@@ -2,9 +2,10 @@
 
     python benchmarks/sim_speed.py [--json] [--mgpusim CHECKOUT] [--tinygrad CHECKOUT]
 
-CPU time of the one simulating thread, best of several dispatches; run on a calm machine. Aims: 120 M/s ALU-bound,
-20 M/s streaming. Peers run in the same go when a checkout of theirs is given: tinygrad's emulator executes the same
-machine code (the `alu` kernel), MGPUSim its own vector addition (its sample must be built, or `go` be there to do it).
+CPU time of the single simulating thread, best of several dispatches; run it on an idle machine. Targets: 120 M/s
+ALU-bound, 20 M/s streaming. Other simulators are measured in the same run if their checkout is given: tinygrad's
+emulator executes the same machine code (the `alu` kernel), MGPUSim its own vector addition sample (which must be built,
+or `go` be installed to build it).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ SOURCE = Path(__file__).with_name("kernels.hip")
 DEVICES = ("mi250", "mi300x")
 ELEMENTS = 1 << 20
 REPEATS = 5
-# kernel -> steps per work-item, for kernels (float* out, int steps) of 1216 groups of 256
+# kernel (float* out, int steps), launched with 1216 work-groups of 256 -> steps per work-item
 STEPS = {
     "alu": 200,
     "integers": 100,
@@ -55,7 +56,7 @@ def cpu_rate(device: SimDevice, *launch: Any) -> float:
 
 
 def rates(name: str, scratch: Path) -> dict[str, float]:
-    """Million wave-instructions per second by kernel."""
+    """Millions of wave-instructions per second, by kernel."""
     device = SimDevice(name, SOURCE, scratch)
     a, b = (device.core.allocate(8 * ELEMENTS) for _ in range(2))
     found = {kernel: cpu_rate(device, kernel, (1216,), (256,), "Qi", a, steps) for kernel, steps in STEPS.items()}
@@ -63,7 +64,7 @@ def rates(name: str, scratch: Path) -> dict[str, float]:
     return {kernel: rate / 1e6 for kernel, rate in found.items()}
 
 
-# --- tinygrad's emulator: the words of our kernel, run where it stands in memory -------------------------------------
+# --- tinygrad's emulator: executes the machine code of our kernel from memory ----------------------------------------
 
 EMULATE = """
 import ctypes, json, sys, time
@@ -88,14 +89,14 @@ print(json.dumps({"seconds": time.process_time() - start, "out": list(out[:64])}
 
 
 def kernel_words(disassembly: str, kernel: str) -> list[int]:
-    """The machine code of one kernel, from the encodings that the disassembler writes beside the text."""
+    """The machine code of one kernel as 32-bit words, from the encodings in the disassembler's comments."""
     body = disassembly.split(f"<{kernel}>:\n")[1].split(">:\n")[0]
     encodings = re.findall(r"// [0-9A-F]+:((?: [0-9A-F]{8})+)", body)
     return [int(word, 16) for encoding in encodings for word in encoding.split()]
 
 
 def tinygrad_rate(checkout: Path, scratch: Path) -> float:
-    """Million wave-instructions per second of one wave of the `alu` kernel; the results must agree."""
+    """Millions of wave-instructions per second of one wave of the `alu` kernel. Asserts that the results agree."""
     device = SimDevice("mi250", SOURCE, scratch)
     text = next(scratch.glob("gfx90a/*.s")).read_text()
     body = text.split("<alu>:\n")[1].split("s_endpgm")[0]
@@ -115,7 +116,7 @@ def tinygrad_rate(checkout: Path, scratch: Path) -> float:
         text=True,
         check=True,
         cwd=checkout,
-        env={"CC": str(toolchain.find().clang), **os.environ},  # it compiles each instruction that it meets
+        env={"CC": str(toolchain.find().clang), **os.environ},  # the emulator compiles each instruction on first use
     )
     theirs = json.loads(done.stdout.splitlines()[-1])
     at = device.core.allocate(4096)
@@ -125,25 +126,25 @@ def tinygrad_rate(checkout: Path, scratch: Path) -> float:
     return float(executed) / float(theirs["seconds"]) / 1e6
 
 
-# --- MGPUSim: its own vector addition of as many elements ------------------------------------------------------------
+# --- MGPUSim: its own vector addition of the same number of elements -------------------------------------------------
 
 
 def mgpusim_seconds(checkout: Path, *options: str) -> float:
-    """CPU seconds of one run of MGPUSim's sample; builds it first when `go` is there."""
+    """CPU seconds of one run of MGPUSim's sample; builds it first if necessary and `go` is installed."""
     sample = checkout / "amd/samples/vectoradd"
     binary = sample / "vectoradd"
     if not binary.exists() and shutil.which("go"):
         subprocess.run(["go", "build", "-o", binary, "."], cwd=sample, check=True)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     size = ["-width", "1024", "-height", str(ELEMENTS // 1024)]
-    with tempfile.TemporaryDirectory() as folder:  # it writes its metrics where it runs
+    with tempfile.TemporaryDirectory() as folder:  # MGPUSim writes metrics to the current folder
         subprocess.run([binary, *size, "-magic-memory-copy", "-disable-rtm", *options], cwd=folder, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def vector_add_seconds(scratch: Path) -> float:
-    """CPU seconds of our dispatch of the same addition."""
+    """CPU seconds of one dispatch of the same addition in this simulator, best of REPEATS."""
     device = SimDevice("mi300x", SOURCE, scratch)
     a, b, c = (device.core.allocate(4 * ELEMENTS) for _ in range(3))
     best = float("inf")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 
+import needs
 import pytest
 
 from hipsynth.synth.core.errors import Missing
@@ -24,4 +25,4 @@ def config() -> ParseConfig:
     try:
         return frontend_config()
     except Missing as error:
-        pytest.skip(str(error))
+        needs.missing(str(error))

@@ -28,6 +28,8 @@ LOCK = ROOT / "requirements.lock"
 NATIVE_BUILD = ROOT / "build" / "native"
 OLDEST = (3, 11)
 TORCH = "torch"
+# What an activated environment or a user's pip settings would change about the set-up.
+LEAKS = ("VIRTUAL_ENV", "PYTHONHOME", "PYTHONPATH", "PIP_PREFIX", "PIP_REQUIRE_VIRTUALENV", "PIP_TARGET", "PIP_USER")
 
 # Debian package -> (how to detect it, whether it is required, consequence if it is missing)
 SYSTEM: dict[str, tuple[str, bool, str]] = {
@@ -47,6 +49,18 @@ SYSTEM: dict[str, tuple[str, bool, str]] = {
 
 class StepFailed(Exception):
     """A step failed: `args[0]` describes the failure, `args[1]` the remedy."""
+
+
+def leave_activated_environment() -> None:
+    """Goes on under the interpreter that an activated virtual environment was made from, without its variables.
+
+    The same checkout then gets the same .venv, whatever is activated.
+    """
+    for name in LEAKS:
+        os.environ.pop(name, None)
+    base = Path(sys.base_prefix) / "bin" / f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    if sys.prefix != sys.base_prefix and base.exists():
+        os.execv(base, [str(base), *sys.argv])
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -327,4 +341,5 @@ def freeze() -> int:
 
 
 if __name__ == "__main__":
+    leave_activated_environment()
     sys.exit(main())

@@ -20,6 +20,7 @@ from hipsynth.profiling.toolchain.compile import RUNTIME
 from hipsynth.synth.core.errors import HipsynthError
 
 SETUP = "make setup"
+TREE = "make setup    (or: python -m hipsynth.profiling.toolchain)"
 
 
 @dataclass(frozen=True)
@@ -229,18 +230,18 @@ def _compiler() -> list[_Check]:
 
 def _headers() -> list[_Check]:
     return [
-        _Check("header tree", "headers", True, "no program can be compiled", SETUP, _tree),
-        _Check("fp16", "headers", True, "programs with half do not compile", SETUP, _header("hip/hip_fp16.h")),
+        _Check("header tree", "headers", True, "no program can be compiled", TREE, _tree),
+        _Check("fp16", "headers", True, "programs with half do not compile", TREE, _header("hip/hip_fp16.h")),
         _Check(
-            "bf16", "headers", True, "programs with bfloat16 do not compile", SETUP,
+            "bf16", "headers", True, "programs with bfloat16 do not compile", TREE,
             _header("hip/hip_bf16.h", "hip/hip_bfloat16.h"),
         ),
         _Check(
-            "cooperative groups", "headers", True, "programs with cooperative groups do not compile", SETUP,
+            "cooperative groups", "headers", True, "programs with cooperative groups do not compile", TREE,
             _header("hip/hip_cooperative_groups.h"),
         ),
         _Check(
-            "complex", "headers", True, "programs with hipComplex do not compile", SETUP, _header("hip/hip_complex.h"),
+            "complex", "headers", True, "programs with hipComplex do not compile", TREE, _header("hip/hip_complex.h"),
         ),
         _Check(
             "thrust", "headers", False, "programs that use thrust do not compile (two of the paper's listings)",

@@ -1,4 +1,4 @@
-"""Renamed and flattened copies of many programs, lineage kept; interrupted work goes on where it stopped."""
+"""Makes flattened and renamed copies of many programs and records their lineage; an interrupted run can resume."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ JOURNAL = "augment.journal"
 
 @dataclass(frozen=True)
 class Item:
-    """One base program to vary: a program with its record, or the files of one."""
+    """One base program to copy: a program with its record, or the files of one; `problem` says why it is unusable."""
 
-    name: str  # how people know it: a path below the input folder, or its id
+    name: str  # shown to the user: a path below the input folder, or its id
     program: Program | None = None
     files: tuple[Path, ...] = ()  # the main file last
     root: Path | None = None
@@ -37,7 +37,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Failure:
-    """One copy that was not made. `copy` is its number from 1, 0 for the base program as a whole."""
+    """One copy that failed. `copy` is its number from 1, or 0 if the base program itself failed."""
 
     name: str
     copy: int
@@ -47,7 +47,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Varied:
-    """What became of one item."""
+    """The copies made of one item, and the failures."""
 
     programs: tuple[Program, ...]
     failures: tuple[Failure, ...]
@@ -55,19 +55,19 @@ class Varied:
 
 @dataclass(frozen=True)
 class AugmentSummary:
-    """What an augment run did; `reused` bases were finished by an earlier run."""
+    """Counts of an augment run; `reused` base programs were finished by an earlier run."""
 
     out: str
     bases: int
     programs: int
     failed: int
     reused: int
-    reasons: dict[str, int]
+    reasons: dict[str, int]  # reason -> number of failures
     examples: dict[str, str]  # reason -> the first program that failed for it, and its message
 
 
 def copy_seed(seed: int, copy: int) -> int:
-    """The seed of one copy, different for every (run seed, copy number)."""
+    """The 32-bit seed of one copy: a hash of run seed and copy number."""
     return int(hashlib.sha256(f"{seed}:{copy}".encode()).hexdigest()[:8], 16)
 
 
@@ -77,9 +77,9 @@ def copy_seed(seed: int, copy: int) -> int:
 def find_items(path: Path) -> list[Item]:
     """The base programs of a file or folder, in a fixed order.
 
-    A folder with a programs.jsonl gives its records. Otherwise, folder by folder: exactly one source with `main`
-    beside others without is one program of several files; else every source is a program of its own.
-    Raises BadInput when there is nothing at `path`, or no program.
+    In a folder with a programs.jsonl they are its records. Otherwise, in each folder, one source with `main` beside
+    others without it is one program of several files; else every source is a program of its own.
+    Raises BadInput if `path` does not exist or holds no program.
     """
     if path.is_file():
         return [Item(path.name, files=(path,), root=path.parent)]
@@ -127,7 +127,7 @@ class _Job:
 
 
 def vary(item: Item, copies: int, seed: int, config: ParseConfig) -> Varied:
-    """The flattened base, if flattening changed it, and `copies` renamed copies of it."""
+    """Makes `copies` renamed copies of the flattened base program; includes the base if flattening changed it."""
     base, failure = _base(item, config)
     if base is None:
         return Varied((), (failure,) if failure else ())
@@ -151,7 +151,7 @@ def vary(item: Item, copies: int, seed: int, config: ParseConfig) -> Varied:
 
 
 def _base(item: Item, config: ParseConfig) -> tuple[Program | None, Failure | None]:
-    """The self-contained program an item stands for, or why it is none."""
+    """The item as a self-contained program, or the failure that prevents it."""
 
     def failed(problem: Diagnostic) -> tuple[None, Failure]:
         return None, Failure(item.name, 0, problem.reason, str(problem))
@@ -194,8 +194,9 @@ def augment(
 ) -> AugmentSummary:
     """Writes copies of the programs at `path` into the folder `out`: <id>.hip, programs.jsonl, failures.jsonl.
 
-    The same input, `copies` and `seed` give the same bytes for any number of workers. A journal in `out` keeps what
-    is finished, so an interrupted run goes on; `timeout` is seconds per copy. Raises BadInput as `find_items` does.
+    The same input, `copies` and `seed` give the same bytes for any number of workers. A journal in `out` records
+    finished items, so an interrupted run can resume; `timeout` is in seconds per copy. `on_item` is called with the
+    name of each finished item. Raises BadInput like `find_items`, HipsynthError if `out` cannot be written.
     """
     items = find_items(path) if items is None else items
     out.mkdir(parents=True, exist_ok=True)
@@ -226,7 +227,7 @@ def _broken(item: Item, error: Exception | None) -> Varied:
 
 
 def _key(item: Item, copies: int, seed: int, config: ParseConfig) -> str:
-    """Changes whenever the result may: the input's bytes, its record, and what is asked for."""
+    """A hash of everything that the result depends on: the input's bytes, its record, and the options."""
     digest = hashlib.sha256(f"{copies}:{seed}:{item.name}:{item.problem}:{config.search}".encode())
     if item.program is not None:
         digest.update(json.dumps(item.program.record(), sort_keys=True).encode())
@@ -237,7 +238,7 @@ def _key(item: Item, copies: int, seed: int, config: ParseConfig) -> str:
 
 
 def _headers(folders: tuple[Path, ...]) -> tuple[Path, ...]:
-    """Every header below some folders: what the result may depend on besides the sources."""
+    """Every header below the folders: they may be included, so the result may depend on them."""
     return tuple(sorted({p for f in folders for p in f.rglob("*") if p.suffix in HEADERS and p.is_file()}))
 
 
@@ -247,12 +248,12 @@ def _to_record(varied: Varied) -> dict[str, Any]:
 
 
 def _is_whole(record: dict[str, Any], out: Path) -> bool:
-    """Whether every file a finished item made is still there."""
+    """Whether all files of a finished item still exist."""
     return all(program_path(out, p["id"]).exists() for p in record["programs"])
 
 
 def _finish(out: Path, records: Sequence[dict[str, Any]], reused: int) -> AugmentSummary:
-    """Writes both listings in the order of the bases and counts; of equal texts the first one stays."""
+    """Writes programs.jsonl and failures.jsonl in the order of the base programs; of equal texts the first is kept."""
     programs: dict[str, str] = {}
     failures: list[dict[str, Any]] = []
     for record in records:
@@ -267,14 +268,14 @@ def _finish(out: Path, records: Sequence[dict[str, Any]], reused: int) -> Augmen
     write_whole(out / INDEX, "".join(line + "\n" for line in programs.values()))
     reasons = dict(sorted(Counter(f["reason"] for f in failures).items()))
     examples = {}
-    for failure in reversed(failures):  # the first of each reason stays
+    for failure in reversed(failures):  # so that the first of each reason is kept
         reason = failure["reason"]
         examples[reason] = f"{failure['name']}: {failure['message'].removeprefix(reason + ': ')}"
     return AugmentSummary(str(out), len(records), len(programs), len(failures), reused, reasons, examples)
 
 
 class _Journal:
-    """One line per finished item; a torn last line is ignored."""
+    """A file with one JSON line per finished item; incomplete lines of an interrupted run are ignored."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

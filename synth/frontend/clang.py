@@ -1,7 +1,7 @@
-"""A thin, fast layer over libclang's C interface: parse, tokens with cursors, and what a cursor refers to.
+"""A thin, fast layer over libclang's C interface: parsing, tokens with their cursors, and referenced declarations.
 
-The stock Python binding makes several calls and objects per token; one bulk annotation and plain C structures
-are an order of magnitude faster. Only this module knows libclang.
+The official Python binding makes several calls and objects per token; one bulk annotation with plain C structures is
+an order of magnitude faster. Only this module calls libclang.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ _PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """libclang with the prototypes above; the path is the one the Python binding was installed with."""
+    """The libclang that the Python binding ships with, with the prototypes above."""
     loaded = ctypes.CDLL(str(cindex.conf.get_filename()))
     for name, (result, arguments) in _PROTOTYPES.items():
         function = getattr(loaded, name)
@@ -131,19 +131,20 @@ def _index() -> int:
 
 
 def text_of(string: CString) -> str:
+    """The content of a libclang string, which is freed."""
     raw = library().clang_getCString(string)
     library().clang_disposeString(string)
     return raw.decode(errors="replace") if raw else ""
 
 
 def version() -> str:
-    """libclang's own version line."""
+    """libclang's version line."""
     return text_of(library().clang_getClangVersion())
 
 
 @dataclass(frozen=True)
 class Message:
-    """One error of the compiler: `line` and `column` count from 1; `file` is empty where it has none."""
+    """One compiler error: `line` and `column` count from 1; `file` is "" if the error has no location."""
 
     text: str
     file: str
@@ -155,7 +156,7 @@ class TU:
     """One parsed translation unit; free it with close() or a `with` block."""
 
     def __init__(self, path: str, text: bytes | None, args: tuple[str, ...], options: int) -> None:
-        """Parses `path`; `text`, when given, stands for the file's content. Raises ValueError if libclang gives up."""
+        """Parses `path`, with `text` in place of its content if given; raises ValueError if libclang fails."""
         self.lib = library()
         self.path = path
         unsaved = (CUnsaved * 1)(CUnsaved(path.encode(), text, len(text))) if text is not None else None
@@ -176,12 +177,13 @@ class TU:
         self.close()
 
     def close(self) -> None:
+        """Frees the unit; it may be called twice."""
         if self.handle is not None:
             self.lib.clang_disposeTranslationUnit(self.handle)
             self.handle = None
 
     def save(self, path: Path) -> bool:
-        """Writes the unit as a precompiled header."""
+        """Writes the unit as a precompiled header; returns whether that succeeded."""
         return bool(self.lib.clang_saveTranslationUnit(self.handle, str(path).encode(), 0) == 0)
 
     def errors(self) -> list[Message]:
@@ -199,10 +201,11 @@ class TU:
         return found
 
     def name(self, file: int | None) -> str:
+        """The path of a file handle, or "" for None."""
         return text_of(self.lib.clang_getFileName(file)) if file else ""
 
     def includes(self) -> list[str]:
-        """Every file that takes part, precompiled ones too, without the main file."""
+        """Every included file, those of a precompiled header too."""
         names: list[str] = []
 
         def visit(file: int, _stack: Any, _depth: int, _data: Any) -> None:
@@ -212,9 +215,10 @@ class TU:
         return sorted({n for n in names if n != self.path})
 
     def inclusions(self) -> list[tuple[str, tuple[tuple[str, int], ...], bool]]:
-        """(file, the places of the directives that led to it, outermost first, whether it is a library's header).
+        """(file, chain of include directives that led to it, whether it is a system header), in preprocessing order.
 
-        One entry each time the preprocessor entered a file; a place is (file, offset).
+        There is one entry for each time the preprocessor entered a file. The chain holds (file, offset) of each
+        directive, outermost first.
         """
         found: list[tuple[str, tuple[tuple[str, int], ...], bool]] = []
 
@@ -233,23 +237,21 @@ class TU:
         return file.value, line.value, column.value, offset.value
 
     def spelling_place(self, cursor: CCursor, *, expansion: bool = False) -> tuple[int | None, int]:
-        """(file, offset) of the characters that spell the cursor's name, inside macro definitions too.
-
-        With `expansion`, of the macro's use instead of its definition.
-        """
+        """(file, offset) of the cursor's name. For a name from a macro, this is inside the macro definition, or with
+        `expansion` at the macro's use."""
         function = self.lib.clang_getExpansionLocation if expansion else self.lib.clang_getSpellingLocation
         file, _, _, offset = self._position(self.lib.clang_getCursorLocation(cursor), function)
         return file, offset
 
     def extent(self, cursor: CCursor) -> tuple[int, int]:
-        """[start, end) offsets of a cursor, by where macros expand."""
+        """[start, end) offsets of a cursor; macros count at their use."""
         extent = self.lib.clang_getCursorExtent(cursor)
         start = self._position(self.lib.clang_getRangeStart(extent), self.lib.clang_getExpansionLocation)[3]
         end = self._position(self.lib.clang_getRangeEnd(extent), self.lib.clang_getExpansionLocation)[3]
         return start, end
 
     def tokens(self, length: int) -> list[tuple[int, int, int, CCursor]]:
-        """(kind, start, end, cursor) of every token of the main file of `length` bytes, comments included."""
+        """(kind, start, end, cursor) of every token, comments included, of the main file, which has `length` bytes."""
         lib = self.lib
         if not self.file:
             return []
@@ -265,7 +267,7 @@ class TU:
         cursors = (CCursor * n)()
         lib.clang_annotateTokens(self.handle, memory, n, cursors)
         first = self._position(lib.clang_getTokenLocation(self.handle, memory[0]), lib.clang_getSpellingLocation)[3]
-        # Encoded locations of one file are consecutive, so one anchor gives every offset.
+        # Encoded locations within one file are consecutive, so the first token's offset gives all others.
         base = memory[0].words[1] - first
         result = []
         for i in range(n):
@@ -276,7 +278,7 @@ class TU:
         return result
 
     def walk(self, *, bodies: bool) -> list[CCursor]:
-        """Every node the main file declares, outermost first; without `bodies`, only down to functions."""
+        """All cursors of the main file in preorder; without `bodies`, function bodies are skipped."""
         seen: list[CCursor] = []
         top = Kind.TRANSLATION_UNIT.value
 
@@ -290,7 +292,7 @@ class TU:
         return seen
 
     def overridden(self, cursor: CCursor) -> list[CCursor]:
-        """The methods a virtual method overrides directly."""
+        """The methods that a virtual method directly overrides."""
         memory, count = POINTER(CCursor)(), c_uint()
         self.lib.clang_getOverriddenCursors(cursor, byref(memory), byref(count))
         found = [_copy(memory[i]) for i in range(count.value)]
@@ -299,7 +301,7 @@ class TU:
         return found
 
     def overloads(self, cursor: CCursor) -> list[CCursor]:
-        """The candidates of a name that is looked up later."""
+        """The candidate declarations of an overloaded name that is not resolved yet."""
         count = self.lib.clang_getNumOverloadedDecls(cursor)
         return [self.lib.clang_getOverloadedDecl(cursor, i) for i in range(count)]
 
@@ -309,5 +311,5 @@ def _copy(cursor: CCursor) -> CCursor:
 
 
 def is_null(cursor: CCursor) -> bool:
-    """Whether a cursor stands for nothing (an invalid kind)."""
+    """Whether a cursor is invalid: its kind is one of CXCursor_FirstInvalid (70) to CXCursor_LastInvalid (73)."""
     return 70 <= int(cursor.kind) <= 73

@@ -1,4 +1,4 @@
-"""How the front end parses on this machine: the toolchain's flags, header tree and builtin headers."""
+"""The front end's parser settings on this machine: the toolchain's flags, header tree and builtin headers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from hipsynth.synth.frontend.parse import ParseConfig
 
 @functools.cache
 def frontend_config(arch: str = "gfx90a") -> ParseConfig:
-    """How the front end parses, with the headers of the toolchain that is installed; raises Missing without one."""
+    """Parser settings for `arch` with the headers of the installed toolchain; raises Missing if there is none."""
     toolchain = find()
     try:
         command = [str(toolchain.clang), "-print-resource-dir"]
         resources = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
     except (OSError, subprocess.SubprocessError) as error:
         raise Missing(f"{toolchain.clang} does not run", cause=str(error), remedy="run `make setup`") from error
-    words = ("-x", "hip", f"--offload-arch={arch}", "-nogpulib", f"--rocm-path={toolchain.root}", *COMPATIBILITY)
-    return ParseConfig((*words, *toolchain.include_flags, "-resource-dir", resources), cache_dir() / "preambles")
+    args = ("-x", "hip", f"--offload-arch={arch}", "-nogpulib", f"--rocm-path={toolchain.root}", *COMPATIBILITY)
+    return ParseConfig((*args, *toolchain.include_flags, "-resource-dir", resources), cache_dir() / "preambles")

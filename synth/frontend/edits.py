@@ -1,4 +1,4 @@
-"""Edits as data: a pass returns them, one engine applies them."""
+"""Text edits: a pass returns a list of them, `apply_edits` applies them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from hipsynth.synth.core.errors import HipsynthError
 
 
 class EditConflict(HipsynthError):
-    """Two edits claim the same bytes, or an edit lies outside the text: a defect of the pass that made them."""
+    """Two edits overlap, or an edit lies outside the text: a bug in the pass that made them."""
 
     reason = "edit_conflict"
 
 
 @dataclass(frozen=True, order=True)
 class Edit:
-    """Replace bytes [start, end) of one file by `text`; start == end inserts."""
+    """Replaces bytes [start, end) of one file by `text`; start == end inserts."""
 
     start: int
     end: int
@@ -24,10 +24,10 @@ class Edit:
 
 
 def apply_edits(source: bytes, edits: Iterable[Edit]) -> bytes:
-    """The source with all edits applied; positions refer to the unedited bytes.
+    """Applies all edits; positions refer to the unedited bytes, identical edits are applied once.
 
-    Identical edits count once. Raises EditConflict on overlap, on two different insertions at one place,
-    and on positions outside the source.
+    Raises EditConflict for overlapping edits, two different insertions at one position, and positions outside the
+    source.
     """
     pieces: list[bytes] = []
     position = 0
@@ -35,8 +35,8 @@ def apply_edits(source: bytes, edits: Iterable[Edit]) -> bytes:
     for edit in sorted(set(edits)):
         if not 0 <= edit.start <= edit.end <= len(source):
             raise EditConflict(f"edit [{edit.start}, {edit.end}) lies outside a text of {len(source)} bytes")
-        same_place = previous is not None and edit.start == previous.start
-        if edit.start < position or same_place:
+        same_start = previous is not None and edit.start == previous.start
+        if edit.start < position or same_start:
             raise EditConflict(f"edits overlap: {previous} and {edit}")
         pieces += [source[position : edit.start], edit.text.encode()]
         position = edit.end

@@ -1,4 +1,4 @@
-"""What each identifier of a parsed file stands for: one entity, several, or nothing the parser could tell."""
+"""Resolves identifiers of a parsed file to the entities they refer to: one, several (overloads), or none."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hipsynth.synth.frontend import clang
 from hipsynth.synth.frontend.clang import TU, CCursor, Kind, is_null
 
-# cursor kind -> what a reader would call it
+# cursor kind -> category of the entity
 _CATEGORIES = {
     Kind.STRUCT_DECL: "type",
     Kind.UNION_DECL: "type",
@@ -50,11 +50,11 @@ _LABEL = Kind.LABEL_STMT.value
 
 @dataclass(frozen=True)
 class Entity:
-    """A declared thing. `place` is (file, offset) of its first declaration; file "" is the parsed file itself.
+    """A declared entity. `place` is (file, byte offset) of its first declaration; file "" is the parsed file itself.
 
-    `local`: visible inside one function only. `pinned`: its name is part of a contract outside the file
-    (declared here but defined elsewhere, or overriding a library's virtual function). `shared`: it lives in LDS.
-    `member`: it belongs to a class. `external`: a function or variable other files may define or use.
+    `local`: visible inside one function only. `pinned`: code outside the file depends on its name (it is declared
+    here but defined elsewhere, or overrides a library's virtual function). `shared`: a variable in LDS.
+    `member`: belongs to a class. `external`: a function or variable with external linkage.
     """
 
     name: str
@@ -68,11 +68,12 @@ class Entity:
 
     @property
     def user(self) -> bool:
+        """Whether the parsed file itself declares it."""
         return self.place[0] == ""
 
 
 class Resolver:
-    """Maps cursors of one translation unit to entities, remembering what it has seen."""
+    """Maps cursors of one translation unit to entities; results are cached."""
 
     def __init__(self, tu: TU) -> None:
         self.tu = tu
@@ -80,7 +81,7 @@ class Resolver:
         self.known: dict[tuple[int, int, int], Entity | None] = {}
 
     def referents(self, cursor: CCursor) -> list[Entity]:
-        """The entities a token's cursor refers to; several where overloads wait for a template's arguments."""
+        """The entities a token's cursor refers to; several if overload resolution depends on template arguments."""
         target = cursor if cursor.kind in (_LABEL, _MACRO) else self.lib.clang_getCursorReferenced(cursor)
         if is_null(target):
             return []
@@ -91,7 +92,7 @@ class Resolver:
         return [e for e in found if e is not None]
 
     def entity(self, cursor: CCursor) -> Entity | None:
-        """The entity a declaration cursor introduces."""
+        """The entity that a declaration cursor declares; None if it has no declaration."""
         key = (cursor.kind, cursor.data[0] or 0, cursor.data[1] or 0)
         if key not in self.known:
             self.known[key] = self._entity(cursor)
@@ -118,7 +119,7 @@ class Resolver:
         return Entity(name, ("", offset), category, local, pinned, shared, member, external)
 
     def _original(self, cursor: CCursor) -> CCursor:
-        """The first declaration of the template behind an instance, of the class behind a constructor."""
+        """The first declaration of an entity: of the template for an instance, of the class for a constructor."""
         while True:
             template = self.lib.clang_getSpecializedCursorTemplate(cursor)
             if is_null(template):
@@ -131,9 +132,8 @@ class Resolver:
             return self._original(self.lib.clang_getCursorSemanticParent(cursor))
         if kind in (_LABEL, _MACRO):
             return cursor
-        if (
-            kind == Kind.TYPE_ALIAS_TEMPLATE_DECL.value
-        ):  # its place is the keyword `using`; the alias inside has the name
+        if kind == Kind.TYPE_ALIAS_TEMPLATE_DECL.value:
+            # The template's location is the keyword `using`; the alias inside it is at the name.
             inner = self._child(cursor, Kind.TYPE_ALIAS_DECL.value)
             return cursor if inner is None else self._original(inner)
         canonical: CCursor = self.lib.clang_getCanonicalCursor(cursor)
@@ -170,11 +170,11 @@ class Resolver:
         return file != self.tu.file or any(self._overrides_outside(c) for c in self.tu.overridden(cursor))
 
     def _is_shared(self, cursor: CCursor) -> bool:
-        """Whether a variable carries __shared__: an extern array in LDS is defined by the launch, not elsewhere."""
+        """Whether a variable is __shared__: an extern LDS array is defined by the launch, not in another file."""
         return self._child(cursor, Kind.CUDASHARED_ATTR.value) is not None
 
     def _child(self, cursor: CCursor, kind: int) -> CCursor | None:
-        """The first direct child of a kind."""
+        """The first direct child of a cursor kind, or None."""
         found: list[CCursor] = []
 
         def visit(child: CCursor, _parent: CCursor, _data: object) -> int:

@@ -1,4 +1,4 @@
-"""Preprocessor lines of a file, read from its tokens: directives, macros, and what macros do to arguments."""
+"""Finds preprocessor directives and macros in a file's tokens, and which macro arguments # and ## apply to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hipsynth.synth.frontend.parse import Token
 
 @dataclass(frozen=True)
 class Directive:
-    """One preprocessor line: tokens [start, end), `start` at the `#`; `word` is what follows it."""
+    """One preprocessor line: tokens [start, end), `start` at the `#`; `word` is the directive's name."""
 
     word: str
     start: int
@@ -19,9 +19,10 @@ class Directive:
 
 @dataclass
 class Macro:
-    """One #define. Indices count tokens; `shown` and `pasted` are parameter numbers that # or ## reach.
+    """One #define; indices count tokens.
 
-    `direct` are those # stands before: their arguments are shown as written, the others' after expansion.
+    `shown` and `pasted` are the numbers of parameters that # and ## apply to, directly or through other macros.
+    `direct` is the subset of `shown` with # in this macro: # shows their arguments as written, all others' expanded.
     """
 
     name: str
@@ -34,13 +35,14 @@ class Macro:
     pasted: set[int] = field(default_factory=set)
 
     def param_number(self, text: str) -> int | None:
+        """The number of the parameter called `text`, or None."""
         if text in ("__VA_ARGS__", "__VA_OPT__") and "..." in self.params:
             return self.params.index("...")
         return self.params.index(text) if text in self.params else None
 
 
 def directives(tokens: Sequence[Token], text: bytes) -> list[Directive]:
-    """All preprocessor lines, in order; continued lines count as one."""
+    """All preprocessor lines, in order; a line with continuations counts as one."""
     found = []
     i = 0
     while i < len(tokens):
@@ -61,15 +63,15 @@ def _starts_line(tokens: Sequence[Token], text: bytes, i: int) -> bool:
 
 
 def _new_line(text: bytes, start: int, end: int) -> bool:
-    """Whether a line ends between two places, line continuations aside."""
+    """Whether a line ends between two offsets, not counting line continuations."""
     between = text[start:end].replace(b"\\\r\n", b"").replace(b"\\\n", b"")
     return b"\n" in between
 
 
 def macros(tokens: Sequence[Token], lines: Sequence[Directive]) -> list[Macro]:
-    """The macro definitions among the preprocessor lines, with what happens to each parameter."""
+    """The macro definitions among the preprocessor lines, including which parameters # and ## apply to."""
     found = [_macro(tokens, line) for line in lines if line.word == "define" and line.end > line.start + 2]
-    _spread(tokens, found)
+    _propagate(tokens, found)
     return found
 
 
@@ -102,7 +104,7 @@ def _macro(tokens: Sequence[Token], line: Directive) -> Macro:
 
 def _add_param(macro: Macro, tokens: Sequence[Token], at: int) -> None:
     if tokens[at].text == "..." and macro.params and tokens[at - 1].text == macro.params[-1]:
-        return  # GNU's named variadic parameter `args...` is one parameter
+        return  # the GNU named variadic parameter `args...` is one parameter
     macro.params.append(tokens[at].text)
 
 
@@ -116,12 +118,12 @@ def _neighbours(tokens: Sequence[Token], i: int, body: range) -> set[str]:
 
 
 def _gnu_comma(tokens: Sequence[Token], i: int) -> bool:
-    """`, ##__VA_ARGS__` (or a named `args...`) only swallows the comma; it pastes nothing."""
+    """GNU extension `, ##__VA_ARGS__` (or a named `args...`): it may drop the comma but pastes nothing."""
     return tokens[i - 2].text == ","
 
 
 def pasted_words(tokens: Sequence[Token], found: Sequence[Macro]) -> set[str]:
-    """Identifiers in macro bodies, parameters aside, that ## glues to something."""
+    """Identifiers in macro bodies, except parameters, that are operands of ##."""
     words = set()
     for macro in found:
         for i in macro.body:
@@ -130,8 +132,8 @@ def pasted_words(tokens: Sequence[Token], found: Sequence[Macro]) -> set[str]:
     return words
 
 
-def _spread(tokens: Sequence[Token], found: Sequence[Macro]) -> None:
-    """Carries `shown` and `pasted` outwards through macros that hand their parameters to other macros."""
+def _propagate(tokens: Sequence[Token], found: Sequence[Macro]) -> None:
+    """Propagates `shown` and `pasted` from each macro to the macros that pass it their parameters, to a fixed point."""
     changed = True
     while changed:
         changed = False
@@ -155,7 +157,7 @@ def _carry(source: set[int], inner: int, target: set[int], outer: int) -> bool:
 
 
 def calls(tokens: Sequence[Token], found: Sequence[Macro], where: range) -> list[tuple[Macro, list[range]]]:
-    """Uses of function-like macros among tokens `where`, each with the token range of every argument."""
+    """Invocations of function-like macros in the token range `where`, each with the token range of every argument."""
     by_name = {m.name: m for m in found if m.function_like and m.params}
     result = []
     for i in where:
@@ -169,7 +171,7 @@ def calls(tokens: Sequence[Token], found: Sequence[Macro], where: range) -> list
 
 
 def arguments(tokens: Sequence[Token], opening: int, stop: int) -> list[range] | None:
-    """The token ranges between commas of the parenthesis that opens at `opening`; None if it never closes."""
+    """The token ranges of the arguments in the parentheses that open at `opening`; None if they never close."""
     depth, start = 0, opening + 1
     found: list[range] = []
     for i in range(opening, stop):

@@ -1,4 +1,4 @@
-"""New names: plausible words put together, never one that could mean something else in the file or its headers."""
+"""Makes plausible new identifiers from word lists, none of which is already used in the file or its headers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import count
 
 
 def word_list(text: str) -> list[str]:
-    """The words of a table written as running text."""
+    """Splits a white-space-separated table of words."""
     return text.split()
 
 
@@ -52,7 +52,7 @@ a b c d e f g h i j k m n p q r s t u v w x y z aa bb cc dx dy dz gx gy id ii jj
 acc arg buf cnt col cur dst elt fac idx inc jdx len lhs msk nbr num off out pos ptr rem res rhs seg src tmp tot val vec
 """)
 
-# Names the language, the system or the launcher give a meaning, whatever the headers say.
+# Names that the language, the system headers or the HIP launch syntax define.
 RESERVED = frozenset(
     word_list("""
     alignas alignof and and_eq asm assert auto bitand bitor bool break case catch char char8_t char16_t char32_t class
@@ -68,7 +68,8 @@ RESERVED = frozenset(
 
 
 class Namer:
-    """Hands out names, each once. `taken(name)` says whether a name is in use already."""
+    """Makes unique names in one random naming style. `taken(name)` tells whether a name is already in use;
+    `local_taken`, which the caller may replace, does so for local names."""
 
     def __init__(self, rng: random.Random, taken: Callable[[str], bool]) -> None:
         self.rng = rng
@@ -81,9 +82,9 @@ class Namer:
         self.short_share = rng.choice((0.1, 0.35, 0.6))
 
     def make(self, category: str, *, local: bool = False) -> str:
-        """A fresh name fit for a variable, parameter, function, kernel, type, macro, …
+        """A new name in the style of `category` ("variable", "parameter", "function", "kernel", "type", "macro", ...).
 
-        A `local` one is visible in one function only, so headers may use it for other things.
+        A `local` name is visible in one function only, so it may also occur in headers.
         """
         taken = self.local_taken if local else self.taken
         for attempt in count():
@@ -91,7 +92,7 @@ class Namer:
             if name not in self.given and name not in RESERVED and not taken(name):
                 self.given.add(name)
                 return name
-        raise AssertionError("unreachable: the supply of names has no end")
+        raise AssertionError("unreachable: names never run out")
 
     def _compose(self, category: str, attempt: int) -> str:
         words = self._words(category, attempt)

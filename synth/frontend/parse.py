@@ -1,6 +1,6 @@
-"""Parse one HIP file with libclang: its tokens, and what every identifier stands for.
+"""Parses one HIP file with libclang: its tokens, and the entities that every identifier refers to.
 
-Bad code is a value: `parse` returns no unit and a diagnostic with a reason code, and never raises for it.
+For invalid code `parse` returns diagnostics with reason codes; it does not raise.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ Chain = tuple[tuple[str, int], ...]  # (file, offset) of include directives, out
 COORDINATES = {"threadIdx", "blockIdx", "blockDim", "gridDim"}
 VIRTUAL = "/hipsynth/program.hip"
 MAX_BYTES = 4 << 20
-KEPT_PREAMBLES = 32  # of about 17 MB each
-# A preamble instantiates the templates its headers need, or every parse would do that again (6 times slower).
+KEPT_PREAMBLES = 32  # files of about 17 MB each
+# The preamble instantiates the templates of its headers; otherwise every parse would do so again (6 times slower).
 ALWAYS = ("-w", "-Xclang", "-fpch-instantiate-templates")
 HOST = ("--cuda-host-only",)
 DEVICE = ("--cuda-device-only",)
@@ -42,10 +42,10 @@ def _preamble_folder() -> Path:
 
 @dataclass(frozen=True)
 class ParseConfig:
-    """How to parse: clang driver arguments for HIP without the choice of side, and where preambles are kept.
+    """Parser settings: clang driver arguments for HIP (without the choice of host or device), and the preamble folder.
 
-    `args` name the language, the architecture, the headers and the resource directory of the clang that the
-    headers belong to, e.g. ("-x", "hip", "--offload-arch=gfx90a", "-nogpulib", "--rocm-path=…", "-isystem", "…",
+    `args` give the language, the architecture, the headers, and the resource directory of the clang that the headers
+    belong to, e.g. ("-x", "hip", "--offload-arch=gfx90a", "-nogpulib", "--rocm-path=…", "-isystem", "…",
     "-resource-dir", "…").
     """
 
@@ -61,7 +61,7 @@ class ParseConfig:
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """Why a file could not be used. `reason` is the stored code; lines and columns count from 1, 0 is unknown."""
+    """Why a file is unusable. `reason` is the code stored in a corpus; lines and columns count from 1, 0 is unknown."""
 
     reason: str
     message: str
@@ -69,13 +69,13 @@ class Diagnostic:
     column: int = 0
 
     def __str__(self) -> str:
-        place = f"{self.line}:{self.column}: " if self.line else ""
-        return f"{self.reason}: {place}{self.message}"
+        position = f"{self.line}:{self.column}: " if self.line else ""
+        return f"{self.reason}: {position}{self.message}"
 
 
 @dataclass(frozen=True)
 class Token:
-    """One token of the file; `text` is its spelling, [start, end) its bytes."""
+    """One token of the file; `text` is its spelling, [start, end) its byte range."""
 
     kind: int
     start: int
@@ -89,10 +89,10 @@ class Token:
 
 @dataclass(frozen=True)
 class Unit:
-    """A parsed file. `referents[i]` are the entities token i stands for over both sides (host, device) looked at.
+    """A parsed file. `referents[i]` are the entities that token i refers to in the host and device compilations.
 
-    `cursor_kinds[i]` is the host parser's node of token i. `functions` are [start, end) byte ranges.
-    `header_words` are all identifiers of the headers included, `macro_words` those on their #define lines.
+    `cursor_kinds[i]` is the kind of token i's AST node in the host compilation. `functions` are [start, end) byte
+    ranges. `header_words` are all identifiers in included headers, `macro_words` those on their #define lines.
     """
 
     path: str
@@ -106,12 +106,12 @@ class Unit:
 
     @functools.cached_property
     def has_kernel(self) -> bool:
-        """Whether the file itself defines a kernel (a `__global__` or an attribute spelled out)."""
+        """Whether the file itself contains `__global__` or the equivalent attribute."""
         return b"__global__" in {t.text.encode() for t in self.tokens} or b"__attribute__((global))" in self.text
 
 
 def load_source(path: Path) -> tuple[bytes | None, list[Diagnostic]]:
-    """The bytes of a source file, or the reason it cannot be one."""
+    """The bytes of a source file, or None and why it is unusable (see `check_source`; missing or unreadable file)."""
     try:
         text = path.read_bytes()
     except FileNotFoundError:
@@ -123,11 +123,11 @@ def load_source(path: Path) -> tuple[bytes | None, list[Diagnostic]]:
 
 
 def check_source(text: bytes) -> Diagnostic | None:
-    """The reason bytes cannot be a HIP source file, if there is one."""
+    """Why the bytes are not a usable HIP source: empty, larger than MAX_BYTES, NUL bytes, or not UTF-8; else None."""
     if not text.strip():
         return Diagnostic("empty_file", "the file is empty")
     if len(text) > MAX_BYTES:
-        return Diagnostic("too_large", f"the file has {len(text)} bytes; at most {MAX_BYTES} are read")
+        return Diagnostic("too_large", f"the file has {len(text)} bytes; the limit is {MAX_BYTES}")
     if b"\0" in text:
         return Diagnostic("not_text", "the file contains NUL bytes")
     try:
@@ -140,9 +140,9 @@ def check_source(text: bytes) -> Diagnostic | None:
 def parse(
     source: bytes | Path, config: ParseConfig, *, path: str | None = None
 ) -> tuple[Unit | None, list[Diagnostic]]:
-    """The parsed unit, or None and why.
+    """The parsed unit, or None and diagnostics.
 
-    `source` is a file, or bytes; bytes may name the `path` they stand for, so that headers beside it are found.
+    `source` is a file or its content; for content, `path` gives the file's path, so that headers beside it are found.
     """
     if isinstance(source, Path):
         text, diagnostics = load_source(source)
@@ -182,7 +182,7 @@ class _View:
 
 
 def _open(text: bytes, path: str, config: ParseConfig, side: tuple[str, ...]) -> tuple[TU, Preamble | None]:
-    """The file parsed for one side, and the precompiled headers that it stands on."""
+    """Parses the file for one side, HOST or DEVICE; also returns the preamble it uses."""
     args = (*config.search, *side, *ALWAYS)
     preamble = _preamble(preamble_includes(text, (*config.include, Path(path).parent)), args, config.cache)
     extra = ("-Xclang", "-include-pch", "-Xclang", str(preamble.path)) if preamble else ()
@@ -190,7 +190,7 @@ def _open(text: bytes, path: str, config: ParseConfig, side: tuple[str, ...]) ->
 
 
 def _open_again(text: bytes, path: str, config: ParseConfig, side: tuple[str, ...]) -> tuple[TU, Preamble | None]:
-    """As _open, twice if need be: a preamble that a long-running process found at first may be gone or out of date."""
+    """Like _open, with one retry: in a long-running process a cached preamble may be deleted or outdated."""
     try:
         return _open(text, path, config, side)
     except ValueError:
@@ -239,9 +239,9 @@ def _read(tu: TU, text: bytes, preamble: Preamble | None) -> _View:
 def _walk(
     tu: TU, resolver: Resolver, tokens: Sequence[Token], kinds: Sequence[int], referents: list[frozenset[Entity]]
 ) -> tuple[tuple[int, int], ...]:
-    """Resolves from the tree what the annotation of tokens leaves open; returns the ranges of all functions.
+    """Resolves tokens that clang_annotateTokens leaves unresolved by walking the AST; returns all function ranges.
 
-    Those are the texts of macros, once per expansion, and some operands of overloaded operators.
+    Such tokens are macro bodies (resolved once per expansion) and some operands of overloaded operators.
     """
     open_tokens = {
         t.start: i
@@ -270,7 +270,10 @@ def _is_coordinate(tokens: Sequence[Token], i: int) -> bool:
 def inclusions(
     text: bytes, path: str, config: ParseConfig, side: tuple[str, ...]
 ) -> tuple[list[tuple[str, Chain, bool]], list[Diagnostic]]:
-    """Each file the preprocessor entered: (name, chain of directive places from the main file, library's or not)."""
+    """Each file that the preprocessor entered: (path, chain of include directives, whether it is a system header).
+
+    Returns an empty list and diagnostics if the file does not compile.
+    """
     try:
         opened, _ = _open(text, path, config, side)
         with opened as tu:
@@ -286,14 +289,14 @@ def inclusions(
 
 _SYSTEM_INCLUDE = re.compile(rb'#\s*include\s*(<[^>\n]+>|"(?:hip|hsa|rocprim|hipcub|thrust)/[^"\n]+")')
 _COMMENT_LINE = re.compile(rb"//[^\n]*|/\*.*?\*/", re.S)
-# Headers that are meant to be included again (their meaning depends on macros at that place).
+# Headers designed to be included repeatedly: their meaning depends on the macros defined at that point.
 _REPEATABLE = {b"<assert.h>", b"<cassert>", b"<stddef.h>"}
 
 
 def preamble_includes(text: bytes, own: Sequence[Path] = ()) -> tuple[str, ...]:
-    """The library headers a file includes before anything else; they are what a preamble precompiles.
+    """The library headers that a file includes first, before other code; a preamble precompiles them.
 
-    A header found in one of the folders `own` is the program's, and ends the preamble.
+    A header found in one of the folders `own` belongs to the program and ends the preamble.
     """
     found = []
     position = 0
@@ -322,7 +325,7 @@ def preamble_includes(text: bytes, own: Sequence[Path] = ()) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Preamble:
-    """A precompiled sequence of includes with the identifiers its headers contain."""
+    """A precompiled sequence of includes, with the files and identifiers of its headers."""
 
     path: Path
     files: frozenset[str]
@@ -332,7 +335,7 @@ class Preamble:
 
 @functools.lru_cache(maxsize=64)
 def _preamble(includes: tuple[str, ...], args: tuple[str, ...], cache: Path) -> Preamble | None:
-    """Builds, or finds, the precompiled header; None when there is nothing to precompile or it cannot be written."""
+    """Finds or builds the precompiled header; None if there is nothing to precompile or it cannot be built."""
     if not includes:
         return None
     key = hashlib.sha256("\0".join((clang.version(), *args, "", *includes)).encode()).hexdigest()[:24]
@@ -353,7 +356,7 @@ def _preamble(includes: tuple[str, ...], args: tuple[str, ...], cache: Path) -> 
 
 
 def _fresh(target: Path, listing: Path) -> bool:
-    """Whether a stored preamble is newer than every header in it."""
+    """Whether a stored preamble is at least as new as every header in it."""
     try:
         made = target.stat().st_mtime
         return all(Path(name).stat().st_mtime <= made for name in listing.read_text().splitlines())
@@ -380,7 +383,7 @@ def _build(includes: tuple[str, ...], args: tuple[str, ...], source: Path, targe
 
 
 def _prune(cache: Path) -> None:
-    """Removes the longest unused files, but none of the last hour: another worker may be about to read it."""
+    """Removes the least recently used preambles, except those used in the last hour, which a worker may be reading."""
     with contextlib.suppress(OSError):
         used = sorted(((path.stat().st_mtime, path) for path in cache.glob("*.pch")), reverse=True)
         for when, path in used[KEPT_PREAMBLES:]:
@@ -412,7 +415,7 @@ def _words_of(files: Sequence[str]) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def header_words(files: Sequence[str], preamble: Preamble | None) -> tuple[frozenset[str], frozenset[str]]:
-    """All identifiers of the given headers, and those that occur on their #define lines."""
+    """All identifiers of the given headers, and those on their #define lines."""
     if preamble is None:
         return _words_of(files)
     rest = [f for f in files if f not in preamble.files and f != str(preamble.path)]

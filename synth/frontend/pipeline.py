@@ -1,4 +1,4 @@
-"""Passes by name, applied in order. A pass is one module in `passes` with a function `apply`."""
+"""Runs passes by name, in order. A pass is a module in `passes` with a function `apply`."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ Pass = Callable[[Source, str, ParseConfig], tuple[Source | None, list[Diagnostic
 
 @functools.cache
 def pass_names() -> tuple[str, ...]:
-    """Every pass there is: the modules of `hipsynth.synth.frontend.passes`."""
+    """The names of all passes: the modules of `hipsynth.synth.frontend.passes`."""
     return tuple(sorted(m.name for m in pkgutil.iter_modules(passes.__path__)))
 
 
 def find_pass(name: str) -> Pass:
-    """The pass of a name; raises UsageError for an unknown one."""
+    """The `apply` function of a pass; raises UsageError for an unknown name."""
     if name not in pass_names():
-        raise UsageError(f"no pass called {name!r}", remedy=f"one of: {', '.join(pass_names())}")
+        raise UsageError(f"unknown pass {name!r}", remedy=f"one of: {', '.join(pass_names())}")
     function: Pass = importlib.import_module(f"{passes.__name__}.{name}").apply
     return function
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a pipeline: `source` is None when a pass failed; `applied` are the steps that changed the text."""
+    """The result of a pipeline: `source` is None if a pass failed; `applied` are the steps that changed the text."""
 
     source: Source | None
     applied: tuple[str, ...]
@@ -40,11 +40,12 @@ class Outcome:
 
     @property
     def reason(self) -> str:
+        """The reason code of the first diagnostic, or ""."""
         return self.diagnostics[0].reason if self.diagnostics else ""
 
 
 def run(source: Source, steps: Sequence[str], config: ParseConfig) -> Outcome:
-    """Applies steps such as "flatten" or "rename:7" (name, then an argument) in order, until one fails."""
+    """Applies steps such as "flatten" or "rename:7" (pass name, then its argument) in order, until one fails."""
     applied: list[str] = []
     for step in steps:
         name, _, argument = step.partition(":")

@@ -1,4 +1,4 @@
-"""What passes work on: a program's text and, while it is spread over files, where they are."""
+"""The input of a pass: a program's text and, for a program of several files, their paths."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Source:
-    """`text` of the main file. `main` is its path while quoted includes are still to be found, `root` the folder
-    nothing is read from outside of, `units` all translation units in order when there are several."""
+    """A program. `text` is the content of the main file, `main` its path while quoted includes still refer to other
+    files, `root` the folder outside of which no file is read, `units` all translation units, in order, if several."""
 
     text: bytes
     main: Path | None = None

@@ -1,8 +1,8 @@
-"""Which names of a file may be renamed, and what ties their occurrences together.
+"""Decides which names of a file may be renamed, and which occurrences must be renamed together.
 
-Each spelling is looked at as a whole. Occurrences the parser resolved to the file's own declarations may change;
-those that are the library's must not; unresolved ones (members of template arguments, text of macros never used)
-may change only if the spelling is nowhere the library's.
+Each spelling is classified as a whole. Occurrences that resolve to the file's own declarations may change, those that
+resolve to a library's must not; unresolved ones (members of template arguments, bodies of unused macros) may change
+only if no occurrence of the spelling is a library's.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PRAGMA_WORDS = {"once", "unroll", "nounroll", "clang", "loop", "GCC", "omp", "p
 _NAMES_FUNCTION = {"__func__", "__FUNCTION__"}
 _NAMES_SIGNATURE = {"__PRETTY_FUNCTION__", "source_location"}
 _FINDS_BY_STRING = re.compile(rb"hipModuleGet(?:Function|Global|TexRef)|hipGetSymbol|dlsym|hiprtc")
-# Names that library templates look for in a user's class, and quietly do something else when they are absent.
+# Members that library templates look up in a user's class, and whose absence changes behaviour without an error.
 _PROTOCOL = frozenset(
     word_list("""
     begin end cbegin cend rbegin rend iterator const_iterator iterator_category iterator_concept value_type pointer
@@ -45,13 +45,13 @@ class Spelling:
     user: dict[int, frozenset[Entity]] = field(default_factory=dict)
     system: list[int] = field(default_factory=list)
     unresolved: list[int] = field(default_factory=list)
-    in_macro: bool = False  # some occurrence is text of a macro
-    joined: bool = False  # several entities share it and must keep sharing it
+    in_macro: bool = False  # some occurrence is in a macro's body
+    joined: bool = False  # all occurrences must get the same new name
 
 
 @dataclass
 class SpellingTable:
-    """What renaming needs to know about a unit."""
+    """The renaming facts of a unit: its spellings, and which spellings and entities must keep their names."""
 
     unit: Unit
     lines: list[Directive]
@@ -63,7 +63,7 @@ class SpellingTable:
 
 
 def collect_spellings(unit: Unit) -> SpellingTable:
-    """Sorts every identifier of a unit and marks the names that must stay."""
+    """Classifies every identifier of a unit and marks the names that must be kept."""
     lines = directives(unit.tokens, unit.text)
     found = macros(unit.tokens, lines)
     params = list(_param_tokens(unit, found))
@@ -81,16 +81,16 @@ def _param_tokens(unit: Unit, found: Iterable[Macro]) -> Iterator[tuple[Macro, i
         for number, name in enumerate(macro.params):
             if name in ("...", "__VA_ARGS__"):
                 continue
-            places = range(macro.name_index + 1, macro.body.stop)
-            yield macro, number, [i for i in places if unit.tokens[i].text == name]
+            definition = range(macro.name_index + 1, macro.body.stop)
+            yield macro, number, [i for i in definition if unit.tokens[i].text == name]
 
 
-# --- sorting --------------------------------------------------------------------------------------------------------
+# --- classification of tokens ---------------------------------------------------------------------------------------
 
 
 def _sort_tokens(s: SpellingTable) -> None:
     unit = s.unit
-    params = {i for _, _, places in s.macro_params for i in places}
+    params = {i for _, _, occurrences in s.macro_params for i in occurrences}
     ignored = _ignored(s)
     bodies = {i for m in s.macros for i in m.body}
     macro_names = {m.name for m in s.macros}
@@ -121,7 +121,7 @@ def _sort_tokens(s: SpellingTable) -> None:
 
 
 def _sort_members(unit: Unit, entry: Spelling) -> None:
-    """A member of some template argument cannot be ours when no class of ours has a member of that name."""
+    """Marks unresolved member accesses as the library's if no class of the file has a member of that name."""
     if any(e.member for es in entry.user.values() for e in es):
         return
     members = [i for i in entry.unresolved if i > 0 and unit.tokens[i - 1].text in (".", "->")]
@@ -135,7 +135,7 @@ def _is_coordinate(unit: Unit, i: int) -> bool:
 
 
 def _ignored(s: SpellingTable) -> set[int]:
-    """Tokens that are no names of the program: directive words, header names, attributes, operand labels of asm."""
+    """Tokens that are not names of the program: directive names, header names, pragma words, attributes."""
     tokens = s.unit.tokens
     found: set[int] = set()
     for line in s.lines:
@@ -155,7 +155,7 @@ def _ignored(s: SpellingTable) -> set[int]:
 
 
 def _standard_attribute(s: SpellingTable, i: int) -> Iterator[int]:
-    """Names between [[ and ]], but not those inside an attribute's parentheses."""
+    """Tokens between [[ and ]], except those inside an attribute's parentheses."""
     depth, tokens = 0, s.unit.tokens
     while i < len(tokens) and not (depth == 0 and tokens[i].text == "]"):
         depth += {"(": 1, ")": -1}.get(tokens[i].text, 0)
@@ -164,11 +164,11 @@ def _standard_attribute(s: SpellingTable, i: int) -> Iterator[int]:
         i += 1
 
 
-# --- names that must stay -------------------------------------------------------------------------------------------
+# --- names that must be kept: each rule adds to kept_spellings or kept_entities --------------------------------------
 
 
 def _keep_unspelled(s: SpellingTable, own: set[Entity]) -> None:
-    """A name that ## glued together, or that a library's macro declares, is spelled nowhere in the file."""
+    """Names that do not occur in the file's text: made by ## or declared by a library's macro."""
     by_start = {t.start: t.text for t in s.unit.tokens}
     for entity in own:
         if by_start.get(entity.place[1]) != entity.name:
@@ -176,12 +176,12 @@ def _keep_unspelled(s: SpellingTable, own: set[Entity]) -> None:
 
 
 def _keep_contracts(s: SpellingTable, own: set[Entity]) -> None:
-    """Pinned by the parser, `main`, what the language reserves."""
+    """Pinned entities, `main`, and reserved names."""
     s.kept_spellings |= {e.name for e in own if e.pinned} | RESERVED
 
 
 def _keep_ambiguous(s: SpellingTable, own: set[Entity]) -> None:
-    """Occurrences nobody can tell apart, some of them the library's."""
+    """Spellings whose own and library occurrences cannot be told apart."""
     for entry in s.spellings.values():
         if not entry.user:
             continue
@@ -191,14 +191,14 @@ def _keep_ambiguous(s: SpellingTable, own: set[Entity]) -> None:
 
 
 def _may_be_detected(s: SpellingTable, entry: Spelling) -> bool:
-    """Whether a template may ask for a library member of this name, without an error when there is none."""
+    """Whether a template may test for a library member of this name (SFINAE), so that its absence gives no error."""
     if entry.text not in s.unit.header_words or all(e.local for es in entry.user.values() for e in es):
         return False
     return any(_DETECTION & set(_statement(s.unit, i)) for i in entry.unresolved)
 
 
 def _statement(unit: Unit, i: int) -> Iterator[str]:
-    """The spellings around token i, up to the next ; { or } on both sides."""
+    """The token texts around token i, up to the next ; { or } on both sides."""
     for step in (-1, 1):
         j = i
         while 0 <= j < len(unit.tokens) and unit.tokens[j].text not in (";", "{", "}"):
@@ -207,7 +207,7 @@ def _statement(unit: Unit, i: int) -> Iterator[str]:
 
 
 def _keep_configuration(s: SpellingTable, own: set[Entity]) -> None:
-    """Macros that headers included later may ask for."""
+    """Macros that headers included later may test."""
     last = max((d.start for d in s.lines if d.word == "include"), default=-1)
     for macro in s.macros:
         if macro.name_index < last and macro.name in s.unit.header_words:
@@ -219,7 +219,8 @@ def _keep_configuration(s: SpellingTable, own: set[Entity]) -> None:
 
 
 def _keep_shown(s: SpellingTable, own: set[Entity]) -> None:
-    """Arguments that # turns into program text or ## glues; error checks around API calls only print on failure."""
+    """Macro arguments that # turns into a string or ## pastes, except # in error checks of HIP or CUDA calls, which
+    print them only on failure."""
     tokens = s.unit.tokens
     s.kept_spellings |= pasted_words(tokens, s.macros)
     names = {m.name for m in s.macros}
@@ -232,8 +233,8 @@ def _keep_shown(s: SpellingTable, own: set[Entity]) -> None:
                 _keep_tokens(s, [i for i in arg if not (expanded and tokens[i].text in names)])
 
 
-def _keep_tokens(s: SpellingTable, places: Iterable[int]) -> None:
-    for i in places:
+def _keep_tokens(s: SpellingTable, indices: Iterable[int]) -> None:
+    for i in indices:
         token = s.unit.tokens[i]
         entry = s.spellings.get(token.text)
         if not token.identifier or entry is None:
@@ -245,7 +246,7 @@ def _keep_tokens(s: SpellingTable, places: Iterable[int]) -> None:
 
 
 def _keep_revealed(s: SpellingTable, own: set[Entity]) -> None:
-    """Names the program can print: __func__, __PRETTY_FUNCTION__, typeid, assertions in device code."""
+    """Names that the program can print through __func__, __PRETTY_FUNCTION__, typeid, or assertions in device code."""
     tokens = s.unit.tokens
     revealing = _revealing_macros(s)
     signatures = False
@@ -266,13 +267,13 @@ def _keep_revealed(s: SpellingTable, own: set[Entity]) -> None:
 
 
 def _revealing_macros(s: SpellingTable) -> dict[str, set[str]]:
-    """Macro -> the name-showing words its text contains, through other macros too."""
+    """Macro -> the identifiers such as __func__ in its body or, through macros it uses, in theirs."""
     tokens = s.unit.tokens
     shows = {m.name: {tokens[i].text for i in m.body} for m in s.macros}
     for _ in shows:
-        for words in shows.values():
-            words |= {w for inner in words & shows.keys() for w in shows[inner]}
-    return {name: words & (_NAMES_FUNCTION | _NAMES_SIGNATURE) for name, words in shows.items()}
+        for body in shows.values():
+            body |= {w for inner in body & shows.keys() for w in shows[inner]}
+    return {name: body & (_NAMES_FUNCTION | _NAMES_SIGNATURE) for name, body in shows.items()}
 
 
 def _enclosing(s: SpellingTable, offset: int) -> list[tuple[int, int]]:
@@ -280,17 +281,20 @@ def _enclosing(s: SpellingTable, offset: int) -> list[tuple[int, int]]:
 
 
 def _keep_function(s: SpellingTable, offset: int) -> None:
-    """The names of the functions around a place; inside a macro's text, of all functions."""
+    """Keeps the names of the functions whose range contains the offset."""
     around = _enclosing(s, offset)
     for entry in s.spellings.values():
         for i, entities in entry.user.items():
-            place = s.unit.tokens[i].start
-            if any(e.category in ("function", "method") for e in entities) and any(a <= place < b for a, b in around):
+            start = s.unit.tokens[i].start
+            if any(e.category in ("function", "method") for e in entities) and any(a <= start < b for a, b in around):
                 s.kept_spellings.add(entry.text)
 
 
 def _keep_assertion(s: SpellingTable, i: int) -> bool:
-    """An assertion's text is data of device code; on the host it is seen only when the program fails."""
+    """Keeps the names in an assertion of device code, whose text is data in the code object; returns whether it did.
+
+    A host assertion prints its text only when the program fails.
+    """
     tokens = s.unit.tokens
     around = _enclosing(s, tokens[i].start)
     start = min((a for a, _ in around), default=0)
@@ -304,7 +308,7 @@ def _keep_assertion(s: SpellingTable, i: int) -> bool:
 
 
 def _keep_strings(s: SpellingTable, own: set[Entity]) -> None:
-    """Kernels and globals looked up by name at run time, and operand names inside inline assembly."""
+    """Kernels and globals looked up by name at run time, and operand names of inline assembly."""
     literals = [t.text for t in s.unit.tokens if t.kind == TOKEN_LITERAL and '"' in t.text]
     if _FINDS_BY_STRING.search(s.unit.text):
         s.kept_spellings |= {w for text in literals for w in re.findall(r"[A-Za-z_]\w*", text)}
@@ -315,7 +319,7 @@ def _keep_strings(s: SpellingTable, own: set[Entity]) -> None:
 
 
 def _keep_protocols(s: SpellingTable, own: set[Entity]) -> None:
-    """Members that library templates, or a range-based for, find by name."""
+    """Members that library templates or a range-based for look up by name."""
     generic = any(t.text in _GENERIC_LIBRARIES for t in s.unit.tokens)
     ranged = Kind.CXX_FOR_RANGE_STMT.value in s.unit.cursor_kinds
     for entity in own:

@@ -1,4 +1,4 @@
-"""The grammar: HIP programs from a typed kernel language, with the results they must print."""
+"""Generates HIP programs from a typed kernel language, together with the output each program must print."""
 
 from hipsynth.synth.generate.producer import generate, replay
 

@@ -1,7 +1,7 @@
-"""Builds one kernel, statement by statement, and refuses whatever could make it invalid.
+"""Builds one kernel statement by statement and rejects everything that could make it invalid.
 
-Refused when a statement is added: values out of their scope, indices that may leave a buffer, writes to const
-buffers, barriers and shuffles in divergent control flow, assignments outside a variable's promised range.
+Adding a statement raises IRError for values used outside their scope, indices that may be out of bounds, writes to
+const buffers, barriers and shuffles in divergent control flow, and assignments outside a variable's declared range.
 """
 
 from __future__ import annotations
@@ -23,17 +23,20 @@ ATOMICS = {"add": "fiu", "min": "iu", "max": "iu", "and": "u", "or": "u", "xor":
 
 @dataclass
 class _Scope:
-    """An open block of statements."""
+    """A block that statements are being added to."""
 
     number: int
     body: list[Statement]
     uniform: bool
-    trips: int  # how often a statement here runs at most, counted from the enclosing scope
-    closed: bool = False  # an early return was printed: nothing may follow
+    trips: int  # upper bound on executions of this block per execution of the enclosing one
+    closed: bool = False  # ends in an early return: no statement may follow
 
 
 class KernelBuilder:
-    """Collects the statements of one kernel launched as grid x block (x, y) work-groups and work-items."""
+    """Collects the statements of one kernel. `grid` is in work-groups, `block` in work-items, both (x, y) or x alone.
+
+    Raises IRError for launches of more than MAX_BLOCK work-items per group or 2^20 groups.
+    """
 
     def __init__(self, name: str, grid: tuple[int, int] | int, block: tuple[int, int] | int, **options: bool) -> None:
         self.name = name
@@ -49,7 +52,7 @@ class KernelBuilder:
         self._names: set[str] = {name}
         self._next_scope = 1
         self._scopes = [_Scope(0, [], True, 1)]
-        self._declared: dict[str, tuple[Expr, int]] = {}  # mutable name -> promised range, depth of its scope
+        self._declared: dict[str, tuple[Expr, int]] = {}  # mutable name -> (initial value, depth of its scope)
 
     # ---- names, parameters, memory
 
@@ -60,7 +63,7 @@ class KernelBuilder:
         return name
 
     def fresh(self, prefix: str) -> str:
-        """An unused name: the prefix itself, or with a number."""
+        """An unused name: the prefix, with a number appended if it is taken."""
         number = 0
         name = prefix
         while name in self._names:
@@ -75,13 +78,13 @@ class KernelBuilder:
     def output(
         self, name: str, dtype: DType, size: int, span: tuple[float, float] | None = None, *, restrict: bool = False
     ) -> Buffer:
-        """A `T*` parameter; `span` promises the values that a read finds (default: any value of the type)."""
+        """A `T*` parameter of `size` elements; `span` is the range of its values (default: that of the type)."""
         lo, hi = span if span is not None else (dtype.lo, dtype.hi)
         return self._buffer(Buffer(name, dtype, (size,), lo, hi, restrict=restrict))
 
     def _buffer(self, buffer: Buffer) -> Buffer:
         if buffer.size < 1 or self._next_scope > 1:
-            raise IRError(f"{self.name}: parameter {buffer.name} is empty or late")
+            raise IRError(f"{self.name}: parameter {buffer.name} is empty, or added after the first block")
         self._claim(buffer.name)
         self._buffers.append(buffer)
         return buffer
@@ -89,30 +92,31 @@ class KernelBuilder:
     def lds(
         self, name: str, dtype: DType, shape: int | tuple[int, ...], span: tuple[float, float], *, dynamic: bool = False
     ) -> Buffer:
-        """A work-group's own array, holding values in `span`; `dynamic` makes it `extern __shared__`."""
+        """An LDS array of values in `span`; `dynamic` declares it `extern __shared__`. Raises IRError when the kernel's
+        arrays exceed MAX_LDS bytes."""
         dims = (shape,) if isinstance(shape, int) else shape
         buffer = Buffer(self._claim(name), dtype, dims, *span, space="lds", dynamic=dynamic)
         if dynamic and (len(dims) != 1 or any(b.dynamic for b in self._lds)):
-            raise IRError(f"{self.name}: one one-dimensional dynamic LDS array at most")
+            raise IRError(f"{self.name}: at most one dynamic LDS array, of one dimension")
         self._lds.append(buffer)
         if sum(b.size * b.dtype.bytes for b in self._lds) > MAX_LDS:
             raise IRError(f"{self.name}: more than {MAX_LDS} bytes of LDS")
         return buffer
 
     def scalar(self, name: str, value: int) -> Expr:
-        """An `int` parameter that every launch gives this value."""
+        """An `int` parameter that has this value in every launch."""
         self._scalars.append((self._claim(name), value))
         return self._name(name, I32, value, value, uniform=True, scope=0)
 
     def constant(self, name: str, value: int) -> Expr:
-        """A `constexpr int` of the program."""
+        """A `constexpr int` at file scope."""
         self._constants.append((self._claim(name), value))
         return self._name(name, I32, value, value, uniform=True, scope=0)
 
     # ---- values
 
     def builtin(self, name: str) -> Expr:
-        """threadIdx.x and its kin, raw: sums and products of them go into an int with `let`."""
+        """A launch builtin such as threadIdx.x. It is unsigned (`raw`): convert sums and products to int with `let`."""
         axis = "xy".index(name[-1])
         extent = {"threadIdx": self.block, "blockDim": self.block, "blockIdx": self.grid, "gridDim": self.grid}
         size = extent[name[:-2]][axis]
@@ -132,18 +136,18 @@ class KernelBuilder:
         return target
 
     def variable(self, name: str, value: Operand, dtype: DType, span: tuple[float, float]) -> Expr:
-        """Declares a mutable local that promises to stay in `span`."""
+        """Declares a mutable local whose values stay in `span`; raises IRError if the initial value does not."""
         start = ir.lift(value, dtype)
         self._check(start)
         if start.dtype is not dtype or start.lo < span[0] or start.hi > span[1]:
-            raise IRError(f"{name}: starts in [{start.lo:g}, {start.hi:g}], outside its promise {span}")
+            raise IRError(f"{name}: initialised in [{start.lo:g}, {start.hi:g}], outside its declared range {span}")
         target = self._name(self._claim(name), dtype, *ir.fit(name, dtype, *span), uniform=False)
         self._declared[name] = (start, len(self._scopes))
         self._add(ir.Let(target, start, mutable=True))
         return target
 
     def assign(self, target: Expr, value: Operand) -> None:
-        """`name = value;`, which keeps the promise for any earlier value of the variable."""
+        """`name = value;`. Raises IRError if the value may leave the variable's declared range."""
         lifted = ir.lift(value, target.dtype)
         self._check_target(target, lifted)
         if lifted.lo < target.lo or lifted.hi > target.hi:
@@ -151,17 +155,18 @@ class KernelBuilder:
         self._add(ir.Assign(target, lifted))
 
     def accumulate(self, target: Expr, value: Operand) -> None:
-        """`name += value;`: the promise must hold for as often as the enclosing loops can run this."""
+        """`name += value;`. Raises IRError if the sum may leave the declared range, counting every iteration of the
+        enclosing loops."""
         term = ir.lift(value, target.dtype)
         self._check_target(target, term)
         start, depth = self._declared[target.attr[0]]
         trips = math.prod(s.trips for s in self._scopes[depth:])
         if term.lo < 0 or start.hi + term.hi * trips > target.hi * (1 + 1e-9):
-            raise IRError(f"{target.attr[0]}: {trips} terms up to {term.hi:g} leave its promise {target.hi:g}")
+            raise IRError(f"{target.attr[0]}: {trips} terms up to {term.hi:g} exceed its declared {target.hi:g}")
         self._add(ir.Assign(target, term, compound="+"))
 
     def accumulator(self, name: str, span: tuple[float, float]) -> Expr:
-        """Declares the four accumulators of a matrix instruction, zero at first, that promise to stay in `span`."""
+        """Declares the four zero-initialised accumulators of a matrix instruction, with values in `span`."""
         target = self._name(self._claim(name), ACC4, *ir.fit(name, ACC4, *span), uniform=False)
         zero = ir.const(0.0, F32)
         self._declared[name] = (zero, len(self._scopes))
@@ -169,30 +174,32 @@ class KernelBuilder:
         return target
 
     def matrix_fma(self, target: Expr, left: Expr, right: Expr) -> None:
-        """`v_mfma_f32_16x16x4_f32`: whole waves in uniform control flow; the promise must hold for every repetition."""
+        """`v_mfma_f32_16x16x4_f32`. Raises IRError in divergent control flow, for block rows that are not whole waves,
+        and if the accumulator may leave its declared range, counting every iteration of the enclosing loops."""
         for value in (target, left, right):
             self._check(value)
         if target.dtype is not ACC4 or target.op != "name" or left.dtype is not F32 or right.dtype is not F32:
             raise IRError("matrix_fma needs an accumulator and two floats")
         if self.block[0] % WAVE:
-            raise IRError("matrix_fma needs rows of whole waves")
+            raise IRError("matrix_fma needs block rows of whole waves")
         self._require_uniform("matrix_fma")
         _, depth = self._declared[target.attr[0]]
         trips = math.prod(s.trips for s in self._scopes[depth:])
         if min(left.lo, right.lo) < 0 or 4 * left.hi * right.hi * trips > target.hi * (1 + 1e-9):
-            raise IRError(f"{target.attr[0]}: {trips} products leave its promise {target.hi:g}")
+            raise IRError(f"{target.attr[0]}: {trips} products exceed its declared {target.hi:g}")
         self._add(ir.MatrixFma(target, left, right))
 
     def _check_target(self, target: Expr, value: Expr) -> None:
         self._check(target)
         self._check(value)
         if target.op != "name" or target.attr[0] not in self._declared:
-            raise IRError("assignment to something that is not a variable")
+            raise IRError("assignment to a value that is not a mutable variable")
         if value.dtype is not target.dtype:
             raise IRError(f"{target.attr[0]}: {value.dtype.cpp} assigned to {target.dtype.cpp}")
 
     def shuffle(self, name: str, kind: str, value: Expr, delta: Operand) -> Expr:
-        """A wave shuffle ("down" or "xor") of a 32- or 64-bit value; needs whole waves in uniform control flow."""
+        """A wave shuffle ("down" or "xor") of a 32- or 64-bit value by `delta` lanes. Raises IRError in divergent
+        control flow, for partial waves, and for a distance that is not uniform and below 64."""
         distance = ir.lift(delta, I32)
         self._check(value)
         self._check(distance)
@@ -206,8 +213,8 @@ class KernelBuilder:
     # ---- effects
 
     def store(self, buffer: Buffer, index: Operand | tuple[Operand, ...], value: Operand) -> None:
-        """`buffer[index] = value;`"""
-        lifted = self._place(buffer, index)
+        """`buffer[index] = value;` Raises IRError for an index out of bounds or a value of another type or range."""
+        lifted = self._writable_index(buffer, index)
         element = ir.lift(value, buffer.dtype)
         self._check(element)
         if element.dtype is not buffer.dtype or element.lo < buffer.lo or element.hi > buffer.hi:
@@ -218,8 +225,8 @@ class KernelBuilder:
         self._add(ir.Store(buffer, lifted, element))
 
     def atomic(self, op: str, buffer: Buffer, index: Operand | tuple[Operand, ...], value: Operand) -> None:
-        """`atomicAdd(&buffer[index], value);` and its kin, result unused."""
-        lifted = self._place(buffer, index)
+        """`atomicAdd(&buffer[index], value);`, or another row of ATOMICS; the returned old value is unused."""
+        lifted = self._writable_index(buffer, index)
         element = ir.lift(value, buffer.dtype)
         self._check(element)
         kinds = ATOMICS.get(op, "")
@@ -229,7 +236,7 @@ class KernelBuilder:
             raise IRError(f"no atomic {op} for {element.dtype.cpp}")
         self._add(ir.Atomic(op, buffer, lifted, element))
 
-    def _place(self, buffer: Buffer, index: Operand | tuple[Operand, ...]) -> tuple[Expr, ...]:
+    def _writable_index(self, buffer: Buffer, index: Operand | tuple[Operand, ...]) -> tuple[Expr, ...]:
         parts = index if isinstance(index, tuple) else (index,)
         lifted = tuple(ir.lift(p, I32) for p in parts)
         if buffer.const or buffer not in (*self._buffers, *self._lds):
@@ -240,7 +247,7 @@ class KernelBuilder:
         return lifted
 
     def barrier(self) -> None:
-        """`__syncthreads();` where every work-item of a group comes by."""
+        """`__syncthreads();` Raises IRError in divergent control flow."""
         self._require_uniform("barrier")
         self._add(ir.Barrier())
 
@@ -260,7 +267,7 @@ class KernelBuilder:
 
     @contextmanager
     def when(self, condition: Expr, *, early: bool = False) -> Iterator[None]:
-        """`if (condition) { ... }`; `early` prints the inverse as an early return, and nothing may follow."""
+        """`if (condition) { ... }`; `early` prints an early return on the inverse, and no statement may follow."""
         self._check(condition)
         if condition.dtype is not BOOL:
             raise IRError("a condition must be a bool")
@@ -274,7 +281,7 @@ class KernelBuilder:
 
     @contextmanager
     def otherwise(self) -> Iterator[None]:
-        """The else branch of the `when` that was just closed."""
+        """The else branch of the `when` immediately before."""
         last = self._scopes[-1].body[-1] if self._scopes[-1].body else None
         if not isinstance(last, ir.If) or last.otherwise or last.early:
             raise IRError("otherwise without a branch before it")
@@ -286,7 +293,7 @@ class KernelBuilder:
         """`if (value < bound)`: yields the value with its range narrowed to below the bound."""
         limit = ir.lift(bound, value.dtype)
         if limit.hi < 1:
-            raise IRError("a bound that nothing is below")
+            raise IRError("no value is below this bound")
         with self.when(ir.apply("lt", value, limit), early=early):
             yield self._here(ir.known(value, value.lo, limit.hi - 1))
 
@@ -305,7 +312,7 @@ class KernelBuilder:
             yield self._here(ir.known(value - bound, 0, math.inf))
 
     def _here(self, value: Expr) -> Expr:
-        """The value, usable only inside the innermost scope: what a guard established ends with it."""
+        """The value restricted to the innermost scope, because the guard that narrowed its range ends there."""
         scope = self._scopes[-1].number
         if value.op == "name":
             return replace(value, attr=(value.attr[0], scope))
@@ -317,7 +324,8 @@ class KernelBuilder:
     def loop(
         self, name: str, start: Operand, stop: Operand, step: Operand = 1, *, kind: str = "up", unroll: int = 0
     ) -> Iterator[Expr]:
-        """A counted loop over int; yields its variable. See `ir.For` for the kinds."""
+        """A counted loop over int; yields its variable. `kind` as in `ir.For`. Raises IRError for loops that never run
+        or whose variable may overflow."""
         first, last, stride = (ir.lift(v, I32) for v in (start, stop, step))
         for value in (first, last, stride):
             self._check(value)
@@ -332,7 +340,7 @@ class KernelBuilder:
         with self._open(statement.body, uniform, trips):
             yield var
 
-    # ---- the rest
+    # ---- checks and the finished kernel
 
     def _name(
         self, name: str, dtype: DType, lo: float, hi: float, uniform: bool = True, scope: int | None = None
@@ -341,7 +349,7 @@ class KernelBuilder:
         return Expr("name", dtype, (), (name, number), lo, hi, uniform)
 
     def _check(self, value: Expr) -> None:
-        """Refuses values that use a name whose scope is closed, or a buffer of another kernel."""
+        """Raises IRError for values that use a name outside its scope, or a buffer of another kernel."""
         if value.op in ("name", "inside") and all(s.number != value.attr[1] for s in self._scopes):
             raise IRError(f"{value.attr[0]} is used outside its scope")
         if value.op == "load" and value.attr not in (*self._buffers, *self._lds):
@@ -355,7 +363,7 @@ class KernelBuilder:
         self._scopes[-1].body.append(statement)
 
     def finish(self) -> Kernel:
-        """The finished kernel."""
+        """The finished kernel; raises IRError if a block is still open."""
         if len(self._scopes) != 1:
             raise IRError(f"{self.name}: unfinished block")
         return Kernel(
@@ -366,10 +374,10 @@ class KernelBuilder:
 
 
 def _loop_range(name: str, kind: str, start: Expr, stop: Expr, step: Expr) -> tuple[int, int, int]:
-    """Lowest and highest value of the loop variable inside the body, and the largest trip count."""
+    """Lowest and highest value of the loop variable inside the body, and an upper bound on the trip count."""
     if kind == "up":
         if start.lo + 0 > stop.hi - 1:
-            raise IRError(f"{name}: a loop that never runs")
+            raise IRError(f"{name}: the loop never runs")
         if stop.hi - 1 + step.hi > I32.hi:
             raise IRError(f"{name}: the loop variable may overflow")
         trips = math.ceil((stop.hi - start.lo) / step.lo)
@@ -380,4 +388,4 @@ def _loop_range(name: str, kind: str, start: Expr, stop: Expr, step: Expr) -> tu
         return 1, int(start.hi), int(start.hi).bit_length()
     if kind == "double" and start.lo == start.hi == 1 and 2 <= stop.hi <= 1 << 29:
         return 1, int(stop.hi) - 1, int(stop.hi - 1).bit_length()
-    raise IRError(f"{name}: impossible loop")
+    raise IRError(f"{name}: the bounds do not fit a loop of kind {kind!r}")

@@ -1,7 +1,7 @@
-"""The one source of chance: every draw is an integer, recorded, and can be replayed.
+"""The only source of randomness: every draw is an integer that is recorded and can be replayed.
 
-A program is a function of its choice sequence. Program `i` of seed `S` draws from its own stream, derived by
-hashing (S, i, attempt), so its bytes do not depend on how many workers share the work, nor on the machine.
+A program is a function of its choice sequence. Program `i` of seed `S` draws from its own random stream, seeded by a
+hash of (S, i, attempt), so its bytes depend neither on the number of workers nor on the machine.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ MASK64 = (1 << 64) - 1
 
 
 class ReplayError(BadInput):
-    """A recorded choice sequence does not fit the grammar that reads it."""
+    """A recorded choice sequence does not match the draws of the program's family."""
 
     reason = "replay"
 
 
 class Stream:
-    """SplitMix64 over a hashed key: the same numbers on every machine and Python version."""
+    """The SplitMix64 generator seeded by a hash of `key`: the same numbers on every machine and Python version."""
 
     def __init__(self, *key: int | str) -> None:
         digest = hashlib.blake2b("/".join(map(str, key)).encode(), digest_size=8).digest()
@@ -38,16 +38,19 @@ class Stream:
         return z ^ (z >> 31)
 
     def below(self, bound: int) -> int:
-        """Uniform in [0, bound), bound < 2^32 (a multiply-shift of 32 bits; the bias is below 2^-32 x bound)."""
+        """A uniform integer in [0, bound), bound < 2^32, by a 32-bit multiply-shift; its bias is below bound / 2^32."""
         return ((self.next() >> 32) * bound) >> 32
 
 
 class Choices:
-    """Draws from a stream, or replays a recorded tuple; either way `recorded` holds what was drawn."""
+    """Draws from a stream, or replays a recorded sequence; `recorded` holds all draws so far.
+
+    When replaying, every method raises ReplayError if the recorded choice is missing or out of range.
+    """
 
     def __init__(self, stream: Stream | None = None, replay: Sequence[int] | None = None) -> None:
         if (stream is None) == (replay is None):
-            raise ValueError("give a stream or a recorded sequence")
+            raise ValueError("give either a stream or a recorded sequence")
         self._stream = stream
         self._replay = None if replay is None else iter(replay)
         self._drawn: list[int] = []
@@ -68,7 +71,7 @@ class Choices:
         return self._keep(value)
 
     def weighted(self, weights: Sequence[float]) -> int:
-        """An index, with probability proportional to its weight (weights are non-negative, one is positive)."""
+        """An index with probability proportional to its weight; weights are >= 0 and at least one is > 0."""
         total = sum(weights)
         if total <= 0 or min(weights) < 0:
             raise ValueError(f"unusable weights {list(weights)}")
@@ -96,7 +99,7 @@ class Choices:
         return self.integer(0, 99) < percent
 
     def finish(self) -> None:
-        """Refuses a replay that was not read to its end."""
+        """Raises ReplayError if recorded choices are left over."""
         if self._replay is not None and next(self._replay, None) is not None:
             raise ReplayError("the recorded choice sequence is longer than the program needs")
 

@@ -1,4 +1,4 @@
-"""What a family's builder works with: parameters, choices, policy, names, and common ways to fill buffers."""
+"""The inputs of a family's builder: parameters, random choices, policy, names, and buffer initialisers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COUNT_NAMES = ("n", "count", "size", "N", "num_elements")
 
 @dataclass(frozen=True)
 class Names:
-    """One naming habit for a whole program."""
+    """The naming convention of one program."""
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -41,6 +41,7 @@ class Names:
 
     @staticmethod
     def draw(choices: Choices) -> Names:
+        """A random convention."""
         return Names(
             choices.pick(INPUT_NAMES), choices.pick(OUTPUT_NAMES), choices.pick(INDEX_NAMES),
             choices.pick(LOCAL_NAMES), choices.pick(COUNT_NAMES),
@@ -49,7 +50,7 @@ class Names:
 
 @dataclass
 class Context:
-    """Everything a family may look at. `params` follow the template's header."""
+    """Everything a family's builder may use. `params` hold the values of the template's parameters."""
 
     params: Mapping[str, Any]
     choices: Choices
@@ -69,14 +70,15 @@ class Context:
 
     @property
     def dtype(self) -> DType:
-        """The type called by the parameter `dtype`."""
+        """The type named by the parameter `dtype`."""
         return dtype(self.params["dtype"])
 
     def kernel_options(self) -> dict[str, bool]:
         return {"launch_bounds": self.style["launch_bounds"], "auto": self.style["auto"]}
 
     def init(self, kind: DType, highest: float = 4.0) -> Init:
-        """Values that stay exact in every type: positive, in steps of a power of two, floats up to `highest`."""
+        """A random initialiser whose values are exact in every type: non-negative, steps of powers of two, floats at
+        most `highest`."""
         form = self.choices.weighted([2, 5, 5])
         if kind.is_float:
             step = self.choices.pick((0.0625, 0.125, 0.25))
@@ -94,12 +96,13 @@ class Context:
         self, buffers: list[HostBuffer], kernels: list[Kernel], *, terms: int = 1, repeat: int = 1,
         arguments: list[dict[str, str]] | None = None,
     ) -> Module:  # fmt: skip
-        """A program that launches the kernels in order, parameters bound by name unless `arguments` say otherwise."""
+        """A program that launches the kernels in order. Without `arguments`, each kernel parameter is bound to the
+        buffer of the same name."""
         bound = arguments or [{b.name: b.name for b in k.buffers} for k in kernels]
         launches = tuple(Launch(k, a) for k, a in zip(kernels, bound, strict=True))
         return Module(tuple(buffers), launches, terms, repeat, self.style)
 
 
 def groups(items: int, per_group: int) -> int:
-    """Work-groups needed to cover `items`."""
+    """Work-groups of `per_group` work-items needed to cover `items`: the rounded-up quotient."""
     return -(-items // per_group)

@@ -1,4 +1,4 @@
-"""Prints modules as HIP: kernel bodies from the typed language, the file around them by the family's template."""
+"""Prints modules as HIP source: kernel bodies from the typed language, the rest from the family's template."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def literal(value: float, dtype: DType) -> str:
 
 
 def expression(e: Expr, outer: int = 0, right: bool = False) -> str:
-    """C++ text of a value, in parentheses when the surrounding operator binds tighter (or as tight, on its right)."""
+    """C++ text of a value. `outer` is the precedence of the surrounding operator, `right` whether the value is its
+    right operand; parentheses are added if that operator binds tighter (or equally, on its right)."""
     text, precedence = _expression(e)
     tight = precedence < outer or (precedence == outer and right)
     return f"({text})" if tight else text
@@ -48,7 +49,8 @@ def _expression(e: Expr) -> tuple[str, int]:
 
 
 def _inner(precedence: int, argument: Expr) -> int:
-    """Bitwise and shift operands in parentheses, as people write them and compilers ask for."""
+    """The precedence to print an operand with: mixed bitwise and shift operators get explicit parentheses, as compilers
+    recommend (-Wparentheses)."""
     mixed = argument.op in OPS and OPS[argument.op].precedence != precedence and precedence < ATOM
     bitwise = argument.op in ("and", "or", "xor", "shl", "shr") or precedence in range(3, 9)
     return UNARY if mixed and bitwise and precedence != ORDER else precedence
@@ -58,7 +60,7 @@ def _strict(e: Expr, argument: Expr, position: int) -> bool:
     return position > 0 and not (e.op in SYMMETRIC and argument.op == e.op)
 
 
-def _place(buffer: Buffer, index: tuple[Expr, ...]) -> str:
+def _element(buffer: Buffer, index: tuple[Expr, ...]) -> str:
     return buffer.name + "".join(f"[{expression(x)}]" for x in index)
 
 
@@ -81,7 +83,7 @@ SPECIAL: dict[str, Callable[[Expr], tuple[str, int]]] = {
     "name": lambda e: (e.attr[0], ATOM),
     "builtin": lambda e: (e.attr, ATOM),
     "inside": lambda e: _expression(e.args[0]),
-    "load": lambda e: (_place(e.attr, e.args), ATOM),
+    "load": lambda e: (_element(e.attr, e.args), ATOM),
     "cast": lambda e: (f"static_cast<{e.dtype.cpp}>({expression(e.args[0])})", ATOM),
     "part": lambda e: (f"{expression(e.args[0], ATOM)}.{'xyzw'[e.attr]}", ATOM),
     "pack": _pack,
@@ -90,7 +92,7 @@ SPECIAL: dict[str, Callable[[Expr], tuple[str, int]]] = {
 
 
 class Printer:
-    """Statements of one kernel as indented lines."""
+    """Prints the statements of one kernel as indented lines."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -110,9 +112,8 @@ class Printer:
         self.depth -= 1
 
     def let(self, s: ir.Let) -> None:
-        exact = (
-            s.value.raw or s.target.dtype is ACC4 or s.value.op in ("const", "builtin", "cast")
-        )  # auto would deduce another type
+        # `auto` would deduce another type.
+        exact = s.value.raw or s.target.dtype is ACC4 or s.value.op in ("const", "builtin", "cast")
         spelled = s.target.dtype.cpp if exact or not self.kernel.auto else "auto"
         spelled = spelled if s.mutable or self.kernel.auto else f"const {spelled}"
         self.put(f"{spelled} {s.target.attr[0]} = {expression(s.value)};")
@@ -121,11 +122,11 @@ class Printer:
         self.put(f"{s.target.attr[0]} {s.compound}= {expression(s.value)};")
 
     def store(self, s: ir.Store) -> None:
-        self.put(f"{_place(s.buffer, s.index)} = {expression(s.value)};")
+        self.put(f"{_element(s.buffer, s.index)} = {expression(s.value)};")
 
     def atomic(self, s: ir.Atomic) -> None:
         name = "atomic" + s.op.capitalize()
-        self.put(f"{name}(&{_place(s.buffer, s.index)}, {expression(s.value)});")
+        self.put(f"{name}(&{_element(s.buffer, s.index)}, {expression(s.value)});")
 
     def matrix_fma(self, s: ir.MatrixFma) -> None:
         name = s.target.attr[0]
@@ -171,7 +172,7 @@ PRINT: dict[Any, Any] = {
 
 
 def inverse(condition: Expr) -> str:
-    """The text of a condition's opposite."""
+    """C++ text of the negated condition."""
     if condition.op in INVERSE:
         return expression(ir.Expr(INVERSE[condition.op], BOOL, condition.args))
     return "!" + expression(condition, UNARY)
@@ -201,7 +202,7 @@ def signature(kernel: Kernel) -> str:
 
 
 def launch_arguments(launch: ir.Launch, device: str) -> list[str]:
-    """What the host passes: device pointers (`device` formats a buffer name), then the scalars' values."""
+    """The arguments of a launch: device pointers (`device` formats a buffer name), then the values of the scalars."""
     arguments = []
     for buffer in launch.kernel.buffers:
         pointer = device.format(launch.arguments[buffer.name])
@@ -213,7 +214,7 @@ def launch_arguments(launch: ir.Launch, device: str) -> list[str]:
 
 
 def init_expression(host: HostBuffer) -> str:
-    """The value of element i as the host computes it."""
+    """The C++ expression with which the host initialises element i."""
     init = host.init
     if init.kind == "ramp":
         product = "i" if init.mul == 1 else f"i * {init.mul}"
@@ -235,18 +236,18 @@ def _plain(value: float, dtype: DType) -> str:
 
 
 def dynamic_bytes(kernel: Kernel) -> int:
-    """Bytes of dynamic LDS that a launch must ask for."""
+    """Bytes of dynamic LDS that a launch must request."""
     return sum(b.size * b.dtype.bytes for b in kernel.lds if b.dynamic)
 
 
 def shared_constants(module: Module) -> list[tuple[str, int]]:
-    """The `constexpr int`s of all kernels, once each."""
+    """The `constexpr int`s (name, value) of all kernels, without duplicates."""
     return list({name: (name, value) for k in module.kernels for name, value in k.constants}.values())
 
 
 @lru_cache(maxsize=1)
 def environment() -> jinja2.Environment:
-    """Templates see these functions and the program; a name they do not know is an error."""
+    """The Jinja environment, with the functions that templates may call; an undefined name is an error."""
     loader = jinja2.FileSystemLoader(templates_dir())
     env = jinja2.Environment(
         loader=_Headless(loader), undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
@@ -262,7 +263,7 @@ def environment() -> jinja2.Environment:
 
 
 class _Headless(jinja2.BaseLoader):
-    """Loads templates without their front matter."""
+    """Loads templates and strips their front matter."""
 
     def __init__(self, inner: jinja2.BaseLoader) -> None:
         self.inner = inner
@@ -273,7 +274,7 @@ class _Headless(jinja2.BaseLoader):
 
 
 def render(template: Template, module: Module, params: dict[str, Any]) -> str:
-    """The program's text."""
+    """The program's source text, without trailing spaces or repeated blank lines."""
     text = environment().get_template(template.path).render(module=module, params=params, style=module.style)
     lines = [line.rstrip() for line in text.split("\n")]
     kept = [line for k, line in enumerate(lines) if line or (k and lines[k - 1])]

@@ -1,7 +1,7 @@
-"""Template front matter: what a family is, which parameters it takes, and which combinations are allowed.
+"""Template front matter: a family's description, its parameters, and the allowed combinations of their values.
 
 A template begins with TOML between two `+++` lines: name, family, parameters (type, range or choices, default),
-constraints (Python-like comparisons over parameters), launch, oracle, tags. Anything unknown is an error.
+constraints (Python comparisons over parameters), launch, oracle, tags. An unknown key is an error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TYPES: dict[str, type] = {"int": int, "str": str}
 
 
 class TemplateError(BadInput):
-    """A template's header or body is wrong."""
+    """A template's header or body is invalid."""
 
     reason = "template"
 
@@ -50,7 +50,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Template:
-    """A family's template: where it lies under templates/, and its header."""
+    """A family's template: its path below templates/ and its header."""
 
     path: str
     family: str
@@ -63,12 +63,12 @@ class Template:
     tags: tuple[str, ...]
 
     def check(self, params: Mapping[str, Any]) -> str:
-        """The first broken constraint, or "" when all hold."""
+        """The first constraint that `params` violate, or "" when all hold."""
         return next((c for c in self.constraints if not holds(c, params)), "")
 
 
 def templates_dir() -> Path:
-    """The folder of templates, beside the packages."""
+    """The templates folder of the repository. Raises Missing outside a checkout."""
     folder = Path(__file__).parents[2] / "templates"
     if not folder.is_dir():
         raise Missing(f"{folder}: no templates", remedy="run from a checkout, installed with `make setup`")
@@ -99,7 +99,7 @@ def holds(constraint: str, params: Mapping[str, Any]) -> bool:
 
 
 def parse_header(path: str, source: str) -> Template:
-    """The header of a template file; raises TemplateError naming what is wrong."""
+    """Parses and checks the header of a template file; raises TemplateError naming the first problem."""
     parts = source.split("+++\n", 2)
     if len(parts) != 3 or parts[0].strip():
         raise TemplateError(f"{path}: no front matter", remedy="begin the template with TOML between two +++ lines")
@@ -109,9 +109,9 @@ def parse_header(path: str, source: str) -> Template:
         raise TemplateError(f"{path}: front matter is not TOML", cause=str(error)) from error
     unknown, missing = set(header) - KEYS, REQUIRED - set(header)
     if unknown or missing:
-        raise TemplateError(f"{path}: front matter has unknown {sorted(unknown)}, lacks {sorted(missing)}")
+        raise TemplateError(f"{path}: front matter has unknown keys {sorted(unknown)}, lacks {sorted(missing)}")
     if header["family"] != Path(path).parent.name:
-        raise TemplateError(f"{path}: says family {header['family']!r}, but lies in another folder")
+        raise TemplateError(f"{path}: family {header['family']!r} differs from the folder's name")
     parameters = tuple(_parameter(path, name, spec) for name, spec in header["parameters"].items())
     template = Template(
         path, header["family"], header["name"], header["summary"], parameters, tuple(header.get("constraints", ())),
@@ -119,7 +119,7 @@ def parse_header(path: str, source: str) -> Template:
     )  # fmt: skip
     broken = template.check({p.name: p.default for p in parameters})
     if broken:
-        raise TemplateError(f"{path}: the defaults break {broken!r}")
+        raise TemplateError(f"{path}: the defaults violate {broken!r}")
     return template
 
 
@@ -138,7 +138,7 @@ def _parameter(path: str, name: str, spec: Mapping[str, Any]) -> Parameter:
 
 @lru_cache(maxsize=1)
 def templates() -> dict[str, Template]:
-    """All families' templates by family name, in alphabetical order."""
+    """All templates by family name, in alphabetical order. Raises TemplateError for an invalid one."""
     root = templates_dir()
     found = {}
     for file in sorted(root.glob("*/*.hip.j2")):
@@ -152,7 +152,7 @@ def templates() -> dict[str, Template]:
 
 
 def find_template(family: str) -> Template:
-    """The template of a family; raises UsageError listing the families when there is none."""
+    """The template of a family; raises UsageError listing all families if there is none."""
     known = templates()
     if family not in known:
         raise UsageError(f"unknown family {family!r}", remedy=f"one of: {', '.join(known)}")

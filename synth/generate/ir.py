@@ -1,8 +1,8 @@
 """The typed kernel language: expressions with value ranges, buffers with bounds, statements, kernels, modules.
 
-A value knows its type, its interval of possible values, whether it is the same for a whole work-group, and the
-scopes it lives in. Constructors refuse type errors and possible overflow here; `builder` refuses out-of-bounds
-accesses, values used out of scope, and barriers or shuffles in divergent control flow.
+A value carries its type, the interval [lo, hi] of its possible values, and whether it is uniform across a work-group.
+The constructors here raise IRError for type errors and possible overflow; `builder` raises IRError for out-of-bounds
+accesses, values used outside their scope, and barriers or shuffles in divergent control flow.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Number = int | float
 @dataclass(frozen=True, slots=True)
 class Expr:
     """A typed value. `op` is a row of OPS or one of const, name, builtin, load, cast, part, pack, shuffle, inside
-    (a value narrowed by the guard it stands in)."""
+    (a value whose range an enclosing guard narrowed)."""
 
     op: str
     dtype: DType
@@ -33,7 +33,7 @@ class Expr:
     lo: float = 0
     hi: float = 0
     uniform: bool = True  # the same value in every work-item of a work-group
-    raw: bool = False  # holds an unsigned builtin such as threadIdx.x that has not been put into an int yet
+    raw: bool = False  # contains an unsigned builtin such as threadIdx.x that is not yet converted to int
 
     def __add__(self, other: Operand) -> Expr:
         return apply("add", self, other)
@@ -82,7 +82,7 @@ Operand = Expr | int | float
 
 
 def const(value: Number, dtype: DType) -> Expr:
-    """A literal; floats keep the value that the type rounds it to."""
+    """A literal of a scalar type, floats rounded to it. Raises IRError for values that the type cannot hold."""
     if dtype.lanes > 1 or dtype is BOOL:
         raise IRError(f"no literal of type {dtype.cpp}")
     if not dtype.is_float and not isinstance(value, int):
@@ -95,12 +95,13 @@ def const(value: Number, dtype: DType) -> Expr:
 
 
 def lift(value: Operand, like: DType) -> Expr:
-    """A Python number as a literal of the type of its neighbour."""
+    """A Python number as a literal of type `like`; an Expr unchanged."""
     return value if isinstance(value, Expr) else const(value, like)
 
 
 def apply(name: str, *operands: Operand) -> Expr:
-    """An operation of the table on operands of one type; raises IRError when it cannot be valid."""
+    """An operation of OPS on operands of one type. Raises IRError for wrong types, possible overflow, or operand ranges
+    outside the operation's domain."""
     op = OPS[name]
     values = operands[1:] if name == "select" else operands
     types = [v.dtype for v in values if isinstance(v, Expr)]
@@ -116,7 +117,7 @@ def apply(name: str, *operands: Operand) -> Expr:
         raise IRError(f"{name}: {error.what}") from error
     lo, hi = fit(name, dtype, lo, hi)
     if name == "sub" and any(a.raw for a in args):
-        raise IRError("sub: threadIdx and its kin are unsigned; put them into an int first")
+        raise IRError("sub: threadIdx and other builtins are unsigned; convert them to int first")
     raw = any(a.raw for a in args) and not op.boolean
     return Expr(name, dtype, args, None, lo, hi, all(a.uniform for a in args), raw)
 
@@ -132,7 +133,8 @@ def _check_types(name: str, kinds: str, args: tuple[Expr, ...]) -> None:
 
 
 def fit(what: str, dtype: DType, lo: float, hi: float) -> tuple[float, float]:
-    """The range a type keeps: unsigned wraps to the full range; signed and floating overflow is refused."""
+    """The range of a result stored in `dtype`: unsigned overflow widens it to the type's full range; signed and
+    floating-point overflow raises IRError."""
     if dtype.lo <= lo and hi <= dtype.hi:
         return lo, hi
     if dtype.kind == "u":
@@ -141,7 +143,7 @@ def fit(what: str, dtype: DType, lo: float, hi: float) -> tuple[float, float]:
 
 
 def cast(value: Expr, dtype: DType) -> Expr:
-    """A conversion between scalar types; a float made an integer must be non-negative and fit."""
+    """A conversion between scalar types. Raises IRError unless a float converted to an integer is >= 0 and fits."""
     if value.dtype.lanes > 1 or dtype.lanes > 1 or BOOL in (value.dtype, dtype):
         raise IRError(f"no conversion from {value.dtype.cpp} to {dtype.cpp}")
     if value.dtype is dtype:
@@ -175,14 +177,14 @@ def pack(dtype: DType, lanes: Sequence[Expr]) -> Expr:
 
 
 def square_root(value: Expr) -> Expr:
-    """A square root in any float type; half goes through float."""
+    """A square root in any float type; half is computed in float."""
     if value.dtype is F16:
         return cast(apply("sqrt", cast(value, F32)), F16)
     return apply("sqrt", value)
 
 
 def known(value: Expr, lo: float, hi: float) -> Expr:
-    """The same value with a narrower range, which the caller has established (a guard, a declared buffer range)."""
+    """The same value with a narrower range, which is not checked: the caller must guarantee it (e.g. by a guard)."""
     return replace(value, lo=max(lo, value.lo), hi=min(hi, value.hi))
 
 
@@ -191,7 +193,7 @@ def known(value: Expr, lo: float, hi: float) -> Expr:
 
 @dataclass(frozen=True)
 class Init:
-    """How the host fills a buffer; evaluated exactly alike in C++ and numpy.
+    """How the host fills a buffer; C++ and numpy compute bit-identical values.
 
     kind: "zero"; "constant" (lo); "ramp" lo + step * ((i * mul + add) % mod); "hash" lo + step * (hash(i + add) % mod).
     """
@@ -212,7 +214,7 @@ class Init:
 
 @dataclass(frozen=True)
 class HostBuffer:
-    """A device allocation of the program: `size` elements of a scalar type, filled by `init`; outputs are printed."""
+    """A device allocation: `size` elements of a scalar type, filled by `init`. The program prints `output` buffers."""
 
     name: str
     dtype: DType
@@ -223,9 +225,9 @@ class HostBuffer:
 
 @dataclass(frozen=True)
 class Buffer:
-    """What a kernel may touch: a pointer parameter (`space` "global") or an LDS array (`space` "lds").
+    """Memory that a kernel accesses: a pointer parameter (`space` "global") or an LDS array (`space` "lds").
 
-    Reads promise values in [lo, hi]; a "const" buffer is never written. LDS may have several dimensions.
+    Every element is in [lo, hi]; a `const` buffer is never written. LDS arrays may have several dimensions.
     """
 
     name: str
@@ -244,7 +246,7 @@ class Buffer:
 
 
 def check_index(buffer: Buffer, index: Sequence[Expr]) -> None:
-    """Refuses an index that may leave the buffer."""
+    """Raises IRError if an index has the wrong rank or type, or may be out of bounds."""
     if len(index) != len(buffer.shape):
         raise IRError(f"{buffer.name}: {len(index)} indices for {len(buffer.shape)} dimensions")
     for value, extent in zip(index, buffer.shape, strict=True):
@@ -255,7 +257,7 @@ def check_index(buffer: Buffer, index: Sequence[Expr]) -> None:
 
 
 def load(buffer: Buffer, *index: Operand) -> Expr:
-    """An element of a buffer, in bounds for every value the index may take."""
+    """One element of a buffer. Raises IRError unless every possible value of the index is in bounds."""
     lifted = tuple(lift(v, I32) for v in index)
     check_index(buffer, lifted)
     return Expr("load", buffer.dtype, lifted, buffer, buffer.lo, buffer.hi, False)
@@ -275,7 +277,7 @@ class Let:
 
 @dataclass(frozen=True)
 class Assign:
-    """`name = value;` or, with `compound`, `name += value;` and its kin."""
+    """`name = value;` or, with `compound` "+", `name += value;`."""
 
     target: Expr
     value: Expr
@@ -312,7 +314,7 @@ class MatrixFma:
 
 @dataclass(frozen=True)
 class If:
-    """A branch. `early` prints it as `if (!(condition)) return;` with the body following unindented."""
+    """A branch. `early` prints it as `if (!(condition)) return;` followed by the unindented body."""
 
     condition: Expr
     then: list[Statement]
@@ -339,13 +341,13 @@ class Barrier:
 
 
 def names_in(value: Expr) -> set[str]:
-    """The names a value mentions."""
+    """The names of locals that a value reads."""
     own = {str(value.attr[0])} if value.op == "name" else set()
     return own.union(*(names_in(a) for a in value.args))
 
 
 def _names_of_effects(body: Sequence[Statement], live: set[str], pending: dict[str, Expr]) -> None:
-    """Collects the names that effects use, and the immutable locals that may be dead."""
+    """Adds to `live` the names that side effects and branches read, and to `pending` the immutable locals."""
     for s in body:
         values: list[Expr] = []
         match s:
@@ -375,7 +377,7 @@ Statement = Let | Assign | Store | Atomic | MatrixFma | If | For | Barrier
 
 @dataclass(frozen=True)
 class Kernel:
-    """A finished kernel. `scalars` are int parameters with the value every launch gives them."""
+    """A finished kernel; `grid` and `block` are (x, y). `scalars` are int parameters with the values passed to them."""
 
     name: str
     grid: tuple[int, int]
@@ -390,7 +392,7 @@ class Kernel:
 
     @cached_property
     def live(self) -> frozenset[str]:
-        """The locals that some effect or branch depends on; the others are dead code."""
+        """The locals that some side effect or branch depends on; all other locals are dead code."""
         live: set[str] = set()
         pending: dict[str, Expr] = {}
         _names_of_effects(self.body, live, pending)
@@ -410,7 +412,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch: kernel parameter name -> host buffer name."""
+    """One launch; `arguments` maps kernel parameter names to host buffer names."""
 
     kernel: Kernel
     arguments: dict[str, str]
@@ -418,9 +420,10 @@ class Launch:
 
 @dataclass(frozen=True)
 class Module:
-    """A whole program: buffers, launches in order (repeated `repeat` times), and how exact its floats are.
+    """A whole program: buffers and launches in order, the whole sequence repeated `repeat` times.
 
-    `terms` bounds the length of the longest floating sum whose order may change; `style` selects host forms.
+    `terms` bounds the number of terms of any floating-point sum whose order may change (it sets the tolerance);
+    `style` selects variants of the host code. Raises IRError when a launch binds a parameter to an unsuitable buffer.
     """
 
     buffers: tuple[HostBuffer, ...]
@@ -457,6 +460,6 @@ def _check_binding(launch: Launch, buffer: Buffer, hosts: dict[str, HostBuffer],
         raise IRError(f"{launch.kernel.name}: {name} is not {buffer.size} of {buffer.dtype.cpp}")
     lo, hi = host.init.span
     if lo < buffer.lo or hi > buffer.hi:
-        raise IRError(f"{launch.kernel.name}: {name} starts in [{lo:g}, {hi:g}], outside its promised range")
+        raise IRError(f"{launch.kernel.name}: {name} is initialised in [{lo:g}, {hi:g}], outside its declared range")
     if buffer.dtype.is_int and name in written and not (buffer.lo <= buffer.dtype.lo and buffer.hi >= buffer.dtype.hi):
-        raise IRError(f"{launch.kernel.name}: {name} is written, so no integer range can be promised for it")
+        raise IRError(f"{launch.kernel.name}: {name} is written, so it cannot declare an integer range")

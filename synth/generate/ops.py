@@ -1,7 +1,7 @@
-"""The operations of the kernel language: one table row gives types, C++ form, host semantics and value range.
+"""The operations of the kernel language: each table row gives types, C++ form, numpy semantics and value range.
 
 Ranges are intervals (lo, hi). An operation whose precondition fails (a divisor that may be zero, a logarithm near
-its zero, a signed overflow) is refused when the expression is built, so no program can contain it.
+its zero, a signed overflow) raises IRError when the expression is built, so no program can contain it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ COMMA, OR, AND, BITOR, XOR, BITAND, EQUAL, ORDER, SHIFT, SUM, PRODUCT, UNARY, AT
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """`kinds`: allowed operand kinds. `form`: C++ with {0} {1} {2}; a table by type name where it differs.
+    """One operation. `kinds`: allowed operand kinds. `form`: C++ text with {0} {1} {2}, or a dict of it by type name.
 
-    `precedence` of the whole form (operands of infix forms are parenthesised accordingly). `evaluate` works on
-    numpy arrays; `wide` evaluates in float64 and rounds once, so that results do not depend on the host's libm.
+    `precedence` is that of the whole form and decides where operands of infix forms get parentheses. `evaluate`
+    computes it on numpy arrays; `wide` means in float64 with one rounding, so results do not depend on the host's
+    libm. `span` maps operand ranges to the result's range or raises IRError.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Op:
     boolean: bool = False
 
     def text(self, dtype: DType) -> str:
+        """The C++ form for operands of `dtype`; raises IRError if the operation is not defined for it."""
         if isinstance(self.form, str):
             return self.form
         if dtype.name not in self.form:
@@ -55,7 +57,7 @@ def _corners(function: Callable[[float, float], float]) -> Callable[[Span, Span]
 
 
 def _rising(function: Callable[[float], float], lo: float = -math.inf, hi: float = math.inf) -> Callable[[Span], Span]:
-    """A rising function, defined (or well conditioned) only for arguments in [lo, hi]."""
+    """The range of an increasing function that is defined (or well conditioned) only for arguments in [lo, hi]."""
 
     def span(a: Span) -> Span:
         _require(lo <= a[0] and a[1] <= hi, f"argument in [{a[0]:g}, {a[1]:g}], allowed [{lo:g}, {hi:g}]")
@@ -132,7 +134,7 @@ def _abs_span(a: Span) -> Span:
 
 
 def _fma(a: Any, b: Any, c: Any) -> Any:
-    """One rounding for float32 (exact product in float64); float64 is left to the tolerance."""
+    """a * b + c; the product is exact for float32. float64 rounds twice, which the tolerance covers."""
     if np.asarray(a).dtype == np.float32:
         return (np.asarray(a, np.float64) * b + c).astype(np.float32)
     return a * b + c
@@ -158,7 +160,7 @@ def _float_form(name: str) -> dict[str, str]:
 
 
 def _both(name: str) -> dict[str, str]:
-    """A two-argument function of C's float family, integers by the overloads of HIP."""
+    """The forms of min or max: C's fminf/fmin for floats, HIP's integer overloads, a conditional for half."""
     pair = "({0}, {1})"
     table = {F32.name: "f" + name + "f" + pair, F64.name: "f" + name + pair}
     compare = "<" if name == "min" else ">"
@@ -219,4 +221,4 @@ _ROWS = (
     Op("select", "fiu", "({0} ? {1} : {2})", ATOM, np.where, _select_span),
 )  # fmt: skip
 OPS = {row.name: row for row in _ROWS}
-SYMMETRIC = frozenset({"add", "mul", "and", "or", "xor", "land", "lor"})  # (a op b) op c prints without brackets
+SYMMETRIC = frozenset({"add", "mul", "and", "or", "xor", "land", "lor"})  # associative: printed without parentheses

@@ -1,8 +1,8 @@
-"""The oracle: runs a module on the host in numpy, all work-items in step, and says what the program must print.
+"""The oracle: executes a module in numpy, all work-items in lockstep, to get the output that the program must print.
 
-Values are arrays over (grid y, grid x, block y, block x), broadcast: a value that is the same along an axis keeps
-extent 1 there, so uniform and row- or column-wise values cost almost nothing. Work-items run in step, which is
-one of the orders that a race-free program permits; `races.py` checks race freedom.
+Values are arrays over (grid y, grid x, block y, block x), broadcast: a value that is constant along an axis has
+extent 1 there, so uniform and row- or column-wise values cost almost nothing. Lockstep is one of the execution orders
+that a race-free program permits; `races.py` checks race freedom.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from hipsynth.synth.generate.ops import OPS
 from hipsynth.synth.generate.types import DType
 
 Array = np.ndarray[Any, Any]
-SAMPLES = 6
-SLAB = 1 << 15  # work-items that run in step
+SAMPLES = 6  # elements that a program prints of each output buffer
+SLAB = 1 << 15  # work-items executed together in lockstep
 BASE_RTOL = {"f16": 2e-2, "f32": 2e-4, "f64": 1e-8}
 STATEMENTS: dict[type, str] = {  # -> the method of Run that executes it
     ir.Let: "let", ir.Assign: "assign", ir.Store: "store", ir.Atomic: "atomic", ir.If: "branch", ir.For: "loop",
@@ -30,7 +30,7 @@ AXES = {"blockIdx.y": 0, "blockIdx.x": 1, "threadIdx.y": 2, "threadIdx.x": 3}
 
 
 def fill(host: HostBuffer) -> Array:
-    """The buffer as the host initialises it."""
+    """The initial contents of a buffer: `size` elements of its dtype."""
     init = host.init
     if init.kind in ("zero", "constant"):
         return np.full(host.size, init.lo, host.dtype.numpy)
@@ -46,7 +46,7 @@ def fill(host: HostBuffer) -> Array:
 
 
 def hash_u32(x: Array) -> Array:
-    """The integer mixer that generated programs carry as `mix`."""
+    """The 32-bit integer hash that generated programs define as `mix`."""
     x = (x ^ (x >> np.uint32(16))) * np.uint32(0x7FEB352D)
     x = (x ^ (x >> np.uint32(15))) * np.uint32(0x846CA68B)
     mixed: Array = x ^ (x >> np.uint32(16))
@@ -54,7 +54,8 @@ def hash_u32(x: Array) -> Array:
 
 
 class Run:
-    """One launch of one kernel over flat arrays in memory (vector parameters see (n, lanes) views)."""
+    """One launch of one kernel. `memory` maps parameters to flat arrays (a vector parameter sees an (n, lanes) view);
+    `slab` restricts the launch to the work-groups in (range over grid y, range over grid x)."""
 
     def __init__(self, kernel: Kernel, memory: dict[str, Array], slab: tuple[range, range] | None = None) -> None:
         self.kernel = kernel
@@ -69,7 +70,7 @@ class Run:
             self.memory[tile.name] = np.zeros(groups * tile.size, tile.dtype.numpy)
 
     def execute(self) -> None:
-        """Runs the kernel; the memory it was given holds the result."""
+        """Runs the kernel; results are written to the arrays in `memory`."""
         with np.errstate(all="ignore"):
             self.block(self.kernel.body, None)
 
@@ -114,7 +115,7 @@ class Run:
             column[chosen] = self.chosen(np.asarray(lane), mask, shape)
 
     def chosen(self, array: Array, mask: Array | None, shape: tuple[int, ...]) -> Array:
-        """The array spread over all work-items concerned, active ones only, flat."""
+        """The array broadcast to `shape`, restricted to the active work-items and flattened."""
         full = np.broadcast_to(array, shape)
         return full.ravel() if mask is None else full[np.broadcast_to(mask, shape)]
 
@@ -151,9 +152,9 @@ class Run:
             i = i >> 1 if s.kind == "halve" else i << 1 if s.kind == "double" else i + step
 
     def barrier(self, s: ir.Barrier, mask: Array | None) -> None:
-        """Work-items run in step: nothing to do."""
+        """No effect: work-items run in lockstep."""
 
-    # ---- values: operations by their table row, the rest by the method of their name
+    # ---- values: operations through OPS, every other `Expr.op` through the method of that name
 
     def value(self, e: Expr, mask: Array | None) -> Any:
         op = OPS.get(e.op)
@@ -209,7 +210,7 @@ class Run:
         return value[:, source].reshape(self.shape)
 
     def address(self, buffer: Buffer, index: tuple[Expr, ...], mask: Array | None) -> Array:
-        """Flat element numbers; inactive work-items point at element 0."""
+        """Flat element indices; inactive work-items get index 0."""
         at: Any = None
         for value, extent in zip(index, buffer.shape, strict=True):
             position = np.asarray(self.value(value, mask)).astype(np.int64, copy=False)
@@ -222,7 +223,7 @@ class Run:
 
 
 def join(mask: Array | None, more: Array) -> Array | None:
-    """Both masks; None when every work-item is active."""
+    """The conjunction of both masks; None when every work-item is active."""
     both = more if mask is None else mask & more
     return None if both.all() else both
 
@@ -233,7 +234,7 @@ ATOMIC: dict[str, Any] = {
 
 
 def evaluate(module: Module, run: type[Run] = Run) -> dict[str, Array]:
-    """Every buffer of the program after all launches, by name."""
+    """The final contents of every buffer of the program, by name."""
     memory = {b.name: fill(b) for b in module.buffers}
     for _ in range(module.repeat):
         for launch in module.launches:
@@ -244,7 +245,7 @@ def evaluate(module: Module, run: type[Run] = Run) -> dict[str, Array]:
 
 
 def slabs(kernel: Kernel) -> list[tuple[range, range]]:
-    """The grid in slices of whole rows or runs of work-groups, small enough that their values stay in the cache."""
+    """The grid as slabs (range over y, range over x) of about SLAB work-items, whose values fit in the cache."""
     width, height = kernel.grid
     per = max(1, SLAB // math.prod(kernel.block))
     if height == 1:
@@ -254,19 +255,19 @@ def slabs(kernel: Kernel) -> list[tuple[range, range]]:
 
 
 def sample_indices(size: int) -> list[int]:
-    """The elements that a program prints: spread over the buffer, first and last among them."""
+    """Indices of the elements that a program prints: evenly spaced, first and last included."""
     return sorted({(size - 1) * k // (SAMPLES - 1) for k in range(SAMPLES)})
 
 
 def checksum(values: Array, dtype: DType) -> str:
-    """The weighted sum that the program prints: element i counts 1 + i % 7 times, so that order matters."""
+    """The weighted sum that the program prints: element i has weight 1 + i % 7, so the order of elements matters."""
     wide = np.float64 if dtype.is_float else np.uint64
     total = sum(weight * values[weight - 1 :: 7].sum(dtype=wide).item() for weight in range(1, 8))
     return f"{total:.9g}" if dtype.is_float else str(total % (1 << 64))
 
 
 def tolerance(module: Module) -> float:
-    """Relative tolerance of the printed numbers: that of the coarsest float type; 0 when only integers are printed."""
+    """Relative tolerance of the printed numbers: that of the least precise float type, 0 if all are integers."""
     if not any(b.dtype.is_float for b in module.outputs):
         return 0.0
     kinds = {b.dtype for b in module.buffers if b.dtype.is_float}
@@ -274,7 +275,7 @@ def tolerance(module: Module) -> float:
 
 
 def expected(module: Module) -> Expected:
-    """The printed lines, with a tolerance that allows for reassociation, contraction and fast math, no more."""
+    """The lines that the program must print, with a tolerance for reassociation, contraction and fast math."""
     memory = evaluate(module)
     lines = []
     for host in module.outputs:

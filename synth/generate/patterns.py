@@ -1,4 +1,4 @@
-"""Shapes that many families share: one guarded work-item per element, outputs, loops of recurrences."""
+"""Code patterns that many families share: bounds-checked element access, inputs and outputs, recurrence loops."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ FACTORS = ((0.5, 0.5), (0.25, 0.5), (0.75, 0.25), (0.5, 0.25), (0.875, 0.125), (
 
 
 def covering(ctx: Context, name: str, items: int) -> KernelBuilder:
-    """A 1-D kernel with at least one work-item per item, in blocks of the parameter `block`."""
+    """A 1-D kernel with at least `items` work-items, in work-groups of the parameter `block`."""
     return KernelBuilder(name, groups(items, ctx["block"]), ctx["block"], **ctx.kernel_options())
 
 
 @contextmanager
 def each_item(ctx: Context, k: KernelBuilder, items: int) -> Iterator[Expr]:
-    """The index of this work-item's element, behind a bounds check where the launch is larger than `items`."""
+    """Yields the index of this work-item's element, inside a bounds check if the launch is larger than `items`."""
     launched = k.grid[0] * k.block[0]
     count = k.scalar(ctx.names.count, items) if launched > items else None
     i = k.let(ctx.names.index, k.global_id())
@@ -34,7 +34,7 @@ def each_item(ctx: Context, k: KernelBuilder, items: int) -> Iterator[Expr]:
 
 
 def read(ctx: Context, k: KernelBuilder, order: int, t: DType, size: int, init: Init) -> tuple[Buffer, HostBuffer]:
-    """Input number `order` of a program: the kernel's parameter and the host's buffer."""
+    """Input number `order` of a program, `size` elements of `t`: the kernel's parameter and the host's buffer."""
     name = ctx.names.inputs[order]
     return k.input(name, t, size, *init.span, restrict=ctx.restrict), HostBuffer(name, t.base, size * t.lanes, init)
 
@@ -42,21 +42,21 @@ def read(ctx: Context, k: KernelBuilder, order: int, t: DType, size: int, init: 
 def write(
     ctx: Context, k: KernelBuilder, order: int, t: DType, size: int, span: tuple[float, float] | None = None
 ) -> tuple[Buffer, HostBuffer]:
-    """Output number `order`, zero at first: the kernel's parameter and the host's buffer."""
+    """Output number `order`, zero-initialised, values in `span`: the kernel's parameter and the host's buffer."""
     name = ctx.names.outputs[order]
     buffer = k.output(name, t, size, span, restrict=ctx.restrict)
     return buffer, HostBuffer(name, t.base, size * t.lanes, Init("zero"), output=True)
 
 
 def compute(ctx: Context, k: KernelBuilder, values: list[Expr], statements: int) -> Expr:
-    """A dependency chain over the values; the last of them when `statements` is 0."""
+    """A dependency chain of `statements` statements over the values; without statements, the last value."""
     return Chain(ctx, k, values).grow(statements) if statements else values[-1]
 
 
 def recurrences(ctx: Context, k: KernelBuilder, x: Expr, y: Expr, rounds: int, *, lanes: int = 1) -> Expr:
-    """`lanes` independent variables x_j = x_j * a + y * b, `rounds` times in a loop; returns their sum.
+    """A loop of `rounds` iterations over `lanes` independent recurrences x_j = x_j * a + y * b; returns their sum.
 
-    The flops per byte of a kernel are set with this. Integers mix instead.
+    Sets a kernel's arithmetic intensity. Integers use (x ^ y) * multiplier + 1 instead.
     """
     factors = ctx.choices.pick(FACTORS)
     unroll = ctx.choices.pick((0, 0, 4, 8)) if rounds >= 8 else 0
@@ -85,7 +85,7 @@ def _integer_span(t: DType) -> tuple[float, float]:
 
 
 def total_span(t: DType, highest: float, terms: int) -> tuple[float, float]:
-    """The promise of a variable that sums `terms` values up to `highest`, from zero."""
+    """The range of a sum of `terms` values in [0, highest]."""
     return (t.lo, t.hi) if t.kind == "u" else (0, highest * terms * 1.001 if t.is_float else math.ceil(highest * terms))
 
 

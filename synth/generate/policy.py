@@ -1,4 +1,4 @@
-"""The policy: which families, sizes, types and operations are drawn how often; loaded from TOML and checked."""
+"""The policy: how often each family, size, type and operation is drawn; loaded from TOML and validated."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from hipsynth.synth.generate.choices import Choices
 from hipsynth.synth.generate.headers import Parameter, Template, templates, templates_dir
 
 SECTIONS = {"families", "common", "parameters", "productions", "style"}
-TRIES = 200
+TRIES = 200  # draws of a family's parameters until its constraints hold
 
 
 class PolicyError(BadInput):
-    """The policy file is wrong."""
+    """The policy file is invalid."""
 
     reason = "policy"
 
@@ -32,13 +32,14 @@ class Distribution:
     weights: tuple[float, ...]
 
     def draw(self, choices: Choices) -> Any:
+        """A random value."""
         index = choices.weighted(self.weights)
         return self.values[index] if self.values else choices.integer(*self.bins[index])
 
 
 @dataclass(frozen=True)
 class Policy:
-    """A checked policy."""
+    """A validated policy; family and production weights are relative."""
 
     families: Mapping[str, float]
     parameters: Mapping[tuple[str, str], Distribution]  # (family, parameter)
@@ -46,11 +47,15 @@ class Policy:
     style: Mapping[str, int]  # percent
 
     def family(self, choices: Choices) -> str:
+        """A random family name."""
         names = list(self.families)
         return names[choices.weighted([self.families[n] for n in names])]
 
     def draw(self, template: Template, choices: Choices, overrides: Mapping[str, Any]) -> dict[str, Any]:
-        """All parameters of a family, drawn again until its constraints hold. `overrides` are taken as given."""
+        """Values of all parameters of a family, redrawn until its constraints hold; `overrides` are not drawn.
+
+        Raises BadInput for an override of an unknown parameter, PolicyError if TRIES draws violate the constraints.
+        """
         for name in overrides:
             if name not in {p.name for p in template.parameters}:
                 raise BadInput(f"{template.family} has no parameter {name!r}")
@@ -98,7 +103,7 @@ def _checked(where: str, distribution: Distribution, parameter: Parameter) -> Di
 
 
 def _restricted(distribution: Distribution, parameter: Parameter) -> Distribution | None:
-    """A common distribution cut down to what this parameter accepts; None when nothing is left."""
+    """A common distribution restricted to the values this parameter accepts; None if there are none."""
     weights = distribution.weights
     if distribution.values:
         kept = [(v, w) for v, w in zip(distribution.values, weights, strict=True) if parameter.accepts(v)]
@@ -111,7 +116,7 @@ def _restricted(distribution: Distribution, parameter: Parameter) -> Distributio
 
 
 def parse_policy(data: Mapping[str, Any], known: Mapping[str, Template]) -> Policy:
-    """Checks a policy against the templates; raises PolicyError naming the first thing that is wrong."""
+    """Validates a policy against the templates `known` by family; raises PolicyError naming the first problem."""
     if set(data) != SECTIONS:
         raise PolicyError(f"policy needs exactly the sections {sorted(SECTIONS)}, has {sorted(data)}")
     if set(data["families"]) != set(known):
@@ -146,7 +151,7 @@ def _check_numbers(where: str, table: Mapping[str, Any], most: int | None) -> No
 
 
 def load_policy(path: Path) -> Policy:
-    """A policy from a TOML file."""
+    """A policy from a TOML file; raises PolicyError if it cannot be read or is invalid."""
     try:
         data = tomllib.loads(path.read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -156,5 +161,5 @@ def load_policy(path: Path) -> Policy:
 
 @lru_cache(maxsize=1)
 def default_policy() -> Policy:
-    """templates/policy/default.toml."""
+    """The policy in templates/policy/default.toml."""
     return load_policy(templates_dir() / "policy" / "default.toml")

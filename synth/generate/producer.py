@@ -1,4 +1,4 @@
-"""From a choice sequence to a Program, and from a seed to a stream of distinct programs on any number of workers."""
+"""Builds programs: one from a choice sequence, or a stream of distinct ones from a seed, on any number of workers."""
 
 from __future__ import annotations
 
@@ -20,11 +20,15 @@ from hipsynth.synth.generate.policy import default_policy
 from hipsynth.synth.generate.types import IRError
 
 CHUNK = 16  # programs per task of a worker
-ATTEMPTS = 100  # draws of one program before giving up
+ATTEMPTS = 100  # draws of one program before an error is raised
 
 
 def build_module(family: str, choices: Choices, overrides: Mapping[str, Any] | None = None) -> tuple[Context, Module]:
-    """The typed program of one choice sequence; `overrides` fix parameters instead of drawing them."""
+    """The typed program of one choice sequence; `overrides` fix parameters instead of drawing them.
+
+    Raises UsageError for an unknown family, BadInput for an unknown parameter, IRError for an invalid program, and
+    ReplayError for a recorded sequence that does not fit.
+    """
     template = find_template(family)
     policy = default_policy()
     params = policy.draw(template, choices, overrides or {})
@@ -35,7 +39,7 @@ def build_module(family: str, choices: Choices, overrides: Mapping[str, Any] | N
 
 
 def make_program(family: str, choices: Choices, overrides: Mapping[str, Any] | None = None) -> Program:
-    """One program of a family, with the lines it must print."""
+    """One program of a family with its expected output; errors as in `build_module`."""
     context, module = build_module(family, choices, overrides)
     text = emit.render(find_template(family), module, dict(context.params))
     name = module.kernels[0].name
@@ -46,13 +50,13 @@ def make_program(family: str, choices: Choices, overrides: Mapping[str, Any] | N
 
 
 def draw_program(seed: int, index: int, attempt: int = 0, family: str | None = None) -> Program:
-    """Program `index` of a seed. `attempt` > 0 gives another one, for when its text has been seen before."""
+    """Program `index` of a seed; each `attempt` gives a different one, to replace duplicates and rejected programs."""
     chosen = family or default_policy().family(Choices(Stream("family", seed, index, attempt)))
     return make_program(chosen, Choices(Stream("program", seed, chosen, index, attempt)))
 
 
 def replay(family: str, recorded: tuple[int, ...]) -> Program:
-    """The program of a family and a recorded choice sequence, as `Program.family` and `Program.choices` hold them."""
+    """The program of a family for the choice sequence `Program.choices`; raises ReplayError if it does not fit."""
     return make_program(family, Choices(replay=recorded))
 
 
@@ -60,9 +64,10 @@ def generate(
     count: int, seed: int = 0, family: str | None = None, workers: int = 1, start: int = 0,
     seen: set[str] | None = None,
 ) -> Iterator[Program]:  # fmt: skip
-    """Programs start .. count-1 of a seed, in order, all different.
+    """Programs start .. count-1 of a seed, in order, without duplicates.
 
-    The result depends on `seed` and `family` only, never on `workers`. `seen` holds ids made earlier (when resuming).
+    The result depends on `seed` and `family` only, never on `workers`. `seen` holds the ids of earlier programs of a
+    resumed run.
     Raises UsageError for an unknown family, BadInput when a family runs out of distinct programs.
     """
     if family is not None:
@@ -73,9 +78,9 @@ def generate(
         while program.id in known:
             if attempt >= ATTEMPTS:
                 raise BadInput(
-                    f"program {index} of seed {seed}: {attempt} draws gave only programs made before",
+                    f"program {index} of seed {seed}: {attempt} draws gave only duplicates of earlier programs",
                     cause=f"family {program.family} has few distinct programs under this policy",
-                    remedy="ask for fewer, or widen its parameters in templates/policy/default.toml",
+                    remedy="generate fewer, or widen its parameters in templates/policy/default.toml",
                 )
             program, attempt = _draw(seed, index, attempt + 1, family)
         known.add(program.id)
@@ -83,9 +88,9 @@ def generate(
 
 
 def _draw(seed: int, index: int, attempt: int, family: str | None) -> tuple[Program, int]:
-    """The first attempt, from `attempt` on, that the typed language accepts, and its number.
+    """The first program, from `attempt` on, that the typed language accepts, and its attempt number.
 
-    Families are meant never to be refused (the tests draw thousands), but a run of a million must not end if one is.
+    Families should never build an invalid program (the tests draw thousands), but one must not end a run of a million.
     """
     for number in range(attempt, attempt + ATTEMPTS):
         try:
@@ -93,7 +98,7 @@ def _draw(seed: int, index: int, attempt: int, family: str | None) -> tuple[Prog
         except IRError as error:
             refused = error
     raise BadInput(
-        f"program {index} of seed {seed}: {ATTEMPTS} draws in a row were refused",
+        f"program {index} of seed {seed}: {ATTEMPTS} draws in a row were rejected",
         cause=refused.what,
         remedy="loosen the parameters of this family in templates/policy/default.toml",
     )

@@ -1,7 +1,7 @@
-"""Small weighted generators of compute statements, with operands skewed towards recent values.
+"""Weighted generators of compute statements, with operands skewed towards recent values.
 
-Values stay positive and moderate by construction, so that no sum cancels and results survive fast math: a
-production that would leave the comfortable range is rescaled, one the type system refuses is replaced.
+Values stay positive and moderate by construction, so that no sum cancels and results are stable under fast math: a
+result outside the COMFORT range is rescaled, a production that the type system rejects is replaced.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from hipsynth.synth.generate.ir import Expr, apply, known
 from hipsynth.synth.generate.types import F16, DType, IRError
 
 SCALES = (0.25, 0.5, 0.75, 1.25, 1.5, 2.0)
-COMFORT = {"f16": (0.0625, 64.0), "f32": (1e-4, 1e9), "f64": (1e-6, 1e24)}
-LEAST = 2.0**-12  # a difference that takes away less is pointless
-RECENCY = 60  # percent: how often the search for an operand stops at the next most recent value
+COMFORT = {"f16": (0.0625, 64.0), "f32": (1e-4, 1e9), "f64": (1e-6, 1e24)}  # range that values are rescaled to
+LEAST = 2.0**-12  # smallest factor of a subtrahend that still changes the result noticeably
+RECENCY = 60  # percent: probability of taking the most recent value, else the next most recent, and so on
 Operands = tuple[Expr, Expr, Expr]
 Production = Callable[[Context, Operands], Expr]
 
 
 def settle(value: Expr) -> Expr:
-    """A float brought back into its comfortable range; ints are masked.
+    """Brings a float back into its COMFORT range; masks large ints to 16 bits; leaves unsigned values alone.
 
-    By a root where that keeps it positive. Half precision is clamped instead: fast math may move a scale factor behind
-    a product, which then overflows.
+    Positive floats take a square root, others a scale factor. Half precision is clamped first: fast math may apply a
+    scale factor after the product, which then overflows.
     """
     if not value.dtype.is_float:
         return value & 0xFFFF if value.dtype.kind == "i" and value.hi > 1 << 16 else value
@@ -52,9 +52,9 @@ def _offset(ctx: Context, v: Operands) -> Expr:
 
 
 def _difference(ctx: Context, v: Operands) -> Expr:
-    """a - b * c, with c so small that at most half of a is taken away."""
+    """a - b * c with a constant c such that b * c is at most half of a; raises IRError if c would be tiny."""
     if v[0].lo <= 0 or v[1].hi <= 0 or 0.5 * v[0].lo / v[1].hi < LEAST:
-        raise IRError("difference: too little to take away from")
+        raise IRError("difference: the minuend is too small")
     return v[0] - v[1] * 2.0 ** math.floor(math.log2(0.5 * v[0].lo / v[1].hi))
 
 
@@ -110,8 +110,8 @@ PRODUCTIONS: dict[str, Production] = {
     "remainder": _remainder,
     "ratio": _ratio,
 }
-PAIRED = frozenset({"subtract", "difference", "xor", "or", "min", "max"})  # pointless on one value twice
-PREPARE: dict[str, tuple[float, float]] = {  # intrinsic -> argument range it is given
+PAIRED = frozenset({"subtract", "difference", "xor", "or", "min", "max"})  # trivial when both operands are equal
+PREPARE: dict[str, tuple[float, float]] = {  # intrinsic -> range that its argument is mapped to
     "exp": (0.0, 2.0), "exp2": (0.0, 2.0), "log": (2.0, 40.0), "log2": (2.0, 40.0), "sin": (0.25, 1.4),
     "cos": (0.0, 1.2), "tanh": (0.25, 3.0), "atan": (0.25, 40.0), "erf": (0.25, 2.5), "cbrt": (0.25, 40.0),
     "rsqrt": (0.25, 40.0), "sqrt": (0.25, 40.0), "fast_exp": (0.0, 2.0), "fast_log": (2.0, 40.0),
@@ -120,32 +120,32 @@ PREPARE: dict[str, tuple[float, float]] = {  # intrinsic -> argument range it is
 
 
 def intrinsic(name: str, value: Expr) -> Expr:
-    """A math function of a value first scaled and shifted into the range where it is well conditioned."""
+    """A math function of a value, scaled and shifted first into the range where the function is well conditioned."""
     low, high = PREPARE[name]
     factor = 2.0 ** math.floor(math.log2((high - low) / value.hi))
     return apply(name, value * factor + low)
 
 
 def group_of(kind: DType) -> str:
-    """The production group of a type in the policy."""
+    """The policy's name for the production group of a type."""
     return {"f": "float", "i": "int", "u": "unsigned"}[kind.kind] if kind is not F16 else "half"
 
 
 class Chain:
-    """A growing pool of values of one type, from which statements draw."""
+    """A growing list of values of one type, from which statements draw their operands."""
 
     def __init__(self, ctx: Context, k: KernelBuilder, values: list[Expr]) -> None:
         self.ctx, self.k, self.values = ctx, k, list(values)
 
     def operand(self) -> Expr:
-        """A value, the most recent ones most likely: a dependency chain forms."""
+        """A random value, recent ones most likely, so that dependency chains form."""
         position = len(self.values) - 1
         while position > 0 and not self.ctx.choices.flag(RECENCY):
             position -= 1
         return self.values[position]
 
     def expression(self) -> Expr:
-        """A new value, not yet named."""
+        """A random expression over the values."""
         weights = self.ctx.policy.productions[group_of(self.values[0].dtype)]
         names = list(weights)
         name = names[self.ctx.choices.weighted([weights[n] for n in names])]
@@ -155,17 +155,17 @@ class Chain:
         try:
             return settle(PRODUCTIONS[name](self.ctx, operands))
         except IRError:
-            return settle(_tamed(operands))
+            return settle(_fallback(operands))
 
     def grow(self, statements: int) -> Expr:
-        """Adds named compute statements; returns the last value."""
+        """Adds `statements` compute statements; returns the value of the last."""
         for _ in range(statements):
             self.values.append(self.k.let(self.k.fresh(self.ctx.names.local), self.expression()))
         return self.values[-1]
 
 
-def _tamed(v: Operands) -> Expr:
-    """What replaces a refused production."""
+def _fallback(v: Operands) -> Expr:
+    """A valid expression that replaces a rejected production."""
     if v[0].dtype.is_float:
         return v[0] * 0.5 + v[1] * 0.5
     if v[0].lo < 0:
@@ -174,13 +174,13 @@ def _tamed(v: Operands) -> Expr:
 
 
 def recurrence(ctx: Context, k: KernelBuilder, x: Expr, y: Expr, factors: tuple[float, float]) -> None:
-    """`x = x * a + y * b;` on a variable whose promise `recurrence_span` gave."""
+    """`x = x * a + y * b;` on a variable declared with the range `recurrence_span`."""
     a, b = factors
     k.assign(x, apply("fma", x, a, y * b) if ctx.choices.flag(40) and x.dtype is not F16 else x * a + y * b)
 
 
 def recurrence_span(start: Expr, y: Expr, factors: tuple[float, float]) -> tuple[float, float]:
-    """The range that x = x * a + y * b never leaves (0 < a < 1, all positive)."""
+    """A range that is closed under x = x * a + y * b (0 < a < 1, all values positive)."""
     a, b = factors
     fixed = b / (1 - a)
     return min(start.lo, fixed * y.lo) * 0.98, max(start.hi, fixed * y.hi) * 1.02

@@ -1,7 +1,7 @@
-"""A run that trusts nothing: values outside their promised range, indices out of bounds, and data races are errors.
+"""A checking interpreter: raises IRError for values outside their declared range and for data races.
 
-The ordinary run executes work-items in step, which is right only for race-free programs. This one remembers who
-touched each element since the last barrier (LDS) or since the launch (global memory) and refuses conflicts.
+The oracle runs work-items in lockstep, which is correct only for race-free programs. This one records which
+work-items accessed each element since the last barrier (LDS) or since the launch (global memory).
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ from hipsynth.synth.generate.ir import Buffer, Expr, Kernel
 from hipsynth.synth.generate.oracle import Array, Run
 from hipsynth.synth.generate.types import BOOL, IRError
 
-NOBODY, MANY = -1, -2
-SLACK = {"f16": 2e-2, "f32": 1e-3, "f64": 1e-3}  # relative: a promised float range does not count rounding
+NOBODY, MANY = -1, -2  # instead of a work-item's number: no access yet, accesses by several work-items
+SLACK = {"f16": 2e-2, "f32": 1e-3, "f64": 1e-3}  # relative: declared float ranges do not include rounding
 
 
 class Ledger:
-    """Who has read, written and atomically updated each element of one array."""
+    """Which work-item last read and wrote each of the `size` elements of one array, and which had atomic updates.
+
+    Each method takes flat element indices `at` and work-item numbers `who`, and raises IRError on a race.
+    """
 
     def __init__(self, name: str, size: int) -> None:
         self.name = name
@@ -42,7 +45,7 @@ class Ledger:
         return others
 
     def read(self, at: Array, who: Array) -> None:
-        self._refuse(self._others(self.writer, at, who) | self.updated[at], "read of what another work-item writes")
+        self._refuse(self._others(self.writer, at, who) | self.updated[at], "read of another work-item's write")
         before = self.reader[at]
         self.reader[at] = who
         shared = (self.reader[at] != who) | ((before != NOBODY) & (before != who))
@@ -56,12 +59,12 @@ class Ledger:
 
     def update(self, at: Array, who: Array) -> None:
         touched = self._others(self.reader, at, who) | self._others(self.writer, at, who)
-        self._refuse(touched, "atomic on what another work-item reads or writes plainly")
+        self._refuse(touched, "atomic on an element that another work-item reads or writes without atomics")
         self.updated[at] = True
 
 
 class CheckedRun(Run):
-    """A run with every promise checked; slower, for tests."""
+    """`Run` with range and race checks; slower, for tests."""
 
     def __init__(self, kernel: Kernel, memory: dict[str, Array], slab: tuple[range, range] | None = None) -> None:
         super().__init__(kernel, memory, slab)
@@ -83,7 +86,7 @@ class CheckedRun(Run):
         slack = SLACK[e.dtype.base.name] * max(abs(e.lo), abs(e.hi)) if e.dtype.is_float else 0
         low, high = values.min(), values.max()
         if not (e.lo - slack <= low.item() and high.item() <= e.hi + slack):
-            raise IRError(f"{e.op} {e.attr}: [{low}, {high}] outside its promise [{e.lo}, {e.hi}]")
+            raise IRError(f"{e.op} {e.attr}: [{low}, {high}] outside its declared range [{e.lo}, {e.hi}]")
 
     def _record(self, kind: str, buffer: Buffer, index: tuple[Expr, ...], mask: Array | None) -> None:
         at = self.chosen(self.address(buffer, index, mask), mask, self.shape)

@@ -9,8 +9,8 @@ from hipsynth.synth.generate.policy import Policy, default_policy
 PAGE = REPOSITORY / "docs" / "reference" / "families.md"
 INTRODUCTION = """# Program families
 
-Made from the templates' headers by `python -m hipsynth.synth.generate.reference`. The share of a family is its
-weight in `templates/policy/default.toml`; how each parameter is drawn stands there too.
+Generated from the templates' headers by `python -m hipsynth.synth.generate.reference`. The share of a family is its
+weight in `templates/policy/default.toml`, which also holds the distribution of each parameter.
 
 | family | share | what it is | launch | tags |
 |---|---|---|---|---|

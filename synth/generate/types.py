@@ -1,4 +1,4 @@
-"""Data types of the kernel language: one table of names in C++ and numpy, and what each can hold."""
+"""Data types of the kernel language: one table of C++ and numpy names, sizes and value ranges."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from hipsynth.synth.core.errors import BadInput
 
 
 class IRError(BadInput):
-    """The kernel language refuses a construct: wrong type, out of bounds, out of scope, or unbounded."""
+    """The kernel language rejects a construct: wrong type, out of bounds, out of scope, or possible overflow."""
 
     reason = "invalid_ir"
 
 
 @dataclass(frozen=True, slots=True)
 class DType:
-    """`kind` is f, i, u or b; `lo`..`hi` are the values that may be held; `eps` the rounding unit of a float."""
+    """One data type. `kind` is f, i, u or b; values lie in [lo, hi]; `eps` is the unit roundoff of a float."""
 
     name: str
     cpp: str
     kind: str
     bytes: int
     numpy: str  # dtype of a buffer in memory
-    compute: str  # dtype that the oracle computes in: signed integers are range-checked, so int64 holds them
+    compute: str  # dtype that the oracle computes in: int64 for int, which never wraps because overflow is rejected
     lo: float
     hi: float
     suffix: str = ""
@@ -46,7 +46,7 @@ class DType:
         return self if self.lanes == 1 else DTYPES[self.name.split("x")[0]]
 
     def cast(self, values: Any) -> Any:
-        """Values as the oracle holds them, wrapped or rounded like the machine does."""
+        """Values converted to `compute`, wrapped or rounded as on the device."""
         return np.asarray(values).astype(self.compute, copy=False)
 
 
@@ -68,18 +68,18 @@ def _vector(base: DType, lanes: int) -> DType:
 
 
 VECTORS = tuple(_vector(base, lanes) for base in (F32, F64, I32, U32) for lanes in (2, 4))
-# The accumulator of a matrix instruction: four float lanes of the compiler's own vector type.
+# The accumulator of a matrix instruction: four floats in the compiler's extended vector type.
 ACC4 = DType("f32xacc", "floatx4", "f", 16, "float32", "float32", F32.lo, F32.hi, "f", F32.eps, 4)
 DTYPES = {t.name: t for t in (F16, F32, F64, I32, U32, U64, BOOL, ACC4, *VECTORS)}
 
 
 def dtype(name: str) -> DType:
-    """The type called `name`; raises IRError for an unknown one."""
+    """The type called `name`; raises IRError if there is none."""
     if name not in DTYPES:
         raise IRError(f"unknown data type {name!r}", remedy=f"one of {', '.join(DTYPES)}")
     return DTYPES[name]
 
 
 def vector(base: DType, lanes: int) -> DType:
-    """The vector type of `lanes` lanes over a scalar type."""
+    """The vector type of `lanes` elements of a scalar type; the scalar type itself for 1."""
     return base if lanes == 1 else dtype(f"{base.name}x{lanes}")

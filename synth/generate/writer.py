@@ -1,7 +1,7 @@
-"""Writes programs into a folder so that nothing finished is lost: files first, each atomically, the index last.
+"""Writes programs into a folder so that an interrupted run can resume: each file atomically, the index last.
 
-While a run is going on, finished records stand in `programs.jsonl.partial` after a line that names the run; the same
-command goes on from there. When all are written the records become `programs.jsonl` in one rename.
+During a run, the records of finished programs are in `programs.jsonl.partial` and `generate.json` identifies the run;
+the same command resumes from them. At the end the partial file is renamed to `programs.jsonl`.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ RUN = "generate.json"
 
 @dataclass
 class GenerateSummary:
-    """What a folder holds after `generate_into`."""
+    """The contents of a folder after `generate_into`; `families` counts programs by family."""
 
     out: str
     count: int
     seed: int
-    reused: int  # programs that were there already
+    reused: int  # programs written by an earlier, interrupted run
     families: dict[str, int] = field(default_factory=dict)
 
 
 def grammar_digest() -> str:
-    """A hash of everything a program's bytes depend on: the templates, the policy, and this package's source."""
+    """A hash of everything that determines a program's bytes: the templates, the policy, and this package's source."""
     digest = hashlib.sha256()
     package = Path(__file__).parent
     for root, pattern in ((templates_dir(), "**/*.j2"), (templates_dir(), "**/*.toml"), (package, "**/*.py")):
@@ -50,9 +50,9 @@ def generate_into(
     out: Path, count: int, *, seed: int = 0, family: str | None = None, workers: int = 1,
     on_program: Callable[[Program], None] | None = None,
 ) -> GenerateSummary:  # fmt: skip
-    """Writes `count` programs of a seed to OUT/<id>.hip and OUT/programs.jsonl, going on where a run was cut short.
+    """Writes `count` programs of a seed to OUT/<id>.hip and OUT/programs.jsonl, resuming an interrupted run.
 
-    Raises UsageError for an unknown family, BadInput when the folder holds something else or cannot be written.
+    Raises UsageError for an unknown family, BadInput if the folder holds another run or cannot be written.
     """
     if family is not None:
         find_template(family)
@@ -63,8 +63,8 @@ def generate_into(
         reused = min(len(records), count)
         if len(records) > count:
             raise BadInput(
-                f"{out} holds {len(records)} programs, more than the {count} asked for",
-                remedy="use another --out, or ask for at least as many",
+                f"{out} holds {len(records)} programs, more than --count {count}",
+                remedy="use another --out, or a larger --count",
             )
         seen = {str(r["id"]) for r in records}
         fresh = generate(count, seed, family, workers, start=reused, seen=seen)
@@ -77,7 +77,7 @@ def generate_into(
 
 
 def _finished(out: Path, run: dict[str, Any]) -> list[dict[str, Any]]:
-    """Records of this very run that are complete on disk, in order."""
+    """The records of this run whose programs are complete on disk, in order."""
     partial, index, run_file = out / PARTIAL, out / INDEX, out / RUN
     source = partial if partial.exists() else index
     if not source.exists():
@@ -89,7 +89,7 @@ def _finished(out: Path, run: dict[str, Any]) -> list[dict[str, Any]]:
     if not same:
         raise BadInput(
             f"{out} holds programs of another run",
-            cause="another seed, family or version of the grammar made them",
+            cause="they were generated with another seed, family or version of the grammar",
             remedy="use an empty --out folder",
         )
     records = []
@@ -98,7 +98,7 @@ def _finished(out: Path, run: dict[str, Any]) -> list[dict[str, Any]]:
             record = json.loads(line)
             intact = text_id(program_path(out, record["id"]).read_text()) == record["id"]
         except (ValueError, KeyError, TypeError, OSError):
-            break  # the line that was being written when the run was cut short
+            break  # the last line of an interrupted run may be incomplete
         if not intact:
             break
         records.append(record)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import needs
 import pytest
 from profiling_samples import VCOPY_GFX90A, captures, failure, kernel, program, result, target
 
@@ -83,13 +84,7 @@ def rocprof_case(tmp_path: Path) -> Case:
 
 
 def sim_case(tmp_path: Path) -> Case:
-    try:
-        backend = backends.get("sim")
-        found = backend.available()
-    except ImportError as error:
-        pytest.skip(f"the simulator is not built: {error}")
-    if not found.ok:
-        pytest.skip(found.detail)
+    backend = needs.simulator()
 
     def named(text: str) -> Program:
         return Program(text, "handwritten", "conformance", name="case")

@@ -40,6 +40,13 @@ def test_nothing_is_outside_the_allowed_error(study: Study) -> None:
     assert [text for table in tables(study.name) for text in table.failures()] == []
 
 
+@pytest.mark.parametrize("study", by_study())
+def test_every_table_asserts_something(study: Study) -> None:
+    """A table whose rows are all shown only has a bound for the whole."""
+    bare = [t.title for t in tables(study.name) if not t.checks and all(row.allowed is None for row in t.rows)]
+    assert not bare
+
+
 def by_quantity(samples: Iterable[summary.Sample]) -> dict[tuple[str, str, str, str], tuple[float, ...]]:
     """Errors by what identifies a sample."""
     return {(s.device, s.quantity, s.unit, s.kernels): s.errors for s in samples}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
+import needs
 import numpy as np
 import pytest
 from alu_cases import (
@@ -41,7 +42,7 @@ def pseudo_code() -> dict[str, str]:
     try:
         found = dict(opcode_texts())
     except ImportError:
-        pytest.skip("the tinygrad package, which ships AMD's pseudo-code, is not installed (pip install '.[dev]')")
+        needs.missing("the tinygrad package, which ships AMD's pseudo-code, is not installed")
     texts = {n.removesuffix("_e32").removesuffix("_e64"): t for n, t in found.items()}
     texts |= {name: texts[other] for name, other in ALIASES.items()}
     for name, patches in PATCHES.items():

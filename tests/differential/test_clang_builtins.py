@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import clang_builtins
+import needs
 import numpy as np
 import pytest
 from llvm_tools import CLANG, OBJDUMP, library_of
@@ -31,7 +32,8 @@ NOT_RUN = re.compile(
 )
 
 LIBRARY = library_of(CLANG, "libclang-cpp")
-pytestmark = pytest.mark.skipif(LIBRARY is None or OBJDUMP is None, reason="clang 22 and its library are not installed")
+if LIBRARY is None or OBJDUMP is None:
+    needs.missing("clang 22 and its library are not installed")
 
 
 def clang(arch: str, *arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:

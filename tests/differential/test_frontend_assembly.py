@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import needs
 import pytest
 from asmcheck import Assembler, compare
 
-from hipsynth.synth.core.errors import Missing
 from hipsynth.synth.frontend.parse import ParseConfig, parse
 from hipsynth.synth.frontend.passes.flatten import program_sources
 from hipsynth.synth.frontend.passes.rename import rename
@@ -26,13 +26,9 @@ FOLDERS = ("guards", "conditional")
 
 @pytest.fixture(scope="module")
 def assembler() -> Assembler:
-    from hipsynth.profiling.toolchain import find
     from hipsynth.profiling.toolchain.driver import COMPATIBILITY
 
-    try:
-        toolchain = find()
-    except Missing as error:
-        pytest.skip(str(error))
+    toolchain = needs.compiler()
     args = ("-x", "hip", f"--rocm-path={toolchain.root}", *COMPATIBILITY, *toolchain.include_flags)
     return Assembler(str(toolchain.clang), args)
 

@@ -6,9 +6,10 @@ import os
 import subprocess
 import sys
 
+import needs
 import pytest
 
-core = pytest.importorskip("hipsynth.profiling.sim._core", reason="the native core is not built")
+core = needs.core()
 
 INSTRUCTIONS = """
 v_mov_b32 v10, s3

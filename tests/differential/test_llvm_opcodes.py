@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 
+import needs
 import pytest
 from llvm_tools import MC, library_of
 
@@ -15,7 +16,8 @@ UNKNOWN = re.compile(r"<stdin>:(\d+):\d+: error: .*(not supported on this GPU|in
 
 def unknown(arch: str, names: list[str]) -> set[str]:
     """The names that no instruction of the architecture has."""
-    assert MC is not None
+    if MC is None:
+        needs.missing("llvm-mc is not installed")
     done = subprocess.run(
         [MC, "-triple=amdgcn-amd-amdhsa", f"-mcpu={arch}", "-filetype=null"],
         input="".join(f"{name}\n" for name in names),
@@ -27,7 +29,6 @@ def unknown(arch: str, names: list[str]) -> set[str]:
     return {names[int(found[1]) - 1] for found in lines if found}
 
 
-@pytest.mark.skipif(MC is None, reason="llvm-mc is not installed")
 @pytest.mark.parametrize("arch", ARCHS)
 def test_rows_exist_where_the_table_says(arch: str) -> None:
     rows = load_rows()
@@ -37,15 +38,14 @@ def test_rows_exist_where_the_table_says(arch: str) -> None:
     assert sorted(claimed & absent) == []
 
 
-@pytest.mark.skipif(MC is None, reason="llvm-mc is not installed")
 @pytest.mark.parametrize("arch", ARCHS)
 def test_no_published_opcode_is_missing_from_the_table(arch: str) -> None:
     """Every opcode of AMD's published list that LLVM has on this architecture executes, or is refused with a reason."""
-    published = pytest.importorskip("pcode").opcode_texts
+    published = needs.package("pcode").opcode_texts
     try:
         names = sorted({name.removesuffix("_e32").removesuffix("_e64") for name, _ in published()})
     except ImportError:
-        pytest.skip("the tinygrad package is not installed (pip install '.[dev]')")
+        needs.missing("the tinygrad package, which ships AMD's pseudo-code, is not installed")
     known = {row.name for row in load_rows() if arch in row.archs}
     assert sorted(set(names) - unknown(arch, names) - known) == []
 
@@ -57,11 +57,11 @@ ASSEMBLER_ONLY = {"v_accvgpr_write", "v_accvgpr_read", "v_mul_lo_i32"}
 
 
 @pytest.mark.full
-@pytest.mark.skipif(LIBRARY is None, reason="LLVM's library is not installed")
 @pytest.mark.parametrize("arch", ARCHS)
 def test_no_mnemonic_that_llvm_knows_is_missing_from_the_table(arch: str) -> None:
     """Whatever the assembler has for the architecture executes, or is refused with a reason."""
-    assert LIBRARY is not None
+    if LIBRARY is None:
+        needs.missing("LLVM's library is not installed")
     prefix = rb"(?:v|s|ds|flat|global|scratch|buffer|tbuffer|image)_[a-z0-9_]{2,60}"
     names = sorted({name.decode() for name in re.findall(prefix, LIBRARY.read_bytes())})
     plain = [name for name in names if not name.endswith(("_e32", "_e64", "_dpp", "_sdwa"))]

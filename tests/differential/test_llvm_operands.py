@@ -326,7 +326,6 @@ def rows_of(arch: str) -> list[Row]:
     return [row for row in writable if not {slot for slot, _, _ in llvm_syntax.slots(row)} & NOT_WRITTEN]
 
 
-@pytest.mark.skipif(MC is None or OBJDUMP is None, reason="LLVM's tools are not installed")
 @pytest.mark.parametrize("arch", ARCHS)
 def test_operands_of_a_sample_of_opcodes(arch: str, tmp_path: Path) -> None:
     bad = round_trip(arch, rows_of(arch)[3::17], tmp_path)
@@ -334,7 +333,6 @@ def test_operands_of_a_sample_of_opcodes(arch: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.skipif(MC is None or OBJDUMP is None, reason="LLVM's tools are not installed")
 @pytest.mark.parametrize("arch", ARCHS)
 def test_operands_of_every_opcode(arch: str, tmp_path: Path) -> None:
     bad = round_trip(arch, rows_of(arch), tmp_path)

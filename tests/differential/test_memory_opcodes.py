@@ -8,6 +8,7 @@ import struct
 import zlib
 from typing import Any
 
+import needs
 import numpy as np
 import pytest
 from alu_cases import EDGES_F16, EDGES_F32, EDGES_F64, EDGES_INT, same
@@ -156,7 +157,7 @@ def pseudo_code() -> dict[str, str]:
     try:
         return dict(opcode_texts())
     except ImportError:
-        pytest.skip("the tinygrad package, which ships AMD's pseudo-code, is not installed (pip install '.[dev]')")
+        needs.missing("the tinygrad package, which ships AMD's pseudo-code, is not installed")
 
 
 def new_value(name: str) -> str:

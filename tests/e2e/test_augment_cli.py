@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import needs
 import pytest
 
 from hipsynth.synth.core.errors import Missing
@@ -22,7 +23,7 @@ def _toolchain() -> None:
     try:
         frontend_config()
     except Missing as error:
-        pytest.skip(str(error))
+        needs.missing(str(error))
 
 
 def _synth(*words: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

@@ -14,9 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import needs
 import pytest
-
-from hipsynth.profiling import backends
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = [sys.executable, "-m", "hipsynth.synth.cli.main"]
@@ -51,9 +50,7 @@ FAST = ("nonsense", "just_past_the_end", "endless_host")
 
 @pytest.fixture(scope="module")
 def simulator() -> None:
-    found = backends.get("sim").available()
-    if not found.ok:
-        pytest.skip(found.detail)
+    needs.simulator()
 
 
 @pytest.fixture(scope="module")
@@ -283,14 +280,15 @@ def test_progress_is_shown_on_a_terminal_only(tmp_path: Path) -> None:
     os.close(ours)
 
 
-def test_help_is_quick(tmp_path: Path) -> None:
-    """The best of five says what the program needs, whatever else the machine does."""
-    times = []
-    for _ in range(5):
-        start = time.monotonic()
-        synth("--help", cwd=tmp_path)
-        times.append(time.monotonic() - start)
-    assert min(times) < 0.3, times
+def test_help_loads_little(tmp_path: Path) -> None:
+    """What makes help slow is what it imports: that it is few modules does not depend on the machine's load."""
+    code = (
+        "import sys; from hipsynth.synth.cli.main import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: print(len(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=ENV)
+    assert int(done.stderr) < 300
 
 
 @pytest.mark.full

@@ -7,9 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import needs
 import pytest
 
-from hipsynth.profiling import sandbox, toolchain
+from hipsynth.profiling import sandbox
 from hipsynth.synth.cli import run as run_verb
 from hipsynth.synth.core.errors import Missing
 
@@ -19,10 +20,7 @@ PROGRAM = Path(__file__).parents[1] / "kernels" / "programs" / "hostile.hip"
 def hostile(*words: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
     if not sandbox.available():
         pytest.skip("bubblewrap cannot make a sandbox on this machine")
-    try:
-        toolchain.find()
-    except Missing as error:
-        pytest.skip(f"no compiler: {error.what}")
+    needs.compiler()
     command = [
         sys.executable,
         "-m",

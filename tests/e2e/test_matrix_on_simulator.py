@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import needs
 import pytest
 from click.testing import CliRunner
 
-from hipsynth.profiling import backends
 from hipsynth.profiling.matrix import collect, targets
 from hipsynth.profiling.sim.limits import Limits
 from hipsynth.synth.cli.main import cli
@@ -20,12 +20,7 @@ HANDWRITTEN = Path(__file__).resolve().parents[2] / "corpus" / "handwritten"
 
 @pytest.fixture(scope="module", autouse=True)
 def simulator() -> None:
-    try:
-        found = backends.get("sim").available()
-    except ImportError as error:
-        pytest.skip(f"the simulator is not built: {error}")
-    if not found.ok:
-        pytest.skip(found.detail)
+    needs.simulator()
 
 
 def content(path: Path) -> dict[str, bytes]:

@@ -8,11 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import needs
 import pytest
 
-from hipsynth.profiling import toolchain
 from hipsynth.profiling.survey.build_files import makefile
-from hipsynth.synth.core.errors import Missing
 
 PROGRAMS = Path(__file__).parents[1] / "kernels" / "programs"
 
@@ -22,10 +21,7 @@ def synth_run(*words: str, cwd: Path | None = None) -> subprocess.CompletedProce
 
 
 def synth(words: list[str], cwd: Path | None) -> subprocess.CompletedProcess[str]:
-    try:
-        toolchain.find()
-    except Missing as error:
-        pytest.skip(f"no compiler: {error.what}")
+    needs.compiler()
     root = str(Path(__file__).parents[2])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))}
     command = [sys.executable, "-m", "hipsynth.synth.cli.main", *words]

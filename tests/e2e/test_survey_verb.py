@@ -11,9 +11,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import needs
 import pytest
 
-from hipsynth.profiling import sandbox, toolchain
+from hipsynth.profiling import sandbox
 from hipsynth.synth.cli import survey as survey_verb
 from hipsynth.synth.core.errors import Missing
 from hipsynth.synth.core.store.journal import read
@@ -28,10 +29,7 @@ def synth(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_folder_becomes_a_table_and_a_document(tmp_path: Path) -> None:
-    try:
-        toolchain.find()
-    except Missing as error:
-        pytest.skip(error.what)
+    needs.compiler()
     (tmp_path / "good.hip").write_text(MAIN)
     (tmp_path / "bad.hip").write_text(MAIN.replace("PASSED", '") foo'))
     done = synth("survey", str(tmp_path), "--out", str(tmp_path / "report.json"), "--workers", "1")
@@ -50,10 +48,7 @@ def test_a_folder_becomes_a_table_and_a_document(tmp_path: Path) -> None:
 def test_an_interrupted_survey_ends_its_programs_and_keeps_what_is_finished(
     number: signal.Signals, tmp_path: Path
 ) -> None:
-    try:
-        toolchain.find()
-    except Missing as error:
-        pytest.skip(error.what)
+    needs.compiler()
     folder, out = tmp_path / "folder", tmp_path / "report.json"
     folder.mkdir()
     (folder / "a_good.hip").write_text(MAIN)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import needs
 import numpy as np
-import pytest
 
 from hipsynth.profiling.sim.device import SimDevice
 from hipsynth.synth.core.errors import Missing
@@ -108,7 +108,7 @@ def launch(name: str, kernel: str, size: int, *, keep: bool = False, **options: 
     try:
         device = SimDevice(name, SOURCE, Path(_folder().name), **options)
     except Missing as error:
-        pytest.skip(error.what)
+        needs.missing(str(error))
     how = KERNELS[kernel]
     at = [device.core.allocate(bytes) for bytes in how.buffers(size)]
     for address, bytes in zip(at, how.buffers(size), strict=True):

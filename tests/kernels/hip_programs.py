@@ -6,24 +6,20 @@ import functools
 import tempfile
 from pathlib import Path
 
-import pytest
+import needs
 
-from hipsynth.profiling import devices, toolchain
+from hipsynth.profiling import devices
 from hipsynth.profiling.sim import api
 from hipsynth.profiling.sim.build import build_runnable
 from hipsynth.profiling.sim.limits import Limits
-from hipsynth.synth.core.errors import Missing
 
 FOLDER = Path(__file__).with_name("programs")
 RUNTIME_SOURCES = Path(api.__file__).parent / "native" / "runtime"
 
 
 def require_compiler() -> None:
-    """Skips where no AMDGPU compiler is installed; a simulator that is not built is a failure."""
-    try:
-        toolchain.find()
-    except Missing as error:
-        pytest.skip(f"no compiler: {error.what}")
+    """A compiler that is not installed is a failure, and so is a simulator that is not built."""
+    needs.compiler()
 
 
 @functools.cache

@@ -7,13 +7,13 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import pytest
+import needs
 
 from hipsynth.profiling import toolchain
 from hipsynth.profiling.sim import device
 from hipsynth.synth.core.errors import Missing
 
-core = pytest.importorskip("hipsynth.profiling.sim._core", reason="the native core is not built")
+core = needs.core()
 SOURCE = Path(__file__).with_name("programs_sim.hip")
 FLAGS = "-O3"
 
@@ -26,10 +26,7 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 @functools.cache
 def code(arch: str) -> tuple[bytes, str]:
     """The code object and its disassembly."""
-    try:
-        toolchain.find()
-    except Missing as error:
-        pytest.skip(f"no compiler: {error.what}")
+    needs.compiler()
     build = toolchain.compile_device(SOURCE, arch, FLAGS, Path(_folder().name) / arch)
     return build.code_object.read_bytes(), build.disassembly.read_text()
 
@@ -41,4 +38,4 @@ class SimDevice(device.SimDevice):
         try:
             super().__init__(name, SOURCE, Path(_folder().name), FLAGS, **options)
         except Missing as error:
-            pytest.skip(error.what)
+            needs.missing(str(error))

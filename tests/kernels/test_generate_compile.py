@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from pathlib import Path
 
+import needs
 import pytest
 
 from hipsynth.profiling import toolchain
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.profiling.backends.sim import SimBackend
 from hipsynth.profiling.sim.limits import Limits
-from hipsynth.synth.core.errors import Missing
 from hipsynth.synth.core.oracle_check import mismatch
 from hipsynth.synth.core.program import Program
 from hipsynth.synth.generate.choices import Choices, Stream
@@ -24,21 +22,6 @@ FLAGS = ("-O3", "-O3 -ffast-math", "-O3 -munsafe-fp-atomics")
 SAMPLE = 6  # programs per family in the full suite
 
 
-@lru_cache(maxsize=1)
-def compiler() -> str:
-    """Why there is no compiler, "" when there is one."""
-    try:
-        toolchain.find()
-    except Missing as error:
-        return error.what
-    return ""
-
-
-def need_compiler() -> None:
-    if compiler():
-        pytest.skip(compiler())
-
-
 def small(family: str) -> Program:
     """A program of the family with its default parameters."""
     template = templates()[family]
@@ -48,7 +31,7 @@ def small(family: str) -> Program:
 @pytest.mark.parametrize("number", range(len(FAMILIES)))
 def test_family_compiles(number: int, tmp_path: Path) -> None:
     """One architecture each, in turn; the full suite does both."""
-    need_compiler()
+    needs.compiler()
     program = small(FAMILIES[number])
     source = tmp_path / "program.hip"
     source.write_text(program.text)
@@ -60,10 +43,8 @@ def test_family_compiles(number: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("arch", DEVICES)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_sample_compiles_runs_and_prints_what_the_oracle_expects(family: str, arch: str, tmp_path: Path) -> None:
-    need_compiler()
-    backend = SimBackend()
-    if not backend.available().ok:
-        pytest.skip(backend.available().detail)
+    needs.compiler()
+    backend = needs.simulator()
     failures = []
     for index in range(SAMPLE):
         program = draw_program(77, index, 0, family)

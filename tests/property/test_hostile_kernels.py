@@ -7,11 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import needs
 import pytest
 
 from hipsynth.profiling import devices
 
-core = pytest.importorskip("hipsynth.profiling.sim._core", reason="the native core is not built")
+core = needs.core()
 KERNELS = 400
 ODD = [
     "0",

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 
+import needs
 import pytest
 
-from hipsynth.profiling import toolchain
-from hipsynth.synth.core.errors import Missing
 from tools import profile_core
 
 # Nine tenths of what is recorded, and few enough to compile in seconds.
@@ -17,10 +16,7 @@ REMEDY = "the core's profile is out of date: run `python -m tools.profile_core`"
 
 @pytest.fixture(scope="module")
 def text() -> str:
-    try:
-        toolchain.find()
-    except Missing as error:
-        pytest.skip(str(error))
+    needs.compiler()
     return profile_core.PROFILE.read_text()
 
 

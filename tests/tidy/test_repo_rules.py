@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -142,6 +143,20 @@ def test_no_loose_ends_in_code() -> None:
         if mark in path.read_text()
     ]
     assert not found, "\n".join(found)
+
+
+def timed_assertions(tree: ast.AST) -> list[int]:
+    """Lines of assertions about elapsed time, which a busy machine fails."""
+    clocks = re.compile(r"\b(monotonic|perf_counter|wall_s)\b")
+    return [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Assert) and clocks.search(ast.unparse(node))]
+
+
+def test_no_test_asserts_elapsed_time() -> None:
+    tests = sorted((ROOT / "tests").rglob("*.py"))
+    found = [f"{path.relative_to(ROOT)}:{n}" for path in tests for n in timed_assertions(ast.parse(path.read_text()))]
+    assert not found, "\n".join(found)
+    wrong = timed_assertions(ast.parse("assert time.monotonic() - start < 5"))
+    assert wrong == [1]
 
 
 def test_every_verb_has_help_with_an_example() -> None:

@@ -1,13 +1,13 @@
-"""Samples of a corpus and their parts: what is trained on, what is tested on, and the check that nothing leaks.
+"""Samples of a corpus, their split into training and test parts, and the leak check.
 
-Parts, decided by hashes alone, so that they stay the same when a corpus grows or is stored in another order:
+The parts depend only on hashes, so they do not change when a corpus grows or is stored in another order:
 
-- `train`, `valid`, `lineage`: by lineage. A renamed copy or re-flagged build of a training program descends from
-  the same base program, so it can never be in `lineage`, the leak-free test set.
-- `random`: single samples held out of training lineages. Renamed copies and other builds of the same program are
-  in `train`; this is the paper's way of testing (samples of the whole pool), and its leak is reported beside it.
-- `handwritten`: programs people wrote; never trained on.
-- `duplicate`: samples of a held-out lineage whose text, names apart, also occurs in training lineages. Left out.
+- `train`, `valid`, `lineage`: by lineage. A renamed copy or a build with other flags of a training program has the
+  same base program, so it is never in `lineage`, the leak-free test set.
+- `random`: single samples held out of training lineages; renamed copies and other builds of the same programs are in
+  `train`. The paper tests this way (on samples of the whole pool); the leak is reported with the scores.
+- `handwritten`: handwritten programs, never trained on.
+- `duplicate`: samples of other parts whose text, apart from names, also occurs in training lineages; not used.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RANDOM_SHARE = 0.10  # of the samples of training lineages
 
 @dataclass(frozen=True)
 class Sample:
-    """One build of one program on one device with its measured metrics (physical units)."""
+    """One build of one program on one device, with its metrics in physical units by metric id."""
 
     program_id: str
     lineage: str
@@ -51,16 +51,16 @@ class Sample:
 
     @property
     def key(self) -> str:
-        """Identity of the sample: the hash of program and target."""
+        """The sample's id: a hash of program, architecture, flags and device."""
         return _digest("\0".join((self.program_id, self.arch, self.flags, self.device)))[:16]
 
     def truth(self) -> dict[str, float | None]:
-        """The twelve metrics in the normalised range."""
+        """The twelve metrics, normalised."""
         return normalise_all(self.metrics)
 
 
 def normalise_all(metrics: Mapping[str, float]) -> dict[str, float | None]:
-    """Normalised values by metric id."""
+    """The twelve metrics normalised, by metric id; None for missing values."""
     return {i: normalise(i, metrics.get(i)) for i in answer_ids()}
 
 
@@ -69,12 +69,12 @@ def _digest(text: str) -> str:
 
 
 def _unit(text: str) -> float:
-    """A reproducible number in [0, 1) from a text."""
+    """A hash of a text as a number in [0, 1)."""
     return int(_digest(text)[:13], 16) / 16**13
 
 
 def split(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
-    """Every sample in its part; each part is in the order of the sample keys, whatever the input's order."""
+    """Splits samples into the parts of the module docstring; each part is sorted by sample key."""
     parts: dict[str, list[Sample]] = {
         name: [] for name in ("train", "valid", "lineage", "random", "handwritten", "duplicate")
     }
@@ -98,11 +98,11 @@ _TOKEN = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|[A-Za-z_]\w*|\d(
 
 
 def tokens(text: str) -> list[str]:
-    """C++ tokens of a program, comments dropped."""
+    """The C++ tokens of a program without comments."""
     return [t for t in _TOKEN.findall(text) if not t.startswith(("//", "/*"))]
 
 
-# Words that stand before a name without declaring it, and names that belong to the language or the HIP API.
+# Keywords that may precede a name without declaring it; below, names of the language and the HIP API.
 _NOT_A_TYPE = frozenset(
     {"return", "else", "case", "goto", "new", "delete", "throw", "operator", "using", "typename", "sizeof", "not"}
 )
@@ -116,7 +116,8 @@ _FIXED = _NOT_A_TYPE | frozenset(re.findall(r"\w+", _WORD_LIST))
 
 
 def declared_names(words: Sequence[str]) -> set[str]:
-    """Names that the file seems to declare (a token-level guess): after a type, or in a list and not called."""
+    """Names that a file with the tokens `words` seems to declare, by a token-level heuristic: names after a type, and
+    names in a list that are not called."""
     found = set()
     for before, word, after in zip(words[:-1], words[1:], [*words[2:], ""], strict=True):
         if not _is_name(word) or word in _FIXED or word.startswith(("__", "hip")):
@@ -136,13 +137,13 @@ _KERNEL_NAME = re.compile(r"__global__[^;{(]*?\b(\w+)\s*\(")
 
 
 def kernel_names(source: str) -> list[str]:
-    """The names of the kernels that a source defines, in its order."""
+    """The names of the kernels that a source defines, in source order."""
     return _KERNEL_NAME.findall(_ATTRIBUTE.sub("", source))
 
 
 @lru_cache(maxsize=65536)
 def canonical_id(text: str) -> str:
-    """A hash that ignores declared names, comments and white space: only the order of a name's first use counts."""
+    """A hash that ignores comments, white space and the spelling of declared names (they are numbered by first use)."""
     words = tokens(text)
     declared = declared_names(words)
     order: dict[str, str] = {}
@@ -151,7 +152,7 @@ def canonical_id(text: str) -> str:
 
 @dataclass(frozen=True)
 class Leak:
-    """How much of a test part is already in the training part: counts of samples, `n` in all."""
+    """How many of the `n` samples of a test part share lineage, text, or text apart from names with training."""
 
     n: int
     same_lineage: int
@@ -160,12 +161,12 @@ class Leak:
 
     @property
     def share(self) -> float:
-        """Share of test samples that a training sample gives away."""
+        """Share of leaked test samples, 0 to 1."""
         return max(self.same_lineage, self.same_text, self.same_but_names) / self.n if self.n else 0.0
 
 
 def leak(train: Sequence[Sample], test: Sequence[Sample]) -> Leak:
-    """Compares a test part with the training part by lineage, by text, and by text with the names taken out."""
+    """Compares a test part with the training part by lineage, by text, and by `canonical_id`."""
     lineages = {s.lineage for s in train}
     texts = {s.program_id for s in train}
     forms = {canonical_id(s.text) for s in train}
@@ -178,13 +179,13 @@ def leak(train: Sequence[Sample], test: Sequence[Sample]) -> Leak:
 
 
 def require_no_leak(train: Sequence[Sample], test: Sequence[Sample]) -> None:
-    """Raises BadInput when a test part that must be leak-free shares a lineage or a renamed text with training."""
+    """Raises BadInput if a test part that must be leak-free shares a lineage or a renamed text with training."""
     found = leak(train, test)
     if found.share > 0:
         raise BadInput(
             f"{found.same_lineage} of {found.n} test samples share a lineage with training, "
-            f"{found.same_but_names} a text up to names",
-            cause="the corpus' lineage column does not tell copies from originals",
+            f"{found.same_but_names} have the same text apart from names",
+            cause="the corpus' lineage column does not link copies to their originals",
             remedy="profile the programs again from their `synth generate` folder, which records lineage",
         )
 
@@ -192,7 +193,7 @@ def require_no_leak(train: Sequence[Sample], test: Sequence[Sample]) -> None:
 def load_samples(path: Path, backend: str | None = None) -> list[Sample]:
     """The labelled samples of a corpus folder: one per program, architecture and flags (see data.samples).
 
-    Raises BadInput when there are none, UsageError when the corpus mixes backends and none is chosen.
+    Raises BadInput if there are none, UsageError if the corpus has several backends and `backend` is not given.
     """
     corpus = Corpus.open(path)
     measurements = corpus.measurements()

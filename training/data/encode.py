@@ -1,4 +1,4 @@
-"""From a sample to token ids: chat prompt, answer skeleton, values; and the cut of sources that do not fit."""
+"""Encodes samples as token ids: chat prompt, answer skeleton and values; cuts sources that exceed the context."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from hipsynth.training.data import prompt
 from hipsynth.training.data.dataset import Sample
 from hipsynth.training.data.source import cut_source, view_source
 
-IGNORED = -100  # label of a token without loss
-VALUE_TOKENS = 10  # room kept for each value
+IGNORED = -100  # label of a token that does not count in the loss
+VALUE_TOKENS = 10  # context reserved for each value
 
 
 @dataclass(frozen=True)
 class Skeleton:
-    """An answer split at its values: `literals[k]` stands before the value of `order[k]`, the last one after all."""
+    """An answer without its values: `literals[k]` precedes the value of metric `order[k]`, the last literal ends it."""
 
     literals: tuple[str, ...]
     order: tuple[str, ...]
 
     def fill(self, values: Mapping[str, str]) -> str:
-        """The whole answer with the given value texts in it."""
+        """The complete answer with the given value texts by metric id."""
         pairs = zip(self.literals, (values[metric] for metric in self.order), strict=False)
         return "".join(literal + value for literal, value in pairs) + self.literals[-1]
 
 
 def split_answer(answer: str) -> tuple[Skeleton, list[str]]:
-    """The skeleton and the values of an answer in the trained form."""
+    """The skeleton and the value texts of an answer as `prompt.answer` formats it."""
     names = "|".join(re.escape(i) for i in answer_ids())
     literals, order, values, at = [], [], [], 0
     for match in re.finditer(rf'"({names})": "([^"]*)"', answer):
@@ -43,32 +43,32 @@ def split_answer(answer: str) -> tuple[Skeleton, list[str]]:
 
 
 def skeleton(arch: str, flags: str, fmt: str) -> Skeleton:
-    """The fixed text of the answer for an architecture and flags."""
+    """The skeleton of the answer for an architecture, flags and number format."""
     return split_answer(prompt.answer(dict.fromkeys(answer_ids(), 0.0), arch, flags, fmt))[0]
 
 
 def answer_atoms(fmt: str) -> list[str]:
-    """The texts between two values: the same in every answer, so a from-scratch tokenizer makes each one token."""
+    """The texts between two values. They are the same in every answer, so a new tokenizer makes each a single token."""
     return list(skeleton("gfx90a", "-O3", fmt).literals[1:-1])
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """Token ids of a prompt up to the first value, of each further literal, and how many source lines were cut."""
+    """An encoded question: token ids of the prompt and answer up to the first value, and of the other literals."""
 
     prefix: list[int]
     literals: list[list[int]]  # before value 2, 3, ..., and after the last
     order: tuple[str, ...]
-    cut_lines: int
-    left_out: int  # lines that the model's view of a source leaves out
-    answer_head: int  # how many of the last prefix tokens belong to the answer
+    cut_lines: int  # source lines cut to fit the context
+    left_out: int  # source lines that the model's view leaves out
+    answer_head: int  # number of tokens at the end of the prefix that belong to the answer
 
 
 class Encoder:
-    """Turns programs into token ids for one tokenizer, number format, context length (tokens) and view of sources.
+    """Encodes programs for one tokenizer, number format, context length (in tokens) and view of sources.
 
-    Prompt, literals and values are tokenised piece by piece, in training and in decoding alike, so that decoding
-    with a forced skeleton sees exactly the sequences that were trained.
+    Prompt, literals and values are tokenised separately in both training and decoding, so that decoding with a forced
+    skeleton uses exactly the token sequences of training.
     """
 
     def __init__(self, tokenizer: Any, fmt: str, context: int, view: str = "whole") -> None:
@@ -79,22 +79,28 @@ class Encoder:
         self._cache: dict[str, list[int]] = {}
 
     def ids(self, text: str) -> list[int]:
+        """The token ids of a text, without special tokens."""
         return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def cached(self, text: str) -> list[int]:
+        """Like `ids`, with a cache for repeated texts."""
         if text not in self._cache:
             self._cache[text] = self.ids(text)
         return self._cache[text]
 
     def chat(self, messages: Sequence[Mapping[str, str]]) -> str:
-        """The chat template's text up to where the assistant begins. The date is pinned: some templates print it."""
+        """The messages in the chat template, up to the start of the assistant message; with a fixed date, which some
+        templates print."""
         rendered = self.tokenizer.apply_chat_template(
             list(messages), tokenize=False, add_generation_prompt=True, date_string="26 Jul 2024"
         )
         return str(rendered)
 
     def encode(self, source: str, arch: str, flags: str) -> Encoded:
-        """Prompt and skeleton of one question; cuts the source to the context and says by how many lines."""
+        """Encodes one question and cuts its source to fit the context.
+
+        Raises BadInput if the source does not fit even when cut to one line.
+        """
         form = skeleton(arch, flags, self.fmt)
         head = self.cached(form.literals[0])
         literals = [self.cached(text) for text in form.literals[1:]]
@@ -141,14 +147,14 @@ class Encoder:
 
 
 def chat_text(sample: Sample, fmt: str, view: str = "whole") -> str:
-    """Everything a model reads and writes for one sample as plain text: what a new tokenizer is trained on."""
+    """A sample's prompt and the first literal of its answer as plain text, to train a new tokenizer on."""
     text, _ = view_source(sample.text, view)
-    said = "\n".join(m["content"] for m in prompt.prompt_messages(text, sample.arch, sample.flags))
-    return said + "\n" + skeleton(sample.arch, sample.flags, fmt).literals[0]
+    messages = "\n".join(m["content"] for m in prompt.prompt_messages(text, sample.arch, sample.flags))
+    return messages + "\n" + skeleton(sample.arch, sample.flags, fmt).literals[0]
 
 
 def pad(examples: Iterable[Mapping[str, Any]], pad_id: int) -> dict[str, list[list[int]]]:
-    """Right-pads a batch: `input_ids`, `attention_mask`, `labels` as equal-length lists."""
+    """Right-pads a batch: `input_ids`, `attention_mask` and `labels`, each (batch, longest example)."""
     batch = list(examples)
     width = max(len(e["input_ids"]) for e in batch)
     return {

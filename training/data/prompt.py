@@ -1,7 +1,7 @@
-"""Question and answer as in the paper's Figure 3: written for training, read back from a model.
+"""Formats questions and answers as in the paper's Figure 3, and parses a model's answers.
 
 Values are normalised to the ranges of the metric table and printed as strings, in one of two formats:
-`fixed3` (the paper's: three decimals) and `sig3` (three significant digits, so that small values survive).
+`fixed3` (the paper's: three decimals) and `sig3` (three significant digits, which preserves small values).
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ _NUMBER = re.compile(r"-?\d+(\.\d*)?([eE][-+]?\d+)?")
 
 
 def format_number(value: float, digits: str) -> str:
-    """A normalised value as the answer prints it: "0.459" (fixed3), "0.000123" or "1.23e-05" (sig3)."""
+    """A normalised value as printed in an answer: "0.459" (fixed3), "0.000123" or "1.23e-05" (sig3).
+
+    Raises UsageError for an unknown format.
+    """
     if digits == "fixed3":
         return f"{value + 0.0:.3f}"
     if digits == "sig3":
@@ -41,17 +44,20 @@ def format_number(value: float, digits: str) -> str:
 
 
 def question(code: str, arch: str, flags: str) -> str:
-    """The user's turn; flags are printed as given."""
+    """The user message for a source; `flags` appear as given."""
     return QUESTION.format(arch=arch, flags=flags, code=code.strip("\n"))
 
 
 def answer_lead(arch: str, flags: str) -> str:
-    """The assistant's turn up to the JSON block."""
+    """The assistant message up to the JSON block."""
     return LEAD.format(arch=arch, flags=flags)
 
 
 def answer_fields(values: Mapping[str, float], arch: str, flags: str, digits: str = "sig3") -> dict[str, str]:
-    """The answer's JSON object, keys in the paper's order; `values` are physical, by metric id, none missing."""
+    """The answer's JSON object, keys in the paper's order. `values` are in physical units by metric id.
+
+    Raises ValueError if the value of a metric cannot be normalised to a finite number.
+    """
     fields = {FLAGS_KEY: flags, ARCH_KEY: arch}
     for metric in metrics.answer_ids():
         share = metrics.normalise(metric, values[metric])
@@ -62,27 +68,27 @@ def answer_fields(values: Mapping[str, float], arch: str, flags: str, digits: st
 
 
 def answer(values: Mapping[str, float], arch: str, flags: str, digits: str = "sig3") -> str:
-    """The assistant's turn."""
+    """The assistant message: `answer_lead` and the JSON object of `answer_fields` in a code fence."""
     body = json.dumps(answer_fields(values, arch, flags, digits), indent=2, ensure_ascii=False)
     return f"{answer_lead(arch, flags)}```json\n{body}\n```"
 
 
 def prompt_messages(code: str, arch: str, flags: str) -> list[dict[str, str]]:
-    """What a model is asked: the system's and the user's turn."""
+    """The prompt: the system and user messages."""
     return [{"role": "system", "content": SYSTEM}, {"role": "user", "content": question(code, arch, flags)}]
 
 
 def sample_messages(
     code: str, values: Mapping[str, float], arch: str, flags: str, digits: str = "sig3"
 ) -> list[dict[str, str]]:
-    """A whole training sample: the prompt and the assistant's turn."""
+    """The messages of a training sample: system, user and assistant."""
     assistant = {"role": "assistant", "content": answer(values, arch, flags, digits)}
     return [*prompt_messages(code, arch, flags), assistant]
 
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer read back: `values` in physical units by metric id; `errors` says why it is not valid."""
+    """A parsed answer: `values` in physical units by metric id; `errors` lists why it is not valid."""
 
     values: Mapping[str, float] = field(default_factory=dict)
     arch: str | None = None
@@ -95,10 +101,10 @@ class Answer:
 
 
 def parse_answer(text: str, *, arch: str | None = None, flags: str | None = None) -> Answer:
-    """Reads a model's answer. Valid means: one JSON object with exactly the fourteen keys, each metric a number.
+    """Parses a model's answer. It is valid if it is one JSON object with exactly the fourteen keys and numeric metrics.
 
-    Where `arch` or `flags` is given, the answer must repeat it. Values that can be read are returned even when the
-    answer as a whole is not valid.
+    If `arch` or `flags` is given, the answer must repeat it. Values that can be parsed are returned even if the answer
+    as a whole is not valid.
     """
     try:
         found = json.loads(_json_block(text), object_pairs_hook=_unique)
@@ -106,9 +112,9 @@ def parse_answer(text: str, *, arch: str | None = None, flags: str | None = None
         return Answer(errors=(f"not JSON: {error}",))
     if not isinstance(found, dict):
         return Answer(errors=("not a JSON object",))
-    wanted = (FLAGS_KEY, ARCH_KEY, *metrics.answer_ids())
-    errors = [f"missing key {key}" for key in wanted if key not in found]
-    errors += [f"unknown key {key}" for key in found if key not in wanted]
+    keys = (FLAGS_KEY, ARCH_KEY, *metrics.answer_ids())
+    errors = [f"missing key {key}" for key in keys if key not in found]
+    errors += [f"unknown key {key}" for key in found if key not in keys]
     values: dict[str, float] = {}
     for metric in metrics.answer_ids():
         if metric in found:
@@ -117,14 +123,14 @@ def parse_answer(text: str, *, arch: str | None = None, flags: str | None = None
                 errors.append(f"{metric}: {found[metric]!r} is not a number")
             else:
                 values[metric] = metrics.denormalise(metric, share) or 0.0
-    for key, want in ((ARCH_KEY, arch), (FLAGS_KEY, flags)):
-        if key in found and want is not None and found[key] != want:
-            errors.append(f"{key}: {found[key]!r} instead of {want!r}")
+    for key, expected in ((ARCH_KEY, arch), (FLAGS_KEY, flags)):
+        if key in found and expected is not None and found[key] != expected:
+            errors.append(f"{key}: {found[key]!r} instead of {expected!r}")
     return Answer(values, _text(found.get(ARCH_KEY)), _text(found.get(FLAGS_KEY)), tuple(errors))
 
 
 def _json_block(text: str) -> str:
-    """The fenced block, or the whole text from its first brace on when there is no fence."""
+    """The content of the code fence, or without a fence the text from its first brace on."""
     match = _FENCE.search(text)
     if match is not None:
         return match.group(1)
@@ -142,7 +148,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _number(value: Any) -> float | None:
-    """A finite number, given as the format's string or as a JSON number."""
+    """A finite number from a JSON number or a numeric string, else None."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     if isinstance(value, str) and not _NUMBER.fullmatch(value.strip()):

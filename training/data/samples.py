@@ -1,4 +1,4 @@
-"""From a corpus to training samples: one label per program, architecture and flag set."""
+"""Turns a corpus into training samples: one label per program, architecture and flag set."""
 
 from __future__ import annotations
 
@@ -18,31 +18,33 @@ from hipsynth.synth.core.files import whole_file
 from hipsynth.synth.core.store import Corpus, split_names, splits
 from hipsynth.training.data.prompt import DIGITS, sample_messages
 
-# One program may launch several kernels. Its label is the kernel with the largest total time (duration x dispatches,
-# the first launched of equals): the one that a performance engineer would look at.
+# A program may launch several kernels. Its label is the kernel with the largest total time (duration x dispatches;
+# of equals, the one launched first): the kernel to optimise.
 LABEL_RULE = "the kernel with the largest total time"
 
 
 @dataclass
 class Selection:
-    """Label rows (measurement columns as dicts) and how many rows were left out, by reason."""
+    """Label rows (measurement columns as dicts) and the number of rows left out, by reason."""
 
     rows: list[dict[str, Any]]
     left_out: Counter[str] = field(default_factory=Counter)
 
 
 def select_labels(measurements: pa.Table, *, backend: str | None = None, device: str | None = None) -> Selection:
-    """One row per (program, arch, flags), sorted by measurement id: LABEL_RULE, all twelve metrics known.
+    """Selects one kernel row per (program, arch, flags) by LABEL_RULE, sorted by measurement id.
 
-    Rows of the architecture's default device are taken unless `device` names one. Simulated and measured values never
-    mix: a corpus with several backends needs `backend`, else UsageError. Of several versions of a backend, compiler or
-    headers, the one that measured most items is taken: labels of two versions do not mix either.
+    Takes rows of the architecture's default device unless `device` names another, and only labels with all twelve
+    metrics. Simulated and measured values are never mixed: raises UsageError if the corpus has several backends and
+    `backend` is not given. Of several versions of backend, compiler or headers, only the most frequent one is used.
     """
     columns = [name for name in measurements.column_names if name not in ("counters", "provenance", "details")]
     rows = measurements.select(columns).to_pylist()
     found = sorted({row["backend"] for row in rows})
     if backend is None and len(found) > 1:
-        raise UsageError(f"the corpus holds labels of {' and '.join(found)}", remedy="choose one with --backend")
+        raise UsageError(
+            f"the corpus holds labels of several backends: {' and '.join(found)}", remedy="choose one with --backend"
+        )
     chosen = [row for row in rows if backend in (None, row["backend"])]
     chosen = [row for row in chosen if row["device"] == (device or default_device(row["arch"]))]
     left_out = Counter({"other backend or device": len(rows) - len(chosen)})
@@ -61,13 +63,13 @@ def select_labels(measurements: pa.Table, *, backend: str | None = None, device:
 
 
 def no_labels(root: Path, measurements: pa.Table, selection: Selection) -> BadInput:
-    """The error for a corpus of which nothing was selected: why, and what there is to ask for."""
+    """The error for an empty selection: why each row was left out, and which backends and devices the corpus has."""
     why = ", ".join(f"{count} x {reason}" for reason, count in selection.left_out.items())
     rows = measurements.select(["backend", "device"]).to_pylist()
     held = ", ".join(sorted({f"{row['backend']} on {row['device']}" for row in rows}))
     return BadInput(
         f"{root}: no labels",
-        cause=why or "nothing was measured",
+        cause=why or "the corpus has no measurements",
         remedy=f"the corpus holds labels of {held}" if held else "profile a folder of programs into it first",
     )
 
@@ -81,7 +83,10 @@ def _version(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def iter_samples(corpus: Corpus, selection: Selection, digits: str = "sig3") -> Iterator[dict[str, Any]]:
-    """The chat samples of a selection: messages, where they come from, and their part in each kind of split."""
+    """Yields chat samples: id, messages, origin of the label, and the part it belongs to in each kind of split.
+
+    Raises BadInput if a program of the selection is not in the corpus.
+    """
     texts = dict(zip(*(corpus.programs()[name].to_pylist() for name in ("id", "text")), strict=True))
     keys = pa.table({name: [row[name] for row in selection.rows] for name in ("measurement_id", "lineage")})
     parts = {name: splits(keys, name) for name in split_names()} if selection.rows else {}
@@ -104,14 +109,14 @@ def export_chat(
     backend: str | None = None,
     device: str | None = None,
 ) -> dict[str, Any]:
-    """Writes one JSON object per line to `out`, whole or not at all; returns counts.
+    """Writes the corpus as chat samples to `out`, atomically, one JSON object per line; returns a summary.
 
-    Raises UsageError for an unknown format or device and BadInput when the corpus has no usable label.
+    Raises UsageError for an unknown number format or device and BadInput if the corpus has no usable label.
     """
     if digits not in DIGITS:
         raise UsageError(f"no number format {digits!r}", remedy=f"one of: {', '.join(DIGITS)}")
     if device is not None:
-        load(device)  # a name that no table has is a slip, not an empty selection
+        load(device)  # raises UsageError for an unknown device, instead of selecting nothing
     measurements = corpus.measurements()
     selection = select_labels(measurements, backend=backend, device=device)
     if not selection.rows:

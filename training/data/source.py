@@ -1,4 +1,4 @@
-"""What of a source a model reads: all of it, or its kernels and launches; cut to the context where it must be."""
+"""Selects the part of a source that a model reads: all of it, or kernels and launches; cuts it to fit the context."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 VIEWS = ("whole", "kernels")
 
 _DEVICE_WORK = re.compile(r"<<<|hipLaunchKernel|\bhipMalloc")
-# Host lines that decide what a kernel does on the device: launches, allocations, launch shapes, integer constants.
+# Host lines that determine a kernel's work on the device: launches, allocations, launch shapes, integer constants.
 _HOST_LINE = re.compile(
     r"<<<|hipLaunchKernel|\bhipMalloc\w*\s*\(|\bdim3\b|\bdevice_vector\b"
     r"|\b(?:constexpr|const)\s+(?:std::)?(?:int|unsigned|long|auto|size_t|u?int\d+_t)\b[^(]*[={]"
@@ -20,10 +20,10 @@ _REPORTING = re.compile(r"printf|std::cerr|std::cout|hipGetErrorString")
 
 
 def view_source(text: str, view: str) -> tuple[str, int]:
-    """The part of a source that a model reads, and how many of its lines that leaves out.
+    """The part of a source that a model reads, and the number of lines left out.
 
     "whole" is the text itself. "kernels" keeps device code, types, constants and macros, and of host functions only
-    the lines with launches, allocations, launch shapes and constants; a source without a kernel stays whole.
+    the lines with launches, allocations, launch shapes and constants; a source without a kernel is kept whole.
     """
     if view == "whole":
         return text, 0
@@ -69,10 +69,10 @@ def _keep(chunk: str) -> list[str]:
 
 
 def cut_source(text: str, keep_lines: int) -> tuple[str, int]:
-    """Keeps the first two thirds and the last third of `keep_lines` lines, with a comment that says what is gone.
+    """Cuts lines from the middle of a source so that `keep_lines` remain, and inserts a comment with their number.
 
-    Kernels stand at the top of a program and launches at its end; the middle is the least missed.
-    Returns the text and the number of lines cut (0: nothing was).
+    Keeps two thirds at the top, where kernels are, and one third at the end, where launches are.
+    Returns the text and the number of lines cut.
     """
     lines = text.splitlines()
     if len(lines) <= keep_lines:

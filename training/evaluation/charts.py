@@ -1,4 +1,4 @@
-"""Inline SVG charts of the report. Colours come from CSS classes and variables, so they follow light and dark."""
+"""Inline SVG charts of the report. Colours come from CSS classes and variables, so they adapt to dark mode."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LEFT, RIGHT, TOP, BOTTOM = 58, 16, 14, 44
 
 @dataclass(frozen=True)
 class Dot:
-    """One kernel on a roofline: FLOP/B against HBM, GFLOP/s, its family, and the words of its tooltip."""
+    """One kernel on a roofline: x in FLOP/B of HBM traffic, y in GFLOP/s, family, and tooltip text."""
 
     x: float
     y: float
@@ -25,12 +25,12 @@ class Dot:
 
 
 def colour(index: int) -> str:
-    """A colour for category `index`; steps by the golden angle, so that neighbours differ."""
+    """A CSS colour for category `index`; hues step by the golden angle, so that adjacent categories differ."""
     return f"hsl({(index * 137.508 + 205) % 360:.0f} 62% {(48, 58, 40)[index % 3]}%)"
 
 
 def roofline_chart(device: str, dots: Sequence[Dot], colours: Mapping[str, str]) -> str:
-    """The roofs of a device and kernels below them, logarithmic axes."""
+    """An SVG roofline of a device with one dot per kernel and logarithmic axes; `colours` maps group to colour."""
     limits = roofline.ceilings(device)
     xs = [dot.x for dot in dots]
     low_x = math.floor(math.log10(min([0.01, *xs])))
@@ -46,7 +46,7 @@ def roofline_chart(device: str, dots: Sequence[Dot], colours: Mapping[str, str])
 
     parts = [_open(WIDTH, HEIGHT, f"Roofline of {device}")]
     parts += _decades(low_x, high_x, low_y, high_y, px, py)
-    for level, place in (("L1", 0.78), ("L2", 0.42), ("HBM", 0.3)):
+    for level, label_position in (("L1", 0.78), ("L2", 0.42), ("HBM", 0.3)):
         ridge = roofline.ridge(level, limits)
         start = 10**low_x
         first = max(roofline.attainable(start, level, limits), 10**low_y)
@@ -54,7 +54,7 @@ def roofline_chart(device: str, dots: Sequence[Dot], colours: Mapping[str, str])
         points = f"{px(start):.1f},{py(first):.1f} {px(ridge):.1f},{py(limits.peak):.1f}"
         parts.append(f'<polyline class="roof roof-{level}" points="{points}"/>')
         label = f"{level} {limits.bandwidth[level] / 1000:.1f} TB/s"
-        mid = 10 ** (math.log10(start) + place * (math.log10(ridge) - math.log10(start)))
+        mid = 10 ** (math.log10(start) + label_position * (math.log10(ridge) - math.log10(start)))
         x, y = px(mid), py(roofline.attainable(mid, level, limits))
         slope = math.degrees(math.atan2(py(limits.peak) - py(first), px(ridge) - px(start)))
         parts.append(
@@ -68,7 +68,7 @@ def roofline_chart(device: str, dots: Sequence[Dot], colours: Mapping[str, str])
             f'<line class="roof" x1="{begin:.1f}" x2="{WIDTH - RIGHT}" y1="{py(peak):.1f}" y2="{py(peak):.1f}"/>'
         )
         label = f"{name} {peak / 1000:.1f} TFLOP/s"
-        height = py(peak) + (14 if py(peak) - above < 16 else -5)  # below its line where two lie close together
+        height = py(peak) + (14 if py(peak) - above < 16 else -5)  # below its line if the line above is close
         above = py(peak)
         parts.append(f'<text class="roof-label" text-anchor="end" x="{WIDTH - RIGHT}" y="{height:.1f}">{label}</text>')
     for dot in dots:
@@ -81,7 +81,7 @@ def roofline_chart(device: str, dots: Sequence[Dot], colours: Mapping[str, str])
 
 
 def _distinct(compute: Mapping[str, float]) -> dict[str, float]:
-    """Compute roofs by height; formats with the same peak share one line."""
+    """Compute roofs, with formats of equal peak merged into one."""
     by_peak: dict[float, list[str]] = {}
     for name, peak in compute.items():
         by_peak.setdefault(peak, []).append(name)
@@ -123,9 +123,9 @@ def _axis_titles(width: int, height: int, x: str, y: str) -> str:
 
 
 def histogram(series: Mapping[str, Sequence[float]], title: str, bins: int = 24, log: bool = True) -> str:
-    """Counts of values by group (one colour class per group, in order), on a logarithmic or linear axis.
+    """An SVG histogram of values by group (one colour class per group, in order), on a logarithmic or linear axis.
 
-    On the logarithmic axis zeros stand in a bar of their own at the left.
+    On a logarithmic axis, zeros have a separate bar at the left.
     """
     width, height, left, right, top, bottom = 300, 150, 30, 8, 8, 26
     values = [v for group in series.values() for v in group if not log or v > 0]
@@ -146,10 +146,10 @@ def histogram(series: Mapping[str, Sequence[float]], title: str, bins: int = 24,
     for index, name in enumerate(series):
         bars = [(0, zeros[name])] if offset else []
         bars += [(b + offset, c) for b, c in enumerate(counts[name])]
-        for place, count in bars:
+        for slot, count in bars:
             if count:
                 tall = (height - top - bottom) * count / tallest
-                x, y = left + place * step, height - bottom - tall
+                x, y = left + slot * step, height - bottom - tall
                 tip = f"<title>{escape(name)}: {count}</title>"
                 box = f'x="{x:.1f}" y="{y:.1f}" width="{step - 1:.1f}" height="{tall:.1f}"'
                 parts.append(f'<rect class="bar bar-{index}" {box}>{tip}</rect>')

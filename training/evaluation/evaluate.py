@@ -1,4 +1,4 @@
-"""Scoring a model on the parts of a corpus it was not trained on, always beside baselines fitted on the same data."""
+"""Scores a model on the held-out parts of a corpus, together with baselines fitted on the model's training samples."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hipsynth.training.models.predict import Predictor, normalised
 from hipsynth.training.models.train import TRAINING_SET
 
 EVALUATION = "evaluation.json"
-FREE_SAMPLES = 16  # per split; free decoding is slow and only counts valid JSON
+FREE_SAMPLES = 16  # samples per split decoded without constraints: slow, and only used to count valid JSON
 
 Predicted = list[dict[str, float | None]]
 Note = Callable[[str], None]
@@ -28,7 +28,7 @@ Note = Callable[[str], None]
 
 @dataclass
 class Evaluation:
-    """The document that `synth evaluate --json` prints, and what figures and reports need besides."""
+    """`document` is what `synth evaluate --json` prints; samples and predictions are for figures and reports."""
 
     document: dict[str, Any]
     parts: dict[str, list[Sample]]
@@ -45,30 +45,30 @@ def evaluate(
 ) -> Evaluation:
     """Scores the model folder on the held-out parts of `samples`.
 
-    `lineage` is leak-free; `random` holds out single samples whose program the model has seen under other names or
-    flags, as the paper's test set does; `handwritten` programs were never trained on. Samples that the model did
-    train on are left out of every split. The baselines are fitted on the model's own training samples.
-    Raises BadInput when nothing is left to test, Missing when the model is not there.
+    `lineage` is leak-free; `random` holds out single samples whose programs were trained on under other names or
+    flags, like the paper's test set; `handwritten` programs were never trained on. Samples that the model was trained
+    on are excluded from every split. The baselines are fitted on the model's training samples. `note` receives
+    progress messages. Raises BadInput if there is nothing to test, Missing if there is no finished model.
     """
-    say = note or (lambda _: None)
+    report = note or (lambda _: None)
     predictor = Predictor.load(model)
     train, parts, excluded = held_out(model, samples)
     if not train:
         raise BadInput(
-            "none of the model's training samples is in this corpus", remedy="give the corpus it learned from"
+            "none of the model's training samples is in this corpus", remedy="give the corpus it was trained on"
         )
     if not any(parts.values()):
         raise BadInput("no held-out samples to test", remedy="profile more programs into the corpus")
     predicted: dict[str, dict[str, Predicted]] = {"model": {}}
     valid: dict[str, tuple[float | None, int]] = {}
     for name, part in parts.items():
-        say(f"model: {len(part)} samples of split {name}")
+        report(f"model: {len(part)} samples of split {name}")
         questions = [(s.text, s.arch, s.flags) for s in part]
         predicted["model"][name] = [normalised(answer) for answer in predictor.answers(questions)]
         valid[name] = valid_share(predictor, part[:free_samples])
     about, without_code = {}, 0
     for baseline in all_baselines(disassemble):
-        say(f"baseline: {baseline.name}")
+        report(f"baseline: {baseline.name}")
         baseline.fit(train)
         predicted[baseline.name] = {name: baseline.predict(part) for name, part in parts.items()}
         about[baseline.name] = baseline.about
@@ -82,7 +82,10 @@ def evaluate(
 
 
 def held_out(model: Path, samples: Sequence[Sample]) -> tuple[list[Sample], dict[str, list[Sample]], dict[str, int]]:
-    """(the model's training samples, the test parts, how many samples were left out and why)."""
+    """(the model's training samples, the test parts, the number of excluded samples by reason).
+
+    Raises BadInput if the model's list of training samples is unreadable.
+    """
     try:
         trained = json.loads((model / TRAINING_SET).read_text())
         keys, lineages = set(trained["keys"]), set(trained["lineages"])
@@ -100,7 +103,7 @@ def held_out(model: Path, samples: Sequence[Sample]) -> tuple[list[Sample], dict
 
 
 def valid_share(predictor: Predictor, part: Sequence[Sample]) -> tuple[float | None, int]:
-    """(share of freely decoded answers that are valid, of how many)."""
+    """(share of valid answers in unconstrained decoding or None, number of answers)."""
     if not part:
         return None, 0
     texts = predictor.decoder.free([(s.text, s.arch, s.flags) for s in part])
@@ -125,7 +128,7 @@ def _document(
     for baseline, by_split in predicted.items():
         if baseline != "model":
             scored_by = {n: score(table.paper_ids(), truths[n], by_split[n]) for n in parts}
-            # The scores of the leak-free split stand on top, those of every split under "splits".
+            # The leak-free split's scores are at the top level, those of every split under "splits".
             baselines[baseline] = {**scored_by["lineage"], "splits": scored_by}
     record = predictor.record
     return {
@@ -139,7 +142,7 @@ def _document(
 
 
 def evaluation_fingerprint(record: Mapping[str, Any], samples: Sequence[Sample]) -> str:
-    """Identifies what an evaluation was made from: the model and the samples with their labels."""
+    """A hash of the inputs of an evaluation: the model and the samples with their labels."""
     labels = sorted((s.key, s.kernel, sorted(s.metrics.items())) for s in samples)
     return hashlib.sha256(json.dumps([record["fingerprint"], labels]).encode()).hexdigest()
 
@@ -149,10 +152,10 @@ def save(evaluation: Evaluation, folder: Path) -> None:
     rows = []
     for name, part in evaluation.parts.items():
         for index, sample in enumerate(part):
-            said = {who: by[name][index] for who, by in evaluation.predicted.items()}
+            predicted = {predictor: by[name][index] for predictor, by in evaluation.predicted.items()}
             facts = {"split": name, "key": sample.key, "arch": sample.arch, "flags": sample.flags}
             about = {"program_id": sample.program_id, "family": sample.family, "kernel": sample.kernel}
-            rows.append({**facts, **about, "truth": sample.truth(), "predicted": said})
+            rows.append({**facts, **about, "truth": sample.truth(), "predicted": predicted})
     write_whole(folder / "predictions.json", json.dumps(rows))
     write_whole(folder / EVALUATION, json.dumps(evaluation.document, indent=1))
 
@@ -166,7 +169,8 @@ SHORT = {"constant": "const.", "nearest_neighbour": "nearest", "gradient_boostin
 
 
 def evaluation_table(document: Mapping[str, Any]) -> str:
-    """The paper's Table 4 by split: share within 2..10 %, median error, rank correlation, and the baselines at 10 %."""
+    """The paper's Table 4 per split as text: shares within 2 to 10 %, median error in percent, rank correlation, and
+    the baselines' shares within 10 %."""
     lines: list[str] = []
     for name, scored in document["splits"].items():
         lines += ["", f"Split {TITLES.get(name, name)}"]

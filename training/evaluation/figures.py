@@ -1,4 +1,4 @@
-"""Figures of an evaluation: predicted against true values, and shares within an error bound beside the baselines."""
+"""Figures of an evaluation: predicted over true values, and shares within an error bound for model and baselines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def draw(folder: Path, predicted: Mapping[str, Mapping[str, Predicted]], parts: 
     import matplotlib
 
     matplotlib.use("Agg")
-    # Text stays text and ids stay the same from run to run.
+    # Text elements instead of paths, and reproducible ids.
     matplotlib.rcParams.update({"svg.hashsalt": "hipsynth", "svg.fonttype": "none", "font.size": 8})
     folder.mkdir(parents=True, exist_ok=True)
     for split, samples in parts.items():
@@ -43,7 +43,7 @@ def _save(figure: Any, stem: Path) -> None:
 
 
 def _grid(share: bool) -> tuple[Any, Any]:
-    """Twelve axes. The margins are fixed: fitting them to the labels takes longer than all the drawing."""
+    """A figure with 3 x 4 axes. Margins are fixed because automatic layout takes longer than drawing."""
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(3, 4, figsize=(11, 8), sharex=share, sharey=share)

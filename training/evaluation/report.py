@@ -1,4 +1,4 @@
-"""One self-contained HTML report of a corpus and, where there is one, its model."""
+"""Writes one self-contained HTML report of a corpus and optionally of a model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from hipsynth.training.models.predict import physical
 
 TEMPLATE = Path(__file__).with_name("report.html.j2")
 INTENSITY = roofline.LEVELS["HBM"][1]
-SIMULATED = ("sim",)  # backends whose values are computed; all others read hardware counters
+SIMULATED = ("sim",)  # backends that simulate; all others read hardware counters
 BASELINE_TITLES = {
     "model": "model",
     "constant": "constant",
@@ -41,10 +41,10 @@ Note = Callable[[str], None]
 def report(
     corpus: Path, out: Path, model: Path | None = None, backend: str | None = None, note: Note | None = None
 ) -> dict[str, Any]:
-    """Writes the report to `out` and returns what is in it. Without a model the accuracy part says so.
+    """Writes the report to `out` and returns a summary. Without a model, the report has no accuracy section.
 
-    A saved evaluation of the model on this very corpus is reused, else it is made. Raises BadInput when the corpus
-    has no labels or `out` cannot be written.
+    Reuses a saved evaluation of the model on this corpus, else evaluates the model. Raises BadInput if the corpus has
+    no labels or `out` cannot be written.
     """
     samples = load_samples(corpus, backend)
     stored = Corpus.open(corpus)
@@ -57,7 +57,7 @@ def report(
 
 
 def _accuracy(model: Path, samples: Sequence[Sample], note: Note | None) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """(evaluation document, prediction rows) of a model: the saved one when it fits, else a new one."""
+    """(evaluation document, prediction rows) of a model: saved ones if they match model and corpus, else new ones."""
     from hipsynth.training.evaluation import evaluate as scoring
     from hipsynth.training.models.predict import Predictor
     from hipsynth.training.models.train import model_record
@@ -71,7 +71,7 @@ def _accuracy(model: Path, samples: Sequence[Sample], note: Note | None) -> tupl
     except (OSError, ValueError, KeyError, TypeError):
         pass
     if record is None:
-        Predictor.load(model)  # raises with what is missing
+        Predictor.load(model)  # raises Missing with a remedy
     found = scoring.evaluate(model, samples, note=note)
     scoring.save(found, model)
     return found.document, json.loads((model / "predictions.json").read_text())
@@ -84,7 +84,11 @@ def render(
     corpus: str,
     accuracy: tuple[dict[str, Any], list[dict[str, Any]]] | None,
 ) -> tuple[str, dict[str, Any]]:
-    """(the HTML text, a summary) of labelled samples and an evaluation with its prediction rows."""
+    """(HTML text, summary) of a report.
+
+    `failures` counts failed builds by reason, `limits` kernels by architecture and limiting unit; `accuracy` is an
+    evaluation document with its prediction rows.
+    """
     import jinja2
 
     families = sorted({s.family for s in samples})
@@ -110,7 +114,7 @@ def render(
         origin_rows=sorted(Counter(s.origin for s in samples).items()),
         failures=sorted(failures.items(), key=lambda item: (-item[1], item[0])),
         limits=_limits(limits),
-        sureness=_sureness(samples),
+        expected_errors=_expected_errors(samples),
         distributions=_distributions(samples),
         archs=sorted({s.arch for s in samples}),
         document=document,
@@ -125,7 +129,7 @@ def render(
 
 
 def _roofs(samples: Sequence[Sample], colours: Mapping[str, str]) -> list[dict[str, Any]]:
-    """One chart per device, with how many builds have no floating-point work and so no place on it."""
+    """One roofline per device; `off` counts the builds without floating-point work, which are not on the chart."""
     by_device: dict[str, list[Sample]] = defaultdict(list)
     for sample in samples:
         by_device[sample.device].append(sample)
@@ -140,13 +144,13 @@ def _roofs(samples: Sequence[Sample], colours: Mapping[str, str]) -> list[dict[s
 
 def _dot(sample: Sample) -> Dot:
     x, y = sample.metrics[INTENSITY], sample.metrics[roofline.THROUGHPUT]
-    where = roofline.describe(roofline.position(sample.metrics, sample.device))
-    title = f"{sample.kernel} ({sample.family})\n{sample.flags}\n{x:.3g} FLOP/B, {y:.4g} GFLOP/s\n{where}"
+    description = roofline.describe(roofline.position(sample.metrics, sample.device))
+    title = f"{sample.kernel} ({sample.family})\n{sample.flags}\n{x:.3g} FLOP/B, {y:.4g} GFLOP/s\n{description}"
     return Dot(x, y, sample.family, title)
 
 
 def _family_rows(samples: Sequence[Sample]) -> list[dict[str, Any]]:
-    """Per family: builds, programs, and the median of what tells families apart."""
+    """Per family: number of builds and programs, and medians of characteristic metrics."""
     by_family: dict[str, list[Sample]] = defaultdict(list)
     for sample in samples:
         by_family[sample.family].append(sample)
@@ -173,7 +177,7 @@ def _median_known(values: Sequence[float | None]) -> float | None:
 
 
 def _limits(found: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any]]:
-    """Per architecture the limiting units with their share of the kernels in per cent, largest first."""
+    """Per architecture, the limiting units with the percentage of kernels that each one limits."""
     charts = []
     for arch, counts in found.items():
         total = sum(counts.values())
@@ -182,8 +186,8 @@ def _limits(found: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any]]:
     return charts
 
 
-def _sureness(samples: Sequence[Sample]) -> dict[str, Any]:
-    """Median and worst error of each metric against hardware recordings, on the simulated devices of the corpus."""
+def _expected_errors(samples: Sequence[Sample]) -> dict[str, Any]:
+    """Median and worst error of each metric against hardware recordings, for the simulated devices of the corpus."""
     devices = sorted({(s.arch, s.device) for s in samples if s.backend in SIMULATED})
     known = expected_error.table().errors
     rows = []
@@ -208,7 +212,7 @@ def _distributions(samples: Sequence[Sample]) -> list[dict[str, str]]:
 
 
 def _accuracy_rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Per split: a row per metric with the share within 10 % of model and baselines, and the best of them marked."""
+    """Per split, one row per metric: the shares within 10 % of model and baselines, and the best share."""
     found = []
     for name, scored in document["splits"].items():
         if not scored["n"]:
@@ -216,7 +220,7 @@ def _accuracy_rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
         by = {"model": scored} | {b: d["splits"][name] for b, d in document["baselines"].items()}
         rows = []
         for metric in table.paper_ids():
-            cells = {who: s["metrics"][metric]["within"]["10"] for who, s in by.items()}
+            cells = {predictor: s["metrics"][metric]["within"]["10"] for predictor, s in by.items()}
             best = max((c for c in cells.values() if c is not None), default=None)
             row = scored["metrics"][metric]
             rows.append(
@@ -229,20 +233,20 @@ def _accuracy_rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
                     "rank": row["spearman"],
                 }
             )
-        means = {who: mean_within(s) for who, s in by.items()}
+        means = {predictor: mean_within(s) for predictor, s in by.items()}
         found.append({"name": name, "scored": scored, "rows": rows, "means": means, "order": list(by)})
     return found
 
 
 def _example(samples: Sequence[Sample], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """The lineage-split prediction of middling error: typical, not the best one."""
+    """The prediction with the median error of the lineage split (of all splits if that is empty)."""
     candidates = [row for row in rows if row["split"] == "lineage"] or list(rows)
     if not candidates:
         return None
     ranked = sorted(candidates, key=lambda row: (_mean_error(row), row["key"]))
     row = ranked[len(ranked) // 2]
     sample = next(s for s in samples if s.key == row["key"])
-    truth, said = physical(row["truth"]), physical(row["predicted"]["model"])
+    truth, predicted = physical(row["truth"]), physical(row["predicted"]["model"])
     boosted = physical(row["predicted"]["gradient_boosting"])
     values = []
     for metric in table.paper_ids():
@@ -253,7 +257,7 @@ def _example(samples: Sequence[Sample], rows: Sequence[Mapping[str, Any]]) -> di
                 "title": facts.title,
                 "unit": facts.unit,
                 "truth": _short(truth[metric]),
-                "said": _short(said[metric]),
+                "predicted": _short(predicted[metric]),
                 "boosted": _short(boosted[metric]),
                 "error": "-" if error == float("inf") else f"{100 * error:.0f} %",
                 "good": error <= 0.1,
@@ -268,7 +272,7 @@ def _example(samples: Sequence[Sample], rows: Sequence[Mapping[str, Any]]) -> di
 
 
 def _mean_error(row: Mapping[str, Any]) -> float:
-    """Mean over the metrics of the relative error, each at most 1."""
+    """The relative error, clipped to 1, averaged over the metrics."""
     errors = [min(1.0, relative_error(t, row["predicted"]["model"][m])) for m, t in row["truth"].items()]
     return sum(errors) / len(errors)
 

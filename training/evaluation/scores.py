@@ -1,14 +1,14 @@
 """Scores: shares of predictions within relative-error bounds (the paper's Table 4), median error, rank correlation.
 
-The rules, which hold for models and baselines alike:
+Rules, the same for models and baselines:
 
 - Values are compared in the normalised range (the paper's Table 2); the relative error is the same in physical units.
-- A truth that the backend could not give (None) is left out; `n` says how many were scored.
-- A truth of exactly 0 has no relative error. The prediction counts as within every bound if it rounds to 0.000
-  (below 0.0005 of the range, the resolution that the paper prints), and as wrong otherwise (error: infinite).
-- A missing prediction (unparsable answer) counts as wrong.
-- `within` compares unrounded values. `within_rounded` rounds both sides to three decimals first, as the paper
-  does; it is kinder, because small values collapse to the same digits.
+- A true value of None (not available from the backend) is skipped; `n` counts the scored ones.
+- A true value of exactly 0 has no relative error. The prediction is within every bound if it rounds to 0.000 (below
+  0.0005 of the range, the paper's print resolution), otherwise its error is infinite.
+- A missing prediction (unparsable answer) has an infinite error.
+- `within` compares unrounded values. `within_rounded` first rounds both to three decimals, as the paper does, which
+  gives higher scores because small values round to the same number.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-BOUNDS = (2, 4, 6, 8, 10)  # per cent: the columns of Table 4
+BOUNDS = (2, 4, 6, 8, 10)  # percent: the columns of Table 4
 ZERO = 0.0005  # a normalised value below this prints as 0.000
 
 Values = Sequence[Mapping[str, float | None]]
 
 
 def relative_error(truth: float, predicted: float | None) -> float:
-    """|predicted - truth| / truth of two normalised values; 0 or infinity when the truth is 0 (see the module)."""
+    """|predicted - truth| / truth of two normalised values; 0 or infinity if the truth is 0 (see module docstring)."""
     if predicted is None or not math.isfinite(predicted):
         return math.inf
     if truth == 0.0:
@@ -36,7 +36,7 @@ def relative_error(truth: float, predicted: float | None) -> float:
 
 
 def spearman(a: Sequence[float], b: Sequence[float]) -> float | None:
-    """Spearman's rank correlation with average ranks for ties; None when undefined (under 2 values, or all equal)."""
+    """Spearman's rank correlation, ties with average ranks; None if undefined (fewer than 2 values, or all equal)."""
     if len(a) < 2:
         return None
     ra, rb = _ranks(np.asarray(a, dtype=float)), _ranks(np.asarray(b, dtype=float))
@@ -54,7 +54,8 @@ def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def score_metric(truths: Sequence[float | None], predictions: Sequence[float | None]) -> dict[str, Any]:
-    """One metric: `n`, `zeros` (truths of 0), `within`, `within_rounded`, `median_rel_error`, `spearman`."""
+    """Scores of one metric: `n`, `zeros` (true values of 0), `within`, `within_rounded`, `median_rel_error`,
+    `spearman`."""
     pairs = [(t, p) for t, p in zip(truths, predictions, strict=True) if t is not None]
     errors = [relative_error(t, p) for t, p in pairs]
     rounded = [relative_error(round(t, 3), None if p is None else round(p, 3)) for t, p in pairs]
@@ -71,25 +72,25 @@ def score_metric(truths: Sequence[float | None], predictions: Sequence[float | N
 
 
 def _shares(errors: Sequence[float]) -> dict[str, float | None]:
-    """Share (0..1) of errors at or under each bound; None when there is nothing to score."""
+    """Share (0 to 1) of errors at or below each bound; None if there are no errors."""
     if not errors:
         return {str(bound): None for bound in BOUNDS}
-    # The slack keeps an error of exactly 2 % inside despite binary rounding.
+    # 1e-9 keeps an error of exactly 2 % within the bound despite floating-point rounding.
     return {str(bound): sum(e <= bound / 100 + 1e-9 for e in errors) / len(errors) for bound in BOUNDS}
 
 
 def score(ids: Sequence[str], truths: Values, predictions: Values, valid: float | None = 1.0) -> dict[str, Any]:
     """Scores of all metrics: {"n", "valid_json", "metrics": {id: score_metric(...)}}.
 
-    `truths` and `predictions` are parallel lists of normalised values by metric id; `valid` is the share of
-    answers that were valid JSON when decoded freely.
+    `truths` and `predictions` are parallel lists of normalised values by metric id; `valid` is the share of answers
+    that were valid JSON in unconstrained decoding.
     """
     metrics = {i: score_metric([t.get(i) for t in truths], [p.get(i) for p in predictions]) for i in ids}
     return {"n": len(truths), "valid_json": valid, "metrics": metrics}
 
 
 def mean_within(scored: Mapping[str, Any], bound: int = 10) -> float | None:
-    """Mean over the metrics of the share within `bound` per cent: one number to compare predictors by."""
+    """The share within `bound` percent, averaged over the metrics; one number to compare predictors by."""
     shares = [m["within"][str(bound)] for m in scored["metrics"].values()]
     known = [s for s in shares if s is not None]
     return sum(known) / len(known) if known else None

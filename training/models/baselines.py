@@ -1,4 +1,4 @@
-"""Honest baselines, fitted on the same training part as the model: constant, nearest neighbour, gradient boosting."""
+"""Baselines fitted on the model's training samples: constant, nearest neighbour, gradient boosting."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Disassemble = Callable[[str, str, str], str | None]  # (source, arch, flags) -> 
 
 
 class Baseline(Protocol):
-    """Fitted on training samples; predicts normalised metrics of samples whose labels it never sees."""
+    """A predictor of normalised metrics, fitted on training samples. `predict` must not use the samples' labels."""
 
     name: str
     about: str
@@ -36,7 +36,7 @@ class Baseline(Protocol):
 
 
 class Constant:
-    """The training median of each metric, per architecture and flags where they occurred in training."""
+    """Predicts the training median of each metric for the same architecture and flags, else architecture, else all."""
 
     name = "constant"
     about = "training median per architecture and flags; ignores the program"
@@ -59,16 +59,16 @@ class Constant:
 
 
 def _groups(sample: Sample) -> list[tuple[str, ...]]:
-    """From the most to the least specific group that a sample belongs to."""
+    """The groups that a sample belongs to, most specific first."""
     return [(sample.arch, sample.flags), (sample.arch,), ()]
 
 
 class NearestNeighbour:
-    """The labels of the training program with the most similar token n-grams, on the same architecture and flags.
+    """Predicts the labels of the training program with the most similar tokens, on the same architecture and flags.
 
-    Similarity: cosine of log-scaled counts of 1- to 3-grams of C++ tokens, hashed; declared names are taken out, so
-    that renaming changes nothing, while numbers stay. Without a neighbour on the same target, the same architecture
-    serves, then any.
+    Similarity is the cosine of log-scaled, hashed counts of 1- to 3-grams of C++ tokens. Declared names are replaced
+    by one placeholder, so renaming has no effect; numbers are kept. If the target has no training sample, the same
+    architecture is used, then any.
     """
 
     name = "nearest_neighbour"
@@ -114,8 +114,8 @@ class NearestNeighbour:
 class GradientBoosting:
     """One LightGBM regressor per metric on static features of the source and of the compiled device code.
 
-    It is fitted to log(value + FLOOR) with absolute error: the score is a relative error. `without_code` counts
-    builds that had to do without code features, because no compiler was there or it refused the program.
+    It is fitted to log(value + FLOOR) with absolute error, because scores use relative errors. `without_code` counts
+    builds without code features: there was no compiler, or it rejected the program.
     """
 
     name = "gradient_boosting"
@@ -142,7 +142,7 @@ class GradientBoosting:
             "verbosity": -1,
             "deterministic": True,
             "force_row_wise": True,
-            "num_threads": 1,  # small tables: threads cost more than they give
+            "num_threads": 1,  # threads do not pay off for tables this small
             "seed": 42,
         }
         for metric in answer_ids():
@@ -169,7 +169,7 @@ class GradientBoosting:
                 sample.text, sample.arch, sample.flags, self.disassemble(sample.text, sample.arch, sample.flags)
             )
 
-        # Threads are enough: the compiler runs in processes of its own.
+        # Threads suffice because the compiler runs in child processes.
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
             rows = list(pool.map(one, samples))
         self.without_code += sum("code_instructions" not in row for row in rows)
@@ -180,7 +180,7 @@ class GradientBoosting:
 
 
 def compiled(source: str, arch: str, flags: str) -> str | None:
-    """The disassembly of a program's device code (from the build cache where it was compiled before), or None."""
+    """The disassembly of a program's device code, from the build cache if possible; None if it does not compile."""
     from hipsynth.profiling.toolchain import compile_device
     from hipsynth.synth.core.program import text_id
 
@@ -194,4 +194,5 @@ def compiled(source: str, arch: str, flags: str) -> str | None:
 
 
 def all_baselines(disassemble: Disassemble | None = None) -> list[Baseline]:
+    """New, unfitted baselines; `disassemble` replaces `compiled` as the source of device code."""
     return [Constant(), NearestNeighbour(), GradientBoosting(disassemble)]

@@ -1,4 +1,4 @@
-"""Decoding: forced skeleton with a digit grammar (valid by construction), or free greedy decoding."""
+"""Decodes answers: with a forced skeleton and a grammar for numbers (always valid), or greedily without constraints."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from hipsynth.training.data.encode import Encoded, Encoder
 
-# What data.prompt.format_number can print, as automata: state -> (characters, next state); a value may end in the
-# states of FINAL.
+# Automata for the numbers that data.prompt.format_number prints: state -> (characters, next state). FINAL holds the
+# accepting states.
 DIGITS, NONZERO = "0123456789", "123456789"
 Automaton = dict[str, tuple[tuple[str, str], ...]]
 GRAMMARS: dict[str, Automaton] = {
@@ -24,7 +24,7 @@ GRAMMARS: dict[str, Automaton] = {
         "d3": ((DIGITS, "end"),),
         "end": (),
     },
-    # Three significant digits: 0.459, 0.0500, 0.000123, 1.23e-05, 2.31, 12.3, 123, and 0.00 for nothing
+    # Three significant digits: 0.459, 0.0500, 0.000123, 1.23e-05, 2.31, 12.3, 123, and 0.00 for zero
     "sig3": {
         "start": (("0", "zero"), (NONZERO, "int1"), ("-", "minus")),
         "minus": (("0", "zero"), (NONZERO, "int1")),
@@ -53,7 +53,7 @@ FINAL = {"fixed3": frozenset({"end"}), "sig3": frozenset({"end", "0.00", "f3", "
 
 
 def advance(grammar: Automaton, state: str, text: str) -> str | None:
-    """The state after reading `text`, or None where the grammar forbids it."""
+    """The state after reading `text` from `state`, or None if the grammar does not accept it."""
     for character in text:
         following = [target for allowed, target in grammar[state] if character in allowed]
         if not following:
@@ -64,7 +64,7 @@ def advance(grammar: Automaton, state: str, text: str) -> str | None:
 
 @dataclass
 class Answer:
-    """One decoded answer: value text by metric id, lines cut from the source, tokens read and generated."""
+    """One decoded answer: value text by metric id, source lines cut or left out, tokens read and generated."""
 
     values: dict[str, str] = field(default_factory=dict)
     cut_lines: int = 0
@@ -75,7 +75,7 @@ class Answer:
 
 @dataclass
 class _Row:
-    """Where one answer of a batch stands: tokens waiting to be fed, the value being written, the grammar state."""
+    """State of one answer in a batch: tokens queued as input, index and text of the current value, grammar state."""
 
     encoded: Encoded
     queue: list[int]
@@ -87,7 +87,7 @@ class _Row:
 
 
 class Decoder:
-    """Writes answers with a causal LM. Greedy, so deterministic for given weights."""
+    """Decodes answers with a causal LM. Decoding is greedy, so deterministic for given weights."""
 
     def __init__(self, model: Any, encoder: Encoder) -> None:
         self.model = model.eval()
@@ -97,7 +97,7 @@ class Decoder:
         self.moves = self._token_moves()
 
     def _token_moves(self) -> dict[str, dict[int, str]]:
-        """For each grammar state the tokens it allows and where they lead; by the text of every vocabulary entry."""
+        """grammar state -> {allowed token id: next state}, from the text of every token in the vocabulary."""
         tokenizer = self.encoder.tokenizer
         alphabet = {c for arcs in self.grammar.values() for allowed, _ in arcs for c in allowed}
         moves: dict[str, dict[int, str]] = {state: {} for state in self.grammar}
@@ -111,7 +111,8 @@ class Decoder:
         return moves
 
     def forced(self, questions: Sequence[tuple[str, str, str]], batch: int = 16) -> list[Answer]:
-        """Answers to (source, arch, flags) questions; only the value characters are generated, inside the grammar."""
+        """Answers (source, arch, flags) questions, `batch` at a time; the model generates only the values, restricted
+        to the grammar."""
         encoded = [self.encoder.encode(*q) for q in questions]
         order = sorted(range(len(encoded)), key=lambda i: len(encoded[i].prefix))
         answers: list[Answer] = [Answer() for _ in encoded]
@@ -157,7 +158,7 @@ class Decoder:
         return answers
 
     def _choose(self, row: _Row, answer: Answer, scores: Any) -> None:
-        """Picks the best token that the grammar allows, or ends the value and queues the next literal."""
+        """Takes the best-scored token that the grammar allows, or ends the value and queues the next literal."""
         import torch
 
         allowed = self.moves[row.state]
@@ -184,10 +185,13 @@ class Decoder:
             row.done, row.queue = True, []
 
     def free(self, questions: Sequence[tuple[str, str, str]], batch: int = 16, new_tokens: int = 400) -> list[str]:
-        """Greedy decoding with no constraint: each answer's text as the model writes it (to measure valid JSON)."""
+        """Answer texts by greedy decoding without constraints (to measure the share of valid JSON).
+
+        At most `new_tokens` tokens are generated per answer.
+        """
         encoded = [self.encoder.encode(*q) for q in questions]
         prompts = [e.prefix[: len(e.prefix) - e.answer_head] for e in encoded]
-        # Room for an answer twice as long as the right one; what has not ended by then is not valid anyway.
+        # At most twice the length of a correct answer; a longer one is not valid anyway.
         longest = max((e.answer_head + sum(map(len, e.literals)) + 6 * len(e.order) for e in encoded), default=0)
         answers: list[str] = []
         for part in _chunks(range(len(prompts)), batch):

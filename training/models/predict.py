@@ -1,4 +1,4 @@
-"""Predicting the twelve metrics of a program with a trained model, and where the kernel sits on the roofline."""
+"""Predicts the twelve metrics of a program with a trained model, and the kernel's position on the roofline."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from hipsynth.training.models.decode import Answer, Decoder
 from hipsynth.training.models.train import RECORD, model_record
 
 MODEL_VARIABLE = "HIPSYNTH_MODEL"
-MODEL_PLACES = ("out/model", "demo-out/model", "model")  # under the current folder, newest first
+MODEL_PLACES = ("out/model", "demo-out/model", "model")  # below the current folder; the newest is used
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """The answer to one question. `metrics` in physical units by id; `cut_lines` of the source did not fit."""
+    """A prediction for one build: `metrics` in physical units by id; `cut_lines` source lines did not fit."""
 
     arch: str
     flags: str
@@ -40,8 +40,8 @@ class Prediction:
     notes: tuple[str, ...] = ()
 
     def document(self) -> dict[str, Any]:
-        """The JSON form."""
-        place = self.position
+        """The prediction as a JSON object."""
+        position = self.position
         return {
             "arch": self.arch,
             "flags": self.flags,
@@ -49,12 +49,12 @@ class Prediction:
             "model": self.model,
             "metrics": dict(self.metrics),
             "roofline": {
-                "roof": place.roof,
-                "share": place.share,
-                "shares": dict(place.shares),
+                "roof": position.roof,
+                "share": position.share,
+                "shares": dict(position.shares),
                 "points": [
                     {"level": p.level, "intensity": p.intensity, "gflops": p.gflops, "attainable": p.attainable_gflops}
-                    for p in place.points
+                    for p in position.points
                 ],
             },
             "cut_lines": self.cut_lines,
@@ -65,14 +65,14 @@ class Prediction:
 
 
 class Predictor:
-    """A model folder, loaded: answers questions until it is thrown away."""
+    """A loaded model folder that predicts any number of programs."""
 
     def __init__(self, path: Path, record: Mapping[str, Any], decoder: Decoder) -> None:
         self.path, self.record, self.decoder = path, record, decoder
 
     @classmethod
     def load(cls, path: Path) -> Predictor:
-        """Loads a folder that `synth train` finished; raises Missing or BadInput."""
+        """Loads a finished model folder. Raises Missing if there is none, BadInput if it is damaged."""
         record = model_record(path)
         if record is None:
             raise Missing(
@@ -88,14 +88,14 @@ class Predictor:
         )
 
     def answers(self, questions: Sequence[tuple[str, str, str]]) -> list[Answer]:
-        """Answers with a forced skeleton to (source, arch, flags) questions."""
+        """Answers (source, arch, flags) questions with a forced skeleton."""
         return self.decoder.forced(questions)
 
     def predict(self, source: str, arch: str, flags: str, device: str | None = None) -> Prediction:
-        """The metrics of the program in `source` on an architecture with the given flags.
+        """Predicts the metrics of the program in `source` for an architecture and compiler flags.
 
-        `device` chooses the roofline's ceilings. Raises UsageError for an unknown arch, device or flag, and
-        BadInput for a source without a kernel.
+        `device` selects the roofline's ceilings (default: the architecture's default device). Raises UsageError for an
+        unknown arch, device or flag, and BadInput for a source without a kernel.
         """
         chosen = device_of(arch, device)
         flags = check_flags(flags)
@@ -138,7 +138,7 @@ class Predictor:
 
 
 def normalised(answer: Answer) -> dict[str, float | None]:
-    """The values of an answer as numbers in the normalised range; None where the model wrote no number."""
+    """The normalised values of an answer by metric id; None where the model did not write a number."""
     found: dict[str, float | None] = {}
     for metric in table.answer_ids():
         try:
@@ -149,29 +149,29 @@ def normalised(answer: Answer) -> dict[str, float | None]:
 
 
 def physical(values: Mapping[str, float | None]) -> dict[str, float | None]:
-    """Normalised values in physical units, in the order of the paper's tables."""
+    """Converts normalised values to physical units, in the order of the paper's tables."""
     return {metric: table.denormalise(metric, values.get(metric)) for metric in table.paper_ids()}
 
 
 def find_model(given: Path | None = None) -> Path:
-    """The model to use: the one given, else $HIPSYNTH_MODEL, else the newest of MODEL_PLACES; Missing otherwise."""
+    """The model folder: `given`, else $HIPSYNTH_MODEL, else the newest of MODEL_PLACES; raises Missing if none."""
     if given is not None:
         return given
-    named = os.environ.get(MODEL_VARIABLE)
-    if named:
-        return Path(named)
-    found = [Path(place) for place in MODEL_PLACES if (Path(place) / RECORD).exists()]
+    variable = os.environ.get(MODEL_VARIABLE)
+    if variable:
+        return Path(variable)
+    found = [Path(folder) for folder in MODEL_PLACES if (Path(folder) / RECORD).exists()]
     if not found:
         raise Missing(
             "no trained model found",
-            cause=f"--model was not given, {MODEL_VARIABLE} is not set, and none of {', '.join(MODEL_PLACES)} is one",
+            cause=f"--model was not given, {MODEL_VARIABLE} is not set, and no model is in {', '.join(MODEL_PLACES)}",
             remedy="run `synth train CORPUS --config tiny-cpu --out out/model`, or name a model with --model",
         )
     return max(found, key=lambda path: (path / RECORD).stat().st_mtime)
 
 
 def prediction_table(prediction: Prediction) -> str:
-    """The metrics in physical units and a drawing of the roofline, for a terminal."""
+    """Terminal output: the metrics in physical units and an ASCII roofline."""
     facts = table.table().metrics
     lines = [f"{prediction.arch} ({prediction.device})  {prediction.flags}", f"model {prediction.model}", ""]
     for metric in table.paper_ids():
@@ -185,7 +185,8 @@ def prediction_table(prediction: Prediction) -> str:
 
 
 def draw_roofline(prediction: Prediction, width: int = 56, height: int = 13) -> list[str]:
-    """An ASCII roofline with logarithmic axes: the HBM and compute roofs, and the kernel's points (1, 2, H)."""
+    """An ASCII roofline with logarithmic axes: the HBM and compute roofs, and the kernel's points for L1 (1), L2 (2)
+    and HBM (H). `width` and `height` are in characters."""
     limits = roofline.ceilings(prediction.device)
     points = prediction.position.points
     xs = [math.log10(p.intensity) for p in points]

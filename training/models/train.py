@@ -1,8 +1,8 @@
-"""Fine-tuning, top to bottom: corpus -> samples -> tokens -> LoRA or full training -> a model folder.
+"""Fine-tuning: corpus -> samples -> tokens -> LoRA or full training -> a model folder.
 
-One process on a CPU, one GPU, or many under `torchrun` or the `deepspeed` launcher (ZeRO by config) run this same
-file. A model folder holds the weights (or the adapter and the name of its base), the tokenizer, `hipsynth.json`
-(written last: it marks a finished model) and `training_set.json` (what was trained on, for later leak checks).
+The same code runs in one process on a CPU or GPU, or in many under `torchrun` or the `deepspeed` launcher (ZeRO by
+config). A model folder holds the weights (or the adapter and the name of its base), the tokenizer, `hipsynth.json`
+(written last: it marks a finished model) and `training_set.json` (the training samples' keys, for later leak checks).
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from hipsynth.training.models.base import TinyShape, load_base, torch_or_missing
 CONFIGS = Path(__file__).parents[1] / "configs"
 RECORD = "hipsynth.json"
 TRAINING_SET = "training_set.json"
-VALID_SAMPLES = 32  # a glance at the validation loss, not an evaluation
+VALID_SAMPLES = 32  # for the validation loss at the end of training only
 
-Progress = Callable[[int, int, str], None]  # (steps done, steps in all, note)
+Progress = Callable[[int, int, str], None]  # (steps done, total steps, note)
 
 
 @dataclass(frozen=True)
@@ -43,18 +43,18 @@ class Config:
     method: str = "lora"  # "lora" | "full"
     format: str = "sig3"  # how numbers are printed: "sig3" | "fixed3"
     context: int = 2048  # tokens; longer sources are cut
-    view: str = "whole"  # what the model reads of a source: "whole" | "kernels" (and launches)
+    view: str = "whole"  # part of a source that the model reads: "whole" | "kernels" (and launches)
     epochs: float = 1.0
-    max_steps: int = 50_000  # whichever of epochs and steps ends first
+    max_steps: int = 50_000  # training ends at `epochs` or `max_steps`, whichever comes first
     batch: int = 2  # per device
     accumulate: int = 1
     lr: float = 5e-5
     betas: tuple[float, float] = (0.9, 0.999)
     weight_decay: float = 0.0
-    warmup: float = 0.1  # share of all steps
+    warmup: float = 0.1  # fraction of all steps
     seed: int = 42
-    bf16: str = "auto"  # "auto": where the hardware computes in it | "yes" | "no"
-    weights: str = "float32"  # in which the base is held
+    bf16: str = "auto"  # "auto": if the hardware supports it | "yes" | "no"
+    weights: str = "float32"  # torch dtype of the base's weights
     save_steps: int = 200
     deepspeed: str = ""  # a JSON file beside the config, or empty
     gradient_checkpointing: bool = False
@@ -66,11 +66,12 @@ class Config:
 
 
 def config_names() -> list[str]:
+    """The names of the recipes in training/configs."""
     return sorted(path.stem for path in CONFIGS.glob("*.toml"))
 
 
 def load_config(name: str) -> Config:
-    """A recipe by name (training/configs/NAME.toml) or by path; raises UsageError that lists what exists."""
+    """A recipe by name (training/configs/NAME.toml) or .toml path; raises UsageError if it is missing or invalid."""
     path = Path(name) if name.endswith(".toml") else CONFIGS / f"{name}.toml"
     try:
         table = tomllib.loads(path.read_text())
@@ -84,7 +85,7 @@ def load_config(name: str) -> Config:
 
 
 def parse_config(table: Mapping[str, Any], path: Path) -> Config:
-    """Checks a recipe's keys and values; raises UsageError naming what is wrong."""
+    """Validates the TOML table of a recipe; raises UsageError naming the first problem."""
     known = {f.name for f in fields(Config)} - {"name"}
     unknown = sorted(set(table) - known)
     if unknown:
@@ -116,9 +117,9 @@ def train(
 ) -> dict[str, Any]:
     """Trains on the training part of a corpus and writes the model folder `out`; returns its record.
 
-    The same call again goes on from the last checkpoint, or says that the model is finished (`status`).
-    `samples` replaces reading `corpus`. Raises BadInput (no training samples, a leak), UsageError (`out` holds
-    another model), Missing (packages or base).
+    Repeating an interrupted call resumes from the last checkpoint; for a finished model it returns the record with
+    `status` "already finished". `samples`, if given, are used instead of reading `corpus`. Raises BadInput (no
+    training samples, a leak), UsageError (`out` holds another model), Missing (packages or base).
     """
     parts = split(load_samples(corpus) if samples is None else samples)
     if not parts["train"]:
@@ -145,7 +146,7 @@ def _train(
     _prepare_deepspeed(config)
     set_seed(config.seed)
     model, tokenizer = _build(config, parts["train"])
-    sizes = {  # counted here: ZeRO-3 leaves each process with a part
+    sizes = {  # counted before training, because ZeRO-3 partitions the parameters among processes
         "parameters": sum(p.numel() for p in model.parameters()),
         "trained_parameters": sum(p.numel() for p in model.parameters() if p.requires_grad),
     }
@@ -201,7 +202,7 @@ def _train(
 
 
 def _build(config: Config, train_part: Sequence[Sample]) -> tuple[Any, Any]:
-    """Base model and tokenizer, with LoRA adapters on it where the recipe says so."""
+    """(model, tokenizer) of a recipe: the base, with LoRA adapters if `method` is "lora"."""
     import torch
 
     texts = (chat_text(s, config.format, config.view) for s in train_part) if config.base == "tiny" else ()
@@ -264,7 +265,7 @@ def _arguments(config: Config, folder: Path, samples: int) -> Any:
 
 
 def computes_bf16() -> bool:
-    """Whether the GPU or CPU multiplies bfloat16 in hardware; emulated it would be slower than float32."""
+    """Whether the GPU or CPU computes bfloat16 in hardware; emulation would be slower than float32."""
     import torch
 
     if torch.cuda.is_available():
@@ -286,7 +287,7 @@ def _collator(pad_id: int) -> Callable[[list[dict[str, Any]]], dict[str, Any]]:
 
 
 def _reporter(progress: Progress) -> Any:
-    """A Trainer callback that passes steps and the latest loss on."""
+    """A Trainer callback that reports steps and the latest loss to `progress`."""
     from transformers import TrainerCallback
 
     class Reporter(TrainerCallback):  # type: ignore[misc, unused-ignore]
@@ -304,7 +305,7 @@ def _reporter(progress: Progress) -> Any:
 
 
 def _prepare_deepspeed(config: Config) -> None:
-    """Lets DeepSpeed start without a launcher: one process is a world of one."""
+    """Lets DeepSpeed run without a launcher, as a single process; raises Missing if it is not installed."""
     if not config.deepspeed:
         return
     import torch
@@ -312,8 +313,8 @@ def _prepare_deepspeed(config: Config) -> None:
     if not torch.cuda.is_available():
         os.environ.setdefault("DS_ACCELERATOR", "cpu")
     if "RANK" not in os.environ:
-        alone = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29599"}
-        os.environ.update(alone)
+        single = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29599"}
+        os.environ.update(single)
     try:
         import deepspeed  # noqa: F401
     except ImportError as error:
@@ -323,14 +324,14 @@ def _prepare_deepspeed(config: Config) -> None:
 
 
 def training_fingerprint(config: Config, train_part: Sequence[Sample]) -> str:
-    """Identifies a training run: the recipe, and the samples with their labels."""
+    """A hash that identifies a training run: the recipe and the samples with their labels."""
     labels = [(s.key, s.kernel, sorted(s.metrics.items())) for s in train_part]
     document = json.dumps([asdict(config), labels], sort_keys=True)
     return hashlib.sha256(document.encode()).hexdigest()
 
 
 def keep_own_checkpoints(folder: Path, fingerprint: str) -> None:
-    """Removes the checkpoints of another run, and marks the folder as this run's."""
+    """Deletes checkpoints of another run, and marks the folder with this run's fingerprint."""
     mark = folder / "fingerprint"
     if folder.exists() and (not mark.exists() or mark.read_text() != fingerprint):
         shutil.rmtree(folder)
@@ -339,13 +340,13 @@ def keep_own_checkpoints(folder: Path, fingerprint: str) -> None:
 
 
 def last_checkpoint(folder: Path) -> Path | None:
-    """The newest complete checkpoint: trainer_state.json is written after weights and optimiser."""
+    """The newest complete checkpoint or None; trainer_state.json is written after weights and optimiser state."""
     complete = [p for p in folder.glob("checkpoint-*") if (p / "trainer_state.json").exists()]
     return max(complete, key=lambda p: int(p.name.rsplit("-", 1)[1]), default=None)
 
 
 def model_record(model: Path) -> dict[str, Any] | None:
-    """The record of a finished model folder, or None; raises BadInput when it is damaged."""
+    """The record of a finished model folder, or None if there is none; raises BadInput if it is damaged."""
     path = model / RECORD
     if not path.exists():
         return None

@@ -20,7 +20,7 @@ A single XCD reaches 711 GB/s with every kernel, a sixth of the 4256 GB/s that g
 Cache with six XCDs: this limit belongs to the XCD. Where the HBM is the limit, recordings of MI300As contradict each
 other: six devices of one XCD read and write 4.2 TB/s together, one device of six XCDs 3.65 TB/s, and the same
 streams in gpu-benches and the vector kernels of the kernel times 3.0 TB/s. Our table follows the latter two, so
-points where several devices share the HBM are shown but not asserted."""
+points where several devices share the HBM have a wider bound."""
 QUICK = False
 
 SAMPLING_UNITS = 8  # of a sampled grid
@@ -28,7 +28,7 @@ BLOCK = 1024
 DOT_ELEMENTS = 4  # per work-item
 STREAMS = {"copy": 2, "mul": 2, "add": 3, "triad": 3, "dot": 2}
 OPERATIONS = {"mul": 1, "add": 1, "triad": 2, "dot": 2}  # per element
-WORST_PERCENT = 20.0
+WORST_PERCENT, SHARED_PERCENT = 20.0, 30.0  # one device alone; several that share the HBM
 PER_XCD = ("topology.cus", "topology.xcds", "fabric.infinity_cache_gbps")
 SHARED = ("hbm.read_gbps", "hbm.write_gbps", "hbm.peak_gbps")
 
@@ -54,7 +54,7 @@ def tables() -> Iterator[Table]:
             tuple(rows),
             "BabelStream",
             features(*runs),
-            (worst_error(bandwidths, WORST_PERCENT),) if partition["active"] == 1 else (),
+            (worst_error(bandwidths, WORST_PERCENT if partition["active"] == 1 else SHARED_PERCENT),),
         )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import itertools
 import os
-import statistics
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -37,7 +36,11 @@ scheduling barrier keeps the loads of a step together: the recorded times of sma
 memory per step, where this compiler would make several (without the barrier they come out 38 to 57 % too long)."""
 QUICK = False
 
-MEAN_PERCENT = 20.0
+MEAN_PERCENT = 20.0  # of all rows
+BENCHMARK_PERCENT = {  # mean error of each benchmark, a little above what was measured
+    "vectoradd": 10.0, "copy": 30.0, "matrixtranspose": 25.0, "floydwarshall": 7.0, "fir": 8.0, "kmeans": 15.0,
+    "atax": 27.0, "relu": 7.0, "stencil2d": 13.0, "matrixmultiplication": 20.0, "nbody": 14.0,
+}  # fmt: skip
 LEAST_CORRELATION = 0.97
 FLOAT = 4
 HOST_COPY_BYTES_PER_NS = 26.0  # as the runtime library's copies
@@ -73,13 +76,16 @@ def tables() -> Iterator[Table]:
         results = list(workers.map(lambda case: _compare(found["device"], *case), cases))
     rows = tuple(row for row, _ in results)
     used = frozenset[str]().union(*(used for _, used in results))
-    errors: dict[str, list[float]] = {}
+    grouped: dict[str, list[Row]] = {}
     for (name, _), row in zip(cases, rows, strict=True):
-        errors.setdefault(name, []).append(abs(row.error))
-    note = "Mean errors: " + ", ".join(f"{name} {statistics.fmean(each):.1f} %" for name, each in errors.items()) + "."
-    checks = (mean_error(rows, MEAN_PERCENT), rank_correlation(rows, LEAST_CORRELATION))
+        grouped.setdefault(name, []).append(row)
+    checks = (
+        mean_error(rows, MEAN_PERCENT),
+        rank_correlation(rows, LEAST_CORRELATION),
+        *(mean_error(own, BENCHMARK_PERCENT[name], f"mean error of {name}") for name, own in grouped.items()),
+    )
     kernels = "benchmarks of one or two kernels"
-    yield Table("benchmarks", found["device"], found["source"], rows, kernels, used, checks, note)
+    yield Table("benchmarks", found["device"], found["source"], rows, kernels, used, checks)
 
 
 def _compare(name: str, benchmark: str, recording: Sequence[float]) -> tuple[Row, frozenset[str]]:

@@ -1,7 +1,7 @@
-"""Flatten: a program over several files becomes one self-contained file.
+"""Flatten: merges a program of several files into one self-contained file.
 
-The compiler's record of the files it entered says what is inlined and where, so include guards, `#pragma once` and
-conditional includes mean what they mean to the compiler. Library headers stay as includes.
+The list of files that the compiler entered determines what is inlined and where, so include guards, `#pragma once`
+and conditional includes keep their meaning. Library headers stay as includes.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ Chain = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True)
 class _Record:
-    """Which file each directive led to. A key is the chain of directives from the main file down."""
+    """The file that each include directive entered. A key is the chain of directives from the main file down."""
 
     entered: Mapping[Chain, str]
     sources: Mapping[str, bytes]
 
 
 def flatten(main: Path, text: bytes, root: Path, config: ParseConfig) -> tuple[bytes | None, list[Diagnostic]]:
-    """`text`, standing for the file `main`, self-contained: headers below `root` or `config.include` are inlined where
-    the compiler entered them.
+    """Inlines the program's own headers, those below `root` or `config.include`, where the compiler entered them.
 
-    Fails with `missing_include`, `syntax_error`, `include_outside` (a header neither below those nor a
-    library's), or the reasons of `load_source` for a header.
+    `text` is the content of the file `main`. Returns the text, or None and diagnostics with reason `missing_include`,
+    `syntax_error`, `include_outside` (a header that is neither the program's nor a library's), or a reason of
+    `load_source` for a header.
     """
     chains: dict[Chain, str] = {}
     for side in (HOST, DEVICE):
@@ -63,7 +63,7 @@ def flatten(main: Path, text: bytes, root: Path, config: ParseConfig) -> tuple[b
 
 
 def _by_line(chain: Chain, text: bytes, main: str) -> Chain:
-    """The chain with each place moved to the start of its line: where a directive begins."""
+    """The chain with each offset moved to the start of its line, where the directive begins."""
     places = []
     for name, offset in chain:
         source = text if name == main else Path(name).read_bytes()
@@ -88,12 +88,12 @@ def _inline(name: str, chain: Chain, record: _Record, root: Path) -> bytes:
     return apply_edits(source, edits)
 
 
-def _inside(place: int, ranges: Sequence[tuple[int, int]]) -> bool:
-    return any(a <= place < b for a, b in ranges)
+def _inside(offset: int, ranges: Sequence[tuple[int, int]]) -> bool:
+    return any(a <= offset < b for a, b in ranges)
 
 
 def _hidden(source: bytes) -> list[tuple[int, int]]:
-    """The ranges of comments and literals, where a directive is only text."""
+    """The byte ranges of comments and multi-line literals, where an #include is not a directive."""
     found, position = [], 0
     pattern = re.compile(_COMMENT.pattern + b"|" + _LITERAL.pattern, re.S)
     while match := pattern.search(source, position):
@@ -103,7 +103,7 @@ def _hidden(source: bytes) -> list[tuple[int, int]]:
 
 
 def _is_users(match: re.Match[bytes], name: str, record: _Record, root: Path) -> bool:
-    """Whether a directive the compiler did not follow (guarded, or in a branch not taken) names a user's header."""
+    """Whether an include that the compiler did not enter (guarded, or in a skipped branch) names a program's header."""
     quoted = (match[1] or match[2] or b"").decode(errors="replace")
     if not quoted:
         return False
@@ -118,11 +118,11 @@ def _is_users(match: re.Match[bytes], name: str, record: _Record, root: Path) ->
 
 
 def combine(sources: Sequence[Path], root: Path, config: ParseConfig) -> tuple[bytes | None, list[Diagnostic]]:
-    """Several translation units of one program as one self-contained text, in the given order.
+    """Merges several translation units of one program into one self-contained text, in the given order.
 
-    Names that two units use for different things of their own (static, unnamed namespaces, types) get the file's
-    name appended; macros of a unit end with it. Besides the reasons of `flatten`: `name_collision` when such a name
-    cannot be changed.
+    If two units use one name for different entities with internal linkage (static, unnamed namespaces, types), the
+    later one gets the file's name appended; each unit's macros are undefined at its end. Fails like `flatten`, or with
+    `name_collision` if such a name cannot be changed.
     """
     with tempfile.TemporaryDirectory(prefix="hipsynth-flatten-") as name:
         copy = Path(name).resolve()
@@ -148,7 +148,10 @@ def _copy_tree(root: Path, copy: Path) -> None:
 
 
 def _separate(path: Path, taken: set[str], config: ParseConfig) -> tuple[list[Diagnostic], list[str]]:
-    """Renames in place what collides with `taken`, adds this unit's names to it; returns the unit's macros too."""
+    """Renames, in the file, names of this unit that collide with `taken`, and adds the unit's names to `taken`.
+
+    Returns diagnostics (empty on success) and the names of the unit's macros.
+    """
     unit, problems = parse(path, config)
     if unit is None:
         return [replace(p, message=f"{path.name}: {p.message}") for p in problems], []
@@ -156,11 +159,11 @@ def _separate(path: Path, taken: set[str], config: ParseConfig) -> tuple[list[Di
     macros = sorted({e.name for e in own if e.category == "macro"})
     names = {e.name for e in own if e.category != "macro" and not e.external}
     stem = re.sub(r"\W", "_", path.stem)
-    words = {t.text for t in unit.tokens} | unit.header_words | taken
+    used = {t.text for t in unit.tokens} | unit.header_words | taken
     new: dict[str, str] = {}
     for old in sorted(names & taken):
         candidates = (f"{old}_{stem}{suffix}" for suffix in ("", *map(str, range(2, 1000))))
-        new[old] = next(c for c in candidates if c not in words)
+        new[old] = next(c for c in candidates if c not in used)
     if new:
         text, refused = rename_only(unit, new)
         if text is None:
@@ -173,7 +176,7 @@ def _separate(path: Path, taken: set[str], config: ParseConfig) -> tuple[list[Di
 def program_sources(folder: Path) -> list[Path]:
     """The translation units of one program in a folder, those with `main` last.
 
-    Headers, and sources that another file includes, come in through includes.
+    Headers, and sources that another file includes, are not units.
     """
     files = sorted(p for p in folder.rglob("*") if p.suffix in SOURCES + HEADERS and p.is_file())
     included = {target for p in files for target in _named_includes(p)}
@@ -183,7 +186,7 @@ def program_sources(folder: Path) -> list[Path]:
 
 
 def _named_includes(path: Path) -> set[Path]:
-    """The files beside `path` that its quoted includes name, itself aside."""
+    """The files that the quoted includes of `path` name, relative to it, except itself."""
     try:
         source = path.read_bytes()
     except OSError:
@@ -193,7 +196,7 @@ def _named_includes(path: Path) -> set[Path]:
 
 
 def has_main(path: Path) -> bool:
-    """Whether a source defines `main`, going by its text."""
+    """Whether a source seems to define `main`, judged by a regular expression."""
     try:
         return re.search(rb"\bmain\s*\([^;{]*\)\s*(?:noexcept\s*)?(?:try\s*)?\{", path.read_bytes()) is not None
     except OSError:
@@ -201,7 +204,7 @@ def has_main(path: Path) -> bool:
 
 
 def apply(source: Source, argument: str, config: ParseConfig) -> tuple[Source | None, list[Diagnostic]]:
-    """The pass as the pipeline calls it; a source without a file of its own has nothing to inline."""
+    """The pass's entry point in the pipeline; a source without a file is returned unchanged."""
     if source.main is None:
         return source, []
     root = source.root or source.main.parent

@@ -1,7 +1,7 @@
-"""Rename: every name the file declares becomes another plausible one; the program stays the same.
+"""Rename: replaces every name that the file declares by another plausible one, without changing the program.
 
-The result is parsed again and every identifier must resolve to the same declaration as before; a name for which
-that fails keeps its spelling and the pass tries once more.
+The result is parsed again: every identifier must resolve to the same declaration as before. A name for which that
+fails keeps its spelling, and the pass tries again.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ ATTEMPTS = 6
 
 @dataclass(frozen=True)
 class Renaming:
-    """Edits of one file, and old spelling -> the new spellings it became (several where scopes differ)."""
+    """Edits of one file, and old spelling -> its new spellings (several if it is used in several scopes)."""
 
     edits: tuple[Edit, ...]
     names: dict[str, frozenset[str]]
 
     def old_name(self, new: str) -> str | None:
+        """The old spelling of a new name, or None."""
         return next((old for old, news in self.names.items() if new in news), None)
 
 
 def plan(unit: Unit, seed: int, keep: frozenset[str] = frozenset()) -> Renaming:
     """The edits that rename a unit. The same text, seed and `keep` give the same edits on every machine.
 
-    `keep` are spellings to leave alone on top of those the rules of `spellings` keep.
+    `keep` holds spellings to leave unchanged, in addition to those that the rules in `spellings` keep.
     """
     found = collect_spellings(unit)
     found.kept_spellings |= keep
@@ -62,7 +63,8 @@ def plan(unit: Unit, seed: int, keep: frozenset[str] = frozenset()) -> Renaming:
 def _name_entities(
     found: SpellingTable, entry: Spelling, namer: Namer, kernels: set[str], ordered: dict[str, str]
 ) -> dict[int, str]:
-    """One name per local entity; one for all others of this spelling (overloads and redeclarations stay together)."""
+    """Token index -> new name: one name per local entity, and one shared by all other entities of this spelling
+    (overloads and redeclarations)."""
     wide = [es for es in entry.user.values() if any(not e.local for e in es)]
     keep_wide = any(e in found.kept_entities for es in wide for e in es)
     new: dict[Entity | None, str] = {}
@@ -82,10 +84,10 @@ def _name_entities(
 
 
 def _ordered_names(found: SpellingTable, namer: Namer, kernels: set[str]) -> dict[str, str]:
-    """New names for LDS variables and the functions that declare them, in the same order as the old ones.
+    """New names for LDS variables and the functions that declare them, in the same sort order as the old ones.
 
-    The AMDGPU back end lays LDS variables out in the order of their mangled names, so another order would
-    exchange their offsets. If one of a group must keep its name, all of it does.
+    The AMDGPU back end assigns LDS offsets in the order of mangled names, so another order would swap offsets.
+    If one variable must keep its name, all of them do.
     """
     shared = {t for t, s in found.spellings.items() if any(e.shared for es in s.user.values() for e in es)}
     if any(t in found.kept_spellings or _kept_in(found, t) for t in shared):
@@ -113,13 +115,13 @@ def _in_order(old: set[str], new: list[str]) -> dict[str, str]:
 def _lds_functions(found: SpellingTable) -> set[str]:
     """Spellings of the functions whose bodies declare LDS variables."""
     unit = found.unit
-    places = [
+    offsets = [
         unit.tokens[i].start
         for s in found.spellings.values()
         for i, es in s.user.items()
         if any(e.shared and e.place == ("", unit.tokens[i].start) for e in es)
     ]
-    ranges = {(a, b) for a, b in unit.functions if any(a <= p < b for p in places)}
+    ranges = {(a, b) for a, b in unit.functions if any(a <= p < b for p in offsets)}
     owners = set()
     for text, entry in found.spellings.items():
         for i, entities in entry.user.items():
@@ -130,13 +132,13 @@ def _lds_functions(found: SpellingTable) -> set[str]:
 
 
 def _category(groups: Iterable[frozenset[Entity]], kernels: set[str]) -> str:
-    """What kind of name fits entities that share one spelling: that of the first declared."""
+    """The naming category of entities that share one spelling: that of the first declared."""
     first = min((e for group in groups for e in group), key=lambda e: e.place)
     return "kernel" if first.name in kernels and first.category == "function" else first.category
 
 
 def _kernel_names(unit: Unit) -> set[str]:
-    """Functions declared right after `__global__` (return type, launch bounds and attributes between)."""
+    """Names of functions declared after `__global__` (with return type, launch bounds and attributes between)."""
     names = set()
     pending = False
     for token, entities in zip(unit.tokens, unit.referents, strict=True):
@@ -149,10 +151,10 @@ def _kernel_names(unit: Unit) -> set[str]:
 
 
 def _name_macro_params(found: SpellingTable, namer: Namer, tokens: dict[int, str]) -> None:
-    for macro, number, places in found.macro_params:
+    for macro, number, occurrences in found.macro_params:
         if macro.params[number] not in ("...", "__VA_ARGS__"):
             name = namer.make("macro parameter")
-            tokens.update(dict.fromkeys(places, name))
+            tokens.update(dict.fromkeys(occurrences, name))
 
 
 def _renaming(unit: Unit, tokens: dict[int, str]) -> Renaming:
@@ -166,7 +168,7 @@ def _renaming(unit: Unit, tokens: dict[int, str]) -> Renaming:
 
 
 def rename_only(unit: Unit, names: Mapping[str, str]) -> tuple[bytes | None, frozenset[str]]:
-    """The text with the given spellings replaced, or None and those that the rules of `spellings` keep."""
+    """The text with the given spellings (old -> new) replaced, or None and the names that must not be renamed."""
     found = collect_spellings(unit)
     refused = frozenset(n for n in names if n in found.kept_spellings or n not in found.spellings)
     if refused:
@@ -174,16 +176,19 @@ def rename_only(unit: Unit, names: Mapping[str, str]) -> tuple[bytes | None, fro
     tokens = {}
     for old, new in names.items():
         entry = found.spellings[old]
-        places = [i for i, es in entry.user.items() if not any(e.local for e in es)]
-        tokens.update(dict.fromkeys([*places, *entry.unresolved], new))
+        occurrences = [i for i, es in entry.user.items() if not any(e.local for e in es)]
+        tokens.update(dict.fromkeys([*occurrences, *entry.unresolved], new))
     return apply_edits(unit.text, _renaming(unit, tokens).edits), frozenset()
 
 
-# --- proof ----------------------------------------------------------------------------------------------------------
+# --- verification by a second parse ---------------------------------------------------------------------------------
 
 
 def rename(unit: Unit, config: ParseConfig, seed: int) -> tuple[bytes | None, Renaming | None, list[Diagnostic]]:
-    """The renamed text and what changed, or None and why (reason `rename_unsafe`)."""
+    """The renamed text and its renaming, or None and a diagnostic with reason `rename_unsafe`.
+
+    Makes up to ATTEMPTS attempts; names that fail the verification keep their spelling in the next one.
+    """
     keep: frozenset[str] = frozenset()
     path = unit.path
     problems: list[Diagnostic] = []
@@ -203,14 +208,14 @@ def rename(unit: Unit, config: ParseConfig, seed: int) -> tuple[bytes | None, Re
 
 
 def blame(problems: Iterable[Diagnostic], renaming: Renaming) -> frozenset[str]:
-    """The old spellings that the compiler's complaints are about."""
+    """The old spellings of the names that occur in compiler errors."""
     words = {w for p in problems for w in re.findall(r"[A-Za-z_]\w*", p.message)}
     news = {renaming.old_name(w) for w in words}
     return frozenset(n for n in news if n) | frozenset(w for w in words if w in renaming.names)
 
 
 def differences(before: Unit, after: Unit) -> frozenset[str]:
-    """Old spellings of identifiers that no longer stand for the same thing; all of them if the shape changed."""
+    """Old spellings of identifiers that no longer resolve to the same entities; all if the number of tokens changed."""
     if len(before.tokens) != len(after.tokens):
         return frozenset(t.text for t in before.tokens if t.identifier)
     old = {t.start: i for i, t in enumerate(before.tokens)}
@@ -230,12 +235,12 @@ def _shape(entities: frozenset[Entity], numbers: dict[int, int]) -> frozenset[tu
 
 
 def _unresolved(unit: Unit) -> frozenset[str]:
-    """Spellings with occurrences the parser could not resolve: the first suspects when nobody is named."""
+    """Spellings with unresolved occurrences: the likely culprits if no compiler error names one."""
     return frozenset(s.text for s in collect_spellings(unit).spellings.values() if s.user and s.unresolved)
 
 
 def apply(source: Source, argument: str, config: ParseConfig) -> tuple[Source | None, list[Diagnostic]]:
-    """The pass as the pipeline calls it: `argument` is the seed, 0 when empty."""
+    """The pass's entry point in the pipeline: `argument` is the seed, 0 if empty."""
     unit, problems = parse(source.text, config, path=str(source.main) if source.main else None)
     if unit is None:
         return None, problems

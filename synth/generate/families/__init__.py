@@ -1,4 +1,4 @@
-"""The families, one file each: `build(ctx)` turns parameters and choices into a module of the typed language."""
+"""The program families, one module each: `build(ctx)` builds the typed program from parameters and choices."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ Build = Callable[[Context], Module]
 
 @cache
 def builder_of(family: str) -> Build:
-    """The builder of a family, which lives in the module of its name."""
+    """The `build` function of the family's module; raises ModuleNotFoundError if there is none."""
     build: Build = importlib.import_module(f"hipsynth.synth.generate.families.{family}").build
     return build

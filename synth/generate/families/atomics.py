@@ -1,4 +1,4 @@
-"""Global atomics of any contention; float additions are where -munsafe-fp-atomics changes the machine code."""
+"""Global atomics with a chosen contention; -munsafe-fp-atomics changes the machine code of float additions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dependent loads: each work-item follows a chain of indices; latency, not bandwidth, is what it meets."""
+"""Pointer chasing: each work-item follows a chain of indices by dependent loads, so it is bound by latency."""
 
 from __future__ import annotations
 

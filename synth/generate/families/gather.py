@@ -1,4 +1,4 @@
-"""Indirect access: an index buffer says which element of a table each work-item reads, once or twice over."""
+"""Indirect access: an index buffer selects the table element that each work-item reads, over 1 to 4 indirections."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hipsynth.synth.generate.types import I32
 
 
 def index_init(ctx: Context, table: int) -> Init:
-    """Index patterns from local to random; all values lie in the table."""
+    """Fills an index buffer with the parameter `pattern`, from local to random; all indices are below `table`."""
     kind = ctx["pattern"]
     if kind == "random":
         return Init("hash", 0, 1, add=ctx.choices.integer(0, 9999), mod=table)

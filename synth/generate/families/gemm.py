@@ -61,5 +61,5 @@ def build(ctx: Context) -> Module:
 
 
 def _blend(acc: Expr, old: Expr) -> Expr:
-    """alpha * acc + beta * old with 0 < alpha + beta <= 1 for the promised range."""
+    """alpha * acc + beta * old; alpha + beta <= 1 keeps the result in the declared range."""
     return acc * 0.5 + old * 0.5

@@ -1,4 +1,4 @@
-"""Histograms: straight to memory, or privatised in LDS and merged at the end."""
+"""Histograms: by atomics in global memory, or privatised in LDS and merged at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Integer mixing: rounds of multiply, xor, shift and rotate on 32 or 64 bits, streamed or table driven."""
+"""Integer hashing: rounds of multiply, xor and shift on 32 or 64 bits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Math functions: chains of exp, log, trigonometry and roots, each given an argument it is well conditioned for."""
+"""Math functions: chains of exp, log, trigonometric functions and roots of well-conditioned arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reuse through LDS: a work-group loads a tile (and halo), waits, and reads it many times at a chosen step."""
+"""Reuse through LDS: a work-group loads a tile, synchronises, and reads it many times with a chosen stride."""
 
 from __future__ import annotations
 

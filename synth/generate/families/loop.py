@@ -1,4 +1,4 @@
-"""Loops over elements: grid-stride, per-thread chunks, per-thread sums; with a compute loop that sets intensity."""
+"""Loops over elements: grid-stride, chunks or sums per work-item; a compute loop sets the arithmetic intensity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matrix times vector: a row per work-item (strided reads), a column layout (contiguous reads), or a row per group."""
+"""Matrix times vector: a row per work-item, row-major (strided) or column-major (coalesced), or a row per group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matrix cores: each wavefront multiplies 16-row by 16-column strips with v_mfma_f32_16x16x4_f32."""
+"""Matrix cores: each wavefront computes a 16 x 16 tile of a product with v_mfma_f32_16x16x4_f32."""
 
 from __future__ import annotations
 

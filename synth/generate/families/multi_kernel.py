@@ -1,4 +1,4 @@
-"""Programs of several kernels: map, then smooth or combine, then a reduction, through intermediate buffers."""
+"""Programs of several kernels: map, smooth, combine, and sums, connected by intermediate buffers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _combine(ctx: Context, init: Init) -> Kernel:
 
 
 def _sums(ctx: Context) -> Kernel:
-    """Each work-item sums a stretch of 16 elements."""
+    """Each work-item sums 16 consecutive elements."""
     n, t = ctx["size"], ctx.dtype
     k = covering(ctx, "sum_kernel", n // 16)
     highest = 4 * COMFORT[t.name][1]

@@ -1,4 +1,4 @@
-"""The paper's generator (section 3.1, Listing 1): random loads and stores, compute skewed to recent values."""
+"""The paper's generator (section 3.1, Listing 1): random loads and stores, operands skewed to recent values."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def build(ctx: Context) -> Module:
 
 
 def _body(ctx: Context, k: KernelBuilder, i: Expr, sources: list[Buffer], targets: list[Buffer]) -> None:
-    """Loads, computes and stores in random order: a load first, at the end a compute statement
-    and the store of its value."""
+    """Loads, compute statements and stores in random order; a load comes first, a compute statement and the store of
+    its value last."""
     left = {"load": ctx["loads"], "compute": ctx["compute"] - 1, "store": ctx["stores"] - len(targets)}
     chain = Chain(ctx, k, [])
     while any(left.values()):

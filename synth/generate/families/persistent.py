@@ -1,4 +1,4 @@
-"""Persistent kernels: a fixed number of work-groups walks over all tiles."""
+"""Persistent kernels: a fixed number of work-groups loops over all tiles."""
 
 from __future__ import annotations
 

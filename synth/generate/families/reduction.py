@@ -1,4 +1,4 @@
-"""Sums: each work-item adds a few elements, the work-group reduces them in LDS, one value leaves it."""
+"""Sums: each work-item adds a few elements, the work-group reduces them in LDS to one partial sum or atomic."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hipsynth.synth.generate.patterns import read, total_span, write
 
 
 def _tree(ctx: Context, k: KernelBuilder, tile: Buffer, tx: Expr) -> None:
-    """Halves the active work-items until element 0 holds the sum; "modulo" is the slow, divergent textbook form."""
+    """Tree reduction in LDS; element 0 ends up with the sum. "modulo" is the slow, divergent textbook variant."""
     block = k.block[0]
     if ctx["tree"] == "halve":
         with k.loop("s", block // 2, 1, kind="halve") as s:
@@ -24,7 +24,7 @@ def _tree(ctx: Context, k: KernelBuilder, tile: Buffer, tx: Expr) -> None:
 
 
 def _add(k: KernelBuilder, tile: Buffer, to: Expr, other: Expr) -> None:
-    """tile[to] += tile[other]; a partial sum is never more than the whole, which is the tile's promise."""
+    """tile[to] += tile[other]; a partial sum never exceeds the total, which is the tile's declared range."""
     k.store(tile, to, known(load(tile, to) + load(tile, other), tile.lo, tile.hi))
 
 

@@ -1,4 +1,4 @@
-"""Row-wise normalisation, a work-group per row: a sum or maximum in LDS, then every element divided by it."""
+"""Row-wise normalisation, one work-group per row: a sum in LDS, then every element divided by it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hipsynth.synth.generate.productions import intrinsic
 
 
 def _term(ctx: Context, x: Expr) -> Expr:
-    """What is summed: the value, its square, or its (scaled) exponential."""
+    """The summand: the value, its square, or its (scaled) exponential."""
     return {"sum": lambda: x, "rms": lambda: x * x, "softmax": lambda: intrinsic("exp", x)}[ctx["form"]]()
 
 

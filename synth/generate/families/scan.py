@@ -9,7 +9,7 @@ from hipsynth.synth.generate.patterns import covering, read, total_span, write
 
 
 def _in_place(k: KernelBuilder, tile: Buffer, tx: Expr, sums: Expr) -> None:
-    """Two barriers per step: all read, then all write."""
+    """In place, two barriers per step: all work-items read, then all write."""
     with k.loop("s", 1, k.block[0], kind="double") as s:
         k.assign(sums, load(tile, tx))
         with k.at_least(tx, s) as before:
@@ -20,7 +20,7 @@ def _in_place(k: KernelBuilder, tile: Buffer, tx: Expr, sums: Expr) -> None:
 
 
 def _two_buffers(k: KernelBuilder, tile: Buffer, tx: Expr, sums: Expr) -> None:
-    """One barrier per step: reads from one half of the array, writes to the other."""
+    """Double-buffered, one barrier per step: reads from one half of the array, writes to the other."""
     side = k.variable("side", 0, tx.dtype, (0, 1))
     with k.loop("s", 1, k.block[0], kind="double") as s:
         k.assign(sums, load(tile, side, tx))

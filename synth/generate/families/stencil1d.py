@@ -1,4 +1,4 @@
-"""One-dimensional stencils of a radius, over one or several sweeps that swap the two buffers."""
+"""One-dimensional stencils with a chosen radius, in one or several sweeps that swap the two buffers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hipsynth.synth.generate.patterns import covering, each_item, weighted_sum
 
 
 def _interior(ctx: Context, k: KernelBuilder, i: Expr) -> AbstractContextManager[Expr]:
-    """Where the whole stencil lies inside the buffer; everywhere when the ends are clamped."""
+    """A guard for positions whose whole stencil is inside the buffer; no guard when the ends are clamped."""
     return nullcontext(i) if ctx["edges"] == "clamp" else k.within(i, ctx["radius"], ctx["size"] - ctx["radius"])
 
 
 def _neighbours(ctx: Context, source: Buffer, i: Expr) -> list[Expr]:
-    """The elements around i, in bounds by position or by clamping."""
+    """The elements around i; the guard or clamping keeps the indices in bounds."""
     clamp = ctx["edges"] == "clamp"
     values = []
     for distance in range(ctx["radius"], 0, -1):

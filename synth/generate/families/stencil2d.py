@@ -1,4 +1,4 @@
-"""Two-dimensional stencils: star or box, any block shape, one or several sweeps."""
+"""Two-dimensional star and box stencils with any block shape, in one or several sweeps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hipsynth.synth.generate.patterns import weighted_sum
 
 
 def offsets(shape: str, radius: int) -> list[tuple[int, int]]:
-    """The (dy, dx) of a stencil."""
+    """The (dy, dx) offsets of a stencil's points."""
     reach = range(-radius, radius + 1)
     return [(dy, dx) for dy in reach for dx in reach if shape == "box" or dy == 0 or dx == 0]
 

@@ -1,4 +1,4 @@
-"""Strided, offset, reversed and wrapped access: what the caches make of regular but not contiguous addresses."""
+"""Strided, offset, reversed, wrapped and swizzled access: regular addresses that are not contiguous."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matrix transposes: naive by rows or by columns, and through an LDS tile with or without padding."""
+"""Matrix transposes: naive, and through an LDS tile with or without padding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vector loads and stores (float4 and its kin): wide accesses per lane, computed component by component."""
+"""Vector loads and stores (float2, float4, ...): wide accesses per work-item, computed component by component."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wave shuffles: each wavefront reduces its values without LDS; waves then add up by atomics or write their own."""
+"""Wave shuffles: each wavefront reduces its values without LDS, then adds the sum atomically or stores it."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import needs
 import pytest
 import training_corpus as made
 from click.testing import CliRunner, Result
@@ -14,8 +15,8 @@ from click.testing import CliRunner, Result
 from hipsynth.synth.cli.main import cli
 from hipsynth.synth.core.errors import BadInput, Missing, UsageError
 
-pytest.importorskip("torch")
-pytest.importorskip("transformers")
+needs.package("torch")
+needs.package("transformers")
 
 TOY = """
 base = "tiny"
@@ -91,11 +92,11 @@ def test_report_is_one_file_that_loads_nothing(work: Path, monkeypatch: pytest.M
     for text in (
         "Simulated values",
         "Split by lineage",
-        "One prediction",
+        "Example prediction",
         "clang 22",
         "HIP 7.1",
         "MI300X",
-        "How sure the",
+        "Accuracy of the simulated values",
     ):
         assert text in html, text
     for outside in ("http://", "https://", "src=", "@import", "url("):
@@ -116,11 +117,11 @@ def test_charts_are_well_formed_and_report_works_without_a_model(work: Path) -> 
 
 
 def test_the_report_names_limits_and_errors() -> None:
-    from hipsynth.training.evaluation.report import _limits, _sureness
+    from hipsynth.training.evaluation.report import _expected_errors, _limits
 
     (chart,) = _limits({"gfx90a": {"hbm": 3, "launch": 1}})
     assert [(row["unit"], row["share"]) for row in chart["rows"]] == [("HBM bandwidth", 75), ("launch overhead", 25)]
-    found = _sureness([replace(sample, backend="sim") for sample in made.samples(3, 2)])
+    found = _expected_errors([replace(sample, backend="sim") for sample in made.samples(3, 2)])
     assert found["devices"] == ["mi250", "mi300x"]
     assert all(len(row["cells"]) == 2 for row in found["rows"]) and len(found["rows"]) == 12 + 1
 

@@ -210,14 +210,14 @@ def test_checked_run_finds_a_false_claim() -> None:
     a = k.output("a", I32, 128)
     i = item(k)
     k.store(a, ir.known(i, 0, 99), 1)
-    with pytest.raises(IRError, match="promise"):
+    with pytest.raises(IRError, match="declared range"):
         evaluate(one_kernel(k.finish(), HostBuffer("a", I32, 128, Init("zero"))), CheckedRun)
 
 
 def test_module_refuses_a_buffer_that_breaks_a_promise() -> None:
     k = kernel()
     k.input("a", F32, 128, 0.0, 1.0)
-    with pytest.raises(IRError, match="promised range"):
+    with pytest.raises(IRError, match="declared range"):
         one_kernel(k.finish(), HostBuffer("a", F32, 128, Init("constant", 2.0)))
 
 

@@ -142,7 +142,7 @@ def test_a_program_that_is_always_refused_is_a_clear_error(monkeypatch: pytest.M
         raise IRError("always")
 
     monkeypatch.setattr(producer, "draw_program", refuse)
-    with pytest.raises(BadInput, match="refused") as caught:
+    with pytest.raises(BadInput, match="rejected") as caught:
         list(producer.generate(1))
     assert "always" in caught.value.cause
 
@@ -152,5 +152,5 @@ def test_running_out_of_distinct_programs_is_a_clear_error(monkeypatch: pytest.M
     monkeypatch.setattr(producer, "draw_program", lambda *_: only)
     stream = producer.generate(2)
     assert next(stream).id == only.id
-    with pytest.raises(BadInput, match="made before"):
+    with pytest.raises(BadInput, match="duplicates"):
         next(stream)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+import needs
 import pytest
 
 from hipsynth.profiling import devices
 
-core = pytest.importorskip("hipsynth.profiling.sim._core", reason="the native core is not built")
+core = needs.core()
 DEVICES = {"gfx90a": "mi250", "gfx942": "mi300x"}
 BOTH = pytest.mark.parametrize("arch", DEVICES)
 WILD = 0x7F00_0000_1000  # where a process keeps its own libraries and stacks

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import needs
 import pytest
 
 from hipsynth.profiling import devices
 
-core = pytest.importorskip("hipsynth.profiling.sim._core", reason="the native core is not built")
+core = needs.core()
 BASE = 1 << 40
 DEVICES = pytest.mark.parametrize("device", ["mi250", "mi300x"])
 

@@ -106,3 +106,21 @@ def test_ctrl_c_is_one_line(
 def test_a_tool_that_is_not_there_is_a_failed_step(setup: ModuleType, tmp_path: Path) -> None:
     with pytest.raises(setup.StepFailed, match=r"the build fails .*No such file"):
         setup.quiet_or_fail([str(tmp_path / "cmake")], "the build fails", "try again")
+
+
+def test_an_activated_environment_is_left(setup: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    base = tmp_path / "bin" / f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    base.parent.mkdir()
+    base.touch()
+    started: list[tuple[object, ...]] = []
+    monkeypatch.setattr(setup.os, "execv", lambda *call: started.append(call))
+    monkeypatch.setattr(sys, "argv", ["tools/setup.py", "--freeze"])
+    monkeypatch.setattr(sys, "prefix", "/somewhere/venv")
+    monkeypatch.setattr(sys, "base_prefix", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", "/elsewhere")
+    setup.leave_activated_environment()
+    assert started == [(base, [str(base), "tools/setup.py", "--freeze"])]
+    assert "PYTHONPATH" not in setup.os.environ
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    setup.leave_activated_environment()
+    assert len(started) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+import needs
 import pytest
 import training_corpus as made
 from hypothesis import given, settings
@@ -29,7 +30,7 @@ def encoder(fmt: str = "sig3", context: int = 2048, view: str = "whole") -> Enco
 
 @cache
 def decoder(fmt: str) -> Decoder:
-    torch: Any = pytest.importorskip("torch")
+    torch: Any = needs.package("torch")
     torch.manual_seed(3)
     shape = TinyShape(vocab=400, hidden=32, layers=2, heads=2, ff=64)
     return Decoder(tiny_model(encoder(fmt).tokenizer, shape, 2048), encoder(fmt))

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import needs
 import pytest
 import training_corpus as made
 
@@ -36,7 +37,7 @@ ff = 64
 
 @pytest.mark.parametrize(("stage", "processes", "method"), [(2, 2, "full"), (3, 2, "lora"), (2, 1, "lora")])
 def test_two_steps_under_torchrun(tmp_path: Path, stage: int, processes: int, method: str) -> None:
-    pytest.importorskip("deepspeed")
+    needs.package("deepspeed")
     made.write_corpus(tmp_path / "corpus", made.samples(12, 2))
     recipe = tmp_path / "toy.toml"
     recipe.write_text(RECIPE.format(method=method, deepspeed=CONFIGS / f"zero{stage}.json"))

@@ -8,12 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import needs
 import pytest
 
 from hipsynth.synth.core.errors import Missing
 from hipsynth.training.models import base
 
-pytest.importorskip("torch")
+needs.package("torch")
 
 
 def test_an_unknown_base_is_missing_with_a_remedy() -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import needs
 import pytest
 import training_corpus as made
 
@@ -26,8 +27,8 @@ from hipsynth.training.models.train import (
     train,
 )
 
-pytest.importorskip("torch")
-pytest.importorskip("transformers")
+needs.package("torch")
+needs.package("transformers")
 
 TOY = Config(
     name="toy",
@@ -108,7 +109,7 @@ def test_no_training_samples_is_bad_input(tmp_path: Path) -> None:
 
 
 def test_lora_trains_adapters_alone_and_answers(tmp_path: Path, model: Path) -> None:
-    pytest.importorskip("peft")
+    needs.package("peft")
     recipe = replace(TOY, base=str(model), method="lora", max_steps=1, lora_r=2, lora_alpha=4)
     record = train(NOWHERE, recipe, tmp_path / "m", samples=SAMPLES)
     assert 0 < record["trained_parameters"] < record["parameters"] / 4

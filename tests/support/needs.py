@@ -1,0 +1,63 @@
+"""What tests need from the machine. A part that set-up installs and that is missing fails the test, with the remedy.
+
+On a machine that can only have some of the parts, HIPSYNTH_PARTIAL=1 turns these failures into skips.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import Any, NoReturn
+
+import pytest
+
+from hipsynth.synth.core.errors import Missing
+
+PARTIAL = "HIPSYNTH_PARTIAL"
+
+
+def partial() -> bool:
+    """Whether this machine may lack parts."""
+    return bool(os.environ.get(PARTIAL))
+
+
+def missing(what: str, remedy: str = "run `make setup`") -> NoReturn:
+    """Fails the test (at import: its module), or skips it on a partial machine."""
+    if partial():
+        pytest.skip(what, allow_module_level=True)
+    pytest.fail(f"{what}: {remedy}, or set {PARTIAL}=1 to run only what this machine can", pytrace=False)
+
+
+def package(name: str) -> Any:
+    """The module `name`."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        missing(f"{name} cannot be imported ({error})")
+
+
+def core() -> Any:
+    """The simulator's native module."""
+    return package("hipsynth.profiling.sim._core")
+
+
+def compiler() -> Any:
+    """The AMDGPU toolchain."""
+    from hipsynth.profiling import toolchain
+
+    try:
+        return toolchain.find()
+    except Missing as error:
+        missing(f"no compiler: {error}")
+
+
+def simulator() -> Any:
+    """The `sim` backend, ready to run."""
+    from hipsynth.profiling import backends
+
+    core()
+    backend = backends.get("sim")
+    found = backend.available()
+    if not found.ok:
+        missing(found.detail)
+    return backend

@@ -1,0 +1,70 @@
+"""Writes the tables of constants in docs/explanation/model/ from profiling/devices/*.toml.
+
+    python -m tools.model_pages            # rewrite the tables
+    python -m tools.model_pages --check    # exit code 1 when a page is stale
+
+A page asks for a table by a line `<!-- constants: l2.* fabric.read_request_bytes -->`; everything up to the next
+`<!-- end -->` is replaced. A device that inherits a value from another one has no row of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ROOT / "docs" / "explanation" / "model"
+DEVICES = ROOT / "profiling" / "devices"
+BLOCK = re.compile(r"(<!-- constants: ([^>]*?) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def constants() -> Iterator[tuple[str, str, str, str]]:
+    """(constant, device, value, source) of every entry of every device table, in the order of the files."""
+    for path in sorted(DEVICES.glob("*.toml")):
+        for section, entries in tomllib.loads(path.read_text()).items():
+            if isinstance(entries, dict):
+                for key, entry in entries.items():
+                    yield f"{section}.{key}", path.stem, f"{entry['value']:,}", entry["source"]
+
+
+def table(patterns: list[str]) -> str:
+    """The Markdown table of the constants that match; raises ValueError for a pattern that matches none."""
+    rows = []
+    for pattern in patterns:
+        found = sorted(row for row in constants() if fnmatch.fnmatchcase(row[0], pattern))
+        if not found:
+            raise ValueError(f"no constant of profiling/devices matches {pattern!r}")
+        rows += [f"| `{name}` | {device} | {value} | {source} |" for name, device, value, source in found]
+    return "\n".join(["", "| constant | device | value | source |", "|---|---|---:|---|", *rows, "", ""])
+
+
+def with_tables(text: str) -> str:
+    """The page with every table written anew."""
+    return BLOCK.sub(lambda block: block[1] + table(block[2].split()) + block[3], text)
+
+
+def stale() -> dict[Path, str]:
+    """Pages whose tables differ from the device tables, with what they should be."""
+    texts = {path: with_tables(path.read_text()) for path in sorted(PAGES.glob("*.md"))}
+    return {path: text for path, text in texts.items() if text != path.read_text()}
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Writes the tables of constants in docs/explanation/model.")
+    parser.add_argument("--check", action="store_true", help="only say which pages are stale")
+    check = parser.parse_args(argv).check
+    found = stale()
+    for path, text in found.items():
+        print(f"{'stale' if check else 'written'}: {path.relative_to(ROOT)}")
+        if not check:
+            path.write_text(text)
+    return 1 if check and found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
