@@ -25,14 +25,13 @@ from hipsynth.synth.generate.producer import generate
 
 TARGET_S = 0.1
 EMPTY = "#include <hip/hip_runtime.h>\n__global__ void nothing() {}\nint main() { nothing<<<1, 64>>>(); return 0; }\n"
-DEVICES = {"gfx90a": "mi250", "gfx942": "mi300x"}
 
 
 def cpu_seconds(text: str, name: str, arch: str, folder: Path) -> tuple[float, float]:
     """CPU seconds of one run, and the number of wave instructions executed."""
     artefacts, _ = build_text(text, name, arch, "-O3", folder)
     config = folder / "run.conf"
-    device = devices.load(DEVICES[arch])
+    device = devices.device_of(arch)
     config.write_text(api.configuration(artefacts, device, Limits(), folder / "run.json"))
     library = str(api.library_path().parent)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -77,10 +76,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--arch", choices=sorted(DEVICES), action="append")
+    parser.add_argument("--arch", choices=devices.architectures(), action="append")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    result = {arch: measure(options.count, options.seed, arch) for arch in options.arch or sorted(DEVICES)}
+    result = {arch: measure(options.count, options.seed, arch) for arch in options.arch or devices.architectures()}
     if options.json:
         print(json.dumps(result, indent=2))
         return

@@ -49,11 +49,11 @@ def compared(kernel: str, name: str, exact: tuple[dict[str, Any], float], part: 
     rates = [metrics.compute(one["counters"], one["duration_ns"], arch) for one in (whole, sampled)]
     points = max(abs((rates[0][key] or 0) - (rates[1][key] or 0)) for key in rates[0] if "Hit_Rate" in key)
     duration = 100 * (sampled["duration_ns"] / whole["duration_ns"] - 1)
-    estimate = f" (estimated: {100 * sampled['error_estimate'].get(which, 0):.0f} %)" if worst > DOUBTFUL else ""
+    estimate = f" (estimated: {100 * sampled['sampling']['error'].get(which, 0):.0f} %)" if worst > DOUBTFUL else ""
     cells = [
         kernel,
         name,
-        f"{sampled['groups_simulated']:,} of {whole['groups_simulated']:,}",
+        f"{sampled['sampling']['groups_simulated']:,} of {whole['sampling']['groups_simulated']:,}",
         f"{100 * worst:.2f} % {which}{estimate}" if worst >= 0.00005 else "0",
         f"{points:.2f}",
         f"{duration:+.2f} %",

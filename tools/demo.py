@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hipsynth.profiling.devices import architectures
 from hipsynth.synth.core.files import write_whole
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -39,7 +40,7 @@ class Stage:
 def stages(out: Path, programs: int) -> list[Stage]:
     """The stages in order, for `programs` base programs, with all outputs under `out`."""
     base, varied, corpus, model = (str(out / name) for name in ("programs", "augmented", "corpus", "model"))
-    matrix = [f"--arch={arch}" for arch in ("gfx90a", "gfx942")] + [f"--flags={flags}" for flags in FLAG_SETS]
+    matrix = [f"--arch={arch}" for arch in architectures()] + [f"--flags={flags}" for flags in FLAG_SETS]
     return [
         Stage("generate base programs", ("generate", "--count", str(programs), "--seed", "1", "--out", base)),
         Stage("rename and flatten copies", ("augment", base, "--copies", "1", "--seed", "1", "--out", varied), (0, 5)),

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import dataclass
 from typing import Any
 
 from hipsynth.profiling.backends.protocol import Backend
 from hipsynth.synth.core.errors import UsageError
 
-# name -> (module, class, what it is)
+
+@dataclass(frozen=True)
+class Entry:
+    """Where a backend's class lies, and whether it takes a folder."""
+
+    module: str
+    kind: str
+    takes_path: bool
+
+
 REGISTRY = {
-    "sim": ("hipsynth.profiling.backends.sim", "SimBackend", "executes the compiled machine code on the CPU"),
-    "recorded": ("hipsynth.profiling.backends.recorded", "RecordedBackend", "replays captured results"),
-    "rocprof": ("hipsynth.profiling.backends.rocprof", "RocprofBackend", "ROCm's profiler on an AMD GPU"),
+    "sim": Entry("hipsynth.profiling.backends.sim", "SimBackend", takes_path=False),
+    "recorded": Entry("hipsynth.profiling.backends.recorded", "RecordedBackend", takes_path=True),
+    "rocprof": Entry("hipsynth.profiling.backends.rocprof", "RocprofBackend", takes_path=True),
 }
 
 
@@ -28,10 +38,10 @@ def get(spec: str, **options: Any) -> Backend:
     name, _, path = spec.partition(":")
     if name not in REGISTRY:
         raise UsageError(f"no backend called {name!r}", remedy=f"one of: {', '.join(REGISTRY)}")
-    module, kind, _ = REGISTRY[name]
+    entry = REGISTRY[name]
     if path:
-        if name == "sim":
-            raise UsageError(f"backend {name} takes no path", remedy="--backend sim")
+        if not entry.takes_path:
+            raise UsageError(f"backend {name} takes no path", remedy=f"--backend {name}")
         options["path"] = path
-    backend: Backend = getattr(importlib.import_module(module), kind)(**options)
+    backend: Backend = getattr(importlib.import_module(entry.module), entry.kind)(**options)
     return backend

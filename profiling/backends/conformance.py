@@ -11,10 +11,11 @@ import math
 from dataclasses import asdict
 from pathlib import Path
 
-from hipsynth.profiling import metrics
-from hipsynth.profiling.backends.protocol import Backend, KernelResult, Target, TargetResult
+from hipsynth.profiling import devices, metrics
+from hipsynth.profiling.backends.protocol import Backend, Target, TargetResult
 from hipsynth.profiling.sim.limits import Limits
 from hipsynth.synth.core.errors import HipsynthError
+from hipsynth.synth.core.kernel_record import KernelRecord, decode
 from hipsynth.synth.core.program import Program
 
 
@@ -74,29 +75,31 @@ def check_result(result: TargetResult, target: Target) -> None:
         assert result.reason == result.reason.lower() and " " not in result.reason, f"bad reason {result.reason!r}"
 
 
-def check_kernel(kernel: KernelResult, arch: str) -> None:
+def check_kernel(kernel: KernelRecord, arch: str) -> None:
     """Shapes and time are positive, counters are the hardware's and not negative, metrics follow from them."""
     assert kernel.name and kernel.dispatches >= 1, "a kernel has a name and was dispatched"
     assert len(kernel.grid) == 3 and min(kernel.grid) >= 1, f"{kernel.name}: bad grid {kernel.grid}"
     assert len(kernel.block) == 3 and min(kernel.block) >= 1, f"{kernel.name}: bad block {kernel.block}"
     assert math.isfinite(kernel.duration_ns) and kernel.duration_ns > 0, f"{kernel.name}: bad duration"
-    assert kernel.backend and kernel.backend_version, f"{kernel.name}: does not say who measured it"
+    assert kernel.source.backend and kernel.source.version, f"{kernel.name}: does not say who measured it"
     for name, value in kernel.counters.items():
         assert not name.endswith("_sum") and "[" not in name, f"{kernel.name}: {name} is not a plain hardware name"
         assert math.isfinite(value) and value >= 0, f"{kernel.name}: {name} = {value}"
-    for name, other in (("TCC_EA_RDREQ", "gfx942"), ("TCC_EA0_RDREQ", "gfx90a")):
-        assert arch != other or name not in kernel.counters, f"{kernel.name}: {name} does not exist on {other}"
+    own = devices.fact(arch, "fabric_counters")
+    for other in {devices.fact(name, "fabric_counters") for name in devices.architectures()} - {own}:
+        foreign = [name for name in kernel.counters if name.startswith(f"{other}_")]
+        assert not foreign, f"{kernel.name}: {foreign[0]} does not exist on {arch}"
     computed = metrics.compute(kernel.counters, kernel.duration_ns, arch)
     assert dict(kernel.metrics) == computed, f"{kernel.name}: metrics are not those of the metric table"
-    check_ranges(kernel)
+    check_ranges(kernel, arch)
 
 
-def check_ranges(kernel: KernelResult) -> None:
+def check_ranges(kernel: KernelRecord, arch: str) -> None:
     """Counter identities that hold on every device."""
     counters = kernel.counters
     waves = counters.get("SQ_WAVES")
     if waves is not None and kernel.dispatches == 1:  # later dispatches may have other grids
-        per_group = math.ceil(math.prod(kernel.block) / 64)
+        per_group = math.ceil(math.prod(kernel.block) / int(devices.fact(arch, "wave_lanes")))
         assert waves == per_group * math.prod(kernel.grid), f"{kernel.name}: SQ_WAVES = {waves} does not fit its grid"
     for part, whole in (("TCC_HIT", "TCC_REQ"), ("SQ_INSTS_VALU", "SQ_INSTS")):
         if part in counters and whole in counters:
@@ -111,7 +114,7 @@ def check_portable(result: TargetResult) -> None:
     """A result survives JSON: what a worker process sends and a corpus keeps is what was measured."""
     document = json.loads(json.dumps(asdict(result)))
     for kernel, stored in zip(result.kernels, document["kernels"], strict=True):
-        assert dict(kernel.counters) == stored["counters"], f"{kernel.name}: counters do not survive JSON"
+        assert decode(KernelRecord, stored) == kernel, f"{kernel.name}: does not survive JSON"
 
 
 def _profile(backend: Backend, program: Program, target: Target, scratch: Path, limits: Limits) -> TargetResult:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from hipsynth.profiling import metrics
-from hipsynth.profiling.backends.protocol import Availability, KernelResult, Target, TargetResult
+from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
 from hipsynth.profiling.sim.limits import Limits
 from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.core.kernel_record import KernelRecord, decode
 from hipsynth.synth.core.program import Program
 
-SCHEMA = "hipsynth-recorded-1"
+SCHEMA = "hipsynth-recorded-2"
 
 
 def capture_name(program_id: str, target: Target) -> str:
@@ -54,10 +55,9 @@ def _result(row: Mapping[str, Any]) -> TargetResult:
     return TargetResult(**{**row, "kernels": kernels})
 
 
-def _kernel(row: Mapping[str, Any], arch: str) -> KernelResult:
-    values = metrics.compute(row["counters"], row["duration_ns"], arch)
-    shapes = {"grid": tuple(row["grid"]), "block": tuple(row["block"])}
-    return KernelResult(**{**row, **shapes, "metrics": values})
+def _kernel(row: Mapping[str, Any], arch: str) -> KernelRecord:
+    kernel = decode(KernelRecord, row)
+    return replace(kernel, metrics=metrics.compute(kernel.counters, kernel.duration_ns, arch))
 
 
 class RecordedBackend:
@@ -82,6 +82,10 @@ class RecordedBackend:
 
     def supports(self, target: Target) -> bool:
         return any(self.folder.glob(capture_name("*", target)))
+
+    def environment(self, target: Target) -> dict[str, str]:
+        """Nothing is compiled: what was stands in each result's provenance."""
+        return {}
 
     def profile(self, program: Program, target: Target, scratch: Path, limits: Limits) -> TargetResult:
         path = self.folder / capture_name(program.id, target)

@@ -17,10 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hipsynth.profiling import metrics
-from hipsynth.profiling.backends.protocol import KernelResult
 from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.core.kernel_record import Dim, KernelRecord, Source
 
-Dim = tuple[int, int, int]
 Row = Mapping[str, str]
 
 _BLOCKS = "SQ|SQC|TA|TD|TCP|TCC|TCA|CPC|CPF|SPI|GRBM"
@@ -55,7 +54,7 @@ class _File:
     kernels: dict[str, list[_Dispatch]]
 
 
-def read_folder(folder: Path, arch: str, backend_version: str = "") -> tuple[KernelResult, ...]:
+def read_folder(folder: Path, arch: str, backend_version: str = "") -> tuple[KernelRecord, ...]:
     """The kernels of a profiler's output folder (searched below as well), in order of first dispatch.
 
     Counters and duration are means per dispatch; a counter that several files hold is the mean of the files.
@@ -166,7 +165,7 @@ def _counters(cells: Iterable[tuple[str, str]]) -> Iterator[tuple[str, float]]:
     yield from (channels | summed).items()
 
 
-def _kernel(name: str, files: Sequence[_File], arch: str, backend_version: str) -> KernelResult:
+def _kernel(name: str, files: Sequence[_File], arch: str, backend_version: str) -> KernelRecord:
     telling = [file for file in files if name in file.kernels]
     per_counter: dict[str, list[float]] = defaultdict(list)
     for file in telling:
@@ -175,7 +174,7 @@ def _kernel(name: str, files: Sequence[_File], arch: str, backend_version: str) 
     counters = {counter: _mean(values) for counter, values in sorted(per_counter.items())}
     duration, source = _best_duration(name, telling)
     grid, block = _shape(name, telling)
-    return KernelResult(
+    return KernelRecord(
         name=name,
         dispatches=max(len(file.kernels[name]) for file in telling),
         grid=grid,
@@ -183,9 +182,7 @@ def _kernel(name: str, files: Sequence[_File], arch: str, backend_version: str) 
         counters=counters,
         metrics=metrics.compute(counters, duration, arch),
         duration_ns=duration,
-        backend="rocprof",
-        backend_version=backend_version,
-        details={"duration_from": source},
+        source=Source("rocprof", backend_version, source),
     )
 
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from hipsynth.profiling import devices, metrics, sandbox, toolchain
-from hipsynth.profiling.backends.protocol import Availability, KernelResult, Target, TargetResult
+from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
 from hipsynth.profiling.backends.run_folder import copy_folder, put_executable
 from hipsynth.profiling.sim import api
 from hipsynth.profiling.sim.build import build_program
 from hipsynth.profiling.sim.limits import Limits
 from hipsynth.synth.core.errors import BadInput, CompileFailed, Missing, UsageError
+from hipsynth.synth.core.kernel_record import KernelRecord, Source
 from hipsynth.synth.core.oracle_check import mismatch
 from hipsynth.synth.core.program import Program
 
@@ -100,33 +101,11 @@ class SimBackend:
             provenance=dict(provenance),
         )
 
-    def _kernel(self, kernel: api.KernelTotal, arch: str) -> KernelResult:
+    def _kernel(self, kernel: KernelRecord, arch: str) -> KernelRecord:
         """Means per dispatch, with the metrics that follow from them."""
-        counters = means(kernel.counters, kernel.dispatches)
-        duration_ns = kernel.duration_ns / kernel.dispatches
-        details: dict[str, Any] = {
-            "symbol": kernel.symbol,
-            "signature": kernel.signature,
-            "same_shape": kernel.same_shape,
-            "bottleneck": kernel.bottleneck,
-            "registers": dict(kernel.registers),
-            **means(kernel.details, kernel.dispatches),
-        }
-        return KernelResult(
-            name=kernel.name,
-            dispatches=kernel.dispatches,
-            grid=kernel.grid,
-            block=kernel.block,
-            counters=counters,
-            metrics=metrics.compute(counters, duration_ns, arch),
-            duration_ns=duration_ns,
-            backend=self.name,
-            backend_version=self.version(),
-            details=details,
-            sampled=kernel.sampled,
-            groups_simulated=kernel.groups_simulated,
-            error_estimate=dict(kernel.error_estimate),
-        )
+        mean = per_dispatch(kernel)
+        computed = metrics.compute(mean.counters, mean.duration_ns, arch)
+        return replace(mean, metrics=computed, source=Source(self.name, self.version()))
 
 
 def _own_words(stderr: str, message: str) -> list[str]:
@@ -157,9 +136,18 @@ def _named_file(word: str, folder: Path) -> str:
     return word if (folder / word).exists() or not Path(word).is_file() else str(Path(word).resolve())
 
 
-def means(totals: Mapping[str, float], count: int) -> dict[str, float]:
-    """Totals over `count` dispatches as means."""
-    return {key: value / count for key, value in totals.items()}
+def per_dispatch(total: KernelRecord) -> KernelRecord:
+    """The totals over a kernel's dispatches (see api.RunResult) as means."""
+    return replace(total, **{name: _divided(getattr(total, name), total.dispatches) for name in api.TOTALS})
+
+
+def _divided(value: Any, count: int) -> Any:
+    """A number, or every number of a part or mapping, over `count`; names in it stay."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{part.name: _divided(getattr(value, part.name), count) for part in fields(value)})
+    if isinstance(value, Mapping):
+        return {name: _divided(number, count) for name, number in value.items()}
+    return value if value is None or isinstance(value, str) else value / count
 
 
 def failure(target: Target, reason: str, message: str, *, provenance: Mapping[str, str]) -> TargetResult:

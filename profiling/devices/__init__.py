@@ -1,4 +1,5 @@
-"""Architecture tables: one TOML file per device in this folder, every number with its source.
+"""Device tables: one TOML file per device in this folder, every number with its source. architectures.toml holds what
+devices of one architecture have in common.
 
 A table may inherit another and restate only what differs. `fit` sources mark constants fitted to
 recorded counters or times of that device; all others come from documents or measurements.
@@ -16,8 +17,11 @@ from typing import Any
 from hipsynth.synth.core.errors import BadInput, UsageError
 
 FOLDER = Path(__file__).parent
-DEFAULT_DEVICE = {"gfx90a": "mi250", "gfx942": "mi300x"}
+ARCHITECTURES = FOLDER / "architectures.toml"
 _HEAD = ("name", "title", "arch", "inherits")
+
+
+Fact = bool | int | str  # of an architecture
 
 
 @dataclass(frozen=True)
@@ -50,17 +54,42 @@ class ArchTable:
 
 
 def architectures() -> list[str]:
-    return sorted(DEFAULT_DEVICE)
+    return list(_architectures())
+
+
+def load_architectures(path: Path = ARCHITECTURES) -> dict[str, dict[str, Fact]]:
+    """Architecture -> fact -> value. Raises BadInput for a fact without a source or one that some lack."""
+    table: dict[str, dict[str, Fact]] = {}
+    for arch, rows in tomllib.loads(path.read_text()).items():
+        for key, row in rows.items():
+            if set(row) != {"value", "source"} or not row["source"]:
+                raise BadInput(f"{path.name}: {arch}.{key} needs a value and a source")
+        table[arch] = {key: row["value"] for key, row in rows.items()}
+    kinds = [{key: type(value) for key, value in facts.items()} for facts in table.values()]
+    if any(kind != kinds[0] for kind in kinds):
+        raise BadInput(f"{path.name}: the architectures do not have the same facts")
+    return table
+
+
+@functools.cache
+def _architectures() -> dict[str, dict[str, Fact]]:
+    return load_architectures()
+
+
+def fact(arch: str, key: str) -> Fact:
+    """A fact of architectures.toml; raises UsageError for an unknown architecture."""
+    default_device(arch)
+    return _architectures()[arch][key]
 
 
 def names() -> list[str]:
-    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+    return sorted(path.stem for path in FOLDER.glob("*.toml") if path != ARCHITECTURES)
 
 
 def default_device(arch: str) -> str:
     """The device an architecture means when none is named; raises UsageError for an unknown one."""
     try:
-        return DEFAULT_DEVICE[arch]
+        return str(_architectures()[arch]["default_device"])
     except KeyError:
         raise UsageError(f"unknown architecture {arch!r}", remedy=f"known: {', '.join(architectures())}") from None
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from hipsynth.profiling import metrics
-from hipsynth.profiling.backends.protocol import Backend, KernelResult, Target, TargetResult
+from hipsynth.profiling.backends.protocol import Backend, Target, TargetResult
 from hipsynth.profiling.matrix.job import MESSAGE_CHARS, Job, hard_limit, open_backend, result_of, run_job
 from hipsynth.profiling.metrics import uncertainty
 from hipsynth.profiling.sim.limits import SAMPLING_UNITS, Limits
 from hipsynth.synth.core.errors import BadInput, UsageError
+from hipsynth.synth.core.kernel_record import KernelRecord
 from hipsynth.synth.core.program import Program
 from hipsynth.synth.core.store import CorpusWriter, Item, measurement_id
 from hipsynth.synth.core.workers import map_unordered
@@ -52,26 +53,23 @@ class Summary:
             self.failed["unreadable"] = self.failed.get("unreadable", 0) + 1
 
 
-def environment(backend: Backend, target: Target) -> Mapping[str, str]:
-    """Versions that decide a result beside the backend's own: at least `compiler` and `headers`, "" if it has none.
+@dataclass(frozen=True)
+class Options:
+    """How a matrix runs: the backend as backends.get takes it, the engine of synth.core.workers, what is done again."""
 
-    A backend that compiles says so by an `environment(target)` method.
-    """
-    ask = getattr(backend, "environment", None)
-    return dict(ask(target)) if ask is not None else {}
+    backend: str = "sim"
+    engine: str = "local"
+    workers: int = 1
+    limits: Limits = field(default_factory=Limits)
+    retry_failed: bool = False
+    repair: bool = False
 
 
 def collect(
     programs: Iterable[Program],
     targets: Sequence[Target],
     out: Path,
-    *,
-    backend: str = "sim",
-    engine: str = "local",
-    workers: int = 1,
-    limits: Limits | None = None,
-    retry_failed: bool = False,
-    repair: bool = False,
+    options: Options | None = None,
     progress: Callable[[int], Note] | None = None,
 ) -> Summary:
     """Measures every program on every target into the corpus folder `out`; resumable at any moment.
@@ -79,23 +77,23 @@ def collect(
     `progress` is called once with the number of items to run and returns a callable that takes a note per item.
     Raises Missing when the backend cannot run here, BadInput for an unusable corpus or a full disk.
     """
-    limits = limits or Limits()
-    tool = open_backend(backend)
+    options = options or Options()
+    tool = open_backend(options.backend)
     if not targets:
         raise UsageError(
             "no targets are left to profile", remedy="every chosen cell is excluded by profiling/matrix/matrix.toml"
         )
     summary = Summary(targets=len(targets))
-    with CorpusWriter(out, metrics.all_ids(), repair=repair) as corpus:
+    with CorpusWriter(out, metrics.all_ids(), repair=options.repair) as corpus:
         summary.repaired = list(corpus.dropped)
-        context = _Context(tool, backend, corpus, summary, limits, retry_failed)
+        context = _Context(tool, options, corpus, summary)
         jobs = list(context.plan(programs, targets))
         if not summary.programs:
             raise BadInput(
                 "no programs to profile", remedy="give a folder that holds *.hip files", reason="no_programs"
             )
         note = progress(len(jobs)) if progress is not None else _silent
-        for outcome in map_unordered(run_job, jobs, workers, engine, hard_limit(limits)):
+        for outcome in map_unordered(run_job, jobs, options.workers, options.engine, hard_limit(options.limits)):
             job = jobs[outcome.index]
             context.record(job, result_of(outcome, job.target))
             note(f"{job.program.name or job.program.id} {job.target.arch}")
@@ -108,53 +106,27 @@ def _silent(note: str) -> None:
     """Takes a progress note and shows nothing."""
 
 
-def kernel_record(kernel: KernelResult, arch: str) -> dict[str, Any]:
-    """One kernel as the corpus keeps it; its backend stands in the item.
+def with_sure_labels(kernel: KernelRecord, arch: str) -> KernelRecord:
+    """The kernel as the corpus keeps it.
 
     A metric that scaling up leaves unsure by more than LABEL_TOLERANCE of its value is no label: it is not known.
     """
     doubt = uncertainty.metric_errors(kernel, arch)
-    return {
-        "name": kernel.name,
-        "dispatches": kernel.dispatches,
-        "grid": list(kernel.grid),
-        "block": list(kernel.block),
-        "counters": dict(kernel.counters),
-        "metrics": {
-            name: value if _sure(value, doubt.get(name, 0.0)) else None for name, value in kernel.metrics.items()
-        },
-        "duration_ns": kernel.duration_ns,
-        "details": dict(kernel.details) | sampling_record(kernel),
-    }
+    sure = {name: value if _sure(value, doubt.get(name, 0.0)) else None for name, value in kernel.metrics.items()}
+    return replace(kernel, metrics=sure)
 
 
 def _sure(value: float | None, error: float) -> bool:
     return value is not None and error <= LABEL_TOLERANCE * abs(value)
 
 
-def sampling_record(kernel: KernelResult) -> dict[str, Any]:
-    """What a corpus keeps about a grid that was not run in full."""
-    if not kernel.sampled:
-        return {}
-    errors = dict(kernel.error_estimate)
-    return {"sampled": True, "groups_simulated": kernel.groups_simulated, "error_estimate": errors}
-
-
 class _Context:
     """One matrix run: what its items are called, and where their results go."""
 
-    def __init__(
-        self,
-        tool: Backend,
-        backend: str,
-        corpus: CorpusWriter,
-        summary: Summary,
-        limits: Limits,
-        retry_failed: bool,
-    ) -> None:
-        self.tool, self.backend, self.corpus, self.summary = tool, backend, corpus, summary
-        self.limits, self.retry_failed = limits, retry_failed
+    def __init__(self, tool: Backend, options: Options, corpus: CorpusWriter, summary: Summary) -> None:
+        self.tool, self.options, self.corpus, self.summary = tool, options, corpus, summary
         self.version = self.made_by = tool.version()
+        limits = options.limits
         if limits.sampling_units != SAMPLING_UNITS:  # decides results as the tool does
             self.version += f"+{f'sample{limits.sampling_units}' if limits.sampling_units else 'exact'}"
         if limits.effort != 1:
@@ -163,7 +135,7 @@ class _Context:
 
     def _environment(self, target: Target) -> Mapping[str, str]:
         if target not in self.environments:
-            self.environments[target] = environment(self.tool, target)
+            self.environments[target] = self.tool.environment(target)
         return self.environments[target]
 
     def plan(self, programs: Iterable[Program], targets: Sequence[Target]) -> Iterator[Job]:
@@ -179,11 +151,11 @@ class _Context:
             for target in targets:
                 self.summary.planned += 1
                 if self._wanted(program, target):
-                    yield Job(self.backend, program, target, self.limits)
+                    yield Job(self.options.backend, program, target, self.options.limits)
 
     def _wanted(self, program: Program, target: Target) -> bool:
         status = self.corpus.status(self._id(program, target))
-        if status is None or status in TRANSIENT or (self.retry_failed and status != "ok"):
+        if status is None or status in TRANSIENT or (self.options.retry_failed and status != "ok"):
             return True
         self.summary.already_done += 1
         if status != "ok":
@@ -212,7 +184,7 @@ class _Context:
         env = self._environment(job.target)
         program, target = job.program, job.target
         provenance = {**env, **result.provenance}
-        measured_by = {f"{kernel.backend} {kernel.backend_version}" for kernel in result.kernels}
+        measured_by = {f"{kernel.source.backend} {kernel.source.version}" for kernel in result.kernels}
         if measured_by - {f"{self.tool.name} {self.made_by}"}:
             provenance["measured_by"] = ", ".join(sorted(measured_by))
         return Item(
@@ -233,5 +205,5 @@ class _Context:
             exit_code=result.exit_code,
             stdout=result.stdout[-MESSAGE_CHARS:],
             provenance=provenance,
-            kernels=[kernel_record(kernel, result.arch) for kernel in result.kernels] if result.status == "ok" else [],
+            kernels=[with_sure_labels(kernel, result.arch) for kernel in result.kernels if result.status == "ok"],
         )

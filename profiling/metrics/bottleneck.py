@@ -1,7 +1,7 @@
 """What limits a kernel, in words: from the time that each unit alone would need, and from its occupancy.
 
-The simulator gives "bound.<unit>" (ns per dispatch) and "occupancy.*" among a kernel's details. Bounds overlap: each
-share says how much of the duration that unit is at its limit, and shares need not add up to one.
+The simulator's records have both (limits and occupancy of KernelRecord). Bounds overlap: each share says how much of
+the duration that unit is at its limit, and shares need not add up to one.
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hipsynth.profiling import devices
-from hipsynth.profiling.backends.protocol import KernelResult
+from hipsynth.synth.core.kernel_record import KernelRecord
 
-PREFIX = "bound."
-LIMITED_BY = "occupancy.limited_by."
 # What people call the units of the timing model; one that is missing here is shown by its own name.
 UNITS: Mapping[str, str] = {
     "hbm": "HBM bandwidth",
@@ -35,7 +33,7 @@ UNITS: Mapping[str, str] = {
     "ramp": "ramps at both ends",
     "write_back": "write-back at the end",
 }
-# What a wave waits for -> (details that count the waits, the constant of the device table that one costs).
+# What a wave waits for -> (members of Work that count the waits, the constant of the device table that one costs).
 WAITS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "HBM": (("hbm_waits", "scalar_hbm_waits"), "hbm.latency_cycles"),
     "the Infinity Cache": (("infinity_waits", "scalar_infinity_waits"), "fabric.infinity_cache_latency_cycles"),
@@ -100,23 +98,25 @@ class Occupancy:
         return text
 
 
-def bounds(kernel: KernelResult) -> list[Bound]:
+def bounds(kernel: KernelRecord) -> list[Bound]:
     """Every bound of a simulated kernel, largest first; empty for a measured one."""
-    found = {key.removeprefix(PREFIX): value for key, value in kernel.details.items() if key.startswith(PREFIX)}
-    rows = [Bound(unit, ns, ns / kernel.duration_ns) for unit, ns in found.items()]
+    if kernel.limits is None:
+        return []
+    rows = [Bound(unit, ns, ns / kernel.duration_ns) for unit, ns in kernel.limits.bounds.items()]
     return sorted(rows, key=lambda bound: (-bound.ns, bound.unit))
 
 
-def latency(kernel: KernelResult, device: str) -> list[tuple[str, float]]:
+def latency(kernel: KernelRecord, device: str) -> list[tuple[str, float]]:
     """What the life of an average wave is spent on, largest first, as shares of it; empty when it is not known."""
-    cycles = kernel.details.get("wave.latency_cycles", 0) * kernel.details.get("work.waves", 0)
+    work = kernel.work
+    cycles = kernel.limits.wave_cycles * work.waves if kernel.limits and work else 0
     if not cycles:
         return []
     constants = devices.load(device).constants
     found: dict[str, float] = {}
     for name, (keys, constant) in WAITS.items():
         cost = constants[constant].value if constant in constants else 0.0
-        found[name] = cost * sum(kernel.details.get(f"work.{key}", 0) for key in keys) / cycles
+        found[name] = cost * sum(getattr(work, key) for key in keys) / cycles
     found[OWN] = max(0.0, 1 - sum(found.values()))
     return sorted(((name, share) for name, share in found.items() if share > 0), key=lambda pair: -pair[1])
 
@@ -145,26 +145,23 @@ def summary(found: list[Bound], waits: Sequence[tuple[str, float]] = ()) -> str:
     return text
 
 
-def occupancy(kernel: KernelResult, device: str) -> Occupancy | None:
+def occupancy(kernel: KernelRecord, device: str) -> Occupancy | None:
     """The kernel's occupancy on a device; None when the backend does not say."""
-    details = kernel.details
-    per_cu = details.get("occupancy.waves_per_cu")
-    if per_cu is None:
+    if kernel.occupancy is None:
         return None
     arch = devices.load(device)
     simds, cus = arch["topology.simds_per_cu"], arch["topology.cus"]
     most = arch["topology.waves_per_simd"]
     groups = math.prod(kernel.grid)
-    waves = per_cu / simds
-    limits = [key.removeprefix(LIMITED_BY) for key in details if key.startswith(LIMITED_BY)]
-    limited_by = limits[0] if limits and waves < most else ""
+    waves = kernel.occupancy.waves_per_cu / simds
+    limited_by = kernel.occupancy.limited_by if waves < most else ""
     if limited_by == "wave slots":
         limited_by = "the work-group's size"
     offered = groups * math.ceil(math.prod(kernel.block) / 64) / (cus * simds)
     return Occupancy(waves, most, limited_by, min(waves, offered), groups, cus)
 
 
-def document(kernel: KernelResult, device: str) -> dict[str, Any] | None:
+def document(kernel: KernelRecord, device: str) -> dict[str, Any] | None:
     """The `bottleneck` entry of the profile JSON; None for a measured kernel."""
     found = bounds(kernel)
     if not found:

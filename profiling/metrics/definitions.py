@@ -64,6 +64,7 @@ class Table:
     version: int
     archs: tuple[str, ...]
     counters: Mapping[str, Counter]
+    others: Mapping[str, Counter]  # reported by the simulator, named by no formula
     expressions: Mapping[str, Expression]
     metrics: Mapping[str, Metric]
     answer_order: tuple[str, ...]  # the twelve, as printed in the paper's Figure 3
@@ -149,12 +150,16 @@ def parse_table(data: Mapping[str, Any]) -> Table:
     """Checks the raw TOML document and builds the table; raises TableError naming the first bad row."""
     archs = tuple(data["archs"])
     counters = {key: _counter(key, row, archs) for key, row in data["counters"].items()}
+    others = {key: _counter(key, row, archs) for key, row in data.get("others", {}).items()}
+    if twice := set(counters) & set(others):
+        raise TableError(f"others.{min(twice)}: two rows carry this name")
     expressions = {key: _expression(key, row, archs) for key, row in data["expressions"].items()}
     metrics = {key: _metric(key, row, archs) for key, row in data["metrics"].items()}
     facts = Table(
         version=data["version"],
         archs=archs,
         counters=counters,
+        others=others,
         expressions=expressions,
         metrics=metrics,
         answer_order=tuple(data["paper"]["answer_order"]),

@@ -1,17 +1,17 @@
-"""How uncertain the metrics of a grid are of which only a part ran."""
+"""Uncertainty that grid sampling adds to each metric."""
 
 from __future__ import annotations
 
 import math
 
 from hipsynth.profiling import metrics
-from hipsynth.profiling.backends.protocol import KernelResult
+from hipsynth.synth.core.kernel_record import KernelRecord
 
 # What is counted once too often here was counted once too seldom there: their sum is better known than either.
 TAKES_FROM = {"TCC_MISS": "TCC_HIT"}
 
 
-def metric_errors(kernel: KernelResult, arch: str) -> dict[str, float]:
+def metric_errors(kernel: KernelRecord, arch: str) -> dict[str, float]:
     """Metric id -> two standard deviations in the metric's unit (points of a hit rate), of scaling up alone.
 
     Every counter and the duration is moved by its own `error_estimate`, up and down by the same factor, and what it
@@ -30,7 +30,7 @@ def metric_errors(kernel: KernelResult, arch: str) -> dict[str, float]:
     return {metric: math.sqrt(square) for metric, square in squares.items() if square}
 
 
-def _with(kernel: KernelResult, arch: str, name: str, factor: float) -> dict[str, float | None]:
+def _with(kernel: KernelRecord, arch: str, name: str, factor: float) -> dict[str, float | None]:
     """The metrics, had one of the numbers that they follow from been `factor` times as large."""
     if name == "Duration":
         return metrics.compute(kernel.counters, kernel.duration_ns * factor, arch)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -52,10 +51,9 @@ def corpus_statistics(corpus: Corpus) -> dict[str, Any]:
 def bottlenecks(rows: pa.Table) -> dict[str, dict[str, int]]:
     """Per architecture, how many simulated kernels each unit limits, most frequent first."""
     found: dict[str, Counter[str]] = {}
-    for arch, details in zip(rows["arch"].to_pylist(), rows["details"].to_pylist(), strict=True):
-        unit = json.loads(details or "{}").get("bottleneck")
-        if unit:
-            found.setdefault(arch, Counter())[unit] += 1
+    for arch, limits in zip(rows["arch"].to_pylist(), rows["limits"].to_pylist(), strict=True):
+        if limits:
+            found.setdefault(arch, Counter())[limits["bottleneck"]] += 1
     return {
         arch: dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
         for arch, counts in sorted(found.items())

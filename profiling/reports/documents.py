@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from hipsynth.profiling import devices, metrics
-from hipsynth.profiling.backends.protocol import KernelResult, TargetResult
+from hipsynth.profiling.backends.protocol import TargetResult
 from hipsynth.profiling.metrics import bottleneck, uncertainty
+from hipsynth.profiling.sim.api import RunResult
 from hipsynth.profiling.validation import expected_error
 from hipsynth.synth.core.errors import BadInput, Missing, Partial
+from hipsynth.synth.core.kernel_record import KernelRecord, Sampling
 
 
 def result_document(result: TargetResult) -> dict[str, Any]:
@@ -27,7 +30,7 @@ def result_document(result: TargetResult) -> dict[str, Any]:
     }
 
 
-def kernel_document(kernel: KernelResult, device: str) -> dict[str, Any]:
+def kernel_document(kernel: KernelRecord, device: str) -> dict[str, Any]:
     """One kernel of the profile JSON: counters and duration are means per dispatch, `grid` counts work-groups.
 
     `extra_metrics` holds the metric table's other rows. Of a simulated kernel, `expected_error` is what recordings say
@@ -36,7 +39,7 @@ def kernel_document(kernel: KernelResult, device: str) -> dict[str, Any]:
     `groups_simulated` and `error_estimate` (counter or "Duration" -> expected relative error of the scaling) say what
     part of a grid ran, `metric_error_estimate` (metric -> the same in the metric's unit) what that means for metrics.
     """
-    simulated = kernel.backend == "sim"
+    simulated = kernel.source.backend == "sim"
     return {
         "name": kernel.name,
         "dispatches": kernel.dispatches,
@@ -45,8 +48,8 @@ def kernel_document(kernel: KernelResult, device: str) -> dict[str, Any]:
         "counters": dict(sorted(kernel.counters.items())),
         "metrics": {metric: kernel.metrics.get(metric) for metric in metrics.paper_ids()},
         "duration_ns": kernel.duration_ns,
-        "backend": kernel.backend,
-        "backend_version": kernel.backend_version,
+        "backend": kernel.source.backend,
+        "backend_version": kernel.source.version,
         "extra_metrics": {metric: kernel.metrics.get(metric) for metric in metrics.extra_ids()},
         "expected_error": expected_errors(kernel, device) if simulated else None,
         "no_evidence": expected_error.without_evidence(kernel.counters, device, kernel.duration_ns)
@@ -54,13 +57,36 @@ def kernel_document(kernel: KernelResult, device: str) -> dict[str, Any]:
         else None,
         "bottleneck": bottleneck.document(kernel, device) if simulated else None,
         "sampled": kernel.sampled,
-        "groups_simulated": kernel.groups_simulated,
+        "groups_simulated": kernel.sampling.groups_simulated if kernel.sampling is not None else None,
         "error_estimate": dict(sorted(kernel.error_estimate.items())),
         "metric_error_estimate": uncertainty.metric_errors(kernel, devices.load(device).arch) if kernel.sampled else {},
     }
 
 
-def expected_errors(kernel: KernelResult, device: str) -> dict[str, dict[str, Any] | None]:
+def run_document(done: RunResult) -> dict[str, Any]:
+    """The result of `synth run --json`: amounts are totals over a kernel's dispatches.
+
+    `dispatches` holds the first ones alone, each with the number of its kernel.
+    """
+    symbols = [kernel.symbol for kernel in done.kernels]
+    launches = [{"kernel": symbols.index(launch.symbol), **_launched(launch)} for launch in done.dispatches]
+    return {**asdict(done), "kernels": [_launched(kernel) for kernel in done.kernels], "dispatches": launches}
+
+
+def _launched(kernel: KernelRecord) -> dict[str, Any]:
+    """A record of the simulator without what only a backend adds."""
+    parts = {name: part for name, part in asdict(kernel).items() if name not in ("metrics", "source", "sampling")}
+    sampling = kernel.sampling or Sampling()
+    return {
+        **parts,
+        "bottleneck": kernel.limits.bottleneck if kernel.limits is not None else "",
+        "sampled": kernel.sampled,
+        "groups_simulated": sampling.groups_simulated,
+        "error_estimate": dict(sampling.error),
+    }
+
+
+def expected_errors(kernel: KernelRecord, device: str) -> dict[str, dict[str, Any] | None]:
     """Metric id -> what hardware recordings say about its error for a kernel of this length on this device.
 
     `covered` is false where it is unlike every recorded kernel in something that matters to the metric.

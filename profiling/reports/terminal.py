@@ -8,10 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hipsynth.profiling import devices, metrics
-from hipsynth.profiling.backends.protocol import KernelResult, TargetResult
+from hipsynth.profiling.backends.protocol import TargetResult
 from hipsynth.profiling.metrics import bottleneck, roofline, uncertainty
 from hipsynth.profiling.reports.numbers import number, percent, prefix, quantity
 from hipsynth.profiling.validation import expected_error
+from hipsynth.synth.core.kernel_record import KernelRecord, Sampling
 
 # Shown elsewhere: the three GFLOP/s are one number, the duration stands above the table.
 HIDDEN = {"L1_Cache_GFLOPS", "L2_Cache_GFLOPS", "Duration"}
@@ -34,7 +35,7 @@ class Column:
     """A kernel on one target."""
 
     result: TargetResult
-    kernel: KernelResult
+    kernel: KernelRecord
 
     @property
     def title(self) -> str:
@@ -72,7 +73,7 @@ def render(results: Sequence[TargetResult], width: int = 120, counters: bool | N
     for name in names:
         columns = [Column(result, kernel) for result in results for kernel in result.kernels if kernel.name == name]
         lines += ["", *_kernel(name, columns, width, full)]
-    simulated = any(kernel.backend == "sim" for result in results for kernel in result.kernels)
+    simulated = any(kernel.source.backend == "sim" for result in results for kernel in result.kernels)
     if simulated:
         lines += ["", *LEGEND]
     if counters is None and not full:
@@ -109,9 +110,9 @@ def _kernel(name: str, columns: Sequence[Column], width: int, counters: bool) ->
         yield from _grid(columns[first : first + fitting], counters)
 
 
-def _shape(kernel: KernelResult) -> str:
+def _shape(kernel: KernelRecord) -> str:
     times = f"{kernel.dispatches} dispatch{'' if kernel.dispatches == 1 else 'es'}"
-    varies = "" if kernel.details.get("same_shape", True) else " (the first; others differ)"
+    varies = "" if kernel.same_shape else " (the first; others differ)"
     return f"grid {_dims(kernel.grid)}  block {_dims(kernel.block)}{varies}  {times}"
 
 
@@ -122,13 +123,13 @@ def _dims(dims: Sequence[int]) -> str:
 def _verdict(column: Column) -> Iterator[str]:
     """Time, what limits it, occupancy and registers, and how near it comes to the device's peaks."""
     kernel, device = column.kernel, column.result.device
-    simulated = kernel.backend == "sim"
+    simulated = kernel.source.backend == "sim"
     error = _error("Duration", column) if simulated else "measured"
     each = " each" if kernel.dispatches > 1 else ""
     yield f"  {column.title}  {column.result.flags}"
     yield f"    {quantity(kernel.duration_ns, 'ns')}{each}  {error}"
-    if kernel.sampled:
-        yield f"    {_sampling(kernel)}"
+    if kernel.sampling is not None and kernel.sampled:
+        yield f"    {_sampling(kernel.sampling, math.prod(kernel.grid) * kernel.dispatches)}"
     said = _limit(kernel, device) if simulated else ""
     yield f"    {said or roofline.describe(roofline.position(kernel.metrics, device))}"
     room = bottleneck.occupancy(kernel, device)
@@ -142,33 +143,30 @@ def _verdict(column: Column) -> Iterator[str]:
         yield f"    * unlike every recorded {column.result.arch} kernel: {unlike}; errors may be larger"
 
 
-def _limit(kernel: KernelResult, device: str) -> str:
+def _limit(kernel: KernelRecord, device: str) -> str:
     return bottleneck.summary(bottleneck.bounds(kernel), bottleneck.latency(kernel, device))
 
 
-def _sampling(kernel: KernelResult) -> str:
-    """Which part of the grid stands for it, and what that may cost."""
-    groups = math.prod(kernel.grid) * kernel.dispatches
-    if kernel.details.get("groups.recorded") and kernel.groups_simulated == groups:
+def _sampling(sampling: Sampling, groups: int) -> str:
+    """Which part of the work-groups stands for all `groups`, and what that may cost."""
+    if sampling.strategy == "replayed" and sampling.groups_simulated == groups:
         return (
             f"all {groups:,} work-groups do the same and were followed, which computes no results (--exact runs them)"
         )
-    ran = "" if kernel.groups_simulated is None else f"{kernel.groups_simulated:,} of {groups:,} work-groups; "
-    worst, name = max(((error, name) for name, error in kernel.error_estimate.items()), default=(0.0, ""))
+    worst, name = max(((error, name) for name, error in sampling.error.items()), default=(0.0, ""))
     least = f"; least certain: {name} {percent(worst)}" if worst >= WORTH_SAYING else ""
-    error = percent(kernel.error_estimate.get("Duration", 0.0))
+    error = percent(sampling.error.get("Duration", 0.0))
     more = "--effort N takes up to N times as long, --exact runs all"
-    return f"scaled up from {ran}duration {error} uncertain by that{least} ({more})"
+    part = f"{sampling.groups_simulated:,} of {groups:,} work-groups"
+    return f"scaled up from {part}; duration {error} uncertain by that{least} ({more})"
 
 
-def _resources(kernel: KernelResult) -> str:
+def _resources(kernel: KernelRecord) -> str:
     """Registers and memory of the code object, as far as the backend knows them."""
-    registers = kernel.details.get("registers", {})
-    parts = [f"{registers[key]:g} {name}" for key, name in (("vgprs", "VGPRs"), ("sgprs", "SGPRs")) if key in registers]
-    if registers.get("agprs"):
-        parts.insert(1, f"{registers['agprs']:g} AGPRs")
-    for key, name in (("lds.bytes", "LDS per group"), ("scratch.bytes", "scratch per lane")):
-        size = kernel.details.get(key, 0)
+    if (taken := kernel.registers) is None:
+        return ""
+    parts = [f"{taken.vgprs:g} VGPRs", *([f"{taken.agprs:g} AGPRs"] if taken.agprs else []), f"{taken.sgprs:g} SGPRs"]
+    for size, name in ((taken.lds_bytes, "LDS per group"), (taken.scratch_bytes, "scratch per lane")):
         if size:
             parts.append(f"{size:,.0f} B {name}")
     return ", ".join(parts)
@@ -196,14 +194,14 @@ def _peaks(column: Column) -> Iterator[str]:
 
 def _memory_traffic(column: Column) -> dict[str, float | None]:
     """GB/s of the HBM, and of the Infinity Cache where one stands before it and the backend tells them apart."""
-    details, duration = column.kernel.details, column.kernel.duration_ns
     parts = [column.kernel.metrics.get(name) for name in roofline.LEVELS["HBM"][0]]
     known = [part for part in parts if part is not None]
     fabric = sum(known) if len(known) == len(parts) else None
-    beyond = details.get("hbm.read_bytes")
+    beyond = column.kernel.traffic
     if beyond is None or not devices.load(column.result.device)["fabric.infinity_cache_gbps"]:
         return {"HBM": fabric}
-    return {"HBM": (beyond + details.get("hbm.write_bytes", 0)) / duration, "Infinity Cache": fabric}
+    hbm = (beyond.hbm_read_bytes + beyond.hbm_write_bytes) / column.kernel.duration_ns
+    return {"HBM": hbm, "Infinity Cache": fabric}
 
 
 def _other_peaks(device: str) -> dict[str, float]:
@@ -269,7 +267,7 @@ def _metric_rows(columns: Sequence[Column], wanted: Sequence[str]) -> Iterator[t
 def _cell_error(metric: str, value: float | None, column: Column) -> str:
     """The expected error, where the value is one that recordings could tell."""
     facts = metrics.table().metrics[metric]
-    if value is None or column.kernel.backend != "sim" or (value == 0 and facts.kind != "hit_rate"):
+    if value is None or column.kernel.source.backend != "sim" or (value == 0 and facts.kind != "hit_rate"):
         return ""
     if facts.source.startswith("own") and _expected(metric, column) is None:
         return _scaling_error(metric, column)  # no profiler counts it: there will never be a recording
@@ -288,7 +286,7 @@ def _counter_rows(columns: Sequence[Column]) -> Iterator[tuple[str, str, list[Ce
 
 
 def _counter_error(name: str, column: Column) -> str:
-    if column.kernel.backend != "sim":
+    if column.kernel.source.backend != "sim":
         return ""
     return _error(name, column) if _expected(name, column) else _scaling_error(name, column)
 

@@ -16,7 +16,7 @@ import sys
 import sysconfig
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from hipsynth.profiling.devices import ArchTable
 from hipsynth.profiling.sandbox import processes
 from hipsynth.profiling.sim.limits import Limits
 from hipsynth.synth.core.errors import Missing
+from hipsynth.synth.core.kernel_record import KernelRecord, decode
 
 LIBRARY = "libhipsynth_hip.so"
 VERSION_FILE = "libhipsynth_hip.version"
@@ -71,44 +72,8 @@ class Artefacts:
         return any(symbol in text for symbol in symbols)
 
 
-@dataclass(frozen=True)
-class Dispatch:
-    """One kernel launch; `kernel` indexes RunResult.kernels. Grid in work-groups, block in work-items."""
-
-    kernel: int
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    counters: Mapping[str, float]
-    duration_ns: float
-    details: Mapping[str, float]
-    bottleneck: str
-    sampled: bool = False
-    groups_simulated: int = 0
-    error_estimate: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class KernelTotal:
-    """A kernel's dispatches together: counters, details and duration are sums; shapes are the first dispatch's."""
-
-    symbol: str
-    signature: str  # demangled
-    dispatches: int
-    same_shape: bool  # every dispatch had this grid and block
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    counters: Mapping[str, float]
-    duration_ns: float
-    details: Mapping[str, float]
-    bottleneck: str
-    registers: Mapping[str, float]
-    sampled: bool = False  # some dispatch was: see hipsynth.profiling.backends.protocol.KernelResult
-    groups_simulated: int = 0
-    error_estimate: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        return short_name(self.signature)
+# What RunResult holds as totals over a kernel's dispatches, where a backend's records have means.
+TOTALS = ("duration_ns", "counters", "limits", "work", "traffic")
 
 
 @dataclass(frozen=True)
@@ -117,6 +82,7 @@ class RunResult:
 
     `reason` of a failure: timeout, instruction_limit, illegal_access, assertion, trap, deadlock, unsupported_opcode,
     bad_code_object, bad_configuration, internal_error, out_of_memory, host_crash, output_limit, forbidden_call.
+    Records have neither metrics nor a source here, and totals over their dispatches for means (see TOTALS).
     """
 
     status: str
@@ -125,8 +91,8 @@ class RunResult:
     exit_code: int | None = None
     stdout: str = ""
     stderr: str = ""
-    kernels: tuple[KernelTotal, ...] = ()
-    dispatches: tuple[Dispatch, ...] = ()  # the first ones, at most kKeptDispatches of them
+    kernels: tuple[KernelRecord, ...] = ()
+    dispatches: tuple[KernelRecord, ...] = ()  # the first ones alone, at most kKeptDispatches of them
     dispatch_count: int = 0
     clock_ns: float = 0.0  # simulated time at the end: dispatches and copies
     warnings: tuple[str, ...] = ()  # what hardware would not have noticed, such as an access outside its array
@@ -398,34 +364,9 @@ def _did(reason: str, bounds: sandbox.SandboxLimits) -> str:
     }.get(reason, reason.replace("_", " "))
 
 
-def _triple(values: Sequence[int]) -> tuple[int, int, int]:
-    x, y, z = values
-    return (x, y, z)
-
-
-def _measured(record: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "grid": _triple(record["grid"]),
-        "block": _triple(record["block"]),
-        "counters": record["counters"],
-        "duration_ns": float(record["duration_ns"]),
-        "details": record["details"],
-        "bottleneck": record["bottleneck"],
-        "sampled": record["sampled"],
-        "groups_simulated": record["groups_simulated"],
-        "error_estimate": record["error_estimate"],
-    }
-
-
-def _kernel(record: Mapping[str, Any]) -> KernelTotal:
-    return KernelTotal(
-        symbol=record["symbol"],
-        signature=record["name"],
-        dispatches=record["dispatches"],
-        same_shape=record["same_shape"],
-        registers=record["registers"],
-        **_measured(record),
-    )
+def _record(row: Mapping[str, Any]) -> KernelRecord:
+    more = {"name": short_name(row["signature"]), "duration_ns": float(row["duration_ns"])}
+    return decode(KernelRecord, {**row, **more})
 
 
 @dataclass(frozen=True)
@@ -433,8 +374,8 @@ class _Document:
     status: str = "ok"
     reason: str = ""
     message: str = ""
-    kernels: tuple[KernelTotal, ...] = ()
-    dispatches: tuple[Dispatch, ...] = ()
+    kernels: tuple[KernelRecord, ...] = ()
+    dispatches: tuple[KernelRecord, ...] = ()
     dispatch_count: int = 0
     clock_ns: float = 0.0
     warnings: tuple[str, ...] = ()
@@ -452,8 +393,8 @@ def _read_document(path: Path) -> _Document:
         status=record["status"],
         reason=record["reason"],
         message=record["message"],
-        kernels=tuple(_kernel(row) for row in record["kernels"]),
-        dispatches=tuple(Dispatch(kernel=row["kernel"], **_measured(row)) for row in record["dispatches"]),
+        kernels=tuple(_record(row) for row in record["kernels"]),
+        dispatches=tuple(_record(row) for row in record["dispatches"]),
         dispatch_count=record["dispatch_count"],
         clock_ns=float(record["clock_ns"]),
         warnings=tuple(record["warnings"]),

@@ -11,8 +11,6 @@ from typing import Any
 
 from hipsynth.profiling.validation.frame import Row
 
-WORK = "work."
-
 
 @dataclass(frozen=True)
 class Point:
@@ -41,8 +39,5 @@ class Point:
         return Row(self.quantity, self.recorded, ours, self.allowed, label=self.label)
 
     def work(self) -> list[dict[str, float]]:
-        """Work counts of each dispatch, the input of the timing model."""
-        return [
-            {key.removeprefix(WORK): value for key, value in run["details"].items() if key.startswith(WORK)}
-            for run in self.runs
-        ]
+        """What each dispatch did, for the timing model."""
+        return [run["work"] for run in self.runs]

@@ -209,7 +209,7 @@ def _remedy(failed: Any, options: dict[str, Any]) -> str:
 
 
 def _folder(path: Path, out: Path, wanted: Any, excluded: Any, limits: Any, options: dict[str, Any]) -> int:
-    from hipsynth.profiling.matrix.collect import collect
+    from hipsynth.profiling.matrix.collect import Options, collect
     from hipsynth.synth.core.program import iter_programs
 
     bars: list[Progress] = []
@@ -220,18 +220,9 @@ def _folder(path: Path, out: Path, wanted: Any, excluded: Any, limits: Any, opti
         return bars[-1].step
 
     try:
-        summary = collect(
-            iter_programs(path, unreadable.append),
-            wanted,
-            out,
-            backend=options["backend"],
-            engine=options["engine"],
-            workers=options["workers"],
-            limits=limits,
-            retry_failed=options["retry_failed"],
-            repair=options["repair"],
-            progress=start,
-        )
+        chosen = {name: options[name] for name in ("backend", "engine", "workers", "retry_failed", "repair")}
+        how = Options(limits=limits, **chosen)
+        summary = collect(iter_programs(path, unreadable.append), wanted, out, how, start)
     except BadInput as error:
         raise (unreadable[0] if error.reason == "no_programs" and unreadable else error) from None
     finally:

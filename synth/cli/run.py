@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -105,7 +104,9 @@ def command(
         simulated = caches if count is None else count
         done = run(artefacts, table, folder, limits, args, count=simulated, counters=as_json)
     if as_json:
-        print_json({"path": str(paths[0]), "arch": arch, "flags": flags, **asdict(done)})
+        from hipsynth.profiling.reports.documents import run_document
+
+        print_json({"path": str(paths[0]), "arch": arch, "flags": flags, **run_document(done)})
     elif sandboxed:
         click.echo(done.stdout, nl=False)
         click.echo(done.stderr, nl=False, err=True)

@@ -17,6 +17,7 @@ from hipsynth.profiling.backends.protocol import Backend, Target
 from hipsynth.profiling.backends.recorded import RecordedBackend, capture
 from hipsynth.profiling.backends.rocprof import RocprofBackend, _folder_name
 from hipsynth.profiling.sim.limits import Limits
+from hipsynth.synth.core.kernel_record import Source
 from hipsynth.synth.core.program import Program
 
 VCOPY = """
@@ -143,7 +144,7 @@ COUNTERS = {**VCOPY_GFX90A}
         ({"counters": {**COUNTERS, "TCC_HIT": 70030}}, "metric table"),
         ({"grid": (0, 1, 1)}, "bad grid"),
         ({"duration_ns": 0.0}, "bad duration"),
-        ({"backend_version": ""}, "who measured it"),
+        ({"source": Source("rocprof")}, "who measured it"),
         ({"dispatches": 0}, "dispatched"),
     ],
 )

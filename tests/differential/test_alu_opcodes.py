@@ -147,7 +147,7 @@ def check_lane(row: Row, p: Plan, after: dict[str, np.ndarray], n: int, lane: La
         flags = int(after["sgprs"][p.places["e"]]) | int(after["sgprs"][p.places["e"] + 1]) << 32
         if (flags >> n) & 1 != expected["e"]:
             bad.append(f"{p.text} lane {n}: {shown} -> flag {(flags >> n) & 1}, expected {expected['e']}")
-        if row.writes_exec and int(after["sgprs"][EXEC + n // 32]) >> (n % 32) & 1 != expected["e"]:
+        if "exec" in row.writes and int(after["sgprs"][EXEC + n // 32]) >> (n % 32) & 1 != expected["e"]:
             bad.append(f"{p.text} lane {n}: EXEC bit differs from the compare")
     return bad
 

@@ -33,7 +33,7 @@ def test_the_corpus_is_the_same_on_every_run(tmp_path: Path) -> None:
     cells, _ = targets.targets(["gfx90a", "gfx942"], ["-O3"])
     for name, workers, order in (("one", 1, 1), ("two", 2, -1)):
         summary = collect.collect(
-            programs[::order], cells[::order], tmp_path / name, workers=workers, limits=Limits(60)
+            programs[::order], cells[::order], tmp_path / name, collect.Options(workers=workers, limits=Limits(60))
         )
         assert summary.measured == len(programs) * 2 and not summary.failed
     assert content(tmp_path / "one") == content(tmp_path / "two")

@@ -171,5 +171,5 @@ def test_private_memory_of_a_wave_is_a_whole_number_of_kib() -> None:
     at = device.upload(out)
     result = device.launch("private_base", (100,), (64,), "QQ", at, device.upload(np.zeros(300, np.int32)))
     bases = np.unique(device.download(at, out))
-    assert result["details"]["scratch.bytes"] * 64 % 1024 != 0
+    assert result["registers"]["scratch_bytes"] * 64 % 1024 != 0
     assert len(bases) > 50 and (np.diff(bases) % 1024 == 0).all()

@@ -166,8 +166,8 @@ def test_backend_result_carries_means_metrics_and_provenance(tmp_path: Path) -> 
     (kernel,) = result.kernels
     assert (kernel.name, kernel.dispatches, kernel.grid, kernel.block) == ("speak", 2, (2, 1, 1), (64, 1, 1))
     assert kernel.counters["SQ_WAVES"] == 1.5
-    assert kernel.backend == "sim"
-    assert kernel.backend_version == SimBackend().version()
+    assert kernel.source.backend == "sim"
+    assert kernel.source.version == SimBackend().version()
     assert kernel.metrics["L1_Cache_Bandwidth"] is not None
     assert result.provenance["program"] == subject.id
     assert {"compiler", "headers", "flags", "arch", "device", "backend", "version", "source_sha256"} <= set(

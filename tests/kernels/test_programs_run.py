@@ -105,8 +105,7 @@ def test_shapes_of_repeated_dispatches(tmp_path: Path) -> None:
     combine = next(kernel for kernel in done.kernels if kernel.name == "combine")
     assert not combine.same_shape
     assert (combine.grid, combine.block) == ((8, 1, 1), (64, 1, 1))
-    index = done.kernels.index(combine)
-    each = [dispatch for dispatch in done.dispatches if dispatch.kernel == index]
+    each = [dispatch for dispatch in done.dispatches if dispatch.symbol == combine.symbol]
     assert sum(dispatch.duration_ns for dispatch in each) == pytest.approx(combine.duration_ns)
     assert sum(dispatch.counters["SQ_WAVES"] for dispatch in each) == combine.counters["SQ_WAVES"]
 

@@ -45,9 +45,9 @@ def check(device: str, exact: dict[str, Any], other: dict[str, Any]) -> None:
     del found["SQ_BUSY_CU_CYCLES"]  # the duration by another name
     for name in END_STATE:
         error = found.pop(name)
-        assert error <= max(0.02, other["error_estimate"].get(name, 0.0)), name
+        assert error <= max(0.02, other["sampling"]["error"].get(name, 0.0)), name
     for name in OF_GRID:
-        assert (found[name], other["error_estimate"].get(name, 0)) == (0, 0), name
+        assert (found[name], other["sampling"]["error"].get(name, 0)) == (0, 0), name
     assert max(found.values()) <= 0.02, max(found, key=lambda counter: found[counter])
     rates = hit_rates(other, device)
     assert max((abs(rates[key] - value) for key, value in hit_rates(exact, device).items()), default=0.0) <= 1
@@ -57,9 +57,10 @@ def check(device: str, exact: dict[str, Any], other: dict[str, Any]) -> None:
 @pytest.mark.parametrize("kernel", ["triad", "scan", "stencil"])
 def test_counters_agree_within_two_percent(kernel: str) -> None:
     exact, sampled = launch("mi250", kernel, 8192), launch("mi250", kernel, 8192, **sampling(ABOVE))
-    assert not exact["sampled"] and exact["error_estimate"] == {}
-    assert sampled["sampled"], "the grid is too small to be sampled"
-    assert sampled["groups_simulated"] <= 0.55 * exact["groups_simulated"] == 0.55 * math.prod(exact["grid"])
+    assert exact["sampling"]["strategy"] == "exact" and exact["sampling"]["error"] == {}
+    assert sampled["sampling"]["strategy"] == "sampled", "the grid is too small to be sampled"
+    assert exact["sampling"]["groups_simulated"] == math.prod(exact["grid"])
+    assert sampled["sampling"]["groups_simulated"] <= 0.55 * math.prod(exact["grid"])
     check("mi250", exact, sampled)
 
 
@@ -74,15 +75,15 @@ def test_counters_of_large_grids_agree_within_two_percent(name: str, kernel: str
 def test_doubtful_samples_are_followed_by_the_whole() -> None:
     """A third of the grid works, and its halves meet in the L2 at one place only."""
     exact, careful = (launch("mi250", "early_exit", 8192, **sampling(above)) for above in (10**9, 3_000_000))
-    assert not careful["sampled"] and careful["error_estimate"] == {}
+    assert careful["sampling"]["strategy"] == "exact" and careful["sampling"]["error"] == {}
     assert careful["counters"] == exact["counters"]
-    assert careful["groups_simulated"] == exact["groups_simulated"]
+    assert careful["sampling"]["groups_simulated"] == exact["sampling"]["groups_simulated"]
 
 
 def test_doubtful_samples_of_more_than_can_be_run_say_so() -> None:
     exact, sampled = (launch("mi250", "early_exit", 8192, **options) for options in ({}, sampling(300_000)))
-    assert sampled["sampled"]
-    assert 0.02 < relative(exact, sampled)["TCC_HIT"] <= sampled["error_estimate"]["TCC_HIT"]
+    assert sampled["sampling"]["strategy"] == "sampled"
+    assert 0.02 < relative(exact, sampled)["TCC_HIT"] <= sampled["sampling"]["error"]["TCC_HIT"]
 
 
 def test_a_duration_is_as_uncertain_as_what_it_depends_on() -> None:
@@ -90,8 +91,8 @@ def test_a_duration_is_as_uncertain_as_what_it_depends_on() -> None:
     passed_on = []  # of the uncertainty of what is fetched, the share that is one of the duration
     for kernel in ("gemm_tile", "scan"):
         result = launch("mi250", kernel, 4096, **sampling(300_000))
-        error = result["error_estimate"]
-        assert result["sampled"] and error["FETCH_SIZE"] > 0.5
+        error = result["sampling"]["error"]
+        assert result["sampling"]["strategy"] == "sampled" and error["FETCH_SIZE"] > 0.5
         passed_on.append(error["Duration"] / error["FETCH_SIZE"])
     assert passed_on[0] < 0.2 < passed_on[1]
 
@@ -104,10 +105,10 @@ def test_a_product_that_the_machine_holds_at_once_is_sampled(tmp_path: Path) -> 
         matrices = [device.core.allocate(4 * rows * rows) for _ in range(3)]
         results.append(device.launch("product_64", (rows // 64,) * 2, (256,), "QQQi", *matrices, rows))
     exact, sampled = results
-    assert sampled["sampled"] and not exact["sampled"]
+    assert sampled["sampling"]["strategy"] == "sampled" and exact["sampling"]["strategy"] == "exact"
     assert abs(sampled["duration_ns"] / exact["duration_ns"] - 1) <= 0.03
     fetched = abs(sampled["counters"]["FETCH_SIZE"] / exact["counters"]["FETCH_SIZE"] - 1)
-    assert fetched <= max(0.02, sampled["error_estimate"]["FETCH_SIZE"])
+    assert fetched <= max(0.02, sampled["sampling"]["error"]["FETCH_SIZE"])
 
 
 @pytest.mark.full
@@ -121,8 +122,9 @@ def test_a_product_of_many_turns_is_not_off_at_all(tmp_path: Path) -> None:
 
 def test_more_effort_follows_what_less_sees_in_part(tmp_path: Path) -> None:
     part, whole = (run("large_gemm", tmp_path, limits=Limits(effort=effort)).kernels[0] for effort in (0.05, 1.0))
-    assert part.sampled and part.groups_simulated < math.prod(part.grid)
-    assert whole.groups_simulated == math.prod(whole.grid) and whole.details["groups.recorded"] and part.error_estimate
+    assert part.sampling.strategy == "sampled" and part.sampling.groups_simulated < math.prod(part.grid)
+    assert whole.sampling.strategy == "replayed" and whole.sampling.groups_simulated == math.prod(whole.grid)
+    assert part.sampling.error
 
 
 def test_small_grids_run_in_full() -> None:
@@ -132,12 +134,12 @@ def test_small_grids_run_in_full() -> None:
 
 def test_sampling_is_repeatable() -> None:
     first, second = (launch("mi300x", "scan", 4096, sampling_units=6, sample_above=500_000) for _ in range(2))
-    assert first["sampled"] and first == second
+    assert first["sampling"]["strategy"] == "sampled" and first == second
 
 
 def test_uneven_work_is_found_by_probes() -> None:
     exact, sampled = (launch("mi250", "triangle", 8192, **options) for options in ({}, sampling(ABOVE)))
-    assert sampled["sampled"]
+    assert sampled["sampling"]["strategy"] == "sampled"
     found = relative(exact, sampled)
     assert found["SQ_INSTS"] <= 0.02
     assert found["SQ_INSTS_VMEM_RD"] <= 0.02

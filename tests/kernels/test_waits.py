@@ -15,7 +15,7 @@ STEPS, LINE_BYTES = 64, 128
 
 
 def waited(run: dict[str, Any], *levels: str) -> float:
-    return sum(float(run["details"][f"work.{level}_waits"]) for level in levels)
+    return sum(float(run["work"][f"{level}_waits"]) for level in levels)
 
 
 def test_a_vector_and_a_scalar_load_on_their_way_together_cost_one_round_trip() -> None:

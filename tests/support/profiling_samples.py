@@ -9,8 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from hipsynth.profiling import metrics
-from hipsynth.profiling.backends.protocol import KernelResult, Target, TargetResult
+from hipsynth.profiling.backends.protocol import Target, TargetResult
 from hipsynth.profiling.backends.recorded import capture
+from hipsynth.synth.core.kernel_record import KernelRecord, Source
 from hipsynth.synth.core.program import Program
 
 ZERO_FLOPS = {f"SQ_INSTS_VALU_{op}_F{bits}": 0 for op in ("ADD", "MUL", "FMA", "TRANS") for bits in (16, 32, 64)} | {
@@ -68,17 +69,17 @@ def target(arch: str = "gfx90a", flags: str = "-O3") -> Target:
     return Target(arch, flags, DEVICE[arch])
 
 
-def kernel(arch: str = "gfx90a", name: str = "copy", *, scale: float = 1.0, dispatches: int = 1) -> KernelResult:
+def kernel(arch: str = "gfx90a", name: str = "copy", *, scale: float = 1.0, dispatches: int = 1) -> KernelRecord:
     """The recorded vector copy; `scale` stretches its duration."""
     counters, duration = VCOPY[arch]
     duration *= scale
     values = metrics.compute(counters, duration, arch)
-    return KernelResult(
-        name, dispatches, (4096, 1, 1), (256, 1, 1), dict(counters), values, duration, "rocprof", "recorded", {}
+    return KernelRecord(
+        name, dispatches, (4096, 1, 1), (256, 1, 1), duration, dict(counters), values, Source("rocprof", "recorded")
     )
 
 
-def result(where: Target, *kernels: KernelResult) -> TargetResult:
+def result(where: Target, *kernels: KernelRecord) -> TargetResult:
     return TargetResult(
         where.arch,
         where.flags,

@@ -8,47 +8,53 @@ import operator
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 
+from hipsynth.profiling.devices import architectures
+from hipsynth.profiling.sim.isa.table import Mem, Row
+from hipsynth.profiling.sim.isa.table import row as opcode
 from hipsynth.training.data.dataset import kernel_names
 
-# Instruction classes by mnemonic; the first match counts. The names are feature names.
-CLASSES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
-    (name, re.compile(pattern))
-    for name, pattern in (
-        ("mfma", r"v_(s?mfmac?|accvgpr)"),
-        ("trans", r"v_(exp|log|rcp|rsq|sqrt|sin|cos)_"),
-        ("fma_f64", r"v_fma[ck]?_f64"),
-        ("alu_f64", r"v_(add|mul|max|min|div|ldexp|trig|rndne|fract)\w*_f64"),
-        ("fma_f32", r"v_(pk_)?(fma|mac|mad)\w*_f32"),
-        ("alu_f32", r"v_(pk_)?(add|sub|mul|max|min|div|med)\w*_f32"),
-        ("fma_f16", r"v_(pk_)?(fma|mac|mad)\w*_f16"),
-        ("alu_f16", r"v_(pk_)?(add|sub|mul|max|min)\w*_f16"),
-        ("cvt", r"v_cvt"),
-        ("cmp", r"v_cmpx?_"),
-        ("int_mul", r"v_(mul_(lo|hi)|mad_[ui]64)"),
-        ("valu_other", r"v_"),
-        ("load4", r"(global|flat|buffer)_load_(dwordx4|b128)"),
-        ("load3", r"(global|flat|buffer)_load_dwordx3"),
-        ("load2", r"(global|flat|buffer)_load_dwordx2"),
-        ("load1", r"(global|flat|buffer)_load_dword"),
-        ("load_small", r"(global|flat|buffer)_load_"),
-        ("store4", r"(global|flat|buffer)_store_dwordx4"),
-        ("store2", r"(global|flat|buffer)_store_dwordx2"),
-        ("store1", r"(global|flat|buffer)_store_dword"),
-        ("store_small", r"(global|flat|buffer)_store_"),
-        ("atomic", r"(global|flat|buffer)_atomic"),
-        ("scratch", r"scratch_"),
-        ("lds_atomic", r"ds_(add|sub|min|max|and|or|xor|cmpst|inc|dec)"),
-        ("lds_read", r"ds_read"),
-        ("lds_write", r"ds_write"),
-        ("lds_other", r"ds_"),
-        ("smem", r"s_(load|buffer_load|store)"),
-        ("barrier", r"s_barrier"),
-        ("waitcnt", r"s_waitcnt"),
-        ("branch", r"s_c?branch"),
-        ("salu", r"s_"),
-    )
-)
+# Instruction classes: feature names, in the order of the feature vector.
+CLASSES = [
+    "mfma",
+    "trans",
+    "fma_f64",
+    "alu_f64",
+    "fma_f32",
+    "alu_f32",
+    "fma_f16",
+    "alu_f16",
+    "cvt",
+    "cmp",
+    "int_mul",
+    "valu_other",
+    "load4",
+    "load3",
+    "load2",
+    "load1",
+    "load_small",
+    "store4",
+    "store2",
+    "store1",
+    "store_small",
+    "atomic",
+    "scratch",
+    "lds_atomic",
+    "lds_read",
+    "lds_write",
+    "lds_other",
+    "smem",
+    "barrier",
+    "waitcnt",
+    "branch",
+    "salu",
+]
+_LOADS = {16: "load4", 12: "load3", 8: "load2", 4: "load1"}
+_STORES = {16: "store4", 12: "store1", 8: "store2", 4: "store1"}
+_FLOW = {"barrier": "barrier", "waitcnt": "waitcnt", "branch": "branch", "branch_if": "branch"}
+_LDS = {"load": "lds_read", "store": "lds_write"}
+_LDS_ATOMICS = frozenset(["add", "sub", "min", "max", "and", "or", "xor", "cmpswap", "inc", "dec"])
 FLAG_WORDS = ("-ffast-math", "-munsafe-fp-atomics")
 LOOP_WEIGHT = 8.0  # how often a loop body is taken to run per level when its trip count is unknown
 
@@ -57,6 +63,50 @@ _INSTRUCTION = re.compile(
     r"^\s+([a-z]\w*)(.*?)//\s*([0-9A-Fa-f]+):(?:[ 0-9A-Fa-f]*)(?:<([^>+]+)(?:\+0x([0-9a-f]+))?>)?"
 )
 _REGISTER = re.compile(r"\b([va])(?:(\d+)|\[\d+:(\d+)\])")
+
+
+@cache
+def instruction_class(mnemonic: str) -> str:
+    """The class of an instruction by the columns of its row in the opcode table, one of CLASSES or "other"."""
+    row = opcode(mnemonic)
+    if row is None:
+        return "other"
+    if row.group:
+        return row.group
+    if row.unit == "valu":
+        return _vector_class(row)
+    if row.unit == "vmem":
+        return _memory_class(row.mem)
+    if row.unit == "lds":
+        counted = row.mem.kind == "atomic" and row.mem.op.partition("_")[0] in _LDS_ATOMICS
+        return "lds_atomic" if counted else _LDS.get(row.mem.kind, "lds_other")
+    if row.unit == "smem" and row.mem.kind in ("load", "store"):
+        return "smem"
+    return _FLOW.get(row.action, "salu")
+
+
+def _vector_class(row: Row) -> str:
+    kind, _, element = row.count.partition("_")
+    if kind in ("mfma", "trans", "cvt"):
+        return kind
+    if kind == "fma":
+        return row.count
+    if kind in ("add", "mul"):
+        return f"alu_{element}"
+    if row.sig.startswith("e:mask"):
+        return "cmp"
+    return "int_mul" if row.rate == "int64_mul" else "valu_other"
+
+
+def _memory_class(mem: Mem) -> str:
+    if mem.space == "scratch":
+        return "scratch"
+    if mem.space not in ("global", "flat", "buffer"):
+        return "other"
+    size = mem.elem_bytes * mem.count
+    if mem.kind == "load":
+        return "load_small" if mem.to_lds else _LOADS.get(size, "load_small")
+    return _STORES.get(size, "store_small") if mem.kind == "store" else mem.kind
 
 
 def functions(disassembly: str) -> dict[str, list[re.Match[str]]]:
@@ -91,11 +141,11 @@ def code_features(disassembly: str, source: str = "") -> dict[str, float]:
     counts: Counter[str] = Counter()
     weighted: dict[str, float] = defaultdict(float)
     for match, level in zip(body, depth, strict=True):
-        kind = next((label for label, pattern in CLASSES if pattern.match(match.group(1))), "other")
+        kind = instruction_class(match.group(1))
         counts[kind] += 1
         weighted[kind] += LOOP_WEIGHT ** min(level, 4)
-    values = {f"n_{label}": float(counts[label]) for label, _ in CLASSES}
-    values |= {f"w_{label}": math.log1p(weighted[label]) for label, _ in CLASSES}
+    values = {f"n_{label}": float(counts[label]) for label in CLASSES}
+    values |= {f"w_{label}": math.log1p(weighted[label]) for label in CLASSES}
     values["instructions"] = float(len(body))
     values["functions"] = float(len(listings))
     values["loop_depth"] = float(max(depth, default=0))
@@ -282,7 +332,7 @@ def _arguments(text: str) -> list[str]:
 def build_features(source: str, arch: str, flags: str, disassembly: str | None) -> dict[str, float]:
     """All static features of one build; without a disassembly (it does not compile) the code features are absent."""
     values = {f"src_{k}": v for k, v in source_features(source).items()}
-    values["arch_gfx942"] = float(arch == "gfx942")
+    values |= {f"arch_{other}": float(arch == other) for other in architectures()[1:]}  # the first is all zeros
     values |= {f"flag_{word.lstrip('-')}": float(word in flags.split()) for word in FLAG_WORDS}
     if disassembly:
         values |= {f"code_{k}": v for k, v in code_features(disassembly, source).items()}

@@ -38,8 +38,8 @@ def select_labels(measurements: pa.Table, *, backend: str | None = None, device:
     metrics. Simulated and measured values are never mixed: raises UsageError if the corpus has several backends and
     `backend` is not given. Of several versions of backend, compiler or headers, only the most frequent one is used.
     """
-    columns = [name for name in measurements.column_names if name not in ("counters", "provenance", "details")]
-    rows = measurements.select(columns).to_pylist()
+    plain = [part.name for part in measurements.schema if not _is_large(part.type)]
+    rows = measurements.select(plain).to_pylist()
     found = sorted({row["backend"] for row in rows})
     if backend is None and len(found) > 1:
         raise UsageError(
@@ -72,6 +72,11 @@ def no_labels(root: Path, measurements: pa.Table, selection: Selection) -> BadIn
         cause=why or "the corpus has no measurements",
         remedy=f"the corpus holds labels of {held}" if held else "profile a folder of programs into it first",
     )
+
+
+def _is_large(kind: pa.DataType) -> bool:
+    """Columns that labels do not need and that take long to turn into Python objects."""
+    return bool(pa.types.is_map(kind) or pa.types.is_struct(kind))
 
 
 def _total_time(kernel: Mapping[str, Any]) -> float:

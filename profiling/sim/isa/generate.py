@@ -1,18 +1,20 @@
 """Writes the C++ opcode table and handlers from the TOML rows; run by the build.
 
 Usage: python generate.py OUT_DIR
-Output: ops_0.cpp .. ops_<CHUNKS-1>.cpp (handlers, compiled once per instruction set level) and table.cpp.
+Output: ops_0.cpp .. ops_<CHUNKS-1>.cpp (handlers, compiled once per instruction set level), opcode_enums.h and
+table.cpp.
 """
 
 from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))  # run as a script by the build
 
-from hipsynth.profiling.sim.isa.table import ARCHS, Mem, Row, load_rows
+from hipsynth.profiling.sim.isa.table import ARCHS, IMPLICIT, Mem, Row, load_rows
 
 CHUNKS = 6
 TYPES = {
@@ -101,9 +103,7 @@ def _head(row: Row) -> str:
     """Operand types and flags of an opcode's struct."""
     types = slots(row)
     aliases = "\n".join(f"  using {s.upper()} = {_cpp_type(types, s)};" for s in "deabcx")
-    flags = (
-        f"kKeepsHigh = {str(row.keep_high).lower()}, kReadsDst = false, kWritesExec = {str(row.writes_exec).lower()}"
-    )
+    flags = f"kKeepsHigh = {str(row.keep_high).lower()}, kReadsDst = false, kWritesExec = {_flag('exec' in row.writes)}"
     return f"{aliases}\n  static constexpr bool {flags};\n"
 
 
@@ -199,24 +199,104 @@ def chunk_source(index: int, rows: list[Row]) -> str:
 
 
 def _mem(mem: Mem) -> str:
-    kind = mem.kind
-    return (
-        f"{{MemSpace::{mem.space}, MemKind::{kind}, {mem.elem_bytes}, {mem.count}, {_flag(mem.sign)}, {mem.d16}, "
-        f'{mem.two_addr}, {_flag(mem.to_lds)}, "{mem.op}"}}'
-    )
+    fields = {
+        "space": f"MemSpace::{mem.space}",
+        "kind": f"MemKind::{mem.kind}",
+        "elem_bytes": str(mem.elem_bytes),
+        "count": str(mem.count),
+        "sign_extend": _flag(mem.sign),
+        "d16": str(mem.d16),
+        "two_addr": str(mem.two_addr),
+        "to_lds": _flag(mem.to_lds),
+        "op": f"MemOp::{mem.op or 'none'}",
+    }
+    return _aggregate(fields, _NO_MEM) if mem != Mem() else "{}"
+
+
+_NO_MEM = {
+    "space": "MemSpace::none",
+    "kind": "MemKind::none",
+    "elem_bytes": "4",
+    "count": "1",
+    "d16": "0",
+    "two_addr": "0",
+    "op": "MemOp::none",
+}
+
+
+def _aggregate(fields: dict[str, str], defaults: dict[str, str]) -> str:
+    """A C++ designated initialiser without the fields that have their default value."""
+    given = {k: v for k, v in fields.items() if v not in (defaults.get(k), "false")}
+    return "{" + ", ".join(f".{k} = {v}" for k, v in given.items()) + "}"
+
+
+_NO_OP = {
+    "condition": "Condition::none",
+    "narrows": "Narrows::never",
+    "indexes": "Indexes::none",
+    "mem": "{}",
+    "refused": '""',
+    "mfma_type": '""',
+} | dict.fromkeys(("reads", "writes", "adds", "flops", "mfma_mops"), "0")
+
+
+def _bits(chosen: Iterable[str], names: Sequence[str]) -> str:
+    return str(sum(1 << names.index(name) for name in chosen))
+
+
+def op_info(row: Row) -> str:
+    """The row as an initialiser of struct OpInfo (core/inst.h), handlers excepted."""
+    fields = {
+        "name": f'"{row.name}"',
+        "unit": f"Unit::{row.unit}",
+        "rate": f"Rate::{row.rate}",
+        "count": f"Count::{row.count}",
+        "archs": _bits(row.archs, ARCHS),
+        "action": f"Action::{row.action}",
+        "condition": f"Condition::{row.condition}",
+        "reads": _bits(row.reads, IMPLICIT),
+        "writes": _bits(row.writes, IMPLICIT),
+        "narrows": f"Narrows::{row.narrows}",
+        "indexes": f"Indexes::{row.indexes}",
+        "adds": str(row.adds),
+        "partial": _flag(row.partial),
+        "cross_lane": _flag(row.cross_lane),
+        "carries_up": _flag(row.carries_up),
+        "exchanges": _flag(row.exchanges),
+    }
+    if row.mfma is not None:
+        m, n, k, blocks = row.mfma.shape
+        fields["mfma_cycles"] = "{" + ", ".join(map(str, row.mfma.cycles)) + "}"
+        fields["mfma_mops"] = str(2 * m * n * k * blocks // 512)
+        fields["mfma_type"] = f'"{MFMA_COUNTER[row.mfma.types[0]]}"'
+    fields |= {"flops": str(row.flops), "mem": _mem(row.mem)}
+    fields |= {"signature": f'"{row.sig}"', "refused": f'"{row.refused}"'}
+    return _aggregate(fields, _NO_OP)
 
 
 def table_row(row: Row, place: tuple[int, int]) -> str:
-    archs = sum(1 << i for i, a in enumerate(ARCHS) if a in row.archs)
-    cycles, mops, kind = (0, 0), 0, ""
-    if row.mfma is not None:
-        m, n, k, blocks = row.mfma.shape
-        cycles, mops, kind = row.mfma.cycles, 2 * m * n * k * blocks // 512, MFMA_COUNTER[row.mfma.types[0]]
-    head = f'"{row.name}", Unit::{row.unit}, Rate::{row.rate}, Count::{row.count}, {archs}'
-    mfma = f'{cycles[0]}, {cycles[1]}, {mops}, "{kind}"'
+    return f"    {{{op_info(row)}, {place[0]}, {place[1]}}},"
+
+
+def enums_source(rows: list[Row]) -> str:
+    """Enumerations whose members the table alone names."""
+    operations = sorted({row.mem.op for row in rows} - {""})
+    members = "".join(f"  {name},\n" for name in operations)
+    implied = "".join(f"constexpr uint8_t {name} = {1 << i};\n" for i, name in enumerate(IMPLICIT))
     return (
-        f'    {{{head}, {mfma}, {_mem(row.mem)}, "{row.sig}", "{row.refused}", {row.flops}, {place[0]}, {place[1]}}},'
+        FILE_HEAD + "#pragma once\n\n#include <cstdint>\n\nnamespace hipsynth {\n\n"
+        "// What atomics, cross-lane moves, cache control and special forms of memory instructions do.\n"
+        f"enum class MemOp : uint8_t {{\n  none,\n{members}}};\n"
+        'const char* name_of(MemOp op);  // "" for none\n\n'
+        "// Registers that instructions use without naming them: bits of OpInfo::reads and writes.\n"
+        f"namespace implied {{\n{implied}}}  // namespace implied\n\n}}  // namespace hipsynth\n"
     )
+
+
+def _mem_names(rows: list[Row]) -> str:
+    names = ["", *sorted({row.mem.op for row in rows} - {""})]
+    listed = ", ".join(f'"{name}"' for name in names)
+    return f"  static constexpr const char* kNames[] = {{{listed}}};\n  return kNames[static_cast<size_t>(op)];\n"
 
 
 def table_source(rows: list[Row], places: dict[str, tuple[int, int]]) -> str:
@@ -231,7 +311,7 @@ def table_source(rows: list[Row], places: dict[str, tuple[int, int]]) -> str:
         lists.append("{" + ", ".join(f"{ns}::{n}" for n in names) + "}")
     return (
         FILE_HEAD
-        + '#include "isa/table.h"\n\n'
+        + '#include "core/action.h"\n#include "isa/table.h"\n\n'
         + "\n".join(externs)
         + "\n\nnamespace hipsynth {\nnamespace {\n\nconst RowData kRows[] = {\n"
         + lines
@@ -240,7 +320,8 @@ def table_source(rows: list[Row], places: dict[str, tuple[int, int]]) -> str:
         + "] = {"
         + ", ".join(lists)
         + "};\n\n}  // namespace\n\nstd::vector<OpInfo> make_table(bool v4) {\n"
-        "  return assemble_table(kRows, std::size(kRows), kLevels[v4 ? 1 : 0]);\n}\n\n}  // namespace hipsynth\n"
+        "  return assemble_table(kRows, std::size(kRows), kLevels[v4 ? 1 : 0]);\n}\n\n"
+        f"const char* name_of(MemOp op) {{\n{_mem_names(rows)}}}\n\n}}  // namespace hipsynth\n"
     )
 
 
@@ -260,6 +341,7 @@ def main(out: Path) -> None:
         part = alu[index::CHUNKS] if size else []
         write(out / f"ops_{index}.cpp", chunk_source(index, part))
         places |= {row.name: (index, i) for i, row in enumerate(part)}
+    write(out / "opcode_enums.h", enums_source(rows))
     write(out / "table.cpp", table_source(rows, places))
 
 

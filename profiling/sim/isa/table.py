@@ -9,10 +9,14 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-ARCHS = ("gfx90a", "gfx942")
+from hipsynth.profiling.devices import architectures
+
+ARCHS = tuple(architectures())
+IMPLICIT = ("scc", "vcc", "exec", "m0", "mode")  # registers that instructions use without naming them
 HERE = Path(__file__).resolve().parent
 
 
@@ -56,8 +60,19 @@ class Row:
     refused: str = ""
     flops: int = 0  # floating-point operations of one active lane; matrix instructions are counted by their shape
     keep_high: bool = False
-    writes_exec: bool = False
     whole: bool = False  # packed row whose statement handles both halves itself
+    action: str = "refused"  # what the engine does: enum Action of core/action.h
+    condition: str = "none"  # of a branch
+    reads: frozenset[str] = frozenset()  # implicit registers, of IMPLICIT
+    writes: frozenset[str] = frozenset()
+    narrows: str = "never"  # EXEC afterwards is a part of EXEC before: enum Narrows of core/inst.h
+    partial: bool = False  # part of the destination's bits or lanes may keep their old value
+    cross_lane: bool = False  # a lane's result depends on other lanes
+    carries_up: bool = False  # the low dword of the result depends on low dwords alone
+    exchanges: bool = False  # the source is written too
+    indexes: str = "none"  # registers are chosen by M0: "sgpr", or "vgpr" for all that follow
+    group: str = ""  # group of the static code features, where it does not follow from the other columns
+    adds: int = 0  # the result is the first source plus (1) or minus (-1) the second, perhaps with SCC
     mem: Mem = field(default_factory=Mem)
     mfma: Mfma | None = None
 
@@ -194,26 +209,6 @@ _MEM_AXES: dict[str, dict[str, Mem]] = {
     "dscmpst_rtn": _ds_compare(True),
 }
 
-_TRANS = re.compile(r"^v_(rcp|rsq|sqrt|exp|log|sin|cos)(_iflag|_legacy)?_(f16|f32|f64)$")
-
-
-def count_class(name: str) -> str:
-    """The SQ_INSTS_VALU_* class of a vector opcode that the row does not name.
-
-    Recorded counters of a vector copy (MI200) fix the rule: typed 32-bit integer operations, compares and arithmetic
-    shifts count as INT32; moves, v_lshlrev_b64 and other untyped bit operations count in no class.
-    """
-    trans = _TRANS.match(name)
-    if trans:
-        return f"trans_{trans[3]}"
-    if name.startswith("v_cvt_"):
-        return "cvt"
-    if re.search(r"_(i32|u32)(_i24|_u24|_u16|_i16|_i8|_u8|_i4|_u4|_b32)?$", name) and "mbcnt" not in name:
-        return "int32" if not re.search(r"mad_[iu]64", name) else "int64"
-    if re.search(r"_(i64|u64)$", name):
-        return "int64"
-    return "other"
-
 
 def flops_of(count: str, sig: str) -> int:
     """Operations per lane of a row that does not name them: packed rows do what their class says twice."""
@@ -223,12 +218,51 @@ def flops_of(count: str, sig: str) -> int:
     return (2 if kind == "fma" else 1) * (2 if sig.startswith("d:pk_") else 1)
 
 
-def rate_class(name: str, unit: str) -> str:
-    if unit != "valu":
-        return "none"
-    if _TRANS.match(name):
+def rate_of(count: str, sig: str) -> str:
+    """Rate of a vector row that does not name it: by its class, else whether it works on doubles."""
+    if count.startswith("trans_"):
         return "trans"
-    return "f64" if "f64" in name else "full"
+    return "f64" if re.search(r":f64(bits)?\b", sig) else "full"
+
+
+def scalar_effects(sem: str) -> tuple[set[str], set[str]]:
+    """Implicit registers that the statement of a scalar row reads and writes."""
+    reads: set[str] = set()
+    writes: set[str] = set()
+    for statement in sem.split(";"):
+        value = re.sub(r"^\s*scc = ", "", statement)
+        if re.search(r"\bscc\b", value) and "scc" not in writes:
+            reads.add("scc")
+        if value != statement:
+            writes.add("scc")
+        if "w.exec()" in value and "exec" not in writes:
+            reads.add("exec")
+        if "w.set_exec(" in value:
+            writes.add("exec")
+    return reads, writes
+
+
+def _effects(unit: str, entry: Mapping[str, Any]) -> tuple[frozenset[str], frozenset[str]]:
+    reads, writes = scalar_effects(entry.get("sem", "")) if unit == "salu" else (set(), set())
+    if "x=vcc" in entry["sig"].split():
+        reads.add("vcc")
+    condition = entry.get("condition", "")
+    reads |= {register for register in IMPLICIT if condition.startswith(register)}
+    reads |= set(entry.get("reads", ()))
+    writes |= set(entry.get("writes", ()))
+    if unknown := (reads | writes) - set(IMPLICIT):
+        raise ValueError(f"opcode table: unknown implicit register {sorted(unknown)[0]}")
+    return frozenset(reads), frozenset(writes)
+
+
+def _action(unit: str, entry: Mapping[str, Any]) -> str:
+    if "refused" in entry:
+        return "refused"
+    kind = entry.get("mem", {}).get("kind")
+    if unit == "smem" and kind == "time":
+        return "clock"
+    default = {"valu": "alu", "salu": "alu", "flow": "skip", "smem": "scalar_memory", "vmem": "vector_memory"}
+    return str(entry.get("action", default.get(unit, unit)))
 
 
 def _mem(entry: Mapping[str, Any], form: Mem | None = None) -> Mem:
@@ -238,18 +272,44 @@ def _mem(entry: Mapping[str, Any], form: Mem | None = None) -> Mem:
     return Mem(**fields)
 
 
+# Columns that rows give as they stand; the others have defaults that follow from the row.
+_PLAIN = frozenset(
+    [
+        "sem",
+        "sat",
+        "vec",
+        "handler",
+        "refused",
+        "whole",
+        "count",
+        "condition",
+        "narrows",
+        "cross_lane",
+        "carries_up",
+        "exchanges",
+        "indexes",
+        "adds",
+        "group",
+    ]
+)
+# Results of 16 bits: op_sel and SDWA put them in either half of the register.
+_HALF_RESULTS = ("d:b16", "d:f16", "d:i16", "d:u16")
+
+
 def _row(name: str, unit: str, entry: Mapping[str, Any], **extra: Any) -> Row:
-    known = {"sem", "sat", "vec", "handler", "refused", "writes_exec", "whole"}
-    fields: dict[str, Any] = {k: v for k, v in entry.items() if k in known}
+    sig = entry["sig"]
+    fields: dict[str, Any] = {k: v for k, v in entry.items() if k in _PLAIN}
     fields["archs"] = tuple(entry.get("archs", ARCHS))
-    fields["count"] = entry.get("count", count_class(name) if unit == "valu" else "other")
-    fields["rate"] = entry.get("rate", rate_class(name, unit))
-    fields["flops"] = entry.get("flops", flops_of(fields["count"], entry["sig"]))
+    fields["rate"] = entry.get("rate", rate_of(entry.get("count", "other"), sig) if unit == "valu" else "none")
+    fields["flops"] = entry.get("flops", flops_of(entry.get("count", "other"), sig))
     fields["keep_high"] = entry.get("keep") == "high"
+    fields["partial"] = entry.get("partial", fields["keep_high"] or sig.startswith(_HALF_RESULTS))
+    fields["action"] = _action(unit, entry)
+    fields["reads"], fields["writes"] = _effects(unit, entry)
     if "mem" in entry:
         fields["mem"] = _mem(entry["mem"])
     fields |= extra
-    return Row(name=name, unit=unit, sig=entry["sig"], **fields)
+    return Row(name=name, unit=unit, sig=sig, **fields)
 
 
 def _family(entry: Mapping[str, Any], unit: str) -> Iterator[Row]:
@@ -262,7 +322,8 @@ def _family(entry: Mapping[str, Any], unit: str) -> Iterator[Row]:
             for rel, sem in entry["rel"].items():
                 for t in entry["types"]:
                     full = form["name"].format(rel=rel, t=t)
-                    yield _row(full, unit, {**form, "sig": entry["sig"].format(t=t), "sem": sem})
+                    count = entry.get("count", {}).get(t, "other")
+                    yield _row(full, unit, {**form, "sig": entry["sig"].format(t=t), "sem": sem, "count": count})
         return
     if key == "size":
         for size, words in entry["size"].items():
@@ -288,6 +349,9 @@ def _mfma_signature(mfma: Mfma) -> str:
     return f"d:{kind}{acc} a:mat{a} b:mat{b} c:{kind}{acc}"
 
 
+_MATRIX: dict[str, Any] = {"count": "mfma", "rate": "mfma", "action": "alu", "cross_lane": True}
+
+
 def _smfmac_rows(entries: Mapping[str, Any], unit: str) -> Iterator[Row]:
     for name, entry in entries.items():
         m, n, k, blocks = entry["shape"]
@@ -298,7 +362,7 @@ def _smfmac_rows(entries: Mapping[str, Any], unit: str) -> Iterator[Row]:
             n * k * _ELEMENT_BITS[mfma.types[1]] // 2048,
         )
         sig = f"d:acc{acc} a:mat{a} b:mat{b} c:quad1"
-        yield Row(name, unit, sig, ("gfx942",), count="mfma", rate="mfma", mfma=mfma)
+        yield Row(name, unit, sig, ("gfx942",), mfma=mfma, partial=True, **_MATRIX)
 
 
 def _mfma_rows(entries: Mapping[str, Any], unit: str) -> Iterator[Row]:
@@ -315,7 +379,20 @@ def _mfma_rows(entries: Mapping[str, Any], unit: str) -> Iterator[Row]:
         for n_, alias in enumerate(dict.fromkeys(names)):
             if n_ and alias in entries:
                 continue
-            yield Row(alias, unit, sig, archs if n_ == 0 else ("gfx942",), count="mfma", rate="mfma", mfma=mfma)
+            yield Row(alias, unit, sig, archs if n_ == 0 else ("gfx942",), mfma=mfma, **_MATRIX)
+
+
+@cache
+def _by_name() -> dict[str, Row]:
+    return {row.name: row for row in load_rows()}
+
+
+def row(mnemonic: str) -> Row | None:
+    """The row of a mnemonic as disassemblers write it, encoding suffixes included; None for what is no opcode."""
+    return _by_name().get(_ENCODING.sub("", mnemonic))
+
+
+_ENCODING = re.compile(r"_(?:e32|e64|sdwa|dpp)(?:_dpp)?$")
 
 
 def load_rows(folder: Path = HERE) -> list[Row]:
@@ -324,7 +401,8 @@ def load_rows(folder: Path = HERE) -> list[Row]:
     for path in sorted(folder.glob("*.toml")):
         data = tomllib.loads(path.read_text())
         unit = data["unit"]
-        rows += [_row(name, unit, entry) for name, entry in data.get("op", {}).items()]
+        common = {"count": data.get("count", "other")}
+        rows += [_row(name, unit, {**common, **entry}) for name, entry in data.get("op", {}).items()]
         for entry in data.get("family", []):
             rows += list(_family(entry, unit))
         rows += list(_mfma_rows(data.get("mfma", {}), unit))

@@ -110,7 +110,7 @@ def _occupancy(device: SimDevice, figures: dict[str, float]) -> Table:
     rows = []
     for kernel, waves in figures.items():
         values = (out,) if kernel == "much_lds" else ()
-        details = device.launch(kernel, (1,), (256,), "Q" * len(values), *values)["details"]
-        ours = details["occupancy.waves_per_cu"] * device.table["topology.cus"]
+        occupancy = device.launch(kernel, (1,), (256,), "Q" * len(values), *values)["occupancy"]
+        ours = occupancy["waves_per_cu"] * device.table["topology.cus"]
         rows.append(Row("resident wavefronts", waves, ours, OCCUPANCY_PERCENT, label=kernel))
     return _table("Occupancy limits", "occupancy-limiters-example.rst", rows, "kernels limited by one resource")

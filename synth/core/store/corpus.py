@@ -16,7 +16,16 @@ from hipsynth.synth.core.errors import BadInput
 from hipsynth.synth.core.files import write_error
 from hipsynth.synth.core.store import shards as files
 from hipsynth.synth.core.store.journal import Journal, read, read_at
-from hipsynth.synth.core.store.schema import KEY, KINDS, Item, item_rows, program_row, schema_of, to_table
+from hipsynth.synth.core.store.schema import (
+    KEY,
+    KINDS,
+    SCHEMA_VERSION,
+    Item,
+    item_rows,
+    program_row,
+    schema_of,
+    to_table,
+)
 
 JOURNAL = "journal.log"
 LOCK = ".lock"
@@ -119,7 +128,8 @@ class CorpusWriter:
         self._journal = Journal(self.root / JOURNAL)
         self._fresh = _Fresh(self.root / JOURNAL)
         if self._fresh.metric_ids != self.metric_ids:
-            self._append({"kind": "header", "metric_ids": list(self.metric_ids)})
+            header = {"kind": "header", "schema_version": SCHEMA_VERSION, "metric_ids": list(self.metric_ids)}
+            self._append(header)
         self._programs = set(self._stored_ids("programs")) | set(self._fresh.of("programs"))
         self._status = dict.fromkeys(self._stored_ids("measurements"), "ok")
         self._status |= self._stored_reasons()
@@ -236,6 +246,7 @@ class _Fresh:
 
     def note(self, offset: int, length: int, record: Mapping[str, Any]) -> None:
         if record["kind"] == "header":
+            files.check_version(self.path, record.get("schema_version", 1))
             self.metric_ids = tuple(record["metric_ids"])
         elif record["kind"] == "programs":
             self.programs[record["row"]["id"]] = (offset, length)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 1
+from hipsynth.synth.core.kernel_record import KernelRecord, decode
+from hipsynth.synth.core.store.columns import arrow_row, columns
+
+SCHEMA_VERSION = 2
 KINDS = ("programs", "measurements", "failures")
 # The id that sorts and addresses the rows of each kind of shard.
 KEY = {"programs": "id", "measurements": "measurement_id", "failures": "measurement_id"}
@@ -37,11 +40,7 @@ def measurement_id(
 
 @dataclass(frozen=True)
 class Item:
-    """One program on one target: what happened, and with which tools.
-
-    `kernels` holds objects with name, dispatches, grid, block, counters, metrics, duration_ns, details;
-    counters and duration_ns are means per dispatch. It is empty for a failed item.
-    """
+    """One program on one target: what happened, and with which tools. `kernels` is empty for a failed item."""
 
     program_id: str
     lineage: str
@@ -60,7 +59,7 @@ class Item:
     exit_code: int | None = None
     stdout: str = ""
     provenance: Mapping[str, str] = field(default_factory=dict)
-    kernels: Sequence[Mapping[str, Any]] = ()
+    kernels: Sequence[KernelRecord] = ()
 
     @property
     def id(self) -> str:
@@ -68,11 +67,11 @@ class Item:
 
     def record(self) -> dict[str, Any]:
         """The JSON object that the journal keeps."""
-        return {part.name: getattr(self, part.name) for part in fields(self)}
+        return asdict(self)
 
     @staticmethod
     def from_record(record: Mapping[str, Any]) -> Item:
-        return Item(**record)
+        return Item(**{**record, "kernels": [decode(KernelRecord, kernel) for kernel in record["kernels"]]})
 
 
 def program_row(record: Mapping[str, Any], text: str) -> dict[str, Any]:
@@ -101,37 +100,27 @@ def item_rows(item: Item) -> list[dict[str, Any]]:
     return [common | _kernel_row(index, kernel) for index, kernel in enumerate(item.kernels)]
 
 
-def _kernel_row(index: int, kernel: Mapping[str, Any]) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "kernel_index": index,
-        "kernel": kernel["name"],
-        "dispatches": int(kernel["dispatches"]),
-        "grid": [int(n) for n in kernel["grid"]],
-        "block": [int(n) for n in kernel["block"]],
-        "duration_ns": float(kernel["duration_ns"]),
-        "counters": sorted((name, float(value)) for name, value in kernel["counters"].items()),
-        "details": json.dumps(kernel.get("details", {}), sort_keys=True, default=str),
-    }
-    return row | dict(kernel["metrics"])
+def _kernel_row(index: int, kernel: KernelRecord) -> dict[str, Any]:
+    found = arrow_row(kernel)
+    metrics = dict(found.pop("metrics"))
+    return {"kernel_index": index, "kernel": found.pop("name"), **found, **metrics}
 
 
 def schema_of(kind: str, metric_ids: Sequence[str]) -> pa.Schema:
     """The Parquet schema of one kind of shard; `metric_ids` become nullable double columns of measurements."""
     text = pa.string()
     if kind == "programs":
-        columns = [(name, text) for name in ("id", "origin", "family", "name", "lineage")]
-        columns += [("derivation", pa.list_(text)), ("params", text), ("choices", pa.list_(pa.int64()))]
-        columns += [("expected", text), ("text", text)]
-        return pa.schema(columns)
-    columns = [(name, text) for name in ("measurement_id", *_IDENTITY, *_COMMON)]
-    columns += [("provenance", pa.map_(text, text)), ("exit_code", pa.int32())]
+        common = [(name, text) for name in ("id", "origin", "family", "name", "lineage")]
+        common += [("derivation", pa.list_(text)), ("params", text), ("choices", pa.list_(pa.int64()))]
+        return pa.schema([*common, ("expected", text), ("text", text)])
+    common = [(name, text) for name in ("measurement_id", *_IDENTITY, *_COMMON)]
+    common += [("provenance", pa.map_(text, text)), ("exit_code", pa.int32())]
     if kind == "failures":
-        return pa.schema([*columns, ("reason", text), ("message", text), ("stdout", text)])
-    triple = pa.list_(pa.int64(), 3)
-    columns += [("kernel_index", pa.int32()), ("kernel", text), ("dispatches", pa.int64())]
-    columns += [("grid", triple), ("block", triple), ("duration_ns", pa.float64())]
-    columns += [("counters", pa.map_(text, pa.float64())), ("details", text)]
-    return pa.schema(columns + [(name, pa.float64()) for name in metric_ids])
+        return pa.schema([*common, ("reason", text), ("message", text), ("stdout", text)])
+    kernel = columns(KernelRecord)
+    named = [("kernel_index", pa.int32()), ("kernel", kernel.pop("name"))]
+    del kernel["metrics"]  # a column each
+    return pa.schema([*common, *named, *kernel.items(), *((name, pa.float64()) for name in metric_ids)])
 
 
 def sort_key(kind: str, row: Mapping[str, Any]) -> tuple[str, int]:

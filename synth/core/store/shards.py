@@ -48,6 +48,16 @@ def empty_manifest(metric_ids: Sequence[str]) -> Manifest:
     return Manifest(SCHEMA_VERSION, tuple(metric_ids), dict.fromkeys(KINDS, ()))
 
 
+def check_version(path: Path, version: int) -> None:
+    """Raises BadInput for a file that another version of the corpus format wrote."""
+    if version != SCHEMA_VERSION:
+        raise BadInput(
+            f"{path}: schema version {version}, this installation reads {SCHEMA_VERSION}",
+            remedy="use the hipsynth version that wrote the corpus, or profile into a new folder",
+            reason="schema_version",
+        )
+
+
 def read_manifest(root: Path) -> Manifest | None:
     """The manifest, or None when none was written yet; BadInput when it cannot be understood."""
     path = root / MANIFEST
@@ -56,12 +66,7 @@ def read_manifest(root: Path) -> Manifest | None:
     try:
         data = json.loads(path.read_text())
         version = data["schema_version"]
-        if version != SCHEMA_VERSION:
-            raise BadInput(
-                f"{path}: schema version {version}, this installation reads {SCHEMA_VERSION}",
-                remedy="use the hipsynth version that wrote the corpus, or profile into a new folder",
-                reason="schema_version",
-            )
+        check_version(path, version)
         shards = {kind: tuple(Shard(**row) for row in data["shards"][kind]) for kind in KINDS}
         return Manifest(version, tuple(data["metric_ids"]), shards)
     except (OSError, ValueError, KeyError, TypeError) as error:

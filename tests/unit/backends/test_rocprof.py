@@ -59,7 +59,7 @@ def test_counter_collection_means_per_dispatch_over_passes(tmp_path: Path) -> No
     (kernel,) = read_folder(tmp_path, "gfx90a")
     assert (kernel.name, kernel.dispatches, kernel.grid, kernel.block) == (NAME, 3, (4096, 1, 1), (256, 1, 1))
     assert kernel.counters == {"SQ_WAVES": 16386.0, "TCC_HIT": 70002.0, "TCC_MISS": 131082.0}
-    assert kernel.duration_ns == 17000 and kernel.details["duration_from"] == "counter collection"
+    assert kernel.duration_ns == 17000 and kernel.source.duration_from == "counter collection"
     assert kernel.metrics["L2_Cache_Hit_Rate"] == pytest.approx(100 * 70002 / (70002 + 131082))
     assert kernel.metrics["L1_Cache_Hit_Rate"] is None
 
@@ -77,7 +77,7 @@ def test_a_kernel_trace_gives_shape_and_undisturbed_time(tmp_path: Path) -> None
     (kernel,) = read_folder(tmp_path, "gfx90a")
     assert (kernel.grid, kernel.block) == ((16, 256, 1), (64, 4, 1))
     assert (kernel.duration_ns, kernel.dispatches) == (15840.0, 2)
-    assert kernel.details["duration_from"] == "kernel trace"
+    assert kernel.source.duration_from == "kernel trace"
 
 
 def test_kernels_keep_their_order_and_a_traced_one_without_counters_is_left_out(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_pmc_perf_of_mi200(tmp_path: Path) -> None:
     (kernel,) = read_folder(tmp_path, "gfx90a")
     assert (kernel.name, kernel.grid, kernel.block) == (NAME, (4096, 1, 1), (256, 1, 1))
     assert kernel.counters == VCOPY_GFX90A
-    assert kernel.duration_ns == 15840 and kernel.details["duration_from"] == "rocprof-compute"
+    assert kernel.duration_ns == 15840 and kernel.source.duration_from == "rocprof-compute"
     assert kernel.metrics["L1_Cache_Hit_Rate"] == 50.0
 
 
@@ -216,7 +216,7 @@ def test_running_on_a_gpu_collects_every_counter_in_passes(tmp_path: Path) -> No
     (kernel,) = found.kernels
     assert kernel.counters == {name.removesuffix("_sum"): 128.0 for name in needed_counters("gfx90a")}
     assert (kernel.grid, kernel.block, kernel.duration_ns) == ((2, 2, 1), (16, 16, 1), 1000.0)
-    assert kernel.backend_version == "1.2.3" and found.provenance["profiler"] == "rocprofv3 1.2.3"
+    assert kernel.source.version == "1.2.3" and found.provenance["profiler"] == "rocprofv3 1.2.3"
 
 
 @pytest.mark.usefixtures("rocm")

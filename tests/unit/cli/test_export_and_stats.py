@@ -14,7 +14,7 @@ from profiling_samples import captures, failure, kernel, program, result, target
 
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.recorded import capture
-from hipsynth.profiling.matrix.collect import collect
+from hipsynth.profiling.matrix.collect import Options, collect
 from hipsynth.profiling.reports.corpus_statistics import bottlenecks
 from hipsynth.synth.cli.main import cli
 from hipsynth.synth.core.errors import BadInput, UsageError
@@ -37,7 +37,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     whole = kernel()
     counters = {name: value for name, value in whole.counters.items() if name != "TCC_HIT"}
     capture(folder, PROGRAMS[2].id, result(TARGETS[1], replace(whole, counters=counters)))
-    collect(PROGRAMS, TARGETS, root / "c", backend=f"recorded:{folder}", workers=2)
+    collect(PROGRAMS, TARGETS, root / "c", Options(f"recorded:{folder}", workers=2))
     return root / "c"
 
 
@@ -147,8 +147,8 @@ def test_stats_verb(corpus: Path) -> None:
 
 
 def test_stats_count_what_limits_the_kernels() -> None:
-    details = ['{"bottleneck": "hbm"}', '{"bottleneck": "valu"}', '{"bottleneck": "hbm"}', "", "{}"]
-    rows = pa.table({"arch": ["gfx90a", "gfx90a", "gfx90a", "gfx942", "gfx942"], "details": details})
+    limits = [{"bottleneck": "hbm"}, {"bottleneck": "valu"}, {"bottleneck": "hbm"}, None]
+    rows = pa.table({"arch": ["gfx90a", "gfx90a", "gfx90a", "gfx942"], "limits": limits})
     assert bottlenecks(rows) == {"gfx90a": {"hbm": 2, "valu": 1}}, "measured kernels have no bottleneck"
 
 
@@ -156,7 +156,7 @@ def test_stats_counts_equal_labels(tmp_path: Path) -> None:
     folder = tmp_path / "captures"
     for one in PROGRAMS[:3]:
         capture(folder, one.id, result(TARGETS[0]))
-    collect(PROGRAMS[:3], TARGETS[:1], tmp_path / "c", backend=f"recorded:{folder}")
+    collect(PROGRAMS[:3], TARGETS[:1], tmp_path / "c", Options(f"recorded:{folder}"))
     found = json.loads(run("stats", str(tmp_path / "c"), "--json").stdout)
     assert found["duplicates"] == {"same_lineage": 1, "other_lineage": 1}
 

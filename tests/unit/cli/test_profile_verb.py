@@ -18,6 +18,7 @@ from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.recorded import capture
 from hipsynth.synth.cli.main import cli
 from hipsynth.synth.core.errors import BadInput, HipsynthError, Missing, UsageError
+from hipsynth.synth.core.kernel_record import Sampling
 from hipsynth.synth.core.program import write_programs
 
 PROGRAM = program(7)
@@ -113,7 +114,7 @@ def test_a_program_that_says_it_failed_is_not_passed_over(hip: Path, recorded: s
     capture(tmp_path / "captures", PROGRAM.id, replace(result(TARGETS[1]), exit_code=7))
     done = run(*asked)
     assert (done.return_value, done.stderr) == (0, "note: gfx942 -O3: the program ended with exit code 7\n")
-    part = replace(kernel("gfx942"), sampled=True)
+    part = replace(kernel("gfx942"), sampling=Sampling("sampled"))
     capture(tmp_path / "captures", PROGRAM.id, replace(result(TARGETS[1], part), exit_code=7))
     assert "--exact runs all" in run(*asked).stderr
 

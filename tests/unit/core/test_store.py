@@ -17,6 +17,7 @@ import pytest
 from profiling_samples import VCOPY_GFX90A, program
 
 from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.core.kernel_record import KernelRecord
 from hipsynth.synth.core.store import Corpus, CorpusWriter, Item, corpus, measurement_id, splits
 from hipsynth.synth.core.store.journal import Journal, read
 from hipsynth.synth.core.store.schema import KINDS, schema_of
@@ -24,17 +25,9 @@ from hipsynth.synth.core.store.schema import KINDS, schema_of
 METRICS = ("L1_Cache_Hit_Rate", "HBM_GFLOPS")
 
 
-def kernel(name: str = "copy", value: float = 50.0) -> dict[str, Any]:
-    return {
-        "name": name,
-        "dispatches": 3,
-        "grid": [4096, 1, 1],
-        "block": [256, 1, 1],
-        "counters": VCOPY_GFX90A,
-        "metrics": {"L1_Cache_Hit_Rate": value, "HBM_GFLOPS": None},
-        "duration_ns": 15840.0,
-        "details": {"bottleneck": "hbm"},
-    }
+def kernel(name: str = "copy", value: float = 50.0) -> KernelRecord:
+    labels = {"L1_Cache_Hit_Rate": value, "HBM_GFLOPS": None}
+    return KernelRecord(name, 3, (4096, 1, 1), (256, 1, 1), 15840.0, VCOPY_GFX90A, labels)
 
 
 def item(number: int, *, reason: str = "", kernels: int = 1, flags: str = "-O3") -> Item:
@@ -233,6 +226,13 @@ def test_a_missing_shard_and_a_foreign_manifest(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text(json.dumps({**manifest, "schema_version": 99}))
     with pytest.raises(BadInput, match="schema version 99"):
         Corpus.open(tmp_path)
+    (tmp_path / "manifest.json").unlink()
+    with Journal(tmp_path / corpus.JOURNAL) as journal:  # of a first run that was interrupted, by version 1
+        journal.append({"kind": "header", "metric_ids": list(METRICS)})
+    with pytest.raises(BadInput, match="schema version 1,") as caught:
+        Corpus.open(tmp_path)
+    assert "profile into a new folder" in caught.value.remedy
+    (tmp_path / corpus.JOURNAL).unlink()
     (tmp_path / "manifest.json").write_text("{")
     with pytest.raises(BadInput, match="not a corpus manifest"):
         Corpus.open(tmp_path)

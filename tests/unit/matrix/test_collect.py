@@ -21,8 +21,10 @@ from hipsynth.profiling import backends
 from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
 from hipsynth.profiling.backends.recorded import capture
 from hipsynth.profiling.matrix import collect, job
+from hipsynth.profiling.matrix.collect import Options
 from hipsynth.profiling.sim.limits import Limits
 from hipsynth.synth.core.errors import BadInput, CompileFailed, Missing, UsageError
+from hipsynth.synth.core.kernel_record import Sampling
 from hipsynth.synth.core.program import Program, write_programs
 from hipsynth.synth.core.store import Corpus
 from hipsynth.synth.core.workers import Outcome
@@ -49,7 +51,7 @@ def test_the_matrix_fills_a_corpus_with_everything_that_decided_it(tmp_path: Pat
         notes.append(total)
         return notes.append
 
-    summary = collect.collect([*PROGRAMS, PROGRAMS[0]], TARGETS, tmp_path / "c", backend=recorded, progress=progress)
+    summary = collect.collect([*PROGRAMS, PROGRAMS[0]], TARGETS, tmp_path / "c", Options(recorded), progress)
     assert (summary.programs, summary.targets, summary.planned, summary.duplicates) == (4, 3, 12, 1)
     assert (summary.measured, summary.failed) == (9, {"illegal_access": 1, "not_recorded": 2})
     assert notes[0] == 12 and len(notes) == 13
@@ -64,18 +66,18 @@ def test_the_matrix_fills_a_corpus_with_everything_that_decided_it(tmp_path: Pat
 
 
 def test_metrics_that_scaling_up_leaves_unsure_are_no_labels() -> None:
-    part = replace(kernel(), sampled=True, error_estimate={"TCC_MISS": 1.0, "Duration": 0.02})
-    record = collect.kernel_record(part, "gfx90a")
-    assert record["metrics"]["L2_Cache_Hit_Rate"] is None and record["counters"] == part.counters
-    assert record["metrics"]["L1_Cache_Bandwidth"] == part.metrics["L1_Cache_Bandwidth"] is not None
-    assert record["details"]["error_estimate"] == {"TCC_MISS": 1.0, "Duration": 0.02}
-    assert collect.kernel_record(kernel(), "gfx90a")["metrics"] == dict(kernel().metrics)
+    part = replace(kernel(), sampling=Sampling("sampled", error={"TCC_MISS": 1.0, "Duration": 0.02}))
+    kept = collect.with_sure_labels(part, "gfx90a")
+    assert kept.metrics["L2_Cache_Hit_Rate"] is None
+    assert kept.metrics["L1_Cache_Bandwidth"] == part.metrics["L1_Cache_Bandwidth"] is not None
+    assert replace(kept, metrics=part.metrics) == part
+    assert collect.with_sure_labels(kernel(), "gfx90a") == kernel()
 
 
 def test_running_again_does_nothing_new(tmp_path: Path, recorded: str) -> None:
-    collect.collect(PROGRAMS, TARGETS, tmp_path / "c", backend=recorded)
+    collect.collect(PROGRAMS, TARGETS, tmp_path / "c", Options(recorded))
     before = content(tmp_path / "c")
-    again = collect.collect(PROGRAMS, TARGETS, tmp_path / "c", backend=recorded)
+    again = collect.collect(PROGRAMS, TARGETS, tmp_path / "c", Options(recorded))
     assert (again.measured, again.already_done, again.failed) == (0, 12, {"illegal_access": 1, "not_recorded": 2})
     assert content(tmp_path / "c") == before
 
@@ -83,35 +85,35 @@ def test_running_again_does_nothing_new(tmp_path: Path, recorded: str) -> None:
 def test_limits_that_decide_results_are_another_version(tmp_path: Path, recorded: str) -> None:
     limits = [Limits(), Limits(sampling_units=0), Limits(sampling_units=24, effort=8)]
     for one in limits:
-        collect.collect(PROGRAMS[:1], TARGETS[:1], tmp_path / "c", backend=recorded, limits=one)
+        collect.collect(PROGRAMS[:1], TARGETS[:1], tmp_path / "c", Options(recorded, limits=one))
     version = backends.get(recorded).version()
     found = set(Corpus.open(tmp_path / "c").measurements()["backend_version"].to_pylist())
     assert found == {version, f"{version}+exact", f"{version}+sample24+effort8"}
 
 
 def test_other_captures_are_another_version(tmp_path: Path, recorded: str) -> None:
-    collect.collect(PROGRAMS[:1], TARGETS[:1], tmp_path / "c", backend=recorded)
+    collect.collect(PROGRAMS[:1], TARGETS[:1], tmp_path / "c", Options(recorded))
     capture(Path(recorded.partition(":")[2]), PROGRAMS[3].id, result(TARGETS[1]))
-    again = collect.collect(PROGRAMS[:1], TARGETS[:1], tmp_path / "c", backend=recorded)
+    again = collect.collect(PROGRAMS[:1], TARGETS[:1], tmp_path / "c", Options(recorded))
     assert again.measured == 1
     assert len(set(Corpus.open(tmp_path / "c").measurements()["backend_version"].to_pylist())) == 2
 
 
 def test_workers_and_engines_do_not_change_a_byte(tmp_path: Path, recorded: str) -> None:
-    collect.collect(PROGRAMS, TARGETS, tmp_path / "one", backend=recorded, workers=1)
-    collect.collect(PROGRAMS[::-1], TARGETS[::-1], tmp_path / "two", backend=recorded, workers=2)
+    collect.collect(PROGRAMS, TARGETS, tmp_path / "one", Options(recorded, workers=1))
+    collect.collect(PROGRAMS[::-1], TARGETS[::-1], tmp_path / "two", Options(recorded, workers=2))
     assert content(tmp_path / "one") == content(tmp_path / "two")
 
 
 def test_failed_items_are_tried_again_on_request(
     tmp_path: Path, recorded: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    collect.collect(PROGRAMS[3:], TARGETS[:1], tmp_path / "c", backend=recorded)
+    collect.collect(PROGRAMS[3:], TARGETS[:1], tmp_path / "c", Options(recorded))
     version = backends.get(recorded).version()
     monkeypatch.setattr("hipsynth.profiling.backends.recorded.RecordedBackend.version", lambda self: version)
     capture(Path(recorded.partition(":")[2]), PROGRAMS[3].id, result(TARGETS[0]))
-    assert collect.collect(PROGRAMS[3:], TARGETS[:1], tmp_path / "c", backend=recorded).failed == {"illegal_access": 1}
-    again = collect.collect(PROGRAMS[3:], TARGETS[:1], tmp_path / "c", backend=recorded, retry_failed=True)
+    assert collect.collect(PROGRAMS[3:], TARGETS[:1], tmp_path / "c", Options(recorded)).failed == {"illegal_access": 1}
+    again = collect.collect(PROGRAMS[3:], TARGETS[:1], tmp_path / "c", Options(recorded, retry_failed=True))
     assert (again.measured, again.failed) == (1, {})
     assert Corpus.open(tmp_path / "c").failures().num_rows == 0
 
@@ -147,7 +149,7 @@ class Scripted:
 
 @pytest.fixture
 def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(backends.REGISTRY, "scripted", (__name__, "Scripted", ""))
+    monkeypatch.setitem(backends.REGISTRY, "scripted", backends.Entry(__name__, "Scripted", takes_path=False))
     job._backend.cache_clear()
 
 
@@ -175,11 +177,10 @@ def test_whatever_a_program_does_is_a_result() -> None:
 @pytest.mark.usefixtures("scripted")
 def test_the_environment_is_part_of_the_identity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collect, "map_unordered", in_process)
-    run = {"backend": "scripted", "out": tmp_path / "c"}
-    assert collect.collect([named("good")], TARGETS[:1], **run).measured == 1  # type: ignore[arg-type]
-    assert collect.collect([named("good")], TARGETS[:1], **run).measured == 0  # type: ignore[arg-type]
+    assert collect.collect([named("good")], TARGETS[:1], tmp_path / "c", Options("scripted")).measured == 1
+    assert collect.collect([named("good")], TARGETS[:1], tmp_path / "c", Options("scripted")).measured == 0
     monkeypatch.setattr(Scripted, "environment", lambda self, target: {"compiler": "clang 23", "headers": "7.1"})
-    assert collect.collect([named("good")], TARGETS[:1], **run).measured == 1  # type: ignore[arg-type]
+    assert collect.collect([named("good")], TARGETS[:1], tmp_path / "c", Options("scripted")).measured == 1
     compilers = Corpus.open(tmp_path / "c").measurements()["compiler"].to_pylist()
     assert sorted(compilers) == ["clang 23", "clang for gfx90a"]
 
@@ -196,18 +197,18 @@ def test_transient_failures_are_tried_again_and_lasting_ones_are_not(
 ) -> None:
     monkeypatch.setattr(collect, "map_unordered", in_process)
     programs = [named("compile"), named("bug"), named("good")]
-    first = collect.collect(programs, TARGETS[:1], tmp_path / "c", backend="scripted")
+    first = collect.collect(programs, TARGETS[:1], tmp_path / "c", Options("scripted"))
     assert (first.measured, first.failed) == (1, {"compile_failed": 1, "internal_error": 1})
-    again = collect.collect(programs, TARGETS[:1], tmp_path / "c", backend="scripted")
+    again = collect.collect(programs, TARGETS[:1], tmp_path / "c", Options("scripted"))
     assert (again.already_done, again.failed) == (2, {"compile_failed": 1, "internal_error": 1})
 
 
 def test_unusable_backends(tmp_path: Path) -> None:
     with pytest.raises(Missing) as caught:
-        collect.collect(PROGRAMS, TARGETS, tmp_path / "c", backend=f"recorded:{tmp_path / 'nothing'}")
+        collect.collect(PROGRAMS, TARGETS, tmp_path / "c", Options(f"recorded:{tmp_path / 'nothing'}"))
     assert "recorded:FOLDER" in caught.value.remedy
     with pytest.raises(UsageError, match="h100"):
-        collect.collect(PROGRAMS, TARGETS, tmp_path / "c", backend="h100")
+        collect.collect(PROGRAMS, TARGETS, tmp_path / "c", Options("h100"))
     assert not (tmp_path / "c").exists()
 
 
@@ -224,9 +225,9 @@ def test_a_full_disk_is_a_passing_failure(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_nothing_to_do_is_an_error(tmp_path: Path, recorded: str) -> None:
     with pytest.raises(BadInput, match="no programs"):
-        collect.collect([], TARGETS, tmp_path / "c", backend=recorded)
+        collect.collect([], TARGETS, tmp_path / "c", Options(recorded))
     with pytest.raises(UsageError, match="no targets"):
-        collect.collect(PROGRAMS, [], tmp_path / "c", backend=recorded)
+        collect.collect(PROGRAMS, [], tmp_path / "c", Options(recorded))
 
 
 def test_a_capture_that_cannot_be_read_is_named(tmp_path: Path, recorded: str) -> None:
@@ -236,7 +237,7 @@ def test_a_capture_that_cannot_be_read_is_named(tmp_path: Path, recorded: str) -
     with pytest.raises(BadInput, match=broken.name):
         for where in TARGETS:
             backends.get(recorded).profile(PROGRAMS[0], where, tmp_path, Limits())
-    summary = collect.collect(PROGRAMS[:1], TARGETS, tmp_path / "c", backend=recorded)
+    summary = collect.collect(PROGRAMS[:1], TARGETS, tmp_path / "c", Options(recorded))
     assert (summary.measured, summary.failed) == (2, {"bad_input": 1})
 
 

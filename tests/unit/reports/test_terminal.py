@@ -10,18 +10,19 @@ import pytest
 from profiling_samples import failure, kernel, result, target
 
 from hipsynth.profiling import metrics
-from hipsynth.profiling.backends.protocol import KernelResult
 from hipsynth.profiling.metrics import bottleneck, uncertainty
 from hipsynth.profiling.reports import documents, numbers, terminal
 from hipsynth.profiling.validation import expected_error
+from hipsynth.synth.core.kernel_record import KernelRecord, Limits, Occupancy, Sampling, Source, Work
 
-ROOM = {"occupancy.waves_per_cu": 16, "occupancy.limited_by.VGPRs": 1}
+ROOM = Occupancy(groups_per_cu=4, waves_per_cu=16, fraction=0.5, peak_waves=0, limited_by="VGPRs")
 
 
-def simulated(bounds: dict[str, float], arch: str = "gfx90a", **changes: Any) -> KernelResult:
+def simulated(bounds: dict[str, float], arch: str = "gfx90a", **changes: Any) -> KernelRecord:
     """The sample kernel of 100 us as the simulator would give it; bounds in us."""
-    details = {f"bound.{unit}": 1000.0 * us for unit, us in bounds.items()} | ROOM
-    return replace(kernel(arch), backend="sim", duration_ns=100_000.0, details=details, **changes)
+    limits = Limits(max(bounds, key=bounds.__getitem__, default=""), 0, {unit: 1e3 * us for unit, us in bounds.items()})
+    one = replace(kernel(arch), source=Source("sim", "1"), duration_ns=100_000.0, limits=limits, occupancy=ROOM)
+    return replace(one, **changes)
 
 
 @pytest.mark.parametrize(
@@ -48,9 +49,8 @@ def test_the_bottleneck_in_words(bounds: dict[str, float], words: str) -> None:
 
 
 def test_exposed_latency_says_of_what() -> None:
-    waits = {"work.waves": 100, "work.hbm_waits": 200, "wave.latency_cycles": 1600, "work.lds_waits": 50}
-    one = simulated({"latency": 90, "hbm": 10})
-    one = replace(one, details={**one.details, **waits})
+    bounds = {"latency": 90_000.0, "hbm": 10_000.0}
+    one = simulated({}, limits=Limits("latency", 1600, bounds), work=Work(waves=100, hbm_waits=200, lds_waits=50))
     found = bottleneck.latency(one, "mi250")
     assert [name for name, _ in found] == ["HBM", "issue and start-up", "the LDS"]
     assert sum(share for _, share in found) == pytest.approx(1)
@@ -138,25 +138,24 @@ def test_scaling_up_makes_metrics_as_uncertain_as_their_counters() -> None:
     base = simulated({"hbm": 90})
     base = replace(base, counters={**base.counters, "TCC_HIT": 100, "TCC_MISS": 100})
     base = replace(base, metrics=metrics.compute(base.counters, base.duration_ns, "gfx90a"))
-    part = replace(base, sampled=True, error_estimate={"TCC_MISS": 1.0, "TCC_HIT": 0.2, "SQ_WAVES": 0.0})
+    part = replace(base, sampling=Sampling("sampled", error={"TCC_MISS": 1.0, "TCC_HIT": 0.2, "SQ_WAVES": 0.0}))
     found = uncertainty.metric_errors(part, "gfx90a")
     assert found["L2_Cache_Hit_Rate"] == pytest.approx(math.hypot(50, 50 - 100 / 2.2))
     assert "L1_Cache_Hit_Rate" not in found and uncertainty.metric_errors(base, "gfx90a") == {}
     assert documents.kernel_document(part, "mi250")["metric_error_estimate"] == found
     (row,) = [line for line in terminal.render([result(target(), part)]).splitlines() if "L2_Cache_Hit_Rate" in line]
     assert row.split()[-3:] == ["±", "50", "pt"]
-    slower = replace(base, sampled=True, error_estimate={"Duration": 0.5})
+    slower = replace(base, sampling=Sampling("sampled", error={"Duration": 0.5}))
     faster = uncertainty.metric_errors(slower, "gfx90a")["L1_Cache_Bandwidth"]
     assert faster == pytest.approx(0.5 * (base.metrics["L1_Cache_Bandwidth"] or 0))
 
 
-def test_a_grid_that_was_followed_is_not_scaled_up() -> None:
-    base = replace(simulated({"hbm": 90}), sampled=True, error_estimate={"Duration": 0.0})
+def test_a_grid_that_was_replayed_is_not_scaled_up() -> None:
+    base = simulated({"hbm": 90})
     groups = math.prod(base.grid) * base.dispatches
-    details = {**base.details, "groups.recorded": 16.0}
-    followed = terminal.render([result(target(), replace(base, details=details, groups_simulated=groups))])
-    partly = terminal.render([result(target(), replace(base, details=details, groups_simulated=groups - 1))])
-    assert f"all {groups:,} work-groups do the same" in followed and "scaled up" not in followed
+    whole, part = Sampling("replayed", groups, 16, {"Duration": 0.0}), Sampling("sampled", groups - 1)
+    replayed, partly = (terminal.render([result(target(), replace(base, sampling=one))]) for one in (whole, part))
+    assert f"all {groups:,} work-groups do the same" in replayed and "scaled up" not in replayed
     assert "scaled up from" in partly and "do the same" not in partly
 
 

@@ -7,7 +7,7 @@ import pytest
 from hipsynth.profiling import devices
 from hipsynth.profiling.sim.device import native_core
 from hipsynth.profiling.validation.fit import Prepared, fit, loss
-from hipsynth.profiling.validation.points import WORK, Point
+from hipsynth.profiling.validation.points import Point
 
 BYTES = (1e9, 2e9)
 
@@ -18,8 +18,7 @@ def prepared(bandwidth: float) -> Prepared:
     for size in BYTES:
         waves = size / 4096
         work = {"groups": waves / 4, "waves_per_group": 4, "groups_per_cu": 8, "waves": waves, "hbm_read_bytes": size}
-        details = {WORK + name: value for name, value in work.items()}
-        runs.append({"duration_ns": 0.0, "details": details})
+        runs.append({"duration_ns": 0.0, "work": work})
     point = Point("stream", "", bandwidth, BYTES[1] - BYTES[0], tuple(runs))
     return Prepared(point, point.work())
 

@@ -17,17 +17,11 @@ namespace {
 
 constexpr const char* kUnits[] = {"valu", "salu", "flow", "smem", "vmem", "lds"};
 constexpr const char* kRates[] = {"full", "trans", "f64", "int64_mul", "mfma", "none"};
-constexpr const char* kCounts[] = {"other",     "add_f16", "mul_f16",   "fma_f16", "trans_f16", "add_f32",
-                                   "mul_f32",   "fma_f32", "trans_f32", "add_f64", "mul_f64",   "fma_f64",
-                                   "trans_f64", "int32",   "int64",     "cvt",     "mfma"};
+constexpr const char* kCounts[] = {"other",   "add_f16",   "mul_f16", "fma_f16", "trans_f16", "add_f32",   "mul_f32",
+                                   "fma_f32", "trans_f32", "add_f64", "mul_f64", "fma_f64",   "trans_f64", "int32",
+                                   "int64",   "cvt",       "mfma",    "branch",  "message",   "scalar"};
 constexpr const char* kKinds[] = {"none", "sgpr", "vgpr", "agpr", "constant", "special", "off"};
 constexpr uint32_t kMaxRows = 1024;
-
-Arch arch_of(const std::string& name) {
-  if (name == "gfx90a") return Arch::gfx90a;
-  if (name == "gfx942") return Arch::gfx942;
-  throw std::invalid_argument("unknown architecture '" + name + "' (gfx90a or gfx942)");
-}
 
 nb::dict describe(const OpInfo& op) {
   nb::dict d;
@@ -36,13 +30,14 @@ nb::dict describe(const OpInfo& op) {
   d["rate"] = kRates[static_cast<int>(op.rate)];
   d["count"] = kCounts[static_cast<int>(op.count)];
   nb::list archs;
-  if (op.archs & 1) archs.append("gfx90a");
-  if (op.archs & 2) archs.append("gfx942");
+  for (size_t i = 0; i < kArchs; ++i) {
+    if (op.archs >> i & 1) archs.append(kArchTraits[i].name);
+  }
   d["archs"] = archs;
   d["signature"] = op.signature;
   d["refused"] = op.refused;
   d["has_handler"] = op.handler != nullptr;
-  d["mem_op"] = op.mem.op;
+  d["mem_op"] = name_of(op.mem.op);
   d["mem_bytes"] = op.mem.elem_bytes * op.mem.count;
   return d;
 }
@@ -114,7 +109,7 @@ nb::dict describe(const Inst& in, const std::string& text) {
 }
 
 nb::dict decode_py(const std::string& arch, const std::string& text) {
-  const DecodeResult r = decode(arch_of(arch), text);
+  const DecodeResult r = decode(parse_arch(arch), text);
   nb::list insts;
   for (size_t i = 0; i < r.code.insts.size(); ++i) insts.append(describe(r.code.insts[i], r.code.text[i]));
   nb::dict d;
@@ -125,7 +120,7 @@ nb::dict decode_py(const std::string& arch, const std::string& text) {
 
 // Number of instructions decoded and unsupported entries: the decoder alone, for speed measurements.
 nb::tuple decode_count(const std::string& arch, const std::string& text) {
-  const DecodeResult r = decode(arch_of(arch), text);
+  const DecodeResult r = decode(parse_arch(arch), text);
   return nb::make_tuple(r.code.insts.size(), r.unsupported.size());
 }
 
@@ -151,7 +146,7 @@ nb::ndarray<nb::numpy, uint32_t> to_numpy(const T* data, size_t rows, size_t col
 
 nb::dict alu_run(const std::string& arch, const std::string& text, Sgprs sgprs, Vgprs vgprs, bool scc, uint32_t mode,
                  uint32_t accum_offset, uint64_t repeat) {
-  const DecodeResult r = decode(arch_of(arch), text);
+  const DecodeResult r = decode(parse_arch(arch), text);
   if (!r.unsupported.empty()) throw std::invalid_argument("cannot decode: " + r.unsupported.front());
   const auto rows = static_cast<uint32_t>(vgprs.shape(0));
   if (rows == 0 || rows > kMaxRows) throw std::invalid_argument("vgprs must have 1 to 1024 rows");
@@ -165,7 +160,7 @@ nb::dict alu_run(const std::string& arch, const std::string& text, Sgprs sgprs, 
   w.accum_offset = accum_offset;
   w.scc = scc;
   w.mode.set_bits(mode);
-  w.mode.flush_products = r.code.arch == Arch::gfx90a;
+  w.mode.flush_products = traits(r.code.arch).flushes_products;
   for (size_t i = 0; i < r.code.insts.size(); ++i) {
     const Inst& in = r.code.insts[i];
     if (in.fn == nullptr) throw std::invalid_argument("not an ALU instruction: " + r.code.text[i]);

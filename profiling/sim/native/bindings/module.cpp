@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "core/machine.h"
+#include "core/record.h"
 #include "core/spec.h"
 #include "memory/hierarchy.h"
 #include "timing/model.h"
@@ -26,12 +27,6 @@ using MutableBytes = nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device:
 
 Dim3 dim3(const Triple& t) { return {std::get<0>(t), std::get<1>(t), std::get<2>(t)}; }
 nb::tuple triple(const Dim3& d) { return nb::make_tuple(d.x, d.y, d.z); }
-
-Arch parse_arch(const std::string& name) {
-  if (name == "gfx90a") return Arch::gfx90a;
-  if (name == "gfx942") return Arch::gfx942;
-  throw SimError("bad_spec", "unknown architecture " + name + ": gfx90a or gfx942");
-}
 
 nb::dict kernel_dict(const KernelInfo& k) {
   nb::dict d;
@@ -49,30 +44,39 @@ nb::dict kernel_dict(const KernelInfo& k) {
   return d;
 }
 
-nb::dict dispatch_dict(const Dispatch& d) {
+// Fills a Python dict from a dispatch (visit in core/record.h).
+struct DictVisitor {
   nb::dict out;
-  out["kernel"] = d.kernel;
-  out["grid"] = triple(d.grid);
-  out["block"] = triple(d.block);
-  out["counters"] = nb::cast(d.counters);
-  out["duration_ns"] = d.duration_ns;
-  out["details"] = nb::cast(d.details);
-  out["bottleneck"] = d.bottleneck;
-  out["sampled"] = d.sampled;
-  out["groups_simulated"] = d.groups_simulated;
-  out["error_estimate"] = nb::cast(d.error);
-  out["printf"] = nb::bytes(d.printf_output.data(), d.printf_output.size());
-  return out;
+  void shape(const char* name, const Dim3& value) { out[name] = triple(value); }
+  void number(const char* name, double value) { out[name] = value; }
+  void mean(const char* name, double value) { number(name, value); }
+  void numbers(const char* name, const std::map<std::string, double>& values) { out[name] = nb::cast(values); }
+  void count(const char* name, uint64_t value) { out[name] = value; }
+  void text(const char* name, const char* value) { out[name] = value; }
+  template <class Fill>
+  void part(const char* name, const Fill& fill) {
+    DictVisitor inner;
+    fill(inner);
+    out[name] = inner.out;
+  }
+};
+
+nb::dict dispatch_dict(const Dispatch& d) {
+  DictVisitor v;
+  visit(v, d);
+  v.out["printf"] = nb::bytes(d.printf_output.data(), d.printf_output.size());
+  return v.out;
 }
 
 nb::dict estimate_dict(const SpecTable& spec, const std::map<std::string, double>& work) {
   check_spec(spec);
   const Timing t = estimate(spec, from_numbers(work));
-  nb::dict out;
+  nb::dict out, bounds;
+  for (size_t i = 0; i < kBoundNames.size(); ++i) bounds[kBoundNames[i]] = t.limits.bounds[i];
   out["duration_ns"] = t.duration_ns;
   out["busy_cycles"] = t.busy_cycles;
-  out["bottleneck"] = t.bottleneck;
-  out["bounds"] = t.bounds;
+  out["bottleneck"] = kBoundNames[static_cast<size_t>(t.limits.bottleneck)];
+  out["bounds"] = bounds;
   return out;
 }
 
@@ -208,8 +212,7 @@ NB_MODULE(_core, m) {
   });
   m.def("spec_keys", &spec_keys, "Keys that an architecture table must have.");
   m.def("estimate", &estimate_dict, nb::arg("spec"), nb::arg("work"),
-        "The timing model alone: `work` is what a dispatch did, the details \"work.*\" of its result without the "
-        "prefix.");
+        "The timing model alone: `work` is what a dispatch did, as its result has it.");
   nb::class_<PyDevice>(m, "Device", "One simulated device; memory and caches live as long as it does.")
       .def(nb::init<const std::string&, const SpecTable&, bool, uint64_t, uint64_t, double, bool, uint32_t, uint64_t>(),
            nb::arg("arch"), nb::arg("spec"), nb::arg("count") = true,

@@ -1,109 +1,129 @@
 #include "core/counters.h"
 
-#include <cstring>
+#include <bit>
 #include <string_view>
+
+#include "core/counter_set.h"
 
 namespace hipsynth {
 namespace {
 
-constexpr const char* kValuNames[] = {"",
-                                      "SQ_INSTS_VALU_ADD_F16",
-                                      "SQ_INSTS_VALU_MUL_F16",
-                                      "SQ_INSTS_VALU_FMA_F16",
-                                      "SQ_INSTS_VALU_TRANS_F16",
-                                      "SQ_INSTS_VALU_ADD_F32",
-                                      "SQ_INSTS_VALU_MUL_F32",
-                                      "SQ_INSTS_VALU_FMA_F32",
-                                      "SQ_INSTS_VALU_TRANS_F32",
-                                      "SQ_INSTS_VALU_ADD_F64",
-                                      "SQ_INSTS_VALU_MUL_F64",
-                                      "SQ_INSTS_VALU_FMA_F64",
-                                      "SQ_INSTS_VALU_TRANS_F64",
-                                      "SQ_INSTS_VALU_INT32",
-                                      "SQ_INSTS_VALU_INT64",
-                                      "SQ_INSTS_VALU_CVT",
-                                      "SQ_INSTS_MFMA"};
+// By Count; the first, Count::other, stands for none.
+constexpr Counter kValuCounters[] = {Counter::SQ_INSTS_VALU,
+                                     Counter::SQ_INSTS_VALU_ADD_F16,
+                                     Counter::SQ_INSTS_VALU_MUL_F16,
+                                     Counter::SQ_INSTS_VALU_FMA_F16,
+                                     Counter::SQ_INSTS_VALU_TRANS_F16,
+                                     Counter::SQ_INSTS_VALU_ADD_F32,
+                                     Counter::SQ_INSTS_VALU_MUL_F32,
+                                     Counter::SQ_INSTS_VALU_FMA_F32,
+                                     Counter::SQ_INSTS_VALU_TRANS_F32,
+                                     Counter::SQ_INSTS_VALU_ADD_F64,
+                                     Counter::SQ_INSTS_VALU_MUL_F64,
+                                     Counter::SQ_INSTS_VALU_FMA_F64,
+                                     Counter::SQ_INSTS_VALU_TRANS_F64,
+                                     Counter::SQ_INSTS_VALU_INT32,
+                                     Counter::SQ_INSTS_VALU_INT64,
+                                     Counter::SQ_INSTS_VALU_CVT,
+                                     Counter::SQ_INSTS_MFMA};
 
 // Counters that exist even when nothing bumps them, so that every dispatch has the same set of names.
-constexpr const char* kAlways[] = {"SQ_INSTS_VMEM_RD",
-                                   "SQ_INSTS_VMEM_WR",
-                                   "SQ_INSTS_VMEM",
-                                   "SQ_INSTS_FLAT",
-                                   "SQ_INSTS_LDS",
-                                   "SQ_INSTS_GDS",
-                                   "SQ_INSTS_BRANCH",
-                                   "SQ_INSTS_SENDMSG",
-                                   "SQ_INSTS_VALU",
-                                   "SQ_ACTIVE_INST_VALU",
-                                   "SQ_THREAD_CYCLES_VALU",
-                                   "EXACT_FLOPS",
-                                   "EXACT_LANES",
-                                   "EXACT_LANE_SLOTS",
-                                   "EXACT_READ_BYTES",
-                                   "EXACT_WRITE_BYTES",
-                                   "EXACT_ATOMIC_BYTES",
-                                   "EXACT_LDS_BYTES",
-                                   "SQ_INSTS_SALU",
-                                   "SQ_INSTS_SMEM",
-                                   "SQC_DCACHE_REQ_READ_1",
-                                   "SQC_DCACHE_REQ_READ_2",
-                                   "SQC_DCACHE_REQ_READ_4",
-                                   "SQC_DCACHE_REQ_READ_8",
-                                   "SQC_DCACHE_REQ_READ_16",
-                                   "TA_FLAT_WAVEFRONTS",
-                                   "TA_FLAT_READ_WAVEFRONTS",
-                                   "TA_FLAT_WRITE_WAVEFRONTS",
-                                   "TA_FLAT_ATOMIC_WAVEFRONTS",
-                                   "TA_BUFFER_WAVEFRONTS",
-                                   "TA_BUFFER_READ_WAVEFRONTS",
-                                   "TA_BUFFER_WRITE_WAVEFRONTS",
-                                   "TA_BUFFER_ATOMIC_WAVEFRONTS",
-                                   "TA_TOTAL_WAVEFRONTS"};
-constexpr const char* kMfmaTypes[] = {"F16", "BF16", "F32", "F64", "I8"};
+constexpr Counter kAlways[] = {Counter::SQ_INSTS_VMEM_RD,
+                               Counter::SQ_INSTS_VMEM_WR,
+                               Counter::SQ_INSTS_VMEM,
+                               Counter::SQ_INSTS_FLAT,
+                               Counter::SQ_INSTS_LDS,
+                               Counter::SQ_INSTS_GDS,
+                               Counter::SQ_INSTS_BRANCH,
+                               Counter::SQ_INSTS_SENDMSG,
+                               Counter::SQ_INSTS_VALU,
+                               Counter::SQ_ACTIVE_INST_VALU,
+                               Counter::SQ_THREAD_CYCLES_VALU,
+                               Counter::EXACT_FLOPS,
+                               Counter::EXACT_LANES,
+                               Counter::EXACT_LANE_SLOTS,
+                               Counter::EXACT_READ_BYTES,
+                               Counter::EXACT_WRITE_BYTES,
+                               Counter::EXACT_ATOMIC_BYTES,
+                               Counter::EXACT_LDS_BYTES,
+                               Counter::SQ_INSTS_SALU,
+                               Counter::SQ_INSTS_SMEM,
+                               Counter::SQC_DCACHE_REQ_READ_1,
+                               Counter::SQC_DCACHE_REQ_READ_2,
+                               Counter::SQC_DCACHE_REQ_READ_4,
+                               Counter::SQC_DCACHE_REQ_READ_8,
+                               Counter::SQC_DCACHE_REQ_READ_16,
+                               Counter::TA_FLAT_WAVEFRONTS,
+                               Counter::TA_FLAT_READ_WAVEFRONTS,
+                               Counter::TA_FLAT_WRITE_WAVEFRONTS,
+                               Counter::TA_FLAT_ATOMIC_WAVEFRONTS,
+                               Counter::TA_BUFFER_WAVEFRONTS,
+                               Counter::TA_BUFFER_READ_WAVEFRONTS,
+                               Counter::TA_BUFFER_WRITE_WAVEFRONTS,
+                               Counter::TA_BUFFER_ATOMIC_WAVEFRONTS,
+                               Counter::TA_TOTAL_WAVEFRONTS};
+
+// Matrix instructions by the type of their factors.
+struct MatrixCounters {
+  std::string_view type;
+  Counter instructions, operations;
+  bool always = true;  // else only where there are some
+};
+constexpr MatrixCounters kMatrix[] = {
+    {"F16", Counter::SQ_INSTS_VALU_MFMA_F16, Counter::SQ_INSTS_VALU_MFMA_MOPS_F16},
+    {"BF16", Counter::SQ_INSTS_VALU_MFMA_BF16, Counter::SQ_INSTS_VALU_MFMA_MOPS_BF16},
+    {"F32", Counter::SQ_INSTS_VALU_MFMA_F32, Counter::SQ_INSTS_VALU_MFMA_MOPS_F32},
+    {"F64", Counter::SQ_INSTS_VALU_MFMA_F64, Counter::SQ_INSTS_VALU_MFMA_MOPS_F64},
+    {"I8", Counter::SQ_INSTS_VALU_MFMA_I8, Counter::SQ_INSTS_VALU_MFMA_MOPS_I8},
+    {"XF32", Counter::SQ_INSTS_VALU_MFMA_XF32, Counter::SQ_INSTS_VALU_MFMA_MOPS_XF32, false},
+    {"F8", Counter::SQ_INSTS_VALU_MFMA_F8, Counter::SQ_INSTS_VALU_MFMA_MOPS_F8, false},
+};
 
 // Counters that are sums of others in every one of 99 recorded dispatches (a copy on three devices, mixbench and a fill
 // on one; test data of ROCm/rocprofiler-compute).
 struct Sum {
-  const char* name;
-  std::vector<const char*> terms;
+  Counter name;
+  std::vector<Counter> terms;
   double times = 1;
 };
 const std::vector<Sum>& sums() {
   static const std::vector<Sum> table = {
-      {"SQ_ACTIVE_INST_SCA", {"SQ_INSTS_SALU", "SQ_INSTS_SMEM"}},
-      {"SQ_ACTIVE_INST_FLAT", {"SQ_INSTS_FLAT"}},
-      {"SQ_ACTIVE_INST_VMEM", {"TA_BUFFER_WAVEFRONTS"}},
-      {"SQ_ACTIVE_INST_LDS", {"SQ_INSTS_LDS"}},
-      {"SQ_ACTIVE_INST_MISC", {"SQ_INSTS_BRANCH", "SQ_INSTS_SENDMSG"}},
-      {"SQ_ACTIVE_INST_ANY",
-       {"SQ_INSTS_VALU", "SQ_INSTS_SALU", "SQ_INSTS_SMEM", "SQ_INSTS_VMEM", "SQ_INSTS_LDS", "SQ_INSTS_BRANCH",
-        "SQ_INSTS_SENDMSG"}},
-      {"SQ_INST_CYCLES_SALU", {"SQ_INSTS_SALU"}},
-      {"SQ_INST_CYCLES_SMEM", {"SQ_INSTS_SMEM"}},
-      {"SQ_INST_CYCLES_VMEM_RD", {"SQ_INSTS_VMEM_RD"}},
-      {"SQ_INST_CYCLES_VMEM_WR", {"SQ_INSTS_VMEM_WR"}},
-      {"SQ_INSTS_SMEM_NORM", {"SQ_INSTS_SMEM"}, 2},
-      {"TD_LOAD_WAVEFRONT", {"SQ_INSTS_VMEM"}},
-      {"TD_STORE_WAVEFRONT", {"SQ_INSTS_VMEM_WR"}},
-      {"TCP_TA_TCP_STATE_READ", {"SQ_INSTS_VMEM"}},
-      {"TCP_VOLATILE", {"TCP_TOTAL_ACCESSES"}},
-      {"TCP_UTCL1_REQUEST", {"TCP_TOTAL_CACHE_ACCESSES"}},
-      {"TCP_TCC_RW_READ_REQ", {"TCP_TCC_READ_REQ"}},
-      {"TCP_TCC_RW_WRITE_REQ", {"TCP_TCC_WRITE_REQ"}},
-      {"TCP_TCC_RW_ATOMIC_REQ", {"TCP_TCC_ATOMIC_WITH_RET_REQ", "TCP_TCC_ATOMIC_WITHOUT_RET_REQ"}},
+      {Counter::SQ_ACTIVE_INST_SCA, {Counter::SQ_INSTS_SALU, Counter::SQ_INSTS_SMEM}},
+      {Counter::SQ_ACTIVE_INST_FLAT, {Counter::SQ_INSTS_FLAT}},
+      {Counter::SQ_ACTIVE_INST_VMEM, {Counter::TA_BUFFER_WAVEFRONTS}},
+      {Counter::SQ_ACTIVE_INST_LDS, {Counter::SQ_INSTS_LDS}},
+      {Counter::SQ_ACTIVE_INST_MISC, {Counter::SQ_INSTS_BRANCH, Counter::SQ_INSTS_SENDMSG}},
+      {Counter::SQ_ACTIVE_INST_ANY,
+       {Counter::SQ_INSTS_VALU, Counter::SQ_INSTS_SALU, Counter::SQ_INSTS_SMEM, Counter::SQ_INSTS_VMEM,
+        Counter::SQ_INSTS_LDS, Counter::SQ_INSTS_BRANCH, Counter::SQ_INSTS_SENDMSG}},
+      {Counter::SQ_INST_CYCLES_SALU, {Counter::SQ_INSTS_SALU}},
+      {Counter::SQ_INST_CYCLES_SMEM, {Counter::SQ_INSTS_SMEM}},
+      {Counter::SQ_INST_CYCLES_VMEM_RD, {Counter::SQ_INSTS_VMEM_RD}},
+      {Counter::SQ_INST_CYCLES_VMEM_WR, {Counter::SQ_INSTS_VMEM_WR}},
+      {Counter::SQ_INSTS_SMEM_NORM, {Counter::SQ_INSTS_SMEM}, 2},
+      {Counter::TD_LOAD_WAVEFRONT, {Counter::SQ_INSTS_VMEM}},
+      {Counter::TD_STORE_WAVEFRONT, {Counter::SQ_INSTS_VMEM_WR}},
+      {Counter::TCP_TA_TCP_STATE_READ, {Counter::SQ_INSTS_VMEM}},
+      {Counter::TCP_VOLATILE, {Counter::TCP_TOTAL_ACCESSES}},
+      {Counter::TCP_UTCL1_REQUEST, {Counter::TCP_TOTAL_CACHE_ACCESSES}},
+      {Counter::TCP_TCC_RW_READ_REQ, {Counter::TCP_TCC_READ_REQ}},
+      {Counter::TCP_TCC_RW_WRITE_REQ, {Counter::TCP_TCC_WRITE_REQ}},
+      {Counter::TCP_TCC_RW_ATOMIC_REQ, {Counter::TCP_TCC_ATOMIC_WITH_RET_REQ, Counter::TCP_TCC_ATOMIC_WITHOUT_RET_REQ}},
   };
   return table;
 }
 
-using Counters = std::map<std::string, double>;
+using Counters = CounterSet;
 
 void count_valu(const OpInfo& op, double n, Counters* out) {
   Counters& k = *out;
-  k["SQ_INSTS_VALU"] += n;
-  if (op.count != Count::other) k[kValuNames[static_cast<size_t>(op.count)]] += n;
-  if (op.rate == Rate::mfma && op.mfma_type && *op.mfma_type) {
-    k[std::string("SQ_INSTS_VALU_MFMA_") + op.mfma_type] += n;
-    k[std::string("SQ_INSTS_VALU_MFMA_MOPS_") + op.mfma_type] += n * op.mfma_mops;
+  k[Counter::SQ_INSTS_VALU] += n;
+  if (op.count != Count::other) k[kValuCounters[static_cast<size_t>(op.count)]] += n;
+  if (op.rate != Rate::mfma) return;
+  for (const MatrixCounters& matrix : kMatrix) {
+    if (matrix.type != op.mfma_type) continue;
+    k[matrix.instructions] += n;
+    k[matrix.operations] += n * op.mfma_mops;
   }
 }
 
@@ -112,10 +132,10 @@ void count_valu(const OpInfo& op, double n, Counters* out) {
 void count_lanes(const OpInfo& op, double n, double lanes, Counters* out) {
   Counters& k = *out;
   const bool matrix = op.rate == Rate::mfma;
-  k["SQ_ACTIVE_INST_VALU"] += n;
-  k["SQ_THREAD_CYCLES_VALU"] += matrix ? n * kLanes : lanes;
-  if (!matrix) k["EXACT_FLOPS"] += lanes * op.flops;
-  if (matrix && op.mfma_type && std::strcmp(op.mfma_type, "I8") != 0) k["EXACT_FLOPS"] += n * op.mfma_mops * 512;
+  k[Counter::SQ_ACTIVE_INST_VALU] += n;
+  k[Counter::SQ_THREAD_CYCLES_VALU] += matrix ? n * kLanes : lanes;
+  if (!matrix) k[Counter::EXACT_FLOPS] += lanes * op.flops;
+  if (matrix && std::string_view(op.mfma_type) != "I8") k[Counter::EXACT_FLOPS] += n * op.mfma_mops * 512;
 }
 
 // Bytes that active lanes ask for, whatever the memory system makes of them. A generic access counts as memory wherever
@@ -124,41 +144,52 @@ void count_bytes(const OpInfo& op, double lanes, Counters* out) {
   const double bytes = lanes * op.mem.elem_bytes * op.mem.count;
   const bool data = op.mem.kind == MemKind::load || op.mem.kind == MemKind::store || op.mem.kind == MemKind::atomic;
   if (!data) return;
-  const char* name = op.mem.space == MemSpace::lds   ? "EXACT_LDS_BYTES"
-                     : op.mem.kind == MemKind::load  ? "EXACT_READ_BYTES"
-                     : op.mem.kind == MemKind::store ? "EXACT_WRITE_BYTES"
-                                                     : "EXACT_ATOMIC_BYTES";
+  const Counter name = op.mem.space == MemSpace::lds   ? Counter::EXACT_LDS_BYTES
+                       : op.mem.kind == MemKind::load  ? Counter::EXACT_READ_BYTES
+                       : op.mem.kind == MemKind::store ? Counter::EXACT_WRITE_BYTES
+                                                       : Counter::EXACT_ATOMIC_BYTES;
   (*out)[name] += bytes;
 }
 
 void count_vector(const OpInfo& op, double n, double lanes, Counters* out) {
-  (*out)["EXACT_LANES"] += op.rate == Rate::mfma ? n * kLanes : lanes;
-  (*out)["EXACT_LANE_SLOTS"] += n * kLanes;
+  (*out)[Counter::EXACT_LANES] += op.rate == Rate::mfma ? n * kLanes : lanes;
+  (*out)[Counter::EXACT_LANE_SLOTS] += n * kLanes;
   count_bytes(op, lanes, out);
 }
+
+// At the address unit.
+struct WavefrontCounters {
+  Counter all, read, write, atomic;
+};
+constexpr WavefrontCounters kFlat{Counter::TA_FLAT_WAVEFRONTS, Counter::TA_FLAT_READ_WAVEFRONTS,
+                                  Counter::TA_FLAT_WRITE_WAVEFRONTS, Counter::TA_FLAT_ATOMIC_WAVEFRONTS};
+constexpr WavefrontCounters kBuffer{Counter::TA_BUFFER_WAVEFRONTS, Counter::TA_BUFFER_READ_WAVEFRONTS,
+                                    Counter::TA_BUFFER_WRITE_WAVEFRONTS, Counter::TA_BUFFER_ATOMIC_WAVEFRONTS};
 
 void count_vmem(const OpInfo& op, double n, Counters* out) {
   Counters& k = *out;
   const MemDesc& m = op.mem;
   if (m.kind == MemKind::cache) return;
   const bool load = m.kind != MemKind::store && m.kind != MemKind::atomic;
-  k["SQ_INSTS_VMEM"] += n;
-  k[load ? "SQ_INSTS_VMEM_RD" : "SQ_INSTS_VMEM_WR"] += n;
-  k["TA_TOTAL_WAVEFRONTS"] += n;
-  if (m.space == MemSpace::image && *m.op == '\0') return;  // neither FLAT nor a buffer
+  k[Counter::SQ_INSTS_VMEM] += n;
+  k[load ? Counter::SQ_INSTS_VMEM_RD : Counter::SQ_INSTS_VMEM_WR] += n;
+  k[Counter::TA_TOTAL_WAVEFRONTS] += n;
+  if (m.space == MemSpace::image && m.op == MemOp::none) return;  // neither FLAT nor a buffer
   const bool buffer = m.space == MemSpace::buffer || m.space == MemSpace::image;
-  const std::string group = buffer ? "TA_BUFFER_" : "TA_FLAT_";
-  if (!buffer) k["SQ_INSTS_FLAT"] += n;
-  k[group + "WAVEFRONTS"] += n;
-  k[group + (load ? "READ_" : m.kind == MemKind::store ? "WRITE_" : "ATOMIC_") + "WAVEFRONTS"] += n;
+  const WavefrontCounters& group = buffer ? kBuffer : kFlat;
+  if (!buffer) k[Counter::SQ_INSTS_FLAT] += n;
+  k[group.all] += n;
+  k[load ? group.read : m.kind == MemKind::store ? group.write : group.atomic] += n;
 }
 
 // Scalar loads by their width in dwords.
 void count_smem(const OpInfo& op, double n, Counters* out) {
-  (*out)["SQ_INSTS_SMEM"] += n;
+  (*out)[Counter::SQ_INSTS_SMEM] += n;
   if (op.mem.kind != MemKind::load) return;
-  const uint32_t dwords = uint32_t{op.mem.elem_bytes} * op.mem.count / 4;
-  (*out)["SQC_DCACHE_REQ_READ_" + std::to_string(dwords)] += n;
+  static constexpr Counter kByWidth[] = {Counter::SQC_DCACHE_REQ_READ_1, Counter::SQC_DCACHE_REQ_READ_2,
+                                         Counter::SQC_DCACHE_REQ_READ_4, Counter::SQC_DCACHE_REQ_READ_8,
+                                         Counter::SQC_DCACHE_REQ_READ_16};
+  (*out)[kByWidth[std::countr_zero(uint32_t{op.mem.elem_bytes} * op.mem.count / 4)]] += n;
 }
 
 uint64_t* issued_by(Unit unit, IssueCounts* issue) {
@@ -179,15 +210,10 @@ uint64_t* issued_by(Unit unit, IssueCounts* issue) {
   return nullptr;
 }
 
-void count_flow(std::string_view name, double n, Counters* out) {
-  if (name.rfind("s_branch", 0) == 0 || name.rfind("s_cbranch", 0) == 0 || name == "s_setpc_b64" ||
-      name == "s_swappc_b64" || name == "s_call_b64") {
-    (*out)["SQ_INSTS_BRANCH"] += n;
-  } else if (name.rfind("s_sendmsg", 0) == 0 || name == "s_endpgm") {
-    (*out)["SQ_INSTS_SENDMSG"] += n;  // recorded: one per wave of a kernel without messages
-  } else if (name == "s_getpc_b64") {
-    (*out)["SQ_INSTS_SALU"] += n;
-  }
+void count_flow(const OpInfo& op, double n, Counters* out) {
+  if (op.count == Count::branch) (*out)[Counter::SQ_INSTS_BRANCH] += n;
+  if (op.count == Count::message) (*out)[Counter::SQ_INSTS_SENDMSG] += n;  // recorded: one per wave without messages
+  if (op.count == Count::scalar) (*out)[Counter::SQ_INSTS_SALU] += n;
 }
 
 }  // namespace
@@ -204,21 +230,20 @@ IssueCounts issue_counts(const Program& program, const std::vector<Executed>& ex
     } else if (op.rate != Rate::mfma) {
       issue.valu_by_rate[static_cast<size_t>(op.rate)] += times;
     } else {
-      issue.mfma_cycles += times * (program.module->code().arch == Arch::gfx942 ? op.mfma_cycles_942 : op.mfma_cycles);
+      issue.mfma_cycles += times * op.mfma_cycles[static_cast<size_t>(program.module->code().arch)];
     }
   }
   return issue;
 }
 
 void count_instructions(const Program& program, const EngineCounts& e, const std::vector<Executed>& executions,
-                        Counters* out) {
-  Counters& k = *out;
+                        std::map<std::string, double>* out) {
+  CounterSet k;
   uint64_t total = 0;
-  for (const char* name : kAlways) k[name] = 0;
-  for (size_t i = 1; i < std::size(kValuNames); ++i) k[kValuNames[i]] = 0;
-  for (const char* type : kMfmaTypes) {
-    k[std::string("SQ_INSTS_VALU_MFMA_") + type] = 0;
-    k[std::string("SQ_INSTS_VALU_MFMA_MOPS_") + type] = 0;
+  for (const Counter name : kAlways) k[name] = 0;
+  for (const Counter name : kValuCounters) k[name] = 0;
+  for (const MatrixCounters& matrix : kMatrix) {
+    if (matrix.always) k[matrix.instructions] = k[matrix.operations] = 0;
   }
   for (size_t i = 0; i + 1 < executions.size(); ++i) {
     const auto [times, lanes] = executions[i];
@@ -227,55 +252,56 @@ void count_instructions(const Program& program, const EngineCounts& e, const std
     const auto n = static_cast<double>(times);
     total += times;
     const bool vector = op.unit == Unit::valu || op.unit == Unit::vmem || op.unit == Unit::lds;
-    if (vector) count_vector(op, n, static_cast<double>(lanes), out);
+    if (vector) count_vector(op, n, static_cast<double>(lanes), &k);
     switch (op.unit) {
       case Unit::valu:
-        count_valu(op, n, out);
-        count_lanes(op, n, static_cast<double>(lanes), out);
+        count_valu(op, n, &k);
+        count_lanes(op, n, static_cast<double>(lanes), &k);
         break;
       case Unit::salu:
-        k["SQ_INSTS_SALU"] += n;
+        k[Counter::SQ_INSTS_SALU] += n;
         break;
       case Unit::flow:
-        count_flow(op.name, n, out);
+        count_flow(op, n, &k);
         break;
       case Unit::smem:
-        count_smem(op, n, out);
+        count_smem(op, n, &k);
         break;
       case Unit::vmem:
-        count_vmem(op, n, out);
+        count_vmem(op, n, &k);
         break;
       case Unit::lds:
-        k["SQ_INSTS_LDS"] += n;
+        k[Counter::SQ_INSTS_LDS] += n;
         break;
     }
   }
-  k["SQ_INSTS"] = static_cast<double>(total);
-  k["SQ_INSTS_LDS"] +=
+  k[Counter::SQ_INSTS] = static_cast<double>(total);
+  k[Counter::SQ_INSTS_LDS] +=
       static_cast<double>(e.flat_lds);  // recorded: a generic store that lands in the LDS counts in both
-  k["SQ_WAVES"] = static_cast<double>(e.waves);
-  k["SQ_ITEMS"] = static_cast<double>(e.items);
-  k["SQ_WAVES_LT_16"] = static_cast<double>(e.waves_lt_16);
-  k["SQ_WAVES_LT_32"] = static_cast<double>(e.waves_lt_32);
-  k["SQ_WAVES_LT_48"] = static_cast<double>(e.waves_lt_48);
-  k["SQ_WAVES_LT_64"] = static_cast<double>(e.waves_lt_64);
-  k["SQ_WAVES_EQ_64"] = static_cast<double>(e.waves_eq_64);
-  k["SQ_LDS_IDX_ACTIVE"] = static_cast<double>(e.lds_idx_cycles);
-  k["SQ_LDS_BANK_CONFLICT"] = static_cast<double>(e.lds_bank_conflict);
-  k["SQ_LDS_ADDR_CONFLICT"] = static_cast<double>(e.lds_addr_conflict);
-  k["SQ_LDS_ATOMIC_RETURN"] = static_cast<double>(e.lds_atomic_return);
+  k[Counter::SQ_WAVES] = static_cast<double>(e.waves);
+  k[Counter::SQ_ITEMS] = static_cast<double>(e.items);
+  k[Counter::SQ_WAVES_LT_16] = static_cast<double>(e.waves_lt_16);
+  k[Counter::SQ_WAVES_LT_32] = static_cast<double>(e.waves_lt_32);
+  k[Counter::SQ_WAVES_LT_48] = static_cast<double>(e.waves_lt_48);
+  k[Counter::SQ_WAVES_LT_64] = static_cast<double>(e.waves_lt_64);
+  k[Counter::SQ_WAVES_EQ_64] = static_cast<double>(e.waves_eq_64);
+  k[Counter::SQ_LDS_IDX_ACTIVE] = static_cast<double>(e.lds_idx_cycles);
+  k[Counter::SQ_LDS_BANK_CONFLICT] = static_cast<double>(e.lds_bank_conflict);
+  k[Counter::SQ_LDS_ADDR_CONFLICT] = static_cast<double>(e.lds_addr_conflict);
+  k[Counter::SQ_LDS_ATOMIC_RETURN] = static_cast<double>(e.lds_atomic_return);
+  k.store(out);
 }
 
-void derive_counters(Counters* out) {
+void derive_counters(std::map<std::string, double>* out) {
   for (const Sum& sum : sums()) {
     double value = 0;
     bool known = true;
-    for (const char* term : sum.terms) {
-      const auto it = out->find(term);
+    for (const Counter term : sum.terms) {
+      const auto it = out->find(name_of(term));
       known &= it != out->end();
       if (known) value += it->second;
     }
-    if (known) (*out)[sum.name] = sum.times * value;
+    if (known) (*out)[name_of(sum.name)] = sum.times * value;
   }
 }
 

@@ -127,7 +127,7 @@ Context Device::Impl::context(const Launch& launch, const LaunchPlan& plan, Kern
           .scratch_lane_bytes = plan.scratch_lane_bytes,
           .scratch_base = plan.scratch_lane_bytes ? runtime.scratch(1) : 0,
           .clock = clock,
-          .realtime_ticks = kRealtime_MHz / spec.at("clock.core_mhz"),
+          .realtime_ticks = spec.at("clock.realtime_mhz") / spec.at("clock.core_mhz"),
           .strict_bounds = options.strict_bounds};
 }
 
@@ -160,21 +160,18 @@ void Device::Impl::count_and_time(const Launch& launch, const LaunchPlan& plan, 
     hierarchy->join_halves(estimate(spec, work).halves_apart);
     hierarchy->counters(&d->counters);
     const MemoryCounts& n = hierarchy->counts();
-    d->details["hbm.read_bytes"] = static_cast<double>(n.hbm_read_bytes);
-    d->details["hbm.write_bytes"] = static_cast<double>(n.hbm_write_bytes);
-    d->details["infinity.hits"] = static_cast<double>(n.infinity_hits);
+    d->traffic = {static_cast<double>(n.hbm_read_bytes), static_cast<double>(n.hbm_write_bytes),
+                  static_cast<double>(n.infinity_hits)};
   }
   derive_counters(&d->counters);
-  d->details["registers.vgpr"] = launch.kernel->vgprs;
-  d->details["registers.agpr"] = launch.kernel->agprs;
-  d->details["registers.sgpr"] = launch.kernel->sgprs;
-  d->details["lds.bytes"] = plan.lds_bytes;
-  d->details["scratch.bytes"] = plan.scratch_lane_bytes;
-  d->details[std::string("occupancy.limited_by.") + plan.occupancy.limiter] = 1;
+  const KernelInfo& k = *launch.kernel;
+  d->registers = {static_cast<double>(k.vgprs), static_cast<double>(k.agprs), static_cast<double>(k.sgprs),
+                  static_cast<double>(plan.lds_bytes), static_cast<double>(plan.scratch_lane_bytes)};
+  d->occupancy = {.peak_waves = static_cast<double>(e.peak_waves)};
   time_dispatch(spec, plan, work, d);
-  if (d->sampled) {
-    d->error["Duration"] = duration_error(spec, work, d->error);
-    d->error.erase(kMemoryBytes);
+  if (d->sampling.strategy != Strategy::exact) {
+    d->sampling.error["Duration"] = duration_error(spec, work, d->sampling.error);
+    d->sampling.error.erase(kMemoryBytes);
   }
 }
 
@@ -186,18 +183,13 @@ Dispatch Device::launch(const Launch& launch) {
   m.check_code(launch, &plan);
   Execution e = m.execute(launch, plan);
   Dispatch d;
-  d.kernel = launch.kernel->name;
   d.grid = launch.grid;
   d.block = launch.block;
   d.printf_output = std::move(e.text.output);
   d.printf_errors = std::move(e.text.errors);
   d.out_of_bounds = e.out_of_bounds.count;
   d.first_out_of_bounds = std::move(e.out_of_bounds.first);
-  d.sampled = e.strategy != Strategy::exact;
-  d.groups_simulated = e.groups_simulated;
-  d.error = std::move(e.error);
-  d.details["waves.peak"] = static_cast<double>(e.peak_waves);
-  if (e.strategy == Strategy::replayed) d.details["groups.recorded"] = static_cast<double>(e.groups_recorded);
+  d.sampling = std::move(e.sampling);
   m.count_and_time(launch, plan, e, &d);
   return d;
 }

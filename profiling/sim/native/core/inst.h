@@ -6,11 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "architectures.h"
+#include "core/action.h"
 #include "core/wave.h"
+#include "opcode_enums.h"
 
 namespace hipsynth {
-
-enum class Arch : uint8_t { gfx90a, gfx942 };
 
 // Which unit executes an instruction; drives dispatch in the engine, SQ_* counters and timing.
 enum class Unit : uint8_t {
@@ -26,7 +27,7 @@ enum class Unit : uint8_t {
 // Rate classes of the issue model; cycles per class stand in the arch tables.
 enum class Rate : uint8_t { full, trans, f64, int64_mul, mfma, none };
 
-// What the SQ counts of a VALU instruction (SQ_INSTS_VALU_<...>).
+// What the SQ counts of a vector instruction (SQ_INSTS_VALU_<...>) and of a flow instruction (the last three).
 enum class Count : uint8_t {
   other,
   add_f16,
@@ -45,6 +46,9 @@ enum class Count : uint8_t {
   int64,
   cvt,
   mfma,
+  branch,
+  message,
+  scalar,
 };
 
 enum class OperandKind : uint8_t { none, sgpr, vgpr, agpr, constant, special, off };
@@ -88,28 +92,52 @@ struct MemDesc {
   uint8_t d16 = 0;           // 0 no, 1 low half, 2 high half (the other half is kept)
   uint8_t two_addr = 0;      // ds_read2/write2: 1, st64 form: 64
   bool to_lds = false;       // global_load_lds_*
-  const char* op = "";       // atomics and cross-lane: "add_u32", "cmpswap_b32", "bpermute" ...
+  MemOp op = MemOp::none;
+
+  // Compare-and-swap: two data values.
+  bool compares() const {
+    return op == MemOp::cmpswap_b32 || op == MemOp::cmpswap_b64 || op == MemOp::cmpswap_f32 || op == MemOp::cmpswap_f64;
+  }
+  // Typed buffers, whose operands the text names in full, unlike those of images.
+  bool typed_buffer() const { return op == MemOp::format || op == MemOp::format_named; }
 };
 
+// Whether EXEC after an instruction is a part of EXEC before: if its first source is EXEC, if either is.
+enum class Narrows : uint8_t { never, always, if_first, if_either };
+
+// Instructions that choose registers by M0: scalar ones, or vector ones of all instructions that follow.
+enum class Indexes : uint8_t { none, sgpr, vgpr };
+
+// A row of the opcode table. Columns are described in profiling/sim/isa/README.md.
 struct OpInfo {
-  const char* name;  // base mnemonic, no _e32/_e64/_sdwa/_dpp
-  Unit unit;
-  Rate rate;
-  Count count;
-  uint8_t archs;         // bit per Arch
-  uint16_t mfma_cycles;  // passes * 4, MFMA only (0 elsewhere); may differ by arch: see mfma_cycles_942
-  uint16_t mfma_cycles_942;
-  uint32_t mfma_mops;     // SQ_INSTS_VALU_MFMA_MOPS_* units (512 FLOPs each) per instruction
-  const char* mfma_type;  // "F16", "BF16", "F32", "F64", "I8"
-  MemDesc mem;
-  AluHandler handler;               // null for flow, smem, vmem, lds: the engine executes those
-  const char* signature;            // typed operands as in the table, e.g. "d:f32 a:f32 b:f32"
+  const char* name = "";  // base mnemonic, no _e32/_e64/_sdwa/_dpp
+  Unit unit = Unit::flow;
+  Rate rate = Rate::none;
+  Count count = Count::other;
+  uint8_t archs = 0;  // bit per Arch
+  Action action = Action::refused;
+  Condition condition = Condition::none;
+  uint8_t reads = 0, writes = 0;  // bits of `implied`; EXEC as the lane mask of vector instructions left out
+  Narrows narrows = Narrows::never;
+  Indexes indexes = Indexes::none;
+  int8_t adds = 0;          // the result is the first source plus (1) or minus (-1) the second, perhaps with SCC
+  bool partial = false;     // part of the destination's bits or lanes may keep their old value
+  bool cross_lane = false;  // a lane's result depends on other lanes
+  bool carries_up = false;  // the low dword of the result depends on low dwords alone
+  bool exchanges = false;   // the source is written too
+  uint16_t mfma_cycles[kArchs] = {};  // by Arch: passes * 4, matrix instructions only
+  uint32_t mfma_mops = 0;             // SQ_INSTS_VALU_MFMA_MOPS_* units (512 FLOPs each) per instruction
+  const char* mfma_type = "";         // "F16", "BF16", "F32", "F64", "I8"
+  uint8_t flops = 0;                  // floating-point operations of one active lane, matrix instructions excepted
+  MemDesc mem{};
+  const char* signature = "";  // typed operands as in the table, e.g. "d:f32 a:f32 b:f32"
+  const char* refused = "";    // why the row is known but not executed; empty: it executes
+  // The rest is chosen at start, for the CPU at hand. Null for flow, smem, vmem, lds: the engine executes those.
+  AluHandler handler = nullptr;
   AluHandler general = nullptr;     // valu: the form that honours SDWA, DPP, op_sel, clamp, omod (null: none needed)
   AluHandler saturating = nullptr;  // integer rows with a clamp form
   const void* shape = nullptr;      // operand classes for the general form (isa/valu.h)
   bool selects = false;             // the plain handler honours op_sel, op_sel_hi, neg_lo and neg_hi itself
-  const char* refused = "";         // why the row is known but not executed; empty: it executes
-  uint8_t flops = 0;                // floating-point operations of one active lane, matrix instructions excepted
 };
 
 // DPP controls: the raw dpp_ctrl field value plus masks, or absent.

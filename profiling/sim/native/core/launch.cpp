@@ -126,7 +126,7 @@ void fill_packet(const Launch& launch, const LaunchPlan& plan, const RuntimeMemo
 void set_mode(Arch arch, const KernelInfo& k, Wave* w) {
   const uint32_t r = k.rsrc1;
   w->mode.set_bits((r >> 12 & 0xff) | (r >> 21 & 1) << 8 | (r >> 23 & 1) << 9 | (r >> 26 & 1) << 23);
-  w->mode.flush_products = arch == Arch::gfx90a;
+  w->mode.flush_products = traits(arch).flushes_products;
 }
 
 // User SGPRs in the order of the guide's table "SGPR Register Set Up Order". Returns their number.
@@ -148,7 +148,7 @@ uint32_t set_user_sgprs(Arch arch, const KernelInfo& k, const LaunchPlan& plan, 
   if (k.code_properties & kDispatchId) put64(0);
   if (k.code_properties & kFlatScratchInit) put64(scratch_base);
   if (k.code_properties & kPrivateSize) w->sgpr[at++] = plan.scratch_lane_bytes;
-  const uint32_t preload = arch == Arch::gfx942 ? k.kernarg_preload & 0x7f : 0, offset = k.kernarg_preload >> 7;
+  const uint32_t preload = traits(arch).kernarg_preload ? k.kernarg_preload & 0x7f : 0, offset = k.kernarg_preload >> 7;
   for (uint32_t i = 0; i < preload && at < 16; ++i) {
     std::memcpy(&w->sgpr[at++], reinterpret_cast<const void*>(plan.kernarg + 4ull * (offset + i)), 4);
   }
@@ -198,19 +198,21 @@ Occupancy occupancy_of(const SpecTable& spec, const KernelInfo& k, const Dim3& b
   const uint32_t by_sgpr = u32(spec, "topology.sgprs_per_simd") / round_up(std::max(k.sgprs, 1u), 16);
   const uint32_t slots = u32(spec, "topology.waves_per_simd");
   o.waves_per_simd_limit = std::max(1u, std::min({by_vgpr, by_sgpr, slots}));
-  o.limiter = o.waves_per_simd_limit == slots ? "wave slots" : by_vgpr <= by_sgpr ? "VGPRs" : "SGPRs";
+  o.limiter = o.waves_per_simd_limit == slots ? Limiter::wave_slots
+              : by_vgpr <= by_sgpr            ? Limiter::vgprs
+                                              : Limiter::sgprs;
   o.waves_per_group = (block.x * block.y * block.z + kLanes - 1) / kLanes;
   o.groups_per_cu = o.waves_per_simd_limit * u32(spec, "topology.simds_per_cu") / o.waves_per_group;
   const uint32_t granule = u32(spec, "lds.allocation_granule");
   const uint32_t by_lds = lds_bytes ? u32(spec, "lds.bytes_per_cu") / round_up(lds_bytes, granule) : ~0u;
   if (by_lds < o.groups_per_cu) {
     o.groups_per_cu = by_lds;
-    o.limiter = "LDS";
+    o.limiter = Limiter::lds;
   }
   const uint32_t most = u32(spec, "topology.workgroups_per_cu");
   if (most < o.groups_per_cu) {
     o.groups_per_cu = most;
-    o.limiter = "work-groups";
+    o.limiter = Limiter::work_groups;
   }
   o.groups_per_cu = std::max(o.groups_per_cu, 1u);
   return o;
@@ -272,7 +274,7 @@ LaunchPlan plan_launch(Arch arch, const SpecTable& spec, const Launch& launch, R
   plan.kernarg = fill_kernarg(launch, memory);
   fill_grid_barrier(launch, plan, memory.grid_barrier);
   plan.entry = k.entry;
-  if (arch == Arch::gfx942 && (k.kernarg_preload & 0x7f)) {
+  if (traits(arch).kernarg_preload && (k.kernarg_preload & 0x7f)) {
     const Code& code = launch.module->code();
     const uint64_t word = (code.insts[k.entry].address + kPreloadPrologue - code.base) / 4;
     if (word >= code.index_by_word.size() || code.index_by_word[word] == ~0u)
@@ -317,7 +319,7 @@ void start_wave(Arch arch, const LaunchPlan& plan, const Launch& launch, uint64_
   if (k.rsrc2 >> 8 & 1) r->wave.sgpr[at++] = r->group->id.y;
   if (k.rsrc2 >> 9 & 1) r->wave.sgpr[at++] = r->group->id.z;
   if (k.rsrc2 >> 10 & 1) r->wave.sgpr[at++] = 0;
-  if (arch == Arch::gfx942) {
+  if (traits(arch).flat_scratch_given) {
     r->wave.set_sgpr64(kFlatScratchLo, r->scratch);
   } else if (k.rsrc2 & 1) {
     r->wave.sgpr[at++] = static_cast<uint32_t>(r->scratch - scratch_base);

@@ -12,7 +12,7 @@ namespace hipsynth {
 // How many work-groups of a kernel one CU holds, and which resource says so.
 struct Occupancy {
   uint32_t waves_per_group = 0, groups_per_cu = 0, waves_per_simd_limit = 0;
-  const char* limiter = "";
+  Limiter limiter = Limiter::wave_slots;
 };
 Occupancy occupancy_of(const SpecTable& spec, const KernelInfo& kernel, const Dim3& block, uint32_t lds_bytes);
 

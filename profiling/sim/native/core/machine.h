@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/dispatch.h"
 #include "core/inst.h"
 
 namespace hipsynth {
@@ -121,10 +122,6 @@ class Module {
   friend struct ModuleLoader;
 };
 
-struct Dim3 {
-  uint32_t x = 1, y = 1, z = 1;
-};
-
 struct Launch {
   const Module* module = nullptr;
   const KernelInfo* kernel = nullptr;
@@ -133,21 +130,6 @@ struct Launch {
   uint32_t dynamic_lds = 0;
   std::vector<uint8_t> args;  // explicit arguments laid out at their metadata offsets; hidden ones are filled in
   bool cooperative = false;   // all work-groups are resident at once and may wait for each other
-};
-
-struct Dispatch {
-  std::string kernel;
-  Dim3 grid, block;
-  std::map<std::string, double> counters;  // hardware names, summed over instances, no _sum suffix
-  double duration_ns = 0;
-  std::map<std::string, double> details;  // bottleneck times by unit (ns), occupancy, registers ...
-  std::string bottleneck;
-  uint64_t out_of_bounds = 0;                // accesses outside every allocation that hardware would let pass
-  std::string first_out_of_bounds;           // the first of them, in words
-  std::string printf_output, printf_errors;  // what the kernel wrote to stdout and stderr
-  bool sampled = false;                      // counts are estimates, results in memory are not computed
-  uint64_t groups_simulated = 0;             // work-groups that ran
-  std::map<std::string, double> error;       // sampled: expected relative error (two standard deviations) by counter
 };
 
 struct DeviceOptions {

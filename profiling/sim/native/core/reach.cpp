@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 #include <set>
-#include <string_view>
 
 namespace hipsynth {
 namespace {
@@ -79,11 +78,10 @@ class Walk {
   }
 
   void registers(const Inst& in) {
-    indexed_ |= std::string_view(in.op->name).starts_with("s_set_gpr_idx");
-    if (std::string_view(in.op->name).starts_with("s_movrel")) sgprs_ = kScalarRegs;
+    indexed_ |= in.op->indexes == Indexes::vgpr;
+    if (in.op->indexes == Indexes::sgpr) sgprs_ = kScalarRegs;
     for (const Operand* o : {&in.dst, &in.src[0], &in.src[1], &in.src[2], &in.src[3]}) {
-      const bool typed_buffer = in.op->mem.op[0] == 'f';  // whose operands the text names in full
-      if (o == &in.src[0] && in.op->mem.space == MemSpace::image && !typed_buffer) {
+      if (o == &in.src[0] && in.op->mem.space == MemSpace::image && !in.op->mem.typed_buffer()) {
         images_ = true;  // checked when the image is known
         continue;
       }
@@ -100,14 +98,14 @@ class Walk {
   }
 
   // The constant that an addition to SGPR `reg` adds, of the instructions after s_getpc_b64.
-  std::optional<int64_t> added(uint32_t from, uint16_t reg, const char* add, const char* subtract) const {
+  std::optional<int64_t> added(uint32_t from, uint16_t reg, bool with_carry) const {
     for (uint32_t i = from; i < code_.insts.size() && i < from + kAddressWindow; ++i) {
       const Inst& in = code_.insts[i];
-      const std::string_view name = in.op->name;
-      if (in.dst.kind != OperandKind::sgpr || in.dst.reg != reg || (name != add && name != subtract)) continue;
+      const bool carries = in.op->reads & implied::scc;
+      if (in.dst.kind != OperandKind::sgpr || in.dst.reg != reg || in.op->adds == 0 || carries != with_carry) continue;
       if (in.src[1].kind != OperandKind::constant) return std::nullopt;
       const auto v = static_cast<int64_t>(in.src[1].value & 0xffffffffu);
-      return name == add ? v : -v;
+      return in.op->adds * v;
     }
     return std::nullopt;
   }
@@ -115,8 +113,8 @@ class Walk {
   // Where s_getpc_b64 and the additions after it point: code to follow, data to ignore.
   void formed_address(uint32_t i) {
     const uint16_t reg = code_.insts[i].dst.reg;
-    const auto low = added(i + 1, reg, "s_add_u32", "s_sub_u32");
-    const auto high = added(i + 1, static_cast<uint16_t>(reg + 1), "s_addc_u32", "s_subb_u32");
+    const auto low = added(i + 1, reg, false);
+    const auto high = added(i + 1, static_cast<uint16_t>(reg + 1), true);
     if (!low || !high) return visit_all(program_.module->functions());
     const uint64_t offset = static_cast<uint64_t>(*low) + (static_cast<uint64_t>(*high) << 32);
     const uint64_t target = code_.insts[i].address + code_.insts[i].size + offset;

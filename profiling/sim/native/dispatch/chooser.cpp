@@ -35,7 +35,7 @@ bool is_end_state(const std::string& counter) {
 
 double largest_error(const Execution& e) {
   double largest = 0;
-  for (const auto& [name, error] : e.error) largest = std::max(largest, is_end_state(name) ? 0 : error);
+  for (const auto& [name, error] : e.sampling.error) largest = std::max(largest, is_end_state(name) ? 0 : error);
   return largest;
 }
 
@@ -76,7 +76,7 @@ Execution Chooser::sample_first(const PreparedLaunch& p, Hierarchy& hierarchy, s
   std::optional<Execution> first =
       SampledStrategy(hierarchy, {options_.sampling_units, options_.sample_above}, source).execute(p);
   if (!first) return replay();
-  if (first->strategy == Strategy::exact) return *std::move(first);
+  if (first->sampling.strategy == Strategy::exact) return *std::move(first);
   const bool good = largest_error(*first) <= kLargestError;
   *outcome = good ? Outcome::sampled_well : Outcome::sampled_badly;
   if (good) return *std::move(first);

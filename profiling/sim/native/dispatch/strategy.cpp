@@ -41,7 +41,7 @@ Execution whole_grid(const PreparedLaunch& p, const Context& c, const Engine& en
   e.counts = c.counts;
   e.out_of_bounds = c.out_of_bounds;
   e.peak_waves = engine.peak_waves();
-  e.groups_simulated = p.plan.total_groups;
+  e.sampling.groups_simulated = p.plan.total_groups;
   return e;
 }
 
@@ -74,11 +74,9 @@ std::optional<Execution> SampledStrategy::execute(const PreparedLaunch& p) {
   e.text = std::move(text);
   if (!sampler.sampling()) return e;
   Extrapolation whole = extrapolate(sampler.finish(engine.runs()), c.program, &hierarchy_);
-  e.strategy = Strategy::sampled;
   e.executed = std::move(whole.executed);
   e.counts = whole.counts;
-  e.error = std::move(whole.error);
-  e.groups_simulated = whole.groups_simulated;
+  e.sampling = {Strategy::sampled, whole.groups_simulated, 0, std::move(whole.error)};
   return e;
 }
 
@@ -95,8 +93,8 @@ std::optional<Execution> ReplayedStrategy::execute(const PreparedLaunch& p) {
   engine.run();
   memory.end_dispatch();
   Execution e = whole_grid(p, c, engine);
-  e.strategy = Strategy::replayed;
-  e.groups_recorded = traces_.recorded;
+  e.sampling.strategy = Strategy::replayed;
+  e.sampling.groups_recorded = traces_.recorded;
   return e;
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,19 +17,14 @@
 
 namespace hipsynth {
 
-enum class Strategy : uint8_t { exact, sampled, replayed };
-
 // What one execution of a dispatch did: event counts, from which counters and durations follow.
 struct Execution {
-  Strategy strategy = Strategy::exact;
+  Sampling sampling;
   std::vector<Executed> executed;       // per static instruction, of the whole grid
   EngineCounts counts;                  // of the whole grid
-  std::map<std::string, double> error;  // sampled: expected relative error (two standard deviations) by counter
   OutOfBounds out_of_bounds;
   PrintfText text;
   uint64_t peak_waves = 0;
-  uint64_t groups_simulated = 0;  // work-groups that ran or were replayed
-  uint64_t groups_recorded = 0;   // replayed: work-groups whose traces agree
 };
 
 // A launch that passed all checks, with what every execution of it needs.

@@ -1,8 +1,9 @@
-// Read-modify-write operations of memory and LDS atomics, by the names in the opcode table.
+// Read-modify-write operations of memory and LDS atomics, by their operation in the opcode table.
 #pragma once
 
 #include <cstdint>
-#include <string_view>
+
+#include "opcode_enums.h"
 
 namespace hipsynth {
 
@@ -10,6 +11,7 @@ namespace hipsynth {
 // `data` is the operand; compare-and-swap also takes `compare`.
 using AtomicFn = uint64_t (*)(void* p, uint64_t data, uint64_t compare);
 
-AtomicFn find_atomic(std::string_view op);  // null for an unknown name
+// Null for what is no atomic. `flushes`: add_f32 takes and gives zeros for denormals.
+AtomicFn find_atomic(MemOp op, bool flushes);
 
 }  // namespace hipsynth

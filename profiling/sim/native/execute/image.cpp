@@ -85,7 +85,7 @@ class Access {
 struct Coordinates {
   const uint32_t* rows[4] = {};  // the mip level follows the axes
 };
-bool has_level(const Inst& in) { return std::string_view(in.op->mem.op) == "mip"; }
+bool has_level(const Inst& in) { return in.op->mem.op == MemOp::mip; }
 
 Coordinates coordinates(Access& access, Resident& r, const Step& s, const Image& image) {
   const Inst& in = *s.inst;
@@ -327,7 +327,7 @@ void texel_buffer(Context& c, Resident& r, const Step& s) {
   const Inst& in = *s.inst;
   const MemDesc& m = in.op->mem;
   TexelBuffer b = unpack_texel_buffer(&r.wave.sgpr[in.src[2].reg]);
-  if (std::string_view(m.op) == "format_named")
+  if (m.op == MemOp::format_named)
     b.format = {static_cast<DataFormat>(in.format & 15), static_cast<NumberFormat>(in.format >> 4)};
   const uint32_t bytes = texel_bytes(b.format);
   const bool store = m.kind == MemKind::store, integer = is_integer(b.format.number);
@@ -357,7 +357,7 @@ void texel_buffer(Context& c, Resident& r, const Step& s) {
 
 void execute_image(Context& c, Resident& r, const Step& s) {
   const Inst& in = *s.inst;
-  if (in.op->mem.op[0] == 'f') return texel_buffer(c, r, s);
+  if (in.op->mem.typed_buffer()) return texel_buffer(c, r, s);
   const Image image = unpack_image(&r.wave.sgpr[in.src[2].reg]);
   const bool known = image.type >= ImageType::one && image.type <= ImageType::two_array;
   if (!known || texel_bytes(image.format) == 0)

@@ -104,9 +104,8 @@ void atomic_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
     address = own;
   }
   // ds_cmpst compares with its first data operand and stores the second; ds_mskor masks with the first.
-  const std::string_view op = m.op;
-  const bool compare_first = op.starts_with("cmpswap");
-  const uint32_t kept = op.starts_with("condxchg") ? 0xfff8 : ~0u;
+  const bool compare_first = m.compares();
+  const uint32_t kept = m.op == MemOp::condxchg_b64 ? 0xfff8 : ~0u;
   for (uint32_t which = 0; which < (m.two_addr ? 2u : 1u); ++which) {
     const uint32_t *first = operand_row(r.wave, in.src[1 + which]),
                    *second = m.two_addr ? nullptr : operand_row(r.wave, in.src[2]);
@@ -132,7 +131,7 @@ void append_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
   const uint64_t at = (r.wave.sgpr[kM0] & 0xffff) + static_cast<uint64_t>(in.offset0);
   uint8_t* p = lds_pointer(c, r, s, 0, at, 4);
   const auto lanes = static_cast<uint32_t>(std::popcount(exec));
-  const uint32_t old = load32(p), fresh = in.op->mem.op[0] == 'a' ? old + lanes : old - lanes;
+  const uint32_t old = load32(p), fresh = in.op->mem.op == MemOp::add_u32 ? old + lanes : old - lanes;
   std::memcpy(p, &fresh, sizeof fresh);
   uint32_t* row = operand_row(r.wave, in.dst);
   for (uint64_t rest = exec; rest; rest &= rest - 1) row[std::countr_zero(rest)] = old;
@@ -158,8 +157,8 @@ uint32_t swizzle_source(uint32_t pattern, uint32_t lane) {
 // Inactive source lanes read as 0 (CDNA3 ISA: EXEC applies to the source reads too).
 void cross_lane(Resident& r, const Step& s, uint64_t exec) {
   const Inst& in = *s.inst;
-  const std::string_view op = in.op->mem.op;
-  const bool pushes = op == "permute", swizzles = op == "swizzle";
+  const MemOp op = in.op->mem.op;
+  const bool pushes = op == MemOp::permute, swizzles = op == MemOp::swizzle;
   const uint32_t* first = operand_row(r.wave, in.src[0]);
   const uint32_t* data = swizzles ? first : operand_row(r.wave, in.src[1]);
   uint32_t* dst = operand_row(r.wave, in.dst);

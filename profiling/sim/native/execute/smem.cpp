@@ -18,9 +18,8 @@ uint64_t scalar_offset(const Wave& w, const Inst& in) {
 // counter runs at a constant rate beside the core's.
 uint64_t read_clock(const Context& c, const Inst& in) {
   const uint64_t cycles = c.clock + c.counts.wave_instructions * kCyclesPerInstruction;
-  return std::strcmp(in.op->mem.op, "memrealtime") == 0
-             ? static_cast<uint64_t>(static_cast<double>(cycles) * c.realtime_ticks)
-             : cycles;
+  return in.op->mem.op == MemOp::memrealtime ? static_cast<uint64_t>(static_cast<double>(cycles) * c.realtime_ticks)
+                                             : cycles;
 }
 
 void check(Context& c, Resident& r, const Step& s, uint64_t address, uint32_t bytes, const char* what) {

@@ -386,7 +386,7 @@ void execute_vector_memory(Context& c, Resident& r, const Step& s) {
   const MemDesc& m = in.op->mem;
   if (m.kind == MemKind::cache) {
     // Invalidation of the vL1D is the only cache operation that changes what later accesses cost.
-    if (std::strcmp(in.op->name, "buffer_wbl2") != 0) c.model->invalidate_l1(r);
+    if (m.op != MemOp::buffer_wbl2) c.model->invalidate_l1(r);
     return;
   }
   if (r.wave.exec() == 0) return;

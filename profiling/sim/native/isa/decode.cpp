@@ -16,12 +16,8 @@ constexpr uint64_t kMaxText = 1u << 26;  // bytes of one code object's text
 // What stands in for an instruction that cannot run.
 const OpInfo& refused_op() {
   static const OpInfo op = [] {
-    OpInfo o{};
+    OpInfo o;
     o.name = "refused";
-    o.unit = Unit::flow;
-    o.rate = Rate::none;
-    o.count = Count::other;
-    o.mfma_type = o.signature = o.refused = "";
     return o;
   }();
   return op;
@@ -241,10 +237,10 @@ constexpr uint8_t kMostCoordinates = 4;  // x, y, z or layer, mip level
 // Buffer and scalar atomics name the data register once: it is also the destination when the old value returns.
 void finish_memory(Inst& in) {
   const MemDesc& m = in.op->mem;
-  const bool scalar = in.op->unit == Unit::smem, image = m.space == MemSpace::image && m.op[0] != 'f';
+  const bool scalar = in.op->unit == Unit::smem, image = m.space == MemSpace::image && !m.typed_buffer();
   if ((m.space == MemSpace::buffer || scalar || image) && m.kind == MemKind::atomic && (in.glc || in.sc0)) {
     in.dst = in.src[scalar ? 2 : 1];
-    if (m.op[0] == 'c') in.dst.dwords = static_cast<uint8_t>(in.dst.dwords / 2);
+    if (m.compares()) in.dst.dwords = static_cast<uint8_t>(in.dst.dwords / 2);
   }
   // The text of an image instruction names the first coordinate; how many there are, the image says.
   if (image) in.src[0].dwords = kMostCoordinates;

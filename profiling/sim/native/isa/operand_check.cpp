@@ -77,7 +77,7 @@ bool smem_ok(const Inst& in) {
   const bool base = scalars(in.src[0], m.space == MemSpace::buffer ? 4 : 2);  // a resource or an address
   const bool offset = absent(in.src[1]) || scalar_or_constant(in.src[1]);
   if (m.kind == MemKind::atomic) {
-    const uint32_t data = m.op[0] == 'c' ? 2 * dwords : dwords;
+    const uint32_t data = m.compares() ? 2 * dwords : dwords;
     return base && offset && scalars(in.src[2], data) && (absent(in.dst) || scalars(in.dst, dwords));
   }
   return base && offset && scalars(m.kind == MemKind::store ? in.src[2] : in.dst, dwords);
@@ -88,7 +88,7 @@ bool data_ok(const Inst& in, const Operand& data) {
   const MemDesc& m = in.op->mem;
   const uint32_t dwords = dwords_of(m.two_addr ? m.elem_bytes : m.elem_bytes * m.count);
   if (m.kind != MemKind::atomic || m.space == MemSpace::lds) return vectors(data, dwords);
-  return vectors(data, m.op[0] == 'c' ? 2 * dwords : dwords);
+  return vectors(data, m.compares() ? 2 * dwords : dwords);
 }
 
 bool result_ok(const Inst& in) {
@@ -133,11 +133,11 @@ bool buffer_ok(const Inst& in) {
 // Typed buffers and images. dmask chooses the components, two of which share a register in the d16 forms.
 bool image_ok(const Inst& in) {
   const MemDesc& m = in.op->mem;
-  if (m.op[0] == 'f') return !in.lds && buffer_ok(in);
+  if (m.typed_buffer()) return !in.lds && buffer_ok(in);
   const auto components = static_cast<uint32_t>(std::popcount(in.dmask & 15u));
   const bool gives = m.kind == MemKind::store || m.kind == MemKind::atomic;
   const Operand& data = gives ? in.src[1] : in.dst;
-  if (m.kind == MemKind::atomic && in.dmask != (m.op[0] == 'c' ? 3 : 1)) return false;  // one dword, or two to compare
+  if (m.kind == MemKind::atomic && in.dmask != (m.compares() ? 3 : 1)) return false;  // one dword, or two to compare
   const bool resource = scalars(in.src[2], 8) && (m.kind != MemKind::sample || scalars(in.src[3], 4));
   const bool plain = !in.tfe && !in.lwe && in.dmask <= 15 && components > 0;
   return plain && resource && in.src[0].kind == OperandKind::vgpr &&
@@ -155,7 +155,7 @@ bool lds_ok(const Inst& in, const Signature& sig) {
   const MemDesc& m = in.op->mem;
   if (m.kind == MemKind::none) return true;
   if (m.kind == MemKind::append) return vectors(in.dst, 1);
-  if (m.op[0] == 'a' && m.kind != MemKind::atomic && sig.sources + sig.has_result == 1)  // by work-item number
+  if (m.op == MemOp::addtid && sig.sources + sig.has_result == 1)  // by work-item number
     return m.kind == MemKind::load ? vectors(in.dst, 1) : vectors(in.src[1], 1);
   if (!vectors(in.src[0], 1)) return false;
   if (m.kind == MemKind::cross_lane) return vectors(in.dst, 1) && (sig.sources < 2 || vectors(in.src[1], 1));

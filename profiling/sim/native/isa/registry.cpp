@@ -1,5 +1,7 @@
 // The opcode table as chosen for this CPU, look-up by mnemonic, and GPR-index mode.
+#include <array>
 #include <cstdlib>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 
@@ -38,24 +40,10 @@ bool displace(const Wave& w, Operand& o, int k) {
 }  // namespace
 
 std::vector<OpInfo> assemble_table(const RowData* rows, size_t n, const Handlers* const* chunks) {
-  std::vector<OpInfo> table(n);
-  for (size_t i = 0; i < n; ++i) {
-    const RowData& r = rows[i];
-    OpInfo& op = table[i];
-    op.name = r.name;
-    op.unit = r.unit;
-    op.rate = r.rate;
-    op.count = r.count;
-    op.archs = r.archs;
-    op.mfma_cycles = r.cycles90a;
-    op.mfma_cycles_942 = r.cycles942;
-    op.mfma_mops = r.mops;
-    op.mfma_type = r.mfma_type;
-    op.mem = r.mem;
-    op.signature = r.signature;
-    op.refused = r.refused;
-    op.flops = r.flops;
-    op.handler = nullptr;
+  std::vector<OpInfo> table;
+  table.reserve(n);
+  for (const RowData& r : std::span(rows, n)) {
+    OpInfo& op = table.emplace_back(r.op);
     if (r.chunk < 0) continue;
     const Handlers& h = chunks[r.chunk][r.index];
     op.handler = h.handler;
@@ -73,8 +61,12 @@ const std::vector<OpInfo>& opcode_table() {
 }
 
 const OpInfo* find_opcode(Arch arch, const std::string& base_mnemonic) {
-  static const Index indices[2] = {make_index(1), make_index(2)};
-  const Index& index = indices[static_cast<int>(arch)];
+  static const auto indices = [] {
+    std::array<Index, kArchs> all;
+    for (size_t i = 0; i < kArchs; ++i) all[i] = make_index(static_cast<uint8_t>(1u << i));
+    return all;
+  }();
+  const Index& index = indices[static_cast<size_t>(arch)];
   const auto it = index.find(base_mnemonic);
   return it == index.end() ? nullptr : it->second;
 }

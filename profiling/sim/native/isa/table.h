@@ -12,20 +12,9 @@ struct Handlers {
 
 namespace hipsynth {
 
-// One generated row; handlers stand at kHandlers<chunk>[index] of each level, chunk -1: none.
+// One generated row; its handlers stand at kHandlers<chunk>[index] of each level, chunk -1: none.
 struct RowData {
-  const char* name;
-  Unit unit;
-  Rate rate;
-  Count count;
-  uint8_t archs;
-  uint16_t cycles90a, cycles942;
-  uint32_t mops;
-  const char* mfma_type;
-  MemDesc mem;
-  const char* signature;
-  const char* refused;
-  uint8_t flops;
+  OpInfo op;
   int chunk, index;
 };
 

@@ -11,10 +11,6 @@
 namespace hipsynth {
 namespace {
 
-constexpr uint32_t kScalarLine = 64;
-constexpr uint32_t kScalarWays = 4;
-constexpr uint32_t kCusPerScalarCache = 2;  // both ISA guides: a scalar data cache is shared between neighbouring CUs
-constexpr uint32_t kInfinityWays = 16;
 constexpr uint64_t kLongAgo = 1 << 20;  // cycles, between two dispatches: all that was asked for has arrived
 constexpr uint8_t kSectorBytes = 32;    // granularity of fabric writes
 
@@ -52,6 +48,8 @@ Hierarchy::Hierarchy(Arch arch, const SpecTable& spec)
       segments_per_l2_line_(l2_line_ / kSegmentBytes),
       l1_lines_per_l2_line_(l2_line_ / l1_line_),
       page_lines_(u32(spec, "l2.scattered_page_bytes") / l2_line_),
+      scalar_line_(u32(spec, "scalar.line_bytes")),
+      cus_per_scalar_(u32(spec, "scalar.cus")),
       write_back_at_end_(spec.at("fabric.write_back_at_end") != 0),
       arrivals_(u32(spec, "topology.xcds")),
       latency_{0, u32(spec, "vl1d.latency_cycles"), u32(spec, "l2.latency_cycles"),
@@ -66,13 +64,15 @@ Hierarchy::Hierarchy(Arch arch, const SpecTable& spec)
     else
       l1_.emplace_back(l1);
   }
-  const Cache::Geometry scalar{u32(spec, "scalar.bytes"), kScalarLine, kScalarWays, 0, false};
-  for (uint32_t i = 0; i < cus_; i += kCusPerScalarCache) scalar_.emplace_back(scalar);
+  const Cache::Geometry scalar{u32(spec, "scalar.bytes"), u32(spec, "scalar.line_bytes"), u32(spec, "scalar.ways"), 0,
+                               false};
+  for (uint32_t i = 0; i < cus_; i += cus_per_scalar_.value()) scalar_.emplace_back(scalar);
   const LargeCache::Geometry l2{u32(spec, "l2.bytes"), l2_line_, u32(spec, "l2.ways"), u32(spec, "l2.dirty_ways"),
                                 spec.at("l2.hashed") != 0};
   for (uint32_t i = 0; i < u32(spec, "topology.xcds"); ++i) l2_.emplace_back(l2);
   const auto infinity_bytes = static_cast<uint64_t>(spec.at("fabric.infinity_cache_bytes"));
-  if (infinity_bytes) infinity_ = LargeCache({infinity_bytes, l2_line_, kInfinityWays, 0, true});
+  if (infinity_bytes)
+    infinity_ = LargeCache({infinity_bytes, l2_line_, u32(spec, "fabric.infinity_cache_ways"), 0, true});
   l1_cycles_.assign(cus_, 0);
   channel_requests_.assign(channels_.value() * u32(spec, "topology.xcds"), 0);
 }
@@ -471,15 +471,15 @@ Level Hierarchy::access(uint32_t cu, const WaveAccess& a) {
 
 Level Hierarchy::scalar(uint32_t cu, uint64_t address, uint32_t bytes) {
   Level deepest = Level::l1;
-  for (uint64_t line = address / kScalarLine; line <= (address + bytes - 1) / kScalarLine; ++line) {
+  for (uint64_t line = address / scalar_line_; line <= (address + bytes - 1) / scalar_line_; ++line) {
     ++n_.scalar_requests;
-    if (scalar_[cu / kCusPerScalarCache].access(line).hit) {
+    if (scalar_[cu / cus_per_scalar_].access(line).hit) {
       ++n_.scalar_hits;
       continue;
     }
     ++n_.scalar_misses;
     ++n_.l2_reads;
-    deepest = std::max(deepest, l2_access(cu / cus_per_xcd_, line_of(line * kScalarLine / l2_line_), 0, true));
+    deepest = std::max(deepest, l2_access(cu / cus_per_xcd_, line_of(line * scalar_line_.value() / l2_line_), 0, true));
   }
   return deepest;
 }

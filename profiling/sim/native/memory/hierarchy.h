@@ -145,6 +145,7 @@ class Hierarchy {
   Arch arch_;
   uint32_t cus_, cus_per_xcd_, l1_line_, l2_line_, unmerged_period_, fabric_read_bytes_per_request_;
   Divisor segments_per_l1_line_, segments_per_l2_line_, l1_lines_per_l2_line_, page_lines_;
+  Divisor scalar_line_, cus_per_scalar_;
   bool write_back_at_end_, first_dispatch_ = true;
   std::vector<Cache> l1_, scalar_;
   std::vector<WideCache> wide_l1_;  // instead of l1_ where sets have many ways

@@ -22,17 +22,11 @@ double number(const std::string& text) {
   return value;
 }
 
-Arch parse_arch(const std::string& text) {
-  if (text == "gfx90a") return Arch::gfx90a;
-  if (text == "gfx942") return Arch::gfx942;
-  throw std::invalid_argument("arch " + text);
-}
-
 using Setter = std::function<void(Config&, const std::string&)>;
 
 const std::map<std::string, Setter>& setters() {
   static const std::map<std::string, Setter> table = {
-      {"arch", [](Config& c, const std::string& v) { c.arch = parse_arch(c.arch_name = v); }},
+      {"arch", [](Config& c, const std::string& v) { c.arch = hipsynth::parse_arch(c.arch_name = v); }},
       {"title", [](Config& c, const std::string& v) { c.title = v; }},
       {"code_object", [](Config& c, const std::string& v) { c.code_objects.push_back(v); }},
       {"disassembly", [](Config& c, const std::string& v) { c.disassemblies.push_back(v); }},

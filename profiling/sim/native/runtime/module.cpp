@@ -54,7 +54,7 @@ hipError_t launch_function(hipFunction_t f, dim3 grid, dim3 block, unsigned lds,
 hipFuncAttributes attributes_of(Runtime& rt, const ihipModuleSymbol_t& kernel) {
   const hipsynth::KernelInfo& k = *kernel.info;
   hipFuncAttributes a{};
-  int version = rt.config.arch == hipsynth::Arch::gfx90a ? 90 : 94;
+  const int version = 90 + static_cast<int>(traits(rt.config.arch).isa_minor);
   a.binaryVersion = a.ptxVersion = version;
   a.localSizeBytes = k.scratch_bytes;
   a.sharedSizeBytes = k.lds_bytes;

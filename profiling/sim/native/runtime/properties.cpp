@@ -16,8 +16,7 @@ constexpr int kMaxVgprs = 512;  // unified file, per work-item
 
 int whole(double value) { return static_cast<int>(value); }
 
-// Bus width of the HBM stacks behind one device: 8192 bits on an MI300, 4096 on one MI200 GCD (product data sheets).
-int bus_bits(const Runtime& rt) { return rt.config.arch == hipsynth::Arch::gfx942 ? 8192 : 4096; }
+int bus_bits(const Runtime& rt) { return static_cast<int>(traits(rt.config.arch).memory_bus_bits); }
 
 // Number of 4-byte registers in one CU's vector register file.
 int registers_per_cu(const Runtime& rt) {
@@ -64,11 +63,11 @@ hipDeviceProp_tR0600 properties(const Runtime& rt) {
   std::snprintf(p.gcnArchName, sizeof p.gcnArchName, "%s:sramecc+:xnack-", rt.config.arch_name.c_str());
   std::memcpy(p.uuid.bytes, "hipsynth-device0", sizeof p.uuid.bytes);
   p.major = 9;
-  p.minor = rt.config.arch == hipsynth::Arch::gfx90a ? 0 : 4;
+  p.minor = static_cast<int>(traits(rt.config.arch).isa_minor);
   p.warpSize = kWaveSize;
   p.multiProcessorCount = whole(rt.spec("topology.cus"));
   p.clockRate = whole(rt.spec("clock.core_mhz") * 1000);
-  p.clockInstructionRate = whole(hipsynth::kRealtime_MHz * 1000);  // in kHz
+  p.clockInstructionRate = whole(rt.spec("clock.realtime_mhz") * 1000);  // in kHz
   p.pciBusID = 1;
   fill_limits(rt, p);
   fill_memory(rt, p);
@@ -137,7 +136,7 @@ const Attribute kAttributes[] = {
     FROM(10000, p.clockInstructionRate),
     FROM(10002, p.maxSharedMemoryPerMultiProcessor),
     FROM(10011, p.isLargeBar),
-    FROM(10014, rt.config.arch == hipsynth::Arch::gfx90a),
+    FROM(10014, traits(rt.config.arch).images),
     FROM(10015, p.multiProcessorCount),
     FROM(10017, p.clockInstructionRate),
     FROM(10018, rt.spec("topology.xcds")),

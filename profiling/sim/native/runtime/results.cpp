@@ -3,43 +3,75 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
+#include <optional>
 #include <utility>
+
+#include "core/record.h"
 
 namespace hipsynth::runtime {
 namespace {
 
-std::string json_dim(const Dim3& d) {
-  return "[" + std::to_string(d.x) + ", " + std::to_string(d.y) + ", " + std::to_string(d.z) + "]";
-}
-
-std::string json_map(const std::map<std::string, double>& values) {
-  std::string out = "{";
-  for (const auto& [key, value] : values) {
-    if (out.size() > 1) out += ", ";
-    out += json_string(key) + ": " + json_number(value);
+void append_number(double value, std::string* out) {
+  char text[32];
+  const bool whole = value == std::floor(value) && std::fabs(value) < 9007199254740992.0;
+  const std::to_chars_result end = whole ? std::to_chars(text, std::end(text), static_cast<int64_t>(value))
+                                         : std::to_chars(text, std::end(text), value);
+  if (std::isfinite(value)) {
+    out->append(text, end.ptr);
+  } else {
+    *out += "null";
   }
-  return out + "}";
 }
 
-std::string measured(const Dispatch& d) {
-  return "\"grid\": " + json_dim(d.grid) + ", \"block\": " + json_dim(d.block) +
-         ", \"duration_ns\": " + json_number(d.duration_ns) + ", \"bottleneck\": " + json_string(d.bottleneck) +
-         ", \"sampled\": " + (d.sampled ? "true" : "false") +
-         ", \"groups_simulated\": " + std::to_string(d.groups_simulated) +
-         ", \"error_estimate\": " + json_map(d.error) + ", \"counters\": " + json_map(d.counters) +
-         ", \"details\": " + json_map(d.details);
-}
+// Appends the members of a JSON object, each followed by a comma.
+struct JsonVisitor {
+  std::string* out;
+  double dispatches;
 
-std::string registers(const KernelInfo& k) {
-  return json_map({{"vgprs", k.vgprs},
-                   {"agprs", k.agprs},
-                   {"sgprs", k.sgprs},
-                   {"lds_bytes", k.lds_bytes},
-                   {"scratch_bytes", k.scratch_bytes}});
-}
+  void key(const char* name) { ((*out += '"') += name) += "\": "; }
+  void shape(const char* name, const Dim3& d) {
+    key(name);
+    *out += "[" + std::to_string(d.x) + ", " + std::to_string(d.y) + ", " + std::to_string(d.z) + "], ";
+  }
+  void number(const char* name, double value) {
+    key(name);
+    append_number(value, out);
+    *out += ", ";
+  }
+  void mean(const char* name, double sum) { number(name, sum / dispatches); }
+  void count(const char* name, uint64_t value) {
+    key(name);
+    *out += std::to_string(value) += ", ";
+  }
+  void text(const char* name, const std::string& value) {
+    key(name);
+    *out += json_string(value) += ", ";
+  }
+  template <class Fill>
+  void part(const char* name, const Fill& fill) {
+    key(name);
+    *out += '{';
+    fill(*this);
+    close();
+    *out += ", ";
+  }
+  void numbers(const char* name, const std::map<std::string, double>& values) {
+    part(name, [&](JsonVisitor& inner) {
+      for (const auto& [inner_name, value] : values) inner.number(inner_name.c_str(), value);
+    });
+  }
+  // Ends the object: the comma after its last member goes.
+  void close() {
+    if (out->ends_with(", ")) out->resize(out->size() - 2);
+    *out += '}';
+  }
+};
 
 // Dispatches of one kernel nearly always have the same keys, so iterate over both maps in parallel instead of
 // searching.
@@ -52,9 +84,18 @@ void accumulate(std::map<std::string, double>& sum, const std::map<std::string, 
   }
 }
 
-std::string heading_of(const KernelInfo& kernel) {
-  return "{\"symbol\": " + json_string(kernel.symbol) + ", \"name\": " + json_string(kernel.name) +
-         ", \"registers\": " + registers(kernel);
+template <class Part>
+void accumulate(std::optional<Part>& sum, const std::optional<Part>& more) {
+  if (!more) return;
+  if (!sum) sum.emplace();
+  for (const Field<Part>& field : Part::kFields) (*sum).*field.member += (*more).*field.member;
+}
+
+void accumulate(std::optional<Limits>& sum, const std::optional<Limits>& more) {
+  if (!more) return;
+  if (!sum) sum = Limits{.bottleneck = more->bottleneck};
+  sum->wave_cycles += more->wave_cycles;
+  for (size_t i = 0; i < sum->bounds.size(); ++i) sum->bounds[i] += more->bounds[i];
 }
 
 // Combines the relative errors of two dispatches, assuming the worst case that they have the same sign.
@@ -63,13 +104,29 @@ void join_errors(const Dispatch& more, Dispatch* sum) {
     const auto at = d.counters.find(name);
     return at == d.counters.end() ? d.duration_ns : at->second;
   };
-  for (const auto& [name, error] : more.error) sum->error.try_emplace(name, 0);
-  for (auto& [name, error] : sum->error) {
-    const auto added = more.error.find(name);
+  for (const auto& [name, error] : more.sampling.error) sum->sampling.error.try_emplace(name, 0);
+  for (auto& [name, error] : sum->sampling.error) {
+    const auto added = more.sampling.error.find(name);
     const double before = value(*sum, name), after = value(more, name);
-    const double absolute = error * before + (added == more.error.end() ? 0 : added->second * after);
+    const double absolute = error * before + (added == more.sampling.error.end() ? 0 : added->second * after);
     error = before + after > 0 ? absolute / (before + after) : 0;
   }
+}
+
+// Adds what a later dispatch did; shapes and the bottleneck stay the first one's.
+void accumulate(Dispatch& sum, const Dispatch& more) {
+  join_errors(more, &sum);
+  sum.sampling.strategy = std::max(sum.sampling.strategy, more.sampling.strategy);
+  sum.sampling.groups_simulated += more.sampling.groups_simulated;
+  sum.sampling.groups_recorded += more.sampling.groups_recorded;
+  sum.duration_ns += more.duration_ns;
+  accumulate(sum.counters, more.counters);
+  accumulate(sum.registers, more.registers);
+  sum.limited_by = std::min(sum.limited_by, more.limited_by);
+  accumulate(sum.occupancy, more.occupancy);
+  accumulate(sum.limits, more.limits);
+  accumulate(sum.work, more.work);
+  accumulate(sum.traffic, more.traffic);
 }
 
 bool same(const Dim3& a, const Dim3& b) { return a.x == b.x && a.y == b.y && a.z == b.z; }
@@ -86,6 +143,20 @@ bool put(int fd, const char* text, size_t size) {
 }
 
 bool put(int fd, const std::string& text) { return put(fd, text.data(), text.size()); }
+
+// The record of a kernel; `sum` is over all its dispatches.
+std::string record_of(const std::string& heading, uint64_t dispatches, bool same_shape, const Dispatch& sum) {
+  std::string out;
+  out.reserve(4096);
+  out += heading;
+  JsonVisitor v{&out, static_cast<double>(dispatches)};
+  v.count("dispatches", dispatches);
+  v.key("same_shape");
+  out += same_shape ? "true, " : "false, ";
+  visit(v, sum);
+  v.close();
+  return out;
+}
 
 }  // namespace
 
@@ -106,14 +177,6 @@ std::string json_string(const std::string& text) {
   return out + "\"";
 }
 
-std::string json_number(double value) {
-  if (!std::isfinite(value)) return "null";
-  char text[32];
-  bool whole = value == std::floor(value) && std::fabs(value) < 9007199254740992.0;
-  std::snprintf(text, sizeof text, whole ? "%.0f" : "%.17g", value);
-  return text;
-}
-
 void Results::open(const std::string& path) {
   path_ = path;
   partial_path_ = path.empty() ? "" : path + ".partial";
@@ -125,22 +188,20 @@ void Results::add(const KernelInfo& kernel, const Dispatch& dispatch) {
   if (added) totals_.emplace_back();
   KernelTotal& total = totals_[slot->second];
   if (added) {
-    total.heading = heading_of(kernel);
+    total.heading = "{";
+    JsonVisitor v{&total.heading, 1};
+    v.text("symbol", kernel.symbol);
+    v.text("signature", kernel.name);
     total.sum = dispatch;
     total.sum.printf_output.clear();
   } else {
-    join_errors(dispatch, &total.sum);
-    total.sum.sampled |= dispatch.sampled;
-    total.sum.groups_simulated += dispatch.groups_simulated;
-    accumulate(total.sum.counters, dispatch.counters);
-    accumulate(total.sum.details, dispatch.details);
-    total.sum.duration_ns += dispatch.duration_ns;
+    accumulate(total.sum, dispatch);
     total.same_shape = total.same_shape && same(total.sum.grid, dispatch.grid) && same(total.sum.block, dispatch.block);
   }
   ++total.dispatches;
   total.stale = true;
   if (first_.size() < kKeptDispatches) {
-    first_.push_back("{\"kernel\": " + std::to_string(slot->second) + ", " + measured(dispatch) + "}");
+    first_.push_back(record_of(total.heading, 1, true, dispatch));
     render();
   }
 }
@@ -148,8 +209,7 @@ void Results::add(const KernelInfo& kernel, const Dispatch& dispatch) {
 void Results::render() {
   for (KernelTotal& total : totals_) {
     if (!std::exchange(total.stale, false)) continue;
-    total.rendered = total.heading + ", \"dispatches\": " + std::to_string(total.dispatches) +
-                     ", \"same_shape\": " + (total.same_shape ? "true" : "false") + ", " + measured(total.sum) + "}";
+    total.rendered = record_of(total.heading, total.dispatches, total.same_shape, total.sum);
   }
 }
 

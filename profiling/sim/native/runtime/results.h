@@ -17,7 +17,6 @@ inline constexpr size_t kKeptDispatches = 64;
 inline constexpr size_t kKeptWarnings = 16;
 
 std::string json_string(const std::string& text);
-std::string json_number(double value);
 
 class Results {
  public:

@@ -162,7 +162,7 @@ uint64_t place(Runtime& rt, const Object& object) {
   return reinterpret_cast<uint64_t>(at);
 }
 
-bool has_images(Runtime& rt) { return rt.config.arch == hipsynth::Arch::gfx90a; }
+bool has_images(Runtime& rt) { return traits(rt.config.arch).images; }
 
 template <typename Table>
 hipError_t destroy(Runtime& rt, Table& table, uint64_t object) {

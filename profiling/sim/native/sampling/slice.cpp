@@ -1,7 +1,6 @@
 #include "sampling/slice.h"
 
 #include <bitset>
-#include <string_view>
 
 namespace hipsynth {
 namespace {
@@ -41,25 +40,6 @@ struct LiveMemory {
   bool operator==(const LiveMemory&) const = default;
 };
 
-bool starts(std::string_view text, std::string_view prefix) { return text.rfind(prefix, 0) == 0; }
-
-template <size_t N>
-bool starts_with_any(std::string_view name, const std::string_view (&prefixes)[N]) {
-  for (const std::string_view prefix : prefixes) {
-    if (starts(name, prefix)) return true;
-  }
-  return false;
-}
-
-constexpr std::string_view kReadsScc[] = {"s_cselect", "s_cmov", "s_addc", "s_subb"};
-constexpr std::string_view kKeepsScc[] = {"s_mov",    "s_mul",    "s_cselect", "s_cmov",        "s_brev",
-                                          "s_ff",     "s_flbit",  "s_sext",    "s_pack",        "s_bfm",
-                                          "s_bitset", "s_getreg", "s_setreg",  "s_bitreplicate"};
-// Compiled address arithmetic leaves the high dword of such a sum undefined where only the low one is used.
-constexpr std::string_view kCarriesUp[] = {"v_mad_u64_u32", "v_mad_i64_i32", "v_lshlrev_b64", "v_lshl_add_u64"};
-constexpr std::string_view kCrossLane[] = {"v_readlane",  "v_readfirstlane", "v_permlane",
-                                           "v_writelane", "v_mfma",          "v_smfmac"};
-
 Range range_of(const Operand& o) {
   switch (o.kind) {
     case OperandKind::sgpr:
@@ -88,36 +68,45 @@ bool is_exec(const Operand& o) { return o.kind == OperandKind::sgpr && o.reg == 
 
 // True when EXEC afterwards is a part of EXEC before.
 bool narrows_exec(const Inst& in) {
-  const std::string_view name = in.op->name;
-  if (starts(name, "v_cmpx") || starts(name, "s_and_saveexec") || starts(name, "s_andn1_saveexec")) return true;
-  if (starts(name, "s_and_b64")) return is_exec(in.src[0]) || is_exec(in.src[1]);
-  return starts(name, "s_andn2_b64") && is_exec(in.src[0]);
+  switch (in.op->narrows) {
+    case Narrows::never:
+      return false;
+    case Narrows::always:
+      return true;
+    case Narrows::if_first:
+      return is_exec(in.src[0]);
+    case Narrows::if_either:
+      return is_exec(in.src[0]) || is_exec(in.src[1]);
+  }
+  return false;
 }
 
 Write vector_write(const Inst& in) {
-  const std::string_view name = in.op->name;
-  const bool half = name.find("16") != name.npos && !starts(name, "v_pk_") && !starts(name, "v_mfma");
-  const bool partial = half || in.dpp.present || (in.sdwa && in.sdwa_dst_sel != 6) || starts(name, "v_writelane");
+  const bool partial = in.op->partial || in.dpp.present || (in.sdwa && in.sdwa_dst_sel != 6);
   return partial ? Write::partial : Write::masked;
+}
+
+// Registers that the instruction uses without naming them. EXEC is always kept.
+void use_implied(Effects* e, const OpInfo& op) {
+  if (op.reads & implied::scc) e->uses.push_back({kScc, 1});
+  if (op.reads & implied::vcc) e->uses.push_back({kVccLo, 2});
+  if (op.reads & implied::m0) e->uses.push_back({kM0, 1});
+  if (op.writes & implied::scc) e->defs.push_back({{kScc, 1}, Write::full});
 }
 
 Effects alu_effects(const Step& s) {
   const Inst& in = *s.inst;
-  const std::string_view name = in.op->name;
   Effects e;
   for (const Operand& o : in.src) use(&e, o);
   define(&e, in.dst, vector_write(in));
   define(&e, in.sdst, Write::full);
-  e.root = s.action == Action::alu_exec || starts(name, "s_setreg");
+  e.root = s.action == Action::alu_exec || (in.op->writes & implied::mode);
   e.widens_exec = s.action == Action::alu_exec && !narrows_exec(in);
-  e.carries_up = starts_with_any(name, kCarriesUp) && in.dst.dwords == 2;
-  e.reads_all_lanes = in.dpp.present || starts_with_any(name, kCrossLane);
-  if (in.op->unit == Unit::salu) {
-    if (starts_with_any(name, kReadsScc)) e.uses.push_back({kScc, 1});
-    if (!starts_with_any(name, kKeepsScc)) e.defs.push_back({{kScc, 1}, Write::full});
-  }
+  e.carries_up = in.op->carries_up && in.dst.dwords == 2;
+  e.reads_all_lanes = in.dpp.present || in.op->cross_lane;
+  use_implied(&e, *in.op);
   if (vector_write(in) == Write::partial) use(&e, in.dst);
-  if (name == "v_swap_b32") {
+  if (in.op->exchanges) {
     use(&e, in.dst);
     define(&e, in.src[0], Write::masked);
   }
@@ -147,8 +136,8 @@ Effects memory_effects(const Inst& in, const LiveMemory& live) {
     const bool is_data = !loads && (m.space == MemSpace::lds ? i == 1 || i == 2 : i == 1);
     if (!is_data || data) use(&e, in.src[i]);
   }
-  const bool at_m0 = m.space == MemSpace::lds && in.src[0].kind == OperandKind::none;
-  if (m.to_lds || in.lds || at_m0) e.uses.push_back({kM0, 1});
+  use_implied(&e, *in.op);
+  if (in.lds) e.uses.push_back({kM0, 1});
   const bool partial = m.d16 != 0 || in.dst.kind == OperandKind::none;
   define(&e, in.dst, partial ? Write::partial : Write::masked);
   if (m.d16 != 0) use(&e, in.dst);
@@ -158,19 +147,7 @@ Effects memory_effects(const Inst& in, const LiveMemory& live) {
 Effects flow_effects(const Step& s) {
   Effects e;
   e.root = true;
-  if (s.action != Action::branch_if) return e;
-  switch (s.condition) {
-    case Condition::scc0:
-    case Condition::scc1:
-      e.uses.push_back({kScc, 1});
-      break;
-    case Condition::vccz:
-    case Condition::vccnz:
-      e.uses.push_back({kVccLo, 2});
-      break;
-    default:
-      break;  // EXEC is always kept
-  }
+  use_implied(&e, *s.inst->op);
   return e;
 }
 
@@ -231,7 +208,7 @@ class Slice {
       if (s.action == Action::set_pc || s.action == Action::swap_pc || s.action == Action::call) return false;
       const bool jumps = s.action == Action::branch || s.action == Action::branch_if;
       if (jumps && (s.target < first_ || s.target >= last_)) return false;
-      if (s.inst && (starts(s.inst->op->name, "s_set_gpr_idx") || starts(s.inst->op->name, "s_movrel"))) return false;
+      if (s.inst && s.inst->op->indexes != Indexes::none) return false;
     }
     return last_ > first_;
   }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <initializer_list>
 
+#include "counter_names.h"
 #include "memory/coalescer.h"
 
 namespace hipsynth {
@@ -119,10 +120,6 @@ double own_waits(const Model& m) {
 double group_start(const Model& m) {
   return m.at("issue.wave_start_cycles") + (m.work.waves_per_group - 1) * m.at("issue.wave_launch_cycles");
 }
-
-// Two requests for the halves of a line go on as one unless the way to the HBM is full. Fitted to the L2 hits of
-// mixbench, which sink from 10.7 to 0.1 % as arithmetic takes over.
-constexpr double kHalvesApart = 4;
 
 // Cycles that the units of the memory path need for the whole dispatch.
 struct MemoryPath {
@@ -249,33 +246,31 @@ Timing estimate(const SpecTable& spec, const Work& work) {
   const double flush = write_back_cycles(m), ramp = ramp_cycles(m), launch = m.at("issue.launch_ns");
 
   Timing t;
-  t.wave_cycles = group_start(m) + own_issue(m) + own_waits(m);
+  t.limits.wave_cycles = group_start(m) + own_issue(m) + own_waits(m);
   t.busy_ns = (ramp + body + flush) * m.tick_ns();
   t.busy_cycles = ramp + body + flush - spent.lost * busiest_share(m) / simds_used(m);
   t.duration_ns = launch + t.busy_ns;
-  t.halves_apart = std::pow(std::min(1.0, path.hbm / body), kHalvesApart);
+  t.halves_apart = std::pow(std::min(1.0, path.hbm / body), m.at("timing.halves_apart"));
   const double mfma_share = spent.total() > 0 ? spent.matrix / spent.total() : 0;
-  const std::pair<const char*, double> parts[] = {{"latency", waits},
-                                                  {"dispatch", path.dispatch},
-                                                  {"vl1d", path.vl1d},
-                                                  {"l2", path.l2},
-                                                  {"atomics", path.atomics},
-                                                  {"infinity", path.infinity},
-                                                  {"hbm", path.hbm},
-                                                  {"valu", vector * (1 - mfma_share)},
-                                                  {"mfma", vector * mfma_share},
-                                                  {"salu", scalar},
-                                                  {"lds", lds},
-                                                  {"write_back", flush},
-                                                  {"ramp", ramp}};
-  double largest = launch;
-  t.bounds["launch"] = launch;
-  t.bottleneck = "launch";
+  const std::pair<Bound, double> parts[] = {{Bound::latency, waits},
+                                            {Bound::dispatch, path.dispatch},
+                                            {Bound::vl1d, path.vl1d},
+                                            {Bound::l2, path.l2},
+                                            {Bound::atomics, path.atomics},
+                                            {Bound::infinity, path.infinity},
+                                            {Bound::hbm, path.hbm},
+                                            {Bound::valu, vector * (1 - mfma_share)},
+                                            {Bound::mfma, vector * mfma_share},
+                                            {Bound::salu, scalar},
+                                            {Bound::lds, lds},
+                                            {Bound::write_back, flush},
+                                            {Bound::ramp, ramp}};
+  Limits& l = t.limits;
+  const auto bound = [&](Bound unit) -> double& { return l.bounds[static_cast<size_t>(unit)]; };
+  bound(Bound::launch) = launch;
   for (const auto& [unit, cycles] : parts) {
-    const double ns = t.bounds[unit] = cycles * m.tick_ns();
-    if (ns <= largest) continue;
-    largest = ns;
-    t.bottleneck = unit;
+    bound(unit) = cycles * m.tick_ns();
+    if (bound(unit) > bound(l.bottleneck)) l.bottleneck = unit;
   }
   return t;
 }
@@ -283,17 +278,17 @@ Timing estimate(const SpecTable& spec, const Work& work) {
 void time_dispatch(const SpecTable& spec, const LaunchPlan& plan, const Work& work, Dispatch* d) {
   const Timing t = estimate(spec, work);
   d->duration_ns = t.duration_ns;
-  d->bottleneck = t.bottleneck;
-  for (const auto& [unit, ns] : t.bounds) d->details["bound." + unit] = ns;
-  for (const auto& [name, value] : to_numbers(work)) d->details["work." + name] = value;
+  d->limits = t.limits;
+  d->work = work;
   const double cus = spec.at("topology.cus");
   // Every CU that got a work-group counts as busy from the first wave to the last.
-  d->counters["SQ_BUSY_CU_CYCLES"] = std::round(t.busy_cycles * std::min(work.groups, cus));
+  d->counters[name_of(Counter::SQ_BUSY_CU_CYCLES)] = std::round(t.busy_cycles * std::min(work.groups, cus));
   const double waves = plan.occupancy.groups_per_cu * static_cast<double>(plan.occupancy.waves_per_group);
-  d->details["occupancy.groups_per_cu"] = plan.occupancy.groups_per_cu;
-  d->details["occupancy.waves_per_cu"] = waves;
-  d->details["occupancy.fraction"] = waves / (spec.at("topology.simds_per_cu") * spec.at("topology.waves_per_simd"));
-  d->details["wave.latency_cycles"] = t.wave_cycles;
+  if (!d->occupancy) d->occupancy.emplace();
+  d->occupancy->groups_per_cu = plan.occupancy.groups_per_cu;
+  d->occupancy->waves_per_cu = waves;
+  d->occupancy->fraction = waves / (spec.at("topology.simds_per_cu") * spec.at("topology.waves_per_simd"));
+  d->limited_by = plan.occupancy.limiter;
 }
 
 }  // namespace hipsynth

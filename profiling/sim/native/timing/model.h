@@ -18,19 +18,16 @@ namespace hipsynth {
 
 struct Timing {
   double duration_ns = 0;
-  double busy_ns = 0;                    // duration without the launch
-  double busy_cycles = 0;                // the same in cycles of the clock, which sinks under load
-  std::map<std::string, double> bounds;  // ns that each unit alone would need, and what is added to them
-  std::string bottleneck;                // the largest of them
-  double wave_cycles = 0;                // life of an average wave, alone on the device
-  double halves_apart = 0;               // share of the line halves that find the L2 too busy to join them (0..1)
+  double busy_ns = 0;      // duration without the launch
+  double busy_cycles = 0;  // the same in cycles of the clock, which sinks under load
+  Limits limits;
+  double halves_apart = 0;  // share of the line halves that find the L2 too busy to join them (0..1)
 };
 
 Work work_of(const LaunchPlan& plan, const IssueCounts& issue, const EngineCounts& engine, const Hierarchy* hierarchy);
 Timing estimate(const SpecTable& spec, const Work& work);
 
-// Sets duration_ns, SQ_BUSY_CU_CYCLES, bottleneck and details (each bound in ns as "bound.<unit>", occupancy as
-// "occupancy.*", the model's input as "work.*").
+// Sets duration_ns, SQ_BUSY_CU_CYCLES, limits, occupancy and work.
 void time_dispatch(const SpecTable& spec, const LaunchPlan& plan, const Work& work, Dispatch* dispatch);
 
 }  // namespace hipsynth

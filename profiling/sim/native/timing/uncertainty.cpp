@@ -3,6 +3,7 @@
 #include <cmath>
 #include <vector>
 
+#include "counter_names.h"
 #include "timing/model.h"
 
 namespace hipsynth {
@@ -15,18 +16,18 @@ struct Rule {
 
 const std::vector<Rule>& rules() {
   static const std::vector<Rule> all = {
-      {"SQ_INSTS",
+      {name_of(Counter::SQ_INSTS),
        {&Work::valu_full, &Work::valu_trans, &Work::valu_f64, &Work::valu_int64_mul, &Work::mfma_cycles, &Work::salu,
         &Work::smem, &Work::vmem, &Work::lds, &Work::flow, &Work::barriers, &Work::scalar_hit_waits}},
-      {"SQ_LDS_IDX_ACTIVE", {&Work::lds_cycles, &Work::lds_waits}},
-      {"TCP_TOTAL_CACHE_ACCESSES", {&Work::l1_cycles_busiest_cu, &Work::l1_waits}},
-      {"TCC_REQ",
+      {name_of(Counter::SQ_LDS_IDX_ACTIVE), {&Work::lds_cycles, &Work::lds_waits}},
+      {name_of(Counter::TCP_TOTAL_CACHE_ACCESSES), {&Work::l1_cycles_busiest_cu, &Work::l1_waits}},
+      {name_of(Counter::TCC_REQ),
        {&Work::l2_requests_busiest_channel, &Work::l2_turns_busiest_channel, &Work::l2_transfers, &Work::l2_waits,
         &Work::scalar_l2_waits, &Work::atomics_busiest_line, &Work::store_waits, &Work::store_tails}},
-      {"FETCH_SIZE", {&Work::fabric_read_bytes, &Work::infinity_waits, &Work::scalar_infinity_waits}},
-      {"WRITE_SIZE", {&Work::fabric_write_bytes}},
+      {name_of(Counter::FETCH_SIZE), {&Work::fabric_read_bytes, &Work::infinity_waits, &Work::scalar_infinity_waits}},
+      {name_of(Counter::WRITE_SIZE), {&Work::fabric_write_bytes}},
       {kMemoryBytes, {&Work::hbm_read_bytes, &Work::hbm_write_bytes, &Work::hbm_waits, &Work::scalar_hbm_waits}},
-      {"TCC_ALL_TC_OP_WB_WRITEBACK", {&Work::flushed_bytes}},
+      {name_of(Counter::TCC_ALL_TC_OP_WB_WRITEBACK), {&Work::flushed_bytes}},
   };
   return all;
 }

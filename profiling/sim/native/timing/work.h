@@ -1,10 +1,24 @@
 // What one dispatch did, as plain numbers: the whole input of the timing model besides the architecture table.
 #pragma once
 
+#include <iterator>
 #include <map>
 #include <string>
 
 namespace hipsynth {
+
+// A member of T that is a number, and its name.
+template <class T>
+struct Field {
+  const char* name;
+  double T::* member;
+};
+
+// Whether every member of T is a number with a name.
+template <class T>
+constexpr bool names_all() {
+  return sizeof(T) == std::size(T::kFields) * sizeof(double);
+}
 
 // Totals over the dispatch unless a name says otherwise.
 struct Work {
@@ -25,10 +39,50 @@ struct Work {
   double atomics_busiest_line = 0;
   double fabric_read_bytes = 0, fabric_write_bytes = 0, hbm_read_bytes = 0, hbm_write_bytes = 0;
   double flushed_bytes = 0;  // of the written bytes, those that leave the L2 after the last wave
-};
 
-// By member name, for callers outside the core. `from_numbers` refuses unknown names and leaves missing ones zero.
-std::map<std::string, double> to_numbers(const Work& work);
+  static constexpr Field<Work> kFields[] = {
+      {"groups", &Work::groups},
+      {"waves_per_group", &Work::waves_per_group},
+      {"groups_per_cu", &Work::groups_per_cu},
+      {"waves", &Work::waves},
+      {"valu_full", &Work::valu_full},
+      {"valu_trans", &Work::valu_trans},
+      {"valu_f64", &Work::valu_f64},
+      {"valu_int64_mul", &Work::valu_int64_mul},
+      {"mfma_cycles", &Work::mfma_cycles},
+      {"salu", &Work::salu},
+      {"smem", &Work::smem},
+      {"vmem", &Work::vmem},
+      {"lds", &Work::lds},
+      {"flow", &Work::flow},
+      {"lds_cycles", &Work::lds_cycles},
+      {"store_waits", &Work::store_waits},
+      {"l1_waits", &Work::l1_waits},
+      {"l2_waits", &Work::l2_waits},
+      {"infinity_waits", &Work::infinity_waits},
+      {"hbm_waits", &Work::hbm_waits},
+      {"scalar_hit_waits", &Work::scalar_hit_waits},
+      {"scalar_l2_waits", &Work::scalar_l2_waits},
+      {"scalar_infinity_waits", &Work::scalar_infinity_waits},
+      {"scalar_hbm_waits", &Work::scalar_hbm_waits},
+      {"lds_waits", &Work::lds_waits},
+      {"barriers", &Work::barriers},
+      {"store_tails", &Work::store_tails},
+      {"l1_cycles_busiest_cu", &Work::l1_cycles_busiest_cu},
+      {"l2_requests_busiest_channel", &Work::l2_requests_busiest_channel},
+      {"l2_turns_busiest_channel", &Work::l2_turns_busiest_channel},
+      {"l2_transfers", &Work::l2_transfers},
+      {"atomics_busiest_line", &Work::atomics_busiest_line},
+      {"fabric_read_bytes", &Work::fabric_read_bytes},
+      {"fabric_write_bytes", &Work::fabric_write_bytes},
+      {"hbm_read_bytes", &Work::hbm_read_bytes},
+      {"hbm_write_bytes", &Work::hbm_write_bytes},
+      {"flushed_bytes", &Work::flushed_bytes},
+  };
+};
+static_assert(names_all<Work>());
+
+// By member name, for callers outside the core. Refuses unknown names and leaves missing ones zero.
 Work from_numbers(const std::map<std::string, double>& numbers);  // throws SimError bad_work
 
 }  // namespace hipsynth
