@@ -29,7 +29,7 @@ from tools.native_build import ROOT, NativeBuild
 NATIVE = ROOT / "profiling" / "sim" / "native"
 PROFILE = NATIVE / "core.proftext"
 BUILD = NativeBuild("profile", ("-DHIPSYNTH_RECORD_PROFILE=ON",))
-FOLDERS = ("core", "dispatch", "execute", "memory", "sampling", "timing")  # the sources of hipsynth_core
+FOLDERS = ("core", "dispatch", "execute", "memory", "sampling", "timing")  # sources of the static library hipsynth_core
 HEAD = "# Written by `python -m tools.profile_core`: how often tools/core_work.py takes each branch of the core.\n"
 
 

@@ -1,9 +1,9 @@
-"""The command line that isolates a program: bubblewrap's namespaces, an unprivileged user, resource limits.
+"""Builds the command line that isolates a program: bubblewrap namespaces, an unprivileged user, resource limits.
 
-A sandboxed program never runs as the host's root, not even behind a user namespace: uid 1000 inside such a namespace
-would be uid 0 for the kernel's own files (/proc/sys). Root therefore makes the namespaces itself and changes to an
-unprivileged user inside (mode "privileged"), or changes first and uses a user namespace (mode "dropped"); everybody
-else uses a user namespace (mode "user").
+A sandboxed program never runs as the host's root, not even in a user namespace: uid 1000 inside such a namespace would
+be uid 0 for the kernel's own files (/proc/sys). Root therefore creates the namespaces itself and switches to an
+unprivileged user inside (mode "privileged"), or switches first and uses a user namespace (mode "dropped"). Other users
+use a user namespace (mode "user").
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ _PROBE = 'test "$(id -u)" != 0 && ! test -w /proc/sys/kernel/core_pattern && ! t
 
 
 def available() -> bool:
-    """Whether bubblewrap is installed and can make a sandbox on this machine."""
+    """Whether bubblewrap is installed and can create a sandbox on this machine (cached)."""
     return mode() != ""
 
 
 @functools.cache
 def mode() -> str:
-    """How sandboxes are made here: "privileged", "dropped", "user", or "" where none works.
+    """The sandbox mode of this machine: "privileged", "dropped", "user", or "" if none works (cached).
 
-    A mode works when the probe runs in it and finds that it is not root and cannot write the kernel's settings.
+    A mode works if the probe runs in it, is not root, and cannot write kernel settings.
     """
     if shutil.which("bwrap") is None:
         return ""
@@ -73,8 +73,8 @@ def require() -> None:
 
 
 def limited(command: list[str], folder: Path, limits: SandboxLimits) -> list[str]:
-    """The command in `folder` under resource limits, set by a shell that then becomes it (no fork, about 1 ms)."""
-    # Each process for itself; the soft limit signals (SIGXCPU), the hard one a little later kills.
+    """The command in `folder` under resource limits, set by a shell that then execs it (no fork, about 1 ms)."""
+    # Limits apply per process. The soft limit sends SIGXCPU; the hard limit, two seconds later, kills.
     seconds = max(1, math.ceil(limits.cpu_s) + 1)
     settings = (
         f"ulimit -c 0; ulimit -S -t {seconds}; ulimit -H -t {seconds + 2}; "
@@ -98,9 +98,9 @@ def _fixed_layout() -> tuple[str, ...]:
 
 
 def hand_over(folder: Path) -> None:
-    """Gives a scratch folder and what lies in it to the user that sandboxed programs run as.
+    """Changes the owner of a scratch folder and its contents to the user that sandboxed programs run as.
 
-    Only root needs to. Links are given, never what they point to.
+    Does nothing unless this process is root. Symbolic links are not followed.
     """
     if mode() not in ("privileged", "dropped"):
         return
@@ -117,10 +117,10 @@ def _become_unprivileged() -> list[str]:
 
 
 def _namespaces(mode: str) -> list[str]:
-    """bwrap's words for the namespaces and privileges of a mode."""
+    """bwrap's arguments for the namespaces and privileges of a mode."""
     if mode == "privileged":
         words = ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
-        # What setpriv needs to give everything up; it drops these too.
+        # setpriv needs these to drop privileges; it then drops them too.
         kept = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
         return [*words, "--cap-drop", "ALL", *(word for cap in kept for word in ("--cap-add", cap))]
     return [
@@ -137,7 +137,7 @@ def _namespaces(mode: str) -> list[str]:
 
 
 def _system() -> list[str]:
-    """bwrap's words for what every program sees: /usr and the loader's files, read-only."""
+    """bwrap's arguments for the files that every program sees: /usr and the loader's files, read-only."""
     words = ["--ro-bind", "/usr", "/usr"]
     for name in ("/lib", "/lib64", "/lib32", "/libx32", "/bin", "/sbin"):
         path = Path(name)
@@ -151,7 +151,7 @@ def _system() -> list[str]:
 
 
 def _kernel_files(limits: SandboxLimits) -> list[str]:
-    """bwrap's words for a private /proc without the kernel's settings, a small /dev, sized /dev/shm and /tmp."""
+    """bwrap's arguments for a private /proc without kernel settings, a minimal /dev, size-limited /dev/shm and /tmp."""
     words = ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"]
     for name in _MASKED:
         if Path(name).exists():
@@ -162,7 +162,7 @@ def _kernel_files(limits: SandboxLimits) -> list[str]:
 
 
 def _parents(paths: Iterable[Path]) -> list[str]:
-    """bwrap's words for the folders above mounted paths: it would make them for root alone."""
+    """bwrap's arguments for the parent folders of mounted paths, which it would otherwise create for root only."""
     folders = sorted({parent for path in paths for parent in path.parents} - {Path("/"), Path("/tmp"), Path("/usr")})
     return [word for folder in folders for word in ("--perms", "0755", "--dir", str(folder))]
 

@@ -37,12 +37,12 @@ def run(
     """
     limits = limits or SandboxLimits()
     scratch = scratch.resolve()
-    words = [str(part) for part in command]
+    argv = [str(part) for part in command]
     how = bubblewrap.mode() if isolate else ""
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(scratch), "LC_ALL": "C.UTF-8", **(env or {})}
     with contextlib.ExitStack() as stack:
         filter_fd = stack.enter_context(seccomp_file(forks=limits.processes > 1)) if how else None
-        full = bubblewrap.limited(words, scratch, limits)
+        full = bubblewrap.limited(argv, scratch, limits)
         if how:
             bubblewrap.hand_over(scratch)
             full = bubblewrap.command_line(

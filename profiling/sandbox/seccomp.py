@@ -1,6 +1,6 @@
-"""The system calls that a sandboxed program may make, as a BPF filter.
+"""Seccomp filter (BPF) for the system calls of a sandboxed program.
 
-The filter is always on. A program that has to start others (a compiler, a build tool) may fork, but no program may make
+The filter is always on. Programs that have to start others (compilers, build tools) may fork, but no program may create
 namespaces, mount, trace, or use kernel interfaces that no HIP program needs.
 """
 
@@ -30,8 +30,8 @@ _KILLED = {
     "move_mount": 429, "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433, "pidfd_getfd": 438,
     "mount_setattr": 442,
 }  # fmt: skip
-# EACCES, so that a library that only tries can go on. System V objects and memfds would hold memory that no limit on
-# resident pages sees.
+# These fail with EACCES, so that a library that merely probes for them continues. System V objects and memfds would
+# hold memory that the limit on resident pages does not cover.
 _REFUSED = {
     "socket": 41, "socketpair": 53, "shmget": 29, "shmat": 30, "semget": 64, "msgget": 68, "memfd_create": 319,
     "memfd_secret": 447,
@@ -45,7 +45,7 @@ def seccomp_program(*, forks: bool = False) -> bytes:
     """The filter as BPF for x86-64. `forks`: whether the program may start processes; threads are always allowed."""
     code = [(_LOAD, 0, 0, _ARCH), (_EQUAL, 1, 0, _AUDIT_ARCH_X86_64), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, _NUMBER)]
     code += [(_AT_LEAST, 0, 1, 0x40000000), (_RETURN, 0, 0, _KILL)]  # the x32 calling convention
-    # A filter cannot read clone3's flags: without it, libraries fall back to clone.
+    # A filter cannot read clone3's flags; if clone3 is missing, libraries fall back to clone.
     code += [(_EQUAL, 0, 1, _CLONE3), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
     for number in [*_KILLED.values(), *(() if forks else _FORKS.values())]:
         code += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _KILL)]
@@ -62,7 +62,7 @@ def seccomp_program(*, forks: bool = False) -> bytes:
 
 @contextlib.contextmanager
 def seccomp_file(*, forks: bool) -> Iterator[int | None]:
-    """A file descriptor that reads the filter, or None where its system call numbers do not apply."""
+    """Yields a file descriptor from which the filter can be read, or None on machines other than x86-64."""
     if platform.machine() != "x86_64":
         yield None
         return

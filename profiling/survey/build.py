@@ -43,7 +43,7 @@ class Built:
 
 
 def try_plans(program: Program, arch: str, folder: Path, root: Path | None) -> Built:
-    """Tries the plans one after the other; of failures the first is returned, or the one that names a library.
+    """Tries the program's plans in order and returns the first that builds.
 
     If all fail, returns the first failure, or the one that names a missing library if there is one.
     `root`: sources and headers must lie below this folder (or in the toolchain); None allows any path.

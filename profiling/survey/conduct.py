@@ -38,9 +38,9 @@ class Options:
     workers: int = 1
     count: bool = True
     match: str = ""
-    memory_bytes: int = 8 << 30  # what a program may touch, 4 GiB of host memory apart
-    device: str = ""  # the architecture's default
-    isolate: bool = True  # in the sandbox, where that works
+    memory_bytes: int = 8 << 30  # device memory limit; the host side may use 4 GiB in addition
+    device: str = ""  # empty: the architecture's default device
+    isolate: bool = True  # run in the sandbox if it works here
 
     @property
     def table(self) -> devices.ArchTable:

@@ -14,10 +14,10 @@ CAUSE = "no such file with a main() that uses HIP"
 
 
 def find_project(folder: Path, arch: str, scratch: Path, main: Path | None = None) -> Project:
-    """The program below `folder` whose main() stands in `main` (default: the only one), by the first plan that works.
+    """The program below `folder` whose main() is in `main` (default: the only program), by the first plan that builds.
 
     The user chose the folder, so its build files may name headers anywhere, such as in ../include.
-    Raises BadInput when there is none or more than one, CompileFailed when no plan works.
+    Raises BadInput if there is no such program or more than one, CompileFailed if no plan builds.
     """
     found = [program for program in find_programs(folder, arch) if not program.refusal[0]]
     if main is not None:
@@ -34,6 +34,7 @@ def find_project(folder: Path, arch: str, scratch: Path, main: Path | None = Non
 
 
 def project_of(plan: BuildPlan) -> Project:
+    """The sources and flags of a plan in the form that the backends build."""
     sources = tuple(SourceFile(unit.path, unit.language, unit_flags(unit, plan)) for unit in plan.units)
     return Project(sources, plan.folder, relocatable=plan.relocatable)
 

@@ -42,7 +42,7 @@ def load(job: Job, targets: Sequence[Path], roots: Iterable[Path] | None) -> boo
 
 
 def store(job: Job, made: Sequence[Path], headers: Sequence[Path]) -> None:
-    """Keeps a build. Failing to cache is no error."""
+    """Stores a build. Failure to cache is not an error."""
     entry = entry_of(job)
     try:
         with replacing(entry) as fresh:

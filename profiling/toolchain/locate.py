@@ -1,4 +1,4 @@
-"""Where the compiler and the header tree are."""
+"""Locates the compiler and the header tree."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def build_tree(say: Say = lambda _line: None, *, wheels: Path | None = None) -> 
 
 def _remove_older(tree: Path) -> None:
     for other in tree.parent.glob("tree-*"):
-        if other != tree and other.suffix != PARTIAL:  # another process may be at work
+        if other != tree and other.suffix != PARTIAL:  # may belong to another process
             shutil.rmtree(other, ignore_errors=True)
 
 

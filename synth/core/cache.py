@@ -1,4 +1,4 @@
-"""The folder of everything that can be made again: header tree, precompiled headers, builds, fetched models."""
+"""The cache folder, for everything that can be regenerated: header tree, precompiled headers, builds, models."""
 
 from __future__ import annotations
 

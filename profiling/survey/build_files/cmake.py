@@ -22,7 +22,7 @@ _COMMAND_WORDS = frozenset(  # keywords that begin another section of add_custom
     {"ARGS", "MAIN_DEPENDENCY", "DEPENDS", "OUTPUT", "BYPRODUCTS", "WORKING_DIRECTORY", "COMMENT", "VERBATIM", "TARGET"}
     | {"SOURCES", "DEPFILE", "USES_TERMINAL", "COMMAND_EXPAND_LISTS", "APPEND", "POST_BUILD", "PRE_BUILD", "PRE_LINK"}
 )
-# Switches that whoever builds for an AMD device turns on, such as -DENABLE_HIP=ON.
+# Options that a build for an AMD device turns on, such as -DENABLE_HIP=ON.
 _SWITCHES = {
     f"{verb}_{name}": "ON" for verb in ("COMPILE", "ENABLE", "USE", "WITH", "BUILD") for name in ("HIP", "ROCM")
 }

@@ -34,8 +34,8 @@ SOURCE = "AMDResearch/intelliperf, branch hardware-aware-swizzling, examples/tri
 HIT_POINTS = 8.0
 TILE = 32
 PRODUCT_TILE = (128, 256)
-PROGRAMS = 304  # of the persistent product: work-groups, one per CU
-PARTS_BYTES = 256 * 256 * 4  # that each of them may leave
+PROGRAMS = 304  # work-groups of the persistent product, one per CU
+PARTS_BYTES = 256 * 256 * 4  # partial sums that each of them may store
 SAMPLING_UNITS = 8  # of a sampled grid
 HALF = 2
 SOFTMAX_COLUMNS = 4096
@@ -57,7 +57,7 @@ def tables() -> Iterator[Table]:
 
 
 def _launch(name: str, form: str, size: int) -> dict[str, Any]:
-    # Neighbours in a sampled grid that are far apart in time would find cold caches.
+    # Sample only kernels whose neighbours run close in time; otherwise sampled groups would find cold caches.
     options: dict[str, Any] = {"sampling_units": SAMPLING_UNITS} if name in ("transpose", "softmax") else {}
     with bench.device(DEVICE, "xcd", values=False, **options) as device:
         symbol, allocate = f"{name}_{form}", device.core.allocate

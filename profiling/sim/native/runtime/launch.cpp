@@ -31,11 +31,11 @@ void print(const std::string& output, const std::string& errors) {
   std::fwrite(errors.data(), 1, errors.size(), stderr);
 }
 
-// Says once per kernel that it leaves its arrays where hardware stays silent.
+// Warns once per kernel about out-of-bounds accesses that do not fault on hardware.
 void warn_of_out_of_bounds(Runtime& rt, const KernelInfo& kernel, const Dispatch& done) {
   if (done.out_of_bounds == 0 || !rt.warned_kernels.insert(kernel.symbol).second) return;
   const std::string message = "out of bounds: " + done.first_out_of_bounds + "; " + std::to_string(done.out_of_bounds) +
-                              " such accesses in this launch go on, as on hardware";
+                              " such accesses in this launch were allowed, as on hardware";
   std::fprintf(stderr, "hipsynth: warning: %s\n", message.c_str());
   rt.results.warn(message);
 }
@@ -62,7 +62,7 @@ hipError_t dispatch(Runtime& rt, const LaunchRequest& request) {
   rt.running = nullptr;
   print(done.printf_output, done.printf_errors);
   warn_of_out_of_bounds(rt, kernel, done);
-  // Kernels back to back cannot start faster than the launch overhead.
+  // Back-to-back kernels cannot start faster than the launch overhead allows.
   const dim3 &g = request.grid, &b = request.block;
   double room = resident_workgroups(rt, kernel, b.x * b.y * b.z, request.dynamic_lds) * rt.spec("topology.cus");
   rt.occupy(Timeline::Engine::compute, static_cast<double>(g.x) * g.y * g.z / std::max(room, 1.0),
