@@ -14,7 +14,7 @@ UNKNOWN = re.compile(r"<stdin>:(\d+):\d+: error: .*(not supported on this GPU|in
 
 
 def unknown(arch: str, names: list[str]) -> set[str]:
-    """The names that no instruction of the architecture has."""
+    """The names that are no instruction of the architecture."""
     assert MC is not None
     done = subprocess.run(
         [MC, "-triple=amdgcn-amd-amdhsa", f"-mcpu={arch}", "-filetype=null"],
@@ -29,7 +29,7 @@ def unknown(arch: str, names: list[str]) -> set[str]:
 
 @pytest.mark.skipif(MC is None, reason="llvm-mc is not installed")
 @pytest.mark.parametrize("arch", ARCHS)
-def test_rows_exist_where_the_table_says(arch: str) -> None:
+def test_opcodes_exist_on_the_architectures_in_the_table(arch: str) -> None:
     rows = load_rows()
     names = [row.name for row in rows]
     absent = unknown(arch, names)
@@ -60,7 +60,7 @@ ASSEMBLER_ONLY = {"v_accvgpr_write", "v_accvgpr_read", "v_mul_lo_i32"}
 @pytest.mark.skipif(LIBRARY is None, reason="LLVM's library is not installed")
 @pytest.mark.parametrize("arch", ARCHS)
 def test_no_mnemonic_that_llvm_knows_is_missing_from_the_table(arch: str) -> None:
-    """Whatever the assembler has for the architecture executes, or is refused with a reason."""
+    """Every opcode of LLVM's assembler for the architecture executes, or is rejected with a reason."""
     assert LIBRARY is not None
     prefix = rb"(?:v|s|ds|flat|global|scratch|buffer|tbuffer|image)_[a-z0-9_]{2,60}"
     names = sorted({name.decode() for name in re.findall(prefix, LIBRARY.read_bytes())})

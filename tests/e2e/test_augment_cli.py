@@ -51,7 +51,7 @@ def test_some_failed_is_exit_code_5(tmp_path: Path) -> None:
     assert (tmp_path / "in-augmented" / "programs.jsonl").exists()
 
 
-def test_the_folder_where_one_stands(tmp_path: Path) -> None:
+def test_the_current_folder(tmp_path: Path) -> None:
     here = tmp_path / "v1.2"
     here.mkdir()
     (here / "k.hip").write_text(KERNEL)

@@ -1,4 +1,4 @@
-"""Whatever a user gives to `synth`: an exit code, one JSON document under --json, words that help, no traceback."""
+"""For any bad input, `synth` gives an exit code, one JSON document with --json, a helpful message, and no traceback."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def synth(*words: str, cwd: Path, env: dict[str, str] | None = None) -> subproce
 
 
 def refused(*words: str, cwd: Path, code: int, says: str, env: dict[str, str] | None = None) -> dict[str, Any]:
-    """The error document of a command that must fail as a whole; people get the same words on stderr."""
+    """The JSON error document of a command that must fail; stderr must hold the same message."""
     done = synth(*words, "--json", cwd=cwd, env=env)
     assert done.returncode == code, done.stderr
     document: dict[str, Any] = json.loads(done.stdout)
@@ -239,7 +239,7 @@ def test_a_full_disk(small_disk: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="no /dev/full here")
-def test_a_standard_output_that_is_full(tmp_path: Path) -> None:
+def test_standard_output_on_a_full_disk(tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
         words = ["generate", "--count", "1", "--out", "p", "--json"]
         done = subprocess.run([*COMMAND, *words], stdout=full, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=ENV)
@@ -247,7 +247,7 @@ def test_a_standard_output_that_is_full(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr
 
 
-def test_a_reader_that_stops_early(tmp_path: Path) -> None:
+def test_a_closed_pipe(tmp_path: Path) -> None:
     command = f"{' '.join(COMMAND)} generate --help | true"
     done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, cwd=tmp_path, env=ENV)
     assert (done.returncode, done.stderr) == (0, "")
@@ -284,7 +284,7 @@ def test_progress_is_shown_on_a_terminal_only(tmp_path: Path) -> None:
 
 
 def test_help_is_quick(tmp_path: Path) -> None:
-    """The best of five says what the program needs, whatever else the machine does."""
+    """Takes the best of five runs, to exclude other load on the machine."""
     times = []
     for _ in range(5):
         start = time.monotonic()

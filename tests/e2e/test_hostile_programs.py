@@ -1,4 +1,4 @@
-"""`synth run --sandbox`: what a program from outside must not do is stopped, and its user is told in words."""
+"""`synth run --sandbox` stops forbidden actions of untrusted programs and reports them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_there_is_no_network() -> None:
         pytest.param("memory", ("--memory", "0.1"), "out_of_memory", "took more than 4198 MiB", marks=pytest.mark.full),
     ],
 )
-def test_what_goes_too_far_is_ended(deed: str, options: tuple[str, ...], reason: str, words: str) -> None:
+def test_programs_that_exceed_limits_are_killed(deed: str, options: tuple[str, ...], reason: str, words: str) -> None:
     done = hostile(deed, options=options)
     assert done.returncode == 3 and f"error: {reason}: " in done.stderr and words in done.stderr, done.stderr
     assert "Traceback" not in done.stderr and "FILLED" not in done.stdout and "FORKED" not in done.stdout

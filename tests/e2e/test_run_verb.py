@@ -145,7 +145,7 @@ def test_files_named_in_arguments_can_be_read_wherever_they_lie(tmp_path: Path) 
     assert (result["status"], result["stdout"], result["kernels"][0]["block"]) == ("ok", "64\n", [64, 1, 1])
 
 
-def test_a_file_alone_says_what_may_be_missing(several: Path) -> None:
+def test_a_single_file_hints_at_missing_sources(several: Path) -> None:
     done = synth(["run", "main.cpp", "-Iinclude"], several)
     assert done.returncode == 3 and "is this the whole program?" in done.stderr
     done = synth(["profile", "main.cpp", "--arch", "gfx90a"], several)
@@ -179,7 +179,7 @@ def test_build_files_may_name_folders_beside_theirs(several: Path) -> None:
     assert done.returncode == 3 and "give its folder: app" in done.stderr
 
 
-def test_programs_for_older_headers_find_their_names(tmp_path: Path) -> None:
+def test_names_of_older_hip_headers_are_defined(tmp_path: Path) -> None:
     text = "#include <hip/hip_runtime.h>\nint main() { char b[4]; memset(b, 7, 4); return b[3]; }\n"
     (tmp_path / "older.hip").write_text(text)
     assert synth_run("older.hip", cwd=tmp_path).returncode == 7

@@ -142,7 +142,7 @@ def test_level_files_agree_with_each_other(tmp_path: Path) -> None:
         ("pmc_perf.csv", pmc({"SQ_WAVES": 1}).replace(",256,", ",0,"), "pmc_perf.csv:2"),
     ],
 )
-def test_files_that_cannot_be_used_are_named(tmp_path: Path, name: str, text: str, message: str) -> None:
+def test_unusable_files_are_named(tmp_path: Path, name: str, text: str, message: str) -> None:
     write(tmp_path / name, text)
     with pytest.raises(BadInput, match=message):
         read_folder(tmp_path, "gfx90a")
@@ -220,7 +220,7 @@ def test_running_on_a_gpu_collects_every_counter_in_passes(tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("rocm")
-def test_what_cannot_run_on_the_gpu(tmp_path: Path) -> None:
+def test_programs_that_cannot_run_on_the_gpu(tmp_path: Path) -> None:
     backend = RocprofBackend()
     hostile = backend.profile(program(1, origin="llm"), target("gfx90a"), tmp_path, Limits())
     assert (hostile.status, hostile.reason) == ("failed", "untrusted")

@@ -100,14 +100,14 @@ def test_some_failed_targets_are_exit_5_and_all_of_them_exit_3(hip: Path, record
     assert "failed: illegal_access" in done.stdout
 
 
-def test_what_ran_out_of_time_is_told_what_may_help(hip: Path, recorded: str, tmp_path: Path) -> None:
+def test_timeouts_suggest_a_remedy(hip: Path, recorded: str, tmp_path: Path) -> None:
     capture(tmp_path / "captures", PROGRAM.id, failure(TARGETS[1], "timeout"))
     said = [run(str(hip), "--backend", recorded, "--arch", "gfx942", *more).stderr for more in ((), ("--exact",))]
     assert "try:   more than --timeout 60, or less to do by its arguments" in said[0]
     assert "no --exact" in said[1] and "no --exact" not in said[0]
 
 
-def test_a_program_that_says_it_failed_is_not_passed_over(hip: Path, recorded: str, tmp_path: Path) -> None:
+def test_a_nonzero_exit_code_is_reported(hip: Path, recorded: str, tmp_path: Path) -> None:
     asked = [str(hip), "--backend", recorded, "--arch", "gfx942"]
     assert "note:" not in run(*asked).stderr
     capture(tmp_path / "captures", PROGRAM.id, replace(result(TARGETS[1]), exit_code=7))

@@ -1,4 +1,4 @@
-"""The formula language: what it takes, what it refuses, and when a value is not known."""
+"""The formula language: accepted and rejected expressions, and unknown values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `synth profile` says about a simulated kernel: what limits it, how sure the numbers are, how they read."""
+"""The output of `synth profile` for a simulated kernel: bottleneck, expected errors, number format."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOM = {"occupancy.waves_per_cu": 16, "occupancy.limited_by.VGPRs": 1}
 
 
 def simulated(bounds: dict[str, float], arch: str = "gfx90a", **changes: Any) -> KernelResult:
-    """The sample kernel of 100 us as the simulator would give it; bounds in us."""
+    """The sample kernel of 100 us as a simulator result; bounds in us."""
     details = {f"bound.{unit}": 1000.0 * us for unit, us in bounds.items()} | ROOM
     return replace(kernel(arch), backend="sim", duration_ns=100_000.0, details=details, **changes)
 
@@ -47,7 +47,7 @@ def test_the_bottleneck_in_words(bounds: dict[str, float], words: str) -> None:
     assert bottleneck.summary(bottleneck.bounds(simulated(bounds))) == words
 
 
-def test_exposed_latency_says_of_what() -> None:
+def test_exposed_latency_names_the_unit() -> None:
     waits = {"work.waves": 100, "work.hbm_waits": 200, "wave.latency_cycles": 1600, "work.lds_waits": 50}
     one = simulated({"latency": 90, "hbm": 10})
     one = replace(one, details={**one.details, **waits})
@@ -92,7 +92,7 @@ def test_features_without_a_recording_are_named() -> None:
     assert set(expected_error.without_evidence(odd, "mi250", 1e5)) <= {"matrix cores", "divergence"}
 
 
-def test_errors_of_a_kernel_unlike_the_recorded_ones_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_of_extrapolated_kernels_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     known = expected_error.table()
     monkeypatch.setattr(expected_error, "table", lambda: expected_error.Evidence(known.errors, {"gfx90a": frozenset()}))
     plain = simulated({"hbm": 90})
@@ -133,7 +133,7 @@ studies = ["vcopy"]
     assert expected_error.expected("L1_Cache_Hit_Rate", "mi300x", 1e5) is None
 
 
-def test_scaling_up_makes_metrics_as_uncertain_as_their_counters() -> None:
+def test_sampling_errors_propagate_from_counters_to_metrics() -> None:
     """Twice the misses, which hit before: a hit rate of 50 % may be 0; hits alone err independently of that."""
     base = simulated({"hbm": 90})
     base = replace(base, counters={**base.counters, "TCC_HIT": 100, "TCC_MISS": 100})
@@ -150,7 +150,7 @@ def test_scaling_up_makes_metrics_as_uncertain_as_their_counters() -> None:
     assert faster == pytest.approx(0.5 * (base.metrics["L1_Cache_Bandwidth"] or 0))
 
 
-def test_a_grid_that_was_followed_is_not_scaled_up() -> None:
+def test_a_replayed_grid_is_not_scaled_up() -> None:
     base = replace(simulated({"hbm": 90}), sampled=True, error_estimate={"Duration": 0.0})
     groups = math.prod(base.grid) * base.dispatches
     details = {**base.details, "groups.recorded": 16.0}
@@ -160,7 +160,7 @@ def test_a_grid_that_was_followed_is_not_scaled_up() -> None:
     assert "scaled up from" in partly and "do the same" not in partly
 
 
-def test_targets_stand_side_by_side_and_wrap() -> None:
+def test_targets_are_columns_that_wrap() -> None:
     results = [result(target(arch), simulated({"hbm": 90}, arch)) for arch in ("gfx90a", "gfx942")]
     wide = terminal.render(results).splitlines()
     (row,) = [line for line in wide if "L1_Cache_Hit_Rate" in line]
@@ -171,7 +171,7 @@ def test_targets_stand_side_by_side_and_wrap() -> None:
     assert "TCC_EA0_RDREQ" in terminal.render(results) and "TCC_EA0" not in terminal.render(results, counters=False)
 
 
-def test_several_kernels_begin_with_their_shares_and_failures_are_lines() -> None:
+def test_several_kernels_show_time_shares_and_failures_are_listed() -> None:
     many = [simulated({"hbm": 90}, name=f"step{n}") for n in range(5)]
     text = terminal.render([result(target(), *many), failure(target("gfx942"), "illegal_access")])
     assert text.startswith("gfx942 (mi300x)  -O3  failed: illegal_access")
@@ -193,5 +193,5 @@ def test_several_kernels_begin_with_their_shares_and_failures_are_lines() -> Non
         (1e-7, "FLOP/B", "<0.0001 FLOP/B"),
     ],
 )
-def test_numbers_read_well(value: float, unit: str, text: str) -> None:
+def test_numbers_are_readable(value: float, unit: str, text: str) -> None:
     assert numbers.quantity(value, unit) == text

@@ -1,4 +1,4 @@
-"""The generated page of several surveys: every count is of rows, and every program that did not run is named."""
+"""The generated page of several surveys: counts equal numbers of rows, and every program that did not run is named."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_every_program_that_did_not_run_is_named_with_its_reason() -> None:
     assert "MPI (1)" in text and "rocBLAS (1)" in text
 
 
-def test_architectures_are_summed_apart_and_compared() -> None:
+def test_architectures_are_totalled_separately_and_compared() -> None:
     other = [Row("c.hip", "ran", compiled=True) if row.program == "c.hip" else row for row in ROWS]
     reports = [report("gfx90a"), report("gfx90a", []), report("gfx942", other)]
     text = page.section(reports)

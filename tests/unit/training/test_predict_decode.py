@@ -46,7 +46,7 @@ def test_the_grammar_accepts_every_printed_number(fmt: str, value: float) -> Non
 @pytest.mark.parametrize("fmt", FORMATS)
 @settings(deadline=None)
 @given(data=st.data())
-def test_whatever_the_grammar_accepts_is_a_number(fmt: str, data: st.DataObject) -> None:
+def test_every_accepted_text_is_a_number(fmt: str, data: st.DataObject) -> None:
     state, text = "start", ""
     while state not in FINAL[fmt] or (GRAMMARS[fmt][state] and data.draw(st.booleans())):
         characters, state = data.draw(st.sampled_from(GRAMMARS[fmt][state]))
@@ -55,7 +55,7 @@ def test_whatever_the_grammar_accepts_is_a_number(fmt: str, data: st.DataObject)
 
 
 @pytest.mark.parametrize("text", ["", ".5", "0.5", "0..50", "1.2e-3", "1.2e+05", "abc", "0.4599", "1e-05"])
-def test_the_grammar_refuses_other_spellings(text: str) -> None:
+def test_the_grammar_rejects_other_formats(text: str) -> None:
     assert advance(GRAMMARS["sig3"], "start", text) not in FINAL["sig3"]
 
 
@@ -118,7 +118,7 @@ def test_batches_answer_like_single_questions() -> None:
     assert [a.values for a in together] == [a.values for a in alone]
 
 
-def test_free_decoding_returns_one_text_per_question() -> None:
+def test_unconstrained_decoding_returns_one_text_per_question() -> None:
     questions = [(s.text, s.arch, s.flags) for s in made.samples(1, 1)][:3]
     texts = decoder("sig3").free(questions, new_tokens=5)
     assert len(texts) == 3
