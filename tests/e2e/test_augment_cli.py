@@ -25,8 +25,8 @@ def _toolchain() -> None:
         pytest.skip(str(error))
 
 
-def _synth(*words: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "hipsynth.synth.cli.main", "augment", *map(str, words)]
+def _synth(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "hipsynth.synth.cli.main", "augment", *map(str, arguments)]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=cwd, env=env)
 

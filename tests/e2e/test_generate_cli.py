@@ -14,9 +14,9 @@ from hipsynth.synth.generate import writer
 from hipsynth.synth.generate.writer import generate_into
 
 
-def run(*words: str) -> int:
+def run(*arguments: str) -> int:
     with pytest.raises(SystemExit) as caught:
-        main(["generate", *words])
+        main(["generate", *arguments])
     return int(caught.value.code or 0)
 
 

@@ -16,7 +16,7 @@ from hipsynth.synth.core.errors import Missing
 PROGRAM = Path(__file__).parents[1] / "kernels" / "programs" / "hostile.hip"
 
 
-def hostile(*words: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+def hostile(*arguments: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
     if not sandbox.available():
         pytest.skip("bubblewrap cannot make a sandbox on this machine")
     try:
@@ -32,7 +32,7 @@ def hostile(*words: str, options: tuple[str, ...] = ()) -> subprocess.CompletedP
         "--sandbox",
         *options,
         "--",
-        *words,
+        *arguments,
     ]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
@@ -57,7 +57,7 @@ def test_there_is_no_network() -> None:
 
 
 @pytest.mark.parametrize(
-    ("deed", "options", "reason", "words"),
+    ("deed", "options", "reason", "message"),
     [
         ("fork", (), "forbidden_call", "it tried to start a process"),
         ("disk", (), "output_limit", "its files took more than 1024 MiB"),
@@ -68,9 +68,9 @@ def test_there_is_no_network() -> None:
         pytest.param("memory", ("--memory", "0.1"), "out_of_memory", "took more than 4198 MiB", marks=pytest.mark.full),
     ],
 )
-def test_programs_that_exceed_limits_are_killed(deed: str, options: tuple[str, ...], reason: str, words: str) -> None:
+def test_programs_that_exceed_limits_are_killed(deed: str, options: tuple[str, ...], reason: str, message: str) -> None:
     done = hostile(deed, options=options)
-    assert done.returncode == 3 and f"error: {reason}: " in done.stderr and words in done.stderr, done.stderr
+    assert done.returncode == 3 and f"error: {reason}: " in done.stderr and message in done.stderr, done.stderr
     assert "Traceback" not in done.stderr and "FILLED" not in done.stdout and "FORKED" not in done.stdout
 
 

@@ -50,7 +50,7 @@ def test_access_to_padding_mapped_by_hardware_is_a_warning(
     if warned:
         assert "kernel stray(char*, long), instruction `global_store_dword" in done.warnings[0]
         assert f"; {warned} such accesses in this launch go on" in done.warnings[0]
-        assert done.stderr == f"hipsynth: warning: {done.warnings[0]}\n", "said once per kernel"
+        assert done.stderr == f"hipsynth: warning: {done.warnings[0]}\n", "printed once per kernel"
 
 
 @pytest.mark.parametrize(("far", "printed", "warned"), [("64", "110 105", False), ("1024", "5 0", True)])
@@ -177,8 +177,8 @@ def test_backend_result_carries_means_metrics_and_provenance(tmp_path: Path) -> 
 
 
 def test_a_library_of_other_sources_is_a_missing_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ours = api.configuration
-    monkeypatch.setattr(api, "configuration", lambda *given, **named: ours(*given, **named) + "of_tomorrow = 1\n")
+    original = api.configuration
+    monkeypatch.setattr(api, "configuration", lambda *given, **named: original(*given, **named) + "of_tomorrow = 1\n")
     with pytest.raises(Missing, match="does not fit this version") as stale:
         run("reduction", tmp_path)
     assert "of_tomorrow" in stale.value.cause and "make setup" in stale.value.remedy

@@ -78,5 +78,5 @@ def test_small_benchmarks_take_nearly_their_recorded_time(name: str) -> None:
     (found,) = [b for b in kernel_times.recorded("kernel_times")["benchmark"] if b["name"] == name]
     (microseconds,) = [us for *size, us in found["rows"] if tuple(size) == SIZES[name]]
     with bench.device("mi300a", "kernel_times", "-O2", **kernel_times.OPTIONS) as device:
-        ours = kernel_times.BENCHMARKS[name](device, *SIZES[name]).microseconds(device)
-    assert ours == pytest.approx(microseconds, rel=0.2)
+        simulated = kernel_times.BENCHMARKS[name](device, *SIZES[name]).microseconds(device)
+    assert simulated == pytest.approx(microseconds, rel=0.2)

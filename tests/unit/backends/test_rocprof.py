@@ -124,8 +124,8 @@ def test_level_files_agree_with_each_other(tmp_path: Path) -> None:
     for name, hires in (("SQ_IFETCH_LEVEL", 1859828), ("SQ_LEVEL_WAVES", 44244972)):
         write(tmp_path / f"{name}.csv", pmc({"SQ_WAVES": 16384, name: 5, "SQ_ACCUM_PREV_HIRES": hires}))
     (kernel,) = read_folder(tmp_path, "gfx90a")
-    wanted = {"GRBM_COUNT": 30000, "SQ_IFETCH_LEVEL": 5, "SQ_LEVEL_WAVES": 5, "SQ_WAVES": 16384}
-    assert kernel.counters == wanted, "SQ_ACCUM_PREV_HIRES means something else in each file"
+    expected = {"GRBM_COUNT": 30000, "SQ_IFETCH_LEVEL": 5, "SQ_LEVEL_WAVES": 5, "SQ_WAVES": 16384}
+    assert kernel.counters == expected, "SQ_ACCUM_PREV_HIRES means something else in each file"
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def simulated(bounds: dict[str, float], arch: str = "gfx90a", **changes: Any) ->
 
 
 @pytest.mark.parametrize(
-    ("bounds", "words"),
+    ("bounds", "expected"),
     [
         (
             {"hbm": 71, "latency": 18, "valu": 3},
@@ -43,8 +43,8 @@ def simulated(bounds: dict[str, float], arch: str = "gfx90a", **changes: Any) ->
         ({}, ""),
     ],
 )
-def test_the_bottleneck_in_words(bounds: dict[str, float], words: str) -> None:
-    assert bottleneck.summary(bottleneck.bounds(simulated(bounds))) == words
+def test_the_bottleneck_in_words(bounds: dict[str, float], expected: str) -> None:
+    assert bottleneck.summary(bottleneck.bounds(simulated(bounds))) == expected
 
 
 def test_exposed_latency_names_the_unit() -> None:

@@ -66,8 +66,8 @@ def test_a_crash_over_a_missing_file_has_its_own_reason() -> None:
 
 
 def test_running_out_of_host_memory_has_its_own_reason() -> None:
-    words = "terminate called after throwing an instance of 'std::bad_alloc'\n  what():  std::bad_alloc\n"
-    died = RunResult("failed", "host_crash", "the program died of SIGABRT", stderr=words, dispatch_count=1)
+    stderr = "terminate called after throwing an instance of 'std::bad_alloc'\n  what():  std::bad_alloc\n"
+    died = RunResult("failed", "host_crash", "the program died of SIGABRT", stderr=stderr, dispatch_count=1)
     assert judge(died).reason == "needs_memory"
 
 
@@ -91,25 +91,25 @@ def test_a_usage_text_without_any_kernel_needs_arguments() -> None:
 
 
 def test_a_call_that_the_simulator_lacks_is_our_failure() -> None:
-    said = "hipsynth: hipFancy is not supported by the simulator\n"
-    verdict = judge(run("error 801", 1, said))
+    stderr = "hipsynth: hipFancy is not supported by the simulator\n"
+    verdict = judge(run("error 801", 1, stderr))
     assert verdict.reason == "unsupported_call" and "hipFancy" in verdict.message
 
 
 def test_runtime_messages_have_priority_over_program_output() -> None:
-    said = "hipsynth: hipFancy is not supported by the simulator\n"
-    assert judge(run("call failed", 0, said)).reason == "unsupported_call"
-    said = "hipsynth: no such code object: kernel.hsaco\n"
-    for verdict in (judge(run("[error](301) fail to load", 0, said)), judge(run("", 1, said))):
+    stderr = "hipsynth: hipFancy is not supported by the simulator\n"
+    assert judge(run("call failed", 0, stderr)).reason == "unsupported_call"
+    stderr = "hipsynth: no such code object: kernel.hsaco\n"
+    for verdict in (judge(run("[error](301) fail to load", 0, stderr)), judge(run("", 1, stderr))):
         assert verdict.reason == "needs_data" and "kernel.hsaco" in verdict.message
-    assert judge(run("PASSED", 0, said)).status == "passed"  # it built the kernel another way
+    assert judge(run("PASSED", 0, stderr)).status == "passed"  # it built the kernel another way
 
 
 def test_a_failed_allocation_explains_later_failures() -> None:
-    said = "hipsynth: out of device memory: 9 GiB asked\n"
-    crashed = RunResult("failed", "illegal_access", "address 0x0", stderr=said)
-    assert judge(crashed).reason == judge(run("", 1, said)).reason == "needs_memory"
-    assert judge(run("passed", 0, said)).status == "passed"  # it coped
+    stderr = "hipsynth: out of device memory: 9 GiB asked\n"
+    crashed = RunResult("failed", "illegal_access", "address 0x0", stderr=stderr)
+    assert judge(crashed).reason == judge(run("", 1, stderr)).reason == "needs_memory"
+    assert judge(run("passed", 0, stderr)).status == "passed"  # the program handled the failure
     assert judge(RunResult("failed", "out_of_memory", "stopped by the sandbox: memory")).reason == "needs_memory"
 
 
@@ -119,7 +119,7 @@ def test_a_killed_run_keeps_the_simulators_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    ("diagnostics", "wanted", "reason", "words"),
+    ("diagnostics", "libraries", "reason", "expected"),
     [
         ("x.hip:1:10: fatal error: 'rocblas/rocblas.h' file not found", [], "needs_library", "rocBLAS"),
         ("x.hip:1:10: fatal error: 'mpi.h' file not found", [], "needs_library", "MPI"),
@@ -133,9 +133,9 @@ def test_a_killed_run_keeps_the_simulators_reason() -> None:
         ),
     ],
 )
-def test_compile_failures_are_told_apart(diagnostics: str, wanted: list[str], reason: str, words: str) -> None:
-    got, message = _classify(CompileFailed("x", diagnostics=diagnostics), wanted)
-    assert got == reason and words in message
+def test_compile_failures_are_told_apart(diagnostics: str, libraries: list[str], reason: str, expected: str) -> None:
+    got, message = _classify(CompileFailed("x", diagnostics=diagnostics), libraries)
+    assert got == reason and expected in message
 
 
 def test_a_failed_link_names_the_library_or_the_symbols() -> None:

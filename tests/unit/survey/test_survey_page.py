@@ -76,8 +76,8 @@ def test_provenance_is_the_remote_and_commit(tmp_path: Path) -> None:
     inner.mkdir()
     (inner / "file").write_text("x")
     identity = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
-    for words in (["init", "-q"], ["remote", "add", "origin", "https://example.org/some/where.git"], ["add", "."],
+    for arguments in (["init", "-q"], ["remote", "add", "origin", "https://example.org/some/where.git"], ["add", "."],
                   [*identity, "commit", "-qm", "one"]):  # fmt: skip
-        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+        subprocess.run(["git", *arguments], cwd=tmp_path, check=True)
     found = page.provenance(inner)
     assert (found["name"], found["path"], len(found["commit"]) >= 7) == ("some/where", "inner", True)

@@ -70,11 +70,11 @@ def test_an_example_reads_as_prompt_and_answer(fmt: str) -> None:
     sample = made.samples(2, 1)[5]
     one = encoder(fmt)
     example = one.example(sample)
-    said = answer(sample.metrics, sample.arch, sample.flags, fmt)
+    reply = answer(sample.metrics, sample.arch, sample.flags, fmt)
     text = one.tokenizer.decode(example["input_ids"])
-    assert text.endswith(f"<|im_start|>assistant\n{said}<|im_end|>")
+    assert text.endswith(f"<|im_start|>assistant\n{reply}<|im_end|>")
     learned = [i for i, label in zip(example["input_ids"], example["labels"], strict=True) if label != IGNORED]
-    assert one.tokenizer.decode(learned) == said + "<|im_end|>"
+    assert one.tokenizer.decode(learned) == reply + "<|im_end|>"
 
 
 def test_text_between_two_values_is_one_token() -> None:
@@ -83,10 +83,10 @@ def test_text_between_two_values_is_one_token() -> None:
 
 def test_skeleton_fills_to_the_answer() -> None:
     sample = made.samples(2, 1)[5]
-    said = answer(sample.metrics, sample.arch, sample.flags, "sig3")
-    form, values = split_answer(said)
+    reply = answer(sample.metrics, sample.arch, sample.flags, "sig3")
+    form, values = split_answer(reply)
     assert form == skeleton(sample.arch, sample.flags, "sig3")
-    assert form.fill(dict(zip(form.order, values, strict=True))) == said
+    assert form.fill(dict(zip(form.order, values, strict=True))) == reply
 
 
 def test_long_sources_are_cut_to_the_context_and_counted() -> None:
