@@ -1,4 +1,4 @@
-"""What every test stands on."""
+"""Fixtures shared by all tests."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from hipsynth.synth.frontend.parse import ParseConfig
 
 @pytest.fixture(scope="session", autouse=True)
 def _interruptible() -> None:
-    """A suite started in the background inherits an ignored SIGINT, and so would the programs that tests interrupt."""
+    """Restores SIGINT: a background process inherits it ignored, and so would the programs that tests interrupt."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
 def config() -> ParseConfig:
-    """How the front end parses on this machine."""
+    """The front end's parser settings on this machine."""
     try:
         return frontend_config()
     except Missing as error:

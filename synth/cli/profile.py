@@ -247,7 +247,12 @@ def _folder(
 
     try:
         how = MatrixOptions(
-            options["backend"], options["engine"], options["workers"], limits, options["retry_failed"], options["repair"]
+            options["backend"],
+            options["engine"],
+            options["workers"],
+            limits,
+            options["retry_failed"],
+            options["repair"],
         )
         summary = collect(iter_programs(path, unreadable.append), wanted, out, how, start)
     except BadInput as error:

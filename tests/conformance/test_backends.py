@@ -1,4 +1,4 @@
-"""Every backend keeps the protocol (profiling/backends/conformance.py)."""
+"""Every backend conforms to the protocol (profiling/backends/conformance.py)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ BEYOND = VCOPY.replace("c[id] = a[id]", "c[id + (size_t(1) << 30)] = a[id]")
 
 @dataclass(frozen=True)
 class Case:
-    """A backend with a program that works, and programs that fail, each with the reasons allowed."""
+    """A backend with a working program and failing programs, each with its allowed reason codes."""
 
     backend: Backend
     good: Program
@@ -116,11 +116,11 @@ def test_a_working_program(case: Case, arch: str, tmp_path: Path) -> None:
     assert found.kernels[0].metrics["L1_Cache_Hit_Rate"] == pytest.approx({"gfx90a": 50.0, "gfx942": 62.5}[arch])
 
 
-def test_the_same_result_twice(case: Case, tmp_path: Path) -> None:
+def test_results_are_repeatable(case: Case, tmp_path: Path) -> None:
     conformance.check_repeatable(case.backend, case.good, target("gfx90a"), tmp_path)
 
 
-def test_failures_have_their_reason(case: Case, tmp_path: Path) -> None:
+def test_failures_have_a_reason_code(case: Case, tmp_path: Path) -> None:
     for number, (name, (bad, reasons)) in enumerate(case.bad.items()):
         found = conformance.check_failure(
             case.backend, bad, target("gfx90a"), tmp_path / str(number), reasons, Limits(time_s=30)
@@ -128,7 +128,7 @@ def test_failures_have_their_reason(case: Case, tmp_path: Path) -> None:
         assert found.message, f"{name}: a failure says what happened"
 
 
-def test_what_is_not_supported_is_said(case: Case) -> None:
+def test_unsupported_targets_are_rejected(case: Case) -> None:
     assert not case.backend.supports(case.unsupported)
 
 

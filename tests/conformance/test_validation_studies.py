@@ -1,4 +1,4 @@
-"""Do our kernels show what the hardware showed, and is what we publish about it what we measure?"""
+"""Do simulated kernels agree with hardware recordings, and do the published errors match the measured ones?"""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def test_every_table_asserts_something(study: Study) -> None:
 
 
 def by_quantity(samples: Iterable[summary.Sample]) -> dict[tuple[str, str, str, str], tuple[float, ...]]:
-    """Errors by what identifies a sample."""
+    """Errors by the key of a sample."""
     return {(s.device, s.quantity, s.unit, s.kernels): s.errors for s in samples}
 
 
 @pytest.mark.parametrize("study", by_study())
-def test_published_errors_are_the_measured_ones(study: Study) -> None:
+def test_published_errors_match_the_measured_ones(study: Study) -> None:
     now = by_quantity(summary.samples_of(study.name, tables(study.name)))
     then = by_quantity(sample for sample in summary.read_measured() if sample.study == study.name)
     remedy = f"run python -m hipsynth.profiling.validation --only {study.name}"
@@ -62,7 +62,7 @@ def test_published_errors_are_the_measured_ones(study: Study) -> None:
         assert errors == pytest.approx(then[key], abs=FRESH, rel=0.01), f"{key}: {remedy}"
 
 
-def test_the_summary_follows_from_the_measured_errors() -> None:
+def test_the_summary_matches_the_measured_errors() -> None:
     samples = summary.read_measured()
     found = summary.aggregate(samples)
     remedy = "run python -m hipsynth.profiling.validation --summary"

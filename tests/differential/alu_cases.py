@@ -60,7 +60,7 @@ def _edges(kind: str) -> list[int]:
 
 
 def values(name: str, slot: str, kind: str, batch: int) -> list[int]:
-    """64 lane values of one operand: batches 0 and 1 are mixtures of edge values, later ones random."""
+    """64 lane values of one operand: batches 0 and 1 combine edge values, later ones are random."""
     rng = np.random.default_rng(zlib.crc32(f"{name}/{slot}/{batch}".encode()))
     width = width_of(kind)
     if batch < 2:
@@ -77,7 +77,7 @@ def values(name: str, slot: str, kind: str, batch: int) -> list[int]:
 
 @dataclass(frozen=True)
 class Plan:
-    """Where the operands of one instruction live. Vector slots: row numbers; scalar slots: SGPR numbers."""
+    """The registers of one instruction's operands: row numbers for vector slots, SGPR numbers for scalar slots."""
 
     text: str
     types: dict[str, str]  # slot -> type, implied slots included
@@ -354,7 +354,7 @@ def _toward_zero(v: V) -> int:
     return bits - 1 if abs(V(bits, "f", 16).number) > abs(x) else bits
 
 
-# What the pseudo-code lacks, leaves to a comment, or computes with intermediate roundings that are not meant.
+# Opcodes whose pseudo-code is missing, only a comment, or adds intermediate roundings that hardware does not do.
 HOST: dict[str, Callable[..., V]] = {
     "v_accvgpr_read_b32": _identity,
     "v_accvgpr_write_b32": _identity,
@@ -425,10 +425,10 @@ TOLERANCE = {
     f"v_{fn}_f{n}": 1 for fn in ("exp", "log", "sin", "cos", "rsq", "exp_legacy", "log_legacy") for n in (16, 32, 64)
 }
 
-# Opcodes whose pseudo-code is that of another one in notation that the evaluator reads.
+# Opcodes evaluated by another opcode's equivalent pseudo-code, because the evaluator cannot parse their own.
 ALIASES = {"v_div_fixup_legacy_f16": "v_div_fixup_f16"}
 
-# Corrections of the published pseudo-code; the reasons stand in profiling/sim/native/isa/division.h.
+# Corrections of the published pseudo-code; for the reasons see profiling/sim/native/isa/division.h.
 PATCHES: dict[str, list[tuple[str, str]]] = {
     "v_div_scale_f32": [
         ("1.0 / 64'F(S1.f32) == DENORM.f64", "1.0F / S1.f32 == DENORM.f32"),

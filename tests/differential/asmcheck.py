@@ -1,7 +1,7 @@
-"""The exact oracle of the front end: assembly before and after a pass is identical but for the names of symbols.
+"""Compares assembly before and after a front-end pass: it must be identical except for symbol names.
 
-A symbol is replaced by the number of its first appearance, so two listings agree only if every instruction,
-operand, offset, section and piece of data agrees and symbols correspond one to one.
+Every symbol is replaced by the number of its first appearance, so two listings are equal only if all instructions,
+operands, offsets, sections and data are equal and symbols correspond one to one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _STRING = re.compile(r'^(\s*\.asciz\s+)"(.*)"$')
 
 
 def normalise(assembly: str) -> list[str]:
-    """The lines of a listing with symbols numbered in order of appearance; comments and file names dropped.
+    """The lines of a listing with symbols numbered in order of appearance, without comments and file names.
 
     Covers `clang -S` output for AMDGPU and x86-64, the metadata block of AMDGPU code objects included.
     """
@@ -57,7 +57,7 @@ def normalise(assembly: str) -> list[str]:
 
 
 def _without_name_sizes(lines: Sequence[str], symbols: set[str]) -> Iterator[str]:
-    """Drops the `.size` of strings that hold a symbol's name: their length is the name's."""
+    """Drops the `.size` of strings that hold a symbol's name, because it is the length of the name."""
     previous = ""
     for line in lines:
         string = _STRING.match(previous)
@@ -88,7 +88,7 @@ def _line(line: str, number: Callable[[re.Match[str]], str], symbols: set[str]) 
 
 
 def compare(before: str, after: str) -> list[str]:
-    """The differing lines of two listings after normalisation, as a unified diff; empty when they are identical."""
+    """A unified diff of two listings after normalisation; empty if they are identical."""
     return list(difflib.unified_diff(normalise(before), normalise(after), "before", "after", lineterm="", n=2))
 
 

@@ -1,4 +1,4 @@
-"""Kernels that call clang's builtin functions of AMD GPUs, written from the table of types in clang's own library."""
+"""Generates kernels that call clang's AMDGPU builtins, from the table of their types in clang's library."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _value(found: re.Match[str]) -> Value:
 
 
 def types(text: str) -> list[Value]:
-    """The result and the parameters that a type string of clang's names."""
+    """The result and parameter types of one of clang's type strings."""
     return [_value(found) for found in TYPE.finditer(text)]
 
 
@@ -98,7 +98,7 @@ def _argument(name: str, k: int, kinds: list[Value], constant: int) -> tuple[str
 
 
 def kernel(symbol: str, name: str, kinds: list[Value], constant: int) -> str:
-    """One line of HIP: each lane calls `name` with values from `in` and writes what it gives to `out`."""
+    """One line of HIP: each lane calls `name` with values from `in` and writes the result to `out`."""
     made = [_argument(name, k, kinds, constant) for k in range(len(kinds) - 1)]
     call = f"{name}({', '.join(argument for _, argument in made)})"
     if kinds[0].type == "pointer":

@@ -136,7 +136,7 @@ def read(bits: int, fmt: Format, mode: Mode) -> Real:
 
 
 def write(x: Real, fmt: Format, mode: Mode, direction: int | None = None, exact_infinity: bool = True) -> int:
-    """A result; `exact_infinity`: an infinity of `x` comes from an infinite source."""
+    """A result; `exact_infinity`: an infinite `x` comes from an infinite source, not from overflow."""
     bits = encode(x, fmt, mode.rounding(fmt) if direction is None else direction)
     overflow = bits & (fmt.sign_bit - 1) == fmt.infinity and not (x.kind == "inf" and exact_infinity)
     if overflow and fmt is F16 and mode.fp16_ovfl:

@@ -1,4 +1,4 @@
-"""Our decoded instructions written back in LLVM's assembler syntax, from the decoder's fields alone."""
+"""Prints instructions in LLVM's assembler syntax, using only the fields of our decoder."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def modifiers(row: Row, fields: Fields) -> list[str]:
 
 
 def text(row: Row, fields: Fields) -> str:
-    """One assembler line of an instruction that `decode` gave; the mnemonic keeps its encoding suffix."""
+    """One assembler line of a decoded instruction; the mnemonic keeps its encoding suffix."""
     mnemonic = re.split(r"\s", fields["text"], maxsplit=1)[0]
     by_place = {"dst": fields["dst"], "sdst": fields["sdst"]} | {f"src{i}": o for i, o in enumerate(fields["src"])}
     parts = []

@@ -13,7 +13,7 @@ OBJDUMP = shutil.which("llvm-objdump-22") or shutil.which("llvm-objdump")
 
 
 def library_of(program: str | None, name: str) -> Path | None:
-    """The shared library whose name begins with `name`; its tables hold what the program knows."""
+    """The shared library whose name begins with `name`; it contains the program's instruction and builtin tables."""
     if program is None or shutil.which("ldd") is None:
         return None
     linked = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout

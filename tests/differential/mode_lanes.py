@@ -18,7 +18,7 @@ EDGES = {F16: EDGES_F16, F32: EDGES_F32, F64: EDGES_F64}
 
 
 def operand(name: str, slot: int, fmt: Format) -> list[int]:
-    """64 values: edges, denormals, and magnitudes close enough that sums round."""
+    """64 values: edge values, denormals, and magnitudes so close that sums need rounding."""
     rng = np.random.default_rng(zlib.crc32(f"{name}/{slot}".encode()))
     edges = EDGES[fmt]
     out = [edges[i] for i in rng.integers(0, len(edges), 24)]

@@ -14,7 +14,7 @@ import numpy as np
 
 
 class Unsupported(Exception):
-    """The pseudo-code uses something that this evaluator does not know."""
+    """The pseudo-code uses a feature that this evaluator does not implement."""
 
 
 def float_of(bits: int, width: int) -> float:

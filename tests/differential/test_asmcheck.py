@@ -1,4 +1,4 @@
-"""The assembly oracle sees every difference but the names of symbols."""
+"""The assembly comparison finds every difference except symbol names."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ _ZL5tablePKf:
 """
 
 
-def test_other_names_are_the_same_program() -> None:
+def test_renamed_symbols_are_ignored() -> None:
     after = BEFORE.replace("_Z4copyPf", "_Z5movedPf").replace("_ZL5table", "_ZL4data").replace(" out", " dst")
     assert compare(BEFORE, after) == []
 
 
-def test_an_instruction_matters() -> None:
+def test_a_different_instruction_is_found() -> None:
     assert compare(BEFORE, BEFORE.replace("0x0", "0x8")) != []
 
 
-def test_exchanged_symbols_matter() -> None:
+def test_swapped_symbols_are_found() -> None:
     text = "\t.globl f\nf:\n\t.globl g\ng:\n\tcall f\n"
     assert compare(text, text.replace("call f", "call g")) != []
     assert compare(text, text.replace("f", "t").replace("g", "f").replace(".flobl", ".globl")) == []
 
 
-def test_two_symbols_made_one_matter() -> None:
+def test_merged_symbols_are_found() -> None:
     text = "\t.globl f\nf:\n\t.globl g\ng:\n\tcall f\n\tcall g\n"
     assert compare(text, text.replace("call g", "call f")) != []
 
 
-def test_a_symbol_called_like_a_word_of_the_metadata() -> None:
+def test_a_symbol_named_like_a_metadata_key() -> None:
     text = "\t.globl global\nglobal:\n      - .address_space:  global\n    .name: global\n    .symbol: global.kd\n"
     after = "\t.globl other\nother:\n      - .address_space:  global\n    .name: other\n    .symbol: other.kd\n"
     assert compare(text, after) == []

@@ -1,4 +1,4 @@
-"""Do buffer accesses end where their descriptor says, and do loads into the LDS put every element in its place?
+"""Are buffer accesses limited to their descriptor's range, and do loads into the LDS write the right elements?
 
 The oracle follows the ISA guides' sections on range checking and swizzled addresses: raw buffers compare byte offsets,
 each dword of a wide access for itself; structured ones compare indices; atomics and formats are all or nothing.

@@ -1,4 +1,4 @@
-"""Does everything that clang makes of its builtin functions for these GPUs decode and run?
+"""Does the code that clang generates for its AMDGPU builtins decode and run?
 
 The functions and their types are those of the installed clang; each is called from a kernel of its own, with several
 values where it wants a constant.
@@ -22,7 +22,7 @@ from hipsynth.profiling import devices
 from hipsynth.profiling.sim import _core
 
 ARCHS = ("gfx90a", "gfx942")
-# What the functions reach and the simulator does not have.
+# Instructions that builtins generate and the simulator does not implement.
 REFUSED = {"ds_gws_sema_v", "ds_gws_sema_br", "ds_gws_sema_p", "ds_gws_sema_release_all"}
 # Addresses, clocks and values that C++ leaves undefined: a bool read from any byte, what mov_dpp keeps.
 OWN_VALUE = re.compile(r"_ptr$|make_buffer_rsrc|s_mem(real)?time|ballot_w64|mov_dpp")
@@ -42,14 +42,14 @@ def clang(arch: str, *arguments: str, text: str = "") -> subprocess.CompletedPro
 
 
 def existing(arch: str, names: list[str]) -> list[str]:
-    """Those that the architecture has."""
+    """The builtins that exist on the architecture."""
     asked = "\n".join(f"#if __has_builtin({name})\nhas {name}\n#endif" for name in names)
     lines = clang(arch, "-E", "-P", text=asked).stdout.splitlines()
     return [line.split()[1] for line in lines if line.startswith("has ")]
 
 
 def build(arch: str, level: str, folder: Path) -> tuple[dict[str, str], bytes, str]:
-    """(builtin of each kernel, code object, disassembly). Calls whose constants clang refuses are left out."""
+    """(builtin of each kernel, code object, disassembly). Calls whose constants clang rejects are left out."""
     assert LIBRARY is not None
     table = clang_builtins.entries(LIBRARY)
     calls = list(clang_builtins.kernels(arch, existing(arch, sorted(table)), table))
@@ -78,7 +78,7 @@ def check(arch: str, level: str, folder: Path) -> tuple[dict[str, str], bytes, s
 
 
 def launch(device: Any, module: Any, symbol: str) -> np.ndarray:
-    """What the kernel wrote."""
+    """Runs the kernel and returns its output buffer."""
     data = np.random.default_rng(5).normal(size=4096).astype(np.float32).view(np.uint8)
     out = np.zeros(32768, np.uint8)
     places = [device.allocate(data.size), device.allocate(out.size)]

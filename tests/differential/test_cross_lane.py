@@ -101,7 +101,7 @@ def test_swizzles(mask: int, pattern: int) -> None:
 @pytest.mark.parametrize("mask", [*MASKS, 0])
 @pytest.mark.parametrize("lane", [0, 1, 31, 63, 64, 127, 0x80000005, 0xFFFFFFFF])
 def test_single_lanes(mask: int, lane: int) -> None:
-    """Lane numbers wrap, and reading or writing one lane does not ask the mask; readfirstlane does."""
+    """Lane numbers wrap; readlane and writelane ignore EXEC, readfirstlane does not."""
     w = Wave()
     w.exec = mask
     w.v[1], w.s[4], w.s[5] = LANE * 3 + 7, lane, 0xABCD

@@ -1,12 +1,12 @@
-"""Does each step of the division sequence do what a correct quotient needs?
+"""Does each step of the division sequence have the property that a correct quotient needs?
 
 AMD's published pseudo-code of these opcodes does not give correctly rounded quotients (see native/isa/division.h), so
-the oracle is what the steps are for, in exact rational arithmetic, on a lattice of exponents around every limit:
+the oracle is the purpose of each step, in exact rational arithmetic, on a lattice of exponents around every limit:
 
 - v_div_scale multiplies by powers of two, so that the Newton steps between stay among normal numbers, and sets VCC
   exactly when the quotient of the scaled operands is not the quotient wanted;
 - v_div_fmas rounds once, after undoing that scale;
-- v_div_fixup gives IEEE's special cases, and the quotients that no Newton step can give, whatever it is handed.
+- v_div_fixup gives IEEE's special cases, and the quotients that Newton steps cannot give, for any input quotient.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Do branches, calls, barriers, clocks and cache operations lead where the ISA manual says?
+"""Do branches, calls, barriers, clocks and cache operations behave as in the ISA manual?
 
 Each case runs a few lines; the SGPR s20 collects which of them were executed.
 """
@@ -75,14 +75,14 @@ def test_no_debugger_is_attached(name: str) -> None:
     assert run(f"{name} over\ns_or_b32 s20, s20, 1\nover:")[0] == 1
 
 
-def test_calls_return_behind_themselves() -> None:
+def test_calls_return_to_the_next_instruction() -> None:
     text = "s_call_b64 s[30:31], function\ns_or_b32 s20, s20, 1\ns_branch on\n"
     text += "function:\ns_or_b32 s20, s20, 2\ns_setpc_b64 s[30:31]\non:"
     assert run(text)[0] == 3
 
 
 def test_calls_through_registers() -> None:
-    """s_getpc_b64 reads the address behind itself; each instruction of plain text has four bytes."""
+    """s_getpc_b64 reads the address of the next instruction; in assembler text every instruction has four bytes."""
     text = "s_getpc_b64 s[8:9]\ns_add_u32 s8, s8, 20\ns_addc_u32 s9, s9, 0\ns_swappc_b64 s[30:31], s[8:9]\n"
     text += "s_or_b32 s20, s20, 1\ns_branch on\ns_or_b32 s20, s20, 2\ns_setpc_b64 s[30:31]\non:"
     assert run(text)[0] == 3
@@ -134,8 +134,8 @@ def test_a_failed_trap_ends_the_kernel() -> None:
     assert caught.value.args[0] == "trap"
 
 
-def test_what_follows_a_trap_is_not_part_of_the_kernel() -> None:
-    """Compilers end unreachable paths with a trap; behind it may stand the next function, with registers of its own."""
+def test_code_after_a_trap_is_not_part_of_the_kernel() -> None:
+    """Compilers end unreachable paths with a trap; the next function may follow it and use other registers."""
     text = "s_branch over\ns_trap 2\nv_mov_b32 v255, v0\nover:\ns_mov_b64 s[20:21], 7\n"
     assert run(text, vgprs=8)[0] == 7
 

@@ -1,6 +1,6 @@
-"""The exact oracle: code compiled before and after a pass is identical once symbols are numbered.
+"""Code compiled before and after a front-end pass is identical except for symbol names.
 
-The programs of tests/golden/frontend are written to be hard for a renamer; each checks one group of features.
+The programs in tests/golden/frontend are hard cases for renaming; each covers one group of features.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def test_rename_keeps_host_code(config: ParseConfig, assembler: Assembler) -> No
         assert compare(assembler.host(text), assembler.host(_renamed(text, config, seed=1))) == []
 
 
-def test_the_oracle_sees_a_wrong_rename(assembler: Assembler) -> None:
+def test_the_oracle_finds_a_wrong_rename(assembler: Assembler) -> None:
     text = (GOLDEN / "lds_order.hip").read_bytes()
     swapped = text.replace(b"b_tile[63 - t]", b"a_tile[63 - t]")
     assert compare(assembler.device(text, "gfx90a"), assembler.device(swapped, "gfx90a")) != []
@@ -97,7 +97,7 @@ def test_flatten_keeps_device_code(name: str, config: ParseConfig, assembler: As
     assert compare(before, assembler.device(outcome.source.text, "gfx90a")) == []
 
 
-def test_joined_units_keep_each_kernel(config: ParseConfig, assembler: Assembler) -> None:
+def test_merged_units_keep_each_kernel(config: ParseConfig, assembler: Assembler) -> None:
     folder = GOLDEN / "multi" / "units"
     sources = program_sources(folder)
     whole = Source(sources[-1].read_bytes(), sources[-1], folder, tuple(sources))

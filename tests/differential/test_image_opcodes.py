@@ -1,4 +1,4 @@
-"""Do image instructions fetch, filter and store texels as the published formulas of texture sampling say?
+"""Do image instructions load, filter and store texels according to the published formulas of texture sampling?
 
 The oracle is written from the formulas (CUDA and HIP programming guides, "Texture Fetching"), in floating point.
 """
@@ -102,7 +102,7 @@ def texels(form: str, pitch: int) -> np.ndarray:
 
 
 def as_read(form: str, raw: np.ndarray) -> np.ndarray:
-    """What a texel reads as: four components in float64, missing ones 0, 0, 0, 1."""
+    """The value that a texel load gives: four float64 components; missing ones are 0, 0, 0, 1."""
     _, number, kind, components = FORMATS[form]
     values = raw.astype(np.float64)
     if number in (0, 1):
@@ -280,7 +280,7 @@ def lanes(*columns: Any) -> bytes:
 
 
 def test_levels_of_one_level_images() -> None:
-    """Level 0 is the image; what another level would hold is zero, and nothing is written there."""
+    """Level 0 is the image; loads from other levels give zero and stores to them are dropped."""
     device = Device()
     picture = texels("uint4", 8)
     words = image_words(device.upload(picture.tobytes()), "uint4", SIZE, 8)
@@ -351,7 +351,7 @@ def as_halves(form: str, values: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("named", [False, True])
 @pytest.mark.parametrize("form", HALVES)
 def test_typed_buffers_of_halves_and_named_formats(form: str, named: bool) -> None:
-    """Loads into halves, whole and in the upper half, and stores from halves; named formats do not ask the V#."""
+    """d16 loads into registers and upper halves, and d16 stores; named formats override the V#."""
     device = Device()
     data, number, _, components = FORMATS[form]
     values = texels(form, 8)[0]
@@ -388,7 +388,7 @@ SCALED = {
 
 @pytest.mark.parametrize("kind", SCALED)
 def test_scaled_texels_saturate(kind: str) -> None:
-    """Integers that stand for floats: stores cut off the fraction and stay in range."""
+    """Scaled formats: stores truncate floats to integers and saturate."""
     device = Device()
     data, number, low, high = SCALED[kind]
     values = np.zeros((LANES, 4), np.float32)

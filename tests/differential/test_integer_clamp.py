@@ -1,4 +1,4 @@
-"""Does the clamp bit saturate integer results, and leave those alone that always fit?
+"""Does the clamp bit saturate integer results, and not change results that always fit?
 
 The oracle computes with Python's integers and clamps to the range of the result's type.
 """
@@ -195,7 +195,7 @@ def test_sums_of_windows_saturate(name: str, masked: bool) -> None:
             assert got >> 16 * k & 0xFFFF == min(total, 0xFFFF)
 
 
-def test_results_that_always_fit_are_left_alone() -> None:
+def test_results_that_always_fit_are_not_clamped() -> None:
     fitting = [row for row in ROWS.values() if row.sat is True]
     assert len(fitting) > 50
     for row in fitting:

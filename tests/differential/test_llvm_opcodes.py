@@ -30,7 +30,7 @@ def unknown(arch: str, names: list[str]) -> set[str]:
 
 
 @pytest.mark.parametrize("arch", ARCHS)
-def test_rows_exist_where_the_table_says(arch: str) -> None:
+def test_opcodes_exist_on_the_architectures_in_the_table(arch: str) -> None:
     rows = load_rows()
     names = [row.name for row in rows]
     absent = unknown(arch, names)

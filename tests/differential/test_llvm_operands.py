@@ -1,7 +1,7 @@
-"""Does the decoder understand every operand as LLVM encodes it?
+"""Does the decoder read every operand correctly?
 
-Assembler lines of every opcode in many operand forms go through LLVM's assembler and disassembler; what our decoder
-makes of the disassembly is written back from its fields alone and assembled again. The bytes must be the same.
+Assembler lines of every opcode in many operand forms go through LLVM's assembler and disassembler. The disassembly is
+decoded, printed again from the decoded fields only, and assembled again: the bytes must be the same.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def plain(row: Row, slot: str, kind: str) -> str:
 
 
 def others(row: Row, slot: str, kind: str) -> list[str]:
-    """What else an ALU operand may be; the assembler throws out what it may not."""
+    """Other kinds of ALU operands; the assembler rejects invalid ones."""
     count = width(row, slot, kind)
     here = plain(row, slot, kind)
     if slot in "de":
@@ -298,7 +298,7 @@ def code_of(line: str) -> str:
 
 
 def round_trip(arch: str, rows: list[Row], folder: Path) -> list[str]:
-    """What differs, and the rows without any form that LLVM accepts."""
+    """The differences, and the rows of which LLVM accepts no form."""
     lines = list(dict.fromkeys(line for row in rows for line in forms(row, arch)))
     kept = assemble(arch, lines, folder / "first.o")
     listing = disassemble(arch, folder / "first.o")

@@ -130,13 +130,13 @@ CASES = [(name, arch) for name, row in ROWS.items() for arch in row.archs]
 
 
 @pytest.mark.parametrize(("name", "arch"), CASES[::5])
-def test_edge_values_of_some(name: str, arch: str) -> None:
+def test_edge_values_of_a_sample_of_opcodes(name: str, arch: str) -> None:
     bad = one_nonzero(name, arch)
     assert not bad, f"{len(bad)} differences, the first:\n" + "\n".join(bad[:6])
 
 
 @pytest.mark.full
 @pytest.mark.parametrize(("name", "arch"), CASES)
-def test_edge_values_of_all(name: str, arch: str) -> None:
+def test_edge_values_of_every_opcode(name: str, arch: str) -> None:
     bad = one_nonzero(name, arch)
     assert not bad, f"{len(bad)} differences, the first:\n" + "\n".join(bad[:6])

@@ -1,4 +1,4 @@
-"""Do loads, stores and atomics move and change exactly the bytes that AMD's pseudo-code and the host say?"""
+"""Do loads, stores and atomics transfer exactly the bytes given by AMD's pseudo-code and the host?"""
 
 from __future__ import annotations
 
@@ -307,7 +307,7 @@ def test_load_or_store(name: str) -> None:
 
 
 def two_places(row: Row) -> None:
-    """ds_read2 and ds_write2: the second place is `offset1` elements, or 64 times as many, further."""
+    """ds_read2 and ds_write2: the second address is `offset1` elements, or 64 times as many, further."""
     size, step = row.mem.elem_bytes, row.mem.two_addr
     memory, operands = fill(row.name, "memory", "int"), fill(row.name, "data", "int")
     d = device("gfx942")

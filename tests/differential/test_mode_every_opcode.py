@@ -1,4 +1,4 @@
-"""Does every vector opcode of floats round, flush and limit its results as MODE says?
+"""Does every floating-point vector opcode round, flush and clamp its results as MODE says?
 
 The opcodes that test_mode_register.py leaves out: integer operands and results, accumulating and packed forms, literal
 constants, approximate functions. The oracle is exact rational arithmetic, as there.
@@ -399,7 +399,7 @@ def test_results_round_and_flush_in_every_combination(name: str) -> None:
 
 @pytest.mark.parametrize("t", ["f16", "f32"])  # there are none of doubles
 @pytest.mark.parametrize("name", ["min3", "max3", "med3"])
-def test_extremes_of_three(name: str, t: str) -> None:
+def test_min_max_and_median_of_three(name: str, t: str) -> None:
     full = f"v_{name}_{t}"
     fmt = FORMATS[t]
     values = [operand(full, k, fmt) for k in range(3)]

@@ -26,8 +26,8 @@ def _toolchain() -> None:
         needs.missing(str(error))
 
 
-def _synth(*words: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "hipsynth.synth.cli.main", "augment", *map(str, words)]
+def _synth(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "hipsynth.synth.cli.main", "augment", *map(str, arguments)]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=cwd, env=env)
 
@@ -52,7 +52,7 @@ def test_some_failed_is_exit_code_5(tmp_path: Path) -> None:
     assert (tmp_path / "in-augmented" / "programs.jsonl").exists()
 
 
-def test_the_folder_where_one_stands(tmp_path: Path) -> None:
+def test_the_current_folder(tmp_path: Path) -> None:
     here = tmp_path / "v1.2"
     here.mkdir()
     (here / "k.hip").write_text(KERNEL)

@@ -1,4 +1,4 @@
-"""Whatever a user gives to `synth`: an exit code, one JSON document under --json, words that help, no traceback."""
+"""For any bad input, `synth` gives an exit code, one JSON document with --json, a helpful message, and no traceback."""
 
 from __future__ import annotations
 
@@ -68,18 +68,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def synth(*words: str, cwd: Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+def synth(*arguments: str, cwd: Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
     done = subprocess.run(
-        [*COMMAND, *words], capture_output=True, text=True, cwd=cwd, env=environment, timeout=300, check=False
+        [*COMMAND, *arguments], capture_output=True, text=True, cwd=cwd, env=environment, timeout=300, check=False
     )
     assert "Traceback" not in done.stdout + done.stderr, done.stderr
     return done
 
 
-def refused(*words: str, cwd: Path, code: int, says: str, env: dict[str, str] | None = None) -> dict[str, Any]:
-    """The error document of a command that must fail as a whole; people get the same words on stderr."""
-    done = synth(*words, "--json", cwd=cwd, env=env)
+def refused(*arguments: str, cwd: Path, code: int, says: str, env: dict[str, str] | None = None) -> dict[str, Any]:
+    """The JSON error document of a command that must fail; stderr must hold the same message."""
+    done = synth(*arguments, "--json", cwd=cwd, env=env)
     assert done.returncode == code, done.stderr
     document: dict[str, Any] = json.loads(done.stdout)
     assert list(document) == ["error", "message", "cause", "remedy"]
@@ -134,22 +134,22 @@ BAD_REQUESTS = [
 FAST_REQUESTS = [row for number, row in enumerate(BAD_REQUESTS) if number % 6 == 0]
 
 
-@pytest.mark.parametrize(("words", "code", "says"), FAST_REQUESTS)
-def test_a_bad_request(words: str, code: int, says: str, folder: Path) -> None:
-    refused(*words.split(), cwd=folder, code=code, says=says)
+@pytest.mark.parametrize(("arguments", "code", "says"), FAST_REQUESTS)
+def test_a_bad_request(arguments: str, code: int, says: str, folder: Path) -> None:
+    refused(*arguments.split(), cwd=folder, code=code, says=says)
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("words", "code", "says"), [row for row in BAD_REQUESTS if row not in FAST_REQUESTS])
-def test_every_bad_request(words: str, code: int, says: str, folder: Path) -> None:
-    refused(*words.split(), cwd=folder, code=code, says=says)
+@pytest.mark.parametrize(("arguments", "code", "says"), [row for row in BAD_REQUESTS if row not in FAST_REQUESTS])
+def test_every_bad_request(arguments: str, code: int, says: str, folder: Path) -> None:
+    refused(*arguments.split(), cwd=folder, code=code, says=says)
 
 
 def profiled(name: str, tmp_path: Path) -> dict[str, Any]:
     text, reason = PROGRAMS[name]
     (tmp_path / f"{name}.hip").write_text(text)
-    words = [f"{name}.hip", "--arch", "gfx942", "--timeout", "2", "--json"]
-    done = synth("profile", *words, cwd=tmp_path)
+    arguments = [f"{name}.hip", "--arch", "gfx942", "--timeout", "2", "--json"]
+    done = synth("profile", *arguments, cwd=tmp_path)
     assert done.returncode == 3, done.stderr
     (result,) = json.loads(done.stdout)["results"]
     assert result["status"] == "failed" and result["reason"] in reason.split("|"), done.stderr
@@ -170,8 +170,8 @@ def test_every_bad_program(name: str, tmp_path: Path, simulator: None) -> None:
 
 def test_the_profile_document_keeps_the_contract(folder: Path, simulator: None) -> None:
     flags = "-O3   -ffast-math "
-    words = ["good.hip", "--arch", "gfx942", "--arch", "gfx90a", "--flags", flags, "--flags=-O1", "--json"]
-    done = synth("profile", *words, cwd=folder)
+    arguments = ["good.hip", "--arch", "gfx942", "--arch", "gfx90a", "--flags", flags, "--flags=-O1", "--json"]
+    done = synth("profile", *arguments, cwd=folder)
     assert (done.returncode, done.stderr) == (0, ""), "no progress where stderr is no terminal"
     document = json.loads(done.stdout)
     assert list(document) == ["program", "results"] and list(document["program"]) == ["id", "path"]
@@ -182,17 +182,17 @@ def test_the_profile_document_keeps_the_contract(folder: Path, simulator: None) 
         assert (one["status"], one["reason"], one["exit_code"], one["stdout"]) == ("ok", "", 0, "done\n")
         (kernel,) = one["kernels"]
         contract = "name dispatches grid block counters metrics duration_ns backend backend_version"
-        ours = "extra_metrics expected_error no_evidence bottleneck sampled groups_simulated error_estimate"
-        ours += " metric_error_estimate"
-        assert list(kernel) == [*contract.split(), *ours.split()]
+        extensions = "extra_metrics expected_error no_evidence bottleneck sampled groups_simulated error_estimate"
+        extensions += " metric_error_estimate"
+        assert list(kernel) == [*contract.split(), *extensions.split()]
         assert (kernel["name"], kernel["grid"], kernel["block"]) == ("k", [1, 1, 1], [256, 1, 1])
         assert kernel["counters"]["SQ_WAVES"] == 4 and len(kernel["metrics"]) == 12
 
 
 @pytest.mark.full
 def test_one_unreadable_program_does_not_stop_a_folder(folder: Path, tmp_path: Path, simulator: None) -> None:
-    words = [str(folder / "mixed"), "--out", "corpus", "--arch", "gfx90a", "--flags=-O3", "--json"]
-    done = synth("profile", *words, cwd=tmp_path)
+    arguments = [str(folder / "mixed"), "--out", "corpus", "--arch", "gfx90a", "--flags=-O3", "--json"]
+    done = synth("profile", *arguments, cwd=tmp_path)
     document = json.loads(done.stdout)
     assert (done.returncode, document["measured"], document["failed"]) == (5, 1, {"unreadable": 1})
     assert "latin1.hip" in document["failures"][0]["name"] and "iconv" in document["failures"][0]["message"]
@@ -216,8 +216,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A full file system of 1 MiB."""
     mount = tmp_path / "disk"
     mount.mkdir()
-    words = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(mount)]
-    if not shutil.which("mount") or subprocess.run(words, capture_output=True, check=False).returncode != 0:
+    arguments = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(mount)]
+    if not shutil.which("mount") or subprocess.run(arguments, capture_output=True, check=False).returncode != 0:
         pytest.skip("no right to mount a small file system")
     try:
         (mount / "filler").write_bytes(bytes(900_000))
@@ -228,23 +228,25 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_full_disk(small_disk: Path, tmp_path: Path) -> None:
-    said = refused("generate", "--count", "40", "--out", str(small_disk / "p"), cwd=tmp_path, code=3, says="space")
-    assert "No space left" in said["cause"]
+    error = refused("generate", "--count", "40", "--out", str(small_disk / "p"), cwd=tmp_path, code=3, says="space")
+    assert "No space left" in error["cause"]
     (small_disk / "filler").unlink()
     done = synth("generate", "--count", "40", "--out", str(small_disk / "p"), "--json", cwd=tmp_path)
     assert (done.returncode, json.loads(done.stdout)["count"]) == (0, 40), done.stderr
 
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="no /dev/full here")
-def test_a_standard_output_that_is_full(tmp_path: Path) -> None:
+def test_standard_output_on_a_full_disk(tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
-        words = ["generate", "--count", "1", "--out", "p", "--json"]
-        done = subprocess.run([*COMMAND, *words], stdout=full, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=ENV)
+        arguments = ["generate", "--count", "1", "--out", "p", "--json"]
+        done = subprocess.run(
+            [*COMMAND, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=ENV
+        )
     assert done.returncode == 3 and "No space left" in done.stderr
     assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr
 
 
-def test_a_reader_that_stops_early(tmp_path: Path) -> None:
+def test_a_closed_pipe(tmp_path: Path) -> None:
     command = f"{' '.join(COMMAND)} generate --help | true"
     done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, cwd=tmp_path, env=ENV)
     assert (done.returncode, done.stderr) == (0, "")
@@ -267,17 +269,17 @@ def test_an_interrupt_is_one_document_and_no_traceback(tmp_path: Path, simulator
 
 
 def test_progress_is_shown_on_a_terminal_only(tmp_path: Path) -> None:
-    words = [*COMMAND, "generate", "--count", "3", "--workers", "1", "--json", "--out"]
-    quiet = subprocess.run([*words, "a"], capture_output=True, text=True, cwd=tmp_path, env=ENV)
+    arguments = [*COMMAND, "generate", "--count", "3", "--workers", "1", "--json", "--out"]
+    quiet = subprocess.run([*arguments, "a"], capture_output=True, text=True, cwd=tmp_path, env=ENV)
     assert (quiet.returncode, quiet.stderr) == (0, "")
-    ours, theirs = pty.openpty()
-    with subprocess.Popen([*words, "b"], stdout=subprocess.PIPE, stderr=theirs, cwd=tmp_path, env=ENV) as process:
+    controller, terminal = pty.openpty()
+    with subprocess.Popen([*arguments, "b"], stdout=subprocess.PIPE, stderr=terminal, cwd=tmp_path, env=ENV) as process:
         assert process.stdout is not None
         printed = process.stdout.read()
-    os.close(theirs)
+    os.close(terminal)
     assert json.loads(printed)["count"] == 3
-    assert b"generate 3/3" in os.read(ours, 65536)
-    os.close(ours)
+    assert b"generate 3/3" in os.read(controller, 65536)
+    os.close(controller)
 
 
 def test_help_loads_little(tmp_path: Path) -> None:

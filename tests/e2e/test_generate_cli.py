@@ -1,4 +1,4 @@
-"""Does `synth generate` write a folder that is whole, resumable and clear about errors?"""
+"""Does `synth generate` write a complete, resumable folder, with clear errors?"""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from hipsynth.synth.generate import writer
 from hipsynth.synth.generate.writer import generate_into
 
 
-def run(*words: str) -> int:
+def run(*arguments: str) -> int:
     with pytest.raises(SystemExit) as caught:
-        main(["generate", *words])
+        main(["generate", *arguments])
     return int(caught.value.code or 0)
 
 
@@ -39,7 +39,7 @@ def test_writes_programs_and_index(tmp_path: Path, capsys: pytest.CaptureFixture
     assert not list(tmp_path.glob("*.partial")) + list(tmp_path.glob("*.tmp"))
 
 
-def test_interrupted_run_goes_on_and_ends_the_same(tmp_path: Path) -> None:
+def test_an_interrupted_run_resumes_with_the_same_result(tmp_path: Path) -> None:
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     generate_into(whole, 8, seed=4)
 
@@ -102,7 +102,7 @@ def test_another_seed_in_the_same_folder_is_refused(tmp_path: Path) -> None:
         generate_into(tmp_path, 2, seed=2)
 
 
-def test_fewer_than_there_are_is_refused(tmp_path: Path) -> None:
+def test_a_count_below_the_existing_programs_is_rejected(tmp_path: Path) -> None:
     generate_into(tmp_path, 3, seed=1)
     with pytest.raises(BadInput, match="more than"):
         generate_into(tmp_path, 2, seed=1)

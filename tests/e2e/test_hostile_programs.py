@@ -1,4 +1,4 @@
-"""`synth run --sandbox`: what a program from outside must not do is stopped, and its user is told in words."""
+"""`synth run --sandbox` stops forbidden actions of untrusted programs and reports them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hipsynth.synth.core.errors import Missing
 PROGRAM = Path(__file__).parents[1] / "kernels" / "programs" / "hostile.hip"
 
 
-def hostile(*words: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+def hostile(*arguments: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
     if not sandbox.available():
         pytest.skip("bubblewrap cannot make a sandbox on this machine")
     needs.compiler()
@@ -30,7 +30,7 @@ def hostile(*words: str, options: tuple[str, ...] = ()) -> subprocess.CompletedP
         "--sandbox",
         *options,
         "--",
-        *words,
+        *arguments,
     ]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
@@ -55,7 +55,7 @@ def test_there_is_no_network() -> None:
 
 
 @pytest.mark.parametrize(
-    ("deed", "options", "reason", "words"),
+    ("deed", "options", "reason", "message"),
     [
         ("fork", (), "forbidden_call", "it tried to start a process"),
         ("disk", (), "output_limit", "its files took more than 1024 MiB"),
@@ -66,9 +66,9 @@ def test_there_is_no_network() -> None:
         pytest.param("memory", ("--memory", "0.1"), "out_of_memory", "took more than 4198 MiB", marks=pytest.mark.full),
     ],
 )
-def test_what_goes_too_far_is_ended(deed: str, options: tuple[str, ...], reason: str, words: str) -> None:
+def test_programs_that_exceed_limits_are_killed(deed: str, options: tuple[str, ...], reason: str, message: str) -> None:
     done = hostile(deed, options=options)
-    assert done.returncode == 3 and f"error: {reason}: " in done.stderr and words in done.stderr, done.stderr
+    assert done.returncode == 3 and f"error: {reason}: " in done.stderr and message in done.stderr, done.stderr
     assert "Traceback" not in done.stderr and "FILLED" not in done.stdout and "FORKED" not in done.stdout
 
 

@@ -16,15 +16,15 @@ from hipsynth.profiling.survey.build_files import makefile
 PROGRAMS = Path(__file__).parents[1] / "kernels" / "programs"
 
 
-def synth_run(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return synth(["run", *words], cwd)
+def synth_run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return synth(["run", *arguments], cwd)
 
 
-def synth(words: list[str], cwd: Path | None) -> subprocess.CompletedProcess[str]:
+def synth(arguments: list[str], cwd: Path | None) -> subprocess.CompletedProcess[str]:
     needs.compiler()
     root = str(Path(__file__).parents[2])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))}
-    command = [sys.executable, "-m", "hipsynth.synth.cli.main", *words]
+    command = [sys.executable, "-m", "hipsynth.synth.cli.main", *arguments]
     return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=cwd, timeout=120, check=False)
 
 
@@ -41,8 +41,8 @@ def test_program_without_kernels_runs(tmp_path: Path) -> None:
 def test_sandboxed_output_and_exit_code(tmp_path: Path) -> None:
     done = synth_run(str(PROGRAMS / "exit_code.hip"), "--sandbox", "--", "9", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (9, "to stdout\n")
-    said, note = done.stderr.splitlines()
-    assert said == "to stderr" and note.startswith("note: it ended with exit code 9 where it had no network")
+    program_stderr, note = done.stderr.splitlines()
+    assert program_stderr == "to stderr" and note.startswith("note: it ended with exit code 9 where it had no network")
 
 
 def test_simulator_failure_exits_with_3(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_json_is_one_document(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "says"),
+    ("arguments", "code", "says"),
     [
         (["missing.hip"], 3, "no such file"),
         ([str(PROGRAMS / "exit_code.hip"), "--arch", "gfx1"], 2, "unknown architecture"),
@@ -70,8 +70,8 @@ def test_json_is_one_document(tmp_path: Path) -> None:
         ([str(PROGRAMS / "exit_code.hip"), "--flags=-Wrong-flag"], 2, "flag"),
     ],
 )
-def test_bad_input(words: list[str], code: int, says: str, tmp_path: Path) -> None:
-    done = synth_run(*words, cwd=tmp_path)
+def test_bad_input(arguments: list[str], code: int, says: str, tmp_path: Path) -> None:
+    done = synth_run(*arguments, cwd=tmp_path)
     assert done.returncode == code, done.stderr
     assert says in done.stderr
     assert "Traceback" not in done.stderr
@@ -126,8 +126,8 @@ def test_several_files_with_headers_data_and_arguments(several: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "3 times 6\n"), done.stderr
     done = synth(["run", *files, "--flags", "-O1 -I include -DSCALE=4", "2"], several)  # from the working folder
     assert (done.returncode, done.stdout) == (0, "3 times 8\n"), done.stderr
-    words = ["profile", *files, "-Iinclude", "-DSCALE=3", "--arch", "gfx90a", "--json", "--", "2"]
-    result = json.loads(synth(words, several).stdout)["results"][0]
+    arguments = ["profile", *files, "-Iinclude", "-DSCALE=3", "--arch", "gfx90a", "--json", "--", "2"]
+    result = json.loads(synth(arguments, several).stdout)["results"][0]
     assert (result["status"], result["stdout"]) == ("ok", "3 times 6\n")
     assert [kernel["name"] for kernel in result["kernels"]] == ["fill_kernel"]
 
@@ -136,12 +136,12 @@ def test_files_named_in_arguments_can_be_read_wherever_they_lie(tmp_path: Path) 
     (tmp_path / "prog").mkdir()
     (tmp_path / "prog/reads.hip").write_text(READS)
     (tmp_path / "elsewhere.txt").write_text("64")
-    words = ["profile", "prog/reads.hip", "--arch", "gfx90a", "--json", "--", "elsewhere.txt"]
-    result = json.loads(synth(words, tmp_path).stdout)["results"][0]
+    arguments = ["profile", "prog/reads.hip", "--arch", "gfx90a", "--json", "--", "elsewhere.txt"]
+    result = json.loads(synth(arguments, tmp_path).stdout)["results"][0]
     assert (result["status"], result["stdout"], result["kernels"][0]["block"]) == ("ok", "64\n", [64, 1, 1])
 
 
-def test_a_file_alone_says_what_may_be_missing(several: Path) -> None:
+def test_a_single_file_hints_at_missing_sources(several: Path) -> None:
     done = synth(["run", "main.cpp", "-Iinclude"], several)
     assert done.returncode == 3 and "is this the whole program?" in done.stderr
     done = synth(["profile", "main.cpp", "--arch", "gfx90a"], several)
@@ -175,7 +175,7 @@ def test_build_files_may_name_folders_beside_theirs(several: Path) -> None:
     assert done.returncode == 3 and "give its folder: app" in done.stderr
 
 
-def test_programs_for_older_headers_find_their_names(tmp_path: Path) -> None:
+def test_names_of_older_hip_headers_are_defined(tmp_path: Path) -> None:
     text = "#include <hip/hip_runtime.h>\nint main() { char b[4]; memset(b, 7, 4); return b[3]; }\n"
     (tmp_path / "older.hip").write_text(text)
     assert synth_run("older.hip", cwd=tmp_path).returncode == 7

@@ -22,9 +22,9 @@ from hipsynth.synth.core.store.journal import read
 MAIN = '#include <hip/hip_runtime.h>\n#include <cstdio>\nint main() { hipDeviceSynchronize(); std::puts("PASSED"); }\n'
 
 
-def synth(*words: str) -> subprocess.CompletedProcess[str]:
+def synth(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "hipsynth.synth.cli.main", *words], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "hipsynth.synth.cli.main", *arguments], capture_output=True, text=True, check=False
     )
 
 
@@ -53,16 +53,16 @@ def test_an_interrupted_survey_ends_its_programs_and_keeps_what_is_finished(
     folder.mkdir()
     (folder / "a_good.hip").write_text(MAIN)
     (folder / "b_endless.hip").write_text(MAIN.replace("std::puts", "for (volatile int i = 0;; i = 1) {} std::puts"))
-    words = ("survey", str(folder), "--workers", "1", "--out", str(out), "--timeout", "500")
-    command = [sys.executable, "-m", "hipsynth.synth.cli.main", *words]
+    arguments = ("survey", str(folder), "--workers", "1", "--out", str(out), "--timeout", "500")
+    command = [sys.executable, "-m", "hipsynth.synth.cli.main", *arguments]
     with subprocess.Popen(
         command, stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(tmp_path)}
     ) as run:
         begun = wait_for(lambda: executed(tmp_path, "b_endless"), 60)
         os.kill(run.pid, number)
-        said = run.communicate(timeout=30)[1]
+        stderr = run.communicate(timeout=30)[1]
     assert begun
-    assert number == signal.SIGKILL or (run.returncode == 128 + number and "run the same command again" in said)
+    assert number == signal.SIGKILL or (run.returncode == 128 + number and "run the same command again" in stderr)
     assert wait_for(lambda: not executed(tmp_path, "b_endless"), 20)
     rows = [record["program"] for _, _, record in read(out.with_name("report.json.journal"))]
     assert rows == ["a_good.hip"]
@@ -98,7 +98,7 @@ def executed(folder: Path, name: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (("{empty}",), 3, "no HIP program"),
         (("{full}", "--match", "^good"), 3, "no program path contains '^good'"),
@@ -107,10 +107,10 @@ def executed(folder: Path, name: str) -> bool:
         (("{full}", "--out", "{full}/good.hip"), 3, "not a survey report"),
     ],
 )
-def test_bad_requests_have_a_reason(tmp_path: Path, words: tuple[str, ...], code: int, said: str) -> None:
+def test_bad_requests_have_a_reason(tmp_path: Path, arguments: tuple[str, ...], code: int, message: str) -> None:
     empty, full = tmp_path / "empty", tmp_path / "full"
     empty.mkdir()
     full.mkdir()
     (full / "good.hip").write_text(MAIN)
-    done = synth("survey", *(word.format(empty=empty, full=full) for word in words))
-    assert done.returncode == code and said in done.stderr and "Traceback" not in done.stderr
+    done = synth("survey", *(word.format(empty=empty, full=full) for word in arguments))
+    assert done.returncode == code and message in done.stderr and "Traceback" not in done.stderr

@@ -55,11 +55,11 @@ VALUES = {
 
 
 def words(text: str) -> list[str]:
-    """The figure is typeset in lines of its own; only the words are the sample's."""
+    """The words of a text; the figure's line breaks differ from the sample's."""
     return text.split()
 
 
-def test_the_printed_sample_comes_out_of_its_values() -> None:
+def test_the_printed_sample_is_reproduced_from_its_values() -> None:
     system, user, assistant = sample_messages("__global__ void k() {}\n", VALUES, "gfx90a", FLAGS, "fixed3")
     assert [m["role"] for m in (system, user, assistant)] == ["system", "user", "assistant"]
     assert words(system["content"]) == words(SYSTEM)
@@ -71,7 +71,7 @@ def test_the_printed_sample_comes_out_of_its_values() -> None:
     assert block == BLOCK
 
 
-def test_the_printed_answer_reads_back() -> None:
+def test_the_printed_answer_parses() -> None:
     found = parse_answer(LEAD + "\n" + BLOCK, arch="gfx90a", flags=FLAGS)
     assert found.valid, found.errors
     assert (found.arch, found.flags) == ("gfx90a", FLAGS)

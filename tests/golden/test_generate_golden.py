@@ -1,6 +1,6 @@
-"""Does each family still give, for fixed choices, the program and the output it gave?
+"""Does each family still give the recorded program and output for fixed choices?
 
-After a wanted change: HIPSYNTH_UPDATE_GOLDEN=1 pytest tests/golden/test_generate_golden.py
+After an intended change: HIPSYNTH_UPDATE_GOLDEN=1 pytest tests/golden/test_generate_golden.py
 """
 
 from __future__ import annotations

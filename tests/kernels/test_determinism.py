@@ -1,4 +1,4 @@
-"""Does the same program give the same counters, whatever ran before it?"""
+"""Are a program's counters independent of what ran before it?"""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def test_waves_that_wait_for_another_work_group_make_progress(name: str, poll_wi
 
 
 @BOTH
-def test_a_spin_lock_excludes_and_is_passed_on(name: str) -> None:
+def test_a_spin_lock_gives_mutual_exclusion(name: str) -> None:
     device = SimDevice(name, max_wave_instructions=10_000_000)
     lock, guarded = device.upload(np.zeros(1, np.int32)), device.upload(np.zeros(1, np.int32))
     device.launch("spin_lock", (100,), (64,), "QQ", lock, guarded)

@@ -1,4 +1,4 @@
-"""Grids whose work-groups all do the same are followed exactly, without running; all others are not."""
+"""Grids of identical work-groups are replayed from a recorded trace, with exact counters; other grids are not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hipsynth.profiling.sim.device import SimDevice
 SOURCE = Path(__file__).with_name("followed.hip")
 PRODUCTS = Path(__file__).parents[2] / "benchmarks" / "kernels.hip"
 GRID, TURNS = (40, 32), 64
-ABOVE = 200_000  # work beyond which a grid is not run in full; it is followed up to twenty times that
+ABOVE = 200_000  # work above which a grid does not run in full; it is replayed up to twenty times that
 DEVICES = ("mi250", "mi300x")
 
 
@@ -46,8 +46,8 @@ def check_equal(exact: dict[str, Any], followed: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", DEVICES)
 @pytest.mark.parametrize(("kernel", "above"), [("alike", ABOVE * 20), ("cut_up", ABOVE * 5)])
-def test_work_groups_that_do_the_same_are_followed_exactly(name: str, kernel: str, above: int, tmp_path: Path) -> None:
-    """Also the second time, when the Infinity Cache holds what the first left there."""
+def test_identical_work_groups_are_replayed_exactly(name: str, kernel: str, above: int, tmp_path: Path) -> None:
+    """Also in a second dispatch, when the Infinity Cache holds data of the first."""
     exact = launches(name, tmp_path, kernel, 2)
     followed = launches(name, tmp_path, kernel, 2, sampling_units=12, sample_above=above)
     for one, other in zip(exact, followed, strict=True):
@@ -56,20 +56,20 @@ def test_work_groups_that_do_the_same_are_followed_exactly(name: str, kernel: st
 
 @pytest.mark.parametrize("name", DEVICES)
 @pytest.mark.parametrize("kernel", ["bounded", "scattered", "chased", "uneven"])
-def test_work_groups_that_differ_are_not_followed(name: str, kernel: str, tmp_path: Path) -> None:
-    """They are less work than `cut_up`, which is followed under the same limit."""
+def test_different_work_groups_are_not_replayed(name: str, kernel: str, tmp_path: Path) -> None:
+    """They are less work than `cut_up`, which is replayed under the same limit."""
     (result,) = launches(name, tmp_path, kernel, sampling_units=12, sample_above=ABOVE * 5)
     assert strategy(result) == "sampled"
 
 
-def test_what_would_take_long_to_follow_is_not_followed(tmp_path: Path) -> None:
+def test_grids_that_are_too_large_to_replay_are_sampled(tmp_path: Path) -> None:
     (result,) = launches("mi250", tmp_path, "alike", sampling_units=12, sample_above=ABOVE)
     assert strategy(result) == "sampled"
 
 
 @pytest.mark.parametrize("name", DEVICES)
 @pytest.mark.parametrize("kernel", ["product_64", "product_64_buffered", "product_matrix"])
-def test_products_are_followed_exactly(name: str, kernel: str, tmp_path: Path) -> None:
+def test_products_are_replayed_exactly(name: str, kernel: str, tmp_path: Path) -> None:
     exact, followed = (
         product(name, tmp_path, kernel, 64, 1024, **options)
         for options in ({}, {"sampling_units": 12, "sample_above": 3_000_000})
@@ -82,7 +82,7 @@ def test_products_are_followed_exactly(name: str, kernel: str, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("kernel", "tile"), [("product_64", 64), ("product_64_buffered", 64), ("product_128", 128), ("product_matrix", 64)]
 )
-def test_large_products_are_followed_exactly(name: str, kernel: str, tile: int, tmp_path: Path) -> None:
+def test_large_products_are_replayed_exactly(name: str, kernel: str, tile: int, tmp_path: Path) -> None:
     """As `synth profile` does by default."""
     exact, followed = (
         product(name, tmp_path, kernel, tile, 4096, **options) for options in ({}, {"sampling_units": 12})

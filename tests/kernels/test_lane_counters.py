@@ -89,7 +89,7 @@ def test_exact_bytes_tell_the_lds_and_atomics_apart(name: str) -> None:
 
 
 @BOTH
-def test_counters_that_are_sums_of_others(name: str) -> None:
+def test_sum_counters_equal_the_sum_of_their_parts(name: str) -> None:
     counters = run(name, "some_lanes_fma", 64)["counters"]
     issued = ("SCA", "FLAT", "VMEM", "LDS", "MISC", "VALU")
     assert counters["SQ_ACTIVE_INST_ANY"] == sum(counters[f"SQ_ACTIVE_INST_{unit}"] for unit in issued)
@@ -99,7 +99,7 @@ def test_counters_that_are_sums_of_others(name: str) -> None:
 
 
 @BOTH
-def test_a_wave_of_few_lanes_takes_the_lds_as_long_as_a_full_one(name: str) -> None:
+def test_lds_time_does_not_depend_on_active_lanes(name: str) -> None:
     device = SimDevice(name)
     data = device.upload(np.arange(128, dtype=np.int32))
     cycles = [

@@ -39,7 +39,7 @@ LENIENT = Limits(strict_bounds=False)
         ("43000", Limits(), False, 0),
     ],
 )
-def test_what_hardware_maps_around_an_array_is_a_warning(
+def test_access_to_padding_mapped_by_hardware_is_a_warning(
     far: str, limits: Limits, passes: bool, warned: int, tmp_path: Path
 ) -> None:
     done = run("stray_write", tmp_path, (far,), limits=limits)
@@ -54,7 +54,7 @@ def test_what_hardware_maps_around_an_array_is_a_warning(
 
 
 @pytest.mark.parametrize(("far", "printed", "warned"), [("64", "110 105", False), ("1024", "5 0", True)])
-def test_behind_the_lds_hardware_reads_zero_and_drops_stores(
+def test_beyond_the_lds_loads_give_zero_and_stores_are_dropped(
     far: str, printed: str, warned: bool, tmp_path: Path
 ) -> None:
     done = run("stray_lds", tmp_path, (far,), limits=LENIENT)
@@ -113,7 +113,7 @@ def test_host_crash_keeps_finished_dispatches(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("code", "way"), [(0, "return"), (7, "return"), (9, "exit"), (11, "_exit")])
-def test_exit_code_is_no_failure(code: int, way: str, tmp_path: Path) -> None:
+def test_a_nonzero_exit_code_is_no_failure(code: int, way: str, tmp_path: Path) -> None:
     done = run("exit_code", tmp_path, (str(code), way))
     assert (done.status, done.exit_code, done.stdout, done.stderr) == ("ok", code, "to stdout\n", "to stderr\n"), done
     assert [kernel.name for kernel in done.kernels] == ["fine"]
@@ -138,7 +138,7 @@ def test_backend_names_the_failure(name: str, reason: str, tmp_path: Path) -> No
     assert (result.status, result.reason) == ("failed", reason), result
 
 
-def test_backend_reports_compiler_words(tmp_path: Path) -> None:
+def test_backend_reports_compiler_errors(tmp_path: Path) -> None:
     result = profile(program("broken", text="__global__ void k() { undeclared = 1; }\nint main() {}\n"), tmp_path)
     assert (result.status, result.reason) == ("failed", "compile_failed")
     assert "undeclared" in result.message
@@ -176,8 +176,8 @@ def test_backend_result_carries_means_metrics_and_provenance(tmp_path: Path) -> 
 
 
 def test_a_library_of_other_sources_is_a_missing_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ours = api.configuration
-    monkeypatch.setattr(api, "configuration", lambda *given, **named: ours(*given, **named) + "of_tomorrow = 1\n")
+    original = api.configuration
+    monkeypatch.setattr(api, "configuration", lambda *given, **named: original(*given, **named) + "of_tomorrow = 1\n")
     with pytest.raises(Missing, match="does not fit this version") as stale:
         run("reduction", tmp_path)
     assert "of_tomorrow" in stale.value.cause and "make setup" in stale.value.remedy

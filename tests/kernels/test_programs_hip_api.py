@@ -44,7 +44,7 @@ def exported() -> set[str]:
     return {line.split()[-1] for line in out.splitlines()}
 
 
-def test_every_used_call_is_there() -> None:
+def test_every_used_call_is_exported() -> None:
     assert set(USED_CALLS.split()) - exported() == set()
 
 

@@ -1,5 +1,5 @@
-"""A renamed program behaves as the original does: both are built and run, host side and kernels, and must print the
-same and execute the same instructions. Cache counters may differ by a line: symbol names move data in a code object."""
+"""A renamed program behaves like the original: both are built and run, and must print the same output and execute the
+same instructions. Cache counters may differ by a line, because symbol names move data in a code object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Unmodified HIP programs run on the CPU and find, in their own checks, what the machine code computed."""
+"""Unmodified HIP programs run on the simulator and verify their results."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_services_of_the_host(arch: str, tmp_path: Path) -> None:
         ("gfx942", "textures ok, images no", {}),
     ],
 )
-def test_textures_where_there_are_any(arch: str, last: str, kernels: dict[str, int], tmp_path: Path) -> None:
+def test_textures(arch: str, last: str, kernels: dict[str, int], tmp_path: Path) -> None:
     done = run("textures", tmp_path, arch=arch)
     assert (done.status, done.stdout) == ("ok", last + "\n"), done
     assert {kernel.name: kernel.dispatches for kernel in done.kernels} == kernels

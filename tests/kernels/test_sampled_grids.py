@@ -1,4 +1,4 @@
-"""Do the counters of a grid of which only a part runs agree with those of the whole, and does the result say so?"""
+"""Do the counters of a sampled grid agree with those of the full grid, and is the error estimate large enough?"""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from hipsynth.profiling.sim.limits import SAMPLING_UNITS, Limits
 PRODUCTS = Path(__file__).parents[2] / "benchmarks" / "kernels.hip"
 BOTH = pytest.mark.parametrize("name", ["mi250", "mi300x"])
 ABOVE = 2_500_000  # work up to which these grids would run in full
-TOO_LONG = 450_000  # the same for products that are then too long to be followed (test_followed_grids.py)
-# What is still dirty at the end of a dispatch depends on the order of the last few work-groups.
+TOO_LONG = 450_000  # the same for products that are then too large to be replayed (test_followed_grids.py)
+# Counters that depend on the lines still dirty at the end of a dispatch, i.e. on the order of the last work-groups.
 END_STATE = {"TCC_ALL_TC_OP_WB_WRITEBACK", "TCC_NORMAL_WRITEBACK", "TCC_NORMAL_EVICT"}
 OF_GRID = ("SQ_WAVES", "SQ_WAVES_EQ_64", "SQ_ITEMS")  # the shape of the grid says them
 # Their work-groups are so long that the exact run of a large grid takes minutes.
@@ -40,7 +40,7 @@ def relative(exact: dict[str, Any], other: dict[str, Any]) -> dict[str, float]:
 
 
 def check(device: str, exact: dict[str, Any], other: dict[str, Any]) -> None:
-    """Two percent for counters, one point for hit rates; what is left dirty is as far off as the result says."""
+    """Checks 2 % for counters, 1 point for hit rates, and the error estimate for counters of END_STATE."""
     found = relative(exact, other)
     del found["SQ_BUSY_CU_CYCLES"]  # the duration by another name
     for name in END_STATE:
@@ -72,7 +72,7 @@ def test_counters_of_large_grids_agree_within_two_percent(name: str, kernel: str
     check(name, exact, sampled)
 
 
-def test_doubtful_samples_are_followed_by_the_whole() -> None:
+def test_a_large_sampling_error_makes_the_dispatch_run_in_full() -> None:
     """A third of the grid works, and its halves meet in the L2 at one place only."""
     exact, careful = (launch("mi250", "early_exit", 8192, **sampling(above)) for above in (10**9, 3_000_000))
     assert careful["sampling"]["strategy"] == "exact" and careful["sampling"]["error"] == {}
@@ -80,15 +80,15 @@ def test_doubtful_samples_are_followed_by_the_whole() -> None:
     assert careful["sampling"]["groups_simulated"] == exact["sampling"]["groups_simulated"]
 
 
-def test_doubtful_samples_of_more_than_can_be_run_say_so() -> None:
+def test_grids_too_large_to_run_in_full_report_their_sampling_error() -> None:
     exact, sampled = (launch("mi250", "early_exit", 8192, **options) for options in ({}, sampling(300_000)))
     assert sampled["sampling"]["strategy"] == "sampled"
     assert 0.02 < relative(exact, sampled)["TCC_HIT"] <= sampled["sampling"]["error"]["TCC_HIT"]
 
 
-def test_a_duration_is_as_uncertain_as_what_it_depends_on() -> None:
-    """The LDS bounds the product and the memory the stream; what both fetch is uncertain."""
-    passed_on = []  # of the uncertainty of what is fetched, the share that is one of the duration
+def test_the_uncertainty_of_a_duration_is_that_of_its_bottleneck() -> None:
+    """The product is bound by the LDS, the stream by memory; FETCH_SIZE is uncertain in both."""
+    passed_on = []  # uncertainty of the duration relative to that of FETCH_SIZE
     for kernel in ("gemm_tile", "scan"):
         result = launch("mi250", kernel, 4096, **sampling(300_000))
         error = result["sampling"]["error"]
@@ -97,8 +97,8 @@ def test_a_duration_is_as_uncertain_as_what_it_depends_on() -> None:
     assert passed_on[0] < 0.2 < passed_on[1]
 
 
-def test_a_product_that_the_machine_holds_at_once_is_sampled(tmp_path: Path) -> None:
-    """All work-groups walk over the same columns: the L2 channels that a part keeps busy are not those of the whole."""
+def test_a_product_with_all_work_groups_resident_is_sampled(tmp_path: Path) -> None:
+    """All work-groups read the same columns, so a sample uses other L2 channels than the full grid."""
     rows, results = 1024, []
     for options in ({}, sampling(TOO_LONG)):
         device = SimDevice("mi250", PRODUCTS, tmp_path, values=False, **options)
@@ -112,15 +112,15 @@ def test_a_product_that_the_machine_holds_at_once_is_sampled(tmp_path: Path) -> 
 
 
 @pytest.mark.full
-def test_a_product_of_many_turns_is_not_off_at_all(tmp_path: Path) -> None:
-    """Sampled, an L2 channel that was busy in two windows by chance made it 17 % longer."""
+def test_a_product_of_many_rounds_of_work_groups_is_exact(tmp_path: Path) -> None:
+    """Sampling overestimated its duration by 17 %, because one L2 channel was busy in two sampled windows."""
     runs = [run("large_gemm", tmp_path, limits=Limits(time_s=600, sampling_units=n)) for n in (0, SAMPLING_UNITS)]
     whole, part = (done.kernels[0] for done in runs)
     assert part.sampled and not whole.sampled
     assert part.counters == whole.counters and part.duration_ns == whole.duration_ns
 
 
-def test_more_effort_follows_what_less_sees_in_part(tmp_path: Path) -> None:
+def test_more_effort_replays_what_less_effort_samples(tmp_path: Path) -> None:
     part, whole = (run("large_gemm", tmp_path, limits=Limits(effort=effort)).kernels[0] for effort in (0.05, 1.0))
     assert part.sampling.strategy == "sampled" and part.sampling.groups_simulated < math.prod(part.grid)
     assert whole.sampling.strategy == "replayed" and whole.sampling.groups_simulated == math.prod(whole.grid)
@@ -137,7 +137,7 @@ def test_sampling_is_repeatable() -> None:
     assert first["sampling"]["strategy"] == "sampled" and first == second
 
 
-def test_uneven_work_is_found_by_probes() -> None:
+def test_uneven_work_is_found_by_functional_probes() -> None:
     exact, sampled = (launch("mi250", "triangle", 8192, **options) for options in ({}, sampling(ABOVE)))
     assert sampled["sampling"]["strategy"] == "sampled"
     found = relative(exact, sampled)

@@ -1,4 +1,4 @@
-"""A survey from folder to report over small samples of what real folders hold."""
+"""Complete surveys of small folders like those found in practice."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def rows(report: Report) -> dict[str, Row]:
     return {row.program: row for row in report.rows}
 
 
-def test_every_program_gets_its_verdict(rows: dict[str, Row]) -> None:
+def test_every_program_gets_the_expected_verdict(rows: dict[str, Row]) -> None:
     assert {name: (row.status, row.reason) for name, row in rows.items()} == EXPECTED
 
 
@@ -205,7 +205,7 @@ def test_nothing_is_written_into_the_surveyed_folder(report: Report, folder: Pat
     assert report.rows and sorted(path.name for path in (folder / "data").iterdir()) == ["in.txt", "reader.hip"]
 
 
-def test_a_second_call_goes_on_where_the_first_ended(report: Report, folder: Path, out: Path) -> None:
+def test_a_second_call_resumes_the_first(report: Report, folder: Path, out: Path) -> None:
     waiting: list[int] = []
 
     def start(total: int):  # type: ignore[no-untyped-def]

@@ -1,4 +1,4 @@
-"""Do waves wait as long as the answers that they wait for take, and no longer?"""
+"""Do waves wait exactly as long as the memory latency of the data they need?"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def waited(run: dict[str, Any], *levels: str) -> float:
     return sum(float(run["work"][f"{level}_waits"]) for level in levels)
 
 
-def test_a_vector_and_a_scalar_load_on_their_way_together_cost_one_round_trip() -> None:
+def test_overlapping_vector_and_scalar_loads_cost_one_round_trip() -> None:
     taps = 64
     with bench.device("mi300a", "kernel_times", "-O2") as device:
         arrays = [device.core.allocate(4096) for _ in range(4)]
@@ -29,7 +29,7 @@ def test_a_vector_and_a_scalar_load_on_their_way_together_cost_one_round_trip() 
     assert device.table["vl1d.latency_cycles"] * 0.8 < each < device.table["vl1d.latency_cycles"] * 1.2
 
 
-def test_who_finds_a_line_on_its_way_waits_for_it_too() -> None:
+def test_a_hit_on_a_pending_line_waits_for_it() -> None:
     with bench.device("mi300a", "benches") as device:
         xcds = int(device.table["topology.xcds"])
         buffer = device.core.allocate((STEPS + 1) * LINE_BYTES)
@@ -42,7 +42,7 @@ def test_who_finds_a_line_on_its_way_waits_for_it_too() -> None:
 
 
 @pytest.mark.parametrize(("benchmark", "size"), [("nbody", 4096), ("atax", 1600)])
-def test_a_loop_that_runs_in_part_takes_the_time_of_the_whole(
+def test_a_sampled_loop_takes_the_time_of_the_full_one(
     benchmark: str, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def whole(steps: int, few: int, launch: Callable[[int], dict[str, Any]]) -> list[tuple[dict[str, Any], float]]:
@@ -78,5 +78,5 @@ def test_small_benchmarks_take_nearly_their_recorded_time(name: str) -> None:
     (found,) = [b for b in kernel_times.recorded("kernel_times")["benchmark"] if b["name"] == name]
     (microseconds,) = [us for *size, us in found["rows"] if tuple(size) == SIZES[name]]
     with bench.device("mi300a", "kernel_times", "-O2", **kernel_times.OPTIONS) as device:
-        ours = kernel_times.BENCHMARKS[name](device, *SIZES[name]).microseconds(device)
-    assert ours == pytest.approx(microseconds, rel=0.2)
+        simulated = kernel_times.BENCHMARKS[name](device, *SIZES[name]).microseconds(device)
+    assert simulated == pytest.approx(microseconds, rel=0.2)

@@ -26,11 +26,11 @@ def combine(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 @given(st.recursive(leaves, combine, max_leaves=12))
 def test_same_value_as_python(text: str) -> None:
     try:
-        wanted: float | None = float(eval(text, {"__builtins__": {}}, {**NAMES, "max": max, "min": min}))
+        expected: float | None = float(eval(text, {"__builtins__": {}}, {**NAMES, "max": max, "min": min}))
     except (ZeroDivisionError, OverflowError):
-        wanted = None
+        expected = None
     found = evaluate(parse(text), NAMES.get)
-    if wanted is None or not math.isfinite(wanted):
+    if expected is None or not math.isfinite(expected):
         assert found is None
     else:
-        assert found is not None and math.isclose(found, wanted, rel_tol=1e-12, abs_tol=1e-12)
+        assert found is not None and math.isclose(found, expected, rel_tol=1e-12, abs_tol=1e-12)

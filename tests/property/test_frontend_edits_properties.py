@@ -1,4 +1,4 @@
-"""Any set of disjoint edits gives what replacing piece by piece from the back gives."""
+"""Applying any set of disjoint edits equals replacing one after the other from the end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _cases(draw: st.DrawFn) -> tuple[bytes, list[Edit]]:
 
 
 @given(_cases(), st.randoms())
-def test_same_as_replacing_from_the_back(case: tuple[bytes, list[Edit]], random: object) -> None:
+def test_equals_replacing_from_the_end(case: tuple[bytes, list[Edit]], random: object) -> None:
     source, edits = case
     expected = source
     for edit in sorted(edits, reverse=True):

@@ -1,4 +1,4 @@
-"""Does the core survive kernels of random instructions? A short slice, always the same, of what `make fuzz` does."""
+"""Does the core survive kernels of random instructions? A short, fixed part of `make fuzz`."""
 
 from __future__ import annotations
 

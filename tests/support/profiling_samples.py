@@ -1,4 +1,4 @@
-"""Small, true measurements for tests: recorded counters of a vector copy, as results, captures and profiler files.
+"""Real measurements for tests: recorded counters of a vector copy, as results, captures and profiler files.
 
 `c[id] = a[id]` over 1,048,576 doubles, block 256; source: test workloads of ROCm/rocprofiler-compute
 (tests/workloads/*/MI200/pmc_perf.csv, second dispatch, and */MI300X_A1*/pmc_perf.csv), medians over recordings.

@@ -1,4 +1,4 @@
-"""The recorded profile that the core is compiled by fits the sources; if not: `python -m tools.profile_core`."""
+"""The recorded profile for compiling the core matches the sources; if not: `python -m tools.profile_core`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_functions_that_changed_are_found(text: str) -> None:
     assert lost - fits == {edited.name}
 
 
-def test_the_profile_is_small_and_says_nothing_of_what_never_ran(text: str) -> None:
+def test_the_profile_is_small_and_omits_functions_that_never_ran(text: str) -> None:
     functions = profile_core.read(text)
     assert all(function.weight for function in functions)
     assert len({function.name for function in functions}) == len(functions)

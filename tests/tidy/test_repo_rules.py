@@ -1,4 +1,4 @@
-"""Rules of the repository, checked: import direction, sizes, no loose ends."""
+"""Checks the repository's rules: import directions, sizes of files and functions, no unfinished code."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def wrong_imports(module: str, text: str) -> Iterator[str]:
-    """Imports of a module that go against the direction, or around the import root."""
+    """Imports of a module that violate ALLOWED or bypass the import root."""
     own = package_of(module)
     for line, target in imports(ast.parse(text)):
         if target.split(".")[0] in ROOTS:

@@ -124,8 +124,8 @@ def test_level_files_agree_with_each_other(tmp_path: Path) -> None:
     for name, hires in (("SQ_IFETCH_LEVEL", 1859828), ("SQ_LEVEL_WAVES", 44244972)):
         write(tmp_path / f"{name}.csv", pmc({"SQ_WAVES": 16384, name: 5, "SQ_ACCUM_PREV_HIRES": hires}))
     (kernel,) = read_folder(tmp_path, "gfx90a")
-    wanted = {"GRBM_COUNT": 30000, "SQ_IFETCH_LEVEL": 5, "SQ_LEVEL_WAVES": 5, "SQ_WAVES": 16384}
-    assert kernel.counters == wanted, "SQ_ACCUM_PREV_HIRES means something else in each file"
+    expected = {"GRBM_COUNT": 30000, "SQ_IFETCH_LEVEL": 5, "SQ_LEVEL_WAVES": 5, "SQ_WAVES": 16384}
+    assert kernel.counters == expected, "SQ_ACCUM_PREV_HIRES means something else in each file"
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_level_files_agree_with_each_other(tmp_path: Path) -> None:
         ("pmc_perf.csv", pmc({"SQ_WAVES": 1}).replace(",256,", ",0,"), "pmc_perf.csv:2"),
     ],
 )
-def test_files_that_cannot_be_used_are_named(tmp_path: Path, name: str, text: str, message: str) -> None:
+def test_unusable_files_are_named(tmp_path: Path, name: str, text: str, message: str) -> None:
     write(tmp_path / name, text)
     with pytest.raises(BadInput, match=message):
         read_folder(tmp_path, "gfx90a")
@@ -220,7 +220,7 @@ def test_running_on_a_gpu_collects_every_counter_in_passes(tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("rocm")
-def test_what_cannot_run_on_the_gpu(tmp_path: Path) -> None:
+def test_programs_that_cannot_run_on_the_gpu(tmp_path: Path) -> None:
     backend = RocprofBackend()
     hostile = backend.profile(program(1, origin="llm"), target("gfx90a"), tmp_path, Limits())
     assert (hostile.status, hostile.reason) == ("failed", "untrusted")

@@ -1,4 +1,4 @@
-"""`synth doctor`: everything is listed with its version, and what is missing has a price and a remedy."""
+"""`synth doctor` lists every part with its version, and for missing parts the consequence and a remedy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EXPECTED = {
 }  # fmt: skip
 
 
-def test_every_part_is_listed_once_with_what_its_absence_costs() -> None:
+def test_every_part_is_listed_once_with_the_effect_of_its_absence() -> None:
     components = doctor_checks.examine()
     names = [part.name for part in components]
     assert set(names) >= EXPECTED

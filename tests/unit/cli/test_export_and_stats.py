@@ -107,7 +107,7 @@ def label(backend: str, version: str, flags: str) -> Item:
     )
 
 
-def test_nothing_to_export_is_said_and_nothing_is_written(corpus: Path, tmp_path: Path) -> None:
+def test_an_empty_export_is_an_error_and_writes_nothing(corpus: Path, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no labels") as empty:
         export_chat(Corpus.open(corpus), tmp_path / "s.jsonl", device="mi210")
     assert "on mi250" in empty.value.remedy, "what there is to ask for"
@@ -146,7 +146,7 @@ def test_stats_verb(corpus: Path) -> None:
     assert "4 programs of 3 lineages" in text and "timeout" in text and "L2_Cache_Hit_Rate" in text
 
 
-def test_stats_count_what_limits_the_kernels() -> None:
+def test_stats_count_bottlenecks() -> None:
     limits = [{"bottleneck": "hbm"}, {"bottleneck": "valu"}, {"bottleneck": "hbm"}, None]
     rows = pa.table({"arch": ["gfx90a", "gfx90a", "gfx90a", "gfx942"], "limits": limits})
     assert bottlenecks(rows) == {"gfx90a": {"hbm": 2, "valu": 1}}, "measured kernels have no bottleneck"

@@ -66,7 +66,7 @@ def test_the_json_contract(hip: Path, recorded: str) -> None:
     assert first["metrics"]["L1_Cache_Hit_Rate"] == 50.0 and first["duration_ns"] == 15840.0
     assert (first["backend"], first["backend_version"]) == ("rocprof", "recorded")
     assert list(first["extra_metrics"]) == list(metrics.extra_ids())
-    assert first["expected_error"] is first["bottleneck"] is None, "measured values have no error of ours"
+    assert first["expected_error"] is first["bottleneck"] is None, "measured values have no simulation error"
 
 
 def test_several_targets_in_the_order_asked_for(hip: Path, recorded: str) -> None:
@@ -101,14 +101,14 @@ def test_some_failed_targets_are_exit_5_and_all_of_them_exit_3(hip: Path, record
     assert "failed: illegal_access" in done.stdout
 
 
-def test_what_ran_out_of_time_is_told_what_may_help(hip: Path, recorded: str, tmp_path: Path) -> None:
+def test_timeouts_suggest_a_remedy(hip: Path, recorded: str, tmp_path: Path) -> None:
     capture(tmp_path / "captures", PROGRAM.id, failure(TARGETS[1], "timeout"))
-    said = [run(str(hip), "--backend", recorded, "--arch", "gfx942", *more).stderr for more in ((), ("--exact",))]
-    assert "try:   more than --timeout 60, or less to do by its arguments" in said[0]
-    assert "no --exact" in said[1] and "no --exact" not in said[0]
+    errors = [run(str(hip), "--backend", recorded, "--arch", "gfx942", *more).stderr for more in ((), ("--exact",))]
+    assert "try:   more than --timeout 60, or less to do by its arguments" in errors[0]
+    assert "no --exact" in errors[1] and "no --exact" not in errors[0]
 
 
-def test_a_program_that_says_it_failed_is_not_passed_over(hip: Path, recorded: str, tmp_path: Path) -> None:
+def test_a_nonzero_exit_code_is_reported(hip: Path, recorded: str, tmp_path: Path) -> None:
     asked = [str(hip), "--backend", recorded, "--arch", "gfx942"]
     assert "note:" not in run(*asked).stderr
     capture(tmp_path / "captures", PROGRAM.id, replace(result(TARGETS[1]), exit_code=7))
@@ -120,7 +120,7 @@ def test_a_program_that_says_it_failed_is_not_passed_over(hip: Path, recorded: s
 
 
 @pytest.mark.parametrize(
-    ("arguments", "kind", "words"),
+    ("arguments", "kind", "message"),
     [
         (["nowhere.hip"], BadInput, "nowhere.hip"),
         (["HIP", "--arch", "gfx1100"], UsageError, "gfx1100"),
@@ -132,11 +132,11 @@ def test_a_program_that_says_it_failed_is_not_passed_over(hip: Path, recorded: s
         (["EMPTY"], UsageError, "--out"),
     ],
 )
-def test_bad_requests(hip: Path, arguments: list[str], kind: type[HipsynthError], words: str) -> None:
+def test_bad_requests(hip: Path, arguments: list[str], kind: type[HipsynthError], message: str) -> None:
     (hip.parent / "empty").mkdir()
     places = {"HIP": str(hip), "EMPTY": str(hip.parent / "empty")}
     done = run(*[places.get(word, word) for word in arguments])
-    assert isinstance(done.exception, kind) and words in done.exception.what
+    assert isinstance(done.exception, kind) and message in done.exception.what
     assert done.exception.remedy, "an error says what to do"
 
 

@@ -56,7 +56,7 @@ def run(*arguments: object) -> Any:
     return json.loads(result.stdout)
 
 
-def test_train_again_says_finished(work: Path) -> None:
+def test_training_a_finished_model_reports_finished(work: Path) -> None:
     result = invoke("train", work / "corpus", "--config", work / "toy.toml", "--out", work / "model")
     assert "already finished, 2 steps of toy" in result.output
 
@@ -116,7 +116,7 @@ def test_charts_are_well_formed_and_report_works_without_a_model(work: Path) -> 
     assert len(dots) == len(on_roof)
 
 
-def test_the_report_names_limits_and_errors() -> None:
+def test_the_report_shows_bottlenecks_and_expected_errors() -> None:
     from hipsynth.training.evaluation.report import _expected_errors, _limits
 
     (chart,) = _limits({"gfx90a": {"hbm": 3, "launch": 1}})

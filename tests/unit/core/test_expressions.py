@@ -1,4 +1,4 @@
-"""The formula language: what it takes, what it refuses, and when a value is not known."""
+"""The formula language: accepted and rejected expressions, and unknown values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def value(text: str) -> float | None:
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("1 + 2 * 3", 7),
         ("(1 + 2) * 3", 9),
@@ -27,8 +27,8 @@ def value(text: str) -> float | None:
         ("100 - 100 * B / A", 50),
     ],
 )
-def test_arithmetic(text: str, wanted: float) -> None:
-    assert value(text) == wanted
+def test_arithmetic(text: str, expected: float) -> None:
+    assert value(text) == expected
 
 
 @pytest.mark.parametrize("text", ["A / ZERO", "MISSING + 1", "max(A, MISSING)", "1e300 * 1e300", "0 * MISSING"])

@@ -1,4 +1,4 @@
-"""Output files appear whole or not at all, and never in the place of a device."""
+"""Output files are written atomically, and devices are never replaced."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hipsynth.synth.core.errors import BadInput
 from hipsynth.synth.core.files import replacing, whole_file, write_whole
 
 
-def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:
+def test_a_file_appears_only_when_complete(tmp_path: Path) -> None:
     path = tmp_path / "new" / "file.txt"
     with whole_file(path) as file:
         file.write("all of it")
@@ -22,7 +22,7 @@ def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_failure_keeps_what_was_there(tmp_path: Path) -> None:
+def test_a_failure_keeps_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "file.txt"
     path.write_text("old")
     with pytest.raises(BadInput, match="cannot be written") as caught, whole_file(path) as file:

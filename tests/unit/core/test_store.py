@@ -1,4 +1,4 @@
-"""The corpus folder: nothing finished is lost or doubled, whatever happens; the bytes depend on the content alone."""
+"""The corpus folder: finished items are never lost or duplicated, and the bytes depend only on the content."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def content(path: Path) -> dict[str, bytes]:
     return {str(file.relative_to(path)): file.read_bytes() for file in files}
 
 
-def test_what_goes_in_comes_out(tmp_path: Path) -> None:
+def test_stored_items_read_back(tmp_path: Path) -> None:
     fill(tmp_path, [item(0, kernels=2), item(1), item(2, reason="timeout")], programs=3)
     stored = Corpus.open(tmp_path)
     rows = stored.measurements().to_pylist()
@@ -85,7 +85,7 @@ def test_what_goes_in_comes_out(tmp_path: Path) -> None:
     assert not list(read(tmp_path / corpus.JOURNAL))
 
 
-def test_the_id_covers_everything_that_decides_a_result() -> None:
+def test_the_id_covers_everything_that_affects_a_result() -> None:
     parts = ["p", "gfx90a", "-O3", "mi250", "sim", "1", "clang", "7.1"]
     ids = {measurement_id(*parts)}
     for index in range(len(parts)):
@@ -112,7 +112,7 @@ def test_adding_nothing_changes_nothing(tmp_path: Path) -> None:
     assert content(tmp_path) == before
 
 
-def test_growth_keeps_the_shards_it_does_not_touch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_growth_keeps_unaffected_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpus, "ROWS_PER_SHARD", 10)
     fill(tmp_path, [item(n) for n in range(30)])
     before = content(tmp_path)
@@ -137,7 +137,7 @@ def test_status_tells_what_is_done(tmp_path: Path) -> None:
         assert [writer.status(item(n).id) for n in range(3)] == ["ok", "timeout", None]
 
 
-def test_an_interrupted_run_is_readable_and_goes_on(tmp_path: Path) -> None:
+def test_an_interrupted_run_is_readable_and_resumes(tmp_path: Path) -> None:
     writer = CorpusWriter(tmp_path, METRICS)
     writer.add_program(program(0).record(), program(0).text)
     writer.add(item(0))
@@ -165,7 +165,7 @@ def test_a_crash_between_manifest_and_journal_doubles_nothing(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("cut", [1, 5, 9, 40])
-def test_a_torn_tail_is_ignored_and_cut_off(tmp_path: Path, cut: int) -> None:
+def test_an_incomplete_last_line_is_ignored_and_removed(tmp_path: Path, cut: int) -> None:
     path = tmp_path / "journal.log"
     with Journal(path) as journal:
         for number in range(3):
@@ -354,7 +354,7 @@ while True:
 """
 
 
-def test_killed_at_any_moment_nothing_finished_is_lost_or_doubled(
+def test_kill_at_any_moment_neither_loses_nor_repeats_finished_items(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     total, finished = 150, set()

@@ -1,4 +1,4 @@
-"""The engine: every item has one outcome, whatever its worker does."""
+"""The engine: every item has exactly one outcome, whatever happens to its worker."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_items_are_taken_when_a_worker_is_free() -> None:
     assert done == 9
 
 
-def test_a_dying_worker_takes_only_its_own_item() -> None:
+def test_a_dying_worker_fails_only_its_own_item() -> None:
     outcomes = ordered(map_unordered(work, [1, 13, 2, 14, 3, 15], workers=2))
     assert [o.value for o in outcomes] == [1, None, 4, None, 9, None]
     assert isinstance(outcomes[1].error, WorkerDied) and "exit code 7" in str(outcomes[1].error)
@@ -79,11 +79,11 @@ def test_a_dying_worker_takes_only_its_own_item() -> None:
         outcomes[5].get()
 
 
-def test_an_item_whose_worker_died_is_tried_once_more(tmp_path: Path) -> None:
+def test_an_item_whose_worker_died_is_retried_once(tmp_path: Path) -> None:
     assert [o.get() for o in map_unordered(die_once, [str(tmp_path / "marker")])] == ["second try"]
 
 
-def test_a_hanging_item_is_ended() -> None:
+def test_a_hanging_item_is_killed() -> None:
     outcomes = ordered(map_unordered(work, [16, 2], workers=1, item_timeout_s=5.0))
     assert isinstance(outcomes[0].error, WorkerTimeout) and outcomes[0].error.reason == "timeout"
     assert outcomes[1].value == 4
@@ -94,7 +94,7 @@ def test_a_result_that_cannot_be_sent_is_the_items_failure() -> None:
     assert "cannot be sent" in str(outcome.error)
 
 
-def test_leaving_early_leaves_no_process() -> None:
+def test_stopping_early_leaves_no_process() -> None:
     for _ in map_unordered(work, [1, 16, 16], workers=2):
         break
     assert not multiprocessing.active_children()

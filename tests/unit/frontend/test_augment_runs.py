@@ -71,7 +71,7 @@ def test_workers_do_not_change_a_byte(config: ParseConfig, tmp_path: Path) -> No
     assert all((tmp_path / "1" / n).read_bytes() == (tmp_path / "2" / n).read_bytes() for n in names)
 
 
-def test_an_interrupted_run_goes_on(config: ParseConfig, tmp_path: Path) -> None:
+def test_an_interrupted_run_resumes(config: ParseConfig, tmp_path: Path) -> None:
     _bases(tmp_path / "in")
     out = tmp_path / "out"
 
@@ -96,7 +96,7 @@ def test_an_interrupted_run_goes_on(config: ParseConfig, tmp_path: Path) -> None
     assert (out / INDEX).read_bytes() == first
 
 
-def test_changed_input_is_done_again(config: ParseConfig, tmp_path: Path) -> None:
+def test_changed_input_is_processed_again(config: ParseConfig, tmp_path: Path) -> None:
     folder = tmp_path / "program"
     folder.mkdir()
     (folder / "main.hip").write_text('#include "part.h"\nint main() { return 0; }\n')
@@ -131,7 +131,7 @@ def test_programs_are_found_by_their_files(tmp_path: Path) -> None:
     }
 
 
-def test_nothing_to_vary_is_an_error(tmp_path: Path) -> None:
+def test_no_base_program_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(BadInput):
         find_items(tmp_path / "absent")
     with pytest.raises(BadInput):

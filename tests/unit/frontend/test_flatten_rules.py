@@ -1,4 +1,4 @@
-"""Flatten: what is inlined, what stays, and what several translation units become."""
+"""Flatten: which includes are inlined, which are kept, and how translation units are merged."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_guarded_header_is_inlined_once(config: ParseConfig, tmp_path: Path) -
     assert "#include <hip/hip_runtime.h>" in text
 
 
-def test_a_header_without_guard_comes_each_time(config: ParseConfig, tmp_path: Path) -> None:
+def test_a_header_without_guard_is_inlined_each_time(config: ParseConfig, tmp_path: Path) -> None:
     main = HIP + '#define X(n) int a##n;\n#include "x.def"\n#undef X\n#define X(n) int b##n;\n#include "x.def"\n'
     assert _flat(tmp_path, {"main.hip": main, "x.def": "X(1)\n"}, config).count("X(1)") == 2
 
@@ -47,7 +47,7 @@ def test_an_inactive_include_disappears(config: ParseConfig, tmp_path: Path) -> 
     assert "int used;" in text and "int gone;" not in text and '#include "' not in text
 
 
-def test_comments_and_strings_are_no_includes(config: ParseConfig, tmp_path: Path) -> None:
+def test_includes_in_comments_and_strings_are_ignored(config: ParseConfig, tmp_path: Path) -> None:
     main = HIP + '/*\n#include "a.h"\n*/\nconst char* s = R"(\n#include "a.h"\n)";\n#include "a.h"\n'
     text = _flat(tmp_path, {"main.hip": main, "a.h": "int fromA;\n"}, config)
     assert text.count("int fromA;") == 1
@@ -59,7 +59,7 @@ def test_nested_folders_resolve_beside_the_includer(config: ParseConfig, tmp_pat
     assert "int inner;" in _flat(tmp_path, {**files, "b.h": "int outer;\n"}, config)
 
 
-def test_folders_of_headers_may_be_named(config: ParseConfig, tmp_path: Path) -> None:
+def test_include_folders(config: ParseConfig, tmp_path: Path) -> None:
     (tmp_path / "common").mkdir()
     (tmp_path / "common" / "shared.h").write_text("int fromCommon;\n")
     files = {"main.hip": HIP + "#include <shared.h>\n"}
@@ -67,7 +67,7 @@ def test_folders_of_headers_may_be_named(config: ParseConfig, tmp_path: Path) ->
     assert "int fromCommon;" in _flat(tmp_path / "program", files, named)
 
 
-def test_units_are_joined_and_their_own_names_kept_apart(config: ParseConfig, tmp_path: Path) -> None:
+def test_units_are_merged_and_their_internal_names_kept_distinct(config: ParseConfig, tmp_path: Path) -> None:
     unit = (
         HIP
         + "#define N {n}\nstatic int state = N;\n__global__ void k{n}(int* p) {{ p[0] = N; }}\n"

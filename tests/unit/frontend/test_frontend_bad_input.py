@@ -38,7 +38,7 @@ def test_missing_file_and_folder(config: ParseConfig, tmp_path: Path) -> None:
     assert parse(tmp_path, config)[1][0].reason == "unreadable_file"
 
 
-def test_the_place_of_an_error_is_told(config: ParseConfig) -> None:
+def test_an_error_has_line_and_column(config: ParseConfig) -> None:
     _, diagnostics = parse(HEAD + b"\nint f() {\n  return x;\n}\n", config)
     assert (diagnostics[0].line, diagnostics[0].column) == (4, 10)
 

@@ -1,4 +1,4 @@
-"""Precompiled headers of the front end: made once, found again, and thrown away when long unused."""
+"""Precompiled headers of the front end: built once, reused, and removed when unused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TEXT = b"#include <hip/hip_runtime.h>\n#include <cstdio>\n__global__ void k(int*
 HOUR = 3600.0
 
 
-def test_one_that_was_thrown_away_meanwhile_is_made_again(config: ParseConfig, tmp_path: Path) -> None:
+def test_a_deleted_preamble_is_rebuilt(config: ParseConfig, tmp_path: Path) -> None:
     own = replace(config, cache=tmp_path)
     first, _ = parse(TEXT, own)
     for path in tmp_path.glob("*.pch"):
@@ -23,7 +23,7 @@ def test_one_that_was_thrown_away_meanwhile_is_made_again(config: ParseConfig, t
     assert list(tmp_path.glob("*.pch")) and again.tokens == first.tokens
 
 
-def test_unused_ones_make_room_for_new_ones(config: ParseConfig, tmp_path: Path) -> None:
+def test_least_recently_used_preambles_are_removed(config: ParseConfig, tmp_path: Path) -> None:
     now = time.time()
     for number in range(KEPT_PREAMBLES + 3):
         for suffix in (".pch", ".hip", ".files"):

@@ -1,4 +1,4 @@
-"""Which names change and which must stay."""
+"""Which names are renamed and which must be kept."""
 
 from __future__ import annotations
 
@@ -154,12 +154,12 @@ KEPT = [
 
 
 @pytest.mark.parametrize(("text", "names"), [c[1:] for c in KEPT], ids=[c[0] for c in KEPT])
-def test_contracts_stay(config: ParseConfig, text: str, names: str) -> None:
+def test_names_used_outside_the_file_are_kept(config: ParseConfig, text: str, names: str) -> None:
     after = _renamed(text, config)
     assert set(names.split()) <= _words(after)
 
 
-def test_strings_and_comments_stay(config: ParseConfig) -> None:
+def test_strings_and_comments_are_kept(config: ParseConfig) -> None:
     text = '// total_ counts\nint total_; /* total_ */ const char* s_ = "total_";\n'
     after = _renamed(text, config)
     assert "// total_ counts" in after

@@ -1,4 +1,4 @@
-"""Do recorded choices say everything about what was drawn?"""
+"""Do recorded choices reproduce every draw?"""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ def test_streams_of_different_programs_differ() -> None:
 
 
 @pytest.mark.parametrize("recorded", [(99,), (0, 1), (0, 0, 3), (0, 0)])
-def test_replay_refuses_what_does_not_fit(recorded: tuple[int, ...]) -> None:
+def test_replay_rejects_unfitting_choices(recorded: tuple[int, ...]) -> None:
     with pytest.raises(ReplayError):
         draws(Choices(replay=recorded))
 
 
-def test_replay_refuses_leftovers() -> None:
+def test_replay_rejects_leftover_choices() -> None:
     choices = Choices(replay=(1, 2, 3))
     choices.integer(0, 9)
     with pytest.raises(ReplayError, match="longer"):
         choices.finish()
 
 
-def test_weights_are_followed() -> None:
+def test_draws_match_the_weights() -> None:
     choices = Choices(Stream("weights"))
     counts = [0, 0, 0]
     for _ in range(3000):

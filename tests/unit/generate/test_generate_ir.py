@@ -1,4 +1,4 @@
-"""Does the kernel language refuse every program that could go wrong?"""
+"""Does the kernel language reject every invalid program?"""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def foreign_buffer(k: KernelBuilder) -> None:
     k.store(other, item(k), 1.0)
 
 
-def broken_promise(k: KernelBuilder) -> None:
+def value_outside_declared_range(k: KernelBuilder) -> None:
     x = k.variable("x", 1.0, F32, (0, 2))
     k.assign(x, x * 2.0)
 
@@ -129,7 +129,7 @@ def float_atomic_min(k: KernelBuilder) -> None:
 REFUSED: list[Callable[[KernelBuilder], None]] = [
     out_of_bounds_load, out_of_bounds_store, negative_index, guard_of_another_scope, narrowed_difference_escapes,
     loop_variable_escapes, barrier_in_branch, barrier_after_early_return, barrier_in_uneven_loop, shuffle_in_branch,
-    store_to_const, store_of_wrong_type, foreign_buffer, broken_promise, unbounded_sum, assignment_to_let,
+    store_to_const, store_of_wrong_type, foreign_buffer, value_outside_declared_range, unbounded_sum, assignment_to_let,
     raw_subtraction, too_much_lds, too_large_a_block, same_name_twice, float_atomic_min,
 ]  # fmt: skip
 
@@ -205,7 +205,7 @@ def test_checked_run_finds_a_missing_barrier() -> None:
     assert evaluate(module(True), CheckedRun)["a"].tolist() == [*range(63, -1, -1)] * 2
 
 
-def test_checked_run_finds_a_false_claim() -> None:
+def test_checked_run_finds_a_value_outside_its_range() -> None:
     k = kernel()
     a = k.output("a", I32, 128)
     i = item(k)
@@ -214,14 +214,14 @@ def test_checked_run_finds_a_false_claim() -> None:
         evaluate(one_kernel(k.finish(), HostBuffer("a", I32, 128, Init("zero"))), CheckedRun)
 
 
-def test_module_refuses_a_buffer_that_breaks_a_promise() -> None:
+def test_module_rejects_a_buffer_outside_its_declared_range() -> None:
     k = kernel()
     k.input("a", F32, 128, 0.0, 1.0)
     with pytest.raises(IRError, match="declared range"):
         one_kernel(k.finish(), HostBuffer("a", F32, 128, Init("constant", 2.0)))
 
 
-def test_module_refuses_a_promise_for_a_written_integer_buffer() -> None:
+def test_module_rejects_an_integer_range_for_a_written_buffer() -> None:
     k = kernel()
     k.output("a", I32, 128, (0, 5))
     with pytest.raises(IRError, match="written"):

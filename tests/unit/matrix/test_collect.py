@@ -44,7 +44,7 @@ def recorded(tmp_path: Path) -> str:
     return f"recorded:{folder}"
 
 
-def test_the_matrix_fills_a_corpus_with_everything_that_decided_it(tmp_path: Path, recorded: str) -> None:
+def test_the_corpus_records_everything_that_affects_a_result(tmp_path: Path, recorded: str) -> None:
     notes: list[Any] = []
 
     def progress(total: int) -> Any:
@@ -65,7 +65,7 @@ def test_the_matrix_fills_a_corpus_with_everything_that_decided_it(tmp_path: Pat
     assert row["L1_Cache_Hit_Rate"] == 50.0 and row["duration_ns"] == 15840.0
 
 
-def test_metrics_that_scaling_up_leaves_unsure_are_no_labels() -> None:
+def test_metrics_with_a_large_sampling_error_are_no_labels() -> None:
     part = replace(kernel(), sampling=Sampling("sampled", error={"TCC_MISS": 1.0, "Duration": 0.02}))
     kept = collect.with_sure_labels(part, "gfx90a")
     assert kept.metrics["L2_Cache_Hit_Rate"] is None
@@ -82,7 +82,7 @@ def test_running_again_does_nothing_new(tmp_path: Path, recorded: str) -> None:
     assert content(tmp_path / "c") == before
 
 
-def test_limits_that_decide_results_are_another_version(tmp_path: Path, recorded: str) -> None:
+def test_limits_that_affect_results_change_the_version(tmp_path: Path, recorded: str) -> None:
     limits = [Limits(), Limits(sampling_units=0), Limits(sampling_units=24, effort=8)]
     for one in limits:
         collect.collect(PROGRAMS[:1], TARGETS[:1], tmp_path / "c", Options(recorded, limits=one))
@@ -91,7 +91,7 @@ def test_limits_that_decide_results_are_another_version(tmp_path: Path, recorded
     assert found == {version, f"{version}+exact", f"{version}+sample24+effort8"}
 
 
-def test_other_captures_are_another_version(tmp_path: Path, recorded: str) -> None:
+def test_other_captures_change_the_version(tmp_path: Path, recorded: str) -> None:
     collect.collect(PROGRAMS[:1], TARGETS[:1], tmp_path / "c", Options(recorded))
     capture(Path(recorded.partition(":")[2]), PROGRAMS[3].id, result(TARGETS[1]))
     again = collect.collect(PROGRAMS[:1], TARGETS[:1], tmp_path / "c", Options(recorded))
@@ -119,7 +119,7 @@ def test_failed_items_are_tried_again_on_request(
 
 
 class Scripted:
-    """A backend that behaves as its program's name says."""
+    """A backend whose outcome is given by the program's name."""
 
     name = "scripted"
 
@@ -162,7 +162,7 @@ def task(name: str) -> job.Job:
 
 
 @pytest.mark.usefixtures("scripted")
-def test_whatever_a_program_does_is_a_result() -> None:
+def test_every_outcome_of_a_program_is_recorded() -> None:
     compiled = job.run_job(task("compile"))
     assert (compiled.status, compiled.reason) == ("failed", "compile_failed")
     assert "<scratch>/program.hip:1:1: error" in compiled.message, "the scratch folder's random name must not be kept"
@@ -213,7 +213,7 @@ def test_unusable_backends(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("scripted")
-def test_a_full_disk_is_a_passing_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_a_transient_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(self: Scripted, *_: Any) -> TargetResult:
         raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -11,7 +11,7 @@ from hipsynth.profiling.matrix import targets
 from hipsynth.synth.core.errors import UsageError
 
 
-def test_nothing_given_is_both_architectures_with_the_papers_flags() -> None:
+def test_defaults_are_both_architectures_with_the_papers_flags() -> None:
     wanted, excluded = targets.targets()
     flags = ("-O3", "-O3 -ffast-math", "-O3 -munsafe-fp-atomics")
     assert wanted == tuple(
@@ -39,7 +39,7 @@ def test_unknown_flags_are_refused_with_the_list(bad: str) -> None:
     assert "-O3" in caught.value.remedy or "@default" in caught.value.remedy
 
 
-def test_devices_bring_their_architecture() -> None:
+def test_a_device_selects_its_architecture() -> None:
     assert targets.resolve_devices([], ["mi210"]) == (("gfx90a", "mi210"),)
     assert targets.resolve_devices(["gfx942", "gfx90a"], ["mi210", "mi250x"]) == (
         ("gfx942", "mi300x"),

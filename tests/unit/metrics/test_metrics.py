@@ -63,7 +63,7 @@ def test_roofline_holds_on_gfx90a_and_not_on_gfx942() -> None:
         assert product == pytest.approx(factor * (values["L1_Cache_GFLOPS"] or 0))
 
 
-def test_a_missing_counter_is_not_known_and_leaves_the_rest() -> None:
+def test_a_missing_counter_makes_only_its_metrics_unknown() -> None:
     counters = {name: value for name, value in VCOPY_GFX90A.items() if name != "TCC_HIT"}
     values = metrics.compute(counters, 15840, "gfx90a")
     assert values["L2_Cache_Hit_Rate"] is None

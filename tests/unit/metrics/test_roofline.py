@@ -52,7 +52,7 @@ def test_a_compute_kernel_is_under_the_compute_roof() -> None:
     assert points["L1"].attainable_gflops == pytest.approx(0.5 * limits.bandwidth["L1"])
 
 
-def test_what_is_not_known_is_said() -> None:
+def test_unknown_values_are_reported() -> None:
     found = roofline.position({}, "mi250")
     assert (found.roof, found.share, found.points) == (None, None, ())
     assert "nothing was counted" in roofline.describe(found)

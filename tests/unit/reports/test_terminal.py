@@ -1,4 +1,4 @@
-"""What `synth profile` says about a simulated kernel: what limits it, how sure the numbers are, how they read."""
+"""The output of `synth profile` for a simulated kernel: bottleneck, expected errors, number format."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def simulated(bounds: dict[str, float], arch: str = "gfx90a", **changes: Any) ->
 
 
 @pytest.mark.parametrize(
-    ("bounds", "words"),
+    ("bounds", "expected"),
     [
         (
             {"hbm": 71, "latency": 18, "valu": 3},
@@ -44,11 +44,11 @@ def simulated(bounds: dict[str, float], arch: str = "gfx90a", **changes: Any) ->
         ({}, ""),
     ],
 )
-def test_the_bottleneck_in_words(bounds: dict[str, float], words: str) -> None:
-    assert bottleneck.summary(bottleneck.bounds(simulated(bounds))) == words
+def test_the_bottleneck_in_words(bounds: dict[str, float], expected: str) -> None:
+    assert bottleneck.summary(bottleneck.bounds(simulated(bounds))) == expected
 
 
-def test_exposed_latency_says_of_what() -> None:
+def test_exposed_latency_names_the_unit() -> None:
     bounds = {"latency": 90_000.0, "hbm": 10_000.0}
     one = simulated({}, limits=Limits("latency", 1600, bounds), work=Work(waves=100, hbm_waits=200, lds_waits=50))
     found = bottleneck.latency(one, "mi250")
@@ -92,7 +92,7 @@ def test_features_without_a_recording_are_named() -> None:
     assert set(expected_error.without_evidence(odd, "mi250", 1e5)) <= {"matrix cores", "divergence"}
 
 
-def test_errors_of_a_kernel_unlike_the_recorded_ones_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_of_extrapolated_kernels_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     known = expected_error.table()
     monkeypatch.setattr(expected_error, "table", lambda: expected_error.Evidence(known.errors, {"gfx90a": frozenset()}))
     plain = simulated({"hbm": 90})
@@ -133,7 +133,7 @@ studies = ["vcopy"]
     assert expected_error.expected("L1_Cache_Hit_Rate", "mi300x", 1e5) is None
 
 
-def test_scaling_up_makes_metrics_as_uncertain_as_their_counters() -> None:
+def test_sampling_errors_propagate_from_counters_to_metrics() -> None:
     """Twice the misses, which hit before: a hit rate of 50 % may be 0; hits alone err independently of that."""
     base = simulated({"hbm": 90})
     base = replace(base, counters={**base.counters, "TCC_HIT": 100, "TCC_MISS": 100})
@@ -150,7 +150,7 @@ def test_scaling_up_makes_metrics_as_uncertain_as_their_counters() -> None:
     assert faster == pytest.approx(0.5 * (base.metrics["L1_Cache_Bandwidth"] or 0))
 
 
-def test_a_grid_that_was_replayed_is_not_scaled_up() -> None:
+def test_a_replayed_grid_is_not_scaled_up() -> None:
     base = simulated({"hbm": 90})
     groups = math.prod(base.grid) * base.dispatches
     whole, part = Sampling("replayed", groups, 16, {"Duration": 0.0}), Sampling("sampled", groups - 1)
@@ -159,7 +159,7 @@ def test_a_grid_that_was_replayed_is_not_scaled_up() -> None:
     assert "scaled up from" in partly and "do the same" not in partly
 
 
-def test_targets_stand_side_by_side_and_wrap() -> None:
+def test_targets_are_columns_that_wrap() -> None:
     results = [result(target(arch), simulated({"hbm": 90}, arch)) for arch in ("gfx90a", "gfx942")]
     wide = terminal.render(results).splitlines()
     (row,) = [line for line in wide if "L1_Cache_Hit_Rate" in line]
@@ -170,7 +170,7 @@ def test_targets_stand_side_by_side_and_wrap() -> None:
     assert "TCC_EA0_RDREQ" in terminal.render(results) and "TCC_EA0" not in terminal.render(results, counters=False)
 
 
-def test_several_kernels_begin_with_their_shares_and_failures_are_lines() -> None:
+def test_several_kernels_show_time_shares_and_failures_are_listed() -> None:
     many = [simulated({"hbm": 90}, name=f"step{n}") for n in range(5)]
     text = terminal.render([result(target(), *many), failure(target("gfx942"), "illegal_access")])
     assert text.startswith("gfx942 (mi300x)  -O3  failed: illegal_access")
@@ -192,5 +192,5 @@ def test_several_kernels_begin_with_their_shares_and_failures_are_lines() -> Non
         (1e-7, "FLOP/B", "<0.0001 FLOP/B"),
     ],
 )
-def test_numbers_read_well(value: float, unit: str, text: str) -> None:
+def test_numbers_are_readable(value: float, unit: str, text: str) -> None:
     assert numbers.quantity(value, unit) == text

@@ -1,4 +1,4 @@
-"""Programs nobody trusts: what they must not do is stopped, and the result says what it was."""
+"""Untrusted programs: forbidden actions are stopped and named in the result."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def python(code: str, scratch: Path, limits: SandboxLimits = TIGHT, isolate: boo
 
 
 @pytest.mark.parametrize("isolate", [True, False])
-def test_a_good_program_just_runs(isolate: bool, tmp_path: Path) -> None:
+def test_a_well_behaved_program_runs(isolate: bool, tmp_path: Path) -> None:
     result = sandbox.run(["/bin/sh", "-c", "echo hello; echo oops >&2; pwd"], tmp_path, TIGHT, isolate=isolate)
     assert (result.status, result.reason, result.exit_code) == ("ok", "", 0)
     assert result.stdout == f"hello\n{tmp_path.resolve()}\n"
@@ -97,7 +97,7 @@ def test_there_is_no_network(tmp_path: Path) -> None:
 
 @needs_bubblewrap
 @needs_python
-def test_a_fork_is_the_end(tmp_path: Path) -> None:
+def test_a_fork_is_killed(tmp_path: Path) -> None:
     result = python("import os\nfor _ in range(40): os.fork()", tmp_path)
     assert (result.status, result.reason) == ("killed", "forbidden_call")
 
@@ -137,7 +137,7 @@ def test_threads_are_allowed_but_counted(tmp_path: Path) -> None:
 
 @needs_python
 @pytest.mark.parametrize("isolate", [True, False])
-def test_memory_is_what_is_used_not_what_is_reserved(isolate: bool, tmp_path: Path) -> None:
+def test_the_memory_limit_counts_used_memory(isolate: bool, tmp_path: Path) -> None:
     reserve = "import mmap; m = mmap.mmap(-1, 64 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000); m[0] = 1"
     assert python(reserve, tmp_path, TIGHT, isolate).status == "ok"
     result = python("x = bytearray(400 << 20)\nimport time\ntime.sleep(9)", tmp_path, TIGHT, isolate)
@@ -177,14 +177,14 @@ def test_processor_time_is_limited(isolate: bool, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("isolate", [True, False])
-def test_doing_nothing_is_limited_apart_from_work(isolate: bool, tmp_path: Path) -> None:
+def test_idle_time_has_its_own_limit(isolate: bool, tmp_path: Path) -> None:
     limits = SandboxLimits(wall_s=60, cpu_s=60, idle_s=0.4)
     result = sandbox.run(["/bin/sleep", "30"], tmp_path, limits, isolate=isolate)
     assert (result.status, result.reason) == ("timeout", "idle_time")
     assert result.cpu_s < 0.2
 
 
-def test_waiting_for_a_processor_is_no_idleness(tmp_path: Path) -> None:
+def test_waiting_for_a_cpu_does_not_count_as_idle(tmp_path: Path) -> None:
     """Two loops and one processor: by 0.8 s of work this one has waited for as long, which is more than it may idle."""
     if not Path("/proc/self/schedstat").exists():
         pytest.skip("this kernel does not count the time that processes wait for a processor")
@@ -200,7 +200,7 @@ def test_waiting_for_a_processor_is_no_idleness(tmp_path: Path) -> None:
 
 
 @needs_python
-def test_output_is_cut_and_a_flood_is_ended(tmp_path: Path) -> None:
+def test_output_is_truncated_and_excessive_output_is_killed(tmp_path: Path) -> None:
     much = python("print('x' * 5000)", tmp_path)
     assert (much.status, len(much.stdout)) == ("ok", 1000)
     flood = python("while True: print('x' * 5000)", tmp_path)
@@ -221,11 +221,11 @@ def test_the_environment_is_not_passed_on(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert "GIVEN=yes" in result.stdout
 
 
-def test_a_program_that_is_not_there_is_a_result(tmp_path: Path) -> None:
+def test_a_missing_program_is_a_result(tmp_path: Path) -> None:
     assert sandbox.run(["/no/such/program"], tmp_path, TIGHT).status == "failed"
 
 
-def test_without_bubblewrap_the_result_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_bubblewrap_the_result_has_a_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(bubblewrap, "mode", lambda: "")
     result = sandbox.run(["/bin/true"], tmp_path, TIGHT)
     assert (result.status, result.isolated) == ("ok", False)
@@ -236,7 +236,7 @@ def test_starting_takes_little_processor_time(tmp_path: Path) -> None:
     assert min(sandbox.run(["/bin/true"], tmp_path, TIGHT).cpu_s for _ in range(5)) < 0.05
 
 
-def test_the_filter_is_a_sound_program() -> None:
+def test_the_system_call_filter_is_well_formed() -> None:
     """Every jump stays inside, and every path ends in a return."""
     code = [struct.unpack_from("<HBBI", seccomp_program(), at) for at in range(0, len(seccomp_program()), 8)]
     for position, (operation, yes, no, _) in enumerate(code):

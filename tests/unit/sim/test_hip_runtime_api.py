@@ -1,4 +1,4 @@
-"""The Python side of a run: names, configuration, expectations, what a result document means."""
+"""The Python side of a run: kernel names, configuration, expected output, result documents."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ DOCUMENT = {
 }
 
 
-def test_the_simulators_reason_is_the_better_one(tmp_path: Path) -> None:
+def test_the_simulators_reason_has_priority(tmp_path: Path) -> None:
     output = tmp_path / "run.json"
     output.write_text(json.dumps(DOCUMENT))
     done = api._result(output, "host_crash", "the program died of SIGABRT", exit_code=None)
@@ -112,7 +112,7 @@ def test_a_broken_document_is_a_crash(tmp_path: Path) -> None:
     assert api._result(output, "", "", exit_code=0).reason == "host_crash"
 
 
-def test_an_attached_program_that_takes_too_much_memory_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_attached_program_over_its_memory_limit_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api, "HOST_MEMORY_BYTES", 0)
     hungry = [sys.executable, "-c", "import time; taken = bytearray(256 << 20); time.sleep(60)"]
     with subprocess.Popen(hungry) as process:

@@ -1,4 +1,4 @@
-"""Can device code reach anything that it was not given? Every case here is an attack on the simulating process."""
+"""Can device code access memory outside its allocations? Every case is an attack on the simulating process."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_registers_beyond_the_kernels_own_are_refused_before_it_runs(arch: str, 
         "image_load v[13:16], v2, s[24:31] dmask:0xf unorm",
     ],
 )
-def test_texels_do_not_reach_other_registers(text: str) -> None:
+def test_texel_loads_cannot_write_other_registers(text: str) -> None:
     reason, message = refusal("gfx90a", text, vgprs=16)
     assert reason == "bad_code_object"
     assert "allots 16" in message
@@ -159,7 +159,7 @@ def test_operands_of_the_wrong_kind_or_width_are_refused_before_anything_runs(ar
     assert (reason, text in message) == ("unsupported_opcode", True)
 
 
-def test_running_into_bytes_between_functions_is_a_trap() -> None:
+def test_executing_padding_between_functions_is_a_trap() -> None:
     """Compilers leave nothing behind a call that does not return; what follows may use registers we do not have."""
     text = "s_cbranch_scc1 1 // 000000000000: 00000000\ns_endpgm // 000000000004: 00000000\n"
     text += "v_mov_b32 v1, v0 // 000000000008: 00000000\n\t...\nv_mov_b32 v200, v0 // 000000000100: 00000000\n"

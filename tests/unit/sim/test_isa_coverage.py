@@ -30,6 +30,6 @@ def test_every_pattern_of_names_has_an_opcode() -> None:
     assert [pattern for pattern in OF_THEIR_OWN if not any(re.fullmatch(pattern, name) for name in names)] == []
 
 
-def test_what_is_refused_says_why() -> None:
+def test_rejected_opcodes_have_a_reason() -> None:
     refused = [entry for entry in everything() if entry.state == "refused"]
     assert refused and all(entry.reason for entry in refused)

@@ -89,7 +89,7 @@ def test_partial_lines_are_written_as_32_byte_requests() -> None:
 
 @DEVICES
 @pytest.mark.parametrize("width", [4, 8, 12, 16])
-def test_lanes_known_to_lie_side_by_side_count_like_any_others(device: str, width: int) -> None:
+def test_lanes_known_to_be_contiguous_count_the_same(device: str, width: int) -> None:
     """Aligned or not; stores of whole segments only, since what they leave unwritten is not looked at."""
     known, found = model(device), model(device)
     for turn, offset in enumerate([0, 4, 36, 64, 100, 4096, 2**33, 0]):
@@ -133,7 +133,7 @@ def test_the_vl1d_keeps_what_fits_and_compute_units_do_not_share_it() -> None:
     assert memory.end()["TCP_TCC_READ_REQ"] == 8  # type: ignore[attr-defined]
 
 
-def test_levels_deepen_from_vl1d_to_memory() -> None:
+def test_accesses_go_from_vl1d_to_l2_to_memory() -> None:
     memory = model("mi300x")
     line = [BASE] * 64
     assert memory.access(0, "load", line, 4) == 4  # type: ignore[attr-defined]

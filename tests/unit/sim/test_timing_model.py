@@ -1,4 +1,4 @@
-"""Does the timing model follow its causes? It is asked directly, with the work of imagined dispatches."""
+"""Does the timing model respond correctly to each cause? Calls it directly with the work of made-up dispatches."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_full_device_streams_at_nearly_the_bandwidth_of_the_hbm() -> None:
     assert 0.75 * SPEC["hbm.read_gbps"] < bandwidth < SPEC["hbm.read_gbps"]
 
 
-def test_bandwidth_follows_occupancy_as_long_as_latency_decides() -> None:
+def test_bandwidth_grows_with_occupancy_while_latency_bound() -> None:
     times = [estimate(stream(groups_per_cu=n))["duration_ns"] for n in (1, 2, 4, 8)]
     assert times == sorted(times, reverse=True)
     assert estimate(stream(groups_per_cu=1))["bottleneck"] == "latency"
@@ -72,7 +72,7 @@ def test_arithmetic_takes_its_issue_cycles_whatever_the_occupancy(waves_per_simd
 
 
 @pytest.mark.parametrize("kind", ["valu_full", "valu_f64"])
-def test_a_clock_that_sinks_under_load_makes_kernels_longer_and_not_their_busy_cycles(kind: str) -> None:
+def test_throttling_lengthens_kernels_but_not_their_busy_cycles(kind: str) -> None:
     instructions = 1e5
     work = arithmetic(0, int(SIMDS)) | {kind: instructions * SIMDS * CUS}
     sunken, steady = estimate(work), estimate(work, clock__vector_mhz=1700, clock__f64_mhz=1700)
@@ -87,7 +87,7 @@ def test_a_single_wave_cannot_use_more_than_one_simd() -> None:
     assert estimate(one)["duration_ns"] == pytest.approx(full, rel=0.01)
 
 
-def test_waits_one_after_the_other_add_up() -> None:
+def test_sequential_waits_add_up() -> None:
     chain = {"groups": 1, "waves_per_group": 1, "groups_per_cu": 1, "waves": 1, "hbm_waits": 1000}
     longer = estimate({**chain, "hbm_waits": 2000})["duration_ns"] - estimate(chain)["duration_ns"]
     assert longer == pytest.approx(1000 * SPEC["hbm.latency_cycles"] / HERTZ * 1e9, rel=0.01)
@@ -113,14 +113,14 @@ def test_each_unit_can_be_the_bottleneck(name: str, amount: float, bottleneck: s
     assert found["bounds"][bottleneck] <= found["duration_ns"]
 
 
-def test_more_of_anything_never_takes_less_time() -> None:
+def test_duration_is_monotonic_in_every_quantity() -> None:
     base = stream(hbm_write_bytes=1e6, fabric_write_bytes=1e6, salu=1e5, lds_cycles=1e5, scalar_hit_waits=1e5)
     time = estimate(base)["duration_ns"]
     for name in set(base) - {"groups", "waves", "waves_per_group", "groups_per_cu"}:
         assert estimate({**base, name: base[name] * 1.5})["duration_ns"] >= time, name
 
 
-def test_groups_that_do_not_fill_the_last_turn_cost_more_than_their_share() -> None:
+def test_a_partial_last_round_of_work_groups_costs_extra() -> None:
     exact, one_more = (estimate(arithmetic(1e5, 4 * n) | {"groups_per_cu": 4})["duration_ns"] for n in (1, 2))
     partial = {**arithmetic(1e5, 4), "groups": 4 * CUS + 1, "waves": 4 * CUS + 1, "valu_full": 1e5 * (4 * CUS + 1)}
     assert exact < estimate(partial)["duration_ns"] <= one_more

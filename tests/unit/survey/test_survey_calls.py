@@ -1,4 +1,4 @@
-"""How programs are started: what run lines of Makefiles and scripts say."""
+"""How programs are started, according to the run lines of Makefiles and scripts."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def test_ways_to_start_a_program(line: str, arguments: tuple[str, ...], tmp_path
 @pytest.mark.parametrize(
     "line", ["echo ./app 1", "rm -f ./app", "hipcc app.hip -o ./app", "./app $(cat size)", "app 1"]
 )
-def test_what_only_names_a_program(line: str, tmp_path: Path) -> None:
+def test_lines_that_mention_but_do_not_start_a_program(line: str, tmp_path: Path) -> None:
     assert calls(line, tmp_path) == []
 
 
-def test_loops_and_variables_are_put_in(tmp_path: Path) -> None:
+def test_loops_and_variables_are_expanded(tmp_path: Path) -> None:
     text = "SIZE=64\nREPEAT=${1:-10}\nfor k in {2..9}; do\n  ./app $SIZE ${REPEAT} $k\ndone\n"
     assert [call.arguments for call in calls(text, tmp_path)] == [("64", "10", k) for k in ("2", "3", "4")]
     assert expanded("for n in a b; do echo $n $m; done") == " echo a $m\n echo b $m"
@@ -55,7 +55,7 @@ def test_absolute_paths_become_those_of_the_copy(tmp_path: Path) -> None:
     assert [call.arguments for _, call in found] == [("../data.txt",)]
 
 
-def test_what_happens_before_a_start(tmp_path: Path) -> None:
+def test_commands_before_a_start(tmp_path: Path) -> None:
     text = "hipcc app.hip -o app\necho go\ngunzip -k in.gz\nsort in > in.sorted\n./app 5 < in.sorted\n"
     (call,) = calls(text, tmp_path)
     assert call.stdin == "in.sorted"

@@ -1,4 +1,4 @@
-"""What a run's words are taken for."""
+"""How the output of a run is classified."""
 
 from __future__ import annotations
 
@@ -54,30 +54,30 @@ def run(stdout: str, code: int = 0, stderr: str = "", dispatches: int = 3) -> Ru
         ("", 3, "failed", "exit_code"),
     ],
 )
-def test_words_and_exit_codes(stdout: str, code: int, status: str, reason: str) -> None:
+def test_verdicts_from_output_and_exit_code(stdout: str, code: int, status: str, reason: str) -> None:
     verdict = judge(run(stdout, code))
     assert (verdict.status, verdict.reason) == (status, reason)
 
 
-def test_a_crash_for_want_of_a_file_is_a_reason_of_its_own() -> None:
+def test_a_crash_over_a_missing_file_has_its_own_reason() -> None:
     died = RunResult("failed", "host_crash", "the program died of SIGSEGV", stdout="Error: The file was not opened\n")
     assert judge(died).reason == "needs_data"
     assert judge(replace(died, dispatch_count=1)).reason == "host_crash"
 
 
-def test_no_host_memory_is_a_reason_of_its_own() -> None:
-    words = "terminate called after throwing an instance of 'std::bad_alloc'\n  what():  std::bad_alloc\n"
-    died = RunResult("failed", "host_crash", "the program died of SIGABRT", stderr=words, dispatch_count=1)
+def test_running_out_of_host_memory_has_its_own_reason() -> None:
+    stderr = "terminate called after throwing an instance of 'std::bad_alloc'\n  what():  std::bad_alloc\n"
+    died = RunResult("failed", "host_crash", "the program died of SIGABRT", stderr=stderr, dispatch_count=1)
     assert judge(died).reason == "needs_memory"
 
 
-def test_ending_before_any_device_work_wants_arguments_where_main_reads_some() -> None:
+def test_exit_before_any_device_work_needs_arguments_if_main_reads_them() -> None:
     assert judge(run("You did something wrong!", 1, dispatches=0), unasked=True).reason == "needs_arguments"
     assert judge(run("You did something wrong!", 1, dispatches=0)).reason == "exit_code"
     assert judge(run("You did something wrong!", 1, dispatches=1), unasked=True).reason != "needs_arguments"
 
 
-def test_a_crash_over_arguments_that_are_not_there_wants_some() -> None:
+def test_a_crash_over_missing_arguments_needs_arguments() -> None:
     early = RunResult("failed", "host_crash", "the program died of SIGSEGV")
     assert judge(early, unasked=True).reason == "needs_arguments"
     assert judge(early).reason == "host_crash"
@@ -85,41 +85,41 @@ def test_a_crash_over_arguments_that_are_not_there_wants_some() -> None:
     assert judge(late, unasked=True).reason == "host_crash"
 
 
-def test_a_usage_text_without_any_kernel_wants_arguments() -> None:
+def test_a_usage_text_without_any_kernel_needs_arguments() -> None:
     assert judge(run("Usage: prog file", 0, dispatches=0)).reason == "needs_arguments"
     assert judge(run("Failed to open input file", 0, dispatches=0)).reason == "needs_data"
 
 
 def test_a_call_that_the_simulator_lacks_is_our_failure() -> None:
-    said = "hipsynth: hipFancy is not supported by the simulator\n"
-    verdict = judge(run("error 801", 1, said))
+    stderr = "hipsynth: hipFancy is not supported by the simulator\n"
+    verdict = judge(run("error 801", 1, stderr))
     assert verdict.reason == "unsupported_call" and "hipFancy" in verdict.message
 
 
-def test_what_the_runtime_says_goes_before_the_programs_own_words() -> None:
-    said = "hipsynth: hipFancy is not supported by the simulator\n"
-    assert judge(run("call failed", 0, said)).reason == "unsupported_call"
-    said = "hipsynth: no such code object: kernel.hsaco\n"
-    for verdict in (judge(run("[error](301) fail to load", 0, said)), judge(run("", 1, said))):
+def test_runtime_messages_have_priority_over_program_output() -> None:
+    stderr = "hipsynth: hipFancy is not supported by the simulator\n"
+    assert judge(run("call failed", 0, stderr)).reason == "unsupported_call"
+    stderr = "hipsynth: no such code object: kernel.hsaco\n"
+    for verdict in (judge(run("[error](301) fail to load", 0, stderr)), judge(run("", 1, stderr))):
         assert verdict.reason == "needs_data" and "kernel.hsaco" in verdict.message
-    assert judge(run("PASSED", 0, said)).status == "passed"  # it built the kernel another way
+    assert judge(run("PASSED", 0, stderr)).status == "passed"  # it built the kernel another way
 
 
-def test_refused_memory_explains_what_came_of_it() -> None:
-    said = "hipsynth: out of device memory: 9 GiB asked\n"
-    crashed = RunResult("failed", "illegal_access", "address 0x0", stderr=said)
-    assert judge(crashed).reason == judge(run("", 1, said)).reason == "needs_memory"
-    assert judge(run("passed", 0, said)).status == "passed"  # it coped
+def test_a_failed_allocation_explains_later_failures() -> None:
+    stderr = "hipsynth: out of device memory: 9 GiB asked\n"
+    crashed = RunResult("failed", "illegal_access", "address 0x0", stderr=stderr)
+    assert judge(crashed).reason == judge(run("", 1, stderr)).reason == "needs_memory"
+    assert judge(run("passed", 0, stderr)).status == "passed"  # the program handled the failure
     assert judge(RunResult("failed", "out_of_memory", "stopped by the sandbox: memory")).reason == "needs_memory"
 
 
-def test_a_stopped_run_keeps_the_simulators_reason() -> None:
+def test_a_killed_run_keeps_the_simulators_reason() -> None:
     verdict = judge(RunResult("failed", "illegal_access", "kernel k: address 0x10", stdout="PASSED"))
     assert (verdict.status, verdict.reason) == ("failed", "illegal_access")
 
 
 @pytest.mark.parametrize(
-    ("diagnostics", "wanted", "reason", "words"),
+    ("diagnostics", "libraries", "reason", "expected"),
     [
         ("x.hip:1:10: fatal error: 'rocblas/rocblas.h' file not found", [], "needs_library", "rocBLAS"),
         ("x.hip:1:10: fatal error: 'mpi.h' file not found", [], "needs_library", "MPI"),
@@ -133,9 +133,9 @@ def test_a_stopped_run_keeps_the_simulators_reason() -> None:
         ),
     ],
 )
-def test_compile_failures_are_told_apart(diagnostics: str, wanted: list[str], reason: str, words: str) -> None:
-    got, message = _classify(CompileFailed("x", diagnostics=diagnostics), wanted)
-    assert got == reason and words in message
+def test_compile_failures_are_told_apart(diagnostics: str, libraries: list[str], reason: str, expected: str) -> None:
+    got, message = _classify(CompileFailed("x", diagnostics=diagnostics), libraries)
+    assert got == reason and expected in message
 
 
 def test_a_failed_link_names_the_library_or_the_symbols() -> None:

@@ -1,4 +1,4 @@
-"""The generated page of several surveys: every count is of rows, and every program that did not run is named."""
+"""The generated page of several surveys: counts equal numbers of rows, and every program that did not run is named."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_every_program_that_did_not_run_is_named_with_its_reason() -> None:
     assert "MPI (1)" in text and "rocBLAS (1)" in text
 
 
-def test_architectures_are_summed_apart_and_compared() -> None:
+def test_architectures_are_totalled_separately_and_compared() -> None:
     other = [Row("c.hip", "ran", compiled=True) if row.program == "c.hip" else row for row in ROWS]
     reports = [report("gfx90a"), report("gfx90a", []), report("gfx942", other)]
     text = page.section(reports)
@@ -76,8 +76,8 @@ def test_provenance_is_the_remote_and_commit(tmp_path: Path) -> None:
     inner.mkdir()
     (inner / "file").write_text("x")
     identity = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
-    for words in (["init", "-q"], ["remote", "add", "origin", "https://example.org/some/where.git"], ["add", "."],
+    for arguments in (["init", "-q"], ["remote", "add", "origin", "https://example.org/some/where.git"], ["add", "."],
                   [*identity, "commit", "-qm", "one"]):  # fmt: skip
-        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+        subprocess.run(["git", *arguments], cwd=tmp_path, check=True)
     found = page.provenance(inner)
     assert (found["name"], found["path"], len(found["commit"]) >= 7) == ("some/where", "inner", True)

@@ -1,4 +1,4 @@
-"""What build files and command lines say about a program, without building anything."""
+"""Build plans of programs from build files and command lines, without building anything."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_code_objects_for_the_module_api_are_a_build_product(tmp_path: Path) -> 
     assert [made.output.name for made in plan.code_objects] == ["k.co"]
 
 
-def test_words_that_shells_refuse_are_passed_over(tmp_path: Path) -> None:
+def test_invalid_shell_syntax_is_skipped(tmp_path: Path) -> None:
     assert plans_from('echo "unbalanced\nhipcc -o\n-c\n\x00\n', tmp_path) == []
 
 
@@ -139,7 +139,7 @@ def test_switches_for_amd_devices_are_on(tmp_path: Path) -> None:
     assert [plan.name for plan in plans] == ["ENABLE_HIP", "APP_USE_HIP", "COMPILE_HIP"]
 
 
-def test_files_that_configuring_writes_are_worked_out(tmp_path: Path) -> None:
+def test_files_generated_by_configure_are_created(tmp_path: Path) -> None:
     files = {
         "CMakeLists.txt": 'project(app VERSION 3.1.4 LANGUAGES HIP)\nset(NAME tiny)\noption(FAST "" ON)\n'
         "configure_file(config.h.in ${CMAKE_CURRENT_BINARY_DIR}/gen/config.h @ONLY)\n"
@@ -175,7 +175,7 @@ def test_hostile_cmake_files_end(tmp_path: Path, text: str) -> None:
     assert len(cmake_plans(tmp_path / "CMakeLists.txt", tmp_path)) <= 1
 
 
-def test_headers_are_found_where_they_lie(tmp_path: Path) -> None:
+def test_include_folders_are_found_by_header_name(tmp_path: Path) -> None:
     text = '#include <util/check.h>\n#include "near.h"\n#include <vector>\n' + MAIN
     files = {
         "deep/er/prog.hip": text,
@@ -194,7 +194,7 @@ def test_hip_headers_without_their_folder(tmp_path: Path) -> None:
     assert [folder.parts[-2:] for folder in program.plans[0].units[0].includes] == [("include", "hip")]
 
 
-def test_of_many_programming_models_hip_is_chosen(tmp_path: Path) -> None:
+def test_hip_is_chosen_among_programming_models(tmp_path: Path) -> None:
     cmake = """cmake_minimum_required(VERSION 3.13)
 if (NOT DEFINED MODEL)
   message(FATAL_ERROR "pick a model")
@@ -262,13 +262,13 @@ def test_run_lines_of_scripts_come_first(tmp_path: Path) -> None:
     assert program.calls == (Call(("64", "../data/in.txt")), Call(("7",)))
 
 
-def test_mains_that_a_test_framework_brings(tmp_path: Path) -> None:
+def test_mains_provided_by_a_test_framework(tmp_path: Path) -> None:
     test = "#define CATCH_CONFIG_MAIN\n#include <hip/hip_runtime.h>\n#include <catch.hpp>\n"
     (program,) = find_programs(write(tmp_path, {"tests.cpp": test}), "gfx90a")
     assert program.id == "tests.cpp"
 
 
-def test_threads_of_the_host_are_linked_where_a_guess_needs_them(tmp_path: Path) -> None:
+def test_guessed_builds_link_openmp_if_needed(tmp_path: Path) -> None:
     files = {"threads.cpp": "#include <omp.h>\n" + MAIN, "plain.cpp": MAIN}
     plain, threads = find_programs(write(tmp_path, files), "gfx90a")
     assert (plain.plans[0].libraries, threads.plans[0].libraries) == ((), ("omp",))
@@ -328,13 +328,13 @@ def test_of_several_makefiles_the_one_named_for_hip_comes_first(tmp_path: Path) 
 
 
 @pytest.mark.skipif(not makefile.available(), reason="needs make and a working bubblewrap")
-def test_a_makefile_that_leaves_the_compiler_to_its_user(tmp_path: Path) -> None:
+def test_a_makefile_without_a_default_compiler(tmp_path: Path) -> None:
     write(tmp_path, {"Makefile": "prog: main.hip\n\t$(HIPCC) -DX $< -o $@\n", "main.hip": MAIN})
     (program,) = find_programs(tmp_path, "gfx90a")
     assert program.plans[0].origin == "make" and program.plans[0].units[0].defines == ("X",)
 
 
-def test_make_is_asked_in_the_sandbox(tmp_path: Path) -> None:
+def test_make_runs_in_the_sandbox(tmp_path: Path) -> None:
     write(tmp_path, {"Makefile": MAKEFILE, "main.hip": MAIN, "part.hip": KERNEL})
     (program,) = find_programs(tmp_path, "gfx90a")
     plan = program.plans[0]

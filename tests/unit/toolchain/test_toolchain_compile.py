@@ -1,4 +1,4 @@
-"""Compiling: the same machine code with and without a precompiled header, a cache that notices, clear failures."""
+"""Compiling: the same machine code with and without a precompiled header, cache invalidation, clear errors."""
 
 from __future__ import annotations
 
@@ -100,11 +100,11 @@ def test_device_printf_is_buffered(tmp_path: Path) -> None:
         ("", False),
     ],
 )
-def test_a_precompiled_header_serves_only_where_nothing_comes_before_it(text: str, fit: bool) -> None:
+def test_a_precompiled_header_is_used_only_if_no_code_precedes_it(text: str, fit: bool) -> None:
     assert pch.eligible(text) is fit
 
 
-def test_builds_are_remembered_by_content_not_by_place(own_cache: Path, tmp_path: Path) -> None:
+def test_builds_are_cached_by_content_not_by_path(own_cache: Path, tmp_path: Path) -> None:
     first = compile_device(write(tmp_path / "a", COPY), "gfx90a", "-O3", tmp_path / "out1")
     second = compile_device(write(tmp_path / "b", COPY, "other.hip"), "gfx90a", "-O3", tmp_path / "out2")
     assert (first.cached, second.cached) == (False, True)
@@ -127,7 +127,7 @@ def test_a_changed_user_header_makes_a_new_build(own_cache: Path, tmp_path: Path
     assert "0x8ae" in second.disassembly.read_text()
 
 
-def test_include_flags_are_meant_from_the_sources_folder(tmp_path: Path) -> None:
+def test_include_flags_are_relative_to_the_sources_folder(tmp_path: Path) -> None:
     write(tmp_path / "inc", "#define VALUE 1111\n", "v.h")
     write(tmp_path, "#define OTHER 2222\n", "pre.h")
     source = write(
@@ -148,7 +148,7 @@ def test_the_same_text_beside_another_header_is_another_build(own_cache: Path, t
     assert "0x8ae" in outputs[1]
 
 
-def test_the_checkout_does_not_show_in_the_code(tmp_path: Path) -> None:
+def test_the_code_does_not_depend_on_the_checkouts_path(tmp_path: Path) -> None:
     text = "#include <hip/hip_runtime.h>\n__global__ void k(const char** p) { *p = __FILE__; }\n"
     builds = [
         compile_device(write(tmp_path / name, text), "gfx90a", "-O3", tmp_path / name, use_cache=False) for name in "ab"
@@ -158,7 +158,7 @@ def test_the_checkout_does_not_show_in_the_code(tmp_path: Path) -> None:
     assert str(tmp_path).encode() not in builds[0].code_object.read_bytes()
 
 
-def test_many_workers_make_one_precompiled_header(own_cache: Path, tmp_path: Path) -> None:
+def test_many_workers_build_one_precompiled_header(own_cache: Path, tmp_path: Path) -> None:
     source, errors = write(tmp_path, COPY), []
 
     def work(number: int) -> None:
@@ -188,7 +188,7 @@ def test_a_damaged_precompiled_header_fails_no_program(own_cache: Path, tmp_path
     assert not header.exists()
 
 
-def test_a_program_that_does_not_compile_shows_the_compilers_words(tmp_path: Path) -> None:
+def test_a_program_that_does_not_compile_shows_the_compilers_errors(tmp_path: Path) -> None:
     source = write(tmp_path, "#include <hip/hip_runtime.h>\n__global__ void k(int* p) { *p = oops; }\n")
     with pytest.raises(CompileFailed) as caught:
         compile_device(source, "gfx90a", "-O3", tmp_path)
@@ -198,7 +198,7 @@ def test_a_program_that_does_not_compile_shows_the_compilers_words(tmp_path: Pat
     assert "oops" in caught.value.cause
 
 
-def test_an_unknown_flag_is_a_usage_error_in_the_compilers_words(tmp_path: Path) -> None:
+def test_an_unknown_flag_is_a_usage_error_with_the_compilers_message(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         compile_device(write(tmp_path, COPY), "gfx90a", "-O3 -fno-such-thing", tmp_path)
     assert caught.value.exit_code == 2

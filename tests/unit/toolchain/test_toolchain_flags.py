@@ -1,4 +1,4 @@
-"""User flags: split, checked, and parted into the device's and the host's."""
+"""User flags are validated and split into device and host flags."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hipsynth.synth.core.errors import UsageError
         ("-O3 -fopenmp", ("-O3",), ("-fopenmp",)),
     ],
 )
-def test_flags_are_split_and_parted(text: str, device: tuple[str, ...], host: tuple[str, ...]) -> None:
+def test_flags_are_split_into_device_and_host_flags(text: str, device: tuple[str, ...], host: tuple[str, ...]) -> None:
     flags = parse_flags(text)
     assert (flags.device, flags.host) == (device, host)
 
@@ -47,12 +47,12 @@ def test_flags_that_choose_files_targets_or_tools_are_refused(text: str) -> None
 
 
 @pytest.mark.parametrize(("text", "plain"), [("-O3 -ffast-math", True), ("-DN=1", False), ("-include a.h", False)])
-def test_only_flags_that_leave_the_headers_alone_are_plain(text: str, plain: bool) -> None:
+def test_only_flags_that_do_not_affect_headers_are_plain(text: str, plain: bool) -> None:
     assert parse_flags(text).plain is plain
 
 
 @given(st.text(max_size=30))
-def test_any_text_is_flags_or_a_usage_error(text: str) -> None:
+def test_any_text_is_valid_flags_or_a_usage_error(text: str) -> None:
     try:
         flags = parse_flags(text)
     except UsageError as error:

@@ -1,4 +1,4 @@
-"""The headers that fill the gaps: they compile for every architecture and mean the right thing on the host."""
+"""The supplementary headers compile for every architecture and behave correctly on the host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding the compiler: what is used, and what is said when it is not there."""
+"""Finding the compiler: which one is used, and the errors if there is none."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_rocm_installation_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert build.provenance["toolchain"] == "rocm"
 
 
-def test_the_identity_says_what_can_change_code() -> None:
+def test_the_identity_covers_everything_that_affects_code() -> None:
     toolchain = find()
     assert "clang version" in toolchain.compiler_version
     assert toolchain.headers_version.startswith("HIP ")

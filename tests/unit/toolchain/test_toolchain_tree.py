@@ -62,7 +62,7 @@ def use_table(monkeypatch: pytest.MonkeyPatch, wheels: list[dict[str, Any]]) -> 
     monkeypatch.setattr(locate, "inputs", lambda: table)
 
 
-def test_a_tree_holds_what_the_table_lists_and_says_so(
+def test_a_tree_holds_the_files_in_the_table_and_records_them(
     empty_cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     use_table(monkeypatch, fake_wheels(tmp_path / "wheels"))
@@ -100,7 +100,7 @@ def test_a_wheel_that_cannot_be_fetched_is_one_clear_line(empty_cache: Path) -> 
     assert list(empty_cache.iterdir()) == []
 
 
-def test_a_half_made_tree_is_made_again(empty_cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_incomplete_tree_is_rebuilt(empty_cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     use_table(monkeypatch, fake_wheels(tmp_path / "wheels"))
     half = locate.tree_path()
     (half / "include").mkdir(parents=True)
@@ -111,7 +111,7 @@ def test_a_half_made_tree_is_made_again(empty_cache: Path, monkeypatch: pytest.M
     assert locate.read_manifest(built) is not None
 
 
-def test_a_tree_that_is_there_is_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_existing_tree_is_reused(monkeypatch: pytest.MonkeyPatch) -> None:
     find()
 
     def never(*_: object) -> None:

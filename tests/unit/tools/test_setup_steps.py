@@ -1,4 +1,4 @@
-"""The set-up script: one line per step, nothing done twice, clear words when something cannot be had."""
+"""The set-up script: one line per step, no repeated work, clear errors for unavailable parts."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_without_root_and_sudo_it_says_so(setup: ModuleType, monkeypatch: pytest
     assert setup.apt_install(["clang-22"]) == "neither root nor sudo"
 
 
-def test_a_stamp_holds_until_its_inputs_change(setup: ModuleType) -> None:
+def test_a_stamp_is_valid_until_its_inputs_change(setup: ModuleType) -> None:
     assert not setup.stamped("step", "inputs")
     setup.stamp("step", "inputs")
     assert setup.stamped("step", "inputs")

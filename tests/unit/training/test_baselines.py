@@ -1,4 +1,4 @@
-"""Baselines and their features: what they read, and that they learn what they can."""
+"""Baselines and their features: which features are extracted, and what the baselines learn from them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LISTING = (
 )
 
 
-def test_code_features_see_loops_classes_and_registers() -> None:
+def test_code_features_count_loops_classes_and_registers() -> None:
     found = code_features(LISTING, "__global__ void k(double* p) {}")
     assert found["instructions"] == 7  # the padding after s_endpgm does not count
     assert (found["loops"], found["loop_depth"]) == (2, 2)
@@ -93,7 +93,7 @@ def test_constant_is_the_median_of_the_same_target_then_the_architecture() -> No
     assert elsewhere["L1_Cache_Hit_Rate"] == pytest.approx(0.055)
 
 
-def test_nearest_neighbour_sees_through_new_names() -> None:
+def test_nearest_neighbour_ignores_names() -> None:
     train = [made.sample(i, 0, arch, flags) for i in range(20) for arch, flags in made.TARGETS]
     baseline = NearestNeighbour()
     baseline.fit(train)

@@ -18,7 +18,7 @@ def test_relative_error_is_relative_to_the_truth() -> None:
     assert relative_error(-0.5, -0.45) == pytest.approx(0.1)
 
 
-def test_a_truth_of_zero_wants_a_prediction_that_rounds_to_zero() -> None:
+def test_a_true_value_of_zero_needs_a_prediction_that_rounds_to_zero() -> None:
     assert relative_error(0.0, 0.0) == 0.0
     assert relative_error(0.0, 0.00049) == 0.0
     assert relative_error(0.0, 0.0005) == math.inf
@@ -36,7 +36,7 @@ def test_bounds_are_inclusive() -> None:
     assert list(found["within"].values()) == [0.2, 0.4, 0.6, 0.8, 1.0]
 
 
-def test_rounding_first_is_kinder_to_small_values() -> None:
+def test_rounding_first_gives_higher_scores_for_small_values() -> None:
     found = score_metric([0.0014], [0.0006])
     assert found["within"]["10"] == 0.0
     assert found["within_rounded"]["10"] == 1.0

@@ -47,7 +47,7 @@ def test_the_grammar_accepts_every_printed_number(fmt: str, value: float) -> Non
 @pytest.mark.parametrize("fmt", FORMATS)
 @settings(deadline=None)
 @given(data=st.data())
-def test_whatever_the_grammar_accepts_is_a_number(fmt: str, data: st.DataObject) -> None:
+def test_every_accepted_text_is_a_number(fmt: str, data: st.DataObject) -> None:
     state, text = "start", ""
     while state not in FINAL[fmt] or (GRAMMARS[fmt][state] and data.draw(st.booleans())):
         characters, state = data.draw(st.sampled_from(GRAMMARS[fmt][state]))
@@ -56,7 +56,7 @@ def test_whatever_the_grammar_accepts_is_a_number(fmt: str, data: st.DataObject)
 
 
 @pytest.mark.parametrize("text", ["", ".5", "0.5", "0..50", "1.2e-3", "1.2e+05", "abc", "0.4599", "1e-05"])
-def test_the_grammar_refuses_other_spellings(text: str) -> None:
+def test_the_grammar_rejects_other_formats(text: str) -> None:
     assert advance(GRAMMARS["sig3"], "start", text) not in FINAL["sig3"]
 
 
@@ -71,11 +71,11 @@ def test_an_example_reads_as_prompt_and_answer(fmt: str) -> None:
     sample = made.samples(2, 1)[5]
     one = encoder(fmt)
     example = one.example(sample)
-    said = answer(sample.metrics, sample.arch, sample.flags, fmt)
+    reply = answer(sample.metrics, sample.arch, sample.flags, fmt)
     text = one.tokenizer.decode(example["input_ids"])
-    assert text.endswith(f"<|im_start|>assistant\n{said}<|im_end|>")
+    assert text.endswith(f"<|im_start|>assistant\n{reply}<|im_end|>")
     learned = [i for i, label in zip(example["input_ids"], example["labels"], strict=True) if label != IGNORED]
-    assert one.tokenizer.decode(learned) == said + "<|im_end|>"
+    assert one.tokenizer.decode(learned) == reply + "<|im_end|>"
 
 
 def test_text_between_two_values_is_one_token() -> None:
@@ -84,10 +84,10 @@ def test_text_between_two_values_is_one_token() -> None:
 
 def test_skeleton_fills_to_the_answer() -> None:
     sample = made.samples(2, 1)[5]
-    said = answer(sample.metrics, sample.arch, sample.flags, "sig3")
-    form, values = split_answer(said)
+    reply = answer(sample.metrics, sample.arch, sample.flags, "sig3")
+    form, values = split_answer(reply)
     assert form == skeleton(sample.arch, sample.flags, "sig3")
-    assert form.fill(dict(zip(form.order, values, strict=True))) == said
+    assert form.fill(dict(zip(form.order, values, strict=True))) == reply
 
 
 def test_long_sources_are_cut_to_the_context_and_counted() -> None:
@@ -119,7 +119,7 @@ def test_batches_answer_like_single_questions() -> None:
     assert [a.values for a in together] == [a.values for a in alone]
 
 
-def test_free_decoding_returns_one_text_per_question() -> None:
+def test_unconstrained_decoding_returns_one_text_per_question() -> None:
     questions = [(s.text, s.arch, s.flags) for s in made.samples(1, 1)][:3]
     texts = decoder("sig3").free(questions, new_tokens=5)
     assert len(texts) == 3

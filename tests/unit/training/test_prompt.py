@@ -54,7 +54,7 @@ def test_an_unknown_value_cannot_be_printed() -> None:
         answer_fields({}, "gfx90a", "-O3")
 
 
-def test_code_with_braces_and_fences_is_quoted_as_it_is() -> None:
+def test_code_with_braces_and_fences_is_unchanged() -> None:
     code = "// {arch} ```json\nint x[] = {1, 2};\n"
     assert prompt_messages(code, "gfx90a", "-O3")[1]["content"].endswith("\n\n" + code)
 
@@ -89,12 +89,12 @@ def test_an_invalid_answer_says_why(text: str, why: str) -> None:
     assert not found.valid and why in "; ".join(found.errors)
 
 
-def test_what_can_be_read_of_an_invalid_answer_is_returned() -> None:
+def test_valid_values_of_an_invalid_answer_are_returned() -> None:
     found = parse_answer(changed(HBM_GFLOPS="?"))
     assert not found.valid and found.values["L1_Cache_Hit_Rate"] == pytest.approx(50.0)
     assert "HBM_GFLOPS" not in found.values
 
 
-def test_numbers_and_bare_objects_are_taken() -> None:
+def test_json_numbers_and_objects_without_fence_are_accepted() -> None:
     found = parse_answer("Sure: " + changed(L1_Cache_Hit_Rate=0.25))
     assert found.valid and found.values["L1_Cache_Hit_Rate"] == 25.0

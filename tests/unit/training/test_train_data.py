@@ -1,4 +1,4 @@
-"""Parts of a corpus: nothing related to a training program is ever in the leak-free test part."""
+"""Parts of a corpus: the leak-free test part never contains a relative of a training program."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_parts_cover_every_sample_once() -> None:
     assert all(parts[name] for name in ("train", "valid", "lineage", "random"))
 
 
-def test_parts_do_not_depend_on_order_and_survive_growth() -> None:
+def test_parts_do_not_change_with_order_or_growth() -> None:
     pool = samples()
     parts, backwards, grown = split(pool), split(pool[::-1]), split(pool + made.samples(90, 2)[len(pool) :])
     for name in ("train", "lineage", "random"):
@@ -43,7 +43,7 @@ def test_no_relative_of_a_training_program_in_the_lineage_test() -> None:
     require_no_leak(parts["train"], parts["lineage"])
 
 
-def test_the_random_part_leaks_and_says_so() -> None:
+def test_the_random_part_leaks_and_reports_it() -> None:
     parts = split(samples())
     assert leak(parts["train"], parts["random"]).share > 0.9
 
@@ -65,7 +65,7 @@ def test_false_lineages_end_as_duplicates_not_in_the_test() -> None:
     assert leak(parts["train"], parts["lineage"]).share == 0.0
 
 
-def test_canonical_text_keeps_what_matters() -> None:
+def test_canonical_ids_ignore_only_names_comments_and_space() -> None:
     base = "__global__ void k(float* a, int n) { a[n] = sinf(a[n]) * 2.0f; } // note"
     assert canonical_id(base) == canonical_id(base.replace("a[", "b[").replace("* a", "* b").replace(" // note", "\n"))
     for change in (("2.0f", "3.0f"), ("sinf", "cosf"), ("float", "double"), ("* 2", "+ 2")):
@@ -85,7 +85,7 @@ def test_kernel_names() -> None:
     assert kernel_names("int main() { return 0; }") == []
 
 
-def test_cut_source_keeps_top_and_bottom_and_says_what_is_gone() -> None:
+def test_cut_source_keeps_top_and_bottom_and_marks_the_cut() -> None:
     text = "".join(f"line {i}\n" for i in range(30))
     cut, gone = cut_source(text, 9)
     assert gone == 21

