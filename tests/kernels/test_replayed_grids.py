@@ -9,7 +9,7 @@ import pytest
 
 from hipsynth.profiling.sim.device import SimDevice
 
-SOURCE = Path(__file__).with_name("followed.hip")
+SOURCE = Path(__file__).with_name("replayed.hip")
 PRODUCTS = Path(__file__).parents[2] / "benchmarks" / "kernels.hip"
 GRID, TURNS = (40, 32), 64
 ABOVE = 200_000  # work above which a grid does not run in full; it is replayed up to twenty times that
@@ -35,13 +35,13 @@ def strategy(result: dict[str, Any]) -> str:
     return str(result["sampling"]["strategy"])
 
 
-def check_equal(exact: dict[str, Any], followed: dict[str, Any]) -> None:
+def check_equal(exact: dict[str, Any], replayed: dict[str, Any]) -> None:
     """In all but how they came about."""
-    assert (strategy(exact), strategy(followed)) == ("exact", "replayed")
-    how = followed["sampling"]
+    assert (strategy(exact), strategy(replayed)) == ("exact", "replayed")
+    how = replayed["sampling"]
     assert how["groups_simulated"] == exact["sampling"]["groups_simulated"] and how["groups_recorded"] > 0
     assert not any(how["error"].values())
-    assert {**followed, "sampling": None} == {**exact, "sampling": None}
+    assert {**replayed, "sampling": None} == {**exact, "sampling": None}
 
 
 @pytest.mark.parametrize("name", DEVICES)
@@ -49,8 +49,8 @@ def check_equal(exact: dict[str, Any], followed: dict[str, Any]) -> None:
 def test_identical_work_groups_are_replayed_exactly(name: str, kernel: str, above: int, tmp_path: Path) -> None:
     """Also in a second dispatch, when the Infinity Cache holds data of the first."""
     exact = launches(name, tmp_path, kernel, 2)
-    followed = launches(name, tmp_path, kernel, 2, sampling_units=12, sample_above=above)
-    for one, other in zip(exact, followed, strict=True):
+    replayed = launches(name, tmp_path, kernel, 2, sampling_units=12, sample_above=above)
+    for one, other in zip(exact, replayed, strict=True):
         check_equal(one, other)
 
 
@@ -70,11 +70,11 @@ def test_grids_that_are_too_large_to_replay_are_sampled(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", DEVICES)
 @pytest.mark.parametrize("kernel", ["product_64", "product_64_buffered", "product_matrix"])
 def test_products_are_replayed_exactly(name: str, kernel: str, tmp_path: Path) -> None:
-    exact, followed = (
+    exact, replayed = (
         product(name, tmp_path, kernel, 64, 1024, **options)
         for options in ({}, {"sampling_units": 12, "sample_above": 3_000_000})
     )
-    check_equal(exact, followed)
+    check_equal(exact, replayed)
 
 
 @pytest.mark.full
@@ -84,7 +84,7 @@ def test_products_are_replayed_exactly(name: str, kernel: str, tmp_path: Path) -
 )
 def test_large_products_are_replayed_exactly(name: str, kernel: str, tile: int, tmp_path: Path) -> None:
     """As `synth profile` does by default."""
-    exact, followed = (
+    exact, replayed = (
         product(name, tmp_path, kernel, tile, 4096, **options) for options in ({}, {"sampling_units": 12})
     )
-    check_equal(exact, followed)
+    check_equal(exact, replayed)
