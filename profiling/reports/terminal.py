@@ -151,7 +151,7 @@ def _sampling(sampling: Sampling, groups: int) -> str:
     """Which part of the work-groups stands for all `groups`, and what that may cost."""
     if sampling.strategy == "replayed" and sampling.groups_simulated == groups:
         return (
-            f"all {groups:,} work-groups do the same and were followed, which computes no results (--exact runs them)"
+            f"all {groups:,} work-groups do the same and were replayed, which computes no results (--exact runs them)"
         )
     worst, name = max(((error, name) for name, error in sampling.error.items()), default=(0.0, ""))
     least = f"; least certain: {name} {percent(worst)}" if worst >= WORTH_SAYING else ""
