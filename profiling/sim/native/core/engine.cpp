@@ -378,14 +378,6 @@ void Engine::look_ahead() {
   }
 }
 
-void Engine::start(ScheduledWave* scheduled) {
-  Resident* r = scheduled->wave;
-  start_wave(c_.arch, plan_, launch_, c_.scratch_base, {scheduled->group, scheduled->index, scheduled->slot}, r);
-  if (!begins_scalar_) set_up_rows(plan_, r);
-  r->wake_round = round_;
-  scheduled->started = true;
-}
-
 void Engine::run_time_slice(ScheduledWave* scheduled) {
   Resident* r = scheduled->wave;
   if (!scheduled->started)
@@ -486,15 +478,6 @@ void Engine::run() {
     throw;
   }
   if (replay_) add_replayed();
-}
-
-// Those in flight.
-void Engine::forget_groups() {
-  for (Cu& cu : cus_) {
-    for (const ScheduledWave& scheduled : cu.waves) {
-      if (scheduled.index == 0) delete scheduled.group;
-    }
-  }
 }
 
 std::vector<Executed> Engine::executions() const {

@@ -78,6 +78,14 @@ bool Engine::admit() {
   return any;
 }
 
+void Engine::start(ScheduledWave* scheduled) {
+  Resident* r = scheduled->wave;
+  start_wave(c_.arch, plan_, launch_, c_.scratch_base, {scheduled->group, scheduled->index, scheduled->slot}, r);
+  if (!begins_scalar_) set_up_rows(plan_, r);
+  r->wake_round = round_;
+  scheduled->started = true;
+}
+
 void Engine::retire(Cu* cu) {
   size_t kept = 0;
   for (size_t i = 0; i < cu->waves.size(); ++i) {
@@ -108,6 +116,15 @@ void Engine::abandon() {
       if (!scheduled.group->stays) scheduled.group->ended = scheduled.group->waves;
     }
     retire(&cu);
+  }
+}
+
+// Frees the work-groups in flight of an execution that ends early.
+void Engine::forget_groups() {
+  for (Cu& cu : cus_) {
+    for (const ScheduledWave& scheduled : cu.waves) {
+      if (scheduled.index == 0) delete scheduled.group;
+    }
   }
 }
 
