@@ -20,7 +20,7 @@ VCC, M0, EXEC = 106, 124, 126
 FULL = 0xFFFFFFFF
 DWORDS = {"b64": 2, "u64": 2, "i64": 2, "f64": 2, "f64bits": 2, "pk_f32": 2, "pk_b32": 2, "mask": 2}
 FIRST = {"d": 64, "e": 20, "a": 8, "b": 40, "c": 48}  # v0 is left for lane numbers
-TRIALS = 6
+TRIALS = 16
 HALVES = ("d:f16", "d:i16", "d:u16", "d:b16")
 
 
@@ -105,7 +105,9 @@ def test_implicit_writes_are_declared(arch: str) -> None:
         for trial in range(TRIALS):
             before = start(row, trial)
             seen |= changed(before, run(arch, text_of(row), before))
-        if seen != row.writes - {"mode"}:
+        # MODE is not told; compares that hold for all numbers leave EXEC as it was.
+        certain = row.writes - {"mode", "exec"} if row.unit == "valu" else row.writes - {"mode"}
+        if not certain <= seen <= row.writes:
             wrong.append((row.name, sorted(seen), sorted(row.writes)))
     assert wrong == []
 

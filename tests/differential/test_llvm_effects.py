@@ -29,9 +29,10 @@ OF_THE_UNIT = ("implicit $exec", "implicit $mode", "implicit $flat_scr")
 # Where the table is right and why.
 DIFFERS = {
     "ds_nop": "LLVM has one description for all generations; before gfx9 LDS instructions took a limit from M0",
+    "s_set_gpr_idx_idx": "it writes eight bits of M0 and keeps the others, so it reads them",
     "s_set_gpr_idx_mode": "it writes four bits of M0 and keeps the others, so it reads them",
 }
-UNITS = ("S_", "V_", "DS_", "GLOBAL_", "FLAT_", "BUFFER_", "SCRATCH_")
+UNITS = ("S_", "V_", "DS_", "GLOBAL_", "FLAT_", "SCRATCH_")  # buffer instructions have a name for each form of address
 
 
 def machine_names(rows: Sequence[Row]) -> dict[str, str]:
