@@ -1,7 +1,7 @@
 """Writes the C++ side of the architecture table; run by the build.
 
 Usage: python generate.py OUT_DIR
-Output: architectures.h (enum Arch, struct ArchTraits, look-up by name), spec_keys.h (constants that a device has).
+Output: architectures.h (enum Arch, struct ArchTraits, look-up by name), device_spec.h (struct Spec).
 """
 
 from __future__ import annotations
@@ -51,18 +51,27 @@ def architectures_header(table: Mapping[str, Mapping[str, Fact]]) -> str:
     )
 
 
-def spec_keys_header(architectures: Iterable[str]) -> str:
-    """The constants that every device has, as "section.key"."""
+def spec_header(architectures: Iterable[str]) -> str:
+    """struct Spec, one member for each constant that every device has, and the members by "section.key"."""
     found = {arch: list(load(default_device(arch)).constants) for arch in architectures}
     keys = next(iter(found.values()))
     for arch, own in found.items():
         if different := set(own) ^ set(keys):
             raise BadInput(f"{default_device(arch)}: not every device has {', '.join(sorted(different))}")
+    sections: dict[str, list[str]] = {}
+    for key in keys:
+        section, name = key.split(".")
+        sections.setdefault(section, []).append(name)
+    members = "".join(
+        "  struct {\n" + "".join(f"    double {name} = 0;\n" for name in names) + f"  }} {section};\n"
+        for section, names in sections.items()
+    )
+    entries = "".join(f'    {{"{key}", [](Spec& spec) -> double& {{ return spec.{key}; }}}},\n' for key in keys)
     return (
         "// Generated from profiling/devices/*.toml by generate.py.\n#pragma once\n\nnamespace hipsynth {\n\n"
-        "inline constexpr const char* kSpecKeys[] = {\n"
-        + "".join(f'    "{key}",\n' for key in keys)
-        + "};\n\n}  // namespace hipsynth\n"
+        f"// The constants of one device; units and sources stand in its table.\nstruct Spec {{\n{members}}};\n\n"
+        "struct SpecEntry {\n  const char* key;\n  double& (*value)(Spec&);\n};\n\n"
+        f"inline constexpr SpecEntry kSpecEntries[] = {{\n{entries}}};\n\n}}  // namespace hipsynth\n"
     )
 
 
@@ -75,7 +84,7 @@ def write(path: Path, text: str) -> None:
 def main(out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     write(out / "architectures.h", architectures_header(load_architectures()))
-    write(out / "spec_keys.h", spec_keys_header(load_architectures()))
+    write(out / "device_spec.h", spec_header(load_architectures()))
 
 
 if __name__ == "__main__":

@@ -237,7 +237,7 @@ def run_program(
 
 def _check_fit(library: Path, output: Path, done: sandbox.SandboxResult) -> None:
     """Raises Missing where the library refuses our words: it was built from other sources than this checkout's."""
-    refusal = re.search(r"^hipsynth: bad_configuration: .*", done.stderr, re.MULTILINE)
+    refusal = re.search(r"^hipsynth: bad_(?:configuration|spec): .*", done.stderr, re.MULTILINE)
     if refusal and done.exit_code == STOP_EXIT and not output.exists():
         what = f"{library} does not fit this version of hipsynth"
         raise Missing(what, cause=refusal[0], remedy="run `make setup`, which builds it again")

@@ -69,8 +69,7 @@ nb::dict dispatch_dict(const Dispatch& d) {
 }
 
 nb::dict estimate_dict(const SpecTable& spec, const std::map<std::string, double>& work) {
-  check_spec(spec);
-  const Timing t = estimate(spec, from_numbers(work));
+  const Timing t = estimate(make_spec(spec), from_numbers(work));
   nb::dict out, bounds;
   for (size_t i = 0; i < kBoundNames.size(); ++i) bounds[kBoundNames[i]] = t.limits.bounds[i];
   out["duration_ns"] = t.duration_ns;
@@ -85,7 +84,7 @@ class PyDevice {
  public:
   PyDevice(const std::string& arch, const SpecTable& spec, bool count, uint64_t max_wave_instructions,
            uint64_t memory_bytes, double cpu_seconds, bool values, uint32_t sampling_units, uint64_t sample_above)
-      : device_(parse_arch(arch), spec,
+      : device_(parse_arch(arch), make_spec(spec),
                 DeviceOptions{count, max_wave_instructions, memory_bytes, cpu_seconds, values, sampling_units,
                               sample_above}) {}
 
@@ -171,7 +170,7 @@ class PyDevice {
 // The memory hierarchy alone, for tests of its rules.
 class PyHierarchy {
  public:
-  PyHierarchy(const std::string& arch, const SpecTable& spec) : model_((check_spec(spec), parse_arch(arch)), spec) {}
+  PyHierarchy(const std::string& arch, const SpecTable& spec) : model_(parse_arch(arch), make_spec(spec)) {}
   void begin() { model_.begin_dispatch(); }
   int access(uint32_t cu, const std::string& kind, const std::vector<uint64_t>& addresses, uint32_t bytes,
              uint64_t exec, bool returns, bool contiguous) {

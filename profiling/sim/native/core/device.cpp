@@ -5,7 +5,6 @@
 #include "core/hostcall.h"
 #include "core/launch.h"
 #include "core/reach.h"
-#include "core/spec.h"
 #include "core/state.h"
 #include "core/waits.h"
 #include "dispatch/chooser.h"
@@ -24,7 +23,7 @@ constexpr uint32_t kSystemSgprs = 5;  // at most: three work-group ids, an unuse
 
 struct Device::Impl {
   Arch arch;
-  SpecTable spec;
+  Spec spec;
   DeviceOptions options;
   Memory memory;
   RuntimeMemory runtime;
@@ -41,9 +40,8 @@ struct Device::Impl {
   std::map<KernelKey, Reach> reached;
   std::map<KernelKey, KernelSlice> slices;
 
-  Impl(Arch a, const SpecTable& s, const DeviceOptions& o)
+  Impl(Arch a, const Spec& s, const DeviceOptions& o)
       : arch(a), spec(s), options(o), memory(o.memory_bytes, o.sampling_units > 0), runtime(memory), chooser(options) {
-    check_spec(spec);
     reset();
   }
 
@@ -56,20 +54,20 @@ struct Device::Impl {
   void count_and_time(const Launch& launch, const LaunchPlan& plan, const Execution& e, Dispatch* d);
 };
 
-Device::Device(Arch arch, const SpecTable& spec, const DeviceOptions& options)
+Device::Device(Arch arch, const Spec& spec, const DeviceOptions& options)
     : impl_(std::make_unique<Impl>(arch, spec, options)) {}
 Device::~Device() = default;
 Memory& Device::memory() { return impl_->memory; }
 Arch Device::arch() const { return impl_->arch; }
-const SpecTable& Device::spec() const { return impl_->spec; }
+const Spec& Device::spec() const { return impl_->spec; }
 
 void Device::reset() { impl_->reset(); }
 
 void Device::Impl::reset() {
   if (options.count) hierarchy = std::make_unique<Hierarchy>(arch, spec);
   constexpr uint32_t kMostWaves = 40;  // per CU, of any architecture
-  host = std::make_unique<HostServices>(memory, static_cast<uint32_t>(spec.at("topology.cus")) * kMostWaves,
-                                        options.host_calls);
+  host =
+      std::make_unique<HostServices>(memory, static_cast<uint32_t>(spec.topology.cus) * kMostWaves, options.host_calls);
 }
 
 // Makes the services ready that the kernel's hidden arguments name.
@@ -127,7 +125,7 @@ Context Device::Impl::context(const Launch& launch, const LaunchPlan& plan, Kern
           .scratch_lane_bytes = plan.scratch_lane_bytes,
           .scratch_base = plan.scratch_lane_bytes ? runtime.scratch(1) : 0,
           .clock = clock,
-          .realtime_ticks = spec.at("clock.realtime_mhz") / spec.at("clock.core_mhz"),
+          .realtime_ticks = spec.clock.realtime_mhz / spec.clock.core_mhz,
           .strict_bounds = options.strict_bounds};
 }
 

@@ -18,7 +18,7 @@ constexpr uint32_t kWavesAhead = 3;     // whose state is prefetched
 constexpr uint32_t kFirstRows = 4;      // prefetched before a wave starts
 constexpr uint32_t kAtomicSlices = 16;  // atomics in a row whose results a wave gets before others run
 
-uint32_t u32(const SpecTable& spec, const char* key) { return static_cast<uint32_t>(spec.at(key)); }
+uint32_t u32(double value) { return static_cast<uint32_t>(value); }
 
 bool holds(const Wave& w, Condition condition) {
   switch (condition) {
@@ -49,22 +49,22 @@ uint32_t active_lanes(const Wave& w) { return static_cast<uint32_t>(std::popcoun
 
 }  // namespace
 
-Engine::Engine(Context& context, const SpecTable& spec, const EngineLimits& limits, const Launch& launch,
+Engine::Engine(Context& context, const Spec& spec, const EngineLimits& limits, const Launch& launch,
                const LaunchPlan& plan, WavePool& pool, Sampler* sampler)
     : c_(context),
       limits_(limits),
       launch_(launch),
       plan_(plan),
       pool_(pool),
-      cus_(u32(spec, "topology.cus")),
+      cus_(u32(spec.topology.cus)),
       sampler_(sampler),
       buckets_(sampler ? sampler->buckets() : 1, std::vector<Executed>(context.program.steps.size() + 1)),
       runs_(buckets_[0].data()),
       issued_(context.program.issued.data()),
-      next_group_(u32(spec, "topology.xcds")),
-      next_cu_(u32(spec, "topology.xcds")),
-      cus_per_xcd_(u32(spec, "topology.cus") / u32(spec, "topology.xcds")),
-      groups_per_round_(u32(spec, "interleave.groups_per_round")) {
+      next_group_(u32(spec.topology.xcds)),
+      next_cu_(u32(spec.topology.xcds)),
+      cus_per_xcd_(u32(spec.topology.cus) / u32(spec.topology.xcds)),
+      groups_per_round_(u32(spec.interleave.groups_per_round)) {
   for (size_t x = 0; x < next_group_.size(); ++x) next_group_[x] = x;
 }
 

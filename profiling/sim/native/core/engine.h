@@ -32,8 +32,8 @@ struct EngineLimits {
 // interleaving like the hardware's, and the same one every time.
 class Engine {
  public:
-  Engine(Context& context, const SpecTable& spec, const EngineLimits& limits, const Launch& launch,
-         const LaunchPlan& plan, WavePool& pool, Sampler* sampler = nullptr);
+  Engine(Context& context, const Spec& spec, const EngineLimits& limits, const Launch& launch, const LaunchPlan& plan,
+         WavePool& pool, Sampler* sampler = nullptr);
   // Before run(): only the recorder's work-groups run, and it is the memory model.
   void record(Recorder* recorder);
   // Before run(): no instruction runs; all work-groups access memory and wait as the traces say.

@@ -38,7 +38,7 @@ static_assert(sizeof(Packet) == 64);
 
 [[noreturn]] void bad_launch(const std::string& why) { throw SimError("bad_launch", why); }
 
-uint32_t u32(const SpecTable& spec, const char* key) { return static_cast<uint32_t>(spec.at(key)); }
+uint32_t u32(double value) { return static_cast<uint32_t>(value); }
 uint32_t round_up(uint32_t v, uint32_t to) { return (v + to - 1) / to * to; }
 
 // Value of a hidden argument by its metadata kind; false for one that stays zero.
@@ -155,7 +155,7 @@ uint32_t set_user_sgprs(Arch arch, const KernelInfo& k, const LaunchPlan& plan, 
   return std::max(at, k.rsrc2 >> 1 & 0x1f);
 }
 
-void check_request(const SpecTable& spec, const Launch& l) {
+void check_request(const Spec& spec, const Launch& l) {
   // Dimensions one by one first: their product could overflow.
   const bool huge = std::max({l.block.x, l.block.y, l.block.z}) > kMaxThreads;
   const uint64_t threads = huge ? ~0ull : uint64_t{l.block.x} * l.block.y * l.block.z;
@@ -170,9 +170,9 @@ void check_request(const SpecTable& spec, const Launch& l) {
     bad_launch("launch of " + l.kernel->name + ": " + std::to_string(threads) +
                " threads per block, 1024 is the limit");
   const uint64_t lds = uint64_t{l.kernel->lds_bytes} + l.dynamic_lds;
-  if (lds > spec.at("lds.bytes_per_cu"))
+  if (lds > spec.lds.bytes_per_cu)
     bad_launch("launch of " + l.kernel->name + ": " + std::to_string(lds) + " bytes of shared memory, a CU has " +
-               std::to_string(u32(spec, "lds.bytes_per_cu")));
+               std::to_string(u32(spec.lds.bytes_per_cu)));
 }
 
 // Ids that the kernel asked for, y and z in bits 10 and 20.
@@ -191,25 +191,25 @@ std::vector<uint32_t> work_items(const Launch& l) {
 
 }  // namespace
 
-Occupancy occupancy_of(const SpecTable& spec, const KernelInfo& k, const Dim3& block, uint32_t lds_bytes) {
+Occupancy occupancy_of(const Spec& spec, const KernelInfo& k, const Dim3& block, uint32_t lds_bytes) {
   Occupancy o;
-  const uint32_t rows = ((k.rsrc1 & 0x3f) + 1) * u32(spec, "topology.vgpr_granule");
-  const uint32_t by_vgpr = u32(spec, "topology.vgprs_per_simd") / rows;
-  const uint32_t by_sgpr = u32(spec, "topology.sgprs_per_simd") / round_up(std::max(k.sgprs, 1u), 16);
-  const uint32_t slots = u32(spec, "topology.waves_per_simd");
+  const uint32_t rows = ((k.rsrc1 & 0x3f) + 1) * u32(spec.topology.vgpr_granule);
+  const uint32_t by_vgpr = u32(spec.topology.vgprs_per_simd) / rows;
+  const uint32_t by_sgpr = u32(spec.topology.sgprs_per_simd) / round_up(std::max(k.sgprs, 1u), 16);
+  const uint32_t slots = u32(spec.topology.waves_per_simd);
   o.waves_per_simd_limit = std::max(1u, std::min({by_vgpr, by_sgpr, slots}));
   o.limiter = o.waves_per_simd_limit == slots ? Limiter::wave_slots
               : by_vgpr <= by_sgpr            ? Limiter::vgprs
                                               : Limiter::sgprs;
   o.waves_per_group = (block.x * block.y * block.z + kLanes - 1) / kLanes;
-  o.groups_per_cu = o.waves_per_simd_limit * u32(spec, "topology.simds_per_cu") / o.waves_per_group;
-  const uint32_t granule = u32(spec, "lds.allocation_granule");
-  const uint32_t by_lds = lds_bytes ? u32(spec, "lds.bytes_per_cu") / round_up(lds_bytes, granule) : ~0u;
+  o.groups_per_cu = o.waves_per_simd_limit * u32(spec.topology.simds_per_cu) / o.waves_per_group;
+  const uint32_t granule = u32(spec.lds.allocation_granule);
+  const uint32_t by_lds = lds_bytes ? u32(spec.lds.bytes_per_cu) / round_up(lds_bytes, granule) : ~0u;
   if (by_lds < o.groups_per_cu) {
     o.groups_per_cu = by_lds;
     o.limiter = Limiter::lds;
   }
-  const uint32_t most = u32(spec, "topology.workgroups_per_cu");
+  const uint32_t most = u32(spec.topology.workgroups_per_cu);
   if (most < o.groups_per_cu) {
     o.groups_per_cu = most;
     o.limiter = Limiter::work_groups;
@@ -256,7 +256,7 @@ uint64_t RuntimeMemory::scratch(uint64_t bytes) {
   return scratch_;
 }
 
-LaunchPlan plan_launch(Arch arch, const SpecTable& spec, const Launch& launch, RuntimeMemory& memory) {
+LaunchPlan plan_launch(Arch arch, const Spec& spec, const Launch& launch, RuntimeMemory& memory) {
   check_request(spec, launch);
   const KernelInfo& k = *launch.kernel;
   LaunchPlan plan;
@@ -268,7 +268,7 @@ LaunchPlan plan_launch(Arch arch, const SpecTable& spec, const Launch& launch, R
     bad_launch("launch of " + k.name + ": " + std::to_string(stack) + " bytes of private memory per work-item");
   plan.scratch_lane_bytes = round_up(stack, 4);
   plan.scratch_wave_bytes = round_up(plan.scratch_lane_bytes * kLanes, kScratchGranule);
-  plan.lds_room = static_cast<uint32_t>(round_up(plan.lds_bytes, u32(spec, "lds.allocation_granule")));
+  plan.lds_room = static_cast<uint32_t>(round_up(plan.lds_bytes, u32(spec.lds.allocation_granule)));
   plan.occupancy = occupancy_of(spec, k, launch.block, plan.lds_bytes);
   plan.total_groups = uint64_t{launch.grid.x} * launch.grid.y * launch.grid.z;
   plan.kernarg = fill_kernarg(launch, memory);
@@ -284,7 +284,7 @@ LaunchPlan plan_launch(Arch arch, const SpecTable& spec, const Launch& launch, R
   fill_packet(launch, plan, memory);
   plan.items = work_items(launch);
   const uint64_t slots =
-      uint64_t{plan.occupancy.groups_per_cu} * plan.occupancy.waves_per_group * u32(spec, "topology.cus");
+      uint64_t{plan.occupancy.groups_per_cu} * plan.occupancy.waves_per_group * u32(spec.topology.cus);
   const uint64_t scratch_base =
       plan.scratch_wave_bytes ? memory.scratch(slots * plan.scratch_wave_bytes) : memory.zeros;
   set_mode(arch, k, &plan.initial);

@@ -14,7 +14,7 @@ struct Occupancy {
   uint32_t waves_per_group = 0, groups_per_cu = 0, waves_per_simd_limit = 0;
   Limiter limiter = Limiter::wave_slots;
 };
-Occupancy occupancy_of(const SpecTable& spec, const KernelInfo& kernel, const Dim3& block, uint32_t lds_bytes);
+Occupancy occupancy_of(const Spec& spec, const KernelInfo& kernel, const Dim3& block, uint32_t lds_bytes);
 
 // Device memory that the runtime, not the user, owns: arguments, packet, printf buffer, scratch.
 class RuntimeMemory {
@@ -50,7 +50,7 @@ struct LaunchPlan {
 };
 
 // Checks the request, fills the kernel arguments and the dispatch packet. Throws SimError "bad_launch".
-LaunchPlan plan_launch(Arch arch, const SpecTable& spec, const Launch& launch, RuntimeMemory& memory);
+LaunchPlan plan_launch(Arch arch, const Spec& spec, const Launch& launch, RuntimeMemory& memory);
 
 // Which wave of which work-group, and its slot for scratch.
 struct WavePlace {

@@ -12,12 +12,9 @@
 
 #include "core/dispatch.h"
 #include "core/inst.h"
+#include "device_spec.h"
 
 namespace hipsynth {
-
-// An architecture table (profiling/devices/*.toml) flattened to "section.key" -> number.
-// Unknown keys are refused and missing ones named, so that table and core cannot drift apart.
-using SpecTable = std::map<std::string, double>;
 
 // A clear result instead of a crash: `reason` is a short code kept in corpora
 // ("illegal_access", "instruction_limit", "trap", "deadlock", "unsupported_opcode", "bad_code_object",
@@ -147,11 +144,11 @@ struct DeviceOptions {
 
 class Device {
  public:
-  Device(Arch arch, const SpecTable& spec, const DeviceOptions& options);
+  Device(Arch arch, const Spec& spec, const DeviceOptions& options);
   ~Device();
   Memory& memory();
   Arch arch() const;
-  const SpecTable& spec() const;
+  const Spec& spec() const;
   // Throws SimError, "unsupported_opcode" with the complete list before anything runs; cache state carries over.
   Dispatch launch(const Launch& launch);
   void reset();  // forgets what kernels left behind: caches, the heap of device-side malloc

@@ -35,21 +35,21 @@ void resolve(const Inst& inst, Arch arch, Step* step) {
   if (op.mem.kind == MemKind::atomic) step->atomic = atomic_of(op, arch);
 }
 
-uint32_t issue_cycles(const SpecTable& spec, Arch arch, const OpInfo& op) {
-  const char* key = "issue.wave_cycles";
+uint32_t issue_cycles(const Spec& spec, Arch arch, const OpInfo& op) {
+  double cycles = spec.issue.wave_cycles;
   if (op.unit == Unit::valu) {
     if (op.rate == Rate::mfma) return op.mfma_cycles[static_cast<size_t>(arch)];
-    key = op.rate == Rate::trans       ? "issue.trans_cycles"
-          : op.rate == Rate::f64       ? "issue.f64_cycles"
-          : op.rate == Rate::int64_mul ? "issue.int64_mul_cycles"
-                                       : "issue.valu_cycles";
+    cycles = op.rate == Rate::trans       ? spec.issue.trans_cycles
+             : op.rate == Rate::f64       ? spec.issue.f64_cycles
+             : op.rate == Rate::int64_mul ? spec.issue.int64_mul_cycles
+                                          : spec.issue.valu_cycles;
   }
-  return static_cast<uint32_t>(spec.at(key));
+  return static_cast<uint32_t>(cycles);
 }
 
 }  // namespace
 
-std::unique_ptr<Program> make_program(const Module& module, const SpecTable& spec) {
+std::unique_ptr<Program> make_program(const Module& module, const Spec& spec) {
   auto program = std::make_unique<Program>();
   program->module = &module;
   const Code& code = module.code();

@@ -30,6 +30,6 @@ struct Program {
 };
 
 // Instructions that the engine does not know become Action::refused; reach() says which kernels they stop.
-std::unique_ptr<Program> make_program(const Module& module, const SpecTable& spec);
+std::unique_ptr<Program> make_program(const Module& module, const Spec& spec);
 
 }  // namespace hipsynth

@@ -1,28 +1,34 @@
 #include "core/spec.h"
 
-#include <algorithm>
-#include <iterator>
-
-#include "spec_keys.h"
+#include "core/machine.h"
 
 namespace hipsynth {
 
-const std::vector<std::string>& spec_keys() {
-  static const std::vector<std::string> keys(std::begin(kSpecKeys), std::end(kSpecKeys));
+std::vector<std::string> spec_keys() {
+  std::vector<std::string> keys;
+  for (const SpecEntry& entry : kSpecEntries) keys.emplace_back(entry.key);
   return keys;
 }
 
-void check_spec(const SpecTable& spec) {
+Spec make_spec(const SpecTable& table) {
+  Spec spec;
+  SpecTable unknown = table;
   std::string wrong;
-  for (const std::string& key : spec_keys()) {
-    if (!spec.count(key)) wrong += "\n  missing: " + key;
+  for (const SpecEntry& entry : kSpecEntries) {
+    const auto row = table.find(entry.key);
+    if (row == table.end()) {
+      wrong += std::string("\n  missing: ") + entry.key;
+      continue;
+    }
+    entry.value(spec) = row->second;
+    unknown.erase(entry.key);
   }
-  for (const auto& [key, value] : spec) {
-    if (std::find(spec_keys().begin(), spec_keys().end(), key) == spec_keys().end()) wrong += "\n  unknown: " + key;
+  for (const auto& [key, value] : unknown) wrong += "\n  unknown: " + key;
+  if (!wrong.empty()) throw SimError("bad_spec", "device table does not fit the simulator core:" + wrong);
+  if (spec.topology.xcds < 1 || spec.topology.cus < spec.topology.xcds) {
+    throw SimError("bad_spec", "device table: no compute units");
   }
-  if (!wrong.empty()) throw SimError("bad_spec", "architecture table does not fit the simulator core:" + wrong);
-  if (spec.at("topology.xcds") < 1 || spec.at("topology.cus") < spec.at("topology.xcds"))
-    throw SimError("bad_spec", "architecture table: no compute units");
+  return spec;
 }
 
 }  // namespace hipsynth

@@ -1,14 +1,18 @@
-// The keys of an architecture table that the core reads; a table must have exactly these.
+// Device constants from the key/value form that a run's configuration has.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
-#include "core/machine.h"
+#include "device_spec.h"
 
 namespace hipsynth {
 
-const std::vector<std::string>& spec_keys();
-void check_spec(const SpecTable& spec);  // throws SimError "bad_spec" with every missing and unknown key
+// A device table (profiling/devices/*.toml) flattened to "section.key" -> number.
+using SpecTable = std::map<std::string, double>;
+
+std::vector<std::string> spec_keys();
+Spec make_spec(const SpecTable& table);  // throws SimError "bad_spec" with every missing and unknown key
 
 }  // namespace hipsynth

@@ -8,13 +8,13 @@ WaitLimits wait_limits(int64_t imm) {
 }
 
 // Latencies below the vL1D hold for scalar loads too.
-Latencies latencies_of(const SpecTable& spec) {
-  const auto cycles = [&](const char* key) { return static_cast<uint32_t>(spec.at(key)); };
-  const uint32_t scalar = cycles("issue.smem_latency_cycles"), l2 = cycles("l2.latency_cycles");
-  const uint32_t infinity = cycles("fabric.infinity_cache_latency_cycles"), hbm = cycles("hbm.latency_cycles");
-  return {{cycles("l2.store_latency_cycles"), cycles("vl1d.latency_cycles"), l2, infinity, hbm},
+Latencies latencies_of(const Spec& spec) {
+  const auto cycles = [](double value) { return static_cast<uint32_t>(value); };
+  const uint32_t scalar = cycles(spec.issue.smem_latency_cycles), l2 = cycles(spec.l2.latency_cycles);
+  const uint32_t infinity = cycles(spec.fabric.infinity_cache_latency_cycles), hbm = cycles(spec.hbm.latency_cycles);
+  return {{cycles(spec.l2.store_latency_cycles), cycles(spec.vl1d.latency_cycles), l2, infinity, hbm},
           {scalar, scalar, l2, infinity, hbm},
-          cycles("issue.lds_latency_cycles")};
+          cycles(spec.issue.lds_latency_cycles)};
 }
 
 void count_wait(Context& c, Resident* r, WaitLimits limits, uint32_t now) {

@@ -13,7 +13,7 @@ struct WaitLimits {
 };
 WaitLimits wait_limits(int64_t immediate);
 
-Latencies latencies_of(const SpecTable& spec);
+Latencies latencies_of(const Spec& spec);
 
 // Moves the wave's own time, `now` at the wait, to the last of the answers that it waits for, and counts how long that
 // takes.

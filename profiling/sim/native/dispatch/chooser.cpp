@@ -62,7 +62,7 @@ Execution Chooser::execute(const PreparedLaunch& p, Hierarchy* hierarchy) {
 // Samples the dispatch. If its work-groups are long and equal, or if the estimated error is too large, executes it once
 // more: replayed where there are traces, else in full where that is affordable. `outcome` is set for large dispatches.
 Execution Chooser::sample_first(const PreparedLaunch& p, Hierarchy& hierarchy, std::optional<Outcome>* outcome) {
-  const uint64_t resident = p.plan.occupancy.groups_per_cu * static_cast<uint64_t>(p.spec.at("topology.cus"));
+  const uint64_t resident = p.plan.occupancy.groups_per_cu * static_cast<uint64_t>(p.spec.topology.cus);
   std::optional<Snapshot> before;
   if (kWorthRepeating * p.plan.total_groups > resident) before.emplace(hierarchy);
   RecordedTraces recorded(p, kReplayable * options_.sample_above);

@@ -37,7 +37,7 @@ const Traces* RecordedTraces::traces() {
 // affordable, else nullopt.
 std::optional<Traces> RecordedTraces::record() const {
   if (!may_replay(p_.slice.steps(), *p_.launch.kernel)) return std::nullopt;
-  Recorder recorder(p_.plan.occupancy.waves_per_group, static_cast<uint32_t>(p_.spec.at("topology.xcds")));
+  Recorder recorder(p_.plan.occupancy.waves_per_group, static_cast<uint32_t>(p_.spec.topology.xcds));
   std::optional<Traces> traces = trace_grid(p_.plan.total_groups, [&](std::vector<uint64_t> groups) {
     return record_groups(p_, &recorder, std::move(groups));
   });

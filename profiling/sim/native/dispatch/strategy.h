@@ -20,8 +20,8 @@ namespace hipsynth {
 // What one execution of a dispatch did: event counts, from which counters and durations follow.
 struct Execution {
   Sampling sampling;
-  std::vector<Executed> executed;       // per static instruction, of the whole grid
-  EngineCounts counts;                  // of the whole grid
+  std::vector<Executed> executed;  // per static instruction, of the whole grid
+  EngineCounts counts;             // of the whole grid
   OutOfBounds out_of_bounds;
   PrintfText text;
   uint64_t peak_waves = 0;
@@ -31,7 +31,7 @@ struct Execution {
 struct PreparedLaunch {
   const Launch& launch;
   const LaunchPlan& plan;
-  const SpecTable& spec;
+  const Spec& spec;
   const Context context;  // as an execution begins; its model is functional
   EngineLimits limits;
   KernelSlice& slice;

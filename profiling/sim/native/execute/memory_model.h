@@ -58,7 +58,7 @@ class MemoryModel {
 // Accesses go through the caches and are counted; Pace says when their data is back.
 class CountedMemory final : public MemoryModel {
  public:
-  CountedMemory(const SpecTable& spec, Hierarchy& hierarchy)
+  CountedMemory(const Spec& spec, Hierarchy& hierarchy)
       : MemoryModel(true), hierarchy_(hierarchy), pace_(spec, hierarchy), latency_(latencies_of(spec)) {}
 
   void begin_dispatch() override { hierarchy_.begin_dispatch(); }

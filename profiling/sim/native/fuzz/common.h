@@ -8,6 +8,7 @@
 #include <string>
 
 #include "core/machine.h"
+#include "core/spec.h"
 
 namespace hipsynth::fuzz {
 
@@ -30,7 +31,7 @@ inline Device& device(Arch arch) {
   if (uses[i]++ % kUses == 0) {
     devices[i].reset();
     const DeviceOptions options{(uses[i] / kUses) % 2 == 0, 20000, 64u << 20, 5.0};
-    devices[i] = std::make_unique<Device>(arch, read_table(arch), options);
+    devices[i] = std::make_unique<Device>(arch, make_spec(read_table(arch)), options);
   }
   return *devices[i];
 }

@@ -18,7 +18,7 @@ constexpr uint8_t kSectorBytes = 32;    // granularity of fabric writes
 // (recorded: 64 for 8-byte loads and stores, 16 for loads of a dword or less).
 uint32_t accesses(uint32_t lane_bytes) { return 4 * 64 / group_lanes(lane_bytes); }
 
-uint32_t u32(const SpecTable& spec, const char* key) { return static_cast<uint32_t>(spec.at(key)); }
+uint32_t u32(double value) { return static_cast<uint32_t>(value); }
 
 // The 32-byte sectors of a 64-byte segment that a store writes.
 uint8_t touched_sectors(const WaveAccess& a, uint64_t segment) {
@@ -36,45 +36,43 @@ uint8_t touched_sectors(const WaveAccess& a, uint64_t segment) {
 
 }  // namespace
 
-Hierarchy::Hierarchy(Arch arch, const SpecTable& spec)
+Hierarchy::Hierarchy(Arch arch, const Spec& spec)
     : arch_(arch),
-      cus_(u32(spec, "topology.cus")),
-      cus_per_xcd_(cus_ / u32(spec, "topology.xcds")),
-      l1_line_(u32(spec, "vl1d.line_bytes")),
-      l2_line_(u32(spec, "l2.line_bytes")),
-      unmerged_period_(u32(spec, "l2.unmerged_pair_period")),
-      fabric_read_bytes_per_request_(u32(spec, "fabric.read_request_bytes")),
+      cus_(u32(spec.topology.cus)),
+      cus_per_xcd_(cus_ / u32(spec.topology.xcds)),
+      l1_line_(u32(spec.vl1d.line_bytes)),
+      l2_line_(u32(spec.l2.line_bytes)),
+      unmerged_period_(u32(spec.l2.unmerged_pair_period)),
+      fabric_read_bytes_per_request_(u32(spec.fabric.read_request_bytes)),
       segments_per_l1_line_(l1_line_ / kSegmentBytes),
       segments_per_l2_line_(l2_line_ / kSegmentBytes),
       l1_lines_per_l2_line_(l2_line_ / l1_line_),
-      page_lines_(u32(spec, "l2.scattered_page_bytes") / l2_line_),
-      scalar_line_(u32(spec, "scalar.line_bytes")),
-      cus_per_scalar_(u32(spec, "scalar.cus")),
-      write_back_at_end_(spec.at("fabric.write_back_at_end") != 0),
-      arrivals_(u32(spec, "topology.xcds")),
-      latency_{0, u32(spec, "vl1d.latency_cycles"), u32(spec, "l2.latency_cycles"),
-               u32(spec, "fabric.infinity_cache_latency_cycles"), u32(spec, "hbm.latency_cycles")},
-      channels_(u32(spec, "l2.channels")),
-      lines_per_interleave_(u32(spec, "l2.interleave_bytes") / l2_line_),
-      hashed_(spec.at("l2.hashed") != 0) {
-  const Cache::Geometry l1{u32(spec, "vl1d.bytes"), l1_line_, u32(spec, "vl1d.ways"), 0, spec.at("vl1d.hashed") != 0};
+      page_lines_(u32(spec.l2.scattered_page_bytes) / l2_line_),
+      scalar_line_(u32(spec.scalar.line_bytes)),
+      cus_per_scalar_(u32(spec.scalar.cus)),
+      write_back_at_end_(spec.fabric.write_back_at_end != 0),
+      arrivals_(u32(spec.topology.xcds)),
+      latency_{0, u32(spec.vl1d.latency_cycles), u32(spec.l2.latency_cycles),
+               u32(spec.fabric.infinity_cache_latency_cycles), u32(spec.hbm.latency_cycles)},
+      channels_(u32(spec.l2.channels)),
+      lines_per_interleave_(u32(spec.l2.interleave_bytes) / l2_line_),
+      hashed_(spec.l2.hashed != 0) {
+  const Cache::Geometry l1{u32(spec.vl1d.bytes), l1_line_, u32(spec.vl1d.ways), 0, spec.vl1d.hashed != 0};
   for (uint32_t i = 0; i < cus_; ++i) {
     if (WideCache::suits(l1.ways))
       wide_l1_.emplace_back(l1.bytes, l1.line_bytes, l1.ways, l1.hashed);
     else
       l1_.emplace_back(l1);
   }
-  const Cache::Geometry scalar{u32(spec, "scalar.bytes"), u32(spec, "scalar.line_bytes"), u32(spec, "scalar.ways"), 0,
-                               false};
+  const Cache::Geometry scalar{u32(spec.scalar.bytes), u32(spec.scalar.line_bytes), u32(spec.scalar.ways), 0, false};
   for (uint32_t i = 0; i < cus_; i += cus_per_scalar_.value()) scalar_.emplace_back(scalar);
-  const LargeCache::Geometry l2{u32(spec, "l2.bytes"), l2_line_, u32(spec, "l2.ways"), u32(spec, "l2.dirty_ways"),
-                                spec.at("l2.hashed") != 0};
-  for (uint32_t i = 0; i < u32(spec, "topology.xcds"); ++i) l2_.emplace_back(l2);
-  const auto infinity_bytes = static_cast<uint64_t>(spec.at("fabric.infinity_cache_bytes"));
-  if (infinity_bytes)
-    infinity_ = LargeCache({infinity_bytes, l2_line_, u32(spec, "fabric.infinity_cache_ways"), 0, true});
+  const LargeCache::Geometry l2{u32(spec.l2.bytes), l2_line_, u32(spec.l2.ways), u32(spec.l2.dirty_ways),
+                                spec.l2.hashed != 0};
+  for (uint32_t i = 0; i < u32(spec.topology.xcds); ++i) l2_.emplace_back(l2);
+  const auto infinity_bytes = static_cast<uint64_t>(spec.fabric.infinity_cache_bytes);
+  if (infinity_bytes) infinity_ = LargeCache({infinity_bytes, l2_line_, u32(spec.fabric.infinity_cache_ways), 0, true});
   l1_cycles_.assign(cus_, 0);
-  channel_requests_.assign(channels_.value() * u32(spec, "topology.xcds"), 0);
+  channel_requests_.assign(channels_.value() * u32(spec.topology.xcds), 0);
 }
 
 // A dispatch starts with empty vL1D and L2: recorded evictions of a second launch equal those of a cold L2, and its

@@ -79,7 +79,7 @@ struct LoadShape {
 
 class Hierarchy {
  public:
-  Hierarchy(Arch arch, const SpecTable& spec);
+  Hierarchy(Arch arch, const Spec& spec);
   void begin_dispatch();
   void end_dispatch();
   Level access(uint32_t cu, const WaveAccess& access);

@@ -5,28 +5,25 @@
 namespace hipsynth {
 namespace {
 
-uint64_t u64(const SpecTable& spec, const char* key) { return static_cast<uint64_t>(spec.at(key)); }
+uint64_t u64(double value) { return static_cast<uint64_t>(value); }
 
 // Cycles of the core clock per byte at a bandwidth; none where there is no such unit.
-double cycles_per_byte(const SpecTable& spec, const char* gbps) {
-  const double rate = spec.at(gbps);
-  return rate > 0 ? spec.at("clock.core_mhz") / 1000 / rate : 0;
-}
+double cycles_per_byte(const Spec& spec, double gbps) { return gbps > 0 ? spec.clock.core_mhz / 1000 / gbps : 0; }
 
 }  // namespace
 
-Pace::Pace(const SpecTable& spec, Hierarchy& hierarchy)
+Pace::Pace(const Spec& spec, Hierarchy& hierarchy)
     : hierarchy_(hierarchy),
-      round_cycles_(u64(spec, "interleave.round_cycles")),
-      lines_in_flight_(u64(spec, "interleave.lines_in_flight")),
-      smem_cycles_(u64(spec, "issue.smem_latency_cycles")),
-      latency_{0, u64(spec, "vl1d.latency_cycles"), u64(spec, "l2.latency_cycles"),
-               u64(spec, "fabric.infinity_cache_latency_cycles"), u64(spec, "hbm.latency_cycles")},
-      read_cycles_per_byte_(cycles_per_byte(spec, "hbm.read_gbps")),
-      write_cycles_per_byte_(cycles_per_byte(spec, "hbm.write_gbps")),
-      fabric_cycles_per_byte_(cycles_per_byte(spec, "fabric.infinity_cache_gbps")),
-      look_ups_(u64(spec, "topology.cus")),
-      ports_(u64(spec, "topology.cus")) {}
+      round_cycles_(u64(spec.interleave.round_cycles)),
+      lines_in_flight_(u64(spec.interleave.lines_in_flight)),
+      smem_cycles_(u64(spec.issue.smem_latency_cycles)),
+      latency_{0, u64(spec.vl1d.latency_cycles), u64(spec.l2.latency_cycles),
+               u64(spec.fabric.infinity_cache_latency_cycles), u64(spec.hbm.latency_cycles)},
+      read_cycles_per_byte_(cycles_per_byte(spec, spec.hbm.read_gbps)),
+      write_cycles_per_byte_(cycles_per_byte(spec, spec.hbm.write_gbps)),
+      fabric_cycles_per_byte_(cycles_per_byte(spec, spec.fabric.infinity_cache_gbps)),
+      look_ups_(u64(spec.topology.cus)),
+      ports_(u64(spec.topology.cus)) {}
 
 void Pace::set_round(uint64_t round) {
   cycle_ = round * round_cycles_;

@@ -14,7 +14,7 @@ namespace hipsynth {
 
 class Pace {
  public:
-  Pace(const SpecTable& spec, Hierarchy& hierarchy);
+  Pace(const Spec& spec, Hierarchy& hierarchy);
   void set_round(uint64_t round);  // rounds are slices of time, in order; the hierarchy is told too
   // The round in which a CU's vector memory unit takes the next instruction.
   uint64_t opens(uint32_t cu);

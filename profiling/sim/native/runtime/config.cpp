@@ -6,6 +6,8 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "core/spec.h"
+
 namespace hipsynth::runtime {
 namespace {
 
@@ -52,10 +54,10 @@ const std::map<std::string, Setter>& setters() {
   return table;
 }
 
-void set(Config& config, const std::string& key, const std::string& value) {
+void set(Config& config, SpecTable* table, const std::string& key, const std::string& value) {
   static const std::string prefix = "spec.";
   if (key.starts_with(prefix)) {
-    config.spec[key.substr(prefix.size())] = number(value);
+    (*table)[key.substr(prefix.size())] = number(value);
     return;
   }
   auto setter = setters().find(key);
@@ -76,6 +78,7 @@ std::string read_file(const std::string& path) {
 Config read_config(const std::string& path) {
   std::istringstream in(read_file(path));
   Config config;
+  SpecTable table;
   std::string line;
   for (int n = 1; std::getline(in, line); ++n) {
     line = trim(line);
@@ -83,11 +86,12 @@ Config read_config(const std::string& path) {
     size_t equals = line.find('=');
     try {
       if (equals == std::string::npos) throw std::invalid_argument("no '='");
-      set(config, trim(line.substr(0, equals)), trim(line.substr(equals + 1)));
+      set(config, &table, trim(line.substr(0, equals)), trim(line.substr(equals + 1)));
     } catch (const std::logic_error& error) {
       throw std::runtime_error(path + ":" + std::to_string(n) + ": bad entry (" + error.what() + ")");
     }
   }
+  config.spec = make_spec(table);
   return config;
 }
 

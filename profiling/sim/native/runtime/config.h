@@ -17,7 +17,7 @@ struct Config {
   std::string output;                      // path of the result document; empty: none
   std::string objdump = "llvm-objdump";    // for code objects loaded at run time (hipModuleLoad)
   std::vector<std::string> compiler;       // argv prefix of the run-time compiler; empty: none
-  SpecTable spec;                          // from `spec.section.key = number`
+  Spec spec;                               // from `spec.section.key = number`
   DeviceOptions options;                   // see config.cpp for the keys
 };
 

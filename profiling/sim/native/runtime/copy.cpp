@@ -60,7 +60,7 @@ bool host_waits(Runtime& rt, Side side, const void* p, hipStream_t stream) {
 
 double copy_ns(Runtime& rt, Side dst, Side src, double bytes) {
   if (dst == Side::device && src == Side::device) {
-    double rate = rt.spec("hbm.write_gbps");
+    double rate = rt.spec().hbm.write_gbps;
     return kDeviceCopyLatency_ns + (rate > 0 ? 2 * bytes / rate : 0);
   }
   if (dst == Side::host && src == Side::host) return 0;
@@ -126,7 +126,7 @@ hipError_t fill_block(Runtime& rt, Place dst, uint32_t value, unsigned element, 
   auto start = reinterpret_cast<uint64_t>(dst.base);
   if (start % element != 0 || covering(rt, start, extent_bytes(dst, block)) == nullptr) return hipErrorInvalidValue;
   double bytes = static_cast<double>(block.width) * static_cast<double>(block.height * block.depth);
-  double rate = rt.spec("hbm.write_gbps");
+  double rate = rt.spec().hbm.write_gbps;
   double ns = kDeviceCopyLatency_ns + (rate > 0 ? bytes / rate : 0);
   return rt.submit(
       stream,

@@ -64,9 +64,9 @@ hipError_t dispatch(Runtime& rt, const LaunchRequest& request) {
   warn_of_out_of_bounds(rt, kernel, done);
   // Back-to-back kernels cannot start faster than the launch overhead allows.
   const dim3 &g = request.grid, &b = request.block;
-  double room = resident_workgroups(rt, kernel, b.x * b.y * b.z, request.dynamic_lds) * rt.spec("topology.cus");
+  double room = resident_workgroups(rt, kernel, b.x * b.y * b.z, request.dynamic_lds) * rt.spec().topology.cus;
   rt.occupy(Timeline::Engine::compute, static_cast<double>(g.x) * g.y * g.z / std::max(room, 1.0),
-            std::max(done.duration_ns, rt.spec("issue.launch_ns")));
+            std::max(done.duration_ns, rt.spec().issue.launch_ns));
   rt.results.add(kernel, done);
   rt.checkpoint();
   return hipSuccess;
@@ -96,7 +96,7 @@ hipError_t check_shape(Runtime& rt, const LaunchRequest& request) {
                  kernel.name.c_str(), static_cast<unsigned long long>(block), kernel.max_flat_workgroup);
     return hipErrorLaunchFailure;
   }
-  if (kernel.lds_bytes + request.dynamic_lds > static_cast<uint64_t>(rt.spec("lds.bytes_per_cu"))) {
+  if (kernel.lds_bytes + request.dynamic_lds > static_cast<uint64_t>(rt.spec().lds.bytes_per_cu)) {
     return hipErrorInvalidConfiguration;
   }
   return hipSuccess;
@@ -108,7 +108,7 @@ hipError_t check_cooperative(Runtime& rt, const LaunchRequest& request) {
   if (shape != hipSuccess) return shape;
   const dim3 &g = request.grid, &b = request.block;
   double room =
-      resident_workgroups(rt, *request.kernel->info, b.x * b.y * b.z, request.dynamic_lds) * rt.spec("topology.cus");
+      resident_workgroups(rt, *request.kernel->info, b.x * b.y * b.z, request.dynamic_lds) * rt.spec().topology.cus;
   return static_cast<double>(g.x) * g.y * g.z > room ? hipErrorCooperativeLaunchTooLarge : hipSuccess;
 }
 

@@ -58,7 +58,7 @@ hipFuncAttributes attributes_of(Runtime& rt, const ihipModuleSymbol_t& kernel) {
   a.binaryVersion = a.ptxVersion = version;
   a.localSizeBytes = k.scratch_bytes;
   a.sharedSizeBytes = k.lds_bytes;
-  a.maxDynamicSharedSizeBytes = static_cast<int>(rt.spec("lds.bytes_per_cu")) - static_cast<int>(k.lds_bytes);
+  a.maxDynamicSharedSizeBytes = static_cast<int>(rt.spec().lds.bytes_per_cu) - static_cast<int>(k.lds_bytes);
   a.maxThreadsPerBlock = static_cast<int>(k.max_flat_workgroup);
   a.numRegs = static_cast<int>(k.vgprs);
   return a;

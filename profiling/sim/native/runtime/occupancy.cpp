@@ -8,7 +8,7 @@ namespace hipsynth::runtime {
 int resident_workgroups(Runtime& rt, const KernelInfo& kernel, uint32_t block, uint64_t dynamic_lds) {
   uint64_t lds = kernel.lds_bytes + dynamic_lds;
   if (block == 0 || block > kernel.max_flat_workgroup) return 0;
-  if (lds > static_cast<uint64_t>(rt.spec("lds.bytes_per_cu"))) return 0;
+  if (lds > static_cast<uint64_t>(rt.spec().lds.bytes_per_cu)) return 0;
   return static_cast<int>(
       occupancy_of(rt.config.spec, kernel, {block, 1, 1}, static_cast<uint32_t>(lds)).groups_per_cu);
 }
@@ -37,7 +37,7 @@ hipError_t best_block(Runtime& rt, int* grid, int* block, ihipModuleSymbol_t* ke
     best_groups = groups;
     *block = size;
   }
-  *grid = best_groups * static_cast<int>(rt.spec("topology.cus"));
+  *grid = best_groups * static_cast<int>(rt.spec().topology.cus);
   return hipSuccess;
 }
 

@@ -20,7 +20,7 @@ int bus_bits(const Runtime& rt) { return static_cast<int>(traits(rt.config.arch)
 
 // Number of 4-byte registers in one CU's vector register file.
 int registers_per_cu(const Runtime& rt) {
-  return whole(rt.spec("topology.vgprs_per_simd") * rt.spec("topology.simds_per_cu")) * kWaveSize;
+  return whole(rt.spec().topology.vgprs_per_simd * rt.spec().topology.simds_per_cu) * kWaveSize;
 }
 
 void fill_limits(const Runtime& rt, hipDeviceProp_tR0600& p) {
@@ -29,22 +29,22 @@ void fill_limits(const Runtime& rt, hipDeviceProp_tR0600& p) {
   p.maxGridSize[0] = kGridLimitX;
   p.maxGridSize[1] = p.maxGridSize[2] = kGridLimitYZ;
   p.maxThreadsPerMultiProcessor =
-      whole(rt.spec("topology.waves_per_simd") * rt.spec("topology.simds_per_cu")) * kWaveSize;
-  p.maxBlocksPerMultiProcessor = whole(rt.spec("topology.workgroups_per_cu"));
+      whole(rt.spec().topology.waves_per_simd * rt.spec().topology.simds_per_cu) * kWaveSize;
+  p.maxBlocksPerMultiProcessor = whole(rt.spec().topology.workgroups_per_cu);
   p.regsPerBlock = p.regsPerMultiprocessor = registers_per_cu(rt);
   p.memPitch = kGridLimitX;
   p.textureAlignment = p.texturePitchAlignment = p.surfaceAlignment = 256;
 }
 
 void fill_memory(const Runtime& rt, hipDeviceProp_tR0600& p) {
-  auto lds = static_cast<size_t>(rt.spec("lds.bytes_per_cu"));
+  auto lds = static_cast<size_t>(rt.spec().lds.bytes_per_cu);
   p.totalGlobalMem = rt.config.options.memory_bytes;
   p.totalConstMem = std::min<size_t>(p.totalGlobalMem, kGridLimitX);
   p.sharedMemPerBlock = p.sharedMemPerBlockOptin = p.sharedMemPerMultiprocessor = lds;
   p.maxSharedMemoryPerMultiProcessor = lds;
-  p.l2CacheSize = whole(rt.spec("l2.bytes"));
+  p.l2CacheSize = whole(rt.spec().l2.bytes);
   p.memoryBusWidth = bus_bits(rt);
-  p.memoryClockRate = whole(rt.spec("clock.memory_mhz") * 1000);
+  p.memoryClockRate = whole(rt.spec().clock.memory_mhz * 1000);
 }
 
 void fill_features(hipDeviceProp_tR0600& p) {
@@ -65,9 +65,9 @@ hipDeviceProp_tR0600 properties(const Runtime& rt) {
   p.major = 9;
   p.minor = static_cast<int>(traits(rt.config.arch).isa_minor);
   p.warpSize = kWaveSize;
-  p.multiProcessorCount = whole(rt.spec("topology.cus"));
-  p.clockRate = whole(rt.spec("clock.core_mhz") * 1000);
-  p.clockInstructionRate = whole(rt.spec("clock.realtime_mhz") * 1000);  // in kHz
+  p.multiProcessorCount = whole(rt.spec().topology.cus);
+  p.clockRate = whole(rt.spec().clock.core_mhz * 1000);
+  p.clockInstructionRate = whole(rt.spec().clock.realtime_mhz * 1000);  // in kHz
   p.pciBusID = 1;
   fill_limits(rt, p);
   fill_memory(rt, p);
@@ -139,7 +139,7 @@ const Attribute kAttributes[] = {
     FROM(10014, traits(rt.config.arch).images),
     FROM(10015, p.multiProcessorCount),
     FROM(10017, p.clockInstructionRate),
-    FROM(10018, rt.spec("topology.xcds")),
+    FROM(10018, rt.spec().topology.xcds),
     FROM(10019, kMaxVgprs),
 };
 

@@ -87,11 +87,6 @@ Runtime::Runtime() {
   at_quick_exit(write_at_exit);
 }
 
-double Runtime::spec(const std::string& key) const {
-  auto entry = config.spec.find(key);
-  return entry == config.spec.end() ? 0.0 : entry->second;
-}
-
 void Runtime::occupy(Timeline::Engine engine, double share, double ns, bool blocking) {
   ihipStream_t& s = current_ != nullptr ? *current_ : default_stream_;
   s.tail_ns = timeline.run(engine, ready(s), share, ns);

@@ -107,7 +107,7 @@ class Runtime {
   const char* volatile running = nullptr;             // the kernel being simulated, for crash messages
 
   Memory& memory() { return device->memory(); }
-  double spec(const std::string& key) const;  // an entry of the device table, 0 if absent
+  const Spec& spec() const { return config.spec; }  // zeros without a configuration
 
   Timeline timeline;
   // Adds `ns` of work to the stream of the current operation; `blocking`: the host waits for it.

@@ -68,7 +68,7 @@ HIPSYNTH_EXPORT hipError_t hipExtStreamCreateWithCUMask(hipStream_t* out, uint32
 }
 HIPSYNTH_EXPORT hipError_t hipExtStreamGetCUMask(hipStream_t handle, uint32_t words, uint32_t* mask) {
   return call([&](Runtime& rt) -> hipError_t {
-    const auto cus = static_cast<uint32_t>(rt.spec("topology.cus"));
+    const auto cus = static_cast<uint32_t>(rt.spec().topology.cus);
     if (mask == nullptr || words < (cus + 31) / 32) return hipErrorInvalidValue;
     ihipStream_t* s = rt.stream(handle);
     if (s == nullptr) return hipErrorContextIsDestroyed;

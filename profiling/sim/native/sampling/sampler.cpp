@@ -23,7 +23,7 @@ constexpr double kProbes = 512, kFewProbes = 64;
 constexpr double kProbeShare = 0.25;  // work of all probes, in multiples of Budget::exact
 constexpr uint32_t kLongStrata = 4;   // of a grid of long work-groups that all run
 
-uint32_t u32(const SpecTable& spec, const char* key) { return static_cast<uint32_t>(spec.at(key)); }
+uint32_t u32(double value) { return static_cast<uint32_t>(value); }
 
 void execute_site(Context& c, Resident& r, const Step& s) {
   switch (s.inst->op->unit) {
@@ -54,7 +54,7 @@ uint64_t simulation_work(const EngineCounts& engine, const MemoryCounts& memory)
          kLdsWork * engine.lds_idx_cycles;
 }
 
-Sampler::Sampler(Context& context, CountedMemory& memory, const SpecTable& spec, const SamplingOptions& options,
+Sampler::Sampler(Context& context, CountedMemory& memory, const Spec& spec, const SamplingOptions& options,
                  const LaunchPlan& plan, KernelSlice& slice, TraceSource& traces)
     : c_(context),
       plan_(plan),
@@ -68,14 +68,14 @@ Sampler::Sampler(Context& context, CountedMemory& memory, const SpecTable& spec,
               options.exact_work / kWindowShare},
       schedule_(plan.total_groups, machine_.xcds) {}
 
-Sampler::Machine Sampler::machine_of(const SpecTable& spec, const LaunchPlan& plan) {
-  const uint32_t xcds = u32(spec, "topology.xcds"), cus = u32(spec, "topology.cus");
+Sampler::Machine Sampler::machine_of(const Spec& spec, const LaunchPlan& plan) {
+  const uint32_t xcds = u32(spec.topology.xcds), cus = u32(spec.topology.cus);
   return {xcds,
           cus,
           uint64_t{plan.occupancy.groups_per_cu} * cus,
-          static_cast<uint64_t>(spec.at("l2.bytes")) / u32(spec, "l2.line_bytes") * xcds,
-          static_cast<uint64_t>(spec.at("fabric.infinity_cache_bytes")),
-          u32(spec, "l2.line_bytes")};
+          static_cast<uint64_t>(spec.l2.bytes) / u32(spec.l2.line_bytes) * xcds,
+          static_cast<uint64_t>(spec.fabric.infinity_cache_bytes),
+          u32(spec.l2.line_bytes)};
 }
 
 uint64_t Sampler::ended(uint64_t live_waves) const {

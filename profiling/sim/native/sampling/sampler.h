@@ -40,7 +40,7 @@ struct SamplingOptions {
 
 class Sampler {
  public:
-  Sampler(Context& context, CountedMemory& memory, const SpecTable& spec, const SamplingOptions& options,
+  Sampler(Context& context, CountedMemory& memory, const Spec& spec, const SamplingOptions& options,
           const LaunchPlan& plan, KernelSlice& slice, TraceSource& traces);
 
   // See GroupSchedule::next.
@@ -112,7 +112,7 @@ class Sampler {
     uint64_t work = 0, misses = 0, instructions = 0;
   };
 
-  static Machine machine_of(const SpecTable& spec, const LaunchPlan& plan);
+  static Machine machine_of(const Spec& spec, const LaunchPlan& plan);
 
   Context& c_;
   const LaunchPlan& plan_;

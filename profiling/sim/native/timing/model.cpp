@@ -12,10 +12,9 @@ namespace {
 
 // The dispatch on one device: what each unit does, in cycles of the core clock unless a name says otherwise.
 struct Model {
-  const SpecTable& spec;
+  const Spec& spec;
   const Work& work;
-  double at(const char* key) const { return spec.at(key); }
-  double tick_ns() const { return 1000.0 / at("clock.core_mhz"); }
+  double tick_ns() const { return 1000.0 / spec.clock.core_mhz; }
   double cycles_of_bytes(double bytes, double gbps) const { return bytes / gbps / tick_ns(); }
 };
 
@@ -31,17 +30,17 @@ double norm(double p, std::initializer_list<double> parts) {
 
 // With G equal groups on N CUs the busiest CU gets ceil(G / N) of them; a CU's work is spread over as many SIMDs as
 // its resident waves reach.
-double busiest_share(const Model& m) { return std::ceil(m.work.groups / m.at("topology.cus")) / m.work.groups; }
+double busiest_share(const Model& m) { return std::ceil(m.work.groups / m.spec.topology.cus) / m.work.groups; }
 
-double resident_groups(const Model& m) { return std::min(m.work.groups, m.at("topology.cus") * m.work.groups_per_cu); }
+double resident_groups(const Model& m) { return std::min(m.work.groups, m.spec.topology.cus * m.work.groups_per_cu); }
 
 double resident_waves_of_busiest_cu(const Model& m) {
-  const double groups = std::min(std::ceil(m.work.groups / m.at("topology.cus")), m.work.groups_per_cu);
+  const double groups = std::min(std::ceil(m.work.groups / m.spec.topology.cus), m.work.groups_per_cu);
   return groups * m.work.waves_per_group;
 }
 
 double simds_used(const Model& m) {
-  return std::clamp(resident_waves_of_busiest_cu(m), 1.0, m.at("topology.simds_per_cu"));
+  return std::clamp(resident_waves_of_busiest_cu(m), 1.0, m.spec.topology.simds_per_cu);
 }
 
 // How many rounds of resident groups the grid takes. Groups take unequal times, so that half of a last, partly filled
@@ -63,13 +62,13 @@ struct Arithmetic {
 
 Arithmetic arithmetic(const Model& m) {
   const Work& w = m.work;
-  const auto slowdown = [&](const char* clock) { return m.at("clock.core_mhz") / m.at(clock); };
-  const double full = w.valu_full * m.at("issue.valu_cycles");
-  const double wide = w.valu_f64 * m.at("issue.f64_cycles") + w.valu_int64_mul * m.at("issue.int64_mul_cycles");
-  const double trans = w.valu_trans * m.at("issue.trans_cycles");
+  const auto slowdown = [&](double clock_mhz) { return m.spec.clock.core_mhz / clock_mhz; };
+  const double full = w.valu_full * m.spec.issue.valu_cycles;
+  const double wide = w.valu_f64 * m.spec.issue.f64_cycles + w.valu_int64_mul * m.spec.issue.int64_mul_cycles;
+  const double trans = w.valu_trans * m.spec.issue.trans_cycles;
   Arithmetic a;
-  a.valu = full * slowdown("clock.vector_mhz") + wide * slowdown("clock.f64_mhz") + trans;
-  a.matrix = w.mfma_cycles * slowdown("clock.matrix_mhz");
+  a.valu = full * slowdown(m.spec.clock.vector_mhz) + wide * slowdown(m.spec.clock.f64_mhz) + trans;
+  a.matrix = w.mfma_cycles * slowdown(m.spec.clock.matrix_mhz);
   a.lost = a.total() - full - wide - trans - w.mfma_cycles;
   return a;
 }
@@ -77,7 +76,7 @@ Arithmetic arithmetic(const Model& m) {
 double vector_issue(const Model& m) { return arithmetic(m).total() * busiest_share(m) / simds_used(m); }
 
 double scalar_issue(const Model& m) {
-  return (m.work.salu + m.work.smem) * m.at("issue.salu_cycles") * busiest_share(m);
+  return (m.work.salu + m.work.smem) * m.spec.issue.salu_cycles * busiest_share(m);
 }
 
 double lds_issue(const Model& m) { return m.work.lds_cycles * busiest_share(m); }
@@ -87,38 +86,38 @@ double lds_issue(const Model& m) { return m.work.lds_cycles * busiest_share(m); 
 double own_issue(const Model& m) {
   const Work& w = m.work;
   const double others = w.salu + w.smem + w.vmem + w.lds + w.flow;
-  return (arithmetic(m).total() + others * m.at("issue.wave_cycles")) / w.waves;
+  return (arithmetic(m).total() + others * m.spec.issue.wave_cycles) / w.waves;
 }
 
 // One wave's waits on an otherwise idle device.
 
 double vector_waits(const Model& m) {
   const Work& w = m.work;
-  const double store = m.at("l2.store_latency_cycles");
-  return w.l1_waits * m.at("vl1d.latency_cycles") + w.l2_waits * m.at("l2.latency_cycles") +
-         w.infinity_waits * m.at("fabric.infinity_cache_latency_cycles") + w.hbm_waits * m.at("hbm.latency_cycles") +
+  const double store = m.spec.l2.store_latency_cycles;
+  return w.l1_waits * m.spec.vl1d.latency_cycles + w.l2_waits * m.spec.l2.latency_cycles +
+         w.infinity_waits * m.spec.fabric.infinity_cache_latency_cycles + w.hbm_waits * m.spec.hbm.latency_cycles +
          (w.store_waits + w.store_tails) * store;
 }
 
 double scalar_waits(const Model& m) {
   const Work& w = m.work;
-  return w.scalar_hit_waits * m.at("issue.smem_latency_cycles") + w.scalar_l2_waits * m.at("l2.latency_cycles") +
-         w.scalar_infinity_waits * m.at("fabric.infinity_cache_latency_cycles") +
-         w.scalar_hbm_waits * m.at("hbm.latency_cycles");
+  return w.scalar_hit_waits * m.spec.issue.smem_latency_cycles + w.scalar_l2_waits * m.spec.l2.latency_cycles +
+         w.scalar_infinity_waits * m.spec.fabric.infinity_cache_latency_cycles +
+         w.scalar_hbm_waits * m.spec.hbm.latency_cycles;
 }
 
 // Latencies are those of one lane's word; the rest of a wave's words leave or arrive one after the other.
-double transfers(const Model& m) { return m.work.l2_transfers * m.at("l2.transfer_latency_cycles"); }
+double transfers(const Model& m) { return m.work.l2_transfers * m.spec.l2.transfer_latency_cycles; }
 
 double own_waits(const Model& m) {
   const double all =
-      vector_waits(m) + scalar_waits(m) + transfers(m) + m.work.lds_waits * m.at("issue.lds_latency_cycles");
+      vector_waits(m) + scalar_waits(m) + transfers(m) + m.work.lds_waits * m.spec.issue.lds_latency_cycles;
   return all / m.work.waves;
 }
 
 // From a group's slot becoming free to its last wave's first instruction.
 double group_start(const Model& m) {
-  return m.at("issue.wave_start_cycles") + (m.work.waves_per_group - 1) * m.at("issue.wave_launch_cycles");
+  return m.spec.issue.wave_start_cycles + (m.work.waves_per_group - 1) * m.spec.issue.wave_launch_cycles;
 }
 
 // Cycles that the units of the memory path need for the whole dispatch.
@@ -128,22 +127,22 @@ struct MemoryPath {
 
 // Time at full rate of what the HBM reads and writes while waves run; flushed lines come after them.
 double hbm_cycles(const Model& m) {
-  const double later = m.at("fabric.infinity_cache_gbps") > 0 ? 0 : m.work.flushed_bytes;
-  return m.cycles_of_bytes(m.work.hbm_read_bytes, m.at("hbm.read_gbps")) +
-         m.cycles_of_bytes(m.work.hbm_write_bytes - later, m.at("hbm.write_gbps"));
+  const double later = m.spec.fabric.infinity_cache_gbps > 0 ? 0 : m.work.flushed_bytes;
+  return m.cycles_of_bytes(m.work.hbm_read_bytes, m.spec.hbm.read_gbps) +
+         m.cycles_of_bytes(m.work.hbm_write_bytes - later, m.spec.hbm.write_gbps);
 }
 
 MemoryPath memory_path(const Model& m) {
   const Work& w = m.work;
   MemoryPath p;
   p.round_trips = residency_rounds(m) * (group_start(m) + own_issue(m) + own_waits(m));
-  p.dispatch = std::max(w.waves * m.at("issue.dispatch_cycles"), w.groups * m.at("issue.group_dispatch_cycles")) /
-               m.at("topology.xcds");
+  p.dispatch = std::max(w.waves * m.spec.issue.dispatch_cycles, w.groups * m.spec.issue.group_dispatch_cycles) /
+               m.spec.topology.xcds;
   p.vl1d = w.l1_cycles_busiest_cu;
-  p.l2 = w.l2_requests_busiest_channel * m.at("l2.cycles_per_request") +
-         w.l2_turns_busiest_channel * m.at("l2.turn_cycles");
-  p.atomics = w.atomics_busiest_line * m.at("l2.same_line_atomic_ns") / m.tick_ns();
-  if (const double gbps = m.at("fabric.infinity_cache_gbps"); gbps > 0) {
+  p.l2 =
+      w.l2_requests_busiest_channel * m.spec.l2.cycles_per_request + w.l2_turns_busiest_channel * m.spec.l2.turn_cycles;
+  p.atomics = w.atomics_busiest_line * m.spec.l2.same_line_atomic_ns / m.tick_ns();
+  if (const double gbps = m.spec.fabric.infinity_cache_gbps; gbps > 0) {
     p.infinity = m.cycles_of_bytes(w.fabric_read_bytes + w.fabric_write_bytes - w.flushed_bytes, gbps);
   }
   p.hbm = hbm_cycles(m);
@@ -153,15 +152,15 @@ MemoryPath memory_path(const Model& m) {
 // Units in a row work at the same time; how soon waves come back is another matter: answers queue at the slowest of the
 // units that all CUs share long before it is full. A CU has its vL1D to itself.
 double memory_cycles(const Model& m, const MemoryPath& p) {
-  const double overlap = m.at("timing.overlap_norm");
+  const double overlap = m.spec.timing.overlap_norm;
   const double shared = norm(overlap, {p.l2, p.atomics, p.infinity, p.hbm});
-  return norm(overlap, {p.vl1d, norm(m.at("timing.queueing_norm"), {p.round_trips, shared})});
+  return norm(overlap, {p.vl1d, norm(m.spec.timing.queueing_norm, {p.round_trips, shared})});
 }
 
 // Lines still modified after the last wave, where the device writes them back then.
 double write_back_cycles(const Model& m) {
-  const double infinity = m.at("fabric.infinity_cache_gbps");
-  return m.cycles_of_bytes(m.work.flushed_bytes, infinity > 0 ? infinity : m.at("hbm.write_gbps"));
+  const double infinity = m.spec.fabric.infinity_cache_gbps;
+  return m.cycles_of_bytes(m.work.flushed_bytes, infinity > 0 ? infinity : m.spec.hbm.write_gbps);
 }
 
 // Until the first wave runs and has its first answer nothing is in full flow, and once more at the end.
@@ -169,11 +168,11 @@ double ramp_cycles(const Model& m) {
   const Work& w = m.work;
   double deepest = 0;
   if (w.hbm_waits + w.scalar_hbm_waits > 0) {
-    deepest = m.at("hbm.latency_cycles");
+    deepest = m.spec.hbm.latency_cycles;
   } else if (w.infinity_waits + w.scalar_infinity_waits > 0) {
-    deepest = m.at("fabric.infinity_cache_latency_cycles");
+    deepest = m.spec.fabric.infinity_cache_latency_cycles;
   }
-  return m.at("issue.wave_start_cycles") + deepest;
+  return m.spec.issue.wave_start_cycles + deepest;
 }
 
 }  // namespace
@@ -232,7 +231,7 @@ Work work_of(const LaunchPlan& plan, const IssueCounts& issue, const EngineCount
   return w;
 }
 
-Timing estimate(const SpecTable& spec, const Work& work) {
+Timing estimate(const Spec& spec, const Work& work) {
   const Model m{spec, work};
   const Arithmetic spent = arithmetic(m);
   const MemoryPath path = memory_path(m);
@@ -241,16 +240,16 @@ Timing estimate(const SpecTable& spec, const Work& work) {
   const double waits = residency_rounds(m) * (group_start(m) + own_waits(m));
   // Waves come at a steady pace: their arrival bounds the whole, and adds nothing to what takes longer.
   const double work_time =
-      own + norm(m.at("timing.overlap_norm"), {vector - own, scalar - own, lds - own, std::max(memory - own, waits)});
+      own + norm(m.spec.timing.overlap_norm, {vector - own, scalar - own, lds - own, std::max(memory - own, waits)});
   const double body = std::max(path.dispatch, work_time);
-  const double flush = write_back_cycles(m), ramp = ramp_cycles(m), launch = m.at("issue.launch_ns");
+  const double flush = write_back_cycles(m), ramp = ramp_cycles(m), launch = m.spec.issue.launch_ns;
 
   Timing t;
   t.limits.wave_cycles = group_start(m) + own_issue(m) + own_waits(m);
   t.busy_ns = (ramp + body + flush) * m.tick_ns();
   t.busy_cycles = ramp + body + flush - spent.lost * busiest_share(m) / simds_used(m);
   t.duration_ns = launch + t.busy_ns;
-  t.halves_apart = std::pow(std::min(1.0, path.hbm / body), m.at("timing.halves_apart"));
+  t.halves_apart = std::pow(std::min(1.0, path.hbm / body), m.spec.timing.halves_apart);
   const double mfma_share = spent.total() > 0 ? spent.matrix / spent.total() : 0;
   const std::pair<Bound, double> parts[] = {{Bound::latency, waits},
                                             {Bound::dispatch, path.dispatch},
@@ -275,19 +274,19 @@ Timing estimate(const SpecTable& spec, const Work& work) {
   return t;
 }
 
-void time_dispatch(const SpecTable& spec, const LaunchPlan& plan, const Work& work, Dispatch* d) {
+void time_dispatch(const Spec& spec, const LaunchPlan& plan, const Work& work, Dispatch* d) {
   const Timing t = estimate(spec, work);
   d->duration_ns = t.duration_ns;
   d->limits = t.limits;
   d->work = work;
-  const double cus = spec.at("topology.cus");
+  const double cus = spec.topology.cus;
   // Every CU that got a work-group counts as busy from the first wave to the last.
   d->counters[name_of(Counter::SQ_BUSY_CU_CYCLES)] = std::round(t.busy_cycles * std::min(work.groups, cus));
   const double waves = plan.occupancy.groups_per_cu * static_cast<double>(plan.occupancy.waves_per_group);
   if (!d->occupancy) d->occupancy.emplace();
   d->occupancy->groups_per_cu = plan.occupancy.groups_per_cu;
   d->occupancy->waves_per_cu = waves;
-  d->occupancy->fraction = waves / (spec.at("topology.simds_per_cu") * spec.at("topology.waves_per_simd"));
+  d->occupancy->fraction = waves / (spec.topology.simds_per_cu * spec.topology.waves_per_simd);
   d->limited_by = plan.occupancy.limiter;
 }
 

@@ -25,9 +25,9 @@ struct Timing {
 };
 
 Work work_of(const LaunchPlan& plan, const IssueCounts& issue, const EngineCounts& engine, const Hierarchy* hierarchy);
-Timing estimate(const SpecTable& spec, const Work& work);
+Timing estimate(const Spec& spec, const Work& work);
 
 // Sets duration_ns, SQ_BUSY_CU_CYCLES, limits, occupancy and work.
-void time_dispatch(const SpecTable& spec, const LaunchPlan& plan, const Work& work, Dispatch* dispatch);
+void time_dispatch(const Spec& spec, const LaunchPlan& plan, const Work& work, Dispatch* dispatch);
 
 }  // namespace hipsynth

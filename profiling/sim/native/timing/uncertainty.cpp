@@ -34,7 +34,7 @@ const std::vector<Rule>& rules() {
 
 }  // namespace
 
-double duration_error(const SpecTable& spec, const Work& work, const std::map<std::string, double>& errors) {
+double duration_error(const Spec& spec, const Work& work, const std::map<std::string, double>& errors) {
   const double duration = estimate(spec, work).duration_ns;
   double sum = 0;
   for (const Rule& rule : rules()) {
