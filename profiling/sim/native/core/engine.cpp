@@ -288,7 +288,8 @@ void Engine::run_wave(Resident* r) {
       case Action::alu_exec:
         execute_alu(w, *s.inst);
         end_run(&run, pc + 1);
-        run = {pc + 1, run.budget, active_lanes(w)};
+        run.start = pc + 1;
+        run.lanes = active_lanes(w);
         break;
       case Action::clock:
         end_run(&run, pc);
