@@ -1,35 +1,12 @@
-"""Copies of programs' folders to run in: a program finds its data there, and writes nothing into the original."""
+"""The folder that a program runs in: a copy of its own, with the executable where programs look for their files."""
 
 from __future__ import annotations
 
-import contextlib
-import os
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from hipsynth.profiling.sim.api import Artefacts
-
-SKIPPED_FOLDERS = frozenset({".git", ".svn", ".hg", "CMakeFiles", "node_modules", "__pycache__"})
-COPY_FILE_BYTES, COPY_BYTES, COPY_FILES = 64 << 20, 256 << 20, 5000
-
-
-def copy_folder(source: Path, target: Path) -> None:
-    """Copies what lies below `source`; big files, those beyond the limits, and version control stay behind."""
-    target.mkdir(parents=True)
-    spent = count = 0
-    for path in _files(source):
-        size = path.stat().st_size
-        if size > COPY_FILE_BYTES or spent + size > COPY_BYTES:
-            continue
-        spent, count = spent + size, count + 1
-        if count > COPY_FILES:
-            return
-        copy = target / path.relative_to(source)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(PermissionError):  # a file that the user cannot read is left out
-            shutil.copyfile(path, copy)
 
 
 def put_executable(artefacts: Artefacts, folder: Path, name: str) -> Artefacts:
@@ -51,12 +28,3 @@ def _is_executable(path: Path) -> bool:
         return False
     with path.open("rb") as file:
         return file.read(4) == b"\x7fELF"
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    for current, names, files in os.walk(folder):
-        names[:] = sorted(name for name in names if name not in SKIPPED_FOLDERS)
-        for name in sorted(files):
-            path = Path(current) / name
-            if path.is_file() and not path.is_symlink():
-                yield path

@@ -11,11 +11,12 @@ from typing import Any
 
 from hipsynth.profiling import devices, metrics, sandbox, toolchain
 from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
-from hipsynth.profiling.backends.run_folder import copy_folder, put_executable
+from hipsynth.profiling.backends.run_folder import put_executable
 from hipsynth.profiling.sim import api
 from hipsynth.profiling.sim.build import build_program
 from hipsynth.profiling.sim.limits import Limits
 from hipsynth.synth.core.errors import BadInput, CompileFailed, Missing, UsageError
+from hipsynth.synth.core.folders import copy_folder
 from hipsynth.synth.core.kernel_record import KernelRecord, Source
 from hipsynth.synth.core.oracle_check import mismatch
 from hipsynth.synth.core.program import Program

@@ -8,17 +8,20 @@ use a user namespace (mode "user").
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from hipsynth.profiling.sandbox.limits import SandboxLimits
 from hipsynth.profiling.sandbox.seccomp import seccomp_file
 from hipsynth.synth.core.errors import Missing
+from hipsynth.synth.core.folders import copy_folder
 
 UNPRIVILEGED = 65534  # "nobody": exists in every container that maps the usual 65536 ids
 _MODES = {True: ("privileged", "dropped"), False: ("user",)}  # by whether this process is root
@@ -53,7 +56,7 @@ def mode() -> str:
 def _works(name: str) -> bool:
     with seccomp_file(forks=True) as filter_fd:
         command = ["/bin/sh", "-c", _PROBE]
-        probe = command_line(command, None, (), {}, filter_fd, SandboxLimits(), {}, mode=name)
+        probe = command_line(command, None, {}, filter_fd, SandboxLimits(), {}, mode=name)
         fds = () if filter_fd is None else (filter_fd,)
         try:
             done = subprocess.run(probe, capture_output=True, timeout=10, check=False, pass_fds=fds)
@@ -110,6 +113,19 @@ def hand_over(folder: Path) -> None:
             os.chown(os.path.join(place, name), UNPRIVILEGED, UNPRIVILEGED, follow_symlinks=False)  # noqa: PTH118
 
 
+@contextlib.contextmanager
+def readable(path: Path) -> Iterator[Path]:
+    """`path`, or a copy of it while the block runs, if only root may enter it and programs run as somebody else."""
+    if mode() != "privileged" or path.stat().st_mode & 0o055 == 0o055 or not path.is_dir():
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="hipsynth-") as folder:
+        copy = Path(folder) / "copy"
+        copy_folder(path, copy)
+        hand_over(copy)
+        yield copy
+
+
 def _become_unprivileged() -> list[str]:
     user = str(UNPRIVILEGED)
     words = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
@@ -145,6 +161,7 @@ def _system() -> list[str]:
             words += ["--symlink", str(path.readlink()), name]
         elif path.is_dir():
             words += ["--ro-bind", name, name]
+    words += ["--perms", "0755", "--dir", "/etc"]
     for name in ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime"):
         words += ["--ro-bind-try", name, name]
     return words
@@ -170,23 +187,21 @@ def _parents(paths: Iterable[Path]) -> list[str]:
 def command_line(
     command: list[str],
     scratch: Path | None,
-    read_only: Iterable[Path],
     env: Mapping[str, str],
     filter_fd: int | None,
     limits: SandboxLimits,
-    mounts: Mapping[str, Path],
+    mounts: Mapping[Path, Path],
     *,
     mode: str,
 ) -> list[str]:
     """The command line that runs `command` in a sandbox of a mode (see `mode`).
 
-    It sees /usr, `read_only` at their own paths and `mounts` (path inside -> path outside), all read-only, and may
-    write to `scratch`, /tmp and /dev/shm. `filter_fd`: where bwrap reads the system call filter.
+    It sees /usr and `mounts` (path inside -> path outside) read-only, and may write to `scratch`, /tmp and /dev/shm.
+    `filter_fd`: where bwrap reads the system call filter.
     """
     words = ["bwrap", *_namespaces(mode), "--die-with-parent", "--new-session", "--hostname", "sandbox"]
     words += [*_system(), *_kernel_files(limits)]
-    binds = [("--ro-bind", path.resolve(), path.resolve()) for path in read_only]
-    binds += [("--ro-bind", path.resolve(), Path(place)) for place, path in mounts.items()]
+    binds = [("--ro-bind", outside, inside) for inside, outside in mounts.items()]
     binds += [("--bind", scratch, scratch)] if scratch else []
     words += _parents(inside for _, _, inside in binds)
     for kind, outside, inside in binds:

@@ -45,9 +45,10 @@ def run(
         full = bubblewrap.limited(argv, scratch, limits)
         if how:
             bubblewrap.hand_over(scratch)
-            full = bubblewrap.command_line(
-                full, scratch, read_only, environment, filter_fd, limits, mounts or {}, mode=how
-            )
+            seen = {path.resolve(): path.resolve() for path in read_only}
+            seen |= {Path(inside): path.resolve() for inside, path in (mounts or {}).items()}
+            seen = {inside: stack.enter_context(bubblewrap.readable(path)) for inside, path in seen.items()}
+            full = bubblewrap.command_line(full, scratch, environment, filter_fd, limits, seen, mode=how)
         source = stack.enter_context((stdin or Path(os.devnull)).open("rb"))
         try:
             process = subprocess.Popen(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from hipsynth.profiling import toolchain
-from hipsynth.profiling.backends.run_folder import SKIPPED_FOLDERS
+from hipsynth.synth.core.folders import SKIPPED_FOLDERS
 
 SOURCE_ENDINGS = frozenset({".hip", ".cpp", ".cc", ".cxx", ".c++", ".cu", ".c", ".C"})
 HEADER_ENDINGS = frozenset({".h", ".hpp", ".hh", ".hxx", ".cuh", ".inl", ".inc", ".ipp", ".tpp", ".H", ""})

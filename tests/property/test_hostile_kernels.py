@@ -81,6 +81,7 @@ def attack(seed: int) -> None:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_random_kernels_end_in_results_or_refusals(seed: int) -> None:
     folder = str(Path(__file__).parent)
-    code = f"import sys; sys.path.insert(0, {folder!r}); import test_hostile_kernels as t; t.attack({seed})"
+    support = str(Path(__file__).parents[1] / "support")
+    code = f"import sys; sys.path[:0] = [{folder!r}, {support!r}]; import test_hostile_kernels as t; t.attack({seed})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -38,7 +38,7 @@ def generated(tree: Path) -> dict[str, str]:
     out = tree / "out"
     shutil.rmtree(out, ignore_errors=True)
     for script in ("profiling/devices/generate.py", "profiling/metrics/generate.py", "profiling/sim/isa/generate.py"):
-        subprocess.run([sys.executable, str(tree / "hipsynth" / script), str(out)], check=True, cwd=tree)
+        subprocess.run([sys.executable, "-S", str(tree / "hipsynth" / script), str(out)], check=True, cwd=tree)
     return {path.name: path.read_text() for path in sorted(out.iterdir())}
 
 
@@ -90,7 +90,7 @@ def test_an_architecture_is_one_section(tree: Path) -> None:
     old = append(table, section)
     # Opcodes that name no architecture are on all of them; matrix instructions give the cycles of each.
     header = subprocess.run(
-        [sys.executable, str(tree / "hipsynth/profiling/devices/generate.py"), str(tree / "more")],
+        [sys.executable, "-S", str(tree / "hipsynth/profiling/devices/generate.py"), str(tree / "more")],
         check=True,
         cwd=tree,
         capture_output=True,
@@ -136,7 +136,7 @@ def test_a_device_is_one_file(tree: Path) -> None:
 
     def run() -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-c", show], cwd=tree, env=environment, capture_output=True, text=True, check=False
+            [sys.executable, "-S", "-c", show], cwd=tree, env=environment, capture_output=True, text=True, check=False
         )
 
     assert run().stdout == "gfx942 999.0 mi999\n"
