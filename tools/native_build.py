@@ -11,6 +11,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 
+def compiler_runtime(compiler: str, name: str) -> Path:
+    """A runtime library of clang, such as libclang_rt.asan-x86_64.so; raises OSError if it is not installed."""
+    found = subprocess.run([compiler, f"-print-file-name={name}"], capture_output=True, text=True, check=True)
+    path = Path(found.stdout.strip())
+    if not path.is_absolute() or not path.exists():
+        raise OSError(f"{name} is not installed (Debian: libclang-rt-22-dev)")
+    return path.resolve()
+
+
 @dataclass(frozen=True)
 class NativeBuild:
     """A build in build/NAME with the CMake options (`-DNAME=VALUE`) in which it differs from the default one."""

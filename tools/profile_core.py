@@ -24,7 +24,7 @@ from pathlib import Path
 
 from hipsynth.profiling import toolchain
 from hipsynth.synth.core.errors import HipsynthError, Missing
-from tools.native_build import ROOT, NativeBuild
+from tools.native_build import ROOT, NativeBuild, compiler_runtime
 
 NATIVE = ROOT / "profiling" / "sim" / "native"
 PROFILE = NATIVE / "core.proftext"
@@ -95,6 +95,7 @@ def write() -> None:
     from tools.core_work import PARTS
 
     start = time.monotonic()
+    compiler_runtime(str(toolchain.find().clang), "libclang_rt.profile-x86_64.a")
     BUILD.install()
     with tempfile.TemporaryDirectory(prefix="hipsynth-profile-") as folder:
         scratch = Path(folder)

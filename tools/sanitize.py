@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from tools.native_build import ROOT, NativeBuild
+from tools.native_build import ROOT, NativeBuild, compiler_runtime
 
 BUILD = NativeBuild("sanitize", ("-DHIPSYNTH_SANITIZE=ON",))
 # All tests that run the core, in Python's process or in a simulated program's; training only uses its results.
@@ -30,12 +30,7 @@ def runtime() -> Path:
     """The shared sanitizer runtime library of the compiler used for the build."""
     found_by_cmake = next((BUILD.folder / "CMakeFiles").glob("*/CMakeCXXCompiler.cmake")).read_text()
     compiler = found_by_cmake.split('set(CMAKE_CXX_COMPILER "', 1)[1].split('"', 1)[0]
-    name = "libclang_rt.asan-x86_64.so"
-    found = subprocess.run([compiler, f"-print-file-name={name}"], capture_output=True, text=True, check=True)
-    path = Path(found.stdout.strip())
-    if not path.is_absolute() or not path.exists():
-        raise OSError(f"{name} is not installed (Debian: libclang-rt-22-dev)")
-    return path.resolve()
+    return compiler_runtime(compiler, "libclang_rt.asan-x86_64.so")
 
 
 def environment() -> dict[str, str]:
