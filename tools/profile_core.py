@@ -119,8 +119,17 @@ def sources() -> list[Path]:
     return [path for folder in FOLDERS for path in sorted((NATIVE / folder).glob("*.cpp"))]
 
 
-def known(source: Path, profile: Path) -> set[str]:
-    """Names of the functions in one source file whose current form matches a record of the profile."""
+def generate_headers(folder: Path) -> None:
+    """Writes the headers that the build generates from the tables of opcodes, devices and metrics."""
+    for package in ("devices", "metrics", "sim/isa"):
+        subprocess.run([sys.executable, ROOT / "profiling" / package / "generate.py", folder], check=True)
+
+
+def known(source: Path, profile: Path, headers: Path) -> set[str]:
+    """Names of the functions in one source file whose current form matches a record of the profile.
+
+    `headers`: the folder of the generated headers.
+    """
     command = [
         str(toolchain.find().clang),
         "-x",
@@ -130,6 +139,7 @@ def known(source: Path, profile: Path) -> set[str]:
         "-O1",
         "-march=x86-64-v3",
         f"-I{NATIVE}",
+        f"-I{headers}",
     ]
     command += ["-S", "-emit-llvm", "-Xclang", "-disable-llvm-passes", "-Wno-profile-instr-out-of-date"]
     made = subprocess.run(
@@ -145,8 +155,10 @@ def outdated(text: str, files: Iterable[Path]) -> list[tuple[Function, float]]:
     """Profiled functions that no longer match any of these source files, with their share of all executions."""
     with tempfile.TemporaryDirectory(prefix="hipsynth-profile-") as folder:
         profile = indexed(text, Path(folder))
+        headers = Path(folder) / "generated"
+        generate_headers(headers)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            found = set().union(*pool.map(lambda source: known(source, profile), files))
+            found = set().union(*pool.map(lambda source: known(source, profile, headers), files))
     functions = read(text)
     total = sum(function.weight for function in functions)
     lost = [(function, function.weight / total) for function in functions if function.name not in found]
