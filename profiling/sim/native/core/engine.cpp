@@ -411,8 +411,7 @@ bool Engine::step_cu(size_t position) {
       cu->wakes[i] = port_opens_;
       continue;
     }
-    if (position > ahead_cu_ ||
-        (position == ahead_cu_ && i >= ahead_wave_)) {  // not reached by prefetching before it was woken
+    if (position > ahead_cu_ || (position == ahead_cu_ && i >= ahead_wave_)) {  // woken after prefetching
       ahead_cu_ = position;
       ahead_wave_ = i + 1;
     }

@@ -126,21 +126,19 @@ class Engine {
   Sampler* sampler_;
   Recorder* recorder_ = nullptr;
   std::unique_ptr<Replay> replay_;
-  std::vector<std::vector<Executed>>
-      buckets_;             // per stratum: executions and active lanes, as difference arrays over instructions
-  Executed* runs_;          // the running wave's bucket
-  const uint32_t* issued_;  // Program::issued
-  std::vector<uint64_t> next_group_;  // per XCD: next work-group number
-  std::vector<uint32_t> next_cu_;     // per XCD
-  std::vector<uint32_t> used_cus_;    // CUs with waves, in order
-  std::vector<Resident*> at_grid_;    // waves waiting at a grid-wide barrier
+  std::vector<std::vector<Executed>> buckets_;  // per stratum: difference array over instructions
+  Executed* runs_;                              // the running wave's bucket
+  const uint32_t* issued_;                      // Program::issued
+  std::vector<uint64_t> next_group_;            // per XCD: next work-group number
+  std::vector<uint32_t> next_cu_;               // per XCD
+  std::vector<uint32_t> used_cus_;              // CUs with waves, in order
+  std::vector<Resident*> at_grid_;              // waves waiting at a grid-wide barrier
   uint64_t round_ = 0, next_wake_ = 0, live_ = 0, peak_waves_ = 0;
   uint32_t cus_per_xcd_, groups_per_round_;
   Foresight foresight_;
   bool begins_scalar_ = false;            // of the running steps: see Foresight
   size_t ahead_cu_ = 0, ahead_wave_ = 0;  // prefetching has reached this position in used_cus_ and in its waves
-  uint64_t port_opens_ =
-      0;  // round in which the vector memory unit of the current CU is free again, if it was found busy in this round
+  uint64_t port_opens_ = 0;               // round in which the current CU accepts vector memory again; 0: not blocked
   double start_s_ = processor_seconds();
 };
 

@@ -35,8 +35,7 @@ constexpr uint64_t kMessageBytes = 64 << 10;  // longest text of one printf call
 constexpr size_t kOpenMessages = 1 << 16;     // unfinished printf calls
 constexpr size_t kMostText = 64 << 20;        // of one kernel
 constexpr uint32_t kReadyFlag = 1;            // in Header::control: waiting for an answer
-constexpr uint64_t kBegin = 1,
-                   kEnd = 2;  // in a message's first word; bits 5-7: number of further words; bits 8..: message number
+constexpr uint64_t kBegin = 1, kEnd = 2;      // bits of a message's first word; 5-7: words that follow; 8..: number
 constexpr int kLengthAt = 5, kNumberAt = 8;
 
 template <class T>

@@ -166,10 +166,8 @@ struct Inst {
   int32_t offset0 = 0, offset1 = 0;      // ds_read2-style offsets
   bool glc = false, slc = false, scc = false, sc0 = false, sc1 = false, nt = false, lds = false, gds = false;
   bool offen = false, idxen = false;
-  uint8_t dmask = 0;  // image instructions: component mask; the flags below are for unnormalised, array, 16-bit and
-                      // error-returning forms
-  uint8_t format =
-      1;  // tbuffer: data format in bits 0..3, number format from bit 4 on; the text omits 8-bit unorm, the default
+  uint8_t dmask = 0;   // image instructions: component mask; unorm, da, a16, d16, tfe and lwe are theirs too
+  uint8_t format = 1;  // tbuffer: data format, number format from bit 4 on; default 8-bit unorm
   bool unorm = false, da = false, a16 = false, d16 = false, tfe = false, lwe = false;
   uint64_t address = 0;  // byte address in the code object
   uint8_t size = 4;      // bytes

@@ -39,9 +39,8 @@ class RuntimeMemory {
 struct LaunchPlan {
   Occupancy occupancy;
   uint32_t threads = 0, rows = 0, lds_bytes = 0, lds_room = 0;  // lds_room: what hardware allocates
-  uint32_t vgprs = 0,
-           agprs = 0;            // registers that instructions can name, within `rows`; a wave starts with them cleared
-  uint32_t sgprs = kScalarRegs;  // likewise, without the special registers (VCC, M0, EXEC ...)
+  uint32_t vgprs = 0, agprs = 0;  // rows that instructions can name; cleared at the start of a wave
+  uint32_t sgprs = kScalarRegs;   // likewise, without the special registers (VCC, M0, EXEC ...)
   uint32_t entry = 0;
   uint32_t scratch_lane_bytes = 0, scratch_wave_bytes = 0;
   uint64_t kernarg = 0, total_groups = 0;

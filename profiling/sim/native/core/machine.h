@@ -44,8 +44,7 @@ class Memory {
     uint64_t start, bytes;
     Kind kind;
   };
-  void release_user(
-      const std::function<bool(const Allocation&)>& keep);  // frees everything except the simulator's own allocations
+  void release_user(const std::function<bool(const Allocation&)>& keep);  // all but internal and kept allocations
   void clear(void* p, uint64_t bytes);         // zero-fills without touching pages that are still untouched
   void add_external(void* p, uint64_t bytes);  // hipHostRegister
   void remove_external(void* p);

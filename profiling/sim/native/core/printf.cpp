@@ -164,8 +164,7 @@ PrintfText read_printf(const uint8_t* buffer, uint32_t bytes_of_buffer, const st
   if (header[0] == 0) return {};
   const auto table = formats_by_hash(formats);
   const uint8_t* at = buffer + kHeader;
-  const uint8_t* end = at + std::min({header[0], header[1],
-                                      bytes_of_buffer - kHeader});  // the header is untrusted: the kernel can write it
+  const uint8_t* end = at + std::min({header[0], header[1], bytes_of_buffer - kHeader});  // the header is untrusted
   PrintfText text;
   while (end - at >= 4) {
     uint32_t control;

@@ -7,8 +7,7 @@
 namespace hipsynth {
 namespace {
 
-constexpr uint32_t kAddressWindow =
-    24;  // instructions after s_getpc_b64 in which the two halves of the address may be added
+constexpr uint32_t kAddressWindow = 24;  // instructions after s_getpc_b64 searched for its additions
 
 class Walk {
  public:
