@@ -212,7 +212,7 @@ uint64_t* issued_by(Unit unit, IssueCounts* issue) {
 
 void count_flow(const OpInfo& op, double n, Counters* out) {
   if (op.count == Count::branch) (*out)[Counter::SQ_INSTS_BRANCH] += n;
-  if (op.count == Count::message) (*out)[Counter::SQ_INSTS_SENDMSG] += n;  // recorded: one per wave, always
+  if (op.count == Count::message) (*out)[Counter::SQ_INSTS_SENDMSG] += n;  // recorded: 1 per wave without s_sendmsg
   if (op.count == Count::scalar) (*out)[Counter::SQ_INSTS_SALU] += n;
 }
 
