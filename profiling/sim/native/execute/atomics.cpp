@@ -80,7 +80,7 @@ template <class T>
 T compare_swap(T a, T b, T c) {
   return a == c ? b : a;
 }
-// As published: if a NaN makes the comparison false, the old value remains.
+// As documented: if a NaN makes the comparison false, the old value remains.
 template <class T>
 T fmin_op(T a, T b, T) {
   return b < a ? b : a;

@@ -139,7 +139,7 @@ void append_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
 }
 
 uint32_t swizzle_source(uint32_t pattern, uint32_t lane) {
-  if (pattern >= 0xe000) {  // FFT: the lane number's five low bits reversed, those in bits 0..4 of the pattern kept
+  if (pattern >= 0xe000) {  // FFT: reverses the lane number's five low bits, except those set in the pattern
     const uint32_t keep = pattern & 0x1f;
     uint32_t reversed = 0;
     for (uint32_t k = 0; k < 5; ++k) reversed |= (lane >> k & 1) << (4 - k);

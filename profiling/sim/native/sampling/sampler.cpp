@@ -145,7 +145,7 @@ void Sampler::tick(uint64_t live_waves, const Buckets& runs) {
       vanished_ = placed_ - staying_;
       break;
     case Phase::forward:
-      if (abandoned_) break;  // too few waves are left to fill the caches as all of them would
+      if (abandoned_) break;  // too few are left for realistic cache contents
       if (c_.counts.wave_instructions - mark_.instructions >= forward_length()) enter(Phase::warm);
       break;
     case Phase::tail:

@@ -107,8 +107,7 @@ class Recorder final : public MemoryModel {
   Recorder(uint32_t waves, uint32_t xcds) : MemoryModel(true), waves_(waves), xcds_(xcds) {}
 
   void begin(std::vector<uint64_t> groups);  // work-groups to record, in ascending order
-  // The next chosen work-group from `number` on that belongs to the same XCD; at least the number of work-groups if
-  // there is none.
+  // The next chosen work-group from `number` on that belongs to the same XCD; past the last work-group if none.
   uint64_t next_group(uint64_t number) const;
   uint32_t bucket_of(uint64_t number) const;  // bucket in which its executions are counted
   size_t buckets() const { return groups_.size(); }
