@@ -55,7 +55,7 @@ nb::dict describe(const Operand& o) {
   return d;
 }
 
-// Everything beside the operands, under the names of struct Inst.
+// All fields except the operands, under the names of struct Inst.
 nb::dict modifiers(const Inst& in) {
   nb::dict d;
   d["clamp"] = in.clamp;
@@ -118,7 +118,7 @@ nb::dict decode_py(const std::string& arch, const std::string& text) {
   return d;
 }
 
-// Number of instructions decoded and unsupported entries: the decoder alone, for speed measurements.
+// Runs only the decoder and returns the number of instructions and of unsupported entries, for speed measurements.
 nb::tuple decode_count(const std::string& arch, const std::string& text) {
   const DecodeResult r = decode(parse_arch(arch), text);
   return nb::make_tuple(r.code.insts.size(), r.unsupported.size());

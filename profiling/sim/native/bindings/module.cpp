@@ -79,7 +79,7 @@ nb::dict estimate_dict(const SpecTable& spec, const std::map<std::string, double
   return out;
 }
 
-// A device and the modules loaded on it; modules die first.
+// A device and the modules loaded on it; modules are destroyed first.
 class PyDevice {
  public:
   PyDevice(const std::string& arch, const SpecTable& spec, bool count, uint64_t max_wave_instructions,
@@ -118,7 +118,7 @@ class PyDevice {
     k.args.push_back({kernarg_bytes, 8, "hidden_printf_buffer"});
     k.accum_offset = accum_offset;
     k.sgprs = 104;
-    // Kernel descriptor: granulated registers, MODE, two user SGPRs with the argument pointer, the work-group's x.
+    // Kernel descriptor: register granules, MODE, two user SGPRs with the argument pointer, work-group id x.
     k.rsrc1 = ((std::max(vgprs, 8u) + 7) / 8 - 1) & 0x3f;
     k.rsrc1 |= (mode & 0xff) << 12 | (mode >> 8 & 1) << 21 | (mode >> 9 & 1) << 23;
     k.rsrc2 = 2 << 1 | 1 << 7;
@@ -167,7 +167,7 @@ class PyDevice {
   std::vector<std::unique_ptr<Module>> modules_;
 };
 
-// The memory hierarchy alone, for tests of its rules.
+// The memory hierarchy alone, for tests of its behaviour.
 class PyHierarchy {
  public:
   PyHierarchy(const std::string& arch, const SpecTable& spec) : model_(parse_arch(arch), make_spec(spec)) {}

@@ -7,9 +7,9 @@ namespace hipsynth {
 
 enum class Action : uint8_t {
   alu,
-  alu_exec,  // an ALU instruction that writes EXEC: ends a straight-line run, so that lanes are counted per run
+  alu_exec,  // an ALU instruction that writes EXEC: ends a straight-line run, because active lanes are counted per run
   scalar_memory,
-  clock,  // reads how far the work is, so the straight-line run before it is booked first
+  clock,  // reads the clock, so the straight-line run before it must be counted first
   vector_memory,
   lds,
   waitcnt,
@@ -24,11 +24,11 @@ enum class Action : uint8_t {
   swap_pc,
   call,
   trap,
-  refused,  // cannot run; only kernels that never reach it are launched
+  refused,  // cannot execute; only kernels that cannot reach it are launched
   skip,
-  hop,           // to `target`: nothing on the way decides a counter (sampling/slice.h)
-  sampled,       // memory and LDS, executed by the sampler (sampling/sampler.h)
-  sampled_wait,  // s_waitcnt likewise
+  hop,           // jumps to `target` over instructions that affect no counter (sampling/slice.h)
+  sampled,       // memory or LDS instruction, executed by the sampler (sampling/sampler.h)
+  sampled_wait,  // s_waitcnt, handled by the sampler
 };
 
 enum class Condition : uint8_t { none, scc0, scc1, vccz, vccnz, execz, execnz };

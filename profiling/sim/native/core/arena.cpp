@@ -1,6 +1,6 @@
-// Device memory: a reserved range at a fixed address, so that pointers (and with them cache sets and printed
-// addresses) are the same on every run. Code, kernel arguments and scratch live in ranges of their own and
-// therefore never move a user's allocation.
+// Device memory: an address range reserved at a fixed address, so that pointers (and with them cache sets and printed
+// addresses) are the same in every run. Code, kernel arguments and scratch have separate ranges, so they never shift
+// user allocations.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -16,15 +16,15 @@ namespace {
 
 constexpr uint64_t kPage = Memory::kPageBytes;
 constexpr uint64_t kGuard = 4096;
-constexpr uint64_t kBlock = 2ull << 20;             // that ROCr's allocator carves small allocations out of
-constexpr uint64_t kLarge = 8ull << 20;             // allocations from here on lie in the host's huge pages,
-constexpr uint64_t kSparse = 64ull << 20;           // and from here on not when little of them is used
+constexpr uint64_t kBlock = 2ull << 20;             // ROCr's allocator takes small allocations from blocks of this size
+constexpr uint64_t kLarge = 8ull << 20;             // allocations of at least this size use the host's huge pages,
+constexpr uint64_t kSparse = 64ull << 20;           // but from this size on not if the grid is sampled
 constexpr uint64_t kArenaBase = 0x200000000000ull;  // far from the heap, the stacks and shared objects of x86-64 Linux
-constexpr uint64_t kSlotBytes = 1ull << 40;         // address space of one device
+constexpr uint64_t kSlotBytes = 1ull << 40;         // address space per device
 constexpr int kSlots = 64;
-constexpr uint64_t kInternalBytes = 1ull << 38;  // code, kernel arguments, scratch: the front part of a slot
-constexpr uint64_t kVirtualBytes = 1ull << 38;   // reserved ranges of virtual memory management: the back part
-constexpr size_t kFreedKept = 4096;              // released allocations remembered for messages
+constexpr uint64_t kInternalBytes = 1ull << 38;  // code, kernel arguments, scratch: the start of a slot
+constexpr uint64_t kVirtualBytes = 1ull << 38;   // virtual memory management: the end of a slot
+constexpr size_t kFreedKept = 4096;              // released allocations kept for messages
 
 std::mutex slot_mutex;
 uint64_t slots_taken = 0;
@@ -56,8 +56,8 @@ struct Memory::Impl {
   uint64_t base = 0;
   std::map<uint64_t, Allocation> allocations;  // by start address
   std::map<uint64_t, Allocation> freed;        // by start address
-  std::map<uint64_t, uint64_t> reserved;       // ranges of virtual memory management: start, bytes
-  std::map<uint64_t, Allocation> mapped_from;  // by mapped address: where the pages were
+  std::map<uint64_t, uint64_t> reserved;       // virtual memory management: start -> bytes
+  std::map<uint64_t, Allocation> mapped_from;  // mapped address -> original allocation of the pages
   mutable const Allocation* last = nullptr;
 
   uint64_t virtual_start() const { return base + kSlotBytes - kVirtualBytes; }
@@ -69,7 +69,7 @@ struct Memory::Impl {
 
 namespace {
 
-// What counts against the device's capacity.
+// Whether memory of this kind counts against the device's capacity.
 bool counted(Memory::Kind kind) {
   return kind == Memory::Kind::device || kind == Memory::Kind::managed || kind == Memory::Kind::heap;
 }
@@ -78,15 +78,15 @@ bool internal(Memory::Kind kind) { return kind == Memory::Kind::code || kind == 
 
 uint64_t pages_of(const Memory::Allocation& a) { return round_up(std::max<uint64_t>(a.bytes, 1), kPage); }
 
-// Fresh zero pages at a place whose own were moved away.
+// Maps fresh zero pages where pages were moved away.
 void refill(uint64_t start, uint64_t bytes) {
   mmap(reinterpret_cast<void*>(start), bytes, PROT_READ | PROT_WRITE,
        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
-// Large arrays in huge pages: strided kernels touch more small ones than the host's TLB holds. But a sampled grid
-// touches a few bytes here and there, and clearing two megabytes for each would take longer than the simulation. Only
-// hints: refusal is fine.
+// Puts large arrays in huge pages, because strided kernels touch more small pages than the host's TLB holds. Not for
+// very large arrays if the grid is sampled: a sample touches a few bytes here and there, and clearing 2 MiB for each
+// would take longer than the simulation. These are hints, so failure is ignored.
 void advise_pages(uint64_t start, uint64_t bytes, bool sampled) {
   if (bytes < kLarge) return;
   madvise(reinterpret_cast<void*>(start), bytes, sampled && bytes >= kSparse ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
@@ -128,7 +128,7 @@ void* Memory::allocate(uint64_t bytes, Kind kind, uint64_t align) {
     throw SimError("out_of_memory", "device memory: " + std::to_string(bytes) + " bytes asked for, " +
                                         std::to_string(m.limit - m.used) + " of " + std::to_string(m.limit) + " free");
   }
-  // First fit between neighbours, so that a loop of malloc and free does not walk through the address space.
+  // First fit, so that a loop of malloc and free does not walk through the address space.
   uint64_t at = internal(kind) ? m.base : round_up(m.base + kInternalBytes, align);
   const uint64_t end = internal(kind) ? m.base + kInternalBytes : m.virtual_start();
   const uint64_t need = round_up(std::max<uint64_t>(bytes, 1), kPage);
@@ -153,7 +153,7 @@ bool Memory::release(void* p) {
   m.allocations.erase(it);
   if (counted(a.kind)) m.used -= a.bytes;
   if (!internal(a.kind)) m.remember(a);
-  // Give the pages back, and make the next owner see zeros: contents never depend on history.
+  // Release the pages so that the next allocation reads zeros: contents never depend on history.
   madvise(p, pages_of(a), MADV_DONTNEED);
   return true;
 }

@@ -1,4 +1,4 @@
-// Counter values of one dispatch while they are summed up.
+// Accumulates the counter values of one dispatch.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace hipsynth {
 
-// Every counter that was touched, 0 included, ends up among the results.
+// Every counter that was accessed, even if it is 0, appears in the results.
 class CounterSet {
  public:
   double& operator[](Counter c) {

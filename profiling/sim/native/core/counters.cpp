@@ -8,7 +8,7 @@
 namespace hipsynth {
 namespace {
 
-// By Count; the first, Count::other, stands for none.
+// Indexed by Count; the first entry, Count::other, means no counter.
 constexpr Counter kValuCounters[] = {Counter::SQ_INSTS_VALU,
                                      Counter::SQ_INSTS_VALU_ADD_F16,
                                      Counter::SQ_INSTS_VALU_MUL_F16,
@@ -27,7 +27,7 @@ constexpr Counter kValuCounters[] = {Counter::SQ_INSTS_VALU,
                                      Counter::SQ_INSTS_VALU_CVT,
                                      Counter::SQ_INSTS_MFMA};
 
-// Counters that exist even when nothing bumps them, so that every dispatch has the same set of names.
+// Counters that are reported even if they are 0, so that every dispatch has the same set of names.
 constexpr Counter kAlways[] = {Counter::SQ_INSTS_VMEM_RD,
                                Counter::SQ_INSTS_VMEM_WR,
                                Counter::SQ_INSTS_VMEM,
@@ -63,11 +63,11 @@ constexpr Counter kAlways[] = {Counter::SQ_INSTS_VMEM_RD,
                                Counter::TA_BUFFER_ATOMIC_WAVEFRONTS,
                                Counter::TA_TOTAL_WAVEFRONTS};
 
-// Matrix instructions by the type of their factors.
+// Counters of matrix instructions, by input type.
 struct MatrixCounters {
   std::string_view type;
   Counter instructions, operations;
-  bool always = true;  // else only where there are some
+  bool always = true;  // false: reported only if not 0
 };
 constexpr MatrixCounters kMatrix[] = {
     {"F16", Counter::SQ_INSTS_VALU_MFMA_F16, Counter::SQ_INSTS_VALU_MFMA_MOPS_F16},
@@ -127,8 +127,8 @@ void count_valu(const OpInfo& op, double n, Counters* out) {
   }
 }
 
-// Recorded: one quad-cycle of SQ_ACTIVE_INST_VALU per instruction whatever its rate (f32, f64, int), and 64
-// work-item cycles of it when no lane is off. Matrix instructions work on all lanes.
+// Recorded: one quad-cycle of SQ_ACTIVE_INST_VALU per instruction at any rate (f32, f64, int), and 64 work-item cycles
+// if all lanes are active. Matrix instructions work on all lanes.
 void count_lanes(const OpInfo& op, double n, double lanes, Counters* out) {
   Counters& k = *out;
   const bool matrix = op.rate == Rate::mfma;
@@ -138,8 +138,8 @@ void count_lanes(const OpInfo& op, double n, double lanes, Counters* out) {
   if (matrix && std::string_view(op.mfma_type) != "I8") k[Counter::EXACT_FLOPS] += n * op.mfma_mops * 512;
 }
 
-// Bytes that active lanes ask for, whatever the memory system makes of them. A generic access counts as memory wherever
-// it lands; cross-lane operations and cache control move none.
+// Bytes that active lanes request, before coalescing and caches. A flat access counts as memory even if it goes to the
+// LDS; cross-lane operations and cache control move no bytes.
 void count_bytes(const OpInfo& op, double lanes, Counters* out) {
   const double bytes = lanes * op.mem.elem_bytes * op.mem.count;
   const bool data = op.mem.kind == MemKind::load || op.mem.kind == MemKind::store || op.mem.kind == MemKind::atomic;
@@ -157,7 +157,7 @@ void count_vector(const OpInfo& op, double n, double lanes, Counters* out) {
   count_bytes(op, lanes, out);
 }
 
-// At the address unit.
+// Counters of the address unit (TA).
 struct WavefrontCounters {
   Counter all, read, write, atomic;
 };
@@ -174,7 +174,7 @@ void count_vmem(const OpInfo& op, double n, Counters* out) {
   k[Counter::SQ_INSTS_VMEM] += n;
   k[load ? Counter::SQ_INSTS_VMEM_RD : Counter::SQ_INSTS_VMEM_WR] += n;
   k[Counter::TA_TOTAL_WAVEFRONTS] += n;
-  if (m.space == MemSpace::image && m.op == MemOp::none) return;  // neither FLAT nor a buffer
+  if (m.space == MemSpace::image && m.op == MemOp::none) return;  // counts neither as FLAT nor as buffer
   const bool buffer = m.space == MemSpace::buffer || m.space == MemSpace::image;
   const WavefrontCounters& group = buffer ? kBuffer : kFlat;
   if (!buffer) k[Counter::SQ_INSTS_FLAT] += n;
@@ -182,7 +182,7 @@ void count_vmem(const OpInfo& op, double n, Counters* out) {
   k[load ? group.read : m.kind == MemKind::store ? group.write : group.atomic] += n;
 }
 
-// Scalar loads by their width in dwords.
+// Counts scalar loads by their width in dwords.
 void count_smem(const OpInfo& op, double n, Counters* out) {
   (*out)[Counter::SQ_INSTS_SMEM] += n;
   if (op.mem.kind != MemKind::load) return;
@@ -212,7 +212,7 @@ uint64_t* issued_by(Unit unit, IssueCounts* issue) {
 
 void count_flow(const OpInfo& op, double n, Counters* out) {
   if (op.count == Count::branch) (*out)[Counter::SQ_INSTS_BRANCH] += n;
-  if (op.count == Count::message) (*out)[Counter::SQ_INSTS_SENDMSG] += n;  // recorded: one per wave without messages
+  if (op.count == Count::message) (*out)[Counter::SQ_INSTS_SENDMSG] += n;  // recorded: 1 per wave without s_sendmsg
   if (op.count == Count::scalar) (*out)[Counter::SQ_INSTS_SALU] += n;
 }
 
@@ -277,7 +277,7 @@ void count_instructions(const Program& program, const EngineCounts& e, const std
   }
   k[Counter::SQ_INSTS] = static_cast<double>(total);
   k[Counter::SQ_INSTS_LDS] +=
-      static_cast<double>(e.flat_lds);  // recorded: a generic store that lands in the LDS counts in both
+      static_cast<double>(e.flat_lds);  // recorded: a flat store that goes to the LDS counts in both
   k[Counter::SQ_WAVES] = static_cast<double>(e.waves);
   k[Counter::SQ_ITEMS] = static_cast<double>(e.items);
   k[Counter::SQ_WAVES_LT_16] = static_cast<double>(e.waves_lt_16);

@@ -21,14 +21,14 @@ struct Executed {
   uint64_t times = 0, lanes = 0;
 };
 
-// The sums that the timing model needs.
+// Sums of issued instructions that the timing model needs.
 IssueCounts issue_counts(const Program& program, const std::vector<Executed>& executions);
 
-// Adds the counters to `out`.
+// Adds the instruction counters to `out`.
 void count_instructions(const Program& program, const EngineCounts& counts, const std::vector<Executed>& executions,
                         std::map<std::string, double>* out);
 
-// Adds the counters that are sums of others, where those are known.
+// Adds the counters that are sums of other counters, where all of those are known.
 void derive_counters(std::map<std::string, double>* out);
 
 }  // namespace hipsynth

@@ -1,4 +1,4 @@
-// The simulated device: state that outlives a dispatch, and the path of one launch.
+// The simulated device: state that outlives a dispatch, and the steps of a launch.
 #include <algorithm>
 
 #include "core/counters.h"
@@ -33,7 +33,7 @@ struct Device::Impl {
   BankCosts bank_costs;
   WavePool waves;
   Chooser chooser;
-  uint64_t clock = 0;  // what s_memtime reads when the next dispatch begins
+  uint64_t clock = 0;  // value of s_memtime at the start of the next dispatch
 
   using KernelKey = std::pair<uint64_t, uint32_t>;        // module serial number and entry
   std::map<uint64_t, std::unique_ptr<Program>> programs;  // by module serial number
@@ -65,12 +65,12 @@ void Device::reset() { impl_->reset(); }
 
 void Device::Impl::reset() {
   if (options.count) hierarchy = std::make_unique<Hierarchy>(arch, spec);
-  constexpr uint32_t kMostWaves = 40;  // per CU, of any architecture
+  constexpr uint32_t kMostWaves = 40;  // per CU, for any architecture
   host =
       std::make_unique<HostServices>(memory, static_cast<uint32_t>(spec.topology.cus) * kMostWaves, options.host_calls);
 }
 
-// Makes the services ready that the kernel's hidden arguments name.
+// Sets up the host services that the kernel's hidden arguments refer to.
 void Device::Impl::offer_services(const KernelInfo& kernel) {
   for (const KernelArg& arg : kernel.args) {
     if (arg.kind == "hidden_hostcall_buffer") runtime.host_buffer = host->buffer();
@@ -84,8 +84,8 @@ const Program& Device::Impl::program(const Module& module) {
   return *p;
 }
 
-// Refuses a kernel that can reach instructions that cannot run, or registers that it does not have, before it runs.
-// Notes in the plan which registers it uses.
+// Rejects a kernel that can reach instructions that cannot execute or that name registers it does not have. Stores the
+// registers that it uses in the plan.
 void Device::Impl::check_code(const Launch& launch, LaunchPlan* plan) {
   const Program& p = program(*launch.module);
   const auto [at, fresh] = reached.try_emplace({launch.module->serial(), plan->entry});
@@ -106,7 +106,7 @@ void Device::Impl::check_code(const Launch& launch, LaunchPlan* plan) {
   plan->initial.rows = std::max({plan->rows, r.any_vgprs, plan->initial.accum_offset + r.any_agprs});
   plan->sgprs = std::clamp(r.sgprs, plan->system_sgpr + kSystemSgprs, uint32_t{kScalarRegs});
   if (r.indexed) return;
-  plan->vgprs = std::max(r.vgprs, 1u);  // the work-item id
+  plan->vgprs = std::max(r.vgprs, 1u);  // at least v0, which holds the work-item id
   plan->agprs = r.agprs;
   if (!r.images && r.any_vgprs == 0) plan->initial.rows = std::max(plan->vgprs, agprs);
 }
@@ -145,7 +145,7 @@ Execution Device::Impl::execute(const Launch& launch, const LaunchPlan& plan) {
   return e;
 }
 
-// Counters, duration and details of a dispatch from what it did.
+// Fills counters, duration and details of a dispatch from the events of its execution.
 void Device::Impl::count_and_time(const Launch& launch, const LaunchPlan& plan, const Execution& e, Dispatch* d) {
   const Program& p = program(*launch.module);
   const Work work = work_of(plan, issue_counts(p, e.executed), e.counts, hierarchy.get());

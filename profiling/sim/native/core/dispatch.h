@@ -1,4 +1,4 @@
-// What one dispatch did, in the typed parts that a kernel record has (synth/core/kernel_record.py).
+// Results of one dispatch, in the typed parts that a kernel record has (synth/core/kernel_record.py).
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ struct Dim3 {
   uint32_t x = 1, y = 1, z = 1;
 };
 
-// What a kernel takes of a SIMD's registers, of the LDS per work-group and of scratch memory per work-item.
+// Resources of a kernel: registers of a SIMD, LDS per work-group, scratch memory per work-item.
 struct Registers {
   double vgprs = 0, agprs = 0, sgprs = 0, lds_bytes = 0, scratch_bytes = 0;
   static constexpr Field<Registers> kFields[] = {
@@ -28,11 +28,12 @@ struct Registers {
 };
 static_assert(names_all<Registers>());
 
-// The resource that allows a CU no more waves. Of dispatches that differ, the first in this order is recorded.
+// The resource that limits the waves per CU. If dispatches of a kernel differ, the first in this order is recorded.
 enum class Limiter : uint8_t { lds, sgprs, vgprs, wave_slots, work_groups };
 inline constexpr std::array kLimiterNames = {"LDS", "SGPRs", "VGPRs", "wave slots", "work-groups"};
 
-// What fits on a CU at once; `fraction` of the device's wave slots, `peak_waves` of the simulation.
+// Occupancy of a CU. `fraction`: resident waves as a share of the device's wave slots; `peak_waves`: the most that were
+// resident during the simulation.
 struct Residency {
   double groups_per_cu = 0, waves_per_cu = 0, fraction = 0, peak_waves = 0;
   static constexpr Field<Residency> kFields[] = {
@@ -44,7 +45,7 @@ struct Residency {
 };
 static_assert(names_all<Residency>());
 
-// What the timing model tells apart: units, and what comes before and after them.
+// Components of the timing model: hardware units, and the phases before and after them.
 enum class Bound : uint8_t {
   launch,
   latency,
@@ -63,16 +64,17 @@ enum class Bound : uint8_t {
 };
 inline constexpr std::array kBoundNames = {"launch", "latency", "dispatch", "vl1d", "l2",  "atomics",    "infinity",
                                            "hbm",    "valu",    "mfma",     "salu", "lds", "write_back", "ramp"};
-using Bounds = std::array<double, kBoundNames.size()>;  // ns that each unit alone would need
+using Bounds = std::array<double, kBoundNames.size()>;  // ns that each unit would need if it were the only limit
 
-// How the duration comes about: the bounds, the largest of them, and the life of an average wave, alone on the device.
+// What bounds the duration: the time of each unit, the largest of these, and the cycles of an average wave that runs
+// alone on the device.
 struct Limits {
   Bounds bounds{};
   Bound bottleneck = Bound::launch;
   double wave_cycles = 0;
 };
 
-// Behind the L2.
+// Memory traffic behind the L2.
 struct Traffic {
   double hbm_read_bytes = 0, hbm_write_bytes = 0, infinity_hits = 0;
   static constexpr Field<Traffic> kFields[] = {
@@ -83,15 +85,16 @@ struct Traffic {
 };
 static_assert(names_all<Traffic>());
 
-// exact: every work-group ran; replayed: every one did what a few recorded ones did; sampled: counts are scaled up from
-// a part of the grid. Of several dispatches the last in this order is recorded. Only an exact one computes results.
+// exact: every work-group ran. replayed: all work-groups repeated the trace of a few recorded ones. sampled: counts are
+// extrapolated from part of the grid. If dispatches of a kernel differ, the last in this order is recorded. Only exact
+// execution computes the kernel's results.
 enum class Strategy : uint8_t { exact, replayed, sampled };
 inline constexpr std::array kStrategyNames = {"exact", "replayed", "sampled"};
 
 struct Sampling {
   Strategy strategy = Strategy::exact;
   uint64_t groups_simulated = 0;        // work-groups that ran or were replayed
-  uint64_t groups_recorded = 0;         // those whose trace stands for all
+  uint64_t groups_recorded = 0;         // work-groups that were recorded for the replay
   std::map<std::string, double> error;  // sampled: expected relative error (two standard deviations) by counter
 };
 
@@ -99,7 +102,7 @@ struct Dispatch {
   Dim3 grid, block;
   std::map<std::string, double> counters;  // hardware names, summed over instances, no _sum suffix
   double duration_ns = 0;
-  // Without DeviceOptions::counters none of these is filled, without the memory model there is no traffic.
+  // Unset without DeviceOptions::counters; without the memory model `traffic` is unset too.
   std::optional<Registers> registers;
   std::optional<Residency> occupancy;
   Limiter limited_by = Limiter::lds;
@@ -107,9 +110,9 @@ struct Dispatch {
   std::optional<Work> work;
   std::optional<Traffic> traffic;
   Sampling sampling;
-  uint64_t out_of_bounds = 0;                // accesses outside every allocation that hardware would let pass
+  uint64_t out_of_bounds = 0;                // accesses outside every allocation that hardware would not fault
   std::string first_out_of_bounds;           // message about the first of them
-  std::string printf_output, printf_errors;  // what the kernel wrote to stdout and stderr
+  std::string printf_output, printf_errors;  // text that the kernel printed to stdout and stderr
 };
 
 }  // namespace hipsynth

@@ -16,7 +16,7 @@ constexpr uint64_t kMostImage = 1ull << 32;  // bytes of a loaded code object
   throw SimError("bad_code_object", "not a usable AMDGPU code object: " + why);
 }
 
-// ELF's own records, as laid out in the file (System V ABI, ELF-64).
+// ELF file records (System V ABI, ELF-64).
 struct FileHeader {
   uint8_t ident[16];
   uint16_t type, machine;
@@ -122,7 +122,7 @@ void read_sections(const File& file, const FileHeader& header, Elf* elf) {
   for (const SectionHeader& s : sections) {
     if ((s.type == kTypeSymtab || s.type == kTypeDynsym) && s.link < sections.size()) {
       std::vector<ElfSymbol>& symbols = s.type == kTypeSymtab ? elf->symbols : elf->dynamic_symbols;
-      if (!symbols.empty()) bad("more than one symbol table");  // each costs time, and headers are cheap
+      if (!symbols.empty()) bad("more than one symbol table");  // limits the time that a crafted file can cost
       symbols = read_symbols(file, s, sections[s.link]);
     } else if (s.type == kTypeRela && s.size) {
       rela_bytes += s.size;

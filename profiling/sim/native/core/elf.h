@@ -29,10 +29,10 @@ struct Elf {
   std::vector<ElfRelocation> relocations;
   uint64_t text_start = 0, text_end = 0;
   struct Note {
-    const uint8_t* data;  // inside the given bytes
+    const uint8_t* data;  // points into the input bytes
     uint64_t bytes;
   };
-  std::vector<Note> metadata;  // NT_AMDGPU_METADATA: one for each part that link-time optimisation made of the code
+  std::vector<Note> metadata;  // NT_AMDGPU_METADATA notes; link-time optimisation may write several
 };
 
 inline constexpr uint8_t kSymbolObject = 1, kSymbolFunction = 2;

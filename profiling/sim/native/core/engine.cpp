@@ -14,9 +14,9 @@ namespace hipsynth {
 namespace {
 
 constexpr uint32_t kNoTarget = ~0u;
-constexpr uint32_t kWavesAhead = 3;     // whose state is prefetched
-constexpr uint32_t kFirstRows = 4;      // prefetched before a wave starts
-constexpr uint32_t kAtomicSlices = 16;  // atomics in a row whose results a wave gets before others run
+constexpr uint32_t kWavesAhead = 3;     // waves whose state is prefetched in advance
+constexpr uint32_t kFirstRows = 4;      // register rows prefetched before a wave starts
+constexpr uint32_t kAtomicSlices = 16;  // consecutive atomics that a wave may wait for before other waves run
 
 uint32_t u32(double value) { return static_cast<uint32_t>(value); }
 
@@ -39,7 +39,7 @@ bool holds(const Wave& w, Condition condition) {
 
 uint32_t active_lanes(const Wave& w) { return static_cast<uint32_t>(std::popcount(w.exec())); }
 
-// Executes the ALU instructions in a row from `pc` on; returns the last one.
+// Executes consecutive ALU instructions from `pc` on; returns the index of the last one.
 [[gnu::always_inline]] inline uint32_t execute_alu_run(Wave& w, const Step* steps, uint32_t pc) {
   do {
     execute_alu(w, *steps[pc].inst);
@@ -90,11 +90,12 @@ uint32_t Engine::index_at(Resident* r, const Step& s, uint64_t address) {
   return code.index_by_word[offset / 4];
 }
 
-// True when the wave must wait: more is outstanding than the instruction allows. A wave that waits for the result of an
-// atomic goes on at once, kAtomicSlices times in a row: if all other waves ran first, every compare-and-swap of a
-// contended loop but one per round would compare with a stale value, and n waves would need n * n / 2 tries. So retry
-// counts of contended loops are not modelled (the hardware's depend on the order of arrival): they stay near the
-// fewest possible. The number is limited so that a wave that polls another one with atomics does not poll for long.
+// True if the wave must wait because more is outstanding than the instruction allows. A wave that waits for the result
+// of an atomic continues at once, up to kAtomicSlices times in a row: if all other waves ran first, nearly every
+// compare-and-swap of a contended loop would compare with a stale value (one succeeds per round), and n waves would
+// need n * n / 2 attempts. So retry counts of contended loops are not modelled (on hardware they depend on the order of
+// arrival): they stay near the minimum. The limit keeps a wave that polls another one with atomics from polling for
+// long.
 bool Engine::take_wait(Resident* r, WaitLimits limits, uint32_t now) {
   const auto [vm, lgkm] = limits;
   uint64_t wake = round_;
@@ -123,7 +124,7 @@ bool Engine::take_wait(Resident* r, WaitLimits limits, uint32_t now) {
   return wake > round_;
 }
 
-// Books the run up to the instruction before `pc`.
+// Counts the run up to the instruction before `pc`.
 void Engine::end_run(Run* run, uint32_t pc) {
   const uint32_t length = pc - run->start;
   ++runs_[run->start].times;
@@ -140,7 +141,7 @@ void Engine::leave(Resident* r, Run* run, uint32_t pc) {
   r->wave.pc = pc;
 }
 
-// Where a taken jump leads; writes the return address of calls.
+// Target of a taken jump; calls also write their return address.
 uint32_t Engine::next_pc(Resident* r, const Step& s, uint32_t pc) {
   Wave& w = r->wave;
   switch (s.action) {
@@ -181,7 +182,7 @@ void Engine::arrive(Resident* r) {
   release_barrier(r->group);
 }
 
-// The operand says how many waves meet, minus one.
+// The operand is the number of arriving waves minus one.
 void Engine::arrive_at_grid(Resident* r, const Step& s) {
   const uint32_t* row = operand_row(r->wave, s.inst->src[0]);
   const uint64_t wanted = uint64_t{row[r->wave.exec() ? std::countr_zero(r->wave.exec()) : 0]} + 1;
@@ -206,7 +207,7 @@ void Engine::end_wave(Resident* r) {
   release_barrier(r->group);
 }
 
-// True when the CU's vector memory unit takes nothing more in this round; the wave then waits for it.
+// True if the CU's vector memory unit accepts nothing more in this round; the wave then waits for it.
 bool Engine::port_is_closed(Resident* r) {
   const uint64_t opens = c_.model->port_opens(r->group->cu);
   if (opens <= round_) return false;
@@ -215,7 +216,7 @@ bool Engine::port_is_closed(Resident* r) {
   return true;
 }
 
-// A memory or LDS instruction at `pc`, `in_run` instructions after the last run ended.
+// Records a memory or LDS instruction at `pc`, `in_run` instructions after the last run ended.
 template <Event::Kind kKind>
 [[gnu::always_inline]] inline void Engine::execute_memory(Resident* r, const Step& s, uint32_t pc, uint32_t in_run) {
   r->now = r->clock + issued_[pc + 1];
@@ -229,7 +230,7 @@ template <Event::Kind kKind>
   }
 }
 
-// Goes from `pc` on to `to`; false when the time slice is used up.
+// Continues at `to` after `pc`; false if the time slice is used up.
 [[gnu::always_inline]] inline bool Engine::jump(Resident* r, Run* run, uint32_t pc, uint32_t to) {
   end_run(run, pc + 1);
   r->clock += issued_[pc + 1] - issued_[to];
@@ -238,7 +239,7 @@ template <Event::Kind kKind>
   return run->budget != 0;
 }
 
-// True when the wave stops here.
+// True if the wave stops here.
 [[gnu::always_inline]] inline bool Engine::sampled_wait(Resident* r, const Step& s, uint32_t pc) {
   sampler_->before_wait();
   const bool waits = take_wait(r, wait_limits(s.inst->imm), r->clock + issued_[pc]);
@@ -246,7 +247,7 @@ template <Event::Kind kKind>
   return waits;
 }
 
-// An instruction at which the time slice ends in any case.
+// Handles an instruction that always ends the time slice.
 void Engine::stop_at(Resident* r, const Step& s, Run* run, uint32_t pc) {
   const auto record = [&](Event::Kind kind) {
     if (recorder_) recorder_->add(kind, r->clock + issued_[pc], pc + 1 - run->start);
@@ -319,7 +320,7 @@ void Engine::run_wave(Resident* r) {
       case Action::swap_pc:
       case Action::call:
         if (!jump(r, &run, pc, next_pc(r, s, pc))) return;
-        pc = run.start - 1;  // the loop's increment leads to the target
+        pc = run.start - 1;  // the loop's increment then moves to the target
         break;
       case Action::message:
         c_.host.serve();
@@ -343,8 +344,9 @@ void Engine::run_wave(Resident* r) {
   }
 }
 
-// Prefetches what a time slice touches first: the kernel's scalar registers, all that follows them, and the vector
-// registers that it uses first. Waves wait for thousands of others to run, so they are rarely in the host's caches.
+// Prefetches what a time slice touches first: the kernel's scalar registers, the state after them, and the vector
+// registers that are used first. Thousands of other waves run between two time slices, so a wave's state is rarely in
+// the host's caches.
 void Engine::prefetch(const ScheduledWave& scheduled) {
   constexpr size_t kHostLine = 64, kVccLine = kVccLo * sizeof(uint32_t) / kHostLine * kHostLine;
   constexpr size_t kHot = sizeof(Architectural) + sizeof(Progress);
@@ -367,7 +369,7 @@ void Engine::prefetch(const ScheduledWave& scheduled) {
   for (size_t i = 0; i < first.n; ++i) ask(rows + first.row[i] * kRowBytes, kRowBytes);
 }
 
-// Prefetches for the next wave of this round that has not been prefetched yet.
+// Prefetches for the next wave of this round that was not prefetched yet.
 void Engine::look_ahead() {
   for (; ahead_cu_ < used_cus_.size(); ++ahead_cu_, ahead_wave_ = 0) {
     const Cu& cu = cus_[used_cus_[ahead_cu_]];
@@ -405,11 +407,11 @@ bool Engine::step_cu(size_t position) {
   port_opens_ = 0;
   for (size_t i = 0; i < cu->waves.size(); ++i) {
     if (cu->wakes[i] > round_) continue;
-    if (cu->waves[i].at_port && port_opens_ > round_) {  // an older wave has just found it closed
+    if (cu->waves[i].at_port && port_opens_ > round_) {  // an older wave has just found it busy
       cu->wakes[i] = port_opens_;
       continue;
     }
-    if (position > ahead_cu_ || (position == ahead_cu_ && i >= ahead_wave_)) {  // woken behind the look ahead
+    if (position > ahead_cu_ || (position == ahead_cu_ && i >= ahead_wave_)) {  // woken after prefetching
       ahead_cu_ = position;
       ahead_wave_ = i + 1;
     }

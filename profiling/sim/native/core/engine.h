@@ -1,4 +1,4 @@
-// One dispatch from first work-group to last wave: placement on CUs, interleaving, execution.
+// Executes one dispatch: places work-groups on CUs and interleaves their waves.
 #pragma once
 
 #include <cstdint>
@@ -17,26 +17,27 @@
 
 namespace hipsynth {
 
-// Processor time of this process in seconds: limits mean the same on a busy machine.
+// CPU time of this process in seconds, so that time limits do not depend on the load of the host.
 double processor_seconds();
 
-// How much one execution of a dispatch may take; see DeviceOptions.
+// Limits on one execution of a dispatch; see DeviceOptions.
 struct EngineLimits {
   uint64_t wave_instructions = 0;
   double cpu_seconds = 0;  // 0: no limit
 };
 
 // Waves of all CUs run in rounds of short time slices. A wave runs until it must wait for memory or for the vector
-// memory unit of its CU, reaches a barrier, ends, or has used up its quantum; the Context's MemoryModel says when
-// memory answers. Within a round CUs come in order, waves of a CU from oldest to youngest. So caches see an
+// memory unit of its CU, reaches a barrier, ends, or has used up its quantum; the Context's MemoryModel decides when
+// memory answers. In each round CUs run in order, and the waves of a CU from oldest to youngest. The caches therefore
+// see an interleaving like the hardware's, and the simulation is deterministic.
 // interleaving like the hardware's, and the same one every time.
 class Engine {
  public:
   Engine(Context& context, const Spec& spec, const EngineLimits& limits, const Launch& launch, const LaunchPlan& plan,
          WavePool& pool, Sampler* sampler = nullptr);
-  // Before run(): only the recorder's work-groups run, and it is the memory model.
+  // Call before run(): only the recorder's work-groups run, with the recorder as their memory model.
   void record(Recorder* recorder);
-  // Before run(): no instruction runs; all work-groups access memory and wait as the traces say.
+  // Call before run(): no instruction executes; all work-groups access memory and wait as in the traces.
   void replay(const Traces& traces, CountedMemory& memory);
   void run();                                // throws SimError; a sampler may end it early
   std::vector<Executed> executions() const;  // per static instruction
@@ -45,45 +46,45 @@ class Engine {
 
  private:
   static constexpr uint64_t kNever = ~0ull;
-  static constexpr uint32_t kQuantum = 512;  // instructions of a time slice
+  static constexpr uint32_t kQuantum = 512;  // instructions per time slice
 
-  // What the scheduler knows about a wave, apart from the wave itself, which is rarely in the host's caches.
+  // Scheduling data of a wave, kept apart from its state, which is rarely in the host's caches.
   struct ScheduledWave {
     Resident* wave;
     WorkGroup* group;
     uint32_t index, slot;  // as in Resident
     uint32_t pc = 0;       // of its next instruction
     bool started = false;  // before its first time slice a wave has no state
-    bool at_port = false;  // its next instruction is one for the vector memory unit, which was closed
+    bool at_port = false;  // its next instruction needs the vector memory unit, which was busy
   };
 
   struct Cu {
     std::vector<std::unique_ptr<WorkGroup>> free_groups;
     std::vector<ScheduledWave> waves;  // oldest first
-    std::vector<uint64_t> wakes;       // of each, the first round in which it runs; kNever at a barrier and when ended
+    std::vector<uint64_t> wakes;       // [wave]: first round in which it runs; kNever at a barrier and after its end
     uint64_t next_wake = kNever;       // no wave of this CU runs before this round
     uint32_t groups = 0, ended_groups = 0;
-    std::vector<uint32_t> free_slots;  // given back: wave slots of the dispatch, for scratch
+    std::vector<uint32_t> free_slots;  // released wave slots of the dispatch (they index scratch)
     uint32_t used_slots = 0;
   };
 
-  // Trace-driven replay.
+  // State of a trace-driven replay.
   struct Replay {
     const Traces& traces;
     CountedMemory& memory;
-    std::vector<LoadShape> shapes;        // of loads; the first one is scratch, for those beyond the limit
-    std::vector<uint16_t> shape_numbers;  // [pattern][start within a vL1D line]: index into shapes, 0: none yet
+    std::vector<LoadShape> shapes;        // coalesced loads; shapes[0] is a temporary for those beyond the limit
+    std::vector<uint16_t> shape_numbers;  // [pattern][start within a vL1D line]: index into shapes, 0: not computed yet
   };
 
-  // Instructions that follow each other in memory and run with the same EXEC.
+  // A straight-line run: consecutive instructions executed with the same EXEC.
   struct Run {
     uint32_t start, budget, lanes;  // budget: instructions left of the quantum when the run began
   };
 
-  bool admit();  // places work-groups; false when none could be placed
+  bool admit();  // places work-groups; false if none could be placed
   bool place(uint32_t xcd, uint64_t group);
   uint32_t take_slot(Cu* cu, uint32_t index) const;
-  bool step_cu(size_t position);  // in used_cus_
+  bool step_cu(size_t position);  // `position` in used_cus_
   void prefetch(const ScheduledWave& scheduled);
   void look_ahead();
   void start(ScheduledWave* scheduled);
@@ -125,19 +126,19 @@ class Engine {
   Sampler* sampler_;
   Recorder* recorder_ = nullptr;
   std::unique_ptr<Replay> replay_;
-  std::vector<std::vector<Executed>> buckets_;  // per stratum: difference array of executions and their active lanes
+  std::vector<std::vector<Executed>> buckets_;  // per stratum: difference array over instructions
   Executed* runs_;                              // the running wave's bucket
   const uint32_t* issued_;                      // Program::issued
   std::vector<uint64_t> next_group_;            // per XCD: next work-group number
   std::vector<uint32_t> next_cu_;               // per XCD
   std::vector<uint32_t> used_cus_;              // CUs with waves, in order
-  std::vector<Resident*> at_grid_;              // waves that wait at a barrier of the whole grid
+  std::vector<Resident*> at_grid_;              // waves waiting at a grid-wide barrier
   uint64_t round_ = 0, next_wake_ = 0, live_ = 0, peak_waves_ = 0;
   uint32_t cus_per_xcd_, groups_per_round_;
   Foresight foresight_;
-  bool begins_scalar_ = false;            // what runs now: see Foresight
-  size_t ahead_cu_ = 0, ahead_wave_ = 0;  // position in used_cus_ and in its waves up to which waves are prefetched
-  uint64_t port_opens_ = 0;               // of the CU that is being stepped, when found closed in this round
+  bool begins_scalar_ = false;            // of the running steps: see Foresight
+  size_t ahead_cu_ = 0, ahead_wave_ = 0;  // prefetching has reached this position in used_cus_ and in its waves
+  uint64_t port_opens_ = 0;               // round in which the current CU accepts vector memory again; 0: not blocked
   double start_s_ = processor_seconds();
 };
 

@@ -1,4 +1,4 @@
-// Messages for accesses that the hardware would answer with a memory fault.
+// Messages for accesses that hardware would answer with a memory fault.
 #include <cinttypes>
 #include <cstdio>
 
@@ -41,13 +41,13 @@ std::string neighbourhood(const Context& c, const Fault& f) {
   return text + ", of which the access overruns the end";
 }
 
-// A failed assertion writes its text and traps.
+// Throws SimError "assertion" if a failed assertion printed its message before the trap.
 void check_assertion(const Context& c, const std::string& where) {
   static const std::string kMark = "Device-side assertion `";
   const std::string& text = c.host.errors();
   const size_t mark = text.rfind(kMark);
   if (mark == std::string::npos) return;
-  const size_t start = text.rfind('\n', mark) + 1;  // npos + 1 is the beginning
+  const size_t start = text.rfind('\n', mark) + 1;  // npos + 1 == 0: start of the text
   throw SimError("assertion", text.substr(start, text.find('\n', mark) - start) + " In " + where);
 }
 

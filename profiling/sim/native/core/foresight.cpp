@@ -7,8 +7,8 @@
 namespace hipsynth {
 namespace {
 
-constexpr uint32_t kLookAhead = 96;  // steps
-constexpr uint32_t kNoLimit = 63;    // of vector memory instructions on their way
+constexpr uint32_t kLookAhead = 96;  // steps to look ahead
+constexpr uint32_t kNoLimit = 63;    // vector memory instructions in flight
 
 }  // namespace
 
@@ -42,7 +42,7 @@ Foresight::Rows Foresight::find(uint32_t pc) const {
       case Action::lds:
         add(s, &rows);
         break;
-      case Action::sampled:  // in the LDS nothing is looked at
+      case Action::sampled:  // LDS instructions are rarely modelled in a sample, so they need no registers
         if (s.inst->op->unit == Unit::vmem) add(s, &rows);
         break;
       case Action::hop:

@@ -1,4 +1,4 @@
-// Which vector registers a wave uses first in its next time slice: what to prefetch.
+// Predicts which vector registers a wave uses first in its next time slice, for prefetching.
 #pragma once
 
 #include <array>
@@ -18,17 +18,17 @@ class Foresight {
     bool known = false;
   };
 
-  // `steps`: what runs now; `n` of them. Cheap when they are those of the last call.
+  // Sets the `n` steps that run now. Cheap if they are those of the last call.
   void look_at(const Step* steps, size_t n, uint32_t accum_offset);
-  // The rows that instructions from `pc` on name first, up to the next wait for vector memory; a backward branch is
-  // taken.
+  // The register rows that instructions from `pc` on use first, up to the next wait for vector memory. Backward
+  // branches are assumed taken.
   const Rows& from(uint32_t pc) {
     Rows& rows = rows_[pc];
     if (!rows.known) rows = find(pc);
     return rows;
   }
 
-  // Whether a wave that begins at `pc` reaches its first wait without naming a vector register.
+  // Whether a wave that starts at `pc` reaches its first wait without using a vector register.
   bool begins_scalar(uint32_t pc) const;
 
  private:

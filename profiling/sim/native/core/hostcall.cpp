@@ -20,7 +20,7 @@ struct Header {
 struct Payload {
   uint64_t words[64][8];  // per lane
 };
-// HSA's signal, as far as device code touches it: a mailbox makes it send a message to the host.
+// The fields of an HSA signal that device code uses: a mailbox makes it send a message to the host.
 struct Signal {
   int64_t kind, value;
   uint64_t mailbox;
@@ -29,13 +29,13 @@ struct Signal {
 static_assert(sizeof(Header) == 24 && sizeof(Buffer) == 48);
 
 constexpr uint64_t kSignalAt = 64, kMailboxAt = 128, kHeadersAt = 256;
-constexpr uint64_t kHeapBytes = 128 << 10;    // what __ockl_dm_init_v1 clears; it has no initial slabs here
+constexpr uint64_t kHeapBytes = 128 << 10;    // size that __ockl_dm_init_v1 clears; there are no initial slabs here
 constexpr uint64_t kSlabBytes = 2ull << 20;   // device-side malloc finds a slab by the alignment of its blocks
 constexpr uint64_t kMessageBytes = 64 << 10;  // longest text of one printf call
-constexpr size_t kOpenMessages = 1 << 16;     // printf calls that have begun and not ended
+constexpr size_t kOpenMessages = 1 << 16;     // unfinished printf calls
 constexpr size_t kMostText = 64 << 20;        // of one kernel
-constexpr uint32_t kReadyFlag = 1;            // in Header::control: not answered yet
-constexpr uint64_t kBegin = 1, kEnd = 2;      // in a message's first word; bits 5-7: words that follow; 8..: number
+constexpr uint32_t kReadyFlag = 1;            // in Header::control: waiting for an answer
+constexpr uint64_t kBegin = 1, kEnd = 2;      // bits of a message's first word; 5-7: words that follow; 8..: number
 constexpr int kLengthAt = 5, kNumberAt = 8;
 
 template <class T>
@@ -60,7 +60,7 @@ uint64_t HostServices::buffer() {
   const uint64_t n = std::bit_ceil(packets_), bytes = payloads_at(0, n) + n * sizeof(Payload);
   buffer_ = reinterpret_cast<uint64_t>(memory_.allocate(bytes, Memory::Kind::kernarg));
   auto* header = at<Header>(buffer_ + kHeadersAt);
-  // A stack entry is a packet's index with a tag above the index bits; 0 ends the stack, so packet 0 is tagged.
+  // A stack entry is a packet's index with a tag above the index bits; 0 marks the end, so packet 0 has a tag.
   for (uint64_t i = 1; i < n; ++i) header[i].next = i == 1 ? n : i - 1;
   *at<Buffer>(buffer_) = {
       buffer_ + kHeadersAt, payloads_at(buffer_, n), buffer_ + kSignalAt, n > 1 ? n - 1 : n, 0, n - 1};
@@ -75,7 +75,7 @@ uint64_t HostServices::heap() {
 
 void HostServices::serve() {
   if (!buffer_) return;
-  // Kernels can write all of the buffer: nothing in it is believed but indices, which are bounded.
+  // Kernels can overwrite the whole buffer, so only indices are read from it, and those are range-checked.
   const uint64_t n = std::bit_ceil(packets_);
   uint64_t entry = std::exchange(at<Buffer>(buffer_)->ready_stack, 0);
   for (uint64_t count = 0; entry != 0 && count < n; ++count) {
@@ -102,8 +102,8 @@ void HostServices::answer(uint32_t service, uint64_t* words) {
                                             ", which this simulator does not offer");
 }
 
-// A printf call arrives in pieces of up to seven words. Its first word says whether it goes to stderr, then come the
-// format and the arguments: strings with their terminator, padded to whole words.
+// A printf call arrives in messages of up to seven words. Its first word selects stdout or stderr, then come the format
+// and the arguments: strings with their terminator, padded to whole words.
 void HostServices::print(uint64_t* words) {
   const uint64_t head = words[0], count = head >> kLengthAt & 7;
   const uint64_t number = head & kBegin ? ++last_message_ : head >> kNumberAt;
@@ -120,7 +120,7 @@ void HostServices::print(uint64_t* words) {
   messages_.erase(number);
 }
 
-// Address 0: so many bytes are wanted; otherwise the memory at the address is given back.
+// Address 0: allocates the given number of bytes. Otherwise frees the memory at the address.
 void HostServices::device_memory(uint64_t* words) {
   if (words[0] != 0) {
     const Memory::Allocation* a = memory_.find(words[0], 1);

@@ -1,5 +1,5 @@
-// Services that device code asks of the host while a kernel runs: unbuffered printf and the texts of failed assertions,
-// memory for device-side malloc, and calls of host functions.
+// Host services for device code: unbuffered printf and the messages of failed assertions, memory for device-side
+// malloc, and calls of host functions.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +12,24 @@
 namespace hipsynth {
 
 // Layouts and service numbers are those of the device library's __ockl_hostcall_* and __ockl_dm_* functions (ROCm
-// device libraries, ockl). A wave takes a packet from a lock-free stack, fills it, pushes it onto another one, sends a
-// message and polls the packet until the host has answered. Here the message is answered before the wave goes on, so
-// results do not depend on the host's timing.
+// device libraries, ockl). A wave takes a packet from a lock-free stack, fills it, pushes it onto a second stack, sends
+// a message and polls the packet until the host has answered. Here the message is answered before the wave continues,
+// so results do not depend on the host's timing.
 class HostServices {
  public:
-  // `packets`: at least as many waves may be in a call at the same time. `host_calls`: kernels may call host functions.
+  // `packets`: at least the number of waves that may be in a call at the same time. `host_calls`: kernels may call host
+  // functions.
   HostServices(Memory& memory, uint32_t packets, bool host_calls)
       : memory_(memory), packets_(packets), host_calls_(host_calls) {}
   ~HostServices();
   HostServices(const HostServices&) = delete;
   HostServices& operator=(const HostServices&) = delete;
 
-  uint64_t buffer();  // what kernels get as hidden_hostcall_buffer; made on first use
-  uint64_t heap();    // what kernels get as hidden_heap_v1: the state of device-side malloc; made on first use
+  uint64_t buffer();  // value of hidden_hostcall_buffer; allocated on first use
+  uint64_t heap();    // value of hidden_heap_v1, the state of device-side malloc; allocated on first use
   void serve();       // answers every waiting packet. Throws SimError "unsupported_service"
 
-  // Texts written since they were last taken.
+  // Returns and clears the text printed since the last call.
   std::string take_output() { return std::exchange(output_, {}); }
   std::string take_errors() { return std::exchange(errors_, {}); }
   const std::string& errors() const { return errors_; }
@@ -43,7 +44,7 @@ class HostServices {
   bool host_calls_;
   uint64_t buffer_ = 0, heap_ = 0;
   uint64_t last_message_ = 0;
-  std::map<uint64_t, std::vector<uint64_t>> messages_;  // unfinished printf calls by number
+  std::map<uint64_t, std::vector<uint64_t>> messages_;  // unfinished printf calls by message number
   std::string output_, errors_;
 };
 

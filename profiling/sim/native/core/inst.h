@@ -1,4 +1,4 @@
-// A decoded instruction: what the assembler text says, resolved once at load.
+// A decoded instruction: the assembler text, resolved once at load time.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace hipsynth {
 
-// Which unit executes an instruction; drives dispatch in the engine, SQ_* counters and timing.
+// The unit that executes an instruction; drives dispatch in the engine, SQ_* counters and timing.
 enum class Unit : uint8_t {
   valu,  // vector ALU, incl. MFMA and cross-lane VALU
   salu,  // scalar ALU
@@ -24,10 +24,10 @@ enum class Unit : uint8_t {
   lds,   // ds_* (incl. ds_bpermute and friends, which touch no LDS memory)
 };
 
-// Rate classes of the issue model; cycles per class stand in the arch tables.
+// Issue rate classes; the cycles of each class are in the device tables.
 enum class Rate : uint8_t { full, trans, f64, int64_mul, mfma, none };
 
-// What the SQ counts of a vector instruction (SQ_INSTS_VALU_<...>) and of a flow instruction (the last three).
+// Which SQ counter a vector instruction increments (SQ_INSTS_VALU_<...>), or a flow instruction (the last three).
 enum class Count : uint8_t {
   other,
   add_f16,
@@ -79,7 +79,7 @@ struct Wave;
 struct Inst;
 using AluHandler = void (*)(Wave&, const Inst&);
 
-// What a memory instruction does, as data. Filled from the opcode table.
+// Effect of a memory instruction, as data. Filled from the opcode table.
 enum class MemSpace : uint8_t { none, global, flat, scratch, buffer, lds, constant, image };
 enum class MemKind : uint8_t { none, load, store, atomic, cross_lane, cache, time, append, sample, query };
 
@@ -94,21 +94,22 @@ struct MemDesc {
   bool to_lds = false;       // global_load_lds_*
   MemOp op = MemOp::none;
 
-  // Compare-and-swap: two data values.
+  // Compare-and-swap: takes two data values.
   bool compares() const {
     return op == MemOp::cmpswap_b32 || op == MemOp::cmpswap_b64 || op == MemOp::cmpswap_f32 || op == MemOp::cmpswap_f64;
   }
-  // Typed buffers, whose operands the text names in full, unlike those of images.
+  // Typed buffers. Their assembler text names all operand registers, unlike that of images.
   bool typed_buffer() const { return op == MemOp::format || op == MemOp::format_named; }
 };
 
-// Whether EXEC after an instruction is a part of EXEC before: if its first source is EXEC, if either is.
+// Whether EXEC after an instruction is a subset of EXEC before it: if its first source is EXEC, or if either source is.
 enum class Narrows : uint8_t { never, always, if_first, if_either };
 
-// Instructions that choose registers by M0: scalar ones, or vector ones of all instructions that follow.
+// Whether the instruction indexes registers by M0: scalar registers of its own, or vector registers of all later
+// instructions.
 enum class Indexes : uint8_t { none, sgpr, vgpr };
 
-// A row of the opcode table. Columns are described in profiling/sim/isa/README.md.
+// A row of the opcode table. The columns are described in profiling/sim/isa/README.md.
 struct OpInfo {
   const char* name = "";  // base mnemonic, no _e32/_e64/_sdwa/_dpp
   Unit unit = Unit::flow;
@@ -117,27 +118,27 @@ struct OpInfo {
   uint8_t archs = 0;  // bit per Arch
   Action action = Action::refused;
   Condition condition = Condition::none;
-  uint8_t reads = 0, writes = 0;  // bits of `implied`; EXEC as the lane mask of vector instructions left out
+  uint8_t reads = 0, writes = 0;  // bits of `implied`; without EXEC as the lane mask of vector instructions
   Narrows narrows = Narrows::never;
   Indexes indexes = Indexes::none;
-  int8_t adds = 0;          // the result is the first source plus (1) or minus (-1) the second, perhaps with SCC
-  bool partial = false;     // part of the destination's bits or lanes may keep their old value
-  bool cross_lane = false;  // a lane's result depends on other lanes
-  bool carries_up = false;  // the low dword of the result depends on low dwords alone
-  bool exchanges = false;   // the source is written too
+  int8_t adds = 0;       // the result is the first source plus (1) or minus (-1) the second, possibly with SCC as carry
+  bool partial = false;  // some bits or lanes of the destination may keep their old value
+  bool cross_lane = false;            // a lane's result depends on other lanes
+  bool carries_up = false;            // the low dword of the result depends only on the low dwords of the sources
+  bool exchanges = false;             // the source is written too
   uint16_t mfma_cycles[kArchs] = {};  // by Arch: passes * 4, matrix instructions only
   uint32_t mfma_mops = 0;             // SQ_INSTS_VALU_MFMA_MOPS_* units (512 FLOPs each) per instruction
   const char* mfma_type = "";         // "F16", "BF16", "F32", "F64", "I8"
   uint8_t flops = 0;                  // floating-point operations of one active lane, matrix instructions excepted
   MemDesc mem{};
   const char* signature = "";  // typed operands as in the table, e.g. "d:f32 a:f32 b:f32"
-  const char* refused = "";    // why the row is known but not executed; empty: it executes
-  // The rest is chosen at start, for the CPU at hand. Null for flow, smem, vmem, lds: the engine executes those.
+  const char* refused = "";    // why the row is known but cannot execute; empty: it can
+  // Handlers are chosen at start-up for the host CPU. Null for flow, smem, vmem, lds, which the engine executes.
   AluHandler handler = nullptr;
-  AluHandler general = nullptr;     // valu: the form that honours SDWA, DPP, op_sel, clamp, omod (null: none needed)
-  AluHandler saturating = nullptr;  // integer rows with a clamp form
-  const void* shape = nullptr;      // operand classes for the general form (isa/valu.h)
-  bool selects = false;             // the plain handler honours op_sel, op_sel_hi, neg_lo and neg_hi itself
+  AluHandler general = nullptr;     // valu: variant for SDWA, DPP, op_sel, clamp, omod (null: not needed)
+  AluHandler saturating = nullptr;  // variant with clamp, for integer rows
+  const void* shape = nullptr;      // operand classes for the general variant (isa/valu.h)
+  bool selects = false;             // the plain handler itself applies op_sel, op_sel_hi, neg_lo and neg_hi
 };
 
 // DPP controls: the raw dpp_ctrl field value plus masks, or absent.
@@ -150,10 +151,10 @@ struct Dpp {
 
 struct Inst {
   const OpInfo* op = nullptr;
-  AluHandler fn = nullptr;  // chosen at decode: op->handler or a specialised form of it
+  AluHandler fn = nullptr;  // chosen at decode: op->handler or a specialised variant of it
   Operand dst, sdst;        // sdst: carry-out / vcc destination / second result
   Operand src[4];
-  bool plain = false;  // vector registers (no AGPRs), scalars and constants alone, without any modifier
+  bool plain = false;  // only vector registers (no AGPRs), scalars and constants, and no modifiers
   bool clamp = false;
   uint8_t omod = 0;  // 0 none, 1 *2, 2 *4, 3 /2
   uint8_t op_sel = 0, op_sel_hi = 0x7, neg_lo = 0, neg_hi = 0;
@@ -165,29 +166,29 @@ struct Inst {
   int32_t offset0 = 0, offset1 = 0;      // ds_read2-style offsets
   bool glc = false, slc = false, scc = false, sc0 = false, sc1 = false, nt = false, lds = false, gds = false;
   bool offen = false, idxen = false;
-  uint8_t dmask = 0;   // image instructions: which components; with it unnormalised, array, 16-bit and error forms
-  uint8_t format = 1;  // tbuffer: data format, number format from bit 4 on; the text leaves out 8-bit unorm
+  uint8_t dmask = 0;   // image instructions: component mask; unorm, da, a16, d16, tfe and lwe are theirs too
+  uint8_t format = 1;  // tbuffer: data format, number format from bit 4 on; default 8-bit unorm
   bool unorm = false, da = false, a16 = false, d16 = false, tfe = false, lwe = false;
   uint64_t address = 0;  // byte address in the code object
   uint8_t size = 4;      // bytes
 };
 
-// "s_trap 2" ends a wave (LLVM, AMDGPUUsage); higher ones do nothing without a debugger.
+// "s_trap 2" ends a wave (LLVM, AMDGPUUsage); higher numbers have no effect without a debugger.
 constexpr int64_t kAbortTrap = 2;
 
-// A decoded code object's text section. `index_of(address)` maps byte addresses for s_setpc and symbols.
+// The decoded text section of a code object. `index_of(address)` maps byte addresses for s_setpc and symbols.
 struct Code {
   Arch arch = Arch::gfx90a;
   std::vector<Inst> insts;
-  std::vector<uint32_t> index_by_word;  // (address - base) / 4 -> index, ~0u in the middle of an instruction
+  std::vector<uint32_t> index_by_word;  // (address - base) / 4 -> index, ~0u inside an instruction
   uint64_t base = 0;
   std::vector<std::string> text;  // assembler text per instruction, for messages
-  // Instructions that cannot run, by index, and why. They matter only to kernels that can reach them.
+  // Instructions that cannot execute, by index, with the reason. They only affect kernels that can reach them.
   std::map<uint32_t, std::string> refused;
 };
 
-// Decodes llvm-objdump text (or plain assembler lines without addresses). Never throws for what it cannot read: such
-// an instruction is in Code::refused, and listed once in `unsupported`.
+// Decodes llvm-objdump text (or plain assembler lines without addresses). Never throws: an instruction that it cannot
+// decode is entered in Code::refused and listed once in `unsupported`.
 struct DecodeResult {
   Code code;
   std::vector<std::string> unsupported;  // "v_foo_b32: no such opcode in the table" / "bad operand ..."

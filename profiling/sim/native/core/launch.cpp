@@ -20,7 +20,7 @@ enum : uint32_t {
   kFlatScratchInit = 32,
   kPrivateSize = 64
 };
-constexpr uint32_t kPreloadPrologue = 256;  // with preloaded arguments the hardware starts behind the fallback loads
+constexpr uint32_t kPreloadPrologue = 256;  // kernels with preloaded arguments start after the fallback loads
 constexpr uint32_t kDynamicStackBytes = 16384;
 constexpr uint32_t kMaxThreads = 1024;      // of one work-group
 constexpr size_t kMaxArguments = 1u << 20;  // bytes
@@ -41,7 +41,7 @@ static_assert(sizeof(Packet) == 64);
 uint32_t u32(double value) { return static_cast<uint32_t>(value); }
 uint32_t round_up(uint32_t v, uint32_t to) { return (v + to - 1) / to * to; }
 
-// Value of a hidden argument by its metadata kind; false for one that stays zero.
+// Value of a hidden argument by its metadata kind; false if it stays zero.
 bool hidden_value(const std::string& kind, const Launch& launch, const RuntimeMemory& memory, uint64_t* value) {
   const uint32_t grid[3] = {launch.grid.x, launch.grid.y, launch.grid.z};
   const uint32_t block[3] = {launch.block.x, launch.block.y, launch.block.z};
@@ -73,13 +73,13 @@ bool hidden_value(const std::string& kind, const Launch& launch, const RuntimeMe
   return true;
 }
 
-// What the device library's grid barriers use (ockl, cg.cl): this grid is the only one of its launch.
+// Grid barrier of the device library (ockl, cg.cl) for a launch of a single grid.
 struct GridBarrier {
   uint64_t shared;  // address of the counter at which all grids of a launch meet
   uint32_t grid, grids;
   uint64_t items_before, items;
   uint32_t arrived, reserved0, groups, reserved1;
-  uint32_t shared_arrived;  // what `shared` points to
+  uint32_t shared_arrived;  // the counter that `shared` points to
 };
 
 void fill_grid_barrier(const Launch& launch, const LaunchPlan& plan, uint64_t at) {
@@ -129,7 +129,7 @@ void set_mode(Arch arch, const KernelInfo& k, Wave* w) {
   w->mode.flush_products = traits(arch).flushes_products;
 }
 
-// User SGPRs in the order of the guide's table "SGPR Register Set Up Order". Returns their number.
+// Sets the user SGPRs in the order of the guide's table "SGPR Register Set Up Order". Returns their number.
 uint32_t set_user_sgprs(Arch arch, const KernelInfo& k, const LaunchPlan& plan, const RuntimeMemory& memory,
                         uint64_t scratch_base, Wave* w) {
   uint32_t at = 0;
@@ -156,7 +156,7 @@ uint32_t set_user_sgprs(Arch arch, const KernelInfo& k, const LaunchPlan& plan, 
 }
 
 void check_request(const Spec& spec, const Launch& l) {
-  // Dimensions one by one first: their product could overflow.
+  // Check each dimension first: the product could overflow.
   const bool huge = std::max({l.block.x, l.block.y, l.block.z}) > kMaxThreads;
   const uint64_t threads = huge ? ~0ull : uint64_t{l.block.x} * l.block.y * l.block.z;
   if (threads == 0 || l.grid.x == 0 || l.grid.y == 0 || l.grid.z == 0)
@@ -175,9 +175,9 @@ void check_request(const Spec& spec, const Launch& l) {
                std::to_string(u32(spec.lds.bytes_per_cu)));
 }
 
-// Ids that the kernel asked for, y and z in bits 10 and 20.
+// Work-item ids in the dimensions that the kernel uses, y and z in bits 10 and 20.
 std::vector<uint32_t> work_items(const Launch& l) {
-  const uint32_t dims = l.kernel->rsrc2 >> 11 & 3;  // how many, minus one
+  const uint32_t dims = l.kernel->rsrc2 >> 11 & 3;  // number of dimensions, minus one
   std::vector<uint32_t> items;
   items.reserve(size_t{l.block.x} * l.block.y * l.block.z);
   for (uint32_t z = 0; z < l.block.z; ++z) {

@@ -1,4 +1,4 @@
-// Places a code object in device memory, applies its relocations and reads kernel descriptors and metadata.
+// Loads a code object into device memory, applies its relocations and reads kernel descriptors and metadata.
 #include <cxxabi.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ enum : uint32_t {
   kRelative64 = 13
 };
 
-// The 64 bytes of a kernel descriptor (same guide, section Kernel Descriptor), as far as they are used.
+// The used fields of the 64-byte kernel descriptor (same guide, section Kernel Descriptor).
 struct Descriptor {
   uint32_t group_segment_bytes, private_segment_bytes, kernarg_bytes, reserved0;
   int64_t entry_offset;
@@ -39,7 +39,7 @@ static_assert(sizeof(Descriptor) == 64);
 
 constexpr uint32_t kNoInstruction = ~0u;
 constexpr uint64_t kMaxArgumentBytes = 1u << 20;  // kernel arguments; ROCm's own limit is far lower
-constexpr size_t kMaxDemangled = 8192;            // longer names stay as they are
+constexpr size_t kMaxDemangled = 8192;            // longer names are not demangled
 
 [[noreturn]] void bad(const std::string& why) {
   throw SimError("bad_code_object", "not a usable AMDGPU code object: " + why);

@@ -1,4 +1,4 @@
-// A reader for the subset of MessagePack that AMDGPU metadata notes use. Garbage gives an error, never a crash.
+// A reader for the subset of MessagePack in AMDGPU metadata notes. Malformed input gives an error, never a crash.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@ struct Value {
   int64_t integer = 0;
   double real = 0;
   std::string text;
-  std::vector<std::string> keys;  // map: key i belongs to items[i]; entries whose key is not text are dropped
+  std::vector<std::string> keys;  // map: keys[i] belongs to items[i]; entries with a non-string key are dropped
   std::vector<Value> items;       // array, or the values of a map
 
-  const Value* get(const std::string& key) const;  // map entry or null
+  const Value* get(const std::string& key) const;  // value of a map entry, or null
   uint64_t number(const std::string& key, uint64_t fallback) const;
   std::string string(const std::string& key) const;
 };
 
-// False when the bytes are not one complete value (nesting deeper than 32 counts as garbage).
+// False if the bytes are not exactly one complete value (nesting deeper than 32 is rejected).
 bool parse(const uint8_t* data, uint64_t bytes, Value* out);
 
 }  // namespace hipsynth::msgpack

@@ -1,11 +1,11 @@
-// Where work-groups begin and end: CUs with room, wave slots, and what becomes free again.
+// Placement and retirement of work-groups: CUs with room, and wave slots.
 #include <algorithm>
 
 #include "core/engine.h"
 
 namespace hipsynth {
 
-// The slot given back last, else the lowest that was never taken.
+// The slot released last, else the lowest one never used.
 uint32_t Engine::take_slot(Cu* cu, uint32_t index) const {
   if (cu->free_slots.empty()) {
     return index * plan_.occupancy.groups_per_cu * plan_.occupancy.waves_per_group + cu->used_slots++;
@@ -24,7 +24,7 @@ bool Engine::place(uint32_t xcd, uint64_t number) {
     ++cu.groups;
     auto group = cu.free_groups.empty() ? std::make_unique<WorkGroup>() : std::move(cu.free_groups.back());
     if (!cu.free_groups.empty()) cu.free_groups.pop_back();
-    WorkGroup* g = group.release();  // owned by its waves; comes back in retire()
+    WorkGroup* g = group.release();  // owned by its waves; freed in retire()
     *g = WorkGroup{{static_cast<uint32_t>(number % launch_.grid.x),
                     static_cast<uint32_t>(number / launch_.grid.x % launch_.grid.y),
                     static_cast<uint32_t>(number / launch_.grid.x / launch_.grid.y)},
@@ -58,8 +58,8 @@ bool Engine::place(uint32_t xcd, uint64_t number) {
   return false;
 }
 
-// Work-group w goes to XCD w % xcds; within an XCD to the next CU with room. The dispatcher starts a limited number
-// per round, as the hardware's does per unit of time.
+// Work-group w goes to XCD w % xcds, and there to the next CU with room. The number of work-groups started per round is
+// limited, like the dispatch rate of the hardware.
 bool Engine::admit() {
   const auto xcds = static_cast<uint32_t>(next_group_.size());
   bool any = false;
@@ -109,7 +109,7 @@ void Engine::retire(Cu* cu) {
   cu->ended_groups = 0;
 }
 
-// Work-groups of which the sampler has seen enough vanish in the middle of their work.
+// Drops work-groups in flight that the sampler no longer needs.
 void Engine::abandon() {
   for (Cu& cu : cus_) {
     for (const ScheduledWave& scheduled : cu.waves) {

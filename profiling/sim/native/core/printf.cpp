@@ -43,8 +43,8 @@ struct Cursor {
   }
 };
 
-// Formats come from device memory, so only plain conversions reach the host's printf: flags, a width and a precision of
-// at most three digits each, length letters, and a kind that writes nothing to memory.
+// Formats come from untrusted device memory, so only plain conversions reach the host's printf: flags, a width and a
+// precision of at most three digits each, length letters, and a kind that writes nothing to memory.
 bool is_safe(const std::string& spec) {
   if (spec.find('\0') != std::string::npos) return false;
   size_t i = 1;
@@ -63,7 +63,7 @@ bool is_safe(const std::string& spec) {
   return i + 1 == spec.size() && std::strchr("diouxXfFeEgGaAcsp", spec[i]) != nullptr;
 }
 
-// One conversion with its flags, "*" already replaced by numbers.
+// Formats one conversion; "*" has already been replaced by numbers.
 void append_conversion(const std::string& spec, Cursor* args, std::string* out) {
   const char kind = spec.back();
   if (!is_safe(spec)) {
@@ -75,7 +75,7 @@ void append_conversion(const std::string& spec, Cursor* args, std::string* out) 
   if (kind == 's') {
     *out += [&] {
       const std::string s = args->text();
-      char big[4096];  // longer strings are cut
+      char big[4096];  // longer strings are truncated
       std::snprintf(big, sizeof big, spec.c_str(), s.c_str());
       return std::string(big);
     }();
@@ -133,7 +133,7 @@ std::string format(const std::string& f, Cursor args) {
   return out;
 }
 
-// "0:0:<hash in hex>,<format>" for each constant format string.
+// Parses "0:0:<hash in hex>,<format>" for each constant format string.
 std::map<uint64_t, std::string> formats_by_hash(const std::vector<std::string>& formats) {
   std::map<uint64_t, std::string> table;
   for (const std::string& f : formats) {
@@ -164,7 +164,7 @@ PrintfText read_printf(const uint8_t* buffer, uint32_t bytes_of_buffer, const st
   if (header[0] == 0) return {};
   const auto table = formats_by_hash(formats);
   const uint8_t* at = buffer + kHeader;
-  const uint8_t* end = at + std::min({header[0], header[1], bytes_of_buffer - kHeader});  // the kernel wrote the header
+  const uint8_t* end = at + std::min({header[0], header[1], bytes_of_buffer - kHeader});  // the header is untrusted
   PrintfText text;
   while (end - at >= 4) {
     uint32_t control;

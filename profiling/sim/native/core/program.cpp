@@ -7,7 +7,7 @@ namespace {
 
 static_assert(std::ranges::all_of(kArchTraits, [](const ArchTraits& a) { return a.wave_lanes == kLanes; }));
 
-// True when EXEC is among the destinations, named or implied.
+// True if EXEC is among the explicit or implied destinations.
 bool writes_exec(const Inst& inst) {
   if (inst.op->writes & implied::exec) return true;
   for (const Operand* o : {&inst.dst, &inst.sdst}) {
@@ -16,7 +16,7 @@ bool writes_exec(const Inst& inst) {
   return false;
 }
 
-// An L2 that adds floats with denormals flushed differs in this from the LDS.
+// If the L2 flushes denormals in float additions, its atomics differ from the LDS's.
 AtomicFn atomic_of(const OpInfo& op, Arch arch) {
   return find_atomic(op.mem.op, traits(arch).l2_add_f32_flushes && op.unit == Unit::vmem);
 }
@@ -31,7 +31,7 @@ void resolve(const Inst& inst, Arch arch, Step* step) {
     step->target = static_cast<uint32_t>(inst.imm);
   }
   if (op.action == Action::alu && writes_exec(inst)) step->action = Action::alu_exec;
-  if (op.action == Action::trap && inst.imm > kAbortTrap) step->action = Action::skip;  // for a debugger
+  if (op.action == Action::trap && inst.imm > kAbortTrap) step->action = Action::skip;  // meant for a debugger
   if (op.mem.kind == MemKind::atomic) step->atomic = atomic_of(op, arch);
 }
 
@@ -66,7 +66,7 @@ std::unique_ptr<Program> make_program(const Module& module, const Spec& spec) {
     cycles += issue_cycles(spec, code.arch, *inst.op);
   }
   program->issued.push_back(cycles);
-  program->steps.push_back(Step{nullptr, nullptr, nullptr, Action::trap});  // running past the end is a trap
+  program->steps.push_back(Step{nullptr, nullptr, nullptr, Action::trap});  // running past the end traps
   return program;
 }
 

@@ -1,4 +1,4 @@
-// A module's code as the engine runs it: one step per instruction with everything resolved that text could say.
+// A module's code in the form that the engine executes: one step per instruction, with everything resolved.
 #pragma once
 
 #include <cstdint>
@@ -17,19 +17,19 @@ struct Step {
   AtomicFn atomic = nullptr;
   Action action = Action::skip;
   Condition condition = Condition::none;
-  uint8_t lane_bytes = 0;  // memory: bytes of one lane (count * elem_bytes)
-  bool idle_data = false;  // memory: the data that it moves is not needed (sampling/slice.h)
+  uint8_t lane_bytes = 0;  // memory: bytes per lane (count * elem_bytes)
+  bool idle_data = false;  // memory: the transferred data is not needed (sampling/slice.h)
   uint32_t target = 0;
 };
 
 struct Program {
   const Module* module = nullptr;
   std::vector<Step> steps;
-  // Cycles that a wave needs to issue everything before each step, in the order of the text; wraps around.
+  // Cycles that a wave needs to issue all instructions before each step, in program order; wraps around.
   std::vector<uint32_t> issued;
 };
 
-// Instructions that the engine does not know become Action::refused; reach() says which kernels they stop.
+// Instructions that the engine cannot execute become Action::refused; reach() tells which kernels can reach them.
 std::unique_ptr<Program> make_program(const Module& module, const Spec& spec);
 
 }  // namespace hipsynth

@@ -7,7 +7,7 @@
 namespace hipsynth {
 namespace {
 
-constexpr uint32_t kAddressWindow = 24;  // instructions after s_getpc_b64 in which the two halves are added
+constexpr uint32_t kAddressWindow = 24;  // instructions after s_getpc_b64 searched for its additions
 
 class Walk {
  public:
@@ -50,7 +50,7 @@ class Walk {
   void step(uint32_t i) {
     if (const auto it = code_.refused.find(i); it != code_.refused.end()) {
       refused_.insert(it->second);
-      return visit(i + 1);  // the list shall be complete
+      return visit(i + 1);  // continue, so that the list is complete
     }
     registers(code_.insts[i]);
     switch (program_.steps[i].action) {
@@ -82,7 +82,7 @@ class Walk {
     if (in.op->indexes == Indexes::sgpr) sgprs_ = kScalarRegs;
     for (const Operand* o : {&in.dst, &in.src[0], &in.src[1], &in.src[2], &in.src[3]}) {
       if (o == &in.src[0] && in.op->mem.space == MemSpace::image && !in.op->mem.typed_buffer()) {
-        images_ = true;  // checked when the image is known
+        images_ = true;  // checked at execution, when the image is known
         continue;
       }
       const uint32_t end = uint32_t{o->reg} + o->dwords;
@@ -97,7 +97,7 @@ class Walk {
     indirect_ = true;
   }
 
-  // The constant that an addition to SGPR `reg` adds, of the instructions after s_getpc_b64.
+  // The constant that the instructions after s_getpc_b64 add to SGPR `reg`.
   std::optional<int64_t> added(uint32_t from, uint16_t reg, bool with_carry) const {
     for (uint32_t i = from; i < code_.insts.size() && i < from + kAddressWindow; ++i) {
       const Inst& in = code_.insts[i];
@@ -110,7 +110,7 @@ class Walk {
     return std::nullopt;
   }
 
-  // Where s_getpc_b64 and the additions after it point: code to follow, data to ignore.
+  // Resolves the address formed by s_getpc_b64 and the additions after it: code is visited, data ignored.
   void formed_address(uint32_t i) {
     const uint16_t reg = code_.insts[i].dst.reg;
     const auto low = added(i + 1, reg, false);

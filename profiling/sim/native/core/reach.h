@@ -1,4 +1,4 @@
-// What a kernel can execute: the instructions that control flow, calls and function pointers lead to.
+// Static reachability: the instructions that a kernel can execute through control flow, calls and function pointers.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,18 @@
 namespace hipsynth {
 
 struct Reach {
-  std::vector<std::string> refused;  // why reachable instructions cannot run, each reason once; empty: all can
+  std::vector<std::string> refused;  // why reachable instructions cannot execute, each reason once; empty: all can
   uint32_t vgprs = 0, agprs = 0;     // registers that reachable instructions name
-  uint32_t sgprs = 0;                // likewise; those that have names apart
-  bool indexed = false;              // some use M0 as a register index
-  bool images = false;               // some name as many registers as an image has coordinates
-  // What all instructions of the code object name, where a jump through a register may lead to any; else 0.
+  uint32_t sgprs = 0;                // likewise, without the special registers
+  bool indexed = false;              // some instructions use M0 as a register index
+  bool images = false;               // image instructions, whose number of coordinate registers depends on the image
+  // Most registers that any instruction of the code object names, if a jump through a register may lead anywhere; else
+  // 0.
   uint32_t any_vgprs = 0, any_agprs = 0;
 };
 
-// Direct jumps and calls are followed exactly, and so are addresses formed with s_getpc_b64. A jump through a register
-// may also lead to every function whose address stands in data, and after an address that cannot be followed, to every
+// Direct jumps and calls are resolved exactly, and so are addresses formed with s_getpc_b64. A jump through a register
+// may lead to every function whose address is stored in data. If an address cannot be resolved, it may lead to every
 // function of the code object.
 Reach reach(const Program& program, uint32_t entry);
 

@@ -1,4 +1,4 @@
-// The one place that names the parts of a dispatch: for the runtime's JSON and for the Python binding.
+// Names of all parts of a dispatch record, shared by the runtime's JSON and the Python binding.
 #pragma once
 
 #include "core/dispatch.h"
@@ -24,9 +24,9 @@ void visit(Visitor& v, const Limits& limits) {
   });
 }
 
-// Tells a visitor every part of a dispatch, or of the sum of several, by the name it has in a kernel record. Of several
-// dispatches a `number` is their sum; a `mean` is given as the sum and wanted as their mean. `part` takes a function
-// that visits a nested object.
+// Visits every part of a dispatch, or of the sum of several dispatches, by its name in a kernel record. Over several
+// dispatches a `number` is summed; a `mean` is passed as the sum and reported as the mean. `part` takes a function that
+// visits a nested object.
 template <class Visitor>
 void visit(Visitor& v, const Dispatch& d) {
   v.shape("grid", d.grid);

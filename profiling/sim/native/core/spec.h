@@ -1,4 +1,4 @@
-// Device constants from the key/value form that a run's configuration has.
+// Device constants from the key/value form in a run's configuration.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// What is in flight during one dispatch: waves, work-groups, and what a wave needs to reach memory.
+// State of one dispatch in flight: waves, work-groups, and what a wave needs to access memory.
 #pragma once
 
 #include <algorithm>
@@ -14,14 +14,14 @@
 
 namespace hipsynth {
 
-// Answers of the memory as a wave alone on the device would see them, in cycles; see Resident::answer.
+// Memory latencies in cycles, for a wave alone on the device; see Resident::answer.
 struct Latencies {
-  uint32_t vector[5], scalar[5];  // by Level; vector[none] is that of a store
+  uint32_t vector[5], scalar[5];  // indexed by Level; vector[none] is the latency of a store
   uint32_t lds;
 };
 
-// A time in cycles of a wave and the level that the answer comes from, comparable while both are less than a quarter of
-// a thousand million cycles apart.
+// A time in cycles of a wave, and the memory level that answers then. Times wrap around: they are comparable while less
+// than 250 million cycles apart.
 struct Answer {
   uint32_t packed = 0;
   static Answer at(uint32_t cycle, Level level) { return {cycle << 3 | static_cast<uint32_t>(level)}; }
@@ -34,17 +34,18 @@ struct WorkGroup {
   Dim3 id;
   uint32_t cu = 0, waves = 0, ended = 0, at_barrier = 0;
   std::vector<uint8_t> lds;
-  uint32_t stratum = 0, bucket = 0;       // of a sampled grid; where its executions are booked
-  std::array<uint64_t, 4> group_index{};  // mixed-radix, where the grid is replayed (sampling/trace.h)
-  bool probe = false;                     // a functional probe: shows how much work there is, without memory modelling
-  bool warms_caches = false;              // a cache warm-up group: modelled while the others go forward
-  bool stays = true;                      // runs to its end even when others of its kind are abandoned
+  uint32_t stratum = 0, bucket = 0;       // sampled grids: where its executions are counted
+  std::array<uint64_t, 4> group_index{};  // mixed-radix group index, for replay (sampling/trace.h)
+  bool probe = false;         // a functional probe: executed without memory modelling to measure its amount of work
+  bool warms_caches = false;  // a cache warm-up group: its memory accesses are modelled while other groups skip theirs
+  bool stays = true;          // runs to its end even if others of its kind are abandoned
 };
 
 enum class WaveState : uint8_t { ready, barrier, ended };
 
-// What a wave in flight needs beside its architectural state. Together with that state's end and the first places of
-// the ring behind it, it fills two of the host's cache lines: thousands of waves run in turn, and are rarely cached.
+// State of a wave in flight besides its architectural state. Together with the end of that state and the first entries
+// of the ring below, it fills two of the host's cache lines: thousands of waves take turns, so their state is rarely
+// cached.
 struct Progress {
   WorkGroup* group = nullptr;
   uint64_t wake_round = 0;
@@ -52,15 +53,15 @@ struct Progress {
   Level vm_level = Level::none;  // deepest level among the outstanding vector loads
   Level smem_level = Level::none;
   bool lds_outstanding = false;
-  bool at_port = false;             // stopped before an instruction that the vector memory unit could not take yet
-  bool bare = false;                // its vector registers are not set up yet: see set_up_rows()
-  bool atomic_outstanding = false;  // a vector atomic whose result the wave may wait for
-  uint8_t atomic_slices = 0;        // waits for such results since the wave was last switched out
+  bool at_port = false;             // stopped before an instruction that the busy vector memory unit could not accept
+  bool bare = false;                // its vector registers are not initialised yet: see set_up_rows()
+  bool atomic_outstanding = false;  // has a vector atomic whose result the wave may wait for
+  uint8_t atomic_slices = 0;        // waits for atomic results since the wave was last descheduled
   uint32_t outstanding_vm = 0, outstanding_lgkm = 0;
   uint32_t issued_vm = 0;  // entries written to the ring
-  // The wave's own time, as if it were alone: cycles of issue plus waits. At a step it is clock + Program::issued.
-  uint32_t clock = 0, now = 0;       // now: behind the instruction that executes
-  Answer scalar_answer, lds_answer;  // to the last ones
+  // The wave's own time, as if it ran alone: issue cycles plus waits. At a step it is clock + Program::issued.
+  uint32_t clock = 0, now = 0;       // now: after the executing instruction
+  Answer scalar_answer, lds_answer;  // to the last scalar load and the last LDS instruction
 };
 
 struct Architectural {
@@ -69,14 +70,14 @@ struct Architectural {
 
 struct Resident : Architectural, Progress {
   struct Issued {
-    uint32_t back;  // the round in which it is back
+    uint32_t back;  // the round in which its data is back
     Answer answer;
   };
-  std::array<Issued, 16> ring;  // the last vector memory instructions
+  std::array<Issued, 16> ring;  // the most recent vector memory instructions
   uint32_t index;               // wave within the work-group
   uint64_t scratch;             // device address of this wave's scratch
 
-  // When all but the last `pending` vector memory instructions are back; loads come back in order.
+  // Time at which all but the last `pending` vector memory instructions are back; loads return in order.
   uint64_t back_of(uint32_t pending) const {
     if (pending >= issued_vm) return 0;
     return last_but(pending).back;
@@ -103,33 +104,33 @@ struct Resident : Architectural, Progress {
   }
 };
 
-// Event counts that are not a function of how often each instruction ran.
+// Event counts that do not follow from how often each instruction ran.
 struct EngineCounts {
   uint64_t waves = 0, items = 0, wave_instructions = 0;
   uint64_t waves_lt_16 = 0, waves_lt_32 = 0, waves_lt_48 = 0, waves_lt_64 = 0, waves_eq_64 = 0;
   uint64_t flat_lds = 0;  // flat instructions that reached the LDS
   uint64_t lds_idx_cycles = 0, lds_bank_conflict = 0, lds_addr_conflict = 0, lds_atomic_return = 0;
-  // Time that waves alone on the device would wait for memory, by the level that the last answer comes from, in
-  // kWaitUnits of its latency; vm_waits[0] are waits for stores.
+  // Time that waves would wait for memory if each ran alone on the device, by the level of the last answer, in units of
+  // 1/kWaitUnits of its latency. vm_waits[0] counts waits for stores.
   static constexpr uint64_t kWaitUnits = 256;
   uint64_t vm_waits[5] = {}, smem_waits[5] = {}, lds_waits = 0, barriers = 0;
-  uint64_t store_tails = 0;  // waves that ended while stores were on their way
+  uint64_t store_tails = 0;  // waves that ended with stores in flight
 };
 
 class BankCosts;
 class HostServices;
 class MemoryModel;
 
-// Accesses outside every allocation, or outside the LDS, that hardware would let pass.
+// Accesses outside every allocation, or outside the LDS, that hardware would not fault.
 struct OutOfBounds {
   uint64_t count = 0;
-  std::string first;  // the first of them, in words
+  std::string first;  // message about the first of them
 };
 
-// How far the clock moves with each wave instruction: a SIMD of 16 lanes needs four cycles to issue one for 64.
+// Advance of the clock per wave instruction: a 16-lane SIMD needs four cycles to issue one for 64 lanes.
 inline constexpr uint64_t kCyclesPerInstruction = 4;
 
-// Everything one execution of a dispatch may touch. Copies are cheap: each execution starts from a fresh one.
+// Everything that one execution of a dispatch may modify. Copies are cheap: each execution starts from a fresh one.
 struct Context {
   Arch arch;
   const Program& program;
@@ -137,26 +138,26 @@ struct Context {
   Memory& memory;
   BankCosts& bank_costs;
   HostServices& host;
-  const Step* steps;   // what runs now: the program's steps, or the backward slice of them that decides counters
-  MemoryModel* model;  // what runs now; never null
+  const Step* steps;   // the steps being executed: the whole program or its backward slice
+  MemoryModel* model;  // the memory model in use; never null
   Latencies latency{};
   uint32_t scratch_lane_bytes = 0;  // private segment of one lane
   uint64_t scratch_base = 0;        // of wave slot 0
-  uint64_t clock = 0;               // what s_memtime reads
-  double realtime_ticks = 0;        // of the counter that s_memrealtime reads, per cycle
+  uint64_t clock = 0;               // value that s_memtime reads
+  double realtime_ticks = 0;        // ticks of the s_memrealtime counter per cycle
   bool strict_bounds = true;
   EngineCounts counts{};
-  OutOfBounds out_of_bounds{};        // those that were let pass
-  std::array<uint8_t, 64> dropped{};  // where an access outside the LDS reads zero and writes to no effect
+  OutOfBounds out_of_bounds{};        // accesses that were let pass
+  std::array<uint8_t, 64> dropped{};  // target of LDS accesses out of bounds: loads read zero and stores have no effect
 };
 
-// Executes one instruction of its unit; may throw SimError "illegal_access".
+// Executes one instruction of the named unit; may throw SimError "illegal_access".
 void execute_scalar_memory(Context& c, Resident& r, const Step& s);
 void execute_vector_memory(Context& c, Resident& r, const Step& s);
 void execute_lds(Context& c, Resident& r, const Step& s);
 void execute_image(Context& c, Resident& r, const Step& s);
 
-// Lane-wise LDS access of flat instructions that fall into the shared aperture.
+// Address of one lane's LDS access by a flat instruction whose address is in the shared aperture.
 uint8_t* lds_pointer(Context& c, Resident& r, const Step& s, uint32_t lane, uint64_t offset, uint32_t bytes);
 
 struct Fault {
@@ -165,13 +166,14 @@ struct Fault {
   uint32_t bytes;
   int lane;
 };
-// An access outside every allocation: counted where hardware would let it pass and the run asks for that, else thrown.
+// Handles an access outside every allocation: counts it if hardware would let it pass and the run allows that, else
+// throws.
 void out_of_bounds_access(Context& c, const Resident& r, const Step& s, const Fault& fault);
-// The same outside the work-group's LDS: hardware reads zero there and drops stores.
+// The same for an access outside the work-group's LDS: hardware reads zero there and drops stores.
 void out_of_bounds_in_lds(Context& c, const Resident& r, const Step& s, const Fault& fault);
 [[noreturn]] void throw_illegal_access(const Context& c, const Resident& r, const Step& s, const Fault& fault);
 
-// Row of a VGPR or AGPR operand; null when the operand is neither.
+// Register row of a VGPR or AGPR operand; null for other operands.
 inline uint32_t* operand_row(Wave& w, const Operand& o, uint32_t offset = 0) {
   if (o.kind == OperandKind::vgpr) return w.row(o.reg + offset);
   if (o.kind == OperandKind::agpr) return w.row(w.accum_offset + o.reg + offset);

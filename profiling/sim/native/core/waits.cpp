@@ -7,7 +7,7 @@ WaitLimits wait_limits(int64_t imm) {
   return {static_cast<uint32_t>((imm & 0xf) | (imm >> 10 & 0x30)), static_cast<uint32_t>(imm >> 8 & 0xf)};
 }
 
-// Latencies below the vL1D hold for scalar loads too.
+// Latencies below the vL1D also apply to scalar loads.
 Latencies latencies_of(const Spec& spec) {
   const auto cycles = [](double value) { return static_cast<uint32_t>(value); };
   const uint32_t scalar = cycles(spec.issue.smem_latency_cycles), l2 = cycles(spec.l2.latency_cycles);

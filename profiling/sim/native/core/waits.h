@@ -1,4 +1,4 @@
-// What s_waitcnt waits for, and how long a wave alone on the device would wait for it.
+// Decodes s_waitcnt and computes how long a wave alone on the device would wait.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace hipsynth {
 
-// How much may be outstanding behind an s_waitcnt with this immediate.
+// The numbers of instructions that may be outstanding after an s_waitcnt with this immediate.
 struct WaitLimits {
   uint32_t vm, lgkm;
 };
@@ -15,8 +15,7 @@ WaitLimits wait_limits(int64_t immediate);
 
 Latencies latencies_of(const Spec& spec);
 
-// Moves the wave's own time, `now` at the wait, to the last of the answers that it waits for, and counts how long that
-// takes.
+// Advances the wave's own time from `now` to the last answer that it waits for, and counts the wait.
 void count_wait(Context& c, Resident* r, WaitLimits limits, uint32_t now);
 
 }  // namespace hipsynth

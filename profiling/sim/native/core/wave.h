@@ -9,8 +9,8 @@ namespace hipsynth {
 
 inline constexpr int kLanes = 64;
 
-// Scalar register file in the numbering of the SSRC/SDST operand field, so that
-// VCC, M0 and EXEC are ordinary entries and a 64-bit access is two neighbours.
+// Scalar register file in the numbering of the SSRC/SDST operand field: VCC, M0 and EXEC are ordinary entries, and a
+// 64-bit access uses two adjacent ones.
 enum ScalarReg : uint16_t {
   kFlatScratchLo = 102,
   kXnackMaskLo = 104,
@@ -30,12 +30,12 @@ struct FpMode {
   uint8_t denorm_f16_f64 = 3;
   bool dx10_clamp = true;
   bool ieee = true;
-  bool fp16_ovfl = false;  // f16 results that overflow become the largest finite value; conversions to fp8 saturate
-  // No field of MODE: matrix and dot instructions of gfx90a flush denormal 16-bit inputs and f32 results, whatever
-  // MODE says (AMD: "MI200 MFMA behavior specifics"; gfx942 does not).
+  bool fp16_ovfl = false;  // f16 overflow gives the largest finite value; conversions to fp8 saturate
+  // Not a field of MODE: matrix and dot instructions of gfx90a flush denormal 16-bit inputs and f32 results regardless
+  // of MODE (AMD: "MI200 MFMA behavior specifics"; gfx942 does not).
   bool flush_products = false;
 
-  // As the register has them.
+  // The MODE register's value.
   uint32_t bits() const {
     return round_f32 | round_f16_f64 << 2 | denorm_f32 << 4 | denorm_f16_f64 << 6 | uint32_t{dx10_clamp} << 8 |
            uint32_t{ieee} << 9 | uint32_t{fp16_ovfl} << 23;
@@ -51,8 +51,8 @@ struct FpMode {
   }
 };
 
-// One wavefront. VGPRs are rows of 64 lanes; AGPR k is row `accum_offset + k` of
-// the same unified file (gfx90a and gfx942 have one file of up to 512 rows).
+// One wavefront. VGPRs are rows of 64 lanes; AGPR k is row `accum_offset + k` of the same unified register file (up to
+// 512 rows on gfx90a and gfx942).
 struct Wave {
   std::array<uint32_t, kScalarRegs> sgpr{};
   uint32_t* vgpr = nullptr;  // [rows][kLanes], owned by the work-group's register pool
@@ -61,7 +61,7 @@ struct Wave {
   uint32_t pc = 0;  // index into Code::insts, not a byte address
   bool scc = false;
   FpMode mode{};
-  uint32_t hw_id = 0, xcc_id = 0;  // what s_getreg reads as HW_REG_HW_ID and HW_REG_XCC_ID
+  uint32_t hw_id = 0, xcc_id = 0;  // values of HW_REG_HW_ID and HW_REG_XCC_ID for s_getreg
   uint64_t gpr_index_mode = 0;     // s_set_gpr_idx_on: bits 0..3 src0,src1,src2,dst; index in M0[7:0]
 
   uint64_t sgpr64(uint32_t r) const {

@@ -9,8 +9,8 @@ constexpr size_t kFirstSlab = 64;  // waves
 
 }  // namespace
 
-// Waves lie an odd number of host cache lines apart, so that the first lines of all waves do not share a few sets of
-// the host's caches.
+// Waves are an odd number of host cache lines apart, so that the first lines of all waves do not compete for a few sets
+// of the host's caches.
 void WavePool::prepare(uint32_t rows) {
   wave_bytes_ = kStateBytes + size_t{rows} * kLanes * sizeof(uint32_t);
   if (wave_bytes_ / kHostLine % 2 == 0) wave_bytes_ += kHostLine;
@@ -24,7 +24,7 @@ void WavePool::free_slab(PageArray<char>* slab) {
   }
 }
 
-// Every slab is as large as all before it.
+// Each new slab is as large as all earlier ones together.
 Resident* WavePool::take() {
   if (free_.empty()) {
     size_t bytes = 0;

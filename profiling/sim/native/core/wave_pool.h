@@ -1,4 +1,4 @@
-// Where the waves of all dispatches live.
+// Storage for the waves of all dispatches.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace hipsynth {
 
-// Memory for waves and their registers, kept from dispatch to dispatch: fresh pages cost more than small kernels do. A
-// wave's registers follow its state, so that both mostly lie in one page of the host.
+// Memory for waves and their registers, reused between dispatches because page faults cost more than small kernels do.
+// A wave's registers are stored right after its state, so that both are mostly in one host page.
 class WavePool {
  public:
-  void prepare(uint32_t rows);  // all waves are free again; each has `rows` rows of registers
-  Resident* take();             // its contents are as its last use left them
+  void prepare(uint32_t rows);  // frees all waves; each gets `rows` register rows
+  Resident* take();             // contents are those of its previous use
   void give(Resident* r) { free_.push_back(r); }
   static uint32_t* registers(Resident* r) {
     return reinterpret_cast<uint32_t*>(reinterpret_cast<char*>(r) + kStateBytes);
@@ -27,7 +27,7 @@ class WavePool {
 
   std::vector<PageArray<char>> slabs_;
   std::vector<Resident*> free_;
-  size_t wave_bytes_ = 0;  // from one wave to the next
+  size_t wave_bytes_ = 0;  // distance between consecutive waves
 };
 
 }  // namespace hipsynth

@@ -8,16 +8,16 @@
 namespace hipsynth {
 namespace {
 
-// A sample with a larger expected error of some counter is not good enough. The dispatch is then executed exactly, if
-// that is at most kRepeatable times the work up to which dispatches are exact anyway.
+// If the expected error of any counter is larger than this, the sample is rejected. The dispatch is then executed
+// exactly, provided that it is at most kRepeatable times the work up to which dispatches are exact anyway.
 constexpr double kLargestError = 0.02;
 constexpr uint64_t kRepeatable = 10;
-// A dispatch of long, equal work-groups is replayed if that is at most this many times the same work.
+// A dispatch of long, equal work-groups is replayed if replay is at most this many times that work.
 constexpr uint64_t kReplayable = 16;
-// Dispatches that fill less than this part of the machine are not executed twice: copying the caches costs more.
+// Dispatches that fill less than this share of the machine are not executed twice: copying the caches would cost more.
 constexpr uint64_t kWorthRepeating = 16;
 
-// Whether a kernel that ran in part may run again: the memory that its slice depends on is still as it was.
+// Whether a partly executed kernel may run again: the memory that its slice depends on must be unchanged.
 bool is_repeatable(const std::vector<Step>& slice, const std::vector<Executed>& executed) {
   for (size_t i = 0; i < executed.size(); ++i) {
     const Step& s = slice[i];
@@ -28,7 +28,8 @@ bool is_repeatable(const std::vector<Step>& slice, const std::vector<Executed>& 
   return true;
 }
 
-// Counts of lines that are dirty when a dispatch ends. They depend on chance and say nothing about the other counters.
+// Counts of lines that are dirty when a dispatch ends. They vary at random and do not indicate errors of the other
+// counters.
 bool is_end_state(const std::string& counter) {
   return counter == "TCC_ALL_TC_OP_WB_WRITEBACK" || counter == "TCC_NORMAL_WRITEBACK" || counter == "TCC_NORMAL_EVICT";
 }
@@ -53,14 +54,14 @@ Execution Chooser::execute(const PreparedLaunch& p, Hierarchy* hierarchy) {
     if (outcome) outcomes_[key] = *outcome;
     return e;
   }
-  // A kernel whose sample was bad is sampled again only when a dispatch is too large to be executed twice.
+  // A kernel whose sample was rejected is sampled again only for a dispatch too large to be executed twice.
   const uint64_t exact_work = options_.sample_above * (known->second == Outcome::sampled_well ? 1 : kRepeatable);
   NoTraces none;
   return *SampledStrategy(*hierarchy, {options_.sampling_units, exact_work}, none).execute(p);
 }
 
 // Samples the dispatch. If its work-groups are long and equal, or if the estimated error is too large, executes it once
-// more: replayed where there are traces, else in full where that is affordable. `outcome` is set for large dispatches.
+// more: as a replay if there are traces, else exactly if that is affordable. `outcome` is set for large dispatches.
 Execution Chooser::sample_first(const PreparedLaunch& p, Hierarchy& hierarchy, std::optional<Outcome>* outcome) {
   const uint64_t resident = p.plan.occupancy.groups_per_cu * static_cast<uint64_t>(p.spec.topology.cus);
   std::optional<Snapshot> before;

@@ -1,4 +1,4 @@
-// Decides how each dispatch is executed, and whether it is executed once more.
+// Chooses the strategy for each dispatch, and whether to execute it a second time.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class Chooser {
   Execution execute(const PreparedLaunch& p, Hierarchy* hierarchy);
 
  private:
-  // How the last large dispatch of a kernel went.
+  // Result of the last large dispatch of a kernel.
   enum class Outcome : uint8_t { sampled_well, sampled_badly, replayed };
 
   Execution sample_first(const PreparedLaunch& p, Hierarchy& hierarchy, std::optional<Outcome>* outcome);

@@ -6,10 +6,10 @@
 namespace hipsynth {
 namespace {
 
-// One work-group that is longer than this is not recorded.
+// Longer work-groups are not recorded.
 constexpr uint64_t kMostRecorded = 5'000'000;  // wave instructions
 
-// Runs the work-groups on their own. Nothing at all when one of them fails: the dispatch itself will say why.
+// Runs the work-groups on their own. Returns nothing if one of them fails: the dispatch itself will report the error.
 std::vector<GroupTrace> record_groups(const PreparedLaunch& p, Recorder* recorder, std::vector<uint64_t> groups) {
   EngineLimits limits = p.limits;
   limits.wave_instructions = std::min(limits.wave_instructions, kMostRecorded * groups.size());

@@ -1,4 +1,4 @@
-// Traces of a dispatch, recorded from a few of its work-groups when they are first asked for.
+// Traces of a dispatch, recorded from a few of its work-groups on first use.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace hipsynth {
 
 class RecordedTraces final : public TraceSource {
  public:
-  // `most_work`: of replaying the whole grid, in the units of simulation_work().
+  // `most_work`: limit for replaying the whole grid, in the units of simulation_work().
   RecordedTraces(const PreparedLaunch& p, uint64_t most_work) : p_(p), most_work_(most_work) {}
   const Traces* traces() override;
 
@@ -23,7 +23,7 @@ class RecordedTraces final : public TraceSource {
   std::optional<Traces> traces_;
 };
 
-// Of a dispatch that is not to be replayed.
+// For a dispatch that must not be replayed.
 class NoTraces final : public TraceSource {
  public:
   const Traces* traces() override { return nullptr; }

@@ -14,7 +14,7 @@ PrintfText take_text(const PreparedLaunch& p) {
   return text;
 }
 
-// Runs the engine to its end. Returns what the kernel printed, or adds it to the error.
+// Runs the engine to its end. Returns what the kernel printed; if the run throws, adds that to the error.
 PrintfText run(const PreparedLaunch& p, Engine* engine) {
   try {
     engine->run();
@@ -34,7 +34,7 @@ void begin(const PreparedLaunch& p, MemoryModel* memory, Context* c) {
   c->model = memory;
 }
 
-// Of an execution in which every work-group took part.
+// Result of an execution that covered every work-group.
 Execution whole_grid(const PreparedLaunch& p, const Context& c, const Engine& engine) {
   Execution e;
   e.executed = engine.executions();
@@ -87,7 +87,7 @@ std::optional<Execution> ReplayedStrategy::execute(const PreparedLaunch& p) {
   memory.begin_dispatch();
   p.waves.prepare(0);
   EngineLimits limits = p.limits;
-  limits.wave_instructions = ~0ull;  // they are counted, not executed
+  limits.wave_instructions = ~0ull;  // instructions are counted, not executed
   Engine engine(c, p.spec, limits, p.launch, p.plan, p.waves);
   engine.replay(traces_, memory);
   engine.run();

@@ -17,7 +17,7 @@
 
 namespace hipsynth {
 
-// What one execution of a dispatch did: event counts, from which counters and durations follow.
+// Event counts of one execution of a dispatch, from which counters and durations are derived.
 struct Execution {
   Sampling sampling;
   std::vector<Executed> executed;  // per static instruction, of the whole grid
@@ -27,20 +27,20 @@ struct Execution {
   uint64_t peak_waves = 0;
 };
 
-// A launch that passed all checks, with what every execution of it needs.
+// A validated launch, with everything that each of its executions needs.
 struct PreparedLaunch {
   const Launch& launch;
   const LaunchPlan& plan;
   const Spec& spec;
-  const Context context;  // as an execution begins; its model is functional
+  const Context context;  // initial state of an execution, with the functional memory model
   EngineLimits limits;
   KernelSlice& slice;
   WavePool& waves;
   uint8_t* printf_buffer;
 };
 
-// What an execution changes and another one of the same dispatch needs as it was: the caches and their counts. All else
-// is made anew for each execution, from PreparedLaunch. Device memory is not restored.
+// Saves and restores what executions of one dispatch share and modify: the caches and their counts. All other state is
+// created anew for each execution from PreparedLaunch. Device memory is not restored.
 class Snapshot {
  public:
   explicit Snapshot(Hierarchy& hierarchy) : hierarchy_(hierarchy), saved_(hierarchy) {}
@@ -54,11 +54,11 @@ class Snapshot {
 class DispatchStrategy {
  public:
   virtual ~DispatchStrategy() = default;
-  // Nullopt: the execution stopped early, because the dispatch is better replayed. Throws SimError.
+  // Nullopt: the execution stopped early because the dispatch should be replayed. Throws SimError.
   virtual std::optional<Execution> execute(const PreparedLaunch& p) = 0;
 };
 
-// Runs every work-group. `hierarchy`: null for a functional run. `steps`: the program's, or the kernel's slice of them.
+// Runs every work-group. `hierarchy`: null for a functional run. `steps`: the whole program or the kernel's slice.
 class ExactStrategy final : public DispatchStrategy {
  public:
   ExactStrategy(Hierarchy* hierarchy, const Step* steps) : hierarchy_(hierarchy), steps_(steps) {}
@@ -69,7 +69,7 @@ class ExactStrategy final : public DispatchStrategy {
   const Step* steps_;
 };
 
-// Runs a sample of the work-groups and extrapolates; runs all of them when they are little work.
+// Runs a sample of the work-groups and extrapolates; runs all of them if the grid is small.
 class SampledStrategy final : public DispatchStrategy {
  public:
   SampledStrategy(Hierarchy& hierarchy, const SamplingOptions& options, TraceSource& traces)
@@ -82,7 +82,7 @@ class SampledStrategy final : public DispatchStrategy {
   TraceSource& traces_;
 };
 
-// Sends every work-group's memory accesses, waits and barriers through the machine without executing instructions.
+// Replays every work-group's memory accesses, waits and barriers without executing instructions.
 class ReplayedStrategy final : public DispatchStrategy {
  public:
   ReplayedStrategy(Hierarchy& hierarchy, const Traces& traces) : hierarchy_(hierarchy), traces_(traces) {}

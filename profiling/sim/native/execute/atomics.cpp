@@ -80,7 +80,7 @@ template <class T>
 T compare_swap(T a, T b, T c) {
   return a == c ? b : a;
 }
-// As published: a comparison that a NaN makes false leaves the old value.
+// As documented: if a NaN makes the comparison false, the old value remains.
 template <class T>
 T fmin_op(T a, T b, T) {
   return b < a ? b : a;
@@ -94,7 +94,7 @@ T wrap_op(T a, T b, T c) {
   return a >= b ? a - b : a + c;
 }
 
-// Each dword is replaced by the low 31 bits of its data when the data's top bit says so.
+// For each dword, stores the low 31 bits of its data if the top bit of the data is set.
 uint64_t exchange_if(uint64_t a, uint64_t b, uint64_t) {
   for (const uint64_t half : {0xffffffffull, 0xffffffff00000000ull}) {
     if (b & half & 0x8000000080000000ull) a = (a & ~half) | (b & half & 0x7fffffff7fffffffull);
@@ -113,7 +113,7 @@ uint32_t add_bf16_pair(uint32_t a, uint32_t b, uint32_t) {
     const float sum = std::bit_cast<float>(x & 0xffff0000u) + std::bit_cast<float>(y & 0xffff0000u);
     const uint32_t v = std::bit_cast<uint32_t>(sum);
     if (std::isnan(sum)) return (v >> 16) | 0x40u;
-    return (v + 0x7fff + (v >> 16 & 1)) >> 16;  // nearest even
+    return (v + 0x7fff + (v >> 16 & 1)) >> 16;  // round to nearest even
   };
   return bits(a << 16, b << 16) | bits(a, b) << 16;
 }

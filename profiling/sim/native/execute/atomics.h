@@ -1,4 +1,4 @@
-// Read-modify-write operations of memory and LDS atomics, by their operation in the opcode table.
+// Read-modify-write operations of memory and LDS atomics, selected by their operation in the opcode table.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,11 @@
 
 namespace hipsynth {
 
-// Applies the operation at `p` (the element's size is in the name) and returns the old value.
-// `data` is the operand; compare-and-swap also takes `compare`.
+// Applies the operation to the element at `p` (the operation implies its size) and returns the old value. `data` is the
+// operand; compare-and-swap also uses `compare`.
 using AtomicFn = uint64_t (*)(void* p, uint64_t data, uint64_t compare);
 
-// Null for what is no atomic. `flushes`: add_f32 takes and gives zeros for denormals.
+// Null if `op` is not an atomic. `flushes`: add_f32 treats denormal inputs and results as zeros.
 AtomicFn find_atomic(MemOp op, bool flushes);
 
 }  // namespace hipsynth

@@ -9,7 +9,7 @@ namespace {
 constexpr uint32_t kBanks = 32;
 constexpr uint32_t kBankBytes = 4;
 
-// How many cycles one group of lanes takes, and how many of its accesses repeat a dword.
+// Cycles of one group of lanes, and how many of its accesses repeat a dword.
 struct GroupCost {
   uint32_t cycles = 1, repeats = 0;
 };
@@ -32,7 +32,7 @@ GroupCost conflicting_group(const uint32_t* offset, uint64_t group, uint32_t dwo
   return cost;
 }
 
-// True when no bank has to deliver two dwords: the usual case, which one dword per bank decides.
+// True if no bank has to deliver two dwords. This is the usual case, and needs to remember only one dword per bank.
 bool free_of_conflicts(const uint32_t* offset, uint64_t group, uint32_t dwords) {
   uint32_t word_of[kBanks];
   uint32_t seen = 0;

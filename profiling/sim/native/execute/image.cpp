@@ -1,5 +1,5 @@
-// image_* and buffer_*_format_* instructions: texels converted, selected, and for samples filtered.
-// Images are linear in memory and have one mip level. The filter's weights have eight fraction bits.
+// image_* and buffer_*_format_* instructions: texel conversion, component selection, and filtering for samples. Images
+// are linear in memory and have one mip level. Filter weights have eight fraction bits.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -27,18 +27,18 @@ uint32_t axes_of(ImageType t) {
 }
 bool layered(ImageType t) { return t == ImageType::one_array || t == ImageType::two_array || t == ImageType::cube; }
 
-// The result of the destination selects: 0, 1 or a component.
+// Applies a destination select: 0, 1 or a component.
 uint32_t selected(const Texel& v, uint8_t select, bool integer) {
   if (select >= 4) return v[select - 4];
   return select == 0 ? 0 : integer ? 1u : std::bit_cast<uint32_t>(1.0f);
 }
 
-// One instruction on one image: bounds, taps and memory model.
+// One image instruction: bounds checks, texel addresses and memory model.
 class Access {
  public:
   Access(Context& c, Resident& r, const Step& s) : c_(c), r_(r), s_(s) {}
 
-  // Address of a texel that is inside the image; checked against the allocations.
+  // Address of a texel inside the image, checked against the allocations.
   uint8_t* texel(const Image& i, uint32_t lane, const uint32_t (&at)[3], uint32_t tap) {
     const uint32_t bytes = texel_bytes(i.format);
     const uint64_t index = (uint64_t{at[2]} * i.height + at[1]) * i.pitch + at[0];
@@ -81,9 +81,9 @@ class Access {
   uint32_t bytes_ = 4;
 };
 
-// The coordinate registers of all lanes; the text names only the first of them, the descriptor says how many there are.
+// The coordinate registers of all lanes. The text names only the first one; the descriptor determines their number.
 struct Coordinates {
-  const uint32_t* rows[4] = {};  // the mip level follows the axes
+  const uint32_t* rows[4] = {};  // the mip level follows the coordinates
 };
 bool has_level(const Inst& in) { return in.op->mem.op == MemOp::mip; }
 
@@ -104,7 +104,7 @@ uint32_t as_integer(const Inst& in, const uint32_t* row, uint32_t axis, uint32_t
   return in.a16 ? row[lane] >> (axis % 2 * 16) & 0xffff : row[lane];
 }
 
-// A component as the d16 forms hold it, and back.
+// Converts a component to its d16 form, and back.
 uint32_t narrowed(uint32_t v, NumberFormat n) {
   return is_integer(n) ? v & 0xffff : std::bit_cast<uint16_t>(static_cast<_Float16>(std::bit_cast<float>(v)));
 }
@@ -114,7 +114,7 @@ uint32_t widened(uint32_t half, NumberFormat n) {
   return is_integer(n) ? bits : std::bit_cast<uint32_t>(static_cast<float>(std::bit_cast<_Float16>(bits)));
 }
 
-// Components chosen by dmask, to or from the data registers; d16 packs two in a register.
+// Moves the components selected by dmask to or from the data registers; d16 packs two per register.
 void put(const Inst& in, uint32_t* row, uint32_t lane, const Texel& v, NumberFormat number) {
   uint32_t n = 0;
   for (uint32_t k = 0; k < 4; ++k) {
@@ -143,8 +143,8 @@ Texel take(const Inst& in, const uint32_t* row, uint32_t lane, NumberFormat numb
 
 bool inside(const Image& i, const uint32_t (&at)[3]) { return at[0] < i.width && at[1] < i.height && at[2] < i.depth; }
 
-// Integer coordinates of a lane, in the order x, y, z or layer; false when it asks for another mip level than the one
-// that there is.
+// Integer coordinates of a lane, in the order x, y, z or layer; false if it accesses a mip level other than the only
+// one.
 bool place(const Inst& in, const Image& image, const Coordinates& where, uint32_t lane, uint32_t (&at)[3]) {
   const uint32_t axes = axes_of(image.type);
   for (uint32_t k = 0; k < 3; ++k) at[k] = k < axes ? as_integer(in, where.rows[k], k, lane) : 0;
@@ -175,7 +175,7 @@ void load_or_store(Context& c, Resident& r, const Step& s, const Image& image) {
   access.count(in.op->mem.kind);
 }
 
-// Texel number `i` of `n` under an address mode; -1: the border.
+// Index of texel `i` of `n` under an address mode; -1: the border.
 int64_t wrapped(int64_t i, int64_t n, Wrap mode) {
   switch (mode) {
     case Wrap::repeat:
@@ -193,14 +193,14 @@ int64_t wrapped(int64_t i, int64_t n, Wrap mode) {
   }
 }
 
-// The one or two texels of an axis that a sample touches, and the second one's weight in 256ths.
+// The one or two texels that a sample uses along an axis, and the weight of the second one in 256ths.
 struct Span {
   int64_t first = 0;
   uint32_t weight = 0;
   uint32_t taps = 1;
 };
 Span span_of(float coordinate, uint32_t size, bool unnormalised, bool linear) {
-  constexpr double kFar = 0x1p40;  // beyond any image, within int64_t
+  constexpr double kFar = 0x1p40;  // outside any image, but within int64_t
   double u = static_cast<double>(coordinate) * (unnormalised ? 1.0 : size);
   if (!(u == u)) u = 0;
   u = std::clamp(u, -kFar, kFar);
@@ -216,7 +216,7 @@ Texel border_texel(BorderColour colour, bool integer) {
   return {rgb, rgb, rgb, colour == BorderColour::transparent_black ? 0 : one};
 }
 
-// One lane's sample: nearest texel, or the weighted sum of 2, 4 or 8 of them.
+// Samples for one lane: the nearest texel, or the weighted sum of 2, 4 or 8 texels.
 Texel sample_lane(Access& access, const Image& image, const Sampler& sampler, const float (&where)[3], uint32_t lane) {
   const bool integer = is_integer(image.format.number), linear = sampler.linear && !integer;
   const uint32_t size[3] = {image.width, image.height, image.depth};
@@ -225,7 +225,7 @@ Texel sample_lane(Access& access, const Image& image, const Sampler& sampler, co
     const bool layer = k == 2 && layered(image.type);
     const bool used = k == 0 || (k == 1 && axes_of(image.type) >= 2 && image.type != ImageType::one_array) ||
                       (k == 2 && image.type == ImageType::three);
-    if (layer)  // the nearest layer, never beyond the last
+    if (layer)  // the nearest layer, clamped
       span[k].first = std::clamp<int64_t>(std::llrint(std::clamp(where[k], 0.0f, 65536.0f)), 0, image.depth - 1);
     else if (used)
       span[k] = span_of(where[k], size[k], sampler.unnormalised, linear);
@@ -266,7 +266,7 @@ void sample(Context& c, Resident& r, const Step& s, Image image) {
     float at[3] = {};
     for (uint32_t k = 0; k < 3; ++k) at[k] = where.rows[k] ? as_float(in, where.rows[k], k, lane) : 0.0f;
     if (image.type == ImageType::one_array) std::swap(at[1], at[2]);
-    if (image.type == ImageType::cube) {  // the face's coordinates arrive in [1, 2]
+    if (image.type == ImageType::cube) {  // the face's coordinates are in [1, 2]
       at[0] -= 1.0f;
       at[1] -= 1.0f;
     }
@@ -286,7 +286,7 @@ void query(Resident& r, const Step& s, const Image& image) {
     put(*s.inst, data, static_cast<uint32_t>(std::countr_zero(rest)), size, NumberFormat::uint);
 }
 
-// image_atomic_*: one dword of each lane's texel; the old value comes back where the instruction asks for it.
+// image_atomic_*: one dword of each lane's texel; returns the old value if the instruction requests it.
 void atomic(Context& c, Resident& r, const Step& s, const Image& image) {
   const Inst& in = *s.inst;
   Access access(c, r, s);
@@ -307,7 +307,7 @@ void atomic(Context& c, Resident& r, const Step& s, const Image& image) {
   access.count(MemKind::atomic, result != nullptr);
 }
 
-// The registers of a typed buffer instruction: a component each, or halves.
+// Component k of a typed buffer instruction's registers: one per register, or packed halves.
 uint32_t buffer_component(const MemDesc& m, const uint32_t* row, uint32_t lane, uint32_t k, NumberFormat n) {
   if (m.d16 == 0) return row[k * kLanes + lane];
   return widened(row[k / 2 * kLanes + lane] >> (m.d16 == 2 || k % 2 ? 16 : 0), n);
@@ -322,7 +322,7 @@ void set_buffer_component(const MemDesc& m, uint32_t* row, uint32_t lane, uint32
     word = narrowed(v, n);
 }
 
-// buffer_load_format_*, buffer_store_format_* and the tbuffer forms, which name the format: one texel per index.
+// buffer_load_format_*, buffer_store_format_* and the tbuffer forms, which specify the format: one texel per index.
 void texel_buffer(Context& c, Resident& r, const Step& s) {
   const Inst& in = *s.inst;
   const MemDesc& m = in.op->mem;

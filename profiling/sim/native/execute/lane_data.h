@@ -1,4 +1,4 @@
-// Moving one lane's bytes between memory and vector registers.
+// Moves one lane's bytes between memory and vector registers.
 #pragma once
 
 #include <bit>
@@ -16,7 +16,7 @@ inline uint32_t load32(const void* p) {
   return v;
 }
 
-// Loads narrower than a dword: extension, or one half of the register.
+// Result of a load narrower than a dword: extended, or inserted into one half of the register.
 inline uint32_t narrow_value(const MemDesc& m, const void* p, uint32_t old) {
   uint32_t v = *static_cast<const uint8_t*>(p);
   if (m.elem_bytes == 2) v |= static_cast<uint32_t>(static_cast<const uint8_t*>(p)[1]) << 8;
@@ -29,7 +29,7 @@ inline uint32_t narrow_value(const MemDesc& m, const void* p, uint32_t old) {
   return v;
 }
 
-// `row` is the first destination row; row k of the tuple lies k * kLanes further.
+// `row` is the first destination row; row k of the tuple is k * kLanes dwords further.
 inline void load_lane(const MemDesc& m, uint32_t lane_bytes, uint32_t* row, uint32_t lane, const uint8_t* p) {
   if (lane_bytes < 4) {
     row[lane] = narrow_value(m, p, row[lane]);
@@ -47,7 +47,7 @@ inline void store_lane(const MemDesc& m, uint32_t lane_bytes, const uint32_t* ro
   for (uint32_t k = 0; k < lane_bytes / 4; ++k) std::memcpy(p + 4 * k, &row[k * kLanes + lane], 4);
 }
 
-// Calls f(lane) for every active lane; that all are is the usual case, and needs no search for them.
+// Calls f(lane) for every active lane; has a fast path for the usual case that all are active.
 template <typename F>
 inline void for_lanes(uint64_t exec, F&& f) {
   if (exec == ~0ull) {
@@ -57,7 +57,7 @@ inline void for_lanes(uint64_t exec, F&& f) {
   for (uint64_t rest = exec; rest; rest &= rest - 1) f(static_cast<uint32_t>(std::countr_zero(rest)));
 }
 
-// Calls f with a lane's width as a constant, for which the compiler makes straight code.
+// Calls f with the lane's width as a compile-time constant, which gives straight-line code.
 template <typename F>
 inline void with_width(uint32_t lane_bytes, F&& f) {
   switch (lane_bytes) {
@@ -94,7 +94,7 @@ inline Words words_at(const void* p) {
 }
 inline void put_words(void* p, const Words& v) { std::memcpy(p, &v, sizeof v); }
 
-// Elements of 1, 2 or 4 dwords side by side in memory <-> one register row for each dword.
+// Transfers elements of 1, 2 or 4 consecutive dwords in memory from or to one register row per dword.
 template <int kDwords>
 inline void load_block(uint32_t* row, const uint8_t* p) {
   if constexpr (kDwords == 1) {
@@ -146,7 +146,7 @@ inline void store_block(const uint32_t* row, uint8_t* p) {
   }
 }
 
-// All 64 lanes at once; false for widths that have no such form.
+// Loads all 64 lanes at once; false if the width is not supported.
 inline bool load_block(uint32_t lane_bytes, uint32_t* row, const uint8_t* p) {
   if (lane_bytes == 4) load_block<1>(row, p);
   if (lane_bytes == 8) load_block<2>(row, p);

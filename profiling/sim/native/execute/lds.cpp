@@ -12,7 +12,7 @@
 namespace hipsynth {
 namespace {
 
-// What an instruction adds to its lanes' addresses; `which` of two.
+// Offset that an instruction adds to the addresses of its lanes; `which`: first or second access.
 uint32_t lane_base(const Inst& in, uint32_t which) {
   const MemDesc& m = in.op->mem;
   const uint32_t scale = m.two_addr ? static_cast<uint32_t>(m.elem_bytes) * m.two_addr : 1;
@@ -26,7 +26,8 @@ void count(Context& c, const Step& s, const LdsAccess& access) {
   c.counts.lds_addr_conflict += cost.repeats;
 }
 
-// Every lane's address. Without an address register lane i has dword i behind M0, written to `own`.
+// Every lane's address. Without an address register, lane i accesses dword i from M0 on; `own` then holds the
+// addresses.
 const uint32_t* addresses_of(Wave& w, const Inst& in, uint32_t* own) {
   if (const uint32_t* row = operand_row(w, in.src[0])) return row;
   for (uint32_t i = 0; i < kLanes; ++i) own[i] = (w.sgpr[kM0] & 0xffff) + 4 * i;
@@ -38,7 +39,7 @@ void move_lanes(Context& c, Resident& r, const Step& s, uint32_t bytes, const ui
   const uint64_t exec = r.wave.exec();
   uint64_t highest = 0;
   for (uint32_t i = 0; i < kLanes; ++i) highest = std::max(highest, (exec >> i & 1) ? offset[i] : 0);
-  if (bytes == 4 && highest + bytes <= r.group->lds.size()) {  // whole dwords, all inside
+  if (bytes == 4 && highest + bytes <= r.group->lds.size()) {  // whole dwords, all in bounds
     uint8_t* base = r.group->lds.data();
     if (m.kind == MemKind::load) {
       for_lanes(exec, [&](uint32_t lane) { row[lane] = load32(base + offset[lane]); });
@@ -57,7 +58,7 @@ void move_lanes(Context& c, Resident& r, const Step& s, uint32_t bytes, const ui
   }
 }
 
-// All lanes side by side, inside the work-group's LDS; false when the width has no such form.
+// Moves all lanes' consecutive elements, inside the work-group's LDS; false if the width is not supported.
 bool move_block(Resident& r, const Step& s, uint32_t bytes, uint64_t offset, uint32_t* row) {
   std::vector<uint8_t>& lds = r.group->lds;
   if (offset + uint64_t{bytes} * kLanes > lds.size()) return false;
@@ -103,7 +104,7 @@ void atomic_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
     std::copy_n(address, kLanes, own);
     address = own;
   }
-  // ds_cmpst compares with its first data operand and stores the second; ds_mskor masks with the first.
+  // ds_cmpst compares with its first data operand and stores the second one; ds_mskor uses the first as mask.
   const bool compare_first = m.compares();
   const uint32_t kept = m.op == MemOp::condxchg_b64 ? 0xfff8 : ~0u;
   for (uint32_t which = 0; which < (m.two_addr ? 2u : 1u); ++which) {
@@ -125,7 +126,7 @@ void atomic_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
   }
 }
 
-// ds_append and ds_consume: one counter at M0, moved by the number of active lanes; all of them get the old value.
+// ds_append and ds_consume: change one counter, at M0, by the number of active lanes; all lanes get the old value.
 void append_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
   const Inst& in = *s.inst;
   const uint64_t at = (r.wave.sgpr[kM0] & 0xffff) + static_cast<uint64_t>(in.offset0);
@@ -138,7 +139,7 @@ void append_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
 }
 
 uint32_t swizzle_source(uint32_t pattern, uint32_t lane) {
-  if (pattern >= 0xe000) {  // FFT: the lane number's five low bits reversed, those in bits 0..4 of the pattern kept
+  if (pattern >= 0xe000) {  // FFT: reverses the lane number's five low bits, except those set in the pattern
     const uint32_t keep = pattern & 0x1f;
     uint32_t reversed = 0;
     for (uint32_t k = 0; k < 5; ++k) reversed |= (lane >> k & 1) << (4 - k);

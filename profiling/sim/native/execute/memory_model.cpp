@@ -6,7 +6,7 @@ namespace hipsynth {
 
 void CountedMemory::book(Resident& r, Access kind, Level level) {
   const uint64_t back = pace_.book(r.group->cu, level);
-  if (kind == Access::store) {  // no wave waits for a store alone, but its answer arrives in order with the others
+  if (kind == Access::store) {  // no wave waits for a store alone, but its answer returns in order with the others
     r.issue_vm(0, Answer::at(r.now + latency_.vector[0], Level::none));
   } else {
     const Hierarchy::Awaited& awaited = hierarchy_.awaited();

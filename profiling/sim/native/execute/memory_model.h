@@ -1,4 +1,4 @@
-// What memory instructions do to the modelled machine, besides moving data.
+// Effects of memory instructions on the modelled machine, besides moving data.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace hipsynth {
 
-// The base class is the model of a functional run: nothing is counted, the vector memory unit is always free, and every
-// answer is there in the next round. A Context always has exactly one model.
+// The base class is the model of a functional run: it counts nothing, the vector memory unit is always free, and every
+// answer arrives in the next round. A Context always has exactly one model.
 class MemoryModel {
  public:
   MemoryModel() = default;
@@ -22,13 +22,13 @@ class MemoryModel {
   virtual void begin_dispatch() {}
   virtual void end_dispatch() {}
 
-  // A vector memory instruction whose data moves now; `access` has at least one lane.
+  // Called for a vector memory instruction when its data moves; `access` has at least one active lane.
   virtual void access(Resident&, const WaveAccess&) {}
-  // The same for a swizzled buffer: the dwords of a lane lie `stride` bytes apart.
+  // The same for a swizzled buffer: consecutive dwords of a lane are `stride` bytes apart.
   virtual void swizzled_access(Resident&, const WaveAccess&, uint64_t /*stride*/) {}
-  // An image instruction, as one access per texel of its filter.
+  // Called for an image instruction, with one access per texel of its filter.
   virtual void image_access(Resident&, Access, std::span<const WaveAccess>) {}
-  // A vector memory instruction all of whose lanes lie outside their buffer.
+  // Called for a vector memory instruction with all lanes outside their buffer.
   virtual void empty_access(Resident&) {}
   virtual void scalar_load(Resident&, uint64_t /*address*/, uint32_t /*bytes*/) {}
   virtual void scalar_write(Resident&, uint64_t /*address*/, uint32_t /*bytes*/) {}
@@ -36,12 +36,12 @@ class MemoryModel {
 
   // Rounds are the engine's time slices.
   virtual void set_round(uint64_t round) { round_ = round; }
-  // The first round in which the vector memory unit of a CU takes an instruction.
+  // The first round in which the vector memory unit of a CU accepts an instruction.
   virtual uint64_t port_opens(uint32_t /*cu*/) { return 0; }
-  // Adds to the counts what the wave would wait here if it were alone on the device; see hipsynth::count_wait.
+  // Counts the cycles that the wave would wait here if it ran alone on the device; see hipsynth::count_wait.
   virtual void count_wait(Context&, Resident*, WaitLimits, uint32_t /*now*/) {}
-  // The round in which all but the last `pending` vector memory instructions are back; one in which scalar data is
-  // back.
+  // The round in which all but the last `pending` vector memory instructions are back; the round in which scalar data
+  // is back.
   virtual uint64_t vector_back(const Resident&, uint32_t /*pending*/) const { return round_ + 1; }
   virtual uint64_t scalar_back(Level) const { return round_ + 1; }
 
@@ -55,7 +55,7 @@ class MemoryModel {
   bool counts_lds_ = false;
 };
 
-// Accesses go through the caches and are counted; Pace says when their data is back.
+// Accesses go through the caches and are counted; Pace determines when their data is back.
 class CountedMemory final : public MemoryModel {
  public:
   CountedMemory(const Spec& spec, Hierarchy& hierarchy)
@@ -80,7 +80,7 @@ class CountedMemory final : public MemoryModel {
   uint64_t vector_back(const Resident& r, uint32_t pending) const override { return r.back_of(pending); }
   uint64_t scalar_back(Level level) const override { return pace_.scalar_back(level); }
 
-  // A vector load whose coalescing is already known.
+  // A vector load that is already coalesced.
   void load(Resident& r, const LoadShape& shape, uint64_t first_address) {
     book(r, Access::load, hierarchy_.load(r.group->cu, shape, first_address));
   }
@@ -89,7 +89,7 @@ class CountedMemory final : public MemoryModel {
   Hierarchy& hierarchy() { return hierarchy_; }
 
  private:
-  // What is outstanding after an access that went as deep as `level`, and when its answer is there.
+  // Updates what is outstanding, and when its answer arrives, after an access that went as deep as `level`.
   void book(Resident& r, Access kind, Level level);
 
   Hierarchy& hierarchy_;

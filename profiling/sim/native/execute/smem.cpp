@@ -14,8 +14,8 @@ uint64_t scalar_offset(const Wave& w, const Inst& in) {
   return scalar_operand(w, in.src[1]) + static_cast<uint64_t>(in.imm);
 }
 
-// The clocks move with the work done, so that a timing loop ends, and ends the same way every time. The real-time
-// counter runs at a constant rate beside the core's.
+// Clocks advance with the executed work, so that a timing loop terminates, always after the same number of iterations.
+// The real-time counter runs at a constant rate that is independent of the core clock.
 uint64_t read_clock(const Context& c, const Inst& in) {
   const uint64_t cycles = c.clock + c.counts.wave_instructions * kCyclesPerInstruction;
   return in.op->mem.op == MemOp::memrealtime ? static_cast<uint64_t>(static_cast<double>(cycles) * c.realtime_ticks)
@@ -29,7 +29,7 @@ void check(Context& c, Resident& r, const Step& s, uint64_t address, uint32_t by
   if (!a || address + bytes > end) out_of_bounds_access(c, r, s, {what, address, bytes, -1});
 }
 
-// Where an access goes and how much of it is inside its buffer.
+// Address of an access, and how much of it is inside its buffer.
 struct Place {
   uint64_t address;
   uint32_t valid;
@@ -37,7 +37,7 @@ struct Place {
 
 Place place_of(const Wave& w, const Inst& in, uint32_t bytes) {
   const MemDesc& m = in.op->mem;
-  if (m.space == MemSpace::scratch) {  // register offsets count in steps of 64 bytes
+  if (m.space == MemSpace::scratch) {  // register offsets are in units of 64 bytes
     const uint64_t steps = scalar_operand(w, in.src[1]);
     return {(w.sgpr64(in.src[0].reg) + steps * 64 + static_cast<uint64_t>(in.imm)) & ~3ull, bytes};
   }
@@ -63,7 +63,7 @@ void load(Context& c, Resident& r, const Step& s) {
   c.model->scalar_load(r, p.address, p.valid);
 }
 
-// A place that may be written; null when it lies outside its buffer.
+// Host pointer for a store; null if it is outside its buffer.
 void* writable(Context& c, Resident& r, const Step& s, uint32_t bytes, const char* what) {
   const Place p = place_of(r.wave, *s.inst, bytes);
   ++r.outstanding_lgkm;

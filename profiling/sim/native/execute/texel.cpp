@@ -7,7 +7,7 @@
 namespace hipsynth {
 namespace {
 
-// Widths of the components from the lowest bit up; the format's name counts from the highest.
+// Component widths from the lowest bit up; the format's name lists them from the highest.
 struct Layout {
   uint8_t components;
   uint8_t bits[4];
@@ -78,10 +78,10 @@ uint32_t component(NumberFormat n, uint32_t raw, uint32_t bits, bool alpha) {
   }
 }
 
-// A NaN becomes 0, as in the rules of Direct3D for these formats.
+// NaN becomes 0, as Direct3D specifies for these formats.
 double clamped(double v, double low, double high) { return v != v ? 0 : v > low ? (v < high ? v : high) : low; }
 
-// The other way: a component as the store instruction takes it to the bits in memory.
+// Converts a component of a store instruction to the bits in memory.
 uint32_t raw_of(NumberFormat n, uint32_t value, uint32_t bits) {
   const double v = static_cast<double>(std::bit_cast<float>(value)), top = mask(bits), half = mask(bits - 1);
   switch (n) {

@@ -67,7 +67,7 @@ enum class BorderColour : uint8_t { transparent_black = 0, opaque_black = 1, opa
 
 struct Sampler {
   std::array<Wrap, 3> wrap = {Wrap::clamp, Wrap::clamp, Wrap::clamp};
-  bool unnormalised = false;  // coordinates in texels, not in fractions of the image
+  bool unnormalised = false;  // coordinates in texels instead of fractions of the image
   bool linear = false;
   bool degamma = false;  // colours of 8-bit unorm texels are sRGB
   BorderColour border = BorderColour::transparent_black;

@@ -12,9 +12,9 @@ namespace hipsynth {
 namespace {
 
 constexpr uint64_t kAllLanes = ~0ull;
-constexpr uint32_t kScratchStride = 4 * kLanes;  // dwords of the lanes are interleaved: one private dword is 256 bytes
+constexpr uint32_t kScratchStride = 4 * kLanes;  // lanes are interleaved by dwords: 256 bytes per private dword
 
-// The operand slots of the opcode table's README, by meaning.
+// Operand slots by meaning, as in the opcode table's README.
 struct Operands {
   const Operand *vaddr, *data, *saddr, *srsrc, *soffset;
 };
@@ -29,11 +29,11 @@ Operands operands_of(const Inst& in) {
 struct Lanes {
   alignas(64) uint64_t address[kLanes];
   uint64_t exec = 0;
-  uint64_t dropped = 0;  // buffer lanes out of range: loads give 0, stores vanish
-  uint64_t partial = 0;  // those of which only the first `inside` dwords are in range
+  uint64_t dropped = 0;  // buffer lanes out of range: loads return 0, stores are dropped
+  uint64_t partial = 0;  // lanes of which only the first `inside` dwords are in range
   uint32_t inside[kLanes];
   bool contiguous = false;
-  bool interleaved = false;  // swizzled memory: dword k of a lane is k * dword_stride bytes further
+  bool interleaved = false;  // swizzled memory: dwords of a lane are dword_stride bytes apart
   uint32_t dword_stride = kScratchStride;
 };
 
@@ -49,14 +49,14 @@ void global_addresses(Wave& w, const Inst& in, const Operands& o, Lanes* l) {
   for (int i = 0; i < kLanes; ++i) l->address[i] = (static_cast<uint64_t>(high[i]) << 32 | low[i]) + offset;
 }
 
-// Loads and stores for which a base address is enough when the lanes are contiguous.
+// Loads and stores for which a base address suffices if the lanes are contiguous.
 bool moves_block(const Step& s) {
   const MemDesc& m = s.inst->op->mem;
   const bool whole_dwords = s.lane_bytes == 4 || s.lane_bytes == 8 || s.lane_bytes == 16;
   return whole_dwords && m.kind != MemKind::atomic && !m.to_lds && !s.inst->lds;
 }
 
-// The usual case, told without computing every lane's address: all lanes active, lane i at base + i * bytes.
+// Fast test for the usual case, without computing every lane's address: all lanes active, lane i at base + i * bytes.
 bool contiguous_base(Wave& w, const Inst& in, const Operands& o, uint32_t bytes, uint64_t* base) {
   if (w.exec() != kAllLanes) return false;
   const uint32_t* low = operand_row(w, *o.vaddr);
@@ -94,7 +94,7 @@ void scratch_addresses(Context& c, Resident& r, const Step& s, const Operands& o
   l->interleaved = true;
 }
 
-// Buffer resource words as in the CDNA3 ISA guide, section "Buffer Resource Descriptor".
+// Buffer resource fields as in the CDNA3 ISA guide, section "Buffer Resource Descriptor".
 struct Resource {
   uint64_t base;
   uint32_t stride, records, index_stride;
@@ -111,7 +111,7 @@ Resource read_resource(const Wave& w, const Operand& o) {
           (word[3] >> 23 & 1) != 0};
 }
 
-// Swizzled buffers: every dword of every lane lies in the wave's own private memory (add_tid) or in some allocation.
+// Swizzled buffers: every dword of every lane must be in the wave's own private memory (add_tid) or in an allocation.
 void check_swizzled(Context& c, Resident& r, const Step& s, bool own, const Lanes& l) {
   const uint64_t end = r.scratch + uint64_t{c.scratch_lane_bytes} * kLanes;
   for (uint64_t rest = l.exec; rest; rest &= rest - 1) {
@@ -133,7 +133,7 @@ void buffer_addresses(Context& c, Resident& r, const Step& s, const Operands& o,
   const uint32_t* index_row = in.idxen ? first : nullptr;
   const uint32_t* offset_row = in.offen ? (in.idxen ? operand_row(r.wave, *o.vaddr, 1) : first) : nullptr;
   const uint64_t base = v.base + scalar_operand(r.wave, *o.soffset);
-  const bool by_dwords = !v.stride && s.lane_bytes > 4 && in.op->mem.kind != MemKind::atomic;  // each is checked
+  const bool by_dwords = !v.stride && s.lane_bytes > 4 && in.op->mem.kind != MemKind::atomic;  // each dword is checked
   for (uint32_t i = 0; i < kLanes; ++i) {
     const uint64_t index = (index_row ? index_row[i] : 0) + (v.add_tid ? i : 0);
     const uint64_t offset = (offset_row ? offset_row[i] : 0) + static_cast<uint64_t>(in.imm);
@@ -158,7 +158,7 @@ void buffer_addresses(Context& c, Resident& r, const Step& s, const Operands& o,
   if (v.swizzle) check_swizzled(c, r, s, v.add_tid, *l);
 }
 
-// True when every lane is active and lane i is at address[0] + i * bytes.
+// True if every lane is active and lane i is at address[0] + i * bytes.
 bool is_contiguous(const Lanes& l, uint32_t bytes) {
   if (l.exec != kAllLanes) return false;
   uint64_t difference = 0;
@@ -202,7 +202,7 @@ void count_access(Context& c, Resident& r, const Step& s, const Lanes& l) {
   c.model->access(r, a);
 }
 
-// The dwords of one lane are strided; sub-dword and misaligned pieces go byte by byte.
+// Copies the strided dwords of one lane; sub-dword and misaligned parts byte by byte.
 void copy_interleaved(uint8_t* flat, const Lanes& l, uint32_t lane, uint32_t bytes, bool to_memory) {
   const uint64_t lane_start = l.address[lane] & ~3ull;
   uint32_t in_dword = l.address[lane] & 3;
@@ -215,7 +215,7 @@ void copy_interleaved(uint8_t* flat, const Lanes& l, uint32_t lane, uint32_t byt
   }
 }
 
-// Dword k of a lane, where lanes are interleaved and this one is not misaligned; else null.
+// Pointer to dword k of a lane, if lanes are interleaved and this one is aligned; else null.
 template <uint32_t kBytes>
 uint8_t* whole_dword(const Lanes& l, uint32_t lane, uint32_t k) {
   if (kBytes % 4 || l.address[lane] % 4) return nullptr;
@@ -262,7 +262,7 @@ void load_lanes(const Step& s, const Lanes& l, uint32_t* row) {
   }
 }
 
-// Buffer lanes that end behind their buffer: the dwords inside move, the others read as 0.
+// Buffer lanes that extend past the end of their buffer: dwords inside are transferred, the others read as 0.
 void move_partial(Context& c, Resident& r, const Step& s, const Operands& o, const Lanes& l) {
   const bool load = s.inst->op->mem.kind == MemKind::load;
   uint32_t* row = operand_row(r.wave, load ? s.inst->dst : *o.data);
@@ -310,8 +310,8 @@ void atomic_lanes(Wave& w, const Step& s, const Operands& o, const Lanes& l) {
   }
 }
 
-// Loads into the LDS: lane i's element lands at M0 + offset + 4 i (CDNA3 ISA, section 9.1.9), a zero where the buffer
-// has no such element.
+// Loads into the LDS: lane i's element is stored at M0 + offset + 4 i (CDNA3 ISA, section 9.1.9), as zero if it is
+// outside the buffer.
 void load_to_lds(Context& c, Resident& r, const Step& s, const Lanes& l) {
   const uint64_t base = (r.wave.sgpr[kM0] & 0xffff) + static_cast<uint64_t>(s.inst->imm);
   for (uint64_t rest = l.exec | l.dropped; rest; rest &= rest - 1) {
@@ -336,7 +336,7 @@ void move_data(Context& c, Resident& r, const Step& s, const Operands& o, const 
   store_lanes(s, l, operand_row(r.wave, *o.data));
 }
 
-// A generic address may be global, private or LDS, lane by lane.
+// A generic address may be global, private or LDS, separately for each lane.
 void execute_flat(Context& c, Resident& r, const Step& s) {
   const Inst& in = *s.inst;
   const Operands o = operands_of(in);
@@ -385,7 +385,7 @@ void execute_vector_memory(Context& c, Resident& r, const Step& s) {
   const Inst& in = *s.inst;
   const MemDesc& m = in.op->mem;
   if (m.kind == MemKind::cache) {
-    // Invalidation of the vL1D is the only cache operation that changes what later accesses cost.
+    // Invalidation of the vL1D is the only cache operation that affects the cost of later accesses.
     if (m.op != MemOp::buffer_wbl2) c.model->invalidate_l1(r);
     return;
   }

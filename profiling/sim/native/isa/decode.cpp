@@ -1,4 +1,4 @@
-// From llvm-objdump text, or plain assembler lines, to instructions.
+// Decodes llvm-objdump text, or plain assembler lines, into instructions.
 #include <set>
 #include <string_view>
 #include <unordered_map>
@@ -13,7 +13,7 @@ using text::trim;
 
 constexpr uint64_t kMaxText = 1u << 26;  // bytes of one code object's text
 
-// What stands in for an instruction that cannot run.
+// Placeholder for an instruction that cannot execute.
 const OpInfo& refused_op() {
   static const OpInfo op = [] {
     OpInfo o;
@@ -110,7 +110,7 @@ Comment parse_comment(std::string_view s) {
   return c;
 }
 
-// Name without encoding suffixes.
+// Mnemonic without encoding suffixes.
 std::string_view base_name(std::string_view name) {
   for (const std::string_view suffix : {"_dpp", "_sdwa", "_e32", "_e64"}) {
     if (name.ends_with(suffix)) name.remove_suffix(suffix.size());
@@ -155,7 +155,8 @@ bool Decoder::one_operand(const SlotSpec& spec, std::string_view s, Inst& in) {
     }
     case Slot::target: {
       const auto v = text::integer(trim(s));
-      // In objdump text the offset counts words after the instruction; without addresses each line is one word.
+      // In objdump text the offset counts dwords after the instruction; without addresses each line counts as one
+      // dword.
       const uint64_t to = v ? in.address + 4 + static_cast<uint64_t>(static_cast<int16_t>(*v)) * 4 : 0;
       fixups.push_back({static_cast<uint32_t>(result.code.insts.size()), v.has_value(), to, std::string(trim(s))});
       return !trim(s).empty();
@@ -164,7 +165,7 @@ bool Decoder::one_operand(const SlotSpec& spec, std::string_view s, Inst& in) {
   return false;
 }
 
-// Splits the operand list; leaves the modifiers in `s`.
+// Splits off the operand list; leaves the modifiers in `s`.
 bool Decoder::operands(const OpInfo&, const Signature& sig, std::string_view& s, Inst& in) {
   std::string_view parts[8];
   size_t n = 0;
@@ -177,7 +178,7 @@ bool Decoder::operands(const OpInfo&, const Signature& sig, std::string_view& s,
   for (;;) {
     s = trim(s);
     if (s.empty() || n == 8) break;
-    // An operand ends at a comma or, when none follows, at a space.
+    // An operand ends at a comma or, if none follows, at a space.
     std::string_view rest = s;
     const std::string_view to_comma = text::take(rest, ',');
     std::string_view word_rest = s;
@@ -219,7 +220,7 @@ bool is_plain(const Inst& in) {
   return in.dst.kind != OperandKind::agpr;
 }
 
-// Clamping an integer result needs a saturating form; returns a complaint or "".
+// Clamping an integer result needs a saturating handler. Returns an error message or "".
 std::string choose_handler(Inst& in, const Signature& sig) {
   const OpInfo& op = *in.op;
   in.fn = op.handler;
@@ -234,7 +235,7 @@ std::string choose_handler(Inst& in, const Signature& sig) {
 
 constexpr uint8_t kMostCoordinates = 4;  // x, y, z or layer, mip level
 
-// Buffer and scalar atomics name the data register once: it is also the destination when the old value returns.
+// Buffer and scalar atomics name the data register once: it is also the destination if the old value is returned.
 void finish_memory(Inst& in) {
   const MemDesc& m = in.op->mem;
   const bool scalar = in.op->unit == Unit::smem, image = m.space == MemSpace::image && !m.typed_buffer();
@@ -242,11 +243,11 @@ void finish_memory(Inst& in) {
     in.dst = in.src[scalar ? 2 : 1];
     if (m.compares()) in.dst.dwords = static_cast<uint8_t>(in.dst.dwords / 2);
   }
-  // The text of an image instruction names the first coordinate; how many there are, the image says.
+  // Image instructions name only the first coordinate; their number depends on the image.
   if (image) in.src[0].dwords = kMostCoordinates;
 }
 
-// Padding or data between functions: whoever runs into it is stopped.
+// Padding or data between functions: executing it is an error.
 void Decoder::gap() {
   Inst in;
   in.op = ops.at("s_trap").first;
@@ -266,7 +267,7 @@ void Decoder::place(Inst& in, std::string_view s) {
   code.text.emplace_back(s);
 }
 
-// Fills `in` from one instruction's text; returns a complaint or "".
+// Decodes one instruction's text into `in`; returns an error message or "".
 std::string Decoder::read(std::string_view s, Inst& in) {
   std::string_view rest = s;
   size_t end = 0;

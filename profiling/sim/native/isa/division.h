@@ -1,10 +1,9 @@
-// Steps of the IEEE division sequence and other rarely used conversions.
-// The published pseudo-code of v_div_scale and v_div_fmas does not give correctly rounded quotients as it stands
-// (its post-scale of 2^32 does not undo a pre-scale of 2^64, and it scales a huge denominator up). We take the
-// forms that do: reciprocal underflow is tested in the operand's own format, such a denominator is scaled down,
-// and v_div_fmas undoes the scaling in the direction that the quotient's exponent shows. The overflow case of
-// v_div_fixup, whose published condition (an infinite denominator) can no longer hold where it stands, is taken to be
-// an exponent difference that no finite quotient has: the Newton steps end in NaN there.
+// Steps of the IEEE division sequence and other rarely used conversions. The published pseudo-code of v_div_scale and
+// v_div_fmas does not give correctly rounded quotients (its post-scale of 2^32 does not undo a pre-scale of 2^64, and
+// it scales a huge denominator up). We use forms that do: reciprocal underflow is tested in the operand's own format, a
+// huge denominator is scaled down, and v_div_fmas undoes the scaling in the direction given by the quotient's exponent.
+// The published overflow condition of v_div_fixup (an infinite denominator) can never hold at that point; we assume
+// that it means an exponent difference that no finite quotient has, for which the Newton steps end in NaN.
 #pragma once
 
 #include "numerics.h"
@@ -51,7 +50,7 @@ inline T div_scale(T s0, T s1, T s2, uint32_t& vcc) {
   return s0;
 }
 
-// Sign-correct difference a*b + c - r of r = fma(a, b, c).
+// The exact rounding error a*b + c - r of r = fma(a, b, c), correct at least in sign.
 template <class T>
 inline T fma_rest(T a, T b, T c, T r) {
   const T p = a * b, pe = std::fma(a, b, -p);
@@ -59,8 +58,8 @@ inline T fma_rest(T a, T b, T c, T r) {
   return ((s - r) + se) + pe;
 }
 
-// The quotient step: a fused multiply-add and, when div_scale asked for it, the scale undone. The hardware rounds
-// once; scaling down may round again into the denormal range, where a tie is decided by what the first rounding cut.
+// The quotient step: a fused multiply-add and, if div_scale requested it, the inverse scaling. The hardware rounds
+// once; scaling down here may round again into the denormal range, where the first rounding error decides a tie.
 template <class T>
 inline T div_fmas(T a, T b, T c, uint32_t vcc) {
   using D = DivTraits<T>;
@@ -119,7 +118,8 @@ inline double trig_preop(double x, uint32_t segment) {
   return ldexp_f64(static_cast<double>(value), scale);
 }
 
-// FP8 of gfx942: "fnuz" forms, no infinity, no negative zero; 0x80 is NaN. fp8 = e4m3 bias 8, bf8 = e5m2 bias 16.
+// FP8 of gfx942: the "fnuz" formats, without infinity and negative zero; 0x80 is NaN. fp8 = e4m3 bias 8, bf8 = e5m2
+// bias 16.
 inline float fp8_to_f32(uint32_t v, int mantissa, int bias) {
   v &= 0xff;
   if (v == 0x80) return kNan32;
@@ -128,8 +128,8 @@ inline float fp8_to_f32(uint32_t v, int mantissa, int bias) {
                            : ldexp_f32(static_cast<float>(m | (1u << mantissa)), static_cast<int>(e) - bias - mantissa);
   return v & 0x80 ? -mag : mag;
 }
-// One 8-bit encoding from `q` units of the last place at exponent field `e` >= 1. What is too large becomes NaN, or
-// with `saturate` (MODE.FP16_OVFL) the largest value.
+// Encodes a value of `q` units in the last place at exponent field `e` >= 1. Overflow becomes NaN, or with `saturate`
+// (MODE.FP16_OVFL) the largest value.
 inline uint32_t encode_fp8(double q, int e, uint32_t sign_bit, int mantissa, bool saturate) {
   if (q >= static_cast<double>(2 << mantissa)) {
     q *= 0.5;
@@ -140,7 +140,7 @@ inline uint32_t encode_fp8(double q, int e, uint32_t sign_bit, int mantissa, boo
   if (e > (1 << (7 - mantissa)) - 1) return saturate ? sign_bit | 0x7fu : 0x80u;
   return r == 0 ? 0u : sign_bit | r;
 }
-// A value in units of the last place of its encoding, and the exponent field of that.
+// A value in units in the last place of its encoding, and that encoding's exponent field.
 struct Fp8Scaled {
   double units;
   int exponent;
@@ -150,14 +150,14 @@ inline Fp8Scaled scale_fp8(float x, int mantissa, int bias) {
   const int e = static_cast<int>(exponent(a)) - 1023 + bias, field = e < 1 ? 1 : e;
   return {a * pow2i(bias + mantissa - field), field};
 }
-// Rounds to nearest even whatever MODE says; an infinity or NaN becomes NaN (0x80).
+// Rounds to nearest even regardless of MODE; an infinity or NaN becomes NaN (0x80).
 inline uint32_t f32_to_fp8(float x, int mantissa, int bias, bool saturate) {
   if (exponent(x) == 255) return 0x80u;
   if (x == 0.0f) return 0u;
   const Fp8Scaled s = scale_fp8(x, mantissa, bias);
   return encode_fp8(__builtin_roundeven(s.units), s.exponent, sign(x) ? 0x80u : 0u, mantissa, saturate);
 }
-// Stochastic rounding: as many upper bits of the random word as the encoding drops from an f32 are added, then cut off.
+// Stochastic rounding: adds as many upper bits of the random word as the encoding drops from an f32, then truncates.
 inline uint32_t f32_to_fp8_stochastic(float x, int mantissa, int bias, uint32_t noise, bool saturate) {
   if (exponent(x) == 255) return 0x80u;
   if (x == 0.0f) return 0u;

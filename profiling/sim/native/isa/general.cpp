@@ -1,6 +1,6 @@
 // The general path of the vector ALU: SDWA, DPP, op_sel, packed selects, clamp, omod, non-default MODE.
-// Every source is materialised with its modifiers into a scratch register file, the opcode's plain handler runs on
-// that file with all lanes on, and the result is shaped and merged into the real destination.
+// Every source is materialised with its modifiers in a scratch register file, the opcode's plain handler runs on that
+// file with all lanes active, and the result is modified and merged into the real destination.
 #include <immintrin.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ struct Scratch {
   uint32_t* row(int r) { return rows + r * kLanes; }
 };
 
-// Lane that DPP lane i reads, or -1.
+// The lane that DPP lane i reads, or -1.
 int dpp_lane(uint16_t ctrl, int i) {
   const int row = i & ~15, col = i & 15, n = ctrl & 15;
   if (ctrl <= 0xff) return (i & ~3) | ((ctrl >> (2 * (i & 3))) & 3);
@@ -52,7 +52,7 @@ int dpp_lane(uint16_t ctrl, int i) {
   }
 }
 
-// dpp_lane() of all lanes for one control.
+// dpp_lane() of all lanes for one control value.
 struct DppMap {
   uint8_t from[kLanes];
   uint64_t valid = 0;
@@ -73,7 +73,7 @@ const DppMap& dpp_map(uint16_t ctrl) {
   return maps[ctrl % kControls];
 }
 
-// Lanes that row_mask and bank_mask let through: a row is 16 lanes, a bank four of them.
+// Lanes enabled by row_mask and bank_mask: a row is 16 lanes, a bank four of them.
 uint64_t masked_lanes(const hipsynth::Dpp& dpp) {
   uint64_t row = 0, all = 0;
   for (int bank = 0; bank < 4; ++bank) row |= ((dpp.bank_mask >> bank) & 1) ? 15ull << 4 * bank : 0;
@@ -107,7 +107,7 @@ void apply_sdwa_source(const Operand& o, uint32_t* p) {
   }
 }
 
-// Packed operands: op_sel picks the half for the low result, op_sel_hi that for the high one.
+// Packed operands: op_sel selects the half for the low result, op_sel_hi the half for the high one.
 void apply_packed(const Inst& in, int k, Cls cls, bool floating, uint32_t* p) {
   const bool lo_high = (in.op_sel >> k) & 1, hi_high = (in.op_sel_hi >> k) & 1;
   const uint32_t flip_lo = floating && ((in.neg_lo >> k) & 1) ? 1u : 0u;
@@ -124,7 +124,7 @@ void apply_packed(const Inst& in, int k, Cls cls, bool floating, uint32_t* p) {
   }
 }
 
-// Fetches source k into scratch rows 2k, 2k+1 with all modifiers. Returns lanes left enabled by DPP.
+// Fetches source k into scratch rows 2k, 2k+1 with all modifiers. Returns the lanes that DPP leaves enabled.
 uint64_t fetch(const Wave& w, const Inst& in, const Shape& s, int k, Cls cls, Scratch& f, uint64_t exec) {
   uint32_t* p = f.row(2 * k);
   Operand plain = in.src[k];
@@ -147,22 +147,22 @@ uint64_t fetch(const Wave& w, const Inst& in, const Shape& s, int k, Cls cls, Sc
   return enabled;
 }
 
-// Output scaling does not go with denormal results or IEEE mode: with either it is ignored (CDNA3 ISA, section 6.2.3).
+// Output scaling is ignored if denormal results or IEEE mode are enabled (CDNA3 ISA, section 6.2.3).
 bool scales(const Inst& in, const FpMode& m, Cls cls) { return in.omod != 0 && !m.ieee && !keeps(m, cls, kOutput); }
 
-// Output modifiers of a float result, by value so that no store to a register can change them.
+// Output modifiers of a float result, held by value so that the compiler knows that register stores do not change them.
 struct OutputModifier {
   double factor;  // of omod
   bool scale, clamp, dx10_clamp;
   template <class T>
   T operator()(T v) const {
-    v = scale ? v * T(factor) + T(0) : v;  // a zero becomes positive
+    v = scale ? v * T(factor) + T(0) : v;  // a negative zero becomes positive
     const T inside = v <= T(0) ? T(0) : v > T(1) ? T(1) : v;
     return !clamp ? v : v != v && dx10_clamp ? T(0) : inside;
   }
 };
 
-// omod and clamp of float results.
+// Applies omod and clamp to float results.
 template <class Ty>
 void shape_lanes(OutputModifier f, uint32_t* p) {
   HIPSYNTH_LANE_LOOP
@@ -195,7 +195,7 @@ void shape_float(const Inst& in, const FpMode& m, Cls cls, uint32_t* p) {
   }
 }
 
-// Places an SDWA result into the selected part of the old destination.
+// Inserts an SDWA result into the selected part of the old destination.
 void apply_sdwa_dst(const Inst& in, uint32_t* p, const uint32_t* old) {
   const uint32_t sel = in.sdwa_dst_sel;
   if (sel >= 6) return;
@@ -210,8 +210,8 @@ void apply_sdwa_dst(const Inst& in, uint32_t* p, const uint32_t* old) {
   }
 }
 
-// Rounding field of MODE for an instruction. Doubles and halves share one, also where a double becomes a float (LLVM
-// sets that field for llvm.fptrunc.round.f32.f64). Approximate functions round to nearest whatever it says.
+// Rounding field of MODE for an instruction. Doubles and halves share one, also in conversions from double to float
+// (LLVM sets that field for llvm.fptrunc.round.f32.f64). Approximate functions always round to nearest.
 unsigned rounding_of(const FpMode& m, const Inst& in, const Shape& s) {
   if (in.op->rate == hipsynth::Rate::trans) return 0;
   const bool bits = s.d == Cls::bits32 || s.d == Cls::mask;
@@ -229,7 +229,7 @@ void run_plain(Wave& w, Inst& in, const Shape& s, Scratch& f) {
   w.set_exec(~0ull);
   w.mode.round_f32 = w.mode.round_f16_f64 = 0;
   w.mode.denorm_f32 = w.mode.denorm_f16_f64 = 3;
-  if (s.halves) w.mode.fp16_ovfl = false;  // write_back() sees to it
+  if (s.halves) w.mode.fp16_ovfl = false;  // write_back() handles it
   const auto fn = in.clamp && in.op->saturating ? in.op->saturating : in.op->handler;
   {
     const Rounding rounding(s.floating ? rounding_of(mode, in, s) : 0);
@@ -267,7 +267,7 @@ void general(Wave& w, const Inst& in) {
   const Cls classes[4] = {s.a, s.b, s.c, s.x};
   Scratch f;
   Inst plain = in;
-  plain.op_sel = plain.neg_lo = plain.neg_hi = 0;  // done by fetch()
+  plain.op_sel = plain.neg_lo = plain.neg_hi = 0;  // already applied by fetch()
   plain.op_sel_hi = 7;
   uint64_t enabled = w.exec();
   for (int k = 0; k < 4; ++k) {

@@ -1,4 +1,4 @@
-// Everything that the generated handlers use.
+// Includes everything that the generated handlers use.
 #pragma once
 
 #include "isa/mfma.h"
@@ -23,7 +23,7 @@ struct H16 : U16 {
   static constexpr Cls kCls = Cls::f16;
 };
 
-// Short names of the table's statements.
+// Short names used by the table's statements.
 template <class T>
 inline T imin(T a, T b) {
   return a < b ? a : b;
@@ -40,7 +40,7 @@ inline uint32_t limit_u32(uint64_t v) { return v > ~0u ? ~0u : static_cast<uint3
 inline int32_t saturate16(int32_t v) { return v > 32767 ? 32767 : v < -32768 ? -32768 : v; }
 inline uint32_t popcount(uint32_t v) { return static_cast<uint32_t>(std::popcount(v)); }
 inline int32_t popcount64(uint64_t v) { return std::popcount(v); }
-// Cube map face of direction (x, y, z): 0 and 1 for x, 2 and 3 for y, 4 and 5 for z as the major axis.
+// Cube map face of direction (x, y, z): 0 and 1 if x is the major axis, 2 and 3 for y, 4 and 5 for z.
 inline float cube_face(float x, float y, float z) {
   const float ax = std::fabs(x), ay = std::fabs(y), az = std::fabs(z);
   if (az >= ax && az >= ay) return z < 0.0f ? 5.0f : 4.0f;

@@ -1,8 +1,8 @@
-// How one lane's value of each operand type is read from and written to register rows.
+// Reads and writes one lane's value of each operand type from and to register rows.
 //
-// A row is 64 consecutive uint32_t, one per lane; a 64-bit operand is two neighbouring rows (low, high), so the
-// high word of lane i stands at p[64 + i]. Lane i only ever touches index i of a row, which is what makes the
-// vectorised loops safe when destination and source rows coincide.
+// A row is 64 consecutive uint32_t, one per lane; a 64-bit operand is two adjacent rows (low, high), so the high word
+// of lane i is p[64 + i]. Lane i only ever accesses index i of a row, so the vectorised loops are safe even if
+// destination and source rows coincide.
 #pragma once
 
 #include "core/wave.h"
@@ -13,7 +13,7 @@ namespace HIPSYNTH_ISA {
 
 using hipsynth::kLanes;
 
-// Sign-bit handling and conversion class of an operand; drives neg/abs/sext, clamp, omod and op_sel.
+// Sign-bit handling and conversion class of an operand; determines neg/abs/sext, clamp, omod and op_sel.
 enum class Cls : uint8_t { bits32, bits64, f16, f32, f64, i16, u16, pk16, pk32, mask };
 
 struct U32 {
@@ -55,8 +55,8 @@ struct F64 : U64 {
   static T load(const uint32_t* p, int i) { return f64(U64::load(p, i)); }
   static void store(uint32_t* p, int i, T v) { U64::store(p, i, bits(v)); }
 };
-// 16-bit values live in the low half; f16 is computed in float, whose results round once more on the store (exact
-// for + - * / sqrt since 24 >= 2 * 11 + 2; fma has its own routine).
+// 16-bit values are in the low half. f16 is computed in float and rounded once more on the store (exact for + - * /
+// sqrt since 24 >= 2 * 11 + 2; fma has its own routine).
 struct F16 : U32 {
   using T = float;
   static constexpr Cls kCls = Cls::f16;
@@ -76,7 +76,7 @@ struct I16 : I32 {
   static T load(const uint32_t* p, int i) { return static_cast<int32_t>(p[i] << 16) >> 16; }
   static void store(uint32_t* p, int i, T v) { p[i] = static_cast<uint32_t>(v) & 0xffffu; }
 };
-// Two halves of one register, and two registers of a pair, computed separately.
+// Two halves of one register, or two registers of a pair, computed separately.
 template <class V>
 struct Two {
   V lo, hi;

@@ -3,8 +3,8 @@
 // Register layout (AMD matrix instruction calculator; CDNA3 ISA section 7): an A element (block, i, k) is in lane
 // i + M * (block + blocks * (k / per_lane)), position k % per_lane of the lane's registers; B likewise with j and N.
 // Accumulators: 32-bit results come in groups of 4 rows per lane group, 64-bit ones in groups of 1.
-// Arithmetic: products are added one k at a time with a fused multiply-add in the accumulator's type.
-// The manuals do not specify the hardware's internal order and rounding, so sums that are not exact may differ there.
+// Arithmetic: products are added one k at a time with a fused multiply-add in the accumulator's type. The manuals do
+// not specify the hardware's internal order and rounding, so inexact sums may differ there.
 #pragma once
 
 #include "operands.h"
@@ -72,7 +72,7 @@ void unpack_elements(const uint32_t* p, int n, typename Ty::V* out) {
   }
 }
 
-// B lane that lane `l` reads under blgp.
+// The lane from which lane `l` reads B under blgp.
 inline int blgp_lane(int blgp, int l) {
   switch (blgp) {
     case 1:
@@ -101,7 +101,7 @@ constexpr AccPlace acc_place(int block, int i, int j) {
   if constexpr (M * kLaneGroups > kLanes && M < kGroup * kLaneGroups) {
     return {i % M, block * N + j};  // unreachable for the shapes in use
   } else if constexpr (M < kGroup * kLaneGroups) {
-    // 4x4 shapes: every lane group holds another block.
+    // 4x4 shapes: every lane group holds a different block.
     if constexpr (kGroup == 4)
       return {i, block * N + j};
     else
@@ -119,7 +119,7 @@ struct MfI32 {
   static V get(uint64_t v) { return static_cast<int32_t>(v); }
 };
 
-// One row of a block's accumulator: N neighbouring lanes of a register (or of a register pair).
+// One row of a block's accumulator: N adjacent lanes of a register (or of a register pair).
 template <class V, int N>
 using AccRow = V __attribute__((ext_vector_type(N), aligned(sizeof(V))));
 
@@ -183,7 +183,7 @@ void unpack_operand(const uint32_t* p, bool negate, int blgp, Elements<typename 
   }
 }
 
-// FpMode::flush_products: of 16-bit inputs, and of the f32 accumulator before and after.
+// FpMode::flush_products: flushes 16-bit inputs, and the f32 accumulator before and after.
 template <class V>
 void flush_below(V* v, int n, V least) {
   for (int i = 0; i < n; ++i) v[i] = std::fabs(v[i]) < least ? std::copysign(V(0), v[i]) : v[i];
@@ -205,13 +205,13 @@ void mfma(Wave& w, const Inst& in) {
   using Row = AccRow<V, N>;
   constexpr int kPerLane = M * K * kBlocks / kLanes;
   constexpr int kGroup = Acc::kBits == 64 ? 1 : 4;
-  constexpr int kTogether = 4;  // accumulator rows in flight: independent chains for the host's multipliers
+  constexpr int kTogether = 4;  // accumulator rows computed together: independent chains for the host's multipliers
   static_assert(M == N);
-  constexpr bool kDouble = Acc::kBits == 64;  // these have signs where the others have lane broadcasts
+  constexpr bool kDouble = Acc::kBits == 64;  // these have sign modifiers where the others have lane broadcasts
   Elements<V, kPerLane> a, b;
   unpack_operand<TA>(w.row(row_index(w, in.src[0])), kDouble && (in.neg_lo & 1), 0, &a);
   unpack_operand<TB>(w.row(row_index(w, in.src[1])), kDouble && (in.neg_lo & 2), kDouble ? 0 : in.blgp, &b);
-  Row acc[kBlocks][M];  // all of C is read before D, which may overlap it, is written
+  Row acc[kBlocks][M];  // all of C is read before D is written, because they may overlap
   for (int blk = 0; blk < kBlocks; ++blk) {
     for (int i = 0; i < M; ++i) {
       acc[blk][i] = read_acc<Acc, N>(w, in.src[2], acc_place<M, N, kGroup>(blk, i, 0));
@@ -249,9 +249,9 @@ void mfma(Wave& w, const Inst& in) {
   }
 }
 
-// D += A x B with A sparse: its lane-wise layout is that of a dense A of half the K, and element k' of it stands at
-// k = 4 * (k' / 2) + index, with 2-bit indices in src2. A lane's indices fill 8 bits (16-bit types) or 16 bits (8-bit
-// types) of its index register; with cbsz 0 abid chooses which of them, else it is the lowest ones.
+// D += A x B with A sparse: its lane layout is that of a dense A with half the K, and its element k' belongs to k = 4 *
+// (k' / 2) + index, with 2-bit indices in src2. A lane's indices take 8 bits (16-bit types) or 16 bits (8-bit types) of
+// its index register; if cbsz is 0, abid selects which of them, else the lowest are used.
 template <class TA, class TB, class Acc, int M, int N, int K>
 void smfmac(Wave& w, const Inst& in) {
   using V = typename Acc::V;

@@ -1,5 +1,6 @@
-// What the fields of MODE do to operands and results of float instructions. Fields apply by an operand's own format:
-// a conversion flushes denormal inputs as the source's format says and denormal results as the result's does.
+// Effects of the MODE fields on operands and results of float instructions. Each operand uses the fields for its own
+// format: a conversion flushes denormal inputs according to the source format and denormal results according to the
+// result format.
 #pragma once
 
 #include <immintrin.h>
@@ -19,7 +20,7 @@ inline bool default_mode(const FpMode& m) {
   return v == 0x03030000u;
 }
 
-// Sets the host's rounding direction for as long as it lives; `field` as in MODE: 0 nearest even, 1 up, 2 down, 3 zero.
+// Sets the host's rounding direction during its lifetime; `field` as in MODE: 0 nearest even, 1 up, 2 down, 3 zero.
 class Rounding {
  public:
   explicit Rounding(unsigned field) : saved_(_mm_getcsr()) {
@@ -42,7 +43,7 @@ inline bool keeps(const FpMode& m, Cls cls, unsigned which) {
   return (single ? m.denorm_f32 : m.denorm_f16_f64) & which;
 }
 
-// Denormals of one operand's row (or pair of rows) become zeros of their sign.
+// Flushes denormals of one operand's row (or pair of rows) to zeros of the same sign.
 inline void flush_denormals(Cls cls, uint32_t* p) {
   const int rows = cls == Cls::pk32 ? 2 : 1;
   switch (cls) {
@@ -76,7 +77,7 @@ struct Source {
   const uint32_t* row;
 };
 // MODE.FP16_OVFL: infinite halves of `p` become the largest finite value, unless a source was infinite or, with
-// `divides`, zero: those infinities are exact.
+// `divides`, zero: such infinities are exact.
 inline void limit_overflow(Cls cls, uint32_t* p, std::initializer_list<Source> sources, bool divides) {
   for (int i = 0; i < kLanes; ++i) {
     for (int shift = 0; shift <= (cls == Cls::pk16 ? 16 : 0); shift += 16) {

@@ -21,7 +21,7 @@ constexpr std::pair<std::string_view, Flag> kFlags[] = {
     {"lwe", &Inst::lwe},
 };
 
-// "[1,0,1]" -> bits and length; -1 when malformed.
+// "[1,0,1]" -> bits and their number; -1 if malformed.
 int parse_bits(std::string_view s, uint32_t& bits) {
   if (!eat(s, "[") || !s.ends_with(']')) return -1;
   s.remove_suffix(1);
@@ -88,7 +88,7 @@ bool parse_dpp(std::string_view name, std::string_view value, Dpp& dpp) {
     dpp.present = true;
     return true;
   }
-  if (name == "bound_ctrl") {  // both spellings (0 in old assemblers) mean the bit is set
+  if (name == "bound_ctrl") {  // both spellings (0 in old assemblers) set the bit
     dpp.present = dpp.bound_ctrl = true;
     return true;
   }
@@ -179,7 +179,7 @@ bool parse_select(std::string_view name, std::string_view value, const Signature
   const int n = parse_bits(value, bits);
   if (n < 0) return false;
   if (name == "op_sel") {
-    // One entry more than there are sources: the last one selects the destination half.
+    // One entry more than sources: the last one selects the destination half.
     const bool has_dst = n == sig.sources + 1 && n < 4;
     if (has_dst) bits = (bits & ((1u << (n - 1)) - 1)) | ((bits >> (n - 1)) & 1) << 3;
     in.op_sel = static_cast<uint8_t>(bits);
@@ -226,8 +226,8 @@ bool parse_number(std::string_view name, std::string_view value, const Inst& old
   return true;
 }
 
-// "[BUF_DATA_FORMAT_32,BUF_NUM_FORMAT_FLOAT]", either of the two, or a number; the names stand in the order of their
-// codes.
+// "[BUF_DATA_FORMAT_32,BUF_NUM_FORMAT_FLOAT]", either of the two, or a number; the names are listed in the order of
+// their codes.
 bool parse_format(std::string_view s, uint8_t& format) {
   static constexpr std::string_view kData[] = {
       "INVALID",    "8",          "16",      "8_8",   "32",          "16_16",    "10_11_11",    "11_11_10",

@@ -1,7 +1,7 @@
-// Scalar arithmetic that C++ lacks or leaves open, written without branches so that lane loops vectorise.
-// Approximate instructions (rcp, rsq, sqrt, exp, log, sin, cos) are computed in a wider format and rounded
-// once: results are within one unit in the last place of the exact value, usually correctly rounded. The
-// hardware promises 1 ulp for f32 and f16, and only a seed for f64, which compiled code refines.
+// Scalar arithmetic that C++ lacks or leaves implementation-defined, written without branches so that lane loops
+// vectorise. Approximate instructions (rcp, rsq, sqrt, exp, log, sin, cos) are computed in a wider format and rounded
+// once: results are within one unit in the last place of the exact value, usually correctly rounded. The hardware
+// guarantees 1 ulp for f32 and f16, and only a seed for f64, which compiled code refines.
 #pragma once
 
 #include <bit>
@@ -20,7 +20,7 @@ inline constexpr float kInf32 = std::numeric_limits<float>::infinity();
 inline constexpr double kNan64 = std::numeric_limits<double>::quiet_NaN();
 
 inline float half_to_float(uint32_t h) { return static_cast<float>(std::bit_cast<_Float16>(static_cast<uint16_t>(h))); }
-// The same, but a signalling NaN stays one (the conversion instruction would quiet it).
+// The same, but a signalling NaN stays signalling (the conversion instruction would quiet it).
 inline float half_to_float_exact(uint32_t h) {
   const bool nan = (h & 0x7fffu) > 0x7c00u;
   return nan ? f32((h & 0x8000u) << 16 | 0x7f800000u | (h & 0x3ffu) << 13) : half_to_float(h);
@@ -32,7 +32,6 @@ inline uint32_t float_to_bf16(float x) {
   return x != x ? (b >> 16) | 0x40u : (b + 0x7fffu + ((b >> 16) & 1u)) >> 16;
 }
 
-// Bit fields.
 inline uint32_t exponent(float x) { return (bits(x) >> 23) & 0xffu; }
 inline uint32_t exponent(double x) { return static_cast<uint32_t>(bits(x) >> 52) & 0x7ffu; }
 inline bool sign(float x) { return bits(x) >> 31; }
@@ -44,8 +43,8 @@ inline double quiet(double x) { return f64(bits(x) | 0x0008000000000000ull); }
 inline bool signalling(float x) { return x != x && !(bits(x) & 0x00400000u); }
 inline bool signalling(double x) { return x != x && !(bits(x) & 0x0008000000000000ull); }
 
-// IEEE-754 minNum/maxNum as the hardware does them: a NaN loses, -0 < +0, and in IEEE mode a signalling NaN
-// comes out quieted. Works for float (f32, f16) and double.
+// IEEE-754 minNum/maxNum as the hardware implements them: a number wins over a NaN, -0 < +0, and in IEEE mode a
+// signalling NaN is returned quieted. Works for float (f32, f16) and double.
 template <class T>
 inline T vmax(T a, T b, bool ieee) {
   const bool pick_a = a > b || (a == b && !sign(a));
@@ -71,14 +70,14 @@ inline T vmed3(T a, T b, T c, bool ieee) {
   return top == a ? vmax(b, c, ieee) : top == b ? vmax(a, c, ieee) : vmax(a, b, ieee);
 }
 
-// An unsigned integer on its way to a float. Where the host converts signed ones only, compilers subtract large numbers
-// from each other instead when they vectorise, and what is left of zero is -0 when rounding down.
+// Prepares an unsigned integer for conversion to float. If the host converts only signed ones, compilers vectorise the
+// conversion by subtracting large numbers, which gives -0 for zero when rounding down.
 #ifdef __AVX512F__
 inline uint32_t to_convert(uint32_t v) { return v; }
 #else
 inline int64_t to_convert(uint32_t v) {
   int64_t wide = v;
-  asm("" : "+r"(wide));  // one at a time
+  asm("" : "+r"(wide));  // prevents vectorisation
   return wide;
 }
 #endif
@@ -123,8 +122,8 @@ inline float ldexp_f32(float x, int32_t e) {
   return static_cast<float>(static_cast<double>(x) * pow2i(k));
 }
 inline double ldexp_f64(double x, int32_t e) {
-  // Three steps keep every factor normal; only the last can round because the first two keep |x| large on the
-  // way down whenever the result is not zero.
+  // Three steps keep every factor normal; only the last can round, because the first two keep |x| large on the way down
+  // if the result is not zero.
   int64_t k = e < -2200 ? -2200 : e > 2200 ? 2200 : e;
   const int64_t shift = exponent(x) == 0 ? 64 : 0;
   x *= pow2i(shift);
@@ -134,7 +133,7 @@ inline double ldexp_f64(double x, int32_t e) {
   const double m = f64((bits(x) & 0x800fffffffffffffull) | (static_cast<uint64_t>(1023) << 52));
   const int64_t lowest = top < -60 ? -60 : top;
   const double normal = m * pow2i(top > 2046 ? 1023 : top < 1 ? -1022 : top - 1023);
-  const double last = normal * pow2i(top < 1 ? lowest - 1 : top > 2046 ? 2 : 0);  // overflows as the direction says
+  const double last = normal * pow2i(top < 1 ? lowest - 1 : top > 2046 ? 2 : 0);  // overflows as rounding requires
   return special ? x : last;
 }
 
@@ -159,7 +158,7 @@ inline double exp2_core(double x) {
   p = p * r + 0.5;
   p = p * r + 1.0;
   p = p * r + 1.0;
-  // Adding n to the exponent field through an exact integer-valued double.
+  // Adds n to the exponent field through an exact integer-valued double.
   const uint64_t e = bits(n + 6755399441055744.0) << 52;
   return f64(bits(p) + e);
 }
@@ -233,8 +232,8 @@ inline float cos_turns(float x) {
   return in ? r + 0.0f : out;
 }
 
-// a*b+c with one rounding at the end to f16: the product is exact in f32, and the sum is rounded to odd there, so that
-// the next, narrower rounding does not round twice (24 >= 11 + 2 bits).
+// a*b+c rounded once to f16: the product is exact in f32, and the sum is rounded to odd there, so that the second,
+// narrower rounding does not cause double rounding (24 >= 11 + 2 bits).
 inline float fma_f16(float a, float b, float c) {
   const float p = a * b, s = p + c;
   const float bb = s - p, err = (p - (s - bb)) + (c - bb);
@@ -246,7 +245,8 @@ inline float fma_f16(float a, float b, float c) {
 }
 
 inline float flush(float x) { return denormal(x) ? std::copysign(0.0f, x) : x; }
-// Two products of halves and a float. `flush_products`: denormal halves, and a denormal sum before or after, are zeros.
+// Two products of halves plus a float. `flush_products`: denormal halves, and a denormal sum before or after, become
+// zeros.
 inline float dot2_f16(float a0, float b0, float a1, float b1, float c, bool flush_products) {
   const float least = flush_products ? 0x1p-14f : 0.0f;
   const auto input = [least](float x) { return std::fabs(x) < least ? std::copysign(0.0f, x) : x; };
@@ -254,7 +254,7 @@ inline float dot2_f16(float a0, float b0, float a1, float b1, float c, bool flus
   const float sum = std::fma(input(a1), input(b1), std::fma(input(a0), input(b0), start));
   return flush_products ? flush(sum) : sum;
 }
-// v_mad/v_mac f32: two roundings, denormals flushed whatever the mode says.
+// v_mad/v_mac f32: two roundings, denormals flushed regardless of MODE.
 inline float mad_f32(float a, float b, float c) { return flush(flush(flush(a) * flush(b)) + flush(c)); }
 inline float mul_legacy(float a, float b) { return a == 0.0f || b == 0.0f ? 0.0f : a * b; }
 
@@ -305,7 +305,7 @@ inline uint32_t fp_class(T x, bool is_signalling, bool is_denormal) {
 template <class T>
 T bitreverse_by_halves(T x) {
   for (unsigned width = sizeof(T) * 4; width != 0; width /= 2) {
-    const T low = static_cast<T>(~T{0}) / ((T{1} << width) + 1);  // the lower half of every pair of `width` bits
+    const T low = static_cast<T>(~T{0}) / ((T{1} << width) + 1);  // the lower half of every pair of `width`-bit fields
     x = (x >> width & low) | (x & low) << width;
   }
   return x;

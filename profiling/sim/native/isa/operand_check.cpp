@@ -1,5 +1,5 @@
-// Which operands each slot of an instruction may hold. Handlers and the engine index register files by operand without
-// further checks, so nothing that breaks these rules may be decoded, whoever wrote the text.
+// Checks which operands each slot of an instruction may hold. Handlers and the engine index register files by operand
+// without further checks, so nothing that breaks these rules may be decoded, even from malicious text.
 #include <bit>
 #include <string_view>
 
@@ -41,7 +41,7 @@ const Operand* operand_of(const Inst& in, Slot slot) {
 
 bool one_row(Type t) { return t == Type::b32 || t == Type::f32 || t == Type::b16 || t == Type::f16 || t == Type::pk16; }
 
-// Widths of ALU operands: wide types have been checked against the text already.
+// Widths of ALU operands; wide types were already checked during parsing.
 bool alu_widths_ok(const Inst& in, const Signature& sig) {
   for (const SlotSpec& s : sig.slots) {
     const Operand* o = operand_of(in, s.slot);
@@ -74,7 +74,7 @@ bool smem_ok(const Inst& in) {
   const uint32_t dwords = m.count * (m.elem_bytes / 4u);
   if (m.kind == MemKind::cache) return true;
   if (m.kind == MemKind::time) return scalars(in.dst, 2);
-  const bool base = scalars(in.src[0], m.space == MemSpace::buffer ? 4 : 2);  // a resource or an address
+  const bool base = scalars(in.src[0], m.space == MemSpace::buffer ? 4 : 2);  // a buffer resource or an address
   const bool offset = absent(in.src[1]) || scalar_or_constant(in.src[1]);
   if (m.kind == MemKind::atomic) {
     const uint32_t data = m.compares() ? 2 * dwords : dwords;
@@ -99,7 +99,7 @@ bool result_ok(const Inst& in) {
   return m.to_lds || in.lds ? absent(in.dst) : vectors(in.dst, dwords);
 }
 
-// Loads straight into the LDS: whole elements of a dword at most, and not through FLAT.
+// Loads directly into the LDS: whole elements of at most a dword, and not through FLAT.
 bool fits_lds(const Inst& in) {
   const MemDesc& m = in.op->mem;
   return m.kind == MemKind::load && m.elem_bytes * m.count <= 4 && m.d16 == 0 && m.space != MemSpace::flat;
@@ -130,14 +130,14 @@ bool buffer_ok(const Inst& in) {
   return address && result_ok(in) && scalars(in.src[2], 4) && scalar_or_constant(in.src[3]);
 }
 
-// Typed buffers and images. dmask chooses the components, two of which share a register in the d16 forms.
+// Typed buffers and images. dmask selects the components; the d16 forms hold two of them per register.
 bool image_ok(const Inst& in) {
   const MemDesc& m = in.op->mem;
   if (m.typed_buffer()) return !in.lds && buffer_ok(in);
   const auto components = static_cast<uint32_t>(std::popcount(in.dmask & 15u));
   const bool gives = m.kind == MemKind::store || m.kind == MemKind::atomic;
   const Operand& data = gives ? in.src[1] : in.dst;
-  if (m.kind == MemKind::atomic && in.dmask != (m.compares() ? 3 : 1)) return false;  // one dword, or two to compare
+  if (m.kind == MemKind::atomic && in.dmask != (m.compares() ? 3 : 1)) return false;  // cmpswap: two dwords
   const bool resource = scalars(in.src[2], 8) && (m.kind != MemKind::sample || scalars(in.src[3], 4));
   const bool plain = !in.tfe && !in.lwe && in.dmask <= 15 && components > 0;
   return plain && resource && in.src[0].kind == OperandKind::vgpr &&
@@ -155,7 +155,7 @@ bool lds_ok(const Inst& in, const Signature& sig) {
   const MemDesc& m = in.op->mem;
   if (m.kind == MemKind::none) return true;
   if (m.kind == MemKind::append) return vectors(in.dst, 1);
-  if (m.op == MemOp::addtid && sig.sources + sig.has_result == 1)  // by work-item number
+  if (m.op == MemOp::addtid && sig.sources + sig.has_result == 1)  // addressed by work-item number
     return m.kind == MemKind::load ? vectors(in.dst, 1) : vectors(in.src[1], 1);
   if (!vectors(in.src[0], 1)) return false;
   if (m.kind == MemKind::cross_lane) return vectors(in.dst, 1) && (sig.sources < 2 || vectors(in.src[1], 1));

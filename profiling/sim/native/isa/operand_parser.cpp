@@ -59,7 +59,7 @@ bool parse_named(std::string_view s, Operand& out) {
   return false;
 }
 
-// "12" or "[4:7]" after the register letter.
+// Parses "12" or "[4:7]" after the register letter.
 bool parse_range(std::string_view s, uint32_t& first, uint32_t& count) {
   if (s.empty()) return false;
   if (s.front() != '[') {
@@ -136,7 +136,7 @@ bool parse_constant(std::string_view s, Type type, Operand& out) {
   return true;
 }
 
-// Strips neg(), abs(), sext(), -, |...| around the core.
+// Strips neg(), abs(), sext(), -, |...| around the operand.
 std::string_view strip_modifiers(std::string_view s, Operand& out) {
   for (;;) {
     if (s.ends_with(')') && (s.starts_with("neg(") || s.starts_with("abs("))) {
@@ -157,8 +157,8 @@ std::string_view strip_modifiers(std::string_view s, Operand& out) {
   }
 }
 
-// Register tuples must be as wide as the type says; what is wider would read or write neighbours. Special values are
-// cut or widened as they are read.
+// Register tuples must have the width of the type: wider ones would access adjacent registers. Special values are
+// truncated or extended when they are read.
 bool width_fits(Type type, const Operand& o) {
   if (o.kind == OperandKind::constant || o.kind == OperandKind::off || o.kind == OperandKind::special) return true;
   switch (type) {
@@ -189,7 +189,7 @@ bool width_fits(Type type, const Operand& o) {
 bool parse_operand(std::string_view s, Type type, Operand& out) {
   out = Operand{};
   s = strip_modifiers(text::trim(s), out);
-  // A literal where an inline constant would do is written lit(0x...).
+  // A literal that could be an inline constant is written lit(0x...).
   if (s.starts_with("lit(") && s.ends_with(')')) s = s.substr(4, s.size() - 5);
   if (s.empty()) return false;
   const char c = s.front();

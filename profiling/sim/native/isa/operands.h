@@ -1,4 +1,4 @@
-// Fetching operands into rows and writing results back under EXEC.
+// Fetches operands into rows and writes results back under EXEC.
 #pragma once
 
 #include <immintrin.h>
@@ -57,7 +57,7 @@ inline void splat(uint32_t* out, uint32_t v) {
   for (int i = 0; i < kLanes; ++i) out[i] = v;
 }
 
-// Widens one bit per lane to 0 or 1.
+// Expands a lane mask to 0 or 1 per lane.
 inline void expand_mask(uint32_t* out, uint64_t m) {
   const uint32_t lo = static_cast<uint32_t>(m), hi = static_cast<uint32_t>(m >> 32);
   for (int i = 0; i < 32; ++i) out[i] = (lo >> i) & 1u;
@@ -78,7 +78,7 @@ inline uint64_t pack_mask(const uint32_t* e) {
 #endif
   return m;
 }
-inline constexpr int kChunk = 16;  // lanes of a vector: one AVX-512 register, two AVX2 ones
+inline constexpr int kChunk = 16;  // lanes per vector: one AVX-512 register, two AVX2 ones
 inline constexpr int kChunks = kLanes / kChunk;
 
 using V16u = uint32_t __attribute__((ext_vector_type(16), aligned(4)));
@@ -100,7 +100,7 @@ inline V16i widen_bits(uint32_t bits) {
   return (V16u(bits) & kBit) == kBit;
 #endif
 }
-// A set bit for each value that is not 0.
+// A mask of the lanes whose value is not 0.
 inline uint32_t narrow_bits(V16i v) {
 #ifdef __AVX512DQ__
   return _mm512_test_epi32_mask(std::bit_cast<__m512i>(v), std::bit_cast<__m512i>(v));
@@ -111,7 +111,7 @@ inline uint32_t narrow_bits(V16i v) {
 #endif
 }
 // Keeps a value in a vector register. Without it the compiler merges loads, blends and stores into masked loads and
-// stores; those do not take part in the host's store forwarding, which costs more than a whole row's work.
+// stores, which prevent store forwarding on the host; that costs more than processing a whole row.
 inline void pin(V16u& v) {
 #ifdef __AVX512DQ__
   asm("" : "+v"(v));
@@ -137,8 +137,8 @@ inline void blend(uint32_t* d, const uint32_t* v, uint64_t mask) {
   }
 }
 
-// abs, then neg, on the sign bits of a materialised operand (at most one packed half per bit of neg_lo/neg_hi is
-// handled by the general path).
+// Applies abs, then neg, to the sign bits of a materialised operand (neg_lo/neg_hi of packed halves are handled by the
+// general path).
 inline void apply_sign(uint32_t* rows, Cls cls, bool neg, bool abs) {
   const uint32_t bit = cls == Cls::f16 || cls == Cls::i16 || cls == Cls::u16 ? 0x8000u : 0x80000000u;
   uint32_t* p = cls == Cls::f64 || cls == Cls::bits64 ? rows + kLanes : rows;
@@ -146,7 +146,7 @@ inline void apply_sign(uint32_t* rows, Cls cls, bool neg, bool abs) {
   for (int i = 0; i < kLanes; ++i) p[i] = (p[i] & keep) ^ flip;
 }
 
-// Splats a scalar or copies a row, applying neg and abs. `out` has room for 2 rows.
+// Broadcasts a scalar or copies a row, applying neg and abs. `out` has room for 2 rows.
 template <Cls kCls, int kRows>
 [[gnu::noinline]] const uint32_t* materialise(const Wave& w, const Operand& o, uint32_t* out) {
   if constexpr (kCls == Cls::mask) {

@@ -1,4 +1,4 @@
-// The opcode table as chosen for this CPU, look-up by mnemonic, and GPR-index mode.
+// The opcode table as chosen for the host CPU, look-up by mnemonic, and GPR-index mode.
 #include <array>
 #include <cstdlib>
 #include <span>
@@ -11,7 +11,7 @@
 namespace hipsynth {
 namespace {
 
-// HIPSYNTH_ISA_LEVEL=x86-64-v3 keeps to AVX2 on a CPU that has AVX-512; results are the same.
+// HIPSYNTH_ISA_LEVEL=x86-64-v3 selects AVX2 on a CPU that has AVX-512; results are the same.
 bool use_v4() {
   static const bool yes = [] {
     const char* wanted = std::getenv("HIPSYNTH_ISA_LEVEL");
@@ -30,7 +30,7 @@ Index make_index(uint8_t arch_bit) {
   return index;
 }
 
-// Source k (0..2) or destination (3) displaced by M0[7:0]; false when it then lies outside the wave's registers.
+// Offsets source k (0..2) or the destination (3) by M0[7:0]; false if the result is outside the wave's registers.
 bool displace(const Wave& w, Operand& o, int k) {
   if (o.kind != OperandKind::vgpr || !((w.gpr_index_mode >> k) & 1)) return true;
   o.reg = static_cast<uint16_t>(o.reg + (w.sgpr[kM0] & 0xffu));
@@ -78,8 +78,8 @@ void execute_indexed(Wave& w, const Inst& in) {
     in.fn(w, in);
     return;
   }
-  // Out of range (CDNA3 ISA, "Out-of-Range GPRs"): a source reads VGPR 0, a destination makes the instruction do
-  // nothing.
+  // Out of range (CDNA3 ISA, "Out-of-Range GPRs"): a source reads VGPR 0; an instruction whose destination is out of
+  // range has no effect.
   Inst moved = in;
   for (int k = 0; k < 3; ++k) {
     if (!displace(w, moved.src[k], k)) moved.src[k].reg = 0;

@@ -1,4 +1,4 @@
-// The scalar ALU: one value, no EXEC. `lane` functions may set `scc` and use the wave.
+// The scalar ALU: one value, no EXEC. `lane` functions may set `scc` and access the wave.
 #pragma once
 
 #include "operands.h"

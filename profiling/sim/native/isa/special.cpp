@@ -9,7 +9,7 @@ void write_scalar(Wave& w, const Operand& dst, uint32_t v) {
   if (dst.kind == OperandKind::sgpr) w.sgpr[dst.reg] = v;
 }
 
-// One source of v_fma_mix: op_sel_hi says f16, op_sel which half; neg_lo negates, neg_hi takes the absolute value.
+// One source of v_fma_mix: op_sel_hi selects f16, op_sel its half; neg_lo negates, neg_hi takes the absolute value.
 const uint32_t* mix_source(const Wave& w, const Inst& in, int k, uint32_t* out) {
   Operand o = in.src[k];
   o.neg = o.abs = false;
@@ -34,7 +34,7 @@ float clamped(float v, const Wave& w) {
   return v <= 0.0f ? 0.0f : v > 1.0f ? 1.0f : v;
 }
 
-// kHalf: -1 f32 result, 0 low half, 1 high half. The f16 forms round the exact sum once to f32 and once to f16.
+// kHalf: -1 f32 result, 0 low half, 1 high half. The f16 forms round the exact sum first to f32, then to f16.
 template <int kHalf>
 void mix(Wave& w, const Inst& in) {
   constexpr Cls kResult = kHalf < 0 ? Cls::f32 : Cls::f16;
@@ -147,8 +147,8 @@ void s_set_gpr_idx_mode(Wave& w, const Inst& in) {
   w.sgpr[hipsynth::kM0] = (w.sgpr[hipsynth::kM0] & ~0xf000u) | enable << 12;
   if (w.gpr_index_mode) w.gpr_index_mode = enable;
 }
-// Relative SGPR moves: M0 displaces the source or the destination. Outside the general registers a source is SGPR 0 and
-// a destination is not written.
+// Relative SGPR moves: M0 offsets the source or the destination. Outside the general registers a source reads SGPR 0
+// and a destination is not written.
 void s_movrels(Wave& w, const Inst& in) {
   const uint64_t first = uint64_t{in.src[0].reg} + w.sgpr[hipsynth::kM0];
   const uint32_t from = first + in.dst.dwords <= hipsynth::kFlatScratchLo ? static_cast<uint32_t>(first) : 0;
@@ -160,7 +160,7 @@ void s_movreld(Wave& w, const Inst& in) {
   if (to + in.dst.dwords <= hipsynth::kFlatScratchLo) std::memcpy(&w.sgpr[to], &v, in.dst.dwords * sizeof(uint32_t));
 }
 
-// Four masked sums of absolute differences, the reference against each of four overlapping windows.
+// Four masked sums of absolute differences of the reference and each of four overlapping windows.
 void mqsad_u32(Wave& w, const Inst& in) {
   alignas(64) uint32_t ba[2 * kLanes], bb[kLanes], r[4 * kLanes];
   const uint32_t* a = source<U64>(w, in.src[0], ba);

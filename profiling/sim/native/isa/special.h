@@ -1,4 +1,4 @@
-// Handlers that do not fit the one-lane form: cross-lane moves, mixed precision, MODE access, matrix instructions.
+// Handlers that do not fit the per-lane form: cross-lane moves, mixed precision, MODE access, matrix instructions.
 #pragma once
 
 #include "operands.h"

@@ -1,4 +1,4 @@
-// The decoder's view of a row: which text operand goes to which slot of Inst, and parsers for operands and modifiers.
+// The decoder's view of an opcode row: the slot of Inst for each text operand, and parsers for operands and modifiers.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace hipsynth {
 
-// Operand types of the table, as far as decoding cares.
+// Operand types of the table, as far as the decoder distinguishes them.
 enum class Type : uint8_t {
   b16,
   b32,
@@ -29,14 +29,14 @@ enum class Type : uint8_t {
   addr,
   saddr,
 };
-// Where an operand goes.
+// Destination of a parsed operand.
 enum class Slot : uint8_t { dst, sdst, src0, src1, src2, src3, imm, target, waitcnt, hwreg, sendmsg, gpridx, soffset };
 
 struct SlotSpec {
   Slot slot = Slot::dst;
   Type type = Type::b32;
   bool optional = false;
-  uint8_t dwords = 0;  // exact register tuple width of matrix operands; 0: the type says
+  uint8_t dwords = 0;  // exact register tuple width of matrix operands; 0: given by the type
 };
 struct Signature {
   std::vector<SlotSpec> slots;
@@ -47,10 +47,10 @@ struct Signature {
 };
 Signature parse_signature(const OpInfo& op);
 
-// Fills `out` from one operand's text; false when it is not an operand of that type.
+// Parses one operand's text into `out`; false if it is not an operand of that type.
 bool parse_operand(std::string_view text, Type type, Operand& out);
 
-// False when an operand's kind or width is not what the instruction reads or writes.
+// False if an operand's kind or width is not what the instruction reads or writes.
 bool operands_ok(const Inst& in, const Signature& sig);
 
 // Immediates: s_waitcnt counters, hwreg(...), sendmsg(...), gpr_idx(...).
@@ -59,7 +59,7 @@ bool parse_hwreg(std::string_view text, int64_t& imm);
 bool parse_sendmsg(std::string_view text, int64_t& imm);
 bool parse_gpridx(std::string_view text, int64_t& imm);
 
-// Fills modifier fields of `in` from the text after the operands; returns the first token it does not know, or "".
+// Parses the text after the operands into modifier fields of `in`; returns the first unknown token, or "".
 std::string parse_modifiers(std::string_view text, const Signature& sig, Inst& in);
 
 }  // namespace hipsynth

@@ -1,9 +1,9 @@
-// Glue between the generated rows and the handler sets of the two instruction set levels.
+// Connects the generated rows with the handler sets of the two host instruction set levels.
 #pragma once
 
 #include "core/inst.h"
 
-// The forms of one ALU opcode as compiled for one level.
+// The handlers of one ALU opcode as compiled for one level.
 struct Handlers {
   hipsynth::AluHandler handler, general, saturating;
   const void* shape;
@@ -12,7 +12,7 @@ struct Handlers {
 
 namespace hipsynth {
 
-// One generated row; its handlers stand at kHandlers<chunk>[index] of each level, chunk -1: none.
+// One generated row; its handlers are kHandlers<chunk>[index] of each level, chunk -1: none.
 struct RowData {
   OpInfo op;
   int chunk, index;

@@ -1,4 +1,4 @@
-// Small text tools of the decoder.
+// Text helpers of the decoder.
 #pragma once
 
 #include <charconv>
@@ -23,7 +23,7 @@ inline bool eat(std::string_view& s, std::string_view prefix) {
   return true;
 }
 
-// Decimal or 0x-hexadecimal integer that fills all of `s`.
+// Decimal or 0x-hexadecimal integer that makes up all of `s`.
 inline std::optional<int64_t> integer(std::string_view s) {
   const bool negative = eat(s, "-");
   const bool hex = eat(s, "0x");
@@ -33,7 +33,7 @@ inline std::optional<int64_t> integer(std::string_view s) {
   return static_cast<int64_t>(negative ? 0 - v : v);
 }
 
-// Takes text up to `separator` outside brackets, parentheses and bars; drops the separator.
+// Removes and returns the text up to `separator` outside brackets, parentheses and bars; drops the separator.
 inline std::string_view take(std::string_view& s, char separator) {
   int depth = 0;
   for (size_t i = 0; i < s.size(); ++i) {

@@ -1,6 +1,5 @@
 // The lane loop of the vector ALU. An opcode is a struct Op with operand types D, E (mask result), A, B, C, X and a
-// static function `lane` (or `vec`, see vector.h); everything about lanes, EXEC and modifiers is here and in
-// general.cpp.
+// static function `lane` (or `vec`, see vector.h); lanes, EXEC and modifiers are handled only here and in general.cpp.
 #pragma once
 
 #include "mode.h"
@@ -11,7 +10,7 @@ namespace HIPSYNTH_ISA {
 // Instructions with SDWA, DPP, op_sel, clamp or omod, or any under a non-default MODE (general.cpp).
 void general(Wave& w, const Inst& in);
 
-// What the general path needs to know about an opcode.
+// Properties of an opcode that the general path needs.
 struct Shape {
   Cls d, a, b, c, x;
   uint8_t rows_d, rows[4];
@@ -20,7 +19,7 @@ struct Shape {
 
 template <class Op>
 struct ShapeOf {
-  // Types that only carry float bits (F32Bits) are not: MODE does not touch them.
+  // Types that only carry float bits (F32Bits) do not count: MODE does not affect them.
   template <class Ty>
   static constexpr bool is_float() {
     return std::is_floating_point_v<typename Ty::T> || std::is_base_of_v<PkF16, Ty> || std::is_same_v<Ty, PkF32>;
@@ -44,7 +43,7 @@ struct ShapeOf {
   };
 };
 
-// Whether MODE asks for nothing that the plain handlers do not do.
+// Whether the plain handlers are sufficient under MODE.
 template <class Op>
 inline bool usual_mode(const FpMode& m) {
   return !ShapeOf<Op>::kFloating || (default_mode(m) && !(ShapeOf<Op>::kHalves && m.fp16_ovfl));
@@ -70,7 +69,7 @@ void valu(Wave& w, const Inst& in) {
   const uint64_t exec = w.exec();
   uint32_t* dst = D::kRows ? w.row(row_index(w, in.dst)) : nullptr;
   uint32_t* fresh = tmp;
-  asm("" : "+r"(fresh));  // loads and stores relative to the stack pointer would be predicted to go together
+  asm("" : "+r"(fresh));  // stack-relative loads and stores would be mispredicted as dependent
   uint32_t* out = exec == ~0ull ? dst : fresh;
   const FpMode mode = w.mode;
   HIPSYNTH_LANE_LOOP

@@ -1,6 +1,6 @@
-// The vector ALU for rows whose statement also works on whole vectors (`vec` in the tables). Sources go into vector
-// registers, scalars by broadcast; signs, selects of packed f32 and blending under EXEC happen there. valu() in valu.h
-// goes through memory for all of these.
+// The vector ALU for rows whose statement also works on whole vectors (`vec` in the tables). Sources are loaded into
+// vector registers, scalars are broadcast; signs, selects of packed f32 and blending under EXEC are done in registers.
+// valu() in valu.h goes through memory for all of these.
 #pragma once
 
 #include <algorithm>
@@ -20,17 +20,17 @@ inline V fma(V a, V b, V c) {
   return __builtin_elementwise_fma(a, b, c);
 }
 inline V16u as_u(V16i v) { return std::bit_cast<V16u>(v); }
-// Never -0: see to_convert() in numerics.h.
+// Never returns -0: see to_convert() in numerics.h.
 inline V16f to_float(V16u v) {
   V16u bits = std::bit_cast<V16u>(__builtin_convertvector(v, V16f));
 #ifndef __AVX512F__
-  pin(bits);  // or the compiler, who knows nothing of rounding, takes the sign for clear
+  pin(bits);  // otherwise the compiler, unaware of the rounding mode, assumes a clear sign
   bits &= 0x7fffffff;
 #endif
   return std::bit_cast<V16f>(bits);
 }
 
-// vmax() and vmin() of numerics.h; I is the vector of integers of the same width.
+// Like vmax() and vmin() of numerics.h; I is the vector of integers of the same width.
 template <class V>
 inline constexpr int kQuietBit = std::is_same_v<V, V16f> ? 22 : 51;
 template <class I, class V>
@@ -65,7 +65,7 @@ inline V16f vmed3(V16f a, V16f b, V16f c, bool ieee) {
   return ((a != a) | (b != b) | (c != c)) ? vmin(vmin(a, b, ieee), c, ieee) : median;
 }
 
-// Where an operand's lanes come from: a row, or one value (or mask) for all.
+// Source of an operand's lanes: a row, or one value (or mask) for all.
 struct Place {
   const uint32_t* row;
   uint64_t scalar;
@@ -98,7 +98,7 @@ struct Fetched {
   V16u v[kRows][kChunks];
 };
 
-// abs, then neg, on the sign bits, as apply_sign().
+// Applies abs, then neg, to the sign bits, like apply_sign().
 template <Cls kCls, int kRows>
 [[gnu::always_inline]] inline void change_sign(Fetched<kRows>* f, bool neg, bool abs) {
   constexpr uint32_t kBit = kCls == Cls::f16 || kCls == Cls::i16 || kCls == Cls::u16 ? 0x8000u : 0x80000000u;
@@ -107,7 +107,8 @@ template <Cls kCls, int kRows>
   for (int k = 0; k < kChunks; ++k) row[k] = (row[k] & keep) ^ flip;
 }
 
-// Source `slot`. Of a packed pair, op_sel and op_sel_hi say which word goes to which result, neg_lo and neg_hi flip.
+// Loads source `slot`. For a packed pair, op_sel and op_sel_hi select the word for each result; neg_lo and neg_hi
+// negate.
 template <class Ty, bool kPlain>
 [[gnu::always_inline]] inline Fetched<Ty::kRows> fetch_lanes(const Place& from, const Inst& in, int slot) {
   Fetched<Ty::kRows> f;
@@ -136,8 +137,8 @@ template <class Ty, bool kPlain>
   return f;
 }
 
-// 64-bit operands become two vectors of eight, lanes in the order that 128-bit unpacking gives; 32-bit operands beside
-// them are extended.
+// Splits 64-bit operands into two vectors of eight, in the lane order of 128-bit unpacking; extends 32-bit operands
+// that are combined with them.
 inline V16u unpack_low(V16u a, V16u b) {
   return __builtin_shufflevector(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29);
 }
@@ -184,7 +185,7 @@ template <class Ty>
   }
 }
 
-// Runs the statement on chunk k; adds the bits of a mask result to `mask`.
+// Executes the statement on chunk k; adds the bits of a mask result to `mask`.
 template <class Op, class FA, class FB, class FC>
 [[gnu::always_inline]] inline void narrow_chunk(const FA& a, const FB& b, const FC& c, int k, Fetched<Op::D::kRows>* d,
                                                 uint64_t* mask, const FpMode& mode) {

@@ -15,12 +15,12 @@
 
 namespace hipsynth {
 
-// One set is a run of `ways` tags, most recently used first; tag 0 is an empty way. Tags are compact, 32 bits where the
-// sets are many: these stores are larger than the host's caches. A line number is scrambled (or not), its lower part is
-// the set and its upper part, plus one, the tag, so that both together give the line back.
-// Dirty lines are kept only in the `dirty_ways` most recently used positions: when a line grows older than that it is
-// written back. (Recorded on gfx90a and MI300A: a pure write stream leaves exactly half of the L2 dirty.) A word per
-// set has four bits for each of these positions: the line's dirty sectors.
+// Each set is an array of `ways` tags, most recently used first; tag 0 is an empty way. Tags are compact, 32 bits if
+// there are many sets: these stores are larger than the host's caches. A line number is optionally hashed; its lower
+// part is the set and its upper part plus one the tag, so that both together give the line number.
+// Only the `dirty_ways` most recently used positions can be dirty: a line that ages past them is written back.
+// (Recorded on gfx90a and MI300A: a pure write stream leaves exactly half of the L2 dirty.) Each set has a word with
+// four bits for each of these positions: the line's dirty sectors.
 template <class Tag>
 class BasicCache {
  public:
@@ -32,15 +32,15 @@ class BasicCache {
   };
   struct Result {
     bool hit = false;
-    bool evicted = false;      // a valid line left
-    uint8_t written_back = 0;  // dirty sectors of the line that was written back, 0 if none
+    bool evicted = false;      // a valid line was evicted
+    uint8_t written_back = 0;  // dirty sectors of a line that was written back, 0 if none
     uint64_t written_back_line = 0;
   };
 
   BasicCache() = default;
   explicit BasicCache(const Geometry& geometry);  // throws std::invalid_argument
 
-  // Where a line belongs: what several questions about one line need only once.
+  // Set and tag of a line, computed once for several operations.
   struct Place {
     uint64_t set;
     Tag tag;
@@ -51,7 +51,8 @@ class BasicCache {
     return {line % sets_, static_cast<Tag>(line / sets_ + 1)};
   }
 
-  // Looks the line up, makes it most recently used, allocates it on a miss. `dirty` marks sectors as modified.
+  // Looks the line up, makes it the most recently used one and allocates it on a miss. `dirty` marks sectors as
+  // modified.
   Result access(uint64_t line, uint8_t dirty = 0) { return access(place_of(line), dirty); }
   Result access(Place at, uint8_t dirty) {
     Tag* set = &tags_[at.set * ways_];
@@ -66,28 +67,28 @@ class BasicCache {
     return r;
   }
 
-  // Whether the line is there; changes nothing.
+  // Whether the line is present; changes nothing.
   bool holds(Place at) {
     const Tag* set = &tags_[at.set * ways_];
     if (ways_ == 16 && sizeof(Tag) == 4) return equal_16(set, at.tag) != 0;
     return std::find(set, set + ways_, at.tag) != set + ways_;
   }
 
-  // Puts a line that is not there and stays unmodified in the place of the one least recently used, where the next miss
-  // will find it; true when a valid line left. For caches whose oldest lines are never dirty.
+  // Allocates a line that is absent and stays unmodified in the least recently used position, so that the next miss
+  // replaces it; true if a valid line was evicted. For caches whose oldest lines are never dirty.
   bool take_oldest(Place at) {
     touch(at.set);
     return std::exchange(tags_[at.set * ways_ + ways_ - 1], at.tag) != 0;
   }
 
-  // Asks the host for the set of a line. Large tag stores do not fit the host's caches.
+  // Prefetches the set of a line into the host's caches, which large tag stores do not fit.
   void prefetch(Place at) {
     const char* tags = reinterpret_cast<const char*>(&tags_[at.set * ways_]);
     for (uint32_t byte = 0; byte < ways_ * sizeof(Tag); byte += kHostLine) __builtin_prefetch(tags + byte, 1);
     if (dirty_.size() != 0) __builtin_prefetch(&dirty_[at.set], 1);
   }
 
-  // Forgets every line; calls back(line, dirty sectors) for the modified ones first, set by set, newest first.
+  // Empties the cache; first calls back(line, dirty sectors) for the modified lines, set by set, newest first.
   template <class F>
   void flush(F&& back) {
     for (uint64_t blocks = dirty_.size() ? touched_ : 0; blocks; blocks &= blocks - 1) {
@@ -103,7 +104,7 @@ class BasicCache {
     }
     invalidate();
   }
-  // Forgets every line of a cache that has no modified ones.
+  // Empties a cache that has no modified lines.
   void invalidate() {
     for (; touched_; touched_ &= touched_ - 1) {
       const auto [first, end] = block(std::countr_zero(touched_));
@@ -117,14 +118,15 @@ class BasicCache {
   static constexpr uint64_t kDirtyMask = 15;
   static constexpr int kAddressBits = 47;  // of user space
 
-  // Sets in 64 blocks, to clear no others than those that were touched.
+  // Tracks used sets in 64 blocks, so that only those need to be cleared.
   void touch(uint64_t set) { touched_ |= uint64_t{1} << (set >> block_bits_); }
   std::pair<uint64_t, uint64_t> block(int i) const {
     const auto first = static_cast<uint64_t>(i) << block_bits_;
     return {first, std::min(sets_, first + (uint64_t{1} << block_bits_))};
   }
   static uint64_t scramble(uint64_t line) { return line ^ line >> 7 ^ line >> 14 ^ line >> 21; }
-  // With s for the shift by 7, scramble is (1 + s)^3, and (1 + s)^4 (1 + s^4) is 1 + s^8: nothing for lines below 2^56.
+  // With s for the shift by 7, scramble is (1 + s)^3, and (1 + s)^4 (1 + s^4) is 1 + s^8: the identity for lines below
+  // 2^56.
   static uint64_t unscramble(uint64_t v) {
     v ^= v >> 7;
     return v ^ v >> 28;
@@ -135,7 +137,7 @@ class BasicCache {
     return hashed_ ? unscramble(scrambled) : scrambled;
   }
 
-  // Where a tag was, the last way for one that was not there. By value: it stays in registers.
+  // The way where a tag was; the last way if it was absent. Returned by value to stay in registers.
   struct Found {
     uint32_t way;
     bool hit;
@@ -150,7 +152,7 @@ class BasicCache {
     set[0] = tag;
     return {way, hit};
   }
-  // As promote, for a set that is one vector register.
+  // Like promote, for a set that fits one vector register.
   static Found promote_4(Tag* set, Tag tag) {
     auto* row = reinterpret_cast<__m256i*>(set);
     const __m256i old = _mm256_load_si256(row), wanted = _mm256_set1_epi64x(static_cast<int64_t>(tag));
@@ -163,7 +165,7 @@ class BasicCache {
     _mm256_store_si256(row, _mm256_blendv_epi8(moved, old, keep));
     return {way, found != 0};
   }
-  // A bit for each of the ways of a set of sixteen that holds the tag.
+  // A bit for each way of a 16-way set that holds the tag.
   static uint32_t equal_16(const Tag* set, Tag tag) {
     const auto* half = reinterpret_cast<const __m256i*>(set);
     const __m256i wanted = _mm256_set1_epi32(static_cast<int>(tag));
@@ -173,14 +175,14 @@ class BasicCache {
     };
     return equal(half) | equal(half + 1) << 8;
   }
-  // As promote, for a set that is one host cache line.
+  // Like promote, for a set that fits one host cache line.
   static Found promote_16(Tag* set, Tag tag) {
     auto* half = reinterpret_cast<__m256i*>(set);
     const __m256i low = _mm256_load_si256(half), high = _mm256_load_si256(half + 1);
     const __m256i wanted = _mm256_set1_epi32(static_cast<int>(tag));
     const uint32_t found = equal_16(set, tag);
     if (found & 1) return {0, true};
-    // All tags up to the one that was found, or all, move back by one.
+    // All tags before the found one, or all tags, move back by one.
     const __m256i previous = _mm256_setr_epi32(7, 0, 1, 2, 3, 4, 5, 6);
     const __m256i low_moved = _mm256_permutevar8x32_epi32(low, previous);
     const __m256i new_low = _mm256_blend_epi32(low_moved, wanted, 1);
@@ -200,7 +202,7 @@ class BasicCache {
     return {way, true};
   }
 
-  // Dirty sectors follow their line from `way` to the front; one that leaves the dirty positions is written back.
+  // Moves a line's dirty sectors with it from `way` to the front; writes back the line that leaves the dirty positions.
   // `oldest` is the tag that was in the last way.
   void age_dirty(uint64_t set, Found found, Tag oldest, uint8_t dirty, Result* r) {
     const auto [way, hit] = found;
@@ -224,9 +226,9 @@ class BasicCache {
   int block_bits_ = 0;
   bool hashed_ = false, power_of_two_ = true;
   uint64_t touched_ = 0;          // blocks
-  uint64_t dirty_positions_ = 0;  // those bits of a word of dirty_ that are used
+  uint64_t dirty_positions_ = 0;  // bits of a word of dirty_ that are used
   PageArray<Tag> tags_;
-  PageArray<uint64_t> dirty_;  // from the first modified line on
+  PageArray<uint64_t> dirty_;  // allocated at the first modified line
 };
 
 template <class Tag>
@@ -249,6 +251,6 @@ BasicCache<Tag>::BasicCache(const Geometry& g)
 }
 
 using Cache = BasicCache<uint64_t>;
-using LargeCache = BasicCache<uint32_t>;  // of many sets
+using LargeCache = BasicCache<uint32_t>;  // for many sets
 
 }  // namespace hipsynth

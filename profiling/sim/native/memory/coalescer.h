@@ -1,4 +1,4 @@
-// Which 64-byte segments one wave instruction touches, in the order in which the vL1D looks them up.
+// Determines the 64-byte segments that one wave instruction accesses, in the vL1D's look-up order.
 #pragma once
 
 #include <cstdint>
@@ -6,11 +6,11 @@
 namespace hipsynth {
 
 inline constexpr uint32_t kSegmentBytes = 64;
-inline constexpr uint32_t kMaxSegments = 64 * 3;  // a lane of 16 bytes touches at most two; slack for odd widths
+inline constexpr uint32_t kMaxSegments = 64 * 3;  // a 16-byte lane touches at most two; slack for odd widths
 
-// The vL1D takes 16 lanes at a time when a lane asks for at most 4 bytes, else 4 lanes, and spends one look-up on each
-// distinct 64-byte segment of such a group. This gives the recorded look-ups on both architectures: contiguous dword
-// 4, dwordx2 16, dwordx4 16, dword misaligned by 4 bytes 8, fully divergent 8-byte load 64.
+// The vL1D processes 16 lanes at a time if a lane accesses at most 4 bytes, else 4 lanes, and does one look-up per
+// distinct 64-byte segment of such a group. This reproduces the recorded look-ups on both architectures: contiguous
+// dword 4, dwordx2 16, dwordx4 16, dword misaligned by 4 bytes 8, fully divergent 8-byte load 64.
 inline uint32_t group_lanes(uint32_t lane_bytes) { return lane_bytes <= 4 ? 16 : 4; }
 
 // Writes segment numbers (address / 64) to `out` and returns how many; duplicates occur only across groups.
@@ -36,11 +36,11 @@ inline uint32_t look_ups(const uint64_t* address, uint64_t exec, uint32_t lane_b
   return n;
 }
 
-// 64 active lanes at base + lane * lane_bytes: all segments from the first to the last, most of them looked up by
-// several groups. Returns how many look-ups that takes.
+// 64 active lanes at base + lane * lane_bytes: they access all segments from the first to the last, most of them from
+// several groups. Returns the number of look-ups.
 inline uint32_t look_ups_contiguous(uint64_t base, uint32_t lane_bytes) {
   const uint32_t groups = 64 / group_lanes(lane_bytes), span = group_lanes(lane_bytes) * lane_bytes;
-  if (kSegmentBytes % span == 0 && base % span == 0) return groups;  // no group lies astride two segments
+  if (kSegmentBytes % span == 0 && base % span == 0) return groups;  // no group crosses a segment boundary
   uint32_t n = 0;
   for (uint64_t at = base; at < base + 64ull * lane_bytes; at += span) {
     n += static_cast<uint32_t>((at + span - 1) / kSegmentBytes - at / kSegmentBytes) + 1;
@@ -48,7 +48,7 @@ inline uint32_t look_ups_contiguous(uint64_t base, uint32_t lane_bytes) {
   return n;
 }
 
-// The segments of such an access.
+// Range of segments of such an access.
 struct SegmentRange {
   uint64_t first, last;
 };

@@ -1,4 +1,4 @@
-// Division by a number that is fixed when a device is made.
+// Fast division by a number that is fixed when a device is created.
 #pragma once
 
 #include <bit>
@@ -6,7 +6,7 @@
 
 namespace hipsynth {
 
-// Divides by shifting where the number is a power of two, as nearly all sizes of caches are; by zero not at all.
+// Divides by shifting if the number is a power of two, as nearly all cache sizes are. Must not be used if it is zero.
 class Divisor {
  public:
   explicit Divisor(uint64_t value)

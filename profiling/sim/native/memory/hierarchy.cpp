@@ -11,10 +11,10 @@
 namespace hipsynth {
 namespace {
 
-constexpr uint64_t kLongAgo = 1 << 20;  // cycles, between two dispatches: all that was asked for has arrived
+constexpr uint64_t kLongAgo = 1 << 20;  // cycles between two dispatches: all requests have been answered
 constexpr uint8_t kSectorBytes = 32;    // granularity of fabric writes
 
-// TCP_TOTAL_ACCESSES of one instruction, whatever EXEC: four per group of lanes that the vL1D takes at a time
+// TCP_TOTAL_ACCESSES of one instruction, independent of EXEC: four per group of lanes that the vL1D processes at a time
 // (recorded: 64 for 8-byte loads and stores, 16 for loads of a dword or less).
 uint32_t accesses(uint32_t lane_bytes) { return 4 * 64 / group_lanes(lane_bytes); }
 
@@ -76,13 +76,13 @@ Hierarchy::Hierarchy(Arch arch, const Spec& spec)
 }
 
 // A dispatch starts with empty vL1D and L2: recorded evictions of a second launch equal those of a cold L2, and its
-// reads miss even where the data would still fit. Only the memory-side Infinity Cache keeps its lines.
+// reads miss even if the data would still fit. Only the memory-side Infinity Cache keeps its lines.
 void Hierarchy::begin_dispatch() {
   for (Cache& c : l1_) c.invalidate();
   for (WideCache& c : wide_l1_) c.invalidate();
   for (Cache& c : scalar_) c.invalidate();
   for (LargeCache& c : l2_) {
-    c.flush([&](uint64_t line, uint8_t sectors) {  // left dirty by the previous dispatch: written between the two
+    c.flush([&](uint64_t line, uint8_t sectors) {  // left dirty by the previous dispatch: written back between the two
       if (infinity_.present()) infinity_.access(line, sectors);
     });
   }
@@ -94,7 +94,7 @@ void Hierarchy::begin_dispatch() {
   n_ = {};
 }
 
-// Writes back every modified line. Tags of the Infinity Cache are asked for some lines ahead of their use.
+// Writes back every modified line. Infinity Cache tags are prefetched some lines ahead of their use.
 void Hierarchy::flush_l2(LargeCache* l2) {
   constexpr size_t kAhead = 16;
   std::pair<LargeCache::Place, uint8_t> pending[kAhead];
@@ -146,7 +146,7 @@ MemoryCounts Hierarchy::dirty() const {
   return copy.n_;
 }
 
-// True on a hit. What the Infinity Cache holds modified reaches the HBM when it has to make room.
+// True on a hit. Modified lines of the Infinity Cache are written to the HBM when they are evicted.
 bool Hierarchy::infinity_access(LargeCache::Place at, uint8_t dirty) {
   const LargeCache::Result r = infinity_.access(at, dirty);
   n_.infinity_fills += !r.hit;
@@ -176,15 +176,16 @@ void Hierarchy::write_back(LargeCache::Place in_infinity, uint8_t sectors) {
   }
 }
 
-// Addresses move to the next channel with every interleave; where the sets are hashed the channels are too.
+// Consecutive interleave blocks go to consecutive channels; if set indices are hashed, channels are too.
 uint64_t& Hierarchy::channel(uint32_t xcd, uint64_t line) {
   uint64_t interleave = line / lines_per_interleave_;
   if (hashed_) interleave ^= interleave >> 5 ^ interleave >> 10 ^ interleave >> 15;
   return channel_requests_[xcd * channels_.value() + interleave % channels_];
 }
 
-// Pages of contiguous virtual memory lie anywhere in physical memory, and channels are chosen by a hash of the upper
-// address bits: which sets a buffer uses is a matter of chance, the same in every run. One to one. Zero: in order.
+// Pages of contiguous virtual memory are anywhere in physical memory, and channels are chosen by a hash of the upper
+// address bits: the sets that a buffer uses are pseudo-random, but the same in every run. The mapping is one to one.
+// Page size zero: identity.
 uint64_t Hierarchy::physical(uint64_t line) const {
   if (page_lines_.value() == 0) return line;
   constexpr uint64_t kPageBits = 35, kMask = (1ull << kPageBits) - 1, kOdd = 0x9e3779b97f4a7c15ull;
@@ -200,21 +201,21 @@ void Hierarchy::await(Level level, uint64_t cycles) {
   if (cycles >= awaited_.cycles) awaited_ = {static_cast<uint32_t>(cycles), level};
 }
 
-// All L2s are alike.
+// Any L2 gives the set and tag, since all have the same geometry.
 Hierarchy::L2Line Hierarchy::line_of(uint64_t number) const {
   const uint64_t at = physical(number);
   return {number, at, l2_[0].place_of(at)};
 }
 
-// Asks the host for the tags of a line that is about to be looked up.
+// Prefetches the tags of a line that is about to be looked up into the host's caches.
 Hierarchy::L2Line Hierarchy::announce(uint32_t xcd, uint64_t number) {
   const L2Line line = line_of(number);
   l2_[xcd].prefetch(line.place);
   return line;
 }
 
-// Requests in a row to one line of the L2: the first one looks it up, the others find it where that one has left it. A
-// write allocates without fetching; everything else fetches the whole line on a miss.
+// Consecutive requests to one line of the L2: the first one looks it up, the others hit. A write allocates without
+// fetching; everything else fetches the whole line on a miss.
 Level Hierarchy::l2_access(uint32_t xcd, L2Line line, uint8_t dirty, bool fetch, uint32_t requests) {
   channel(xcd, line.number) += requests;
   const LargeCache::Result r = l2_[xcd].access(line.place, dirty);
@@ -243,16 +244,16 @@ Level Hierarchy::l2_access(uint32_t xcd, L2Line line, uint8_t dirty, bool fetch,
 struct Hierarchy::Wanted {
   explicit Wanted(uint32_t bytes) : lane_bytes(bytes) {}
   uint32_t lane_bytes, n = 0;
-  uint64_t mergeable = ~0ull;  // the line of the L2 that was asked for last, while half of it only was
+  uint64_t mergeable = ~0ull;  // the L2 line requested last, if only half of it was requested
   L2Line lines[kMaxSegments];
 };
 
-// Looks a line up in the vL1D and notes what the L2 will be asked for.
+// Looks a line up in the vL1D and adds the L2 request of a miss to `wanted`.
 void Hierarchy::load_line(uint32_t cu, uint32_t xcd, uint64_t line, Wanted* wanted) {
   if (wide_l1_.empty() ? l1_[cu].access(line).hit : wide_l1_[cu].access(line)) return;
   ++n_.l1_read_req;
   const uint64_t l2_line = line / l1_lines_per_l2_line_;
-  if (l2_line == wanted->mergeable) {  // the other half of the line just asked for: usually one L2 request for both
+  if (l2_line == wanted->mergeable) {  // the other half of the previous line: usually one L2 request for both
     wanted->mergeable = ~0ull;
     if (wanted->lane_bytes <= 4 || unmerged_period_ == 0 || ++unmerged_phase_ % unmerged_period_ != 0) return;
     ++n_.l2_halves;
@@ -280,7 +281,7 @@ void Hierarchy::shape(const WaveAccess& a, LoadShape* shape) const {
   shape->n = 0;
   for (uint32_t i = 0; i < shape->look_ups; ++i) {
     const int64_t line = static_cast<int64_t>(segments[i] / segments_per_l1_line_) - first;
-    // Else still in the look-up pipeline's hand: a hit.
+    // Otherwise the line is still in the look-up pipeline: a hit.
     if (shape->n == 0 || line != shape->line[shape->n - 1]) shape->line[shape->n++] = line;
   }
 }
@@ -311,8 +312,8 @@ void Hierarchy::write_line(uint32_t xcd, const Written& w) {
   if (w.requests) l2_access(xcd, line_of(w.line), w.sectors, false, w.requests);
 }
 
-// What a streaming store writes to a line that the L2 does not hold goes on to memory, together with the request that
-// follows when it writes the line's other sectors.
+// Passes a streaming store to a line that the L2 does not hold on to memory, together with the next request if that
+// writes the line's other sectors.
 void Hierarchy::stream(uint32_t xcd, uint64_t line, uint8_t sectors, Written* passing) {
   if (passing->requests && line == passing->line && !(passing->sectors & sectors)) {
     ++n_.l2_hits;
@@ -335,7 +336,7 @@ void Hierarchy::pass_through(Written* passing) {
   passing->requests = 0;
 }
 
-// A store by lanes that lie side by side.
+// A store by lanes with consecutive addresses.
 void Hierarchy::store_block(uint32_t xcd, const WaveAccess& a) {
   constexpr uint32_t kSegmentSectors = kSegmentBytes / kSectorBytes;
   const SegmentRange s = segments_contiguous(a.address[0], a.bytes);
@@ -353,7 +354,7 @@ void Hierarchy::store_block(uint32_t xcd, const WaveAccess& a) {
   }
 }
 
-// The vL1D writes through, without allocating: neighbouring look-ups of one 64-byte segment leave as one request.
+// The vL1D writes through without allocating: consecutive look-ups of one 64-byte segment leave as one request.
 Level Hierarchy::store(uint32_t cu, const WaveAccess& a) {
   const uint32_t xcd = cu / cus_per_xcd_;
   n_.l1_accesses += accesses(a.bytes);
@@ -402,7 +403,7 @@ void Hierarchy::store_segments(uint32_t xcd, const WaveAccess& a, const uint64_t
     write_line(xcd, last);
 }
 
-// Atomics are done by the L2. Lanes that hit one address leave the vL1D one after the other (recorded: 64 lanes to one
+// Atomics execute in the L2. Lanes with the same address leave the vL1D one after the other (recorded: 64 lanes to one
 // address are 64 requests); distinct addresses of a segment travel together.
 Level Hierarchy::atomic(uint32_t cu, const WaveAccess& a) {
   const uint32_t xcd = cu / cus_per_xcd_;

@@ -1,5 +1,5 @@
-// The path of a vector or scalar memory instruction: coalescer, vL1D per CU, L2 per XCD, Infinity Cache, HBM.
-// It moves no data; it counts what the hardware's counters count and says how deep an access went.
+// The path of a vector or scalar memory instruction: coalescer, vL1D per CU, L2 per XCD, Infinity Cache, HBM. It moves
+// no data; it counts what the hardware's counters count and reports the deepest level that an access reached.
 #pragma once
 
 #include <array>
@@ -20,20 +20,20 @@ namespace hipsynth {
 enum class Access : uint8_t { load, store, atomic };
 enum class Level : uint8_t { none, l1, l2, infinity, hbm };
 
-// Counts of one dispatch, hardware names in counters().
+// Event counts of one dispatch; counters() gives them hardware names.
 struct MemoryCounts {
   uint64_t l1_lookups = 0, l1_accesses = 0, l1_reads = 0, l1_writes = 0, l1_atomics_ret = 0, l1_atomics_noret = 0;
   uint64_t l1_read_req = 0, l1_write_req = 0, l1_atomic_ret_req = 0, l1_atomic_noret_req = 0, l1_invalidates = 0;
   uint64_t l1_cycles_max = 0, l1_cycles_sum = 0;
   uint64_t l2_reads = 0, l2_writes = 0, l2_atomics = 0, l2_hits = 0, l2_misses = 0;
-  uint64_t l2_halves = 0;  // of l2_reads, second halves of a line that came apart from the first
+  uint64_t l2_halves = 0;  // part of l2_reads: second line halves requested separately from the first
   uint64_t l2_evicts = 0, l2_writebacks = 0, l2_flush_writebacks = 0;
   uint64_t fabric_reads = 0, fabric_reads_32b = 0, fabric_reads_128b = 0, fabric_writes = 0, fabric_writes_64b = 0;
   uint64_t infinity_hits = 0, infinity_fills = 0, hbm_read_bytes = 0, hbm_write_bytes = 0;
   uint64_t flushed_bytes = 0;  // written to the fabric after the last wave
   uint64_t scalar_requests = 0, scalar_hits = 0, scalar_misses = 0;
   uint64_t l2_channel_max = 0;            // requests of the busiest channel of any L2
-  uint64_t same_address_atomics_max = 0;  // longest chain of requests that one L2 line had to serialise
+  uint64_t same_address_atomics_max = 0;  // longest chain of requests serialised on one L2 line
 };
 
 struct WaveAccess {
@@ -43,11 +43,11 @@ struct WaveAccess {
   const uint64_t* address = nullptr;  // [64]
   bool contiguous = false;            // lane i at address[0] + i * bytes, all lanes active
   bool returns = true;                // atomics
-  bool streaming = false;             // stores that are not expected to be read again (nontemporal)
+  bool streaming = false;             // nontemporal stores: the data is not expected to be read again
 };
 
-// Lines that one L2 has requested lately and when they arrive, in cycles: an access to such a line counts as a hit, and
-// waits all the same. A newer line replaces an older one.
+// Recently requested lines of one L2 and their arrival times, in cycles: an access to such a line counts as a hit, but
+// still waits for it. A newer line replaces an older one.
 class Arrivals {
  public:
   struct Arrival {
@@ -57,7 +57,7 @@ class Arrivals {
   void add(uint64_t line, uint64_t cycle, Level level) {
     at_[line % kPlaces] = {line + 1, static_cast<uint64_t>(level), cycle};
   }
-  // Null when the line has arrived.
+  // Null if the line has arrived.
   const Arrival* find(uint64_t line, uint64_t now) const {
     const Arrival& a = at_[line % kPlaces];
     return a.line_and_one == line + 1 && a.cycle > now ? &a : nullptr;
@@ -69,12 +69,12 @@ class Arrivals {
   PageArray<Arrival> at_ = PageArray<Arrival>(kPlaces);
 };
 
-// The coalesced form of a vector load: the same wherever the load begins within its first vL1D line.
+// The coalesced form of a vector load. It is independent of the address, for a given start within the first vL1D line.
 struct LoadShape {
   uint32_t bytes = 0;  // per lane
   uint32_t look_ups = 0, cycles = 0;
-  uint32_t n = 0;                          // lines of the vL1D, one after the other
-  std::array<int64_t, kMaxSegments> line;  // [n], from the one that holds the first active lane's address
+  uint32_t n = 0;                          // consecutive look-ups of vL1D lines
+  std::array<int64_t, kMaxSegments> line;  // [n], relative to the line of the first active lane's address
 };
 
 class Hierarchy {
@@ -83,25 +83,26 @@ class Hierarchy {
   void begin_dispatch();
   void end_dispatch();
   Level access(uint32_t cu, const WaveAccess& access);
-  // A load in two steps: what has the same shape again needs the second one only. `first`: the first active lane's.
+  // A load in two steps: repeated loads of the same shape need only the second. `first_address`: that of the first
+  // active lane.
   void shape(const WaveAccess& access, LoadShape* shape) const;
   Level load(uint32_t cu, const LoadShape& shape, uint64_t first_address);
   Level scalar(uint32_t cu, uint64_t address, uint32_t bytes);
-  // Of the last access: cycles until its answer on an otherwise idle device, and the level that it comes from,
-  // which is deeper than the one returned where the line was on its way already.
+  // For the last access: cycles until its answer on an otherwise idle device, and the level that it comes from, which
+  // is deeper than the returned one if the line was already in flight.
   struct Awaited {
     uint32_t cycles = 0;
     Level level = Level::none;
   };
   const Awaited& awaited() const { return awaited_; }
-  void set_cycle(uint64_t cycle) { cycle_ = before_dispatch_ + cycle; }  // of this dispatch; never goes back
+  void set_cycle(uint64_t cycle) { cycle_ = before_dispatch_ + cycle; }  // of this dispatch; never decreases
   void invalidate_l1(uint32_t cu);
   const MemoryCounts& counts() const { return n_; }
-  // For a dispatch of which only a part was simulated: what its counts are after all.
+  // Sets the counts of a dispatch of which only a part was simulated.
   void set_counts(const MemoryCounts& counts) { n_ = counts; }
-  void join_halves(double apart);  // leaves this share of the second halves apart
+  void join_halves(double apart);  // counts this share of the second line halves as separate requests
   uint64_t longest_atomic_chain() const;
-  MemoryCounts dirty() const;  // the write counts that writing back all dirty lines would add
+  MemoryCounts dirty() const;  // write counts that writing back all dirty lines would add
   const std::vector<uint64_t>& channel_requests() const { return channel_requests_; }
   uint64_t l1_cycles(uint32_t cu) const { return l1_cycles_[cu]; }
   uint32_t l1_line_bytes() const { return l1_line_; }
@@ -111,7 +112,7 @@ class Hierarchy {
 
  private:
   Level store(uint32_t cu, const WaveAccess& a);
-  // Write requests in a row to one line of the L2.
+  // Consecutive write requests to one line of the L2.
   struct Written {
     uint64_t line = 0;
     uint8_t sectors = 0;
@@ -121,13 +122,13 @@ class Hierarchy {
   void stream(uint32_t xcd, uint64_t line, uint8_t sectors, Written* passing);
   void pass_through(Written* passing);
   Level atomic(uint32_t cu, const WaveAccess& a);
-  // A line of the L2 by its address and in physical memory, and where an L2 keeps it.
+  // A line of the L2: its physical line number, and its set and tag.
   struct L2Line {
     uint64_t number, physical;
     LargeCache::Place place;
   };
   L2Line line_of(uint64_t number) const;
-  // What one load asks the L2 for.
+  // The L2 requests of one load.
   struct Wanted;
   void store_block(uint32_t xcd, const WaveAccess& a);
   void store_segments(uint32_t xcd, const WaveAccess& a, const uint64_t* segments, uint32_t n);
@@ -148,7 +149,7 @@ class Hierarchy {
   Divisor scalar_line_, cus_per_scalar_;
   bool write_back_at_end_, first_dispatch_ = true;
   std::vector<Cache> l1_, scalar_;
-  std::vector<WideCache> wide_l1_;  // instead of l1_ where sets have many ways
+  std::vector<WideCache> wide_l1_;  // used instead of l1_ if sets have many ways
   std::vector<LargeCache> l2_;
   LargeCache infinity_;
   std::vector<Arrivals> arrivals_;  // per L2

@@ -1,11 +1,11 @@
-// How many cycles the vL1D spends on one wave load whose lanes do not lie side by side.
+// Cycles that the vL1D spends on one wave load with scattered addresses.
 //
-// Found in measured cycles per load of 1024 work-items on gfx90a, all hits (RRZE gpu-benches, gpu-strides): the 95
-// strides of 2 to 64 dwords and 0 to 31 wider elements come out exact. Four lanes are looked up per cycle: of dwords
-// every fourth of sixteen, of wider elements neighbours. They wait for each other
-// - when their lines share a tag bank (line number modulo 4);
-// - when they want one data bank (4 bytes wide) of different lines.
-// Sixteen dwords that lie side by side, four at a time, take a cycle per unbroken run.
+// Derived from measured cycles per load of 1024 work-items on gfx90a, all hits (RRZE gpu-benches, gpu-strides): the 95
+// strides of 2 to 64 dwords and 0 to 31 wider elements are reproduced exactly. Four lanes are looked up per cycle: for
+// dwords every fourth of sixteen, for wider elements neighbours. They conflict
+// - if their lines share a tag bank (line number modulo 4);
+// - if they access the same data bank (4 bytes wide) of different lines.
+// Sixteen dwords that are contiguous in groups of four take one cycle per contiguous run.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace hipsynth {
 
 inline constexpr uint32_t kQuadLanes = 4, kGroupLanes = 16, kTagBanks = 4;
 
-// Distinct values of `what(lane)` among the lanes that agree in `bank(lane)`, for the busiest bank.
+// Number of distinct `what(lane)` among lanes with equal `bank(lane)`, for the busiest bank.
 template <class Bank, class What>
 uint32_t worst_bank(const uint64_t* address, uint32_t mask, Bank bank, What what) {
   uint32_t worst = 1;
@@ -37,7 +37,7 @@ uint32_t worst_bank(const uint64_t* address, uint32_t mask, Bank bank, What what
   return worst;
 }
 
-// The lanes of `mask` among these four.
+// Cycles for the lanes of `mask` among these four.
 inline uint32_t quad_cycles(const uint64_t* address, uint32_t mask) {
   constexpr uint64_t kBankBytes = 4;
   const auto line = [](uint64_t a) { return a / kSegmentBytes; };
@@ -47,7 +47,7 @@ inline uint32_t quad_cycles(const uint64_t* address, uint32_t mask) {
                   worst_bank(address, mask, data_bank, line));
 }
 
-// Four dwords that lie side by side, or all at one place.
+// Whether four dwords are contiguous, or all at the same address.
 inline bool dense(const uint64_t* quad, uint32_t lane_bytes) {
   uint64_t apart = 0, together = 0;
   for (uint32_t i = 1; i < kQuadLanes; ++i) {
@@ -57,7 +57,7 @@ inline bool dense(const uint64_t* quad, uint32_t lane_bytes) {
   return apart == 0 || together == 0;
 }
 
-// Cycles for sixteen active lanes that are dense by fours; 0 for any others.
+// Cycles for sixteen active lanes that are dense in groups of four; 0 for any others.
 inline uint32_t dense_runs(const uint64_t* lanes, uint32_t mask, uint32_t lane_bytes) {
   if (mask != 0xffff || lane_bytes > 4) return 0;
   uint32_t runs = 0;
@@ -69,7 +69,7 @@ inline uint32_t dense_runs(const uint64_t* lanes, uint32_t mask, uint32_t lane_b
   return runs;
 }
 
-// Lanes side by side: sixteen dwords or four wider elements a cycle, aligned or not.
+// Contiguous lanes: sixteen dwords or four wider elements per cycle, aligned or not.
 inline uint32_t contiguous_load_cycles(uint32_t lane_bytes) { return 64 / group_lanes(lane_bytes); }
 
 inline uint32_t scattered_load_cycles(const uint64_t* address, uint64_t exec, uint32_t lane_bytes) {

@@ -1,4 +1,4 @@
-// The counts of a dispatch under the names of the hardware's counters.
+// Maps the event counts of a dispatch to hardware counter names.
 #include <map>
 #include <string>
 

@@ -7,7 +7,7 @@ namespace {
 
 uint64_t u64(double value) { return static_cast<uint64_t>(value); }
 
-// Cycles of the core clock per byte at a bandwidth; none where there is no such unit.
+// Core clock cycles per byte at a bandwidth; 0 if there is no such unit.
 double cycles_per_byte(const Spec& spec, double gbps) { return gbps > 0 ? spec.clock.core_mhz / 1000 / gbps : 0; }
 
 }  // namespace
@@ -74,7 +74,7 @@ uint64_t Pace::book(uint32_t cu, Level level) {
   }
   look_ups_[cu] = now.look_ups;
   seen_ = now;
-  constexpr double kMemory = 1.0 / 64;  // of the running mean
+  constexpr double kMemory = 1.0 / 64;  // weight of a new value in the running mean
   typical_ += (static_cast<double>(back - cycle_) - typical_) * kMemory;
   return round_of(back);
 }

@@ -1,6 +1,6 @@
-// When the memory answers, roughly: it decides the order in which waves reach the caches, not how long a dispatch takes
-// (timing/ does that). Each CU's vector memory unit takes one look-up per cycle, instructions of its oldest wave first,
-// and stops while too many of its misses are on their way; what misses the L2 queues for the bandwidth behind it.
+// Approximate memory timing. It determines the order in which waves reach the caches, not the duration of a dispatch
+// (see timing/). Each CU's vector memory unit does one look-up per cycle, oldest wave first, and stalls while too many
+// of its misses are in flight; L2 misses queue for the bandwidth behind the L2.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +15,12 @@ namespace hipsynth {
 class Pace {
  public:
   Pace(const Spec& spec, Hierarchy& hierarchy);
-  void set_round(uint64_t round);  // rounds are slices of time, in order; the hierarchy is told too
-  // The round in which a CU's vector memory unit takes the next instruction.
+  void set_round(uint64_t round);  // rounds are consecutive slices of time; also sets the hierarchy's time
+  // The round in which a CU's vector memory unit accepts the next instruction.
   uint64_t opens(uint32_t cu);
-  // Books an instruction that has just accessed the hierarchy; returns the round in which its data are back.
+  // Accounts for an instruction that has just accessed the hierarchy; returns the round in which its data is back.
   uint64_t book(uint32_t cu, Level level);
-  // The round in which the data of a scalar load would be back, and those of a typical vector load.
+  // The round in which the data of a scalar load would be back, and that of a typical vector load.
   uint64_t scalar_back(Level level) const;
   uint64_t typical_back() const { return round_of(cycle_ + static_cast<uint64_t>(typical_)); }
 
@@ -29,7 +29,7 @@ class Pace {
     uint64_t lands;
     uint64_t lines;
   };
-  // In order of landing: the vL1D returns loads in order. Takes no memory before its first flight.
+  // A queue in order of arrival: the vL1D returns loads in order. Allocates nothing before its first entry.
   class Flights {
    public:
     bool empty() const { return first_ == flights_.size(); }
@@ -52,7 +52,7 @@ class Pace {
     uint64_t free = 0, in_flight = 0;
     Flights flights;
   };
-  // What the hierarchy has counted so far; differences belong to the instruction between two looks.
+  // A snapshot of the hierarchy's counts; the difference of two snapshots belongs to the instruction in between.
   struct Seen {
     uint64_t look_ups = 0, misses = 0, hbm_read = 0, hbm_write = 0, fabric = 0;
   };
@@ -63,9 +63,9 @@ class Pace {
   uint64_t round_cycles_, lines_in_flight_, smem_cycles_, cycle_ = 0;
   uint64_t latency_[5];
   double read_cycles_per_byte_, write_cycles_per_byte_, fabric_cycles_per_byte_;
-  double hbm_free_ = 0, fabric_free_ = 0, typical_ = 0;  // typical_: cycles until data are back, a running mean
+  double hbm_free_ = 0, fabric_free_ = 0, typical_ = 0;  // typical_: running mean of the cycles until data is back
   Seen seen_;
-  std::vector<uint64_t> look_ups_;  // per CU, at the last look
+  std::vector<uint64_t> look_ups_;  // per CU, at the last snapshot
   std::vector<Port> ports_;
 };
 

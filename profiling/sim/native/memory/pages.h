@@ -1,5 +1,6 @@
-// Zeroed arrays for the simulator's own tables. Large ones lie in huge pages: their accesses are scattered, and address
-// translation would otherwise cost more than the data. Of those in between only what is touched costs memory and time.
+// Zero-initialised arrays for the simulator's own tables. Large ones use huge pages: their accesses are scattered, and
+// address translation would otherwise cost more than the data. In medium-sized ones only touched pages cost memory and
+// time.
 #pragma once
 
 #include <sys/mman.h>
@@ -12,7 +13,7 @@
 
 namespace hipsynth {
 
-// `n` elements of a trivial type, zero at first, aligned to a host cache line. Throws std::bad_alloc.
+// `n` elements of a trivial type, initially zero, aligned to a host cache line. Throws std::bad_alloc.
 template <class T>
 class PageArray {
  public:
@@ -55,7 +56,8 @@ class PageArray {
   static constexpr size_t kMappedBytes = 64 << 10, kAdvisedBytes = 1 << 20;
   static constexpr size_t kHugePage = 2 << 20;
 
-  // Arrays as long as a huge page begin with one and have whole ones: else up to two of them would be small pages.
+  // Arrays of at least a huge page start on a huge page boundary and are padded to whole huge pages; otherwise their
+  // two ends would use small pages.
   static size_t mapped_bytes(size_t bytes) {
     return bytes < kHugePage ? bytes : (bytes + kHugePage - 1) / kHugePage * kHugePage;
   }
@@ -70,7 +72,7 @@ class PageArray {
       if (skip < slack) munmap(first + skip + whole, slack - skip);
       first += skip;
     }
-    if (bytes >= kAdvisedBytes) madvise(first, whole, MADV_HUGEPAGE);  // a hint: what it returns does not matter
+    if (bytes >= kAdvisedBytes) madvise(first, whole, MADV_HUGEPAGE);  // only a hint, so the result is ignored
     return first;
   }
   size_t bytes() const { return size_ * sizeof(T); }

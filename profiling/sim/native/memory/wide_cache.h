@@ -1,4 +1,4 @@
-// Tags of a cache whose sets have many ways, with true LRU order and no modified lines: a vL1D.
+// Tag store for caches with many ways per set, with true LRU order and no modified lines: used for the vL1D.
 #pragma once
 
 #include <immintrin.h>
@@ -11,9 +11,9 @@
 
 namespace hipsynth {
 
-// The tags of a set lie unordered and are compared eight at a time; a ring of links through its ways gives their order
-// of use, so that nothing moves on a hit or a miss. Tags are the low 32 bits of what is left of a line number: lines
-// that share them lie 2^32 lines apart, more than a device's memory. Tag 0 is an empty way.
+// The tags of a set are unordered and compared eight at a time; a linked ring through its ways gives the order of use,
+// so that hits and misses move no tags. Tags are the low 32 bits of the line number's upper part: lines with the same
+// tag are 2^32 lines apart, more than a device's memory. Tag 0 is an empty way.
 class WideCache {
  public:
   static bool suits(uint32_t ways) { return ways >= kTagsAtOnce && ways % kTagsAtOnce == 0 && ways <= kMaxWays; }
@@ -30,7 +30,7 @@ class WideCache {
     }
   }
 
-  // Whether the line is there; it is the most recently used one afterwards.
+  // Whether the line is present; makes it the most recently used one.
   bool access(uint64_t line) {
     const uint64_t index = hashed_ ? line ^ line >> 7 ^ line >> 14 ^ line >> 21 : line;
     const uint32_t set = static_cast<uint32_t>(index) & (sets_ - 1);
@@ -44,12 +44,12 @@ class WideCache {
       to_front(links, static_cast<uint8_t>(way), &newest);
       return true;
     }
-    newest = links[newest].newer;  // the ring closes: beyond the newest lies the oldest
+    newest = links[newest].newer;  // the ring closes: the oldest follows the newest
     tags[newest] = tag;
     return false;
   }
 
-  // Forgets every line.
+  // Empties the cache.
   void invalidate() { used_ = false; }
 
  private:
@@ -59,7 +59,7 @@ class WideCache {
     uint8_t older, newer;
   };
 
-  // Small kernels use few of a device's caches: what the others would need is not even allocated.
+  // Allocated on first use: small kernels use only few of a device's caches.
   [[gnu::noinline]] void begin() {
     used_ = true;
     tags_.assign(size_t{sets_} * ways_, 0);
@@ -72,7 +72,7 @@ class WideCache {
     }
   }
 
-  // The way that holds the tag, ways_ when none does: what streams through is not there.
+  // The way that holds the tag, or ways_ if there is none. Tests all ways first, because streamed data usually misses.
   uint32_t find(const uint32_t* tags, uint32_t tag) const {
     const __m256i wanted = _mm256_set1_epi32(static_cast<int>(tag));
     const auto equal = [&](uint32_t way) {

@@ -11,18 +11,18 @@
 namespace hipsynth {
 namespace {
 
-constexpr size_t kFewCells = 4;        // windows before work-groups are abandoned
-constexpr size_t kManyCells = 8;       // windows whose mean will do, though they do not agree
-constexpr double kAgree = 0.05;        // relative difference of two windows that agree
-constexpr double kReplacing = 0.9;     // share of misses that replace a line, when caches are as full as they get
-constexpr double kRareMisses = 0.001;  // of look-ups
+constexpr size_t kFewCells = 4;        // windows needed before work-groups are abandoned
+constexpr size_t kManyCells = 8;       // windows whose mean is accepted even though they differ
+constexpr double kAgree = 0.05;        // largest relative difference of two windows that agree
+constexpr double kReplacing = 0.9;     // share of misses that evict a line when caches are as full as they get
+constexpr double kRareMisses = 0.001;  // miss rate, relative to look-ups
 
-// By how much a channel has more requests than the average one, as a share of that, in half of the parts of a dispatch
-// at least: which channels are busy for a while only changes with the data that all work-groups are at. `seen`: the
-// requests of every channel so far, at the end of each part.
+// Relative excess of a channel's requests over the average channel, as present in at least half of the parts of a
+// dispatch. A channel that is busy only for a while is ignored: that changes with the data that the work-groups are
+// working on. `seen`: cumulative requests per channel at the end of each part.
 double lasting_excess(const std::vector<std::vector<uint64_t>>& seen) {
   const size_t channels = seen.back().size();
-  std::vector<std::vector<double>> loads(channels);  // of each channel in each part, in those of the average channel
+  std::vector<std::vector<double>> loads(channels);  // [channel][part]: load relative to the average channel
   for (size_t part = 0; part < seen.size(); ++part) {
     const auto requests = [&](size_t i) { return static_cast<double>(seen[part][i] - (part ? seen[part - 1][i] : 0)); };
     double sum = 0;
@@ -48,7 +48,7 @@ bool is_site(const Step& s) {
 
 }  // namespace
 
-// Of all work-groups of a sampling unit.
+// Executions of all work-groups of a sampling unit.
 std::vector<Executed> Sampler::unit_executions(const Buckets& runs, size_t k) const {
   std::vector<Executed> sum = executions_of(runs[kBuckets * k + kLeave]);
   const std::vector<Executed> stay = executions_of(runs[kBuckets * k + kStay]);
@@ -126,8 +126,8 @@ void Sampler::close_cell() {
   channels_seen_.push_back(hierarchy_.channel_requests());
 }
 
-// Whether the windows so far say what the rest of these work-groups will do, so that running all of them is not worth
-// it. Never for work-groups that may wait for each other, and not for those that may share out work.
+// Whether the windows so far predict the rest of these work-groups, so that running all of them is not worth the time.
+// Never for work-groups that may wait for each other or distribute work dynamically.
 bool Sampler::seen_enough() const {
   if (planned_ || abandoned_ || staying_ < std::max<uint64_t>(2, 2 * machine_.resident_groups / kFirstEnded))
     return false;

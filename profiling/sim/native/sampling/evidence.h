@@ -1,4 +1,4 @@
-// What a sampled dispatch has seen at its sites: the instructions that wait or go to memory.
+// Measurements of a sampled dispatch at its sites: instructions that wait or access memory or the LDS.
 #pragma once
 
 #include <cstddef>
@@ -11,23 +11,23 @@
 namespace hipsynth {
 
 struct SiteEvidence {
-  std::vector<Step> steps;                       // the backward slice with its sites marked; empty before sampling
-  std::vector<uint32_t> sites;                   // [site]: instruction
-  std::vector<uint32_t> looks;                   // [site]: tallied executions
+  std::vector<Step> steps;      // the backward slice with its sites marked; empty before sampling starts
+  std::vector<uint32_t> sites;  // [site]: instruction
+  std::vector<uint32_t> looks;  // [site]: modelled executions
   std::vector<std::vector<SiteTally>> measured;  // [stratum][site]: with warm caches
-  std::vector<SiteTally> spare;                  // [site]: with caches not yet warm
-  std::vector<std::vector<SiteTally>> cells;     // [cell][site]: of `measured`, what one window saw
-  std::vector<uint32_t> cell_strata;             // [cell]: the stratum of that window
-  std::vector<SiteTally> closed;                 // [site]: of `measured`, what all cells have
+  std::vector<SiteTally> spare;                  // [site]: while caches were not warm yet
+  std::vector<std::vector<SiteTally>> cells;     // [cell][site]: share of `measured` from one measurement window
+  std::vector<uint32_t> cell_strata;             // [cell]: stratum of that window
+  std::vector<SiteTally> closed;                 // [site]: sum over all cells
 
   void mark(const std::vector<Step>& slice);
   void resize(size_t strata) { measured.resize(strata, std::vector<SiteTally>(sites.size())); }
-  // Makes what was measured since the last call a cell.
+  // Makes a cell of the measurements since the last call.
   void close_cell(uint32_t stratum);
-  // Whether vector memory atomics are among the sites: with them work-groups can share out work.
+  // Whether vector memory atomics are among the sites: with them work-groups can distribute work dynamically.
   bool has_atomics() const;
-  // Whether there are enough windows and the last two agree: misses are as frequent as before, and are not those that
-  // come only once because the L2 had room.
+  // Whether there are enough windows and the last two agree: the miss rate is stable, and the misses are not merely
+  // cold misses into free L2 lines.
   bool windows_agree() const;
 };
 

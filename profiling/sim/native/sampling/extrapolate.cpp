@@ -1,4 +1,4 @@
-// From a sampled dispatch to the counters of the whole one.
+// Extrapolates the counters of a sampled dispatch to the whole grid.
 #include <algorithm>
 #include <cmath>
 
@@ -9,10 +9,10 @@
 namespace hipsynth {
 namespace {
 
-// What there is memory traffic from.
+// Counter that is not 0 if there is memory traffic.
 constexpr const char* kAccesses = "SQ_INSTS_VMEM";
 
-// Counters that the shape of the grid decides, whatever ran.
+// Counters that follow from the grid size alone.
 constexpr const char* kOfGrid[] = {"SQ_WAVES", "SQ_ITEMS"};
 
 using Counters = std::map<std::string, double>;
@@ -27,8 +27,7 @@ Counters counters_of(const Program& program, const Estimate& e, Hierarchy* hiera
   return counters;
 }
 
-// Counters of the SQ follow from the work-groups that ran, apart from the LDS's; all others from memory accesses looked
-// at.
+// Counters of the SQ, apart from the LDS's, are estimated from executions; all others from modelled memory accesses.
 bool from_executions(const std::string& name) {
   return (name.rfind("SQ_", 0) == 0 && name.rfind("SQ_LDS_", 0) != 0) || name.rfind("EXACT_", 0) == 0;
 }
@@ -61,7 +60,7 @@ Extrapolation extrapolate(const Sample& sample, const Program& program, Hierarch
   small.memory = without_first_misses(sample, e.memory);
   Estimate drifting = e;
   drifting.memory = when_drifting(sample, e.memory);
-  // The whole comes last: its counts are what the hierarchy keeps.
+  // The whole must come last: the hierarchy keeps its counts.
   const Counters if_small = counters(small), if_drifting = counters(drifting), whole = counters(e);
   const auto values = [](const std::vector<Counters>& parts, const std::string& name) {
     std::vector<double> found;
@@ -81,7 +80,7 @@ Extrapolation extrapolate(const Sample& sample, const Program& program, Hierarch
                       std::hypot(total - if_small.at(name), total - if_drifting.at(name)) / std::max(1.0, total));
   };
   for (const auto& [name, total] : whole) result.error[name] = error_of(name, total);
-  // Lines dirty at the end: as uncertain as their number changes towards it.
+  // Lines dirty at the end: as uncertain as their number varies shortly before the end.
   if (const double flushed = whole.at("TCC_ALL_TC_OP_WB_WRITEBACK"); flushed > 0) {
     const double change = std::abs(flushed - static_cast<double>(sample.dirty_before));
     for (const char* name : {"TCC_ALL_TC_OP_WB_WRITEBACK", "TCC_NORMAL_WRITEBACK", "TCC_NORMAL_EVICT"}) {

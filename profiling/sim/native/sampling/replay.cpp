@@ -1,4 +1,4 @@
-// Trace-driven replay: work-groups access memory and wait as recorded ones did (sampling/trace.h).
+// Trace-driven replay: work-groups access memory and wait like recorded ones (sampling/trace.h).
 #include "core/engine.h"
 
 namespace hipsynth {
@@ -59,7 +59,7 @@ void Engine::replay_access(Resident* r, const Event& e) {
   replay_->memory.access(*r, access_at(p, start, address));
 }
 
-// As run_wave, from event to event. wave.pc is the next one.
+// Like run_wave, but steps from event to event. wave.pc is the index of the next one.
 void Engine::replay_wave(Resident* r, bool was_at_port) {
   const std::vector<Event>& events = replay_->traces.first.waves[r->index];
   uint32_t at = r->wave.pc;
@@ -103,7 +103,7 @@ void Engine::replay_wave(Resident* r, bool was_at_port) {
   }
 }
 
-// All work-groups did what one did.
+// Multiplies the counts of one work-group by the number of work-groups.
 void Engine::add_replayed() {
   const uint64_t groups = plan_.total_groups;
   for (size_t i = 0; i < buckets_[0].size(); ++i) {

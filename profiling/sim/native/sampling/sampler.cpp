@@ -8,20 +8,20 @@ namespace {
 
 // Work is counted in units of about 10 ns of simulation: an instruction, a quarter of a vL1D look-up, an LDS cycle.
 constexpr uint64_t kLookUpWork = 4, kLdsWork = 1;
-// Shares of the work up to which a dispatch is run exactly anyway.
+// Shares (1 / n) of the work up to which a dispatch runs exactly.
 constexpr uint64_t kStartShare = 5, kWindowShare = 20;
 constexpr uint64_t kLastFill = 4;         // windows' worth of work-groups that may fill the L2 before the end
-constexpr double kForwardGrowth = 0.4;    // gap between two windows, of what the sampling unit has executed so far
-constexpr uint64_t kForwardWindows = 10;  // and at least this many windows' worth of instructions
-constexpr double kForwardBudget = 3;      // work spent on going forward, in multiples of Budget::exact
+constexpr double kForwardGrowth = 0.4;    // gap between windows per instruction executed in the unit so far
+constexpr uint64_t kForwardWindows = 10;  // but at least this many windows' worth of instructions
+constexpr double kForwardBudget = 3;      // work spent in the forward phase, in multiples of Budget::exact
 constexpr double kForwardInstructionWork = 3;
-constexpr uint64_t kFirstLooks = 64;   // looks at a site that even probes take, while nothing else has met it
-constexpr uint64_t kWellKnown = 4096;  // looks at a site after which going forward leaves it out
+constexpr uint64_t kFirstLooks = 64;   // a site with fewer modelled executions is modelled even in probes
+constexpr uint64_t kWellKnown = 4096;  // a site with this many modelled executions is skipped in the forward phase
 constexpr uint64_t kWarmUpShare = 8;   // one work-group in this many is a cache warm-up group
-constexpr uint64_t kStaying = 16;      // and one in this many is not abandoned
+constexpr uint64_t kStaying = 16;      // one work-group in this many is not abandoned
 constexpr double kProbes = 512, kFewProbes = 64;
 constexpr double kProbeShare = 0.25;  // work of all probes, in multiples of Budget::exact
-constexpr uint32_t kLongStrata = 4;   // of a grid of long work-groups that all run
+constexpr uint32_t kLongStrata = 4;   // strata of a grid of long work-groups that all run
 
 uint32_t u32(double value) { return static_cast<uint32_t>(value); }
 
@@ -97,8 +97,7 @@ void Sampler::placed(uint64_t number, WorkGroup* group) {
     behind_ = false;
     enter(Phase::warm);
   }
-  // Behind a sampling unit the machine drains and then holds probes only:
-  // nothing can be measured there.
+  // After a sampling unit the machine drains and then runs only probes, so nothing can be measured.
   if (!long_groups_ && phase_ == Phase::measure && number >= stratum.end) {
     enter(Phase::warm);
     behind_ = true;
@@ -146,7 +145,7 @@ void Sampler::tick(uint64_t live_waves, const Buckets& runs) {
       vanished_ = placed_ - staying_;
       break;
     case Phase::forward:
-      if (abandoned_) break;  // too few are left to fill the caches as all of them do
+      if (abandoned_) break;  // too few are left for realistic cache contents
       if (c_.counts.wave_instructions - mark_.instructions >= forward_length()) enter(Phase::warm);
       break;
     case Phase::tail:
@@ -155,7 +154,7 @@ void Sampler::tick(uint64_t live_waves, const Buckets& runs) {
   }
 }
 
-// Whether to go on exactly. What ran so far says at least how much work all of it is.
+// Decides whether to go on exactly. The work so far gives a lower bound for the whole.
 void Sampler::consider(uint64_t live_waves, const std::vector<std::vector<Executed>>& runs) {
   const uint64_t spent = work();
   if (spent < budget_.start) return;
@@ -186,7 +185,7 @@ void Sampler::begin(const std::vector<std::vector<Executed>>& runs) {
   enter(Phase::measure);
 }
 
-// Until the length of a long work-group is known, the grid is taken in a few parts that all run.
+// Until the length of a long work-group is known, the grid is split into a few parts that all run.
 std::vector<Stratum> Sampler::parts_that_all_run() const {
   std::vector<Stratum> parts;
   const uint64_t total = plan_.total_groups;
@@ -199,7 +198,7 @@ std::vector<Stratum> Sampler::parts_that_all_run() const {
   return parts;
 }
 
-// Short work-groups: sampling units that fill the caches and then last for a window. False when little would be saved.
+// Short work-groups: sampling units that fill the caches and then last for a window. False if little would be saved.
 bool Sampler::skip_short() {
   const double per_group = static_cast<double>(work()) / static_cast<double>(placed_);
   const double misses = static_cast<double>(hierarchy_.counts().l2_misses) / static_cast<double>(placed_);
@@ -207,7 +206,7 @@ bool Sampler::skip_short() {
   const auto fill = static_cast<uint64_t>(misses > 0 ? static_cast<double>(machine_.l2_lines) / misses : 0);
   const uint64_t counted = counted_groups_ = std::max(machine_.resident_groups, window);
   const uint64_t length = std::max(machine_.resident_groups, std::min(fill, window)) + counted;
-  // What is left in the L2 at the end comes from all of its last filling.
+  // The L2 contents at the end depend on the last work-groups that fill the L2.
   const uint64_t last = std::max(machine_.resident_groups, std::min(fill, kLastFill * window)) + counted;
   std::vector<Stratum> strata =
       choose_strata({highest_, plan_.total_groups, length, last, sampling_units_, machine_.xcds});
@@ -216,8 +215,8 @@ bool Sampler::skip_short() {
   return true;
 }
 
-// Long work-groups: the first to end show how much work one is, and with it how many are affordable. Where that is less
-// than a few full machines, probes alone stand for the rest, with the memory behaviour of the first.
+// Long work-groups: the first to end show the work per work-group, and thus how many are affordable. If that is less
+// than a few full machines, only probes represent the rest, with the memory behaviour of the first work-groups.
 void Sampler::skip_long(const std::vector<std::vector<Executed>>& runs) {
   planned_ = true;
   const std::vector<Executed> ran = abandoned_ ? executions_of(runs[kStay]) : unit_executions(runs, 0);
@@ -257,8 +256,8 @@ double Sampler::light_work(const std::vector<Executed>& executed) const {
   return sum * kForwardInstructionWork;
 }
 
-// The caches hold what the sampling unit's neighbours left there: the machine is full of its work-groups and the L2 has
-// been filled once, or, where misses are rare, enough has been done.
+// Whether the caches hold what the sampling unit's neighbours would have left: the machine is full of the unit's
+// work-groups and the L2 has been filled once, or, if misses are rare, enough work has been done.
 bool Sampler::settled() const {
   if (behind_) return false;
   const Stratum& s = schedule_[current_];
@@ -283,8 +282,8 @@ SiteTally* Sampler::tally(const Resident& r, uint32_t site) {
   return phase_ == Phase::tail ? nullptr : &evidence_.spare[site];
 }
 
-// Going forward leaves out loads that are well known, except in cache warm-up groups; the LDS has nothing to warm.
-// Stores stay: which halves of a line are dirty when it is written back depends on all of them.
+// The forward phase skips loads that are well measured, except in cache warm-up groups, and the LDS, which has nothing
+// to warm. Stores are kept: which halves of a line are dirty at write-back depends on all of them.
 bool Sampler::look_closely(const Resident& r, const Step& s, uint32_t site) const {
   if (phase_ == Phase::measure || phase_ == Phase::tail) return true;
   const bool memory = s.inst->op->unit != Unit::lds, loads = s.inst->op->mem.kind == MemKind::load;
@@ -306,7 +305,8 @@ void Sampler::run_site(Resident& r, const Step& s) {
   t->events.add_difference(now(), before);
 }
 
-// What later instructions see of a memory instruction: its data where they need it, and that it is outstanding.
+// Performs only the effects of a memory instruction that later instructions see: its data if needed, and that it is
+// outstanding.
 void Sampler::forward(Resident& r, const Step& s) {
   const OpInfo& op = *s.inst->op;
   if (!s.idle_data || op.unit == Unit::lds) {

@@ -13,13 +13,14 @@ namespace {
 static_assert(std::is_trivially_copyable_v<MemoryCounts> && sizeof(MemoryCounts) % sizeof(uint64_t) == 0);
 static_assert(std::is_trivially_copyable_v<EngineCounts> && sizeof(EngineCounts) % sizeof(uint64_t) == 0);
 
-constexpr uint64_t kEnough = 64;     // executions of a site in a stratum that make a rate of its own
-constexpr double kWorthwhile = 0.5;  // share of the grid that may run: sampling has to save a factor
-constexpr uint64_t kFewest = 5;      // sampling units between the first and the last
+constexpr uint64_t kEnough = 64;     // executions of a site in a stratum that suffice for a rate of its own
+constexpr double kWorthwhile = 0.5;  // largest share of the grid that may run: otherwise sampling saves too little
+constexpr uint64_t kFewest = 5;      // fewest sampling units between the first and the last
 constexpr double kNearlyAll = 0.9;
-constexpr double kFull = 0.8;      // share of its lines that a full L2 holds at least: sets fill unevenly
-constexpr double kDeviations = 2;  // of the reported error
-// By how much the misses of long work-groups may grow between windows: products of 2048^3 and 4096^3 had up to seven
+constexpr double kFull = 0.8;      // smallest share of its lines that a full L2 holds: sets fill unevenly
+constexpr double kDeviations = 2;  // standard deviations that the reported error covers
+// Largest growth of the misses of long work-groups between windows: products of 2048^3 and 4096^3 had up to seven times
+// as many misses as their windows showed.
 // times as many as their windows showed.
 constexpr double kDrift = 6;
 using Row = std::array<double, std::tuple_size_v<decltype(Events::n)>>;
@@ -27,8 +28,8 @@ using Row = std::array<double, std::tuple_size_v<decltype(Events::n)>>;
 uint64_t round_up(uint64_t v, uint64_t to) { return (v + to - 1) / to * to; }
 uint64_t whole(double v) { return v > 0 ? static_cast<uint64_t>(std::llround(v)) : 0; }
 
-// Events of one execution of each site, from the best evidence there is: this stratum, all strata, cold caches. Or from
-// one cell alone, where it has evidence.
+// Events per execution of each site, from the best available data: this stratum, all strata, cold caches. Or from one
+// cell alone, if it has data.
 class Rates {
  public:
   explicit Rates(const Sample& s, const std::vector<SiteTally>* cell = nullptr)
@@ -39,7 +40,8 @@ class Rates {
     for (size_t i = 0; i < pooled_.size(); ++i) {
       uint64_t counted = 0;
       for (const auto& stratum : s.counted) counted += stratum[i];
-      // Looked at nearly always, as stores are: then all of it is better evidence than the windows alone. Loads find
+      // If nearly all executions were modelled, as those of stores are, all of them are better data than the windows
+      // alone. Not for loads: they find less in caches that are not warm yet.
       // less in caches that are not warm yet.
       whole_.push_back(!s.loads[i] && static_cast<double>(pooled_[i].times + s.spare[i].times + counted) >=
                                           kNearlyAll * static_cast<double>(s.ran[i]));
@@ -70,13 +72,13 @@ class Rates {
   std::vector<bool> whole_;
 };
 
-// Kinds of engine events that happen at sites; all others go with the number of work-groups.
+// Engine events that occur at sites; all others scale with the number of work-groups.
 std::array<bool, Events::kEngine> at_sites(const Sample& s) {
   std::array<bool, Events::kEngine> found{};
   const auto look = [&](const SiteTally& t) {
     for (size_t i = 0; i < Events::kEngine; ++i) found[i] |= t.events.n[Events::kMemory + i] != 0;
   };
-  // Waits while memory is not modelled have made-up levels.
+  // Waits while memory is not modelled have no meaningful level.
   const auto from = offsetof(EngineCounts, vm_waits) / sizeof(uint64_t);
   std::fill_n(found.begin() + from, std::size(EngineCounts{}.vm_waits) + std::size(EngineCounts{}.smem_waits) + 1,
               true);
@@ -85,8 +87,8 @@ std::array<bool, Events::kEngine> at_sites(const Sample& s) {
   return found;
 }
 
-// Every line that was made dirty is written back sooner or later, or is left behind: so write-backs per store are taken
-// from everything simulated, not from a window in which lines may leave that came before it.
+// Every dirtied line is eventually written back or remains dirty at the end. So write-backs per store are taken from
+// everything simulated, not from one window, in which lines may be evicted that were dirtied before it.
 void conserve_writes(const Sample& s, MemoryCounts* m) {
   const MemoryCounts all = s.simulated.memory();
   const double stores = static_cast<double>(all.l2_writes + all.l2_atomics);
@@ -97,8 +99,9 @@ void conserve_writes(const Sample& s, MemoryCounts* m) {
   };
   m->fabric_writes = conserve(&MemoryCounts::fabric_writes, 0);
   m->fabric_writes_64b = conserve(&MemoryCounts::fabric_writes_64b, 0);
-  // What reached the fabric and not the HBM is in the memory-side cache at the end. Once that is full, modified lines
-  // have the share of it that they have of what came in; what part of the grid ran may not have filled it.
+  // Data that reached the fabric but not the HBM is in the memory-side cache at the end. Once that cache is full, the
+  // share of modified lines in it equals their share of the incoming lines; the part of the grid that ran may not have
+  // filled it.
   const auto bytes = [](const MemoryCounts& n) { return 32 * (n.fabric_writes + n.fabric_writes_64b); };
   const auto came_in = static_cast<double>(m->infinity_fills * s.line_bytes),
              room = static_cast<double>(s.infinity_bytes);
@@ -112,9 +115,9 @@ void conserve_writes(const Sample& s, MemoryCounts* m) {
   m->l2_evicts = m->l2_misses - std::min(m->l2_misses, resident);
 }
 
-// Maxima: the imbalance between CUs stays what it is, the average grows; that between channels grows as far as the same
-// ones were busy all along. A chain of atomics on one line grows with the
-// grid only if it has grown since the first sampling unit.
+// Maxima: the imbalance between CUs keeps its absolute size while the average grows; the imbalance between channels
+// grows to the extent that the same channels were busy throughout. A chain of atomics on one line grows with the grid
+// only if it has grown since the first sampling unit.
 void scale_maxima(const Sample& s, double groups, double done, MemoryCounts* m) {
   const MemoryCounts all = s.simulated.memory();
   const auto busiest = static_cast<double>(all.l1_cycles_max), sum = static_cast<double>(all.l1_cycles_sum);
@@ -139,7 +142,8 @@ void put(const Row& row, Estimate* e) {
   std::memcpy(&e->engine, rounded.n.data() + Events::kMemory, sizeof e->engine);
 }
 
-// How often the whole stratum executes what its sampling unit executed `run` times and its probes `probed` times.
+// Executions of the whole stratum for an instruction executed `run` times by its sampling unit and `probed` times by
+// its probes.
 double whole_stratum(const Sample& s, size_t k, uint64_t run, uint64_t probed) {
   const Stratum& t = s.strata[k];
   const double per_group = s.probes[k] ? static_cast<double>(probed) / static_cast<double>(s.probes[k])
@@ -238,14 +242,14 @@ Estimate estimate_by(const Sample& s, const Rates& rates) {
   return e;
 }
 
-// Half the mean square of the differences between neighbours: their variance, trends apart.
+// Half the mean square of the differences between neighbours: an estimate of the variance that ignores trends.
 double variance(const std::vector<double>& values) {
   double squares = 0;
   for (size_t i = 1; i < values.size(); ++i) squares += std::pow(values[i] - values[i - 1], 2);
   return values.size() < 2 ? 0 : squares / static_cast<double>(2 * (values.size() - 1));
 }
 
-// With so many times the L2 misses, and what follows from them.
+// Scales the L2 misses and everything that follows from them by `times`.
 MemoryCounts with_misses(MemoryCounts m, double times) {
   const uint64_t accesses = m.l2_hits + m.l2_misses;
   for (uint64_t MemoryCounts::* field :
@@ -301,7 +305,7 @@ double execution_error(const Sample& s, const std::vector<double>& values, doubl
   double not_run_squares = 0;
   for (size_t k = 0; k < s.strata.size(); ++k) {
     const Stratum& t = s.strata[k];
-    // Work-groups, fractions included, that no functional probe stands for.
+    // Work-groups (fractional) that no functional probe represents.
     const double not_run = t.gap() / std::sqrt(1 + static_cast<double>(s.probes[k]));
     if (not_run <= 0) continue;
     per_group.push_back(values[k] / static_cast<double>(t.to - t.from));
@@ -323,10 +327,10 @@ double memory_error(const Sample& s, const std::vector<double>& differences, dou
     }
   }
   if (differences.empty())
-    return all > 0 ? std::max(0.0, 1 - seen / all) : 0;  // one window gives no error estimate: assume any
+    return all > 0 ? std::max(0.0, 1 - seen / all) : 0;  // one window gives no error estimate: assume the largest error
   for (const double difference : differences) squares += difference * difference / 2;
   if (all <= 0 || stood_for <= 0) return 0;
-  // Strata without a cell of their own are as uncertain as the others.
+  // Strata without a cell are assumed to be as uncertain as the others.
   return kDeviations * std::max(0.0, 1 - seen / all) * std::sqrt(squares) * (all / stood_for) / total;
 }
 

@@ -38,8 +38,8 @@ uint64_t GroupSchedule::find_next(uint64_t number) const {
   return total_;
 }
 
-// Gaps are cut into cells of equal length. Every XCD has one probe per cell, anywhere in it, so that the probes do not
-// meet the same phase of a periodic grid again and again.
+// Gaps are divided into equal cells. Every XCD has one probe at a random position in each cell, so that the probes do
+// not always hit the same phase of a periodic grid.
 uint64_t GroupSchedule::next_probe(uint64_t number, uint64_t from, uint64_t to) const {
   const uint64_t xcds = next_.size(), xcd = number % xcds;
   const uint64_t cell = probe_spacing_ * xcds, start = (from + xcds - 1) / xcds * xcds;

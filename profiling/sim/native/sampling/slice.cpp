@@ -5,18 +5,18 @@
 namespace hipsynth {
 namespace {
 
-// Registers in one numbering: scalars, SCC, VGPRs, AGPRs.
+// All registers in one numbering: scalars, SCC, VGPRs, AGPRs.
 constexpr uint32_t kScc = kScalarRegs, kVgpr = kScc + 1, kAgpr = kVgpr + 256, kRegs = kAgpr + 256;
 using Set = std::bitset<kRegs>;
 
-// Registers whose value is needed at a point. `wide`: needed in lanes that EXEC may have off here, so that a write
-// under EXEC does not replace all of it; the others are needed in lanes that are on.
+// Registers whose value is needed at a point. `wide`: needed in lanes that EXEC may disable here, so that a write under
+// EXEC does not replace all of it; the others are needed only in active lanes.
 struct Demand {
   Set any, wide;
   bool operator==(const Demand&) const = default;
 };
 
-enum class Write : uint8_t { full, masked, partial };  // masked: the lanes of EXEC; partial: maybe less than that
+enum class Write : uint8_t { full, masked, partial };  // masked: active lanes only; partial: possibly fewer
 
 struct Range {
   uint32_t first = 0, count = 0;
@@ -26,15 +26,15 @@ struct Defined : Range {
   Write how = Write::full;
 };
 
-// What one instruction reads and writes. A root always runs, whether its result is needed or not.
+// Reads and writes of one instruction. A root always runs, whether its result is needed or not.
 struct Effects {
   std::vector<Defined> defs;
   std::vector<Range> uses;
   bool root = false, reads_all_lanes = false, widens_exec = false;
-  bool carries_up = false;  // the low dword of the result comes from low dwords alone
+  bool carries_up = false;  // the low dword of the result depends only on low dwords
 };
 
-// What kinds of memory hold values that an instruction of the kernel needs.
+// Kinds of memory that hold values which an instruction of the kernel needs.
 struct LiveMemory {
   bool global = false, lds = false, scratch = false;
   bool operator==(const LiveMemory&) const = default;
@@ -66,7 +66,7 @@ void define(Effects* e, const Operand& o, Write vector) {
 
 bool is_exec(const Operand& o) { return o.kind == OperandKind::sgpr && o.reg == kExecLo; }
 
-// True when EXEC afterwards is a part of EXEC before.
+// True if EXEC afterwards is a subset of EXEC before.
 bool narrows_exec(const Inst& in) {
   switch (in.op->narrows) {
     case Narrows::never:
@@ -86,7 +86,7 @@ Write vector_write(const Inst& in) {
   return partial ? Write::partial : Write::masked;
 }
 
-// Registers that the instruction uses without naming them. EXEC is always kept.
+// Registers that the instruction uses implicitly. EXEC is always kept.
 void use_implied(Effects* e, const OpInfo& op) {
   if (op.reads & implied::scc) e->uses.push_back({kScc, 1});
   if (op.reads & implied::vcc) e->uses.push_back({kVccLo, 2});
@@ -119,7 +119,7 @@ bool holds_live(const LiveMemory& live, const Inst& in) {
   return m.space == MemSpace::scratch ? live.scratch : live.global;
 }
 
-// Operand slots as in profiling/sim/isa/README.md. Addresses are always needed; data only where it is read later.
+// Operand slots as in profiling/sim/isa/README.md. Addresses are always needed; data only if it is used later.
 Effects memory_effects(const Inst& in, const LiveMemory& live) {
   const MemDesc& m = in.op->mem;
   Effects e;
@@ -173,7 +173,7 @@ bool wanted(const Effects& e, const Demand& out) {
   return false;
 }
 
-// Demand before an instruction from the demand behind it.
+// Updates the demand after an instruction to the demand before it.
 void step_back(const Effects& e, Demand* d) {
   if (!e.root && !wanted(e, *d)) return;
   if (e.widens_exec) d->wide |= d->any;
@@ -195,13 +195,13 @@ void step_back(const Effects& e, Demand* d) {
   }
 }
 
-// The kernel's instructions [first, last) and what is needed behind each.
+// The kernel's instructions [first, last) and the registers needed after each.
 class Slice {
  public:
   Slice(const std::vector<Step>& steps, const KernelInfo& kernel)
       : steps_(steps), first_(kernel.entry), last_(kernel.end), behind_(last_ - first_) {}
 
-  // False for control flow that is not known from the text alone, and for registers addressed through M0.
+  // False if control flow cannot be determined statically, or if registers are indexed through M0.
   bool analysable() const {
     for (uint32_t i = first_; i < last_; ++i) {
       const Step& s = steps_[i];
@@ -232,7 +232,7 @@ class Slice {
     return !e.root && !wanted(e, behind_[i - first_]);
   }
 
-  // A memory instruction whose data is not needed.
+  // True for a memory instruction whose data is not needed.
   bool data_idle(uint32_t i) const {
     const Step& s = steps_[i];
     if (s.action != Action::vector_memory && s.action != Action::lds) return false;

@@ -1,6 +1,6 @@
-// Backward slice of a kernel: the instructions that decide its counters. Addresses, branches and EXEC do; values that
-// only move from memory through arithmetic to memory do not. A dispatch whose results are not needed runs the slice
-// alone, and its counts equal those of the whole program.
+// Backward slice of a kernel: the instructions that affect its counters. These compute addresses, branches and EXEC;
+// values that only move from memory through arithmetic to memory are not needed. If the results of a dispatch are not
+// needed, only the slice runs, with the same counts as the whole program.
 #pragma once
 
 #include <vector>
@@ -9,11 +9,11 @@
 
 namespace hipsynth {
 
-// The program's steps with the kernel's idle instructions hopped over and its idle memory data left alone. Steps
-// outside the kernel, and kernels with calls or indexed registers, are unchanged.
+// The program's steps, with jumps over the kernel's idle instructions and with idle memory data marked. Steps outside
+// the kernel, and kernels with calls or indexed registers, are unchanged.
 std::vector<Step> backward_slice(const Program& program, const KernelInfo& kernel);
 
-// The backward slice of one kernel, computed when it is first needed.
+// The backward slice of one kernel, computed on first use.
 class KernelSlice {
  public:
   KernelSlice(const Program& program, const KernelInfo& kernel) : program_(program), kernel_(kernel) {}

@@ -10,13 +10,13 @@
 namespace hipsynth {
 namespace {
 
-constexpr uint64_t kChosen = 12;           // work-groups from anywhere, beside the corners of the grid
+constexpr uint64_t kChosen = 12;           // work-groups at random positions, besides the corners of the grid
 constexpr size_t kMostEvents = 4'000'000;  // of all recorded work-groups: 100 MB
 constexpr size_t kMostPatterns = 1 << 16;
-// Work of an event, of a barrier, of a vector memory instruction and of every 64 bytes of it.
+// Work of an event, of a barrier, of a vector memory instruction, and per 64 bytes of the latter.
 constexpr uint64_t kEventWork = 1, kBarrierWork = 12, kAccessWork = 12, kSegmentWork = 1;
 
-// Numbers without a pattern that a grid could have too.
+// Irregular numbers, without a period that could coincide with one of the grid.
 uint64_t scattered(uint64_t i) {
   i = (i + 1) * 0x9e3779b97f4a7c15ull;
   i = (i ^ i >> 30) * 0xbf58476d1ce4e5b9ull;
@@ -71,7 +71,7 @@ uint64_t Traces::work() const {
 
 namespace {
 
-// Removes those runs of events of a wave in which it waits for nothing but the LDS.
+// Removes the event runs of a wave in which it waits only for the LDS.
 class Folding {
  public:
   Folding(const std::vector<Event>& events, uint32_t latency) : events_(events), latency_(latency) {}
@@ -92,7 +92,7 @@ class Folding {
     to->push_back(e);
   }
 
-  // Updates what is outstanding after an event.
+  // Updates the outstanding operations after an event.
   void track(const Event& e) {
     if (e.kind == Event::Kind::vector) ++vm_;
     if (e.kind == Event::Kind::scalar) ++lgkm_;
@@ -102,8 +102,8 @@ class Folding {
     lgkm_ = std::min<uint32_t>(lgkm_, e.lgkm);
   }
 
-  // From an LDS instruction on, with nothing else outstanding there, to the wait for the last one; false when something
-  // is waited for or loaded on the way whose time is not known.
+  // Removes the events from an LDS instruction, with no other one outstanding, to the wait for the last one; false if
+  // there is a wait or load in between whose duration is unknown.
   bool fold() {
     std::vector<Event> others;
     uint32_t lgkm = 0, vm = vm_, waited = 0, answer = 0;
@@ -142,7 +142,7 @@ class Folding {
   uint32_t latency_;
   std::vector<Event> kept_;
   size_t at_ = 0;
-  uint32_t vm_ = 0, lgkm_ = 0, moved_ = 0;  // moved_: cycles waited in what was taken out
+  uint32_t vm_ = 0, lgkm_ = 0, moved_ = 0;  // moved_: cycles waited in the removed events
   uint64_t waits_ = 0;
 };
 
@@ -246,7 +246,7 @@ std::vector<GroupTrace> Recorder::end(const std::vector<std::vector<Executed>>& 
 
 namespace {
 
-// All but the address of a vector memory instruction.
+// Equal apart from the address of a vector memory instruction.
 bool same(const Event& a, const Event& b) {
   return std::tie(a.kind, a.vm, a.lgkm, a.amount, a.now, a.executed) ==
              std::tie(b.kind, b.vm, b.lgkm, b.amount, b.now, b.executed) &&
@@ -273,7 +273,7 @@ void for_accesses(Group& group, F&& f) {
   }
 }
 
-// Of every vector memory instruction, one after the other.
+// Addresses of all vector memory instructions, in order.
 using Addresses = std::vector<uint64_t>;
 
 Addresses addresses_of(const GroupTrace& group) {
@@ -287,7 +287,7 @@ struct Dimension {
   Addresses step;
 };
 
-// Finds the dimensions of the group index along which addresses move evenly.
+// Finds the dimensions of the group index along which addresses change linearly.
 class Search {
  public:
   Search(uint64_t total, const RecordGroups& record) : total_(total), record_(record) {}
@@ -309,7 +309,7 @@ class Search {
     return record_(std::move(groups));
   }
 
-  // How far the addresses of a work-group are from those of the first; nothing when it does something else.
+  // Differences of a work-group's addresses from those of the first; nullopt if it does something else.
   std::optional<Addresses> moved(uint64_t number) {
     const std::vector<GroupTrace> one = record({number});
     if (one.empty() || !same_work(one[0], first_)) return std::nullopt;
@@ -318,7 +318,7 @@ class Search {
     return all;
   }
 
-  // The next dimension goes as far as the addresses move evenly.
+  // Extends the next dimension as far as the addresses change linearly.
   bool add_dimension(uint64_t stride) {
     const std::optional<Addresses> step = moved(stride);
     if (!step) return false;
@@ -345,8 +345,8 @@ class Search {
     return all;
   }
 
-  // Addresses that are linear in the group index are extreme at the corners of the grid: there bounds are kept or
-  // broken. Work-groups from anywhere else show whether the addresses are linear.
+  // Addresses that are linear in the group index are extreme at the corners of the grid, so bounds checks hold or fail
+  // there. Work-groups at random positions show whether the addresses are linear.
   std::vector<uint64_t> witnesses() const {
     std::set<uint64_t> chosen{total_ - 1};
     for (uint32_t corner = 0; corner < 1u << dimensions_.size(); ++corner) {

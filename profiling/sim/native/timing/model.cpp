@@ -10,7 +10,7 @@
 namespace hipsynth {
 namespace {
 
-// The dispatch on one device: what each unit does, in cycles of the core clock unless a name says otherwise.
+// The dispatch on one device: the load of each unit, in cycles of the core clock unless noted otherwise.
 struct Model {
   const Spec& spec;
   const Work& work;
@@ -18,8 +18,8 @@ struct Model {
   double cycles_of_bytes(double bytes, double gbps) const { return bytes / gbps / tick_ns(); }
 };
 
-// Units that share a resource or keep others waiting overlap imperfectly: the norm is the maximum when one dominates
-// and up to n^(1/p) more when n are equal.
+// Units that share a resource or stall each other overlap imperfectly: the norm is the maximum if one dominates and up
+// to n^(1/p) times that if n are equal.
 double norm(double p, std::initializer_list<double> parts) {
   const double largest = std::max(parts);
   if (largest <= 0) return 0;
@@ -28,8 +28,8 @@ double norm(double p, std::initializer_list<double> parts) {
   return largest * std::pow(sum, 1 / p);
 }
 
-// With G equal groups on N CUs the busiest CU gets ceil(G / N) of them; a CU's work is spread over as many SIMDs as
-// its resident waves reach.
+// With G equal groups on N CUs the busiest CU gets ceil(G / N) of them; a CU's work is spread over as many SIMDs as it
+// has resident waves, at most all.
 double busiest_share(const Model& m) { return std::ceil(m.work.groups / m.spec.topology.cus) / m.work.groups; }
 
 double resident_groups(const Model& m) { return std::min(m.work.groups, m.spec.topology.cus * m.work.groups_per_cu); }
@@ -43,8 +43,8 @@ double simds_used(const Model& m) {
   return std::clamp(resident_waves_of_busiest_cu(m), 1.0, m.spec.topology.simds_per_cu);
 }
 
-// How many rounds of resident groups the grid takes. Groups take unequal times, so that half of a last, partly filled
-// round is hidden behind the one before.
+// Rounds of resident groups that the grid takes. Groups take unequal times, so half of a last, partly filled round
+// overlaps with the previous one.
 double residency_rounds(const Model& m) {
   const double full = m.work.groups / resident_groups(m);
   return (full + std::ceil(full)) / 2;
@@ -52,11 +52,11 @@ double residency_rounds(const Model& m) {
 
 // Issue: all waves' instructions of one kind, on one SIMD (vector) or one CU (scalar, LDS) of the busiest CU.
 
-// The clock sinks where arithmetic draws much power. Time is counted in cycles of the nominal clock all the same, so
-// that an instruction takes longer under such load; which share of its time did not tick is what busy cycles lack.
+// The core clock drops if arithmetic draws much power. Time is still counted in cycles of the nominal clock, so an
+// instruction takes longer under such load; `lost` is the difference that busy-cycle counters do not see.
 struct Arithmetic {
   double valu = 0, matrix = 0;  // nominal cycles of all waves together
-  double lost = 0;              // of them, those that the sunken clock did not make
+  double lost = 0;              // of these, cycles lost to the lower clock
   double total() const { return valu + matrix; }
 };
 
@@ -81,8 +81,7 @@ double scalar_issue(const Model& m) {
 
 double lds_issue(const Model& m) { return m.work.lds_cycles * busiest_share(m); }
 
-// One wave's issue cycles, one instruction after the other. A wave issues at most one instruction per
-// issue.wave_cycles.
+// One wave's issue cycles, without overlap. A wave issues at most one instruction per issue.wave_cycles.
 double own_issue(const Model& m) {
   const Work& w = m.work;
   const double others = w.salu + w.smem + w.vmem + w.lds + w.flow;
@@ -106,7 +105,7 @@ double scalar_waits(const Model& m) {
          w.scalar_hbm_waits * m.spec.hbm.latency_cycles;
 }
 
-// Latencies are those of one lane's word; the rest of a wave's words leave or arrive one after the other.
+// Latencies are for one dword of a lane; the wave's remaining dwords are transferred one after the other.
 double transfers(const Model& m) { return m.work.l2_transfers * m.spec.l2.transfer_latency_cycles; }
 
 double own_waits(const Model& m) {
@@ -115,7 +114,7 @@ double own_waits(const Model& m) {
   return all / m.work.waves;
 }
 
-// From a group's slot becoming free to its last wave's first instruction.
+// Cycles from a group's slot becoming free to the first instruction of its last wave.
 double group_start(const Model& m) {
   return m.spec.issue.wave_start_cycles + (m.work.waves_per_group - 1) * m.spec.issue.wave_launch_cycles;
 }
@@ -125,7 +124,7 @@ struct MemoryPath {
   double round_trips = 0, dispatch = 0, vl1d = 0, l2 = 0, atomics = 0, infinity = 0, hbm = 0;
 };
 
-// Time at full rate of what the HBM reads and writes while waves run; flushed lines come after them.
+// Cycles at full rate for HBM reads and writes while waves run; lines flushed at the end come later.
 double hbm_cycles(const Model& m) {
   const double later = m.spec.fabric.infinity_cache_gbps > 0 ? 0 : m.work.flushed_bytes;
   return m.cycles_of_bytes(m.work.hbm_read_bytes, m.spec.hbm.read_gbps) +
@@ -149,21 +148,21 @@ MemoryPath memory_path(const Model& m) {
   return p;
 }
 
-// Units in a row work at the same time; how soon waves come back is another matter: answers queue at the slowest of the
-// units that all CUs share long before it is full. A CU has its vL1D to itself.
+// Units in a row work in parallel. But round trips get longer well before a unit is full: requests queue at the slowest
+// of the units that all CUs share. Each CU has its own vL1D.
 double memory_cycles(const Model& m, const MemoryPath& p) {
   const double overlap = m.spec.timing.overlap_norm;
   const double shared = norm(overlap, {p.l2, p.atomics, p.infinity, p.hbm});
   return norm(overlap, {p.vl1d, norm(m.spec.timing.queueing_norm, {p.round_trips, shared})});
 }
 
-// Lines still modified after the last wave, where the device writes them back then.
+// Cycles to write back lines that are still modified after the last wave, on devices that do so at the end of a kernel.
 double write_back_cycles(const Model& m) {
   const double infinity = m.spec.fabric.infinity_cache_gbps;
   return m.cycles_of_bytes(m.work.flushed_bytes, infinity > 0 ? infinity : m.spec.hbm.write_gbps);
 }
 
-// Until the first wave runs and has its first answer nothing is in full flow, and once more at the end.
+// Until the first wave runs and has its first answer, and again at the end, no unit works at full rate.
 double ramp_cycles(const Model& m) {
   const Work& w = m.work;
   double deepest = 0;
@@ -215,7 +214,8 @@ Work work_of(const LaunchPlan& plan, const IssueCounts& issue, const EngineCount
   const MemoryCounts& n = hierarchy->counts();
   w.l1_cycles_busiest_cu = number(n.l1_cycles_max);
   w.l2_requests_busiest_channel = number(n.l2_channel_max);
-  // Requests come in no particular order: of two in a row one reads and one writes as often as chance has it.
+  // Requests arrive in random order: the probability that one of two consecutive requests reads and the other writes
+  // follows from their shares.
   if (const double reads = number(n.l2_reads), writes = number(n.l2_writes + n.l2_atomics); reads + writes > 0) {
     w.l2_turns_busiest_channel =
         w.l2_requests_busiest_channel * 2 * reads * writes / ((reads + writes) * (reads + writes));
@@ -238,7 +238,7 @@ Timing estimate(const Spec& spec, const Work& work) {
   const double memory = memory_cycles(m, path), own = residency_rounds(m) * own_issue(m);
   const double vector = vector_issue(m), scalar = scalar_issue(m), lds = lds_issue(m);
   const double waits = residency_rounds(m) * (group_start(m) + own_waits(m));
-  // Waves come at a steady pace: their arrival bounds the whole, and adds nothing to what takes longer.
+  // Waves start at a steady rate: this bounds the total time and adds nothing if another bound is larger.
   const double work_time =
       own + norm(m.spec.timing.overlap_norm, {vector - own, scalar - own, lds - own, std::max(memory - own, waits)});
   const double body = std::max(path.dispatch, work_time);

@@ -1,10 +1,11 @@
-// How long a dispatch takes, from what it did: throughput of each unit, latency as far as occupancy does not hide it,
-// the dispatcher, and what comes before the first and after the last wave.
+// The duration of a dispatch from its event counts: throughput of each unit, latency not hidden by occupancy, the
+// dispatcher, and the phases before the first and after the last wave.
 //
 //   duration = launch + ramp + body + write-back
 //   ramp       until the first answer arrives
-//   body       one wave's own issue cycles, which nothing of its own hides, then the largest of: what is left of each
-//              unit's work once the waves of a SIMD share it, the dispatcher, and the memory path
+//   body       one wave's own issue cycles, which it cannot hide itself, then the largest of: the remaining work of
+// each
+//              unit, shared by the waves of a SIMD; the dispatcher; and the memory path
 //   memory     the slowest of: waves' round trips by Little's law, vL1D, L2, atomics, Infinity Cache, HBM
 //   write-back of the L2, where the device does that at the end of a kernel
 #pragma once
@@ -19,9 +20,9 @@ namespace hipsynth {
 struct Timing {
   double duration_ns = 0;
   double busy_ns = 0;      // duration without the launch
-  double busy_cycles = 0;  // the same in cycles of the clock, which sinks under load
+  double busy_cycles = 0;  // the same in cycles of the actual clock, which drops under load
   Limits limits;
-  double halves_apart = 0;  // share of the line halves that find the L2 too busy to join them (0..1)
+  double halves_apart = 0;  // share of second line halves that a busy L2 requests separately (0..1)
 };
 
 Work work_of(const LaunchPlan& plan, const IssueCounts& issue, const EngineCounts& engine, const Hierarchy* hierarchy);

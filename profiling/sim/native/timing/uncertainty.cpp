@@ -10,8 +10,8 @@ namespace hipsynth {
 namespace {
 
 struct Rule {
-  const char* counter;               // whose error ...
-  std::vector<double Work::*> work;  // ... this work shares
+  const char* counter;  // the work below is as uncertain as this counter
+  std::vector<double Work::*> work;
 };
 
 const std::vector<Rule>& rules() {

@@ -1,4 +1,4 @@
-// What one dispatch did, as plain numbers: the whole input of the timing model besides the architecture table.
+// Event counts of one dispatch as plain numbers: the only input of the timing model besides the device table.
 #pragma once
 
 #include <iterator>
@@ -7,7 +7,7 @@
 
 namespace hipsynth {
 
-// A member of T that is a number, and its name.
+// A numeric member of T and its name.
 template <class T>
 struct Field {
   const char* name;
@@ -20,7 +20,7 @@ constexpr bool names_all() {
   return sizeof(T) == std::size(T::kFields) * sizeof(double);
 }
 
-// Totals over the dispatch unless a name says otherwise.
+// Totals over the dispatch unless noted otherwise.
 struct Work {
   // Launch and occupancy.
   double groups = 0, waves_per_group = 0, groups_per_cu = 0, waves = 0;
@@ -28,17 +28,17 @@ struct Work {
   double valu_full = 0, valu_trans = 0, valu_f64 = 0, valu_int64_mul = 0, mfma_cycles = 0;
   double salu = 0, smem = 0, vmem = 0, lds = 0, flow = 0;
   double lds_cycles = 0;
-  // Round trips that waves waited for, one after the other, by the deepest level reached.
+  // Dependent round trips that waves waited for, by the deepest level reached.
   double store_waits = 0, l1_waits = 0, l2_waits = 0, infinity_waits = 0, hbm_waits = 0;
   double scalar_hit_waits = 0, scalar_l2_waits = 0, scalar_infinity_waits = 0, scalar_hbm_waits = 0;
   double lds_waits = 0, barriers = 0, store_tails = 0;
   // Requests and bytes.
   double l1_cycles_busiest_cu = 0, l2_requests_busiest_channel = 0;
-  double l2_turns_busiest_channel = 0;  // between reading and writing
+  double l2_turns_busiest_channel = 0;  // switches between reading and writing
   double l2_transfers = 0;              // of 64 bytes, between vL1D and L2, both ways
   double atomics_busiest_line = 0;
   double fabric_read_bytes = 0, fabric_write_bytes = 0, hbm_read_bytes = 0, hbm_write_bytes = 0;
-  double flushed_bytes = 0;  // of the written bytes, those that leave the L2 after the last wave
+  double flushed_bytes = 0;  // part of the written bytes that leaves the L2 after the last wave
 
   static constexpr Field<Work> kFields[] = {
       {"groups", &Work::groups},
@@ -82,7 +82,7 @@ struct Work {
 };
 static_assert(names_all<Work>());
 
-// By member name, for callers outside the core. Refuses unknown names and leaves missing ones zero.
+// By member name, for callers outside the core. Rejects unknown names; missing ones are zero.
 Work from_numbers(const std::map<std::string, double>& numbers);  // throws SimError bad_work
 
 }  // namespace hipsynth
