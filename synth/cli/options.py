@@ -42,7 +42,7 @@ def timeout_of(meaning: str) -> Callable[[F], F]:
     return click.option("--timeout", type=FiniteRange(min=0.1), default=60.0, show_default=True, help=meaning)
 
 
-timeout_option = timeout_of("Seconds of processor time per program.")
+timeout_option = timeout_of("Seconds of processor time per program, independent of machine load.")
 
 
 def arch_option(default: str = "both") -> Callable[[F], F]:
@@ -88,6 +88,6 @@ def caches_option(function: F) -> F:
         "--caches/--no-caches",
         default=True,
         show_default="--caches",
-        help="Simulate caches. Without: same results, faster runs, less accurate times.",
+        help="Simulate caches. Without: same program output, faster runs, less accurate times.",
     )
     return new(old(function))
