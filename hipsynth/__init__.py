@@ -1,5 +1,5 @@
 """The import root: `hipsynth.profiling` is the folder `profiling/` of the checkout, and so on.
 
-The links beside this file are the contents of the wheel. One root keeps the general names of the folders apart from
-other packages: Python 3.15's standard library has a `profiling` of its own.
+The symbolic links next to this file are the contents of the wheel. The common root keeps the general folder names from
+clashing with other packages: the standard library of Python 3.15 has a `profiling` module.
 """

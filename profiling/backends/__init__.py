@@ -1,4 +1,4 @@
-"""The backends by name, imported only when asked for."""
+"""The backends by name; a backend's module is imported only when it is used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hipsynth.synth.core.errors import UsageError
 
 @dataclass(frozen=True)
 class Entry:
-    """Where a backend's class lies, and whether it takes a folder."""
+    """Module and class of a backend, and whether it takes a folder."""
 
     module: str
     kind: str
@@ -31,9 +31,9 @@ def names() -> tuple[str, ...]:
 
 
 def get(spec: str, **options: Any) -> Backend:
-    """The backend called `spec`: a name, or `name:path` where the backend takes a folder (recorded, rocprof).
+    """Opens the backend `spec`: a name, or `name:path` for backends that take a folder (recorded, rocprof).
 
-    Raises UsageError with the list of names for an unknown one.
+    Raises UsageError, listing the valid names, for an unknown name.
     """
     name, _, path = spec.partition(":")
     if name not in REGISTRY:

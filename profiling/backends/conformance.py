@@ -1,7 +1,7 @@
-"""What every profiling backend must keep to. Test suites call `check`; each rule is also callable by itself.
+"""Rules that every profiling backend must satisfy. Test suites call `check`; each rule can also be called separately.
 
-A backend author gives a program that works, a target it supports, and one it does not; `check` raises AssertionError
-with the broken rule, or returns the result for further looks.
+The backend's author provides a program that works, a supported target and an unsupported one. `check` raises
+AssertionError naming the violated rule, or returns the result for further checks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hipsynth.synth.core.program import Program
 def check(
     backend: Backend, program: Program, target: Target, scratch: Path, limits: Limits | None = None
 ) -> TargetResult:
-    """Runs every rule with a program and target that must work; returns the result."""
+    """Checks all rules with a program and target that must work; returns the result."""
     limits = limits or Limits()
     check_identity(backend)
     assert backend.supports(target), f"{backend.name}: says it does not support {target}"
@@ -36,7 +36,7 @@ def check(
 
 
 def check_repeatable(backend: Backend, program: Program, target: Target, scratch: Path) -> None:
-    """The same request gives the same result, in another scratch folder too. For deterministic backends."""
+    """The same request gives the same result, even in another scratch folder. For deterministic backends."""
     results = [_profile(backend, program, target, scratch / name, Limits()) for name in ("one", "two")]
     assert results[0] == results[1], f"{backend.name}: two runs of the same program differ"
 
@@ -44,7 +44,7 @@ def check_repeatable(backend: Backend, program: Program, target: Target, scratch
 def check_failure(
     backend: Backend, program: Program, target: Target, scratch: Path, reasons: set[str], limits: Limits | None = None
 ) -> TargetResult:
-    """A program that cannot work is a failed result with one of `reasons`, or a HipsynthError with that reason."""
+    """A program that cannot work gives a failed result with one of `reasons`, or raises HipsynthError with one."""
     try:
         result = _profile(backend, program, target, scratch, limits or Limits())
     except HipsynthError as error:
@@ -57,7 +57,7 @@ def check_failure(
 
 
 def check_identity(backend: Backend) -> None:
-    """Name, version and availability answer at once, and the same each time."""
+    """Name, version and availability are valid and do not change between calls."""
     assert backend.name and backend.name == backend.name.strip().lower(), f"bad backend name {backend.name!r}"
     assert backend.version() == backend.version() != "", f"{backend.name}: no stable version"
     found = backend.available()
@@ -66,7 +66,7 @@ def check_identity(backend: Backend) -> None:
 
 
 def check_result(result: TargetResult, target: Target) -> None:
-    """A result repeats its target, has kernels when it is ok, and a reason exactly when it is not."""
+    """A result names its target; it has kernels if it is ok, and a reason exactly if it failed."""
     assert (result.arch, result.flags, result.device) == (target.arch, target.flags, target.device), "another target"
     assert result.status in ("ok", "failed"), f"unknown status {result.status!r}"
     assert (result.status == "failed") == bool(result.reason), "a reason belongs to a failure, and only there"
@@ -76,7 +76,7 @@ def check_result(result: TargetResult, target: Target) -> None:
 
 
 def check_kernel(kernel: KernelRecord, arch: str) -> None:
-    """Shapes and time are positive, counters are the hardware's and not negative, metrics follow from them."""
+    """Shapes and time are positive, counters have hardware names and are not negative, metrics match the counters."""
     assert kernel.name and kernel.dispatches >= 1, "a kernel has a name and was dispatched"
     assert len(kernel.grid) == 3 and min(kernel.grid) >= 1, f"{kernel.name}: bad grid {kernel.grid}"
     assert len(kernel.block) == 3 and min(kernel.block) >= 1, f"{kernel.name}: bad block {kernel.block}"
@@ -98,7 +98,7 @@ def check_ranges(kernel: KernelRecord, arch: str) -> None:
     """Counter identities that hold on every device."""
     counters = kernel.counters
     waves = counters.get("SQ_WAVES")
-    if waves is not None and kernel.dispatches == 1:  # later dispatches may have other grids
+    if waves is not None and kernel.dispatches == 1:  # further dispatches may have other grids
         per_group = math.ceil(math.prod(kernel.block) / int(devices.fact(arch, "wave_lanes")))
         assert waves == per_group * math.prod(kernel.grid), f"{kernel.name}: SQ_WAVES = {waves} does not fit its grid"
     for part, whole in (("TCC_HIT", "TCC_REQ"), ("SQ_INSTS_VALU", "SQ_INSTS")):
@@ -111,7 +111,7 @@ def check_ranges(kernel: KernelRecord, arch: str) -> None:
 
 
 def check_portable(result: TargetResult) -> None:
-    """A result survives JSON: what a worker process sends and a corpus keeps is what was measured."""
+    """A result is unchanged by a round trip through JSON, as in worker processes and corpora."""
     document = json.loads(json.dumps(asdict(result)))
     for kernel, stored in zip(result.kernels, document["kernels"], strict=True):
         assert decode(KernelRecord, stored) == kernel, f"{kernel.name}: does not survive JSON"

@@ -1,4 +1,4 @@
-"""The protocol that every profiling backend answers, and the results it returns."""
+"""The protocol that every profiling backend implements, and the results it returns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hipsynth.synth.core.program import Program
 
 @dataclass(frozen=True)
 class Target:
-    """One cell of the matrix: an architecture table (device) and the compiler flags."""
+    """One cell of the matrix: an architecture, a device and the compiler flags."""
 
     arch: str  # "gfx90a" | "gfx942"
     flags: str  # as given on the command line, e.g. "-O3 -ffast-math"
@@ -23,7 +23,7 @@ class Target:
 
 @dataclass(frozen=True)
 class TargetResult:
-    """What happened to one program on one target. `status` is "ok" or "failed"; `reason` says which failure."""
+    """Result of one program on one target. `status` is "ok" or "failed"; `reason` is the short code of a failure."""
 
     arch: str
     flags: str
@@ -45,7 +45,7 @@ class Availability:
 
 
 class Backend(Protocol):
-    """Is the tool here, in which version, which targets can it do, and what happens to this program on one of them."""
+    """A profiling tool: its availability, version and supported targets, and profiling of one program on one target."""
 
     name: str
 
@@ -56,7 +56,7 @@ class Backend(Protocol):
     def supports(self, target: Target) -> bool: ...
 
     def environment(self, target: Target) -> Mapping[str, str]:
-        """Versions that decide a result beside the backend's own: `compiler`, `headers`; {} if it compiles none."""
+        """Further versions that affect results: `compiler`, `headers`; {} if the backend compiles nothing."""
         ...
 
     def profile(self, program: Program, target: Target, scratch: Path, limits: Limits) -> TargetResult: ...

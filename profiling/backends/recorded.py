@@ -20,7 +20,7 @@ SCHEMA = "hipsynth-recorded-2"
 
 
 def capture_name(program_id: str, target: Target) -> str:
-    """The file of one capture: program id, architecture, device, and a hash of the flags."""
+    """The file name of a capture: program id, architecture, device, and a hash of the flags."""
     flags = hashlib.sha256(target.flags.encode()).hexdigest()[:8]
     return f"{program_id}-{target.arch}-{target.device}-{flags}.json"
 
@@ -35,9 +35,9 @@ def capture(folder: Path, program_id: str, result: TargetResult) -> Path:
 
 
 def read_capture(path: Path) -> tuple[str, TargetResult]:
-    """(program id, result) of one capture; BadInput naming the file when it is not one.
+    """(program id, result) of one capture; raises BadInput naming the file if it is invalid.
 
-    Metrics are computed from the counters again, so that a capture never disagrees with the metric table.
+    Recomputes the metrics from the counters, so that they always match the current metric table.
     """
     try:
         document = json.loads(path.read_text())
@@ -61,7 +61,7 @@ def _kernel(row: Mapping[str, Any], arch: str) -> KernelRecord:
 
 
 class RecordedBackend:
-    """Results from files instead of a run. Each result keeps the backend that measured it, in its provenance."""
+    """Returns results from files. The provenance of each result names the backend that measured it."""
 
     name = "recorded"
 
@@ -69,7 +69,7 @@ class RecordedBackend:
         self.folder = Path(path)
 
     def version(self) -> str:
-        """A hash of the folder's files: other captures are another version."""
+        """A hash of the folder's files, so that different captures are different versions."""
         digest = hashlib.sha256()
         for path in sorted(self.folder.glob("*.json")):
             digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
@@ -84,7 +84,7 @@ class RecordedBackend:
         return any(self.folder.glob(capture_name("*", target)))
 
     def environment(self, target: Target) -> dict[str, str]:
-        """Nothing is compiled: what was stands in each result's provenance."""
+        """Empty: this backend compiles nothing. The provenance of each result has its original versions."""
         return {}
 
     def profile(self, program: Program, target: Target, scratch: Path, limits: Limits) -> TargetResult:

@@ -25,7 +25,7 @@ _INSTANCED = ("TCP_", "TCC_")
 
 
 def needed_counters(arch: str) -> list[str]:
-    """The hardware counters that the metric formulas of an architecture use, with `_sum` where they have instances."""
+    """Hardware counters used by the metric formulas of an architecture, with `_sum` if they have several instances."""
     table = metrics.table()
     rows = [*table.expressions.values(), *table.metrics.values()]
     used = {name for row in rows for name in names(row.formula[arch]) if name in table.counters}
@@ -34,7 +34,7 @@ def needed_counters(arch: str) -> list[str]:
 
 
 def passes(counters: Sequence[str]) -> list[list[str]]:
-    """The counters in as few passes as the slots of each block allow."""
+    """Distributes the counters over as few passes as the counter slots of each block allow."""
     found: dict[int, list[str]] = defaultdict(list)
     used: dict[str, int] = defaultdict(int)
     for counter in counters:
@@ -47,8 +47,8 @@ def passes(counters: Sequence[str]) -> list[list[str]]:
 class RocprofBackend:
     """`rocprof` runs programs on this machine's GPU; `rocprof:FOLDER` reads FOLDER/<capture name>/**.csv.
 
-    A capture name is that of the recorded backend without ".json": program id, arch, device and a hash of the flags.
-    Programs run directly on the host, so those written by a language model are refused.
+    Capture names are those of the recorded backend without ".json": program id, arch, device and a hash of the flags.
+    Programs run on the host without a sandbox, so programs written by a language model are rejected.
     """
 
     name = "rocprof"
@@ -57,7 +57,7 @@ class RocprofBackend:
         self.folder = None if path is None else Path(path)
 
     def version(self) -> str:
-        """The profiler's version; for a folder, a hash of its files: other files are another version."""
+        """The profiler's version; for a folder, a hash of its files."""
         if self.folder is None:
             return _tool_version()
         digest = hashlib.sha256()
@@ -86,14 +86,14 @@ class RocprofBackend:
         return target.arch in _gpu_archs()
 
     def environment(self, target: Target) -> dict[str, str]:
-        """Versions that decide a result: ROCm's compiler brings its own headers."""
+        """Versions that affect results; ROCm's compiler includes its headers."""
         if self.folder is not None:
             return {"compiler": "", "headers": ""}
         version = _first_line(["hipcc", "--version"])
         return {"compiler": version, "headers": version}
 
     def profile(self, program: Program, target: Target, scratch: Path, limits: Limits) -> TargetResult:
-        """Raises BadInput, CompileFailed or Missing; a program that fails on the GPU is a failed result."""
+        """Profiles one program. Raises BadInput, CompileFailed or Missing; a failure on the GPU is a failed result."""
         if self.folder is not None:
             folder = self.folder / _folder_name(program.id, target)
             if not folder.is_dir():
@@ -108,7 +108,7 @@ class RocprofBackend:
         return self._run(binary, target, scratch, limits)
 
     def _run(self, binary: Path, target: Target, scratch: Path, limits: Limits) -> TargetResult:
-        """One run per pass, and one more without counters for undisturbed times."""
+        """Runs the program once per pass, and once without counters to measure undisturbed times."""
         out = scratch / "profile"
         stdout, exit_code = "", None
         runs = [["--kernel-trace"]] + [["--pmc", *group] for group in passes(needed_counters(target.arch))]
@@ -169,7 +169,7 @@ def _tool_version() -> str:
 
 @functools.cache
 def _gpu_archs() -> tuple[str, ...]:
-    """Architectures of this machine's GPUs, from ROCm's enumerator."""
+    """Architectures of this machine's GPUs, as listed by ROCm's agent enumerator."""
     lines = _output(["rocm_agent_enumerator"]).split()
     return tuple(sorted({line for line in lines if line.startswith("gfx") and line != "gfx000"}))
 

@@ -1,10 +1,10 @@
-"""Reads what ROCm's profilers write: rocprofv3's CSV files and rocprof-compute (Omniperf) workload folders.
+"""Reads the output of ROCm's profilers: rocprofv3's CSV files and rocprof-compute (Omniperf) workload folders.
 
-Three layouts, told apart by their header (column names in any case):
+Three layouts, recognised by their header (column names are case-insensitive):
 - long: `*_counter_collection.csv` of rocprofv3, one row per dispatch and counter (Counter_Name, Counter_Value);
 - trace: `*_kernel_trace.csv` of rocprofv3, one row per dispatch with time stamps and X/Y/Z sizes;
 - wide: `pmc_perf.csv`, `SQ_*.csv`, `timestamps.csv` of rocprof-compute, one row per dispatch, one column per counter.
-Sizes called Grid_Size count work-items. Counters come out summed over instances, without `_sum` and `[channel]`.
+Grid_Size counts work-items. Counters are summed over instances and named without `_sum` and `[channel]`.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ Row = Mapping[str, str]
 
 _BLOCKS = "SQ|SQC|TA|TD|TCP|TCC|TCA|CPC|CPF|SPI|GRBM"
 _COUNTER = re.compile(rf"^(?P<name>(?:{_BLOCKS})_\w+?)(?P<sum>_sum)?(?:\[(?P<channel>\d+)\])?$")
-# Means something else in every file it stands in; never a kernel's counter.
+# Columns whose meaning differs between files and that are never counters of a kernel.
 _NOT_COUNTERS = frozenset({"SQ_ACCUM_PREV_HIRES"})
 _SUFFIX = re.compile(r"\s*(\[clone \.kd\]|\(\.kd\)|\.kd)$")
 # Kernels of the HIP runtime itself (hipMemset, hipMemcpy).
 _RUNTIME = ("__amd_rocclr_",)
-# How much a file's time stamps are worth: a trace without counters first.
+# Kinds of files by accuracy of their time stamps, best first: a trace without counters is undisturbed.
 _TRACE, _WIDE, _LONG = 0, 1, 2
 
 
 @dataclass
 class _Dispatch:
-    """One dispatch as one file tells it; sizes are None where the file has none."""
+    """One dispatch as recorded in one file; sizes are None if the file does not have them."""
 
     grid: Dim | None = None
     block: Dim | None = None
@@ -55,10 +55,10 @@ class _File:
 
 
 def read_folder(folder: Path, arch: str, backend_version: str = "") -> tuple[KernelRecord, ...]:
-    """The kernels of a profiler's output folder (searched below as well), in order of first dispatch.
+    """The kernels of a profiler's output folder, including subfolders, in order of first dispatch.
 
-    Counters and duration are means per dispatch; a counter that several files hold is the mean of the files.
-    Raises BadInput when no file holds kernels, or naming the file and row that cannot be read.
+    Counters and duration (ns) are means per dispatch; a counter that occurs in several files is averaged over them.
+    Raises BadInput if no file contains kernels, or naming the file and row that cannot be read.
     """
     files = [found for path in sorted(folder.rglob("*.csv")) if (found := read_file(path)) is not None]
     names = dict.fromkeys(name for file in files for name in file.kernels)
@@ -72,7 +72,7 @@ def read_folder(folder: Path, arch: str, backend_version: str = "") -> tuple[Ker
 
 
 def read_file(path: Path) -> _File | None:
-    """One CSV file, or None when it is not about kernels (sysinfo, agent info, other traces)."""
+    """The kernels of a CSV file, or None if it contains none (sysinfo, agent info, other traces)."""
     try:
         with path.open(newline="", errors="replace") as file:
             reader = csv.reader(file)
@@ -151,7 +151,7 @@ def _duration(fields: Row) -> float | None:
 
 
 def _counters(cells: Iterable[tuple[str, str]]) -> Iterator[tuple[str, float]]:
-    """Counter values by hardware name: a `_sum` column wins over the sum of the channels."""
+    """Counter values by hardware name; a `_sum` column takes precedence over the sum of the channels."""
     summed: dict[str, float] = {}
     channels: dict[str, float] = defaultdict(float)
     for column, text in cells:
@@ -195,7 +195,7 @@ def _by_counter(dispatches: Iterable[_Dispatch]) -> dict[str, list[float]]:
 
 
 def _best_duration(name: str, files: Sequence[_File]) -> tuple[float, str]:
-    """Mean ns from the best kind of file that has time stamps, and which kind that was."""
+    """Mean duration in ns from the most accurate kind of file that has time stamps, and that kind."""
     for rank, source in ((_TRACE, "kernel trace"), (_WIDE, "rocprof-compute"), (_LONG, "counter collection")):
         found = [d.duration_ns for f in files if f.rank == rank for d in f.kernels[name] if d.duration_ns is not None]
         if found:
@@ -204,7 +204,7 @@ def _best_duration(name: str, files: Sequence[_File]) -> tuple[float, str]:
 
 
 def _shape(name: str, files: Sequence[_File]) -> tuple[Dim, Dim]:
-    """Grid (work-groups) and block of the largest dispatch, from a trace where there is one."""
+    """Grid (work-groups) and block of the largest dispatch, from a trace if there is one."""
     for rank in (_TRACE, _WIDE, _LONG):
         found = [
             (d.grid, d.block)

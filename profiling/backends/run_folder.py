@@ -1,4 +1,4 @@
-"""The folder that a program runs in: a copy of its own, with the executable where programs look for their files."""
+"""Places a program's executable in the copied folder in which it runs, where programs look for their files."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from hipsynth.profiling.sim.api import Artefacts
 
 
 def put_executable(artefacts: Artefacts, folder: Path, name: str) -> Artefacts:
-    """Copies the executable into `folder`, where programs look for their files, unless other data has its name.
+    """Copies the executable to `folder`/`name`, unless a data file has that name; returns the updated artefacts.
 
-    Deletes a stale executable of the same name, as a rebuild would.
+    Replaces an older executable of the same name, as a rebuild would.
     """
     target = folder / (Path(name).name or "program")
     if _is_executable(target):

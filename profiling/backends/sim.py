@@ -1,4 +1,4 @@
-"""The default backend: compiles a program, executes its machine code on the CPU, counts what the hardware counts."""
+"""The default backend: compiles a program, executes its machine code on the CPU, and counts hardware events."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TABLES = Path(api.__file__).parent / "isa"
 
 @functools.cache
 def tables_hash() -> str:
-    """Hash of the facts that decide results: architecture tables and opcode tables."""
+    """Hash of the tables that affect results: device tables and opcode tables."""
     digest = hashlib.sha256()
     for path in sorted([*devices.FOLDER.glob("*.toml"), *TABLES.glob("*.toml")]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
@@ -34,12 +34,12 @@ def tables_hash() -> str:
 
 
 class SimBackend:
-    """Compile, run, verify, aggregate. The same program on the same target gives the same result on every machine."""
+    """Compiles, runs and checks a program. Results for a program and target are identical on every machine."""
 
     name = "sim"
 
     def version(self) -> str:
-        """Simulator sources and fact tables, e.g. "0.1.0-1f2e3d4c-5b6a7988"; raises Missing when it is not built."""
+        """Version of simulator sources and tables, e.g. "0.1.0-1f2e3d4c-5b6a7988"; raises Missing if not built."""
         return f"{api.core_version()}-{tables_hash()}"
 
     def available(self) -> Availability:
@@ -58,11 +58,11 @@ class SimBackend:
             return False
 
     def environment(self, target: Target) -> dict[str, str]:
-        """Versions that decide a result beside the backend's own."""
+        """Further versions that affect results: compiler and headers."""
         return toolchain.find().provenance()
 
     def profile(self, program: Program, target: Target, scratch: Path, limits: Limits) -> TargetResult:
-        """One program on one target. Raises UsageError for an impossible target, Missing when nothing can run."""
+        """Profiles one program on one target. Raises UsageError for an invalid target, Missing if nothing can run."""
         device = devices.device_of(target.arch, target.device)
         provenance = {"program": program.id, "device": target.device, "backend": self.name, "version": self.version()}
         try:
@@ -72,7 +72,7 @@ class SimBackend:
             return failure(target, error.reason, "\n".join(filter(None, words)), provenance=provenance)
         done = run_in_copy(program, artefacts, device, scratch / "run", limits)
         if done.status != "ok" and done.sampled and done.reason != "timeout":
-            # A program may need the results that sampling leaves out, as addresses or to come to an end.
+            # The program may depend on results that sampling does not compute, as addresses or to terminate.
             done = run_in_copy(program, artefacts, device, scratch / "full", replace(limits, sampling_units=0))
         provenance |= {**built, "isolated": str(done.isolated).lower(), "sampled": str(done.sampled).lower()}
         return self._judge(program, target, done, provenance)
@@ -103,14 +103,14 @@ class SimBackend:
         )
 
     def _kernel(self, kernel: KernelRecord, arch: str) -> KernelRecord:
-        """Means per dispatch, with the metrics that follow from them."""
+        """Means per dispatch, with the metrics computed from them."""
         mean = per_dispatch(kernel)
         computed = metrics.compute(mean.counters, mean.duration_ns, arch)
         return replace(mean, metrics=computed, source=Source(self.name, self.version()))
 
 
 def _own_words(stderr: str, message: str) -> list[str]:
-    """What a program itself wrote to stderr: the core repeats its own message there."""
+    """Lines that the program itself wrote to stderr, without the simulator's copy of `message`."""
     lines = stderr.rstrip().splitlines()
     return [line for line in lines if not (line.startswith("hipsynth: ") and line.split(": ", 2)[-1] in message)]
 
@@ -118,9 +118,9 @@ def _own_words(stderr: str, message: str) -> list[str]:
 def run_in_copy(
     program: Program, artefacts: api.Artefacts, device: devices.ArchTable, folder: Path, limits: Limits
 ) -> api.RunResult:
-    """Runs a built program in `folder`: a new copy of its project's folder, or an empty one when it has none.
+    """Runs a built program in `folder`: a new copy of its project's folder, or an empty folder if it has none.
 
-    Files outside that folder that its arguments name can be read, by absolute paths.
+    Files outside the folder that are named in its arguments are mounted read-only at their absolute paths.
     """
     if program.project is None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -133,17 +133,17 @@ def run_in_copy(
 
 
 def _named_file(word: str, folder: Path) -> str:
-    """The argument; as an absolute path if it names a file of the user's working folder that the copy lacks."""
+    """The argument, made absolute if it names a file in the user's working folder that is missing from the copy."""
     return word if (folder / word).exists() or not Path(word).is_file() else str(Path(word).resolve())
 
 
 def per_dispatch(total: KernelRecord) -> KernelRecord:
-    """The totals over a kernel's dispatches (see api.RunResult) as means."""
+    """Converts totals over a kernel's dispatches (see api.RunResult) to means per dispatch."""
     return replace(total, **{name: _divided(getattr(total, name), total.dispatches) for name in api.TOTALS})
 
 
 def _divided(value: Any, count: int) -> Any:
-    """A number, or every number of a part or mapping, over `count`; names in it stay."""
+    """Divides a number, or every number in a dataclass or mapping, by `count`; strings are unchanged."""
     if is_dataclass(value) and not isinstance(value, type):
         return replace(value, **{part.name: _divided(getattr(value, part.name), count) for part in fields(value)})
     if isinstance(value, Mapping):

@@ -1,8 +1,8 @@
-"""Device tables: one TOML file per device in this folder, every number with its source. architectures.toml holds what
-devices of one architecture have in common.
+"""Device tables: one TOML file per device, every number with its source; architectures.toml has the facts that all
+devices of an architecture share.
 
-A table may inherit another and restate only what differs. `fit` sources mark constants fitted to
-recorded counters or times of that device; all others come from documents or measurements.
+A table may inherit from another one and list only the differences. Sources that begin with `fit` mark constants fitted
+to recorded counters or times of that device; all others come from documents or measurements.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Fact = bool | int | str  # of an architecture
 
 @dataclass(frozen=True)
 class Constant:
-    """One number of an architecture table and where it comes from."""
+    """One number of a device table, with its source."""
 
     value: float
     source: str
@@ -49,7 +49,7 @@ class ArchTable:
         return self.constants[key].value
 
     def spec(self) -> dict[str, float]:
-        """The flat form that the simulator core reads."""
+        """ "section.key" -> value, the form that the simulator core reads."""
         return {key: constant.value for key, constant in sorted(self.constants.items())}
 
 
@@ -58,7 +58,7 @@ def architectures() -> list[str]:
 
 
 def load_architectures(path: Path = ARCHITECTURES) -> dict[str, dict[str, Fact]]:
-    """Architecture -> fact -> value. Raises BadInput for a fact without a source or one that some lack."""
+    """Architecture -> fact -> value. Raises BadInput if a fact lacks a source or some architecture lacks the fact."""
     table: dict[str, dict[str, Fact]] = {}
     for arch, rows in tomllib.loads(path.read_text()).items():
         for key, row in rows.items():
@@ -87,7 +87,7 @@ def names() -> list[str]:
 
 
 def default_device(arch: str) -> str:
-    """The device an architecture means when none is named; raises UsageError for an unknown one."""
+    """The default device of an architecture; raises UsageError for an unknown architecture."""
     try:
         return str(_architectures()[arch]["default_device"])
     except KeyError:
@@ -113,7 +113,7 @@ def _sections(document: Mapping[str, Any]) -> dict[str, Constant]:
 
 @functools.cache
 def load(name: str) -> ArchTable:
-    """The table of a device; raises UsageError for an unknown name and BadInput for a broken table."""
+    """The table of a device; raises UsageError for an unknown name, BadInput for an invalid table."""
     path = FOLDER / f"{name}.toml"
     if name not in names():
         raise UsageError(f"unknown device {name!r}", remedy=f"known: {', '.join(names())}")
@@ -131,7 +131,8 @@ def load(name: str) -> ArchTable:
 
 
 def device_of(arch: str, device: str | None = None) -> ArchTable:
-    """The table of a device of `arch`, its default one when none is named; raises UsageError when they do not fit."""
+    """The table of a device of `arch`, by default its default device. Raises UsageError if the device has another
+    architecture."""
     default = default_device(arch)
     table = load(device or default)
     if table.arch != arch:

@@ -26,7 +26,7 @@ def literal(value: Fact) -> str:
 
 
 def architectures_header(table: Mapping[str, Mapping[str, Fact]]) -> str:
-    """enum Arch in the table's order, and one row of struct ArchTraits for each."""
+    """The text of architectures.h: enum Arch in the table's order, and a row of struct ArchTraits for each member."""
     table = {arch: {k: v for k, v in facts.items() if k not in PYTHON_ONLY} for arch, facts in table.items()}
     fields = next(iter(table.values()))
     members = "".join(f"  {CPP_TYPES[type(value)]} {key};\n" for key, value in fields.items())
@@ -52,7 +52,10 @@ def architectures_header(table: Mapping[str, Mapping[str, Fact]]) -> str:
 
 
 def spec_header(architectures: Iterable[str]) -> str:
-    """struct Spec, one member for each constant that every device has, and the members by "section.key"."""
+    """The text of device_spec.h: struct Spec with one member per constant, and its members by "section.key".
+
+    Raises BadInput if the devices do not all have the same constants.
+    """
     found = {arch: list(load(default_device(arch)).constants) for arch in architectures}
     keys = next(iter(found.values()))
     for arch, own in found.items():
@@ -76,7 +79,7 @@ def spec_header(architectures: Iterable[str]) -> str:
 
 
 def write(path: Path, text: str) -> None:
-    """Writes only what changed, so that the build does not recompile the rest."""
+    """Writes the file only if its content changed, to avoid recompilation."""
     if not path.exists() or path.read_text() != text:
         path.write_text(text)
 

@@ -1,4 +1,4 @@
-"""Programs x targets -> corpus: plans the matrix, skips what is done, runs the rest, records each item at once."""
+"""Measures programs x targets into a corpus: skips finished items, runs the others, records each result at once."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from hipsynth.synth.core.program import Program
 from hipsynth.synth.core.store import CorpusWriter, Item, measurement_id
 from hipsynth.synth.core.workers import map_unordered
 
-# Failures that say nothing about the program: they are tried again by the next run.
+# Failures that may not be caused by the program: the next run retries them.
 TRANSIENT = frozenset({"worker_died", "missing", "internal_error", "disk_full"})
-LABEL_TOLERANCE = 0.1  # the share that a prediction may be off by and still count as right
+LABEL_TOLERANCE = 0.1  # relative error up to which a prediction counts as correct
 
 Note = Callable[[str], None]
 
 
 @dataclass
 class Summary:
-    """What a matrix run did. `failed` counts the failures of this matrix by reason, earlier runs' included."""
+    """Result of a matrix run. `failed` counts the failures of this matrix by reason, including earlier runs."""
 
     programs: int = 0
     targets: int = 0
@@ -45,7 +45,7 @@ class Summary:
         return asdict(self)
 
     def note_unreadable(self, errors: Iterable[BadInput]) -> None:
-        """Counts programs that could not even be read: they have no text that a corpus could keep."""
+        """Counts programs that could not be read; the corpus cannot store them without their text."""
         for error in errors:
             name = error.what.partition(": ")[0]
             cell = {"arch": "", "device": "", "flags": "", "reason": "unreadable", "message": str(error)}
@@ -55,7 +55,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Options:
-    """How a matrix runs: the backend as backends.get takes it, the engine of synth.core.workers, what is done again."""
+    """Options of a matrix run: backend (see backends.get), engine (see synth.core.workers), what to run again."""
 
     backend: str = "sim"
     engine: str = "local"
@@ -72,10 +72,10 @@ def collect(
     options: Options | None = None,
     progress: Callable[[int], Note] | None = None,
 ) -> Summary:
-    """Measures every program on every target into the corpus folder `out`; resumable at any moment.
+    """Measures every program on every target into the corpus folder `out`; an interrupted run can be resumed.
 
-    `progress` is called once with the number of items to run and returns a callable that takes a note per item.
-    Raises Missing when the backend cannot run here, BadInput for an unusable corpus or a full disk.
+    `progress` is called once with the number of items to run; it returns a function that is called with a note for
+    each item. Raises Missing if the backend cannot run here, BadInput for an unusable corpus or a full disk.
     """
     options = options or Options()
     tool = open_backend(options.backend)
@@ -103,13 +103,13 @@ def collect(
 
 
 def _silent(note: str) -> None:
-    """Takes a progress note and shows nothing."""
+    """Ignores a progress note."""
 
 
 def with_sure_labels(kernel: KernelRecord, arch: str) -> KernelRecord:
-    """The kernel as the corpus keeps it.
+    """The kernel as stored in the corpus: metrics whose sampling error exceeds LABEL_TOLERANCE become None.
 
-    A metric that scaling up leaves unsure by more than LABEL_TOLERANCE of its value is no label: it is not known.
+    They are too uncertain to serve as labels.
     """
     doubt = uncertainty.metric_errors(kernel, arch)
     sure = {name: value if _sure(value, doubt.get(name, 0.0)) else None for name, value in kernel.metrics.items()}
@@ -121,13 +121,13 @@ def _sure(value: float | None, error: float) -> bool:
 
 
 class _Context:
-    """One matrix run: what its items are called, and where their results go."""
+    """One matrix run: computes item ids and stores results."""
 
     def __init__(self, tool: Backend, options: Options, corpus: CorpusWriter, summary: Summary) -> None:
         self.tool, self.options, self.corpus, self.summary = tool, options, corpus, summary
         self.version = self.made_by = tool.version()
         limits = options.limits
-        if limits.sampling_units != SAMPLING_UNITS:  # decides results as the tool does
+        if limits.sampling_units != SAMPLING_UNITS:  # affects results, like the version of the tool
             self.version += f"+{f'sample{limits.sampling_units}' if limits.sampling_units else 'exact'}"
         if limits.effort != 1:
             self.version += f"+effort{limits.effort:g}"
@@ -139,7 +139,7 @@ class _Context:
         return self.environments[target]
 
     def plan(self, programs: Iterable[Program], targets: Sequence[Target]) -> Iterator[Job]:
-        """The items still to do; programs are stored on the way."""
+        """Yields the items that remain to be run; stores each program in the corpus."""
         seen: set[str] = set()
         for program in programs:
             if program.id in seen:
@@ -173,7 +173,7 @@ class _Context:
         self.summary.failures.append(row)
 
     def record(self, job: Job, result: TargetResult) -> None:
-        """Puts a finished item into the corpus."""
+        """Stores a finished item in the corpus."""
         self.corpus.add(self.item(job, result))
         if result.status == "ok":
             self.summary.measured += 1

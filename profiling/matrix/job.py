@@ -1,4 +1,4 @@
-"""One program on one target: what a worker process does. Whatever the program does is a result with a reason."""
+"""Profiles one program on one target in a worker process. Failures of the program are results with a reason."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hipsynth.synth.core.program import Program
 from hipsynth.synth.core.workers import Outcome, map_unordered
 
 MESSAGE_CHARS = 2000
-# The engine ends a worker that takes so much longer, on the clock, than its backend allows a program.
+# Wall-clock margin over the backend's own limit after which the engine ends a worker.
 HARD_LIMIT_FACTOR, HARD_LIMIT_EXTRA_S = 1.5, 600.0
 
 
@@ -34,7 +34,7 @@ class Job:
 
 
 def open_backend(spec: str) -> Backend:
-    """The backend, ready to use: UsageError for an unknown name, Missing (with its remedy) when it cannot run here."""
+    """Opens a backend; raises UsageError for an unknown name, Missing (with a remedy) if it cannot run here."""
     backend = backends.get(spec)
     found = backend.available()
     if not found.ok:
@@ -43,9 +43,9 @@ def open_backend(spec: str) -> Backend:
 
 
 def run_job(job: Job) -> TargetResult:
-    """Profiles one program on one target; whatever the program does is a result, never an exception.
+    """Profiles one program on one target; failures of the program are returned as results.
 
-    Only a request that could not work for any program (UsageError, Missing) is raised.
+    Raises only errors that concern every program (UsageError, Missing).
     """
     try:
         with tempfile.TemporaryDirectory(prefix="hipsynth-") as scratch:
@@ -68,7 +68,7 @@ def _run_in(job: Job, scratch: Path) -> TargetResult:
 
 
 def defect(error: Exception) -> str:
-    """What an unforeseen exception says, and where it was raised; its whole traceback where developers ask for it."""
+    """Describes an unexpected exception: message and location, or the traceback if HIPSYNTH_TRACEBACK is set."""
     if os.environ.get("HIPSYNTH_TRACEBACK"):
         return "".join(traceback.format_exception(error))
     last = traceback.extract_tb(error.__traceback__)[-1]
@@ -85,12 +85,12 @@ def _backend(spec: str) -> Backend:
 
 
 def failed(target: Target, reason: str, message: str) -> TargetResult:
-    """A failed result of a target."""
+    """A failed result for a target."""
     return TargetResult(target.arch, target.flags, target.device, status="failed", reason=reason, message=message)
 
 
 def _tidy(result: TargetResult, scratch: str) -> TargetResult:
-    """Bounds the texts, hides the scratch folder's random name, and calls a run without any kernel a failure."""
+    """Truncates long texts, replaces the scratch folder's random name, and marks a run without kernels as failed."""
     if result.status == "ok" and not result.kernels:
         result = replace(result, status="failed", reason="no_kernel", message="the program launched no kernel")
     return replace(
@@ -103,7 +103,8 @@ def _tidy(result: TargetResult, scratch: str) -> TargetResult:
 def profile_program(
     program: Program, targets: Sequence[Target], backend: str, limits: Limits, workers: int = 1
 ) -> list[TargetResult]:
-    """One program on several targets, in their order; a worker that dies is a failed result with that reason."""
+    """Profiles a program on several targets; results in the order of the targets. If a worker dies, its result is
+    failed."""
     open_backend(backend)
     jobs = [Job(backend, program, target, limits) for target in targets]
     results: dict[int, TargetResult] = {}
@@ -113,7 +114,7 @@ def profile_program(
 
 
 def hard_limit(limits: Limits) -> float:
-    """Seconds on the clock."""
+    """The wall-clock limit of an item in seconds."""
     return sandbox.time_limits(limits.time_s)["wall_s"] * HARD_LIMIT_FACTOR + HARD_LIMIT_EXTRA_S
 
 

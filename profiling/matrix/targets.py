@@ -1,4 +1,4 @@
-"""The profiling matrix: what `--arch`, `--flags` and `--device` mean, multiplied into targets."""
+"""The profiling matrix: converts `--arch`, `--flags` and `--device` into targets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class FlagSet:
 
 @dataclass(frozen=True)
 class Matrix:
-    """The table: flag sets, excluded cells, and the single flags that may be given."""
+    """The content of matrix.toml: flag sets, excluded cells, and the allowed compiler flags."""
 
     flag_sets: tuple[FlagSet, ...]
     excluded: tuple[Mapping[str, str], ...]
@@ -41,7 +41,7 @@ def matrix() -> Matrix:
 
 
 def parse_matrix(data: Mapping[str, Any]) -> Matrix:
-    """Builds the table from the TOML document; every flag set must itself be allowed."""
+    """Builds the table from the TOML document; raises UsageError or ValueError for invalid rows."""
     rows = tuple(FlagSet(row["flags"], tuple(row["tags"]), row["doc"]) for row in data["flags"])
     excluded = tuple(dict(row) for row in data.get("exclude", ()))
     for row in excluded:
@@ -55,7 +55,7 @@ def parse_matrix(data: Mapping[str, Any]) -> Matrix:
 
 
 def check_flags(flags: str, table: Matrix | None = None) -> str:
-    """The flags with single spaces; UsageError naming the first one that is not in the allowed list."""
+    """The flags separated by single spaces; raises UsageError naming the first flag that is not allowed."""
     table = table or matrix()
     words = flags.split()
     for word in words:
@@ -77,7 +77,10 @@ def _matches(word: str, pattern: str) -> bool:
 
 
 def resolve_flags(given: Sequence[str]) -> tuple[str, ...]:
-    """Values of --flags as flag strings: literal flags, or @TAG for every set with that tag. Repeats are dropped."""
+    """Expands values of --flags: literal flags, or @TAG for all flag sets with that tag. Duplicates are removed.
+
+    Raises UsageError for an unknown tag or flag.
+    """
     table = matrix()
     found: list[str] = []
     for value in given:
@@ -93,7 +96,7 @@ def resolve_flags(given: Sequence[str]) -> tuple[str, ...]:
 
 
 def resolve_devices(archs: Sequence[str], devices: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """(arch, device) pairs: the named devices, or each architecture's default one."""
+    """(arch, device) pairs for the given devices, or for the default device of each architecture."""
     for arch in archs:
         default_device(arch)
     known = {device: load(device).arch for device in devices}
@@ -114,9 +117,9 @@ def resolve_devices(archs: Sequence[str], devices: Sequence[str]) -> tuple[tuple
 def targets(
     archs: Sequence[str] = (), flags: Sequence[str] = (), devices: Sequence[str] = ()
 ) -> tuple[tuple[Target, ...], tuple[tuple[Target, str], ...]]:
-    """The cells to profile, and the excluded ones with their reason. Nothing given: every arch, @default flags.
+    """The targets to profile, and the excluded ones with their reasons. Default: all architectures, @default flags.
 
-    Raises UsageError, with the list of what exists, for an unknown architecture, flag, tag or device.
+    Raises UsageError, listing the valid values, for an unknown architecture, flag, tag or device.
     """
     pairs = resolve_devices(archs, devices)
     wanted, left_out = [], []
@@ -132,7 +135,7 @@ def targets(
 
 
 def exclusion(target: Target, table: Matrix) -> str | None:
-    """Why a target is excluded, or None."""
+    """The reason why a target is excluded, or None."""
     for row in table.excluded:
         if all(getattr(target, key) == value for key, value in row.items() if key != "reason"):
             return row["reason"]

@@ -1,4 +1,4 @@
-"""Metrics: their definitions (metrics.toml), the roofline, what limits a kernel, and how uncertain a figure is."""
+"""Metrics: definitions (metrics.toml), roofline, bottleneck analysis, and sampling uncertainty."""
 
 from hipsynth.profiling.metrics.definitions import (
     DURATION,

@@ -1,7 +1,7 @@
-"""What limits a kernel, in words: from the time that each unit alone would need, and from its occupancy.
+"""Describes what limits a kernel, from its occupancy and the time that each unit alone would need.
 
-The simulator's records have both (limits and occupancy of KernelRecord). Bounds overlap: each share says how much of
-the duration that unit is at its limit, and shares need not add up to one.
+Both come from the simulator (`limits` and `occupancy` of KernelRecord). Units work at the same time: a share is the
+part of the duration that a unit alone would need, and shares need not add up to one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from hipsynth.profiling import devices
 from hipsynth.synth.core.kernel_record import KernelRecord
 
-# What people call the units of the timing model; one that is missing here is shown by its own name.
+# Display names of the timing model's units; others are shown by their identifier.
 UNITS: Mapping[str, str] = {
     "hbm": "HBM bandwidth",
     "fabric": "fabric bandwidth",
@@ -33,7 +33,7 @@ UNITS: Mapping[str, str] = {
     "ramp": "ramps at both ends",
     "write_back": "write-back at the end",
 }
-# What a wave waits for -> (members of Work that count the waits, the constant of the device table that one costs).
+# Source of latency -> (members of Work that count the waits, device-table constant with the cycles per wait).
 WAITS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "HBM": (("hbm_waits", "scalar_hbm_waits"), "hbm.latency_cycles"),
     "the Infinity Cache": (("infinity_waits", "scalar_infinity_waits"), "fabric.infinity_cache_latency_cycles"),
@@ -44,20 +44,20 @@ WAITS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "the LDS": (("lds_waits",), "issue.lds_latency_cycles"),
 }
 OWN = "issue and start-up"
-CLOSE = 0.85  # a second bound of at least this share of the first may as well be the limit
-NOTABLE = 0.2  # exposed latency of at least this share of the duration is split, into parts of at least this share
-MINOR = 0.05  # bounds below this share of the duration are not worth a word
-WEAK = 0.5  # a largest bound below this share of the duration limits nothing by itself
+CLOSE = 0.85  # bounds of at least this share of the largest are reported as too close to tell apart
+NOTABLE = 0.2  # exposed latency of at least this share of the duration is split into parts of at least this share
+MINOR = 0.05  # bounds below this share of the duration are not reported
+WEAK = 0.5  # if the largest bound is below this share of the duration, no single unit limits the kernel
 
 
 def unit_name(unit: str) -> str:
-    """What people call a unit of the timing model."""
+    """The display name of a unit of the timing model."""
     return UNITS.get(unit, unit.replace("_", " "))
 
 
 @dataclass(frozen=True)
 class Bound:
-    """One unit: the time it alone needs, and that time's share of the duration (0..1)."""
+    """One unit: the time in ns that it alone needs, and the ratio of that time to the duration (0..1)."""
 
     unit: str
     ns: float
@@ -73,18 +73,18 @@ class Bound:
 
 @dataclass(frozen=True)
 class Occupancy:
-    """Resident waves per SIMD: what one CU can hold of this kernel, what the device allows, and what the grid gives."""
+    """Resident waves per SIMD: possible for this kernel, maximum of the device, and reached by the grid."""
 
     waves: float
     most: float
-    limited_by: str  # the resource that allows no more, "" when nothing does
+    limited_by: str  # the limiting resource, "" if there is none
     filled: float  # mean waves per SIMD that the whole grid could keep resident at once
     groups: int  # work-groups of the grid
     cus: float  # of the device
 
     @property
     def cus_used(self) -> float:
-        """Share of the CUs that get a work-group."""
+        """Share (0..1) of the CUs that get a work-group."""
         return min(1.0, self.groups / self.cus)
 
     def __str__(self) -> str:
@@ -99,7 +99,7 @@ class Occupancy:
 
 
 def bounds(kernel: KernelRecord) -> list[Bound]:
-    """Every bound of a simulated kernel, largest first; empty for a measured one."""
+    """All bounds of a simulated kernel, largest first; empty for a kernel measured on hardware."""
     if kernel.limits is None:
         return []
     rows = [Bound(unit, ns, ns / kernel.duration_ns) for unit, ns in kernel.limits.bounds.items()]
@@ -107,7 +107,7 @@ def bounds(kernel: KernelRecord) -> list[Bound]:
 
 
 def latency(kernel: KernelRecord, device: str) -> list[tuple[str, float]]:
-    """What the life of an average wave is spent on, largest first, as shares of it; empty when it is not known."""
+    """Breakdown of an average wave's lifetime as (name, share), largest first; empty if unknown."""
     work = kernel.work
     cycles = kernel.limits.wave_cycles * work.waves if kernel.limits and work else 0
     if not cycles:
@@ -122,7 +122,7 @@ def latency(kernel: KernelRecord, device: str) -> list[tuple[str, float]]:
 
 
 def summary(found: list[Bound], waits: Sequence[tuple[str, float]] = ()) -> str:
-    """One sentence for people; "" without bounds. `waits` (see latency) says what the exposed latency is made of."""
+    """One sentence for reports; "" without bounds. `waits` (see `latency`) breaks down the exposed latency."""
     if not found:
         return ""
     first, *rest = found
@@ -146,7 +146,7 @@ def summary(found: list[Bound], waits: Sequence[tuple[str, float]] = ()) -> str:
 
 
 def occupancy(kernel: KernelRecord, device: str) -> Occupancy | None:
-    """The kernel's occupancy on a device; None when the backend does not say."""
+    """The kernel's occupancy on a device; None if the backend does not report it."""
     if kernel.occupancy is None:
         return None
     arch = devices.load(device)
@@ -162,7 +162,7 @@ def occupancy(kernel: KernelRecord, device: str) -> Occupancy | None:
 
 
 def document(kernel: KernelRecord, device: str) -> dict[str, Any] | None:
-    """The `bottleneck` entry of the profile JSON; None for a measured kernel."""
+    """The `bottleneck` entry of the profile JSON; None for a kernel measured on hardware."""
     found = bounds(kernel)
     if not found:
         return None

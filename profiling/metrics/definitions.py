@@ -1,4 +1,4 @@
-"""The metric table (metrics.toml) as objects: formulas evaluated from counters, and the paper's normalisation."""
+"""The metric table (metrics.toml): evaluation of its formulas from counters, and the paper's normalisation."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _COUNTER_KEYS = {"doc", "show", "archs"}
 
 
 class TableError(ValueError):
-    """metrics.toml contradicts itself; the message names the row."""
+    """metrics.toml is inconsistent; the message names the row."""
 
 
 @dataclass(frozen=True)
 class Counter:
-    """A hardware counter, summed over instances, without `_sum`. `archs` is where it exists."""
+    """A hardware counter, summed over instances, named without `_sum`. `archs` lists architectures that have it."""
 
     id: str
     doc: str
@@ -35,7 +35,7 @@ class Counter:
 
 @dataclass(frozen=True)
 class Expression:
-    """A named sub-expression. `formula` maps each architecture to its parsed tree, `text` to its source."""
+    """A named sub-expression. `formula` and `text` map each architecture to the parsed tree and the source text."""
 
     id: str
     title: str
@@ -48,7 +48,7 @@ class Expression:
 
 @dataclass(frozen=True)
 class Metric(Expression):
-    """One metric. `scale` divides a physical value into the paper's 0..1 range; None where the paper has none."""
+    """One metric. Value / `scale` is in the paper's 0..1 range; None if the paper does not have the metric."""
 
     kind: str  # hit_rate | bandwidth | intensity | throughput | time | utilisation | conflict_rate
     better: str  # higher | lower
@@ -59,12 +59,12 @@ class Metric(Expression):
 
 @dataclass(frozen=True)
 class Table:
-    """Everything in metrics.toml, checked: no unknown name, no cycle, every formula for every architecture."""
+    """The validated content of metrics.toml: no unknown names, no cycles, a formula for every architecture."""
 
     version: int
     archs: tuple[str, ...]
     counters: Mapping[str, Counter]
-    others: Mapping[str, Counter]  # reported by the simulator, named by no formula
+    others: Mapping[str, Counter]  # reported by the simulator, used by no formula
     expressions: Mapping[str, Expression]
     metrics: Mapping[str, Metric]
     answer_order: tuple[str, ...]  # the twelve, as printed in the paper's Figure 3
@@ -73,7 +73,7 @@ class Table:
 
 @cache
 def table() -> Table:
-    """The checked metric table of this installation."""
+    """The validated metric table of this installation."""
     with TABLE_PATH.open("rb") as file:
         return parse_table(tomllib.load(file))
 
@@ -94,14 +94,14 @@ def all_ids() -> tuple[str, ...]:
 
 
 def extra_ids() -> tuple[str, ...]:
-    """The metrics beside the paper's twelve."""
+    """The metrics other than the paper's twelve."""
     return tuple(metric for metric in all_ids() if metric not in paper_ids())
 
 
 def compute(counters: Mapping[str, float], duration_ns: float, arch: str) -> dict[str, float | None]:
-    """Metric id -> value in physical units, None where a counter is missing or a divisor is zero.
+    """Metric id -> value in physical units, None if a counter is missing or a divisor is zero.
 
-    `counters` are one dispatch's (or means per dispatch), `duration_ns` likewise.
+    `counters` and `duration_ns` are values of one dispatch, or means per dispatch.
     Raises UsageError for an architecture without formulas.
     """
     facts = table()
@@ -111,7 +111,7 @@ def compute(counters: Mapping[str, float], duration_ns: float, arch: str) -> dic
 
 
 def evaluate_all(facts: Table, counters: Mapping[str, float], duration_ns: float, arch: str) -> dict[str, float | None]:
-    """`compute` for any checked table: every name is evaluated once."""
+    """`compute` for any validated table; evaluates each name once."""
     known: dict[str, float | None] = {}
     rows: dict[str, Expression] = {**facts.expressions, **facts.metrics}
 
@@ -129,7 +129,7 @@ def evaluate_all(facts: Table, counters: Mapping[str, float], duration_ns: float
 
 
 def normalise(metric_id: str, value: float | None) -> float | None:
-    """Physical value -> share of the paper's Table 2 range (not clipped)."""
+    """Physical value -> fraction of the paper's Table 2 range, not clipped. Raises UsageError without a scale."""
     return None if value is None else value / _scale(metric_id)
 
 
@@ -147,7 +147,7 @@ def _scale(metric_id: str) -> float:
 
 
 def parse_table(data: Mapping[str, Any]) -> Table:
-    """Checks the raw TOML document and builds the table; raises TableError naming the first bad row."""
+    """Validates the parsed TOML document and builds the table; raises TableError naming the first invalid row."""
     archs = tuple(data["archs"])
     counters = {key: _counter(key, row, archs) for key, row in data["counters"].items()}
     others = {key: _counter(key, row, archs) for key, row in data.get("others", {}).items()}
@@ -232,7 +232,7 @@ def _check_keys(where: str, row: Mapping[str, Any], allowed: set[str], required:
 
 
 def _check_names(facts: Table) -> None:
-    """Every name in a formula is a counter of that architecture, an expression, a metric or the duration."""
+    """Checks that formulas use only counters of their architecture, expressions, metrics and the duration."""
     rows: dict[str, Expression] = {**facts.expressions, **facts.metrics}
     clashes = set(facts.expressions) & set(facts.metrics) | set(rows) & set(facts.counters) | set(rows) & {DURATION}
     if clashes:

@@ -12,7 +12,7 @@ DOC_PATH = Path(__file__).resolve().parents[2] / "docs" / "reference" / "metrics
 
 
 def render() -> str:
-    """The page's text."""
+    """The page as Markdown."""
     return "\n".join(_lines()) + "\n"
 
 
@@ -23,8 +23,8 @@ def _lines() -> Iterator[str]:
     yield "Generated from `profiling/metrics/metrics.toml` by `python -m hipsynth.profiling.metrics.reference`."
     yield ""
     yield "Counters are summed over instances and are means per dispatch; `duration_ns` is the kernel's mean duration"
-    yield "in ns, so bytes per ns are GB/s and FLOPs per ns are GFLOP/s. A metric whose counter is missing, or whose"
-    yield "divisor is zero, is not known (`null`). The scale divides a value into the paper's range (its Table 2)."
+    yield "in ns, so bytes per ns are GB/s and FLOPs per ns are GFLOP/s. A metric is unknown (`null`) if a counter is"
+    yield "missing or a divisor is zero. A value divided by the scale is in the range of the paper's Table 2."
     yield ""
     yield "| metric | title | unit | level | better | scale |"
     yield "|---|---|---|---|---|---|"
@@ -63,7 +63,7 @@ def _formula(row: metrics.Expression) -> Iterator[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Writes the page, or with --check says (exit 1) that it is stale."""
+    """Writes the page; with --check only compares it, and returns 1 if it is stale."""
     if "--check" in arguments:
         fresh = DOC_PATH.exists() and DOC_PATH.read_text() == render()
         print("fresh" if fresh else f"{DOC_PATH} is stale: run python -m hipsynth.profiling.metrics.reference")

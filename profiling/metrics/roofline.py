@@ -1,4 +1,4 @@
-"""The roofline of a device, and where a kernel sits on it.
+"""The roofline of a device, and the position of a kernel relative to it.
 
 Ceilings come from the architecture tables: bandwidth in GB/s (= bytes/ns), compute in GFLOP/s (= FLOP/ns).
 """
@@ -22,7 +22,7 @@ THROUGHPUT = "HBM_GFLOPS"
 
 @dataclass(frozen=True)
 class Ceilings:
-    """What a device can do at most: GB/s by memory level, GFLOP/s by number format of the vector ALU."""
+    """Peak rates of a device: GB/s by memory level, GFLOP/s of the vector ALU by number format."""
 
     device: str
     bandwidth: Mapping[str, float]
@@ -36,7 +36,7 @@ class Ceilings:
 
 @dataclass(frozen=True)
 class Point:
-    """A kernel at one memory level: intensity in FLOP/B, performance in GFLOP/s, and the roof above it."""
+    """A kernel at one memory level: intensity in FLOP/B, performance and attainable performance in GFLOP/s."""
 
     level: str
     intensity: float
@@ -46,9 +46,9 @@ class Point:
 
 @dataclass(frozen=True)
 class Position:
-    """Where a kernel sits: the roof it is nearest to ("L1", "L2", "HBM" or "compute") and its share of it.
+    """The roof that a kernel is nearest to ("L1", "L2", "HBM" or "compute"), and the share of it that it reaches.
 
-    `shares` holds the use of every ceiling, 0..1 (above 1 where a ceiling of the table is passed); None: not known.
+    `shares` is the utilisation of every ceiling, 0..1 (above 1 if it exceeds the table's value); None: unknown.
     """
 
     roof: str | None
@@ -85,7 +85,7 @@ def _vector_peak(arch: ArchTable, cycles: str, clock: str) -> float:
 
 
 def position(metrics: Mapping[str, float | None], device: str) -> Position:
-    """Where a kernel with these metrics (physical units) sits on the device's roofline."""
+    """The position of a kernel with these metrics (physical units) on the device's roofline."""
     limits = ceilings(device)
     shares: dict[str, float | None] = {}
     for level, (names, _) in LEVELS.items():
@@ -116,7 +116,7 @@ def attainable(intensity: float, level: str, limits: Ceilings) -> float:
 
 
 def ridge(level: str, limits: Ceilings) -> float:
-    """The intensity (FLOP/B) from which on a level's bandwidth no longer limits."""
+    """The intensity (FLOP/B) above which a level's bandwidth no longer limits performance."""
     return limits.peak / limits.bandwidth[level]
 
 
@@ -126,7 +126,7 @@ def curve(level: str, limits: Ceilings, intensities: Sequence[float]) -> list[tu
 
 
 def describe(found: Position) -> str:
-    """One line for people, for instance "at 84 % of the HBM roof"."""
+    """One line for reports, for instance "nearest to the HBM bandwidth roof, at 84 % of it"."""
     if found.roof is None or found.share is None:
         return "not on the roofline: nothing was counted"
     if found.roof == "compute":

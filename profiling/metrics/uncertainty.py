@@ -7,16 +7,16 @@ import math
 from hipsynth.profiling import metrics
 from hipsynth.synth.core.kernel_record import KernelRecord
 
-# What is counted once too often here was counted once too seldom there: their sum is better known than either.
+# Pairs with anticorrelated errors: an event counted as one of them is missing from the other, so their sum is more
+# certain than either.
 TAKES_FROM = {"TCC_MISS": "TCC_HIT"}
 
 
 def metric_errors(kernel: KernelRecord, arch: str) -> dict[str, float]:
-    """Metric id -> two standard deviations in the metric's unit (points of a hit rate), of scaling up alone.
+    """Metric id -> two standard deviations of the sampling error, in the metric's unit (points for hit rates).
 
-    Every counter and the duration is moved by its own `error_estimate`, up and down by the same factor, and what it
-    takes from another one with it; what a metric moves by then adds up as if they erred independently. Empty where all
-    of the grid ran.
+    Varies each counter and the duration up and down by its `error_estimate`, together with its anticorrelated counter,
+    and combines the changes of a metric as independent errors. Empty if the whole grid ran.
     """
     squares: dict[str, float] = {}
     for name, error in kernel.error_estimate.items():
@@ -31,7 +31,7 @@ def metric_errors(kernel: KernelRecord, arch: str) -> dict[str, float]:
 
 
 def _with(kernel: KernelRecord, arch: str, name: str, factor: float) -> dict[str, float | None]:
-    """The metrics, had one of the numbers that they follow from been `factor` times as large."""
+    """The metrics computed with one counter, or the duration, multiplied by `factor`."""
     if name == "Duration":
         return metrics.compute(kernel.counters, kernel.duration_ns * factor, arch)
     moved = {name: kernel.counters[name] * factor}

@@ -1,4 +1,4 @@
-"""What is in a corpus: counts, failures, duplicates, and how the metrics are distributed."""
+"""Statistics of a corpus: counts, failures, duplicates, and the distribution of its metrics."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _counts(table: pa.Table, column: str) -> dict[str, int]:
 
 
 def quantiles(rows: pa.Table, metric: str) -> dict[str, float | int | None]:
-    """Quantiles over kernels, and the numbers of unknown and zero values."""
+    """Quantiles of a metric over kernels, and its numbers of unknown and zero values."""
     values = np.array([value for value in rows[metric].to_pylist() if value is not None], dtype=float)
     found: dict[str, float | int | None] = {"unknown": rows.num_rows - len(values), "zero": int((values == 0).sum())}
     for share in QUANTILES:
@@ -76,7 +76,8 @@ def quantiles(rows: pa.Table, metric: str) -> dict[str, float | int | None]:
 
 
 def duplicates(rows: pa.Table) -> dict[str, int]:
-    """Items with the same twelve metrics as an earlier one on the same target: within a lineage, and across."""
+    """Numbers of items whose twelve metrics equal those of an earlier item on the same target: within and across
+    lineages."""
     keys = ["lineage", "arch", "flags", "device", "kernel_index", *metrics.paper_ids()]
     known = [key for key in keys if key in rows.column_names]
     columns: Sequence[Any] = [rows[key].to_pylist() for key in known]

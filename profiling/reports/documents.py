@@ -1,4 +1,4 @@
-"""Profile results for programs: the JSON contract and the exit code. profiling/reports/terminal.py is for people."""
+"""Profile results as JSON documents, and the exit code. The text form is in profiling/reports/terminal.py."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def result_document(result: TargetResult) -> dict[str, Any]:
 
 
 def kernel_document(kernel: KernelRecord, device: str) -> dict[str, Any]:
-    """One kernel of the profile JSON: counters and duration are means per dispatch, `grid` counts work-groups.
+    """One kernel of the profile JSON: counters and duration (ns) are means per dispatch, `grid` counts work-groups.
 
-    `extra_metrics` holds the metric table's other rows. Of a simulated kernel, `expected_error` is what recordings say
-    about each metric (null: no hardware evidence), `no_evidence` says in what it is unlike every recorded kernel,
-    and `bottleneck` names what limits it; of a measured one the three are null. `sampled`,
-    `groups_simulated` and `error_estimate` (counter or "Duration" -> expected relative error of the scaling) say what
-    part of a grid ran, `metric_error_estimate` (metric -> the same in the metric's unit) what that means for metrics.
+    `extra_metrics` holds the other metrics of the metric table. For simulated kernels, `expected_error` is the error of
+    each metric against hardware recordings (null: no evidence), `no_evidence` lists features that no recorded kernel
+    has, and `bottleneck` describes what limits the kernel; for kernels measured on hardware all three are null.
+    `sampled` and `groups_simulated` describe the sampling, `error_estimate` (counter or "Duration" -> relative error)
+    and `metric_error_estimate` (metric -> error in its unit) its expected error.
     """
     simulated = kernel.source.backend == "sim"
     return {
@@ -66,7 +66,7 @@ def kernel_document(kernel: KernelRecord, device: str) -> dict[str, Any]:
 def run_document(done: RunResult) -> dict[str, Any]:
     """The result of `synth run --json`: amounts are totals over a kernel's dispatches.
 
-    `dispatches` holds the first ones alone, each with the number of its kernel.
+    `dispatches` holds the first dispatches individually, each with the number of its kernel.
     """
     symbols = [kernel.symbol for kernel in done.kernels]
     launches = [{"kernel": symbols.index(launch.symbol), **_launched(launch)} for launch in done.dispatches]
@@ -74,7 +74,7 @@ def run_document(done: RunResult) -> dict[str, Any]:
 
 
 def _launched(kernel: KernelRecord) -> dict[str, Any]:
-    """A record of the simulator without what only a backend adds."""
+    """A simulator record without the fields that only a backend fills."""
     parts = {name: part for name, part in asdict(kernel).items() if name not in ("metrics", "source", "sampling")}
     sampling = kernel.sampling or Sampling()
     return {
@@ -87,9 +87,9 @@ def _launched(kernel: KernelRecord) -> dict[str, Any]:
 
 
 def expected_errors(kernel: KernelRecord, device: str) -> dict[str, dict[str, Any] | None]:
-    """Metric id -> what hardware recordings say about its error for a kernel of this length on this device.
+    """Metric id -> error against hardware recordings, for kernels of this duration class on this device.
 
-    `covered` is false where it is unlike every recorded kernel in something that matters to the metric.
+    `covered` is false if the kernel has a feature that affects the metric and that no recorded kernel has.
     """
     unseen = expected_error.without_evidence(kernel.counters, device, kernel.duration_ns)
     rows: dict[str, dict[str, Any] | None] = {}
@@ -100,7 +100,7 @@ def expected_errors(kernel: KernelRecord, device: str) -> dict[str, dict[str, An
 
 
 def exit_code(results: Sequence[TargetResult]) -> int:
-    """0 when all is well, 5 when some targets failed; when all did, 4 for a missing tool and 3 for a bad program."""
+    """0 if all targets succeeded, 5 if some failed; if all failed, 4 for a missing tool, else 3."""
     bad = [result for result in results if result.status != "ok"]
     if not bad:
         return 0

@@ -1,4 +1,4 @@
-"""Numbers as people read them: significant digits, no exponents, units with a fitting prefix."""
+"""Formatting of numbers in reports: significant digits, no exponents, units with a suitable prefix."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SMALLEST = 1e-4  # anything closer to zero is shown as "<0.0001"
 
 
 def prefix(values: Sequence[float], unit: str) -> tuple[float, str]:
-    """The factor and name that bring the largest of the values between 1 and 1000, where the unit has such."""
+    """(factor, unit name) such that the largest value lies between 1 and 1000, if the unit has such a prefix."""
     largest = max((abs(value) for value in values), default=0.0)
     steps = PREFIXES.get(unit, ((1.0, unit),))
     fitting = [(factor, name) for factor, name in steps if largest >= factor]
@@ -23,18 +23,18 @@ def prefix(values: Sequence[float], unit: str) -> tuple[float, str]:
 
 
 def quantity(value: float, unit: str) -> str:
-    """A value with four significant digits and a fitting prefix."""
+    """A value with four significant digits and a suitable unit prefix."""
     factor, name = prefix([value], unit)
     return f"{number(value / factor)} {name}"
 
 
 def percent(share: float) -> str:
-    """A share of one as whole per cent; a small one is not called nothing."""
+    """A fraction as whole per cent; "<1 %" for small nonzero values."""
     return f"{100 * share:.0f} %" if share == 0 or share >= 0.01 else "<1 %"
 
 
 def number(value: float, digits: int = 4) -> str:
-    """So many significant digits (whole numbers keep all of theirs), thousands parted, no exponent."""
+    """Formats with `digits` significant digits (integers keep all digits), thousands separators, no exponent."""
     if value == 0:
         return "0"
     if abs(value) < SMALLEST:

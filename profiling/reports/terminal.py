@@ -1,4 +1,4 @@
-"""Profile results for people: per kernel what limits it on each target, then its metrics and counters side by side."""
+"""Profile results as text: per kernel, what limits it on each target, then metrics and counters of all targets."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from hipsynth.profiling.reports.numbers import number, percent, prefix, quantity
 from hipsynth.profiling.validation import expected_error
 from hipsynth.synth.core.kernel_record import KernelRecord, Sampling
 
-# Shown elsewhere: the three GFLOP/s are one number, the duration stands above the table.
+# Not in the table: the three GFLOP/s metrics are the same number, and the duration is printed above the table.
 HIDDEN = {"L1_Cache_GFLOPS", "L2_Cache_GFLOPS", "Duration"}
 LABELS = {"HBM_GFLOPS": "L1/L2/HBM_GFLOPS"}
 NO_EVIDENCE = "no evidence"
 Cell = tuple[str, str]  # value, expected error
-TABLE_LABEL, TABLE_CELL = 54, 26  # characters that a table's names and units, and each of its columns, commonly take
-WORTH_SAYING = 0.02  # of the counters' errors from scaling up
-FEW = 3  # so many kernels show their counters unasked
+TABLE_LABEL, TABLE_CELL = 54, 26  # usual width in characters of a table's names and units, and of each column
+WORTH_SAYING = 0.02  # smallest sampling error of a counter that is mentioned
+FEW = 3  # up to this number of kernels, counters are shown by default
 
 
 LEGEND = (
@@ -43,16 +43,16 @@ class Column:
 
     @functools.cached_property
     def unseen(self) -> list[str]:
-        """In what the kernel is unlike every recorded one of the architecture."""
+        """Features of the kernel that no recorded kernel of the architecture has."""
         return expected_error.without_evidence(self.kernel.counters, self.result.device, self.kernel.duration_ns)
 
     @functools.cached_property
     def scaled(self) -> dict[str, float]:
-        """Of metrics: what scaling up from a part of the grid may have added or taken, in their units."""
+        """Metric id -> sampling error in the metric's unit."""
         return uncertainty.metric_errors(self.kernel, self.result.arch)
 
     def scaling_error(self, name: str, unit: str) -> float:
-        """The same of a metric, a counter or the duration, in "points" or in "%" of its value."""
+        """Sampling error of a metric, a counter or the duration, in "points" or in "%" of its value."""
         value = self.kernel.metrics.get(name)
         if name == "Duration" or name not in self.kernel.metrics:
             return 100 * self.kernel.error_estimate.get(name, 0.0)
@@ -61,7 +61,10 @@ class Column:
 
 
 def render(results: Sequence[TargetResult], width: int = 120, counters: bool | None = None) -> str:
-    """All kernels of all targets, tables broken to about `width`; `counters` of None: of a few kernels only."""
+    """All kernels of all targets; tables are wrapped at about `width` columns.
+
+    `counters`: whether to show counters; None: only if there are at most FEW kernels.
+    """
     lines: list[str] = []
     for result in results:
         if result.status != "ok":
@@ -82,7 +85,7 @@ def render(results: Sequence[TargetResult], width: int = 120, counters: bool | N
 
 
 def _overview(results: Sequence[TargetResult], names: Sequence[str]) -> Iterator[str]:
-    """Which kernel takes how much of a target's kernel time."""
+    """The share of each kernel in a target's total kernel time."""
     width = max(len(name) for name in names)
     done = [result for result in results if result.kernels]
     head = [f"{result.arch} ({result.device})  {result.flags}" for result in done]
@@ -121,7 +124,7 @@ def _dims(dims: Sequence[int]) -> str:
 
 
 def _verdict(column: Column) -> Iterator[str]:
-    """Time, what limits it, occupancy and registers, and how near it comes to the device's peaks."""
+    """Duration, bottleneck, occupancy, registers, and achieved fractions of the device's peak rates."""
     kernel, device = column.kernel, column.result.device
     simulated = kernel.source.backend == "sim"
     error = _error("Duration", column) if simulated else "measured"
@@ -148,7 +151,7 @@ def _limit(kernel: KernelRecord, device: str) -> str:
 
 
 def _sampling(sampling: Sampling, groups: int) -> str:
-    """Which part of the work-groups stands for all `groups`, and what that may cost."""
+    """Describes the sampling: number of simulated work-groups out of `groups`, and the error that this adds."""
     if sampling.strategy == "replayed" and sampling.groups_simulated == groups:
         return (
             f"all {groups:,} work-groups do the same and were replayed, which computes no results (--exact runs them)"
@@ -162,7 +165,7 @@ def _sampling(sampling: Sampling, groups: int) -> str:
 
 
 def _resources(kernel: KernelRecord) -> str:
-    """Registers and memory of the code object, as far as the backend knows them."""
+    """Registers and memory of the kernel, as far as the backend reports them."""
     if (taken := kernel.registers) is None:
         return ""
     parts = [f"{taken.vgprs:g} VGPRs", *([f"{taken.agprs:g} AGPRs"] if taken.agprs else []), f"{taken.sgprs:g} SGPRs"]
@@ -173,7 +176,7 @@ def _resources(kernel: KernelRecord) -> str:
 
 
 def _peaks(column: Column) -> Iterator[str]:
-    """Achieved and peak of each level that the kernel uses."""
+    """Achieved and peak rate of each level that the kernel uses."""
     device, values = column.result.device, column.kernel.metrics
     limits = roofline.ceilings(device)
     achieved = {
@@ -193,7 +196,7 @@ def _peaks(column: Column) -> Iterator[str]:
 
 
 def _memory_traffic(column: Column) -> dict[str, float | None]:
-    """GB/s of the HBM, and of the Infinity Cache where one stands before it and the backend tells them apart."""
+    """GB/s of the HBM, and separately of the Infinity Cache if the device has one and the backend reports it."""
     parts = [column.kernel.metrics.get(name) for name in roofline.LEVELS["HBM"][0]]
     known = [part for part in parts if part is not None]
     fabric = sum(known) if len(known) == len(parts) else None
@@ -205,14 +208,14 @@ def _memory_traffic(column: Column) -> dict[str, float | None]:
 
 
 def _other_peaks(device: str) -> dict[str, float]:
-    """GB/s of all LDS together, four bytes per bank and cycle, and of the Infinity Cache (0: there is none)."""
+    """Peak GB/s of all LDS together (four bytes per bank and cycle) and of the Infinity Cache (0: none)."""
     arch = devices.load(device)
     lds = 4 * arch["lds.banks"] * arch["topology.cus"] * arch["clock.core_mhz"] / 1000
     return {"LDS": lds, "Infinity Cache": arch["fabric.infinity_cache_gbps"]}
 
 
 def _number_format(counters: Mapping[str, float]) -> str:
-    """The format of most floating-point instructions: it decides which compute ceiling matters."""
+    """The number format of most floating-point instructions, which selects the compute ceiling."""
     kinds = {
         kind: sum(counters.get(f"SQ_INSTS_VALU_{op}_F{kind[2:]}", 0) for op in ("ADD", "MUL", "FMA"))
         for kind in ("FP32", "FP64")
@@ -226,7 +229,7 @@ def _of_peak(name: str, value: float, peak: float, unit: str) -> str:
 
 
 def _grid(columns: Sequence[Column], counters: bool) -> Iterator[str]:
-    """Metrics, our own metrics and counters, a column per target."""
+    """Table of the paper's metrics, our metrics and counters, one column per target."""
     facts = metrics.table().metrics
     own = [metric for metric in metrics.extra_ids() if facts[metric].source.startswith("own")]
     blocks = [
@@ -253,7 +256,7 @@ def _grid(columns: Sequence[Column], counters: bool) -> Iterator[str]:
 
 
 def _metric_rows(columns: Sequence[Column], wanted: Sequence[str]) -> Iterator[tuple[str, str, list[Cell]]]:
-    """The paper's twelve always; another metric only where it is known and not zero."""
+    """Rows of metrics: the paper's twelve always, others only if known and not zero."""
     facts = metrics.table().metrics
     for metric in wanted:
         values = [column.kernel.metrics.get(metric) for column in columns]
@@ -265,12 +268,12 @@ def _metric_rows(columns: Sequence[Column], wanted: Sequence[str]) -> Iterator[t
 
 
 def _cell_error(metric: str, value: float | None, column: Column) -> str:
-    """The expected error, where the value is one that recordings could tell."""
+    """The expected error of a metric, or only its sampling error if hardware cannot measure the metric."""
     facts = metrics.table().metrics[metric]
     if value is None or column.kernel.source.backend != "sim" or (value == 0 and facts.kind != "hit_rate"):
         return ""
     if facts.source.startswith("own") and _expected(metric, column) is None:
-        return _scaling_error(metric, column)  # no profiler counts it: there will never be a recording
+        return _scaling_error(metric, column)  # simulator-only metric: no recording can exist
     return _error(metric, column)
 
 
@@ -292,7 +295,7 @@ def _counter_error(name: str, column: Column) -> str:
 
 
 def _scaling_error(name: str, column: Column) -> str:
-    """What scaling up alone adds; nothing where all of the grid ran."""
+    """The sampling error as text; "" if the whole grid ran."""
     error = column.scaling_error(name, "%")
     return _plus_minus(error, "%") if error else ""
 
@@ -302,7 +305,7 @@ def _expected(name: str, column: Column) -> expected_error.Error | None:
 
 
 def _error(name: str, column: Column) -> str:
-    """The median error that recordings show, with its unit, and what scaling up adds to it."""
+    """The median error against recordings plus the sampling error, with its unit."""
     found = _expected(name, column)
     if found is None:
         return NO_EVIDENCE

@@ -1,4 +1,4 @@
-"""The simulator. HIPSYNTH_NATIVE names a folder whose native module is used instead of the installed one."""
+"""The simulator. If HIPSYNTH_NATIVE is set, the native module is loaded from that folder."""
 
 import os
 

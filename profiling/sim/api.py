@@ -30,11 +30,11 @@ from hipsynth.synth.core.kernel_record import KernelRecord, decode
 LIBRARY = "libhipsynth_hip.so"
 VERSION_FILE = "libhipsynth_hip.version"
 STOP_EXIT = 113  # exit status of a program that the simulator stopped; kStopExit of native/runtime/results.h
-# Room for the program's own pages and the simulator's tables on top of the device memory it may allocate.
+# Memory for the program's own pages and the simulator's tables, in addition to the device memory limit.
 HOST_MEMORY_BYTES = 4 << 30
-# The core's own reasons that corpora know by another name.
+# The core's reasons that have another name in corpora.
 CORE_REASONS = {"time_limit": "timeout", "bad_launch": "bad_code_object", "bad_spec": "bad_configuration"}
-# What the sandbox calls a passed limit -> our reason.
+# The sandbox's name of an exceeded limit -> our reason.
 KILL_REASONS = {
     "memory": "out_of_memory",
     "output": "output_limit",
@@ -48,23 +48,23 @@ KILL_REASONS = {
 
 @dataclass(frozen=True)
 class Artefacts:
-    """What the toolchain made of one program; one without device code has no code object."""
+    """Compiled files of one program; a program without device code has no code object."""
 
     executable: Path
     code_object: Path | None = None
     disassembly: Path | None = None
     objdump: Path = Path("llvm-objdump")
-    further: tuple[tuple[Path, Path], ...] = ()  # code object and disassembly of a program's other files
+    further: tuple[tuple[Path, Path], ...] = ()  # code object and disassembly of the program's other files
 
     @property
     def modules(self) -> tuple[tuple[Path, Path], ...]:
-        """Code object and disassembly of each file with kernels, by number."""
+        """Code object and disassembly of each file with kernels, in the order of their module numbers."""
         if self.code_object is None or self.disassembly is None:
             return ()
         return ((self.code_object, self.disassembly), *self.further)
 
     def mentions(self, *symbols: bytes) -> bool:
-        """Whether the executable asks for one of these functions."""
+        """True if the executable contains the name of one of these functions."""
         try:
             text = self.executable.read_bytes()
         except OSError:
@@ -72,17 +72,17 @@ class Artefacts:
         return any(symbol in text for symbol in symbols)
 
 
-# What RunResult holds as totals over a kernel's dispatches, where a backend's records have means.
+# Fields that are totals over a kernel's dispatches in RunResult, but means per dispatch in a backend's records.
 TOTALS = ("duration_ns", "counters", "limits", "work", "traffic")
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """What one run did. `status` "ok" means that the program ended by itself, whatever its exit code.
+    """Result of one run. `status` "ok" means that the program terminated by itself, with any exit code.
 
     `reason` of a failure: timeout, instruction_limit, illegal_access, assertion, trap, deadlock, unsupported_opcode,
     bad_code_object, bad_configuration, internal_error, out_of_memory, host_crash, output_limit, forbidden_call.
-    Records have neither metrics nor a source here, and totals over their dispatches for means (see TOTALS).
+    Kernel records have no metrics and no source yet, and totals over dispatches instead of means (see TOTALS).
     """
 
     status: str
@@ -92,17 +92,17 @@ class RunResult:
     stdout: str = ""
     stderr: str = ""
     kernels: tuple[KernelRecord, ...] = ()
-    dispatches: tuple[KernelRecord, ...] = ()  # the first ones alone, at most kKeptDispatches of them
+    dispatches: tuple[KernelRecord, ...] = ()  # records of the first dispatches, at most kKeptDispatches
     dispatch_count: int = 0
     clock_ns: float = 0.0  # simulated time at the end: dispatches and copies
-    warnings: tuple[str, ...] = ()  # what hardware would not have noticed, such as an access outside its array
+    warnings: tuple[str, ...] = ()  # errors that hardware would not detect, such as an out-of-bounds access
     wall_s: float = 0.0
     cpu_s: float = 0.0  # processor time; 0 for an attached program
     isolated: bool = False
 
     @property
     def sampled(self) -> bool:
-        """Some grid was not run in full, so that what the program computed from it means nothing."""
+        """True if some grid was sampled or replayed, so that the program's results are not valid."""
         return any(kernel.sampled for kernel in self.kernels)
 
 
@@ -125,7 +125,7 @@ def short_name(signature: str) -> str:
 
 
 def library_path() -> Path:
-    """The runtime library: beside this module, or where an editable install put it; raises Missing."""
+    """Path of the runtime library: next to this module, or of an editable install; raises Missing."""
     override = os.environ.get("HIPSYNTH_RUNTIME")
     folders = [Path(sysconfig.get_path(kind)) / "hipsynth" / "profiling" / "sim" for kind in ("platlib", "purelib")]
     candidates = [folder / LIBRARY for folder in (Path(__file__).parent, *folders)]
@@ -158,7 +158,7 @@ def configuration(
         "objdump": artefacts.objdump,
         "output": output,
         "max_wave_instructions": limits.wave_instructions,
-        "memory_bytes": int(device.spec()["hbm.bytes"]),  # pages that are never touched cost nothing
+        "memory_bytes": int(device.spec()["hbm.bytes"]),  # untouched pages use no host memory
         "sampling_units": limits.sampling_units,
         "effort": limits.effort,
         "cpu_seconds": limits.time_s,
@@ -187,12 +187,12 @@ def run_program(
     mounts: Mapping[str, Path] | None = None,
     stdin: Path | None = None,
 ) -> RunResult:
-    """Runs the program in the sandbox with `scratch` as its folder; what it does is a result, never an exception.
+    """Runs the program in the sandbox with `scratch` as its folder; failures of the program are returned as results.
 
-    `count=False` executes kernels without the memory-hierarchy model, `counters=False` keeps of each launch only its
-    duration, which is cheaper for programs of many short ones. `mounts`: folders it sees, read-only, at other
-    paths. `stdin`: a file for its standard input. A program that loads or compiles code objects itself may start
-    processes: the disassembler and the compiler.
+    `count=False` executes kernels without the memory-hierarchy model. `counters=False` records only the duration of
+    each launch, which is faster for many short launches. `mounts`: folders visible read-only at other paths. `stdin`:
+    a file for standard input. A program that loads or compiles code objects may start the disassembler and compiler.
+    Raises Missing if the program cannot be started or the runtime library does not match this version.
     """
     limits = limits or Limits()
     library = library_path()
@@ -236,7 +236,7 @@ def run_program(
 
 
 def _check_fit(library: Path, output: Path, done: sandbox.SandboxResult) -> None:
-    """Raises Missing where the library refuses our words: it was built from other sources than this checkout's."""
+    """Raises Missing if the library rejects the configuration, because it was built from another version."""
     refusal = re.search(r"^hipsynth: bad_(?:configuration|spec): .*", done.stderr, re.MULTILINE)
     if refusal and done.exit_code == STOP_EXIT and not output.exists():
         what = f"{library} does not fit this version of hipsynth"
@@ -244,7 +244,7 @@ def _check_fit(library: Path, output: Path, done: sandbox.SandboxResult) -> None
 
 
 def _as_started(executable: Path, folder: Path) -> str:
-    """How a user would start it: `./name` in its own folder; programs make file names of that."""
+    """argv[0] as for a user: `./name` if it is in its own folder, since programs derive file names from it."""
     return f"./{executable.name}" if executable.parent == folder else str(executable)
 
 
@@ -258,10 +258,10 @@ def run_attached(
     count: bool = True,
     counters: bool = True,
 ) -> RunResult:
-    """Runs a trusted program with this process's own input, output and working folder, and no sandbox.
+    """Runs a trusted program without a sandbox, with this process's standard streams and working folder.
 
-    Only the limits on time and memory and the simulator's own hold; see run_program. `stdout` and `stderr` of the
-    result stay empty.
+    Only the limits on time and memory and those of the simulator apply; see run_program for the other parameters.
+    `stdout` and `stderr` of the result are empty.
     """
     limits = limits or Limits()
     library = library_path()
@@ -286,7 +286,7 @@ def run_attached(
 
 
 def _watch(process: subprocess.Popen[bytes], limits: Limits) -> tuple[str, str]:
-    """Waits for the end of an attached program; the limit that it passed and what to say, or two empty texts."""
+    """Waits for the end of an attached program; (reason, message) if it exceeded a limit, else ("", "")."""
     bounds = sandbox.SandboxLimits(**sandbox.time_limits(limits.time_s * 1.1 + 1.0))
     meter = processes.Meter()
     room = limits.memory_bytes + HOST_MEMORY_BYTES
@@ -312,7 +312,7 @@ def _out_of_time(reason: str, limits: Limits) -> str:
 def _prepare(
     artefacts: Artefacts, device: ArchTable, scratch: Path, limits: Limits, count: bool, counters: bool
 ) -> Path:
-    """Writes run.conf into the scratch folder and returns the path of the result document, which does not exist yet."""
+    """Writes run.conf into the scratch folder; returns the path for the result document, deleting an old one."""
     output = scratch.resolve() / "run.json"
     output.unlink(missing_ok=True)
     text = configuration(artefacts, device, limits, output, count=count, counters=counters)
@@ -340,7 +340,7 @@ def _signal_name(number: int | None) -> str:
 
 
 def _sandbox_failure(done: sandbox.SandboxResult, limits: Limits, bounds: sandbox.SandboxLimits) -> tuple[str, str]:
-    """Our reason and message for how the sandbox ended a program, ("", "") when it ended by itself."""
+    """(reason, message) if the sandbox or a signal ended the program, ("", "") if it exited."""
     if done.status == "timeout":
         return "timeout", _out_of_time(done.reason, limits)
     if done.status == "killed":
@@ -351,7 +351,7 @@ def _sandbox_failure(done: sandbox.SandboxResult, limits: Limits, bounds: sandbo
 
 
 def _did(reason: str, bounds: sandbox.SandboxLimits) -> str:
-    """What a program did to be stopped for `reason`, in words."""
+    """Describes how the program exceeded the limit `reason`."""
     mib = 20
     return {
         "memory": f"the program and the device memory it touched took more than {bounds.memory_bytes >> mib} MiB",
@@ -382,7 +382,7 @@ class _Document:
 
 
 def _read_document(path: Path) -> _Document:
-    """The result document; an absent one (the program never called HIP) is an empty result."""
+    """Reads the result document; a missing one (the program never called HIP) is an empty result."""
     try:
         record = json.loads(path.read_text())
     except FileNotFoundError:
@@ -402,7 +402,7 @@ def _read_document(path: Path) -> _Document:
 
 
 def _progress(document: _Document) -> str:
-    """How far a program came that was out of time."""
+    """Describes the progress of a program that ran out of time."""
     if not document.dispatch_count:
         return ", before any kernel had ended"
     busiest = max(document.kernels, key=lambda kernel: kernel.dispatches)
@@ -411,7 +411,7 @@ def _progress(document: _Document) -> str:
 
 
 def _result(output: Path, reason: str, message: str, **facts: Any) -> RunResult:
-    """Joins how the process ended with what it wrote; the simulator's own reason is the better one."""
+    """Combines the exit of the process with the result document, whose reason takes precedence."""
     document = _read_document(output)
     if document.status != "ok":
         reason, message = CORE_REASONS.get(document.reason, document.reason), document.message

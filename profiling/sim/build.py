@@ -1,4 +1,4 @@
-"""Compiles programs for the simulator: device code for an architecture, and a host program linked with our runtime."""
+"""Compiles programs for the simulator: device code for an architecture, host code linked with our runtime library."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RELOCATABLE = "-fgpu-rdc"
 
 
 def build_program(program: Program, arch: str, flags: str, folder: Path) -> tuple[Artefacts, dict[str, str]]:
-    """Compiles a program, from its text or from its project's files, in `folder`; with the provenance of the code.
+    """Compiles a program from its text or its project's files in `folder`; returns artefacts and provenance.
 
     Raises CompileFailed, BadInput ("no_kernel"), UsageError (bad flags), Missing (no compiler).
     """
@@ -31,10 +31,10 @@ def build_program(program: Program, arch: str, flags: str, folder: Path) -> tupl
 
 
 def build_project(project: Project, arch: str, flags: str, folder: Path) -> Artefacts:
-    """Compiles each file with its own flags and then `flags`, and links them; there need be no kernel.
+    """Compiles each file with its own flags followed by `flags`, and links them. The program may have no kernel.
 
-    `-fgpu-rdc` among the flags links the device code of all files. If standard names are unknown, compiles once more
-    with the headers that HIP's own included before release 7. Raises as build_program does.
+    `-fgpu-rdc` links the device code of all files. If standard names are undeclared, compiles again with the headers
+    that HIP's headers included before release 7. Raises the errors of build_program.
     """
     if _RELOCATABLE in flags.split():
         project = replace(project, relocatable=True)
@@ -48,7 +48,7 @@ def build_project(project: Project, arch: str, flags: str, folder: Path) -> Arte
         try:
             return _build_sources(replace(project, sources=tuple(files)), arch, flags, folder)
         except CompileFailed:
-            raise error from None  # the diagnostics of the program itself, not of the added headers
+            raise error from None  # report the diagnostics of the first attempt, without the added headers
 
 
 def _build_sources(project: Project, arch: str, flags: str, folder: Path) -> Artefacts:
@@ -64,7 +64,7 @@ def _build_sources(project: Project, arch: str, flags: str, folder: Path) -> Art
 
 
 def build_text(text: str, name: str, arch: str, flags: str, folder: Path) -> tuple[Artefacts, dict[str, str]]:
-    """Writes a program's text into `folder` and compiles it there; raises as build_program does."""
+    """Writes a program's text into `folder` and compiles it there; raises the errors of build_program."""
     folder.mkdir(parents=True, exist_ok=True)
     source = folder / f"{name or 'program'}.hip"
     source.write_text(text)
@@ -72,7 +72,7 @@ def build_text(text: str, name: str, arch: str, flags: str, folder: Path) -> tup
 
 
 def build_file(source: Path, arch: str, flags: str, folder: Path) -> tuple[Artefacts, dict[str, str]]:
-    """As build_text, for a file whose quoted includes are found beside it."""
+    """As build_text, for a source file; quoted includes are searched in its folder."""
     device = toolchain.compile_device(source, arch, flags, folder)
     host = toolchain.compile_host(source, flags, folder, runtime=library_path())
     artefacts = Artefacts(host.executable, device.code_object, device.disassembly, toolchain.find().objdump)
@@ -80,7 +80,7 @@ def build_file(source: Path, arch: str, flags: str, folder: Path) -> tuple[Artef
 
 
 def build_runnable(source: Path, arch: str, flags: str, folder: Path) -> Artefacts:
-    """As build_file, for a program that may also have no kernel, such as one that only asks for device properties."""
+    """As build_file, but the program may have no kernel, for example if it only queries device properties."""
     try:
         return build_file(source, arch, flags, folder)[0]
     except BadInput as error:

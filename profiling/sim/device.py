@@ -1,4 +1,4 @@
-"""A simulated device from Python: compile a HIP source, launch its kernels on numpy arrays, read the counters."""
+"""Python access to a simulated device: compile a HIP source, launch its kernels on numpy arrays, read counters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hipsynth.synth.core.errors import Missing
 
 
 def native_core() -> Any:
-    """The native module; raises Missing when it is not built."""
+    """The native module; raises Missing if it is not built."""
     try:
         return importlib.import_module("hipsynth.profiling.sim._core")
     except ImportError as error:
@@ -24,9 +24,9 @@ def native_core() -> Any:
 
 
 class SimDevice:
-    """One simulated device with the kernels of one HIP source loaded. `scratch` keeps the build.
+    """One simulated device with the kernels of one HIP source loaded. `scratch` is the build folder.
 
-    `constants` replace those of the device's table; `options` go to the core.
+    `constants` override constants of the device's table; `options` are passed to the core.
     """
 
     def __init__(
@@ -45,13 +45,13 @@ class SimDevice:
         self.module = self.core.load(build.code_object.read_bytes(), build.disassembly.read_text())
 
     def upload(self, array: npt.NDArray[Any]) -> int:
-        """Copies an array into new device memory; returns its address."""
+        """Allocates device memory and copies an array to it; returns the device address."""
         address: int = self.core.allocate(array.nbytes)
         self.core.write(address, np.ascontiguousarray(array).view(np.uint8).reshape(-1))
         return address
 
     def download(self, address: int, like: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The bytes at an address as an array of the type and length of `like`."""
+        """Copies device memory at an address to a new 1-D array with the type and number of bytes of `like`."""
         out = np.zeros(like.nbytes, np.uint8)
         self.core.read(address, out)
         return out.view(like.dtype)
@@ -59,7 +59,7 @@ class SimDevice:
     def launch(
         self, kernel: str, grid: tuple[int, ...], block: tuple[int, ...], layout: str, *args: Any, lds: int = 0
     ) -> dict[str, Any]:
-        """Runs one dispatch. `grid` counts work-groups, `layout` is the struct format of the arguments."""
+        """Runs one dispatch. `grid` counts work-groups, `layout` is the struct format string of the arguments."""
         sizes = [(*shape, 1, 1)[:3] for shape in (grid, block)]
         result: dict[str, Any] = self.core.launch(self.module, kernel, *sizes, struct.pack("@" + layout, *args), lds)
         return result

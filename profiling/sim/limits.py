@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# Sampling units of a large grid that a profile runs between the first and the last one, unless told otherwise.
+# Default number of sampling units of a large grid, besides the first and the last one.
 SAMPLING_UNITS = 12
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds on one run; passing one is a result with a reason, never a hang.
+    """Limits of one run. Exceeding one ends the run with a failed result and a reason.
 
-    `time_s` is processor time of the program on the simulator, whatever else the machine does (and the longest that
-    it may idle); on a GPU it is time on the clock.
-    `strict_bounds=False` lets accesses go on that leave an array but stay in memory which hardware maps around it;
-    they become warnings. `sampling_units` bounds the work on large grids: so many representative parts run besides the
-    first and the last, and their counts are scaled up; 0 runs every grid in full. Small grids are always run in full.
+    `time_s`: on the simulator, seconds of the program's processor time (independent of machine load), and the longest
+    time that it may idle; on a GPU, seconds of wall-clock time.
+    `strict_bounds=False`: out-of-bounds accesses to memory that hardware maps around an array are warnings, not errors.
+    `sampling_units`: number of sampling units of a large grid besides the first and the last, whose counts are scaled
+    up; 0 runs every grid in full. Small grids always run in full.
     `effort` multiplies the work up to which a grid counts as small, and the work that replaying a grid may take.
-    `isolate=False` runs the program with limits only, outside the sandbox.
+    `isolate=False` runs the program outside the sandbox, with resource limits only.
     """
 
     time_s: float = 60.0

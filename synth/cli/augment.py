@@ -36,7 +36,7 @@ Examples:
     "--include",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     multiple=True,
-    help="Folder with headers of the programs, to be inlined; repeatable.",
+    help="Folder with headers of the programs, which are inlined; repeatable.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Same seed, same bytes.")
 @workers_option
@@ -52,11 +52,11 @@ def command(
     timeout: float,
     as_json: bool,
 ) -> int:
-    """Rename and flatten programs, lineage kept.
+    """Rename and flatten programs; copies keep the lineage.
 
-    PATH is a folder of programs, a folder with the files of one program, or one HIP file. Programs over several files
-    become one self-contained file. The copies compile to identical machine code. What fails is counted by reason and
-    kept in OUT/failures.jsonl; the same command goes on where it was interrupted.
+    PATH is a folder of programs, a folder with the files of one program, or one HIP file. Programs with several files
+    become one self-contained file. The copies compile to identical machine code. Failures are counted by reason and
+    written to OUT/failures.jsonl. After an interruption, run the same command again to continue.
     """
     from hipsynth.synth.frontend.augment import augment, find_items
     from hipsynth.synth.frontend.config import frontend_config
@@ -79,7 +79,7 @@ def command(
 
 
 def _beside(path: Path) -> Path:
-    """The default output: PATH-augmented, also for a folder that is named by dots."""
+    """The default output folder, PATH-augmented; also works for paths such as `.` and `..`."""
     named = path if path.name.strip(".") else path.resolve()
     if not named.name:
         raise UsageError(f"{path}: nothing can be written beside it", remedy="give --out")

@@ -1,4 +1,4 @@
-"""What the verbs print: JSON on stdout, notes and progress on stderr."""
+"""Output of the verbs: JSON on stdout, notes and progress on stderr."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import click
 
 
 def print_json(document: Any) -> None:
-    """The one JSON document of a verb, on stdout."""
+    """Prints the JSON document of a verb on stdout."""
     click.echo(json.dumps(document, indent=2, sort_keys=False, default=str))
 
 
 def terminal_width() -> int:
-    """Columns of the terminal; 120 where there is none."""
+    """Width of the terminal in columns; 120 if stdout is not a terminal."""
     return shutil.get_terminal_size((120, 24)).columns
 
 
 def note(text: str) -> None:
-    """A line about what is going on, on stderr and only on a terminal."""
+    """Prints a status line on stderr if stderr is a terminal."""
     if sys.stderr.isatty():
         click.echo(text, err=True)
 

@@ -1,4 +1,4 @@
-"""`synth doctor`: what is installed, what is missing, and what that costs."""
+"""`synth doctor`: what is installed, what is missing, and what does not work without it."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Examples:
 @click.option("--check", is_flag=True, help="Also compile a kernel with each header family (a few seconds).")
 @json_option
 def command(check: bool, as_json: bool) -> int:
-    """List every component, its version, and what each missing one costs.
+    """List every component with its version, and what does not work without the missing ones.
 
-    Exits with 4 when something that the default path needs is missing.
+    Exits with 4 if a component that the default workflow requires is missing.
     """
     from hipsynth.synth.cli import doctor_checks
 

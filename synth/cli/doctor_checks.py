@@ -1,4 +1,4 @@
-"""What is installed, in which version, and what each missing part costs: the facts behind `synth doctor`."""
+"""The checks of `synth doctor`: installed components, their versions, and what does not work without them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TREE = "make setup    (or: python -m hipsynth.profiling.toolchain)"
 
 @dataclass(frozen=True)
 class Component:
-    """One part. `status` is "ok", "missing" or "broken"; `required` parts carry the default path."""
+    """One component. `status` is "ok", "missing" or "broken"; the default workflow needs the `required` ones."""
 
     name: str
     group: str
@@ -53,7 +53,7 @@ class _Check:
 
 
 def examine(*, compile_headers: bool = False) -> list[Component]:
-    """Every component in a fixed order. `compile_headers` also compiles a kernel with each header family (seconds)."""
+    """All components in a fixed order. `compile_headers` also compiles a kernel with each header family (seconds)."""
     checks = [*_base(), *_compiler(), *_headers(), *_simulator(), *_learning(), *_hardware()]
     components = [_component(check) for check in checks]
     if compile_headers:
@@ -62,7 +62,7 @@ def examine(*, compile_headers: bool = False) -> list[Component]:
 
 
 def missing_required(components: list[Component]) -> list[Component]:
-    """The parts without which the default path (generate, profile on `sim`, train, predict) does not work."""
+    """The missing parts that the default workflow (generate, profile on `sim`, train, predict) requires."""
     return [component for component in components if component.required and component.status != "ok"]
 
 
@@ -76,7 +76,7 @@ def _component(check: _Check) -> Component:
     return Component(check.name, check.group, status, version, check.required, check.cost, check.remedy)
 
 
-# --- how to look ---------------------------------------------------------------------------------------------------
+# --- how to check --------------------------------------------------------------------------------------------------
 
 
 def _python() -> _Found:
@@ -84,7 +84,7 @@ def _python() -> _Found:
 
 
 def _package(name: str, module: str | None = None) -> Callable[[], _Found | None]:
-    """A Python distribution, found by its metadata: nothing heavy is imported."""
+    """A Python distribution, found by its metadata, so that the package is not imported."""
 
     def look() -> _Found | None:
         try:
@@ -103,7 +103,7 @@ def _llvm(name: str) -> Callable[[], _Found | None]:
         path = clang.parent / name if clang else locate.tool(name)
         if path is None or not path.exists():
             return None
-        # lld is several linkers in one file and goes by the name it is called with
+        # lld selects its linker by the name under which it is called
         command = [str(path), *(["-flavor", "gnu"] if name == "lld" else []), "--version"]
         text = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
         match = re.search(r"(?:version|LLD) (\d+\.\d+\.\d+)", text)
@@ -195,7 +195,7 @@ def _gpu() -> _Found | None:
     return _Found(", ".join(names)) if names else None
 
 
-# --- what to look for ----------------------------------------------------------------------------------------------
+# --- the components ------------------------------------------------------------------------------------------------
 
 
 def _base() -> list[_Check]:
@@ -291,7 +291,7 @@ def _hardware() -> list[_Check]:
     ]  # fmt: skip
 
 
-# A line of a kernel's body for each header family, with what it includes.
+# For each header family: the header, and a line of kernel code that uses it.
 HEADER_PROBES: dict[str, tuple[str, str]] = {
     "fp16": (
         "hip/hip_fp16.h",

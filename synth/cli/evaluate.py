@@ -1,4 +1,4 @@
-"""`synth evaluate`: score a model beside honest baselines."""
+"""`synth evaluate`: score a model and three baselines."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ Examples:
 )
 @json_option
 def command(model: Path, corpus: Path, out: Path | None, backend: str | None, free_samples: int, as_json: bool) -> None:
-    """Score MODEL on the held-out parts of CORPUS, as the paper's Table 4, beside three baselines.
+    """Score MODEL on the held-out parts of CORPUS in the form of the paper's Table 4, with three baselines.
 
-    The splits: `lineage` (no relative of a test program in training), `random` (the paper's way, which leaks), and
-    `handwritten`. The baselines are fitted on the model's own training samples.
+    Splits: `lineage` (no copy of a test program in training), `random` (as in the paper; leaks copies into training),
+    and `handwritten`. The baselines are fitted on the model's training samples.
     """
     from hipsynth.training.data.dataset import load_samples
     from hipsynth.training.evaluation.evaluate import evaluate, evaluation_table, save

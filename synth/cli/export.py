@@ -14,8 +14,8 @@ Examples:
   synth export corpus --format chat-jsonl --out samples.jsonl
   synth export corpus --format chat-jsonl --digits fixed3 --out paper.jsonl
 
-One sample per program, architecture and flag set; a program's label is its kernel with the largest total time.
-fixed3 prints values as the paper does (0.459), sig3 keeps three significant digits.
+One sample per program, architecture and flag set, labelled with the metrics of the kernel with the largest total time.
+fixed3 prints values as in the paper (0.459), sig3 keeps three significant digits.
 """
 
 
@@ -33,8 +33,8 @@ fixed3 prints values as the paper does (0.459), sig3 keeps three significant dig
 @click.option(
     "--digits", type=click.Choice(["fixed3", "sig3"]), default="sig3", show_default=True, help="How values are written."
 )
-@click.option("--backend", help="Take the labels of this backend only.")
-@click.option("--device", help="Take the labels of this device.  [default: the architecture's default]")
+@click.option("--backend", help="Use only labels of this backend.")
+@click.option("--device", help="Use labels of this device.  [default: the architecture's default]")
 @click.option("--skip-damaged", is_flag=True, help="Leave damaged shards out instead of stopping.")
 @json_option
 def command(
@@ -47,7 +47,7 @@ def command(
     skip_damaged: bool,
     as_json: bool,
 ) -> None:
-    """Write training samples in the form of the paper's Figure 3."""
+    """Write training samples in the format of the paper's Figure 3."""
     from hipsynth.synth.core.store import Corpus
     from hipsynth.training.data.samples import export_chat
 

@@ -28,8 +28,8 @@ Examples:
 def command(count: int, out: Path, seed: int, family: str | None, workers: int, as_json: bool) -> None:
     """Make HIP programs from the grammar.
 
-    Writes OUT/<id>.hip and, last, OUT/programs.jsonl: parameters, recorded choices, and the lines each program must
-    print. The same command goes on where it was interrupted; any number of workers gives the same bytes.
+    Writes OUT/<id>.hip, then OUT/programs.jsonl: parameters, recorded choices, and the expected output of each
+    program. After an interruption, run the same command again to continue. The result does not depend on --workers.
     """
     from hipsynth.synth.generate.writer import generate_into
 

@@ -17,17 +17,17 @@ from hipsynth.synth.core.errors import BadInput, HipsynthError, UsageError
 # verb -> one-line help; the verb lives in synth/cli/<verb>.py as `command`.
 VERBS = {
     "generate": "Make HIP programs from the grammar.",
-    "augment": "Rename and flatten programs, lineage kept.",
-    "profile": "Compile for each arch and flag set, execute, count; one file or a corpus.",
+    "augment": "Rename and flatten programs; copies keep the lineage.",
+    "profile": "Compile for each arch and flag set, execute, count; one program or a corpus.",
     "run": "Run an unmodified HIP program on the CPU.",
-    "survey": "Which HIP programs of a folder compile, run and pass here.",
-    "stats": "What is in a corpus.",
-    "export": "Training samples from a corpus.",
+    "survey": "Report which HIP programs of a folder compile, run and pass here.",
+    "stats": "Count and describe the contents of a corpus.",
+    "export": "Write training samples from a corpus.",
     "train": "Fine-tune a causal language model on a corpus.",
-    "evaluate": "Score a model beside honest baselines.",
+    "evaluate": "Score a model and three baselines.",
     "predict": "Predict the twelve metrics of a HIP file.",
-    "report": "One HTML report of a corpus and its models.",
-    "doctor": "What is installed, what is missing, and what that costs.",
+    "report": "Write an HTML report of a corpus and its model.",
+    "doctor": "List what is installed, what is missing, and what that affects.",
 }
 
 
@@ -66,7 +66,7 @@ def cli() -> None:
 def main(argv: list[str] | None = None) -> None:
     """Entry point: the only place that prints errors and exits."""
     args = sys.argv[1:] if argv is None else argv
-    with contextlib.suppress(ValueError):  # only a main thread may
+    with contextlib.suppress(ValueError):  # signal handlers can only be set in the main thread
         signal.signal(signal.SIGTERM, terminated)
     try:
         code = cli.main(args=args, prog_name="synth", standalone_mode=False)
@@ -80,7 +80,7 @@ def main(argv: list[str] | None = None) -> None:
             print_error(UsageError(error.format_message(), remedy="synth --help"))
         error.show()
         sys.exit(error.exit_code)
-    except BrokenPipeError:  # the reader has seen enough; nothing is left to flush to
+    except BrokenPipeError:  # the reader closed the pipe, for example `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as error:
@@ -93,7 +93,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 class InternalError(HipsynthError):
-    """A defect of hipsynth itself (exit 1)."""
+    """A bug in hipsynth (exit 1)."""
 
     exit_code = 1
     reason = "internal_error"
@@ -108,7 +108,7 @@ class InternalError(HipsynthError):
 
 
 def wants_json(args: list[str]) -> bool:
-    """Whether --json is among our own arguments (those after `--` are a program's)."""
+    """True if --json is among the arguments before `--`; those after it belong to the program."""
     return "--json" in (args[: args.index("--")] if "--" in args else args)
 
 
@@ -118,7 +118,7 @@ def print_error(error: HipsynthError) -> None:
 
 
 def fail(args: list[str], error: HipsynthError) -> None:
-    """Prints an error for people on stderr (and as JSON on stdout under --json) and exits with its code."""
+    """Prints an error on stderr, with --json also as JSON on stdout, and exits with its code."""
     click.echo(f"error: {error}", err=True)
     diagnostics = getattr(error, "diagnostics", "")
     if diagnostics:
@@ -127,13 +127,13 @@ def fail(args: list[str], error: HipsynthError) -> None:
         if wants_json(args):
             print_error(error)
         sys.stdout.flush()
-    except OSError:  # stdout itself is what cannot be written
+    except OSError:  # stdout cannot be written
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(error.exit_code)
 
 
 def terminated(number: int, _frame: object) -> None:
-    """SIGTERM ends a verb as Ctrl-C does: what runs is stopped, what is finished stays."""
+    """SIGTERM acts like Ctrl-C: running work is stopped, finished work is kept."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signals.append(number)
     raise KeyboardInterrupt
@@ -143,7 +143,7 @@ signals: list[int] = []
 
 
 def interrupted(args: list[str]) -> None:
-    """Ctrl-C or SIGTERM: finished work stays, and the exit code is the shell's for it."""
+    """Reports Ctrl-C or SIGTERM and exits with the shell's code for the signal (128 + its number)."""
     if wants_json(args):
         print_error(HipsynthError("interrupted", remedy="run the same command again to go on", reason="interrupted"))
     click.echo("interrupted; finished work is kept: run the same command again to go on", err=True)

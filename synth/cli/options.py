@@ -1,4 +1,4 @@
-"""The options that several verbs share: each means the same and is declared here once."""
+"""Options that several verbs share, with the same meaning in each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ARCHS = "gfx90a or gfx942"
 
 
 class FiniteRange(click.FloatRange):
-    """A number within bounds; "nan" and "inf", which Python reads as numbers, are refused."""
+    """A number within bounds; rejects "nan" and "inf", which Python's float() accepts."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         number = float(super().convert(value, param, ctx))
@@ -38,15 +38,15 @@ memory_option = click.option(
 
 
 def timeout_of(meaning: str) -> Callable[[F], F]:
-    """--timeout; `meaning` says what it limits."""
+    """The --timeout option; `meaning` is its help text."""
     return click.option("--timeout", type=FiniteRange(min=0.1), default=60.0, show_default=True, help=meaning)
 
 
-timeout_option = timeout_of("Seconds of processor time per program, however busy the machine is.")
+timeout_option = timeout_of("Seconds of processor time per program, independent of machine load.")
 
 
 def arch_option(default: str = "both") -> Callable[[F], F]:
-    """--arch, repeatable, as `archs`; () when none is given, and `default` says what that means."""
+    """The repeatable --arch option, passed as `archs`, () if not given; `default` describes the default in the help."""
     return click.option(
         "--arch",
         "archs",
@@ -70,24 +70,24 @@ one_device_option = click.option(
 
 
 def sandbox_option(default: bool | None) -> Callable[[F], F]:
-    """--sandbox/--no-sandbox; None: wherever it works, with a warning where it does not."""
+    """The --sandbox/--no-sandbox option; default None: sandboxed if bubblewrap works, else a warning."""
     shown = {True: "--sandbox", False: "--no-sandbox", None: "--sandbox where bubblewrap works"}[default]
     return click.option(
         "--sandbox/--no-sandbox",
         "sandboxed",
         default=default,
         show_default=shown,
-        help="Run programs without network, with read-only files; exit code 4 where that does not work.",
+        help="Run programs without network and with read-only files; exit code 4 if that does not work here.",
     )
 
 
 def caches_option(function: F) -> F:
-    """--caches/--no-caches; the older name --count stays as a hidden one."""
+    """The --caches/--no-caches option; the older name --count still works but is hidden."""
     old = click.option("--count/--no-count", "count", default=None, hidden=True)
     new = click.option(
         "--caches/--no-caches",
         default=True,
         show_default="--caches",
-        help="Simulate caches; without them results are the same, runs faster and times rough.",
+        help="Simulate caches. Without: same program output, faster runs, less accurate times.",
     )
     return new(old(function))

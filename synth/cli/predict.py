@@ -1,4 +1,4 @@
-"""`synth predict`: the twelve metrics of a HIP file, by a trained model."""
+"""`synth predict`: predict the twelve metrics of a HIP file with a trained model."""
 
 from __future__ import annotations
 

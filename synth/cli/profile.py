@@ -1,4 +1,4 @@
-"""`synth profile`: one program as a table, or a folder of programs into a corpus."""
+"""`synth profile`: print the profile of one program, or measure a folder of programs into a corpus."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ Examples:
   synth profile programs --out corpus
   synth profile programs --out corpus --arch gfx90a --flags=-O3 --flags=@extended --workers 8
 
-Of a large grid a representative part runs and its counts are scaled up, with an estimate of the error that this adds;
-such a program's own results are not computed, nor checked. Small grids run in full, and with --exact all do.
+Large grids are sampled: a representative part runs, its counts are scaled up, and the added error is estimated. The
+results of such a program are neither computed nor checked. Small grids run in full; with --exact, all grids do.
 
 Flags are given literally (`--flags=-O3`) or by tag (@default, @paper, @extended, @all).
 
-A folder is measured into --out; run the same command again to go on after an interruption.
+A folder of programs needs --out; after an interruption, run the same command again to continue.
 
 Exit codes: 0 ok, 2 usage, 3 bad input, 4 backend or toolchain missing, 5 some items failed.
 """
 
 
 class Options(TypedDict):
-    """The options that reach the measurement as they are."""
+    """Options that are passed on to the measurement unchanged."""
 
     backend: str
     engine: str
@@ -83,13 +83,13 @@ class Options(TypedDict):
 @click.option("--retry-failed", is_flag=True, help="Run failed items again.")
 @click.option("--repair", is_flag=True, help="Drop damaged shards and measure their items again.")
 @click.option(
-    "--counters/--no-counters", default=None, help="Show counters in the tables.  [default: of up to 3 kernels]"
+    "--counters/--no-counters", default=None, help="Show counters in the tables.  [default: for up to 3 kernels]"
 )
 @click.option(
     "--sample",
     default="auto",
     show_default=True,
-    help="Parts of a large grid that run between its first and its last: 2 or more, or auto (12).",
+    help="Sampling units of a large grid besides the first and the last: 2 or more, or auto (12).",
 )
 @click.option(
     "--effort",
@@ -97,8 +97,8 @@ class Options(TypedDict):
     default=1.0,
     show_default=True,
     metavar="N",
-    help="Run grids in full, or replay their traces, up to N times the usual work (half a second; ten) before a "
-    "part of them stands for the whole.",
+    help="Sample only grids whose full run or trace replay takes over N times the usual limit "
+    "(half a second; ten seconds).",
 )
 @click.option("--exact", is_flag=True, help="Run every grid in full, and check the programs' results.")
 @sandbox_option(None)
@@ -119,11 +119,11 @@ def command(
     effort: float,
     **options: Unpack[Options],
 ) -> int:
-    """Compile for each architecture and flag set, run, and count what the hardware counts.
+    """Compile for each architecture and flag set, run, and count hardware events.
 
-    PATH is a program (its kernels' counters and metrics are printed): its source file, all its source files, or a
-    folder that holds it with its build files. With --out, PATH is a folder of programs that consist of one file each.
-    ARGS after `--` are the program's own. It runs in a copy of its folder.
+    PATH is one program: its source file, all its source files, or its folder with build files; the counters and
+    metrics of its kernels are printed. With --out, PATH is a folder of single-file programs.
+    ARGS after `--` are passed to the program, which runs in a copy of its folder.
     """
     from hipsynth.profiling import sandbox
     from hipsynth.profiling.matrix.targets import targets
@@ -180,7 +180,7 @@ def _sampling_units(sample: str, exact: bool, effort: float) -> int:
 
 
 def _echo(wanted: Sequence[Target], flags: tuple[str, ...]) -> list[Target]:
-    """The targets, their flags spelled as given, spaces included."""
+    """The targets, with flags spelled exactly as given, including spaces."""
     from hipsynth.profiling.matrix.targets import check_flags
 
     given = {check_flags(text): text for text in reversed(flags) if not text.startswith("@")}
@@ -211,7 +211,7 @@ def _program(found: Project, wanted: Sequence[Target], limits: Limits, options: 
 
 
 def _ended(result: TargetResult) -> str:
-    """The note on a program that was measured but ended with an exit code."""
+    """The note for a program that was measured but ended with a nonzero exit code."""
     text = f"the program ended with exit code {result.exit_code}"
     if any(kernel.sampled for kernel in result.kernels):
         return f"{text}; of a large grid only a part ran, so its results are not computed (--exact runs all)"
@@ -219,7 +219,7 @@ def _ended(result: TargetResult) -> str:
 
 
 def _remedy(failed: TargetResult, options: Options) -> str:
-    """A remedy, or "" when none is known."""
+    """A suggested remedy, "" if none is known."""
     if failed.reason == "timeout":
         sampling = ", or no --exact" if options["exact"] else ""
         return f"more than --timeout {options['timeout']:g}, or less to do by its arguments{sampling}"
@@ -285,7 +285,7 @@ def _say(out: Path, summary: Summary) -> None:
 
 
 def _where(failure: dict[str, str]) -> str:
-    """Which item failed; a program that could not be read has neither an id nor targets."""
+    """Names the failed item; a program that could not be read has neither id nor target."""
     if not failure["program"]:
         return failure["name"]
     return f"{failure['program']} on {failure['arch']} {failure['flags']}"

@@ -15,20 +15,21 @@ from hipsynth.synth.core.errors import BadInput, Missing, Partial, UsageError
 PAGE = REPOSITORY / "docs" / "reference" / "cli.md"
 EXIT_CODES = {
     0: "ok",
-    InternalError.exit_code: "a defect of hipsynth itself; HIPSYNTH_TRACEBACK=1 shows where",
-    UsageError.exit_code: "the command line is wrong: an unknown verb, option, architecture, flag or device",
+    InternalError.exit_code: "a bug in hipsynth; HIPSYNTH_TRACEBACK=1 shows where",
+    UsageError.exit_code: "invalid command line: an unknown verb, option, architecture, flag or device",
     BadInput.exit_code: "a file, program or corpus cannot be used; `run`: the simulator stopped the program",
     Missing.exit_code: "a compiler, backend, sandbox or package is not installed",
-    Partial.exit_code: "some items failed, all listed; the others are finished and stored",
+    Partial.exit_code: "some items failed (all are listed); the others are finished and stored",
     128 + signal.SIGINT: "interrupted by Ctrl-C (143: by SIGTERM); finished work is kept",
 }
 INTRODUCTION = """# Command line
 
-Made from the commands by `python -m hipsynth.synth.cli.reference`; do not edit. `synth VERB --help` shows examples.
+Generated from the commands by `python -m hipsynth.synth.cli.reference`; do not edit. `synth VERB --help` shows
+examples.
 
-With `--json` every verb prints one JSON document on stdout and nothing else there; an error is a document with the
-keys `error`, `message`, `cause` and `remedy`. Progress goes to stderr, and only on a terminal. An option means the
-same on every verb that has it. Values that begin with a dash are given as `--flags=-O3`.
+With `--json`, every verb prints exactly one JSON document on stdout; an error is a document with the keys `error`,
+`message`, `cause` and `remedy`. Progress is shown on stderr, and only on a terminal. An option has the same meaning on
+every verb. Write values that begin with a dash as `--flags=-O3`.
 
 """
 
@@ -41,7 +42,7 @@ def render() -> str:
 def _lines() -> Iterator[str]:
     yield from ("| exit code | meaning |", "|---|---|")
     yield from (f"| {code} | {meaning} |" for code, meaning in sorted(EXIT_CODES.items()))
-    yield from ("", "`synth run` otherwise ends with the exit code of the program that it ran.")
+    yield from ("", "Otherwise, `synth run` exits with the exit code of the program.")
     context = click.Context(cli)
     for verb, summary in VERBS.items():
         command = cli.get_command(context, verb)
@@ -74,7 +75,7 @@ def _default(option: click.Option) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Writes the page, or with --check says (exit 1) that it is stale."""
+    """Writes the page; with --check only compares it, and returns 1 if it is stale."""
     if "--check" in arguments:
         fresh = PAGE.exists() and PAGE.read_text() == render()
         print("fresh" if fresh else f"{PAGE} is stale: run python -m hipsynth.synth.cli.reference")

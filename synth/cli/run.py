@@ -36,16 +36,16 @@ Examples:
   synth run mine.hip --strict
   synth run saxpy.hip --json
 
-With --sandbox it has no network, sees only the system's libraries and an empty folder, may start no process, and its
-time, memory, files and output are limited; where bubblewrap does not work, it is not started at all (exit code 4).
+With --sandbox, the program has no network, sees only the system's libraries and an empty folder, and cannot start
+processes; its time, memory, files and output are limited. If bubblewrap does not work, it is not started (exit code 4).
 
-Without --sandbox the program has this terminal, this folder and your rights, as any program you start.
+Without --sandbox, the program uses this terminal and this folder with your rights, like any program you start.
 
-Accesses outside every array stop a program, unless hardware would let them pass because its allocator maps the memory
-around small arrays too: those are warnings on stderr, and errors under --strict.
+An out-of-bounds access stops the program, unless it is in memory that hardware maps around small arrays as well: then
+it is a warning on stderr, or an error with --strict.
 
-The exit code is the program's own. Failures of the simulator (an illegal access, a trap, a limit) and compile errors
-exit with 3, and say what happened on stderr.
+The exit code is that of the program. Compile errors, illegal accesses, traps and exceeded limits exit with 3 and a
+message on stderr.
 """
 
 
@@ -82,8 +82,8 @@ def command(
 ) -> int:
     """Compile a HIP program, execute its kernels' machine code on the CPU, and pass its output through.
 
-    PATH is its source file, all its source files, or a folder that holds one program with its build files.
-    ARGS after `--` are the program's own.
+    PATH is its source file, all its source files, or its folder with build files.
+    ARGS after `--` are passed to the program.
     """
     from hipsynth.profiling import devices, sandbox
     from hipsynth.profiling.sim import api
@@ -122,7 +122,7 @@ def command(
 
 
 def compiled(found: Project, arch: str, flags: str, folder: Path) -> Artefacts:
-    """The program's artefacts; a failed compile says what may help."""
+    """Compiles the program in `folder`; a CompileFailed error includes a suggestion."""
     from hipsynth.profiling.sim.build import build_project
 
     try:

@@ -1,4 +1,4 @@
-"""`synth stats`: what is in a corpus."""
+"""`synth stats`: count and describe the contents of a corpus."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SHOWN = ("p5", "p50", "p95")
 @click.option("--skip-damaged", is_flag=True, help="Leave damaged shards out instead of stopping.")
 @json_option
 def command(corpus: Path, skip_damaged: bool, as_json: bool) -> None:
-    """Count programs, measurements and failures of CORPUS, and show how its metrics are distributed."""
+    """Count the programs, measurements and failures of CORPUS, and show the distribution of its metrics."""
     from hipsynth.profiling.reports.corpus_statistics import corpus_statistics
     from hipsynth.synth.core.store import Corpus
 
@@ -59,7 +59,7 @@ def _group(name: str, counts: Mapping[str, int]) -> Iterator[str]:
 
 
 def _limits(found: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
-    """A line per limiting unit, a column per architecture."""
+    """One line per limiting unit, one column per architecture."""
     from hipsynth.profiling.metrics.bottleneck import unit_name
 
     units = dict.fromkeys(unit for counts in found.values() for unit in counts)

@@ -1,4 +1,4 @@
-"""`synth survey`: which programs of a folder compile, run and pass their own checks here."""
+"""`synth survey`: report which programs of a folder compile, run and pass their own checks."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ Examples:
   synth survey examples --match stencil --json
   synth survey first second --arch gfx90a --arch gfx942 --out reports --page programs.md
 
-Programs are found by themselves: Makefiles are asked by a dry run in the sandbox, CMake files and
-compile_commands.json are read, and what they do not name is tried file by file. Everything runs in the sandbox, in a
+Programs are found automatically: Makefiles are evaluated by a dry run in the sandbox, CMake files and
+compile_commands.json are read, and other source files are tried one by one. Each program runs in the sandbox, in a
 copy of its folder.
 
-With --out, run the same command again to go on after an interruption.
+With --out, run the same command again to continue after an interruption.
 
 Exit codes: 0 ok (whatever the programs did), 2 usage, 3 bad input, 4 toolchain missing.
 """
@@ -49,12 +49,12 @@ Exit codes: 0 ok (whatever the programs did), 2 usage, 3 bad input, 4 toolchain 
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help="JSON report, or a folder for several; finished programs in it are not run again.",
+    help="JSON report, or a folder for several reports; programs finished in it are not run again.",
 )
 @click.option(
-    "--page", type=click.Path(path_type=Path), help="Markdown page whose generated section becomes the result."
+    "--page", type=click.Path(path_type=Path), help="Markdown page whose generated section is replaced by the result."
 )
-@click.option("--match", default="", help="Only programs whose path holds this text.")
+@click.option("--match", default="", help="Only programs whose path contains this text.")
 @caches_option
 @memory_option
 @sandbox_option(True)
@@ -78,9 +78,9 @@ def command(
     timeout: float,
     as_json: bool,
 ) -> int:
-    """Find, compile and run every HIP program below each of FOLDERS, and say what became of it.
+    """Find, compile and run every HIP program below FOLDERS, and report the results.
 
-    Per program: passed (its own check says so), ran (it ended well and checks nothing), or failed with a reason.
+    Per program: passed (its own check succeeded), ran (exit code 0, no recognised check), or failed with a reason.
     """
     from hipsynth.profiling import sandbox
     from hipsynth.profiling.matrix.targets import resolve_devices
@@ -101,7 +101,7 @@ def command(
     reports: list[Report] = []
     for report in _surveys(folders, wanted, out):
         reports.append(report)
-        if page:  # also after the last but one: a survey of many folders may be interrupted
+        if page:  # after each survey, because a later one may be interrupted
             update(page, reports)
     if as_json:
         documents = [report.document() for report in reports]

@@ -22,7 +22,7 @@ Examples:
 
 @click.command(epilog=EPILOG)
 @click.argument("corpus", type=click.Path(readable=False, path_type=Path))
-@click.option("--config", "config_name", required=True, help="A recipe of training/configs, or the path of a .toml.")
+@click.option("--config", "config_name", required=True, help="Recipe in training/configs, or path of a .toml file.")
 @click.option(
     "--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="The model folder to write."
 )
@@ -43,7 +43,7 @@ def command(
 ) -> None:
     """Fine-tune a causal language model on CORPUS.
 
-    Training keeps checkpoints: run the same command again to go on after an interruption.
+    Training writes checkpoints; after an interruption, run the same command again to continue.
     """
     from hipsynth.training.data.dataset import load_samples
     from hipsynth.training.models.train import load_config, train

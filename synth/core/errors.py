@@ -1,4 +1,4 @@
-"""The one error tree: each class has an exit code, and every error says what happened, why, and what to do."""
+"""The error classes: each has an exit code, and every error says what happened, why, and what to do."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from __future__ import annotations
 class HipsynthError(Exception):
     """Base of every error a user may see.
 
-    `what` happened, the likely `cause`, and the `remedy`; `reason` is the short code stored in corpora.
+    `what` went wrong, its likely `cause`, and a `remedy`; `reason` is the short code stored in corpora.
     """
 
     exit_code = 3
@@ -30,7 +30,7 @@ class HipsynthError(Exception):
 
 
 class UsageError(HipsynthError):
-    """The command line asks for something that does not exist (exit 2)."""
+    """The command line names an option, value or item that does not exist (exit 2)."""
 
     exit_code = 2
     reason = "usage"
@@ -44,7 +44,7 @@ class BadInput(HipsynthError):
 
 
 class CompileFailed(BadInput):
-    """The compiler refused a program; `diagnostics` holds its words (exit 3)."""
+    """The compiler rejected a program; `diagnostics` holds the compiler's messages (exit 3)."""
 
     reason = "compile_failed"
 
@@ -54,14 +54,14 @@ class CompileFailed(BadInput):
 
 
 class Missing(HipsynthError):
-    """A toolchain, backend or package that the request needs is not installed (exit 4)."""
+    """A required toolchain, backend or package is not installed (exit 4)."""
 
     exit_code = 4
     reason = "missing"
 
 
 class Partial(HipsynthError):
-    """Some items of a batch failed; the rest is finished and stored (exit 5)."""
+    """Some items of a batch failed; the others are finished and stored (exit 5)."""
 
     exit_code = 5
     reason = "partial"

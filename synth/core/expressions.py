@@ -1,7 +1,7 @@
-"""Formulas and constraints in tables: parsed once into a small tree, never `eval`.
+"""Formulas and constraints in tables, parsed once into a small expression tree; `eval` is never used.
 
-The syntax is Python's. What may occur in an expression is its Grammar: metric formulas (FORMULA) compute with floats,
-template constraints (CONSTRAINT) compare integers and strings.
+The syntax is Python's. A Grammar lists the allowed operations and constants: metric formulas (FORMULA) compute with
+floats, template constraints (CONSTRAINT) compare integers and strings.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ _SYMBOLS: Mapping[type[ast.AST], str] = {
 
 
 class FormulaError(ValueError):
-    """An expression that does not follow its grammar; the message quotes it."""
+    """An expression contains something that its grammar does not allow; the message quotes it."""
 
 
 @dataclass(frozen=True)
 class Grammar:
-    """What an expression may contain: `operations` by the symbols of this module, `constants` by their types."""
+    """What an expression may contain: `operations` (keys of _OPERATIONS, "and", "or") and types of `constants`."""
 
     what: str  # for messages
     operations: frozenset[str]
@@ -99,7 +99,7 @@ Node = Constant | Name | Operation
 
 
 def parse(text: str, grammar: Grammar = FORMULA) -> Node:
-    """The tree of an expression; raises FormulaError that names what the grammar does not allow."""
+    """Parses an expression into a tree; raises FormulaError naming what the grammar does not allow."""
     try:
         body = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError) as error:
@@ -110,7 +110,7 @@ def parse(text: str, grammar: Grammar = FORMULA) -> Node:
 
 
 def names(node: Node) -> Iterator[str]:
-    """Every name in an expression, in order, repeats included."""
+    """Every name in an expression, from left to right, including repeats."""
     if isinstance(node, Name):
         yield node.name
     elif isinstance(node, Operation):
@@ -119,10 +119,10 @@ def names(node: Node) -> Iterator[str]:
 
 
 def evaluate(node: Node, lookup: Callable[[str], T | None]) -> T | None:
-    """The value, or None when a needed input is unknown (None), a divisor is zero or a result is not finite.
+    """The value, or None if a required input is unknown (None), a divisor is zero or a result is not finite.
 
-    `and` and `or` give booleans and stop at the first operand that decides. Raises TypeError for operands of types
-    that an operation does not take.
+    `and` and `or` return booleans and short-circuit. Raises TypeError if an operation does not support the types of
+    its operands.
     """
     result: T | None = _value(node, lookup)
     return result
@@ -157,7 +157,7 @@ def _logic(node: Operation, lookup: Callable[[str], Any]) -> bool | None:
 
 
 class _Walker:
-    """Python's syntax tree -> Node, for what the grammar allows."""
+    """Converts Python's syntax tree to Nodes; raises FormulaError for what the grammar does not allow."""
 
     def __init__(self, text: str, grammar: Grammar) -> None:
         self.text, self.grammar = text, grammar

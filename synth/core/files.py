@@ -1,4 +1,4 @@
-"""Files and folders that are written atomically: at any time a reader sees the old content or the new, all of it."""
+"""Atomic writes of files and folders: a reader sees either the complete old content or the complete new content."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PARTIAL = ".partial"
 
 
 def write_error(path: Path, error: OSError) -> BadInput:
-    """The clear form of a failed write; reason "disk_full" when there is no space."""
+    """The BadInput that reports a failed write; its reason is "disk_full" if there is no space left."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return BadInput(
             f"{path}: cannot be written, no space left",
@@ -34,10 +34,10 @@ def write_error(path: Path, error: OSError) -> BadInput:
 def replacing(
     path: Path, *, durable: bool = False, is_finished: Callable[[Path], bool] = lambda _: False
 ) -> Iterator[Path]:
-    """Yields a path beside `path`: the file or folder made there replaces `path` when the block ends well.
+    """Yields a temporary path next to `path`; the file or folder created there replaces `path` if the block succeeds.
 
-    When the block raises, `path` stays as it was and nothing is left beside it. `durable` forces a file to the disk.
-    A folder that another process put at `path` meanwhile is kept if `is_finished` says so.
+    If the block raises, `path` is unchanged and the temporary one is removed. `durable` calls fsync on a file.
+    If another process has created a folder at `path` in the meantime and `is_finished` accepts it, that one is kept.
     Raises BadInput when something cannot be written (see write_error).
     """
     fresh = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_native_id()}{PARTIAL}")
@@ -67,9 +67,9 @@ def write_whole(path: Path, content: str | bytes, *, durable: bool = False) -> N
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[TextIO]:
-    """A text file for the user that appears at `path` when the block ends well; raises BadInput.
+    """Yields a text file that replaces `path` if the block succeeds; raises BadInput.
 
-    What is there but no regular file (a pipe, /dev/stdout) is written to, never replaced.
+    A `path` that is not a regular file (a pipe, /dev/stdout) is written to directly, never replaced.
     """
     if path.is_dir():
         raise write_error(path, IsADirectoryError(f"{path} is a folder"))

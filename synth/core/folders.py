@@ -1,4 +1,4 @@
-"""Copies of folders: a program finds its data in one, and writes nothing into the original."""
+"""Copies a program's folder, so that it finds its data but cannot modify the original."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ COPY_FILE_BYTES, COPY_BYTES, COPY_FILES = 64 << 20, 256 << 20, 5000
 
 
 def copy_folder(source: Path, target: Path) -> None:
-    """Copies what lies below `source`; big files, those beyond the limits, and version control stay behind."""
+    """Copies the files below `source` to the new folder `target`.
+
+    Leaves out SKIPPED_FOLDERS, symbolic links, files above COPY_FILE_BYTES, and files beyond COPY_BYTES in total or
+    COPY_FILES in number.
+    """
     target.mkdir(parents=True)
     spent = count = 0
     for path in _files(source):
@@ -25,7 +29,7 @@ def copy_folder(source: Path, target: Path) -> None:
             return
         copy = target / path.relative_to(source)
         copy.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(PermissionError):  # a file that the user cannot read is left out
+        with contextlib.suppress(PermissionError):  # leaves out files that the user cannot read
             shutil.copyfile(path, copy)
 
 

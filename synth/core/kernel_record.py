@@ -1,7 +1,7 @@
-"""One kernel as a backend measured it: the record that the simulator writes, reports show and the corpus keeps.
+"""KernelRecord: the measurements of one kernel, as backends return them, reports show them and the corpus stores them.
 
-The members of the parts that the simulator fills are named once more, in profiling/sim/native/core/record.h; JSON and
-the columns of a corpus follow from the dataclasses here.
+profiling/sim/native/core/record.h repeats the names of the members that the simulator fills. The JSON form and the
+corpus columns are derived from these dataclasses.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Source:
-    """Who measured a kernel."""
+    """The backend that measured a kernel."""
 
     backend: str = ""
     version: str = ""
-    duration_from: str = ""  # the kind of profiler file that the duration comes from, where a backend reads several
+    duration_from: str = ""  # kind of profiler file with the duration, for backends that read several kinds
 
 
 @dataclass(frozen=True)
 class Registers:
-    """What a kernel takes: registers of a wave's lanes, LDS of a work-group, scratch memory of a work-item."""
+    """Resources of a kernel: VGPRs and AGPRs per lane, SGPRs per wave, LDS per work-group, scratch per work-item."""
 
     vgprs: float
     agprs: float
@@ -39,33 +39,33 @@ class Registers:
 
 @dataclass(frozen=True)
 class Occupancy:
-    """What fits on one CU at once, and the resource that allows no more."""
+    """Work-groups and waves that fit on one CU at once, and the resource that limits them."""
 
     groups_per_cu: float
     waves_per_cu: float
     fraction: float  # of the device's wave slots
-    peak_waves: float  # that the simulation held at once, on the whole device
+    peak_waves: float  # most waves resident at once in the simulation, on the whole device
     limited_by: str  # "LDS", "SGPRs", "VGPRs", "wave slots", "work-groups"
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What the timing model makes the duration of."""
+    """The terms of the timing model from which the duration is computed."""
 
     bottleneck: str  # the largest of the bounds
-    wave_cycles: float  # life of an average wave, alone on the device
-    bounds: Mapping[str, float]  # unit -> ns that it alone would need
+    wave_cycles: float  # lifetime of an average wave that runs alone on the device
+    bounds: Mapping[str, float]  # unit -> ns that this unit alone would need
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a dispatch did: the input of the timing model (profiling/sim/native/timing/work.h)."""
+    """Work done by a dispatch: the input of the timing model (profiling/sim/native/timing/work.h)."""
 
     groups: float = 0
     waves_per_group: float = 0
     groups_per_cu: float = 0
     waves: float = 0
-    # Wave instructions by the unit that executes them.
+    # Wave instructions by execution unit.
     valu_full: float = 0
     valu_trans: float = 0
     valu_f64: float = 0
@@ -77,7 +77,7 @@ class Work:
     lds: float = 0
     flow: float = 0
     lds_cycles: float = 0
-    # Round trips that waves waited for, one after the other, by the deepest level reached.
+    # Serialized memory round trips that waves waited for, by the deepest level reached.
     store_waits: float = 0
     l1_waits: float = 0
     l2_waits: float = 0
@@ -105,7 +105,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Traffic:
-    """Behind the L2: bytes that the HBM moved, and requests that the Infinity Cache answered."""
+    """Traffic behind the L2: bytes moved by the HBM, and Infinity Cache hits."""
 
     hbm_read_bytes: float
     hbm_write_bytes: float
@@ -114,16 +114,16 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Sampling:
-    """Which part of the work-groups ran, over all dispatches.
+    """How many of the work-groups were simulated, over all dispatches.
 
-    "exact": all of them. "replayed": all did what a few recorded ones did. "sampled": counters and duration are scaled
-    up from a part of them. Only exact dispatches compute results.
+    "exact": all of them. "replayed": the trace of a few recorded work-groups was replayed for all. "sampled": counters
+    and duration are scaled up from some of them. Only exact dispatches compute results.
     """
 
     strategy: Literal["exact", "replayed", "sampled"] = "exact"
     groups_simulated: int = 0
-    groups_recorded: int = 0  # those whose trace stands for all
-    # Counter, or "Duration" -> expected relative error of the scaling (two standard deviations).
+    groups_recorded: int = 0  # work-groups whose trace was replayed for all
+    # Counter, or "Duration" -> expected relative error of scaling up (two standard deviations).
     error: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -131,7 +131,7 @@ class Sampling:
 class KernelRecord:
     """One kernel of one run. Amounts (duration, counters, limits, work, traffic) are means per dispatch.
 
-    A backend leaves the parts that it cannot know None. Grid and block are those of the first dispatch.
+    Parts that a backend cannot measure are None. Grid and block are those of the first dispatch.
     """
 
     name: str  # without return type and parameters
@@ -144,7 +144,7 @@ class KernelRecord:
     source: Source = field(default_factory=Source)
     symbol: str = ""  # in the code object
     signature: str = ""  # demangled
-    same_shape: bool = True  # every dispatch had this grid and block
+    same_shape: bool = True  # all dispatches have this grid and block
     registers: Registers | None = None
     occupancy: Occupancy | None = None
     limits: Limits | None = None
@@ -154,24 +154,24 @@ class KernelRecord:
 
     @property
     def sampled(self) -> bool:
-        """Whether not every work-group ran, so that results in memory were not computed."""
+        """True if some work-groups were not executed, so that results in memory are not valid."""
         return self.sampling is not None and self.sampling.strategy != "exact"
 
     @property
     def error_estimate(self) -> Mapping[str, float]:
-        """Counter, or "Duration" -> expected relative error of scaling up; empty where all of the grid ran."""
+        """Counter, or "Duration" -> expected relative error of scaling up; empty if the whole grid ran."""
         return self.sampling.error if self.sampling is not None else {}
 
 
 @functools.cache
 def types_of(kind: type) -> dict[str, Any]:
-    """The types of a dataclass's fields by name."""
+    """Field name -> resolved type, for a dataclass."""
     hints = typing.get_type_hints(kind)
     return {part.name: hints[part.name] for part in fields(kind)}
 
 
 def optional(kind: Any) -> Any:
-    """The X of `X | None`, or None where a type is no such union."""
+    """X for the type `X | None`, None for any other type."""
     if typing.get_origin(kind) not in (typing.Union, types.UnionType):
         return None
     (inner,) = (part for part in typing.get_args(kind) if part is not types.NoneType)
@@ -179,9 +179,9 @@ def optional(kind: Any) -> Any:
 
 
 def decode(kind: type[T], value: Any) -> T:
-    """A dataclass from its `asdict` after JSON or Arrow, which know lists for tuples and pairs for mappings.
+    """Rebuilds a dataclass from its `asdict` form after JSON or Arrow (lists for tuples, pairs for mappings).
 
-    Raises TypeError or ValueError for what does not fit; fields with a default may be missing.
+    Raises TypeError or ValueError for values that do not match the types; fields with a default may be missing.
     """
     make: Callable[[Any], T] = _decoder(typing.cast(Any, kind))
     return make(value)
@@ -189,7 +189,7 @@ def decode(kind: type[T], value: Any) -> T:
 
 @functools.cache
 def _decoder(kind: Any) -> Callable[[Any], Any]:
-    """The function that makes values of a type."""
+    """The function that converts a decoded value to `kind`."""
     if (inner := optional(kind)) is not None:
         given = _decoder(inner)
         return lambda value: None if value is None else given(value)
@@ -203,7 +203,7 @@ def _decoder(kind: Any) -> Callable[[Any], Any]:
     if is_dataclass(kind):
         known = {name: _decoder(part) for name, part in types_of(typing.cast(type, kind)).items()}
         return functools.partial(_made, typing.cast(Any, kind), known)
-    # Whole numbers are written without a point. Any other type is a Literal of texts.
+    # Floats with integral values are written as integers. Any type not listed here is str or a Literal of strings.
     plain: Mapping[Any, tuple[type, ...]] = {float: (float, int), int: (int,), bool: (bool,)}
     return functools.partial(_checked, plain.get(kind, (str,)), arguments)
 

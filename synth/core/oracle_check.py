@@ -1,4 +1,4 @@
-"""Whether a run printed what its program's oracle says."""
+"""Compares the output of a run with the expected output of its program."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from hipsynth.synth.core.program import Expected
 
 
 def mismatch(expected: Expected, exit_code: int | None, stdout: str) -> str:
-    """What differs first between a run and its expectation, "" when nothing does.
+    """Describes the first difference between a run and the expected output; "" if they match.
 
-    Lines are compared word by word; words that are numbers on both sides may differ by
-    `atol + rtol * |expected|`, and NaN equals NaN. Lines beyond the expected ones are a difference.
+    Lines are compared word by word. Two words that are both numbers may differ by `atol + rtol * |expected|`; NaN
+    equals NaN. Extra lines are a difference, unless no lines are expected at all.
     """
     if exit_code != expected.exit_code:
         return f"exit code {exit_code} instead of {expected.exit_code}"

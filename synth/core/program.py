@@ -1,4 +1,4 @@
-"""Program: one self-contained HIP file with everything that says where it came from."""
+"""Program: one self-contained HIP file with its provenance (parameters, lineage, passes), and folders of programs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def text_id(text: str) -> str:
 
 @dataclass(frozen=True)
 class Expected:
-    """What a correct run prints: `lines` compared word by word, numbers within `rtol`/`atol`."""
+    """Output of a correct run: `lines` are compared word by word, numbers within `rtol`/`atol`."""
 
     lines: tuple[str, ...] = ()
     rtol: float = 0.0
@@ -33,7 +33,7 @@ class Expected:
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One file of a program on disk. `language`: hip (both sides), c++ or c; `flags`: its own compiler flags."""
+    """One file of a program on disk. `language`: hip (host and device), c++ or c; `flags`: flags for this file only."""
 
     path: Path
     language: str = "hip"
@@ -42,12 +42,12 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class Project:
-    """A program in files of its own: its sources, the folder with its data, its arguments."""
+    """A program that is built from several files or has data files: sources, folder, arguments."""
 
     sources: tuple[SourceFile, ...]
-    folder: Path  # it runs in a copy of this one
+    folder: Path  # the program runs in a copy of this folder
     arguments: tuple[str, ...] = ()
-    relocatable: bool = False  # -fgpu-rdc: device code of all files is linked
+    relocatable: bool = False  # -fgpu-rdc: the device code of all files is linked together
 
 
 @dataclass(frozen=True)
@@ -59,18 +59,18 @@ class Program:
     family: str
     name: str = ""
     params: Mapping[str, Any] = field(default_factory=dict)
-    choices: tuple[int, ...] = ()  # the recorded choice sequence that made it
+    choices: tuple[int, ...] = ()  # the generator's recorded choices, from which it can be regenerated
     lineage: str = ""
     derivation: tuple[str, ...] = ()  # passes applied since the base, e.g. ("rename:7", "flatten")
     expected: Expected | None = None
-    project: Project | None = None  # only of programs that are built from files of their own, never of a corpus's
+    project: Project | None = None  # only for programs built from files on disk; never set for programs of a corpus
 
     @property
     def id(self) -> str:
         return text_id(self.text)
 
     def record(self) -> dict[str, Any]:
-        """The JSON object stored in programs.jsonl (everything but the text)."""
+        """The JSON object stored in programs.jsonl: all fields except the text and the project."""
         expected = None
         if self.expected is not None:
             e = self.expected
@@ -109,7 +109,7 @@ def program_path(directory: Path, program_id: str) -> Path:
 
 
 def write_programs(directory: Path, programs: Iterable[Program]) -> int:
-    """Writes DIR/<id>.hip files and, last and atomically, DIR/programs.jsonl. Returns how many."""
+    """Writes DIR/<id>.hip files, then DIR/programs.jsonl atomically. Returns the number of programs."""
     directory.mkdir(parents=True, exist_ok=True)
     lines = []
     for program in programs:
@@ -120,7 +120,7 @@ def write_programs(directory: Path, programs: Iterable[Program]) -> int:
 
 
 def read_text(path: Path, remedy: str) -> str:
-    """The text of a source file; raises BadInput with reason "missing_file", "unreadable_file" or "not_utf8"."""
+    """Reads a source file; raises BadInput with reason "missing_file", "unreadable_file" or "not_utf8"."""
     try:
         return path.read_bytes().decode()
     except UnicodeDecodeError as error:
@@ -132,21 +132,21 @@ def read_text(path: Path, remedy: str) -> str:
 
 
 def load_program(path: Path, *, origin: str = "handwritten", family: str = "") -> Program:
-    """One .hip file as a program; raises BadInput when it cannot be read."""
+    """Reads one .hip file as a program; raises BadInput if it cannot be read."""
     text = read_text(path, "give the path of a HIP source file")
     return Program(text=text, origin=origin, family=family or path.parent.name, name=path.stem)
 
 
 def project_program(project: Project) -> Program:
-    """The program of a project: its text is that of all sources. Raises BadInput for one that is unreadable."""
+    """The program of a project; its text joins all sources. Raises BadInput if a source cannot be read."""
     parts = [load_program(source.path) for source in project.sources]
     return replace(parts[0], text="\n".join(part.text for part in parts), project=project)
 
 
 def iter_programs(directory: Path, on_bad: Callable[[BadInput], None] | None = None) -> Iterator[Program]:
-    """The programs of a folder: by its programs.jsonl, or every *.hip below it when there is none.
+    """The programs of a folder: those listed in its programs.jsonl, or every *.hip file below it if there is none.
 
-    A program that cannot be read goes to `on_bad`, and ends the iteration with BadInput when there is none.
+    Errors of unreadable programs are passed to `on_bad`; without `on_bad`, the first one is raised as BadInput.
     """
     for take in _takers(directory):
         try:
@@ -160,7 +160,7 @@ def iter_programs(directory: Path, on_bad: Callable[[BadInput], None] | None = N
 
 
 def _takers(directory: Path) -> Iterator[Callable[[], Program]]:
-    """One function per program of the folder, each of which reads it."""
+    """One function per program of the folder; calling it reads that program."""
     if not directory.is_dir():
         raise BadInput(f"{directory}: no such folder", remedy="run `synth generate --out DIR` first")
     if (directory / INDEX).exists():
@@ -168,13 +168,13 @@ def _takers(directory: Path) -> Iterator[Callable[[], Program]]:
             yield record.read
         return
     for path in sorted(directory.rglob("*.hip")):
-        if path.is_file() or not path.exists():  # a broken link is reported; folders and pipes are no programs
+        if path.is_file() or not path.exists():  # reports broken links; skips folders and pipes
             yield partial(load_program, path)
 
 
 @dataclass(frozen=True)
 class Record:
-    """One line of DIR/programs.jsonl. `where` names the line, for messages."""
+    """One line of DIR/programs.jsonl. `where` identifies the line in messages."""
 
     directory: Path
     where: str
@@ -182,14 +182,15 @@ class Record:
 
     @property
     def name(self) -> str:
-        """The program's id, or the line where there is none."""
+        """The program's id, or the line if it has none."""
         try:
             return str(json.loads(self.line)["id"])
         except (ValueError, KeyError, TypeError):
             return self.where
 
     def read(self) -> Program:
-        """Raises BadInput: "bad_record" for the line or a text that is not its program's, else as read_text."""
+        """Reads the program. Raises BadInput: "bad_record" for an invalid line or a text that does not match its id,
+        else as read_text."""
         remedy = "generate the folder again"
         try:
             record = json.loads(self.line)

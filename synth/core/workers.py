@@ -1,6 +1,6 @@
-"""Run a function over many items: a pool of local processes, or Ray. Same results, whatever engine and workers.
+"""Maps a function over many items with local processes or Ray. Results do not depend on engine or number of workers.
 
-A worker that dies takes only its own item with it; that item is tried once more and then reported as failed.
+If a worker dies, its item is retried once and then reported as failed; other items are not affected.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ R = TypeVar("R")
 ENGINES = ("local", "ray")
 _ATTEMPTS = 2
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
-_GRACE_S = 8  # to end what a worker has started
+_GRACE_S = 8  # time for a worker to end its child processes
 
 
 class WorkerDied(HipsynthError):
-    """The process that worked on an item ended without an answer, twice."""
+    """Two processes in a row ended without returning a result for an item."""
 
     reason = "worker_died"
 
 
 class WorkerTimeout(HipsynthError):
-    """An item took longer than its hard limit; its process was ended."""
+    """An item exceeded its hard time limit; its process was ended."""
 
     reason = "timeout"
 
 
 @dataclass(frozen=True)
 class Outcome(Generic[R]):
-    """What became of one item: `value`, or the `error` that the function raised or that ended its worker."""
+    """Result of one item: `value`, or the `error` that the function raised or that ended its worker."""
 
     index: int
     value: R | None = None
@@ -68,9 +68,10 @@ def map_unordered(
     engine: str = "local",
     item_timeout_s: float | None = None,
 ) -> Iterator[Outcome[R]]:
-    """One Outcome per item, as they finish. `function` and items must be picklable; `items` is read lazily.
+    """Yields one Outcome per item, in order of completion. `function` and items must be picklable; `items` is lazy.
 
-    Raises UsageError for an unknown engine, Missing when Ray is asked for and not installed.
+    `item_timeout_s` is the hard limit per item in seconds (local engine only).
+    Raises UsageError for an unknown engine, Missing if the Ray engine is selected but not installed.
     """
     check_engine(engine)
     if engine == "ray":
@@ -79,7 +80,7 @@ def map_unordered(
 
 
 def _serve(connection: Connection, function: Callable[[Any], Any]) -> None:
-    """A worker: answers items until its connection closes. The parent alone handles Ctrl-C."""
+    """Main loop of a worker: processes items until its connection closes. Ignores Ctrl-C: the parent handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _leave)
     _end_with_parent()
@@ -96,22 +97,22 @@ def _serve(connection: Connection, function: Callable[[Any], Any]) -> None:
             connection.send(answer)
         except (BrokenPipeError, ConnectionResetError):
             return
-        except Exception as error:  # an answer that cannot be pickled is the item's failure, not the pool's
+        except Exception as error:  # a result that cannot be pickled fails only this item
             connection.send((False, HipsynthError(f"the result cannot be sent: {error}", reason="internal_error")))
 
 
 def _leave(*_: object) -> None:
-    """Ends this process as an exception does, so that what it started is ended and its scratch folders go."""
+    """Signal handler: raises SystemExit, so that child processes are ended and scratch folders removed."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise SystemExit(128 + signal.SIGTERM)
 
 
 def _end_with_parent() -> None:
-    """Asks for SIGTERM when the parent dies, even by SIGKILL: a busy worker would not notice. Linux only."""
+    """Requests SIGTERM when the parent dies, which a busy worker would not notice otherwise. Linux only."""
     parent = multiprocessing.parent_process()
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
-    if parent is not None and parent.pid != os.getppid():  # it was already gone
+    if parent is not None and parent.pid != os.getppid():  # the parent died before prctl
         _leave()
 
 
@@ -144,7 +145,7 @@ class _Worker:
 
 
 class _Pool(Generic[R]):
-    """Processes that each hold one item; a dead one is replaced."""
+    """Local worker processes, one item each; a process that died is replaced."""
 
     def __init__(self, function: Callable[[Any], R], workers: int, item_timeout_s: float | None) -> None:
         self.function = function
@@ -170,7 +171,7 @@ class _Pool(Generic[R]):
                     return
                 yield from self._collect()
         finally:
-            for worker in self.busy:  # interrupted or abandoned: these have unfinished work
+            for worker in self.busy:  # interrupted, or the caller stopped iterating
                 worker.process.terminate()
             for worker in [*self.busy, *self.idle]:
                 worker.end()
@@ -178,7 +179,7 @@ class _Pool(Generic[R]):
     def _start(self, index: int, item: Any) -> None:
         worker = self.idle.pop() if self.idle else _Worker(self.function)
         self.busy.append(worker)
-        # A worker that died while idle: `_collect` sees the closed connection and tries the item again.
+        # If the worker died while idle, `_collect` sees the closed connection and retries the item.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             worker.give(index, item)
 
@@ -199,7 +200,7 @@ class _Pool(Generic[R]):
         return self.timeout is not None and time.monotonic() - worker.started > self.timeout
 
     def _receive(self, worker: _Worker) -> Outcome[R] | None:
-        """The worker's answer; None when it died and its item is to be tried again."""
+        """The worker's result; None if it died and its item will be retried."""
         self.busy.remove(worker)
         try:
             ok, value = worker.connection.recv()
@@ -223,7 +224,7 @@ class _Pool(Generic[R]):
 
 
 def _map_ray(function: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[Outcome[R]]:
-    """The same over a Ray cluster (an existing one, or one started on this machine)."""
+    """map_unordered on a Ray cluster (an existing one, or one started on this machine)."""
     try:
         import ray
     except ImportError as error:
@@ -258,7 +259,7 @@ def _ray_outcomes(ray: Any, function: Callable[[T], R], items: Iterable[T], work
 
 
 def _ray_error(ray: Any, error: Exception) -> Exception:
-    """The function's own exception, or WorkerDied when its process was lost."""
+    """The exception raised by the function, or WorkerDied if its process was lost."""
     cause = getattr(error, "cause", None)
     if isinstance(cause, Exception):
         return cause

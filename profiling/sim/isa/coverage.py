@@ -1,8 +1,8 @@
-"""Which opcodes execute, and what their tests rest on: `python -m hipsynth.profiling.sim.isa.coverage`.
+"""Reports which opcodes execute and how they are tested: `python -m hipsynth.profiling.sim.isa.coverage`.
 
-Options: --json, --write, --check. Without one it prints the report that stands in docs/reference/isa.md.
-`common_opcodes.csv` ranks the mnemonics that clang emits for 586 public HIP programs, by number of programs that use
-them (column empty: not seen there).
+Options: --json, --write, --check. Without an option, prints the report, which is the content of docs/reference/isa.md.
+`common_opcodes.csv` ranks the mnemonics that clang emits for 586 public HIP programs by the number of programs that
+use them (empty: none).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ REPORT = HERE.parents[2] / "docs" / "reference" / "isa.md"
 PSEUDO_CODE = "AMD's pseudo-code"
 HOST = "host CPU"
 MANUAL = "ISA manual"
-# Plain ALU opcodes that the pseudo-code lacks, leaves to a comment, or computes with roundings that are not meant.
+# Plain ALU opcodes that the pseudo-code omits, describes only in a comment, or computes with unintended roundings.
 HOST_ORACLE = frozenset({
     "s_quadmask_b32", "s_quadmask_b64", "s_wqm_b32", "s_wqm_b64", "v_accvgpr_mov_b32", "v_accvgpr_read_b32",
     "v_accvgpr_write_b32", "v_cos_f16", "v_cos_f32", "v_cvt_norm_i16_f16", "v_cvt_norm_u16_f16",
@@ -39,7 +39,7 @@ HOST_ORACLE = frozenset({
     "v_sad_u8", "v_sat_pk_u8_i16", "v_sin_f16", "v_sin_f32", "v_sqrt_f16", "v_sqrt_f32", "v_sqrt_f64",
     "v_trig_preop_f64",
 })  # fmt: skip
-# Opcodes with a test of their own that compares with something computed: patterns of names.
+# Opcodes with a dedicated test against a computed reference: name pattern -> test.
 OF_THEIR_OWN = {
     r"v_fma_mix(_f32|lo_f16|hi_f16)": "test_mode_register.py::test_mixed_fma_follows_each_operand_s_format",
     r"v_cvt_sr_(fp8|bf8)_f32": "test_mode_register.py::test_stochastic_rounding_uses_every_dropped_bit",
@@ -51,54 +51,53 @@ OF_THEIR_OWN = {
     r"ds_swizzle_b32": "test_cross_lane.py::test_swizzles",
     r"(global|scratch)_load_lds_\w+": "test_buffer_ranges.py::test_loads_into_the_lds",
 }
-# What is known to differ, or may: short name (the column "gap" of the opcodes that it concerns) and explanation.
+# Known or possible differences from hardware: short name (column "gap" of the affected opcodes) -> explanation.
 GAPS = {
     "last bit": "Approximate functions (`v_rcp`, `v_rsq`, `v_sqrt`, `v_exp`, `v_log`, `v_sin`, `v_cos`) are within one "
-    "unit in the last place of the exact value; the hardware's own last bit is not published. The f32 forms, sine and "
-    "cosine excepted, take denormals for zeros and give none, whatever MODE says, as the manuals of later "
-    "generations state and as LLVM's scaling around them implies for these.",
+    "unit in the last place of the exact value; the hardware's last bit is not published. The f32 forms, except sine "
+    "and cosine, flush denormal inputs and results regardless of MODE, as the manuals of later generations state and "
+    "as LLVM's scaling around these instructions implies.",
     "sum order": "Matrix instructions add one product at a time with a fused multiply-add in the accumulator's type. "
-    "The hardware's order and internal rounding are not published, so sums that are not exact may differ. Sparse "
-    "forms count the FLOPs of their dense shape. MODE changes none of them.",
-    "dot rounding": "Dot products of halves are two fused multiply-adds that round as MODE says for f32; the "
-    "hardware's order is not published.",
+    "The hardware's order and internal rounding are not published, so inexact sums may differ. Sparse forms count "
+    "the FLOPs of their dense shape. MODE does not affect matrix instructions.",
+    "dot rounding": "Dot products of halves are two fused multiply-adds with MODE's f32 rounding; the hardware's "
+    "order is not published.",
     "division": "The published pseudo-code of the division steps does not give correctly rounded quotients; ours is "
-    "corrected. Checked is what each step is for, in exact rational arithmetic. With another rounding direction than "
-    "to nearest, `v_div_fmas` may round twice in the denormal range.",
-    "random bits": "Stochastic conversions to 8 bits add the upper random bits and cut off; the published pseudo-code "
+    "corrected. Tests check the purpose of each step in exact rational arithmetic. With a rounding direction other "
+    "than to nearest, `v_div_fmas` may round twice in the denormal range.",
+    "random bits": "Stochastic conversions to 8 bits add the upper random bits and truncate; the published pseudo-code "
     "would round once more and lose the carry of the mantissa.",
-    "float atomic": "Float atomics round to nearest whatever MODE says; a minimum or maximum with a NaN keeps the old "
+    "float atomic": "Float atomics round to nearest regardless of MODE; a minimum or maximum with a NaN keeps the old "
     "value, as published. Additions of f32 in memory flush denormals on gfx90a; all others keep them.",
-    "clock": "`s_memtime` moves by four cycles per wave instruction executed, `s_memrealtime` 16 times slower: the "
-    "same on every run, not the hardware's time.",
-    "layout": "Images are linear in memory, have one mip level, and blend with eight fraction bits. How the hardware's "
-    "tiling changes what the caches see is not modelled.",
+    "clock": "`s_memtime` advances by four cycles per executed wave instruction, `s_memrealtime` 16 times slower: "
+    "reproducible on every run, but not the hardware's time.",
+    "layout": "Images are linear in memory, have one mip level, and interpolate with eight fraction bits. The effect "
+    "of the hardware's tiling on cache behaviour is not modelled.",
     "registers": "`s_getreg` reads MODE, HW_ID and XCC_ID, `s_setreg` writes MODE; other hardware registers read 0. "
     "Exceptions are neither recorded nor taken.",
-    "no trap": "Trap handlers, debugger conditions, graphics messages and exports do not exist: what has no effect on "
-    "results is skipped, the rest is refused.",
+    "no trap": "Trap handlers, debugger conditions, graphics messages and exports do not exist: instructions without "
+    "effect on results are skipped, the others are refused.",
 }
-# What concerns no opcode in particular.
+# Gaps that are not specific to an opcode.
 GENERAL_GAPS = (
-    "The payload of a NaN result is not specified: it is quiet.",
-    "A raw buffer is checked dword by dword, as AMD says of RDNA and leaves open for CDNA, a structured one by its "
-    "index, atomics and formats as a whole; what a "
-    "load into the LDS leaves there for an element that is outside is not published, and taken to be 0.",
-    "The clamp bit of integer operations saturates the exact result; carries stay those of the sum that is not "
-    "clamped. LLVM uses it for additions, subtractions and dot products; what it does to the low half of a product is "
-    "not published.",
-    "Float modifiers and MODE of unfused multiply-adds (`v_mad_f16`, `v_mac_f16`) apply to operands and result: the "
-    "product between them keeps its denormals.",
+    "NaN results are quiet; their payload is not specified.",
+    "Raw buffers are bounds-checked dword by dword, as AMD documents for RDNA and leaves open for CDNA; structured "
+    "buffers by their index; atomics and formatted accesses as a whole. The value that a load into the LDS writes for "
+    "an out-of-bounds element is not published, and assumed to be 0.",
+    "The clamp bit of integer operations saturates the exact result; carries are those of the unclamped sum. LLVM uses "
+    "it for additions, subtractions and dot products; its effect on the low half of a product is not published.",
+    "Float modifiers and MODE of unfused multiply-adds (`v_mad_f16`, `v_mac_f16`) apply to operands and result; the "
+    "intermediate product keeps its denormals.",
 )
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One mnemonic: rank per architecture (None: not seen), whether it executes there, and what its test rests on."""
+    """One mnemonic: rank per architecture (None: not used), whether it executes, its test and the test's reference."""
 
     mnemonic: str
     ranks: dict[str, int | None]
-    archs: tuple[str, ...]  # architectures that have it, as far as the table knows
+    archs: tuple[str, ...]  # architectures that have it according to the table
     state: str  # "executes" or "refused"
     reason: str
     test: str
@@ -107,7 +106,7 @@ class Entry:
 
 
 def gap_of(row: Row) -> str:
-    """The known gap of a row that executes, a key of GAPS, or "" for none."""
+    """The key in GAPS of an executing row's known gap, "" for none."""
     name, mem = row.name, row.mem
     if row.mfma is not None:
         return "sum order"
@@ -143,7 +142,7 @@ def _alu_evidence(row: Row) -> tuple[str, str]:
 
 
 def evidence(row: Row) -> tuple[str, str]:
-    """(test, oracle) of a row that executes; tests are in tests/differential."""
+    """(test, oracle) of an executing row; tests are in tests/differential."""
     mem = row.mem
     own = next((test for names, test in OF_THEIR_OWN.items() if re.fullmatch(names, row.name)), "")
     if own:
@@ -215,15 +214,15 @@ def report() -> str:
         "# Instructions",
         "",
         "Generated by `python -m hipsynth.profiling.sim.isa.coverage --write`. Every opcode of gfx90a and gfx942 that",
-        "the project knows: whether it executes, the test (in `tests/differential`) and what the test compares with.",
+        "the project knows: whether it executes, its test (in `tests/differential`) and the reference of that test.",
         "Ranks are by number of programs that use an opcode.",
         "",
         *_summary(entries),
         "",
         "Compared with: " + ", ".join(f"{name} ({count})" for name, count in sorted(tested.items())) + ".",
         "Existence on an architecture is checked against LLVM's assembler. A program is",
-        "refused when a kernel that it launches can reach an instruction that is refused; what is never launched stops",
-        "nothing.",
+        "refused if a kernel that it launches can reach a refused instruction; kernels that are never launched are",
+        "not checked.",
         "",
         "## Known gaps",
         "",

@@ -68,7 +68,7 @@ FILE_HEAD = "// Generated from profiling/sim/isa/*.toml by generate.py.\n"
 
 
 def slots(row: Row) -> dict[str, str]:
-    """slot letter -> type name of the typed operands, with implied ones (c=d, x=vcc) resolved."""
+    """Slot letter -> type name of each typed operand, with implied operands (c=d, x=vcc) resolved."""
     found: dict[str, str] = {}
     for token in row.sig.split():
         if m := re.fullmatch(r"([deabcx])\??:(\w+)", token):
@@ -94,13 +94,13 @@ def _packed(name: str) -> bool:
 
 
 def _vector_statement(row: Row) -> str:
-    """The row's statement over vectors, "" when an operand's type has none."""
+    """The row's statement for vectors of lanes, "" if an operand's type has no vector form."""
     statement = row.sem if row.vec is True else str(row.vec or "")
     return statement if set(slots(row).values()) <= VECTOR_TYPES else ""
 
 
 def _head(row: Row) -> str:
-    """Operand types and flags of an opcode's struct."""
+    """Type aliases and flags of an opcode's struct."""
     types = slots(row)
     aliases = "\n".join(f"  using {s.upper()} = {_cpp_type(types, s)};" for s in "deabcx")
     flags = f"kKeepsHigh = {str(row.keep_high).lower()}, kReadsDst = false, kWritesExec = {_flag('exec' in row.writes)}"
@@ -162,7 +162,7 @@ def _entry(
 
 
 def handler_entry(row: Row, struct: str) -> tuple[str, str]:
-    """(struct definitions, initialiser of Handlers) of one ALU row."""
+    """(struct definitions, initialiser of Handlers) for one ALU row."""
     if row.mfma is not None:
         return "", _entry(mfma_call(row))
     if row.handler:
@@ -225,7 +225,7 @@ _NO_MEM = {
 
 
 def _aggregate(fields: dict[str, str], defaults: dict[str, str]) -> str:
-    """A C++ designated initialiser without the fields that have their default value."""
+    """A C++ designated initialiser that omits fields with their default value."""
     given = {k: v for k, v in fields.items() if v not in (defaults.get(k), "false")}
     return "{" + ", ".join(f".{k} = {v}" for k, v in given.items()) + "}"
 
@@ -245,7 +245,7 @@ def _bits(chosen: Iterable[str], names: Sequence[str]) -> str:
 
 
 def op_info(row: Row) -> str:
-    """The row as an initialiser of struct OpInfo (core/inst.h), handlers excepted."""
+    """The row as an initialiser of struct OpInfo (core/inst.h), without handlers."""
     fields = {
         "name": f'"{row.name}"',
         "unit": f"Unit::{row.unit}",
@@ -279,7 +279,7 @@ def table_row(row: Row, place: tuple[int, int]) -> str:
 
 
 def enums_source(rows: list[Row]) -> str:
-    """Enumerations whose members the table alone names."""
+    """The text of opcode_enums.h: enumerations whose members are defined by the table."""
     operations = sorted({row.mem.op for row in rows} - {""})
     members = "".join(f"  {name},\n" for name in operations)
     implied = "".join(f"constexpr uint8_t {name} = {1 << i};\n" for i, name in enumerate(IMPLICIT))
@@ -326,7 +326,7 @@ def table_source(rows: list[Row], places: dict[str, tuple[int, int]]) -> str:
 
 
 def write(path: Path, text: str) -> None:
-    """Writes only what changed, so that the build does not recompile the rest."""
+    """Writes the file only if its content changed, to avoid recompilation."""
     if not path.exists() or path.read_text() != text:
         path.write_text(text)
 

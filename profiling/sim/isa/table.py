@@ -1,6 +1,6 @@
-"""The opcode table: rows of *.toml expanded to one `Row` per base mnemonic.
+"""The opcode table: the rows of *.toml, expanded to one `Row` per base mnemonic.
 
-Sources of the facts are named in each TOML file.
+Each TOML file names its sources.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HERE = Path(__file__).resolve().parent
 
 @dataclass(frozen=True)
 class Mem:
-    """What a memory row does; the fields of MemDesc in core/inst.h."""
+    """The memory operation of a row; the fields of MemDesc in core/inst.h."""
 
     space: str = "none"
     kind: str = "none"
@@ -39,7 +39,7 @@ class Mem:
 class Mfma:
     shape: tuple[int, int, int, int]  # M, N, K, blocks
     types: tuple[str, str, str]  # A, B, accumulator
-    cycles: tuple[int, int]  # gfx90a, gfx942; 0: not there
+    cycles: tuple[int, int]  # on gfx90a and gfx942; 0: the architecture does not have it
     sparse: bool = False  # A holds two of every four elements along K
 
 
@@ -52,27 +52,27 @@ class Row:
     sig: str
     archs: tuple[str, ...] = ARCHS
     sem: str = ""
-    sat: str | bool = ""  # `sem` with its clamp bit; True: the result always fits, so the bit changes nothing
-    vec: str | bool = ""  # `sem` for whole vectors of lanes; True: as it stands
+    sat: str | bool = ""  # `sem` with the clamp bit set; True: the result always fits, so the bit has no effect
+    vec: str | bool = ""  # `sem` for whole vectors of lanes; True: same statement as `sem`
     handler: str = ""
     count: str = "other"
     rate: str = "none"
     refused: str = ""
-    flops: int = 0  # floating-point operations of one active lane; matrix instructions are counted by their shape
+    flops: int = 0  # floating-point operations per active lane; those of matrix instructions follow from the shape
     keep_high: bool = False
     whole: bool = False  # packed row whose statement handles both halves itself
-    action: str = "refused"  # what the engine does: enum Action of core/action.h
+    action: str = "refused"  # enum Action of core/action.h
     condition: str = "none"  # of a branch
-    reads: frozenset[str] = frozenset()  # implicit registers, of IMPLICIT
+    reads: frozenset[str] = frozenset()  # implicit registers, a subset of IMPLICIT
     writes: frozenset[str] = frozenset()
-    narrows: str = "never"  # EXEC afterwards is a part of EXEC before: enum Narrows of core/inst.h
+    narrows: str = "never"  # when the new EXEC is a subset of the old one: enum Narrows of core/inst.h
     partial: bool = False  # part of the destination's bits or lanes may keep their old value
     cross_lane: bool = False  # a lane's result depends on other lanes
-    carries_up: bool = False  # the low dword of the result depends on low dwords alone
+    carries_up: bool = False  # the low dword of the result depends only on low dwords of the sources
     exchanges: bool = False  # the source is written too
-    indexes: str = "none"  # registers are chosen by M0: "sgpr", or "vgpr" for all that follow
-    group: str = ""  # group of the static code features, where it does not follow from the other columns
-    adds: int = 0  # the result is the first source plus (1) or minus (-1) the second, perhaps with SCC
+    indexes: str = "none"  # registers are indexed by M0: "sgpr", or "vgpr" for all following instructions
+    group: str = ""  # group of the static code features, if not implied by the other columns
+    adds: int = 0  # the result is the first source plus (1) or minus (-1) the second, possibly with carry in SCC
     mem: Mem = field(default_factory=Mem)
     mfma: Mfma | None = None
 
@@ -126,7 +126,7 @@ _DS_STORES = _DS_WORDS | {
     "b8_d16_hi": (1, 1, False, 2),
     "b16_d16_hi": (2, 1, False, 2),
 }
-# Integer atomics of FLAT and MUBUF, by their stem; the x2 forms are the same on 8 bytes.
+# Integer atomics of FLAT and MUBUF by base name; the x2 forms are the same on 8 bytes.
 _ATOMIC_STEMS = {
     "swap": "swap_b",
     "cmpswap": "cmpswap_b",
@@ -193,7 +193,7 @@ def _elements(forms: Mapping[str, tuple[int, int, bool, int]]) -> dict[str, Mem]
     return {k: Mem(elem_bytes=b, count=n, sign=s, d16=d) for k, (b, n, s, d) in forms.items()}
 
 
-# Placeholders of family names that stand for memory forms.
+# Placeholders in family names -> memory forms.
 _MEM_AXES: dict[str, dict[str, Mem]] = {
     "load": _elements(_LOADS),
     "store": _elements(_STORES),
@@ -211,7 +211,7 @@ _MEM_AXES: dict[str, dict[str, Mem]] = {
 
 
 def flops_of(count: str, sig: str) -> int:
-    """Operations per lane of a row that does not name them: packed rows do what their class says twice."""
+    """Default FLOPs per lane of a row: those of its counter class, doubled for packed rows."""
     kind, _, width = count.partition("_")
     if width not in ("f16", "f32", "f64"):
         return 0
@@ -219,7 +219,7 @@ def flops_of(count: str, sig: str) -> int:
 
 
 def rate_of(count: str, sig: str) -> str:
-    """Rate of a vector row that does not name it: by its class, else whether it works on doubles."""
+    """Default rate of a vector row: "trans" by its counter class, "f64" for operands of doubles, else "full"."""
     if count.startswith("trans_"):
         return "trans"
     return "f64" if re.search(r":f64(bits)?\b", sig) else "full"
@@ -272,7 +272,7 @@ def _mem(entry: Mapping[str, Any], form: Mem | None = None) -> Mem:
     return Mem(**fields)
 
 
-# Columns that rows give as they stand; the others have defaults that follow from the row.
+# Columns copied from the TOML row unchanged; the others have computed defaults.
 _PLAIN = frozenset(
     [
         "sem",
@@ -292,7 +292,7 @@ _PLAIN = frozenset(
         "group",
     ]
 )
-# Results of 16 bits: op_sel and SDWA put them in either half of the register.
+# 16-bit results: op_sel and SDWA select the half of the register that is written.
 _HALF_RESULTS = ("d:b16", "d:f16", "d:i16", "d:u16")
 
 
@@ -388,7 +388,7 @@ def _by_name() -> dict[str, Row]:
 
 
 def row(mnemonic: str) -> Row | None:
-    """The row of a mnemonic as disassemblers write it, encoding suffixes included; None for what is no opcode."""
+    """The row of a disassembler's mnemonic, which may have an encoding suffix; None if it is not an opcode."""
     return _by_name().get(_ENCODING.sub("", mnemonic))
 
 
@@ -396,7 +396,7 @@ _ENCODING = re.compile(r"_(?:e32|e64|sdwa|dpp)(?:_dpp)?$")
 
 
 def load_rows(folder: Path = HERE) -> list[Row]:
-    """All rows of the table in a fixed order. Raises ValueError for a mnemonic that stands twice."""
+    """All rows of the table in a fixed order. Raises ValueError for a duplicate mnemonic."""
     rows: list[Row] = []
     for path in sorted(folder.glob("*.toml")):
         data = tomllib.loads(path.read_text())

@@ -1,4 +1,4 @@
-"""The corpus: a folder of Parquet shards, a manifest written last, and a journal that survives any interruption.
+"""The corpus: a folder of Parquet shards, a manifest that is written last, and a journal that survives interruptions.
 
     CORPUS/manifest.json                 schema version, metric columns, every shard with its hash and row count
     CORPUS/programs/<first id>-<hash>.parquet       one row per program, text included
@@ -6,8 +6,8 @@
     CORPUS/failures/<first id>-<hash>.parquet       one row per item that failed, with its reason
     CORPUS/journal.log                   finished items not yet in shards
 
-An item is one program on one target; its id is a hash of everything that decides its result, so the same work is
-never stored twice. The shards' bytes depend on the set of items alone, not on the order in which they finished.
+An item is one program on one target. Its id is a hash of everything that determines its result, so the same work is
+never stored twice. The bytes of the shards depend only on the set of items, not on the order in which they finished.
 """
 
 from hipsynth.synth.core.store.corpus import Corpus, CorpusWriter

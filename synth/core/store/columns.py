@@ -1,4 +1,4 @@
-"""Dataclasses as Parquet columns: their Arrow types, and their values in the form that Arrow takes."""
+"""Dataclasses as Parquet columns: Arrow types of their fields, and conversion of their values for Arrow."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def columns(kind: type) -> dict[str, pa.DataType]:
 
 
 def _arrow_type(kind: Any) -> pa.DataType:
-    """Parts are structs, mappings maps, tuples lists of a fixed length; every column may be null."""
+    """Dataclasses become structs, mappings maps, tuples fixed-size lists; every column is nullable."""
     kind = optional(kind) or kind
     if kind in _PLAIN:
         return _PLAIN[kind]
@@ -35,7 +35,7 @@ def _arrow_type(kind: Any) -> pa.DataType:
 
 
 def arrow_row(value: Any) -> dict[str, Any]:
-    """A dataclass's fields in the form that Arrow takes; mappings sorted, so that equal values are equal bytes."""
+    """The fields of a dataclass as values for Arrow; mappings are sorted, so equal values give equal bytes."""
     return {part.name: _plain(getattr(value, part.name)) for part in fields(value)}
 
 

@@ -33,7 +33,7 @@ ROWS_PER_SHARD = 10_000
 
 
 class Corpus:
-    """A corpus opened for reading: shards verified by hash, and the journal of an interrupted run included."""
+    """A corpus opened for reading. Verifies shards by hash and includes the journal of an interrupted run."""
 
     def __init__(self, root: Path, manifest: files.Manifest, bad: Sequence[tuple[files.Shard, str]]) -> None:
         self.root = root
@@ -43,7 +43,7 @@ class Corpus:
 
     @classmethod
     def open(cls, path: Path | str, *, skip_damaged: bool = False) -> Corpus:
-        """Opens CORPUS. A damaged shard is BadInput naming the file, unless `skip_damaged` leaves it out."""
+        """Opens CORPUS. Raises BadInput naming damaged shards, unless `skip_damaged` leaves them out."""
         root = Path(path)
         manifest = files.read_manifest(root)
         if manifest is None:
@@ -84,7 +84,7 @@ class Corpus:
         return to_table(kind, rows, self.metric_ids)
 
     def _stored(self, kind: str) -> pa.Table:
-        """The shards alone, without turning rows into Python objects."""
+        """The rows of the shards, without the journal; no row becomes a Python object."""
         tables = [files.read_shard(self.root, shard) for shard in self.manifest.shards[kind]]
         if not tables:
             return schema_of(kind, self.metric_ids).empty_table()
@@ -92,7 +92,8 @@ class Corpus:
 
 
 class CorpusWriter:
-    """The one writer of a corpus folder. Records an item the moment it is finished; `close` makes the shards."""
+    """Writes a corpus folder, one writer at a time. Each finished item goes to the journal at once; `close` writes the
+    shards."""
 
     def __init__(self, path: Path | str, metric_ids: Sequence[str], *, repair: bool = False) -> None:
         self.root = Path(path)
@@ -113,7 +114,7 @@ class CorpusWriter:
             raise
 
     def _load(self, metric_ids: tuple[str, ...], repair: bool) -> tuple[str, ...]:
-        """Reads what is there; returns the damaged shards that `repair` dropped."""
+        """Reads the existing corpus; returns the damaged shards that `repair` dropped."""
         if repair:
             manifest = files.read_manifest(self.root) or files.empty_manifest(metric_ids)
             bad = files.damaged(self.root, manifest)
@@ -153,11 +154,11 @@ class CorpusWriter:
         return found
 
     def status(self, item_id: str) -> str | None:
-        """ "ok", the reason of the failure, or None when the item has not been done."""
+        """ "ok", the reason of the failure, or None if the item has no result yet."""
         return self._status.get(item_id)
 
     def add_program(self, record: Mapping[str, Any], text: str) -> None:
-        """Stores a program (a programs.jsonl record and its text) unless the corpus has it."""
+        """Stores a program (a programs.jsonl record and its text) unless the corpus already has it."""
         if record["id"] not in self._programs:
             self._append({"kind": "programs", "row": program_row(record, text)})
             self._programs.add(record["id"])
@@ -172,7 +173,7 @@ class CorpusWriter:
         self._fresh.note(offset, length, record)
 
     def compact(self) -> None:
-        """Moves the journal's items into shards: shards first, then the manifest, then the journal is emptied."""
+        """Moves the journal's items into shards: writes the shards, then the manifest, then empties the journal."""
         if not self._fresh.ids and not self._changed and (self.root / files.MANIFEST).exists():
             return
         self._journal.sync()
@@ -185,7 +186,7 @@ class CorpusWriter:
         self._remove_orphans()
 
     def _write_kind(self, kind: str) -> Iterator[files.Shard]:
-        """Cuts the id space into equal parts, so that the cut depends on the rows alone."""
+        """Writes the shards of one kind: equal ranges of the id space, so that they depend only on the rows."""
         fresh = self._fresh.of_kind(kind)
         kept_rows = sum(key not in fresh for key in self._stored_ids(kind))
         bits = _bits(kept_rows + self._fresh.rows(kind))
@@ -202,7 +203,7 @@ class CorpusWriter:
         return _rows_between(self.root, self.manifest, self._fresh, kind, low, high)
 
     def _untouched(self, kind: str, low: str, high: str | None) -> files.Shard | None:
-        """The stored shard that is this part already: alone in it, within it, and with nothing new for it."""
+        """The existing shard that already equals this id range: the only one in it, within it, and without new rows."""
         touching = [shard for shard in self.manifest.shards[kind] if _overlaps(shard, low, high)]
         fresh = self._fresh.of_kind(kind)
         if self._changed or len(touching) != 1 or any(_within(key, low, high) for key in fresh):
@@ -233,7 +234,7 @@ class CorpusWriter:
 
 
 class _Fresh:
-    """The journal's content by id: where each record lies, not the record itself."""
+    """Index of the journal: the file position of each record by id, not the record itself."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -260,11 +261,11 @@ class _Fresh:
         return set(self.programs) | set(self.items)
 
     def of_kind(self, kind: str) -> Mapping[str, Any]:
-        """What replaces stored rows of a kind, by id: a fresh item replaces a measurement and a failure alike."""
+        """Journal entries that replace stored rows of a kind, by id; an item replaces measurements and failures."""
         return self.programs if kind == "programs" else self.items
 
     def of(self, kind: str) -> list[str]:
-        """Ids of the fresh rows of a kind, unsorted."""
+        """Ids of the journal's rows of a kind, unsorted."""
         if kind == "programs":
             return list(self.programs)
         ok = kind == "measurements"
@@ -286,7 +287,7 @@ class _Fresh:
 
 
 def _bits(rows: int) -> int:
-    """How many leading bits of the id cut `rows` rows into shards of at most about ROWS_PER_SHARD."""
+    """Number of leading id bits that split `rows` rows into shards of about ROWS_PER_SHARD rows at most."""
     return max(0, math.ceil(math.log2(max(1, rows / ROWS_PER_SHARD))))
 
 
@@ -299,7 +300,7 @@ def _overlaps(shard: files.Shard, low: str, high: str | None) -> bool:
 
 
 def _parts(bits: int) -> list[tuple[str, str | None]]:
-    """Equal ranges of the id space, 2**bits of them, as [low, high) of hexadecimal ids."""
+    """2**bits equal ranges of the id space, as [low, high) of hexadecimal ids; None: no upper bound."""
     bounds = [f"{(index << 64) >> bits:016x}" for index in range(1 << bits)]
     return list(zip(bounds, [*bounds[1:], None], strict=True))
 
@@ -307,7 +308,7 @@ def _parts(bits: int) -> list[tuple[str, str | None]]:
 def _rows_between(
     root: Path, manifest: files.Manifest, fresh: _Fresh, kind: str, low: str, high: str | None
 ) -> list[dict[str, Any]]:
-    """Rows of shards and journal with an id in [low, high); the journal's word replaces the shards'."""
+    """Rows of shards and journal with an id in [low, high); rows of the journal replace those of the shards."""
     rows = fresh.load(kind, low, high)
     newer = fresh.of_kind(kind)
     for shard in manifest.shards[kind]:

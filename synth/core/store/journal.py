@@ -1,4 +1,4 @@
-"""An append-only log of JSON records: each line carries its checksum, and a torn last line is ignored."""
+"""An append-only log of JSON records. Each line has a checksum; an incomplete last line is ignored."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from hipsynth.synth.core.errors import BadInput
 from hipsynth.synth.core.files import write_error
 
-# Records reach the kernel at once (safe against kill -9); they are forced to the disk at least this often.
+# Each record is passed to the operating system at once (safe against kill -9); fsync is called at least this often.
 SYNC_EVERY_S = 0.5
 
 
@@ -25,7 +25,7 @@ def encode(record: Mapping[str, Any]) -> bytes:
 
 
 def decode(line: bytes) -> dict[str, Any] | None:
-    """The record of one line, or None when the line is torn or damaged."""
+    """The record of one line, or None if the line is incomplete or damaged."""
     if not line.endswith(b"\n") or len(line) < 11 or line[8:9] != b" ":
         return None
     body = line[9:-1]
@@ -39,7 +39,8 @@ def decode(line: bytes) -> dict[str, Any] | None:
 
 
 def read(path: Path) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """(offset, length, record) of every whole record. A torn tail ends it; damage before that is BadInput."""
+    """(offset, length, record) of every complete record. Ignores an incomplete last line; raises BadInput for damage
+    before it."""
     if not path.exists():
         return
     size = path.stat().st_size
@@ -61,7 +62,7 @@ def read(path: Path) -> Iterator[tuple[int, int, dict[str, Any]]]:
 
 
 def read_at(path: Path, places: Sequence[tuple[int, int]]) -> Iterator[dict[str, Any]]:
-    """The records at (offset, length) places that `read` or `append` reported."""
+    """The records at the (offset, length) positions from `read` or `append`. Raises BadInput if one changed."""
     if not places:
         return
     with path.open("rb") as file:
@@ -74,7 +75,7 @@ def read_at(path: Path, places: Sequence[tuple[int, int]]) -> Iterator[dict[str,
 
 
 class Journal:
-    """The writing end. Opening it cuts off a torn tail, so that appending never buries one."""
+    """A journal opened for appending. Opening it truncates an incomplete last line."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -90,7 +91,7 @@ class Journal:
         self._synced = time.monotonic()
 
     def append(self, record: Mapping[str, Any]) -> tuple[int, int]:
-        """Writes one record whole or not at all; returns its (offset, length)."""
+        """Appends one record, completely or not at all; returns its (offset, length)."""
         line = encode(record)
         offset = self._end
         try:
@@ -110,7 +111,7 @@ class Journal:
         self._synced = time.monotonic()
 
     def clear(self) -> None:
-        """Empties the journal; called once its records are safe in shards."""
+        """Empties the journal; call it only after its records are stored in shards."""
         os.ftruncate(self._fd, 0)
         self._end = 0
         self.sync()

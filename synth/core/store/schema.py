@@ -1,4 +1,4 @@
-"""What a corpus holds: the item record, and the Parquet schemas derived from it."""
+"""Content of a corpus: the item record, and the Parquet schemas derived from it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from hipsynth.synth.core.store.columns import arrow_row, columns
 
 SCHEMA_VERSION = 2
 KINDS = ("programs", "measurements", "failures")
-# The id that sorts and addresses the rows of each kind of shard.
+# The id column by which the rows of each kind of shard are sorted and found.
 KEY = {"programs": "id", "measurements": "measurement_id", "failures": "measurement_id"}
 
-# Everything that decides a result, in the order that is hashed.
+# Everything that determines a result, in hashing order.
 _IDENTITY = ("program_id", "arch", "flags", "device", "backend", "backend_version", "compiler", "headers")
 _COMMON = ("lineage", "origin", "family")
 
@@ -33,14 +33,14 @@ def measurement_id(
     compiler: str,
     headers: str,
 ) -> str:
-    """The id of one item: 16 hex digits over everything that decides its result."""
+    """The id of one item: 16 hex digits of a hash over everything that determines its result."""
     parts = (program_id, arch, flags, device, backend, backend_version, compiler, headers)
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
 class Item:
-    """One program on one target: what happened, and with which tools. `kernels` is empty for a failed item."""
+    """Result of one program on one target, with tool versions. `kernels` is empty for a failed item."""
 
     program_id: str
     lineage: str
@@ -66,7 +66,7 @@ class Item:
         return measurement_id(*(getattr(self, name) for name in _IDENTITY))
 
     def record(self) -> dict[str, Any]:
-        """The JSON object that the journal keeps."""
+        """The JSON object stored in the journal."""
         return asdict(self)
 
     @staticmethod
@@ -75,7 +75,7 @@ class Item:
 
 
 def program_row(record: Mapping[str, Any], text: str) -> dict[str, Any]:
-    """A programs.jsonl record and the program's text as one row of a programs shard."""
+    """The row of a programs shard for a programs.jsonl record and the program's text."""
     return {
         "id": record["id"],
         "origin": record["origin"],
@@ -91,7 +91,7 @@ def program_row(record: Mapping[str, Any], text: str) -> dict[str, Any]:
 
 
 def item_rows(item: Item) -> list[dict[str, Any]]:
-    """The rows of an item: one per kernel when it is ok, one in `failures` otherwise."""
+    """The rows of an item: one measurement per kernel if it is ok, else one failure."""
     common = {"measurement_id": item.id} | {name: getattr(item, name) for name in (*_IDENTITY, *_COMMON)}
     common["provenance"] = sorted((key, str(value)) for key, value in item.provenance.items())
     common["exit_code"] = item.exit_code
@@ -119,7 +119,7 @@ def schema_of(kind: str, metric_ids: Sequence[str]) -> pa.Schema:
         return pa.schema([*common, ("reason", text), ("message", text), ("stdout", text)])
     kernel = columns(KernelRecord)
     named = [("kernel_index", pa.int32()), ("kernel", kernel.pop("name"))]
-    del kernel["metrics"]  # a column each
+    del kernel["metrics"]  # each metric is a column
     return pa.schema([*common, *named, *kernel.items(), *((name, pa.float64()) for name in metric_ids)])
 
 
@@ -129,6 +129,6 @@ def sort_key(kind: str, row: Mapping[str, Any]) -> tuple[str, int]:
 
 
 def to_table(kind: str, rows: Sequence[Mapping[str, Any]], metric_ids: Sequence[str]) -> pa.Table:
-    """Sorted rows as an Arrow table; metrics that the corpus has no column for are left out."""
+    """The rows, sorted, as an Arrow table; leaves out metrics for which the corpus has no column."""
     ordered = sorted(rows, key=lambda row: sort_key(kind, row))
     return pa.Table.from_pylist(ordered, schema=schema_of(kind, metric_ids))

@@ -1,4 +1,4 @@
-"""Parquet shards and the manifest that names them: hashes checked on the way in, written atomically on the way out."""
+"""Parquet shards and the manifest that lists them: written atomically, verified by hash when read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True)
 class Shard:
-    """One Parquet file of the corpus: `path` relative to it, ids from `first` to `last`."""
+    """One Parquet file: `path` relative to the corpus folder, ids from `first` to `last` inclusive."""
 
     path: str
     rows: int
@@ -33,7 +33,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What the corpus is made of; `metric_ids` are the metric columns of its measurements."""
+    """The shards of a corpus; `metric_ids` are the metric columns of its measurements."""
 
     schema_version: int
     metric_ids: tuple[str, ...]
@@ -49,7 +49,7 @@ def empty_manifest(metric_ids: Sequence[str]) -> Manifest:
 
 
 def check_version(path: Path, version: int) -> None:
-    """Raises BadInput for a file that another version of the corpus format wrote."""
+    """Raises BadInput if a file has another version of the corpus format."""
     if version != SCHEMA_VERSION:
         raise BadInput(
             f"{path}: schema version {version}, this installation reads {SCHEMA_VERSION}",
@@ -59,7 +59,7 @@ def check_version(path: Path, version: int) -> None:
 
 
 def read_manifest(root: Path) -> Manifest | None:
-    """The manifest, or None when none was written yet; BadInput when it cannot be understood."""
+    """The manifest, or None if none has been written yet; raises BadInput if it is invalid."""
     path = root / MANIFEST
     if not path.exists():
         return None
@@ -79,7 +79,7 @@ def read_manifest(root: Path) -> Manifest | None:
 
 
 def write_manifest(root: Path, manifest: Manifest) -> None:
-    """Replaces the manifest atomically: readers see the old corpus or the new one, never a mixture."""
+    """Replaces the manifest atomically: readers see either the old corpus or the new one."""
     data: dict[str, Any] = {
         "schema_version": manifest.schema_version,
         "metric_ids": list(manifest.metric_ids),
@@ -105,7 +105,7 @@ def write_shard(root: Path, kind: str, table: pa.Table, key: str) -> Shard:
 
 
 def read_shard(root: Path, shard: Shard, columns: Sequence[str] | None = None) -> pa.Table:
-    """A shard's rows, or only some of its columns."""
+    """The rows of a shard, with all columns or only `columns`."""
     return pq.ParquetFile(root / shard.path).read(columns=columns)
 
 
@@ -115,7 +115,7 @@ def file_hash(path: Path) -> str:
 
 
 def damaged(root: Path, manifest: Manifest) -> list[tuple[Shard, str]]:
-    """Shards that are missing or whose bytes are not the ones written, each with the reason."""
+    """Shards that are missing or changed since they were written, each with the reason."""
     bad = []
     for shard in manifest.all_shards():
         path = root / shard.path
@@ -131,7 +131,7 @@ def damaged(root: Path, manifest: Manifest) -> list[tuple[Shard, str]]:
 
 
 def without(manifest: Manifest, bad: Iterable[Shard]) -> Manifest:
-    """The manifest with some shards left out."""
+    """The manifest without the shards in `bad`."""
     gone = {shard.path for shard in bad}
     kept = {kind: tuple(s for s in manifest.shards[kind] if s.path not in gone) for kind in KINDS}
     return Manifest(manifest.schema_version, manifest.metric_ids, kept)

@@ -1,4 +1,4 @@
-"""Train, validation and test: by lineage, so that a copy of a training program is never tested, or at random."""
+"""Train, validation and test splits: by lineage, so that no test program is a copy of a training program, or random."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ COLUMN = {"lineage": "lineage", "random": "measurement_id"}
 
 
 def split_names() -> tuple[str, ...]:
-    """The ways to split: by `lineage` (leak-free) or at `random` (the paper's, where renamed copies leak)."""
+    """Names of the splits: `lineage` (leak-free) and `random` (as in the paper; renamed copies leak)."""
     return tuple(COLUMN)
 
 
 def splits(
     measurements: pa.Table, by: str = "lineage", *, shares: Sequence[float] = DEFAULT_SHARES, salt: str = "hipsynth"
 ) -> list[str]:
-    """One of NAMES per row. A row's part depends on its key alone, so a corpus may grow without moving rows.
+    """One of NAMES per row. The assignment depends only on the row's key, so it is stable as a corpus grows.
 
     A corpus with at least three keys has no empty part: the keys nearest to a boundary are moved into it.
+    Raises UsageError for an unknown `by`.
     """
     if by not in COLUMN:
         raise UsageError(f"no split called {by!r}", remedy=f"one of: {', '.join(COLUMN)}")
@@ -36,7 +37,7 @@ def splits(
 
 
 def _place(key: str, salt: str) -> float:
-    """A number in [0, 1) that depends on the key and the salt alone."""
+    """A number in [0, 1) derived from a hash of key and salt."""
     digest = hashlib.sha256(f"{salt}:{key}".encode()).digest()
     return int.from_bytes(digest[:8], "big") / 2**64
 
@@ -48,7 +49,7 @@ def _part(place: float, shares: Sequence[float]) -> str:
 
 
 def _fill_empty(parts: dict[str, str], places: dict[str, float], shares: Sequence[float]) -> None:
-    """Gives every wanted part of a small corpus at least one key: lowest places are tested, next ones validate."""
+    """Gives every wanted part at least one key: the lowest numbers go to test, the next ones to validation."""
     wanted = [name for name, share in zip(NAMES, shares, strict=True) if share > 0]
     if len(parts) < len(wanted):
         return
