@@ -1,6 +1,6 @@
 """Sandbox for untrusted programs: `run` starts one; `available` and `require` test whether isolation works here."""
 
-from hipsynth.profiling.sandbox.bubblewrap import available, mode, require
+from hipsynth.profiling.sandbox.bubblewrap import available, require
 from hipsynth.profiling.sandbox.limits import (
     WALL_EXTRA_S,
     WALL_FACTOR,
@@ -18,7 +18,6 @@ __all__ = [
     "SandboxResult",
     "TimeLimits",
     "available",
-    "mode",
     "require",
     "run",
     "time_limits",

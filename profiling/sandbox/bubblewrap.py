@@ -2,8 +2,7 @@
 
 A sandboxed program never runs as the host's root, not even in a user namespace: uid 1000 inside such a namespace would
 be uid 0 for the kernel's own files (/proc/sys). Root therefore creates the namespaces itself and switches to an
-unprivileged user inside (mode "privileged"), or switches first and uses a user namespace (mode "dropped"). Other users
-use a user namespace (mode "user").
+unprivileged user inside; other users use a user namespace. Where that does not work there is no sandbox.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from hipsynth.synth.core.errors import Missing
 from hipsynth.synth.core.folders import copy_folder
 
 UNPRIVILEGED = 65534  # "nobody": exists in every container that maps the usual 65536 ids
-_MODES = {True: ("privileged", "dropped"), False: ("user",)}  # by whether this process is root
 # Kernel interfaces of /proc that are masked, besides /proc/sys, which is read-only.
 _MASKED = (
     "/proc/sysrq-trigger",
@@ -37,26 +35,13 @@ _MASKED = (
 _PROBE = 'test "$(id -u)" != 0 && ! test -w /proc/sys/kernel/core_pattern && ! test -w /proc/sysrq-trigger'
 
 
-def available() -> bool:
-    """Whether bubblewrap is installed and can create a sandbox on this machine (cached)."""
-    return mode() != ""
-
-
 @functools.cache
-def mode() -> str:
-    """The sandbox mode of this machine: "privileged", "dropped", "user", or "" if none works (cached).
-
-    A mode works if the probe runs in it, is not root, and cannot write kernel settings.
-    """
+def available() -> bool:
+    """Whether sandboxes work on this machine: a probe runs in one, is not root, and cannot write kernel settings."""
     if shutil.which("bwrap") is None:
-        return ""
-    return next((name for name in _MODES[os.geteuid() == 0] if _works(name)), "")
-
-
-def _works(name: str) -> bool:
+        return False
     with seccomp_file(forks=True) as filter_fd:
-        command = ["/bin/sh", "-c", _PROBE]
-        probe = command_line(command, None, {}, filter_fd, SandboxLimits(), {}, mode=name)
+        probe = command_line(["/bin/sh", "-c", _PROBE], None, {}, filter_fd, SandboxLimits(), {})
         fds = () if filter_fd is None else (filter_fd,)
         try:
             done = subprocess.run(probe, capture_output=True, timeout=10, check=False, pass_fds=fds)
@@ -71,7 +56,8 @@ def require() -> None:
         raise Missing(
             "programs cannot be isolated here: they could read your files and use the network",
             cause="bubblewrap (bwrap) is not installed, or this machine does not allow it to create namespaces",
-            remedy="apt install bubblewrap; in a container, allow user namespaces. `synth doctor` shows details",
+            remedy="apt install bubblewrap; in a container, run as an ordinary user and allow user namespaces. "
+            "`synth doctor` shows details",
         )
 
 
@@ -105,7 +91,7 @@ def hand_over(folder: Path) -> None:
 
     Does nothing unless this process is root. Symbolic links are not followed.
     """
-    if mode() not in ("privileged", "dropped"):
+    if not _is_root():
         return
     os.chown(folder, UNPRIVILEGED, UNPRIVILEGED, follow_symlinks=False)
     for place, folders, files in os.walk(folder):
@@ -115,15 +101,23 @@ def hand_over(folder: Path) -> None:
 
 @contextlib.contextmanager
 def readable(path: Path) -> Iterator[Path]:
-    """`path`, or a copy of it while the block runs, if only root may enter it and programs run as somebody else."""
-    if mode() != "privileged" or path.stat().st_mode & 0o055 == 0o055 or not path.is_dir():
+    """`path`, or a copy of it while the block runs if the unprivileged user of root's sandboxes may not read it."""
+    needed = 0o005 if path.is_dir() else 0o004
+    if not _is_root() or not path.exists() or path.stat().st_mode & needed == needed:
         yield path
         return
     with tempfile.TemporaryDirectory(prefix="hipsynth-") as folder:
-        copy = Path(folder) / "copy"
-        copy_folder(path, copy)
-        hand_over(copy)
+        copy = Path(folder) / path.name
+        if path.is_dir():
+            copy_folder(path, copy)
+        else:
+            shutil.copy(path, copy)
+        hand_over(Path(folder))
         yield copy
+
+
+def _is_root() -> bool:
+    return os.geteuid() == 0
 
 
 def _become_unprivileged() -> list[str]:
@@ -132,24 +126,15 @@ def _become_unprivileged() -> list[str]:
     return [*words, "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", "--"]
 
 
-def _namespaces(mode: str) -> list[str]:
-    """bwrap's arguments for the namespaces and privileges of a mode."""
-    if mode == "privileged":
+def _namespaces() -> list[str]:
+    """bwrap's arguments for namespaces and privileges."""
+    if _is_root():
         words = ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
         # setpriv needs these to drop privileges; it then drops them too.
         kept = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
         return [*words, "--cap-drop", "ALL", *(word for cap in kept for word in ("--cap-add", cap))]
-    return [
-        "--unshare-all",
-        "--unshare-user",
-        "--disable-userns",
-        "--uid",
-        "1000",
-        "--gid",
-        "1000",
-        "--cap-drop",
-        "ALL",
-    ]
+    ids = ["--uid", "1000", "--gid", "1000"]
+    return ["--unshare-all", "--unshare-user", "--disable-userns", *ids, "--cap-drop", "ALL"]
 
 
 def _system() -> list[str]:
@@ -191,15 +176,13 @@ def command_line(
     filter_fd: int | None,
     limits: SandboxLimits,
     mounts: Mapping[Path, Path],
-    *,
-    mode: str,
 ) -> list[str]:
-    """The command line that runs `command` in a sandbox of a mode (see `mode`).
+    """The command line that runs `command` in a sandbox.
 
     It sees /usr and `mounts` (path inside -> path outside) read-only, and may write to `scratch`, /tmp and /dev/shm.
     `filter_fd`: where bwrap reads the system call filter.
     """
-    words = ["bwrap", *_namespaces(mode), "--die-with-parent", "--new-session", "--hostname", "sandbox"]
+    words = ["bwrap", *_namespaces(), "--die-with-parent", "--new-session", "--hostname", "sandbox"]
     words += [*_system(), *_kernel_files(limits)]
     binds = [("--ro-bind", outside, inside) for inside, outside in mounts.items()]
     binds += [("--bind", scratch, scratch)] if scratch else []
@@ -211,6 +194,4 @@ def command_line(
         words += ["--setenv", key, value]
     if filter_fd is not None:
         words += ["--seccomp", str(filter_fd)]
-    if mode == "privileged":
-        return [*words, "--", *_become_unprivileged(), *command]
-    return [*(_become_unprivileged() if mode == "dropped" else []), *words, "--", *command]
+    return [*words, "--", *(_become_unprivileged() if _is_root() else ()), *command]

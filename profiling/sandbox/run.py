@@ -38,17 +38,17 @@ def run(
     limits = limits or SandboxLimits()
     scratch = scratch.resolve()
     argv = [str(part) for part in command]
-    how = bubblewrap.mode() if isolate else ""
+    isolated = isolate and bubblewrap.available()
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(scratch), "LC_ALL": "C.UTF-8", **(env or {})}
     with contextlib.ExitStack() as stack:
-        filter_fd = stack.enter_context(seccomp_file(forks=limits.processes > 1)) if how else None
+        filter_fd = stack.enter_context(seccomp_file(forks=limits.processes > 1)) if isolated else None
         full = bubblewrap.limited(argv, scratch, limits)
-        if how:
+        if isolated:
             bubblewrap.hand_over(scratch)
             seen = {path.resolve(): path.resolve() for path in read_only}
             seen |= {Path(inside): path.resolve() for inside, path in (mounts or {}).items()}
             seen = {inside: stack.enter_context(bubblewrap.readable(path)) for inside, path in seen.items()}
-            full = bubblewrap.command_line(full, scratch, environment, filter_fd, limits, seen, mode=how)
+            full = bubblewrap.command_line(full, scratch, environment, filter_fd, limits, seen)
         source = stack.enter_context((stdin or Path(os.devnull)).open("rb"))
         try:
             process = subprocess.Popen(
@@ -62,6 +62,6 @@ def run(
                 pass_fds=() if filter_fd is None else (filter_fd,),
             )
         except OSError as error:
-            return SandboxResult("failed", "not_started", None, None, "", str(error), 0.0, 0, bool(how))
+            return SandboxResult("failed", "not_started", None, None, "", str(error), 0.0, 0, isolated)
         with process:
-            return Watch(process, scratch, limits, bool(how)).result()
+            return Watch(process, scratch, limits, isolated).result()

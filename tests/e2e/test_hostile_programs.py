@@ -73,7 +73,7 @@ def test_programs_that_exceed_limits_are_killed(deed: str, options: tuple[str, .
 
 
 def test_without_isolation_nothing_untrusted_is_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(sandbox.bubblewrap, "mode", lambda: "")
+    monkeypatch.setattr(sandbox.bubblewrap, "available", lambda: False)
     context = run_verb.command.make_context("run", [str(PROGRAM), "--sandbox"])
     with pytest.raises(Missing, match="cannot be isolated"):
         run_verb.command.invoke(context)

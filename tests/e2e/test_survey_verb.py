@@ -70,7 +70,7 @@ def test_an_interrupted_survey_ends_its_programs_and_keeps_what_is_finished(
 
 def test_programs_from_outside_are_not_run_without_isolation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "good.hip").write_text(MAIN)
-    monkeypatch.setattr(sandbox.bubblewrap, "mode", lambda: "")
+    monkeypatch.setattr(sandbox.bubblewrap, "available", lambda: False)
     context = survey_verb.command.make_context("survey", [str(tmp_path)])
     with pytest.raises(Missing, match="cannot be isolated"):
         survey_verb.command.invoke(context)

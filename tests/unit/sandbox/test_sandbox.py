@@ -226,7 +226,7 @@ def test_a_missing_program_is_a_result(tmp_path: Path) -> None:
 
 
 def test_without_bubblewrap_the_result_has_a_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(bubblewrap, "mode", lambda: "")
+    monkeypatch.setattr(bubblewrap, "available", lambda: False)
     result = sandbox.run(["/bin/true"], tmp_path, TIGHT)
     assert (result.status, result.isolated) == ("ok", False)
 
