@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 
 import needs
 import pytest
@@ -26,3 +27,22 @@ def config() -> ParseConfig:
         return frontend_config()
     except Missing as error:
         needs.missing(str(error))
+
+
+@pytest.fixture
+def sandboxed() -> None:
+    """Fails the test where no sandbox can be made."""
+    needs.sandbox()
+
+
+@pytest.fixture
+def with_make() -> None:
+    """Fails the test where make cannot run in the sandbox."""
+    needs.make()
+
+
+@pytest.fixture
+def system_python() -> None:
+    """Fails the test where no Python lies under /usr, which every sandboxed program sees."""
+    if not Path("/usr/bin/python3").exists():
+        needs.missing("no /usr/bin/python3", "apt install python3")

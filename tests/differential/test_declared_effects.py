@@ -9,12 +9,13 @@ import re
 import zlib
 from dataclasses import dataclass
 
+import needs
 import numpy as np
 import pytest
 
 from hipsynth.profiling.sim.isa.table import ARCHS, Row, load_rows
 
-core = pytest.importorskip("hipsynth.profiling.sim._core", reason="the native core is not built")
+core = needs.core()
 
 VCC, M0, EXEC = 106, 124, 126
 FULL = 0xFFFFFFFF

@@ -12,14 +12,15 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
+import needs
 from llvm_tools import library_of
 
 from hipsynth.profiling.sim.isa.table import Row, load_rows
 
 LLC = shutil.which("llc-22") or shutil.which("llc")
 LIBRARY = library_of(LLC, "libLLVM")
-pytestmark = pytest.mark.skipif(LIBRARY is None, reason="llc, or LLVM's library, is not installed")
+if LIBRARY is None:
+    needs.missing("llc, or LLVM's library, is not installed")
 
 MISSING = re.compile(r"<stdin>:(\d+):\d+: missing implicit register operand '([^']+)'")
 STOP = "NO_SUCH_INSTRUCTION"  # the parser complains of it once it has taken what is before it
@@ -37,7 +38,6 @@ UNITS = ("S_", "V_", "DS_", "GLOBAL_", "FLAT_", "SCRATCH_")  # buffer instructio
 
 def machine_names(rows: Sequence[Row]) -> dict[str, str]:
     """LLVM's names of the table's opcodes: the forms in which all operands are written, where there are several."""
-    assert LIBRARY is not None
     strings = {name.decode() for name in re.findall(rb"[A-Z][A-Za-z0-9_]{3,60}(?=\0)", LIBRARY.read_bytes())}
     # The library keeps a string that ends another one, S_ADD_U32 in DS_ADD_U32, only once.
     known = {name[i:] for name in strings for i in range(len(name)) if name.startswith(UNITS, i)}

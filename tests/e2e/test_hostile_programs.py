@@ -18,8 +18,7 @@ PROGRAM = Path(__file__).parents[1] / "kernels" / "programs" / "hostile.hip"
 
 
 def hostile(*arguments: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-    if not sandbox.available():
-        pytest.skip("bubblewrap cannot make a sandbox on this machine")
+    needs.sandbox()
     needs.compiler()
     command = [
         sys.executable,

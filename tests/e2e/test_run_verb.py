@@ -11,8 +11,6 @@ from pathlib import Path
 import needs
 import pytest
 
-from hipsynth.profiling.survey.build_files import makefile
-
 PROGRAMS = Path(__file__).parents[1] / "kernels" / "programs"
 
 
@@ -149,8 +147,7 @@ def test_a_single_file_hints_at_missing_sources(several: Path) -> None:
 
 
 def test_a_folder_is_built_as_its_makefile_says(several: Path) -> None:
-    if not makefile.available():
-        pytest.skip("needs make and a working bubblewrap")
+    needs.make()
     done = synth(["run", ".", "--", "2"], several)
     assert (done.returncode, done.stdout) == (0, "3 times 10\n"), done.stderr
     done = synth(["profile", "main.cpp", "--project", ".", "--arch", "gfx942", "--json", "--", "1"], several)
@@ -161,8 +158,7 @@ def test_a_folder_is_built_as_its_makefile_says(several: Path) -> None:
 
 
 def test_build_files_may_name_folders_beside_theirs(several: Path) -> None:
-    if not makefile.available():
-        pytest.skip("needs make and a working bubblewrap")
+    needs.make()
     app = several / "app"
     app.mkdir()
     for name in ("main.cpp", "parts", "Makefile"):

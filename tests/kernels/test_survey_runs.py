@@ -7,11 +7,11 @@ import re
 from dataclasses import asdict
 from pathlib import Path
 
+import needs
 import pytest
 from hip_programs import require_compiler
 
 from hipsynth.profiling.survey import Options, Report, Row, survey
-from hipsynth.profiling.survey.build_files import makefile
 from hipsynth.synth.core.store.journal import Journal
 
 HIP = "#include <hip/hip_runtime.h>\n#include <cstdio>\n"
@@ -156,8 +156,7 @@ EXPECTED = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     require_compiler()
-    if not makefile.available():
-        pytest.skip("needs make and a working bubblewrap")
+    needs.make()
     root = tmp_path_factory.mktemp("samples")
     for name, text in FILES.items():
         path = root / name

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import shutil
 from typing import Any, NoReturn
 
 import pytest
@@ -61,3 +62,18 @@ def simulator() -> Any:
     if not found.ok:
         missing(found.detail)
     return backend
+
+
+def sandbox() -> None:
+    """Bubblewrap, with the right to make namespaces."""
+    from hipsynth.profiling.sandbox import available
+
+    if not available():
+        missing("bubblewrap cannot make a sandbox on this machine")
+
+
+def make() -> None:
+    """make, and the sandbox that it runs in."""
+    sandbox()
+    if shutil.which("make") is None:
+        missing("make is not installed", "apt install make")

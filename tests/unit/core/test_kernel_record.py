@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import Any
 
+import needs
 import pyarrow as pa
 import pytest
 
@@ -89,7 +90,7 @@ def names(kind: type) -> dict[str, Any]:
 
 
 def test_the_core_names_the_fields_as_the_record_does() -> None:
-    core = pytest.importorskip("hipsynth.profiling.sim._core", reason="the native core is not built")
+    core = needs.core()
     device = core.Device("gfx90a", devices.load("mi250").spec(), count=True)
     given = device.launch(device.load_text("s_endpgm\n"), "kernel", (2, 1, 1), (64, 1, 1), b"")
     wanted = {name: inner for name, inner in names(KernelRecord).items() if name not in NOT_OF_A_DISPATCH}

@@ -26,10 +26,8 @@ TIGHT = SandboxLimits(
 )
 PYTHON = "/usr/bin/python3"
 
-needs_bubblewrap = pytest.mark.skipif(
-    not sandbox.available(), reason="bubblewrap cannot make a sandbox on this machine"
-)
-needs_python = pytest.mark.skipif(not Path(PYTHON).exists(), reason="no system Python to run inside the sandbox")
+needs_bubblewrap = pytest.mark.usefixtures("sandboxed")
+needs_python = pytest.mark.usefixtures("system_python")
 
 
 def python(code: str, scratch: Path, limits: SandboxLimits = TIGHT, isolate: bool = True) -> SandboxResult:

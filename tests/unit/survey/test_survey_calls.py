@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.profiling.survey.build_files import makefile
 from hipsynth.profiling.survey.build_files.calls import calls_of, expanded
 from hipsynth.profiling.survey.discover import find_programs
 from hipsynth.profiling.survey.plan import Call
@@ -62,7 +61,7 @@ def test_commands_before_a_start(tmp_path: Path) -> None:
     assert call.before == (f"cd {tmp_path} && gunzip -k in.gz", f"cd {tmp_path} && sort in > in.sorted")
 
 
-@pytest.mark.skipif(not makefile.available(), reason="needs make and a working bubblewrap")
+@pytest.mark.usefixtures("with_make")
 def test_a_makefile_with_a_launcher_and_a_build_folder(tmp_path: Path) -> None:
     lines = ["EXE = build/app", "$(EXE): main.hip", "\thipcc $< -o $@", "run: $(EXE)", "\t$(LAUNCHER) $(EXE) 4 in.txt"]
     (tmp_path / "Makefile").write_text("\n".join(lines) + "\n")

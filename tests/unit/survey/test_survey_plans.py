@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.profiling.survey.build_files import makefile
 from hipsynth.profiling.survey.build_files.cmake import cmake_plans
 from hipsynth.profiling.survey.build_files.commands import plans_of, simple_commands, steps_of
 from hipsynth.profiling.survey.discover import find_programs
@@ -318,7 +317,7 @@ $(shell touch outside-of-the-sandbox)
 """
 
 
-@pytest.mark.skipif(not makefile.available(), reason="needs make and a working bubblewrap")
+@pytest.mark.usefixtures("with_make")
 def test_of_several_makefiles_the_one_named_for_hip_comes_first(tmp_path: Path) -> None:
     write(tmp_path, {"Makefile": "app: main.cu\n\tnvcc -DCUDA $< -o $@\n", "main.cu": MAIN})
     write(tmp_path, {"Makefile.hip": "app: main.cu\n\thipcc -DUSE_HIP $< -o $@\nrun: app\n\t./app 5\n"})
@@ -327,7 +326,7 @@ def test_of_several_makefiles_the_one_named_for_hip_comes_first(tmp_path: Path) 
     assert program.plans[0].calls == (Call(("5",)),)
 
 
-@pytest.mark.skipif(not makefile.available(), reason="needs make and a working bubblewrap")
+@pytest.mark.usefixtures("with_make")
 def test_a_makefile_without_a_default_compiler(tmp_path: Path) -> None:
     write(tmp_path, {"Makefile": "prog: main.hip\n\t$(HIPCC) -DX $< -o $@\n", "main.hip": MAIN})
     (program,) = find_programs(tmp_path, "gfx90a")
