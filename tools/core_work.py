@@ -89,7 +89,7 @@ def programs(scratch: Path) -> Iterator[Step]:
             yield f"{path.stem} {name}", partial(run, built, device, folder)
 
 
-def run(built: api.Artefacts, device: devices.ArchTable, folder: Path) -> None:
+def run(built: api.Artefacts, device: devices.DeviceTable, folder: Path) -> None:
     """Runs a trusted program without the sandbox, so that it can write its part of the core's profile."""
     with (folder / "output").open("w") as output, contextlib.redirect_stdout(output):
         done = api.run_attached(built, device, folder, Limits())

@@ -116,7 +116,7 @@ def _own_words(stderr: str, message: str) -> list[str]:
 
 
 def run_in_copy(
-    program: Program, artefacts: api.Artefacts, device: devices.ArchTable, folder: Path, limits: Limits
+    program: Program, artefacts: api.Artefacts, device: devices.DeviceTable, folder: Path, limits: Limits
 ) -> api.RunResult:
     """Runs a built program in `folder`: a new copy of its project's folder, or an empty folder if it has none.
 

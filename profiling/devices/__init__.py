@@ -37,7 +37,7 @@ class Constant:
 
 
 @dataclass(frozen=True)
-class ArchTable:
+class DeviceTable:
     """One device: `constants` maps "section.key" (for instance "l2.bytes") to a sourced number."""
 
     name: str
@@ -112,7 +112,7 @@ def _sections(document: Mapping[str, Any]) -> dict[str, Constant]:
 
 
 @functools.cache
-def load(name: str) -> ArchTable:
+def load(name: str) -> DeviceTable:
     """The table of a device; raises UsageError for an unknown name, BadInput for an invalid table."""
     path = FOLDER / f"{name}.toml"
     if name not in names():
@@ -122,7 +122,7 @@ def load(name: str) -> ArchTable:
     own = _sections(document)
     if base is not None and (unknown := set(own) - set(base.constants)):
         raise BadInput(f"{path.name}: {', '.join(sorted(unknown))} not in the inherited table")
-    return ArchTable(
+    return DeviceTable(
         name=document["name"],
         title=document["title"],
         arch=document["arch"] if base is None else base.arch,
@@ -130,7 +130,7 @@ def load(name: str) -> ArchTable:
     )
 
 
-def device_of(arch: str, device: str | None = None) -> ArchTable:
+def device_of(arch: str, device: str | None = None) -> DeviceTable:
     """The table of a device of `arch`, by default its default device. Raises UsageError if the device has another
     architecture."""
     default = default_device(arch)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hipsynth.profiling.devices import ArchTable, load
+from hipsynth.profiling.devices import DeviceTable, load
 
 LANES = 64
 # level -> (bandwidth metrics that are summed, intensity metric)
@@ -79,7 +79,7 @@ def ceilings(device: str) -> Ceilings:
     )
 
 
-def _vector_peak(arch: ArchTable, cycles: str, clock: str) -> float:
+def _vector_peak(arch: DeviceTable, cycles: str, clock: str) -> float:
     simds = arch["topology.cus"] * arch["topology.simds_per_cu"]
     return 2 * LANES / arch[f"issue.{cycles}"] * simds * arch[f"clock.{clock}"] / 1000
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from hipsynth.profiling import sandbox, toolchain
-from hipsynth.profiling.devices import ArchTable
+from hipsynth.profiling.devices import DeviceTable
 from hipsynth.profiling.sandbox import processes
 from hipsynth.profiling.sim.limits import Limits
 from hipsynth.synth.core.errors import Missing
@@ -149,7 +149,13 @@ def core_version() -> str:
 
 
 def configuration(
-    artefacts: Artefacts, device: ArchTable, limits: Limits, output: Path, *, count: bool = True, counters: bool = True
+    artefacts: Artefacts,
+    device: DeviceTable,
+    limits: Limits,
+    output: Path,
+    *,
+    count: bool = True,
+    counters: bool = True,
 ) -> str:
     """The text of a run's configuration file."""
     entries: dict[str, object] = {
@@ -177,7 +183,7 @@ def configuration(
 
 def run_program(
     artefacts: Artefacts,
-    device: ArchTable,
+    device: DeviceTable,
     scratch: Path,
     limits: Limits | None = None,
     args: Sequence[str] = (),
@@ -250,7 +256,7 @@ def _as_started(executable: Path, folder: Path) -> str:
 
 def run_attached(
     artefacts: Artefacts,
-    device: ArchTable,
+    device: DeviceTable,
     scratch: Path,
     limits: Limits | None = None,
     args: Sequence[str] = (),
@@ -310,7 +316,7 @@ def _out_of_time(reason: str, limits: Limits) -> str:
 
 
 def _prepare(
-    artefacts: Artefacts, device: ArchTable, scratch: Path, limits: Limits, count: bool, counters: bool
+    artefacts: Artefacts, device: DeviceTable, scratch: Path, limits: Limits, count: bool, counters: bool
 ) -> Path:
     """Writes run.conf into the scratch folder; returns the path for the result document, deleting an old one."""
     output = scratch.resolve() / "run.json"

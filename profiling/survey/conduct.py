@@ -43,7 +43,7 @@ class Options:
     isolate: bool = True  # run in the sandbox if it works here
 
     @property
-    def table(self) -> devices.ArchTable:
+    def table(self) -> devices.DeviceTable:
         return devices.device_of(self.arch, self.device)
 
 

@@ -29,7 +29,7 @@ _LITERAL = re.compile(r"-{0,2}\d[\w.x,]*|--?[a-zA-Z][\w-]*(=[\w.-]+)?")
 
 
 def try_calls(
-    program: Program, built: Built, device: devices.ArchTable, root: Path, scratch: Path, limits: Limits, count: bool
+    program: Program, built: Built, device: devices.DeviceTable, root: Path, scratch: Path, limits: Limits, count: bool
 ) -> tuple[Verdict, api.RunResult, Call]:
     """Runs a program with the arguments from its build files, else none, else those from scripts and READMEs.
 
@@ -80,7 +80,7 @@ def _own_examples(done: api.RunResult, built: Built, folder: Path) -> list[Call]
 
 def _run(
     built: Built,
-    device: devices.ArchTable,
+    device: devices.DeviceTable,
     folder: Path,
     limits: Limits,
     call: Call,

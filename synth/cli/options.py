@@ -61,11 +61,11 @@ device_option = click.option(
     "devices",
     multiple=True,
     show_default="each architecture's",
-    help="Architecture table, e.g. mi210; repeatable.",
+    help="Device table, e.g. mi210; repeatable.",
 )
 one_arch_option = click.option("--arch", default="gfx90a", show_default=True, help=f"{ARCHS}.")
 one_device_option = click.option(
-    "--device", default="", show_default="the architecture's", help="Architecture table, e.g. mi210."
+    "--device", default="", show_default="the architecture's", help="Device table, e.g. mi210."
 )
 
 
@@ -81,13 +81,9 @@ def sandbox_option(default: bool | None) -> Callable[[F], F]:
     )
 
 
-def caches_option(function: F) -> F:
-    """The --caches/--no-caches option; the older name --count still works but is hidden."""
-    old = click.option("--count/--no-count", "count", default=None, hidden=True)
-    new = click.option(
-        "--caches/--no-caches",
-        default=True,
-        show_default="--caches",
-        help="Simulate caches. Without: same program output, faster runs, less accurate times.",
-    )
-    return new(old(function))
+caches_option = click.option(
+    "--caches/--no-caches",
+    default=True,
+    show_default="--caches",
+    help="Simulate caches. Without: same program output, faster runs, less accurate times.",
+)

@@ -75,7 +75,6 @@ def command(
     sandboxed: bool,
     memory: float,
     caches: bool,
-    count: bool | None,
     strict: bool,
     timeout: float,
     as_json: bool,
@@ -101,8 +100,7 @@ def command(
         folder = Path(scratch) / "run"
         artefacts = compiled(found, arch, flags, Path(scratch) / "build")
         folder.mkdir()
-        simulated = caches if count is None else count
-        done = run(artefacts, table, folder, limits, args, count=simulated, counters=as_json)
+        done = run(artefacts, table, folder, limits, args, count=caches, counters=as_json)
     if as_json:
         from hipsynth.profiling.reports.documents import run_document
 

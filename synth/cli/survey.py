@@ -58,7 +58,6 @@ Exit codes: 0 ok (whatever the programs did), 2 usage, 3 bad input, 4 toolchain 
 @caches_option
 @memory_option
 @sandbox_option(True)
-@click.option("--isolate/--no-isolate", default=None, hidden=True)  # the older name of --sandbox
 @workers_option
 @timeout_option
 @json_option
@@ -70,10 +69,8 @@ def command(
     page: Path | None,
     match: str,
     caches: bool,
-    count: bool | None,
     memory: float,
     sandboxed: bool,
-    isolate: bool | None,
     workers: int,
     timeout: float,
     as_json: bool,
@@ -88,14 +85,12 @@ def command(
     from hipsynth.profiling.survey.page import update
     from hipsynth.profiling.survey.report import table
 
-    isolated = sandboxed if isolate is None else isolate
-    if isolated:
+    if sandboxed:
         sandbox.require()
     else:
         click.echo("warning: programs run with your rights on files and network; only limits hold", err=True)
-    simulated = caches if count is None else count
     wanted = [
-        Options(arch, timeout, workers, simulated, match, int(memory * 2**30), device, isolated)
+        Options(arch, timeout, workers, caches, match, int(memory * 2**30), device, sandboxed)
         for arch, device in resolve_devices(archs or (() if devices else (DEFAULT_ARCH,)), devices)
     ]
     reports: list[Report] = []
