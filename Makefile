@@ -1,7 +1,7 @@
 # One entry point for people and for continuous integration. Every target sets up first; that is quick when done.
 PYTHON ?= python3
 BIN := .venv/bin
-NATIVE_SOURCES = $(shell git ls-files 'profiling/sim/native/*.cpp' 'profiling/sim/native/*.h')
+NATIVE_SOURCES = $(shell git ls-files 'profiling/*/native/*.cpp' 'profiling/*/native/*.h')
 
 .PHONY: setup demo test test-full lint bench sanitize fuzz clean distclean
 SECONDS ?= 600

@@ -215,12 +215,12 @@ def editable() -> str:
 
 def native() -> str:
     """Builds the simulator core and the HIP runtime library into profiling/sim (incremental)."""
-    folders = (ROOT / "profiling/sim/native", ROOT / "profiling/sim/isa")
+    folders = [ROOT / "profiling" / name for name in ("sandbox/native", "sim/native", "sim/isa")]
     found = [path for folder in folders for path in sorted(folder.rglob("*")) if is_native(path)]
     sources = [ROOT / "CMakeLists.txt", *found]
     identity = digest(sources) + str(ROOT) + sys.version
-    products = [*(ROOT / "profiling/sim").glob("_core*.so"), *(ROOT / "profiling/sim").glob("libhipsynth_hip.so")]
-    if stamped("native", identity) and len(products) >= 2:
+    wanted = ("sim/_core*.so", "sim/libhipsynth_hip.so", "sandbox/hipsynth-supervisor")
+    if stamped("native", identity) and all(any((ROOT / "profiling").glob(name)) for name in wanted):
         return f"built from {len(sources)} files"
     print("simulator: building (a few minutes the first time)", flush=True)
     # A CMake build folder cannot change its compiler or Python: start a new one if they change.

@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import math
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from hipsynth.profiling.sandbox.limits import SandboxLimits
 from hipsynth.profiling.sandbox.seccomp import seccomp_file
 from hipsynth.synth.core.errors import Missing
 from hipsynth.synth.core.folders import copy_folder
+from hipsynth.synth.core.scratch import process_folder, scratch_folder
 
 UNPRIVILEGED = 65534  # "nobody": exists in every container that maps the usual 65536 ids
 # Kernel interfaces of /proc that are masked, besides /proc/sys, which is read-only.
@@ -32,58 +30,41 @@ _MASKED = (
     "/proc/timer_list",
     "/proc/latency_stats",
 )
+PATH = "/usr/bin:/bin"
+TEMPORARY_BYTES = 256 << 20  # size of /tmp and of /dev/shm in a sandbox
 _PROBE = 'test "$(id -u)" != 0 && ! test -w /proc/sys/kernel/core_pattern && ! test -w /proc/sysrq-trigger'
-
-
-@functools.cache
-def available() -> bool:
-    """Whether sandboxes work on this machine: a probe runs in one, is not root, and cannot write kernel settings."""
-    if shutil.which("bwrap") is None:
-        return False
-    with seccomp_file(forks=True) as filter_fd:
-        probe = command_line(["/bin/sh", "-c", _PROBE], None, {}, filter_fd, SandboxLimits(), {})
-        fds = () if filter_fd is None else (filter_fd,)
-        try:
-            done = subprocess.run(probe, capture_output=True, timeout=10, check=False, pass_fds=fds)
-        except (OSError, subprocess.SubprocessError):
-            return False
-    return done.returncode == 0
 
 
 def require() -> None:
     """Raises Missing if programs cannot be isolated on this machine."""
-    if not available():
+    problem = unavailable()
+    if problem:
         raise Missing(
             "programs cannot be isolated here: they could read your files and use the network",
-            cause="bubblewrap (bwrap) is not installed, or this machine does not allow it to create namespaces",
+            cause=problem,
             remedy="apt install bubblewrap; in a container, run as an ordinary user and allow user namespaces. "
             "`synth doctor` shows details",
         )
 
 
-def limited(command: list[str], folder: Path, limits: SandboxLimits) -> list[str]:
-    """The command in `folder` under resource limits, set by a shell that then execs it (no fork, about 1 ms)."""
-    # Limits apply per process. The soft limit sends SIGXCPU; the hard limit, two seconds later, kills.
-    seconds = max(1, math.ceil(limits.cpu_s) + 1)
-    settings = (
-        f"ulimit -c 0; ulimit -S -t {seconds}; ulimit -H -t {seconds + 2}; "
-        f"ulimit -f {max(1, limits.file_bytes // 512)}; ulimit -n {limits.open_files}; "
-    )
-    return ["/bin/sh", "-c", settings + 'cd "$0" && exec "$@"', str(folder), *_fixed_layout(), *command]
-
-
 @functools.cache
-def _fixed_layout() -> tuple[str, ...]:
-    """The command prefix that disables address space randomisation, if the system allows it.
+def unavailable() -> str:
+    """Why sandboxes do not work here, or "": a probe in one must not be root and not be able to write kernel settings."""
+    if shutil.which("bwrap") is None:
+        return "bubblewrap (bwrap) is not installed"
+    with seccomp_file(forks=True) as filter_fd:
+        probe = command_line(["/bin/sh", "-c", _PROBE], None, filter_fd, {})
+        fds = () if filter_fd is None else (filter_fd,)
+        try:
+            done = subprocess.run(probe, capture_output=True, text=True, timeout=10, check=False, pass_fds=fds)
+        except (OSError, subprocess.SubprocessError) as error:
+            return str(error)
+    return "" if done.returncode == 0 else done.stderr.strip() or "a program in the sandbox could change kernel settings"
 
-    clang 22 orders some device variables by address, so its output can differ between randomised runs.
-    """
-    prefix = ("setarch", "-R")
-    try:
-        works = subprocess.run([*prefix, "/bin/true"], capture_output=True, timeout=10, check=False).returncode == 0
-    except (OSError, subprocess.SubprocessError):
-        return ()
-    return prefix if works else ()
+
+def available() -> bool:
+    """Whether programs can be isolated on this machine."""
+    return not unavailable()
 
 
 def hand_over(folder: Path) -> None:
@@ -103,16 +84,17 @@ def hand_over(folder: Path) -> None:
 def readable(path: Path) -> Iterator[Path]:
     """`path`, or a copy of it while the block runs if the unprivileged user of root's sandboxes may not read it."""
     needed = 0o005 if path.is_dir() else 0o004
-    if not _is_root() or not path.exists() or path.stat().st_mode & needed == needed:
+    is_open = path == process_folder() or (path.exists() and path.stat().st_mode & needed == needed)
+    if not _is_root() or is_open or not path.exists():
         yield path
         return
-    with tempfile.TemporaryDirectory(prefix="hipsynth-") as folder:
-        copy = Path(folder) / path.name
+    with scratch_folder() as folder:
+        copy = folder / path.name
         if path.is_dir():
             copy_folder(path, copy)
         else:
             shutil.copy(path, copy)
-        hand_over(Path(folder))
+        hand_over(folder)
         yield copy
 
 
@@ -152,13 +134,13 @@ def _system() -> list[str]:
     return words
 
 
-def _kernel_files(limits: SandboxLimits) -> list[str]:
+def _kernel_files() -> list[str]:
     """bwrap's arguments for a private /proc without kernel settings, a minimal /dev, size-limited /dev/shm and /tmp."""
     words = ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"]
     for name in _MASKED:
         if Path(name).exists():
             words += ["--ro-bind", "/dev/null", name]
-    size = str(limits.file_bytes)
+    size = str(TEMPORARY_BYTES)
     words += ["--dev", "/dev", "--size", size, "--perms", "1777", "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
     return [*words, "--size", size, "--perms", "1777", "--tmpfs", "/tmp"]
 
@@ -170,28 +152,22 @@ def _parents(paths: Iterable[Path]) -> list[str]:
 
 
 def command_line(
-    command: list[str],
-    scratch: Path | None,
-    env: Mapping[str, str],
-    filter_fd: int | None,
-    limits: SandboxLimits,
-    mounts: Mapping[Path, Path],
+    command: list[str], writable: Path | None, filter_fd: int | None, shown: Mapping[Path, Path]
 ) -> list[str]:
-    """The command line that runs `command` in a sandbox.
+    """The command line that runs `command` as process 1 of a sandbox.
 
-    It sees /usr and `mounts` (path inside -> path outside) read-only, and may write to `scratch`, /tmp and /dev/shm.
+    It sees /usr and `shown` (path inside -> path outside) read-only, and may write to `writable`, /tmp and /dev/shm.
     `filter_fd`: where bwrap reads the system call filter.
     """
-    words = ["bwrap", *_namespaces(), "--die-with-parent", "--new-session", "--hostname", "sandbox"]
-    words += [*_system(), *_kernel_files(limits)]
-    binds = [("--ro-bind", outside, inside) for inside, outside in mounts.items()]
-    binds += [("--bind", scratch, scratch)] if scratch else []
+    words = ["bwrap", *_namespaces(), "--as-pid-1", "--new-session", "--hostname", "sandbox"]
+    words += [*_system(), *_kernel_files()]
+    binds = [("--ro-bind", outside, inside) for inside, outside in shown.items()]
+    binds += [("--bind", writable, writable)] if writable else []
     words += _parents(inside for _, _, inside in binds)
     for kind, outside, inside in binds:
         words += [kind, str(outside), str(inside)]
-    words += ["--chdir", "/", "--clearenv"]  # the scratch folder belongs to the user that the program becomes later
-    for key, value in env.items():
-        words += ["--setenv", key, value]
+    # Jobs change to their folder themselves: it may belong to the user that they become later.
+    words += ["--chdir", "/", "--clearenv", "--setenv", "PATH", PATH]
     if filter_fd is not None:
         words += ["--seccomp", str(filter_fd)]
     return [*words, "--", *(_become_unprivileged() if _is_root() else ()), *command]

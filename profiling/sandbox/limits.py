@@ -35,6 +35,7 @@ class SandboxResult:
 
     `reason`: "" for ok, else one of exit_code, signal, forbidden_call, wall_time, cpu_time, idle_time, memory, output,
     file_size, disk, processes, threads, not_started. `isolated`: False if only the limits applied.
+    `cut`: output beyond the limit was dropped.
     """
 
     status: str
@@ -47,6 +48,7 @@ class SandboxResult:
     peak_memory_bytes: int
     isolated: bool
     cpu_s: float = 0.0
+    cut: bool = False
 
 
 WALL_FACTOR, WALL_EXTRA_S = 10.0, 60.0  # wall_s = cpu_s * WALL_FACTOR + WALL_EXTRA_S

@@ -21,18 +21,21 @@ class Meter:
     spent waiting for a processor counts as neither. Call `sample` regularly; it updates both.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, pids: Sequence[int] = ()) -> None:
+        """`pids`: processes that exist already; what they have used so far does not count."""
         self.cpu_s = self.idle_s = 0.0
         self.start = self.last = time.monotonic()
         self.worked = 0.0  # seconds running or runnable, at the last sample
+        self.cpu_before = sum(cpu_seconds(pid) for pid in pids)
+        self.queued_before = sum(_queued_seconds(pid) for pid in pids)
 
     def sample(self, pids: Sequence[int]) -> None:
         """Updates the times from the processes `pids`; does nothing within SAMPLE_S of the last update."""
         now = time.monotonic()
         if now - self.last < SAMPLE_S:
             return
-        self.cpu_s = max(self.cpu_s, sum(cpu_seconds(pid) for pid in pids))
-        worked = self.cpu_s + sum(_queued_seconds(pid) for pid in pids)
+        self.cpu_s = max(self.cpu_s, sum(cpu_seconds(pid) for pid in pids) - self.cpu_before)
+        worked = self.cpu_s + sum(_queued_seconds(pid) for pid in pids) - self.queued_before
         if worked - self.worked < _BUSY_SHARE * (now - self.last):
             self.idle_s += now - self.last
         self.worked, self.last = worked, now

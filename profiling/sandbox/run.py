@@ -1,21 +1,19 @@
 """Runs an untrusted program: no network, read-only file system, one writable scratch folder, limits on all resources.
 
-Isolation uses bubblewrap and a seccomp filter. If bubblewrap does not work, the limits still apply, but the program can
-access the file system and the network; the result then has `isolated == False`, and `synth doctor` reports it.
+Isolation uses bubblewrap and seccomp filters; where they do not work, nothing is started.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from hipsynth.profiling.sandbox import bubblewrap
+from hipsynth.profiling.sandbox import bubblewrap, jail
 from hipsynth.profiling.sandbox.limits import SandboxLimits, SandboxResult
-from hipsynth.profiling.sandbox.seccomp import seccomp_file
-from hipsynth.profiling.sandbox.watch import Watch
+from hipsynth.profiling.sandbox.view import view_of
+from hipsynth.profiling.sandbox.watch import SandboxLost, Watch
+from hipsynth.synth.core.errors import Missing
 
 
 def run(
@@ -27,41 +25,54 @@ def run(
     env: Mapping[str, str] | None = None,
     isolate: bool = True,
     mounts: Mapping[str, Path] | None = None,
-    stdin: Path | None = None,
+    stdin: Path | int | None = None,
+    fds: Sequence[int] = (),
+    on_output: Callable[[str, bytes], None] | None = None,
 ) -> SandboxResult:
     """Runs `command` with `scratch` as its working folder, the only one it can write to.
 
     `read_only`: further readable paths (/usr always is). `env`: its environment besides PATH, HOME and LC_ALL.
     `isolate=False` applies only the limits. `mounts`: path in the sandbox -> folder mounted there read-only (only with
-    isolation). `stdin`: file for standard input (default: empty). Failures of the program are returned, not raised.
+    isolation). `stdin`: file or descriptor for standard input (default: empty). `fds`: descriptors that the program has
+    as 3, 4, ... `on_output`: called with "out" or "err" and each piece of output as it arrives.
+    Failures of the program are returned, not raised. Raises Missing if programs cannot be isolated here.
     """
     limits = limits or SandboxLimits()
     scratch = scratch.resolve()
     argv = [str(part) for part in command]
-    isolated = isolate and bubblewrap.available()
-    environment = {"PATH": "/usr/bin:/bin", "HOME": str(scratch), "LC_ALL": "C.UTF-8", **(env or {})}
-    with contextlib.ExitStack() as stack:
-        filter_fd = stack.enter_context(seccomp_file(forks=limits.processes > 1)) if isolated else None
-        full = bubblewrap.limited(argv, scratch, limits)
-        if isolated:
-            bubblewrap.hand_over(scratch)
-            seen = {path.resolve(): path.resolve() for path in read_only}
-            seen |= {Path(inside): path.resolve() for inside, path in (mounts or {}).items()}
-            seen = {inside: stack.enter_context(bubblewrap.readable(path)) for inside, path in seen.items()}
-            full = bubblewrap.command_line(full, scratch, environment, filter_fd, limits, seen)
-        source = stack.enter_context((stdin or Path(os.devnull)).open("rb"))
-        try:
-            process = subprocess.Popen(
-                full,
-                stdin=source,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                cwd=scratch,
-                env=environment,
-                start_new_session=True,
-                pass_fds=() if filter_fd is None else (filter_fd,),
-            )
-        except OSError as error:
-            return SandboxResult("failed", "not_started", None, None, "", str(error), 0.0, 0, isolated)
-        with process:
-            return Watch(process, scratch, limits, isolated).result()
+    environment = {"PATH": bubblewrap.PATH, "HOME": str(scratch), "LC_ALL": "C.UTF-8", **(env or {})}
+    if isolate:
+        bubblewrap.require()
+        bubblewrap.hand_over(scratch)
+    view = view_of(scratch, read_only, mounts or {}) if isolate else None
+    for last in (False, True):  # a kept sandbox may have ended meanwhile
+        with jail.lease(view) as leased:
+            try:
+                job = _start(leased, argv, scratch, environment, limits, stdin, fds)
+                return Watch(leased, job, scratch, limits, on_output).result()
+            except (BrokenPipeError, ConnectionResetError):
+                problem = leased.problem()
+            except SandboxLost as lost:
+                problem = str(lost)
+        if last:
+            break
+    raise Missing("the sandbox could not be created", cause=problem, remedy="see `synth doctor`")
+
+
+def _start(
+    leased: jail.Jail,
+    argv: Sequence[str],
+    scratch: Path,
+    env: Mapping[str, str],
+    limits: SandboxLimits,
+    stdin: Path | int | None,
+    fds: Sequence[int],
+) -> jail.Job:
+    if isinstance(stdin, int):
+        return leased.start(argv, scratch, env, limits, stdin, fds)
+    source = os.open(stdin or os.devnull, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        os.set_blocking(source, True)
+        return leased.start(argv, scratch, env, limits, source, fds)
+    finally:
+        os.close(source)

@@ -1,120 +1,135 @@
-"""Reads a sandboxed program's output and enforces the limits that rlimits cannot express."""
+"""Reads a job's output and enforces the limits that rlimits cannot express."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import resource
 import selectors
 import signal
-import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO
+from typing import BinaryIO
 
 from hipsynth.profiling.sandbox import processes
+from hipsynth.profiling.sandbox.jail import Ended, Jail, Job
 from hipsynth.profiling.sandbox.limits import TIME_REASONS, SandboxLimits, SandboxResult
 
 POLL_S = 0.02
+_SIGNAL_REASONS = {signal.SIGXCPU: "cpu_time", signal.SIGXFSZ: "file_size", signal.SIGSYS: "forbidden_call"}
 
 
-def _children_s() -> float:
-    """Processor time of this process's reaped children."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
+class SandboxLost(Exception):
+    """The sandbox could not be created, or something outside ended it; `args[0]` is what bubblewrap said."""
 
 
 class Watch:
-    """Watches one process: collects its output, polls its limits, kills its whole process tree when one is exceeded."""
+    """Watches one job: collects its output, polls its limits, ends its sandbox when one is exceeded."""
 
-    def __init__(self, process: subprocess.Popen[bytes], scratch: Path, limits: SandboxLimits, isolated: bool) -> None:
-        self.process, self.scratch, self.limits, self.isolated = process, scratch, limits, isolated
+    def __init__(
+        self,
+        jail: Jail,
+        job: Job,
+        scratch: Path,
+        limits: SandboxLimits,
+        on_output: Callable[[str, bytes], None] | None = None,
+    ) -> None:
+        self.jail, self.job, self.scratch, self.limits, self.on_output = jail, job, scratch, limits, on_output
+        self.isolated = jail.view is not None
         self.kept: dict[str, bytearray] = {"out": bytearray(), "err": bytearray()}
         self.written = 0
+        self.cut = False
         self.peak = 0
-        self.meter = processes.Meter()
-        self.cpu_before = _children_s()
+        self.ended: Ended | None = None
+        self.meter = processes.Meter(processes.descendants(jail.process.pid))
         self.start = time.monotonic()
         self.next_disk = self.start + 0.1
 
     def result(self) -> SandboxResult:
-        """Waits until the process ends or exceeds a limit, and kills what is left of its process tree."""
+        """Waits until the job ends or exceeds a limit, and kills what is left of it."""
         reason = "interrupted"
         try:
             reason = self._pump()
-        finally:  # also if this process is interrupted: its children must not outlive it
+        finally:  # also if this process is interrupted: its jobs must not outlive it
             if reason:
                 self._kill()
-        self.process.wait()
-        self._drain()
+            self._drain()
+            self.job.close()
         elapsed = time.monotonic() - self.start
         out, err = (bytes(self.kept[name]).decode(errors="replace") for name in ("out", "err"))
+        if reason == "sandbox":
+            raise SandboxLost(self.jail.problem() or "the sandbox's supervisor was killed")
         status, reason, code, number = self._judge(reason)
-        cpu_s = max(self.meter.cpu_s, _children_s() - self.cpu_before)
-        return SandboxResult(status, reason, code, number, out, err, elapsed, self.peak, self.isolated, cpu_s)
+        cpu_s, peak = self.meter.cpu_s, self.peak
+        if self.ended:
+            cpu_s, peak = max(cpu_s, self.ended.cpu_s), max(peak, self.ended.peak_bytes)
+        if reason == "not_started" and self.ended:
+            err = os.strerror(self.ended.error)
+        return SandboxResult(
+            status, reason, code, number, out, err, elapsed, peak, self.isolated, cpu_s, cut=self.cut
+        )
 
     def _judge(self, reason: str) -> tuple[str, str, int | None, int | None]:
         if reason:
             return ("timeout" if reason in TIME_REASONS else "killed"), reason, None, None
-        code = self.process.returncode
-        # bubblewrap reports a signal as exit code 128 + number
-        number = -code if code < 0 else code - 128 if self.isolated and 128 < code <= 128 + signal.SIGSYS else 0
-        if number in (signal.SIGXCPU, signal.SIGXFSZ, signal.SIGSYS):
-            names = {signal.SIGXCPU: "cpu_time", signal.SIGXFSZ: "file_size", signal.SIGSYS: "forbidden_call"}
-            reason = names[signal.Signals(number)]
-            return ("timeout" if reason in TIME_REASONS else "killed"), reason, None, number
-        if number:
-            return "failed", "signal", None, number
-        return ("ok", "", 0, None) if code == 0 else ("failed", "exit_code", code, None)
+        assert self.ended
+        if self.ended.error:
+            return "failed", "not_started", None, None
+        code = os.waitstatus_to_exitcode(self.ended.status)
+        if code >= 0:
+            return ("ok", "", 0, None) if code == 0 else ("failed", "exit_code", code, None)
+        with contextlib.suppress(KeyError, ValueError):
+            reason = _SIGNAL_REASONS[signal.Signals(-code)]
+            return ("timeout" if reason in TIME_REASONS else "killed"), reason, None, -code
+        return "failed", "signal", None, -code
 
     def _pump(self) -> str:
-        """Collects output until the process ends; returns the reason to kill it, or ""."""
-        assert self.process.stdout and self.process.stderr
-        pidfd = os.pidfd_open(self.process.pid)
-        try:
-            with selectors.DefaultSelector() as selector:
-                for name, stream in (("out", self.process.stdout), ("err", self.process.stderr)):
-                    os.set_blocking(stream.fileno(), False)
-                    selector.register(stream, selectors.EVENT_READ, name)
-                selector.register(pidfd, selectors.EVENT_READ, "end")
-                return self._loop(selector)
-        finally:
-            os.close(pidfd)
+        """Collects output until the job ends; returns the reason to kill it, or ""."""
+        with selectors.DefaultSelector() as selector:
+            for name, stream in (("out", self.job.out), ("err", self.job.err)):
+                os.set_blocking(stream.fileno(), False)
+                selector.register(stream, selectors.EVENT_READ, name)
+            selector.register(self.jail.socket, selectors.EVENT_READ, "end")
+            return self._loop(selector)
 
     def _loop(self, selector: selectors.BaseSelector) -> str:
-        pause = 0.001
+        pause = 0.002
         while True:
-            ended = False
+            answered = False
             for key, _ in selector.select(pause):
                 if key.data == "end":
-                    ended = True
+                    answered = True
                 elif not self._read(key.data, key.fileobj):  # type: ignore[arg-type]
                     selector.unregister(key.fileobj)
-            if ended:
-                return ""
-            reason = self._passed()
-            if reason:
-                return reason
+            if answered:
+                self.ended = self.job.ended()
+                return "" if self.ended else "sandbox"
+            if time.monotonic() - self.start >= 0.01:  # most jobs end before there is anything to look at
+                reason = self._passed()
+                if reason:
+                    return reason
             pause = min(POLL_S, pause * 2)
 
-    def _read(self, name: str, stream: IO[bytes]) -> bool:
+    def _read(self, name: str, stream: BinaryIO) -> bool:
         """Reads available output and keeps it up to the limit; False at the end of the stream."""
         try:
             chunk = os.read(stream.fileno(), 1 << 16)
         except BlockingIOError:
             return True
-        room = self.limits.output_bytes - len(self.kept[name])
-        self.kept[name] += chunk[: max(0, room)]
+        room = max(0, self.limits.output_bytes - len(self.kept[name]))
+        self.kept[name] += chunk[:room]
+        self.cut |= len(chunk) > room
         self.written += len(chunk)
+        if self.on_output and chunk:
+            self.on_output(name, chunk)
         return bool(chunk)
 
     def _drain(self) -> None:
-        """Reads what is left in the pipes after the end, without blocking (a surviving child may hold them open)."""
-        for name, stream in (("out", self.process.stdout), ("err", self.process.stderr)):
-            assert stream is not None
-            while len(self.kept[name]) < self.limits.output_bytes:
-                before = len(self.kept[name])
-                if not self._read(name, stream) or len(self.kept[name]) == before:
+        """Reads what is left in the pipes after the end, without blocking."""
+        for name, stream in (("out", self.job.out), ("err", self.job.err)):
+            for _ in range(64):  # a pipe holds 64 KiB, or 1 MiB if the program enlarged it
+                before = self.written
+                if not self._read(name, stream) or self.written == before:
                     break
 
     def _passed(self) -> str:
@@ -122,7 +137,7 @@ class Watch:
         limits, now = self.limits, time.monotonic()
         if self.written > 64 * limits.output_bytes:
             return "output"
-        pids = processes.descendants(self.process.pid)
+        pids = processes.descendants(self.jail.process.pid)
         self.meter.sample(pids)
         late = self.meter.passed(limits.cpu_s, limits.idle_s, limits.wall_s)
         if late:
@@ -131,7 +146,7 @@ class Watch:
         self.peak = max(self.peak, memory)
         if memory > limits.memory_bytes:
             return "memory"
-        if len(pids) > limits.processes + (2 if self.isolated else 0):  # plus bubblewrap's own two
+        if len(pids) > limits.processes + (2 if self.isolated else 1):  # plus the supervisor and bubblewrap
             return "processes"
         if sum(processes.thread_count(pid) for pid in pids) > limits.threads + len(pids):
             return "threads"
@@ -143,24 +158,22 @@ class Watch:
         return ""
 
     def _kill(self) -> None:
-        """Kills the process and all its descendants, and waits (up to a few seconds) until none is running."""
+        """Ends the sandbox and all its processes, and waits (up to a few seconds) until none is running."""
         doomed = self._freeze()
-        for attempt in range(200):
-            doomed |= set(processes.descendants(self.process.pid))
-            running = [pid for pid in doomed if processes.runs(pid)]
-            if not running and attempt > 0:
-                return
-            for pid in running:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL)
-            if attempt > 0:
-                time.sleep(POLL_S)
+        for pid in doomed:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        for _ in range(200):
+            if not any(processes.runs(pid) for pid in doomed):
+                break
+            time.sleep(POLL_S / 4)
+        self.jail.close()
 
     def _freeze(self) -> set[int]:
-        """Stops the process and its descendants, because a tree that forks while it is read would hide some of them."""
+        """Stops the processes first, because a tree that forks while it is read would hide some of them."""
         frozen: set[int] = set()
         for _ in range(50):
-            found = set(processes.descendants(self.process.pid)) - frozen
+            found = set(processes.descendants(self.jail.process.pid)) - frozen
             if not found:
                 break
             for pid in found:

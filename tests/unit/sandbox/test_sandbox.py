@@ -14,6 +14,7 @@ from hipsynth.profiling import sandbox
 from hipsynth.profiling.sandbox import SandboxLimits, SandboxResult, bubblewrap
 from hipsynth.profiling.sandbox.limits import MIB
 from hipsynth.profiling.sandbox.seccomp import seccomp_program
+from hipsynth.synth.core.errors import Missing
 
 TIGHT = SandboxLimits(
     wall_s=10,
@@ -223,10 +224,12 @@ def test_a_missing_program_is_a_result(tmp_path: Path) -> None:
     assert sandbox.run(["/no/such/program"], tmp_path, TIGHT).status == "failed"
 
 
-def test_without_bubblewrap_the_result_has_a_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(bubblewrap, "available", lambda: False)
-    result = sandbox.run(["/bin/true"], tmp_path, TIGHT)
-    assert (result.status, result.isolated) == ("ok", False)
+def test_without_bubblewrap_nothing_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(bubblewrap, "unavailable", lambda: "bwrap is not installed")
+    with pytest.raises(Missing, match="cannot be isolated"):
+        sandbox.run(["/usr/bin/touch", "started"], tmp_path, TIGHT)
+    assert not (tmp_path / "started").exists()
+    assert sandbox.run(["/bin/true"], tmp_path, TIGHT, isolate=False).isolated is False
 
 
 @needs_bubblewrap
