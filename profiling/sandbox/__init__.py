@@ -10,6 +10,7 @@ from hipsynth.profiling.sandbox.limits import (
     time_limits,
 )
 from hipsynth.profiling.sandbox.run import run
+from hipsynth.profiling.sandbox.view import job_folder
 
 __all__ = [
     "WALL_EXTRA_S",
@@ -18,6 +19,7 @@ __all__ = [
     "SandboxResult",
     "TimeLimits",
     "available",
+    "job_folder",
     "require",
     "run",
     "time_limits",

@@ -35,21 +35,26 @@ TEMPORARY_BYTES = 256 << 20  # size of /tmp and of /dev/shm in a sandbox
 _PROBE = 'test "$(id -u)" != 0 && ! test -w /proc/sys/kernel/core_pattern && ! test -w /proc/sysrq-trigger'
 
 
+def switched_off() -> bool:
+    """Whether the user chose, for all commands, to run programs without isolation ($HIPSYNTH_SANDBOX=off)."""
+    return os.environ.get("HIPSYNTH_SANDBOX") == "off"
+
+
 def require() -> None:
-    """Raises Missing if programs cannot be isolated on this machine."""
+    """Raises Missing if programs cannot be isolated on this machine, unless isolation is switched off."""
     problem = unavailable()
-    if problem:
+    if problem and not switched_off():
         raise Missing(
             "programs cannot be isolated here: they could read your files and use the network",
             cause=problem,
-            remedy="apt install bubblewrap; in a container, run as an ordinary user and allow user namespaces. "
-            "`synth doctor` shows details",
+            remedy="apt install bubblewrap, or allow user namespaces in this container; --no-sandbox (for all "
+            "commands: HIPSYNTH_SANDBOX=off) runs programs with your rights. `synth doctor` shows details",
         )
 
 
 @functools.cache
 def unavailable() -> str:
-    """Why sandboxes do not work here, or "": a probe in one must not be root and not be able to write kernel settings."""
+    """Why sandboxes do not work here, or "". A probe in one must not be root nor be able to write kernel settings."""
     if shutil.which("bwrap") is None:
         return "bubblewrap (bwrap) is not installed"
     with seccomp_file(forks=True) as filter_fd:
@@ -59,7 +64,9 @@ def unavailable() -> str:
             done = subprocess.run(probe, capture_output=True, text=True, timeout=10, check=False, pass_fds=fds)
         except (OSError, subprocess.SubprocessError) as error:
             return str(error)
-    return "" if done.returncode == 0 else done.stderr.strip() or "a program in the sandbox could change kernel settings"
+    if done.returncode == 0:
+        return ""
+    return done.stderr.strip() or "a program in the sandbox could change kernel settings"
 
 
 def available() -> bool:
@@ -82,16 +89,19 @@ def hand_over(folder: Path) -> None:
 
 @contextlib.contextmanager
 def readable(path: Path) -> Iterator[Path]:
-    """`path`, or a copy of it while the block runs if the unprivileged user of root's sandboxes may not read it."""
+    """`path`, or a copy of it while the block runs if the unprivileged user of root's sandboxes may not read it.
+
+    The owner and mode of the original stay as they are.
+    """
     needed = 0o005 if path.is_dir() else 0o004
-    is_open = path == process_folder() or (path.exists() and path.stat().st_mode & needed == needed)
+    is_open = path == process_folder().resolve() or (path.exists() and path.stat().st_mode & needed == needed)
     if not _is_root() or is_open or not path.exists():
         yield path
         return
     with scratch_folder() as folder:
         copy = folder / path.name
         if path.is_dir():
-            copy_folder(path, copy)
+            copy_folder(path, copy, links=True)
         else:
             shutil.copy(path, copy)
         hand_over(folder)

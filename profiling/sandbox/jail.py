@@ -1,8 +1,8 @@
-"""Long-lived sandboxes: each runs many jobs one after another, because creating one costs ten times a program's start.
+"""Long-lived sandboxes: each runs many jobs, one after another, because creating one costs ten times a program's start.
 
-A sandbox holds a supervisor (native/supervisor.cpp) that starts each job with its own limits and descriptors, kills what
-the job leaves behind and reports how it ended. A sandbox in which a job exceeded a limit or left files outside its own
-folder is discarded. The same supervisor, outside any sandbox, starts programs that run under limits only.
+A sandbox holds a supervisor (native/supervisor.cpp) that starts each job with its own limits and descriptors, kills
+what the job leaves behind and reports how it ended. A sandbox in which a job exceeded a limit or left files outside
+its own folder is discarded. The same supervisor, outside any sandbox, starts programs that run under limits only.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Jail:
     """One supervisor, inside a sandbox that shows `view`, or outside any sandbox (view None)."""
 
     def __init__(self, view: View | None) -> None:
-        self.view, self.usable = view, True
+        self.view, self.usable, self.lasting = view, True, True
         self._resources = contextlib.ExitStack()
         self.socket, theirs = socket.socketpair()
         self._resources.callback(self.socket.close)
@@ -81,6 +81,7 @@ class Jail:
         try:
             if view is not None:
                 shown = {path: self._resources.enter_context(bubblewrap.readable(o)) for path, o in view.read_only}
+                self.lasting = all(shown[path] == outside for path, outside in view.read_only)  # a copy may become old
                 shown[supervisor()] = self._resources.enter_context(bubblewrap.readable(supervisor()))
                 filter_fd = self._resources.enter_context(seccomp_file(forks=True))
                 descriptors += [] if filter_fd is None else [filter_fd]
@@ -189,7 +190,7 @@ class _Pool:
         return Jail(view)
 
     def give(self, jail: Jail) -> None:
-        if not jail.usable:
+        if not (jail.usable and jail.lasting):
             jail.close()
             return
         surplus = []
@@ -209,7 +210,7 @@ _pool = _Pool()
 
 @contextlib.contextmanager
 def lease(view: View | None) -> Iterator[Jail]:
-    """A jail that shows `view` (None: no sandbox) for exclusive use; it is kept for later jobs if it is still usable."""
+    """A jail that shows `view` (None: no sandbox) for exclusive use; it is kept for later jobs if usable."""
     jail = _pool.take(view)
     try:
         yield jail

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hipsynth.synth.core.scratch import process_folder
+from hipsynth.synth.core.scratch import process_folder, scratch_folder
 
 JOBS = "jobs"  # below the process's scratch folder: the folders that jobs write to
 
 
 @dataclass(frozen=True)
 class View:
-    """`read_only`: (path inside, path outside) pairs. `writable`: a folder, at its own path."""
+    """`read_only`: (path inside, path outside) pairs. `writable`: a folder, at its own path.
+
+    `identities`: device and inode of each path outside. A sandbox keeps showing what it was created with, so it is not
+    used for a file that has been replaced since.
+    """
 
     read_only: tuple[tuple[Path, Path], ...]
-    writable: Path | None
+    writable: Path
+    identities: tuple[tuple[int, int], ...]
 
 
 def jobs_folder() -> Path:
     """The folder of this process below which jobs write; sandboxes with the same read-only paths are then shared."""
-    folder = process_folder() / JOBS
+    folder = process_folder().resolve() / JOBS
     if not folder.is_dir():
         folder.mkdir(mode=0o755)
         if os.geteuid() == 0:  # jobs of root run as another user
@@ -31,19 +37,38 @@ def jobs_folder() -> Path:
     return folder
 
 
+@contextlib.contextmanager
+def job_folder() -> Iterator[Path]:
+    """A folder for one job to write to; it is removed at the end of the block."""
+    with scratch_folder(within=jobs_folder()) as folder:
+        yield folder
+
+
 def view_of(scratch: Path, read_only: Iterable[Path], mounts: Mapping[str, Path]) -> View:
     """The view for a job that writes to `scratch` and reads the given paths.
 
     All jobs of a process with a folder below `jobs_folder` share a view of the process's scratch folder.
     """
-    own = process_folder()
+    own = process_folder().resolve()
     jobs = own / JOBS
     shared = scratch.is_relative_to(jobs) and not any(Path(inside).is_relative_to(jobs) for inside in mounts)
-    pairs = {path.resolve(): path.resolve() for path in read_only}
+    pairs = {path.resolve(): path.resolve() for path in read_only if path.exists()}
     if shared:
         pairs = {inside: outside for inside, outside in pairs.items() if not outside.is_relative_to(own)}
         pairs[own] = own
     pairs |= {Path(inside): outside.resolve() for inside, outside in mounts.items()}
-    # Parents first: bubblewrap mounts in this order.
-    ordered = sorted(pairs.items(), key=lambda pair: (len(pair[0].parts), pair[0]))
-    return View(tuple(ordered), jobs if shared else scratch)
+    shown: dict[Path, Path] = {}
+    for inside, outside in sorted(pairs.items(), key=lambda pair: (len(pair[0].parts), pair[0])):  # parents first
+        if not _covered(inside, outside, shown):
+            shown[inside] = outside
+    writable = jobs if shared else scratch
+    found = [path.stat() for path in (*shown.values(), writable)]
+    return View(tuple(shown.items()), writable, tuple((entry.st_dev, entry.st_ino) for entry in found))
+
+
+def _covered(inside: Path, outside: Path, shown: Mapping[Path, Path]) -> bool:
+    """Whether a folder that is already shown has this path in it."""
+    return any(
+        inside.is_relative_to(folder) and (origin / inside.relative_to(folder)).resolve() == outside
+        for folder, origin in shown.items()
+    )

@@ -65,9 +65,7 @@ class Watch:
             cpu_s, peak = max(cpu_s, self.ended.cpu_s), max(peak, self.ended.peak_bytes)
         if reason == "not_started" and self.ended:
             err = os.strerror(self.ended.error)
-        return SandboxResult(
-            status, reason, code, number, out, err, elapsed, peak, self.isolated, cpu_s, cut=self.cut
-        )
+        return SandboxResult(status, reason, code, number, out, err, elapsed, peak, self.isolated, cpu_s, cut=self.cut)
 
     def _judge(self, reason: str) -> tuple[str, str, int | None, int | None]:
         if reason:

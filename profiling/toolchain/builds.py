@@ -9,10 +9,10 @@ import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from hipsynth.profiling.toolchain.unit import Job, check_roots
+from hipsynth.profiling.toolchain.unit import MAX_SOURCE_BYTES, Job, check_roots
 from hipsynth.synth.core.cache import cache_dir
 from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.files import replacing
+from hipsynth.synth.core.files import read_regular, replacing
 
 _KEEP_BUILDS = 20_000
 
@@ -30,15 +30,19 @@ def load(job: Job, targets: Sequence[Path], roots: Iterable[Path] | None) -> boo
     entry = entry_of(job)
     try:
         headers: dict[str, str] = json.loads((entry / "headers.json").read_text())
-        if any(hashlib.sha256(Path(path).read_bytes()).hexdigest() != digest for path, digest in headers.items()):
+        if any(_digest(Path(path)) != digest for path, digest in headers.items()):
             return False
         check_roots(job.source, [Path(path) for path in headers], roots)
         for number, target in enumerate(targets):
             shutil.copyfile(entry / str(number), target)
         os.utime(entry)
-    except (OSError, ValueError):
+    except (OSError, ValueError, BadInput):
         return False
     return True
+
+
+def _digest(header: Path) -> str:
+    return hashlib.sha256(read_regular(header, MAX_SOURCE_BYTES)).hexdigest()
 
 
 def store(job: Job, made: Sequence[Path], headers: Sequence[Path]) -> None:
@@ -49,7 +53,7 @@ def store(job: Job, made: Sequence[Path], headers: Sequence[Path]) -> None:
             fresh.mkdir()
             for number, path in enumerate(made):
                 shutil.copyfile(path, fresh / str(number))
-            read = {str(path.resolve()): hashlib.sha256(path.read_bytes()).hexdigest() for path in headers}
+            read = {str(path.resolve()): _digest(path) for path in headers}
             (fresh / "headers.json").write_text(json.dumps(read))
         if job.key.startswith("000"):
             prune_builds()

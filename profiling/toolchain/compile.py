@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hipsynth.profiling import sandbox
 from hipsynth.profiling.toolchain import driver
 from hipsynth.profiling.toolchain import flags as flag_parser
 from hipsynth.profiling.toolchain.builds import load, store
 from hipsynth.profiling.toolchain.driver import CompileLimits
 from hipsynth.profiling.toolchain.elf import kernels_in
 from hipsynth.profiling.toolchain.locate import Toolchain, check_arch, find
-from hipsynth.profiling.toolchain.unit import Job, check_roots, object_of, read_source, sha
+from hipsynth.profiling.toolchain.unit import Job, check_roots, new_job, object_of, sha
 from hipsynth.synth.core.errors import BadInput, Missing
 
 RUNTIME = Path(__file__).resolve().parents[1] / "sim" / "libhipsynth_hip.so"
@@ -64,7 +64,8 @@ def compile_device(
     """Compiles the kernels of `source` for `arch` into OUT_DIR/<stem>.co and OUT_DIR/<stem>.s.
 
     `flags`: one string, split like a shell does; relative paths in it are resolved against the source's folder, then
-    the working folder. `roots`: folders that included user headers must lie in (default: any).
+    the working folder. `roots`: the folders that the program may include files from, besides the toolchain's (default:
+    its own folder and those that its flags name).
     Raises UsageError (unknown arch or flag), CompileFailed with the compiler's diagnostics, BadInput (reason
     "no_kernel") if the file defines no kernel, Missing without a compiler.
     """
@@ -72,18 +73,15 @@ def compile_device(
     parsed = flag_parser.parse(flags)
     toolchain = toolchain or find()
     arguments = driver.device_arguments(toolchain, arch, parsed)
-    job = Job(
-        toolchain, source, read_source(source), f"device-{arch}", parsed,
-        driver.template(toolchain, arguments, parsed), limits or CompileLimits(),
-    )  # fmt: skip
+    job = new_job(toolchain, source, f"device-{arch}", parsed, arguments, limits, roots)
     start = time.monotonic()
     out_dir.mkdir(parents=True, exist_ok=True)
     targets = [out_dir / f"{source.stem}.co", out_dir / f"{source.stem}.s"]
     cached = use_cache and load(job, targets, roots)
     header = False
     if not cached:
-        with tempfile.TemporaryDirectory(prefix="hipsynth-") as scratch:
-            made, headers, header = _device(job, Path(scratch), use_pch)
+        with sandbox.job_folder() as scratch:
+            made, headers, header = _device(job, scratch, use_pch)
             check_roots(source, headers, roots)
             if use_cache:
                 store(job, made, headers)
@@ -131,15 +129,14 @@ def compile_host(
     if not runtime.exists():
         raise Missing("the HIP runtime library is not built", cause=f"no file {runtime}", remedy="make setup")
     arguments = driver.host_arguments(toolchain, parsed, runtime)
-    made = driver.template(toolchain, arguments, parsed)
-    job = Job(toolchain, source, read_source(source), "host", parsed, made, limits or CompileLimits())
+    job = new_job(toolchain, source, "host", parsed, arguments, limits, roots)
     start = time.monotonic()
     out_dir.mkdir(parents=True, exist_ok=True)
     target = out_dir / source.stem
     cached = use_cache and load(job, [target], roots)
     if not cached:
-        with tempfile.TemporaryDirectory(prefix="hipsynth-") as scratch:
-            built, headers = _host(job, Path(scratch), use_pch)
+        with sandbox.job_folder() as scratch:
+            built, headers = _host(job, scratch, use_pch, runtime)
             check_roots(source, headers, roots)
             if use_cache:
                 store(job, [built], headers)
@@ -158,14 +155,15 @@ def link_device(job: Job, objects: Sequence[Path], scratch: Path) -> list[Path]:
     """Links device objects with the linker arguments of `job`; returns the code object and its disassembly."""
     linked, text = scratch / "kernel.co", scratch / "kernel.s"
     words = job.template.linker([str(path) for path in objects], str(linked))
-    driver.run_tool(words, scratch, job.limits, str(job.source))
+    driver.run_tool(job.toolchain, words, scratch, job.limits, str(job.source), shows=job.shows)
     command = ["/bin/sh", "-c", 'exec "$0" -d kernel.co > kernel.s', str(job.toolchain.objdump)]
-    driver.run_tool(command, scratch, job.limits, str(job.source))
+    driver.run_tool(job.toolchain, command, scratch, job.limits, str(job.source), shows=job.shows)
     return [linked, text]
 
 
-def _host(job: Job, scratch: Path, use_pch: bool) -> tuple[Path, list[Path]]:
+def _host(job: Job, scratch: Path, use_pch: bool, runtime: Path) -> tuple[Path, list[Path]]:
     unit, headers, _ = object_of(job, scratch, use_pch)
     linked = scratch / "program"
-    driver.run_tool(job.template.linker([str(unit)], str(linked)), scratch, job.limits, str(job.source))
+    words = job.template.linker([str(unit)], str(linked))
+    driver.run_tool(job.toolchain, words, scratch, job.limits, str(job.source), shows=(*job.shows, runtime))
     return linked, headers

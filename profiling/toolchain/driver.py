@@ -5,12 +5,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import re
 import shlex
-import subprocess
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,16 +32,18 @@ LENIENT = [
         "return-type",
     )
 ]
+IDLE_S = 20.0  # compilers do not wait for anything but the disk
 _UNIT, _OUTPUT = "unit.hip", "unit.out"
 
 
 @dataclass(frozen=True)
 class CompileLimits:
-    """Limits on one run of the compiler or linker. `time_s`: processor time."""
+    """Limits on one run of the compiler or linker. `time_s`: processor time. `isolate=False`: outside the sandbox."""
 
     time_s: float = 120.0
     memory_bytes: int = 4 << 30
     file_bytes: int = 512 << 20
+    isolate: bool = True
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,9 @@ def _common(toolchain: Toolchain) -> list[str]:
     return [*argv, "-fcoverage-compilation-dir=.", *COMPATIBILITY, *toolchain.include_flags]
 
 
-def template(toolchain: Toolchain, arguments: Sequence[str], flags: Flags) -> Template:
+def template(
+    toolchain: Toolchain, arguments: Sequence[str], flags: Flags, limits: CompileLimits | None = None
+) -> Template:
     """The cc1 and linker commands for driver `arguments`, from the driver's `-###` output (cached on disk).
 
     Raises UsageError (reason "bad_flag") with the compiler's message for an unknown flag, Missing if the compiler does
@@ -121,22 +122,21 @@ def template(toolchain: Toolchain, arguments: Sequence[str], flags: Flags) -> Te
         return Template(tuple(stored["cc1"]), tuple(stored["link"]))
     except (OSError, ValueError, KeyError):
         pass
-    made = _ask(toolchain, arguments, flags)
+    made = _ask(toolchain, arguments, flags, limits or CompileLimits())
     with contextlib.suppress(BadInput):  # failing to cache is no error
         write_whole(path, json.dumps({"cc1": made.cc1, "link": made.link}))
     return made
 
 
-def _ask(toolchain: Toolchain, arguments: Sequence[str], flags: Flags) -> Template:
-    with tempfile.TemporaryDirectory(prefix="hipsynth-") as folder:
-        (Path(folder) / _UNIT).touch()
+def _ask(toolchain: Toolchain, arguments: Sequence[str], flags: Flags, limits: CompileLimits) -> Template:
+    with sandbox.job_folder() as folder:
+        (folder / _UNIT).touch()
         command = [str(toolchain.clang), "-###", *arguments, _UNIT, "-o", _OUTPUT]
-        try:
-            result = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
-        except OSError as error:
-            raise Missing(f"{toolchain.clang} does not run", cause=str(error), remedy="run `make setup`") from error
+        result = _start(toolchain, command, folder, limits, ())
+    if result.reason == "not_started":
+        raise Missing(f"{toolchain.clang} does not run", cause=result.stderr, remedy="run `make setup`")
     errors = [line for line in result.stderr.splitlines() if re.search(r"\berror: ", line)]
-    if errors or result.returncode != 0:
+    if errors or result.status != "ok":
         messages = "; ".join(line.split("error: ", 1)[-1] for line in errors) or result.stderr.strip()[-300:]
         raise UsageError(
             f"the compiler does not accept the flags {flags.text!r}",
@@ -165,32 +165,71 @@ def _generalise(cc1: list[str], link: list[str]) -> Template:
 
 
 def run_tool(
-    command: Sequence[str], folder: Path, limits: CompileLimits, what: str, failure: str = "compile_failed"
+    toolchain: Toolchain,
+    command: Sequence[str],
+    folder: Path,
+    limits: CompileLimits,
+    what: str,
+    *,
+    shows: Iterable[Path] = (),
+    failure: str = "compile_failed",
 ) -> str:
-    """Runs one of the toolchain's programs under limits in `folder` and returns its stderr.
+    """Runs one of the toolchain's programs in the sandbox, in `folder`, and returns its stderr.
 
-    `what` names the input in messages. Raises CompileFailed with the diagnostics if it fails (reason `failure`) or
-    exceeds a limit, Missing if it cannot be started.
+    It sees the toolchain, the header tree and `shows`, and writes to `folder` only (see sandbox.job_folder). `what`
+    names the input in messages. Raises CompileFailed with the diagnostics if it fails (reason `failure`) or exceeds a
+    limit, Missing if it cannot be started.
     """
-    bounds = sandbox.SandboxLimits(
-        **sandbox.time_limits(limits.time_s),
-        memory_bytes=limits.memory_bytes,
-        file_bytes=limits.file_bytes,
-        scratch_bytes=4 * limits.file_bytes,
-        output_bytes=256 << 10,
-        processes=4,
-    )
-    environment = {name: os.environ[name] for name in ("TMPDIR",) if name in os.environ}
-    result = sandbox.run(command, folder, bounds, env=environment, isolate=False)
+    result = _start(toolchain, command, folder, limits, shows)
     if result.status == "ok":
         return result.stderr
     if result.reason == "not_started":
         raise Missing(f"{command[0]} does not run", cause=result.stderr, remedy="run `make setup`")
     if result.reason != "exit_code":
-        cause = f"it exceeded its limit on {result.reason}" if result.status != "failed" else f"signal {result.signal}"
-        raise CompileFailed(f"{what}: the compiler was stopped", diagnostics=result.stderr[-4000:], cause=cause)
+        raise _stopped(result, limits, what)
     first = next((line for line in result.stderr.splitlines() if "error:" in line), "")
     verb = "link" if failure == "link_failed" else "compile"
     error = CompileFailed(f"{what} does not {verb}", diagnostics=result.stderr, cause=first[:300])
     error.reason = failure
     raise error
+
+
+def _start(
+    toolchain: Toolchain, command: Sequence[str], folder: Path, limits: CompileLimits, shows: Iterable[Path]
+) -> sandbox.SandboxResult:
+    bounds = sandbox.SandboxLimits(
+        cpu_s=limits.time_s,
+        idle_s=IDLE_S,
+        wall_s=sandbox.time_limits(limits.time_s)["wall_s"],
+        memory_bytes=limits.memory_bytes,
+        file_bytes=limits.file_bytes,
+        scratch_bytes=4 * limits.file_bytes,
+        output_bytes=256 << 10,
+    )
+    shown = [*toolchain.folders, precompiled_folder(), *shows]
+    # Commands name the toolchain's folders as they were found, possibly through symbolic links.
+    names = {str(path): path for path in shown if path != path.resolve()}
+    environment = {"TMPDIR": str(folder)}
+    return sandbox.run(command, folder, bounds, read_only=shown, env=environment, mounts=names, isolate=limits.isolate)
+
+
+def precompiled_folder() -> Path:
+    """The cache's folder of precompiled headers; sandboxes of every user of this machine may read it."""
+    folder = cache_dir() / "pch"
+    if not folder.is_dir():
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o755)
+    return folder
+
+
+def _stopped(result: sandbox.SandboxResult, limits: CompileLimits, what: str) -> CompileFailed:
+    """The error for a compiler that crashed or exceeded a limit."""
+    reasons = {
+        "cpu_time": (f"it took more than {limits.time_s:g} s of processor time", "raise --timeout"),
+        "idle_time": (f"it waited for {IDLE_S:g} s, for example for input from a pipe", "include only regular files"),
+        "memory": (f"it took more than {limits.memory_bytes >> 20} MiB of memory", "split the file"),
+        "signal": (f"it crashed (signal {result.signal})", "report it to LLVM with the source; try other flags"),
+    }
+    cause, remedy = reasons.get(result.reason, (f"it exceeded its limit on {result.reason}", ""))
+    diagnostics = "" if result.reason == "signal" else result.stderr[-4000:]
+    return CompileFailed(f"{what}: the compiler was stopped", diagnostics=diagnostics, cause=cause, remedy=remedy)

@@ -56,7 +56,13 @@ class Toolchain:
     @property
     def folders(self) -> tuple[Path, ...]:
         """Folders that a compile reads besides system files."""
-        return (self.root, *(HERE / name for name in ("include", "override")))
+        own = [HERE / name for name in ("include", "override")]
+        # Packages of ROCm may consist of links to other places.
+        parts = [self.root / name for name in ("include", "share", "amdgcn", "lib", "llvm")]
+        tools = [path.resolve().parents[1] for path in (self.clang, self.lld, self.objdump)]
+        linked = [path.resolve() for path in [*parts, *tools] if path.exists()]
+        apart = [path for path in linked if not path.is_relative_to(self.root.resolve()) and path != Path("/usr")]
+        return (self.root, *own, *dict.fromkeys(apart))
 
     def provenance(self) -> dict[str, str]:
         """The facts about the compiler that a label records."""

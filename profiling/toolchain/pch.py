@@ -7,15 +7,15 @@ import hashlib
 import json
 import os
 import re
-import tempfile
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from hipsynth.profiling import sandbox
 from hipsynth.profiling.toolchain import locate
-from hipsynth.profiling.toolchain.driver import CompileLimits, Template, run_tool
-from hipsynth.synth.core.cache import cache_dir
+from hipsynth.profiling.toolchain.driver import CompileLimits, Template, precompiled_folder, run_tool
 from hipsynth.synth.core.errors import HipsynthError
-from hipsynth.synth.core.files import write_whole
+from hipsynth.synth.core.files import replacing, write_whole
 
 KEEP = 48  # precompiled headers to keep, about 13 MB each; the least recently used are deleted first
 
@@ -52,10 +52,10 @@ def use(toolchain: locate.Toolchain, template: Template, limits: CompileLimits) 
     None (compile without it) if the disk is full, the folder is read-only, or the header does not compile.
     """
     key = hashlib.sha256(json.dumps([1, toolchain.identity, *template.cc1]).encode()).hexdigest()[:24]
-    path = cache_dir() / "pch" / f"{key}.pch"
+    path = precompiled_folder() / f"{key}.pch"
     if not path.exists():
         try:
-            _build(path, template, limits)
+            _build(path, toolchain, template, limits)
         except (OSError, HipsynthError):
             return None
     else:
@@ -83,13 +83,12 @@ def forget(words: Sequence[str]) -> None:
     Path(words[list(words).index("-include-pch") + 1]).unlink(missing_ok=True)
 
 
-def _build(path: Path, template: Template, limits: CompileLimits) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+def _build(path: Path, toolchain: locate.Toolchain, template: Template, limits: CompileLimits) -> None:
     with (path.parent / f"{path.stem}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # of many workers that need the same header, one builds it
         if path.exists():
             return
-        with tempfile.TemporaryDirectory(prefix="making-", dir=path.parent) as folder:
+        with sandbox.job_folder() as folder:
             # The header refers to its source, which is therefore kept beside it; concurrent writers may race for it.
             source = path.parent / "prefix.hip"
             if not source.exists():
@@ -97,8 +96,10 @@ def _build(path: Path, template: Template, limits: CompileLimits) -> None:
             words = [
                 "-emit-pch" if word == "-emit-obj" else word for word in template.compiler(str(source), "made.pch")
             ]
-            run_tool([*words, "-fno-pch-timestamp"], Path(folder), limits, "hip/hip_runtime.h")
-            (Path(folder) / "made.pch").replace(path)
+            run_tool(toolchain, [*words, "-fno-pch-timestamp"], folder, limits, "hip/hip_runtime.h")
+            with replacing(path) as fresh:
+                shutil.copyfile(folder / "made.pch", fresh)
+                fresh.chmod(0o644)  # sandboxes of root run as another user
     _prune(path.parent)
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from hipsynth.profiling import sandbox
 from hipsynth.profiling.toolchain import driver
 from hipsynth.profiling.toolchain import flags as flag_parser
 from hipsynth.profiling.toolchain.builds import load, store
@@ -20,7 +20,7 @@ from hipsynth.profiling.toolchain.compile import RUNTIME, DeviceBuild, compile_d
 from hipsynth.profiling.toolchain.driver import CompileLimits
 from hipsynth.profiling.toolchain.elf import kernels_in
 from hipsynth.profiling.toolchain.locate import find
-from hipsynth.profiling.toolchain.unit import Job, check_roots, object_of, read_source
+from hipsynth.profiling.toolchain.unit import check_roots, new_job, object_of
 from hipsynth.synth.core.errors import BadInput
 
 MARKER = "hipsynth-code-object {}"  # kNumberMagic of native/runtime/registry.cpp
@@ -116,19 +116,18 @@ def _linked_device(
 ) -> list[tuple[Path, Path]]:
     """One code object of all files; an empty list if no file defines a kernel."""
     toolchain = find()
-    with tempfile.TemporaryDirectory(prefix="hipsynth-") as scratch:
+    with sandbox.job_folder() as scratch:
         objects: list[Path] = []
         for number, unit in enumerate(units):
             parsed = flag_parser.parse(unit.device_flags)
             arguments = driver.device_arguments(toolchain, arch, parsed, relocatable=True)
-            made = driver.template(toolchain, arguments, parsed)
-            job = Job(toolchain, unit.source, read_source(unit.source), f"rdc-{arch}", parsed, made, limits)
-            place = Path(scratch) / str(number)
+            job = new_job(toolchain, unit.source, f"rdc-{arch}", parsed, arguments, limits, roots)
+            place = scratch / str(number)
             place.mkdir()
             built, headers, _ = object_of(job, place, use_pch=False)
             check_roots(unit.source, headers, roots)
             objects.append(built)
-        linked, text = link_device(job, objects, Path(scratch))
+        linked, text = link_device(job, objects, scratch)
         if not kernels_in(linked):
             return []
         return [(shutil.copyfile(linked, folder / "linked.co"), shutil.copyfile(text, folder / "linked.s"))]
@@ -138,17 +137,17 @@ def _host_object(unit: Unit, index: int, target: Path, limits: CompileLimits, ro
     """Compiles the host side of one file to an object file that refers to its code object by number."""
     toolchain, parsed = find(), flag_parser.parse(unit.flags)
     arguments = [*driver.host_arguments(toolchain, parsed, None, unit.language), *unit.naming]
-    made = driver.template(toolchain, arguments, parsed)
     marker = target.with_name(f"number{index}")
     marker.write_text(MARKER.format(index) + unit.suffix + "\0")
     side = f"object-{unit.language}-{index}{unit.suffix}"
-    job = Job(toolchain, unit.source, read_source(unit.source), side, parsed, made, limits)
+    job = new_job(toolchain, unit.source, side, parsed, arguments, limits, roots)
     if load(job, [target], roots):
         return target
     if unit.language == "hip":
-        job = replace(job, extra=("-fcuda-include-gpubinary", str(marker.resolve())))
-    with tempfile.TemporaryDirectory(prefix="hipsynth-") as scratch:
-        built, headers, _ = object_of(job, Path(scratch), use_pch=unit.language == "hip")
+        marker = marker.resolve()
+        job = replace(job, extra=("-fcuda-include-gpubinary", str(marker)), shows=(*job.shows, marker))
+    with sandbox.job_folder() as scratch:
+        built, headers, _ = object_of(job, scratch, use_pch=unit.language == "hip")
         check_roots(unit.source, headers, roots)
         store(job, [built], headers)
         shutil.copyfile(built, target)
@@ -164,7 +163,12 @@ def _link(
     flags: str,
 ) -> None:
     toolchain, parsed = find(), flag_parser.parse(flags)
-    made = driver.template(toolchain, driver.host_arguments(toolchain, parsed, runtime), parsed)
-    command = [*made.linker([str(path.resolve()) for path in objects], str(executable.resolve())), *libraries]
-    driver.run_tool(command, executable.parent, limits, str(executable.name), failure="link_failed")
+    made = driver.template(toolchain, driver.host_arguments(toolchain, parsed, runtime), parsed, limits)
+    inputs = [path.resolve() for path in objects]
+    with sandbox.job_folder() as scratch:
+        linked = scratch / executable.name
+        command = [*made.linker([str(path) for path in inputs], str(linked)), *libraries]
+        shows = (*inputs, runtime)
+        driver.run_tool(toolchain, command, scratch, limits, executable.name, shows=shows, failure="link_failed")
+        shutil.copyfile(linked, executable)
     executable.chmod(0o755)

@@ -13,10 +13,11 @@ from hipsynth.profiling.toolchain import driver, pch
 from hipsynth.profiling.toolchain import flags as flag_parser
 from hipsynth.profiling.toolchain.driver import CompileLimits
 from hipsynth.profiling.toolchain.locate import HERE, Toolchain
-from hipsynth.synth.core.cache import cache_dir
 from hipsynth.synth.core.errors import BadInput, CompileFailed
+from hipsynth.synth.core.files import read_regular
 
 CACHE_VERSION = 2
+MAX_SOURCE_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class Job:
     flags: flag_parser.Flags
     template: driver.Template
     limits: CompileLimits
+    shows: tuple[Path, ...] = ()  # what the compiler sees besides the toolchain
     extra: tuple[str, ...] = ()  # further cc1 arguments; not in the key, so `side` must distinguish them
 
     @property
@@ -55,12 +57,53 @@ def _replaced(word: str, places: Mapping[str, str]) -> str:
     return word
 
 
-def read_source(source: Path) -> str:
+def new_job(
+    toolchain: Toolchain,
+    source: Path,
+    side: str,
+    flags: flag_parser.Flags,
+    arguments: Sequence[str],
+    limits: CompileLimits | None,
+    roots: Iterable[Path] | None,
+) -> Job:
+    """The job that compiles `source` with driver `arguments`.
+
+    `roots`: the folders that the program may include files from, besides the toolchain's; default: its own folder and
+    those that its flags name. Raises BadInput for a source that is no regular file of at most 8 MiB or a link that
+    leads out of these folders, UsageError for flags that the compiler rejects.
+    """
+    limits = limits or CompileLimits()
+    text = read_source(source, roots)
+    made = driver.template(toolchain, arguments, flags, limits)
+    shows = _shown(source, text, flags) if roots is None else tuple(root.resolve() for root in roots if root.exists())
+    return Job(toolchain, source, text, side, flags, made, limits, shows)
+
+
+_INCLUDES_FILES = re.compile(
+    r"^\s*#\s*(?:include(?:_next)?|import|embed)\s*(?:\"|[A-Za-z_])|incbin|__has_", re.MULTILINE
+)
+
+
+def _shown(source: Path, text: str, flags: flag_parser.Flags) -> tuple[Path, ...]:
+    """What a program on its own may read: its source, its folder if it includes files of it, and what flags name."""
+    own = source.resolve()
+    needs_folder = flags.names_files or _INCLUDES_FILES.search(text)
+    shown = [own.parent if needs_folder and own.parent != Path("/") else own]
+    words = _anchored(list(flags.device), own.parent)
+    for position, word in enumerate(words):
+        named = word[2:] if word.startswith("-I") else words[position + 1] if word in ("-isystem", "-include") else ""
+        if named and Path(named).exists():
+            shown.append(Path(named).resolve())
+    if Path("/") in shown:
+        raise BadInput(f"{source}: -I / would show the whole file system to the program", remedy="name its folders")
+    return tuple(dict.fromkeys(shown))
+
+
+def read_source(source: Path, roots: Iterable[Path] | None = None) -> str:
     """A source's text; bytes that are not UTF-8 (old encodings in comments) are kept as surrogates. Raises BadInput."""
-    try:
-        return source.read_bytes().decode(errors="surrogateescape")
-    except OSError as error:
-        raise BadInput(f"{source}: cannot be read", cause=str(error), remedy="give the path of a HIP file") from error
+    allowed = [source.absolute().parent] if roots is None else [root.resolve() for root in roots]
+    inside = next((root for root in allowed if source.resolve().is_relative_to(root)), allowed[0] if allowed else None)
+    return read_regular(source, MAX_SOURCE_BYTES, inside=inside).decode(errors="surrogateescape")
 
 
 def sha(text: str) -> str:
@@ -98,8 +141,8 @@ def _compile_unit(job: Job, scratch: Path, words: Sequence[str]) -> tuple[Path, 
         "unit",
         f"-fmacro-prefix-map={source.parent}/=",
     ]
-    driver.run_tool(command, scratch, job.limits, str(job.source))
-    ours = cache_dir() / "pch"
+    driver.run_tool(job.toolchain, command, scratch, job.limits, str(job.source), shows=job.shows)
+    ours = driver.precompiled_folder()
     headers = [path for path in _dependencies(dependencies) if path != source and path.parent != ours]
     return made, headers
 
@@ -107,6 +150,10 @@ def _compile_unit(job: Job, scratch: Path, words: Sequence[str]) -> tuple[Path, 
 def _anchored(words: list[str], folder: Path) -> list[str]:
     """Resolves relative paths of -I, -isystem and -include against the source's folder, then the working folder."""
     result = list(words)
+    for position, word in enumerate(words):
+        if word.startswith("-I") and len(word) > 2:
+            places = [base / word[2:] for base in (folder, Path.cwd())]
+            result[position] = f"-I{next((place for place in places if place.exists()), word[2:])}"
     for position in range(1, len(words)):
         if words[position - 1] in ("-I", "-isystem", "-include"):
             places = [base / words[position] for base in (folder, Path.cwd())]
@@ -116,7 +163,7 @@ def _anchored(words: list[str], folder: Path) -> list[str]:
 
 def _dependencies(path: Path) -> list[Path]:
     """The files named in a make-style dependency file."""
-    text = path.read_text(errors="surrogateescape").replace("\\\n", " ").partition(":")[2]
+    text = read_regular(path, MAX_SOURCE_BYTES).decode(errors="surrogateescape").replace("\\\n", " ").partition(":")[2]
     return [Path(word.replace("\\ ", " ").replace("$$", "$")) for word in re.findall(r"(?:\\.|\S)+", text)]
 
 

@@ -220,7 +220,7 @@ def test_a_file_without_a_kernel_has_a_reason(tmp_path: Path) -> None:
 
 
 def test_a_missing_or_binary_file_is_bad_input(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="cannot be read"):
+    with pytest.raises(BadInput, match="no such file"):
         compile_device(tmp_path / "none.hip", "gfx90a", "-O3", tmp_path)
     (tmp_path / "raw.hip").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(BadInput, match="does not compile"):
@@ -237,7 +237,7 @@ __global__ void k(unsigned* p) { *p = F<40, 1>::v; }
 """
     with pytest.raises(CompileFailed) as caught:
         compile_device(write(tmp_path, text), "gfx90a", "-O3", tmp_path, limits=CompileLimits(time_s=1.5))
-    assert "cpu_time" in caught.value.cause
+    assert "1.5 s of processor time" in caught.value.cause and "--timeout" in caught.value.remedy
 
 
 def test_files_from_outside_the_allowed_folders_are_refused(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_files_from_outside_the_allowed_folders_are_refused(tmp_path: Path) -> N
     text = '#include <hip/hip_runtime.h>\n#include "../secret/key.h"\n__global__ void k(int* p) { *p = KEY; }\n'
     source = write(tmp_path / "user", text)
     for _ in range(2):  # the second time the build could come from the cache
-        with pytest.raises(CompileFailed, match="outside the allowed folders"):
+        with pytest.raises(CompileFailed, match=r"key\.h. file not found"):
             compile_device(source, "gfx90a", "-O3", tmp_path / "out", roots=[tmp_path / "user"])
         compile_device(source, "gfx90a", "-O3", tmp_path / "out", roots=[tmp_path])
 
