@@ -13,7 +13,7 @@ from hipsynth.profiling import devices, metrics, sandbox, toolchain
 from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
 from hipsynth.profiling.backends.run_folder import put_executable
 from hipsynth.profiling.sim import api
-from hipsynth.profiling.sim.build import build_program
+from hipsynth.profiling.sim.build import build_program, compile_limits
 from hipsynth.profiling.sim.limits import Limits
 from hipsynth.synth.core.errors import BadInput, CompileFailed, Missing, UsageError
 from hipsynth.synth.core.folders import copy_folder
@@ -66,7 +66,9 @@ class SimBackend:
         device = devices.device_of(target.arch, target.device)
         provenance = {"program": program.id, "device": target.device, "backend": self.name, "version": self.version()}
         try:
-            artefacts, built = build_program(program, target.arch, target.flags, scratch / "build")
+            artefacts, built = build_program(
+                program, target.arch, target.flags, scratch / "build", compile_limits(limits)
+            )
         except (CompileFailed, BadInput) as error:
             words = [str(error), getattr(error, "diagnostics", "")]
             return failure(target, error.reason, "\n".join(filter(None, words)), provenance=provenance)

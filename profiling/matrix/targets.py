@@ -11,6 +11,7 @@ from typing import Any
 
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.devices import architectures, default_device, load
+from hipsynth.profiling.toolchain import check_flags
 from hipsynth.synth.core.errors import UsageError
 
 TABLE_PATH = Path(__file__).with_name("matrix.toml")
@@ -27,11 +28,10 @@ class FlagSet:
 
 @dataclass(frozen=True)
 class Matrix:
-    """The content of matrix.toml: flag sets, excluded cells, and the allowed compiler flags."""
+    """The content of matrix.toml: flag sets and excluded cells."""
 
     flag_sets: tuple[FlagSet, ...]
     excluded: tuple[Mapping[str, str], ...]
-    allowed: Mapping[str, str]
 
 
 @cache
@@ -48,32 +48,10 @@ def parse_matrix(data: Mapping[str, Any]) -> Matrix:
         unknown = set(row) - {"arch", "flags", "device", "reason"}
         if unknown or not row.get("reason") or len(row) < 2:
             raise ValueError(f"matrix exclusion {row}: wants arch, flags or device, and a reason")
-    table = Matrix(rows, excluded, data["allowed"])
+    table = Matrix(rows, excluded)
     for flag_set in rows:
-        check_flags(flag_set.flags, table)
+        check_flags(flag_set.flags)
     return table
-
-
-def check_flags(flags: str, table: Matrix | None = None) -> str:
-    """The flags separated by single spaces; raises UsageError naming the first flag that is not allowed."""
-    table = table or matrix()
-    words = flags.split()
-    for word in words:
-        if not any(_matches(word, pattern) for pattern in table.allowed):
-            raise UsageError(
-                f"unknown compiler flag {word!r}",
-                cause="only flags that change the generated code are taken",
-                remedy="one or more of: " + " ".join(table.allowed) + "; or @default, @paper, @extended",
-            )
-    if not words:
-        raise UsageError("empty --flags", remedy='for example --flags="-O3"')
-    return " ".join(words)
-
-
-def _matches(word: str, pattern: str) -> bool:
-    if pattern.endswith("*"):
-        return word.startswith(pattern[:-1]) and len(word) > len(pattern) - 1
-    return word == pattern
 
 
 def resolve_flags(given: Sequence[str]) -> tuple[str, ...]:

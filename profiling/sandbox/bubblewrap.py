@@ -42,11 +42,10 @@ def switched_off() -> bool:
 
 def require() -> None:
     """Raises Missing if programs cannot be isolated on this machine, unless isolation is switched off."""
-    problem = unavailable()
-    if problem and not switched_off():
+    if not available() and not switched_off():
         raise Missing(
             "programs cannot be isolated here: they could read your files and use the network",
-            cause=problem,
+            cause=unavailable(),
             remedy="apt install bubblewrap, or allow user namespaces in this container; --no-sandbox (for all "
             "commands: HIPSYNTH_SANDBOX=off) runs programs with your rights. `synth doctor` shows details",
         )

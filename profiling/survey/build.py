@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,11 +20,11 @@ from hipsynth.profiling.survey.libraries import (
 )
 from hipsynth.profiling.survey.plan import BuildPlan, Program, SourceUnit
 from hipsynth.profiling.survey.sources import own_headers
-from hipsynth.profiling.toolchain import older
+from hipsynth.profiling.toolchain import CompileLimits, older
 from hipsynth.profiling.toolchain.flags import OPENMP
 from hipsynth.profiling.toolchain.project import Unit, compile_project
 from hipsynth.profiling.toolchain.unit import OUTSIDE
-from hipsynth.synth.core.errors import BadInput, CompileFailed, HipsynthError, UsageError
+from hipsynth.synth.core.errors import BadInput, CompileFailed, HipsynthError
 
 DEFAULT_FLAGS = "-O3"
 MESSAGE_CHARS = 1500
@@ -42,17 +43,29 @@ class Built:
     diagnostics: str = ""
 
 
-def try_plans(program: Program, arch: str, folder: Path, root: Path | None) -> Built:
+@dataclass(frozen=True)
+class _Where:
+    """Target and folder of a build, the folders that it may read, and its limits."""
+
+    arch: str
+    folder: Path
+    roots: tuple[Path, ...]
+    limits: CompileLimits | None
+
+
+def try_plans(
+    program: Program, arch: str, folder: Path, roots: Sequence[Path], limits: CompileLimits | None = None
+) -> Built:
     """Tries the program's plans in order and returns the first that builds.
 
     If all fail, returns the first failure, or the one that names a missing library if there is one.
-    `root`: sources and headers must lie below this folder (or in the toolchain); None allows any path.
+    `roots`: sources and headers must lie below these folders (or in the toolchain).
     """
     failures: list[Built] = []
     for number, plan in enumerate(program.plans):
         written = folder / f"written{number}"
-        roots = None if root is None else [root, written, own_headers()]
-        made = _attempt(_with_written(plan, written), arch, folder / f"plan{number}", roots)
+        where = _Where(arch, folder / f"plan{number}", (*roots, written, own_headers()), limits)
+        made = _attempt(_with_written(plan, written), where)
         if made.artefacts is not None:
             return made
         failures.append(made)
@@ -80,12 +93,12 @@ def _with_written(plan: BuildPlan, folder: Path) -> BuildPlan:
     return replace(plan, units=tuple(units))
 
 
-def _attempt(plan: BuildPlan, arch: str, folder: Path, roots: list[Path] | None) -> Built:
+def _attempt(plan: BuildPlan, where: _Where) -> Built:
     """Compiles the plan; on unknown standard names, retries with the headers that HIP included before release 7."""
-    made = _compile(plan, arch, folder, roots)
+    made = _compile(plan, where)
     if made.reason == "compile_failed" and older.may_help(made.diagnostics):
         units = tuple(_with_older_headers(unit) for unit in plan.units)
-        again = _compile(replace(plan, units=units), arch, folder, roots)
+        again = _compile(replace(plan, units=units), where)
         solved = again.reason != "compile_failed" or not older.may_help(again.diagnostics)
         return again if solved else made  # if the retry did not help, the original error is clearer
     return made
@@ -95,14 +108,20 @@ def _with_older_headers(unit: SourceUnit) -> SourceUnit:
     return replace(unit, preludes=(*unit.preludes, *map(Path, older.headers(unit.language))))
 
 
-def _compile(plan: BuildPlan, arch: str, folder: Path, roots: list[Path] | None) -> Built:
+def _compile(plan: BuildPlan, where: _Where) -> Built:
     wanted = [name for name in plan.libraries if not PRESENT.match(name.rpartition("/")[2]) and not _threads(name)]
     units = [Unit(unit.path, unit.language, unit_flags(unit, plan)) for unit in plan.units]
     try:
         build = compile_project(
-            units, arch, folder, runtime=api.library_path(), roots=roots, relocatable=plan.relocatable
+            units,
+            where.arch,
+            where.folder,
+            runtime=api.library_path(),
+            roots=where.roots,
+            relocatable=plan.relocatable,
+            limits=where.limits,
         )
-        _code_objects(plan, arch, folder, roots)
+        _code_objects(plan, where)
     except CompileFailed as error:
         reason, message = _classify(error, wanted)
         return Built(plan, None, reason, message, error.diagnostics[:MESSAGE_CHARS])
@@ -114,13 +133,16 @@ def _compile(plan: BuildPlan, arch: str, folder: Path, roots: list[Path] | None)
     return Built(plan, api.Artefacts(build.executable, *build.devices[0], objdump, build.devices[1:]))
 
 
-def _code_objects(plan: BuildPlan, arch: str, folder: Path, roots: list[Path] | None) -> None:
+def _code_objects(plan: BuildPlan, where: _Where) -> None:
     """Compiles code objects that the program loads at run time into FOLDER/run, under the names it expects."""
     for number, wanted in enumerate(plan.code_objects):
         unit = wanted.unit
-        made = toolchain.compile_device(unit.path, arch, _flags(unit.flags()), folder / f"own{number}", roots=roots)
+        own = where.folder / f"own{number}"
+        made = toolchain.compile_device(
+            unit.path, where.arch, _flags(unit.flags()), own, roots=where.roots, limits=where.limits
+        )
         if wanted.output.is_relative_to(plan.folder):
-            place = folder / "run" / wanted.output.relative_to(plan.folder)
+            place = where.folder / "run" / wanted.output.relative_to(plan.folder)
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(made.code_object, place)
 
@@ -136,13 +158,8 @@ def unit_flags(unit: SourceUnit, plan: BuildPlan) -> str:
 
 
 def _flags(text: str) -> str:
-    """The flags with -O3 added if no -O level is given; only -O3 if the toolchain rejects them."""
-    whole = text if " -O" in f" {text}" else f"{DEFAULT_FLAGS} {text}".strip()
-    try:
-        toolchain.parse_flags(whole)
-    except UsageError:
-        return DEFAULT_FLAGS
-    return whole
+    """The allowed ones of the flags, with -O3 added if no -O level is given."""
+    return toolchain.allowed_flags(text if " -O" in f" {text}" else f"{DEFAULT_FLAGS} {text}")
 
 
 def _classify(error: CompileFailed, wanted: list[str]) -> tuple[str, str]:

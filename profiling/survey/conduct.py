@@ -156,7 +156,8 @@ def _survey_one(task: _Task, scratch: Path) -> Row:
     if reason:
         return Row(program.id, "failed", reason, message, key=task.key)
     start = time.monotonic()
-    built = try_plans(program, options.arch, scratch / "build", task.root)
+    compiling = toolchain.CompileLimits(isolate=options.isolate)
+    built = try_plans(program, options.arch, scratch / "build", [task.root], compiling)
     row = Row(
         program.id, "failed", built.reason, built.message, plan=built.plan.origin, files=len(built.plan.units),
         build_s=round(time.monotonic() - start, 2), diagnostics=built.diagnostics, key=task.key,

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from hipsynth.profiling.survey.build import try_plans, unit_flags
 from hipsynth.profiling.survey.discover import find_programs
 from hipsynth.profiling.survey.plan import BuildPlan, Program
+from hipsynth.profiling.survey.sources import own_headers
+from hipsynth.profiling.toolchain import CompileLimits
 from hipsynth.synth.core.errors import BadInput, CompileFailed
 from hipsynth.synth.core.program import Project, SourceFile
 
 CAUSE = "no such file with a main() that uses HIP"
 
 
-def find_project(folder: Path, arch: str, scratch: Path, main: Path | None = None) -> Project:
+def find_project(
+    folder: Path,
+    arch: str,
+    scratch: Path,
+    main: Path | None = None,
+    includes: Sequence[Path] = (),
+    limits: CompileLimits | None = None,
+) -> Project:
     """The program below `folder` whose main() is in `main` (default: the only program), by the first plan that builds.
 
-    The user chose the folder, so its build files may name headers anywhere, such as in ../include.
+    Its files may include from `folder` and from `includes`, whatever its build files name.
     Raises BadInput if there is no such program or more than one, CompileFailed if no plan builds.
     """
     found = [program for program in find_programs(folder, arch) if not program.refusal[0]]
@@ -24,19 +35,25 @@ def find_project(folder: Path, arch: str, scratch: Path, main: Path | None = Non
         found = [program for program in found if program.main == main.resolve()]
     if len(found) != 1:
         raise _not_one(folder, main, found)
-    built = try_plans(found[0], arch, scratch, None)
+    roots = (folder.resolve(), *(place.resolve() for place in includes))
+    asked = replace(found[0], plans=tuple(_with_includes(plan, roots[1:]) for plan in found[0].plans))
+    built = try_plans(asked, arch, scratch, roots, limits)
     if built.artefacts is None:
-        remedy = "run `synth survey` to see what each program of the folder lacks"
+        remedy = "headers outside the folder want -I FOLDER; `synth survey` says what each program of a folder lacks"
         raise CompileFailed(
             f"{folder}: {found[0].id} does not build", diagnostics=built.diagnostics, cause=built.message, remedy=remedy
         )
-    return project_of(built.plan)
+    return project_of(built.plan, (*roots, scratch.resolve(), own_headers()))
 
 
-def project_of(plan: BuildPlan) -> Project:
+def _with_includes(plan: BuildPlan, includes: Sequence[Path]) -> BuildPlan:
+    return replace(plan, units=tuple(replace(unit, includes=(*unit.includes, *includes)) for unit in plan.units))
+
+
+def project_of(plan: BuildPlan, roots: tuple[Path, ...]) -> Project:
     """The sources and flags of a plan in the form that the backends build."""
     sources = tuple(SourceFile(unit.path, unit.language, unit_flags(unit, plan)) for unit in plan.units)
-    return Project(sources, plan.folder, relocatable=plan.relocatable)
+    return Project(sources, plan.folder, relocatable=plan.relocatable, roots=roots)
 
 
 def _not_one(folder: Path, main: Path | None, found: list[Program]) -> BadInput:

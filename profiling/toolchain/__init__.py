@@ -10,6 +10,8 @@ from hipsynth.profiling.toolchain.compile import DeviceBuild, HostBuild, compile
 from hipsynth.profiling.toolchain.driver import CompileLimits, run_time_compiler
 from hipsynth.profiling.toolchain.elf import kernels_in
 from hipsynth.profiling.toolchain.flags import Flags
+from hipsynth.profiling.toolchain.flags import check as check_flags
+from hipsynth.profiling.toolchain.flags import only_allowed as allowed_flags
 from hipsynth.profiling.toolchain.flags import parse as parse_flags
 from hipsynth.profiling.toolchain.locate import Toolchain, archs, check_arch, find, thrust_version
 from hipsynth.profiling.toolchain.tree import build_tree
@@ -20,9 +22,11 @@ __all__ = [
     "Flags",
     "HostBuild",
     "Toolchain",
+    "allowed_flags",
     "archs",
     "build_tree",
     "check_arch",
+    "check_flags",
     "compile_device",
     "compile_host",
     "find",

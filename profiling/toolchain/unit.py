@@ -91,7 +91,8 @@ def _shown(source: Path, text: str, flags: flag_parser.Flags) -> tuple[Path, ...
     shown = [own.parent if needs_folder and own.parent != Path("/") else own]
     words = _anchored(list(flags.device), own.parent)
     for position, word in enumerate(words):
-        named = word[2:] if word.startswith("-I") else words[position + 1] if word in ("-isystem", "-include") else ""
+        is_path = word in flag_parser.PATH_FLAGS
+        named = word[2:] if word.startswith("-I") else words[position + 1] if is_path else ""
         if named and Path(named).exists():
             shown.append(Path(named).resolve())
     if Path("/") in shown:
@@ -148,14 +149,14 @@ def _compile_unit(job: Job, scratch: Path, words: Sequence[str]) -> tuple[Path, 
 
 
 def _anchored(words: list[str], folder: Path) -> list[str]:
-    """Resolves relative paths of -I, -isystem and -include against the source's folder, then the working folder."""
+    """Resolves relative paths of -I, -include and the like against the source's folder, then the working folder."""
     result = list(words)
     for position, word in enumerate(words):
         if word.startswith("-I") and len(word) > 2:
             places = [base / word[2:] for base in (folder, Path.cwd())]
             result[position] = f"-I{next((place for place in places if place.exists()), word[2:])}"
     for position in range(1, len(words)):
-        if words[position - 1] in ("-I", "-isystem", "-include"):
+        if words[position - 1] in ("-I", *flag_parser.PATH_FLAGS):
             places = [base / words[position] for base in (folder, Path.cwd())]
             result[position] = str(next((place for place in places if place.exists()), words[position]))
     return result

@@ -36,7 +36,8 @@ def command(
     as_json: bool,
 ) -> None:
     """Predict the metrics of the kernel in FILE without running or compiling it."""
-    from hipsynth.profiling.matrix.targets import check_flags, resolve_devices
+    from hipsynth.profiling.matrix.targets import resolve_devices
+    from hipsynth.profiling.toolchain import check_flags
     from hipsynth.synth.core.program import load_program
     from hipsynth.training.models.predict import Predictor, find_model, prediction_table
 

@@ -127,6 +127,7 @@ def command(
     """
     from hipsynth.profiling import sandbox
     from hipsynth.profiling.matrix.targets import targets
+    from hipsynth.profiling.sim.build import compile_limits
     from hipsynth.profiling.sim.limits import Limits
     from hipsynth.synth.core.workers import check_engine
 
@@ -156,7 +157,7 @@ def command(
     flags = tuple(with_defines(given, defines) for given in flags or ("-O3",))
     wanted, _ = targets(archs, flags, devices)
     try:
-        found = locate(paths, own, wanted[0].arch, includes=includes, project=project)
+        found = locate(paths, own, wanted[0].arch, includes=includes, project=project, limits=compile_limits(limits))
     except BadInput as error:
         if error.reason not in ("no_programs", "several_programs"):
             raise
@@ -181,7 +182,7 @@ def _sampling_units(sample: str, exact: bool, effort: float) -> int:
 
 def _echo(wanted: Sequence[Target], flags: tuple[str, ...]) -> list[Target]:
     """The targets, with flags spelled exactly as given, including spaces."""
-    from hipsynth.profiling.matrix.targets import check_flags
+    from hipsynth.profiling.toolchain import check_flags
 
     given = {check_flags(text): text for text in reversed(flags) if not text.startswith("@")}
     return [replace(target, flags=given.get(target.flags, target.flags)) for target in wanted]

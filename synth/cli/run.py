@@ -23,6 +23,7 @@ from hipsynth.synth.core.errors import BadInput, CompileFailed
 
 if TYPE_CHECKING:
     from hipsynth.profiling.sim.api import Artefacts
+    from hipsynth.profiling.toolchain import CompileLimits
     from hipsynth.synth.core.program import Project
 
 EPILOG = """\b
@@ -86,6 +87,7 @@ def command(
     """
     from hipsynth.profiling import devices, sandbox
     from hipsynth.profiling.sim import api
+    from hipsynth.profiling.sim.build import compile_limits
     from hipsynth.profiling.sim.limits import Limits
 
     paths, args = split(argv)
@@ -93,12 +95,15 @@ def command(
     if sandboxed:
         sandbox.require()
     table = devices.device_of(arch, device)
-    found = locate(paths, args, arch, includes=includes, project=project)
-    limits = Limits(timeout, memory_bytes=int(memory * 2**30), sampling_units=0, strict_bounds=strict)
+    limits = Limits(
+        timeout, memory_bytes=int(memory * 2**30), sampling_units=0, strict_bounds=strict, isolate=sandboxed
+    )
+    compiling = compile_limits(limits)
+    found = locate(paths, args, arch, includes=includes, project=project, limits=compiling)
     run = api.run_program if as_json or sandboxed else api.run_attached
     with tempfile.TemporaryDirectory(prefix="hipsynth-") as scratch:
         folder = Path(scratch) / "run"
-        artefacts = compiled(found, arch, flags, Path(scratch) / "build")
+        artefacts = compiled(found, arch, flags, Path(scratch) / "build", compiling)
         folder.mkdir()
         done = run(artefacts, table, folder, limits, args, count=caches, counters=as_json)
     if as_json:
@@ -119,12 +124,12 @@ def command(
     return done.exit_code or 0
 
 
-def compiled(found: Project, arch: str, flags: str, folder: Path) -> Artefacts:
+def compiled(found: Project, arch: str, flags: str, folder: Path, limits: CompileLimits) -> Artefacts:
     """Compiles the program in `folder`; a CompileFailed error includes a suggestion."""
     from hipsynth.profiling.sim.build import build_project
 
     try:
-        return build_project(found, arch, flags, folder)
+        return build_project(found, arch, flags, folder, limits)
     except CompileFailed as error:
         error.remedy = error.remedy or hint(error.diagnostics)
         raise

@@ -48,6 +48,8 @@ class Project:
     folder: Path  # the program runs in a copy of this folder
     arguments: tuple[str, ...] = ()
     relocatable: bool = False  # -fgpu-rdc: the device code of all files is linked together
+    # The folders that its files may include from; None: each file's own folder and those that its flags name.
+    roots: tuple[Path, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from typing import Any
 
 from hipsynth.profiling import metrics as table
 from hipsynth.profiling.devices import device_of
-from hipsynth.profiling.matrix.targets import check_flags
 from hipsynth.profiling.metrics import roofline
+from hipsynth.profiling.toolchain import check_flags
 from hipsynth.synth.core.errors import BadInput, Missing
 from hipsynth.training.data.dataset import kernel_names
 from hipsynth.training.data.encode import Encoder
