@@ -47,6 +47,7 @@ class SandboxResult:
     peak_memory_bytes: int
     isolated: bool
     cpu_s: float = 0.0
+    cut: bool = False  # output beyond the limit was dropped
 
 
 WALL_FACTOR, WALL_EXTRA_S = 10.0, 60.0  # wall_s = cpu_s * WALL_FACTOR + WALL_EXTRA_S

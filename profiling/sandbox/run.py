@@ -7,9 +7,10 @@ access the file system and the network; the result then has `isolated == False`,
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from hipsynth.profiling.sandbox import bubblewrap
@@ -28,12 +29,15 @@ def run(
     isolate: bool = True,
     mounts: Mapping[str, Path] | None = None,
     stdin: Path | None = None,
+    fds: Sequence[int] = (),
+    on_output: Callable[[str, bytes], None] | None = None,
 ) -> SandboxResult:
     """Runs `command` with `scratch` as its working folder, the only one it can write to.
 
     `read_only`: further readable paths (/usr always is). `env`: its environment besides PATH, HOME and LC_ALL.
     `isolate=False` applies only the limits. `mounts`: path in the sandbox -> folder mounted there read-only (only with
-    isolation). `stdin`: file for standard input (default: empty). Failures of the program are returned, not raised.
+    isolation). `stdin`: file for standard input (default: empty). `fds`: descriptors that the program sees as 3, 4, ...
+    `on_output`: called with "out" or "err" and each chunk of output. Failures of the program are returned, not raised.
     """
     limits = limits or SandboxLimits()
     scratch = scratch.resolve()
@@ -41,7 +45,19 @@ def run(
     isolated = isolate and bubblewrap.available()
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(scratch), "LC_ALL": "C.UTF-8", **(env or {})}
     with contextlib.ExitStack() as stack:
+        high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 100) for fd in fds]
+        low = [fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3) for _ in fds]  # keeps Popen's own descriptors out of the way
+        for fd in (*high, *low):
+            stack.callback(os.close, fd)
         filter_fd = stack.enter_context(seccomp_file(forks=limits.processes > 1)) if isolated else None
+        if filter_fd is not None and fds:
+            filter_fd = fcntl.fcntl(filter_fd, fcntl.F_DUPFD_CLOEXEC, 100)
+            stack.callback(os.close, filter_fd)
+
+        def place() -> None:
+            for number, fd in enumerate(high, 3):
+                os.dup2(fd, number)
+
         full = bubblewrap.limited(argv, scratch, limits)
         if isolated:
             bubblewrap.hand_over(scratch)
@@ -59,9 +75,10 @@ def run(
                 cwd=scratch,
                 env=environment,
                 start_new_session=True,
-                pass_fds=() if filter_fd is None else (filter_fd,),
+                pass_fds=(*(() if filter_fd is None else (filter_fd,)), *range(3, 3 + len(fds))),
+                preexec_fn=place if fds else None,
             )
         except OSError as error:
             return SandboxResult("failed", "not_started", None, None, "", str(error), 0.0, 0, isolated)
         with process:
-            return Watch(process, scratch, limits, isolated).result()
+            return Watch(process, scratch, limits, isolated, on_output).result()

@@ -9,6 +9,7 @@ import selectors
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
@@ -27,7 +28,15 @@ def _children_s() -> float:
 class Watch:
     """Watches one process: collects its output, polls its limits, kills its whole process tree when one is exceeded."""
 
-    def __init__(self, process: subprocess.Popen[bytes], scratch: Path, limits: SandboxLimits, isolated: bool) -> None:
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        scratch: Path,
+        limits: SandboxLimits,
+        isolated: bool,
+        on_output: Callable[[str, bytes], None] | None = None,
+    ) -> None:
+        self.on_output, self.cut = on_output, False
         self.process, self.scratch, self.limits, self.isolated = process, scratch, limits, isolated
         self.kept: dict[str, bytearray] = {"out": bytearray(), "err": bytearray()}
         self.written = 0
@@ -51,7 +60,7 @@ class Watch:
         out, err = (bytes(self.kept[name]).decode(errors="replace") for name in ("out", "err"))
         status, reason, code, number = self._judge(reason)
         cpu_s = max(self.meter.cpu_s, _children_s() - self.cpu_before)
-        return SandboxResult(status, reason, code, number, out, err, elapsed, self.peak, self.isolated, cpu_s)
+        return SandboxResult(status, reason, code, number, out, err, elapsed, self.peak, self.isolated, cpu_s, self.cut)
 
     def _judge(self, reason: str) -> tuple[str, str, int | None, int | None]:
         if reason:
@@ -105,6 +114,9 @@ class Watch:
             return True
         room = self.limits.output_bytes - len(self.kept[name])
         self.kept[name] += chunk[: max(0, room)]
+        self.cut = self.cut or len(chunk) > max(0, room)
+        if chunk and self.on_output:
+            self.on_output(name, chunk)
         self.written += len(chunk)
         return bool(chunk)
 
@@ -112,9 +124,9 @@ class Watch:
         """Reads what is left in the pipes after the end, without blocking (a surviving child may hold them open)."""
         for name, stream in (("out", self.process.stdout), ("err", self.process.stderr)):
             assert stream is not None
-            while len(self.kept[name]) < self.limits.output_bytes:
-                before = len(self.kept[name])
-                if not self._read(name, stream) or len(self.kept[name]) == before:
+            for _ in range(64):  # a pipe holds at most 1 MiB
+                before = self.written
+                if not self._read(name, stream) or self.written == before:
                     break
 
     def _passed(self) -> str:
