@@ -65,6 +65,7 @@ class SimBackend:
         """Profiles one program on one target. Raises UsageError for an invalid target, Missing if nothing can run."""
         device = devices.device_of(target.arch, target.device)
         provenance = {"program": program.id, "device": target.device, "backend": self.name, "version": self.version()}
+        provenance["host_code"] = program.host_code
         try:
             artefacts, built = build_program(program, target.arch, target.flags, scratch / "build")
         except (CompileFailed, BadInput) as error:
