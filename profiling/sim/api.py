@@ -32,8 +32,6 @@ LIBRARY = "libhipsynth_hip.so"
 VERSION_FILE = "libhipsynth_hip.version"
 STOP_EXIT = 113  # exit status of a program that the simulator stopped; kStopExit of native/runtime/results.h
 FIRST_FD = 3  # the first descriptor that sandbox.run passes on
-# Memory for the program's own pages and the simulator's tables, in addition to the device memory limit.
-HOST_MEMORY_BYTES = 4 << 30
 # The sandbox's name of an exceeded limit -> our reason.
 KILL_REASONS = {
     "memory": "out_of_memory",
@@ -129,7 +127,7 @@ def run_program(
     library = library_path()
     bounds = sandbox.SandboxLimits(
         **sandbox.time_limits(limits.time_s * 1.1 + 1.0),  # the core stops itself first, with a better message
-        memory_bytes=limits.memory_bytes + HOST_MEMORY_BYTES,
+        memory_bytes=limits.memory_bytes,
         output_bytes=limits.output_bytes,
         processes=8 if artefacts.mentions(b"hipModuleLoad", b"hiprtcCompileProgram") else 1,
     )
@@ -232,17 +230,17 @@ def _watch(process: subprocess.Popen[bytes], limits: Limits) -> tuple[str, str]:
     """Waits for the end of an attached program; (reason, message) if it exceeded a limit, else ("", "")."""
     bounds = sandbox.SandboxLimits(**sandbox.time_limits(limits.time_s * 1.1 + 1.0))
     meter = processes.Meter()
-    room = limits.memory_bytes + HOST_MEMORY_BYTES
     while True:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=processes.SAMPLE_S)
             return "", ""
-        meter.sample(processes.descendants(process.pid))
+        pids = processes.descendants(process.pid)
+        meter.sample(pids)
         late = meter.passed(bounds.cpu_s, bounds.idle_s, bounds.wall_s)
         if late:
             return "timeout", _out_of_time(late, limits)
-        if processes.resident_bytes(process.pid) > room:
-            return "out_of_memory", f"the program and the device memory it touched took more than {room >> 20} MiB"
+        if sum(map(processes.resident_bytes, pids)) > limits.memory_bytes:
+            return "out_of_memory", _too_much(limits.memory_bytes)
 
 
 def _out_of_time(reason: str, limits: Limits) -> str:
@@ -282,11 +280,16 @@ def _sandbox_failure(done: sandbox.SandboxResult, limits: Limits, bounds: sandbo
     return "", ""
 
 
+def _too_much(room: int) -> str:
+    what = "its own memory, the device memory it touched and the simulator's tables"
+    return f"{what} took more than the limit of {room >> 20} MiB"
+
+
 def _did(reason: str, bounds: sandbox.SandboxLimits) -> str:
     """Describes how the program exceeded the limit `reason`."""
     mib = 20
     return {
-        "memory": f"the program and the device memory it touched took more than {bounds.memory_bytes >> mib} MiB",
+        "memory": _too_much(bounds.memory_bytes),
         "output": f"it printed more than {64 * bounds.output_bytes >> mib} MiB",
         "file_size": f"it wrote more than {bounds.file_bytes >> mib} MiB to one file",
         "disk": f"its files took more than {bounds.scratch_bytes >> mib} MiB",

@@ -38,7 +38,7 @@ class Options:
     workers: int = 1
     count: bool = True
     match: str = ""
-    memory_bytes: int = 8 << 30  # device memory limit; the host side may use 4 GiB in addition
+    memory_bytes: int = 8 << 30  # see sim.limits.Limits
     device: str = ""  # empty: the architecture's default device
     isolate: bool = True  # run in the sandbox if it works here
 

@@ -35,12 +35,15 @@ def forger() -> Iterator[api.Artefacts]:
         yield build_runnable(PROGRAMS / "forger.hip", "gfx90a", "-O3", Path(folder) / "build")
 
 
-def attack(program: api.Artefacts, folder: Path, *words: str, stdin: bytes = b"") -> api.RunResult:
+def attack(
+    program: api.Artefacts, folder: Path, *words: str, stdin: bytes = b"", memory_bytes: int = 1 << 30
+) -> api.RunResult:
     given = folder / "given"
     given.write_bytes(stdin)
     scratch = folder / "scratch"
     scratch.mkdir()
-    return api.run_program(program, devices.load("mi250"), scratch, Limits(time_s=10.0), words, stdin=given)
+    limits = Limits(time_s=10.0, memory_bytes=memory_bytes)
+    return api.run_program(program, devices.load("mi250"), scratch, limits, words, stdin=given)
 
 
 @pytest.mark.parametrize("kind", ["fifo", "symlink", "folder"])
@@ -136,3 +139,9 @@ def test_a_forged_document_fails_its_program_only(name: str, forger: api.Artefac
 @pytest.mark.parametrize("word", [hex(2**64 - 1), hex(4 * channel.SLOT_BYTES + 4), "3", hex(4 * 100 + 3)])
 def test_a_forged_length_is_a_bad_result(word: str, forger: api.Artefacts, tmp_path: Path) -> None:
     assert attack(forger, tmp_path, "forge", word, stdin=changed()).reason == "bad_result"
+
+
+@pytest.mark.parametrize("kind", ["host memory", "device memory"])
+def test_the_limit_on_memory_has_no_hidden_part(kind: str, forger: api.Artefacts, tmp_path: Path) -> None:
+    done = attack(forger, tmp_path, kind, memory_bytes=256 << 20)
+    assert (done.reason, done.stdout) == ("out_of_memory", "") and "the limit of 256 MiB" in done.message, done

@@ -66,7 +66,7 @@ int main(int, char** words) {
   if (deed == "fork") return fork_many();
   if (deed == "disk") return fill_disk(40, 100L << 20);
   if (deed == "file") return fill_disk(1, 300L << 20);
-  if (deed == "memory") return touch_memory(5L << 30);
+  if (deed == "memory") return touch_memory(1L << 30);
   if (deed == "flood") return flood();
   if (deed == "loop") for (volatile int i = 0;; i = 1) {}
   if (deed == "sleep") sleep(600);

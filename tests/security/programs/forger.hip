@@ -64,6 +64,17 @@ int main(int argc, char** argv) {
   } else if (attack == "refuse") {
     std::fprintf(stderr, "hipsynth: bad_configuration: unknown key of_tomorrow\n");
     _exit(113);
+  } else if (attack == "host memory" || attack == "device memory") {
+    constexpr size_t kBytes = 512u << 20;
+    char* memory = static_cast<char*>(std::malloc(kBytes));
+    if (attack == "device memory" && hipMalloc(&memory, kBytes) != hipSuccess) return 1;
+    for (size_t at = 0; at < kBytes; at += 1 << 20) {
+      if (attack == "device memory") hipMemset(memory + at, 1, 1 << 20);
+      if (attack == "host memory") std::memset(memory + at, 1, 1 << 20);
+      usleep(500);
+    }
+    std::printf("FILLED\n");
+    return memory[kBytes - 1];
   } else if (attack == "die") {
     usleep(300000);
     launch();

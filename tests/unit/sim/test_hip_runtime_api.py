@@ -130,12 +130,11 @@ def test_the_library_has_the_channels_layout_and_no_other_reasons() -> None:
     assert {"trap", "internal_error", "time_limit"} <= reasons <= set(document.CORE_REASONS)
 
 
-def test_an_attached_program_over_its_memory_limit_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "HOST_MEMORY_BYTES", 0)
+def test_an_attached_program_over_its_memory_limit_has_a_reason() -> None:
     hungry = [sys.executable, "-c", "import time; taken = bytearray(256 << 20); time.sleep(60)"]
     with subprocess.Popen(hungry) as process:
         try:
             reason, message = api._watch(process, Limits(time_s=30.0, memory_bytes=128 << 20))
         finally:
             process.kill()
-    assert (reason, message) == ("out_of_memory", "the program and the device memory it touched took more than 128 MiB")
+    assert reason == "out_of_memory" and message.endswith("took more than the limit of 128 MiB")
