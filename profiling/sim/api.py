@@ -13,7 +13,7 @@ import subprocess
 import sys
 import sysconfig
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -115,15 +115,22 @@ def run_program(
     counters: bool = True,
     mounts: Mapping[str, Path] | None = None,
     stdin: Path | None = None,
+    on_output: Callable[[str, bytes], None] | None = None,
+    interactive: bool = False,
 ) -> RunResult:
     """Runs the program in the sandbox with `scratch` as its folder; failures of the program are returned as results.
 
     `count=False` executes kernels without the memory-hierarchy model. `counters=False` records only the duration of
     each launch, which is faster for many short launches. `mounts`: folders visible read-only at other paths. `stdin`:
-    a file for standard input. A program that loads or compiles code objects may start the disassembler and compiler.
-    Raises Missing if the program cannot be started or the runtime library does not match this version.
+    a file for standard input. `on_output`: called with "out" or "err" and each piece of output as it comes.
+    `interactive`: the program writes each line at once, as to a terminal. A program that loads or compiles code objects
+    may start the disassembler and compiler.
+    Raises Missing if the program cannot be isolated (unless `limits.isolate` is False) or started, or if the runtime
+    library does not match this version.
     """
     limits = limits or Limits()
+    if limits.isolate:
+        sandbox.require()
     library = library_path()
     bounds = sandbox.SandboxLimits(
         **sandbox.time_limits(limits.time_s * 1.1 + 1.0),  # the core stops itself first, with a better message
@@ -131,7 +138,7 @@ def run_program(
         output_bytes=limits.output_bytes,
         processes=8 if artefacts.mentions(b"hipModuleLoad", b"hiprtcCompileProgram") else 1,
     )
-    settings = channel.configuration(artefacts, device, limits, count=count, counters=counters)
+    settings = channel.configuration(artefacts, device, limits, count=count, counters=counters, interactive=interactive)
     with channel.opened(settings) as results:
         done = sandbox.run(
             [_as_started(artefacts.executable.resolve(), scratch.resolve()), *args],
@@ -143,6 +150,7 @@ def run_program(
             stdin=stdin,
             isolate=limits.isolate,
             fds=(results.fd,),
+            on_output=on_output,
         )
         if done.reason == "not_started":
             raise Missing(f"{artefacts.executable}: cannot be started", cause=done.stderr, remedy="see `synth doctor`")

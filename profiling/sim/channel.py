@@ -66,7 +66,13 @@ def opened(settings: bytes) -> Iterator[Channel]:
 
 
 def configuration(
-    artefacts: Artefacts, device: DeviceTable, limits: Limits, *, count: bool = True, counters: bool = True
+    artefacts: Artefacts,
+    device: DeviceTable,
+    limits: Limits,
+    *,
+    count: bool = True,
+    counters: bool = True,
+    interactive: bool = False,
 ) -> bytes:
     """A run's configuration: entries `key=value`, each ended by a zero byte, which no path contains."""
     entries: list[tuple[str, object]] = [
@@ -81,6 +87,7 @@ def configuration(
         ("count", int(count)),
         ("counters", int(counters)),
         ("strict_bounds", int(limits.strict_bounds)),
+        ("line_output", int(interactive)),
     ]
     for code_object, disassembly in artefacts.modules:
         entries += [("code_object", code_object.resolve()), ("disassembly", disassembly.resolve())]

@@ -120,12 +120,16 @@ def _document(record: Mapping[str, Any]) -> Document:
         raise ValueError("its status or reason is unknown")
     if type(count) is not int or type(record["clock_ns"]) not in (int, float):
         raise TypeError("its clock or its number of dispatches is no number")
+    kernels = _records(record["kernels"], MOST_PARTS)
+    dispatches = _records(record["dispatches"], MOST_DISPATCHES)
+    if not {dispatch.symbol for dispatch in dispatches} <= {kernel.symbol for kernel in kernels}:
+        raise ValueError("a dispatch has no kernel")
     return Document(
         status=record["status"],
         reason=reason,
         message=_text(record["message"]),
-        kernels=_records(record["kernels"], MOST_PARTS),
-        dispatches=_records(record["dispatches"], MOST_DISPATCHES),
+        kernels=kernels,
+        dispatches=dispatches,
         dispatch_count=count,
         clock_ns=float(record["clock_ns"]),
         warnings=tuple(_text(text) for text in _list(record["warnings"], MOST_WARNINGS)),

@@ -70,16 +70,13 @@ one_device_option = click.option(
 )
 
 
-def sandbox_option(default: bool | None) -> Callable[[F], F]:
-    """The --sandbox/--no-sandbox option; default None: sandboxed if bubblewrap works, else a warning."""
-    shown = {True: "--sandbox", False: "--no-sandbox", None: "--sandbox where bubblewrap works"}[default]
-    return click.option(
-        "--sandbox/--no-sandbox",
-        "sandboxed",
-        default=default,
-        show_default=shown,
-        help="Run programs without network and with read-only files; exit code 4 if that does not work here.",
-    )
+sandbox_option = click.option(
+    "--sandbox/--no-sandbox",
+    "sandboxed",
+    default=True,
+    show_default="--sandbox",
+    help="Isolate programs: no network, no other files; exit code 4 if that does not work here.",
+)
 
 
 caches_option = click.option(

@@ -110,6 +110,7 @@ FORGED = {
     "many dispatches": changed(dispatches=[KERNEL] * 65),
     "many warnings": changed(warnings=["w"] * 17),
     "long text": changed(warnings=["w" * 70_000]),
+    "a dispatch of no kernel": changed(kernels=[]),
     "no dispatch": kernel(dispatches=0),
     "no work": kernel(grid=[0, 1, 1]),
     "no grid": kernel(grid=[1]),

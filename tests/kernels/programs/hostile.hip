@@ -60,7 +60,7 @@ int main(int, char** words) {
   if (hipMalloc(&p, 4) != hipSuccess) return 9;
   fine<<<1, 1>>>(p);
   const std::string deed = words[1];
-  if (deed == "read") return read_file(words[2]);
+  if (deed == "read") return read_file((words[2] + std::string("/") + words[3]).c_str());
   if (deed == "write") return write_file(words[2]);
   if (deed == "socket") return socket(AF_INET, SOCK_STREAM, 0) < 0 ? (std::perror("socket"), 1) : 0;
   if (deed == "fork") return fork_many();

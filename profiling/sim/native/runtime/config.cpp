@@ -42,6 +42,7 @@ const std::map<std::string, Setter>& setters() {
          c.options.sample_above = static_cast<uint64_t>(number(v) * static_cast<double>(DeviceOptions{}.sample_above));
        }},
       {"strict_bounds", [](Config& c, const std::string& v) { c.options.strict_bounds = number(v) != 0; }},
+      {"line_output", [](Config& c, const std::string& v) { c.line_output = number(v) != 0; }},
       {"values", [](Config& c, const std::string& v) { c.options.values = number(v) != 0; }},
       {"counters", [](Config& c, const std::string& v) { c.options.counters = number(v) != 0; }},
       {"count", [](Config& c, const std::string& v) { c.options.count = number(v) != 0; }},

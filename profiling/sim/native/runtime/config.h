@@ -17,6 +17,7 @@ struct Config {
   std::vector<std::string> disassemblies;  // paths of `llvm-objdump -d` of them, in the same order
   std::string objdump = "llvm-objdump";    // for code objects loaded at run time (hipModuleLoad)
   std::vector<std::string> compiler;       // argv prefix of the run-time compiler; empty: none
+  bool line_output = false;                // stdout is a pipe that somebody watches: write each line at once
   Spec spec;                               // from `spec.section.key = number`
   DeviceOptions options;                   // see config.cpp for the keys
 };

@@ -76,6 +76,7 @@ Runtime::Runtime() {
   }
   try {
     config = parse_config(channel.configuration());
+    if (config.line_output) std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
     config.options.host_calls = true;  // host functions are those of this process
     device = std::make_unique<Device>(config.arch, config.spec, config.options);
   } catch (const SimError& error) {
