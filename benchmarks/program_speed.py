@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 from hipsynth.profiling import devices
-from hipsynth.profiling.sim import api
+from hipsynth.profiling.sim import api, channel, document
 from hipsynth.profiling.sim.build import build_text
 from hipsynth.profiling.sim.limits import Limits
 from hipsynth.synth.generate.producer import generate
@@ -30,22 +30,22 @@ EMPTY = "#include <hip/hip_runtime.h>\n__global__ void nothing() {}\nint main() 
 def cpu_seconds(text: str, name: str, arch: str, folder: Path) -> tuple[float, float]:
     """CPU seconds of one run, and the number of wave instructions executed."""
     artefacts, _ = build_text(text, name, arch, "-O3", folder)
-    config = folder / "run.conf"
-    device = devices.device_of(arch)
-    config.write_text(api.configuration(artefacts, device, Limits(), folder / "run.json"))
+    settings = channel.configuration(artefacts, devices.device_of(arch), Limits())
     library = str(api.library_path().parent)
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(
-        [artefacts.executable],
-        env={**os.environ, "HIPSYNTH_CONFIG": str(config), "LD_LIBRARY_PATH": library},
-        stdout=subprocess.DEVNULL,
-        check=True,
-        cwd=folder,
-    )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    with channel.opened(settings) as results:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(
+            [artefacts.executable],
+            env={**os.environ, channel.VARIABLE: str(results.fd), "LD_LIBRARY_PATH": library},
+            stdout=subprocess.DEVNULL,
+            check=True,
+            cwd=folder,
+            pass_fds=(results.fd,),
+        )
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        kernels = document.read(results.document() or b"").kernels
     spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    kernels = json.loads((folder / "run.json").read_text())["kernels"]
-    return spent, sum(kernel["counters"]["SQ_INSTS"] for kernel in kernels)
+    return spent, sum(kernel.counters["SQ_INSTS"] for kernel in kernels)
 
 
 def quantile(values: list[float], share: float) -> float:

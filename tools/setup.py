@@ -42,7 +42,7 @@ SYSTEM: dict[str, tuple[str, bool, str]] = {
     "python3-venv": ("module ensurepip", True, "no virtual environment can be made"),
     "libthrust-dev": ("file /usr/include/thrust/version.h", False, "programs that use thrust do not compile"),
     "libomp-22-dev": ("file /usr/lib/llvm-22/lib/libomp.so", False, "programs that use OpenMP do not compile"),
-    "bubblewrap": ("program bwrap", False, "programs run under limits, but not isolated"),
+    "bubblewrap": ("program bwrap", False, "programs run only with --no-sandbox, with your rights"),
     "clang-format-22": ("program clang-format-22", False, "`make lint` does not check C++ layout"),
 }
 

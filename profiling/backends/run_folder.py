@@ -1,12 +1,60 @@
-"""Places a program's executable in the copied folder in which it runs, where programs look for their files."""
+"""Prepares the folder in which a program runs: a copy of its own, where it finds its data and changes no original."""
 
 from __future__ import annotations
 
+import os
 import shutil
-from dataclasses import replace
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hipsynth.profiling.sim.api import Artefacts
+from hipsynth.profiling.sim.artefacts import Artefacts
+from hipsynth.synth.core.folders import copy_folder
+from hipsynth.synth.core.program import Project
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A program that is ready to run in `folder`. `mounts`: files that it may read, at these paths."""
+
+    folder: Path
+    artefacts: Artefacts
+    arguments: tuple[str, ...] = ()
+    mounts: Mapping[str, Path] | None = None
+
+
+def place(project: Project | None, name: str, artefacts: Artefacts, folder: Path) -> Placed:
+    """Makes `folder` as a copy of the project's folder with the executable in it; empty if there is no project.
+
+    Files outside the folder that are named in the arguments will be visible read-only at their absolute paths. The home
+    folder and folders of temporary files are not copied: they hold much that is not the program's.
+    """
+    if project is None:
+        folder.mkdir(parents=True, exist_ok=True)
+        return Placed(folder, artefacts)
+    if _shared(project.folder):
+        folder.mkdir(parents=True)
+    else:
+        copy_folder(project.folder, folder)
+    words = tuple(_named_file(word, folder) for word in project.arguments)
+    elsewhere = {word: Path(word) for word in words if Path(word).is_absolute() and _is_file(word)}
+    return Placed(folder, put_executable(artefacts, folder, name), words, elsewhere)
+
+
+def _shared(folder: Path) -> bool:
+    """Whether many programs' files lie there: the home folder, one above it, or one of temporary files."""
+    home = Path(os.path.expanduser("~")).resolve()  # noqa: PTH111 - Path.home() fails where there is none
+    return folder in (home, *home.parents, Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp"))
+
+
+def _named_file(word: str, folder: Path) -> str:
+    """The argument, made absolute if it names a file in the user's working folder that is missing from the copy."""
+    return word if _is_file(folder / word) or not _is_file(word) else str(Path(word).resolve())
+
+
+def _is_file(path: str | Path) -> bool:
+    return os.path.isfile(path)  # noqa: PTH113 - false for text that is no path, where Path.is_file raises
 
 
 def put_executable(artefacts: Artefacts, folder: Path, name: str) -> Artefacts:

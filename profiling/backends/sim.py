@@ -11,12 +11,11 @@ from typing import Any
 
 from hipsynth.profiling import devices, metrics, sandbox, toolchain
 from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
-from hipsynth.profiling.backends.run_folder import put_executable
+from hipsynth.profiling.backends.run_folder import place
 from hipsynth.profiling.sim import api
 from hipsynth.profiling.sim.build import build_program, compile_limits
 from hipsynth.profiling.sim.limits import Limits
 from hipsynth.synth.core.errors import BadInput, CompileFailed, Missing, UsageError
-from hipsynth.synth.core.folders import copy_folder
 from hipsynth.synth.core.kernel_record import KernelRecord, Source
 from hipsynth.synth.core.oracle_check import mismatch
 from hipsynth.synth.core.program import Program
@@ -48,7 +47,7 @@ class SimBackend:
             version = self.version()
         except Missing as error:
             return Availability(False, error.what, error.remedy)
-        where = "in a sandbox" if sandbox.available() else "without isolation (bubblewrap does not work here)"
+        where = "in a sandbox" if sandbox.available() else "only with --no-sandbox (bubblewrap does not work here)"
         return Availability(True, f"simulator {version}, {found.compiler_version}, programs run {where}")
 
     def supports(self, target: Target) -> bool:
@@ -65,6 +64,7 @@ class SimBackend:
         """Profiles one program on one target. Raises UsageError for an invalid target, Missing if nothing can run."""
         device = devices.device_of(target.arch, target.device)
         provenance = {"program": program.id, "device": target.device, "backend": self.name, "version": self.version()}
+        provenance["host_code"] = program.host_code
         try:
             artefacts, built = build_program(
                 program, target.arch, target.flags, scratch / "build", compile_limits(limits)
@@ -72,11 +72,13 @@ class SimBackend:
         except (CompileFailed, BadInput) as error:
             words = [str(error), getattr(error, "diagnostics", "")]
             return failure(target, error.reason, "\n".join(filter(None, words)), provenance=provenance)
-        done = run_in_copy(program, artefacts, device, scratch / "run", limits)
+        done = run_in_copy(program, artefacts, device, limits)
         if done.status != "ok" and done.sampled and done.reason != "timeout":
             # The program may depend on results that sampling does not compute, as addresses or to terminate.
-            done = run_in_copy(program, artefacts, device, scratch / "full", replace(limits, sampling_units=0))
+            done = run_in_copy(program, artefacts, device, replace(limits, sampling_units=0))
         provenance |= {**built, "isolated": str(done.isolated).lower(), "sampled": str(done.sampled).lower()}
+        if done.output_cut:
+            provenance["output_cut"] = "true"
         return self._judge(program, target, done, provenance)
 
     def _judge(
@@ -86,6 +88,8 @@ class SimBackend:
         if not reason and program.expected is not None and not done.sampled:
             message = mismatch(program.expected, done.exit_code, done.stdout)
             reason = "wrong_result" if message else ""
+            if message and done.output_cut:
+                message += " (its output was cut, so what followed was not compared)"
         if not reason and not done.dispatch_count:
             reason, message = "no_dispatch", "the program launched no kernel"
         if reason:
@@ -118,25 +122,15 @@ def _own_words(stderr: str, message: str) -> list[str]:
 
 
 def run_in_copy(
-    program: Program, artefacts: api.Artefacts, device: devices.DeviceTable, folder: Path, limits: Limits
+    program: Program, artefacts: api.Artefacts, device: devices.DeviceTable, limits: Limits
 ) -> api.RunResult:
-    """Runs a built program in `folder`: a new copy of its project's folder, or an empty folder if it has none.
-
-    Files outside the folder that are named in its arguments are mounted read-only at their absolute paths.
-    """
-    if program.project is None:
-        folder.mkdir(parents=True, exist_ok=True)
-        return api.run_program(artefacts, device, folder, limits)
-    copy_folder(program.project.folder, folder)
-    words = [_named_file(word, folder) for word in program.project.arguments]
-    elsewhere = {word: Path(word) for word in words if Path(word).is_absolute() and Path(word).is_file()}
-    artefacts = put_executable(artefacts, folder, program.name)
-    return api.run_program(artefacts, device, folder, limits, words, mounts=elsewhere)
-
-
-def _named_file(word: str, folder: Path) -> str:
-    """The argument, made absolute if it names a file in the user's working folder that is missing from the copy."""
-    return word if (folder / word).exists() or not Path(word).is_file() else str(Path(word).resolve())
+    """Runs a built program in a folder of its own (see run_folder.place); texts call that folder <scratch>."""
+    with sandbox.job_folder() as job:
+        folder = job / "run"
+        placed = place(program.project, program.name, artefacts, folder)
+        done = api.run_program(placed.artefacts, device, folder, limits, placed.arguments, mounts=placed.mounts)
+    texts = {name: getattr(done, name).replace(str(job), "<scratch>") for name in ("message", "stdout", "stderr")}
+    return replace(done, **texts)
 
 
 def per_dispatch(total: KernelRecord) -> KernelRecord:

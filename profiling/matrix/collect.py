@@ -183,7 +183,7 @@ class _Context:
     def item(self, job: Job, result: TargetResult) -> Item:
         env = self._environment(job.target)
         program, target = job.program, job.target
-        provenance = {**env, **result.provenance}
+        provenance = {**env, **result.provenance, "host_code": program.host_code}
         measured_by = {f"{kernel.source.backend} {kernel.source.version}" for kernel in result.kernels}
         if measured_by - {f"{self.tool.name} {self.made_by}"}:
             provenance["measured_by"] = ", ".join(sorted(measured_by))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import functools
 import os
-import tempfile
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from hipsynth.profiling.backends.protocol import Backend, Target, TargetResult
 from hipsynth.profiling.sim.limits import Limits
 from hipsynth.synth.core.errors import HipsynthError, Missing, UsageError
 from hipsynth.synth.core.program import Program
+from hipsynth.synth.core.scratch import scratch_folder
 from hipsynth.synth.core.workers import Outcome, map_unordered
 
 MESSAGE_CHARS = 2000
@@ -48,8 +48,8 @@ def run_job(job: Job) -> TargetResult:
     Raises only errors that concern every program (UsageError, Missing).
     """
     try:
-        with tempfile.TemporaryDirectory(prefix="hipsynth-") as scratch:
-            return _tidy(_run_in(job, Path(scratch)), scratch)
+        with scratch_folder() as scratch:
+            return _tidy(_run_in(job, scratch), str(scratch))
     except OSError as error:  # the scratch folder itself cannot be made or removed
         return failed(job.target, _os_reason(error), f"no scratch folder: {error}")
 

@@ -14,6 +14,8 @@ class Limits:
 
     `time_s`: on the simulator, seconds of the program's processor time (independent of machine load), and the longest
     time that it may idle; on a GPU, seconds of wall-clock time.
+    `memory_bytes`: resident memory of the program's processes together: their own, the device memory that they touched
+    and the simulator's tables (usually below 0.1 GiB).
     `strict_bounds=False`: out-of-bounds accesses to memory that hardware maps around an array are warnings, not errors.
     `sampling_units`: number of sampling units of a large grid besides the first and the last, whose counts are scaled
     up; 0 runs every grid in full. Small grids always run in full.

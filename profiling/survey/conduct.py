@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -21,6 +20,7 @@ from hipsynth.profiling.survey.plan import Program
 from hipsynth.profiling.survey.report import Report, Row, row_of
 from hipsynth.synth.core.errors import BadInput, HipsynthError
 from hipsynth.synth.core.files import whole_file
+from hipsynth.synth.core.scratch import scratch_folder
 from hipsynth.synth.core.store.journal import Journal, read
 from hipsynth.synth.core.workers import map_unordered
 
@@ -38,7 +38,7 @@ class Options:
     workers: int = 1
     count: bool = True
     match: str = ""
-    memory_bytes: int = 8 << 30  # device memory limit; the host side may use 4 GiB in addition
+    memory_bytes: int = 8 << 30  # see sim.limits.Limits
     device: str = ""  # empty: the architecture's default device
     isolate: bool = True  # run in the sandbox if it works here
 
@@ -131,9 +131,9 @@ def conditions(options: Options) -> dict[str, object]:
 def _work(task: _Task) -> Row:
     """Surveys one program in a worker; errors become a failed row. Temporary paths are replaced in the texts."""
     try:
-        with tempfile.TemporaryDirectory(prefix="hipsynth-") as scratch:
-            row = _survey_one(task, Path(scratch))
-            hide = {scratch: "<scratch>", str(task.root): "<folder>"}
+        with scratch_folder() as scratch:
+            row = _survey_one(task, scratch)
+            hide = {str(scratch): "<scratch>", str(task.root): "<folder>"}
             return replace(
                 row,
                 message=_hidden(row.message, hide),

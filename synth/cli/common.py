@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+from hipsynth.synth.cli.terminal import control, harmless
+
 
 def print_json(document: Any) -> None:
     """Prints the JSON document of a verb on stdout."""
@@ -43,10 +45,8 @@ class Progress:
             self.shown = now
             rate = self.done / max(now - self.start, 1e-9)
             left = (self.total - self.done) / max(rate, 1e-9)
-            sys.stderr.write(
-                f"\r\x1b[K{self.what} {self.done}/{self.total}  {rate:.1f}/s  {left:.0f} s left  {note[:40]}"
-            )
-            sys.stderr.flush()
+            what, note = harmless(self.what), harmless(note[:40])
+            control(f"\r\x1b[K{what} {self.done}/{self.total}  {rate:.1f}/s  {left:.0f} s left  {note}")
 
     def close(self) -> None:
         if self.live and self.done:

@@ -52,10 +52,9 @@ def _print_table(components: Sequence[Component]) -> None:
     for part in components:
         if part.group != group:
             group = part.group
-            click.echo(click.style(group, bold=True))
+            click.echo(group)
         mark = {"ok": "ok", "missing": "--", "broken": "!!"}[part.status]
-        color = "green" if part.status == "ok" else "red" if part.required else "yellow"
-        click.echo(f"  {click.style(mark, fg=color)}  {part.name:<20} {part.version}".rstrip())
+        click.echo(f"  {mark}  {part.name:<20} {part.version}".rstrip())
         if part.status != "ok":
             click.echo(f"      {part.status}: {part.cost}")
             click.echo(f"      try: {part.remedy}")

@@ -260,7 +260,7 @@ def _simulator() -> list[_Check]:
         _Check("HIP runtime library", "simulator", True, "programs cannot be linked and run", SETUP, _runtime),
         _Check(
             "bubblewrap", "simulator", False,
-            "programs run under limits, but see the file system and the network: do not profile what you do not trust",
+            "run, profile and survey start no program; --no-sandbox runs those that you trust, with your rights",
             "make setup    (or: apt-get install bubblewrap)", _bubblewrap,
         ),
     ]  # fmt: skip

@@ -12,6 +12,7 @@ import traceback
 
 import click
 
+from hipsynth.synth.cli import terminal
 from hipsynth.synth.core.errors import BadInput, HipsynthError, UsageError
 
 # verb -> one-line help; the verb lives in synth/cli/<verb>.py as `command`.
@@ -29,6 +30,8 @@ VERBS = {
     "report": "Write an HTML report of a corpus and its model.",
     "doctor": "List what is installed, what is missing, and what that affects.",
 }
+
+BAR_VERBS = frozenset({"train", "evaluate", "predict"})  # their libraries draw progress bars on stderr
 
 
 class LazyGroup(click.Group):
@@ -68,6 +71,7 @@ def main(argv: list[str] | None = None) -> None:
     args = sys.argv[1:] if argv is None else argv
     with contextlib.suppress(ValueError):  # signal handlers can only be set in the main thread
         signal.signal(signal.SIGTERM, terminated)
+    terminal.prepare(bars=bool(BAR_VERBS.intersection(args[:1])))
     try:
         code = cli.main(args=args, prog_name="synth", standalone_mode=False)
         sys.stdout.flush()
@@ -119,10 +123,10 @@ def print_error(error: HipsynthError) -> None:
 
 def fail(args: list[str], error: HipsynthError) -> None:
     """Prints an error on stderr, with --json also as JSON on stdout, and exits with its code."""
-    click.echo(f"error: {error}", err=True)
+    click.echo(terminal.shown(f"error: {error}"), err=True)
     diagnostics = getattr(error, "diagnostics", "")
     if diagnostics:
-        click.echo(diagnostics.rstrip(), err=True)
+        click.echo(terminal.shown(diagnostics.rstrip()), err=True)
     try:
         if wants_json(args):
             print_error(error)

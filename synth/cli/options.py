@@ -28,12 +28,13 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 workers_option = click.option(
     "--workers", type=click.IntRange(min=1), default=os.cpu_count() or 1, show_default="all cores", help="Processes."
 )
+LEAST_MEMORY = 0.25  # GiB; the simulator and the compiler of programs that compile at run time fit into it
 memory_option = click.option(
     "--memory",
-    type=FiniteRange(min=0.01),
+    type=FiniteRange(min=LEAST_MEMORY),
     default=8.0,
     show_default=True,
-    help="GiB of memory that a program may touch.",
+    help="GiB that a program may hold in all: its own memory, device memory it touched, the simulator's tables.",
 )
 
 
@@ -69,16 +70,13 @@ one_device_option = click.option(
 )
 
 
-def sandbox_option(default: bool | None) -> Callable[[F], F]:
-    """The --sandbox/--no-sandbox option; default None: sandboxed if bubblewrap works, else a warning."""
-    shown = {True: "--sandbox", False: "--no-sandbox", None: "--sandbox where bubblewrap works"}[default]
-    return click.option(
-        "--sandbox/--no-sandbox",
-        "sandboxed",
-        default=default,
-        show_default=shown,
-        help="Run programs without network and with read-only files; exit code 4 if that does not work here.",
-    )
+sandbox_option = click.option(
+    "--sandbox/--no-sandbox",
+    "sandboxed",
+    default=True,
+    show_default="--sandbox",
+    help="Isolate programs: no network, no other files; exit code 4 if that does not work here.",
+)
 
 
 caches_option = click.option(

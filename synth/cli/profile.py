@@ -101,7 +101,7 @@ class Options(TypedDict):
     "(half a second; ten seconds).",
 )
 @click.option("--exact", is_flag=True, help="Run every grid in full, and check the programs' results.")
-@sandbox_option(None)
+@sandbox_option
 @workers_option
 @timeout_option
 @json_option
@@ -114,7 +114,7 @@ def command(
     archs: tuple[str, ...],
     devices: tuple[str, ...],
     flags: tuple[str, ...],
-    sandboxed: bool | None,
+    sandboxed: bool,
     sample: str,
     effort: float,
     **options: Unpack[Options],
@@ -123,7 +123,7 @@ def command(
 
     PATH is one program: its source file, all its source files, or its folder with build files; the counters and
     metrics of its kernels are printed. With --out, PATH is a folder of single-file programs.
-    ARGS after `--` are passed to the program, which runs in a copy of its folder.
+    ARGS after `--` are passed to the program, which runs in the sandbox, in a copy of its folder.
     """
     from hipsynth.profiling import sandbox
     from hipsynth.profiling.matrix.targets import targets
@@ -132,17 +132,15 @@ def command(
     from hipsynth.synth.core.workers import check_engine
 
     check_engine(options["engine"])
-    if sandboxed:
+    if sandboxed and options["backend"] == "sim":  # the other backends do not start programs in a sandbox
         sandbox.require()
-    elif sandboxed is None and not sandbox.available():
-        click.echo(
-            "warning: bubblewrap does not work here: programs run with your rights on files and network", err=True
-        )
+    elif not sandboxed:
+        click.echo("warning: programs run with your rights on files and network; only limits hold", err=True)
     limits = Limits(
         time_s=options["timeout"],
         sampling_units=_sampling_units(sample, options["exact"], effort),
         effort=effort,
-        isolate=sandboxed is not False,
+        isolate=sandboxed,
     )
     paths, own = split(argv)
     path = paths[0]
@@ -206,7 +204,13 @@ def _program(found: Project, wanted: Sequence[Target], limits: Limits, options: 
             click.echo(f"error: {result.arch} {result.flags}: {result.reason}: {result.message}", err=True)
             if remedy := _remedy(result, options):
                 click.echo(f"  try:   {remedy}", err=True)
-        elif result.exit_code:
+            continue
+        if result.provenance.get("output_cut"):
+            click.echo(
+                f"note: {result.arch} {result.flags}: its output was longer than is kept; the rest was dropped",
+                err=True,
+            )
+        if result.exit_code:
             click.echo(f"note: {result.arch} {result.flags}: {_ended(result)}", err=True)
     return exit_code(results)
 

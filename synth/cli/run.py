@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
+import os
+import stat
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,10 +22,15 @@ from hipsynth.synth.cli.options import (
     timeout_option,
 )
 from hipsynth.synth.cli.programs import ProgramCommand, hint, locate, source_options, split, with_defines
-from hipsynth.synth.core.errors import BadInput, CompileFailed
+from hipsynth.synth.cli.terminal import forward
+from hipsynth.synth.core.errors import BadInput, CompileFailed, UsageError
+from hipsynth.synth.core.folders import changed, copy_out, stamps
+from hipsynth.synth.core.scratch import scratch_folder
 
 if TYPE_CHECKING:
-    from hipsynth.profiling.sim.api import Artefacts
+    from hipsynth.profiling.devices import DeviceTable
+    from hipsynth.profiling.sim.api import Artefacts, RunResult
+    from hipsynth.profiling.sim.limits import Limits
     from hipsynth.profiling.toolchain import CompileLimits
     from hipsynth.synth.core.program import Project
 
@@ -33,14 +41,17 @@ Examples:
   synth run main.cpp kernels.cpp -Iinclude -DN=64 -- input.txt
   synth run heat/                          # as its Makefile or CMake file builds it
   synth run heat/src/main.cpp --project heat
-  synth run untrusted.hip --sandbox --timeout 10
+  synth run untrusted.hip --timeout 10
+  synth run fluid/ --keep results          # copies what it writes into a new folder
+  synth run mine.hip --no-sandbox
   synth run mine.hip --strict
   synth run saxpy.hip --json
 
-With --sandbox, the program has no network, sees only the system's libraries and an empty folder, and cannot start
-processes; its time, memory, files and output are limited. If bubblewrap does not work, it is not started (exit code 4).
+The program runs in a sandbox, in a copy of its folder: it has no network, sees only the system's libraries, that copy
+and the files that ARGS name (read-only), and cannot start processes; its time, memory, files and output are limited.
+Standard input is passed on if it is a pipe or a file. If bubblewrap does not work, nothing is started (exit code 4).
 
-Without --sandbox, the program uses this terminal and this folder with your rights, like any program you start.
+With --no-sandbox, the program uses this terminal and this folder with your rights, like any program you start.
 
 An out-of-bounds access stops the program, unless it is in memory that hardware maps around small arrays as well: then
 it is a warning on stderr, or an error with --strict.
@@ -50,7 +61,9 @@ message on stderr.
 """
 
 
-CONFINED = "no network, no file but those of the system and of its own empty folder, and could write only there"
+CONFINED = "no network, no file but those of the system and of its copied folder, and could write only there"
+OUTPUT_BYTES = 4 << 20  # kept for --json; a program that prints 64 times as much is stopped
+LISTED = 8
 
 
 @click.command(cls=ProgramCommand, epilog=EPILOG)
@@ -59,7 +72,10 @@ CONFINED = "no network, no file but those of the system and of its own empty fol
 @one_device_option
 @click.option("--flags", default="-O3", show_default=True, help="Compiler flags.")
 @source_options
-@sandbox_option(False)
+@sandbox_option
+@click.option(
+    "--keep", type=click.Path(file_okay=False, path_type=Path), help="New folder for a copy of the files it writes."
+)
 @memory_option
 @caches_option
 @click.option("--strict", is_flag=True, help="Stop at accesses outside arrays even where hardware maps that memory.")
@@ -74,6 +90,7 @@ def command(
     includes: tuple[str, ...],
     project: Path | None,
     sandboxed: bool,
+    keep: Path | None,
     memory: float,
     caches: bool,
     strict: bool,
@@ -92,36 +109,108 @@ def command(
 
     paths, args = split(argv)
     flags = with_defines(flags, defines)
+    _check_keep(keep, sandboxed)
     if sandboxed:
         sandbox.require()
     table = devices.device_of(arch, device)
     limits = Limits(
-        timeout, memory_bytes=int(memory * 2**30), sampling_units=0, strict_bounds=strict, isolate=sandboxed
+        timeout,
+        memory_bytes=int(memory * 2**30),
+        output_bytes=OUTPUT_BYTES,
+        sampling_units=0,
+        strict_bounds=strict,
+        isolate=sandboxed,
     )
     compiling = compile_limits(limits)
     found = locate(paths, args, arch, includes=includes, project=project, limits=compiling)
-    run = api.run_program if as_json or sandboxed else api.run_attached
-    with tempfile.TemporaryDirectory(prefix="hipsynth-") as scratch:
-        folder = Path(scratch) / "run"
-        artefacts = compiled(found, arch, flags, Path(scratch) / "build", compiling)
-        folder.mkdir()
-        done = run(artefacts, table, folder, limits, args, count=caches, counters=as_json)
+    with scratch_folder() as scratch, sandbox.job_folder() as job:
+        artefacts = compiled(found, arch, flags, scratch / "build", compiling)
+        folder = job / "run"
+        if sandboxed or as_json:
+            done, made = _in_copy(found, artefacts, table, folder, limits, count=caches, counters=as_json)
+            omitted = copy_out(folder, made, keep) if keep else []
+        else:
+            folder.mkdir()
+            done, made, omitted = api.run_attached(artefacts, table, folder, limits, args, count=caches), [], []
     if as_json:
         from hipsynth.profiling.reports.documents import run_document
 
-        print_json({"path": str(paths[0]), "arch": arch, "flags": flags, **run_document(done)})
-    elif sandboxed:
-        click.echo(done.stdout, nl=False)
-        click.echo(done.stderr, nl=False, err=True)
+        print_json({"path": str(paths[0]), "arch": arch, "flags": flags, **run_document(done), "files": made})
+    for line in _notes(done, made, omitted, keep, live=not as_json):
+        click.echo(line, err=True)
     if done.status != "ok":
         if not as_json:
             click.echo(f"error: {done.reason}: {done.message}", err=True)
             if done.reason == "timeout":
                 click.echo(f"  try:   more than --timeout {timeout:g}, or less to do by its arguments", err=True)
         return BadInput.exit_code
-    if sandboxed and done.exit_code:
+    if sandboxed and done.exit_code and not as_json:
         click.echo(f"note: it ended with exit code {done.exit_code} where it had {CONFINED}", err=True)
     return done.exit_code or 0
+
+
+def _check_keep(keep: Path | None, sandboxed: bool) -> None:
+    """Raises UsageError for a --keep that is pointless, or that could replace the user's files."""
+    if keep is None:
+        return
+    if not sandboxed:
+        raise UsageError("--keep is for the sandbox", remedy="drop it: with --no-sandbox, files are written here")
+    if keep.is_symlink() or (keep.is_dir() and any(keep.iterdir())):
+        raise UsageError(f"--keep {keep}: is not empty", remedy="name a new folder: a program chooses its files' names")
+
+
+def _in_copy(
+    found: Project,
+    artefacts: Artefacts,
+    table: DeviceTable,
+    folder: Path,
+    limits: Limits,
+    *,
+    count: bool,
+    counters: bool,
+) -> tuple[RunResult, list[str]]:
+    """Runs the program in a copy of its folder, passing its output on unless JSON is wanted; with the files it made."""
+    from hipsynth.profiling.backends.run_folder import place
+    from hipsynth.profiling.sim import api
+
+    placed = place(found, found.sources[0].path.stem, artefacts, folder)
+    before = stamps(folder)
+    done = api.run_program(
+        placed.artefacts,
+        table,
+        folder,
+        limits,
+        placed.arguments,
+        count=count,
+        counters=counters,
+        mounts=placed.mounts,
+        stdin=standard_input(),
+        on_output=None if counters else forward(),
+        interactive=not counters and sys.stdout.isatty(),
+    )
+    return done, changed(folder, before)
+
+
+def standard_input() -> Path | None:
+    """The file or pipe on standard input; None for a terminal or anything else."""
+    try:
+        mode = os.fstat(0).st_mode
+    except OSError:
+        return None
+    return Path(f"/proc/{os.getpid()}/fd/0") if stat.S_ISFIFO(mode) or stat.S_ISREG(mode) else None
+
+
+def _notes(done: RunResult, made: list[str], omitted: list[str], keep: Path | None, *, live: bool) -> Iterator[str]:
+    """Notes about output and files of a program that ran in the sandbox."""
+    if done.output_cut and not live:
+        yield f"note: its output was cut after {OUTPUT_BYTES >> 20} MiB"
+    if made and keep is None:
+        more = f" and {len(made) - LISTED} more" if len(made) > LISTED else ""
+        files = f"{', '.join(made[:LISTED])}{more}"
+        ways = "--keep FOLDER copies them out, --no-sandbox lets it write here"
+        yield f"note: it wrote into a copy of its folder, which is deleted: {files} ({ways})"
+    elif made:
+        yield f"note: {len(made) - len(omitted)} of {len(made)} files that it wrote are in {keep}"
 
 
 def compiled(found: Project, arch: str, flags: str, folder: Path, limits: CompileLimits) -> Artefacts:

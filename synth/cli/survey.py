@@ -57,7 +57,7 @@ Exit codes: 0 ok (whatever the programs did), 2 usage, 3 bad input, 4 toolchain 
 @click.option("--match", default="", help="Only programs whose path contains this text.")
 @caches_option
 @memory_option
-@sandbox_option(True)
+@sandbox_option
 @workers_option
 @timeout_option
 @json_option

@@ -1,15 +1,17 @@
-"""Copies a program's folder, so that it finds its data but cannot modify the original."""
+"""Copies a program's folder, so that it finds its data but cannot modify the original, and the files that it made."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator
+import stat
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 SKIPPED_FOLDERS = frozenset({".git", ".svn", ".hg", "CMakeFiles", "node_modules", "__pycache__"})
 COPY_FILE_BYTES, COPY_BYTES, COPY_FILES = 64 << 20, 256 << 20, 5000
+KEPT_BYTES, KEPT_FILES, KEPT_DEPTH = 1 << 30, 5000, 32
 
 
 def copy_folder(source: Path, target: Path, *, links: bool = False) -> None:
@@ -41,3 +43,59 @@ def _files(folder: Path, links: bool) -> Iterator[Path]:
             path = Path(current) / name
             if links if path.is_symlink() else path.is_file():
                 yield path
+
+
+Stamp = tuple[int, int, int]
+
+
+def stamps(folder: Path) -> dict[str, Stamp]:
+    """Relative path -> what changes when a file does, for the first KEPT_FILES regular files below an untrusted folder.
+
+    Follows no links, and goes KEPT_DEPTH folders deep.
+    """
+    found: dict[str, Stamp] = {}
+    queue = [("", 0)]
+    while queue:
+        inside, depth = queue.pop()
+        try:
+            with os.scandir(folder / inside) as entries:
+                for entry in sorted(entries, key=lambda entry: entry.name):
+                    path = os.path.join(inside, entry.name)  # noqa: PTH118
+                    if entry.is_dir(follow_symlinks=False) and depth < KEPT_DEPTH:
+                        queue.append((path, depth + 1))
+                    elif entry.is_file(follow_symlinks=False) and len(found) < KEPT_FILES:
+                        at = entry.stat(follow_symlinks=False)
+                        found[path] = (at.st_size, at.st_mtime_ns, at.st_ino)
+        except OSError:  # a folder that may not be read
+            continue
+    return found
+
+
+def changed(folder: Path, before: Mapping[str, Stamp]) -> list[str]:
+    """The files below `folder` that are new or were written since `before`, as relative paths, sorted."""
+    return sorted(path for path, stamp in stamps(folder).items() if before.get(path) != stamp)
+
+
+def copy_out(folder: Path, names: Iterable[str], target: Path) -> list[str]:
+    """Copies files out of an untrusted folder in which nothing runs any more; returns those that were left out.
+
+    `target` must be new or empty. Only regular files are copied, up to KEPT_BYTES in total, without rights or owner.
+    """
+    left, omitted = KEPT_BYTES, []
+    for name in names:
+        try:
+            source = os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            omitted.append(name)
+            continue
+        with open(source, "rb") as file:  # noqa: PTH123 - a descriptor
+            found = os.fstat(source)
+            if not stat.S_ISREG(found.st_mode) or found.st_size > left:
+                omitted.append(name)
+                continue
+            left -= found.st_size
+            copy = target / name
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            with copy.open("xb") as out:
+                shutil.copyfileobj(file, out)
+    return omitted

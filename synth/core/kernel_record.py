@@ -215,7 +215,7 @@ def _made(kind: Callable[..., Any], known: Mapping[str, Callable[[Any], Any]], v
 
 
 def _checked(allowed: tuple[type, ...], choice: tuple[str, ...], value: Any) -> Any:
-    if not isinstance(value, allowed):
+    if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
         raise TypeError(f"{value!r} is no {allowed[0].__name__}")
     if choice and value not in choice:
         raise ValueError(f"{value!r} is none of {', '.join(choice)}")

@@ -71,6 +71,11 @@ class Program:
     def id(self) -> str:
         return text_id(self.text)
 
+    @property
+    def host_code(self) -> str:
+        """Who wrote its host code, on which trust in its labels depends: "generated" (this project) or "foreign"."""
+        return "generated" if self.origin == "synthetic" else "foreign"
+
     def record(self) -> dict[str, Any]:
         """The JSON object stored in programs.jsonl: all fields except the text and the project."""
         expected = None

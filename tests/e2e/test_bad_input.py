@@ -129,6 +129,7 @@ BAD_REQUESTS = [
     ("doctor --bogus", 2, "--bogus"),
     ("profile good.hip --timeout nan", 2, "finite"),
     ("run good.hip --memory inf", 2, "finite"),
+    ("run good.hip --memory 0.1", 2, "0.25"),
     ("profile mixed --out good.hip", 2, "is a file"),
 ]
 FAST_REQUESTS = [row for number, row in enumerate(BAD_REQUESTS) if number % 6 == 0]

@@ -28,6 +28,8 @@ def synth(arguments: list[str], cwd: Path | None) -> subprocess.CompletedProcess
 
 def test_output_arguments_and_exit_code_are_the_programs_own(tmp_path: Path) -> None:
     done = synth_run(str(PROGRAMS / "exit_code.hip"), "--", "7", "return", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (7, "to stdout\n") and done.stderr.startswith("to stderr\nnote: ")
+    done = synth_run(str(PROGRAMS / "exit_code.hip"), "--no-sandbox", "--", "7", "return", cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (7, "to stdout\n", "to stderr\n")
 
 
@@ -37,7 +39,7 @@ def test_program_without_kernels_runs(tmp_path: Path) -> None:
 
 
 def test_sandboxed_output_and_exit_code(tmp_path: Path) -> None:
-    done = synth_run(str(PROGRAMS / "exit_code.hip"), "--sandbox", "--", "9", cwd=tmp_path)
+    done = synth_run(str(PROGRAMS / "exit_code.hip"), "--", "9", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (9, "to stdout\n")
     program_stderr, note = done.stderr.splitlines()
     assert program_stderr == "to stderr" and note.startswith("note: it ended with exit code 9 where it had no network")
@@ -161,7 +163,7 @@ def test_build_files_may_name_folders_beside_theirs(several: Path) -> None:
     needs.make()
     app = several / "app"
     app.mkdir()
-    for name in ("main.cpp", "parts", "Makefile"):
+    for name in ("main.cpp", "parts", "count.txt", "Makefile"):
         (several / name).rename(app / name)
     (app / "Makefile").write_text(RULES.replace("-Iinclude", "-I../include"))
     done = synth(["run", "app", "--", "2"], several)
@@ -198,3 +200,43 @@ def test_device_code_across_files_is_linked_when_asked(tmp_path: Path) -> None:
     assert synth_run("main.hip", "square.hip", "--flags", "-O3 -fgpu-rdc", cwd=tmp_path).returncode == 41
     done = synth_run("main.hip", "square.hip", cwd=tmp_path)
     assert done.returncode == 3 and "want --flags '-O3 -fgpu-rdc'" in done.stderr
+
+
+WRITES = """#include <hip/hip_runtime.h>
+#include <fstream>
+#include <iostream>
+#include <string>
+#include <sys/stat.h>
+#include <unistd.h>
+int main(int argc, char** argv) {
+  std::string line;
+  std::getline(std::cin, line);
+  std::printf("%s, %s\\n", line.c_str(), argc > 1 ? argv[1] : "");
+  std::ofstream("data.txt") << "changed";
+  mkdir("out", 0755);
+  std::ofstream("out/made.txt") << "made";
+  if (symlink("/etc/passwd", "out/passwd") || mkfifo("out/pipe", 0644)) return 1;
+  int device = 0;
+  return hipGetDevice(&device);
+}
+"""
+
+
+def test_input_is_passed_on_and_files_are_kept_when_asked(tmp_path: Path) -> None:
+    (tmp_path / "writes.hip").write_text(WRITES)
+    (tmp_path / "data.txt").write_text("original")
+    command = [sys.executable, "-m", "hipsynth.synth.cli.main", "run", "writes.hip"]
+    done = subprocess.run(
+        command, input="given\n", cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "given, \n" and "data.txt, out/made.txt (--keep FOLDER copies them out" in done.stderr
+    given = (tmp_path / "data.txt").open()
+    done = subprocess.run(
+        [*command, "--keep", "kept", "--", "word"],
+        stdin=given, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert done.stdout == "original, word\n" and "2 of 2 files that it wrote are in kept" in done.stderr
+    kept = {str(path.relative_to(tmp_path / "kept")) for path in (tmp_path / "kept").rglob("*") if not path.is_dir()}
+    assert kept == {"data.txt", "out/made.txt"} and (tmp_path / "data.txt").read_text() == "original"
+    again = subprocess.run([*command, "--keep", "kept"], cwd=tmp_path, capture_output=True, timeout=60, check=False)
+    assert again.returncode == 2

@@ -10,7 +10,7 @@ from hip_programs import FOLDER, run
 from hipsynth.profiling import devices
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import SimBackend
-from hipsynth.profiling.sim import api
+from hipsynth.profiling.sim import channel
 from hipsynth.profiling.sim.api import STOP_EXIT
 from hipsynth.profiling.sim.limits import Limits
 from hipsynth.synth.core.errors import Missing
@@ -176,8 +176,9 @@ def test_backend_result_carries_means_metrics_and_provenance(tmp_path: Path) -> 
 
 
 def test_a_library_of_other_sources_is_a_missing_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = api.configuration
-    monkeypatch.setattr(api, "configuration", lambda *given, **named: original(*given, **named) + "of_tomorrow = 1\n")
+    original = channel.configuration
+    later = b"of_tomorrow=1\0"
+    monkeypatch.setattr(channel, "configuration", lambda *given, **named: original(*given, **named) + later)
     with pytest.raises(Missing, match="does not fit this version") as stale:
         run("reduction", tmp_path)
     assert "of_tomorrow" in stale.value.cause and "make setup" in stale.value.remedy

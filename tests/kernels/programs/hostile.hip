@@ -60,13 +60,13 @@ int main(int, char** words) {
   if (hipMalloc(&p, 4) != hipSuccess) return 9;
   fine<<<1, 1>>>(p);
   const std::string deed = words[1];
-  if (deed == "read") return read_file(words[2]);
+  if (deed == "read") return read_file((words[2] + std::string("/") + words[3]).c_str());
   if (deed == "write") return write_file(words[2]);
   if (deed == "socket") return socket(AF_INET, SOCK_STREAM, 0) < 0 ? (std::perror("socket"), 1) : 0;
   if (deed == "fork") return fork_many();
   if (deed == "disk") return fill_disk(40, 100L << 20);
   if (deed == "file") return fill_disk(1, 300L << 20);
-  if (deed == "memory") return touch_memory(5L << 30);
+  if (deed == "memory") return touch_memory(1L << 30);
   if (deed == "flood") return flood();
   if (deed == "loop") for (volatile int i = 0;; i = 1) {}
   if (deed == "sleep") sleep(600);

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hipsynth.profiling import devices
-from hipsynth.profiling.sim import api
+from hipsynth.profiling.sim import api, channel, document
 from hipsynth.profiling.sim.limits import Limits
 from hipsynth.synth.core.oracle_check import mismatch
 from hipsynth.synth.core.program import Expected
@@ -28,15 +31,15 @@ from hipsynth.synth.core.program import Expected
     ],
 )
 def test_short_names(signature: str, name: str) -> None:
-    assert api.short_name(signature) == name
+    assert document.short_name(signature) == name
 
 
 def test_configuration_names_every_table_entry(tmp_path: Path) -> None:
     device = devices.load("mi300x")
     artefacts = api.Artefacts(tmp_path / "a", tmp_path / "a.co", tmp_path / "a.s", Path("llvm-objdump"))
     limits = Limits(time_s=2.5, wave_instructions=1000, memory_bytes=1 << 20)
-    text = api.configuration(artefacts, device, limits, tmp_path / "run.json", count=False)
-    entries = dict(line.split(" = ", 1) for line in text.splitlines())
+    settings = channel.configuration(artefacts, device, limits, count=False)
+    entries = dict(entry.split("=", 1) for entry in settings.decode().removesuffix("\0").split("\0"))
     assert entries["arch"] == "gfx942"
     assert entries["count"] == "0"
     assert (entries["cpu_seconds"], entries["max_wave_instructions"], entries["memory_bytes"]) == (
@@ -94,30 +97,44 @@ DOCUMENT = {
 }
 
 
-def test_the_simulators_reason_has_priority(tmp_path: Path) -> None:
-    output = tmp_path / "run.json"
-    output.write_text(json.dumps(DOCUMENT))
-    done = api._result(output, "host_crash", "the program died of SIGABRT", exit_code=None)
+def left_behind(text: str) -> api.RunResult:
+    """The result of a program that died of SIGABRT after the library wrote this document."""
+    with channel.opened(b"") as results:
+        if text:
+            os.pwrite(results.fd, text.encode(), channel.SLOTS_AT + channel.SLOT_BYTES)
+            os.pwrite(results.fd, struct.pack("<Q", 4 * len(text) + 1), 0)
+        return api._result(results, "host_crash", "the program died of SIGABRT")
+
+
+def test_the_simulators_reason_has_priority() -> None:
+    done = left_behind(json.dumps(DOCUMENT))
     assert (done.status, done.reason, done.message) == ("failed", "trap", "kernel k: trap")
 
 
-def test_a_program_without_hip_calls_is_an_empty_result(tmp_path: Path) -> None:
-    done = api._result(tmp_path / "run.json", "", "", exit_code=0)
-    assert (done.status, done.kernels, done.dispatch_count) == ("ok", (), 0)
+def test_a_program_without_hip_calls_is_an_empty_result() -> None:
+    done = left_behind("")
+    assert (done.reason, done.kernels, done.dispatch_count) == ("host_crash", (), 0)
 
 
-def test_a_broken_document_is_a_crash(tmp_path: Path) -> None:
-    output = tmp_path / "run.json"
-    output.write_text('{"status": "ok", ')
-    assert api._result(output, "", "", exit_code=0).reason == "host_crash"
+def test_a_broken_document_is_a_bad_result() -> None:
+    assert left_behind('{"status": "ok", ').reason == "bad_result"
 
 
-def test_an_attached_program_over_its_memory_limit_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "HOST_MEMORY_BYTES", 0)
+def test_the_library_has_the_channels_layout_and_no_other_reasons() -> None:
+    native = Path(api.__file__).parent / "native"
+    header = (native / "runtime" / "channel.h").read_text()
+    assert "kChannelBytes = 64u << 20, kConfigAt = 4096, kSlotsAt = 1u << 20, kSlots = 3;" in header
+    assert (channel.BYTES, channel.CONFIGURATION_AT, channel.SLOTS_AT, channel.SLOTS) == (64 << 20, 4096, 1 << 20, 3)
+    text = "".join(path.read_text() for path in native.rglob("*.cpp") if path.parent.name != "fuzz")
+    reasons = set(re.findall(r'(?:SimError|stop)\(\s*"(\w+)"', text)) - {"bad_work"}  # only for Python callers
+    assert {"trap", "internal_error", "time_limit"} <= reasons <= set(document.CORE_REASONS)
+
+
+def test_an_attached_program_over_its_memory_limit_has_a_reason() -> None:
     hungry = [sys.executable, "-c", "import time; taken = bytearray(256 << 20); time.sleep(60)"]
     with subprocess.Popen(hungry) as process:
         try:
             reason, message = api._watch(process, Limits(time_s=30.0, memory_bytes=128 << 20))
         finally:
             process.kill()
-    assert (reason, message) == ("out_of_memory", "the program and the device memory it touched took more than 128 MiB")
+    assert reason == "out_of_memory" and message.endswith("took more than the limit of 128 MiB")

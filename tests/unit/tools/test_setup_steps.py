@@ -50,7 +50,7 @@ def test_an_optional_package_that_cannot_be_had_is_one_line(
     assert "installed" in setup.system_packages()
     out = capsys.readouterr().out
     assert out.count("\n") == 1
-    assert "without bubblewrap programs run under limits" in out
+    assert "without bubblewrap programs run only with --no-sandbox" in out
     assert "apt-get install bubblewrap" in out
 
 

@@ -1,5 +1,6 @@
 #include "config.h"
 
+#include <algorithm>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -7,15 +8,10 @@
 #include <stdexcept>
 
 #include "core/spec.h"
+#include "hip_abi.h"
 
 namespace hipsynth::runtime {
 namespace {
-
-std::string trim(const std::string& s) {
-  size_t first = s.find_first_not_of(" \t\r");
-  if (first == std::string::npos) return "";
-  return s.substr(first, s.find_last_not_of(" \t\r") - first + 1);
-}
 
 double number(const std::string& text) {
   size_t used = 0;
@@ -32,7 +28,6 @@ const std::map<std::string, Setter>& setters() {
       {"title", [](Config& c, const std::string& v) { c.title = v; }},
       {"code_object", [](Config& c, const std::string& v) { c.code_objects.push_back(v); }},
       {"disassembly", [](Config& c, const std::string& v) { c.disassemblies.push_back(v); }},
-      {"output", [](Config& c, const std::string& v) { c.output = v; }},
       {"objdump", [](Config& c, const std::string& v) { c.objdump = v; }},
       {"compiler", [](Config& c, const std::string& v) { c.compiler.push_back(v); }},  // one word per entry
       {"max_wave_instructions",
@@ -47,6 +42,7 @@ const std::map<std::string, Setter>& setters() {
          c.options.sample_above = static_cast<uint64_t>(number(v) * static_cast<double>(DeviceOptions{}.sample_above));
        }},
       {"strict_bounds", [](Config& c, const std::string& v) { c.options.strict_bounds = number(v) != 0; }},
+      {"line_output", [](Config& c, const std::string& v) { c.line_output = number(v) != 0; }},
       {"values", [](Config& c, const std::string& v) { c.options.values = number(v) != 0; }},
       {"counters", [](Config& c, const std::string& v) { c.options.counters = number(v) != 0; }},
       {"count", [](Config& c, const std::string& v) { c.options.count = number(v) != 0; }},
@@ -75,20 +71,18 @@ std::string read_file(const std::string& path) {
   return text.str();
 }
 
-Config read_config(const std::string& path) {
-  std::istringstream in(read_file(path));
+Config parse_config(std::string_view text) {
   Config config;
   SpecTable table;
-  std::string line;
-  for (int n = 1; std::getline(in, line); ++n) {
-    line = trim(line);
-    if (line.empty() || line[0] == '#') continue;
-    size_t equals = line.find('=');
+  while (!text.empty()) {
+    const std::string entry(text.substr(0, text.find('\0')));
+    text.remove_prefix(std::min(entry.size() + 1, text.size()));
+    const size_t equals = entry.find('=');
     try {
       if (equals == std::string::npos) throw std::invalid_argument("no '='");
-      set(config, &table, trim(line.substr(0, equals)), trim(line.substr(equals + 1)));
+      set(config, &table, entry.substr(0, equals), entry.substr(equals + 1));
     } catch (const std::logic_error& error) {
-      throw std::runtime_error(path + ":" + std::to_string(n) + ": bad entry (" + error.what() + ")");
+      throw std::runtime_error("entry `" + entry + "`: " + error.what());
     }
   }
   config.spec = make_spec(table);
@@ -96,3 +90,15 @@ Config read_config(const std::string& path) {
 }
 
 }  // namespace hipsynth::runtime
+
+// For the Python side: why this library rejects a configuration; "" if it accepts it. Not part of the HIP API.
+HIPSYNTH_EXPORT const char* hipsynthRefusal(const char* text, size_t size) {
+  static std::string reason;
+  reason.clear();
+  try {
+    hipsynth::runtime::parse_config({text, size});
+  } catch (const std::exception& error) {
+    reason = error.what();
+  }
+  return reason.c_str();
+}

@@ -1,7 +1,8 @@
-// Configuration of one run: the file named by HIPSYNTH_CONFIG, `key = value` per line, `#` starts a comment line.
+// Configuration of one run: entries `key=value`, each ended by a zero byte, which no path contains.
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/machine.h"
@@ -14,15 +15,15 @@ struct Config {
   std::string title = "simulated device";  // hipDeviceProp_t::name
   std::vector<std::string> code_objects;   // paths of the program's code objects, one entry for each file with kernels
   std::vector<std::string> disassemblies;  // paths of `llvm-objdump -d` of them, in the same order
-  std::string output;                      // path of the result document; empty: none
   std::string objdump = "llvm-objdump";    // for code objects loaded at run time (hipModuleLoad)
   std::vector<std::string> compiler;       // argv prefix of the run-time compiler; empty: none
+  bool line_output = false;                // stdout is a pipe that somebody watches: write each line at once
   Spec spec;                               // from `spec.section.key = number`
   DeviceOptions options;                   // see config.cpp for the keys
 };
 
-// Throws std::runtime_error naming the file and line of an unreadable file, unknown key or bad number.
-Config read_config(const std::string& path);
+// Throws std::runtime_error naming the entry with an unknown key or a bad number.
+Config parse_config(std::string_view text);
 
 // A whole file as bytes or text; throws std::runtime_error when it cannot be read.
 std::string read_file(const std::string& path);

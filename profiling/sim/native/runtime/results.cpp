@@ -1,17 +1,15 @@
 #include "results.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <iterator>
 #include <optional>
+#include <string_view>
 #include <utility>
 
+#include "channel.h"
 #include "core/record.h"
 
 namespace hipsynth::runtime {
@@ -131,19 +129,6 @@ void accumulate(Dispatch& sum, const Dispatch& more) {
 
 bool same(const Dim3& a, const Dim3& b) { return a.x == b.x && a.y == b.y && a.z == b.z; }
 
-// Writes everything with write(2); async-signal-safe.
-bool put(int fd, const char* text, size_t size) {
-  while (size > 0) {
-    ssize_t n = ::write(fd, text, size);
-    if (n <= 0) return false;
-    text += n;
-    size -= static_cast<size_t>(n);
-  }
-  return true;
-}
-
-bool put(int fd, const std::string& text) { return put(fd, text.data(), text.size()); }
-
 // The record of a kernel; `sum` is over all its dispatches.
 std::string record_of(const std::string& heading, uint64_t dispatches, bool same_shape, const Dispatch& sum) {
   std::string out;
@@ -175,11 +160,6 @@ std::string json_string(const std::string& text) {
     }
   }
   return out + "\"";
-}
-
-void Results::open(const std::string& path) {
-  path_ = path;
-  partial_path_ = path.empty() ? "" : path + ".partial";
 }
 
 void Results::add(const KernelInfo& kernel, const Dispatch& dispatch) {
@@ -225,24 +205,29 @@ void Results::fail(const std::string& reason, const std::string& message) {
 }
 
 void Results::write(bool finished, int signal) const {
-  if (path_.empty()) return;
-  int fd = ::open(partial_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) return;
+  const Channel& channel = Channel::get();
+  Channel::Writer out = channel.begin(signal != 0);
   char head[256];
-  int size =
-      std::snprintf(head, sizeof head,
-                    ", \"finished\": %s, \"signal\": %d, \"clock_ns\": %llu, \"dispatch_count\": %llu, "
-                    "\"module_kernels\": %llu,\n\"kernels\": [",
-                    finished ? "true" : "false", signal, static_cast<unsigned long long>(clock_ns_),
-                    static_cast<unsigned long long>(dispatches_), static_cast<unsigned long long>(module_kernels_));
-  bool ok = put(fd, "{", 1) && put(fd, status_) && put(fd, ", \"warnings\": [", 15) && put(fd, warnings_) &&
-            put(fd, "]", 1) && put(fd, head, static_cast<size_t>(size));
-  for (size_t i = 0; ok && i < totals_.size(); ++i)
-    ok = put(fd, i ? ",\n" : "\n", i ? 2 : 1) && put(fd, totals_[i].rendered);
-  ok = ok && put(fd, "],\n\"dispatches\": [", 18);
-  for (size_t i = 0; ok && i < first_.size(); ++i) ok = put(fd, i ? ",\n" : "\n", i ? 2 : 1) && put(fd, first_[i]);
-  ok = ok && put(fd, "]}\n", 3);
-  if (::close(fd) == 0 && ok) ::rename(partial_path_.c_str(), path_.c_str());
+  std::snprintf(head, sizeof head,
+                ", \"finished\": %s, \"signal\": %d, \"clock_ns\": %llu, \"dispatch_count\": %llu, "
+                "\"module_kernels\": %llu,\n\"kernels\": [",
+                finished ? "true" : "false", signal, static_cast<unsigned long long>(clock_ns_),
+                static_cast<unsigned long long>(dispatches_), static_cast<unsigned long long>(module_kernels_));
+  for (std::string_view text : {std::string_view("{"), std::string_view(status_), std::string_view(", \"warnings\": ["),
+                                std::string_view(warnings_), std::string_view("]"), std::string_view(head)}) {
+    out.put(text);
+  }
+  for (size_t i = 0; i < totals_.size(); ++i) {
+    out.put(i ? ",\n" : "\n");
+    out.put(totals_[i].rendered);
+  }
+  out.put("],\n\"dispatches\": [");
+  for (size_t i = 0; i < first_.size(); ++i) {
+    out.put(i ? ",\n" : "\n");
+    out.put(first_[i]);
+  }
+  out.put("]}\n");
+  channel.publish(out);
 }
 
 }  // namespace hipsynth::runtime

@@ -20,7 +20,6 @@ std::string json_string(const std::string& text);
 
 class Results {
  public:
-  void open(const std::string& path);  // empty: write nothing
   void add(const KernelInfo& kernel, const Dispatch& dispatch);
   void warn(const std::string& message);                             // keeps at most kKeptWarnings
   void fail(const std::string& reason, const std::string& message);  // only the first failure is kept
@@ -32,8 +31,8 @@ class Results {
   // because programs with many thousand launches would spend most of their time on it.
   void render();
 
-  // Writes the document to a temporary file beside the output and renames it. Async-signal-safe: uses only open, write,
-  // rename and already rendered text. `signal`: 0 or the signal's number.
+  // Writes the document to the channel; does nothing if that is not open. Async-signal-safe: it only copies text that
+  // is already rendered. `signal`: 0, or the number of the signal whose handler calls it.
   void write(bool finished, int signal) const;
 
  private:
@@ -46,7 +45,6 @@ class Results {
     std::string rendered;  // its JSON object
   };
 
-  std::string path_, partial_path_;
   std::string status_ = "\"status\": \"ok\", \"reason\": \"\", \"message\": \"\"";
   std::string warnings_;  // rendered, with commas between them
   size_t warned_ = 0;

@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "array.h"
+#include "channel.h"
 
 namespace hipsynth::runtime {
 namespace {
@@ -68,15 +69,15 @@ Runtime& Runtime::get() {
 
 Runtime::Runtime() {
   instance = this;
-  const char* path = getenv("HIPSYNTH_CONFIG");
-  if (path == nullptr) {
-    unavailable = "HIPSYNTH_CONFIG is not set; start the program with `synth run`";
+  const Channel& channel = Channel::get();
+  if (!channel.is_open()) {
+    unavailable = channel.problem();
     return;
   }
   try {
-    config = read_config(path);
+    config = parse_config(channel.configuration());
+    if (config.line_output) std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
     config.options.host_calls = true;  // host functions are those of this process
-    results.open(config.output);
     device = std::make_unique<Device>(config.arch, config.spec, config.options);
   } catch (const SimError& error) {
     stop(error.reason, error.what());

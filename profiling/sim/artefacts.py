@@ -1,0 +1,32 @@
+"""The compiled files of a program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Artefacts:
+    """Compiled files of one program; a program without device code has no code object."""
+
+    executable: Path
+    code_object: Path | None = None
+    disassembly: Path | None = None
+    objdump: Path = Path("llvm-objdump")
+    further: tuple[tuple[Path, Path], ...] = ()  # code object and disassembly of the program's other files
+
+    @property
+    def modules(self) -> tuple[tuple[Path, Path], ...]:
+        """Code object and disassembly of each file with kernels, in the order of their module numbers."""
+        if self.code_object is None or self.disassembly is None:
+            return ()
+        return ((self.code_object, self.disassembly), *self.further)
+
+    def mentions(self, *symbols: bytes) -> bool:
+        """True if the executable contains the name of one of these functions."""
+        try:
+            text = self.executable.read_bytes()
+        except OSError:
+            return False
+        return any(symbol in text for symbol in symbols)

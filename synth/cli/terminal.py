@@ -1,0 +1,110 @@
+"""Standard streams: what programs print reaches a terminal only as harmless characters, and pipes and files unchanged.
+
+A terminal acts on control characters: a program could rewrite what is above it, or make the terminal type commands.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import io
+import os
+import sys
+from collections.abc import Callable
+from typing import IO, TextIO
+
+# C0 but newline and tab, DEL, C1, and the characters that reorder text.
+_CONTROLS = [*range(9), *range(11, 32), *range(127, 160), 0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F),
+             *range(0x2066, 0x206A)]  # fmt: skip
+_SHOWN = {code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" for code in _CONTROLS}
+
+
+def harmless(text: str) -> str:
+    """The text with its control characters, except newline and tab, as escapes such as \\x1b."""
+    return text.replace("\r\n", "\n").translate(_SHOWN)
+
+
+class Decoder:
+    """Decodes output that arrives in pieces for a terminal; bytes that are no UTF-8 become escapes such as \\x9b."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="backslashreplace")
+        self._held = ""  # a carriage return, until the next character is known
+
+    def feed(self, data: bytes, *, end: bool = False) -> str:
+        text = self._held + self._decoder.decode(data, end)
+        self._held = "\r" if text.endswith("\r") and not end else ""
+        return harmless(text.removesuffix(self._held))
+
+
+class Terminal(io.TextIOWrapper):
+    """A terminal that is written to harmlessly; `control` writes the tool's own control characters."""
+
+    def write(self, text: str, /) -> int:
+        return super().write(harmless(text))
+
+    def control(self, text: str) -> None:
+        super().write(text)
+        self.flush()
+
+
+def control(text: str) -> None:
+    """Writes control characters to the terminal on stderr."""
+    if isinstance(sys.stderr, Terminal):
+        sys.stderr.control(text)
+    else:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+
+def prepare(*, bars: bool) -> None:
+    """Prepares the standard streams for any output. `bars`: libraries draw progress bars on stderr.
+
+    A closed one becomes /dev/null, so that no file opened later takes its number. File names that are no UTF-8 pass
+    through pipes and files as the bytes that they are.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            nothing = os.open(os.devnull, os.O_RDWR)
+            if nothing != number:
+                os.dup2(nothing, number)
+                os.close(nothing)
+            mode = "w" if number else "r"
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", errors="backslashreplace", closefd=False))
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if not isinstance(stream, io.TextIOWrapper) or isinstance(stream, Terminal):
+            continue
+        if not stream.isatty():
+            stream.reconfigure(errors="surrogateescape")
+        elif name == "stdout" or not bars:
+            setattr(sys, name, Terminal(stream.buffer, stream.encoding, "backslashreplace", line_buffering=True))
+
+
+def forward() -> Callable[[str, bytes], None]:
+    """A function that passes a program's output ("out" or "err", bytes) to stdout and stderr as it comes."""
+    writers = {"out": _writer(sys.stdout), "err": _writer(sys.stderr)}
+    return lambda name, data: writers[name](data)
+
+
+def _writer(stream: TextIO) -> Callable[[bytes], None]:
+    decoder = Decoder()
+    stream.flush()
+    raw: IO[bytes] | None = getattr(stream, "buffer", None)
+
+    def write(data: bytes) -> None:
+        if raw is not None and not stream.isatty():
+            raw.write(data)
+            raw.flush()
+        else:
+            stream.write(decoder.feed(data))
+            stream.flush()
+
+    return write
+
+
+def shown(text: str) -> str:
+    """The text as it may be written to stderr: harmless if that is a terminal."""
+    with contextlib.suppress(ValueError, AttributeError):
+        return harmless(text) if sys.stderr.isatty() else text
+    return text
