@@ -1,4 +1,5 @@
-"""Atomic writes of files and folders: a reader sees either the complete old content or the complete new content."""
+"""Atomic writes of files and folders (a reader sees either the complete old content or the complete new one), and reads
+that cannot hang, exhaust the memory or leave a folder."""
 
 from __future__ import annotations
 
@@ -6,15 +7,89 @@ import contextlib
 import errno
 import os
 import shutil
+import stat
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO, TextIO
 
 from hipsynth.synth.core.errors import BadInput
 
 PARTIAL = ".partial"
+SOURCE_BYTES = 8 << 20  # limit of a source or header; larger ones are data or attacks
+
+
+def open_regular(path: Path, limit: int, *, inside: Path | None = None) -> BinaryIO:
+    """Opens a regular file of at most `limit` bytes for reading.
+
+    A pipe or a device is refused without being opened. With `inside`, the opened file must lie in that folder after all
+    symbolic links are followed. Raises BadInput, its reason "missing_file", "unreadable_file", "not_a_file",
+    "too_large" or "outside".
+    """
+    try:
+        _check_kind(path, path.stat())  # before it is opened: opening a device can have effects
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except (OSError, ValueError) as error:  # ValueError: a NUL character in the name
+        raise _read_error(path, error) from error
+    try:
+        found = os.fstat(descriptor)
+        _check_kind(path, found)  # again: the path may have been replaced in between
+        if found.st_size > limit:
+            raise _too_large(path, limit)
+        if inside is not None:
+            _check_inside(path, descriptor, inside)
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_regular(path: Path, limit: int, *, inside: Path | None = None) -> bytes:
+    """The content of a regular file of at most `limit` bytes, opened and refused like `open_regular`."""
+    with open_regular(path, limit, inside=inside) as file:
+        parts: list[bytes] = []
+        left = limit + 1  # the size that stat gives is not binding: the file may grow, those of /proc have size 0
+        try:
+            while left > 0 and (part := os.read(file.fileno(), min(left, 1 << 20))):
+                parts.append(part)
+                left -= len(part)
+        except OSError as error:
+            raise _read_error(path, error) from error
+    if left <= 0:
+        raise _too_large(path, limit)
+    return b"".join(parts)
+
+
+def _check_kind(path: Path, found: os.stat_result) -> None:
+    if stat.S_ISREG(found.st_mode):
+        return
+    kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+    kind = kinds.get(stat.S_IFMT(found.st_mode), "a device")
+    raise BadInput(f"{path}: is not a file but {kind}", remedy="give the path of a regular file", reason="not_a_file")
+
+
+def _check_inside(path: Path, descriptor: int, folder: Path) -> None:
+    opened = Path(f"/proc/self/fd/{descriptor}").readlink()  # what was opened, not what is there now
+    if not opened.is_relative_to(folder.resolve()):
+        raise BadInput(
+            f"{path}: lies outside the folder {folder}",
+            cause=f"it is a link or a path to {opened}",
+            remedy="replace it by a copy of the file",
+            reason="outside",
+        )
+
+
+def _too_large(path: Path, limit: int) -> BadInput:
+    size = f"{limit >> 20} MiB" if limit >= 1 << 20 else f"{limit} bytes"
+    return BadInput(f"{path}: is larger than {size}", remedy="give a smaller file", reason="too_large")
+
+
+def _read_error(path: Path, error: OSError | ValueError) -> BadInput:
+    if isinstance(error, FileNotFoundError):
+        return BadInput(f"{path}: no such file", cause=str(error), remedy="check the path", reason="missing_file")
+    remedy = "check the path and the permissions of the file"
+    return BadInput(f"{path}: cannot be read", cause=str(error), remedy=remedy, reason="unreadable_file")
 
 
 def write_error(path: Path, error: OSError) -> BadInput:

@@ -1,4 +1,4 @@
-"""Output files are written atomically, and devices are never replaced."""
+"""Files are written atomically, devices never replaced; reads are bounded and stay in their folder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.files import replacing, whole_file, write_whole
+from hipsynth.synth.core.files import open_regular, read_regular, replacing, whole_file, write_whole
 
 
 def test_a_file_appears_only_when_complete(tmp_path: Path) -> None:
@@ -85,3 +85,55 @@ def test_an_error_of_another_kind_passes_and_leaves_nothing(tmp_path: Path) -> N
         fresh.write_text("half")
         raise KeyError("other")
     assert not list(tmp_path.iterdir())
+
+
+def refusal(path: Path, limit: int = 100, inside: Path | None = None) -> str:
+    with pytest.raises(BadInput) as caught:
+        read_regular(path, limit, inside=inside)
+    assert caught.value.remedy
+    return caught.value.reason
+
+
+def test_a_regular_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * 100)
+    assert read_regular(path, 100) == b"x" * 100
+    assert refusal(path, 99) == "too_large"
+    with open_regular(path, 100, inside=tmp_path) as file:
+        assert file.readline() == b"x" * 100
+
+
+def test_what_is_no_file_is_never_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("/dev/zero")
+    (tmp_path / "loop").symlink_to("loop")
+    assert refusal(tmp_path / "pipe") == "not_a_file"
+    assert refusal(Path("/dev/zero")) == "not_a_file"
+    assert refusal(tmp_path / "link") == "not_a_file"
+    assert refusal(tmp_path) == "not_a_file"
+    assert refusal(tmp_path / "loop") == "unreadable_file"
+    assert refusal(tmp_path / "nul\0") == "unreadable_file"
+    assert refusal(tmp_path / "none") == "missing_file"
+
+
+def test_a_file_without_a_size_is_bounded() -> None:
+    """Files of /proc have size 0 and yet content."""
+    assert read_regular(Path("/proc/self/stat"), 10_000)
+    assert refusal(Path("/proc/self/maps"), 100) == "too_large"
+
+
+def test_links_may_not_leave_the_folder(tmp_path: Path) -> None:
+    folder, outside = tmp_path / "folder", tmp_path / "outside"
+    folder.mkdir()
+    outside.mkdir()
+    (outside / "file").write_text("secret")
+    (folder / "file").write_text("ours")
+    (folder / "link").symlink_to("../outside/file")
+    (folder / "sub").symlink_to("../outside")
+    (folder / "own").symlink_to("file")
+    (tmp_path / "alias").symlink_to("folder")
+    for name in ("link", "sub/file", "../outside/file"):
+        assert refusal(folder / name, inside=folder) == "outside", name
+        assert read_regular(folder / name, 100) == b"secret"
+    assert read_regular(folder / "own", 100, inside=folder) == b"ours"
+    assert read_regular(tmp_path / "alias" / "file", 100, inside=tmp_path / "alias") == b"ours"
