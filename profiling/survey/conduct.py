@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -20,7 +19,8 @@ from hipsynth.profiling.survey.page import provenance
 from hipsynth.profiling.survey.plan import Program
 from hipsynth.profiling.survey.report import Report, Row, row_of
 from hipsynth.synth.core.errors import BadInput, HipsynthError
-from hipsynth.synth.core.files import whole_file
+from hipsynth.synth.core.files import SOURCE_BYTES, read_regular, whole_file
+from hipsynth.synth.core.scratch import scratch_folder
 from hipsynth.synth.core.store.journal import Journal, read
 from hipsynth.synth.core.workers import map_unordered
 
@@ -131,9 +131,9 @@ def conditions(options: Options) -> dict[str, object]:
 def _work(task: _Task) -> Row:
     """Surveys one program in a worker; errors become a failed row. Temporary paths are replaced in the texts."""
     try:
-        with tempfile.TemporaryDirectory(prefix="hipsynth-") as scratch:
-            row = _survey_one(task, Path(scratch))
-            hide = {scratch: "<scratch>", str(task.root): "<folder>"}
+        with scratch_folder() as scratch:
+            row = _survey_one(task, scratch)
+            hide = {str(scratch): "<scratch>", str(task.root): "<folder>"}
             return replace(
                 row,
                 message=_hidden(row.message, hide),
@@ -201,8 +201,8 @@ def _key(program: Program, options: Options) -> str:
     digest.update(f"{SimBackend().version()} {toolchain.find().identity}".encode())
     for path in sorted({unit.path for plan in program.plans for unit in plan.units} | {program.main}):
         try:
-            digest.update(path.read_bytes())
-        except OSError:
+            digest.update(read_regular(path, SOURCE_BYTES))
+        except BadInput:
             digest.update(b"?")
     return digest.hexdigest()[:24]
 

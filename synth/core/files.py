@@ -11,8 +11,9 @@ import stat
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import TextIO
 
 from hipsynth.synth.core.errors import BadInput
 
@@ -20,7 +21,7 @@ PARTIAL = ".partial"
 SOURCE_BYTES = 8 << 20  # limit of a source or header; larger ones are data or attacks
 
 
-def open_regular(path: Path, limit: int, *, inside: Path | None = None) -> BinaryIO:
+def open_regular(path: Path, limit: int, *, inside: Path | None = None) -> BufferedReader:
     """Opens a regular file of at most `limit` bytes for reading.
 
     A pipe or a device is refused without being opened. With `inside`, the opened file must lie in that folder after all

@@ -16,8 +16,17 @@ from typing import Any
 
 from hipsynth.synth.core.errors import BadInput
 from hipsynth.synth.core.files import PARTIAL as SUFFIX
-from hipsynth.synth.core.files import write_error, write_whole
-from hipsynth.synth.core.program import INDEX, Program, program_path, text_id
+from hipsynth.synth.core.files import open_regular, read_regular, write_error, write_whole
+from hipsynth.synth.core.program import (
+    INDEX,
+    INDEX_BYTES,
+    RECORD_BYTES,
+    Program,
+    check_record,
+    program_path,
+    read_text,
+    text_id,
+)
 from hipsynth.synth.generate.headers import find_template, templates_dir
 from hipsynth.synth.generate.producer import generate
 
@@ -83,8 +92,8 @@ def _finished(out: Path, run: dict[str, Any]) -> list[dict[str, Any]]:
     if not source.exists():
         return []
     try:
-        same = json.loads(run_file.read_text()) == run
-    except (OSError, ValueError):
+        same = json.loads(read_regular(run_file, 1 << 20, inside=out)) == run
+    except (BadInput, ValueError, RecursionError):
         same = False
     if not same:
         raise BadInput(
@@ -93,15 +102,17 @@ def _finished(out: Path, run: dict[str, Any]) -> list[dict[str, Any]]:
             remedy="use an empty --out folder",
         )
     records = []
-    for line in source.read_text().splitlines():
-        try:
-            record = json.loads(line)
-            intact = text_id(program_path(out, record["id"]).read_text()) == record["id"]
-        except (ValueError, KeyError, TypeError, OSError):
-            break  # the last line of an interrupted run may be incomplete
-        if not intact:
-            break
-        records.append(record)
+    with open_regular(source, INDEX_BYTES, inside=out) as file:
+        while line := file.readline(RECORD_BYTES):
+            try:
+                record = json.loads(line)
+                check_record(record)
+                text = read_text(program_path(out, record["id"]), "", out)
+            except (ValueError, KeyError, TypeError, RecursionError, BadInput):
+                break  # the last line of an interrupted run may be incomplete
+            if text_id(text) != record["id"]:
+                break
+            records.append(record)
     return records
 
 
