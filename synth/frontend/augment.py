@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hipsynth.synth.core.errors import BadInput, HipsynthError
-from hipsynth.synth.core.files import open_regular, write_error, write_whole
+from hipsynth.synth.core.files import open_regular, sole_writer, write_error, write_whole
 from hipsynth.synth.core.program import (
     INDEX,
     INDEX_BYTES,
@@ -209,10 +209,18 @@ def augment(
 
     The same input, `copies` and `seed` give the same bytes for any number of workers. A journal in `out` records
     finished items, so an interrupted run can resume; `timeout` is in seconds per copy. `on_item` is called with the
-    name of each finished item. Raises BadInput like `find_items`, HipsynthError if `out` cannot be written.
+    name of each finished item. Raises BadInput like `find_items`, and if `out` cannot be written or another process
+    writes to it.
     """
     items = find_items(path) if items is None else items
-    out.mkdir(parents=True, exist_ok=True)
+    with sole_writer(out):
+        return _augment(items, out, config, copies, seed, workers, timeout, on_item)
+
+
+def _augment(
+    items: Sequence[Item], out: Path, config: ParseConfig, copies: int, seed: int, workers: int, timeout: float,
+    on_item: Callable[[str], None],
+) -> AugmentSummary:  # fmt: skip
     keys = [_key(item, copies, seed, config) for item in items]
     journal = _Journal(out / JOURNAL)
     finished = {k: v for k, v in journal.read().items() if _is_whole(v, out)}

@@ -16,7 +16,7 @@ from typing import Any
 
 from hipsynth.synth.core.errors import BadInput
 from hipsynth.synth.core.files import PARTIAL as SUFFIX
-from hipsynth.synth.core.files import open_regular, read_regular, write_error, write_whole
+from hipsynth.synth.core.files import open_regular, read_regular, sole_writer, write_error, write_whole
 from hipsynth.synth.core.program import (
     INDEX,
     INDEX_BYTES,
@@ -61,26 +61,27 @@ def generate_into(
 ) -> GenerateSummary:  # fmt: skip
     """Writes `count` programs of a seed to OUT/<id>.hip and OUT/programs.jsonl, resuming an interrupted run.
 
-    Raises UsageError for an unknown family, BadInput if the folder holds another run or cannot be written.
+    Raises UsageError for an unknown family, BadInput if the folder holds another run, is being written to by another
+    process, or cannot be written.
     """
     if family is not None:
         find_template(family)
     run = {"seed": seed, "family": family, "grammar": grammar_digest()}
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        records = _finished(out, run)
-        reused = min(len(records), count)
-        if len(records) > count:
-            raise BadInput(
-                f"{out} holds {len(records)} programs, more than --count {count}",
-                remedy="use another --out, or a larger --count",
-            )
-        seen = {str(r["id"]) for r in records}
-        fresh = generate(count, seed, family, workers, start=reused, seen=seen)
-        if reused < count:
-            records += _write(out, run, records, fresh, on_program)
-    except OSError as error:
-        raise write_error(out, error) from error
+    with sole_writer(out):
+        try:
+            records = _finished(out, run)
+            reused = min(len(records), count)
+            if len(records) > count:
+                raise BadInput(
+                    f"{out} holds {len(records)} programs, more than --count {count}",
+                    remedy="use another --out, or a larger --count",
+                )
+            seen = {str(r["id"]) for r in records}
+            fresh = generate(count, seed, family, workers, start=reused, seen=seen)
+            if reused < count:
+                records += _write(out, run, records, fresh, on_program)
+        except OSError as error:
+            raise write_error(out, error) from error
     families = Counter(str(r["family"]) for r in records)
     return GenerateSummary(str(out), len(records), seed, reused, dict(sorted(families.items())))
 
