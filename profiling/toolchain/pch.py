@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import re
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from hipsynth.profiling.toolchain.driver import CompileLimits, Template, run_too
 from hipsynth.synth.core.cache import cache_dir
 from hipsynth.synth.core.errors import HipsynthError
 from hipsynth.synth.core.files import write_whole
+from hipsynth.synth.core.scratch import remove_tree
 
 KEEP = 48  # precompiled headers to keep, about 13 MB each; the least recently used are deleted first
 
@@ -47,15 +47,19 @@ def eligible(text: str) -> bool:
 
 
 def use(toolchain: locate.Toolchain, template: Template, limits: CompileLimits) -> list[str] | None:
-    """The cc1 arguments of `template` with its precompiled header, which is built if missing.
+    """The cc1 arguments of `template` with its precompiled header.
 
-    None (compile without it) if the disk is full, the folder is read-only, or the header does not compile.
+    A missing header is built, which takes as long as several compiles, at its second use. None means to compile
+    without it: at its first use, while another process builds it, at the first use after the builder was killed (so
+    that a command that is killed early again and again still makes progress), and if the disk is full, the folder is
+    read-only, or the header does not compile.
     """
     key = hashlib.sha256(json.dumps([1, toolchain.identity, *template.cc1]).encode()).hexdigest()[:24]
     path = cache_dir() / "pch" / f"{key}.pch"
     if not path.exists():
         try:
-            _build(path, template, limits)
+            if not _build(path, template, limits):
+                return None
         except (OSError, HipsynthError):
             return None
     else:
@@ -83,23 +87,44 @@ def forget(words: Sequence[str]) -> None:
     Path(words[list(words).index("-include-pch") + 1]).unlink(missing_ok=True)
 
 
-def _build(path: Path, template: Template, limits: CompileLimits) -> None:
+_USED, _BUILDING = "used", "building"  # what a header's lock file says
+
+
+def _build(path: Path, template: Template, limits: CompileLimits) -> bool:
+    """Builds the header if this is the time to do so (see `use`); whether it is there."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with (path.parent / f"{path.stem}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # of many workers that need the same header, one builds it
+    with (path.parent / f"{path.stem}.lock").open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
         if path.exists():
-            return
-        with tempfile.TemporaryDirectory(prefix="making-", dir=path.parent) as folder:
-            # The header refers to its source, which is therefore kept beside it; concurrent writers may race for it.
-            source = path.parent / "prefix.hip"
-            if not source.exists():
-                write_whole(source, "#include <hip/hip_runtime.h>\n")
-            words = [
-                "-emit-pch" if word == "-emit-obj" else word for word in template.compiler(str(source), "made.pch")
-            ]
-            run_tool([*words, "-fno-pch-timestamp"], Path(folder), limits, "hip/hip_runtime.h")
-            (Path(folder) / "made.pch").replace(path)
+            return True
+        lock.seek(0)
+        begins = lock.read() == _USED  # "": first use; _BUILDING: the builder was killed, or failed
+        lock.truncate(0)
+        lock.write(_BUILDING if begins else _USED)
+        lock.flush()
+        if begins:
+            _compile(path, template, limits)
     _prune(path.parent)
+    return begins
+
+
+def _compile(path: Path, template: Template, limits: CompileLimits) -> None:
+    folder = path.with_suffix(".making")
+    remove_tree(folder)  # of a builder that was killed
+    folder.mkdir()
+    try:
+        # The header refers to its source, which is therefore kept beside it; concurrent writers may race for it.
+        source = path.parent / "prefix.hip"
+        if not source.exists():
+            write_whole(source, "#include <hip/hip_runtime.h>\n")
+        words = ["-emit-pch" if word == "-emit-obj" else word for word in template.compiler(str(source), "made.pch")]
+        run_tool([*words, "-fno-pch-timestamp"], folder, limits, "hip/hip_runtime.h")
+        (folder / "made.pch").replace(path)
+    finally:
+        remove_tree(folder)
 
 
 def _prune(folder: Path) -> None:
