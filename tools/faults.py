@@ -181,7 +181,9 @@ def end(process: subprocess.Popen[str]) -> None:
 
 
 def left_over(bench: Bench, out: Path, cache: Path) -> list[str]:
-    """Files that nobody needs after a complete run: temporary, unfinished, or aside."""
+    """Files that nobody needs after a complete run, once another process has used the temporary folder."""
+    use = [sys.executable, "-c", "from hipsynth.synth.core.scratch import process_folder; process_folder()"]
+    subprocess.run(use, cwd=ROOT, env={**os.environ, "TMPDIR": str(bench.tmp)}, check=True)
     waste = [*bench.tmp.iterdir(), *out.rglob("*.partial"), *cache.rglob("*.partial"), *cache.rglob("*.making")]
     return [str(path.relative_to(bench.folder)) for path in waste]
 
@@ -289,8 +291,8 @@ def full_disk(bench: Bench, verb: Verb, expected: dict[str, bytes]) -> Row:
     progress(case)
     row = Row(case)
     sizes = [len(data) for data in expected.values()]
-    with small_disk(bench.folder / "disk", max(4096 * len(sizes), sum(sizes)) // 2) as resize:
-        out = bench.folder / ("disk" if resize else "out") / case
+    with small_disk(bench.folder / "disks" / case, max(4096 * len(sizes), sum(sizes)) // 2) as resize:
+        out = bench.folder / ("disks" if resize else "out") / case / "out"
         limit = None if resize else max(sizes) // 2
         for _ in range(3):
             code, messages = bench.run(verb, out, cache, limit=limit)
