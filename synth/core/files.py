@@ -20,6 +20,7 @@ from hipsynth.synth.core.errors import BadInput
 
 PARTIAL = ".partial"
 SOURCE_BYTES = 8 << 20  # limit of a source or header; larger ones are data or attacks
+RESULT_BYTES = 1 << 30  # limit of a file of results, such as the predictions of a model
 
 
 def open_regular(path: Path, limit: int, *, inside: Path | None = None) -> BufferedReader:
