@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[1]
 GRACE_S = 2.0  # how long a process may outlive the command that was killed
 EARLY = 1.5  # kills of the cold series come within this multiple of the time of one program with an empty cache
 LIMIT_S = 900  # for a run to its end
-FULL, QUICK = (200, 300, 12, 12), (20, 40, 3, 3)  # kills; programs to generate, augment, profile
+FULL, QUICK = (200, 100, 8, 6), (20, 40, 3, 3)  # kills; programs to generate, augment, profile
 # Shares of the kills, by series.
 SHARES = {"generate": 0.25, "augment": 0.15, "profile, warm": 0.25, "profile, cold": 0.25, "two writers": 0.1}
 

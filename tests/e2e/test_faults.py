@@ -1,4 +1,4 @@
-"""The commands that write folders survive kills; no process of theirs does. The long version: `python -m tools.faults`."""
+"""The commands that write folders survive kills, their processes do not. The long version: `python -m tools.faults`."""
 
 from __future__ import annotations
 
