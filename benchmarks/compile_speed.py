@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +17,7 @@ from pathlib import Path
 from hipsynth.profiling.toolchain import archs, compile_device, compile_host, find, parse_flags
 from hipsynth.profiling.toolchain.compile import RUNTIME
 from hipsynth.profiling.toolchain.driver import device_arguments
+from hipsynth.synth.core.scratch import scratch_folder
 
 KERNEL = """#include <hip/hip_runtime.h>
 __global__ void copy(const double* a, double* b, int n) {
@@ -51,8 +51,7 @@ def by_hand(source: Path, arch: str, folder: Path) -> None:
 def measure(repeat: int) -> dict[str, float]:
     """Seconds by row name."""
     rows: dict[str, float] = {}
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
+    with scratch_folder() as folder:
         source = folder / "copy.hip"
         source.write_text(KERNEL)
         for arch in archs():

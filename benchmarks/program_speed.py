@@ -14,13 +14,13 @@ import json
 import os
 import resource
 import subprocess
-import tempfile
 from pathlib import Path
 
 from hipsynth.profiling import devices
 from hipsynth.profiling.sim import api, channel, document
 from hipsynth.profiling.sim.build import build_text
 from hipsynth.profiling.sim.limits import Limits
+from hipsynth.synth.core.scratch import scratch_folder
 from hipsynth.synth.generate.producer import generate
 
 TARGET_S = 0.1
@@ -53,8 +53,7 @@ def quantile(values: list[float], share: float) -> float:
 
 
 def measure(count: int, seed: int, arch: str) -> dict[str, float]:
-    with tempfile.TemporaryDirectory(prefix="hipsynth-speed-") as scratch:
-        folder = Path(scratch)
+    with scratch_folder() as folder:
         cpu_seconds(EMPTY, "empty", arch, folder / "empty")
         empty = min(cpu_seconds(EMPTY, "empty", arch, folder / "empty")[0] for _ in range(3))
         runs = [

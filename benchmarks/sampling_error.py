@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+from hipsynth.synth.core.scratch import scratch_folder
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 sys.path[:0] = [str(TESTS / "kernels"), str(TESTS / "support")]
@@ -73,9 +74,9 @@ def product(name: str, kernel: str, rows: int, sampling_units: int) -> tuple[dic
     """The result and CPU seconds of a matrix product in kernels.hip of `rows` rows and columns."""
     from hipsynth.profiling.sim.device import SimDevice
 
-    with tempfile.TemporaryDirectory(prefix="hipsynth-product-") as scratch:
+    with scratch_folder() as scratch:
         source = Path(__file__).with_name("kernels.hip")
-        device = SimDevice(name, source, Path(scratch), sampling_units=sampling_units, values=False)
+        device = SimDevice(name, source, scratch, sampling_units=sampling_units, values=False)
         matrices = [device.core.allocate(4 * rows * rows) for _ in range(3)]
         start = time.process_time()
         result = device.launch(kernel, (rows // PRODUCTS[kernel],) * 2, (256,), "QQQi", *matrices, rows)

@@ -18,7 +18,6 @@ import resource
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ import numpy as np
 
 from hipsynth.profiling import toolchain
 from hipsynth.profiling.sim.device import SimDevice
+from hipsynth.synth.core.scratch import scratch_folder
 
 SOURCE = Path(__file__).with_name("kernels.hip")
 DEVICES = ("mi250", "mi300x")
@@ -137,7 +137,7 @@ def mgpusim_seconds(checkout: Path, *options: str) -> float:
         subprocess.run(["go", "build", "-o", binary, "."], cwd=sample, check=True)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     size = ["-width", "1024", "-height", str(ELEMENTS // 1024)]
-    with tempfile.TemporaryDirectory() as folder:  # MGPUSim writes metrics to the current folder
+    with scratch_folder() as folder:  # MGPUSim writes metrics to the current folder
         subprocess.run([binary, *size, "-magic-memory-copy", "-disable-rtm", *options], cwd=folder, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -161,8 +161,7 @@ def main() -> None:
     parser.add_argument("--mgpusim", type=Path, metavar="CHECKOUT")
     parser.add_argument("--tinygrad", type=Path, metavar="CHECKOUT")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="hipsynth-speed-") as folder:
-        scratch = Path(folder)
+    with scratch_folder() as scratch:
         result: dict[str, dict[str, float]] = {name: rates(name, scratch) for name in DEVICES}
         if options.tinygrad:
             result["tinygrad"] = {"alu": tinygrad_rate(options.tinygrad.resolve(), scratch)}

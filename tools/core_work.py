@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -23,6 +22,7 @@ from hipsynth.profiling.sim import api
 from hipsynth.profiling.sim.build import build_runnable
 from hipsynth.profiling.sim.device import SimDevice
 from hipsynth.profiling.sim.limits import SAMPLING_UNITS, Limits
+from hipsynth.synth.core.scratch import scratch_folder
 from hipsynth.synth.generate.producer import generate
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -111,8 +111,8 @@ def main(arguments: list[str]) -> int:
         print(f"core_work: unknown part {unknown[0]}; choose from {', '.join(PARTS)}", file=sys.stderr)
         return 2
     for part in arguments or PARTS:
-        with tempfile.TemporaryDirectory(prefix="hipsynth-work-") as scratch:
-            for title, work in PARTS[part](Path(scratch)):
+        with scratch_folder() as scratch:
+            for title, work in PARTS[part](scratch):
                 start = time.perf_counter()
                 work()
                 print(f"{part}: {title}: {time.perf_counter() - start:.2f} s", flush=True)

@@ -15,7 +15,6 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +23,7 @@ from pathlib import Path
 
 from hipsynth.profiling import toolchain
 from hipsynth.synth.core.errors import HipsynthError, Missing
+from hipsynth.synth.core.scratch import scratch_folder
 from tools.native_build import ROOT, NativeBuild, compiler_runtime
 
 NATIVE = ROOT / "profiling" / "sim" / "native"
@@ -97,8 +97,7 @@ def write() -> None:
     start = time.monotonic()
     compiler_runtime(str(toolchain.find().clang), "libclang_rt.profile-x86_64.a")
     BUILD.install()
-    with tempfile.TemporaryDirectory(prefix="hipsynth-profile-") as folder:
-        scratch = Path(folder)
+    with scratch_folder() as scratch:
         PROFILE.write_text(weighed([record(part, scratch) for part in PARTS], scratch))
     functions = len(read(PROFILE.read_text()))
     print(f"{PROFILE.relative_to(ROOT)}: {functions} functions, in {time.monotonic() - start:.0f} s; now build again")
@@ -153,9 +152,9 @@ def known(source: Path, profile: Path, headers: Path) -> set[str]:
 
 def outdated(text: str, files: Iterable[Path]) -> list[tuple[Function, float]]:
     """Profiled functions that no longer match any of these source files, with their share of all executions."""
-    with tempfile.TemporaryDirectory(prefix="hipsynth-profile-") as folder:
-        profile = indexed(text, Path(folder))
-        headers = Path(folder) / "generated"
+    with scratch_folder() as folder:
+        profile = indexed(text, folder)
+        headers = folder / "generated"
         generate_headers(headers)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             found = set().union(*pool.map(lambda source: known(source, profile, headers), files))

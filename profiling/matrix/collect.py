@@ -39,6 +39,7 @@ class Summary:
     duplicates: int = 0
     excluded: list[dict[str, str]] = field(default_factory=list)
     repaired: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     failures: list[dict[str, str]] = field(default_factory=list)
 
     def document(self) -> dict[str, Any]:
@@ -86,6 +87,7 @@ def collect(
     summary = Summary(targets=len(targets))
     with CorpusWriter(out, metrics.all_ids(), repair=options.repair) as corpus:
         summary.repaired = list(corpus.dropped)
+        summary.notes = [*corpus.notes, *(f"{path} is not part of the corpus; it stays" for path in corpus.strangers())]
         context = _Context(tool, options, corpus, summary)
         jobs = list(context.plan(programs, targets))
         if not summary.programs:

@@ -13,7 +13,7 @@ from pathlib import Path
 from hipsynth.profiling import backends, sandbox
 from hipsynth.profiling.backends.protocol import Backend, Target, TargetResult
 from hipsynth.profiling.sim.limits import Limits
-from hipsynth.synth.core.errors import HipsynthError, Missing, UsageError
+from hipsynth.synth.core.errors import BadInput, HipsynthError, Missing, UsageError
 from hipsynth.synth.core.program import Program
 from hipsynth.synth.core.scratch import scratch_folder
 from hipsynth.synth.core.workers import Outcome, map_unordered
@@ -45,13 +45,13 @@ def open_backend(spec: str) -> Backend:
 def run_job(job: Job) -> TargetResult:
     """Profiles one program on one target; failures of the program are returned as results.
 
-    Raises only errors that concern every program (UsageError, Missing).
+    Raises only errors that concern every program (UsageError, Missing), such as a TMPDIR that cannot be used.
     """
     try:
         with scratch_folder() as scratch:
             return _tidy(_run_in(job, scratch), str(scratch))
-    except OSError as error:  # the scratch folder itself cannot be made or removed
-        return failed(job.target, _os_reason(error), f"no scratch folder: {error}")
+    except BadInput as error:  # there is no space for the scratch folder
+        return failed(job.target, error.reason, str(error))
 
 
 def _run_in(job: Job, scratch: Path) -> TargetResult:

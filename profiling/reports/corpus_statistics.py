@@ -45,6 +45,7 @@ def corpus_statistics(corpus: Corpus) -> dict[str, Any]:
         "duplicates": duplicates(rows),
         "metrics": {metric: quantiles(rows, metric) for metric in metrics.all_ids() if metric in corpus.metric_ids},
         "damaged": list(corpus.damaged),
+        "notes": list(corpus.notes),
     }
 
 

@@ -19,7 +19,7 @@ from hipsynth.profiling.survey.page import provenance
 from hipsynth.profiling.survey.plan import Program
 from hipsynth.profiling.survey.report import Report, Row, row_of
 from hipsynth.synth.core.errors import BadInput, HipsynthError
-from hipsynth.synth.core.files import whole_file
+from hipsynth.synth.core.files import SOURCE_BYTES, read_regular, whole_file
 from hipsynth.synth.core.scratch import scratch_folder
 from hipsynth.synth.core.store.journal import Journal, read
 from hipsynth.synth.core.workers import map_unordered
@@ -202,8 +202,8 @@ def _key(program: Program, options: Options) -> str:
     digest.update(f"{SimBackend().version()} {toolchain.find().identity}".encode())
     for path in sorted({unit.path for plan in program.plans for unit in plan.units} | {program.main}):
         try:
-            digest.update(path.read_bytes())
-        except OSError:
+            digest.update(read_regular(path, SOURCE_BYTES))
+        except BadInput:
             digest.update(b"?")
     return digest.hexdigest()[:24]
 

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from hipsynth.profiling import toolchain
+from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.core.files import SOURCE_BYTES, read_regular
 from hipsynth.synth.core.folders import SKIPPED_FOLDERS
 
 SOURCE_ENDINGS = frozenset({".hip", ".cpp", ".cc", ".cxx", ".c++", ".cu", ".c", ".C"})
 HEADER_ENDINGS = frozenset({".h", ".hpp", ".hh", ".hxx", ".cuh", ".inl", ".inc", ".ipp", ".tpp", ".H", ""})
-MAX_SOURCE_BYTES = 8 << 20
 
 _COMMENT = re.compile(r"//(?:\\\n|[^\n])*|/\*.*?\*/|(\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')", re.DOTALL)
 _MAIN = re.compile(r"\b(?:int|void|auto|signed)\s+(?:__cdecl\s+)?main\s*\([^;{]*\)\s*(?:->\s*int\s*)?(?:try\s*)?\{")
@@ -37,12 +38,10 @@ _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([<\"])([^>\"\n]+)[>\"]", re.
 
 
 def read_text(path: Path) -> str:
-    """A file decoded as UTF-8 (bad bytes replaced); "" if it is unreadable or larger than MAX_SOURCE_BYTES."""
+    """A file decoded as UTF-8 (bad bytes replaced); "" if it is unreadable or larger than SOURCE_BYTES."""
     try:
-        if not path.is_file() or path.stat().st_size > MAX_SOURCE_BYTES:
-            return ""
-        return path.read_bytes().decode(errors="replace")
-    except OSError:
+        return read_regular(path, SOURCE_BYTES).decode(errors="replace")
+    except BadInput:
         return ""
 
 

@@ -9,10 +9,10 @@ import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from hipsynth.profiling.toolchain.unit import MAX_SOURCE_BYTES, Job, check_roots
+from hipsynth.profiling.toolchain.unit import Job, check_roots
 from hipsynth.synth.core.cache import cache_dir
 from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.files import read_regular, replacing
+from hipsynth.synth.core.files import SOURCE_BYTES, read_regular, replacing
 
 _KEEP_BUILDS = 20_000
 
@@ -42,7 +42,7 @@ def load(job: Job, targets: Sequence[Path], roots: Iterable[Path] | None) -> boo
 
 
 def _digest(header: Path) -> str:
-    return hashlib.sha256(read_regular(header, MAX_SOURCE_BYTES)).hexdigest()
+    return hashlib.sha256(read_regular(header, SOURCE_BYTES)).hexdigest()
 
 
 def store(job: Job, made: Sequence[Path], headers: Sequence[Path]) -> None:

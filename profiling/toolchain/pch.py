@@ -47,15 +47,19 @@ def eligible(text: str) -> bool:
 
 
 def use(toolchain: locate.Toolchain, template: Template, limits: CompileLimits) -> list[str] | None:
-    """The cc1 arguments of `template` with its precompiled header, which is built if missing.
+    """The cc1 arguments of `template` with its precompiled header.
 
-    None (compile without it) if the disk is full, the folder is read-only, or the header does not compile.
+    A missing header is built, which takes as long as several compiles, at its second use. None means to compile
+    without it: at its first use, while another process builds it, at the first use after the builder was killed (so
+    that a command that is killed early again and again still makes progress), and if the disk is full, the folder is
+    read-only, or the header does not compile.
     """
     key = hashlib.sha256(json.dumps([1, toolchain.identity, *template.cc1]).encode()).hexdigest()[:24]
     path = precompiled_folder() / f"{key}.pch"
     if not path.exists():
         try:
-            _build(path, toolchain, template, limits)
+            if not _build(path, toolchain, template, limits):
+                return None
         except (OSError, HipsynthError):
             return None
     else:
@@ -83,24 +87,40 @@ def forget(words: Sequence[str]) -> None:
     Path(words[list(words).index("-include-pch") + 1]).unlink(missing_ok=True)
 
 
-def _build(path: Path, toolchain: locate.Toolchain, template: Template, limits: CompileLimits) -> None:
-    with (path.parent / f"{path.stem}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # of many workers that need the same header, one builds it
+_USED, _BUILDING = "used", "building"  # what a header's lock file says
+
+
+def _build(path: Path, toolchain: locate.Toolchain, template: Template, limits: CompileLimits) -> bool:
+    """Builds the header if this is the time to do so (see `use`); whether it is there."""
+    with (path.parent / f"{path.stem}.lock").open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
         if path.exists():
-            return
-        with sandbox.job_folder() as folder:
-            # The header refers to its source, which is therefore kept beside it; concurrent writers may race for it.
-            source = path.parent / "prefix.hip"
-            if not source.exists():
-                write_whole(source, "#include <hip/hip_runtime.h>\n")
-            words = [
-                "-emit-pch" if word == "-emit-obj" else word for word in template.compiler(str(source), "made.pch")
-            ]
-            run_tool(toolchain, [*words, "-fno-pch-timestamp"], folder, limits, "hip/hip_runtime.h")
-            with replacing(path) as fresh:
-                shutil.copyfile(folder / "made.pch", fresh)
-                fresh.chmod(0o644)  # sandboxes of root run as another user
+            return True
+        lock.seek(0)
+        begins = lock.read() == _USED  # "": first use; _BUILDING: the builder was killed, or failed
+        lock.truncate(0)
+        lock.write(_BUILDING if begins else _USED)
+        lock.flush()
+        if begins:
+            _compile(path, toolchain, template, limits)
     _prune(path.parent)
+    return begins
+
+
+def _compile(path: Path, toolchain: locate.Toolchain, template: Template, limits: CompileLimits) -> None:
+    # The header refers to its source, which is therefore kept beside it; concurrent writers may race for it.
+    source = path.parent / "prefix.hip"
+    if not source.exists():
+        write_whole(source, "#include <hip/hip_runtime.h>\n")
+    words = ["-emit-pch" if word == "-emit-obj" else word for word in template.compiler(str(source), "made.pch")]
+    with sandbox.job_folder() as folder:
+        run_tool(toolchain, [*words, "-fno-pch-timestamp"], folder, limits, "hip/hip_runtime.h")
+        with replacing(path) as fresh:
+            shutil.copyfile(folder / "made.pch", fresh)
+            fresh.chmod(0o644)  # sandboxes of root run as another user
 
 
 def _prune(folder: Path) -> None:

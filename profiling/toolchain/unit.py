@@ -14,10 +14,9 @@ from hipsynth.profiling.toolchain import flags as flag_parser
 from hipsynth.profiling.toolchain.driver import CompileLimits
 from hipsynth.profiling.toolchain.locate import HERE, Toolchain
 from hipsynth.synth.core.errors import BadInput, CompileFailed
-from hipsynth.synth.core.files import read_regular
+from hipsynth.synth.core.files import SOURCE_BYTES, read_regular
 
 CACHE_VERSION = 2
-MAX_SOURCE_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ def read_source(source: Path, roots: Iterable[Path] | None = None) -> str:
     """A source's text; bytes that are not UTF-8 (old encodings in comments) are kept as surrogates. Raises BadInput."""
     allowed = [source.absolute().parent] if roots is None else [root.resolve() for root in roots]
     inside = next((root for root in allowed if source.resolve().is_relative_to(root)), allowed[0] if allowed else None)
-    return read_regular(source, MAX_SOURCE_BYTES, inside=inside).decode(errors="surrogateescape")
+    return read_regular(source, SOURCE_BYTES, inside=inside).decode(errors="surrogateescape")
 
 
 def sha(text: str) -> str:
@@ -164,7 +163,7 @@ def _anchored(words: list[str], folder: Path) -> list[str]:
 
 def _dependencies(path: Path) -> list[Path]:
     """The files named in a make-style dependency file."""
-    text = read_regular(path, MAX_SOURCE_BYTES).decode(errors="surrogateescape").replace("\\\n", " ").partition(":")[2]
+    text = read_regular(path, SOURCE_BYTES).decode(errors="surrogateescape").replace("\\\n", " ").partition(":")[2]
     return [Path(word.replace("\\ ", " ").replace("$$", "$")) for word in re.findall(r"(?:\\.|\S)+", text)]
 
 

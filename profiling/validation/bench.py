@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from hipsynth.profiling.sim.device import SimDevice
 from hipsynth.profiling.validation.frame import KERNELS
+from hipsynth.synth.core.scratch import scratch_folder
 
 
 @contextlib.contextmanager
 def device(name: str, kernels: str, flags: str = "-O3", **options: Any) -> Iterator[SimDevice]:
     """A simulated device `name` with empty caches and kernels/<kernels>.hip loaded; `options` go to SimDevice."""
-    with tempfile.TemporaryDirectory(prefix="hipsynth-validation-") as scratch:
-        yield SimDevice(name, KERNELS / f"{kernels}.hip", Path(scratch), flags, **options)
+    with scratch_folder() as scratch:
+        yield SimDevice(name, KERNELS / f"{kernels}.hip", scratch, flags, **options)

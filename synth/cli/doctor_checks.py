@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from hipsynth.profiling import sandbox
 from hipsynth.profiling.toolchain import CompileLimits, compile_device, locate
 from hipsynth.profiling.toolchain.compile import RUNTIME
 from hipsynth.synth.core.errors import HipsynthError
+from hipsynth.synth.core.scratch import scratch_folder
 
 SETUP = "make setup"
 TREE = "make setup    (or: python -m hipsynth.profiling.toolchain)"
@@ -316,14 +316,14 @@ def _compiled(name: str, probe: tuple[str, str]) -> Component:
     """Whether a kernel with this header family compiles for every architecture."""
     header, body = probe
     cost = f"kernels with {header} do not compile"
-    with tempfile.TemporaryDirectory(prefix="hipsynth-doctor-") as folder:
-        source = Path(folder) / "probe.hip"
+    with scratch_folder() as folder:
+        source = folder / "probe.hip"
         source.write_text(
             f"#include <hip/hip_runtime.h>\n#include <{header}>\n__global__ void probe(float* p) {{ {body} }}\n"
         )
         try:
             for arch in locate.archs():
-                compile_device(source, arch, "-O1", Path(folder), limits=CompileLimits(time_s=60))
+                compile_device(source, arch, "-O1", folder, limits=CompileLimits(time_s=60))
         except HipsynthError as error:
             return Component(
                 f"{name} compiles", "compiled", "broken", (error.cause or error.what)[:120], False, cost, SETUP

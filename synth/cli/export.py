@@ -52,6 +52,8 @@ def command(
     from hipsynth.training.data.samples import export_chat
 
     opened = Corpus.open(corpus, skip_damaged=skip_damaged)
+    for note in opened.notes:
+        click.echo(f"note: {note}", err=True)
     for line in opened.damaged:
         click.echo(f"left out: {line}", err=True)
     summary = export_chat(opened, out, digits=digits, backend=backend, device=device)

@@ -280,8 +280,10 @@ def _say(out: Path, summary: Summary) -> None:
     click.echo(f"{out}: {items}: {summary.measured} measured, {summary.already_done} done before, {failed} failed")
     for row in summary.excluded:
         click.echo(f"  excluded {row['arch']} {row['flags']}: {row['reason']}")
-    for shard in summary.repaired:
-        click.echo(f"  dropped the damaged shard {shard}")
+    for note in summary.notes:
+        click.echo(f"note: {note}", err=True)
+    for part in summary.repaired:
+        click.echo(f"  dropped the damaged {part}")
     for reason, count in summary.failed.items():
         example = next(row for row in summary.failures if row["reason"] == reason)
         click.echo(f"  {count} x {reason}, e.g. {_where(example)}")

@@ -28,7 +28,10 @@ def command(corpus: Path, skip_damaged: bool, as_json: bool) -> None:
     from hipsynth.profiling.reports.corpus_statistics import corpus_statistics
     from hipsynth.synth.core.store import Corpus
 
-    found = corpus_statistics(Corpus.open(corpus, skip_damaged=skip_damaged))
+    opened = Corpus.open(corpus, skip_damaged=skip_damaged)
+    for note in opened.notes:
+        click.echo(f"note: {note}", err=True)
+    found = corpus_statistics(opened)
     if as_json:
         print_json(found)
     else:

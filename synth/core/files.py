@@ -5,22 +5,25 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import shutil
 import stat
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import TextIO
 
 from hipsynth.synth.core.errors import BadInput
 
 PARTIAL = ".partial"
 SOURCE_BYTES = 8 << 20  # limit of a source or header; larger ones are data or attacks
+RESULT_BYTES = 1 << 30  # limit of a file of results, such as the predictions of a model
 
 
-def open_regular(path: Path, limit: int, *, inside: Path | None = None) -> BinaryIO:
+def open_regular(path: Path, limit: int, *, inside: Path | None = None) -> BufferedReader:
     """Opens a regular file of at most `limit` bytes for reading.
 
     A pipe or a device is refused without being opened. With `inside`, the opened file must lie in that folder after all
@@ -157,6 +160,47 @@ def whole_file(path: Path) -> Iterator[TextIO]:
             yield file
     except OSError as error:
         raise write_error(path, error) from error
+
+
+@contextmanager
+def sole_writer(folder: Path) -> Iterator[None]:
+    """Makes the folder and locks it while the block runs. Raises BadInput if another process has it locked.
+
+    Processes forked in the block do not hold the lock: it ends with this process, however that ends.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise write_error(folder, error) from error
+    _locks.add(descriptor)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        _release(descriptor)
+        raise BadInput(f"{folder}: another command is writing to it", remedy="wait until it ends") from error
+    except OSError:  # a file system without locks
+        pass
+    try:
+        yield
+    finally:
+        _release(descriptor)
+
+
+_locks: set[int] = set()
+
+
+def _release(descriptor: int) -> None:
+    _locks.discard(descriptor)
+    os.close(descriptor)
+
+
+def _release_after_fork() -> None:
+    for descriptor in list(_locks):
+        _release(descriptor)
+
+
+os.register_at_fork(after_in_child=_release_after_fork)
 
 
 def _replace_folder(fresh: Path, path: Path, is_finished: Callable[[Path], bool]) -> None:

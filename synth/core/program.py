@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -11,9 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.files import write_whole
+from hipsynth.synth.core.files import SOURCE_BYTES, open_regular, read_regular, write_whole
 
 INDEX = "programs.jsonl"
+INDEX_BYTES, RECORD_BYTES = 1 << 40, 8 << 20
+
+
+_ID = re.compile(r"[0-9a-f]{16}")
+
+
+def is_id(value: object) -> bool:
+    """Whether a value has the form of a program's or an item's id: 16 hex digits, so also a safe file name."""
+    return isinstance(value, str) and _ID.fullmatch(value) is not None
 
 
 def text_id(text: str) -> str:
@@ -96,6 +106,8 @@ class Program:
 
     @staticmethod
     def from_record(record: Mapping[str, Any], text: str) -> Program:
+        """The program of a programs.jsonl record; raises KeyError, TypeError or ValueError for an invalid one."""
+        check_record(record)
         e = record.get("expected")
         expected = None if e is None else Expected(tuple(e["lines"]), e["rtol"], e["atol"], e["exit_code"])
         return Program(
@@ -111,6 +123,24 @@ class Program:
         )
 
 
+_TEXTS = ("origin", "family", "name", "lineage")
+
+
+def check_record(record: Mapping[str, Any]) -> None:
+    """Raises KeyError, TypeError or ValueError if an object is not a record that Program.record could have made."""
+    if not isinstance(record, dict) or not is_id(record["id"]):
+        raise ValueError("it has no valid id")
+    json.dumps(record, ensure_ascii=False).encode()  # fails for half a surrogate pair, which no later step can store
+    if not all(isinstance(record.get(name, ""), str) for name in _TEXTS):
+        raise ValueError(f"one of {', '.join(_TEXTS)} is not text")
+    if not isinstance(record.get("params", {}), dict) or not isinstance(record.get("expected"), dict | None):
+        raise ValueError("params or expected is not an object")
+    if not all(type(choice) is int and -(2**63) <= choice < 2**63 for choice in record.get("choices", ())):
+        raise ValueError("choices are not 64-bit integers")
+    if not all(isinstance(step, str) for step in record.get("derivation", ())):
+        raise ValueError("derivation is not a list of texts")
+
+
 def program_path(directory: Path, program_id: str) -> Path:
     return directory / f"{program_id}.hip"
 
@@ -120,27 +150,28 @@ def write_programs(directory: Path, programs: Iterable[Program]) -> int:
     directory.mkdir(parents=True, exist_ok=True)
     lines = []
     for program in programs:
-        program_path(directory, program.id).write_text(program.text)
+        write_whole(program_path(directory, program.id), program.text)
         lines.append(json.dumps(program.record(), sort_keys=True))
     write_whole(directory / INDEX, "".join(line + "\n" for line in lines))
     return len(lines)
 
 
-def read_text(path: Path, remedy: str) -> str:
-    """Reads a source file; raises BadInput with reason "missing_file", "unreadable_file" or "not_utf8"."""
+def read_text(path: Path, remedy: str, inside: Path | None = None) -> str:
+    """Reads a source file of at most SOURCE_BYTES. Raises BadInput, its reason "not_utf8" or that of read_regular;
+    `remedy` is for a missing file."""
     try:
-        return path.read_bytes().decode()
+        return read_regular(path, SOURCE_BYTES, inside=inside).decode()
     except UnicodeDecodeError as error:
         remedy = f"convert it, for example: iconv -f latin1 -t utf-8 {path.name}"
         raise BadInput(f"{path}: is not UTF-8 text", cause=str(error), remedy=remedy, reason="not_utf8") from error
-    except OSError as error:
-        reason = "missing_file" if isinstance(error, FileNotFoundError) else "unreadable_file"
-        raise BadInput(f"{path}: cannot be read", cause=str(error), remedy=remedy, reason=reason) from error
+    except BadInput as error:
+        error.remedy = remedy if error.reason == "missing_file" else error.remedy
+        raise
 
 
-def load_program(path: Path, *, origin: str = "handwritten", family: str = "") -> Program:
-    """Reads one .hip file as a program; raises BadInput if it cannot be read."""
-    text = read_text(path, "give the path of a HIP source file")
+def load_program(path: Path, *, origin: str = "handwritten", family: str = "", inside: Path | None = None) -> Program:
+    """Reads one .hip file as a program; raises BadInput like `read_text`."""
+    text = read_text(path, "give the path of a HIP source file", inside)
     return Program(text=text, origin=origin, family=family or path.parent.name, name=path.stem)
 
 
@@ -176,7 +207,7 @@ def _takers(directory: Path) -> Iterator[Callable[[], Program]]:
         return
     for path in sorted(directory.rglob("*.hip")):
         if path.is_file() or not path.exists():  # reports broken links; skips folders and pipes
-            yield partial(load_program, path)
+            yield partial(load_program, path, inside=directory)
 
 
 @dataclass(frozen=True)
@@ -191,9 +222,10 @@ class Record:
     def name(self) -> str:
         """The program's id, or the line if it has none."""
         try:
-            return str(json.loads(self.line)["id"])
-        except (ValueError, KeyError, TypeError):
+            found = json.loads(self.line)["id"]
+        except (ValueError, KeyError, TypeError, RecursionError):
             return self.where
+        return str(found) if is_id(found) else self.where
 
     def read(self) -> Program:
         """Reads the program. Raises BadInput: "bad_record" for an invalid line or a text that does not match its id,
@@ -201,9 +233,10 @@ class Record:
         remedy = "generate the folder again"
         try:
             record = json.loads(self.line)
+            check_record(record)
             path = program_path(self.directory, record["id"])
-            program = Program.from_record(record, read_text(path, remedy))
-        except (ValueError, KeyError, TypeError) as error:
+            program = Program.from_record(record, read_text(path, remedy, self.directory))
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             what = f"{self.directory / self.where}: unreadable record"
             raise BadInput(what, cause=str(error), remedy=remedy, reason="bad_record") from error
         if program.id != record["id"]:
@@ -217,6 +250,9 @@ class Record:
 
 
 def read_index(directory: Path) -> Iterator[Record]:
-    """The lines of DIR/programs.jsonl."""
-    for number, line in enumerate((directory / INDEX).read_bytes().splitlines(), 1):
-        yield Record(directory, f"{INDEX}:{number}", line)
+    """The lines of DIR/programs.jsonl. One longer than RECORD_BYTES is cut, and so an unreadable record."""
+    with open_regular(directory / INDEX, INDEX_BYTES, inside=directory) as file:
+        number = 0
+        while line := file.readline(RECORD_BYTES):
+            number += 1
+            yield Record(directory, f"{INDEX}:{number}", line.rstrip(b"\n"))

@@ -83,7 +83,7 @@ def _serve(connection: Connection, function: Callable[[Any], Any]) -> None:
     """Main loop of a worker: processes items until its connection closes. Ignores Ctrl-C: the parent handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _leave)
-    _end_with_parent()
+    end_with_parent()
     while True:
         try:
             item = connection.recv()
@@ -107,7 +107,7 @@ def _leave(*_: object) -> None:
     raise SystemExit(128 + signal.SIGTERM)
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """Requests SIGTERM when the parent dies, which a busy worker would not notice otherwise. Linux only."""
     parent = multiprocessing.parent_process()
     with contextlib.suppress(OSError, AttributeError):

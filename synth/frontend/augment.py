@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -11,8 +13,18 @@ from pathlib import Path
 from typing import Any
 
 from hipsynth.synth.core.errors import BadInput, HipsynthError
-from hipsynth.synth.core.files import write_error, write_whole
-from hipsynth.synth.core.program import INDEX, Program, program_path, read_index
+from hipsynth.synth.core.files import open_regular, sole_writer, write_error, write_whole
+from hipsynth.synth.core.program import (
+    INDEX,
+    INDEX_BYTES,
+    RECORD_BYTES,
+    Program,
+    check_record,
+    program_path,
+    read_index,
+    read_text,
+    text_id,
+)
 from hipsynth.synth.core.workers import map_unordered
 from hipsynth.synth.frontend.parse import Diagnostic, ParseConfig, load_source, parse
 from hipsynth.synth.frontend.passes.flatten import HEADERS, SOURCES, has_main, program_sources
@@ -160,12 +172,13 @@ def _base(item: Item, config: ParseConfig) -> tuple[Program | None, Failure | No
         return failed(item.problem)
     if item.program is not None:
         return item.program, None
-    for path in item.files:
-        text, problems = load_source(path)
+    main, source = item.files[-1], b""
+    for path in item.files:  # the main file is the last
+        text, problems = load_source(path, item.root)
         if text is None:
             return failed(problems[0])
-    main = item.files[-1]
-    outcome = run(Source(main.read_bytes(), main, item.root, item.files), ["flatten"], config)
+        source = text
+    outcome = run(Source(source, main, item.root, item.files), ["flatten"], config)
     if outcome.source is None:
         return failed(outcome.diagnostics[0])
     family = main.parent.name
@@ -196,10 +209,18 @@ def augment(
 
     The same input, `copies` and `seed` give the same bytes for any number of workers. A journal in `out` records
     finished items, so an interrupted run can resume; `timeout` is in seconds per copy. `on_item` is called with the
-    name of each finished item. Raises BadInput like `find_items`, HipsynthError if `out` cannot be written.
+    name of each finished item. Raises BadInput like `find_items`, and if `out` cannot be written or another process
+    writes to it.
     """
     items = find_items(path) if items is None else items
-    out.mkdir(parents=True, exist_ok=True)
+    with sole_writer(out):
+        return _augment(items, out, config, copies, seed, workers, timeout, on_item)
+
+
+def _augment(
+    items: Sequence[Item], out: Path, config: ParseConfig, copies: int, seed: int, workers: int, timeout: float,
+    on_item: Callable[[str], None],
+) -> AugmentSummary:  # fmt: skip
     keys = [_key(item, copies, seed, config) for item in items]
     journal = _Journal(out / JOURNAL)
     finished = {k: v for k, v in journal.read().items() if _is_whole(v, out)}
@@ -248,8 +269,12 @@ def _to_record(varied: Varied) -> dict[str, Any]:
 
 
 def _is_whole(record: dict[str, Any], out: Path) -> bool:
-    """Whether all files of a finished item still exist."""
-    return all(program_path(out, p["id"]).exists() for p in record["programs"])
+    """Whether all files of a finished item are still those that were written."""
+    try:
+        sources = [(p["id"], read_text(program_path(out, p["id"]), "", out)) for p in record["programs"]]
+    except BadInput:
+        return False
+    return all(text_id(text) == known for known, text in sources)
 
 
 def _finish(out: Path, records: Sequence[dict[str, Any]], reused: int) -> AugmentSummary:
@@ -274,30 +299,36 @@ def _finish(out: Path, records: Sequence[dict[str, Any]], reused: int) -> Augmen
     return AugmentSummary(str(out), len(records), len(programs), len(failures), reused, reasons, examples)
 
 
+def _checked(result: dict[str, Any]) -> dict[str, Any]:
+    """A result as _to_record makes it; raises KeyError, TypeError or ValueError for anything else."""
+    for record in result["programs"]:
+        check_record(record)
+    return {"programs": result["programs"], "failures": [vars(Failure(**row)) for row in result["failures"]]}
+
+
 class _Journal:
-    """A file with one JSON line per finished item; incomplete lines of an interrupted run are ignored."""
+    """A file with one JSON line per finished item; incomplete and invalid lines are ignored, their items made again."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def read(self) -> dict[str, dict[str, Any]]:
-        found = {}
-        try:
-            lines = self.path.read_text().splitlines()
-        except (OSError, UnicodeDecodeError):
-            return {}
-        for line in lines:
-            try:
-                entry = json.loads(line)
-                found[entry["key"]] = entry["result"]
-            except (ValueError, KeyError, TypeError):
-                continue
+        """The results by key. Raises BadInput if the journal is not a file in its folder."""
+        found: dict[str, dict[str, Any]] = {}
+        if not self.path.exists() and not self.path.is_symlink():
+            return found
+        with open_regular(self.path, INDEX_BYTES, inside=self.path.parent) as file:
+            while line := file.readline(RECORD_BYTES):
+                with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
+                    entry = json.loads(line)
+                    found[str(entry["key"])] = _checked(entry["result"])
         return found
 
     def add(self, key: str, result: dict[str, Any]) -> None:
         line = "\n" + json.dumps({"key": key, "result": result})
         try:
-            with self.path.open("a") as stream:
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+            with os.fdopen(descriptor, "a") as stream:
                 stream.write(line)
         except OSError as error:
             raise write_error(self.path, error) from error

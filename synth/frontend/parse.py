@@ -17,7 +17,7 @@ from pathlib import Path
 
 from hipsynth.synth.core.cache import cache_dir
 from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.files import replacing, write_whole
+from hipsynth.synth.core.files import read_regular, replacing, write_whole
 from hipsynth.synth.frontend import clang
 from hipsynth.synth.frontend.clang import TU, Kind
 from hipsynth.synth.frontend.entities import Entity, Resolver
@@ -110,14 +110,12 @@ class Unit:
         return b"__global__" in {t.text.encode() for t in self.tokens} or b"__attribute__((global))" in self.text
 
 
-def load_source(path: Path) -> tuple[bytes | None, list[Diagnostic]]:
-    """The bytes of a source file, or None and why it is unusable (see `check_source`; missing or unreadable file)."""
+def load_source(path: Path, inside: Path | None = None) -> tuple[bytes | None, list[Diagnostic]]:
+    """The bytes of a source file, or None and why it is unusable (see `check_source` and `read_regular`)."""
     try:
-        text = path.read_bytes()
-    except FileNotFoundError:
-        return None, [Diagnostic("missing_file", f"{path}: no such file")]
-    except OSError as error:
-        return None, [Diagnostic("unreadable_file", f"{path}: {error.strerror or error}")]
+        text = read_regular(path, MAX_BYTES, inside=inside)
+    except BadInput as error:
+        return None, [Diagnostic(error.reason, error.what + (f": {error.cause}" if error.cause else ""))]
     problem = check_source(text)
     return (None, [problem]) if problem else (text, [])
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from hipsynth.synth.core.errors import BadInput
 from hipsynth.synth.core.program import Program
+from hipsynth.synth.core.workers import end_with_parent
 from hipsynth.synth.generate import emit
 from hipsynth.synth.generate.choices import Choices, Stream
 from hipsynth.synth.generate.context import Context
@@ -114,7 +115,7 @@ def _in_order(count: int, seed: int, family: str | None, workers: int, start: in
         for index in range(start, count):
             yield _draw(seed, index, 0, family)
         return
-    with ProcessPoolExecutor(workers, initializer=_leave_interrupts_to_the_parent) as pool:
+    with ProcessPoolExecutor(workers, initializer=_follow_the_parent) as pool:
         pending: list[Future[list[tuple[Program, int]]]] = []
         begin = start
         while begin < count or pending:
@@ -129,5 +130,9 @@ def _chunk(seed: int, family: str | None, begin: int, end: int) -> list[tuple[Pr
     return [_draw(seed, index, 0, family) for index in range(begin, end)]
 
 
-def _leave_interrupts_to_the_parent() -> None:
+def _follow_the_parent() -> None:
+    """A worker leaves Ctrl-C to its parent and ends with it: forked workers hold both ends of their queue, so that a
+    dead parent does not close it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    end_with_parent()

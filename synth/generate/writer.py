@@ -16,8 +16,17 @@ from typing import Any
 
 from hipsynth.synth.core.errors import BadInput
 from hipsynth.synth.core.files import PARTIAL as SUFFIX
-from hipsynth.synth.core.files import write_error, write_whole
-from hipsynth.synth.core.program import INDEX, Program, program_path, text_id
+from hipsynth.synth.core.files import open_regular, read_regular, sole_writer, write_error, write_whole
+from hipsynth.synth.core.program import (
+    INDEX,
+    INDEX_BYTES,
+    RECORD_BYTES,
+    Program,
+    check_record,
+    program_path,
+    read_text,
+    text_id,
+)
 from hipsynth.synth.generate.headers import find_template, templates_dir
 from hipsynth.synth.generate.producer import generate
 
@@ -52,26 +61,27 @@ def generate_into(
 ) -> GenerateSummary:  # fmt: skip
     """Writes `count` programs of a seed to OUT/<id>.hip and OUT/programs.jsonl, resuming an interrupted run.
 
-    Raises UsageError for an unknown family, BadInput if the folder holds another run or cannot be written.
+    Raises UsageError for an unknown family, BadInput if the folder holds another run, is being written to by another
+    process, or cannot be written.
     """
     if family is not None:
         find_template(family)
     run = {"seed": seed, "family": family, "grammar": grammar_digest()}
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        records = _finished(out, run)
-        reused = min(len(records), count)
-        if len(records) > count:
-            raise BadInput(
-                f"{out} holds {len(records)} programs, more than --count {count}",
-                remedy="use another --out, or a larger --count",
-            )
-        seen = {str(r["id"]) for r in records}
-        fresh = generate(count, seed, family, workers, start=reused, seen=seen)
-        if reused < count:
-            records += _write(out, run, records, fresh, on_program)
-    except OSError as error:
-        raise write_error(out, error) from error
+    with sole_writer(out):
+        try:
+            records = _finished(out, run)
+            reused = min(len(records), count)
+            if len(records) > count:
+                raise BadInput(
+                    f"{out} holds {len(records)} programs, more than --count {count}",
+                    remedy="use another --out, or a larger --count",
+                )
+            seen = {str(r["id"]) for r in records}
+            fresh = generate(count, seed, family, workers, start=reused, seen=seen)
+            if reused < count:
+                records += _write(out, run, records, fresh, on_program)
+        except OSError as error:
+            raise write_error(out, error) from error
     families = Counter(str(r["family"]) for r in records)
     return GenerateSummary(str(out), len(records), seed, reused, dict(sorted(families.items())))
 
@@ -83,8 +93,8 @@ def _finished(out: Path, run: dict[str, Any]) -> list[dict[str, Any]]:
     if not source.exists():
         return []
     try:
-        same = json.loads(run_file.read_text()) == run
-    except (OSError, ValueError):
+        same = json.loads(read_regular(run_file, 1 << 20, inside=out)) == run
+    except (BadInput, ValueError, RecursionError):
         same = False
     if not same:
         raise BadInput(
@@ -93,15 +103,17 @@ def _finished(out: Path, run: dict[str, Any]) -> list[dict[str, Any]]:
             remedy="use an empty --out folder",
         )
     records = []
-    for line in source.read_text().splitlines():
-        try:
-            record = json.loads(line)
-            intact = text_id(program_path(out, record["id"]).read_text()) == record["id"]
-        except (ValueError, KeyError, TypeError, OSError):
-            break  # the last line of an interrupted run may be incomplete
-        if not intact:
-            break
-        records.append(record)
+    with open_regular(source, INDEX_BYTES, inside=out) as file:
+        while line := file.readline(RECORD_BYTES):
+            try:
+                record = json.loads(line)
+                check_record(record)
+                text = read_text(program_path(out, record["id"]), "", out)
+            except (ValueError, KeyError, TypeError, RecursionError, BadInput):
+                break  # the last line of an interrupted run may be incomplete
+            if text_id(text) != record["id"]:
+                break
+            records.append(record)
     return records
 
 

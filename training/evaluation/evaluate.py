@@ -11,7 +11,7 @@ from typing import Any
 
 from hipsynth.profiling import metrics as table
 from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.files import write_whole
+from hipsynth.synth.core.files import RESULT_BYTES, read_regular, write_whole
 from hipsynth.training.data.dataset import TEST_PARTS, Sample, leak, split
 from hipsynth.training.data.prompt import parse_answer
 from hipsynth.training.evaluation.scores import BOUNDS, mean_within, score
@@ -87,9 +87,9 @@ def held_out(model: Path, samples: Sequence[Sample]) -> tuple[list[Sample], dict
     Raises BadInput if the model's list of training samples is unreadable.
     """
     try:
-        trained = json.loads((model / TRAINING_SET).read_text())
+        trained = json.loads(read_regular(model / TRAINING_SET, RESULT_BYTES))
         keys, lineages = set(trained["keys"]), set(trained["lineages"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (BadInput, ValueError, KeyError, TypeError, RecursionError) as error:
         raise BadInput(
             f"{model / TRAINING_SET}: unreadable", cause=str(error), remedy="train the model again"
         ) from error

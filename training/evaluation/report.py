@@ -18,7 +18,8 @@ from hipsynth.profiling.metrics.bottleneck import unit_name
 from hipsynth.profiling.reports.corpus_statistics import bottlenecks
 from hipsynth.profiling.reports.numbers import number
 from hipsynth.profiling.validation import expected_error
-from hipsynth.synth.core.files import whole_file
+from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.core.files import RESULT_BYTES, read_regular, whole_file
 from hipsynth.synth.core.store import Corpus
 from hipsynth.training.data.dataset import Sample, load_samples
 from hipsynth.training.data.source import view_source
@@ -64,17 +65,17 @@ def _accuracy(model: Path, samples: Sequence[Sample], note: Note | None) -> tupl
 
     record = model_record(model)
     try:
-        document = json.loads((model / scoring.EVALUATION).read_text())
-        rows = json.loads((model / "predictions.json").read_text())
+        document = json.loads(read_regular(model / scoring.EVALUATION, RESULT_BYTES))
+        rows = json.loads(read_regular(model / "predictions.json", RESULT_BYTES))
         if record and document["fingerprint"] == scoring.evaluation_fingerprint(record, samples):
             return document, rows
-    except (OSError, ValueError, KeyError, TypeError):
+    except (BadInput, ValueError, KeyError, TypeError, RecursionError):
         pass
     if record is None:
         Predictor.load(model)  # raises Missing with a remedy
     found = scoring.evaluate(model, samples, note=note)
     scoring.save(found, model)
-    return found.document, json.loads((model / "predictions.json").read_text())
+    return found.document, json.loads(read_regular(model / "predictions.json", RESULT_BYTES))
 
 
 def render(

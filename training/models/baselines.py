@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-import tempfile
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,6 +15,7 @@ from numpy.typing import NDArray
 
 from hipsynth.profiling.metrics.definitions import answer_ids
 from hipsynth.synth.core.errors import HipsynthError
+from hipsynth.synth.core.scratch import scratch_folder
 from hipsynth.training.data.dataset import Sample, declared_names, tokens
 from hipsynth.training.data.features import build_features
 
@@ -184,11 +183,11 @@ def compiled(source: str, arch: str, flags: str) -> str | None:
     from hipsynth.profiling.toolchain import compile_device
     from hipsynth.synth.core.program import text_id
 
-    with tempfile.TemporaryDirectory(prefix="hipsynth-features-") as scratch:
-        path = Path(scratch) / f"{text_id(source)}.hip"
+    with scratch_folder() as scratch:
+        path = scratch / f"{text_id(source)}.hip"
         path.write_text(source)
         try:
-            return compile_device(path, arch, flags, Path(scratch) / "out").disassembly.read_text()
+            return compile_device(path, arch, flags, scratch / "out").disassembly.read_text()
         except (HipsynthError, OSError):
             return None
 

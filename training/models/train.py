@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from hipsynth.synth.core.errors import BadInput, Missing, UsageError
-from hipsynth.synth.core.files import write_whole
+from hipsynth.synth.core.files import SOURCE_BYTES, read_regular, write_whole
 from hipsynth.training.data.dataset import Sample, leak, load_samples, require_no_leak, split
 from hipsynth.training.data.encode import Encoder, answer_atoms, chat_text, pad
 from hipsynth.training.data.prompt import DIGITS
@@ -74,12 +74,12 @@ def load_config(name: str) -> Config:
     """A recipe by name (training/configs/NAME.toml) or .toml path; raises UsageError if it is missing or invalid."""
     path = Path(name) if name.endswith(".toml") else CONFIGS / f"{name}.toml"
     try:
-        table = tomllib.loads(path.read_text())
-    except OSError as error:
+        table = tomllib.loads(read_regular(path, SOURCE_BYTES).decode())
+    except BadInput as error:
         raise UsageError(
             f"no training config {name!r}", remedy=f"one of: {', '.join(config_names())}, or a .toml path"
         ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{path}: not valid TOML", cause=str(error)) from error
     return parse_config(table, path)
 
@@ -351,11 +351,11 @@ def model_record(model: Path) -> dict[str, Any] | None:
     if not path.exists():
         return None
     try:
-        record: dict[str, Any] = json.loads(path.read_text())
+        record: dict[str, Any] = json.loads(read_regular(path, SOURCE_BYTES))
         absent = {"fingerprint", "format", "context", "config"} - set(record)
         if absent:
             raise KeyError(min(absent))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise BadInput(f"{path}: not a model record", cause=str(error), remedy="train the model again") from error
     return record
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,8 @@ from hipsynth.profiling import sandbox
 from hipsynth.profiling.survey.build_files.calls import calls_of
 from hipsynth.profiling.survey.build_files.commands import plans_of, simple_commands, steps_of
 from hipsynth.profiling.survey.plan import BuildPlan, Call
+from hipsynth.profiling.survey.sources import read_text
+from hipsynth.synth.core.scratch import scratch_folder
 
 ROCM = "/opt/rocm"  # where Makefiles expect ROCm; the sandbox mounts a folder of stub tools there
 # Tool name -> shell body of its stub: Makefiles query these tools for paths and the platform.
@@ -62,8 +63,8 @@ def _plans(text: str, makefile: Path) -> list[BuildPlan]:
 
 def dry_run(makefile: Path, root: Path, arch: str, goals: tuple[str, ...], depth: int = 2) -> str:
     """Output of `make -n` for `goals`, including recursive makes up to `depth` levels; "" if make cannot run."""
-    with tempfile.TemporaryDirectory(prefix="hipsynth-") as scratch:
-        tools = _tools(Path(scratch) / "rocm", arch)
+    with scratch_folder() as scratch:
+        tools = _tools(scratch / "rocm", arch)
         command = ["make", "-n", "-B", "-k", "-w", "-C", str(makefile.parent), "-f", makefile.name, *goals]
         environment = {
             "PATH": f"{ROCM}/bin:/usr/bin:/bin",
@@ -73,10 +74,8 @@ def dry_run(makefile: Path, root: Path, arch: str, goals: tuple[str, ...], depth
             **dict.fromkeys(("HIPCC", "HIPCXX", "HIPLD"), "hipcc"),  # defaults for Makefiles that leave these unset
             "MAKEFLAGS": "",
         }
-        (Path(scratch) / "work").mkdir()
-        done = sandbox.run(
-            command, Path(scratch) / "work", _LIMITS, read_only=[root], env=environment, mounts={ROCM: tools}
-        )
+        (scratch / "work").mkdir()
+        done = sandbox.run(command, scratch / "work", _LIMITS, read_only=[root], env=environment, mounts={ROCM: tools})
     if depth == 0:
         return done.stdout
     return done.stdout + "".join(_further(done.stdout, makefile, root, arch, depth - 1))
@@ -112,7 +111,7 @@ def _tools(folder: Path, arch: str) -> Path:
 
 def _further_goals(makefile: Path) -> list[str]:
     """Goals other than the default that look like programs (at most 40)."""
-    text = makefile.read_text(errors="replace")
+    text = read_text(makefile)
     goals = re.findall(r"^([A-Za-z0-9_][\w.-]*)\s*:(?!=)", text, re.MULTILINE)
     kept = [goal for goal in dict.fromkeys(goals) if not _RUN_GOAL.match(goal) and not _clears(goal)]
     return [goal for goal in kept if Path(goal).suffix in ("", ".exe", ".out", ".x")][:40]
@@ -123,7 +122,7 @@ def _clears(goal: str) -> bool:
 
 
 def _run_goals(makefile: Path) -> list[str]:
-    text = makefile.read_text(errors="replace")
+    text = read_text(makefile)
     goals = [goal for goal in re.findall(r"^([\w-]+)\s*:(?!=)", text, re.MULTILINE) if _RUN_GOAL.match(goal)]
     return list(dict.fromkeys(goals))[:4]
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -13,9 +15,11 @@ from typing import Any
 import pyarrow as pa
 
 from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.files import write_error
+from hipsynth.synth.core.files import PARTIAL, write_error
+from hipsynth.synth.core.program import is_id
+from hipsynth.synth.core.store import rebuild
 from hipsynth.synth.core.store import shards as files
-from hipsynth.synth.core.store.journal import Journal, read, read_at
+from hipsynth.synth.core.store.journal import Journal, damaged_record, mend, read, read_at
 from hipsynth.synth.core.store.schema import (
     KEY,
     KINDS,
@@ -29,6 +33,7 @@ from hipsynth.synth.core.store.schema import (
 
 JOURNAL = "journal.log"
 LOCK = ".lock"
+LOST = "lost"
 ROWS_PER_SHARD = 10_000
 
 
@@ -40,17 +45,18 @@ class Corpus:
         self.manifest = manifest
         self.damaged = tuple(f"{root / shard.path}: {why}" for shard, why in bad)
         self._fresh = _Fresh(root / JOURNAL)
+        self.notes = _notes(root, manifest, self._fresh)
 
     @classmethod
     def open(cls, path: Path | str, *, skip_damaged: bool = False) -> Corpus:
         """Opens CORPUS. Raises BadInput naming damaged shards, unless `skip_damaged` leaves them out."""
         root = Path(path)
-        manifest = files.read_manifest(root)
-        if manifest is None:
+        found = rebuild.contents(root)
+        if found is None:
             if not (root / JOURNAL).exists():
                 raise BadInput(f"{root}: not a corpus", remedy="run `synth profile DIR --out CORPUS` first")
-            manifest = files.empty_manifest(_Fresh(root / JOURNAL).metric_ids)
-        bad = files.damaged(root, manifest)
+            found = files.empty_manifest(_Fresh(root / JOURNAL).metric_ids), []
+        manifest, bad = found
         if bad and not skip_damaged:
             raise BadInput(
                 "damaged corpus: " + "; ".join(f"{root / shard.path}: {why}" for shard, why in bad),
@@ -78,7 +84,7 @@ class Corpus:
         return self._table("failures")
 
     def _table(self, kind: str) -> pa.Table:
-        if not self._fresh.ids:
+        if not self._fresh.ids and not self.manifest.rebuilt:
             return self._stored(kind)
         rows = _rows_between(self.root, self.manifest, self._fresh, kind, "", None)
         return to_table(kind, rows, self.metric_ids)
@@ -99,7 +105,7 @@ class CorpusWriter:
         self.root = Path(path)
         try:
             self.root.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(self.root / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+            self._lock = os.open(self.root / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
         except OSError as error:
             raise write_error(self.root, error) from error
         try:
@@ -108,26 +114,23 @@ class CorpusWriter:
             os.close(self._lock)
             raise BadInput(f"{self.root}: another command is writing to it", remedy="wait until it ends") from error
         try:
-            self.dropped = self._load(tuple(metric_ids), repair)
+            self._dropped: tuple[str, ...] = ()
+            self._load(tuple(metric_ids), repair)
         except BaseException:
             os.close(self._lock)
             raise
 
-    def _load(self, metric_ids: tuple[str, ...], repair: bool) -> tuple[str, ...]:
-        """Reads the existing corpus; returns the damaged shards that `repair` dropped."""
+    def _load(self, metric_ids: tuple[str, ...], repair: bool) -> None:
+        """Reads the existing corpus; `repair` drops its damaged shards and records."""
         if repair:
-            manifest = files.read_manifest(self.root) or files.empty_manifest(metric_ids)
-            bad = files.damaged(self.root, manifest)
-            manifest = files.without(manifest, [shard for shard, _ in bad])
-        else:
-            bad = []
-            is_new = files.read_manifest(self.root) is None and not (self.root / JOURNAL).exists()
-            manifest = files.empty_manifest(metric_ids) if is_new else Corpus.open(self.root).manifest
+            self._dropped = tuple(f"{JOURNAL}:{line}" for line in mend(self.root / JOURNAL))
+        manifest = self._existing(metric_ids, repair)
         known = manifest.metric_ids
         added = tuple(metric for metric in metric_ids if metric not in known)
-        self.manifest = files.Manifest(manifest.schema_version, known + added, manifest.shards)
+        self.manifest = replace(manifest, metric_ids=known + added)
         self._journal = Journal(self.root / JOURNAL)
         self._fresh = _Fresh(self.root / JOURNAL)
+        self.notes = _notes(self.root, manifest, self._fresh)
         if self._fresh.metric_ids != self.metric_ids:
             header = {"kind": "header", "schema_version": SCHEMA_VERSION, "metric_ids": list(self.metric_ids)}
             self._append(header)
@@ -135,8 +138,22 @@ class CorpusWriter:
         self._status = dict.fromkeys(self._stored_ids("measurements"), "ok")
         self._status |= self._stored_reasons()
         self._status |= {key: reason for key, (reason, _, _) in self._fresh.items.items()}
-        self._changed = bool(bad) or bool(added and known)
-        return tuple(shard.path for shard, _ in bad)
+        self._changed = bool(self._dropped or manifest.rebuilt or (added and known))
+
+    def _existing(self, metric_ids: tuple[str, ...], repair: bool) -> files.Manifest:
+        found = rebuild.contents(self.root)
+        if found is None:
+            return files.empty_manifest(_Fresh(self.root / JOURNAL).metric_ids or metric_ids)
+        if not repair:
+            return Corpus.open(self.root).manifest
+        manifest, bad = found
+        self._dropped += tuple(shard.path for shard, _ in bad)
+        return files.without(manifest, [shard for shard, _ in bad])
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """The damaged shards and records of the journal (as journal.log:LINE) that `repair` left out."""
+        return self._dropped
 
     @property
     def metric_ids(self) -> tuple[str, ...]:
@@ -144,13 +161,14 @@ class CorpusWriter:
 
     def _stored_ids(self, kind: str) -> Iterator[str]:
         for shard in self.manifest.shards[kind]:
-            yield from files.read_shard(self.root, shard, [KEY[kind]])[KEY[kind]].to_pylist()
+            yield from (key for key in rebuild.ids_of(self.root, shard) if self.manifest.counts(kind, key, shard))
 
     def _stored_reasons(self) -> dict[str, str]:
         found: dict[str, str] = {}
         for shard in self.manifest.shards["failures"]:
             table = files.read_shard(self.root, shard, ["measurement_id", "reason"])
-            found |= dict(zip(table["measurement_id"].to_pylist(), table["reason"].to_pylist(), strict=True))
+            rows = zip(table["measurement_id"].to_pylist(), table["reason"].to_pylist(), strict=True)
+            found |= {key: reason for key, reason in rows if self.manifest.counts("failures", key, shard)}
         return found
 
     def status(self, item_id: str) -> str | None:
@@ -178,12 +196,13 @@ class CorpusWriter:
             return
         self._journal.sync()
         shards = {kind: tuple(self._write_kind(kind)) for kind in KINDS}
+        replaced = {shard.path for shard in self.manifest.all_shards()}
         self.manifest = files.Manifest(self.manifest.schema_version, self.metric_ids, shards)
         files.write_manifest(self.root, self.manifest)
         self._journal.clear()
         self._fresh = _Fresh(self.root / JOURNAL)
         self._changed = False
-        self._remove_orphans()
+        self._remove(replaced)
 
     def _write_kind(self, kind: str) -> Iterator[files.Shard]:
         """Writes the shards of one kind: equal ranges of the id space, so that they depend only on the rows."""
@@ -211,12 +230,39 @@ class CorpusWriter:
         shard = touching[0]
         return shard if _within(shard.first, low, high) and _within(shard.last, low, high) else None
 
-    def _remove_orphans(self) -> None:
+    def _remove(self, replaced: set[str]) -> None:
+        """Deletes what the manifest just written replaces: the shards of the one before, those of interrupted rewrites
+        whose items are all stored, and unfinished files. Damaged shards move to lost/; other files stay."""
         named = {shard.path for shard in self.manifest.all_shards()}
         for kind in KINDS:
-            for path in sorted((self.root / kind).glob("*.parquet*")):
-                if f"{kind}/{path.name}" not in named:
+            for path in rebuild.unnamed(self.root, kind, named):
+                relative = f"{kind}/{path.name}"
+                if relative in self._dropped:
+                    self._set_aside(path)
+                elif relative in replaced or self._has_all(kind, path):
                     path.unlink()
+            for path in (self.root / kind).glob(f"*.parquet.*{PARTIAL}"):  # its writer is dead: the lock is ours
+                path.unlink()
+
+    def _set_aside(self, path: Path) -> None:
+        target = self.root / LOST / path.parent.name / path.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        path.replace(target)
+
+    def _has_all(self, kind: str, path: Path) -> bool:
+        """Whether a file is a whole shard of ours and the corpus has a result for each of its items."""
+        if not files.is_shard(kind, path.name):
+            return False
+        known = self._programs if kind == "programs" else self._status
+        with contextlib.suppress(BadInput):
+            shard, _ = rebuild.examine(self.root, kind, path)
+            return all(key in known for key in rebuild.ids_of(self.root, shard))
+        return False
+
+    def strangers(self) -> list[Path]:
+        """Files in the folders of the shards that are not part of the corpus; they are never changed."""
+        named = [shard.path for shard in self.manifest.all_shards()]
+        return [path for kind in KINDS for path in rebuild.unnamed(self.root, kind, named)]
 
     def close(self, *, compact: bool = True) -> None:
         try:
@@ -242,14 +288,21 @@ class _Fresh:
         self.programs: dict[str, tuple[int, int]] = {}
         self.items: dict[str, tuple[str, int, int]] = {}  # id -> ("ok" | reason, offset, length)
         self._counts: dict[str, int] = {}
-        for offset, length, record in read(path):
-            self.note(offset, length, record)
+        for number, (offset, length, record) in enumerate(read(path), 1):
+            try:
+                self.note(offset, length, record)
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                raise damaged_record(path, number, f"it is no record of a corpus ({error!r})") from error
 
     def note(self, offset: int, length: int, record: Mapping[str, Any]) -> None:
+        """Adds one record. Raises BadInput for another schema version, KeyError, TypeError, ValueError or
+        AttributeError for anything but a record of this version."""
         if record["kind"] == "header":
             files.check_version(self.path, record.get("schema_version", 1))
             self.metric_ids = tuple(record["metric_ids"])
         elif record["kind"] == "programs":
+            if not is_id(record["row"]["id"]):
+                raise ValueError(f"not an id: {record['row']['id']!r}")
             self.programs[record["row"]["id"]] = (offset, length)
         else:
             item = Item.from_record(record["row"])
@@ -286,6 +339,17 @@ class _Fresh:
         return [row for record in records for row in item_rows(Item.from_record(record))]
 
 
+def _notes(root: Path, manifest: files.Manifest, fresh: _Fresh) -> tuple[str, ...]:
+    """What the user should know: that the manifest was rebuilt. A first run that was interrupted while it wrote shards
+    has no manifest either, but its journal still holds everything."""
+    stored = (key for shard in manifest.all_shards() for key in rebuild.ids_of(root, shard))
+    if not manifest.rebuilt or all(key in fresh.programs or key in fresh.items for key in stored):
+        return ()
+    count = sum(len(manifest.shards[kind]) for kind in KINDS)
+    what = f"{root / files.MANIFEST} {manifest.rebuilt}; it was rebuilt from the shards in the folder, {count} in all"
+    return (f"{what}; the next `synth profile` into the folder writes it",)
+
+
 def _bits(rows: int) -> int:
     """Number of leading id bits that split `rows` rows into shards of about ROWS_PER_SHARD rows at most."""
     return max(0, math.ceil(math.log2(max(1, rows / ROWS_PER_SHARD))))
@@ -316,6 +380,6 @@ def _rows_between(
             continue
         for row in files.read_shard(root, shard).to_pylist():
             key = row[KEY[kind]]
-            if _within(key, low, high) and key not in newer:
+            if _within(key, low, high) and key not in newer and manifest.counts(kind, key, shard):
                 rows.append(row)
     return rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,10 +13,11 @@ from types import TracebackType
 from typing import Any
 
 from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.files import write_error
+from hipsynth.synth.core.files import open_regular, replacing, write_error
 
 # Each record is passed to the operating system at once (safe against kill -9); fsync is called at least this often.
 SYNC_EVERY_S = 0.5
+FILE_BYTES, LINE_BYTES = 1 << 40, 64 << 20  # a record holds a program's text, or the end of its output
 
 
 def encode(record: Mapping[str, Any]) -> bytes:
@@ -39,33 +41,55 @@ def decode(line: bytes) -> dict[str, Any] | None:
 
 
 def read(path: Path) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """(offset, length, record) of every complete record. Ignores an incomplete last line; raises BadInput for damage
-    before it."""
-    if not path.exists():
-        return
-    size = path.stat().st_size
+    """(offset, length, record) of every complete record; none if there is no file. Ignores an incomplete last line.
+
+    Raises BadInput for damage before it, and for what is not a file in its folder."""
     offset = 0
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            record = decode(line)
-            if record is None:
-                if offset + len(line) < size:
-                    raise BadInput(
-                        f"{path}:{number}: damaged record",
-                        cause="its checksum does not match",
-                        remedy=f"delete line {number} (`sed -i {number}d {path}`) and run the same command again",
-                        reason="corrupt",
-                    )
+    for number, line in enumerate(_lines(path), 1):
+        record = decode(line)
+        if record is None:
+            if not line.endswith(b"\n"):
+                return  # only the last line ends without one
+            raise damaged_record(path, number, "its checksum does not match")
+        yield offset, len(line), record
+        offset += len(line)
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    """The lines of a journal. A line longer than any record ends a damaged file; only its beginning is given."""
+    if not path.exists() and not path.is_symlink():
+        return
+    with open_regular(path, FILE_BYTES, inside=path.parent) as file:
+        while line := file.readline(LINE_BYTES):
+            yield line if len(line) < LINE_BYTES else line[:9] + b"\n"
+            if len(line) == LINE_BYTES:
                 return
-            yield offset, len(line), record
-            offset += len(line)
+
+
+def damaged_record(path: Path, number: int, cause: str) -> BadInput:
+    """The error for a damaged line of a journal."""
+    return BadInput(
+        f"{path}:{number}: damaged record",
+        cause=cause,
+        remedy=f"delete line {number} (`sed -i {number}d {shlex.quote(str(path))}`) and run the same command again",
+        reason="corrupt",
+    )
+
+
+def mend(path: Path) -> list[int]:
+    """Removes the damaged lines of a journal; returns their numbers, counted from 1. Intact ones keep their order."""
+    bad = [number for number, line in enumerate(_lines(path), 1) if line.endswith(b"\n") and decode(line) is None]
+    if bad:
+        with replacing(path, durable=True) as fresh, fresh.open("wb") as file:
+            file.writelines(line for line in _lines(path) if decode(line) is not None)
+    return bad
 
 
 def read_at(path: Path, places: Sequence[tuple[int, int]]) -> Iterator[dict[str, Any]]:
     """The records at the (offset, length) positions from `read` or `append`. Raises BadInput if one changed."""
     if not places:
         return
-    with path.open("rb") as file:
+    with open_regular(path, FILE_BYTES, inside=path.parent) as file:
         for offset, length in places:
             file.seek(offset)
             record = decode(file.read(length))
@@ -83,7 +107,7 @@ class Journal:
         for offset, length, _ in read(path):
             end = offset + length
         try:
-            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o644)
             os.ftruncate(self._fd, end)
         except OSError as error:
             raise write_error(path, error) from error

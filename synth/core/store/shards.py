@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.files import write_whole
-from hipsynth.synth.core.store.schema import KINDS, SCHEMA_VERSION
+from hipsynth.synth.core.files import open_regular, read_regular, write_whole
+from hipsynth.synth.core.program import is_id
+from hipsynth.synth.core.store.schema import KINDS, SCHEMA_VERSION, schema_of
 
 MANIFEST = "manifest.json"
+MANIFEST_BYTES, SHARD_BYTES = 256 << 20, 64 << 30
+_PATH = re.compile(rf"({'|'.join(KINDS)})/[0-9a-f]{{16}}-[0-9a-f]{{12}}\.parquet")  # as write_shard names them
 
 
 @dataclass(frozen=True)
@@ -38,10 +42,17 @@ class Manifest:
     schema_version: int
     metric_ids: tuple[str, ...]
     shards: dict[str, tuple[Shard, ...]]
+    rebuilt: str = ""  # why it was rebuilt from the shards in the folder; "" if it was read
+    # Only if rebuilt: of each (kind, id) that several shards have, the path of the one that counts ("": none).
+    owners: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     def all_shards(self) -> Iterable[Shard]:
         for kind in KINDS:
             yield from self.shards[kind]
+
+    def counts(self, kind: str, key: str, shard: Shard) -> bool:
+        """Whether the rows of an id in this shard are part of the corpus."""
+        return self.owners.get((kind, key), shard.path) == shard.path
 
 
 def empty_manifest(metric_ids: Sequence[str]) -> Manifest:
@@ -59,23 +70,51 @@ def check_version(path: Path, version: int) -> None:
 
 
 def read_manifest(root: Path) -> Manifest | None:
-    """The manifest, or None if none has been written yet; raises BadInput if it is invalid."""
+    """The manifest, or None if there is none. Raises BadInput: "corrupt" if it is damaged, "schema_version", "outside"
+    if it names a file that is not a shard of this folder, or a reason of read_regular."""
     path = root / MANIFEST
-    if not path.exists():
+    if not path.exists() and not path.is_symlink():
         return None
     try:
-        data = json.loads(path.read_text())
+        data = json.loads(read_regular(path, MANIFEST_BYTES, inside=root))
         version = data["schema_version"]
         check_version(path, version)
-        shards = {kind: tuple(Shard(**row) for row in data["shards"][kind]) for kind in KINDS}
-        return Manifest(version, tuple(data["metric_ids"]), shards)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BadInput(
-            f"{path}: not a corpus manifest",
-            cause=str(error),
-            remedy="restore the file from a copy, or profile into a new folder",
-            reason="corrupt",
-        ) from error
+        shards = {kind: tuple(_shard(path, kind, row) for row in data["shards"][kind]) for kind in KINDS}
+        return Manifest(version, _metric_ids(data["metric_ids"]), shards)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        problem = error
+    except BadInput as error:
+        error.remedy = error.remedy if error.reason in ("schema_version", "unreadable_file") else _REBUILD
+        raise
+    raise BadInput(f"{path}: not a corpus manifest", cause=str(problem), remedy=_REBUILD, reason="corrupt") from problem
+
+
+_REBUILD = f"move {MANIFEST} away and run the same command again: it is rebuilt from the shards in the folder"
+
+
+def is_shard(kind: str, name: str) -> bool:
+    """Whether a file in the folder of a kind is named like a shard."""
+    match = _PATH.fullmatch(f"{kind}/{name}")
+    return match is not None and match[1] == kind
+
+
+def _shard(manifest: Path, kind: str, row: Mapping[str, Any]) -> Shard:
+    """A shard as the manifest lists it; raises BadInput for a path that no shard of ours has, else ValueError."""
+    shard = Shard(**row)
+    if not isinstance(shard.path, str) or not (match := _PATH.fullmatch(shard.path)) or match[1] != kind:
+        what = f"{manifest}: names {shard.path!r}, which is no shard of this folder"
+        raise BadInput(what, cause="the manifest was edited or comes from elsewhere", reason="outside")
+    if not all(isinstance(number, int) and number >= 0 for number in (shard.rows, shard.bytes)):
+        raise ValueError(f"{shard.path}: rows and bytes are counts")
+    if not is_id(shard.first) or not is_id(shard.last) or not isinstance(shard.sha256, str):
+        raise ValueError(f"{shard.path}: no id or no hash")
+    return shard
+
+
+def _metric_ids(names: Any) -> tuple[str, ...]:
+    if not isinstance(names, list) or not all(isinstance(name, str) and name.isidentifier() for name in names):
+        raise ValueError("metric_ids is not a list of names")
+    return tuple(names)
 
 
 def write_manifest(root: Path, manifest: Manifest) -> None:
@@ -106,32 +145,65 @@ def write_shard(root: Path, kind: str, table: pa.Table, key: str) -> Shard:
 
 def read_shard(root: Path, shard: Shard, columns: Sequence[str] | None = None) -> pa.Table:
     """The rows of a shard, with all columns or only `columns`."""
-    return pq.ParquetFile(root / shard.path).read(columns=columns)
+    try:
+        return pq.ParquetFile(root / shard.path).read(columns=columns)
+    except (OSError, pa.ArrowException) as error:
+        raise BadInput(
+            f"{root / shard.path}: cannot be read",
+            cause=str(error),
+            remedy="run `synth profile DIR --out CORPUS --repair`, which drops it and measures what it held again",
+            reason="corrupt",
+        ) from error
 
 
 def file_hash(path: Path) -> str:
-    with path.open("rb") as file:
+    with open_regular(path, SHARD_BYTES) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def damaged(root: Path, manifest: Manifest) -> list[tuple[Shard, str]]:
-    """Shards that are missing or changed since they were written, each with the reason."""
-    bad = []
-    for shard in manifest.all_shards():
-        path = root / shard.path
-        try:
-            size = path.stat().st_size
-            if size != shard.bytes:
-                bad.append((shard, f"{size} bytes instead of {shard.bytes}"))
-            elif file_hash(path) != shard.sha256:
-                bad.append((shard, "its hash is not the one in the manifest"))
-        except OSError as error:
-            bad.append((shard, error.strerror or str(error)))
-    return bad
+    """Shards that are missing, changed since they were written, or no shards of this version, each with the reason."""
+    problems = ((shard, _problem(root, shard)) for shard in manifest.all_shards())
+    return [(shard, why) for shard, why in problems if why]
+
+
+def _problem(root: Path, shard: Shard) -> str:
+    path = root / shard.path
+    try:
+        if path.is_symlink():
+            return "is a symbolic link"
+        size = path.stat().st_size
+        if size != shard.bytes:
+            return f"{size} bytes instead of {shard.bytes}"
+        if file_hash(path) != shard.sha256:
+            return "its hash is not the one in the manifest"
+        found = pq.ParquetFile(path)
+        if found.metadata.num_rows != shard.rows:
+            return f"{found.metadata.num_rows} rows instead of {shard.rows}"
+        return misfit(shard.path.partition("/")[0], found.schema_arrow)
+    except (OSError, pa.ArrowException, BadInput) as error:
+        return (error.strerror if isinstance(error, OSError) else "") or str(error).partition("\n")[0]
+
+
+def misfit(kind: str, schema: pa.Schema) -> str:
+    """Why a file's columns are not those of a kind of shard; "" if they are. Further columns must be metrics."""
+    for wanted in schema_of(kind, ()):
+        if wanted.name not in schema.names or schema.field(wanted.name).type != wanted.type:
+            return f"its column {wanted.name} is not that of schema version {SCHEMA_VERSION}"
+    extra = metric_columns(kind, schema)
+    if extra and (kind != "measurements" or any(schema.field(name).type != pa.float64() for name in extra)):
+        return f"it has the unknown column {extra[0]}"
+    return ""
+
+
+def metric_columns(kind: str, schema: pa.Schema) -> list[str]:
+    """The columns of a shard besides the fixed ones."""
+    fixed = set(schema_of(kind, ()).names)
+    return [name for name in schema.names if name not in fixed]
 
 
 def without(manifest: Manifest, bad: Iterable[Shard]) -> Manifest:
     """The manifest without the shards in `bad`."""
     gone = {shard.path for shard in bad}
     kept = {kind: tuple(s for s in manifest.shards[kind] if s.path not in gone) for kind in KINDS}
-    return Manifest(manifest.schema_version, manifest.metric_ids, kept)
+    return replace(manifest, shards=kept)

@@ -7,11 +7,13 @@ and conditional includes keep their meaning. Library headers stay as includes.
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.core.files import SOURCE_BYTES, read_regular
+from hipsynth.synth.core.scratch import scratch_folder
 from hipsynth.synth.frontend.edits import Edit, apply_edits
 from hipsynth.synth.frontend.parse import DEVICE, HOST, Diagnostic, ParseConfig, inclusions, load_source, parse
 from hipsynth.synth.frontend.passes.rename import rename_only
@@ -66,7 +68,7 @@ def _by_line(chain: Chain, text: bytes, main: str) -> Chain:
     """The chain with each offset moved to the start of its line, where the directive begins."""
     places = []
     for name, offset in chain:
-        source = text if name == main else Path(name).read_bytes()
+        source = text if name == main else read_regular(Path(name), SOURCE_BYTES)
         places.append((name, source.rfind(b"\n", 0, offset) + 1))
     return tuple(places)
 
@@ -124,8 +126,8 @@ def combine(sources: Sequence[Path], root: Path, config: ParseConfig) -> tuple[b
     later one gets the file's name appended; each unit's macros are undefined at its end. Fails like `flatten`, or with
     `name_collision` if such a name cannot be changed.
     """
-    with tempfile.TemporaryDirectory(prefix="hipsynth-flatten-") as name:
-        copy = Path(name).resolve()
+    with scratch_folder() as folder:
+        copy = folder.resolve()
         _copy_tree(root, copy)
         lines = []
         taken: set[str] = set()
@@ -144,7 +146,7 @@ def _copy_tree(root: Path, copy: Path) -> None:
         if path.suffix in SOURCES + HEADERS and path.is_file() and not path.is_symlink():
             target = copy / path.relative_to(root)
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(path.read_bytes())
+            target.write_bytes(read_regular(path, SOURCE_BYTES))
 
 
 def _separate(path: Path, taken: set[str], config: ParseConfig) -> tuple[list[Diagnostic], list[str]]:
@@ -188,8 +190,8 @@ def program_sources(folder: Path) -> list[Path]:
 def _named_includes(path: Path) -> set[Path]:
     """The files that the quoted includes of `path` name, relative to it, except itself."""
     try:
-        source = path.read_bytes()
-    except OSError:
+        source = read_regular(path, SOURCE_BYTES)
+    except BadInput:
         return set()
     names = (m[1].decode(errors="replace") for m in _INCLUDE.finditer(source) if m[1])
     return {target for n in names if (target := (path.parent / n).resolve()) != path.resolve()}
@@ -198,8 +200,9 @@ def _named_includes(path: Path) -> set[Path]:
 def has_main(path: Path) -> bool:
     """Whether a source seems to define `main`, judged by a regular expression."""
     try:
-        return re.search(rb"\bmain\s*\([^;{]*\)\s*(?:noexcept\s*)?(?:try\s*)?\{", path.read_bytes()) is not None
-    except OSError:
+        source = read_regular(path, SOURCE_BYTES)
+        return re.search(rb"\bmain\s*\([^;{]*\)\s*(?:noexcept\s*)?(?:try\s*)?\{", source) is not None
+    except BadInput:
         return False
 
 

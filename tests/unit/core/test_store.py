@@ -14,56 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from corpus_samples import METRICS, content, fill, item
 from profiling_samples import VCOPY_GFX90A, program
 
 from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.kernel_record import KernelRecord
-from hipsynth.synth.core.store import Corpus, CorpusWriter, Item, corpus, measurement_id, splits
+from hipsynth.synth.core.store import Corpus, CorpusWriter, corpus, measurement_id, splits
 from hipsynth.synth.core.store.journal import Journal, read
 from hipsynth.synth.core.store.schema import KINDS, schema_of
-
-METRICS = ("L1_Cache_Hit_Rate", "HBM_GFLOPS")
-
-
-def kernel(name: str = "copy", value: float = 50.0) -> KernelRecord:
-    labels = {"L1_Cache_Hit_Rate": value, "HBM_GFLOPS": None}
-    return KernelRecord(name, 3, (4096, 1, 1), (256, 1, 1), 15840.0, VCOPY_GFX90A, labels)
-
-
-def item(number: int, *, reason: str = "", kernels: int = 1, flags: str = "-O3") -> Item:
-    base = program(number)
-    return Item(
-        program_id=base.id,
-        lineage=f"base{number // 2}",
-        origin="synthetic",
-        family="stream",
-        arch="gfx90a",
-        flags=flags,
-        device="mi250",
-        backend="recorded",
-        backend_version="1",
-        compiler="clang 22",
-        headers="7.1",
-        status="failed" if reason else "ok",
-        reason=reason,
-        message=f"because {reason}" if reason else "",
-        exit_code=0,
-        provenance={"rocm": "none", "a": "b"},
-        kernels=[] if reason else [kernel(f"copy{k}", float(number)) for k in range(kernels)],
-    )
-
-
-def fill(path: Path, items: list[Item], programs: int = 0) -> None:
-    with CorpusWriter(path, METRICS) as writer:
-        for number in range(programs):
-            writer.add_program(program(number).record(), program(number).text)
-        for one in items:
-            writer.add(one)
-
-
-def content(path: Path) -> dict[str, bytes]:
-    files = [*(file for kind in KINDS for file in (path / kind).glob("*")), path / "manifest.json"]
-    return {str(file.relative_to(path)): file.read_bytes() for file in files}
 
 
 def test_stored_items_read_back(tmp_path: Path) -> None:
@@ -303,7 +260,7 @@ def test_a_disk_that_fills_up_while_shards_are_written_loses_nothing(
 
 FILE_LIMIT = """
 import resource, signal, sys
-from test_store import METRICS, item
+from corpus_samples import METRICS, item
 from hipsynth.synth.core.store import CorpusWriter
 from hipsynth.synth.core.errors import BadInput
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -336,7 +293,7 @@ def child_environment() -> dict[str, str]:
 
 WRITER = """
 import sys
-from test_store import METRICS, item
+from corpus_samples import METRICS, item
 from hipsynth.synth.core.store import CorpusWriter, corpus
 corpus.ROWS_PER_SHARD = 16
 while True:

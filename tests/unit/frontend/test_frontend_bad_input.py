@@ -35,7 +35,7 @@ def test_text_that_cannot_be_used(config: ParseConfig, text: bytes, reason: str)
 
 def test_missing_file_and_folder(config: ParseConfig, tmp_path: Path) -> None:
     assert parse(tmp_path / "absent.hip", config)[1][0].reason == "missing_file"
-    assert parse(tmp_path, config)[1][0].reason == "unreadable_file"
+    assert parse(tmp_path, config)[1][0].reason == "not_a_file"
 
 
 def test_an_error_has_line_and_column(config: ParseConfig) -> None:

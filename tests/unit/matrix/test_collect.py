@@ -23,6 +23,7 @@ from hipsynth.profiling.backends.recorded import capture
 from hipsynth.profiling.matrix import collect, job
 from hipsynth.profiling.matrix.collect import Options
 from hipsynth.profiling.sim.limits import Limits
+from hipsynth.synth.core import scratch
 from hipsynth.synth.core.errors import BadInput, CompileFailed, Missing, UsageError
 from hipsynth.synth.core.kernel_record import Sampling
 from hipsynth.synth.core.program import Program, write_programs
@@ -219,8 +220,20 @@ def test_a_full_disk_is_a_transient_failure(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(Scripted, "profile", full)
     assert job.run_job(task("good")).reason == "disk_full" in collect.TRANSIENT
-    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
-    assert "no scratch folder" in job.run_job(task("good")).message
+
+
+@pytest.mark.usefixtures("scripted")
+def test_temporary_files_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(**_: Any) -> str:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tempfile, "mkdtemp", full)
+        assert job.run_job(task("good")).reason == "disk_full"
+    monkeypatch.setattr(scratch, "_own", None)
+    monkeypatch.setenv("TMPDIR", "/nowhere")
+    with pytest.raises(Missing, match="/nowhere"):
+        job.run_job(task("good"))
 
 
 def test_nothing_to_do_is_an_error(tmp_path: Path, recorded: str) -> None:

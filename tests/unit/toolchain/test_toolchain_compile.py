@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 import subprocess
 import threading
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.profiling.toolchain import archs, compile_device, compile_host, find, pch
+from hipsynth.profiling.toolchain import DeviceBuild, archs, compile_device, compile_host, find, pch
 from hipsynth.profiling.toolchain.compile import RUNTIME
 from hipsynth.profiling.toolchain.driver import CompileLimits
 from hipsynth.profiling.toolchain.elf import kernels_in
@@ -60,11 +61,17 @@ def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return cache
 
 
+def compiled_with_header(source: Path, arch: str, flags: str, out: Path) -> DeviceBuild:
+    """A build that uses the precompiled header: it is built at its second use."""
+    compile_device(source, arch, flags, out, use_cache=False)
+    return compile_device(source, arch, flags, out, use_cache=False)
+
+
 @pytest.mark.parametrize("arch", archs())
 @pytest.mark.parametrize("flags", ["-O3", "-O3 -ffast-math", "-O3 -munsafe-fp-atomics"])
 def test_a_precompiled_header_changes_no_byte(arch: str, flags: str, tmp_path: Path) -> None:
     source = write(tmp_path, COPY)
-    with_header = compile_device(source, arch, flags, tmp_path / "with", use_cache=False)
+    with_header = compiled_with_header(source, arch, flags, tmp_path / "with")
     without = compile_device(source, arch, flags, tmp_path / "without", use_cache=False, use_pch=False)
     assert (with_header.precompiled_header, without.precompiled_header) == (True, False)
     assert with_header.code_object.read_bytes() == without.code_object.read_bytes()
@@ -163,7 +170,7 @@ def test_many_workers_build_one_precompiled_header(own_cache: Path, tmp_path: Pa
 
     def work(number: int) -> None:
         try:
-            assert compile_device(source, "gfx90a", "-O3", tmp_path / str(number), use_cache=False).precompiled_header
+            compile_device(source, "gfx90a", "-O3", tmp_path / str(number), use_cache=False)
         except Exception as error:
             errors.append(error)
 
@@ -173,13 +180,51 @@ def test_many_workers_build_one_precompiled_header(own_cache: Path, tmp_path: Pa
     for thread in threads:
         thread.join()
     assert errors == []
-    assert len(list((own_cache / "pch").glob("*.pch"))) == 1
-    assert not list((own_cache / "pch").glob("making-*"))
+    assert len(list((own_cache / "pch").glob("*.pch"))) == 1  # the second use, whichever thread it was
+    assert not list((own_cache / "pch").glob("*.making"))
+    assert compile_device(source, "gfx90a", "-O3", tmp_path / "again", use_cache=False).precompiled_header
+
+
+def test_a_builder_that_is_killed_delays_each_header_by_one_compile(
+    own_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a command that is killed early again and again would never come past the header."""
+    source = write(tmp_path, COPY)
+
+    class Killed(BaseException):
+        pass
+
+    def die(*_: object) -> None:
+        raise Killed
+
+    def finishes() -> bool | str:
+        """Whether the build used a header, or "killed"."""
+        try:
+            return compile_device(source, "gfx90a", "-O3", tmp_path / "o", use_cache=False).precompiled_header
+        except Killed:
+            return "killed"
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pch, "_compile", die)
+        assert [finishes() for _ in range(5)] == [False, "killed", False, "killed", False]
+    (next((own_cache / "pch").glob("*.lock")).with_suffix(".making")).mkdir()  # what the killed one left
+    assert [finishes() for _ in range(2)] == [True, True]
+    assert not list((own_cache / "pch").glob("*.making"))
+
+
+def test_a_header_that_another_process_builds_is_not_waited_for(own_cache: Path, tmp_path: Path) -> None:
+    source = write(tmp_path, COPY)
+    assert not compile_device(source, "gfx90a", "-O3", tmp_path / "a", use_cache=False).precompiled_header
+    lock = next((own_cache / "pch").glob("*.lock"))
+    with lock.open("a+") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert not compile_device(source, "gfx90a", "-O3", tmp_path / "b", use_cache=False).precompiled_header
+    assert compile_device(source, "gfx90a", "-O3", tmp_path / "c", use_cache=False).precompiled_header
 
 
 def test_a_damaged_precompiled_header_fails_no_program(own_cache: Path, tmp_path: Path) -> None:
     source = write(tmp_path, COPY)
-    good = compile_device(source, "gfx90a", "-O3", tmp_path / "a", use_cache=False).code_object.read_bytes()
+    good = compiled_with_header(source, "gfx90a", "-O3", tmp_path / "a").code_object.read_bytes()
     header = next((own_cache / "pch").glob("*.pch"))
     header.write_bytes(header.read_bytes()[:100_000])
     build = compile_device(source, "gfx90a", "-O3", tmp_path / "b", use_cache=False)

@@ -1,0 +1,74 @@
+"""The commands that write folders survive kills, their processes do not. The long version: `python -m tools.faults`."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import needs
+import pytest
+
+from hipsynth.synth.core.cache import cache_dir
+from tools import faults
+
+SEED = "5"
+
+
+def test_a_few_kills_of_generate(capsys: pytest.CaptureFixture[str]) -> None:
+    assert faults.main(["--quick", "--kills", "4", "--only", "generate"]) == 0
+    table = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")][1:]
+    cases = [[cell.strip() for cell in line.split("|")[1:7]] for line in table]
+    assert [(case[0], case[5]) for case in cases] == [
+        ("generate", "yes"), ("two writers, generate", "yes"), ("full disk, generate", "yes"),
+    ]  # fmt: skip
+    assert all(case[2:5] == ["0", "0", "0"] for case in cases)
+
+
+@pytest.mark.full
+def test_kills_of_every_command() -> None:
+    needs.simulator()
+    assert faults.main(["--kills", "60"]) == 0
+
+
+def test_a_difference_is_a_failure() -> None:
+    row = faults.Row("case", faults=3)
+    assert row.good and faults.line(row) == "| case | 3 | 0 | 0 | 0 | yes |  |"
+    assert not faults.Row("case", lost=1).good
+    assert not faults.Row("case", left=1).good
+    assert not faults.Row("case", survivors=1).good
+    assert not faults.Row("case", identical=False).good
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> faults.Bench:
+    made = faults.Bench(tmp_path, random.Random(0), quick=True)
+    made.tmp.mkdir()
+    return made
+
+
+@pytest.mark.parametrize("name", ["generate", "augment", "profile"])
+def test_no_process_outlives_its_killed_parent(bench: faults.Bench, name: str) -> None:
+    """Only the first process is killed: its workers, and what they run, have to notice."""
+    if name != "generate":
+        needs.simulator()
+    count = "100000" if name == "generate" else "30"
+    programs = bench.folder / "programs"
+    making = faults.Verb("generate", ("generate", "--count", "30", "--seed", SEED), faults.generated, faults.files_of)
+    assert bench.run(making, programs, cache_dir())[0] == 0
+    words = ("generate", "--count", count, "--seed", SEED) if name == "generate" else (name, str(programs))
+    verb = faults.Verb(name, (*words, "--workers", "2"), faults.generated, faults.files_of)
+    process = bench.start(verb, bench.folder / "out", cache_dir())
+    try:
+        while process.poll() is None and len(faults.processes_of(bench.tmp)) < 3:
+            time.sleep(0.01)
+        assert process.poll() is None
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        assert faults.survivors(bench.tmp) == 0
+    finally:
+        faults.end(process)
+        assert process.stderr is not None
+        process.stderr.close()

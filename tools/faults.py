@@ -1,0 +1,477 @@
+"""Kills, starves and damages the commands that write folders: nothing may be lost, left over, or differ afterwards.
+
+Each series interrupts a command again and again, then runs it to its end and compares every byte with an undisturbed
+run. Everything happens in a temporary folder with a cache of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hipsynth.profiling import toolchain
+from hipsynth.synth.core.errors import BadInput, HipsynthError
+from hipsynth.synth.core.scratch import scratch_folder
+from hipsynth.synth.core.store import Corpus
+from hipsynth.synth.core.store.schema import KINDS
+
+ROOT = Path(__file__).resolve().parents[1]
+GRACE_S = 2.0  # how long a process may outlive the command that was killed
+EARLY = 1.5  # kills of the cold series come within this multiple of the time of one program with an empty cache
+LIMIT_S = 900  # for a run to its end
+FULL, QUICK = (200, 100, 8, 6), (20, 40, 3, 3)  # kills; programs to generate, augment, profile
+# Shares of the kills, by series.
+SHARES = {"generate": 0.25, "augment": 0.15, "profile, warm": 0.25, "profile, cold": 0.25, "two writers": 0.1}
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A command that writes a folder. `finished`: what the folder holds, `whole`: the bytes that must not differ."""
+
+    name: str
+    arguments: tuple[str, ...]
+    finished: Callable[[Path], set[str]]
+    whole: Callable[[Path], dict[str, bytes]]
+
+
+@dataclass(frozen=True)
+class Row:
+    """The result of one series. `lost`: items that a kill or damage lost for good, `left`: files nobody needs."""
+
+    case: str
+    faults: int = 0
+    survivors: int = 0
+    left: int = 0
+    lost: int = 0
+    identical: bool = True
+    note: str = ""
+
+    @property
+    def good(self) -> bool:
+        return self.identical and not (self.survivors or self.left or self.lost)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The temporary folder of a run: `tmp` is the commands' TMPDIR, by whose name their processes are recognised."""
+
+    folder: Path
+    rng: random.Random
+    quick: bool
+
+    @property
+    def tmp(self) -> Path:
+        return self.folder / "tmp"
+
+    def start(self, verb: Verb, out: Path, cache: Path, limit: int | None = None) -> subprocess.Popen[str]:
+        """Starts a verb in a process group of its own; `limit`: most bytes of a file that it writes."""
+
+        def set_limit() -> None:
+            if limit is not None:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+        command = [sys.executable, "-m", "hipsynth.synth.cli.main", *verb.arguments, "--out", str(out)]
+        return subprocess.Popen(
+            command, cwd=ROOT, env={**os.environ, "TMPDIR": str(self.tmp), "HIPSYNTH_CACHE": str(cache)}, text=True,
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True, preexec_fn=set_limit,
+        )  # fmt: skip
+
+    def run(self, verb: Verb, out: Path, cache: Path, *, limit: int | None = None) -> tuple[int, str]:
+        """Runs a verb to its end: (exit code, stderr)."""
+        process = self.start(verb, out, cache, limit)
+        try:
+            _, messages = process.communicate(timeout=LIMIT_S)
+        finally:
+            end(process)
+        return process.returncode, messages
+
+    def cache(self, name: str) -> Path:
+        """A new cache that holds the header tree and nothing else."""
+        folder, tree = self.folder / "caches" / name, toolchain.find().root
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        (folder / tree.name).symlink_to(tree)
+        return folder
+
+
+# --- what a folder holds --------------------------------------------------------------------------------------------
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """Every file except journals and locks, whose content depends on the order of events."""
+    found = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in found if "journal" not in path.name}
+
+
+def corpus_files(folder: Path) -> dict[str, bytes]:
+    return {
+        name: data for name, data in files_of(folder).items() if name.partition("/")[0] in (*KINDS, "manifest.json")
+    }
+
+
+def _lines(path: Path, key: str) -> set[str]:
+    found = set()
+    for line in path.read_text().splitlines() if path.exists() else ():
+        with contextlib.suppress(ValueError):
+            found.add(str(json.loads(line)[key]))
+    return found
+
+
+def generated(folder: Path) -> set[str]:
+    return _lines(folder / "programs.jsonl", "id") | _lines(folder / "programs.jsonl.partial", "id")
+
+
+def augmented(folder: Path) -> set[str]:
+    return _lines(folder / "augment.journal", "key")
+
+
+def profiled(folder: Path) -> set[str]:
+    try:
+        corpus = Corpus.open(folder, skip_damaged=True)
+    except BadInput:
+        return set()
+    tables = (corpus.measurements(), corpus.failures())
+    return {key for table in tables for key in table["measurement_id"].to_pylist()}
+
+
+# --- processes ------------------------------------------------------------------------------------------------------
+
+
+def processes_of(mark: Path) -> list[int]:
+    """Living processes whose command line or environment names a folder."""
+    found, name = [], os.fsencode(mark)
+    for process in Path("/proc").iterdir():
+        if process.name.isdecimal() and int(process.name) != os.getpid():
+            with contextlib.suppress(OSError):
+                state = (process / "stat").read_text().rpartition(")")[2].split()[0]
+                texts = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
+                if state not in "ZX" and name in texts:
+                    found.append(int(process.name))
+    return found
+
+
+def survivors(mark: Path) -> int:
+    """How many processes outlive a killed command by GRACE_S; they are then ended."""
+    until = time.monotonic() + GRACE_S
+    while (left := processes_of(mark)) and time.monotonic() < until:
+        time.sleep(0.05)
+    for pid in left:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return len(left)
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    """Kills what is left of a command's process group."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def left_over(bench: Bench, out: Path, cache: Path) -> list[str]:
+    """Files that nobody needs after a complete run, once another process has used the temporary folder."""
+    use = [sys.executable, "-c", "from hipsynth.synth.core.scratch import process_folder; process_folder()"]
+    subprocess.run(use, cwd=ROOT, env={**os.environ, "TMPDIR": str(bench.tmp)}, check=True)
+    waste = [*bench.tmp.iterdir(), *out.rglob("*.partial"), *cache.rglob("*.partial"), *cache.rglob("*.making")]
+    return [str(path.relative_to(bench.folder)) for path in waste]
+
+
+# --- the series -----------------------------------------------------------------------------------------------------
+
+
+def killed(
+    bench: Bench, case: str, verb: Verb, kills: int, window: float, cold: bool, expected: dict[str, bytes]
+) -> Row:
+    """Kills a command `kills` times within `window` seconds of its start: the group, or only its first process.
+
+    A run that ends before its kill is compared and the series goes on with an empty folder, if `cold` with an empty
+    cache too.
+    """
+    out, warm = bench.folder / "out" / case, bench.folder / "caches" / "warm"
+    cache = bench.cache("cold") if cold else warm
+    row, known, done, complete, empty = Row(case), set[str](), 0, 0, 0
+    while row.faults < kills:
+        process = bench.start(verb, out, cache)
+        try:
+            process.wait(bench.rng.uniform(0.05, window))
+        except subprocess.TimeoutExpired:
+            (os.killpg if bench.rng.random() < 0.7 else os.kill)(process.pid, signal.SIGKILL)
+            process.wait()
+            row = replace(row, faults=row.faults + 1, survivors=row.survivors + survivors(bench.tmp))
+            now = verb.finished(out)
+            row, done = replace(row, lost=row.lost + len(known - now)), done + len(now - known)
+            empty += not now - known
+            known = now
+            progress(f"{case}: {row.faults} of {kills} kills")
+            continue
+        finally:
+            assert process.stderr is not None
+            process.stderr.close()
+        row = replace(row, identical=row.identical and process.returncode == 0 and verb.whole(out) == expected)
+        known, complete = set(), complete + 1
+        shutil.rmtree(out)
+        cache = bench.cache("cold") if cold else warm
+    row = finish(bench, row, verb, out, cache, expected)
+    note = f"within {window:.1f} s: {done / kills:.1f} items per kill, none in {empty}; {complete} runs ended before"
+    return replace(row, note="; ".join(part for part in (note, row.note) if part))
+
+
+def finish(
+    bench: Bench, row: Row, verb: Verb, out: Path, cache: Path, expected: dict[str, bytes], extra: Sequence[str] = ()
+) -> Row:
+    """Runs the command to its end and compares."""
+    code, messages = bench.run(replace(verb, arguments=(*verb.arguments, *extra)), out, cache)
+    same = code == 0 and verb.whole(out) == expected
+    left = left_over(bench, out, cache)
+    notes = [row.note] if row.note else []
+    notes += [] if code == 0 else [f"exit code {code}: {messages.strip()[-200:]}"]
+    notes += [f"left: {', '.join(left[:3])}"] if left else []
+    return replace(row, identical=row.identical and same, left=row.left + len(left), note="; ".join(notes))
+
+
+def two_writers(bench: Bench, verb: Verb, kills: int, window: float, expected: dict[str, bytes]) -> Row:
+    """Starts a command twice at once and kills one of them: one is refused or comes after the other."""
+    case = f"two writers, {verb.name}"
+    out, cache, row = bench.folder / "out" / case, bench.folder / "caches" / "warm", Row(case)
+    refused = 0
+    while row.faults < kills:
+        pair = [bench.start(verb, out, cache) for _ in range(2)]
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            pair[0].wait(bench.rng.uniform(0.05, window))
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pair[0].pid, signal.SIGKILL)
+        messages = [process.communicate(timeout=LIMIT_S)[1] for process in pair]
+        second = pair[1].returncode == 0 or "another command is writing" in messages[1]
+        first = pair[0].returncode in (0, -signal.SIGKILL) or "another command is writing" in messages[0]
+        refused += sum("another command is writing" in text for text in messages)
+        row = replace(
+            row, faults=row.faults + 1, survivors=row.survivors + survivors(bench.tmp),
+            identical=row.identical and first and second,
+        )  # fmt: skip
+        progress(f"{case}: {row.faults} of {kills} kills")
+        if row.faults < kills and verb.finished(out) and bench.rng.random() < 0.5:
+            shutil.rmtree(out)
+    return finish(bench, replace(row, note=f"{refused} refused"), verb, out, cache, expected)
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path, size: int) -> Iterator[Callable[[int], None] | None]:
+    """A file system of `size` bytes at `folder`, and a function that resizes it; None if this user may not mount."""
+    folder.mkdir(parents=True)
+    command = ["mount", "-t", "tmpfs", "-o"]
+    made = os.geteuid() == 0 and subprocess.run(
+        [*command, f"size={size}", "tmpfs", str(folder)], capture_output=True, check=False
+    ).returncode == 0  # fmt: skip
+
+    def resize(bytes_: int) -> None:
+        subprocess.run([*command, f"remount,size={bytes_}", str(folder)], check=True)
+
+    try:
+        yield resize if made else None
+    finally:
+        if made:
+            subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def full_disk(bench: Bench, verb: Verb, expected: dict[str, bytes]) -> Row:
+    """The disk of the output, or without the right to mount the size of a file, ends in the middle of the command."""
+    case, cache = f"full disk, {verb.name}", bench.folder / "caches" / "warm"
+    progress(case)
+    row = Row(case)
+    sizes = [len(data) for data in expected.values()]
+    with small_disk(bench.folder / "disks" / case, max(4096 * len(sizes), sum(sizes)) // 2) as resize:
+        out = bench.folder / ("disks" if resize else "out") / case / "out"
+        limit = None if resize else max(sizes) // 2
+        for _ in range(3):
+            code, messages = bench.run(verb, out, cache, limit=limit)
+            clear = code == 3 and "no space" in messages
+            note = "" if clear else f"exit code {code}: {messages.strip()[-200:]}"
+            row = replace(row, faults=row.faults + 1, identical=row.identical and clear, note=row.note or note)
+        known = verb.finished(out)
+        if resize:
+            resize(1 << 30)
+        else:
+            row = replace(row, note="limited file size: this user may not mount")
+        row = finish(bench, row, verb, out, cache, expected)
+        return replace(row, lost=len(known - verb.finished(out)))
+
+
+def _cut(path: Path, rng: random.Random) -> None:
+    path.write_bytes(path.read_bytes()[: rng.randrange(path.stat().st_size)])
+
+
+def _flip(path: Path, rng: random.Random) -> None:
+    data = bytearray(path.read_bytes())
+    data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+    path.write_bytes(bytes(data))
+
+
+def _remove(path: Path, _: random.Random) -> None:
+    path.unlink()
+
+
+DAMAGE: dict[str, tuple[str, Callable[[Path, random.Random], None], tuple[str, ...]]] = {
+    "manifest removed": ("manifest.json", _remove, ()),
+    "manifest cut": ("manifest.json", _cut, ()),
+    "shard removed": ("*/*.parquet", _remove, ("--repair",)),
+    "shard cut": ("*/*.parquet", _cut, ("--repair",)),
+    "bit of a shard flipped": ("*/*.parquet", _flip, ("--repair",)),
+    "journal removed": ("journal.log", _remove, ()),
+    "journal cut": ("journal.log", _cut, ()),
+    "bit of the journal flipped": ("journal.log", _flip, ("--repair",)),
+}
+
+
+def damaged(
+    bench: Bench, verb: Verb, times: int, corpora: dict[str, Path], expected: dict[str, bytes]
+) -> Iterator[Row]:
+    """Damages one file of a corpus, runs the command as its message says, and compares."""
+    for name, (pattern, damage, extra) in DAMAGE.items():
+        source = corpora["interrupted" if pattern.startswith("journal") else "whole"]
+        row = Row(name)
+        for _ in range(times):
+            out = bench.folder / "out" / "damaged"
+            shutil.rmtree(out, ignore_errors=True)
+            shutil.copytree(source, out)
+            progress(f"{name}: {row.faults + 1} of {times}")
+            damage(bench.rng.choice(sorted(out.glob(pattern))), bench.rng)
+            row = replace(row, faults=row.faults + 1)
+            row = finish(bench, row, verb, out, bench.folder / "caches" / "warm", expected, extra)
+        yield row
+
+
+# --- the whole ------------------------------------------------------------------------------------------------------
+
+
+def interrupted(bench: Bench, verb: Verb, out: Path, cache: Path) -> Path:
+    """A corpus whose journal holds finished items: the command is killed as soon as it does."""
+    process = bench.start(verb, out, cache)
+    until = time.monotonic() + LIMIT_S
+    while not profiled(out) and process.poll() is None and time.monotonic() < until:
+        time.sleep(0.01)
+    end(process)
+    survivors(bench.tmp)
+    if not (out / "journal.log").stat().st_size:
+        raise BadInput("the command ended before it could be interrupted", remedy="run it with more programs")
+    return out
+
+
+def first_program(bench: Bench, profile: Verb) -> float:
+    """Seconds until a command with an empty cache has profiled its first program for one set of flags."""
+    programs = bench.folder / "programs"
+    program = next(path for path in sorted(programs.iterdir()) if path.suffix == ".hip")
+    (bench.folder / "first").mkdir()
+    shutil.copy(program, bench.folder / "first")
+    arguments = ("profile", str(bench.folder / "first"), "--arch", "gfx90a", "--flags=-O3")
+    start = time.monotonic()
+    bench.run(replace(profile, arguments=arguments), bench.folder / "out" / "first", bench.cache("cold"))
+    return time.monotonic() - start
+
+
+def verbs(bench: Bench, counts: Sequence[int]) -> dict[str, Verb]:
+    """The commands under test; the programs that augment and profile read are generated first."""
+    generate, augment, profile = (str(count) for count in counts)
+    seed = str(bench.rng.randrange(1 << 30))
+    for name, count in (("bases", augment), ("programs", profile)):
+        making = Verb("generate", ("generate", "--count", count, "--seed", seed), generated, files_of)
+        bench.run(making, bench.folder / name, bench.folder / "caches" / "warm")
+    workers = ("--workers", "2")
+    cells = ("--arch", "gfx90a", "--flags=-O3", "--flags=-O3 -ffast-math")
+    return {
+        verb.name: verb
+        for verb in (
+            Verb("generate", ("generate", "--count", generate, "--seed", seed, *workers), generated, files_of),
+            Verb("augment", ("augment", str(bench.folder / "bases"), *workers), augmented, files_of),
+            Verb("profile", ("profile", str(bench.folder / "programs"), *cells, *workers), profiled, corpus_files),
+        )
+    }
+
+
+def series(bench: Bench, kills: int, counts: Sequence[int], only: Sequence[str]) -> Iterator[Row]:
+    """The rows of the table, in order; `only`: verbs to test, all if empty."""
+    warm = bench.cache("warm")
+    commands = {name: verb for name, verb in verbs(bench, counts).items() if not only or name in only}
+    chosen = {name: part for name, part in SHARES.items() if name.partition(",")[0] in (*commands, "two writers")}
+    share = {name: max(1, round(kills * part / sum(chosen.values()))) for name, part in chosen.items()}
+    for name, verb in commands.items():
+        progress(f"{name}: undisturbed")
+        seconds, whole = 0.0, bench.folder / "out" / f"{name}, undisturbed"
+        for _ in range(2):  # the first fills the cache; the second tells how long the command takes with it
+            shutil.rmtree(whole, ignore_errors=True)
+            start = time.monotonic()
+            code, messages = bench.run(verb, whole, warm)
+            seconds = time.monotonic() - start
+            if code:
+                raise BadInput(f"{name} fails undisturbed", cause=messages, remedy="run `synth doctor`")
+        expected = verb.whole(whole)
+        case = f"{name}, warm" if name == "profile" else name
+        yield killed(bench, case, verb, share[case], seconds, False, expected)
+        if name == "profile":
+            early = EARLY * first_program(bench, verb)
+            yield killed(bench, "profile, cold", verb, share["profile, cold"], early, True, expected)
+        yield two_writers(bench, verb, max(1, share["two writers"] // len(commands)), seconds, expected)
+        yield full_disk(bench, verb, expected)
+        if name == "profile":
+            stopped = interrupted(bench, verb, bench.folder / "out" / "interrupted", warm)
+            corpora = {"whole": whole, "interrupted": stopped}
+            yield from damaged(bench, verb, 1 if bench.quick else 5, corpora, expected)
+
+
+def progress(text: str) -> None:
+    """Shows what is being done: on one line of a terminal, else as a line each."""
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+    elif text:
+        print(text, file=sys.stderr)
+
+
+HEAD = ("case", "faults", "survivors", "left over", "lost", "identical")
+
+
+def line(row: Row) -> str:
+    cells = (row.case, row.faults, row.survivors, row.left, row.lost, "yes" if row.identical else "NO")
+    return f"| {' | '.join(str(cell) for cell in cells)} | {row.note} |"
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.faults", description=__doc__)
+    parser.add_argument("--kills", type=int, help="kills in all  [default: 200; with --quick 20]")
+    parser.add_argument("--seed", type=int, default=0, help="of the moments, and of the programs")
+    parser.add_argument("--quick", action="store_true", help="fewer kills and programs")
+    parser.add_argument("--only", action="append", default=[], choices=("generate", "augment", "profile"))
+    given = parser.parse_args(arguments)
+    kills, *counts = QUICK if given.quick else FULL
+    good = True
+    try:
+        with scratch_folder("faults-") as folder:
+            bench = Bench(folder, random.Random(given.seed), given.quick)
+            bench.tmp.mkdir()
+            print(f"| {' | '.join(HEAD)} | note |\n|{'---|' * (len(HEAD) + 1)}", flush=True)
+            try:
+                for row in series(bench, given.kills or kills, counts, given.only):
+                    good = good and row.good
+                    progress("")
+                    print(line(row), flush=True)
+            finally:
+                survivors(bench.tmp)
+    except (HipsynthError, OSError, subprocess.SubprocessError) as error:
+        print(f"faults: {error}", file=sys.stderr)
+        return 4
+    print("nothing lost, nothing left, nothing different" if good else "FAILED: see the table")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
