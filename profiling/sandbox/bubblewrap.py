@@ -86,6 +86,26 @@ def hand_over(folder: Path) -> None:
             os.chown(os.path.join(place, name), UNPRIVILEGED, UNPRIVILEGED, follow_symlinks=False)  # noqa: PTH118
 
 
+def hand_over_below(folder: Path, paths: Iterable[Path]) -> None:
+    """Lets the user that sandboxed programs run as read those of `paths` that lie below this process's `folder`.
+
+    Does nothing unless this process is root.
+    """
+    if not _is_root():
+        return
+    for path in paths:
+        if not path.is_relative_to(folder) or path == folder:
+            continue
+        for parent in path.parents:
+            if parent == folder:
+                break
+            parent.chmod(0o711)
+        if path.is_dir():
+            hand_over(path)
+        else:
+            os.chown(path, UNPRIVILEGED, UNPRIVILEGED, follow_symlinks=False)
+
+
 @contextlib.contextmanager
 def readable(path: Path) -> Iterator[Path]:
     """`path`, or a copy of it while the block runs if the unprivileged user of root's sandboxes may not read it.

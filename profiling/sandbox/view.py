@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from hipsynth.profiling.sandbox import bubblewrap
 from hipsynth.synth.core.scratch import process_folder, scratch_folder
 
 JOBS = "jobs"  # below the process's scratch folder: the folders that jobs write to
@@ -39,8 +40,10 @@ def jobs_folder() -> Path:
 
 @contextlib.contextmanager
 def job_folder() -> Iterator[Path]:
-    """A folder for one job to write to; it is removed at the end of the block."""
+    """A folder for one job, which writes to it or to a folder inside; it is removed at the end of the block."""
     with scratch_folder(within=jobs_folder()) as folder:
+        if os.geteuid() == 0:
+            folder.chmod(0o711)
         yield folder
 
 
@@ -54,6 +57,7 @@ def view_of(scratch: Path, read_only: Iterable[Path], mounts: Mapping[str, Path]
     shared = scratch.is_relative_to(jobs) and not any(Path(inside).is_relative_to(jobs) for inside in mounts)
     pairs = {path.resolve(): path.resolve() for path in read_only if path.exists()}
     if shared:
+        bubblewrap.hand_over_below(own, pairs)
         pairs = {inside: outside for inside, outside in pairs.items() if not outside.is_relative_to(own)}
         pairs[own] = own
     pairs |= {Path(inside): outside.resolve() for inside, outside in mounts.items()}

@@ -23,7 +23,6 @@ from hipsynth.profiling.survey.sources import own_headers
 from hipsynth.profiling.toolchain import CompileLimits, older
 from hipsynth.profiling.toolchain.flags import OPENMP
 from hipsynth.profiling.toolchain.project import Unit, compile_project
-from hipsynth.profiling.toolchain.unit import OUTSIDE
 from hipsynth.synth.core.errors import BadInput, CompileFailed, HipsynthError
 
 DEFAULT_FLAGS = "-O3"
@@ -124,6 +123,9 @@ def _compile(plan: BuildPlan, where: _Where) -> Built:
         _code_objects(plan, where)
     except CompileFailed as error:
         reason, message = _classify(error, wanted)
+        outside = _outside(missing_header(error.diagnostics), plan, where.roots)
+        if outside:
+            message = f"{outside} lies outside the surveyed folder: survey the one above"
         return Built(plan, None, reason, message, error.diagnostics[:MESSAGE_CHARS])
     except BadInput as error:
         return Built(plan, None, error.reason, str(error))
@@ -131,6 +133,13 @@ def _compile(plan: BuildPlan, where: _Where) -> Built:
     if not build.devices:
         return Built(plan, api.Artefacts(build.executable, objdump=objdump))
     return Built(plan, api.Artefacts(build.executable, *build.devices[0], objdump, build.devices[1:]))
+
+
+def _outside(header: str | None, plan: BuildPlan, roots: Sequence[Path]) -> Path | None:
+    """The missing header, if it is in a folder that the build files name but the compiler may not see."""
+    named = [place / header for unit in plan.units for place in (unit.path.parent, *unit.includes)] if header else []
+    found = [path.resolve() for path in named if path.is_file()]
+    return next((path for path in found if not any(path.is_relative_to(root.resolve()) for root in roots)), None)
 
 
 def _code_objects(plan: BuildPlan, where: _Where) -> None:
@@ -165,8 +174,6 @@ def _flags(text: str) -> str:
 def _classify(error: CompileFailed, wanted: list[str]) -> tuple[str, str]:
     if _NO_IMAGES.search(error.diagnostics):
         return "needs_devices", "uses textures, which this architecture does not have"
-    if OUTSIDE in error.what:
-        return "missing_header", f"{error.cause} lies outside the surveyed folder: survey the one above"
     header = missing_header(error.diagnostics)
     library = library_of_header(header) if header else None
     if library is not None:

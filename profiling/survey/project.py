@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hipsynth.profiling.survey.build import try_plans, unit_flags
+from hipsynth.profiling.survey.build import Built, try_plans, unit_flags
 from hipsynth.profiling.survey.discover import find_programs
 from hipsynth.profiling.survey.plan import BuildPlan, Program
 from hipsynth.profiling.survey.sources import own_headers
@@ -39,11 +40,22 @@ def find_project(
     asked = replace(found[0], plans=tuple(_with_includes(plan, roots[1:]) for plan in found[0].plans))
     built = try_plans(asked, arch, scratch, roots, limits)
     if built.artefacts is None:
-        remedy = "headers outside the folder want -I FOLDER; `synth survey` says what each program of a folder lacks"
-        raise CompileFailed(
-            f"{folder}: {found[0].id} does not build", diagnostics=built.diagnostics, cause=built.message, remedy=remedy
-        )
+        raise _does_not_build(folder, found[0].id, built, roots)
     return project_of(built.plan, (*roots, scratch.resolve(), own_headers()))
+
+
+def _does_not_build(folder: Path, program: str, built: Built, roots: Sequence[Path]) -> CompileFailed:
+    """The error with the folders outside `folder` that the build files name, and that the compiler did not see."""
+    named = dict.fromkeys(place for unit in built.plan.units for place in unit.includes if place.is_dir())
+    hidden = [place for place in named if not any(place.resolve().is_relative_to(root) for root in roots)]
+    remedy = "run `synth survey` to see what each program of the folder lacks"
+    if hidden and built.reason == "missing_header":
+        shows = " ".join(f"-I {os.path.relpath(place)}" for place in hidden)
+        remedy = f"its build files name folders outside {folder}; let the compiler see them: {shows}"
+    cause = built.message.removesuffix(": survey the one above").replace("the surveyed folder", str(folder))
+    return CompileFailed(
+        f"{folder}: {program} does not build", diagnostics=built.diagnostics, cause=cause, remedy=remedy
+    )
 
 
 def _with_includes(plan: BuildPlan, includes: Sequence[Path]) -> BuildPlan:

@@ -159,7 +159,7 @@ def test_a_folder_is_built_as_its_makefile_says(several: Path) -> None:
     assert done.returncode == 2 and "main.cpp, other.hip" in done.stderr and "--project" in done.stderr
 
 
-def test_build_files_may_name_folders_beside_theirs(several: Path) -> None:
+def test_folders_beside_the_programs_are_seen_only_when_asked_for(several: Path) -> None:
     needs.make()
     app = several / "app"
     app.mkdir()
@@ -167,6 +167,9 @@ def test_build_files_may_name_folders_beside_theirs(several: Path) -> None:
         (several / name).rename(app / name)
     (app / "Makefile").write_text(RULES.replace("-Iinclude", "-I../include"))
     done = synth(["run", "app", "--", "2"], several)
+    assert done.returncode == 3 and "fill.h lies outside app" in done.stderr
+    assert "let the compiler see them: -I include" in done.stderr
+    done = synth(["run", "app", "-I", "include", "--", "2"], several)
     assert (done.returncode, done.stdout) == (0, "3 times 10\n"), done.stderr
     assert "lies outside the surveyed folder: survey the one above" in synth(["survey", "app"], several).stdout
     done = synth(["run", "app/Makefile"], several)
