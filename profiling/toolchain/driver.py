@@ -187,10 +187,22 @@ def run_tool(
     if result.reason == "not_started":
         raise Missing(f"{command[0]} does not run", cause=result.stderr, remedy="run `make setup`")
     if result.reason != "exit_code":
-        cause = f"it exceeded its limit on {result.reason}" if result.status != "failed" else f"signal {result.signal}"
-        raise CompileFailed(f"{what}: the compiler was stopped", diagnostics=result.stderr[-4000:], cause=cause)
-    first = next((line for line in result.stderr.splitlines() if "error:" in line), "")
+        cause = f"it exceeded its limit on {result.reason}"
+        if result.status == "failed":
+            cause = f"it crashed (signal {result.signal}), as on expressions that are nested too deeply"
+        raise CompileFailed(f"{what}: the compiler was stopped", diagnostics=_messages(result)[-4000:], cause=cause)
+    said = _messages(result)
+    first = next((line for line in said.splitlines() if "error:" in line), "")
     verb = "link" if failure == "link_failed" else "compile"
-    error = CompileFailed(f"{what} does not {verb}", diagnostics=result.stderr, cause=first[:300])
+    error = CompileFailed(f"{what} does not {verb}", diagnostics=said, cause=first[:300])
     error.reason = failure
     raise error
+
+
+_STACK = re.compile(r"PLEASE submit a bug|Stack dump|\d+\.\t|\s*#\d+ 0x|.*\(\+0x[0-9a-f]+\)|[0-9a-f]*\)$")
+
+
+def _messages(result: sandbox.SandboxResult) -> str:
+    """What the compiler printed, without the stack of a crash, and with a last line if it was cut."""
+    lines = [line for line in result.stderr.splitlines() if not _STACK.match(line)]
+    return "\n".join([*lines, *(["(the compiler's further messages were cut)"] if result.cut else [])])

@@ -13,6 +13,7 @@ import click
 
 from hipsynth.synth.cli.common import print_json
 from hipsynth.synth.cli.options import (
+    NamedPath,
     caches_option,
     json_option,
     memory_option,
@@ -72,7 +73,7 @@ LISTED = 8
 @source_options
 @sandbox_option
 @click.option(
-    "--keep", type=click.Path(file_okay=False, path_type=Path), help="New folder for a copy of the files it writes."
+    "--keep", type=NamedPath(file_okay=False, path_type=Path), help="New folder for a copy of the files it writes."
 )
 @memory_option
 @caches_option
