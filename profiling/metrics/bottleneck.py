@@ -100,7 +100,7 @@ class Occupancy:
 
 def bounds(kernel: KernelRecord) -> list[Bound]:
     """All bounds of a simulated kernel, largest first; empty for a kernel measured on hardware."""
-    if kernel.limits is None:
+    if kernel.limits is None or not kernel.duration_ns:  # a program may have forged a duration of zero
         return []
     rows = [Bound(unit, ns, ns / kernel.duration_ns) for unit, ns in kernel.limits.bounds.items()]
     return sorted(rows, key=lambda bound: (-bound.ns, bound.unit))

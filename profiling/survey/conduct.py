@@ -174,6 +174,7 @@ def _survey_one(task: _Task, scratch: Path) -> Row:
         compiled=True, exit_code=done.exit_code, arguments=call.arguments, dispatches=done.dispatch_count,
         warnings=tuple(text[:500] for text in done.warnings),
         run_s=round(done.cpu_s, 2), wall_s=round(done.wall_s, 2), isolated=done.isolated,
+        output_cut=done.output_cut,
         diagnostics=_output(done.stdout, done.stderr, verdict.status),
     )  # fmt: skip
 

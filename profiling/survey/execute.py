@@ -111,8 +111,12 @@ def _prepare(call: Call, folder: Path, around: Mapping[str, Path]) -> None:
 
 
 def _standard_input(call: Call, own: Path, folder: Path) -> Path | None:
-    places = [place / call.stdin for place in (folder, own)] if call.stdin else []
-    return next((place for place in places if place.is_file()), None)
+    """The file for standard input; commands that ran in the folder may have left a link there, which does not count."""
+    for place in (folder, own) if call.stdin else ():
+        file = (place / call.stdin).resolve()
+        if file.is_file() and file.is_relative_to(place.resolve()):
+            return file
+    return None
 
 
 def _own_output(built: Built) -> Path | None:

@@ -6,7 +6,7 @@ import functools
 import re
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hipsynth.profiling.sim.api import RunResult
@@ -53,6 +53,8 @@ def judge(done: RunResult, *, unasked: bool = False) -> Verdict:
     own = "\n".join(line for line in done.stderr.splitlines() if not line.startswith("hipsynth: "))
     text = f"{done.stdout}\n{own}"
     verdict = _stopped(done, unasked) if done.status != "ok" else _ended(done, text, unasked)
+    if done.output_cut and verdict.status == "failed":
+        verdict = replace(verdict, message=f"{verdict.message} (its output was cut)".strip())
     refused = _REFUSED_MEMORY.search(done.stderr)
     absent = _NO_CODE_OBJECT.search(done.stderr)
     if absent and verdict.status == "failed":

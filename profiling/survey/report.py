@@ -36,6 +36,7 @@ class Row:
     run_s: float = 0.0  # processor time
     wall_s: float = 0.0
     isolated: bool = True
+    output_cut: bool = False
     warnings: tuple[str, ...] = ()
     diagnostics: str = ""
     key: str = ""

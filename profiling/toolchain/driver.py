@@ -187,9 +187,10 @@ def run_tool(
         raise Missing(f"{command[0]} does not run", cause=result.stderr, remedy="run `make setup`")
     if result.reason != "exit_code":
         raise _stopped(result, limits, what)
-    first = next((line for line in result.stderr.splitlines() if "error:" in line), "")
+    said = _messages(result)
+    first = next((line for line in said.splitlines() if "error:" in line), "")
     verb = "link" if failure == "link_failed" else "compile"
-    error = CompileFailed(f"{what} does not {verb}", diagnostics=result.stderr, cause=first[:300])
+    error = CompileFailed(f"{what} does not {verb}", diagnostics=said, cause=first[:300])
     error.reason = failure
     raise error
 
@@ -228,8 +229,20 @@ def _stopped(result: sandbox.SandboxResult, limits: CompileLimits, what: str) ->
         "cpu_time": (f"it took more than {limits.time_s:g} s of processor time", "raise --timeout"),
         "idle_time": (f"it waited for {IDLE_S:g} s, for example for input from a pipe", "include only regular files"),
         "memory": (f"it took more than {limits.memory_bytes >> 20} MiB of memory", "split the file"),
-        "signal": (f"it crashed (signal {result.signal})", "report it to LLVM with the source; try other flags"),
+        "signal": (
+            f"it crashed (signal {result.signal}), as on expressions that are nested too deeply",
+            "simplify the source, or try other flags",
+        ),
     }
     cause, remedy = reasons.get(result.reason, (f"it exceeded its limit on {result.reason}", ""))
-    diagnostics = "" if result.reason == "signal" else result.stderr[-4000:]
-    return CompileFailed(f"{what}: the compiler was stopped", diagnostics=diagnostics, cause=cause, remedy=remedy)
+    said = _messages(result)[-4000:]
+    return CompileFailed(f"{what}: the compiler was stopped", diagnostics=said, cause=cause, remedy=remedy)
+
+
+_STACK = re.compile(r"PLEASE submit a bug|Stack dump|\d+\.\t|\s*#\d+ 0x|.*\(\+0x[0-9a-f]+\)|[0-9a-f]*\)$")
+
+
+def _messages(result: sandbox.SandboxResult) -> str:
+    """What the compiler printed, without the stack of a crash, and with a last line if it was cut."""
+    lines = [line for line in result.stderr.splitlines() if not _STACK.match(line)]
+    return "\n".join([*lines, *(["(the compiler's further messages were cut)"] if result.cut else [])])

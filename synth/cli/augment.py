@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hipsynth.synth.cli.common import Progress, print_json
-from hipsynth.synth.cli.options import json_option, timeout_of, workers_option
+from hipsynth.synth.cli.options import NamedPath, json_option, timeout_of, workers_option
 from hipsynth.synth.core.errors import BadInput, Partial, UsageError
 
 if TYPE_CHECKING:
@@ -26,15 +26,15 @@ Examples:
   synth augment kernel.hip --copies 5 --out variants
 """
 )
-@click.argument("path", type=click.Path(readable=False, path_type=Path))
+@click.argument("path", type=NamedPath(readable=False, path_type=Path))
 @click.option("--copies", type=click.IntRange(min=0), default=1, show_default=True, help="Renamed copies per program.")
 @click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), help="Folder to write.  [default: PATH-augmented]"
+    "--out", type=NamedPath(file_okay=False, path_type=Path), help="Folder to write.  [default: PATH-augmented]"
 )
 @click.option(
     "-I",
     "--include",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=NamedPath(exists=True, file_okay=False, path_type=Path),
     multiple=True,
     help="Folder with headers of the programs, which are inlined; repeatable.",
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from hipsynth.synth.cli.common import note, print_json
-from hipsynth.synth.cli.options import json_option
+from hipsynth.synth.cli.options import NamedPath, json_option
 
 EPILOG = """\b
 Examples:
@@ -18,10 +18,10 @@ Examples:
 
 
 @click.command(epilog=EPILOG)
-@click.argument("model", type=click.Path(readable=False, path_type=Path))
-@click.argument("corpus", type=click.Path(readable=False, path_type=Path))
+@click.argument("model", type=NamedPath(readable=False, path_type=Path))
+@click.argument("corpus", type=NamedPath(readable=False, path_type=Path))
 @click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), help="Also write numbers and figures into this folder."
+    "--out", type=NamedPath(file_okay=False, path_type=Path), help="Also write numbers and figures into this folder."
 )
 @click.option("--backend", help="Score against the labels of this backend (needed when the corpus holds several).")
 @click.option(

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from hipsynth.synth.cli.common import print_json
-from hipsynth.synth.cli.options import json_option
+from hipsynth.synth.cli.options import NamedPath, json_option
 
 EPILOG = """\b
 Examples:
@@ -20,7 +20,7 @@ fixed3 prints values as in the paper (0.459), sig3 keeps three significant digit
 
 
 @click.command(epilog=EPILOG)
-@click.argument("corpus", type=click.Path(readable=False, path_type=Path))
+@click.argument("corpus", type=NamedPath(readable=False, path_type=Path))
 @click.option(
     "--format",
     "form",
@@ -29,7 +29,7 @@ fixed3 prints values as in the paper (0.459), sig3 keeps three significant digit
     show_default=True,
     help="Form of a sample.",
 )
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="File to write.")
+@click.option("--out", type=NamedPath(path_type=Path), required=True, help="File to write.")
 @click.option(
     "--digits", type=click.Choice(["fixed3", "sig3"]), default="sig3", show_default=True, help="How values are written."
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from hipsynth.synth.cli.common import Progress, print_json
-from hipsynth.synth.cli.options import json_option, workers_option
+from hipsynth.synth.cli.options import NamedPath, json_option, workers_option
 
 
 @click.command(
@@ -20,7 +20,7 @@ Examples:
 """
 )
 @click.option("--count", type=click.IntRange(min=1), required=True, help="How many programs.")
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder to write.")
+@click.option("--out", type=NamedPath(file_okay=False, path_type=Path), required=True, help="Folder to write.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Same seed, same bytes.")
 @click.option("--family", default=None, help="Only this family.  [default: a weighted mix of all]")
 @workers_option

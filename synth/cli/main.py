@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import json
 import os
@@ -68,6 +69,8 @@ def cli() -> None:
 
 def main(argv: list[str] | None = None) -> None:
     """Entry point: the only place that prints errors and exits."""
+    if argv is None:
+        speak_utf8()
     args = sys.argv[1:] if argv is None else argv
     with contextlib.suppress(ValueError):  # signal handlers can only be set in the main thread
         signal.signal(signal.SIGTERM, terminated)
@@ -88,12 +91,31 @@ def main(argv: list[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as error:
-        fail(args, BadInput("a file or folder cannot be used", cause=str(error), remedy="check its path and rights"))
+        fail(args, unusable(error))
     except Exception as error:
         if os.environ.get("HIPSYNTH_TRACEBACK"):
             traceback.print_exc()
         fail(args, InternalError(error))
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def speak_utf8() -> None:
+    """Starts this process again in Python's UTF-8 mode where the locale has another encoding: sources are UTF-8."""
+    if sys.getfilesystemencoding().lower() != "utf-8":
+        command = [sys.executable, "-X", "utf8", *sys.orig_argv[1:]]
+        os.execve(sys.executable, command, {**os.environ, "PYTHONUTF8": "1"})
+
+
+def unusable(error: OSError) -> BadInput:
+    """The typed error for an error of the operating system."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        remedy = "free some space; TMPDIR names another folder for temporary files"
+        return BadInput("there is no space left for a file", cause=str(error), remedy=remedy, reason="disk_full")
+    return BadInput(
+        "a file or folder cannot be used",
+        cause=str(error),
+        remedy="check its path and rights; TMPDIR names the folder for temporary files",
+    )
 
 
 class InternalError(HipsynthError):

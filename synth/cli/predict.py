@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from hipsynth.synth.cli.common import print_json
-from hipsynth.synth.cli.options import arch_option, device_option, json_option
+from hipsynth.synth.cli.options import NamedPath, arch_option, device_option, json_option
 
 EPILOG = """\b
 Examples:
@@ -17,14 +17,14 @@ Examples:
 
 
 @click.command(epilog=EPILOG)
-@click.argument("file", type=click.Path(readable=False, path_type=Path))
+@click.argument("file", type=NamedPath(readable=False, path_type=Path))
 @arch_option()
 @device_option
 @click.option(
     "--flags", multiple=True, default=("-O3",), show_default="-O3", help="Compiler flags, quoted; repeatable."
 )
 @click.option(
-    "--model", type=click.Path(path_type=Path), help="Model folder.  [default: $HIPSYNTH_MODEL, else the newest]"
+    "--model", type=NamedPath(path_type=Path), help="Model folder.  [default: $HIPSYNTH_MODEL, else the newest]"
 )
 @json_option
 def command(

@@ -12,6 +12,7 @@ import click
 from hipsynth.synth.cli.common import Progress, print_json, terminal_width
 from hipsynth.synth.cli.options import (
     FiniteRange,
+    NamedPath,
     arch_option,
     device_option,
     json_option,
@@ -70,7 +71,7 @@ class Options(TypedDict):
 @source_options
 @click.option(
     "--out",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=NamedPath(file_okay=False, path_type=Path),
     help="Corpus folder; needed when PATH is a folder of programs.",
 )
 @arch_option()

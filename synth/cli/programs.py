@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Callable, Sequence
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.cli.options import NamedPath
+from hipsynth.synth.core.errors import BadInput, UsageError
 
 if TYPE_CHECKING:
     from hipsynth.profiling.toolchain import CompileLimits
@@ -43,7 +45,7 @@ def source_options(function: F) -> F:
         click.option("-D", "defines", multiple=True, metavar="NAME[=VALUE]", help="Define a macro, like a compiler."),
         click.option("-I", "includes", multiple=True, metavar="FOLDER", help="Look for headers there too."),
         click.option(
-            "--project", type=click.Path(path_type=Path), help="Folder whose build files define how PATH is built."
+            "--project", type=NamedPath(path_type=Path), help="Folder whose build files define how PATH is built."
         ),
     ):
         function = option(function)
@@ -56,9 +58,11 @@ def with_defines(flags: str, defines: Sequence[str]) -> str:
 
 def split(argv: Sequence[str]) -> tuple[list[Path], tuple[str, ...]]:
     """(paths, program arguments): leading source files are paths, everything after them is passed to the program."""
+    if not argv[0]:
+        raise UsageError("the first argument is empty", remedy="give a HIP source file, or the folder of a program")
     paths = [Path(argv[0])]
     for word in argv[1:]:
-        if Path(word).suffix not in _SOURCES or not Path(word).is_file():
+        if Path(word).suffix not in _SOURCES or not os.path.isfile(word):  # noqa: PTH113 - false for long texts
             break
         paths.append(Path(word))
     own: tuple[str, ...] = click.get_current_context().meta.get(_OWN, ())

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from hipsynth.synth.cli.common import note, print_json
-from hipsynth.synth.cli.options import json_option
+from hipsynth.synth.cli.options import NamedPath, json_option
 
 EPILOG = """\b
 Examples:
@@ -17,9 +17,9 @@ Examples:
 
 
 @click.command(epilog=EPILOG)
-@click.argument("corpus", type=click.Path(readable=False, path_type=Path))
-@click.option("--model", type=click.Path(path_type=Path), help="Also show how well this model predicts.")
-@click.option("--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="The HTML file to write.")
+@click.argument("corpus", type=NamedPath(readable=False, path_type=Path))
+@click.option("--model", type=NamedPath(path_type=Path), help="Also show how well this model predicts.")
+@click.option("--out", required=True, type=NamedPath(path_type=Path, dir_okay=False), help="The HTML file to write.")
 @click.option("--backend", help="Report the labels of this backend (needed when the corpus holds several).")
 @json_option
 def command(corpus: Path, model: Path | None, out: Path, backend: str | None, as_json: bool) -> None:

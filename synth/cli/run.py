@@ -13,6 +13,7 @@ import click
 
 from hipsynth.synth.cli.common import print_json
 from hipsynth.synth.cli.options import (
+    NamedPath,
     caches_option,
     json_option,
     memory_option,
@@ -74,7 +75,7 @@ LISTED = 8
 @source_options
 @sandbox_option
 @click.option(
-    "--keep", type=click.Path(file_okay=False, path_type=Path), help="New folder for a copy of the files it writes."
+    "--keep", type=NamedPath(file_okay=False, path_type=Path), help="New folder for a copy of the files it writes."
 )
 @memory_option
 @caches_option
@@ -123,6 +124,8 @@ def command(
     )
     compiling = compile_limits(limits)
     found = locate(paths, args, arch, includes=includes, project=project, limits=compiling)
+    made: list[str] = []
+    omitted: list[str] = []
     with scratch_folder() as scratch, sandbox.job_folder() as job:
         artefacts = compiled(found, arch, flags, scratch / "build", compiling)
         folder = job / "run"
@@ -131,22 +134,16 @@ def command(
             omitted = copy_out(folder, made, keep) if keep else []
         else:
             folder.mkdir()
-            done, made, omitted = api.run_attached(artefacts, table, folder, limits, args, count=caches), [], []
+            done = api.run_attached(artefacts, table, folder, limits, args, count=caches, counters=False)
     if as_json:
         from hipsynth.profiling.reports.documents import run_document
 
         print_json({"path": str(paths[0]), "arch": arch, "flags": flags, **run_document(done), "files": made})
-    for line in _notes(done, made, omitted, keep, live=not as_json):
+    if as_json and done.output_cut:
+        click.echo(f"note: its output was cut after {OUTPUT_BYTES >> 20} MiB", err=True)
+    for line in (*_files(made, omitted, keep), *([] if as_json else _end(done, sandboxed, timeout))):
         click.echo(line, err=True)
-    if done.status != "ok":
-        if not as_json:
-            click.echo(f"error: {done.reason}: {done.message}", err=True)
-            if done.reason == "timeout":
-                click.echo(f"  try:   more than --timeout {timeout:g}, or less to do by its arguments", err=True)
-        return BadInput.exit_code
-    if sandboxed and done.exit_code and not as_json:
-        click.echo(f"note: it ended with exit code {done.exit_code} where it had {CONFINED}", err=True)
-    return done.exit_code or 0
+    return (done.exit_code or 0) if done.status == "ok" else BadInput.exit_code
 
 
 def _check_keep(keep: Path | None, sandboxed: bool) -> None:
@@ -200,17 +197,24 @@ def standard_input() -> Path | None:
     return Path(f"/proc/{os.getpid()}/fd/0") if stat.S_ISFIFO(mode) or stat.S_ISREG(mode) else None
 
 
-def _notes(done: RunResult, made: list[str], omitted: list[str], keep: Path | None, *, live: bool) -> Iterator[str]:
-    """Notes about output and files of a program that ran in the sandbox."""
-    if done.output_cut and not live:
-        yield f"note: its output was cut after {OUTPUT_BYTES >> 20} MiB"
+def _files(made: list[str], omitted: list[str], keep: Path | None) -> Iterator[str]:
+    """A note about the files that the program wrote in the sandbox."""
     if made and keep is None:
         more = f" and {len(made) - LISTED} more" if len(made) > LISTED else ""
-        files = f"{', '.join(made[:LISTED])}{more}"
         ways = "--keep FOLDER copies them out, --no-sandbox lets it write here"
-        yield f"note: it wrote into a copy of its folder, which is deleted: {files} ({ways})"
+        yield f"note: it wrote into a copy of its folder, which is deleted: {', '.join(made[:LISTED])}{more} ({ways})"
     elif made:
         yield f"note: {len(made) - len(omitted)} of {len(made)} files that it wrote are in {keep}"
+
+
+def _end(done: RunResult, sandboxed: bool, timeout: float) -> Iterator[str]:
+    """How the program failed, if it did."""
+    if done.status != "ok":
+        yield f"error: {done.reason}: {done.message}"
+        if done.reason == "timeout":
+            yield f"  try:   more than --timeout {timeout:g}, or less to do by its arguments"
+    elif sandboxed and done.exit_code:
+        yield f"note: it ended with exit code {done.exit_code} where it had {CONFINED}"
 
 
 def compiled(found: Project, arch: str, flags: str, folder: Path, limits: CompileLimits) -> Artefacts:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from hipsynth.synth.cli.common import print_json
-from hipsynth.synth.cli.options import json_option
+from hipsynth.synth.cli.options import NamedPath, json_option
 
 EPILOG = """\b
 Examples:
@@ -20,7 +20,7 @@ SHOWN = ("p5", "p50", "p95")
 
 
 @click.command(epilog=EPILOG)
-@click.argument("corpus", type=click.Path(readable=False, path_type=Path))
+@click.argument("corpus", type=NamedPath(readable=False, path_type=Path))
 @click.option("--skip-damaged", is_flag=True, help="Leave damaged shards out instead of stopping.")
 @json_option
 def command(corpus: Path, skip_damaged: bool, as_json: bool) -> None:

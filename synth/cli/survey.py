@@ -10,6 +10,7 @@ import click
 
 from hipsynth.synth.cli.common import Progress, print_json
 from hipsynth.synth.cli.options import (
+    NamedPath,
     arch_option,
     caches_option,
     device_option,
@@ -43,16 +44,16 @@ Exit codes: 0 ok (whatever the programs did), 2 usage, 3 bad input, 4 toolchain 
 
 
 @click.command(epilog=EPILOG)
-@click.argument("folders", nargs=-1, required=True, type=click.Path(readable=False, path_type=Path))
+@click.argument("folders", nargs=-1, required=True, type=NamedPath(readable=False, path_type=Path))
 @arch_option(DEFAULT_ARCH)
 @device_option
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=NamedPath(path_type=Path),
     help="JSON report, or a folder for several reports; programs finished in it are not run again.",
 )
 @click.option(
-    "--page", type=click.Path(path_type=Path), help="Markdown page whose generated section is replaced by the result."
+    "--page", type=NamedPath(path_type=Path), help="Markdown page whose generated section is replaced by the result."
 )
 @click.option("--match", default="", help="Only programs whose path contains this text.")
 @caches_option

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from hipsynth.synth.cli.common import Progress, print_json
-from hipsynth.synth.cli.options import json_option
+from hipsynth.synth.cli.options import NamedPath, json_option
 
 EPILOG = """\b
 Examples:
@@ -21,10 +21,10 @@ Examples:
 
 
 @click.command(epilog=EPILOG)
-@click.argument("corpus", type=click.Path(readable=False, path_type=Path))
+@click.argument("corpus", type=NamedPath(readable=False, path_type=Path))
 @click.option("--config", "config_name", required=True, help="Recipe in training/configs, or path of a .toml file.")
 @click.option(
-    "--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="The model folder to write."
+    "--out", required=True, type=NamedPath(file_okay=False, path_type=Path), help="The model folder to write."
 )
 @click.option("--base", help="Another base model: `tiny`, `smollm2`, or a Hugging Face name or folder.")
 @click.option("--max-steps", type=click.IntRange(min=1), help="Stop after this many steps.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -172,7 +173,12 @@ def read_text(path: Path, remedy: str, inside: Path | None = None) -> str:
 def load_program(path: Path, *, origin: str = "handwritten", family: str = "", inside: Path | None = None) -> Program:
     """Reads one .hip file as a program; raises BadInput like `read_text`."""
     text = read_text(path, "give the path of a HIP source file", inside)
-    return Program(text=text, origin=origin, family=family or path.parent.name, name=path.stem)
+    return Program(text=text, origin=origin, family=family or _storable(path.parent.name), name=_storable(path.stem))
+
+
+def _storable(name: str) -> str:
+    """A file name as text for JSON and Parquet: bytes that are no UTF-8 become replacement characters."""
+    return os.fsencode(name).decode(errors="replace")
 
 
 def project_program(project: Project) -> Program:

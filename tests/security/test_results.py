@@ -12,9 +12,15 @@ import needs
 import pytest
 
 from hipsynth.profiling import devices
+from hipsynth.profiling.backends.protocol import Target
+from hipsynth.profiling.backends.sim import SimBackend
+from hipsynth.profiling.matrix.collect import with_sure_labels
+from hipsynth.profiling.reports.documents import result_document, run_document
+from hipsynth.profiling.reports.terminal import render
 from hipsynth.profiling.sim import api, channel, document
 from hipsynth.profiling.sim.build import build_runnable
 from hipsynth.profiling.sim.limits import Limits
+from hipsynth.synth.core.program import Program
 
 pytestmark = pytest.mark.usefixtures("sandboxed")
 PROGRAMS = Path(__file__).with_name("programs")
@@ -146,3 +152,28 @@ def test_a_forged_length_is_a_bad_result(word: str, forger: api.Artefacts, tmp_p
 def test_the_limit_on_memory_has_no_hidden_part(kind: str, forger: api.Artefacts, tmp_path: Path) -> None:
     done = attack(forger, tmp_path, kind, memory_bytes=256 << 20)
     assert (done.reason, done.stdout) == ("out_of_memory", "") and "the limit of 256 MiB" in done.message, done
+
+
+BIG = 2**63 - 1
+LIMITS_ROW = {"bottleneck": "none", "wave_cycles": 0, "bounds": {"hbm": BIG}}
+EXTREME: dict[str, dict[str, Any]] = {
+    "no time": {"duration_ns": 0, "limits": LIMITS_ROW, "sampling": {"strategy": "sampled"}},
+    "no counters": {"counters": {}, "work": {}},
+    "zeros": {"counters": dict.fromkeys(["SQ_WAVES", "SQ_INSTS", "TCC_HIT", "TCC_MISS", "GRBM_GUI_ACTIVE"], 0)},
+    "largest": {"duration_ns": BIG, "dispatches": BIG, "counters": {"SQ_WAVES": BIG}, "grid": [2**32 - 1] * 3},
+    "no bounds": {"limits": {"bottleneck": "", "wave_cycles": 0, "bounds": {}}},
+    "control characters": {"signature": "\x1b[2J\x00(", "symbol": ""},
+}
+
+
+@pytest.mark.parametrize("arch", ["gfx90a", "gfx942"])
+@pytest.mark.parametrize("name", EXTREME)
+def test_a_well_formed_forgery_breaks_no_report(name: str, arch: str) -> None:
+    row = {**KERNEL, **EXTREME[name]}
+    found = document.read(changed(kernels=[row], dispatches=[row]))
+    done = api.RunResult("ok", exit_code=0, kernels=found.kernels, dispatches=found.dispatches, dispatch_count=1)
+    program = Program("", "handwritten", "forged")
+    result = SimBackend()._judge(program, Target(arch, "-O3", devices.default_device(arch)), done, {})
+    assert result.status == "ok" and render([result], 100, True)
+    assert json.dumps([result_document(result), run_document(done)], allow_nan=False)
+    assert with_sure_labels(result.kernels[0], arch).source.backend == "sim" and program.host_code == "foreign"

@@ -129,7 +129,8 @@ struct ModuleLoader {
   void decode_text(const std::string& disassembly) {
     DecodeResult result = decode(arch, disassembly);
     module->code_ = std::move(result.code);
-    if (module->code_.insts.empty()) bad("the disassembly holds no instruction");
+    if (module->code_.insts.empty())
+      bad("it has no instruction; the compiler removes a kernel that always does something undefined");
   }
 
   uint32_t find_instruction(uint64_t vaddr) const {
