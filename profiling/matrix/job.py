@@ -62,7 +62,8 @@ def _run_in(job: Job, scratch: Path) -> TargetResult:
         raise
     except HipsynthError as error:
         details = "\n".join(part for part in (str(error), getattr(error, "diagnostics", "")) if part)
-        return failed(target, error.reason, details)
+        full = os.strerror(errno.ENOSPC) in details  # the compiler's words: no fault of the program, to be tried again
+        return failed(target, "disk_full" if full else error.reason, details)
     except Exception as error:
         return failed(target, _os_reason(error) if isinstance(error, OSError) else "internal_error", defect(error))
 

@@ -5,6 +5,7 @@
     CORPUS/measurements/<first id>-<hash>.parquet   one row per kernel of a finished item, counters and metrics
     CORPUS/failures/<first id>-<hash>.parquet       one row per item that failed, with its reason
     CORPUS/journal.log                   finished items not yet in shards
+    CORPUS/lost/                         damaged shards that a repair set aside
 
 An item is one program on one target. Its id is a hash of everything that determines its result, so the same work is
 never stored twice. The bytes of the shards depend only on the set of items, not on the order in which they finished.

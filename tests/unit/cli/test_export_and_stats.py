@@ -161,6 +161,24 @@ def test_stats_counts_equal_labels(tmp_path: Path) -> None:
     assert found["duplicates"] == {"same_lineage": 1, "other_lineage": 1}
 
 
+def test_a_corpus_without_manifest_is_described_with_a_note(tmp_path: Path) -> None:
+    folder = captures(tmp_path / "captures", PROGRAMS, TARGETS[:1])
+    out = tmp_path / "c"
+    collect(PROGRAMS, TARGETS[:1], out, Options(f"recorded:{folder}"))
+    (out / "manifest.json").unlink()
+    shards = {path: path.read_bytes() for path in out.rglob("*.parquet")}
+    done = run("stats", str(out), "--json")
+    assert json.loads(done.stdout)["programs"]["total"] == 4
+    assert "manifest.json is missing; it was rebuilt from the shards" in done.stderr
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "p.hip").write_text(PROGRAMS[0].text)
+    command = ("profile", str(tmp_path / "one"), "--out", str(out), "--backend", f"recorded:{folder}")
+    done = run(*command, "--arch", TARGETS[0].arch, f"--flags={TARGETS[0].flags}")
+    assert "rebuilt from the shards" in done.stderr
+    assert {path: path.read_bytes() for path in out.rglob("*.parquet")} == shards
+    assert run("stats", str(out)).stderr == ""
+
+
 def test_a_damaged_corpus_is_an_error_with_exit_code_3(corpus: Path, tmp_path: Path) -> None:
     copy = tmp_path / "c"
     copy.mkdir()

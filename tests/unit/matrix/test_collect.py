@@ -223,6 +223,15 @@ def test_a_full_disk_is_a_transient_failure(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.usefixtures("scripted")
+def test_a_compiler_without_space_is_a_transient_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Scripted, *_: Any) -> TargetResult:
+        raise CompileFailed("p does not compile", diagnostics="fatal error: IO failure: No space left on device")
+
+    monkeypatch.setattr(Scripted, "profile", full)
+    assert job.run_job(task("good")).reason == "disk_full"
+
+
+@pytest.mark.usefixtures("scripted")
 def test_temporary_files_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(**_: Any) -> str:
         raise OSError(errno.ENOSPC, "No space left on device")
