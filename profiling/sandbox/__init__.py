@@ -10,6 +10,7 @@ from hipsynth.profiling.sandbox.limits import (
     time_limits,
 )
 from hipsynth.profiling.sandbox.run import run
+from hipsynth.profiling.sandbox.session import Session
 from hipsynth.profiling.sandbox.view import job_folder
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "WALL_FACTOR",
     "SandboxLimits",
     "SandboxResult",
+    "Session",
     "TimeLimits",
     "available",
     "job_folder",

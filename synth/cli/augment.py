@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hipsynth.synth.cli.common import Progress, print_json
-from hipsynth.synth.cli.options import NamedPath, json_option, timeout_of, workers_option
+from hipsynth.synth.cli.options import NamedPath, json_option, sandbox_option, timeout_of, workers_option
 from hipsynth.synth.core.errors import BadInput, Partial, UsageError
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ Examples:
     help="Folder with headers of the programs, which are inlined; repeatable.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Same seed, same bytes.")
+@sandbox_option
 @workers_option
 @timeout_of("Seconds per program and copy.")
 @json_option
@@ -48,6 +49,7 @@ def command(
     out: Path | None,
     include: tuple[Path, ...],
     seed: int,
+    sandboxed: bool,
     workers: int,
     timeout: float,
     as_json: bool,
@@ -66,7 +68,7 @@ def command(
     progress = Progress("augment", len(items))
     summary = augment(
         path, out, frontend_config(), copies=copies, seed=seed, workers=workers, timeout=timeout,
-        on_item=progress.step, items=items,
+        on_item=progress.step, items=items, isolate=sandboxed,
     )  # fmt: skip
     progress.close()
     if as_json:

@@ -8,17 +8,17 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hipsynth.profiling import sandbox
 from hipsynth.synth.core.errors import BadInput, HipsynthError
 from hipsynth.synth.core.files import open_regular, sole_writer, write_error, write_whole
 from hipsynth.synth.core.program import (
     INDEX,
     INDEX_BYTES,
     RECORD_BYTES,
-    Program,
     check_record,
     program_path,
     read_index,
@@ -26,43 +26,13 @@ from hipsynth.synth.core.program import (
     text_id,
 )
 from hipsynth.synth.core.workers import map_unordered
-from hipsynth.synth.frontend.parse import Diagnostic, ParseConfig, load_source, parse
+from hipsynth.synth.frontend.isolation import Request, vary_isolated
+from hipsynth.synth.frontend.parse import Diagnostic, ParseConfig, load_source
 from hipsynth.synth.frontend.passes.flatten import HEADERS, SOURCES, has_main, program_sources
-from hipsynth.synth.frontend.passes.rename import rename
-from hipsynth.synth.frontend.pipeline import run
-from hipsynth.synth.frontend.source import Source
+from hipsynth.synth.frontend.vary import Failure, Item, Varied
 
 FAILURES = "failures.jsonl"
 JOURNAL = "augment.journal"
-
-
-@dataclass(frozen=True)
-class Item:
-    """One base program to copy: a program with its record, or the files of one; `problem` says why it is unusable."""
-
-    name: str  # shown to the user: a path below the input folder, or its id
-    program: Program | None = None
-    files: tuple[Path, ...] = ()  # the main file last
-    root: Path | None = None
-    problem: Diagnostic | None = None
-
-
-@dataclass(frozen=True)
-class Failure:
-    """One copy that failed. `copy` is its number from 1, or 0 if the base program itself failed."""
-
-    name: str
-    copy: int
-    reason: str
-    message: str
-
-
-@dataclass(frozen=True)
-class Varied:
-    """The copies made of one item, and the failures."""
-
-    programs: tuple[Program, ...]
-    failures: tuple[Failure, ...]
 
 
 @dataclass(frozen=True)
@@ -76,11 +46,6 @@ class AugmentSummary:
     reused: int
     reasons: dict[str, int]  # reason -> number of failures
     examples: dict[str, str]  # reason -> the first program that failed for it, and its message
-
-
-def copy_seed(seed: int, copy: int) -> int:
-    """The 32-bit seed of one copy: a hash of run seed and copy number."""
-    return int(hashlib.sha256(f"{seed}:{copy}".encode()).hexdigest()[:8], 16)
 
 
 # --- finding base programs ------------------------------------------------------------------------------------------
@@ -127,69 +92,6 @@ def _loose(folder: Path, top: Path) -> Iterator[Item]:
         yield from _loose(child, top)
 
 
-# --- one program ----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Job:
-    item: Item
-    copies: int
-    seed: int
-    config: ParseConfig
-
-
-def vary(item: Item, copies: int, seed: int, config: ParseConfig) -> Varied:
-    """Makes `copies` renamed copies of the flattened base program; includes the base if flattening changed it."""
-    base, failure = _base(item, config)
-    if base is None:
-        return Varied((), (failure,) if failure else ())
-    unit, problems = parse(base.text.encode(), config)
-    if unit is None or not unit.has_kernel:
-        problem = problems[0] if problems else Diagnostic("no_kernel", "the program defines no kernel")
-        return Varied((), (Failure(item.name, 0, problem.reason, str(problem)),))
-    programs = [base] if item.program is None and base.derivation else []
-    failures = []
-    for copy in range(1, copies + 1):
-        number = copy_seed(seed, copy)
-        text, _, problems = rename(unit, config, number)
-        if text is None:
-            failures.append(Failure(item.name, copy, problems[0].reason, str(problems[0])))
-        elif text == unit.text:
-            failures.append(Failure(item.name, copy, "unchanged", "there is nothing to rename"))
-        else:
-            derivation = (*base.derivation, f"rename:{number}")
-            programs.append(replace(base, text=text.decode(), derivation=derivation, lineage=base.lineage or base.id))
-    return Varied(tuple(programs), tuple(failures))
-
-
-def _base(item: Item, config: ParseConfig) -> tuple[Program | None, Failure | None]:
-    """The item as a self-contained program, or the failure that prevents it."""
-
-    def failed(problem: Diagnostic) -> tuple[None, Failure]:
-        return None, Failure(item.name, 0, problem.reason, str(problem))
-
-    if item.problem is not None:
-        return failed(item.problem)
-    if item.program is not None:
-        return item.program, None
-    main, source = item.files[-1], b""
-    for path in item.files:  # the main file is the last
-        text, problems = load_source(path, item.root)
-        if text is None:
-            return failed(problems[0])
-        source = text
-    outcome = run(Source(source, main, item.root, item.files), ["flatten"], config)
-    if outcome.source is None:
-        return failed(outcome.diagnostics[0])
-    family = main.parent.name
-    text = outcome.source.text
-    return Program(text.decode(), "handwritten", family, main.stem, derivation=outcome.applied), None
-
-
-def _work(job: _Job) -> Varied:
-    return vary(job.item, job.copies, job.seed, job.config)
-
-
 # --- many programs --------------------------------------------------------------------------------------------------
 
 
@@ -204,33 +106,37 @@ def augment(
     timeout: float = 60.0,
     on_item: Callable[[str], None] = lambda _: None,
     items: Sequence[Item] | None = None,
+    isolate: bool = True,
 ) -> AugmentSummary:
     """Writes copies of the programs at `path` into the folder `out`: <id>.hip, programs.jsonl, failures.jsonl.
 
     The same input, `copies` and `seed` give the same bytes for any number of workers. A journal in `out` records
     finished items, so an interrupted run can resume; `timeout` is in seconds per copy. `on_item` is called with the
-    name of each finished item. Raises BadInput like `find_items`, and if `out` cannot be written or another process
-    writes to it.
+    name of each finished item. `isolate`: parse in the sandbox.
+    Raises BadInput like `find_items`, and if `out` cannot be written or another process writes to it; Missing if
+    programs cannot be isolated here.
     """
     items = find_items(path) if items is None else items
+    if isolate:
+        sandbox.require()
+    requests = [Request(item, copies, seed, config, isolate) for item in items]
     with sole_writer(out):
-        return _augment(items, out, config, copies, seed, workers, timeout, on_item)
+        return _augment(requests, out, workers, timeout * (copies + 1), on_item)
 
 
 def _augment(
-    items: Sequence[Item], out: Path, config: ParseConfig, copies: int, seed: int, workers: int, timeout: float,
-    on_item: Callable[[str], None],
-) -> AugmentSummary:  # fmt: skip
-    keys = [_key(item, copies, seed, config) for item in items]
+    requests: Sequence[Request], out: Path, workers: int, limit: float, on_item: Callable[[str], None]
+) -> AugmentSummary:
+    items = [request.item for request in requests]
+    keys = [_key(request) for request in requests]
     journal = _Journal(out / JOURNAL)
     finished = {k: v for k, v in journal.read().items() if _is_whole(v, out)}
-    todo = [(i, _Job(items[i], copies, seed, config)) for i, k in enumerate(keys) if k not in finished]
+    todo = [i for i, k in enumerate(keys) if k not in finished]
     reused = len(items) - len(todo)
     for i in range(reused):
         on_item(items[i].name)
-    limit = timeout * (copies + 1)
-    for outcome in map_unordered(_work, (job for _, job in todo), workers, item_timeout_s=limit):
-        number = todo[outcome.index][0]
+    for outcome in map_unordered(vary_isolated, (requests[i] for i in todo), workers, item_timeout_s=limit):
+        number = todo[outcome.index]
         varied = outcome.value if outcome.value is not None else _broken(items[number], outcome.error)
         for program in varied.programs:
             write_whole(program_path(out, program.id), program.text)
@@ -247,9 +153,10 @@ def _broken(item: Item, error: Exception | None) -> Varied:
     return Varied((), (Failure(item.name, 0, error.reason, error.what),))
 
 
-def _key(item: Item, copies: int, seed: int, config: ParseConfig) -> str:
+def _key(request: Request) -> str:
     """A hash of everything that the result depends on: the input's bytes, its record, and the options."""
-    digest = hashlib.sha256(f"{copies}:{seed}:{item.name}:{item.problem}:{config.search}".encode())
+    item, config = request.item, request.config
+    digest = hashlib.sha256(f"{request.copies}:{request.seed}:{item.name}:{item.problem}:{config.search}".encode())
     if item.program is not None:
         digest.update(json.dumps(item.program.record(), sort_keys=True).encode())
     for path in [*item.files, *_headers((*{p.parent for p in item.files}, *config.include))]:

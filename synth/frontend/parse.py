@@ -283,6 +283,17 @@ def inclusions(
         return [], [Diagnostic("parser_failed", str(error))]
 
 
+def prepare(text: bytes, own: Sequence[Path], config: ParseConfig) -> None:
+    """Builds the missing preambles of a file in the cache. Reads library headers only, so it is safe outside a sandbox.
+
+    `own`: folders whose headers belong to the program.
+    """
+    includes = preamble_includes(text, own)
+    sides = (HOST, DEVICE) if _DEVICE_ONLY_TEXT.search(text) else (HOST,)
+    for side in sides:
+        _preamble(includes, (*config.search, *side, *ALWAYS), config.cache)
+
+
 # --- precompiled preambles ------------------------------------------------------------------------------------------
 
 _SYSTEM_INCLUDE = re.compile(rb'#\s*include\s*(<[^>\n]+>|"(?:hip|hsa|rocprim|hipcub|thrust)/[^"\n]+")')
@@ -313,7 +324,8 @@ def preamble_includes(text: bytes, own: Sequence[Path] = ()) -> tuple[str, ...]:
                 break
             position = once.end()
             continue
-        if any((folder / include[1][1:-1].decode(errors="replace")).exists() for folder in own):
+        name = include[1][1:-1].decode(errors="replace")
+        if name.startswith("/") or ".." in name or any((folder / name).exists() for folder in own):
             break
         if include[1] not in _REPEATABLE:
             found.append(include[1].decode(errors="replace"))
@@ -338,12 +350,16 @@ def _preamble(includes: tuple[str, ...], args: tuple[str, ...], cache: Path) -> 
         return None
     key = hashlib.sha256("\0".join((clang.version(), *args, "", *includes)).encode()).hexdigest()[:24]
     try:
-        cache.mkdir(parents=True, exist_ok=True)
+        if not cache.is_dir():
+            cache.mkdir(parents=True, exist_ok=True)
+            cache.chmod(0o755)
     except OSError:
         return None
     source, target, listing = cache / f"{key}.hip", cache / f"{key}.pch", cache / f"{key}.files"
     if _fresh(target, listing):
-        os.utime(target)
+        with contextlib.suppress(OSError):  # in a sandbox the cache is read-only
+            os.utime(target)
+            _let_read(target, listing)
     elif _build(includes, args, source, target, listing):
         _prune(cache)
     else:
@@ -375,9 +391,16 @@ def _build(includes: tuple[str, ...], args: tuple[str, ...], source: Path, targe
                 if not tu.save(fresh):
                     raise OSError("the preamble cannot be saved")
                 write_whole(listing, "".join(f + "\n" for f in tu.includes()))
+        _let_read(source, target, listing)
     except (ValueError, OSError, BadInput):
         return False
     return True
+
+
+def _let_read(*paths: Path) -> None:
+    """Makes files of the cache readable for the user that sandboxes of root run as."""
+    for path in paths:
+        path.chmod(0o644)
 
 
 def _prune(cache: Path) -> None:

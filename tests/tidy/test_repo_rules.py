@@ -29,7 +29,7 @@ _MATRIX = (*_BACKENDS, "profiling.backends")
 _REPORTS = (*_MATRIX, "profiling.validation")
 _TRAINING = ("synth.core", "profiling")
 ALLOWED |= {
-    "synth.frontend": ("synth.core", "profiling.toolchain"),
+    "synth.frontend": ("synth.core", "profiling.sandbox", "profiling.toolchain"),
     "profiling.backends": _BACKENDS,
     "profiling.matrix": _MATRIX,
     "profiling.validation": _MATRIX,

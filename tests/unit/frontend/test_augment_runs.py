@@ -9,8 +9,9 @@ import pytest
 
 from hipsynth.synth.core.errors import BadInput
 from hipsynth.synth.core.program import INDEX, Expected, Program, iter_programs, program_path, write_programs
-from hipsynth.synth.frontend.augment import FAILURES, JOURNAL, augment, copy_seed, find_items
+from hipsynth.synth.frontend.augment import FAILURES, JOURNAL, augment, find_items
 from hipsynth.synth.frontend.parse import ParseConfig
+from hipsynth.synth.frontend.vary import copy_seed
 
 TEXT = """#include <hip/hip_runtime.h>
 __global__ void kern_{n}(int* data_) {{ data_[threadIdx.x] = {n}; }}

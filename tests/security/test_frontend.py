@@ -1,0 +1,118 @@
+"""Attacks on the parser: programs that make libclang read files outside their own folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from hipsynth.profiling.sandbox import bubblewrap
+from hipsynth.synth.core.errors import Missing
+from hipsynth.synth.frontend import isolation
+from hipsynth.synth.frontend.augment import augment
+from hipsynth.synth.frontend.config import frontend_config
+from hipsynth.synth.frontend.isolation import ParserLost, Request, vary_isolated
+from hipsynth.synth.frontend.vary import Item
+
+pytestmark = pytest.mark.usefixtures("sandboxed")
+SECRET = "int the_secret_of_the_user = 4711;\n"
+BODY = "__global__ void kernel(float* out) { out[threadIdx.x] = 1.0f; }\nint main() { return 0; }\n"
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    path = tmp_path / "home" / "secret.h"
+    path.parent.mkdir()
+    path.write_text(SECRET)
+    return path
+
+
+def everything(folder: Path) -> str:
+    return "\n".join(path.read_text(errors="replace") for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '#include "{secret}"',
+        "#include <{secret}>",
+        '#include "../home/secret.h"',
+        "#include <../home/secret.h>",
+        '#include_next "{secret}"',
+        '#import "{secret}"',
+        '#define FILE_NAME "{secret}"\n#include FILE_NAME',
+        'const char text[] = {{\n#embed "{secret}"\n}};',
+        '__asm__(".incbin \\"{secret}\\"");',
+    ],
+)
+@pytest.mark.parametrize("first", ["", "#include <hip/hip_runtime.h>\n"])
+def test_no_text_of_a_file_outside_reaches_the_output(line: str, first: str, secret: Path, tmp_path: Path) -> None:
+    programs, out = tmp_path / "programs", tmp_path / "out"
+    programs.mkdir()
+    text = first + line.format(secret=secret) + "\n#include <hip/hip_runtime.h>\n" + BODY
+    (programs / "spy.hip").write_text(text)
+    augment(programs, out, frontend_config())
+    assert "4711" not in everything(out)
+
+
+def test_a_header_that_links_outside_is_not_inlined(secret: Path, tmp_path: Path) -> None:
+    programs, out = tmp_path / "programs", tmp_path / "out"
+    programs.mkdir()
+    (programs / "own.h").symlink_to(secret)
+    (programs / "spy.hip").write_text('#include <hip/hip_runtime.h>\n#include "own.h"\n' + BODY)
+    augment(programs, out, frontend_config())
+    assert "4711" not in everything(out)
+
+
+def test_a_source_that_links_outside_is_refused(secret: Path, tmp_path: Path) -> None:
+    programs, out = tmp_path / "programs", tmp_path / "out"
+    programs.mkdir()
+    (programs / "spy.hip").symlink_to(secret)
+    (programs / "good.hip").write_text("#include <hip/hip_runtime.h>\n" + BODY)
+    summary = augment(programs, out, frontend_config())
+    assert summary.programs >= 1 and "4711" not in everything(out)
+
+
+def test_a_pipe_as_header_holds_nothing_up(tmp_path: Path) -> None:
+    programs, out = tmp_path / "programs", tmp_path / "out"
+    programs.mkdir()
+    os.mkfifo(programs / "pipe.h")
+    (programs / "spy.hip").write_text('#include <hip/hip_runtime.h>\n#include "pipe.h"\n' + BODY)
+    summary = augment(programs, out, frontend_config(), timeout=4)
+    assert summary.failed and not summary.programs
+
+
+def test_without_a_sandbox_nothing_is_parsed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "spy.hip").write_text(BODY)
+    monkeypatch.setattr(bubblewrap, "unavailable", lambda: "bwrap is not installed")
+    monkeypatch.delenv("HIPSYNTH_SANDBOX", raising=False)
+    with pytest.raises(Missing, match="cannot be isolated"):
+        augment(tmp_path, tmp_path / "out", frontend_config())
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"[]",
+        b"{}",
+        b'{"programs": [{"text": 1, "lineage": "", "derivation": []}], "failures": []}',
+        b'{"programs": [{"text": "x", "lineage": "../../x", "derivation": []}], "failures": []}',
+        b'{"programs": [], "failures": [["a", "b", 7]]}',
+        b"[" * 100_000,
+    ],
+)
+def test_a_parser_that_was_taken_over_cannot_break_the_tool(
+    answer: bytes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    source = tmp_path / "spy.hip"
+    source.write_text(BODY)
+
+    class Taken:
+        def ask(self, _request: bytes) -> bytes:
+            return answer
+
+    monkeypatch.setattr(isolation, "_session", lambda *_: Taken())
+    with pytest.raises(ParserLost):
+        vary_isolated(Request(Item("spy", files=(source,), root=tmp_path), 1, 0, frontend_config()))
