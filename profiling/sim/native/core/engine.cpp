@@ -167,10 +167,24 @@ void Engine::release_barrier(WorkGroup* g) {
   if (g->at_barrier == 0 || g->at_barrier + g->ended < g->waves) return;
   g->at_barrier = 0;
   Cu& cu = cus_[g->cu];
+  met_.clear();
   for (size_t i = 0; i < cu.waves.size(); ++i) {
     if (cu.waves[i].group != g || cu.waves[i].wave->state != WaveState::barrier) continue;
     cu.waves[i].wave->state = WaveState::ready;
     cu.wakes[i] = round_;
+    met_.push_back(cu.waves[i].wave);
+  }
+  leave_together(met_);
+}
+
+// Waves leave a barrier at the time at which the last one of them arrived. A recording leaves that to its replay.
+void Engine::leave_together(const std::vector<Resident*>& waves) {
+  if (recorder_) return;
+  uint32_t latest = waves.front()->now;
+  for (const Resident* r : waves) latest = static_cast<int32_t>(r->now - latest) > 0 ? r->now : latest;
+  for (Resident* r : waves) {
+    r->clock += latest - r->now;
+    c_.counts.barrier_cycles += latest - r->now;
   }
 }
 
@@ -190,6 +204,7 @@ void Engine::arrive_at_grid(Resident* r, const Step& s) {
   r->wake_round = round_;
   at_grid_.push_back(r);
   if (at_grid_.size() < wanted) return;
+  leave_together(at_grid_);
   for (Resident* waiting : std::exchange(at_grid_, {})) {
     waiting->state = WaveState::ready;
     Cu& cu = cus_[waiting->group->cu];
@@ -202,9 +217,21 @@ void Engine::arrive_at_grid(Resident* r, const Step& s) {
 
 void Engine::end_wave(Resident* r) {
   r->state = WaveState::ended;
-  if (++r->group->ended == r->group->waves) ++cus_[r->group->cu].ended_groups;
   c_.counts.store_tails += r->outstanding_vm != 0;
+  note_lifetime(*r);
+  if (++r->group->ended == r->group->waves) ++cus_[r->group->cu].ended_groups;
   release_barrier(r->group);
+}
+
+// Adds the time of an ended wave, and of its work-group if it was the last one.
+void Engine::note_lifetime(const Resident& r) {
+  WorkGroup& g = *r.group;
+  const uint32_t tail = r.outstanding_vm != 0 ? c_.latency.vector[static_cast<size_t>(Level::none)] : 0;
+  const uint32_t cycles = r.now - issued_[plan_.entry] + tail;
+  if (lives_.size() <= g.bucket) lives_.resize(g.bucket + 1);
+  g.lifetime = std::max(g.lifetime, cycles);
+  lives_[g.bucket].waves.add(cycles);
+  if (g.ended + 1 == g.waves) lives_[g.bucket].groups.add(g.lifetime);
 }
 
 // True if the CU's vector memory unit accepts nothing more in this round; the wave then waits for it.
@@ -250,7 +277,8 @@ template <Event::Kind kKind>
 // Handles an instruction that always ends the time slice.
 void Engine::stop_at(Resident* r, const Step& s, Run* run, uint32_t pc) {
   const auto record = [&](Event::Kind kind) {
-    if (recorder_) recorder_->add(kind, r->clock + issued_[pc], pc + 1 - run->start);
+    r->now = r->clock + issued_[pc];
+    if (recorder_) recorder_->add(kind, r->now, pc + 1 - run->start);
   };
   switch (s.action) {
     case Action::barrier:
@@ -258,6 +286,7 @@ void Engine::stop_at(Resident* r, const Step& s, Run* run, uint32_t pc) {
       leave(r, run, pc + 1);
       return arrive(r);
     case Action::grid_barrier:
+      r->now = r->clock + issued_[pc];
       leave(r, run, pc + 1);
       return arrive_at_grid(r, s);
     case Action::end:
