@@ -104,6 +104,7 @@ class Work:
     hbm_read_bytes: float = 0
     hbm_write_bytes: float = 0
     flushed_bytes: float = 0
+    left_bytes: float = 0
 
 
 @dataclass(frozen=True)

@@ -108,6 +108,7 @@ void conserve_writes(const Sample& s, MemoryCounts* m) {
   const double share = came_in > room ? std::min(1.0, static_cast<double>(bytes(*m)) / came_in) : 1;
   m->hbm_write_bytes = bytes(*m) - std::min(bytes(*m), whole(room * share));
   m->flushed_bytes = all.flushed_bytes;
+  m->left_bytes = all.left_bytes;
   const uint64_t written_back = conserve(&MemoryCounts::l2_writebacks, all.l2_flush_writebacks);
   m->l2_flush_writebacks = all.l2_flush_writebacks;
   m->l2_writebacks = written_back - std::min(written_back, all.l2_flush_writebacks);

@@ -160,10 +160,11 @@ double memory_cycles(const Model& m, const MemoryPath& p) {
   return norm(overlap, {p.vl1d, norm(m.spec.timing.queueing_norm, {p.round_trips, shared})});
 }
 
-// Cycles to write back lines that are still modified after the last wave, on devices that do so at the end of a kernel.
+// Cycles to write back lines that are still modified after the last wave. A profiled kernel ends when that is done,
+// even where the counters no longer see it.
 double write_back_cycles(const Model& m) {
   const double infinity = m.spec.fabric.infinity_cache_gbps;
-  return m.cycles_of_bytes(m.work.flushed_bytes, infinity > 0 ? infinity : m.spec.hbm.write_gbps);
+  return m.cycles_of_bytes(m.work.flushed_bytes + m.work.left_bytes, infinity > 0 ? infinity : m.spec.hbm.write_gbps);
 }
 
 // Until the first wave runs and has its first answer, and again at the end, no unit works at full rate.
@@ -175,7 +176,10 @@ double ramp_cycles(const Model& m) {
   } else if (w.infinity_waits + w.scalar_infinity_waits > 0) {
     deepest = m.spec.fabric.infinity_cache_latency_cycles;
   }
-  return m.spec.issue.wave_start_cycles + deepest;
+  // A dispatch that reaches further than cached address translations begins by fetching new ones.
+  const double reached = (w.hbm_read_bytes + w.hbm_write_bytes) / m.spec.hbm.translated_bytes;
+  const double translations = m.spec.hbm.translation_ns * std::min(1.0, reached) / m.tick_ns();
+  return m.spec.issue.wave_start_cycles + deepest + translations;
 }
 
 // From the first wave's first answer to the last wave's end.
@@ -251,6 +255,7 @@ Work work_of(const LaunchPlan& plan, const IssueCounts& issue, const EngineCount
   w.hbm_read_bytes = number(n.hbm_read_bytes);
   w.hbm_write_bytes = number(n.hbm_write_bytes);
   w.flushed_bytes = number(n.flushed_bytes);
+  w.left_bytes = number(n.left_bytes);
   return w;
 }
 

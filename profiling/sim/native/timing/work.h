@@ -42,6 +42,7 @@ struct Work {
   double atomics_busiest_line = 0;
   double fabric_read_bytes = 0, fabric_write_bytes = 0, hbm_read_bytes = 0, hbm_write_bytes = 0;
   double flushed_bytes = 0;  // part of the written bytes that leaves the L2 after the last wave
+  double left_bytes = 0;     // leave the L2 after that, and count for no dispatch
 
   static constexpr Field<Work> kFields[] = {
       {"groups", &Work::groups},
@@ -84,6 +85,7 @@ struct Work {
       {"hbm_read_bytes", &Work::hbm_read_bytes},
       {"hbm_write_bytes", &Work::hbm_write_bytes},
       {"flushed_bytes", &Work::flushed_bytes},
+      {"left_bytes", &Work::left_bytes},
   };
 };
 static_assert(names_all<Work>());
