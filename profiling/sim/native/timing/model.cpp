@@ -177,8 +177,8 @@ double ramp_cycles(const Model& m) {
     deepest = m.spec.fabric.infinity_cache_latency_cycles;
   }
   // A dispatch that reaches further than cached address translations begins by fetching new ones.
-  const double reached = (w.hbm_read_bytes + w.hbm_write_bytes) / m.spec.hbm.translated_bytes;
-  const double translations = m.spec.hbm.translation_ns * std::min(1.0, reached) / m.tick_ns();
+  const bool reaches = w.hbm_read_bytes + w.hbm_write_bytes > m.spec.hbm.translated_bytes;
+  const double translations = reaches ? m.spec.hbm.translation_ns / m.tick_ns() : 0;
   return m.spec.issue.wave_start_cycles + deepest + translations;
 }
 
