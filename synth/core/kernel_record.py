@@ -65,6 +65,8 @@ class Work:
     waves_per_group: float = 0
     groups_per_cu: float = 0
     waves: float = 0
+    working_groups: float = 0
+    working_waves: float = 0
     # Wave instructions by execution unit.
     valu_full: float = 0
     valu_trans: float = 0
@@ -90,6 +92,7 @@ class Work:
     lds_waits: float = 0
     barriers: float = 0
     store_tails: float = 0
+    barrier_cycles: float = 0
     # Requests and bytes.
     l1_cycles_busiest_cu: float = 0
     l2_requests_busiest_channel: float = 0
@@ -101,6 +104,7 @@ class Work:
     hbm_read_bytes: float = 0
     hbm_write_bytes: float = 0
     flushed_bytes: float = 0
+    left_bytes: float = 0
 
 
 @dataclass(frozen=True)

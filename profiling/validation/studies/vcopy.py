@@ -15,10 +15,13 @@ are the same in every recording and must be equal; L2 misses and fabric requests
 recordings and may differ by 0.5 %, the L2 hit rate by 1.5 points, durations by 15 %. The counters of the MI300X come
 from a system with ROCm 6.2, which took 16.2 and 13.7 us; another one with ROCm 7.0 took half as long with the same
 counters, and we compare durations with the latter. The gfx90a recordings come from a 104-CU device of the MI210
-class, which equals one GCD of an MI250."""
+class, which equals one GCD of an MI250. Its clock had not risen yet in the first dispatch, as the recorded busy cycles
+show: 0.87 GHz. We compare its times with those of a device of that clock."""
 QUICK = True
 
 ELEMENTS = 1 << 20
+CLOCKED = ("core", "vector", "f64", "matrix")
+BUSY = "SQ_BUSY_CU_CYCLES"
 NEAR_PERCENT = 0.5
 L2_HIT_POINTS = 1.5
 DURATION_PERCENT = 15.0
@@ -32,7 +35,18 @@ def tables() -> Iterator[Table]:
             for target in targets:
                 if target["device"] == name:
                     dispatch = results[target["dispatch"]]
+                    if "clock_mhz" in target:
+                        dispatch = _at_clock(target, dispatch)
                     yield compare(target, dispatch, device.table.arch, "copy of doubles", DURATION_PERCENT)
+
+
+def _at_clock(target: dict[str, Any], dispatch: dict[str, Any]) -> dict[str, Any]:
+    """The dispatch with the times that it has at the clock at which it was recorded."""
+    clocks = {f"clock.{unit}_mhz": float(target["clock_mhz"]) for unit in CLOCKED}
+    with bench.device(target["device"], "streams", constants=clocks) as device:
+        slow = _copies(device)[target["dispatch"]]
+    counters = {**dispatch["counters"], BUSY: slow["counters"][BUSY]}
+    return {**dispatch, "counters": counters, DURATION: slow[DURATION]}
 
 
 def _copies(device: SimDevice) -> list[dict[str, Any]]:

@@ -126,6 +126,19 @@ def test_rows_that_fit_stay_in_the_vl1d_whatever_their_stride() -> None:
         assert memory.end()["TCP_TCC_READ_REQ"] == 192, stride
 
 
+@pytest.mark.parametrize("between", [64 << 10, 1 << 20, 16 << 20, 64 << 20])
+@pytest.mark.parametrize("stride", [64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20])
+def test_waves_that_walk_down_columns_keep_their_lines(stride: int, between: int) -> None:
+    """Four waves, each with a line in 64 rows of an array of its own, fill a vL1D of 256 lines without conflicts."""
+    memory = model("mi300x")
+    rows, waves, columns = 64, 4, 32
+    for column in range(columns):
+        for wave in range(waves):
+            first = BASE + wave * (rows * stride + between) + 4 * column
+            memory.access(0, "load", [first + row * stride for row in range(rows)], 4)
+    assert memory.end()["TCP_TCC_READ_REQ"] == rows * waves
+
+
 def test_the_vl1d_keeps_what_fits_and_compute_units_do_not_share_it() -> None:
     memory = model("mi250")
     for cu in (0, 0, 1):

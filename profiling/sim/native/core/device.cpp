@@ -148,7 +148,9 @@ Execution Device::Impl::execute(const Launch& launch, const LaunchPlan& plan) {
 // Fills counters, duration and details of a dispatch from the events of its execution.
 void Device::Impl::count_and_time(const Launch& launch, const LaunchPlan& plan, const Execution& e, Dispatch* d) {
   const Program& p = program(*launch.module);
-  const Work work = work_of(plan, issue_counts(p, e.executed), e.counts, hierarchy.get());
+  Work work = work_of(plan, issue_counts(p, e.executed), e.counts, hierarchy.get());
+  work.working_groups = work.groups * e.lives.groups.working_share();
+  work.working_waves = work.waves * e.lives.waves.working_share();
   if (!options.counters) {
     d->duration_ns = estimate(spec, work).duration_ns;
     return;

@@ -163,50 +163,6 @@ uint32_t Engine::next_pc(Resident* r, const Step& s, uint32_t pc) {
   }
 }
 
-void Engine::release_barrier(WorkGroup* g) {
-  if (g->at_barrier == 0 || g->at_barrier + g->ended < g->waves) return;
-  g->at_barrier = 0;
-  Cu& cu = cus_[g->cu];
-  for (size_t i = 0; i < cu.waves.size(); ++i) {
-    if (cu.waves[i].group != g || cu.waves[i].wave->state != WaveState::barrier) continue;
-    cu.waves[i].wave->state = WaveState::ready;
-    cu.wakes[i] = round_;
-  }
-}
-
-void Engine::arrive(Resident* r) {
-  ++c_.counts.barriers;
-  if (r->group->waves == 1) return;
-  r->state = WaveState::barrier;
-  ++r->group->at_barrier;
-  release_barrier(r->group);
-}
-
-// The operand is the number of arriving waves minus one.
-void Engine::arrive_at_grid(Resident* r, const Step& s) {
-  const uint32_t* row = operand_row(r->wave, s.inst->src[0]);
-  const uint64_t wanted = uint64_t{row[r->wave.exec() ? std::countr_zero(r->wave.exec()) : 0]} + 1;
-  r->state = WaveState::barrier;
-  r->wake_round = round_;
-  at_grid_.push_back(r);
-  if (at_grid_.size() < wanted) return;
-  for (Resident* waiting : std::exchange(at_grid_, {})) {
-    waiting->state = WaveState::ready;
-    Cu& cu = cus_[waiting->group->cu];
-    for (size_t i = 0; i < cu.waves.size(); ++i) {
-      if (cu.waves[i].wave == waiting) cu.wakes[i] = round_ + 1;
-    }
-    cu.next_wake = std::min(cu.next_wake, round_ + 1);
-  }
-}
-
-void Engine::end_wave(Resident* r) {
-  r->state = WaveState::ended;
-  if (++r->group->ended == r->group->waves) ++cus_[r->group->cu].ended_groups;
-  c_.counts.store_tails += r->outstanding_vm != 0;
-  release_barrier(r->group);
-}
-
 // True if the CU's vector memory unit accepts nothing more in this round; the wave then waits for it.
 bool Engine::port_is_closed(Resident* r) {
   const uint64_t opens = c_.model->port_opens(r->group->cu);
@@ -250,7 +206,8 @@ template <Event::Kind kKind>
 // Handles an instruction that always ends the time slice.
 void Engine::stop_at(Resident* r, const Step& s, Run* run, uint32_t pc) {
   const auto record = [&](Event::Kind kind) {
-    if (recorder_) recorder_->add(kind, r->clock + issued_[pc], pc + 1 - run->start);
+    r->now = r->clock + issued_[pc];
+    if (recorder_) recorder_->add(kind, r->now, pc + 1 - run->start);
   };
   switch (s.action) {
     case Action::barrier:
@@ -258,6 +215,7 @@ void Engine::stop_at(Resident* r, const Step& s, Run* run, uint32_t pc) {
       leave(r, run, pc + 1);
       return arrive(r);
     case Action::grid_barrier:
+      r->now = r->clock + issued_[pc];
       leave(r, run, pc + 1);
       return arrive_at_grid(r, s);
     case Action::end:

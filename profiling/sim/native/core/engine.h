@@ -42,6 +42,7 @@ class Engine {
   void run();                                // throws SimError; a sampler may end it early
   std::vector<Executed> executions() const;  // per static instruction
   const std::vector<std::vector<Executed>>& runs() const { return buckets_; }
+  const std::vector<Lives>& lives() const { return lives_; }  // [bucket], as far as work-groups have ended
   uint64_t peak_waves() const { return peak_waves_; }
 
  private:
@@ -108,6 +109,8 @@ class Engine {
   void arrive(Resident* r);
   void arrive_at_grid(Resident* r, const Step& s);
   void end_wave(Resident* r);
+  void note_lifetime(const Resident& r);
+  void leave_together(const std::vector<Resident*>& waves);
   void release_barrier(WorkGroup* g);
   void retire(Cu* cu);
   void abandon();
@@ -128,11 +131,13 @@ class Engine {
   std::unique_ptr<Replay> replay_;
   std::vector<std::vector<Executed>> buckets_;  // per stratum: difference array over instructions
   Executed* runs_;                              // the running wave's bucket
+  std::vector<Lives> lives_;                    // [bucket]
   const uint32_t* issued_;                      // Program::issued
   std::vector<uint64_t> next_group_;            // per XCD: next work-group number
   std::vector<uint32_t> next_cu_;               // per XCD
   std::vector<uint32_t> used_cus_;              // CUs with waves, in order
   std::vector<Resident*> at_grid_;              // waves waiting at a grid-wide barrier
+  std::vector<Resident*> met_;                  // waves that have just met at a barrier
   uint64_t round_ = 0, next_wake_ = 0, live_ = 0, peak_waves_ = 0;
   uint32_t cus_per_xcd_, groups_per_round_;
   Foresight foresight_;

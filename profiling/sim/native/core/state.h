@@ -39,6 +39,7 @@ struct WorkGroup {
   bool probe = false;         // a functional probe: executed without memory modelling to measure its amount of work
   bool warms_caches = false;  // a cache warm-up group: its memory accesses are modelled while other groups skip theirs
   bool stays = true;          // runs to its end even if others of its kind are abandoned
+  uint32_t lifetime = 0;      // of the longest wave that has ended, in cycles of its own time
 };
 
 enum class WaveState : uint8_t { ready, barrier, ended };
@@ -60,7 +61,7 @@ struct Progress {
   uint32_t outstanding_vm = 0, outstanding_lgkm = 0;
   uint32_t issued_vm = 0;  // entries written to the ring
   // The wave's own time, as if it ran alone: issue cycles plus waits. At a step it is clock + Program::issued.
-  uint32_t clock = 0, now = 0;       // now: after the executing instruction
+  uint32_t clock = 0, now = 0;       // now: after the executing instruction, or at a barrier or the end
   Answer scalar_answer, lds_answer;  // to the last scalar load and the last LDS instruction
 };
 
@@ -114,7 +115,39 @@ struct EngineCounts {
   // 1/kWaitUnits of its latency. vm_waits[0] counts waits for stores.
   static constexpr uint64_t kWaitUnits = 256;
   uint64_t vm_waits[5] = {}, smem_waits[5] = {}, lds_waits = 0, barriers = 0;
-  uint64_t store_tails = 0;  // waves that ended with stores in flight
+  uint64_t store_tails = 0;     // waves that ended with stores in flight
+  uint64_t barrier_cycles = 0;  // that waves would wait at barriers for the last wave of their work-group
+};
+
+// How evenly time is spread over waves or work-groups that run side by side.
+class Lifetimes {
+ public:
+  void add(double cycles) {
+    ++count_;
+    sum_ += cycles;
+    squares_ += cycles * cycles;
+    cubes_ += cycles * cycles * cycles;
+  }
+  // Adds `count` of the same kind as these, if there are any.
+  void add(const Lifetimes& more, double count) {
+    if (more.count_ == 0) return;
+    const double each = count / more.count_;
+    count_ += count;
+    sum_ += more.sum_ * each;
+    squares_ += more.squares_ * each;
+    cubes_ += more.cubes_ * each;
+  }
+  double count() const { return count_; }
+  // The share of them that would take the same time in all if each took as long as the long ones: 1 if all are equal, a
+  // quarter if three of four leave at once. Squares as weights make the mean that of the long ones.
+  double working_share() const { return cubes_ > 0 ? sum_ * squares_ / (cubes_ * count_) : 1; }
+
+ private:
+  double count_ = 0, sum_ = 0, squares_ = 0, cubes_ = 0;
+};
+
+struct Lives {
+  Lifetimes waves, groups;  // a work-group lives as long as its longest wave
 };
 
 class BankCosts;

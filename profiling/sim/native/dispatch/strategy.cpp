@@ -39,6 +39,7 @@ Execution whole_grid(const PreparedLaunch& p, const Context& c, const Engine& en
   Execution e;
   e.executed = engine.executions();
   e.counts = c.counts;
+  if (!engine.lives().empty()) e.lives = engine.lives().front();
   e.out_of_bounds = c.out_of_bounds;
   e.peak_waves = engine.peak_waves();
   e.sampling.groups_simulated = p.plan.total_groups;
@@ -72,6 +73,7 @@ std::optional<Execution> SampledStrategy::execute(const PreparedLaunch& p) {
   memory.end_dispatch();
   Execution e = whole_grid(p, c, engine);
   e.text = std::move(text);
+  e.lives = sampler.whole(engine.lives());
   if (!sampler.sampling()) return e;
   Extrapolation whole = extrapolate(sampler.finish(engine.runs()), c.program, &hierarchy_);
   e.executed = std::move(whole.executed);

@@ -22,6 +22,7 @@ struct Execution {
   Sampling sampling;
   std::vector<Executed> executed;  // per static instruction, of the whole grid
   EngineCounts counts;             // of the whole grid
+  Lives lives;
   OutOfBounds out_of_bounds;
   PrintfText text;
   uint64_t peak_waves = 0;

@@ -104,6 +104,15 @@ class BasicCache {
     }
     invalidate();
   }
+  // Modified sectors of all lines.
+  uint64_t dirty_sectors() const {
+    uint64_t sum = 0;
+    for (uint64_t blocks = dirty_.size() ? touched_ : 0; blocks; blocks &= blocks - 1) {
+      const auto [first, end] = block(std::countr_zero(blocks));
+      for (uint64_t set = first; set < end; ++set) sum += static_cast<uint64_t>(std::popcount(dirty_[set]));
+    }
+    return sum;
+  }
   // Empties a cache that has no modified lines.
   void invalidate() {
     for (; touched_; touched_ &= touched_ - 1) {

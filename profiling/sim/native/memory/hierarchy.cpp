@@ -117,6 +117,7 @@ void Hierarchy::end_dispatch() {
   }
   first_dispatch_ = false;
   n_.flushed_bytes = fabric_write_bytes() - written;
+  for (const LargeCache& c : l2_) n_.left_bytes += c.dirty_sectors() * kSectorBytes;
   for (const uint64_t cycles : l1_cycles_) {
     n_.l1_cycles_max = std::max(n_.l1_cycles_max, cycles);
     n_.l1_cycles_sum += cycles;

@@ -31,6 +31,7 @@ struct MemoryCounts {
   uint64_t fabric_reads = 0, fabric_reads_32b = 0, fabric_reads_128b = 0, fabric_writes = 0, fabric_writes_64b = 0;
   uint64_t infinity_hits = 0, infinity_fills = 0, hbm_read_bytes = 0, hbm_write_bytes = 0;
   uint64_t flushed_bytes = 0;  // written to the fabric after the last wave
+  uint64_t left_bytes = 0;     // still modified then: written before the dispatch ends, but not counted
   uint64_t scalar_requests = 0, scalar_hits = 0, scalar_misses = 0;
   uint64_t l2_channel_max = 0;            // requests of the busiest channel of any L2
   uint64_t same_address_atomics_max = 0;  // longest chain of requests serialised on one L2 line

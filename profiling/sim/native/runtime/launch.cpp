@@ -62,11 +62,10 @@ hipError_t dispatch(Runtime& rt, const LaunchRequest& request) {
   rt.running = nullptr;
   print(done.printf_output, done.printf_errors);
   warn_of_out_of_bounds(rt, kernel, done);
-  // Back-to-back kernels cannot start faster than the launch overhead allows.
   const dim3 &g = request.grid, &b = request.block;
   double room = resident_workgroups(rt, kernel, b.x * b.y * b.z, request.dynamic_lds) * rt.spec().topology.cus;
   rt.occupy(Timeline::Engine::compute, static_cast<double>(g.x) * g.y * g.z / std::max(room, 1.0),
-            std::max(done.duration_ns, rt.spec().issue.launch_ns));
+            std::max(0.0, done.duration_ns + rt.launch_gap()));
   rt.results.add(kernel, done);
   rt.checkpoint();
   return hipSuccess;

@@ -95,6 +95,13 @@ void Runtime::occupy(Timeline::Engine engine, double share, double ns, bool bloc
   results.set_clock(timeline.last());
 }
 
+// An idle device takes longer to begin; behind another kernel, part of a launch is done while that one still runs.
+double Runtime::launch_gap() const {
+  const ihipStream_t& s = current_ != nullptr ? *current_ : default_stream_;
+  const auto& issue = spec().issue;
+  return (ready(s) > timeline.host() ? 0 : issue.event_ns) + issue.chained_launch_ns - issue.launch_ns;
+}
+
 double Runtime::ready(const ihipStream_t& s) const {
   double at = std::max(timeline.host(), s.tail_ns);
   if (s.flags & kStreamNonBlocking) return at;

@@ -112,6 +112,9 @@ class Runtime {
   Timeline timeline;
   // Adds `ns` of work to the stream of the current operation; `blocking`: the host waits for it.
   void occupy(Timeline::Engine engine, double share, double ns, bool blocking = false);
+  // Time from the submission of a kernel to its begin, in ns, which its duration does not contain; less than 0 if part
+  // of the duration overlaps with the kernel before it.
+  double launch_gap() const;
   // Earliest start of a new operation of the stream: the default stream and blocking streams wait for each other.
   double ready(const ihipStream_t& stream) const;
   double now() const { return ready(current_ != nullptr ? *current_ : default_stream_); }

@@ -113,6 +113,27 @@ void Sampler::placed(uint64_t number, WorkGroup* group) {
   group->bucket = kBuckets * k + (group->probe ? kProbe : group->stays ? kStay : kLeave);
 }
 
+Lives Sampler::whole(const std::vector<Lives>& seen) const {
+  Lives all;
+  const auto extend = [&](size_t k, Lifetimes Lives::* kind, double each) {
+    const auto of = [&](Bucket b) {
+      return kBuckets * k + b < seen.size() ? seen[kBuckets * k + b].*kind : Lifetimes();
+    };
+    Lifetimes ran = of(kLeave);
+    ran.add(of(kStay), of(kStay).count());
+    const Lifetimes probed = of(kProbe);
+    const double represented = static_cast<double>(schedule_[k].to - schedule_[k].from);
+    const double units = probed.count() > 0 ? std::min<double>(static_cast<double>(run_[k]), represented) : represented;
+    (all.*kind).add(ran, each * units);
+    (all.*kind).add(probed, each * (represented - units));
+  };
+  for (size_t k = 0; k < schedule_.size(); ++k) {
+    extend(k, &Lives::groups, 1);
+    extend(k, &Lives::waves, plan_.occupancy.waves_per_group);
+  }
+  return all;
+}
+
 Events Sampler::now() const { return Events(hierarchy_.counts(), c_.counts); }
 
 uint64_t Sampler::work() const { return simulation_work(c_.counts, hierarchy_.counts()); }

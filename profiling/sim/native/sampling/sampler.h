@@ -63,6 +63,8 @@ class Sampler {
   // Number of buckets for executions. Each stratum has three: its sampling unit, the work-groups of the unit that stay
   // when others are abandoned, and its functional probes.
   size_t buckets() const { return kBuckets * schedule_.size(); }
+  // The lifetimes of the whole grid. A probe's are those without modelled memory.
+  Lives whole(const std::vector<Lives>& seen) const;
   // Returns the measurements. Call it after the hierarchy's end_dispatch.
   Sample finish(const std::vector<std::vector<Executed>>& runs);
 

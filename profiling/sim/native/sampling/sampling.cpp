@@ -108,6 +108,7 @@ void conserve_writes(const Sample& s, MemoryCounts* m) {
   const double share = came_in > room ? std::min(1.0, static_cast<double>(bytes(*m)) / came_in) : 1;
   m->hbm_write_bytes = bytes(*m) - std::min(bytes(*m), whole(room * share));
   m->flushed_bytes = all.flushed_bytes;
+  m->left_bytes = all.left_bytes;
   const uint64_t written_back = conserve(&MemoryCounts::l2_writebacks, all.l2_flush_writebacks);
   m->l2_flush_writebacks = all.l2_flush_writebacks;
   m->l2_writebacks = written_back - std::min(written_back, all.l2_flush_writebacks);
@@ -235,6 +236,10 @@ Estimate estimate_by(const Sample& s, const Rates& rates) {
   e.engine.wave_instructions = e.engine.barriers = 0;
   for (const Executed& x : e.executions) e.engine.wave_instructions += x.times;
   for (const uint32_t i : s.barriers) e.engine.barriers += e.executions[i].times;
+  constexpr size_t kMet = Events::kMemory + offsetof(EngineCounts, barriers) / sizeof(uint64_t);
+  constexpr size_t kHeld = Events::kMemory + offsetof(EngineCounts, barrier_cycles) / sizeof(uint64_t);
+  e.engine.barrier_cycles = whole(static_cast<double>(s.simulated.n[kHeld]) * static_cast<double>(e.engine.barriers) /
+                                  std::max(1.0, static_cast<double>(s.simulated.n[kMet])));
   constexpr size_t kTails = Events::kMemory + offsetof(EngineCounts, store_tails) / sizeof(uint64_t);
   e.engine.store_tails = whole(static_cast<double>(s.simulated.n[kTails]) * groups / done);
   conserve_writes(s, &e.memory);

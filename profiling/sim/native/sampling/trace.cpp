@@ -128,7 +128,7 @@ class Folding {
         moved_ += waited;
         waits_ += counted;
         return true;
-      } else if (e.kind == Event::Kind::scalar || e.kind == Event::Kind::end) {
+      } else if (e.kind == Event::Kind::scalar || e.kind == Event::Kind::barrier || e.kind == Event::Kind::end) {
         return false;
       } else {
         vm += e.kind == Event::Kind::vector;

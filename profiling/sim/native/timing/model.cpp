@@ -10,10 +10,13 @@
 namespace hipsynth {
 namespace {
 
-// The dispatch on one device: the load of each unit, in cycles of the core clock unless noted otherwise.
+// The dispatch on one device: the load of each unit, in cycles of the core clock unless noted otherwise. Its time is
+// computed twice, as if `groups` and `waves` did equal shares of the work: for all of them, and for the working ones
+// alone, because those that leave at once make the average short but not the dispatch.
 struct Model {
   const Spec& spec;
   const Work& work;
+  double groups, waves;
   double tick_ns() const { return 1000.0 / spec.clock.core_mhz; }
   double cycles_of_bytes(double bytes, double gbps) const { return bytes / gbps / tick_ns(); }
 };
@@ -30,13 +33,15 @@ double norm(double p, std::initializer_list<double> parts) {
 
 // With G equal groups on N CUs the busiest CU gets ceil(G / N) of them; a CU's work is spread over as many SIMDs as it
 // has resident waves, at most all.
-double busiest_share(const Model& m) { return std::ceil(m.work.groups / m.spec.topology.cus) / m.work.groups; }
+double busiest_share(const Model& m) { return std::ceil(m.groups / m.spec.topology.cus) / m.groups; }
 
-double resident_groups(const Model& m) { return std::min(m.work.groups, m.spec.topology.cus * m.work.groups_per_cu); }
+double resident_waves(const Model& m) {
+  return std::min(m.waves, m.spec.topology.cus * m.work.groups_per_cu * m.work.waves_per_group);
+}
 
 double resident_waves_of_busiest_cu(const Model& m) {
-  const double groups = std::min(std::ceil(m.work.groups / m.spec.topology.cus), m.work.groups_per_cu);
-  return groups * m.work.waves_per_group;
+  const double groups = std::min(std::ceil(m.groups / m.spec.topology.cus), m.work.groups_per_cu);
+  return groups * std::min(m.waves / m.groups, m.work.waves_per_group);
 }
 
 double simds_used(const Model& m) {
@@ -46,7 +51,7 @@ double simds_used(const Model& m) {
 // Rounds of resident groups that the grid takes. Groups take unequal times, so half of a last, partly filled round
 // overlaps with the previous one.
 double residency_rounds(const Model& m) {
-  const double full = m.work.groups / resident_groups(m);
+  const double full = m.waves / resident_waves(m);
   return (full + std::ceil(full)) / 2;
 }
 
@@ -85,7 +90,7 @@ double lds_issue(const Model& m) { return m.work.lds_cycles * busiest_share(m); 
 double own_issue(const Model& m) {
   const Work& w = m.work;
   const double others = w.salu + w.smem + w.vmem + w.lds + w.flow;
-  return (arithmetic(m).total() + others * m.spec.issue.wave_cycles) / w.waves;
+  return (arithmetic(m).total() + others * m.spec.issue.wave_cycles) / m.waves;
 }
 
 // One wave's waits on an otherwise idle device.
@@ -109,9 +114,8 @@ double scalar_waits(const Model& m) {
 double transfers(const Model& m) { return m.work.l2_transfers * m.spec.l2.transfer_latency_cycles; }
 
 double own_waits(const Model& m) {
-  const double all =
-      vector_waits(m) + scalar_waits(m) + transfers(m) + m.work.lds_waits * m.spec.issue.lds_latency_cycles;
-  return all / m.work.waves;
+  const double lds = m.work.lds_waits * m.spec.issue.lds_latency_cycles;
+  return (vector_waits(m) + scalar_waits(m) + transfers(m) + lds + m.work.barrier_cycles) / m.waves;
 }
 
 // Cycles from a group's slot becoming free to the first instruction of its last wave.
@@ -156,10 +160,11 @@ double memory_cycles(const Model& m, const MemoryPath& p) {
   return norm(overlap, {p.vl1d, norm(m.spec.timing.queueing_norm, {p.round_trips, shared})});
 }
 
-// Cycles to write back lines that are still modified after the last wave, on devices that do so at the end of a kernel.
+// Cycles to write back lines that are still modified after the last wave. A profiled kernel ends when that is done,
+// even where the counters no longer see it.
 double write_back_cycles(const Model& m) {
   const double infinity = m.spec.fabric.infinity_cache_gbps;
-  return m.cycles_of_bytes(m.work.flushed_bytes, infinity > 0 ? infinity : m.spec.hbm.write_gbps);
+  return m.cycles_of_bytes(m.work.flushed_bytes + m.work.left_bytes, infinity > 0 ? infinity : m.spec.hbm.write_gbps);
 }
 
 // Until the first wave runs and has its first answer, and again at the end, no unit works at full rate.
@@ -171,7 +176,28 @@ double ramp_cycles(const Model& m) {
   } else if (w.infinity_waits + w.scalar_infinity_waits > 0) {
     deepest = m.spec.fabric.infinity_cache_latency_cycles;
   }
-  return m.spec.issue.wave_start_cycles + deepest;
+  // A dispatch that reaches further than cached address translations begins by fetching new ones.
+  const bool reaches = w.hbm_read_bytes + w.hbm_write_bytes > m.spec.hbm.translated_bytes;
+  const double translations = reaches ? m.spec.hbm.translation_ns / m.tick_ns() : 0;
+  return m.spec.issue.wave_start_cycles + deepest + translations;
+}
+
+// From the first wave's first answer to the last wave's end.
+struct Body {
+  double cycles = 0;
+  MemoryPath path;
+  double vector = 0, scalar = 0, lds = 0, waits = 0;
+};
+
+Body body_of(const Model& m) {
+  Body b{0, memory_path(m), vector_issue(m), scalar_issue(m), lds_issue(m), 0};
+  b.waits = residency_rounds(m) * (group_start(m) + own_waits(m));
+  const double memory = memory_cycles(m, b.path), own = residency_rounds(m) * own_issue(m);
+  const double work_time = own + norm(m.spec.timing.overlap_norm,
+                                      {b.vector - own, b.scalar - own, b.lds - own, std::max(memory - own, b.waits)});
+  // Waves start at a steady rate: this bounds the total time and adds nothing if another bound is larger.
+  b.cycles = std::max(b.path.dispatch, work_time);
+  return b;
 }
 
 }  // namespace
@@ -210,6 +236,7 @@ Work work_of(const LaunchPlan& plan, const IssueCounts& issue, const EngineCount
   w.lds_waits = waits(engine.lds_waits);
   w.barriers = number(engine.barriers);
   w.store_tails = number(engine.store_tails);
+  w.barrier_cycles = number(engine.barrier_cycles);
   if (!hierarchy) return w;
   const MemoryCounts& n = hierarchy->counts();
   w.l1_cycles_busiest_cu = number(n.l1_cycles_max);
@@ -228,24 +255,22 @@ Work work_of(const LaunchPlan& plan, const IssueCounts& issue, const EngineCount
   w.hbm_read_bytes = number(n.hbm_read_bytes);
   w.hbm_write_bytes = number(n.hbm_write_bytes);
   w.flushed_bytes = number(n.flushed_bytes);
+  w.left_bytes = number(n.left_bytes);
   return w;
 }
 
 Timing estimate(const Spec& spec, const Work& work) {
-  const Model m{spec, work};
+  const Model all{spec, work, work.groups, work.waves};
+  const Model working{spec, work, work.working_groups, work.working_waves};
+  const Body of_all = body_of(all), of_working = work.working_groups > 0 ? body_of(working) : of_all;
+  const bool uneven = of_working.cycles > of_all.cycles;
+  const Model& m = uneven ? working : all;
+  const auto& [body, path, vector, scalar, lds, waits] = uneven ? of_working : of_all;
   const Arithmetic spent = arithmetic(m);
-  const MemoryPath path = memory_path(m);
-  const double memory = memory_cycles(m, path), own = residency_rounds(m) * own_issue(m);
-  const double vector = vector_issue(m), scalar = scalar_issue(m), lds = lds_issue(m);
-  const double waits = residency_rounds(m) * (group_start(m) + own_waits(m));
-  // Waves start at a steady rate: this bounds the total time and adds nothing if another bound is larger.
-  const double work_time =
-      own + norm(m.spec.timing.overlap_norm, {vector - own, scalar - own, lds - own, std::max(memory - own, waits)});
-  const double body = std::max(path.dispatch, work_time);
   const double flush = write_back_cycles(m), ramp = ramp_cycles(m), launch = m.spec.issue.launch_ns;
 
   Timing t;
-  t.limits.wave_cycles = group_start(m) + own_issue(m) + own_waits(m);
+  t.limits.wave_cycles = group_start(all) + own_issue(all) + own_waits(all);
   t.busy_ns = (ramp + body + flush) * m.tick_ns();
   t.busy_cycles = ramp + body + flush - spent.lost * busiest_share(m) / simds_used(m);
   t.duration_ns = launch + t.busy_ns;

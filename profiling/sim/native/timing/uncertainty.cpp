@@ -27,7 +27,7 @@ const std::vector<Rule>& rules() {
       {name_of(Counter::FETCH_SIZE), {&Work::fabric_read_bytes, &Work::infinity_waits, &Work::scalar_infinity_waits}},
       {name_of(Counter::WRITE_SIZE), {&Work::fabric_write_bytes}},
       {kMemoryBytes, {&Work::hbm_read_bytes, &Work::hbm_write_bytes, &Work::hbm_waits, &Work::scalar_hbm_waits}},
-      {name_of(Counter::TCC_ALL_TC_OP_WB_WRITEBACK), {&Work::flushed_bytes}},
+      {name_of(Counter::TCC_ALL_TC_OP_WB_WRITEBACK), {&Work::flushed_bytes, &Work::left_bytes}},
   };
   return all;
 }

@@ -24,6 +24,8 @@ constexpr bool names_all() {
 struct Work {
   // Launch and occupancy.
   double groups = 0, waves_per_group = 0, groups_per_cu = 0, waves = 0;
+  // As many as would take the same time in all if each took as long as the long ones; 0: all.
+  double working_groups = 0, working_waves = 0;
   // Wave instructions by the unit that executes them.
   double valu_full = 0, valu_trans = 0, valu_f64 = 0, valu_int64_mul = 0, mfma_cycles = 0;
   double salu = 0, smem = 0, vmem = 0, lds = 0, flow = 0;
@@ -32,6 +34,7 @@ struct Work {
   double store_waits = 0, l1_waits = 0, l2_waits = 0, infinity_waits = 0, hbm_waits = 0;
   double scalar_hit_waits = 0, scalar_l2_waits = 0, scalar_infinity_waits = 0, scalar_hbm_waits = 0;
   double lds_waits = 0, barriers = 0, store_tails = 0;
+  double barrier_cycles = 0;  // that waves wait at barriers for the others
   // Requests and bytes.
   double l1_cycles_busiest_cu = 0, l2_requests_busiest_channel = 0;
   double l2_turns_busiest_channel = 0;  // switches between reading and writing
@@ -39,12 +42,15 @@ struct Work {
   double atomics_busiest_line = 0;
   double fabric_read_bytes = 0, fabric_write_bytes = 0, hbm_read_bytes = 0, hbm_write_bytes = 0;
   double flushed_bytes = 0;  // part of the written bytes that leaves the L2 after the last wave
+  double left_bytes = 0;     // leave the L2 after that, and count for no dispatch
 
   static constexpr Field<Work> kFields[] = {
       {"groups", &Work::groups},
       {"waves_per_group", &Work::waves_per_group},
       {"groups_per_cu", &Work::groups_per_cu},
       {"waves", &Work::waves},
+      {"working_groups", &Work::working_groups},
+      {"working_waves", &Work::working_waves},
       {"valu_full", &Work::valu_full},
       {"valu_trans", &Work::valu_trans},
       {"valu_f64", &Work::valu_f64},
@@ -68,6 +74,7 @@ struct Work {
       {"lds_waits", &Work::lds_waits},
       {"barriers", &Work::barriers},
       {"store_tails", &Work::store_tails},
+      {"barrier_cycles", &Work::barrier_cycles},
       {"l1_cycles_busiest_cu", &Work::l1_cycles_busiest_cu},
       {"l2_requests_busiest_channel", &Work::l2_requests_busiest_channel},
       {"l2_turns_busiest_channel", &Work::l2_turns_busiest_channel},
@@ -78,6 +85,7 @@ struct Work {
       {"hbm_read_bytes", &Work::hbm_read_bytes},
       {"hbm_write_bytes", &Work::hbm_write_bytes},
       {"flushed_bytes", &Work::flushed_bytes},
+      {"left_bytes", &Work::left_bytes},
   };
 };
 static_assert(names_all<Work>());
