@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 
 import needs
 import pytest
 
+from hipsynth.profiling import sandbox
 from hipsynth.synth.core.errors import Missing
 from hipsynth.synth.frontend.config import frontend_config
 from hipsynth.synth.frontend.parse import ParseConfig
+
+
+def pytest_report_header() -> str:
+    """Where no sandbox can be made, our own programs run without one; tests of the sandbox itself fail."""
+    if sandbox.available():
+        return "programs run in the sandbox"
+    os.environ.setdefault("HIPSYNTH_SANDBOX", "off")
+    return "WARNING: no sandbox can be made here: programs run without isolation"
 
 
 @pytest.fixture(scope="session", autouse=True)

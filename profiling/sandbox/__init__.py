@@ -1,6 +1,6 @@
 """Sandbox for untrusted programs: `run` starts one; `available` and `require` test whether isolation works here."""
 
-from hipsynth.profiling.sandbox.bubblewrap import available, require
+from hipsynth.profiling.sandbox.bubblewrap import available, require, unavailable
 from hipsynth.profiling.sandbox.limits import (
     WALL_EXTRA_S,
     WALL_FACTOR,
@@ -25,4 +25,5 @@ __all__ = [
     "require",
     "run",
     "time_limits",
+    "unavailable",
 ]
