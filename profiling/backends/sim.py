@@ -20,6 +20,7 @@ from hipsynth.synth.core.kernel_record import KernelRecord, Source
 from hipsynth.synth.core.oracle_check import mismatch
 from hipsynth.synth.core.program import Program
 
+USAGE_LINES = 8
 TABLES = Path(api.__file__).parent / "isa"
 
 
@@ -91,7 +92,8 @@ class SimBackend:
             if message and done.output_cut:
                 message += " (its output was cut, so what followed was not compared)"
         if not reason and not done.dispatch_count:
-            reason, message = "no_dispatch", "the program launched no kernel"
+            words = "\n".join(done.stdout.strip().splitlines()[:USAGE_LINES])  # often how to call it
+            reason, message = "no_dispatch", f"the program launched no kernel\n{words}".strip()
         if reason:
             message = "\n".join([message, *_own_words(done.stderr, message)]).strip()
         kernels = tuple(self._kernel(kernel, target.arch) for kernel in done.kernels)

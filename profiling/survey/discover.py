@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,14 +32,19 @@ _COMMENT_LINE = re.compile(r"^[ \t]*#[^\n]*", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"[<>\[\]{}$*|&;`]|\.\.\.")
 
 
-def find_programs(root: Path, arch: str) -> list[Program]:
-    """The programs below `root`, ordered by the path of their main file. Malformed files are skipped, not raised."""
+def find_programs(root: Path, arch: str, shows: Sequence[Path] = ()) -> list[Program]:
+    """The programs below `root`, ordered by the path of their main file. Malformed files are skipped, not raised.
+
+    `shows`: further folders that build files may refer to.
+    """
     folder = scan(root)
-    useful = {place for path in folder.sources if folder.is_hip(path) for place in path.parents}
+    useful = {
+        place for path in folder.sources if folder.is_hip(path) or folder.is_portable(path) for place in path.parents
+    }
     plans: dict[Path, list[BuildPlan]] = defaultdict(list)
     for build_file in folder.build_files:
         if build_file.parent in useful:
-            for plan in _plans_of_file(build_file, folder.root, arch):
+            for plan in _plans_of_file(build_file, folder.root, arch, shows):
                 for main in _mains(plan):
                     plans[main].append(plan)
     programs = []
@@ -51,9 +56,9 @@ def find_programs(root: Path, arch: str) -> list[Program]:
     return programs
 
 
-def _plans_of_file(build_file: Path, root: Path, arch: str) -> list[BuildPlan]:
+def _plans_of_file(build_file: Path, root: Path, arch: str, shows: Sequence[Path]) -> list[BuildPlan]:
     if is_makefile(build_file.name):
-        return make_plans(build_file, root, arch)
+        return make_plans(build_file, root, arch, shows)
     if build_file.name == "CMakeLists.txt":
         return cmake_plans(build_file, root)
     if build_file.suffix == ".sh":
@@ -92,8 +97,8 @@ def _mains(plan: BuildPlan) -> list[Path]:
 
 def _program(path: Path, folder: Folder, plans: list[BuildPlan]) -> Program | None:
     name = path.relative_to(folder.root).as_posix()
-    uses_hip = folder.is_hip(path) or any(folder.is_hip(unit.path) for plan in plans for unit in plan.units)
-    if not uses_hip:
+    units = {path, *(unit.path for plan in plans for unit in plan.units), *_companions(path, folder, _parts(folder))}
+    if not any(folder.is_hip(unit) or folder.is_portable(unit) for unit in units):
         if folder.is_cuda(path):
             return Program(name, path, refusal=("cuda_source", "CUDA source: it uses no HIP header or call"))
         return None
@@ -135,16 +140,21 @@ def _guesses(path: Path, folder: Folder) -> list[BuildPlan]:
     threads = any(name == "omp.h" for file in folder.closure(path) for _, name in source_facts(file).includes)
     libraries = ("omp",) if threads else ()
     plans = [BuildPlan(path.stem, (alone,), path.parent, "guess", libraries)]
-    usable = [
-        other
-        for other in folder.sources
-        if not source_facts(other).has_main and not (folder.is_cuda(other) and not folder.is_hip(other))
-    ]
+    usable = _parts(folder)
     for others in (_companions(path, folder, usable), [other for other in usable if other.parent == path.parent]):
         units = [SourceUnit(other, "c" if other.suffix == ".c" else "hip") for other in others]
         if units:
             plans.append(BuildPlan(path.stem, (alone, *units), path.parent, "guess", libraries))
     return plans
+
+
+def _parts(folder: Folder) -> list[Path]:
+    """The sources without a main() that may belong to a HIP program."""
+    return [
+        other
+        for other in folder.sources
+        if not source_facts(other).has_main and not (folder.is_cuda(other) and not folder.is_hip(other))
+    ]
 
 
 def _companions(path: Path, folder: Folder, usable: list[Path]) -> list[Path]:

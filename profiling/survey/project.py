@@ -31,12 +31,13 @@ def find_project(
     Its files may include from `folder` and from `includes`, whatever its build files name.
     Raises BadInput if there is no such program or more than one, CompileFailed if no plan builds.
     """
-    found = [program for program in find_programs(folder, arch) if not program.refusal[0]]
+    shows = [place.resolve() for place in includes]
+    found = [program for program in find_programs(folder, arch, shows) if not program.refusal[0]]
     if main is not None:
         found = [program for program in found if program.main == main.resolve()]
     if len(found) != 1:
         raise _not_one(folder, main, found)
-    roots = (folder.resolve(), *(place.resolve() for place in includes))
+    roots = (folder.resolve(), *shows)
     asked = replace(found[0], plans=tuple(_with_includes(plan, roots[1:]) for plan in found[0].plans))
     built = try_plans(asked, arch, scratch, roots, limits)
     if built.artefacts is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -101,6 +102,15 @@ def table(report: Report) -> str:
     ]
     lines += [f"  {count:4d}  {reason}{_explained(reason)}" for reason, count in report.reasons.items()]
     return "\n".join(lines)
+
+
+def summary(reports: Sequence[Report]) -> str:
+    """One line over several surveys."""
+    total = {name: sum(report.totals[name] for report in reports) for name in reports[0].totals}
+    return (
+        f"{len(reports)} surveys: {total['programs']} programs, {total['compiled']} compiled, {total['runnable']} that "
+        f"should run, {total['completed']} ran to completion, {total['passed']} passed their own check"
+    )
 
 
 def _explained(reason: str) -> str:

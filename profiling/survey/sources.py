@@ -30,6 +30,8 @@ _ARGUMENT_WORDS = re.compile(
     r"\bmain\s*\([^,)]*,[^)]*?\bchar\b[^)\w]*(?:\bconst\b[^)\w]*)*(\w+)[^{]*\{.*\b\1\s*(?:\[|\+)", re.DOTALL
 )
 _HIP = re.compile(r"\bhip/[a-z_]+\.h|\bhip_runtime(?:_api)?\.h|\bhip(?:Malloc|LaunchKernel|Memcpy|DeviceSynchronize)\b")
+# Libraries that exist for both: a source that uses them and nothing of CUDA is a HIP source.
+_PORTABLE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"](?:thrust|hipcub|rocprim|rocthrust)/", re.MULTILINE)
 _CUDA = re.compile(
     r"\bcuda(?:_runtime(?:_api)?)?\.h\b|\bcuda(?:Malloc|Memcpy|DeviceSynchronize|GetDevice)\b|\bcu\w+\.h\b"
 )
@@ -59,6 +61,7 @@ class Source:
     reads_arguments: bool
     names_hip: bool
     names_cuda: bool
+    names_portable: bool
     has_kernel: bool
     includes: tuple[tuple[bool, str], ...]
 
@@ -74,6 +77,7 @@ def source_facts(path: Path) -> Source:
         bool(_ARGUMENTS.search(text) or _ARGUMENT_WORDS.search(text)),
         bool(_HIP.search(text)),
         bool(_CUDA.search(text)),
+        bool(_PORTABLE.search(text)),
         bool(_KERNEL.search(text)),
         includes,
     )
@@ -95,6 +99,11 @@ class Folder:
     def is_cuda(self, path: Path) -> bool:
         """Whether the file, or a header of this folder that it includes (transitively), uses CUDA."""
         return any(source_facts(file).names_cuda for file in self.closure(path))
+
+    def is_portable(self, path: Path) -> bool:
+        """Whether the file, or a header of this folder that it includes, uses thrust or the like, and none CUDA."""
+        facts = [source_facts(file) for file in self.closure(path)]
+        return any(fact.names_portable for fact in facts) and not any(fact.names_cuda for fact in facts)
 
     def closure(self, path: Path, limit: int = 400) -> Iterator[Path]:
         """The file and, breadth first, the folder's headers that it includes; at most about `limit` files."""

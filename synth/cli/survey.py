@@ -20,6 +20,7 @@ from hipsynth.synth.cli.options import (
     timeout_option,
     workers_option,
 )
+from hipsynth.synth.core.errors import BadInput
 
 if TYPE_CHECKING:
     from hipsynth.profiling.survey import Options
@@ -84,7 +85,7 @@ def command(
     from hipsynth.profiling.matrix.targets import resolve_devices
     from hipsynth.profiling.survey import Options
     from hipsynth.profiling.survey.page import update
-    from hipsynth.profiling.survey.report import table
+    from hipsynth.profiling.survey.report import summary, table
 
     if sandboxed:
         sandbox.require()
@@ -103,7 +104,10 @@ def command(
         documents = [report.document() for report in reports]
         print_json(documents[0] if len(documents) == 1 else {"surveys": documents})
     else:
-        click.echo("\n\n".join(f"{_heading(report, len(reports))}{table(report)}" for report in reports))
+        texts = [f"{_heading(report, len(reports))}{table(report)}" for report in reports]
+        click.echo("\n\n".join([*texts, *([summary(reports)] if len(reports) > 1 else [])]))
+    if not reports:
+        raise BadInput("no HIP program in any of the folders", remedy="give folders that contain the sources")
     return 0
 
 
@@ -134,6 +138,10 @@ def _surveys(folders: Sequence[Path], wanted: Sequence[Options], out: Path | Non
 
         try:
             yield survey(folder, options, kept, start)
+        except BadInput as error:
+            if len(jobs) == 1 or error.reason != "no_programs":
+                raise
+            click.echo(f"warning: {error.what}: {error.cause}", err=True)  # the other folders are surveyed
         finally:
             for bar in bars:
                 bar.close()

@@ -176,6 +176,26 @@ def test_folders_beside_the_programs_are_seen_only_when_asked_for(several: Path)
     assert done.returncode == 3 and "give its folder: app" in done.stderr
 
 
+def test_prerequisites_outside_the_folder_are_seen_with_their_include_folder(several: Path) -> None:
+    needs.make()
+    app = several / "app"
+    app.mkdir()
+    for name in ("main.cpp", "parts", "count.txt", "Makefile"):
+        (several / name).rename(app / name)
+    rules = RULES.replace("-Iinclude", "-I../include").replace("main.cpp", "main.cpp ../include/fill.h", 1)
+    assert rules.count("../include/fill.h") == 1
+    (app / "Makefile").write_text(rules)
+    done = synth(["run", "app", "-I", "include", "--", "2"], several)
+    assert (done.returncode, done.stdout) == (0, "3 times 10\n"), done.stderr
+
+
+def test_the_usage_of_a_program_without_arguments_is_shown(tmp_path: Path) -> None:
+    text = "#include <hip/hip_runtime.h>\n#include <cstdio>\n__global__ void k() {}\n"
+    (tmp_path / "asks.hip").write_text(text + 'int main(int n, char**) { std::puts("usage: asks N"); return n < 2; }\n')
+    done = synth(["profile", "asks.hip"], tmp_path)
+    assert done.returncode == 5 and "launched no kernel" in done.stderr and "usage: asks N" in done.stderr
+
+
 def test_names_of_older_hip_headers_are_defined(tmp_path: Path) -> None:
     text = "#include <hip/hip_runtime.h>\nint main() { char b[4]; memset(b, 7, 4); return b[3]; }\n"
     (tmp_path / "older.hip").write_text(text)

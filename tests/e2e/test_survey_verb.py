@@ -44,6 +44,20 @@ def test_a_folder_becomes_a_table_and_a_document(tmp_path: Path) -> None:
     assert done.returncode == 0 and "| gfx90a | 2 | 0 | 0 | 1 | 1 | 0 | 1 | 1 (100.0 %) | 1 |" in page.read_text()
 
 
+def test_a_folder_without_programs_does_not_end_the_survey_of_others(tmp_path: Path) -> None:
+    needs.compiler()
+    for name in ("empty", "first", "second"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "first/good.hip").write_text(MAIN)
+    (tmp_path / "second/good.hip").write_text(MAIN)
+    folders = [str(tmp_path / name) for name in ("first", "empty", "second")]
+    done = synth("survey", *folders)
+    assert done.returncode == 0 and "empty: no HIP program" in done.stderr
+    assert "2 surveys: 2 programs, 2 compiled, 2 that should run, 2 ran to completion, 2 passed" in done.stdout
+    done = synth("survey", str(tmp_path / "empty"), str(tmp_path / "empty"))
+    assert done.returncode == 3 and "no HIP program" in done.stderr
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_survey_ends_its_programs_and_keeps_what_is_finished(
     number: signal.Signals, tmp_path: Path

@@ -24,6 +24,7 @@ _HOST_ONLY = re.compile(r"(?:g\+\+|gcc|c\+\+|cc|mpicxx|mpic\+\+|mpicc)(?:-[\d.]+
 _ARCHIVERS = re.compile(r"(?:llvm-|hip)?ar$")
 _DIRECTORY = re.compile(r"make(?:\[\d+\])?: (Entering|Leaving) directory ['`](.*)'$")
 _STREAM_NUMBER = re.compile(r"((?:^|\s))\d(?=[<>])")  # the 2 of 2>&1
+_PIECE = re.compile(r"""(?:'[^']*'|"(?:\\.|[^"\\])*"|\\.|[^\s'"\\;&|])+""")  # a word of the shell
 _CONTROL = frozenset({";", "&&", "||", "|", "&", "(", ")", ";;"})
 _IGNORED_WORDS = frozenset({"then", "else", "do", "{", "}", "!", "time", "exec", "env", "@", "-", "+"})
 # Options with a separate value that do not affect what is compiled.
@@ -82,7 +83,7 @@ def simple_commands(text: str, folder: Path) -> Iterator[Command]:
 
 
 def _split_line(line: str, folder: Path) -> Iterator[Command]:
-    lexer = shlex.shlex(_STREAM_NUMBER.sub(r"\1", line), posix=True, punctuation_chars=";&|()<>")
+    lexer = shlex.shlex(_STREAM_NUMBER.sub(r"\1", _uncommented(line)), posix=True, punctuation_chars=";&|()<>")
     lexer.whitespace_split = True
     lexer.commenters = ""
     try:
@@ -106,6 +107,14 @@ def _split_line(line: str, folder: Path) -> Iterator[Command]:
             redirection = word if word in ("<", ">", ">>") else "&"
         elif current or not (word in _IGNORED_WORDS or re.match(r"\w+=", word)):
             current.append(word)
+
+
+def _uncommented(line: str) -> str:
+    """The line without a comment: from a `#` that begins a word outside of quotes."""
+    for piece in _PIECE.finditer(line):
+        if piece[0].startswith("#"):
+            return line[: piece.start()]
+    return line
 
 
 def is_build_step(words: list[str]) -> bool:

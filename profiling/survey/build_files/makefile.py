@@ -41,19 +41,20 @@ def available() -> bool:
     return shutil.which("make") is not None and sandbox.available()
 
 
-def make_plans(makefile: Path, root: Path, arch: str) -> list[BuildPlan]:
+def make_plans(makefile: Path, root: Path, arch: str, shows: Sequence[Path] = ()) -> list[BuildPlan]:
     """Plans for the programs that the default goal of `makefile`, and other goals that look like programs, would link.
 
-    Only dry runs, nothing is built. Empty if make fails or is not available.
+    `shows`: further folders that make sees, with prerequisites outside `root`. Only dry runs, nothing is built. Empty
+    if make fails or is not available.
     """
     if not available():
         return []
-    text = dry_run(makefile, root, arch, ())
+    text = dry_run(makefile, root, arch, (), shows=shows)
     plans = {plan.name: plan for plan in _plans(text, makefile)}
     for goal in _further_goals(makefile):
-        for plan in _plans(dry_run(makefile, root, arch, (goal,)), makefile):
+        for plan in _plans(dry_run(makefile, root, arch, (goal,), shows=shows), makefile):
             plans.setdefault(plan.name, plan)
-    calls = _calls(makefile, root, arch, list(plans)) if plans else {}
+    calls = _calls(makefile, root, arch, list(plans), shows) if plans else {}
     return [replace(plan, calls=tuple(calls.get(plan.name, ()))) for plan in plans.values()]
 
 
@@ -61,7 +62,9 @@ def _plans(text: str, makefile: Path) -> list[BuildPlan]:
     return plans_of(steps_of(simple_commands(text, makefile.parent)), makefile.parent, "make")
 
 
-def dry_run(makefile: Path, root: Path, arch: str, goals: tuple[str, ...], depth: int = 2) -> str:
+def dry_run(
+    makefile: Path, root: Path, arch: str, goals: tuple[str, ...], depth: int = 2, shows: Sequence[Path] = ()
+) -> str:
     """Output of `make -n` for `goals`, including recursive makes up to `depth` levels; "" if make cannot run."""
     with scratch_folder() as scratch:
         tools = _tools(scratch / "rocm", arch)
@@ -75,13 +78,15 @@ def dry_run(makefile: Path, root: Path, arch: str, goals: tuple[str, ...], depth
             "MAKEFLAGS": "",
         }
         (scratch / "work").mkdir()
-        done = sandbox.run(command, scratch / "work", _LIMITS, read_only=[root], env=environment, mounts={ROCM: tools})
+        done = sandbox.run(
+            command, scratch / "work", _LIMITS, read_only=[root, *shows], env=environment, mounts={ROCM: tools}
+        )
     if depth == 0:
         return done.stdout
-    return done.stdout + "".join(_further(done.stdout, makefile, root, arch, depth - 1))
+    return done.stdout + "".join(_further(done.stdout, makefile, root, arch, depth - 1, shows))
 
 
-def _further(text: str, makefile: Path, root: Path, arch: str, depth: int) -> Iterator[str]:
+def _further(text: str, makefile: Path, root: Path, arch: str, depth: int, shows: Sequence[Path]) -> Iterator[str]:
     """Dry runs of recursive makes called as plain `make`; unlike $(MAKE), `make -n` prints but does not enter them."""
     for folder, words, *_ in simple_commands(text, makefile.parent):
         if words[0] != "make" or not folder.is_relative_to(root):
@@ -95,7 +100,7 @@ def _further(text: str, makefile: Path, root: Path, arch: str, depth: int) -> It
             elif not word.startswith("-"):
                 goals.append(word)
         if place.is_file() and place.resolve().is_relative_to(root):
-            yield dry_run(place.resolve(), root, arch, tuple(goals), depth)
+            yield dry_run(place.resolve(), root, arch, tuple(goals), depth, shows)
 
 
 def _tools(folder: Path, arch: str) -> Path:
@@ -127,11 +132,11 @@ def _run_goals(makefile: Path) -> list[str]:
     return list(dict.fromkeys(goals))[:4]
 
 
-def _calls(makefile: Path, root: Path, arch: str, names: Sequence[str]) -> dict[str, list[Call]]:
+def _calls(makefile: Path, root: Path, arch: str, names: Sequence[str], shows: Sequence[Path]) -> dict[str, list[Call]]:
     """Program name -> calls found in goals such as `run` and `test`."""
     found: dict[str, list[Call]] = {}
     for goal in _run_goals(makefile):
-        text = dry_run(makefile, root, arch, (goal,))
+        text = dry_run(makefile, root, arch, (goal,), shows=shows)
         for name, call in calls_of(text, makefile.parent, names, root):
             found.setdefault(name, []).append(call)
     return found

@@ -248,6 +248,34 @@ def test_sources_named_like_included_headers_belong_to_a_program(tmp_path: Path)
     assert [unit.path.name for unit in program.plans[1].units] == ["main.hip", "parse.cpp", "deep.cc"]
 
 
+def test_a_main_beside_its_hip_sources_in_another_folder_is_a_program(tmp_path: Path) -> None:
+    files = {
+        "app/main.cpp": '#include "../gpu/solve.h"\nint main() { return solve(); }\n',
+        "gpu/solve.h": "int solve();\n",
+        "gpu/solve.hip": KERNEL + "int solve() { return 0; }\n",
+        "cpu/main.cpp": "int main() { return 0; }\n",
+    }
+    (program,) = find_programs(write(tmp_path, files), "gfx90a")
+    assert program.id == "app/main.cpp"
+    assert [unit.path.name for unit in program.plans[1].units] == ["main.cpp", "solve.hip"]
+
+
+def test_programs_that_use_only_a_portable_library(tmp_path: Path) -> None:
+    thrust = "#include <thrust/device_vector.h>\nint main() { thrust::device_vector<int> v(4); }\n"
+    cuda = "#include <cuda_runtime.h>\n" + thrust
+    found = find_programs(write(tmp_path, {"both.cu": thrust, "cuda.cu": cuda}), "gfx90a")
+    assert [(program.id, program.refusal[0]) for program in found] == [("both.cu", ""), ("cuda.cu", "cuda_source")]
+
+
+def test_commented_commands_are_not_run() -> None:
+    text = "# hipcc -o a a.hip\nhipcc -o b b.hip  # -DOLD\n  #./b 4\necho '#' && ./b 5\n"
+    assert [command.words for command in simple_commands(text, Path("/x"))] == [
+        ["hipcc", "-o", "b", "b.hip"],
+        ["echo", "#"],
+        ["./b", "5"],
+    ]
+
+
 def test_run_lines_of_the_documentation(tmp_path: Path) -> None:
     readme = "Run it:\n```\n$ ./prog 1024 --fast\n./prog <size>\nhipcc -o ./prog prog.hip -lm\n```\nor `./other 3`.\n"
     (program,) = find_programs(write(tmp_path, {"x/prog.hip": MAIN, "README.md": readme}), "gfx90a")
