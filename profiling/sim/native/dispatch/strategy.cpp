@@ -76,7 +76,7 @@ std::optional<Execution> SampledStrategy::execute(const PreparedLaunch& p) {
   Extrapolation whole = extrapolate(sampler.finish(engine.runs()), c.program, &hierarchy_);
   e.executed = std::move(whole.executed);
   e.counts = whole.counts;
-  e.sampling = {Strategy::sampled, whole.groups_simulated, 0, std::move(whole.error)};
+  e.sampling = {Strategy::sampled, whole.groups_simulated, 0, std::move(whole.error), 0};
   return e;
 }
 
