@@ -6,6 +6,7 @@ __device__ int item() { return blockIdx.x * blockDim.x + threadIdx.x; }
 extern "C" __global__ void twice(const float* a, float* b) { b[item()] = a[item()] * 2; }
 extern "C" __global__ void bump(float* a) { a[item()] += 1; }
 extern "C" __global__ void gather(const int* index, const float* a, float* b) { b[item()] = a[index[item()]]; }
+extern "C" __global__ void scatter(const int* index, float* a) { a[index[item()] & 65535] = item(); }
 extern "C" __global__ void histogram(const int* in, int* bins) { atomicAdd(&bins[in[item()] & 255], 1); }
 extern "C" __global__ void add_floats(const float* a, float* sum) { atomicAdd(&sum[item() & 63], a[item()]); }
 extern "C" __global__ void chase(const int* next, int* out, int steps) {

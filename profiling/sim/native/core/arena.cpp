@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <mutex>
@@ -47,6 +48,18 @@ void give_slot(int i) {
   slots_taken &= ~(1ull << i);
 }
 
+uint64_t next_version() {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
+
+// Allocations that a thread has found lately: kernels access a few arrays in turn.
+struct Recent {
+  uint64_t version = 0;
+  std::array<const Memory::Allocation*, 4> found{};
+  uint32_t next = 0;
+};
+
 }  // namespace
 
 struct Memory::Impl {
@@ -58,12 +71,12 @@ struct Memory::Impl {
   std::map<uint64_t, Allocation> freed;        // by start address
   std::map<uint64_t, uint64_t> reserved;       // virtual memory management: start -> bytes
   std::map<uint64_t, Allocation> mapped_from;  // mapped address -> original allocation of the pages
-  mutable const Allocation* last = nullptr;
-  mutable uint64_t layout = 0;  // 0: not computed since the last change
+  uint64_t version = next_version();           // of `allocations`, unique in the process
+  mutable uint64_t layout = 0;                 // 0: not computed since the last change
 
   // Call before `allocations` changes.
   void changes() {
-    last = nullptr;
+    version = next_version();
     layout = 0;
   }
 
@@ -258,13 +271,16 @@ void Memory::remove_external(void* p) {
 
 const Memory::Allocation* Memory::find(uint64_t p, uint64_t bytes) const {
   const Impl& m = *impl_;
-  if (m.last && p >= m.last->start && p + bytes <= m.last->start + m.last->bytes && p + bytes >= p) return m.last;
+  thread_local Recent recent;
+  if (recent.version != m.version) recent = {m.version};
+  for (const Allocation* a : recent.found) {
+    if (a && p >= a->start && p + bytes <= a->start + a->bytes && p + bytes >= p) return a;
+  }
   auto it = m.allocations.upper_bound(p);
   if (it == m.allocations.begin()) return nullptr;
   --it;
   if (p + bytes > it->second.start + it->second.bytes || p + bytes < p) return nullptr;
-  m.last = &it->second;
-  return m.last;
+  return recent.found[recent.next++ % recent.found.size()] = &it->second;
 }
 
 bool Memory::owns(uint64_t p) const { return p >= impl_->base && p < impl_->base + kSlotBytes; }

@@ -72,10 +72,12 @@ struct Device::Impl {
   Context context(const Launch& launch, const LaunchPlan& plan, KernelSlice* slice, Footprint* out);
   const KernelTraits& traits_of(const Launch& launch);
   bool results_needed(const Dispatch& d) const { return options.values && d.sampling.strategy == Strategy::exact; }
-  Execution execute(const Launch& launch, const LaunchPlan& plan, Footprint* out, bool count);
+  Execution execute(const Launch& launch, const LaunchPlan& plan, Footprint* out, bool count,
+                    const Repeat* proven = nullptr);
   Dispatch record(const Launch& launch, const LaunchPlan& plan, Execution* e);
   Dispatch run(const Launch& launch, const LaunchPlan& plan, Repeat* repeat);
-  void run_functionally(const Launch& launch, const LaunchPlan& plan, Dispatch* d);
+  Freedom freedom(const Launch& launch, const Repeat* proven);
+  void run_functionally(const Launch& launch, const LaunchPlan& plan, Repeat* repeat, Dispatch* d);
   Dispatch reuse(const Launch& launch, const LaunchPlan& plan, Repeat* repeat, const Counted& counted);
   Dispatch run_or_reuse(const Launch& launch, const LaunchPlan& plan);
   void count_and_time(const Launch& launch, const LaunchPlan& plan, const Execution& e, Dispatch* d);
@@ -160,8 +162,11 @@ Context Device::Impl::context(const Launch& launch, const LaunchPlan& plan, Kern
 
 // `out`: where accesses are recorded, or null. `count`: whether the memory hierarchy is modelled if the device does
 // that.
-Execution Device::Impl::execute(const Launch& launch, const LaunchPlan& plan, Footprint* out, bool count) {
+// `proven`: an earlier equal dispatch has been counted or run, so that its decisive loads are known to read the same.
+Execution Device::Impl::execute(const Launch& launch, const LaunchPlan& plan, Footprint* out, bool count,
+                                const Repeat* proven) {
   const KernelKey key{launch.module->serial(), launch.kernel->entry};
+  const bool functional_run = !count || !hierarchy;
   KernelSlice& slice = slices.try_emplace(key, program(*launch.module), *launch.kernel).first->second;
   const PreparedLaunch prepared{.launch = launch,
                                 .plan = plan,
@@ -170,6 +175,7 @@ Execution Device::Impl::execute(const Launch& launch, const LaunchPlan& plan, Fo
                                 .limits = {options.max_wave_instructions, options.cpu_seconds},
                                 .slice = slice,
                                 .waves = waves,
+                                .freedom = functional_run ? freedom(launch, proven) : Freedom::none,
                                 .printf_buffer = reinterpret_cast<uint8_t*>(runtime.printf_buffer)};
   Execution e = chooser.execute(prepared, count ? hierarchy.get() : nullptr);
   clock += e.counts.wave_instructions * kCyclesPerInstruction;
@@ -250,13 +256,21 @@ Dispatch Device::Impl::run(const Launch& launch, const LaunchPlan& plan, Repeat*
     count_and_time(launch, plan, e, &counted.dispatch);
   }
   repeats.end(keeps ? repeat : nullptr, std::move(counted), footprint, hierarchy.get());
+  repeat->apart = keeps && e.apart;
   if (keeps && repeat->seen > 1) Repeats::take_fingerprints(repeat);
   return d;
 }
 
-// Runs a dispatch for its results and what it prints.
-void Device::Impl::run_functionally(const Launch& launch, const LaunchPlan& plan, Dispatch* d) {
-  Execution e = execute(launch, plan, nullptr, false);
+Freedom Device::Impl::freedom(const Launch& launch, const Repeat* proven) {
+  const KernelTraits& kernel = traits_of(launch);
+  if (!kernel.repeatable || kernel.ordered || launch.cooperative) return Freedom::none;
+  return freedom_of(program(*launch.module), *launch.kernel, proven != nullptr, proven && proven->apart);
+}
+
+// Runs a dispatch for its results and what it prints. `repeat`: see execute(), or null.
+void Device::Impl::run_functionally(const Launch& launch, const LaunchPlan& plan, Repeat* repeat, Dispatch* d) {
+  Execution e = execute(launch, plan, nullptr, false, repeat);
+  if (repeat) repeat->apart |= e.apart;
   d->printf_output = std::move(e.text.output);
   d->printf_errors = std::move(e.text.errors);
 }
@@ -268,7 +282,7 @@ Dispatch Device::Impl::reuse(const Launch& launch, const LaunchPlan& plan, Repea
     // Without the memory model waves run in another order.
     if (traits_of(launch).ordered) return run(launch, plan, repeat);
     const uint64_t before = clock;
-    run_functionally(launch, plan, &d);
+    run_functionally(launch, plan, repeat, &d);
     clock = before;
     Repeats::take_fingerprints(repeat);
   }
@@ -299,7 +313,7 @@ Dispatch Device::launch(const Launch& launch) {
   }
   Dispatch d = shape.last;
   d.sampling.reused = 1;
-  if (m.results_needed(d)) m.run_functionally(launch, plan, &d);
+  if (m.results_needed(d)) m.run_functionally(launch, plan, nullptr, &d);
   return d;
 }
 

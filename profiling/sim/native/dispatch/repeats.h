@@ -43,6 +43,7 @@ struct Repeat {
   // Memory that the last counted dispatch read to decide, and all that it accessed.
   Extents decisive, touched;
   bool idempotent = false;  // it wrote no page that it had read
+  bool apart = false;       // see FunctionalEngine::apart
   // Fingerprints of these pages afterwards, if known.
   bool decisive_known = false, contents_known = false;
   uint64_t decisive_contents = 0, contents = 0;

@@ -9,6 +9,7 @@
 
 #include "core/counters.h"
 #include "core/engine.h"
+#include "core/functional.h"
 #include "core/launch.h"
 #include "core/state.h"
 #include "sampling/sampler.h"
@@ -25,6 +26,7 @@ struct Execution {
   OutOfBounds out_of_bounds;
   PrintfText text;
   uint64_t peak_waves = 0;
+  bool apart = false;  // see FunctionalEngine::apart
 };
 
 // A validated launch, with everything that each of its executions needs.
@@ -36,6 +38,7 @@ struct PreparedLaunch {
   EngineLimits limits;
   KernelSlice& slice;
   WavePool& waves;
+  Freedom freedom;  // of a functional run
   uint8_t* printf_buffer;
 };
 
@@ -65,6 +68,8 @@ class ExactStrategy final : public DispatchStrategy {
   std::optional<Execution> execute(const PreparedLaunch& p) override;
 
  private:
+  Execution execute_functionally(const PreparedLaunch& p);
+
   Hierarchy* hierarchy_;
   const Step* steps_;
 };
