@@ -237,7 +237,10 @@ Dispatch Device::Impl::run(const Launch& launch, const LaunchPlan& plan, Repeat*
   Counted counted = repeats.begin(repeat, chooser.memory_of(launch), hierarchy.get());
   const uint64_t start = clock;
   Execution e = execute(launch, plan, repeat ? &footprint : nullptr, true);
-  if (!repeat) return record(launch, plan, &e);
+  if (!repeat) {
+    repeats.end(nullptr, {}, footprint, hierarchy.get());
+    return record(launch, plan, &e);
+  }
   const bool own_memory_written =
       footprint.forget({plan.kernarg, plan.kernarg_bytes}) | footprint.forget(runtime.block());
   counted.cycles = clock - start;
@@ -245,19 +248,20 @@ Dispatch Device::Impl::run(const Launch& launch, const LaunchPlan& plan, Repeat*
   bool keeps = !own_memory_written && e.out_of_bounds.count == 0 && e.text.output.empty() && e.text.errors.empty();
   const Sampling sampling = e.sampling;
   Dispatch d = record(launch, plan, &e);
-  counted.dispatch = d;
-  if (hierarchy && counted.before.first) {
-    // A repetition is not the device's first dispatch.
-    counted.before.first = false;
-    keeps &= sampling.strategy != Strategy::sampled || hierarchy->first_as_later();
+  // A repetition is not the device's first dispatch.
+  const bool first = std::exchange(counted.before.first, false) && hierarchy && !hierarchy->first_as_later();
+  keeps &= !first || sampling.strategy != Strategy::sampled;
+  Counted* kept = repeats.end(keeps ? repeat : nullptr, std::move(counted), footprint, hierarchy.get());
+  if (!kept) return d;
+  kept->dispatch = d;
+  if (first) {
     hierarchy->set_counts(hierarchy->counts_if_later());
-    counted.dispatch.sampling = sampling;
-    counted.dispatch.counters.clear();
-    count_and_time(launch, plan, e, &counted.dispatch);
+    kept->dispatch.sampling = sampling;
+    kept->dispatch.counters.clear();
+    count_and_time(launch, plan, e, &kept->dispatch);
   }
-  repeats.end(keeps ? repeat : nullptr, std::move(counted), footprint, hierarchy.get());
-  repeat->apart = keeps && e.apart;
-  if (keeps && repeat->seen > 1) Repeats::take_fingerprints(repeat);
+  repeat->apart = e.apart;
+  if (repeat->seen > 1) Repeats::take_fingerprints(repeat);
   return d;
 }
 

@@ -41,7 +41,7 @@ Repeat& Repeats::find(const Launch& launch, const LaunchPlan& plan, uint64_t scr
   if (known != repeats_.end()) return known->second;
   if (repeats_.size() >= kMostRepeats) {
     repeats_.clear();
-    previous_ = nullptr;
+    previous_ = last_ = nullptr;
     copies_ = 0;
   }
   return repeats_[std::move(key)];
@@ -105,13 +105,17 @@ Counted Repeats::begin(const Repeat* repeat, const Chooser::Memory& chooser, Hie
   return c;
 }
 
-void Repeats::end(Repeat* repeat, Counted counted, const Footprint& footprint, Hierarchy* hierarchy) {
-  if (!repeat) return;
+Counted* Repeats::end(Repeat* repeat, Counted counted, const Footprint& footprint, Hierarchy* hierarchy) {
+  const bool again = std::exchange(last_, repeat) == repeat;
+  if (!repeat) return nullptr;
   ++repeat->seen;
   if (!footprint.complete() || footprint.overlap(Footprint::decides, Footprint::writes)) {
-    return forget(repeat);
+    forget(repeat);
+    return nullptr;
   }
-  if (repeat->seen == 1 && counted.work < kWorthRemembering) return;
+  if (repeat->seen == 1 && counted.work < kWorthRemembering) return nullptr;
+  // Without a fingerprint of the Infinity Cache only launches in a row can be equal.
+  if (hierarchy && hierarchy->has_infinity() && counted.work < kWorthFingerprint && !again) return nullptr;
   if (hierarchy) {
     counted.after = hierarchy->inherited();
     counted.replaced_lines = hierarchy->infinity_replaced() != 0;
@@ -134,12 +138,13 @@ void Repeats::end(Repeat* repeat, Counted counted, const Footprint& footprint, H
   repeat->counted.push_back(std::move(counted));
   previous_ = repeat;
   previous_counted_ = repeat->counted.size() - 1;
+  return &repeat->counted.back();
 }
 
 void Repeats::reused(const Repeat& repeat, const Counted& counted, Hierarchy* hierarchy) {
   const auto i = static_cast<size_t>(&counted - repeat.counted.data());
   const bool again = previous_ == &repeat && previous_counted_ == i;
-  previous_ = &repeat;
+  previous_ = last_ = &repeat;
   previous_counted_ = i;
   if (!hierarchy) return;
   hierarchy->inherit(counted.after);

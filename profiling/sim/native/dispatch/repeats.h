@@ -59,9 +59,10 @@ class Repeats {
   // Whether memory already holds what the dispatch would compute.
   static bool holds_results(Repeat& repeat);
 
-  // Call before a dispatch that is counted, and after it; `repeat` is null if it cannot be repeated.
+  // Call before a dispatch that is counted, and after it; `repeat` is null if it cannot be repeated. Returns where
+  // `counted` is kept, without its record, or null.
   Counted begin(const Repeat* repeat, const Chooser::Memory& chooser, Hierarchy* hierarchy);
-  void end(Repeat* repeat, Counted counted, const Footprint& footprint, Hierarchy* hierarchy);
+  Counted* end(Repeat* repeat, Counted counted, const Footprint& footprint, Hierarchy* hierarchy);
   // Call instead of these for a dispatch that reuses `counted`.
   void reused(const Repeat& repeat, const Counted& counted, Hierarchy* hierarchy);
   // Takes fingerprints after the memory has its final contents.
@@ -72,6 +73,7 @@ class Repeats {
   uint64_t lines_now(const Hierarchy& hierarchy);
 
   std::unordered_map<std::string, Repeat> repeats_;
+  const Repeat* last_ = nullptr;      // entry of the last dispatch
   const Repeat* previous_ = nullptr;  // entry of the last dispatch, if its counters may be those of the next one:
   size_t previous_counted_ = 0;
   uint64_t lines_ = 0;                         // fingerprint of the Infinity Cache; 0: unknown
