@@ -133,6 +133,8 @@ class _Context:
             self.version += f"+{f'sample{limits.sampling_units}' if limits.sampling_units else 'exact'}"
         if limits.effort != 1:
             self.version += f"+effort{limits.effort:g}"
+        if limits.per_kernel:
+            self.version += f"+first{limits.per_kernel}"
         self.environments: dict[Target, Mapping[str, str]] = {}
 
     def _environment(self, target: Target) -> Mapping[str, str]:

@@ -83,6 +83,8 @@ def configuration(
         ("memory_bytes", int(device.spec()["hbm.bytes"])),  # untouched pages use no host memory
         ("sampling_units", limits.sampling_units),
         ("effort", limits.effort),
+        ("per_kernel", limits.per_kernel),
+        ("reuse", int(limits.reuse)),
         ("cpu_seconds", limits.time_s),
         ("count", int(count)),
         ("counters", int(counters)),

@@ -20,6 +20,9 @@ class Limits:
     `sampling_units`: number of sampling units of a large grid besides the first and the last, whose counts are scaled
     up; 0 runs every grid in full. Small grids always run in full.
     `effort` multiplies the work up to which a grid counts as small, and the work that replaying a grid may take.
+    `per_kernel` counts only the first launches of each kernel and shape; later ones run for their results alone and get
+    the counters of the last counted one; 0 counts all. `reuse=False` also counts launches that must have the counters
+    of an earlier one, which changes no counter.
     `isolate=False` runs the program outside the sandbox, with resource limits only.
     """
 
@@ -30,4 +33,6 @@ class Limits:
     sampling_units: int = SAMPLING_UNITS
     effort: float = 1.0
     strict_bounds: bool = True
+    per_kernel: int = 0
+    reuse: bool = True
     isolate: bool = True

@@ -101,6 +101,13 @@ class Options(TypedDict):
     help="Sample only grids whose full run or trace replay takes over N times the usual limit "
     "(half a second; ten seconds).",
 )
+@click.option(
+    "--per-kernel",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Count only the first N launches of each kernel and shape; later ones get the last counters.  [default: all]",
+)
 @click.option("--exact", is_flag=True, help="Run every grid in full, and check the programs' results.")
 @sandbox_option
 @workers_option
@@ -118,6 +125,7 @@ def command(
     sandboxed: bool,
     sample: str,
     effort: float,
+    per_kernel: int,
     **options: Unpack[Options],
 ) -> int:
     """Compile for each architecture and flag set, run, and count hardware events.
@@ -141,6 +149,7 @@ def command(
         time_s=options["timeout"],
         sampling_units=_sampling_units(sample, options["exact"], effort),
         effort=effort,
+        per_kernel=per_kernel,
         isolate=sandboxed,
     )
     paths, own = split(argv)

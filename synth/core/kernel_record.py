@@ -129,6 +129,7 @@ class Sampling:
     groups_recorded: int = 0  # work-groups whose trace was replayed for all
     # Counter, or "Duration" -> expected relative error of scaling up (two standard deviations).
     error: Mapping[str, float] = field(default_factory=dict)
+    reused: int = 0  # dispatches whose counters and duration were taken from an earlier one
 
 
 @dataclass(frozen=True)

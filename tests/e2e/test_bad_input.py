@@ -183,8 +183,8 @@ def test_the_profile_document_keeps_the_contract(folder: Path, simulator: None) 
         assert (one["status"], one["reason"], one["exit_code"], one["stdout"]) == ("ok", "", 0, "done\n")
         (kernel,) = one["kernels"]
         contract = "name dispatches grid block counters metrics duration_ns backend backend_version"
-        extensions = "extra_metrics expected_error no_evidence bottleneck sampled groups_simulated error_estimate"
-        extensions += " metric_error_estimate"
+        extensions = "extra_metrics expected_error no_evidence bottleneck sampled groups_simulated reused"
+        extensions += " error_estimate metric_error_estimate"
         assert list(kernel) == [*contract.split(), *extensions.split()]
         assert (kernel["name"], kernel["grid"], kernel["block"]) == ("k", [1, 1, 1], [256, 1, 1])
         assert kernel["counters"]["SQ_WAVES"] == 4 and len(kernel["metrics"]) == 12

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <mutex>
@@ -14,6 +15,7 @@
 namespace hipsynth {
 namespace {
 
+constexpr uint64_t kInternalBytes = Memory::kInternalBytes;
 constexpr uint64_t kPage = Memory::kPageBytes;
 constexpr uint64_t kGuard = 4096;
 constexpr uint64_t kBlock = 2ull << 20;             // ROCr's allocator takes small allocations from blocks of this size
@@ -22,9 +24,8 @@ constexpr uint64_t kSparse = 64ull << 20;           // but from this size on not
 constexpr uint64_t kArenaBase = 0x200000000000ull;  // far from the heap, the stacks and shared objects of x86-64 Linux
 constexpr uint64_t kSlotBytes = 1ull << 40;         // address space per device
 constexpr int kSlots = 64;
-constexpr uint64_t kInternalBytes = 1ull << 38;  // code, kernel arguments, scratch: the start of a slot
-constexpr uint64_t kVirtualBytes = 1ull << 38;   // virtual memory management: the end of a slot
-constexpr size_t kFreedKept = 4096;              // released allocations kept for messages
+constexpr uint64_t kVirtualBytes = 1ull << 38;  // virtual memory management: the end of a slot
+constexpr size_t kFreedKept = 4096;             // released allocations kept for messages
 
 std::mutex slot_mutex;
 uint64_t slots_taken = 0;
@@ -47,6 +48,18 @@ void give_slot(int i) {
   slots_taken &= ~(1ull << i);
 }
 
+uint64_t next_version() {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
+
+// Allocations that a thread has found lately: kernels access a few arrays in turn.
+struct Recent {
+  uint64_t version = 0;
+  std::array<const Memory::Allocation*, 4> found{};
+  uint32_t next = 0;
+};
+
 }  // namespace
 
 struct Memory::Impl {
@@ -58,7 +71,14 @@ struct Memory::Impl {
   std::map<uint64_t, Allocation> freed;        // by start address
   std::map<uint64_t, uint64_t> reserved;       // virtual memory management: start -> bytes
   std::map<uint64_t, Allocation> mapped_from;  // mapped address -> original allocation of the pages
-  mutable const Allocation* last = nullptr;
+  uint64_t version = next_version();           // of `allocations`, unique in the process
+  mutable uint64_t layout = 0;                 // 0: not computed since the last change
+
+  // Call before `allocations` changes.
+  void changes() {
+    version = next_version();
+    layout = 0;
+  }
 
   uint64_t virtual_start() const { return base + kSlotBytes - kVirtualBytes; }
   void remember(const Allocation& a) {
@@ -137,6 +157,7 @@ void* Memory::allocate(uint64_t bytes, Kind kind, uint64_t align) {
     at = round_up(it->first + pages_of(it->second) + kGuard, align);
   }
   if (need > end || at + need > end) throw SimError("out_of_memory", "device address space exhausted");
+  m.changes();
   m.allocations[at] = Allocation{at, bytes, kind};
   if (counted(kind)) m.used += bytes;
   advise_pages(at, need, m.sampled);
@@ -149,7 +170,7 @@ bool Memory::release(void* p) {
   if (it == m.allocations.end() || it->first < m.base || it->first >= m.base + kSlotBytes) return false;
   if (m.mapped_from.contains(it->first)) return false;
   const Allocation a = it->second;
-  m.last = nullptr;
+  m.changes();
   m.allocations.erase(it);
   if (counted(a.kind)) m.used -= a.bytes;
   if (!internal(a.kind)) m.remember(a);
@@ -164,7 +185,7 @@ void Memory::release_user(const std::function<bool(const Allocation&)>& keep) {
   for (const auto& [start, a] : m.allocations) {
     if (!internal(a.kind) && !keep(a)) gone.push_back(a);
   }
-  m.last = nullptr;
+  m.changes();
   for (const Allocation& a : gone) {
     m.mapped_from.erase(a.start);
     if (!release(reinterpret_cast<void*>(a.start))) m.allocations.erase(a.start);  // registered host memory
@@ -219,6 +240,7 @@ bool Memory::map(uint64_t at, void* pages) {
   const auto next = m.allocations.lower_bound(at);
   if (next != m.allocations.end() && next->first < at + a.bytes) return false;
   if (!move_pages(a.start, at, a.bytes)) return false;
+  m.changes();
   m.mapped_from[at] = a;
   m.allocations[at] = Allocation{at, a.bytes, a.kind};
   return true;
@@ -228,7 +250,7 @@ bool Memory::unmap(uint64_t at, void* pages) {
   Impl& m = *impl_;
   const auto mapped = m.mapped_from.find(at);
   if (mapped == m.mapped_from.end() || mapped->second.start != reinterpret_cast<uint64_t>(pages)) return false;
-  m.last = nullptr;
+  m.changes();
   move_pages(at, mapped->second.start, mapped->second.bytes);
   m.remember(m.allocations.at(at));
   m.allocations.erase(at);
@@ -238,23 +260,27 @@ bool Memory::unmap(uint64_t at, void* pages) {
 
 void Memory::add_external(void* p, uint64_t bytes) {
   const auto start = reinterpret_cast<uint64_t>(p);
+  impl_->changes();
   impl_->allocations[start] = Allocation{start, bytes, Kind::host};
 }
 
 void Memory::remove_external(void* p) {
-  impl_->last = nullptr;
+  impl_->changes();
   impl_->allocations.erase(reinterpret_cast<uint64_t>(p));
 }
 
 const Memory::Allocation* Memory::find(uint64_t p, uint64_t bytes) const {
   const Impl& m = *impl_;
-  if (m.last && p >= m.last->start && p + bytes <= m.last->start + m.last->bytes && p + bytes >= p) return m.last;
+  thread_local Recent recent;
+  if (recent.version != m.version) recent = {m.version};
+  for (const Allocation* a : recent.found) {
+    if (a && p >= a->start && p + bytes <= a->start + a->bytes && p + bytes >= p) return a;
+  }
   auto it = m.allocations.upper_bound(p);
   if (it == m.allocations.begin()) return nullptr;
   --it;
   if (p + bytes > it->second.start + it->second.bytes || p + bytes < p) return nullptr;
-  m.last = &it->second;
-  return m.last;
+  return recent.found[recent.next++ % recent.found.size()] = &it->second;
 }
 
 bool Memory::owns(uint64_t p) const { return p >= impl_->base && p < impl_->base + kSlotBytes; }
@@ -298,6 +324,19 @@ const Memory::Allocation* Memory::freed(uint64_t p) const {
   if (it == impl_->freed.begin()) return nullptr;
   --it;
   return p < it->second.start + it->second.bytes ? &it->second : nullptr;
+}
+
+uint64_t Memory::start() const { return impl_->base; }
+
+uint64_t Memory::layout() const {
+  uint64_t& sum = impl_->layout;
+  if (sum != 0) return sum;
+  for (const auto& [start, a] : impl_->allocations) {
+    for (const uint64_t part : {a.start, a.bytes, static_cast<uint64_t>(a.kind)})
+      sum = (sum ^ part ^ sum >> 29) * 0x9e3779b97f4a7c15ull;
+  }
+  sum |= 1;
+  return sum;
 }
 
 uint64_t Memory::used() const { return impl_->used; }

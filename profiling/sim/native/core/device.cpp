@@ -8,6 +8,7 @@
 #include "core/state.h"
 #include "core/waits.h"
 #include "dispatch/chooser.h"
+#include "dispatch/repeats.h"
 #include "execute/bank_costs.h"
 #include "sampling/slice.h"
 #include "timing/model.h"
@@ -18,6 +19,11 @@ namespace hipsynth {
 namespace {
 
 constexpr uint32_t kSystemSgprs = 5;  // at most: three work-group ids, an unused one and the scratch offset
+
+std::vector<uint64_t> shape_of(const Launch& l) {
+  return {l.module->serial(), l.kernel->entry, l.grid.x,  l.grid.y,     l.grid.z,
+          l.block.x,          l.block.y,       l.block.z, l.dynamic_lds};
+}
 
 }  // namespace
 
@@ -39,9 +45,23 @@ struct Device::Impl {
   std::map<uint64_t, std::unique_ptr<Program>> programs;  // by module serial number
   std::map<KernelKey, Reach> reached;
   std::map<KernelKey, KernelSlice> slices;
+  std::map<KernelKey, KernelTraits> traits;
+  Footprint footprint;
+  Repeats repeats;
+  struct Shape {
+    uint64_t counted = 0;  // dispatches
+    Dispatch last;
+  };
+  std::map<std::vector<uint64_t>, Shape> shapes;  // with DeviceOptions::per_kernel
 
   Impl(Arch a, const Spec& s, const DeviceOptions& o)
-      : arch(a), spec(s), options(o), memory(o.memory_bytes, o.sampling_units > 0), runtime(memory), chooser(options) {
+      : arch(a),
+        spec(s),
+        options(o),
+        memory(o.memory_bytes, o.sampling_units > 0),
+        runtime(memory),
+        chooser(options),
+        footprint(memory) {
     reset();
   }
 
@@ -49,8 +69,17 @@ struct Device::Impl {
   void offer_services(const KernelInfo& kernel);
   const Program& program(const Module& module);
   void check_code(const Launch& launch, LaunchPlan* plan);
-  Context context(const Launch& launch, const LaunchPlan& plan, KernelSlice* slice);
-  Execution execute(const Launch& launch, const LaunchPlan& plan);
+  Context context(const Launch& launch, const LaunchPlan& plan, KernelSlice* slice, Footprint* out);
+  const KernelTraits& traits_of(const Launch& launch);
+  bool results_needed(const Dispatch& d) const { return options.values && d.sampling.strategy == Strategy::exact; }
+  Execution execute(const Launch& launch, const LaunchPlan& plan, Footprint* out, bool count,
+                    const Repeat* proven = nullptr);
+  Dispatch record(const Launch& launch, const LaunchPlan& plan, Execution* e);
+  Dispatch run(const Launch& launch, const LaunchPlan& plan, Repeat* repeat);
+  Freedom freedom(const Launch& launch, const Repeat* proven);
+  void run_functionally(const Launch& launch, const LaunchPlan& plan, Repeat* repeat, Dispatch* d);
+  Dispatch reuse(const Launch& launch, const LaunchPlan& plan, Repeat* repeat, const Counted& counted);
+  Dispatch run_or_reuse(const Launch& launch, const LaunchPlan& plan);
   void count_and_time(const Launch& launch, const LaunchPlan& plan, const Execution& e, Dispatch* d);
 };
 
@@ -64,6 +93,7 @@ const Spec& Device::spec() const { return impl_->spec; }
 void Device::reset() { impl_->reset(); }
 
 void Device::Impl::reset() {
+  repeats = {};
   if (options.count) hierarchy = std::make_unique<Hierarchy>(arch, spec);
   constexpr uint32_t kMostWaves = 40;  // per CU, for any architecture
   host =
@@ -111,7 +141,7 @@ void Device::Impl::check_code(const Launch& launch, LaunchPlan* plan) {
   if (!r.images && r.any_vgprs == 0) plan->initial.rows = std::max(plan->vgprs, agprs);
 }
 
-Context Device::Impl::context(const Launch& launch, const LaunchPlan& plan, KernelSlice* slice) {
+Context Device::Impl::context(const Launch& launch, const LaunchPlan& plan, KernelSlice* slice, Footprint* out) {
   const Program& p = program(*launch.module);
   return {.arch = arch,
           .program = p,
@@ -121,6 +151,7 @@ Context Device::Impl::context(const Launch& launch, const LaunchPlan& plan, Kern
           .host = *host,
           .steps = options.values ? p.steps.data() : slice->steps().data(),
           .model = &functional,
+          .footprint = out,
           .latency = latencies_of(spec),
           .scratch_lane_bytes = plan.scratch_lane_bytes,
           .scratch_base = plan.scratch_lane_bytes ? runtime.scratch(1) : 0,
@@ -129,18 +160,24 @@ Context Device::Impl::context(const Launch& launch, const LaunchPlan& plan, Kern
           .strict_bounds = options.strict_bounds};
 }
 
-Execution Device::Impl::execute(const Launch& launch, const LaunchPlan& plan) {
+// `out`: where accesses are recorded, or null. `count`: whether the memory hierarchy is modelled if the device does
+// that.
+// `proven`: an earlier equal dispatch has been counted or run, so that its decisive loads are known to read the same.
+Execution Device::Impl::execute(const Launch& launch, const LaunchPlan& plan, Footprint* out, bool count,
+                                const Repeat* proven) {
   const KernelKey key{launch.module->serial(), launch.kernel->entry};
+  const bool functional_run = !count || !hierarchy;
   KernelSlice& slice = slices.try_emplace(key, program(*launch.module), *launch.kernel).first->second;
   const PreparedLaunch prepared{.launch = launch,
                                 .plan = plan,
                                 .spec = spec,
-                                .context = context(launch, plan, &slice),
+                                .context = context(launch, plan, &slice, out),
                                 .limits = {options.max_wave_instructions, options.cpu_seconds},
                                 .slice = slice,
                                 .waves = waves,
+                                .freedom = functional_run ? freedom(launch, proven) : Freedom::none,
                                 .printf_buffer = reinterpret_cast<uint8_t*>(runtime.printf_buffer)};
-  Execution e = chooser.execute(prepared, hierarchy.get());
+  Execution e = chooser.execute(prepared, count ? hierarchy.get() : nullptr);
   clock += e.counts.wave_instructions * kCyclesPerInstruction;
   return e;
 }
@@ -175,22 +212,114 @@ void Device::Impl::count_and_time(const Launch& launch, const LaunchPlan& plan, 
   }
 }
 
+const KernelTraits& Device::Impl::traits_of(const Launch& launch) {
+  program(*launch.module);
+  const auto [at, fresh] = traits.try_emplace({launch.module->serial(), launch.kernel->entry});
+  if (fresh) at->second = mark_decisive_loads(programs[launch.module->serial()].get(), *launch.kernel);
+  return at->second;
+}
+
+// The record of an execution, from which text and sampling are moved.
+Dispatch Device::Impl::record(const Launch& launch, const LaunchPlan& plan, Execution* e) {
+  Dispatch d;
+  d.grid = launch.grid;
+  d.block = launch.block;
+  d.printf_output = std::move(e->text.output);
+  d.printf_errors = std::move(e->text.errors);
+  d.out_of_bounds = e->out_of_bounds.count;
+  d.first_out_of_bounds = std::move(e->out_of_bounds.first);
+  d.sampling = std::move(e->sampling);
+  count_and_time(launch, plan, *e, &d);
+  return d;
+}
+
+// Counts a dispatch; remembers it in `repeat` unless that is null.
+Dispatch Device::Impl::run(const Launch& launch, const LaunchPlan& plan, Repeat* repeat) {
+  footprint.clear();
+  Counted counted = repeats.begin(repeat, chooser.memory_of(launch), hierarchy.get());
+  const uint64_t start = clock;
+  Execution e = execute(launch, plan, repeat ? &footprint : nullptr, true);
+  if (!repeat) {
+    repeats.end(nullptr, {}, footprint, hierarchy.get());
+    return record(launch, plan, &e);
+  }
+  const bool own_memory_written =
+      footprint.forget({plan.kernarg, plan.kernarg_bytes}) | footprint.forget(runtime.block());
+  counted.cycles = clock - start;
+  counted.work = simulation_work(e.counts, hierarchy ? hierarchy->counts() : MemoryCounts{});
+  bool keeps = !own_memory_written && e.out_of_bounds.count == 0 && e.text.output.empty() && e.text.errors.empty();
+  const Sampling sampling = e.sampling;
+  Dispatch d = record(launch, plan, &e);
+  // A repetition is not the device's first dispatch.
+  const bool first = std::exchange(counted.before.first, false) && hierarchy && !hierarchy->first_as_later();
+  keeps &= !first || sampling.strategy != Strategy::sampled;
+  Counted* kept = repeats.end(keeps ? repeat : nullptr, std::move(counted), footprint, hierarchy.get());
+  if (!kept) return d;
+  kept->dispatch = d;
+  if (first) {
+    hierarchy->set_counts(hierarchy->counts_if_later());
+    kept->dispatch.sampling = sampling;
+    kept->dispatch.counters.clear();
+    count_and_time(launch, plan, e, &kept->dispatch);
+  }
+  repeat->apart = e.apart;
+  if (repeat->seen > 1) Repeats::take_fingerprints(repeat);
+  return d;
+}
+
+Freedom Device::Impl::freedom(const Launch& launch, const Repeat* proven) {
+  const KernelTraits& kernel = traits_of(launch);
+  if (!kernel.repeatable || kernel.ordered || launch.cooperative) return Freedom::none;
+  return freedom_of(program(*launch.module), *launch.kernel, proven != nullptr, proven && proven->apart);
+}
+
+// Runs a dispatch for its results and what it prints. `repeat`: see execute(), or null.
+void Device::Impl::run_functionally(const Launch& launch, const LaunchPlan& plan, Repeat* repeat, Dispatch* d) {
+  Execution e = execute(launch, plan, nullptr, false, repeat);
+  if (repeat) repeat->apart |= e.apart;
+  d->printf_output = std::move(e.text.output);
+  d->printf_errors = std::move(e.text.errors);
+}
+
+Dispatch Device::Impl::reuse(const Launch& launch, const LaunchPlan& plan, Repeat* repeat, const Counted& counted) {
+  Dispatch d = counted.dispatch;
+  d.sampling.reused = 1;
+  if (results_needed(d) && !Repeats::holds_results(*repeat)) {
+    // Without the memory model waves run in another order.
+    if (traits_of(launch).ordered) return run(launch, plan, repeat);
+    const uint64_t before = clock;
+    run_functionally(launch, plan, repeat, &d);
+    clock = before;
+    Repeats::take_fingerprints(repeat);
+  }
+  clock += counted.cycles;
+  ++repeat->seen;
+  repeats.reused(*repeat, counted, hierarchy.get());
+  return d;
+}
+
+Dispatch Device::Impl::run_or_reuse(const Launch& launch, const LaunchPlan& plan) {
+  if (!options.reuse || !traits_of(launch).repeatable) return run(launch, plan, nullptr);
+  Repeat& repeat = repeats.find(launch, plan, plan.scratch_lane_bytes ? runtime.scratch(1) : 0, memory.layout());
+  const Counted* counted = repeats.match(repeat, chooser.memory_of(launch), hierarchy.get());
+  return counted ? reuse(launch, plan, &repeat, *counted) : run(launch, plan, &repeat);
+}
+
 Dispatch Device::launch(const Launch& launch) {
   Impl& m = *impl_;
   if (!launch.module || !launch.kernel) throw SimError("bad_launch", "launch without a kernel");
   m.offer_services(*launch.kernel);
   LaunchPlan plan = plan_launch(m.arch, m.spec, launch, m.runtime);
   m.check_code(launch, &plan);
-  Execution e = m.execute(launch, plan);
-  Dispatch d;
-  d.grid = launch.grid;
-  d.block = launch.block;
-  d.printf_output = std::move(e.text.output);
-  d.printf_errors = std::move(e.text.errors);
-  d.out_of_bounds = e.out_of_bounds.count;
-  d.first_out_of_bounds = std::move(e.out_of_bounds.first);
-  d.sampling = std::move(e.sampling);
-  m.count_and_time(launch, plan, e, &d);
+  if (m.options.per_kernel == 0) return m.run_or_reuse(launch, plan);
+  Impl::Shape& shape = m.shapes[shape_of(launch)];
+  if (shape.counted < m.options.per_kernel) {
+    ++shape.counted;
+    return shape.last = m.run_or_reuse(launch, plan);
+  }
+  Dispatch d = shape.last;
+  d.sampling.reused = 1;
+  if (m.results_needed(d)) m.run_functionally(launch, plan, nullptr, &d);
   return d;
 }
 

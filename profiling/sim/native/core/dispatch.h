@@ -96,6 +96,7 @@ struct Sampling {
   uint64_t groups_simulated = 0;        // work-groups that ran or were replayed
   uint64_t groups_recorded = 0;         // work-groups that were recorded for the replay
   std::map<std::string, double> error;  // sampled: expected relative error (two standard deviations) by counter
+  uint64_t reused = 0;                  // dispatches whose counters and duration are those of an earlier one
 };
 
 struct Dispatch {

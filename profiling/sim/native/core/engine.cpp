@@ -7,8 +7,8 @@
 #include <ctime>
 
 #include "core/hostcall.h"
+#include "core/steps.h"
 #include "core/waits.h"
-#include "isa/alu.h"
 
 namespace hipsynth {
 namespace {
@@ -19,33 +19,6 @@ constexpr uint32_t kFirstRows = 4;      // register rows prefetched before a wav
 constexpr uint32_t kAtomicSlices = 16;  // consecutive atomics that a wave may wait for before other waves run
 
 uint32_t u32(double value) { return static_cast<uint32_t>(value); }
-
-bool holds(const Wave& w, Condition condition) {
-  switch (condition) {
-    case Condition::scc0:
-      return !w.scc;
-    case Condition::scc1:
-      return w.scc;
-    case Condition::vccz:
-      return w.vcc() == 0;
-    case Condition::vccnz:
-      return w.vcc() != 0;
-    case Condition::execz:
-      return w.exec() == 0;
-    default:
-      return w.exec() != 0;
-  }
-}
-
-uint32_t active_lanes(const Wave& w) { return static_cast<uint32_t>(std::popcount(w.exec())); }
-
-// Executes consecutive ALU instructions from `pc` on; returns the index of the last one.
-[[gnu::always_inline]] inline uint32_t execute_alu_run(Wave& w, const Step* steps, uint32_t pc) {
-  do {
-    execute_alu(w, *steps[pc].inst);
-  } while (steps[++pc].action == Action::alu);
-  return pc - 1;
-}
 
 }  // namespace
 

@@ -91,7 +91,7 @@ void fill_grid_barrier(const Launch& launch, const LaunchPlan& plan, uint64_t at
   if (launch.cooperative) std::memcpy(reinterpret_cast<void*>(at), &b, sizeof b);
 }
 
-uint64_t fill_kernarg(const Launch& launch, RuntimeMemory& memory) {
+void fill_kernarg(const Launch& launch, RuntimeMemory& memory, LaunchPlan* plan) {
   const KernelInfo& k = *launch.kernel;
   uint64_t bytes = std::max<uint64_t>(k.kernarg_bytes, launch.args.size());
   for (const KernelArg& a : k.args) bytes = std::max<uint64_t>(bytes, uint64_t{a.offset} + a.size);
@@ -104,7 +104,8 @@ uint64_t fill_kernarg(const Launch& launch, RuntimeMemory& memory) {
     hidden_value(a.kind, launch, memory, &value);
     std::memcpy(p + a.offset, &value, std::min<uint32_t>(a.size, 8));
   }
-  return at;
+  plan->kernarg = at;
+  plan->kernarg_bytes = bytes;
 }
 
 void fill_packet(const Launch& launch, const LaunchPlan& plan, const RuntimeMemory& memory) {
@@ -271,7 +272,7 @@ LaunchPlan plan_launch(Arch arch, const Spec& spec, const Launch& launch, Runtim
   plan.lds_room = static_cast<uint32_t>(round_up(plan.lds_bytes, u32(spec.lds.allocation_granule)));
   plan.occupancy = occupancy_of(spec, k, launch.block, plan.lds_bytes);
   plan.total_groups = uint64_t{launch.grid.x} * launch.grid.y * launch.grid.z;
-  plan.kernarg = fill_kernarg(launch, memory);
+  fill_kernarg(launch, memory, &plan);
   fill_grid_barrier(launch, plan, memory.grid_barrier);
   plan.entry = k.entry;
   if (traits(arch).kernarg_preload && (k.kernarg_preload & 0x7f)) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/footprint.h"
 #include "core/machine.h"
 #include "core/state.h"
 
@@ -29,6 +30,7 @@ class RuntimeMemory {
   uint64_t grid_barrier = 0;           // state of the grid barrier of cooperative kernels
   uint64_t host_buffer = 0, heap = 0;  // HostServices' buffers, if the kernel uses them
   static constexpr uint32_t kPrintfBytes = 4u << 20;
+  Extent block() const { return {block_, 4096 + kPrintfBytes}; }  // the packet and everything before scratch()
   uint64_t scratch(uint64_t bytes);  // grows as needed, contents undefined (zero when fresh)
 
  private:
@@ -43,7 +45,7 @@ struct LaunchPlan {
   uint32_t sgprs = kScalarRegs;   // likewise, without the special registers (VCC, M0, EXEC ...)
   uint32_t entry = 0;
   uint32_t scratch_lane_bytes = 0, scratch_wave_bytes = 0;
-  uint64_t kernarg = 0, total_groups = 0;
+  uint64_t kernarg = 0, kernarg_bytes = 0, total_groups = 0;
   Wave initial;                 // scalar state common to all waves; only the rows that instructions can reach
   std::vector<uint32_t> items;  // v0 of every lane of a work-group: the packed work-item ids
   uint32_t system_sgpr = 0;     // first SGPR of the work-group ids

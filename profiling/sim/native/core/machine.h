@@ -33,6 +33,7 @@ class Memory {
   // simulator.
   enum class Kind : uint8_t { device, managed, host, heap, code, kernarg };
   static constexpr uint64_t kPageBytes = 4096;
+  static constexpr uint64_t kInternalBytes = 1ull << 38;  // code, kernel arguments, scratch: the start of the memory
   // `limit_bytes`: capacity for device, managed and heap memory together. `sampled`: large grids will be sampled.
   explicit Memory(uint64_t limit_bytes, bool sampled = false);
   ~Memory();
@@ -62,6 +63,8 @@ class Memory {
   bool mapped(uint64_t p, uint64_t bytes) const;
   const Allocation* nearest(uint64_t p) const;  // the user allocation closest to p, for messages; or null
   const Allocation* freed(uint64_t p) const;    // the released allocation that last contained p, for messages; or null
+  uint64_t start() const;                       // the lowest address of device memory
+  uint64_t layout() const;                      // equal if the same allocations exist
   uint64_t used() const;
   uint64_t limit() const;
 
@@ -141,6 +144,8 @@ struct DeviceOptions {
   uint64_t sample_above = 60'000'000;  // a dispatch with at most this much work (sampling/sampler.cpp) runs exactly
   bool strict_bounds = true;  // false: out-of-bounds accesses to memory that hardware has mapped only give a warning
   bool host_calls = false;    // kernels may call host functions
+  uint32_t per_kernel = 0;    // launches of a kernel and shape that are counted, later ones only run; 0: all
+  bool reuse = true;          // dispatches that must have the counters of an earlier one get them without being counted
   bool counters = true;       // false: report only the duration of a dispatch, which makes short launches cheaper
 };
 

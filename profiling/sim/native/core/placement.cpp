@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/engine.h"
+#include "core/steps.h"
 
 namespace hipsynth {
 
@@ -43,14 +44,7 @@ bool Engine::place(uint32_t xcd, uint64_t number) {
       cu.waves.push_back({pool_.take(), g, i, take_slot(&cu, index)});
       cu.wakes.push_back(round_);
       ++live_;
-      const uint32_t lanes = std::min<uint32_t>(kLanes, plan_.threads - i * kLanes);
-      ++c_.counts.waves;
-      c_.counts.items += lanes;
-      ++(lanes < 16   ? c_.counts.waves_lt_16
-         : lanes < 32 ? c_.counts.waves_lt_32
-         : lanes < 48 ? c_.counts.waves_lt_48
-         : lanes < 64 ? c_.counts.waves_lt_64
-                      : c_.counts.waves_eq_64);
+      count_wave(std::min<uint32_t>(kLanes, plan_.threads - i * kLanes), &c_.counts);
     }
     peak_waves_ = std::max(peak_waves_, live_);
     return true;

@@ -17,8 +17,9 @@ struct Step {
   AtomicFn atomic = nullptr;
   Action action = Action::skip;
   Condition condition = Condition::none;
-  uint8_t lane_bytes = 0;  // memory: bytes per lane (count * elem_bytes)
-  bool idle_data = false;  // memory: the transferred data is not needed (sampling/slice.h)
+  uint8_t lane_bytes = 0;      // memory: bytes per lane (count * elem_bytes)
+  bool idle_data : 1 = false;  // memory: the transferred data is not needed (sampling/slice.h)
+  bool decides : 1 = true;     // memory: what it loads may affect counters (sampling/slice.h)
   uint32_t target = 0;
 };
 

@@ -48,6 +48,7 @@ void visit(Visitor& v, const Dispatch& d) {
     part.count("groups_simulated", d.sampling.groups_simulated);
     part.count("groups_recorded", d.sampling.groups_recorded);
     part.numbers("error", d.sampling.error);
+    part.count("reused", d.sampling.reused);
   });
 }
 

@@ -151,6 +151,7 @@ struct Lives {
 };
 
 class BankCosts;
+class Footprint;
 class HostServices;
 class MemoryModel;
 
@@ -171,8 +172,9 @@ struct Context {
   Memory& memory;
   BankCosts& bank_costs;
   HostServices& host;
-  const Step* steps;   // the steps being executed: the whole program or its backward slice
-  MemoryModel* model;  // the memory model in use; never null
+  const Step* steps;               // the steps being executed: the whole program or its backward slice
+  MemoryModel* model;              // the memory model in use; never null
+  Footprint* footprint = nullptr;  // where accesses to device memory are recorded; null: nowhere
   Latencies latency{};
   uint32_t scratch_lane_bytes = 0;  // private segment of one lane
   uint64_t scratch_base = 0;        // of wave slot 0

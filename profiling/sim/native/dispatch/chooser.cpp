@@ -42,6 +42,12 @@ double largest_error(const Execution& e) {
 
 }  // namespace
 
+Chooser::Memory Chooser::memory_of(const Launch& launch) const {
+  const auto known = outcomes_.find({launch.module->serial(), launch.kernel->entry});
+  if (known == outcomes_.end() || known->second == Outcome::replayed) return Memory::nothing;
+  return known->second == Outcome::sampled_well ? Memory::sampled_well : Memory::sampled_badly;
+}
+
 Execution Chooser::execute(const PreparedLaunch& p, Hierarchy* hierarchy) {
   if (!hierarchy || options_.sampling_units == 0) {
     return *ExactStrategy(hierarchy, p.context.steps).execute(p);

@@ -14,6 +14,9 @@ namespace hipsynth {
 class Chooser {
  public:
   explicit Chooser(const DeviceOptions& options) : options_(options) {}
+  // What is remembered of earlier dispatches of a kernel and affects the choice.
+  enum class Memory : uint8_t { nothing, sampled_well, sampled_badly };
+  Memory memory_of(const Launch& launch) const;
   // `hierarchy`: null for a functional run. Throws SimError.
   Execution execute(const PreparedLaunch& p, Hierarchy* hierarchy);
 

@@ -1,5 +1,6 @@
 #include "dispatch/strategy.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/hostcall.h"
@@ -14,8 +15,9 @@ PrintfText take_text(const PreparedLaunch& p) {
   return text;
 }
 
-// Runs the engine to its end. Returns what the kernel printed; if the run throws, adds that to the error.
-PrintfText run(const PreparedLaunch& p, Engine* engine) {
+// Runs an engine to its end. Returns what the kernel printed; if the run throws, adds that to the error.
+template <class AnyEngine>
+PrintfText run(const PreparedLaunch& p, AnyEngine* engine) {
   try {
     engine->run();
   } catch (SimError& error) {
@@ -48,7 +50,25 @@ Execution whole_grid(const PreparedLaunch& p, const Context& c, const Engine& en
 
 }  // namespace
 
+// `peak_waves` is what fits on the device.
+Execution ExactStrategy::execute_functionally(const PreparedLaunch& p) {
+  reset_printf(p.printf_buffer, RuntimeMemory::kPrintfBytes);
+  FunctionalEngine engine(p.context, p.limits, p.launch, p.plan, p.waves, p.freedom);
+  Execution e;
+  e.text = run(p, &engine);
+  e.executed = engine.executions();
+  e.counts = engine.counts();
+  e.out_of_bounds = engine.out_of_bounds();
+  e.apart = engine.apart();
+  const Occupancy& o = p.plan.occupancy;
+  const auto room = static_cast<uint64_t>(p.spec.topology.cus) * o.groups_per_cu;
+  e.peak_waves = std::min(room, p.plan.total_groups) * o.waves_per_group;
+  e.sampling.groups_simulated = p.plan.total_groups;
+  return e;
+}
+
 std::optional<Execution> ExactStrategy::execute(const PreparedLaunch& p) {
+  if (!hierarchy_ && p.freedom != Freedom::none) return execute_functionally(p);
   const auto memory =
       hierarchy_ ? std::make_unique<CountedMemory>(p.spec, *hierarchy_) : std::make_unique<MemoryModel>();
   Context c = p.context;
@@ -78,7 +98,7 @@ std::optional<Execution> SampledStrategy::execute(const PreparedLaunch& p) {
   Extrapolation whole = extrapolate(sampler.finish(engine.runs()), c.program, &hierarchy_);
   e.executed = std::move(whole.executed);
   e.counts = whole.counts;
-  e.sampling = {Strategy::sampled, whole.groups_simulated, 0, std::move(whole.error)};
+  e.sampling = {Strategy::sampled, whole.groups_simulated, 0, std::move(whole.error), 0};
   return e;
 }
 

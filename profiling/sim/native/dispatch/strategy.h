@@ -9,6 +9,7 @@
 
 #include "core/counters.h"
 #include "core/engine.h"
+#include "core/functional.h"
 #include "core/launch.h"
 #include "core/state.h"
 #include "sampling/sampler.h"
@@ -26,6 +27,7 @@ struct Execution {
   OutOfBounds out_of_bounds;
   PrintfText text;
   uint64_t peak_waves = 0;
+  bool apart = false;  // see FunctionalEngine::apart
 };
 
 // A validated launch, with everything that each of its executions needs.
@@ -37,6 +39,7 @@ struct PreparedLaunch {
   EngineLimits limits;
   KernelSlice& slice;
   WavePool& waves;
+  Freedom freedom;  // of a functional run
   uint8_t* printf_buffer;
 };
 
@@ -66,6 +69,8 @@ class ExactStrategy final : public DispatchStrategy {
   std::optional<Execution> execute(const PreparedLaunch& p) override;
 
  private:
+  Execution execute_functionally(const PreparedLaunch& p);
+
   Hierarchy* hierarchy_;
   const Step* steps_;
 };

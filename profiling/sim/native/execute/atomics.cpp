@@ -180,4 +180,30 @@ AtomicFn find_atomic(MemOp op, bool flushes) {
   return nullptr;
 }
 
+bool commutes(MemOp op) {
+  switch (op) {
+    case MemOp::add_u32:
+    case MemOp::add_u64:
+    case MemOp::sub_u32:
+    case MemOp::sub_u64:
+    case MemOp::min_i32:
+    case MemOp::min_i64:
+    case MemOp::max_i32:
+    case MemOp::max_i64:
+    case MemOp::min_u32:
+    case MemOp::min_u64:
+    case MemOp::max_u32:
+    case MemOp::max_u64:
+    case MemOp::and_b32:
+    case MemOp::and_b64:
+    case MemOp::or_b32:
+    case MemOp::or_b64:
+    case MemOp::xor_b32:
+    case MemOp::xor_b64:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace hipsynth

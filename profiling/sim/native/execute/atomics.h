@@ -14,4 +14,7 @@ using AtomicFn = uint64_t (*)(void* p, uint64_t data, uint64_t compare);
 // Null if `op` is not an atomic. `flushes`: add_f32 treats denormal inputs and results as zeros.
 AtomicFn find_atomic(MemOp op, bool flushes);
 
+// Whether memory holds the same after several of these operations in any order.
+bool commutes(MemOp op);
+
 }  // namespace hipsynth

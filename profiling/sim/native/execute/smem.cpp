@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/footprint.h"
 #include "core/state.h"
 #include "execute/memory_model.h"
 
@@ -59,6 +60,7 @@ void load(Context& c, Resident& r, const Step& s) {
   ++r.outstanding_lgkm;
   if (p.valid == 0) return;
   check(c, r, s, p.address, p.valid, "scalar read");
+  if (c.footprint) c.footprint->add(s.decides ? Footprint::decides : Footprint::reads, p.address, p.valid);
   std::memcpy(&w.sgpr[dst], reinterpret_cast<const void*>(p.address), p.valid);
   c.model->scalar_load(r, p.address, p.valid);
 }
@@ -69,6 +71,11 @@ void* writable(Context& c, Resident& r, const Step& s, uint32_t bytes, const cha
   ++r.outstanding_lgkm;
   if (p.valid < bytes) return nullptr;
   if (!c.memory.find(p.address, bytes)) out_of_bounds_access(c, r, s, {what, p.address, bytes, -1});
+  if (c.footprint) {
+    c.footprint->add(Footprint::writes, p.address, bytes);
+    if (s.inst->op->mem.kind == MemKind::atomic)
+      c.footprint->add(s.decides ? Footprint::decides : Footprint::reads, p.address, bytes);
+  }
   c.model->scalar_write(r, p.address, bytes);
   return reinterpret_cast<void*>(p.address);
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "core/footprint.h"
 #include "core/state.h"
 #include "execute/lane_data.h"
 #include "isa/alu.h"
@@ -190,7 +191,25 @@ Access access_kind(MemKind kind) {
   return kind == MemKind::load ? Access::load : kind == MemKind::store ? Access::store : Access::atomic;
 }
 
+// Private memory is not followed, as its contents are undefined when a dispatch begins.
+void record_access(Footprint* out, const Step& s, const Lanes& l) {
+  const MemKind kind = s.inst->op->mem.kind;
+  if (l.interleaved) {
+    if (s.decides && kind != MemKind::store) out->add_unknown();
+    return;
+  }
+  const auto add = [&](Footprint::Use use) {
+    if (l.contiguous)
+      out->add(use, l.address[0], uint64_t{s.lane_bytes} * kLanes);
+    else
+      out->add_lanes(use, l.address, l.exec | l.partial, s.lane_bytes);
+  };
+  if (kind != MemKind::store) add(s.decides ? Footprint::decides : Footprint::reads);
+  if (kind != MemKind::load) add(Footprint::writes);
+}
+
 void count_access(Context& c, Resident& r, const Step& s, const Lanes& l) {
+  if (c.footprint) record_access(c.footprint, s, l);
   ++r.outstanding_vm;
   const bool returns = s.inst->dst.kind != OperandKind::none;
   if (returns && s.inst->op->mem.kind == MemKind::atomic) r.atomic_outstanding = true;

@@ -122,10 +122,25 @@ class BasicCache {
   }
   bool present() const { return sets_ != 0; }
 
+  // A hash of all lines, their order of use and their modified sectors.
+  uint64_t fingerprint() const {
+    uint64_t sum = 0;
+    for (uint64_t blocks = touched_; blocks; blocks &= blocks - 1) {
+      const auto [first, end] = block(std::countr_zero(blocks));
+      for (uint64_t set = first; set < end; ++set) {
+        uint64_t all = dirty_.size() ? dirty_[set] : 0;
+        for (uint32_t way = 0; way < ways_; ++way) all = (std::rotl(all, 5) ^ tags_[set * ways_ + way]) * kOdd;
+        if (all != 0) sum += (all ^ set) * (all ^ all >> 32 | 1);
+      }
+    }
+    return sum;
+  }
+
  private:
   static constexpr uint32_t kHostLine = 64, kDirtyBits = 4, kMaxDirtyWays = 16;
   static constexpr uint64_t kDirtyMask = 15;
   static constexpr int kAddressBits = 47;  // of user space
+  static constexpr uint64_t kOdd = 0x9e3779b97f4a7c15ull;
 
   // Tracks used sets in 64 blocks, so that only those need to be cleared.
   void touch(uint64_t set) { touched_ |= uint64_t{1} << (set >> block_bits_); }

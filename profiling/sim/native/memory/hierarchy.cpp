@@ -92,6 +92,7 @@ void Hierarchy::begin_dispatch() {
   before_dispatch_ = cycle_ + kLongAgo;
   cycle_ = before_dispatch_;
   n_ = {};
+  replaced_ = 0;
 }
 
 // Writes back every modified line. Infinity Cache tags are prefetched some lines ahead of their use.
@@ -111,19 +112,29 @@ void Hierarchy::flush_l2(LargeCache* l2) {
 }
 
 void Hierarchy::end_dispatch() {
-  const uint64_t written = fabric_write_bytes();
-  if (write_back_at_end_ || first_dispatch_) {
-    for (LargeCache& c : l2_) flush_l2(&c);
-  }
-  first_dispatch_ = false;
-  n_.flushed_bytes = fabric_write_bytes() - written;
-  for (const LargeCache& c : l2_) n_.left_bytes += c.dirty_sectors() * kSectorBytes;
   for (const uint64_t cycles : l1_cycles_) {
     n_.l1_cycles_max = std::max(n_.l1_cycles_max, cycles);
     n_.l1_cycles_sum += cycles;
   }
   n_.l2_channel_max = *std::max_element(channel_requests_.begin(), channel_requests_.end());
   n_.same_address_atomics_max = longest_atomic_chain();
+  counts_if_later_ = n_;
+  counts_if_later_.left_bytes += modified_bytes();
+  const uint64_t written = fabric_write_bytes();
+  if (write_back_at_end_ || first_dispatch_) {
+    for (LargeCache& c : l2_) flush_l2(&c);
+  }
+  n_.flushed_bytes = fabric_write_bytes() - written;
+  n_.left_bytes += modified_bytes();
+  if (write_back_at_end_) counts_if_later_ = n_;
+  first_dispatch_ = false;
+}
+
+// What the L2 holds modified.
+uint64_t Hierarchy::modified_bytes() const {
+  uint64_t sum = 0;
+  for (const LargeCache& c : l2_) sum += c.dirty_sectors() * kSectorBytes;
+  return sum;
 }
 
 void Hierarchy::join_halves(double apart) {
@@ -151,6 +162,7 @@ MemoryCounts Hierarchy::dirty() const {
 bool Hierarchy::infinity_access(LargeCache::Place at, uint8_t dirty) {
   const LargeCache::Result r = infinity_.access(at, dirty);
   n_.infinity_fills += !r.hit;
+  replaced_ += !r.hit;
   n_.hbm_write_bytes += static_cast<uint64_t>(std::popcount(r.written_back)) * kSectorBytes;
   return r.hit;
 }

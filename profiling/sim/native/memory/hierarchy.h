@@ -99,9 +99,32 @@ class Hierarchy {
   void set_cycle(uint64_t cycle) { cycle_ = before_dispatch_ + cycle; }  // of this dispatch; never decreases
   void invalidate_l1(uint32_t cu);
   const MemoryCounts& counts() const { return n_; }
+
+  // What a dispatch inherits from earlier ones, besides the lines of the Infinity Cache. vL1D and L2 start empty.
+  struct Inherited {
+    bool first = true;        // it is the device's first dispatch
+    uint32_t half_phase = 0;  // of the pairs of line halves that stay apart
+    bool operator==(const Inherited&) const = default;
+  };
+  Inherited inherited() const { return {first_dispatch_, unmerged_period_ ? unmerged_phase_ % unmerged_period_ : 0}; }
+  void inherit(const Inherited& from) {
+    first_dispatch_ = from.first;
+    unmerged_phase_ = from.half_phase;
+  }
+  // Whether Inherited is everything: there is no Infinity Cache, or it holds no line that the L2s have modified.
+  bool inherits_clean_l2() const { return !infinity_.present() || write_back_at_end_; }
+  bool has_infinity() const { return infinity_.present(); }
+  const LargeCache& infinity() const { return infinity_; }
+  void set_infinity(const LargeCache& lines) { infinity_ = lines; }
+  uint64_t infinity_replaced() const { return replaced_; }  // lines that this dispatch brought into the Infinity Cache
+  // Whether the device's first dispatch is like any other.
+  bool first_as_later() const { return write_back_at_end_; }
+  // The counts of the last dispatch had it not been the device's first one.
+  const MemoryCounts& counts_if_later() const { return counts_if_later_; }
   // Sets the counts of a dispatch of which only a part was simulated.
   void set_counts(const MemoryCounts& counts) { n_ = counts; }
   void join_halves(double apart);  // counts this share of the second line halves as separate requests
+  uint64_t modified_bytes() const;
   uint64_t longest_atomic_chain() const;
   MemoryCounts dirty() const;  // write counts that writing back all dirty lines would add
   const std::vector<uint64_t>& channel_requests() const { return channel_requests_; }
@@ -163,7 +186,8 @@ class Hierarchy {
   bool hashed_;
   std::unordered_map<uint64_t, uint64_t> atomic_chain_;  // requests per L2 line
   uint32_t unmerged_phase_ = 0;
-  MemoryCounts n_;
+  uint64_t replaced_ = 0;
+  MemoryCounts n_, counts_if_later_;
 };
 
 }  // namespace hipsynth

@@ -43,6 +43,8 @@ const std::map<std::string, Setter>& setters() {
        }},
       {"strict_bounds", [](Config& c, const std::string& v) { c.options.strict_bounds = number(v) != 0; }},
       {"line_output", [](Config& c, const std::string& v) { c.line_output = number(v) != 0; }},
+      {"per_kernel", [](Config& c, const std::string& v) { c.options.per_kernel = static_cast<uint32_t>(number(v)); }},
+      {"reuse", [](Config& c, const std::string& v) { c.options.reuse = number(v) != 0; }},
       {"values", [](Config& c, const std::string& v) { c.options.values = number(v) != 0; }},
       {"counters", [](Config& c, const std::string& v) { c.options.counters = number(v) != 0; }},
       {"count", [](Config& c, const std::string& v) { c.options.count = number(v) != 0; }},

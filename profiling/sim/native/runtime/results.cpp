@@ -117,6 +117,7 @@ void accumulate(Dispatch& sum, const Dispatch& more) {
   sum.sampling.strategy = std::max(sum.sampling.strategy, more.sampling.strategy);
   sum.sampling.groups_simulated += more.sampling.groups_simulated;
   sum.sampling.groups_recorded += more.sampling.groups_recorded;
+  sum.sampling.reused += more.sampling.reused;
   sum.duration_ns += more.duration_ns;
   accumulate(sum.counters, more.counters);
   accumulate(sum.registers, more.registers);

@@ -213,15 +213,23 @@ class Slice {
     return last_ > first_;
   }
 
-  void solve() {
+  // `feedback`: values that are stored in device memory may be loaded again by the same dispatch.
+  void solve(bool feedback) {
     for (LiveMemory next = live_;; live_ = next) {
       effects_.clear();
       for (uint32_t i = first_; i < last_; ++i) effects_.push_back(effects_of(steps_[i], live_));
       while (sweep()) {
       }
       next = live_memory();
+      next.global &= feedback;
       if (next == live_) return;
     }
+  }
+
+  // Whether what a memory instruction loads is needed.
+  bool load_wanted(uint32_t i) const {
+    const Inst& in = *steps_[i].inst;
+    return in.op->mem.to_lds || in.lds ? live_.lds : wanted(effects_[i - first_], behind_[i - first_]);
   }
 
   bool idle(uint32_t i) const {
@@ -288,13 +296,20 @@ class Slice {
   std::vector<Demand> behind_;
 };
 
+// Atomics without a result commute if they add, or take an extreme or a bit, of integers.
+bool depends_on_order(const Inst& in) {
+  const MemDesc& m = in.op->mem;
+  if (m.kind == MemKind::append) return true;
+  return m.kind == MemKind::atomic && (in.dst.kind != OperandKind::none || !commutes(m.op));
+}
+
 }  // namespace
 
 std::vector<Step> backward_slice(const Program& program, const KernelInfo& kernel) {
   std::vector<Step> steps = program.steps;
   Slice slice(program.steps, kernel);
   if (!slice.analysable()) return steps;
-  slice.solve();
+  slice.solve(true);
   uint32_t next = kernel.end;
   for (uint32_t i = kernel.end; i-- > kernel.entry;) {
     steps[i].idle_data = slice.data_idle(i);
@@ -306,6 +321,30 @@ std::vector<Step> backward_slice(const Program& program, const KernelInfo& kerne
     steps[i].target = next;
   }
   return steps;
+}
+
+KernelTraits mark_decisive_loads(Program* program, const KernelInfo& kernel) {
+  Slice slice(program->steps, kernel);
+  KernelTraits traits{slice.analysable(), false};
+  MemOp last = MemOp::none;
+  for (uint32_t i = kernel.entry; i < kernel.end; ++i) {
+    const Step& s = program->steps[i];
+    const bool image = s.inst && s.inst->op->mem.space == MemSpace::image;
+    if (image || s.action == Action::clock || s.action == Action::message || s.action == Action::grid_barrier)
+      traits.repeatable = false;
+    if (!s.inst || (s.inst->op->mem.kind != MemKind::atomic && s.inst->op->mem.kind != MemKind::append)) continue;
+    const MemOp op = s.inst->op->mem.op;
+    // Different operations do not commute with each other.
+    traits.ordered |= depends_on_order(*s.inst) || (last != MemOp::none && op != last);
+    last = op;
+  }
+  if (!traits.repeatable) return traits;
+  slice.solve(false);
+  for (uint32_t i = kernel.entry; i < kernel.end; ++i) {
+    Step& s = program->steps[i];
+    if (s.action == Action::scalar_memory || s.action == Action::vector_memory) s.decides = slice.load_wanted(i);
+  }
+  return traits;
 }
 
 }  // namespace hipsynth

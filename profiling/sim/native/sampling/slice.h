@@ -13,6 +13,20 @@ namespace hipsynth {
 // the kernel, and kernels with calls or indexed registers, are unchanged.
 std::vector<Step> backward_slice(const Program& program, const KernelInfo& kernel);
 
+// What is known about all dispatches of a kernel.
+struct KernelTraits {
+  // Equal dispatches do the same if their decisive loads read the same. False with clocks, services of the host, grid
+  // barriers, images, and control flow that cannot be determined statically.
+  bool repeatable = false;
+  // Results depend on the order in which waves execute atomics: sums of floats, and atomics that return a value.
+  bool ordered = false;
+};
+
+// If the kernel is repeatable, clears Step::decides of loads whose values affect neither addresses nor control flow,
+// provided that no load which does reads device memory that the dispatch itself writes. The LDS and private memory are
+// followed.
+KernelTraits mark_decisive_loads(Program* program, const KernelInfo& kernel);
+
 // The backward slice of one kernel, computed on first use.
 class KernelSlice {
  public:
