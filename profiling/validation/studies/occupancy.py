@@ -65,9 +65,13 @@ def measure(device: SimDevice, found: dict[str, Any]) -> Iterator[Point]:
 
 
 def _sizes(device: SimDevice, items_per_cu: int) -> tuple[int, int]:
-    """Two array lengths for which the kernel writes more than the L2s can hold modified, so that they write back."""
+    """Two array lengths for which the kernel writes more than the L2s can hold modified, so that they write back.
+
+    Twice as much where pages are scattered: their sets fill unevenly, and both lengths must leave equally much behind.
+    """
     resident = int(device.table["topology.cus"]) * items_per_cu
     modified = device.table["topology.xcds"] * device.table["l2.bytes"]
     modified *= device.table["l2.dirty_ways"] / device.table["l2.ways"]
+    modified *= 2 if device.table["l2.scattered_page_bytes"] else 1
     least = max(LEAST_TURNS, math.ceil(modified / 8 / resident))
     return least * resident, (least + max(LEAST_TURNS, math.ceil(least / 2))) * resident
