@@ -130,24 +130,11 @@ void Hierarchy::end_dispatch() {
   first_dispatch_ = false;
 }
 
-// What the L2 holds modified.
-uint64_t Hierarchy::modified_bytes() const {
-  uint64_t sum = 0;
-  for (const LargeCache& c : l2_) sum += c.dirty_sectors() * kSectorBytes;
-  return sum;
-}
-
 void Hierarchy::join_halves(double apart) {
   const auto joined = static_cast<uint64_t>(std::llround(static_cast<double>(n_.l2_halves) * (1 - apart)));
   n_.l2_halves -= joined;
   n_.l2_reads -= joined;
   n_.l2_hits -= joined;
-}
-
-uint64_t Hierarchy::longest_atomic_chain() const {
-  uint64_t longest = 0;
-  for (const auto& [address, length] : atomic_chain_) longest = std::max(longest, length);
-  return longest;
 }
 
 MemoryCounts Hierarchy::dirty() const {

@@ -1,4 +1,5 @@
 // Maps the event counts of a dispatch to hardware counter names.
+#include <algorithm>
 #include <map>
 #include <string>
 
@@ -15,6 +16,19 @@ uint64_t Hierarchy::fabric_read_bytes() const {
 
 uint64_t Hierarchy::fabric_write_bytes() const {
   return n_.fabric_writes_64b * 64 + (n_.fabric_writes - n_.fabric_writes_64b) * 32;
+}
+
+uint64_t Hierarchy::longest_atomic_chain() const {
+  uint64_t longest = 0;
+  for (const auto& [address, length] : atomic_chain_) longest = std::max(longest, length);
+  return longest;
+}
+
+// What the L2 holds modified.
+uint64_t Hierarchy::modified_bytes() const {
+  uint64_t sum = 0;
+  for (const LargeCache& c : l2_) sum += c.dirty_sectors() * kSectorBytes;
+  return sum;
 }
 
 void Hierarchy::counters(std::map<std::string, double>* out) const {
