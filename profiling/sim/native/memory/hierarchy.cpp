@@ -12,7 +12,6 @@ namespace hipsynth {
 namespace {
 
 constexpr uint64_t kLongAgo = 1 << 20;  // cycles between two dispatches: all requests have been answered
-constexpr uint8_t kSectorBytes = 32;    // granularity of fabric writes
 
 // TCP_TOTAL_ACCESSES of one instruction, independent of EXEC: four per group of lanes that the vL1D processes at a time
 // (recorded: 64 for 8-byte loads and stores, 16 for loads of a dword or less).

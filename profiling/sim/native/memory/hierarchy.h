@@ -70,6 +70,8 @@ class Arrivals {
   PageArray<Arrival> at_ = PageArray<Arrival>(kPlaces);
 };
 
+inline constexpr uint8_t kSectorBytes = 32;  // granularity of fabric writes
+
 // The coalesced form of a vector load. It is independent of the address, for a given start within the first vL1D line.
 struct LoadShape {
   uint32_t bytes = 0;  // per lane
