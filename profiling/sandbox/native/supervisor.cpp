@@ -24,6 +24,7 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -202,9 +203,10 @@ void kill_rest(Reply* reply) {
   }
 }
 
-// How much the temporary file systems hold. They are the only writable places besides the job's folder.
+// How much the temporary file systems hold, and who may use them. They are the only writable places besides the job's
+// folder.
 struct Usage {
-  uint64_t files = 0, blocks = 0;
+  uint64_t files = 0, blocks = 0, modes = 0;
   bool operator==(const Usage&) const = default;
 };
 
@@ -215,6 +217,8 @@ Usage temporary_files() {
     if (statvfs(path, &found) != 0) continue;
     sum.files += found.f_files - found.f_ffree;
     sum.blocks += found.f_blocks - found.f_bfree;
+    struct stat folder{};
+    if (stat(path, &folder) == 0) sum.modes = sum.modes << 16 | folder.st_mode;
   }
   return sum;
 }
