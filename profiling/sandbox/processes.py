@@ -80,6 +80,14 @@ def runs(pid: int) -> bool:
         return False
 
 
+def children(pid: int) -> list[int]:
+    """The processes that the first thread of `pid` started."""
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
 def descendants(pid: int) -> list[int]:
     """`pid` and all its living descendants."""
     found, queue = [], [pid]

