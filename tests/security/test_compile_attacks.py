@@ -147,8 +147,8 @@ def test_what_is_no_source_is_not_opened(kind: str, own: Path, outside: Path) ->
 
 FLAGS = [
     "-Xclang=-load", "-Xclang=-load -Xclang=plugin.so", "-Xclang -plugin", "-foptimization-record-file=made",
-    "-fplugin=p.so", "-fpass-plugin=p.so", "-fsave-optimization-record", "-fcrash-diagnostics-dir=made", "-ftime-
-    trace=made", "-MF made", "-MD", "-MJ made", "-dependency-file made", "--serialize-diagnostics made",
+    "-fplugin=p.so", "-fpass-plugin=p.so", "-fsave-optimization-record", "-fcrash-diagnostics-dir=made",
+    "-ftime-trace=made", "-MF made", "-MD", "-MJ made", "-dependency-file made", "--serialize-diagnostics made",
     "-fmodules-cache-path=made", "-fprofile-instr-generate=made", "-fprofile-use=made", "-fdebug-prefix-map=/=x",
     "-ivfsoverlay made", "-imacros made", "-iwithprefix made", "--sysroot=/", "-isysroot /", "-resource-dir=made",
     "-ccc-install-dir made", "-gcc-toolchain=/", "--hip-path=/", "--hip-device-lib-path=/", "-fmodule-file=made",
@@ -175,7 +175,7 @@ def test_the_whole_file_system_is_no_include_folder(own: Path) -> None:
     assert "error: " in compiled(own, "#include <passwd>\n" + KERNEL, "-include /etc/shadow -O1")
 
 
-# --- what comes out of a compiler that has been taken over --------------------------------------------------------------
+# --- what comes out of a compiler that has been taken over ----------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "device", "large"])
