@@ -195,6 +195,7 @@ def command_line(
     words += _parents(inside for _, _, inside in binds)
     for kind, outside, inside in binds:
         words += [kind, str(outside), str(inside)]
+    words += ["--remount-ro", "/"]  # the root folder is a file system in memory, which all jobs would share
     # Jobs change to their folder themselves: it may belong to the user that they become later.
     words += ["--chdir", "/", "--clearenv", "--setenv", "PATH", PATH]
     if filter_fd is not None:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from hipsynth.profiling.sandbox import bubblewrap
+from hipsynth.profiling.sandbox import bubblewrap, cgroup
 from hipsynth.profiling.sandbox.limits import SandboxLimits
 from hipsynth.profiling.sandbox.seccomp import seccomp_file, seccomp_program
 from hipsynth.profiling.sandbox.view import View
@@ -73,7 +73,9 @@ class Jail:
 
     def __init__(self, view: View | None) -> None:
         self.view, self.usable, self.lasting = view, True, True
+        above = cgroup.delegated() if view is not None else None
         self._resources = contextlib.ExitStack()
+        self.group = cgroup.Group(above) if above else None
         self.socket, theirs = socket.socketpair()
         self._resources.callback(self.socket.close)
         command = [str(supervisor()), str(theirs.fileno())]
@@ -86,6 +88,7 @@ class Jail:
                 filter_fd = self._resources.enter_context(seccomp_file(forks=True))
                 descriptors += [] if filter_fd is None else [filter_fd]
                 command = bubblewrap.command_line(command, view.writable, filter_fd, shown)
+                command = self.group.entering(command) if self.group else command
             self.process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -96,6 +99,8 @@ class Jail:
             )
         except BaseException:
             self._resources.close()
+            if self.group:
+                self.group.close()
             raise
         finally:
             theirs.close()
@@ -110,6 +115,8 @@ class Jail:
         fds: Sequence[int] = (),
     ) -> Job:
         """Starts a program in `folder`. `fds` become its descriptors 3, 4, ... Raises OSError if the jail is gone."""
+        if self.group:
+            self.group.limit(limits)
         strict = self.view is not None and limits.processes == 1
         request = _request(command, folder, env, limits, seccomp_program(forks=False) if strict else b"")
         with contextlib.ExitStack() as theirs:
@@ -140,11 +147,13 @@ class Jail:
         """Ends the supervisor and with it all processes in the sandbox."""
         self.usable = False
         self._resources.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        try:
             self.process.wait(timeout=5)
-            return
-        self.process.kill()
-        self.process.wait()
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        if self.group:
+            self.group.close()
 
 
 def _request(

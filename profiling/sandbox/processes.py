@@ -80,6 +80,14 @@ def runs(pid: int) -> bool:
         return False
 
 
+def children(pid: int) -> list[int]:
+    """The processes that the first thread of `pid` started."""
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
 def descendants(pid: int) -> list[int]:
     """`pid` and all its living descendants."""
     found, queue = [], [pid]
@@ -95,13 +103,30 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
+_HELD = ("VmRSS:", "VmSwap:", "VmPTE:")  # page tables too: reading 2 MiB of untouched memory takes 4 KiB of them
+_FILE_BYTES = 1 << 10  # what an empty file or folder takes at least, in memory or on disk
+
+
 def resident_bytes(pid: int) -> int:
-    """Resident memory of a process in bytes; 0 if it has ended."""
+    """Memory that a process holds in bytes: resident, swapped and page tables; 0 if it has ended."""
     try:
-        with open(f"/proc/{pid}/statm") as file:  # noqa: PTH123
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, IndexError):
+        with open(f"/proc/{pid}/status", errors="replace") as file:  # noqa: PTH123
+            rows = [line.split() for line in file if line.startswith(_HELD)]
+        return sum(int(row[1]) for row in rows) << 10
+    except (OSError, IndexError, ValueError):
         return 0
+
+
+def temporary_bytes(pid: int) -> int:
+    """Bytes that the file systems in memory of a sandbox hold, seen from `pid` in it; 0 if it is not in one (yet)."""
+    total = 0
+    with contextlib.suppress(OSError):
+        if os.path.samefile(f"/proc/{pid}/root", "/"):  # noqa: PTH121 - bubblewrap is still making it
+            return 0
+        for place in ("tmp", "dev/shm"):
+            found = os.statvfs(f"/proc/{pid}/root/{place}")
+            total += (found.f_blocks - found.f_bfree) * found.f_frsize + (found.f_files - found.f_ffree) * _FILE_BYTES
+    return total
 
 
 def thread_count(pid: int) -> int:
@@ -119,10 +144,9 @@ def folder_bytes(folder: Path) -> int:
         try:
             with os.scandir(queue.pop()) as entries:
                 for entry in entries:
+                    total += max(_FILE_BYTES, entry.stat(follow_symlinks=False).st_blocks * 512)
                     if entry.is_dir(follow_symlinks=False):
                         queue.append(entry.path)
-                    else:
-                        total += entry.stat(follow_symlinks=False).st_blocks * 512
         except OSError:
             continue
     return total

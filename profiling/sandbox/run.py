@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from hipsynth.profiling.sandbox import bubblewrap, jail
@@ -50,8 +51,10 @@ def run(
     for last in (False, True):  # a kept sandbox may have ended meanwhile
         with jail.lease(view) as leased:
             try:
+                place = _identity(scratch)
                 job = _start(leased, argv, scratch, environment, limits, stdin, fds)
-                return Watch(leased, job, scratch, limits, on_output).result()
+                result = Watch(leased, job, scratch, limits, on_output).result()
+                return result if _identity(scratch) == place else replace(result, status="killed", reason="moved")
             except (BrokenPipeError, ConnectionResetError):
                 problem = leased.problem()
             except SandboxLost as lost:
@@ -59,6 +62,15 @@ def run(
         if last:
             break
     raise Missing("the sandbox could not be created", cause=problem, remedy="see `synth doctor`")
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    """Tells whether a job put something else in the place of its folder, such as a link to another one."""
+    try:
+        found = folder.lstat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _start(

@@ -31,10 +31,15 @@ _KILLED = {
     "mount_setattr": 442,
 }  # fmt: skip
 # These fail with EACCES, so that a library that merely probes for them continues. System V objects and memfds would
-# hold memory that the limit on resident pages does not cover.
+# hold memory that the limit does not cover; a priority set for the whole user would last beyond the job.
 _REFUSED = {
     "socket": 41, "socketpair": 53, "shmget": 29, "shmat": 30, "semget": 64, "msgget": 68, "memfd_create": 319,
-    "memfd_secret": 447,
+    "memfd_secret": 447, "setpriority": 141, "ioprio_set": 251,
+}  # fmt: skip
+# These take a process as their first argument and fail for process 1: the supervisor of a sandbox runs as the same
+# user, and later jobs inherit its limits and processors.
+_NOT_ON_SUPERVISOR = {
+    "sched_setparam": 142, "sched_setscheduler": 144, "sched_setaffinity": 203, "prlimit64": 302, "sched_setattr": 314,
 }  # fmt: skip
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06  # BPF operations, linux/filter.h
@@ -51,6 +56,9 @@ def seccomp_program(*, forks: bool = False) -> bytes:
         code += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _KILL)]
     for number in _REFUSED.values():
         code += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _ERRNO | errno.EACCES)]
+    for number in _NOT_ON_SUPERVISOR.values():
+        code += [(_EQUAL, 0, 4, number), (_LOAD, 0, 0, _ARGUMENT_0)]
+        code += [(_EQUAL, 0, 1, 1), (_RETURN, 0, 0, _ERRNO | errno.EACCES), (_RETURN, 0, 0, _ALLOW)]
     code += [(_EQUAL, 0, 4, _CLONE), (_LOAD, 0, 0, _ARGUMENT_0)]
     if forks:
         code += [(_ANY_BIT, 0, 1, _NEW_NAMESPACES), (_RETURN, 0, 0, _KILL), (_RETURN, 0, 0, _ALLOW)]

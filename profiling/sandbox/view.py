@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from hipsynth.profiling.sandbox import bubblewrap
-from hipsynth.synth.core.scratch import process_folder, scratch_folder
+from hipsynth.synth.core.scratch import process_folder, remove_tree, scratch_folder
 
 JOBS = "jobs"  # below the process's scratch folder: the folders that jobs write to
 
@@ -38,13 +39,43 @@ def jobs_folder() -> Path:
     return folder
 
 
+_in_use: set[str] = set()  # names of the folders of jobs
+_changing = threading.Lock()
+
+
 @contextlib.contextmanager
 def job_folder() -> Iterator[Path]:
-    """A folder for one job, which writes to it or to a folder inside; it is removed at the end of the block."""
-    with scratch_folder(within=jobs_folder()) as folder:
+    """A folder for one job, which writes to it or to a folder inside; it is removed at the end of the block.
+
+    So is what the job left beside it, where later jobs could see it.
+    """
+    jobs = jobs_folder()
+    with contextlib.ExitStack() as stack:
+        with _changing:
+            folder = stack.enter_context(scratch_folder(within=jobs))
+            _in_use.add(folder.name)
+        stack.callback(_sweep, jobs, folder.name)
         if os.geteuid() == 0:
             folder.chmod(0o711)
         yield folder
+
+
+def _sweep(jobs: Path, ended: str) -> None:
+    with _changing:
+        _in_use.discard(ended)
+        for path in jobs.iterdir():
+            if path.name not in _in_use:
+                remove_tree(path)
+                with contextlib.suppress(OSError):
+                    path.unlink()
+
+
+def _after_fork() -> None:
+    global _changing
+    _changing = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def view_of(scratch: Path, read_only: Iterable[Path], mounts: Mapping[str, Path]) -> View:

@@ -41,6 +41,7 @@ class Watch:
         self.cut = False
         self.peak = 0
         self.ended: Ended | None = None
+        self.starved = False  # whether the kernel ended it for memory
         self.meter = processes.Meter(processes.descendants(jail.process.pid))
         self.start = time.monotonic()
         self.next_disk = self.start + 0.1
@@ -51,12 +52,15 @@ class Watch:
         try:
             reason = self._pump()
         finally:  # also if this process is interrupted: its jobs must not outlive it
+            self.starved = self.jail.group is not None and self.jail.group.ran_out_of_memory()
             if reason:
                 self._kill()
             self._drain()
             self.job.close()
         elapsed = time.monotonic() - self.start
         out, err = (bytes(self.kept[name]).decode(errors="replace") for name in ("out", "err"))
+        if self.starved and reason in ("", "sandbox"):  # the kernel may have chosen the supervisor
+            reason = "memory"
         if reason == "sandbox":
             raise SandboxLost(self.jail.problem() or "the sandbox's supervisor was killed")
         status, reason, code, number = self._judge(reason)
@@ -141,6 +145,8 @@ class Watch:
         if late:
             return late
         memory = sum(processes.resident_bytes(pid) for pid in pids)
+        if self.isolated and len(pids) > 1:
+            memory += processes.temporary_bytes(pids[1])  # the supervisor: bubblewrap itself is outside
         self.peak = max(self.peak, memory)
         if memory > limits.memory_bytes:
             return "memory"
@@ -157,7 +163,8 @@ class Watch:
 
     def _kill(self) -> None:
         """Ends the sandbox and all its processes, and waits (up to a few seconds) until none is running."""
-        doomed = self._freeze()
+        # The end of process 1 of a sandbox is that of all processes in it, however many there are.
+        doomed = set(processes.children(self.jail.process.pid)) if self.isolated else self._freeze()
         for pid in doomed:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)

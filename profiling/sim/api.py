@@ -41,6 +41,7 @@ KILL_REASONS = {
     "processes": "forbidden_call",
     "threads": "forbidden_call",
     "forbidden_call": "forbidden_call",
+    "moved": "forbidden_call",
 }
 
 
@@ -114,7 +115,7 @@ def run_program(
     count: bool = True,
     counters: bool = True,
     mounts: Mapping[str, Path] | None = None,
-    stdin: Path | None = None,
+    stdin: Path | int | None = None,
     on_output: Callable[[str, bytes], None] | None = None,
     interactive: bool = False,
 ) -> RunResult:
@@ -122,9 +123,9 @@ def run_program(
 
     `count=False` executes kernels without the memory-hierarchy model. `counters=False` records only the duration of
     each launch, which is faster for many short launches. `mounts`: folders visible read-only at other paths. `stdin`:
-    a file for standard input. `on_output`: called with "out" or "err" and each piece of output as it comes.
-    `interactive`: the program writes each line at once, as to a terminal. A program that loads or compiles code objects
-    may start the disassembler and compiler.
+    a file or descriptor for standard input. `on_output`: called with "out" or "err" and each piece of output as it
+    comes. `interactive`: the program writes each line at once, as to a terminal. A program that loads or compiles code
+    objects may start the disassembler and compiler.
     Raises Missing if the program cannot be isolated (unless `limits.isolate` is False) or started, or if the runtime
     library does not match this version.
     """
@@ -303,6 +304,7 @@ def _did(reason: str, bounds: sandbox.SandboxLimits) -> str:
         "disk": f"its files took more than {bounds.scratch_bytes >> mib} MiB",
         "processes": f"it started more than {bounds.processes} processes",
         "threads": f"it started more than {bounds.threads} threads",
+        "moved": "it put something else in the place of its folder",
         "forbidden_call": "it tried to start a process, or made another system call that is forbidden there",
     }.get(reason, reason.replace("_", " "))
 

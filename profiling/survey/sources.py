@@ -39,10 +39,13 @@ _KERNEL = re.compile(r"__global__|<<<|\bhipLaunch")
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([<\"])([^>\"\n]+)[>\"]", re.MULTILINE)
 
 
-def read_text(path: Path) -> str:
-    """A file decoded as UTF-8 (bad bytes replaced); "" if it is unreadable or larger than SOURCE_BYTES."""
+def read_text(path: Path, inside: Path | None = None) -> str:
+    """A file decoded as UTF-8 (bad bytes replaced); "" if it is unreadable or larger than SOURCE_BYTES.
+
+    Also "" if it lies, after all links, outside the folder `inside`.
+    """
     try:
-        return read_regular(path, SOURCE_BYTES).decode(errors="replace")
+        return read_regular(path, SOURCE_BYTES, inside=inside).decode(errors="replace")
     except BadInput:
         return ""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from hipsynth.profiling.toolchain.unit import Job, check_roots
 from hipsynth.synth.core.cache import cache_dir
 from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.files import SOURCE_BYTES, read_regular, replacing
+from hipsynth.synth.core.files import SOURCE_BYTES, copy_regular, read_regular, replacing
 
 _KEEP_BUILDS = 20_000
 
@@ -52,7 +52,7 @@ def store(job: Job, made: Sequence[Path], headers: Sequence[Path]) -> None:
         with replacing(entry) as fresh:
             fresh.mkdir()
             for number, path in enumerate(made):
-                shutil.copyfile(path, fresh / str(number))
+                copy_regular(path, fresh / str(number))
             read = {str(path.resolve()): _digest(path) for path in headers}
             (fresh / "headers.json").write_text(json.dumps(read))
         if job.key.startswith("000"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from hipsynth.profiling.toolchain.elf import kernels_in
 from hipsynth.profiling.toolchain.locate import Toolchain, check_arch, find
 from hipsynth.profiling.toolchain.unit import Job, check_roots, new_job, object_of, sha
 from hipsynth.synth.core.errors import BadInput, Missing
+from hipsynth.synth.core.files import copy_regular
 
 RUNTIME = Path(__file__).resolve().parents[1] / "sim" / "libhipsynth_hip.so"
 
@@ -86,7 +86,7 @@ def compile_device(
             if use_cache:
                 store(job, made, headers)
             for path, target in zip(made, targets, strict=True):
-                shutil.copyfile(path, target)
+                copy_regular(path, target)
     kernels = kernels_in(targets[0])
     if not kernels:
         raise BadInput(
@@ -140,7 +140,7 @@ def compile_host(
             check_roots(source, headers, roots)
             if use_cache:
                 store(job, [built], headers)
-            shutil.copyfile(built, target)
+            copy_regular(built, target)
     target.chmod(0o755)
     provenance = toolchain.provenance() | {"source_sha256": sha(job.text)}
     return HostBuild(target, job.key, provenance, bool(cached), time.monotonic() - start)

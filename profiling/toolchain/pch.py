@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from hipsynth.profiling import sandbox
 from hipsynth.profiling.toolchain import locate
 from hipsynth.profiling.toolchain.driver import CompileLimits, Template, precompiled_folder, run_tool
 from hipsynth.synth.core.errors import HipsynthError
-from hipsynth.synth.core.files import replacing, write_whole
+from hipsynth.synth.core.files import copy_regular, replacing, write_whole
 
 KEEP = 48  # precompiled headers to keep, about 13 MB each; the least recently used are deleted first
 
@@ -119,7 +118,7 @@ def _compile(path: Path, toolchain: locate.Toolchain, template: Template, limits
     with sandbox.job_folder() as folder:
         run_tool(toolchain, [*words, "-fno-pch-timestamp"], folder, limits, "hip/hip_runtime.h")
         with replacing(path) as fresh:
-            shutil.copyfile(folder / "made.pch", fresh)
+            copy_regular(folder / "made.pch", fresh)
             fresh.chmod(0o644)  # sandboxes of root run as another user
 
 

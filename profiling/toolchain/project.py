@@ -7,7 +7,6 @@ library looks up the file by that number in the run's configuration (native/runt
 from __future__ import annotations
 
 import hashlib
-import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from hipsynth.profiling.toolchain.elf import kernels_in
 from hipsynth.profiling.toolchain.locate import find
 from hipsynth.profiling.toolchain.unit import check_roots, new_job, object_of
 from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.core.files import copy_regular
 
 MARKER = "hipsynth-code-object {}"  # kNumberMagic of native/runtime/registry.cpp
 
@@ -130,7 +130,7 @@ def _linked_device(
         linked, text = link_device(job, objects, scratch)
         if not kernels_in(linked):
             return []
-        return [(shutil.copyfile(linked, folder / "linked.co"), shutil.copyfile(text, folder / "linked.s"))]
+        return [(copy_regular(linked, folder / "linked.co"), copy_regular(text, folder / "linked.s"))]
 
 
 def _host_object(unit: Unit, index: int, target: Path, limits: CompileLimits, roots: Sequence[Path] | None) -> Path:
@@ -150,7 +150,7 @@ def _host_object(unit: Unit, index: int, target: Path, limits: CompileLimits, ro
         built, headers, _ = object_of(job, scratch, use_pch=unit.language == "hip")
         check_roots(unit.source, headers, roots)
         store(job, [built], headers)
-        shutil.copyfile(built, target)
+        copy_regular(built, target)
     return target
 
 
@@ -170,5 +170,5 @@ def _link(
         command = [*made.linker([str(path) for path in inputs], str(linked)), *libraries]
         shows = (*inputs, runtime)
         driver.run_tool(toolchain, command, scratch, limits, executable.name, shows=shows, failure="link_failed")
-        shutil.copyfile(linked, executable)
+        copy_regular(linked, executable)
     executable.chmod(0o755)

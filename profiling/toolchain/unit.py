@@ -163,7 +163,12 @@ def _anchored(words: list[str], folder: Path) -> list[str]:
 
 def _dependencies(path: Path) -> list[Path]:
     """The files named in a make-style dependency file."""
-    text = read_regular(path, SOURCE_BYTES).decode(errors="surrogateescape").replace("\\\n", " ").partition(":")[2]
+    text = (
+        read_regular(path, SOURCE_BYTES, inside=path.parent)
+        .decode(errors="surrogateescape")
+        .replace("\\\n", " ")
+        .partition(":")[2]
+    )
     return [Path(word.replace("\\ ", " ").replace("$$", "$")) for word in re.findall(r"(?:\\.|\S)+", text)]
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from hipsynth.profiling import sandbox
 from hipsynth.profiling.toolchain import CompileLimits, compile_device, locate
 from hipsynth.profiling.toolchain.compile import RUNTIME
+from hipsynth.synth.cli import doctor_isolation
 from hipsynth.synth.core.errors import HipsynthError
 from hipsynth.synth.core.scratch import scratch_folder
 
@@ -56,6 +57,8 @@ def examine(*, compile_headers: bool = False) -> list[Component]:
     """All components in a fixed order. `compile_headers` also compiles a kernel with each header family (seconds)."""
     checks = [*_base(), *_compiler(), *_headers(), *_simulator(), *_learning(), *_hardware()]
     components = [_component(check) for check in checks]
+    at = next(number for number, part in enumerate(components) if part.group == "learning")
+    components[at:at] = _isolation()
     if compile_headers:
         components += [_compiled(name, body) for name, body in HEADER_PROBES.items()]
     return components
@@ -172,7 +175,7 @@ def _bubblewrap() -> _Found | None:
         return None
     text = subprocess.run(["bwrap", "--version"], capture_output=True, text=True, timeout=10, check=False).stdout
     if not sandbox.available():
-        return _Found("installed, but this machine allows it no namespaces", broken=True)
+        return _Found(sandbox.bubblewrap.unavailable().splitlines()[0][:120], broken=True)
     return _Found(text.strip().removeprefix("bubblewrap "))
 
 
@@ -259,10 +262,22 @@ def _simulator() -> list[_Check]:
         _Check("simulator core", "simulator", True, "kernels cannot be executed", SETUP, _core),
         _Check("HIP runtime library", "simulator", True, "programs cannot be linked and run", SETUP, _runtime),
         _Check(
-            "bubblewrap", "simulator", False,
+            "bubblewrap", "isolation", False,
             "run, profile and survey start no program; --no-sandbox runs those that you trust, with your rights",
             "make setup    (or: apt-get install bubblewrap)", _bubblewrap,
         ),
+    ]  # fmt: skip
+
+
+def _isolation() -> list[Component]:
+    """One line for each thing that sandboxes enforce here."""
+    cost = "programs that are not yours could do harm; run, profile and survey start none, or fewer limits hold"
+    return [
+        Component(
+            fact.name, "isolation", "broken" if fact.problem else "ok", fact.problem[:160] or fact.value, False, cost,
+            "apt-get install bubblewrap, or see docs/explanation/security.md",
+        )
+        for fact in doctor_isolation.facts()
     ]  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 import sys
@@ -188,13 +189,17 @@ def _in_copy(
     return done, changed(folder, before)
 
 
-def standard_input() -> Path | None:
-    """The file or pipe on standard input; None for a terminal or anything else."""
+def standard_input() -> int | None:
+    """A descriptor of the file or pipe on standard input; None for a terminal, anything else, or one open for writing.
+
+    The descriptor itself, not its path: a file that a shell has read the first lines of continues there.
+    """
     try:
         mode = os.fstat(0).st_mode
+        read_only = fcntl.fcntl(0, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
     except OSError:
         return None
-    return Path(f"/proc/{os.getpid()}/fd/0") if stat.S_ISFIFO(mode) or stat.S_ISREG(mode) else None
+    return 0 if read_only and (stat.S_ISFIFO(mode) or stat.S_ISREG(mode)) else None
 
 
 def _files(made: list[str], omitted: list[str], keep: Path | None) -> Iterator[str]:

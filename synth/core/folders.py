@@ -15,7 +15,7 @@ KEPT_BYTES, KEPT_FILES, KEPT_DEPTH = 1 << 30, 5000, 32
 
 
 def copy_folder(source: Path, target: Path, *, links: bool = False) -> None:
-    """Copies the files below `source` to the new folder `target`.
+    """Copies the files below `source` to the new folder `target`; of their rights, only that to execute.
 
     Leaves out SKIPPED_FOLDERS, symbolic links (with `links` they stay links), files above COPY_FILE_BYTES, and files
     beyond COPY_BYTES in total or COPY_FILES in number.
@@ -33,6 +33,8 @@ def copy_folder(source: Path, target: Path, *, links: bool = False) -> None:
         copy.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(PermissionError):  # leaves out files that the user cannot read
             shutil.copyfile(path, copy, follow_symlinks=False)
+            if not path.is_symlink() and path.stat().st_mode & stat.S_IXUSR:
+                copy.chmod(0o755)
 
 
 def _files(folder: Path, links: bool) -> Iterator[Path]:

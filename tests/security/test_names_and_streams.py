@@ -13,7 +13,8 @@ import needs
 import pytest
 
 from hipsynth.synth.cli import main as entry
-from hipsynth.synth.core.folders import changed, copy_out, scratch_folder, stamps
+from hipsynth.synth.core.folders import changed, copy_out, stamps
+from hipsynth.synth.core.scratch import scratch_folder
 
 SOURCE = """#include <hip/hip_runtime.h>
 __global__ void one(int* p) { *p = 1; }

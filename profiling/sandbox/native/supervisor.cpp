@@ -24,6 +24,7 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -37,6 +38,8 @@ namespace {
 
 constexpr int kMostDescriptors = 8;
 constexpr uint32_t kMostBytes = 16u << 20;
+// Of all jobs of the user together, for jobs that may start others: a fork bomb is faster than any polling.
+constexpr uint64_t kMostProcesses = 4096;
 
 struct Header {
   uint32_t bytes;  // of everything after the header
@@ -141,6 +144,7 @@ void forbid(const Job& job) {
   limit(RLIMIT_CPU, job.header.cpu_soft_s, job.header.cpu_hard_s);
   limit(RLIMIT_FSIZE, job.header.file_bytes, job.header.file_bytes);
   limit(RLIMIT_NOFILE, job.header.open_files, job.header.open_files);
+  if (job.header.filter_bytes == 0) limit(RLIMIT_NPROC, kMostProcesses, kMostProcesses);
   // clang orders some device variables by address, so randomised addresses would make its output differ between runs.
   personality(ADDR_NO_RANDOMIZE);
   sigset_t none;
@@ -202,9 +206,10 @@ void kill_rest(Reply* reply) {
   }
 }
 
-// How much the temporary file systems hold. They are the only writable places besides the job's folder.
+// How much the temporary file systems hold, and who may use them. They are the only writable places besides the job's
+// folder.
 struct Usage {
-  uint64_t files = 0, blocks = 0;
+  uint64_t files = 0, blocks = 0, modes = 0;
   bool operator==(const Usage&) const = default;
 };
 
@@ -215,6 +220,8 @@ Usage temporary_files() {
     if (statvfs(path, &found) != 0) continue;
     sum.files += found.f_files - found.f_ffree;
     sum.blocks += found.f_blocks - found.f_bfree;
+    struct stat folder{};
+    if (stat(path, &folder) == 0) sum.modes = sum.modes << 16 | folder.st_mode;
   }
   return sum;
 }

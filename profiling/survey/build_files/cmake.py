@@ -95,7 +95,7 @@ class _Reader:
             "MODEL": "hip",  # mini-apps with several programming models select one with this variable
         }  # fmt: skip
         before, self.folder = self.folder, folder
-        self.interpreter.run(parse(read_text(folder / "CMakeLists.txt")), scope)
+        self.interpreter.run(parse(read_text(folder / "CMakeLists.txt", self.root)), scope)
         self.folder = before
 
     # --- variables ---
@@ -161,7 +161,9 @@ class _Reader:
         if words[:1] in (["GLOB"], ["GLOB_RECURSE"]) and len(words) > 2:
             skipped = ("CONFIGURE_DEPENDS", "RELATIVE", "LIST_DIRECTORIES", "FOLLOW_SYMLINKS")
             patterns = [word for word in words[2:] if word not in skipped]
-            scope.variables[words[1]] = ";".join(glob_files(self.folder, patterns, words[0] == "GLOB_RECURSE"))
+            scope.variables[words[1]] = ";".join(
+                glob_files(self.folder, patterns, words[0] == "GLOB_RECURSE", self.root)
+            )
         elif words[:1] in (["WRITE"], ["APPEND"]):
             self.configured.write(words[1:], self.folder, words[0] == "APPEND")
 
@@ -347,7 +349,7 @@ class _Reader:
         if path.is_file() and path.is_relative_to(self.root):
             self.interpreter.depth += 1
             if self.interpreter.depth < 30:
-                self.interpreter.run(parse(read_text(path)), scope)
+                self.interpreter.run(parse(read_text(path, self.root)), scope)
             self.interpreter.depth -= 1
 
     def _path(self, word: str) -> Path:

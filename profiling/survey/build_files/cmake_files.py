@@ -28,7 +28,7 @@ class Configured:
         """Implements configure_file(INPUT OUTPUT [COPYONLY] [@ONLY])."""
         if len(words) < 2:
             return
-        text = read_text(folder / words[0])
+        text = read_text(folder / words[0], self.root)
         if "COPYONLY" not in words[2:]:
             text = configured(text, scope, at_only="@ONLY" in words[2:])
         self._keep(_place(folder, words[1], default=Path(words[0]).name), text)

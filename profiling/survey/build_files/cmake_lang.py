@@ -375,12 +375,12 @@ _BINARY: Mapping[str, Callable[[str, str], bool]] = {
 }
 
 
-def glob_files(base: Path, patterns: Sequence[str], recurse: bool) -> list[str]:
-    """Implements file(GLOB): absolute paths of matching files, sorted per pattern."""
+def glob_files(base: Path, patterns: Sequence[str], recurse: bool, root: Path) -> list[str]:
+    """Implements file(GLOB): absolute paths of matching files below `root`, sorted per pattern."""
     found: list[str] = []
     for pattern in patterns:
         place = base / pattern
-        if not place.parent.is_dir():
+        if not (place.parent.is_dir() and place.parent.resolve().is_relative_to(root)):
             continue
         files = place.parent.rglob("*") if recurse else place.parent.iterdir()
         found += sorted(str(file) for file in files if file.is_file() and fnmatch.fnmatch(file.name, place.name))

@@ -35,6 +35,7 @@ _SKIP_NEXT = frozenset(
 _PLACES = ("-I", "-isystem", "-iquote", "-idirafter")
 KEPT_OPTION = re.compile(r"-(?:O[0-3s]|Ofast|ffast-math|fno-fast-math|m(?:no-)?unsafe-fp-atomics|ffp-contract=\w+)$")
 _LANGUAGES = {"hip": "hip", "cu": "hip", "cuda": "hip", "c++": "c++", "c": "c", "none": ""}
+MOST_PATTERNS = 3  # parts of one path that are patterns; more would walk the whole file system
 _MACHINE_CODE = frozenset({".o", ".obj", ".a", ".so", ".bc", ".lo"})
 
 
@@ -204,7 +205,8 @@ class _CompilerCall:
             self.model = replace(model, options=(*model.options, word))
 
     def _file(self, word: str) -> None:
-        if any(mark in word for mark in "*?["):  # expand globs as the shell would
+        if sum(any(mark in part for mark in "*?[") for part in Path(word).parts) in range(1, MOST_PATTERNS + 1):
+            word = re.sub(r"\*+", "*", word)  # expand globs as the shell would, where ** is *
             base, pattern = (Path("/"), word.lstrip("/")) if word.startswith("/") else (self.folder, word)
             for found in sorted(base.glob(pattern)):
                 self._add(Path(os.path.normpath(found)))

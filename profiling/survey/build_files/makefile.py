@@ -32,6 +32,7 @@ _TOOLS = {
 _LIMITS = sandbox.SandboxLimits(
     **sandbox.time_limits(20), memory_bytes=1 << 30, output_bytes=4 << 20, file_bytes=16 << 20, processes=64
 )
+MOST_RUNS = 24  # of recursive makes, for one goal
 _RUN_GOAL = re.compile(r"^(?:run|test|check|bench)[\w-]*$")
 
 
@@ -44,15 +45,17 @@ def available() -> bool:
 def make_plans(makefile: Path, root: Path, arch: str, shows: Sequence[Path] = ()) -> list[BuildPlan]:
     """Plans for the programs that the default goal of `makefile`, and other goals that look like programs, would link.
 
-    `shows`: further folders that make sees, with prerequisites outside `root`. Only dry runs, nothing is built. Empty
-    if make fails or is not available.
+    `shows`: further folders that make sees, with prerequisites outside `root`. Only dry runs, nothing is built, and no
+    more after one that exceeded a limit. Empty if make fails or is not available.
     """
     if not available():
         return []
-    text = dry_run(makefile, root, arch, (), shows=shows)
-    plans = {plan.name: plan for plan in _plans(text, makefile)}
-    for goal in _further_goals(makefile):
-        for plan in _plans(dry_run(makefile, root, arch, (goal,), shows=shows), makefile):
+    plans: dict[str, BuildPlan] = {}
+    for goals in ((), *((goal,) for goal in _further_goals(makefile))):
+        text = dry_run(makefile, root, arch, goals, shows=shows)
+        if not text:
+            return []
+        for plan in _plans(text, makefile):
             plans.setdefault(plan.name, plan)
     calls = _calls(makefile, root, arch, list(plans), shows) if plans else {}
     return [replace(plan, calls=tuple(calls.get(plan.name, ()))) for plan in plans.values()]
@@ -62,10 +65,22 @@ def _plans(text: str, makefile: Path) -> list[BuildPlan]:
     return plans_of(steps_of(simple_commands(text, makefile.parent)), makefile.parent, "make")
 
 
+_Run = tuple[Path, tuple[str, ...]]
+
+
 def dry_run(
-    makefile: Path, root: Path, arch: str, goals: tuple[str, ...], depth: int = 2, shows: Sequence[Path] = ()
+    makefile: Path,
+    root: Path,
+    arch: str,
+    goals: tuple[str, ...],
+    depth: int = 2,
+    known: set[_Run] | None = None,
+    shows: Sequence[Path] = (),
 ) -> str:
-    """Output of `make -n` for `goals`, including recursive makes up to `depth` levels; "" if make cannot run."""
+    """Output of `make -n` for `goals`, including recursive makes up to `depth` levels; "" if it exceeds a limit.
+
+    `known`: the recursive makes that have run, each of which runs once.
+    """
     with scratch_folder() as scratch:
         tools = _tools(scratch / "rocm", arch)
         command = ["make", "-n", "-B", "-k", "-w", "-C", str(makefile.parent), "-f", makefile.name, *goals]
@@ -81,12 +96,17 @@ def dry_run(
         done = sandbox.run(
             command, scratch / "work", _LIMITS, read_only=[root, *shows], env=environment, mounts={ROCM: tools}
         )
+    if done.status in ("timeout", "killed"):
+        return ""
     if depth == 0:
         return done.stdout
-    return done.stdout + "".join(_further(done.stdout, makefile, root, arch, depth - 1, shows))
+    known = {(makefile, goals)} if known is None else known
+    return done.stdout + "".join(_further(done.stdout, makefile, root, arch, depth - 1, known, shows))
 
 
-def _further(text: str, makefile: Path, root: Path, arch: str, depth: int, shows: Sequence[Path]) -> Iterator[str]:
+def _further(
+    text: str, makefile: Path, root: Path, arch: str, depth: int, known: set[_Run], shows: Sequence[Path]
+) -> Iterator[str]:
     """Dry runs of recursive makes called as plain `make`; unlike $(MAKE), `make -n` prints but does not enter them."""
     for folder, words, *_ in simple_commands(text, makefile.parent):
         if words[0] != "make" or not folder.is_relative_to(root):
@@ -99,8 +119,10 @@ def _further(text: str, makefile: Path, root: Path, arch: str, depth: int, shows
                 place = place.parent / next(rest, makefile.name)
             elif not word.startswith("-"):
                 goals.append(word)
-        if place.is_file() and place.resolve().is_relative_to(root):
-            yield dry_run(place.resolve(), root, arch, tuple(goals), depth, shows)
+        run = (place.resolve(), tuple(goals))
+        if run not in known and len(known) < MOST_RUNS and run[0].is_file() and run[0].is_relative_to(root):
+            known.add(run)
+            yield dry_run(run[0], root, arch, run[1], depth, known, shows)
 
 
 def _tools(folder: Path, arch: str) -> Path:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from hipsynth.profiling import sandbox
 from hipsynth.synth.cli import doctor_checks
 from hipsynth.synth.cli.doctor import command
 
 EXPECTED = {
     "python", "clang", "lld", "llvm-objdump", "libclang", "header tree", "fp16", "bf16", "cooperative groups", "thrust",
     "simulator core", "HIP runtime library", "bubblewrap", "torch", "transformers", "peft", "deepspeed", "lightgbm",
-    "ray", "rocprof", "AMD GPU",
+    "ray", "rocprof", "AMD GPU", "user of programs", "network", "visible files", "memory limit", "process limit",
+    "system calls",
 }  # fmt: skip
 
 
@@ -71,3 +74,32 @@ def test_a_tool_that_does_not_run_is_broken_not_a_crash(monkeypatch: pytest.Monk
     parts = {part.name: part for part in doctor_checks.examine()}
     assert parts["clang"].status == "broken"
     assert parts["clang"] in doctor_checks.missing_required(list(parts.values()))
+
+
+def isolation() -> dict[str, doctor_checks.Component]:
+    return {part.name: part for part in doctor_checks.examine() if part.group == "isolation"}
+
+
+@pytest.mark.usefixtures("sandboxed")
+def test_what_is_enforced_is_what_a_program_in_the_sandbox_sees(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HIPSYNTH_CGROUP", raising=False)
+    said = {name: (part.status, part.version) for name, part in isolation().items()}
+    user = "65534" if os.geteuid() == 0 else f"{os.geteuid()} (yours)"
+    assert said["user of programs"] == ("ok", f"{user}, without capabilities")
+    assert said["network"] == ("ok", "none") and said["system calls"] == ("ok", "filtered (seccomp)")
+    assert said["memory limit"] == said["process limit"] == ("ok", "polled every 20 ms")
+    assert said["visible files"] == ("ok", "its own folder, the compiler's and /usr")
+
+
+def test_why_isolation_does_not_work_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox.bubblewrap, "unavailable", lambda: "no namespaces here")
+    parts = isolation()
+    assert {part.status for part in parts.values()} == {"broken"}
+    assert {part.version for part in parts.values()} == {"no namespaces here"}
+
+
+@pytest.mark.usefixtures("sandboxed")
+def test_a_bad_control_group_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HIPSYNTH_CGROUP", "/nonexistent")
+    part = isolation()["memory limit"]
+    assert part.status == "broken" and "HIPSYNTH_CGROUP=/nonexistent" in part.version

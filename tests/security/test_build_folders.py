@@ -1,0 +1,122 @@
+"""Hostile build folders: what they run, read and name stays in the sandbox and in the folder, and ends."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import needs
+import pytest
+
+from hipsynth.profiling import sandbox
+from hipsynth.profiling.sandbox import processes
+from hipsynth.profiling.survey.build import try_plans
+from hipsynth.profiling.survey.build_files import makefile
+from hipsynth.profiling.survey.discover import find_programs
+from hipsynth.profiling.toolchain import CompileLimits, parse_flags
+from hipsynth.synth.core.scratch import scratch_folder
+
+pytestmark = pytest.mark.usefixtures("with_make")
+MAIN = "#include <hip/hip_runtime.h>\n__global__ void k(int* p) { *p = 1; }\nint main() { return 0; }\n"
+RULE = "prog: main.hip\n\thipcc $(FLAGS) -o prog main.hip\n"
+SECRET = "the_secret_of_another_folder"
+CMAKE = "project(x)\nadd_executable(x main.hip)\n"
+
+# Name -> the files of the folder; {out} is a folder outside of it, with a file `secret.h`.
+FOLDERS: dict[str, dict[str, str]] = {
+    "shell": {"Makefile": "X := $(shell touch {out}/made; cat {out}/secret.h /etc/shadow)\nFLAGS = -DX='$X'\n" + RULE},
+    "shell assignment": {"Makefile": "FLAGS != echo -DX=`cat {out}/secret.h`; touch {out}/made\n" + RULE},
+    "one shell": {
+        "Makefile": ".ONESHELL:\n.SHELLFLAGS = -c\n" + RULE + "\t+touch {out}/made\n\tcp {out}/secret.h here\n"
+    },
+    "include": {"Makefile": "-include {out}/secret.h /etc/shadow\ninclude {out}/rules.mk\n" + RULE},
+    "another shell": {"Makefile": "SHELL = {out}/run\n" + RULE + "\t$(shell echo touch {out}/made)\n"},
+    "recursive": {"Makefile": RULE + "all:\n\t+$(MAKE) -f $(firstword $(MAKEFILE_LIST)) all\n\tmake all\n"},
+    "fork bomb": {"Makefile": "X := $(shell f() {{ f | f & }}; f)\n" + RULE},
+    "waits": {"Makefile": "X := $(shell sleep 600)\n" + RULE},
+    "floods": {"Makefile": "X := $(shell yes >&2)\n" + RULE},
+    "a daemon": {"Makefile": "X := $(shell (setsid sleep 600 >/dev/null 2>&1 &))\n" + RULE},
+    "network": {"Makefile": "X := $(shell exec 3<>/dev/tcp/127.0.0.1/80 && touch {out}/made)\n" + RULE},
+    "flags": {"Makefile": "FLAGS = -Xclang -load -fplugin={out}/p.so -foptimization-record-file={out}/made @{out}/a\n"
+              + RULE},
+    "objects outside": {"Makefile": "prog: main.hip\n\thipcc -o {out}/made main.hip {out}/other.hip {out}/secret.o\n"},
+    "cmake runs": {"CMakeLists.txt": CMAKE + "execute_process(COMMAND touch {out}/made)\n"
+                   "add_custom_command(OUTPUT y COMMAND touch {out}/made)\nfile(WRITE {out}/made text)\n"},
+    "cmake reads": {"CMakeLists.txt": CMAKE + "file(READ {out}/secret.h S)\nfile(STRINGS {out}/secret.h S)\n"
+                    "add_definitions(-DS=${{S}})\n"},
+    "cmake configures": {"CMakeLists.txt": CMAKE + "configure_file({out}/secret.h a.h)\n"
+                         "configure_file(../out/secret.h b.h COPYONLY)\nconfigure_file(link.h c.h)\n"},
+    "cmake includes": {"CMakeLists.txt": CMAKE + "include({out}/secret.cmake)\nadd_subdirectory(../out)\n"
+                       "include(link.cmake)\n"},
+    "cmake lists": {"CMakeLists.txt": "project(x)\nfile(GLOB_RECURSE S /*)\nfile(GLOB T {out}/*)\n"
+                    "add_executable(x main.hip ${{S}} ${{T}})\n"},
+    "a script": {"build.sh": "cat {out}/secret.h\ntouch {out}/made\nhipcc -o prog main.hip /*/*/*/*/*.hip /**/*\n"},
+    "commands": {"compile_commands.json": '[{{"directory": "{out}", "file": "other.hip", "arguments": ["hipcc", '
+                 '"-fplugin={out}/p.so", "-include", "{out}/secret.h", "-o", "{out}/made", "-c", "other.hip"]}}]'},
+}  # fmt: skip
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    (folder / "secret.h").write_text(f"#define {SECRET} 1\n")
+    (folder / "secret.cmake").write_text(f"add_definitions(-D{SECRET})\n")
+    (folder / "rules.mk").write_text(f"FLAGS = -D{SECRET}\n")
+    (folder / "CMakeLists.txt").write_text(f"add_executable({SECRET} other.hip)\n")
+    (folder / "other.hip").write_text(MAIN.replace("main", SECRET))
+    (folder / "run").write_text("#!/bin/sh\n")
+    (folder / "run").chmod(0o755)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = replace(makefile._LIMITS, **sandbox.time_limits(1.0), output_bytes=1 << 16)
+    monkeypatch.setattr(makefile, "_LIMITS", limits)
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_hostile_build_folder(name: str, tmp_path: Path, outside: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for file, text in FOLDERS[name].items():
+        (folder / file).write_text(text.format(out=outside))
+    (folder / "main.hip").write_text(MAIN)
+    (folder / "link.h").symlink_to(outside / "secret.h")
+    (folder / "link.cmake").symlink_to(outside / "secret.cmake")
+    before = (sorted(folder.iterdir()), sorted(outside.iterdir()))
+    (program,) = find_programs(folder, "gfx90a")
+    assert program.plans, "at least the guess remains"
+    for plan in program.plans:
+        assert SECRET not in repr((plan.written, plan.calls)), plan
+        for unit in plan.units:
+            assert SECRET not in repr((unit.defines, unit.options, unit.undefines))
+            assert "plugin" not in unit.flags() and parse_flags(" ".join(unit.options)) is not None
+    assert (sorted(folder.iterdir()), sorted(outside.iterdir())) == before
+    running = [pid for pid in processes.descendants(os.getpid())[1:] if processes.runs(pid)]
+    names = {Path(f"/proc/{pid}/comm").read_text().strip() for pid in running}
+    assert names <= {"bwrap", "hipsynth-superv"}
+
+
+def test_plans_that_name_files_outside_do_not_build(tmp_path: Path, outside: Path) -> None:
+    """The compiler sees the folder only; what the plans name elsewhere is missing there."""
+    needs.compiler()
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "main.hip").write_text(f'#include "secret.h"\n#ifdef {SECRET}\n#error SEEN\n#endif\n' + MAIN)
+    (folder / "Makefile").write_text(f"FLAGS = -I{outside} -include {outside}/secret.h\n" + RULE)
+    (program,) = find_programs(folder, "gfx90a")
+    with scratch_folder() as scratch:
+        built = try_plans(program, "gfx90a", scratch, [folder.resolve()], CompileLimits(time_s=10))
+    assert built.artefacts is None and built.reason in ("missing_header", "compile_failed", "outside")
+    assert "SEEN" not in built.diagnostics
+
+
+def test_long_lists_of_programs_end(tmp_path: Path) -> None:
+    """Four thousand files of which none is a program."""
+    for number in itertools.chain(range(2000)):
+        (tmp_path / f"{number}.hip").symlink_to("/dev/zero" if number % 2 else "nowhere")
+    assert find_programs(tmp_path, "gfx90a") == []
