@@ -210,7 +210,8 @@ def _start(
     shown = [*toolchain.folders, precompiled_folder(), *shows]
     # Commands name the toolchain's folders as they were found, possibly through symbolic links.
     names = {str(path): path for path in shown if path != path.resolve()}
-    environment = {"TMPDIR": str(folder)}
+    # A crash would start llvm-symbolizer, which a job may not.
+    environment = {"TMPDIR": str(folder), "LLVM_DISABLE_SYMBOLIZATION": "1"}
     return sandbox.run(command, folder, bounds, read_only=shown, env=environment, mounts=names, isolate=limits.isolate)
 
 
