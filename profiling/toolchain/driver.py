@@ -240,7 +240,7 @@ def _stopped(result: sandbox.SandboxResult, limits: CompileLimits, what: str) ->
     return CompileFailed(f"{what}: the compiler was stopped", diagnostics=said, cause=cause, remedy=remedy)
 
 
-_STACK = re.compile(r"PLEASE submit a bug|Stack dump|\d+\.\t|\s*#\d+ 0x|.*\(\+0x[0-9a-f]+\)|[0-9a-f]*\)$")
+_STACK = re.compile(r"PLEASE submit a bug|Stack dump|\d+\.\t|\s*#?\d+ (?:\S+ +)?0x|.*\(\+0x[0-9a-f]+\)|[0-9a-f]*\)$")
 
 
 def _messages(result: sandbox.SandboxResult) -> str:
