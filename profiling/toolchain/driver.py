@@ -240,10 +240,7 @@ def _stopped(result: sandbox.SandboxResult, limits: CompileLimits, what: str) ->
     return CompileFailed(f"{what}: the compiler was stopped", diagnostics=said, cause=cause, remedy=remedy)
 
 
-_STACK = re.compile(r"PLEASE submit a bug|Stack dump|\d+\.\t|\s*#?\d+ (?:\S+ +)?0x|.*\(\+0x[0-9a-f]+\)|[0-9a-f]*\)$")
-
-
 def _messages(result: sandbox.SandboxResult) -> str:
     """What the compiler printed, without the stack of a crash, and with a last line if it was cut."""
-    lines = [line for line in result.stderr.splitlines() if not _STACK.match(line)]
+    lines = result.stderr.partition("PLEASE submit a bug report")[0].splitlines()
     return "\n".join([*lines, *(["(the compiler's further messages were cut)"] if result.cut else [])])
