@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,8 +66,9 @@ def command(
     items = find_items(path)
     out = out or _beside(path)
     progress = Progress("augment", len(items))
+    config = replace(frontend_config(), include=tuple(folder.resolve() for folder in include))
     summary = augment(
-        path, out, frontend_config(), copies=copies, seed=seed, workers=workers, timeout=timeout,
+        path, out, config, copies=copies, seed=seed, workers=workers, timeout=timeout,
         on_item=progress.step, items=items, isolate=sandboxed,
     )  # fmt: skip
     progress.close()

@@ -6,12 +6,12 @@ Requests and answers are lines of JSON; what comes back is checked, because a pr
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from multiprocessing import util
 from pathlib import Path
 from typing import Any
 
@@ -56,11 +56,12 @@ def vary_isolated(request: Request) -> Varied:
         return Varied((), (Failure(item.name, 0, item.problem.reason, str(item.problem)),))
     for text, folder in _texts(item):
         prepare(text, (*request.config.include, *folder), request.config)
-    answer = _session(request.config, item.root, request.isolate).ask(_encoded(request))
+    root = item.root.absolute() if item.root else None  # the parser has another working folder
+    answer = _session(request.config, root, request.isolate).ask(_encoded(request))
     try:
         return _decoded(json.loads(answer), item)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        _drop()
+        close()
         raise ParserLost(f"{item.name}: the parser's answer cannot be used", cause=str(error)[:200]) from None
 
 
@@ -80,10 +81,10 @@ def _encoded(request: Request) -> bytes:
         "seed": request.seed,
         "args": config.args,
         "cache": str(config.cache),
-        "include": [str(path) for path in config.include],
+        "include": [str(path.absolute()) for path in config.include],
         "name": item.name,
-        "files": [str(path) for path in item.files],
-        "root": str(item.root) if item.root else None,
+        "files": [str(path.absolute()) for path in item.files],
+        "root": str(item.root.absolute()) if item.root else None,
     }
     if item.program is not None:
         document["program"] = {**item.program.record(), "text": item.program.text}
@@ -133,7 +134,7 @@ class _Parser:
         try:
             return self.session.ask(request, MOST_ANSWER_BYTES)
         except EOFError as error:
-            _drop()
+            close()
             raise ParserLost("the parser crashed or took too much memory", cause=str(error)) from None
 
 
@@ -143,19 +144,21 @@ _parser: _Parser | None = None
 def _session(config: ParseConfig, root: Path | None, isolate: bool) -> _Parser:
     global _parser
     if _parser is None or _parser.key != (config, root, isolate):
-        _drop()
+        close()
         _parser = _Parser(config, root, isolate)
     return _parser
 
 
-def _drop() -> None:
+def close() -> None:
+    """Ends this process's parser, if it has one."""
     global _parser
     if _parser is not None:
         _parser.session.close()
         _parser = None
 
 
-atexit.register(_drop)
+# Before the process's scratch folder is deleted, which multiprocessing's workers do in the same way.
+util.Finalize(None, close, exitpriority=0)
 
 
 def python_folders() -> list[Path]:

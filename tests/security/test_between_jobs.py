@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from hipsynth.profiling import sandbox
 from hipsynth.profiling.sandbox import SandboxLimits, SandboxResult, processes
 from hipsynth.synth.core.scratch import process_folder
+from hipsynth.synth.frontend import isolation
 
 pytestmark = pytest.mark.usefixtures("sandboxed", "system_python")
 PYTHON = "/usr/bin/python3"
@@ -63,6 +63,7 @@ def job(code: str, limits: SandboxLimits = LIMITS) -> SandboxResult:
 
 @pytest.fixture(autouse=True)
 def clean() -> Iterator[None]:
+    isolation.close()  # the parser of an earlier test
     yield
     running = [pid for pid in processes.descendants(os.getpid())[1:] if processes.runs(pid)]
     names = [Path(f"/proc/{pid}/comm").read_text().strip() for pid in running]
@@ -72,9 +73,8 @@ def clean() -> Iterator[None]:
 @pytest.mark.parametrize("what", LEAVES)
 def test_nothing_is_left_for_the_next_job(what: str) -> None:
     code, look, expected = LEAVES[what]
-    start = time.monotonic()
-    first = job(code)
-    assert first.status in ("ok", "failed") and time.monotonic() - start < 20, first
+    first = job(code)  # one that waited would exceed its limit on idle time
+    assert first.status in ("ok", "failed"), first
     for _ in range(2):
         assert job(f"print({look})").stdout == f"{expected}\n"
 

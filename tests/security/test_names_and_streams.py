@@ -96,7 +96,7 @@ def test_a_full_tmpdir_is_one_typed_error(
     monkeypatch.setattr(tempfile, "mkdtemp", full)
     with pytest.raises(SystemExit) as ended:
         entry.main(["run", str(tmp_path / "ok.hip"), "--no-sandbox"])
-    assert ended.value.code == 3 and "TMPDIR names another folder" in capsys.readouterr().err
+    assert ended.value.code == 3 and "set TMPDIR to a folder with space" in capsys.readouterr().err
 
 
 def test_what_a_program_leaves_is_deleted_and_copied_safely(tmp_path: Path) -> None:
