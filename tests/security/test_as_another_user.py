@@ -51,7 +51,7 @@ def test_the_attacks_of(name: str, folder: Path) -> None:
 
     def as_user(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [PYTHON, *words], cwd=ROOT, env=env, user=NOBODY, group=NOBODY, extra_groups=[], text=True, timeout=300,
+            [PYTHON, *words], cwd=ROOT, env=env, user=NOBODY, group=NOBODY, extra_groups=[], text=True, timeout=900,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
         )  # fmt: skip
 
