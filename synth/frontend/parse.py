@@ -12,7 +12,7 @@ import os
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hipsynth.synth.core.cache import cache_dir
@@ -67,6 +67,10 @@ class Diagnostic:
     message: str
     line: int = 0
     column: int = 0
+
+    def in_file(self, path: Path) -> Diagnostic:
+        """The same, naming the file: for a program of several files."""
+        return replace(self, message=f"{path.name}: {self.message}")
 
     def __str__(self) -> str:
         position = f"{self.line}:{self.column}: " if self.line else ""

@@ -85,7 +85,7 @@ def _base(item: Item, config: ParseConfig) -> tuple[Program | None, Failure | No
     for path in item.files:  # the main file is the last
         text, problems = load_source(path, item.root)
         if text is None:
-            return failed(problems[0])
+            return failed(problems[0].in_file(path) if len(item.files) > 1 else problems[0])
         source = text
     outcome = run(Source(source, main, item.root, item.files), ["flatten"], config)
     if outcome.source is None:

@@ -59,7 +59,7 @@ def flatten(main: Path, text: bytes, root: Path, config: ParseConfig) -> tuple[b
     for name in set(chains.values()):
         source, problems = load_source(Path(name))
         if source is None and problems[0].reason != "empty_file":
-            return None, problems
+            return None, [problem.in_file(Path(name)) for problem in problems]
         sources[name] = source or b""
     return _inline(str(main), (), _Record(chains, sources), root), []
 

@@ -59,3 +59,17 @@ def test_headers_outside_the_folder_are_not_read(config: ParseConfig, tmp_path: 
     (inside / "main.hip").write_text(HEAD.decode() + '#include "../secret.h"\n__global__ void k() {}\nint main() {}\n')
     varied = vary(find_items(inside / "main.hip")[0], 1, 0, config)
     assert [f.reason for f in varied.failures] == ["include_outside"]
+
+
+@pytest.mark.parametrize("odd", ["part.hip", "part.h"])
+def test_a_file_that_is_not_utf8_is_named(odd: str, config: ParseConfig, tmp_path: Path) -> None:
+    (tmp_path / "main.hip").write_bytes(
+        HEAD + b'#include "part.h"\n__global__ void k(int* p) { *p = f(); }\nint main() {}\n'
+    )
+    (tmp_path / "part.h").write_bytes(b"__device__ int f();\n")
+    (tmp_path / "part.hip").write_bytes(HEAD + b'#include "part.h"\n__device__ int f() { return 1; }\n')
+    with (tmp_path / odd).open("ab") as file:
+        file.write(b"// caf\xe9\n")
+    (item,) = find_items(tmp_path)
+    (failure,) = vary(item, 1, 0, config).failures
+    assert failure.reason == "not_utf8" and f"{odd}: byte" in failure.message
