@@ -25,7 +25,7 @@ from hipsynth.profiling.sandbox import bubblewrap, cgroup
 from hipsynth.profiling.sandbox.limits import SandboxLimits
 from hipsynth.profiling.sandbox.seccomp import seccomp_file, seccomp_program
 from hipsynth.profiling.sandbox.view import View
-from hipsynth.synth.core.errors import Missing
+from hipsynth.synth.core.errors import BadInput, Missing
 
 SUPERVISOR = Path(__file__).parent / "hipsynth-supervisor"
 KEPT = 4  # idle sandboxes that a process keeps
@@ -162,7 +162,7 @@ def _request(
     texts = [str(folder), *command, *(f"{key}={value}" for key, value in env.items())]
     body = strict + b"".join(os.fsencode(text) + b"\0" for text in texts)
     if len(body) > MOST_REQUEST_BYTES or any("\0" in text for text in texts):
-        raise OSError("the command line is too long or holds a null byte")
+        raise BadInput("a program's arguments or environment cannot be passed on", cause="too long, or a null byte")
     # The soft limit sends SIGXCPU; the hard limit, two seconds later, kills.
     seconds = max(1, math.ceil(limits.cpu_s) + 1)
     numbers = (seconds, seconds + 2, limits.file_bytes, limits.open_files)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -114,12 +115,14 @@ def _compile(path: Path, toolchain: locate.Toolchain, template: Template, limits
     source = path.parent / "prefix.hip"
     if not source.exists():
         write_whole(source, "#include <hip/hip_runtime.h>\n")
+    with contextlib.suppress(OSError):  # of another user
+        source.chmod(0o644)  # sandboxes of root run as another user
     words = ["-emit-pch" if word == "-emit-obj" else word for word in template.compiler(str(source), "made.pch")]
     with sandbox.job_folder() as folder:
         run_tool(toolchain, [*words, "-fno-pch-timestamp"], folder, limits, "hip/hip_runtime.h")
         with replacing(path) as fresh:
             copy_regular(folder / "made.pch", fresh)
-            fresh.chmod(0o644)  # sandboxes of root run as another user
+            fresh.chmod(0o644)
 
 
 def _prune(folder: Path) -> None:

@@ -17,6 +17,10 @@ from hipsynth.synth.core.errors import BadInput, CompileFailed
 from hipsynth.synth.core.files import SOURCE_BYTES, read_regular
 
 CACHE_VERSION = 2
+# Text that may read files of the source's folder.
+_INCLUDES_FILES = re.compile(
+    r"^\s*#\s*(?:include(?:_next)?|import|embed)\s*(?:\"|[A-Za-z_])|incbin|__has_(?:include|embed)", re.MULTILINE
+)
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,7 @@ class Job:
         parts: list[object] = [CACHE_VERSION, self.side, self.toolchain.identity, words]
         if re.search(r"__FILE__|__FILE_NAME__|__BASE_FILE__|assert|source_location", self.text):
             parts.append(self.source.name)
-        if self.flags.names_files or re.search(r"^\s*#\s*(include|embed)\s*(\"|[A-Z_])", self.text, re.MULTILINE):
+        if self.flags.names_files or _INCLUDES_FILES.search(self.text):
             parts.append(str(self.source.resolve().parent))
         if self.flags.names_files:
             parts.append(str(Path.cwd()))
@@ -76,11 +80,6 @@ def new_job(
     made = driver.template(toolchain, arguments, flags, limits)
     shows = _shown(source, text, flags) if roots is None else tuple(root.resolve() for root in roots if root.exists())
     return Job(toolchain, source, text, side, flags, made, limits, shows)
-
-
-_INCLUDES_FILES = re.compile(
-    r"^\s*#\s*(?:include(?:_next)?|import|embed)\s*(?:\"|[A-Za-z_])|incbin|__has_", re.MULTILINE
-)
 
 
 def _shown(source: Path, text: str, flags: flag_parser.Flags) -> tuple[Path, ...]:

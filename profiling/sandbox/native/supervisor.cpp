@@ -109,7 +109,7 @@ void limit(__rlimit_resource what, uint64_t soft, uint64_t hard) {
   if (setrlimit(what, &wanted) != 0) give_up();
 }
 
-// Moves the received descriptors to 0, 1, 2, ... and closes all others.
+// Moves the received descriptors to 0, 1, 2, ...; all others close when the program starts.
 void arrange(const Job& job) {
   int held[kMostDescriptors];
   for (int i = 0; i < job.count; ++i) held[i] = fcntl(job.descriptors[i], F_DUPFD_CLOEXEC, 64);
