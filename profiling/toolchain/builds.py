@@ -6,10 +6,10 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from hipsynth.profiling.toolchain.unit import Job, check_roots
+from hipsynth.profiling.toolchain.unit import Job, check_shown
 from hipsynth.synth.core.cache import cache_dir
 from hipsynth.synth.core.errors import BadInput
 from hipsynth.synth.core.files import SOURCE_BYTES, copy_regular, read_regular, replacing
@@ -22,17 +22,14 @@ def entry_of(job: Job) -> Path:
     return cache_dir() / "builds" / job.key[:2] / job.key[2:40]
 
 
-def load(job: Job, targets: Sequence[Path], roots: Iterable[Path] | None) -> bool:
-    """Copies a stored build to `targets`; False if there is none or a header has changed since.
-
-    Raises CompileFailed if a header lies outside `roots` (see check_roots).
-    """
+def load(job: Job, targets: Sequence[Path]) -> bool:
+    """Copies a stored build to `targets`; False if there is none, or a header has changed or may not be read now."""
     entry = entry_of(job)
     try:
         headers: dict[str, str] = json.loads((entry / "headers.json").read_text())
         if any(_digest(Path(path)) != digest for path, digest in headers.items()):
             return False
-        check_roots(job.source, [Path(path) for path in headers], roots)
+        check_shown(job, map(Path, headers))
         for number, target in enumerate(targets):
             shutil.copyfile(entry / str(number), target)
         os.utime(entry)

@@ -15,7 +15,7 @@ from hipsynth.profiling.toolchain.builds import load, store
 from hipsynth.profiling.toolchain.driver import CompileLimits
 from hipsynth.profiling.toolchain.elf import kernels_in
 from hipsynth.profiling.toolchain.locate import Toolchain, check_arch, find
-from hipsynth.profiling.toolchain.unit import Job, check_roots, new_job, object_of, sha
+from hipsynth.profiling.toolchain.unit import Job, check_shown, new_job, object_of, sha
 from hipsynth.synth.core.errors import BadInput, Missing
 from hipsynth.synth.core.files import copy_regular
 
@@ -77,12 +77,12 @@ def compile_device(
     start = time.monotonic()
     out_dir.mkdir(parents=True, exist_ok=True)
     targets = [out_dir / f"{source.stem}.co", out_dir / f"{source.stem}.s"]
-    cached = use_cache and load(job, targets, roots)
+    cached = use_cache and load(job, targets)
     header = False
     if not cached:
         with sandbox.job_folder() as scratch:
             made, headers, header = _device(job, scratch, use_pch)
-            check_roots(source, headers, roots)
+            check_shown(job, headers)
             if use_cache:
                 store(job, made, headers)
             for path, target in zip(made, targets, strict=True):
@@ -133,11 +133,11 @@ def compile_host(
     start = time.monotonic()
     out_dir.mkdir(parents=True, exist_ok=True)
     target = out_dir / source.stem
-    cached = use_cache and load(job, [target], roots)
+    cached = use_cache and load(job, [target])
     if not cached:
         with sandbox.job_folder() as scratch:
             built, headers = _host(job, scratch, use_pch, runtime)
-            check_roots(source, headers, roots)
+            check_shown(job, headers)
             if use_cache:
                 store(job, [built], headers)
             copy_regular(built, target)

@@ -19,7 +19,7 @@ from hipsynth.profiling.toolchain.compile import RUNTIME, DeviceBuild, compile_d
 from hipsynth.profiling.toolchain.driver import CompileLimits
 from hipsynth.profiling.toolchain.elf import kernels_in
 from hipsynth.profiling.toolchain.locate import find
-from hipsynth.profiling.toolchain.unit import check_roots, new_job, object_of
+from hipsynth.profiling.toolchain.unit import check_shown, new_job, object_of
 from hipsynth.synth.core.errors import BadInput
 from hipsynth.synth.core.files import copy_regular
 
@@ -125,7 +125,7 @@ def _linked_device(
             place = scratch / str(number)
             place.mkdir()
             built, headers, _ = object_of(job, place, use_pch=False)
-            check_roots(unit.source, headers, roots)
+            check_shown(job, headers)
             objects.append(built)
         linked, text = link_device(job, objects, scratch)
         if not kernels_in(linked):
@@ -141,14 +141,14 @@ def _host_object(unit: Unit, index: int, target: Path, limits: CompileLimits, ro
     marker.write_text(MARKER.format(index) + unit.suffix + "\0")
     side = f"object-{unit.language}-{index}{unit.suffix}"
     job = new_job(toolchain, unit.source, side, parsed, arguments, limits, roots)
-    if load(job, [target], roots):
+    if load(job, [target]):
         return target
     if unit.language == "hip":
         marker = marker.resolve()
         job = replace(job, extra=("-fcuda-include-gpubinary", str(marker)), shows=(*job.shows, marker))
     with sandbox.job_folder() as scratch:
         built, headers, _ = object_of(job, scratch, use_pch=unit.language == "hip")
-        check_roots(unit.source, headers, roots)
+        check_shown(job, headers)
         store(job, [built], headers)
         copy_regular(built, target)
     return target

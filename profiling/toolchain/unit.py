@@ -174,12 +174,13 @@ def _dependencies(path: Path) -> list[Path]:
 OUTSIDE = "includes a file from outside the allowed folders"
 
 
-def check_roots(source: Path, headers: Sequence[Path], roots: Iterable[Path] | None) -> None:
-    """Raises CompileFailed if a header lies outside all `roots`; None allows any."""
-    if roots is None:
-        return
-    allowed = [root.resolve() for root in roots]
+def check_shown(job: Job, headers: Iterable[Path]) -> None:
+    """Raises CompileFailed if a header lies outside what the job may read.
+
+    In the sandbox the compiler cannot read such a header, but without it or in another program's build it could.
+    """
+    allowed = [path.resolve() for path in (*job.shows, *job.toolchain.folders)]
     for path in headers:
         resolved = path.resolve()
         if not any(resolved.is_relative_to(root) for root in allowed):
-            raise CompileFailed(f"{source}: {OUTSIDE}", cause=str(path))
+            raise CompileFailed(f"{job.source}: {OUTSIDE}", cause=str(path))
