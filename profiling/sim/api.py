@@ -130,8 +130,6 @@ def run_program(
     library does not match this version.
     """
     limits = limits or Limits()
-    if limits.isolate:
-        sandbox.require()
     library = library_path()
     bounds = sandbox.SandboxLimits(
         **sandbox.time_limits(limits.time_s * 1.1 + 1.0),  # the core stops itself first, with a better message
