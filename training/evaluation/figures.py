@@ -81,8 +81,9 @@ def _within(split: str, truths: Predicted, predicted: Mapping[str, Predicted]) -
             axis.plot(bounds, shares, label=name.replace("_", " "), color=COLOURS.get(name), linewidth=1.2)
         axis.set_title(table.table().metrics[metric].title)
         axis.grid(alpha=0.3)
-    axes.flat[0].legend(fontsize=7)
+    # Beside the title, where it hides no curve.
+    figure.legend(*axes.flat[0].get_legend_handles_labels(), fontsize=7, loc="upper right", ncols=2)
     figure.supxlabel("relative error, %")
-    figure.supylabel("share of samples within, %")
+    figure.supylabel("share of samples within, %", x=0.005)
     figure.suptitle(f"Share within an error bound: model and baselines; split: {split}")
     return figure
