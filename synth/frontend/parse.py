@@ -292,6 +292,7 @@ def prepare(text: bytes, own: Sequence[Path], config: ParseConfig) -> None:
 
     `own`: folders whose headers belong to the program.
     """
+    _make_folder(config.cache)  # a sandbox shows only what exists when it is made
     includes = preamble_includes(text, own)
     sides = (HOST, DEVICE) if _DEVICE_ONLY_TEXT.search(text) else (HOST,)
     for side in sides:
@@ -353,11 +354,7 @@ def _preamble(includes: tuple[str, ...], args: tuple[str, ...], cache: Path) -> 
     if not includes:
         return None
     key = hashlib.sha256("\0".join((clang.version(), *args, "", *includes)).encode()).hexdigest()[:24]
-    try:
-        if not cache.is_dir():
-            cache.mkdir(parents=True, exist_ok=True)
-            cache.chmod(0o755)
-    except OSError:
+    if not _make_folder(cache):
         return None
     source, target, listing = cache / f"{key}.hip", cache / f"{key}.pch", cache / f"{key}.files"
     if _fresh(target, listing):
@@ -371,6 +368,17 @@ def _preamble(includes: tuple[str, ...], args: tuple[str, ...], cache: Path) -> 
     files = listing.read_text().splitlines()
     words, macro_words = _words_of(files)
     return Preamble(target, frozenset(files), words, macro_words)
+
+
+def _make_folder(cache: Path) -> bool:
+    """Makes the folder of preambles, for all users of this machine to read; False if that fails."""
+    try:
+        if not cache.is_dir():
+            cache.mkdir(parents=True, exist_ok=True)
+            cache.chmod(0o755)
+    except OSError:
+        return False
+    return True
 
 
 def _fresh(target: Path, listing: Path) -> bool:
