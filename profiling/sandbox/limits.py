@@ -34,8 +34,8 @@ class SandboxResult:
     """`status`: ok (exit code 0) | failed (its own exit code or signal) | timeout | killed (a limit was exceeded).
 
     `reason`: "" for ok, else one of exit_code, signal, forbidden_call, wall_time, cpu_time, idle_time, memory, output,
-    file_size, disk, processes, threads, moved (it moved its own folder), not_started. `isolated`: False if only the
-    limits applied. `cut`: output beyond the limit was dropped.
+    file_size, disk, processes, threads, moved (it moved its own folder), lost (something outside ended its sandbox),
+    not_started. `isolated`: False if only the limits applied. `cut`: output beyond the limit was dropped.
     """
 
     status: str

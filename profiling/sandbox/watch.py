@@ -20,7 +20,7 @@ _SIGNAL_REASONS = {signal.SIGXCPU: "cpu_time", signal.SIGXFSZ: "file_size", sign
 
 
 class SandboxLost(Exception):
-    """The sandbox could not be created, or something outside ended it; `args[0]` is what bubblewrap said."""
+    """The sandbox could not be created; `args[0]` is what bubblewrap said."""
 
 
 class Watch:
@@ -59,10 +59,10 @@ class Watch:
             self.job.close()
         elapsed = time.monotonic() - self.start
         out, err = (bytes(self.kept[name]).decode(errors="replace") for name in ("out", "err"))
-        if self.starved and reason in ("", "sandbox"):  # the kernel may have chosen the supervisor
+        if self.starved and reason in ("", "lost"):  # the kernel may have chosen the supervisor
             reason = "memory"
-        if reason == "sandbox":
-            raise SandboxLost(self.jail.problem() or "the sandbox's supervisor was killed")
+        if reason == "lost" and (problem := self.jail.problem()):
+            raise SandboxLost(problem)
         status, reason, code, number = self._judge(reason)
         cpu_s, peak = self.meter.cpu_s, self.peak
         if self.ended:
@@ -105,7 +105,7 @@ class Watch:
                     selector.unregister(key.fileobj)
             if answered:
                 self.ended = self.job.ended()
-                return "" if self.ended else "sandbox"
+                return "" if self.ended else "lost"
             if time.monotonic() - self.start >= 0.01:  # most jobs end before there is anything to look at
                 reason = self._passed()
                 if reason:

@@ -42,6 +42,7 @@ KILL_REASONS = {
     "threads": "forbidden_call",
     "forbidden_call": "forbidden_call",
     "moved": "forbidden_call",
+    "lost": "worker_died",
 }
 
 
@@ -303,6 +304,7 @@ def _did(reason: str, bounds: sandbox.SandboxLimits) -> str:
         "processes": f"it started more than {bounds.processes} processes",
         "threads": f"it started more than {bounds.threads} threads",
         "moved": "it put something else in the place of its folder",
+        "lost": "something outside ended the sandbox, such as a machine that ran out of memory",
         "forbidden_call": "it tried to start a process, or made another system call that is forbidden there",
     }.get(reason, reason.replace("_", " "))
 

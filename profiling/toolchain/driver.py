@@ -15,7 +15,7 @@ from hipsynth.profiling import sandbox
 from hipsynth.profiling.toolchain.flags import Flags, parse
 from hipsynth.profiling.toolchain.locate import Toolchain
 from hipsynth.synth.core.cache import cache_dir
-from hipsynth.synth.core.errors import BadInput, CompileFailed, Missing, UsageError
+from hipsynth.synth.core.errors import BadInput, CompileFailed, HipsynthError, Missing, UsageError
 from hipsynth.synth.core.files import write_whole
 
 # Macros that older clang predefined and newer clang does not; older programs need them.
@@ -185,6 +185,8 @@ def run_tool(
         return result.stderr
     if result.reason == "not_started":
         raise Missing(f"{command[0]} does not run", cause=result.stderr, remedy="run `make setup`")
+    if result.reason == "lost":  # says nothing about the program
+        raise HipsynthError(f"{what}: something outside ended the compiler's sandbox", reason="worker_died")
     if result.reason != "exit_code":
         raise _stopped(result, limits, what)
     said = _messages(result)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import struct
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hipsynth.profiling import sandbox
-from hipsynth.profiling.sandbox import SandboxLimits, SandboxResult, bubblewrap
+from hipsynth.profiling.sandbox import SandboxLimits, SandboxResult, bubblewrap, processes
 from hipsynth.profiling.sandbox.limits import MIB
 from hipsynth.profiling.sandbox.seccomp import seccomp_program
 from hipsynth.synth.core.errors import Missing
@@ -245,3 +246,19 @@ def test_the_system_call_filter_is_well_formed() -> None:
             assert position + 1 + max(yes, no) < len(code)
     assert code[-1][0] == 0x06
     assert sys.byteorder == "little"
+
+
+@needs_bubblewrap
+def test_a_job_whose_sandbox_is_killed_from_outside_is_a_result_and_runs_once(tmp_path: Path) -> None:
+    """As by a machine that runs out of memory."""
+
+    def end(_: str, output: bytes) -> None:
+        assert output == b"begun\n"
+        for pid in processes.descendants(os.getpid())[1:]:
+            if Path(f"/proc/{pid}/comm").read_text().startswith("hipsynth-superv"):
+                os.kill(pid, signal.SIGKILL)
+
+    command = ["/bin/sh", "-c", "echo begun; echo x >> runs; while :; do :; done"]
+    result = sandbox.run(command, tmp_path, TIGHT, on_output=end)
+    assert (result.status, result.reason, result.stdout) == ("killed", "lost", "begun\n")
+    assert (tmp_path / "runs").read_text() in ("", "x\n")
