@@ -5,6 +5,7 @@ NATIVE_SOURCES = $(shell git ls-files 'profiling/*/native/*.cpp' 'profiling/*/na
 
 .PHONY: setup demo test test-full lint bench sanitize fuzz clean distclean
 SECONDS ?= 600
+JOBS ?= auto
 .DEFAULT_GOAL := setup
 
 setup:
@@ -13,11 +14,12 @@ setup:
 demo: setup
 	@$(BIN)/python -m tools.demo
 
+# JOBS: test processes, each of up to 1 GB.
 test: lint
-	@$(BIN)/python -m pytest -m "not full and not hardware"
+	@$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 -m "not full and not hardware"
 
 test-full: lint
-	@$(BIN)/python -m pytest -m "not hardware"
+	@$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 -m "not hardware"
 
 lint: setup
 	@$(BIN)/ruff check .
