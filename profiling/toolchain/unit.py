@@ -78,7 +78,7 @@ def new_job(
     limits = limits or CompileLimits()
     text = read_source(source, roots)
     made = driver.template(toolchain, arguments, flags, limits)
-    shows = _shown(source, text, flags) if roots is None else tuple(root.resolve() for root in roots if root.exists())
+    shows = _shown(source, text, flags) if roots is None else tuple(root.absolute() for root in roots)
     return Job(toolchain, source, text, side, flags, made, limits, shows)
 
 
@@ -92,8 +92,8 @@ def _shown(source: Path, text: str, flags: flag_parser.Flags) -> tuple[Path, ...
         is_path = word in flag_parser.PATH_FLAGS
         named = word[2:] if word.startswith("-I") else words[position + 1] if is_path else ""
         if named and Path(named).exists():
-            shown.append(Path(named).resolve())
-    if Path("/") in shown:
+            shown.append(Path(named).absolute())  # under the name that the compiler is given
+    if any(path.resolve() == Path("/") for path in shown):
         raise BadInput(f"{source}: -I / would show the whole file system to the program", remedy="name its folders")
     return tuple(dict.fromkeys(shown))
 

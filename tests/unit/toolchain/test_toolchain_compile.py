@@ -283,6 +283,17 @@ __global__ void k(unsigned* p) { *p = F<40, 1>::v; }
     assert "1.5 s of processor time" in caught.value.cause and "--timeout" in caught.value.remedy
 
 
+@pytest.mark.parametrize("as_root", [False, True])
+def test_folders_may_be_named_through_links(as_root: bool, tmp_path: Path) -> None:
+    write(tmp_path / "real", "#define KEY 1234\n", "key.h")
+    (tmp_path / "alias").symlink_to(tmp_path / "real")
+    text = '#include <hip/hip_runtime.h>\n#include "key.h"\n__global__ void k(int* p) { *p = KEY; }\n'
+    source, alias = write(tmp_path / "user", text), tmp_path / "alias"
+    roots = [tmp_path / "user", alias] if as_root else None
+    build = compile_device(source, "gfx90a", f"-O3 -I {alias}", tmp_path / "out", roots=roots, use_cache=False)
+    assert "0x4d2" in build.disassembly.read_text()
+
+
 def test_files_from_outside_the_allowed_folders_are_refused(tmp_path: Path) -> None:
     write(tmp_path / "secret", "#define KEY 1234\n", "key.h")
     text = '#include <hip/hip_runtime.h>\n#include "../secret/key.h"\n__global__ void k(int* p) { *p = KEY; }\n'
