@@ -252,6 +252,7 @@ def _folder(
     from hipsynth.profiling.matrix.collect import Options as MatrixOptions
     from hipsynth.profiling.matrix.collect import collect
     from hipsynth.synth.core.program import iter_programs
+    from hipsynth.synth.generate.sizes import expected_output
 
     bars: list[Progress] = []
     unreadable: list[BadInput] = []
@@ -269,7 +270,8 @@ def _folder(
             options["retry_failed"],
             options["repair"],
         )
-        summary = collect(iter_programs(path, unreadable.append), wanted, out, how, start)
+        programs = (replace(found, oracle=expected_output) for found in iter_programs(path, unreadable.append))
+        summary = collect(programs, wanted, out, how, start)
     except BadInput as error:
         raise (unreadable[0] if error.reason == "no_programs" and unreadable else error) from None
     finally:

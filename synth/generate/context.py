@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hipsynth.synth.generate.choices import Choices
+from hipsynth.synth.generate.extent import Extent
 from hipsynth.synth.generate.ir import HostBuffer, Init, Kernel, Launch, Module
 from hipsynth.synth.generate.policy import Policy
 from hipsynth.synth.generate.types import DType, dtype
@@ -58,6 +59,7 @@ class Context:
     names: Names = field(init=False)
     restrict: bool = field(init=False)
     style: dict[str, Any] = field(init=False)
+    arguments: dict[str, Extent] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.names = Names.draw(self.choices)
@@ -72,6 +74,16 @@ class Context:
     def dtype(self) -> DType:
         """The type named by the parameter `dtype`."""
         return dtype(self.params["dtype"])
+
+    def size(self, name: str, value: int) -> int:
+        """A problem size that the program reads from its arguments, `value` by default. Called once more with the same
+        name, it returns the same size."""
+        return self.arguments.setdefault(name, Extent(int(value), name))
+
+    @property
+    def count(self) -> int:
+        """The parameter `size` as a problem size, called as this program calls counts."""
+        return self.size(self.names.count, self.params["size"])
 
     def kernel_options(self) -> dict[str, bool]:
         return {"launch_bounds": self.style["launch_bounds"], "auto": self.style["auto"]}
@@ -100,9 +112,4 @@ class Context:
         buffer of the same name."""
         bound = arguments or [{b.name: b.name for b in k.buffers} for k in kernels]
         launches = tuple(Launch(k, a) for k, a in zip(kernels, bound, strict=True))
-        return Module(tuple(buffers), launches, terms, repeat, self.style)
-
-
-def groups(items: int, per_group: int) -> int:
-    """Work-groups of `per_group` work-items needed to cover `items`: the rounded-up quotient."""
-    return -(-items // per_group)
+        return Module(tuple(buffers), launches, terms, repeat, tuple(self.arguments.values()), self.style)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from hipsynth.synth.generate.builder import KernelBuilder
-from hipsynth.synth.generate.context import Context, groups
+from hipsynth.synth.generate.context import Context
+from hipsynth.synth.generate.extent import groups
 from hipsynth.synth.generate.ir import Buffer, Expr, HostBuffer, Init, Operand
 from hipsynth.synth.generate.productions import Chain, recurrence, recurrence_span
 from hipsynth.synth.generate.types import I32, DType

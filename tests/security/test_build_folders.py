@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import os
 from dataclasses import replace
 from pathlib import Path
 
 import needs
 import pytest
+from leftovers import left_running
 
 from hipsynth.profiling import sandbox
-from hipsynth.profiling.sandbox import processes
 from hipsynth.profiling.survey.build import try_plans
 from hipsynth.profiling.survey.build_files import makefile
 from hipsynth.profiling.survey.discover import find_programs
@@ -96,9 +95,7 @@ def test_a_hostile_build_folder(name: str, tmp_path: Path, outside: Path) -> Non
             assert SECRET not in repr((unit.defines, unit.options, unit.undefines))
             assert "plugin" not in unit.flags() and parse_flags(" ".join(unit.options)) is not None
     assert (sorted(folder.iterdir()), sorted(outside.iterdir())) == before
-    running = [pid for pid in processes.descendants(os.getpid())[1:] if processes.runs(pid)]
-    names = {Path(f"/proc/{pid}/comm").read_text().strip() for pid in running}
-    assert names <= {"bwrap", "hipsynth-superv"}
+    assert not left_running()
 
 
 def test_plans_that_name_files_outside_do_not_build(tmp_path: Path, outside: Path) -> None:

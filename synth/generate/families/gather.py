@@ -18,7 +18,7 @@ def index_init(ctx: Context, table: int) -> Init:
 
 
 def build(ctx: Context) -> Module:
-    n, t, table = ctx["size"], ctx.dtype, ctx["table"]
+    n, t, table = ctx.count, ctx.dtype, ctx.size("table", ctx["table"])
     k = covering(ctx, ctx.choices.pick(("gather", "gather_rows", "lookup", "indirect_read")), n)
     source, host_source = read(ctx, k, 0, t, table, ctx.init(t))
     indices = index_init(ctx, table)

@@ -10,7 +10,7 @@ from hipsynth.synth.generate.types import I32, U32
 
 
 def build(ctx: Context) -> Module:
-    n, block, grid, bins = ctx["size"], ctx["block"], ctx["grid"], ctx["bins"]
+    n, block, grid, bins = ctx.count, ctx["block"], ctx.size("blocks", ctx["grid"]), ctx["bins"]
     k = KernelBuilder(ctx.choices.pick(("histogram", "count_values", "bin_counts", "hist_kernel")), grid, block,
                       **ctx.kernel_options())  # fmt: skip
     spread = max(2, bins * ctx["spread"] // 100)

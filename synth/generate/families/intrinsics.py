@@ -13,7 +13,7 @@ FAST = ("fast_exp", "fast_log", "fast_sin", "fast_cos")
 
 
 def build(ctx: Context) -> Module:
-    n, t = ctx["size"], ctx.dtype
+    n, t = ctx.count, ctx.dtype
     k = covering(ctx, ctx.choices.pick(("intrinsics", "math_chain", "special", "evaluate")), n)
     source, host_in = read(ctx, k, 0, t, n, ctx.init(t))
     target, host_out = write(ctx, k, 0, t, n)

@@ -9,7 +9,7 @@ from hipsynth.synth.generate.patterns import compute, read, recurrences, total_s
 
 
 def build(ctx: Context) -> Module:
-    n, t, block, grid = ctx["size"], ctx.dtype, ctx["block"], ctx["grid"]
+    n, t, block, grid = ctx.count, ctx.dtype, ctx["block"], ctx.size("blocks", ctx["grid"])
     k = KernelBuilder(ctx.choices.pick(("loop_kernel", "saxpy_like", "process", "update")), grid, block,
                       **ctx.kernel_options())  # fmt: skip
     threads = grid * block

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from hipsynth.synth.generate.builder import KernelBuilder
-from hipsynth.synth.generate.context import Context, groups
+from hipsynth.synth.generate.context import Context
+from hipsynth.synth.generate.extent import groups
 from hipsynth.synth.generate.ir import Buffer, Expr, HostBuffer, Init, Module, load
 from hipsynth.synth.generate.productions import Chain
 
 
 def build(ctx: Context) -> Module:
-    n, block, t = ctx["size"], ctx["block"], ctx.dtype
+    n, block, t = ctx.count, ctx["block"], ctx.dtype
     k = KernelBuilder("generated_kernel", groups(n, block), block, **ctx.kernel_options())
     inits = [ctx.init(t) for _ in range(ctx["inputs"])]
     sources = [

@@ -9,7 +9,7 @@ from hipsynth.synth.generate.types import I32
 
 
 def _source_index(ctx: Context, i: Expr) -> Expr:
-    n: int = ctx["size"]
+    n: int = ctx.count
     stride: int = ctx["stride"]
     match ctx["pattern"]:
         case "stride":
@@ -24,7 +24,7 @@ def _source_index(ctx: Context, i: Expr) -> Expr:
 
 
 def _source_size(ctx: Context) -> int:
-    n: int = ctx["size"]
+    n: int = ctx.count
     stride: int = ctx["stride"]
     sizes = {
         "stride": (n - 1) * stride + 1,
@@ -35,7 +35,7 @@ def _source_size(ctx: Context) -> int:
 
 
 def build(ctx: Context) -> Module:
-    n, t, gap = ctx["size"], ctx.dtype, ctx["store_stride"]
+    n, t, gap = ctx.count, ctx.dtype, ctx["store_stride"]
     k = covering(ctx, ctx.choices.pick(("strided", "strided_copy", "access_pattern", "remap")), n)
     init = ctx.init(t)
     source, host_in = read(ctx, k, 0, t, _source_size(ctx), init)
