@@ -10,8 +10,9 @@ from hipsynth.synth.generate.choices import Choices
 from hipsynth.synth.generate.extent import Extent
 from hipsynth.synth.generate.ir import HostBuffer, Init, Kernel, Launch, Module
 from hipsynth.synth.generate.policy import Policy
-from hipsynth.synth.generate.types import DType, dtype
+from hipsynth.synth.generate.types import DType, IRError, dtype
 
+MAX_HOST_ELEMENTS = 1 << 24  # a tenth of a second
 INPUT_NAMES = (
     ("a", "b", "c", "d", "e", "f", "g", "h"),
     tuple(f"input_{k}" for k in range(8)),
@@ -106,10 +107,19 @@ class Context:
 
     def module(
         self, buffers: list[HostBuffer], kernels: list[Kernel], *, terms: int = 1, repeat: int = 1,
-        arguments: list[dict[str, str]] | None = None,
+        arguments: list[dict[str, str]] | None = None, host_data: bool = False,
     ) -> Module:  # fmt: skip
         """A program that launches the kernels in order. Without `arguments`, each kernel parameter is bound to the
-        buffer of the same name."""
+        buffer of the same name.
+
+        `host_data`: addresses or control flow depend on the inputs, which the host then writes. (Kernels that write
+        inputs may be sampled, and then write only some.) Raises IRError if it would have to write too much.
+        """
+        on_device = self.style["device_init"] and not host_data and self.params.get("host") != "thrust"
+        if not on_device and sum(int(buffer.size) for buffer in buffers) > MAX_HOST_ELEMENTS:
+            raise IRError(f"the host would have to write more than {MAX_HOST_ELEMENTS} elements")
         bound = arguments or [{b.name: b.name for b in k.buffers} for k in kernels]
         launches = tuple(Launch(k, a) for k, a in zip(kernels, bound, strict=True))
-        return Module(tuple(buffers), launches, terms, repeat, tuple(self.arguments.values()), self.style)
+        return Module(
+            tuple(buffers), launches, terms, repeat, tuple(self.arguments.values()), self.style, on_device
+        )  # fmt: skip

@@ -289,9 +289,9 @@ def expected(module: Module) -> Expected:
     memory = evaluate(module)
     lines = []
     for host in module.outputs:
-        values = memory[host.name]
+        values = memory[host.name][: ir.HEAD if module.device_init else None]
         lines.append(f"{host.name} checksum {checksum(values, host.dtype)}")
-        for index in sample_indices(host.size):
+        for index in sample_indices(values.size):
             value = values[index]
             lines.append(f"{host.name} {index} " + (f"{float(value):.9g}" if host.dtype.is_float else str(int(value))))
     rtol = tolerance(module)
