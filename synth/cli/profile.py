@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hipsynth.profiling.sim.limits import Limits
     from hipsynth.synth.core.program import Project
 
-MOST_SAMPLING_UNITS, MOST_EFFORT = 1000, 1000
+MOST_SAMPLING_UNITS, LEAST_EFFORT, MOST_EFFORT = 1000, 0.05, 1000
 EPILOG = """\b
 Examples:
   synth profile vcopy.hip
@@ -90,16 +90,14 @@ class Options(TypedDict):
     "--sample",
     default="auto",
     show_default=True,
-    help="Sampling units of a large grid besides the first and the last: 2 or more, or auto (12).",
+    help="Sampling units of a large grid besides the first and the last: 2 or more, or auto (12; folder: 6).",
 )
 @click.option(
     "--effort",
-    type=FiniteRange(1, MOST_EFFORT),
-    default=1.0,
-    show_default=True,
+    type=FiniteRange(LEAST_EFFORT, MOST_EFFORT),
     metavar="N",
     help="Sample only grids whose full run or trace replay takes over N times the usual limit "
-    "(half a second; ten seconds).",
+    "(half a second; ten seconds).  [default: 1; folder: 0.1]",
 )
 @click.option(
     "--per-kernel",
@@ -124,7 +122,7 @@ def command(
     flags: tuple[str, ...],
     sandboxed: bool,
     sample: str,
-    effort: float,
+    effort: float | None,
     per_kernel: int,
     **options: Unpack[Options],
 ) -> int:
@@ -137,7 +135,7 @@ def command(
     from hipsynth.profiling import sandbox
     from hipsynth.profiling.matrix.targets import targets
     from hipsynth.profiling.sim.build import compile_limits
-    from hipsynth.profiling.sim.limits import Limits
+    from hipsynth.profiling.sim.limits import CORPUS_EFFORT, CORPUS_UNITS, SAMPLING_UNITS, Limits
     from hipsynth.synth.core.workers import check_engine
 
     check_engine(options["engine"])
@@ -147,8 +145,8 @@ def command(
         click.echo("warning: programs run with your rights on files and network; only limits hold", err=True)
     limits = Limits(
         time_s=options["timeout"],
-        sampling_units=_sampling_units(sample, options["exact"], effort),
-        effort=effort,
+        sampling_units=_sampling_units(sample, options["exact"], effort, CORPUS_UNITS if out else SAMPLING_UNITS),
+        effort=effort or (CORPUS_EFFORT if out and not options["exact"] else 1.0),
         per_kernel=per_kernel,
         isolate=sandboxed,
     )
@@ -174,15 +172,13 @@ def command(
     return _program(found, _echo(wanted, flags), limits, options)
 
 
-def _sampling_units(sample: str, exact: bool, effort: float) -> int:
-    from hipsynth.profiling.sim.limits import SAMPLING_UNITS
-
+def _sampling_units(sample: str, exact: bool, effort: float | None, default: int) -> int:
     if exact:
-        if sample != "auto" or effort != 1:
+        if sample != "auto" or effort is not None:
             raise UsageError("--exact excludes --sample and --effort", remedy="give one of them")
         return 0
     if sample == "auto":
-        return SAMPLING_UNITS
+        return default
     if not sample.isdecimal() or not 2 <= int(sample) <= MOST_SAMPLING_UNITS:
         raise UsageError(f"--sample {sample}", remedy=f"give auto, or a number from 2 to {MOST_SAMPLING_UNITS}")
     return int(sample)
