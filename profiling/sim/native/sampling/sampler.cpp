@@ -11,12 +11,13 @@ namespace {
 constexpr uint64_t kLookUpWork = 4, kLdsWork = 1;
 // Shares (1 / n) of the work up to which a dispatch runs exactly.
 constexpr uint64_t kStartShare = 5, kWindowShare = 20;
-constexpr uint64_t kLongWork = 12'000'000;  // work-groups are long if none has ended after this much work
-constexpr uint64_t kFillWork = 24'000'000;  // for filling the L2 once, which shows whether its lines are used again
-constexpr uint64_t kLastFill = 4;           // windows' worth of work-groups that may fill the L2 before the end
-constexpr double kForwardGrowth = 0.4;      // gap between windows per instruction executed in the unit so far
-constexpr uint64_t kForwardWindows = 10;    // but at least this many windows' worth of instructions
-constexpr double kForwardBudget = 3;        // work spent in the forward phase, in multiples of Budget::exact
+// Work-groups are long if none has ended after this much work; the L2 is given up after this much. Multiples of the
+// work up to which a dispatch runs exactly, at most so much.
+constexpr uint64_t kLongShare = 2, kLongMost = 12'000'000, kFillShare = 4, kFillMost = 24'000'000;
+constexpr uint64_t kLastFill = 4;         // windows' worth of work-groups that may fill the L2 before the end
+constexpr double kForwardGrowth = 0.4;    // gap between windows per instruction executed in the unit so far
+constexpr uint64_t kForwardWindows = 10;  // but at least this many windows' worth of instructions
+constexpr double kForwardBudget = 3;      // work spent in the forward phase, in multiples of Budget::exact
 constexpr double kForwardInstructionWork = 3;
 constexpr uint64_t kFirstLooks = 64;   // a site with fewer modelled executions is modelled even in probes
 constexpr uint64_t kWellKnown = 4096;  // a site with this many modelled executions is skipped in the forward phase
@@ -67,8 +68,12 @@ Sampler::Sampler(Context& context, CountedMemory& memory, const Spec& spec, cons
       traces_(traces),
       machine_(machine_of(spec, plan)),
       sampling_units_(options.units),
-      budget_{options.exact_work, options.exact_work / kStartShare, options.exact_work / kWindowShare,
-              options.exact_work / kWindowShare},
+      budget_{options.exact_work,
+              options.exact_work / kStartShare,
+              options.exact_work / kWindowShare,
+              options.exact_work / kWindowShare,
+              std::max(options.exact_work / kStartShare, std::min(kLongShare * options.exact_work, kLongMost)),
+              std::max(2 * options.exact_work / kStartShare, std::min(kFillShare * options.exact_work, kFillMost))},
       schedule_(plan.total_groups, machine_.xcds) {}
 
 Sampler::Machine Sampler::machine_of(const Spec& spec, const LaunchPlan& plan) {
@@ -195,12 +200,11 @@ void Sampler::consider(uint64_t live_waves, const std::vector<std::vector<Execut
   if (spent < budget_.start) return;
   const double per_group = static_cast<double>(spent) / static_cast<double>(placed_);
   if (per_group * static_cast<double>(plan_.total_groups) <= static_cast<double>(budget_.exact)) return;
-  stops_ = ended(live_waves) == 0 && spent >= kLongWork && traces_.traces() != nullptr;
+  stops_ = ended(live_waves) == 0 && spent >= budget_.long_groups && traces_.traces() != nullptr;
   if (stops_) return;
   const bool turned_over = ended(live_waves) >= machine_.resident_groups;
-  const uint64_t enough = std::max(2 * budget_.start, kFillWork);
-  const bool filled = hierarchy_.counts().l2_misses >= machine_.l2_lines || spent >= enough;
-  if (!turned_over && spent < std::max(budget_.exact, kLongWork)) return;
+  const bool filled = hierarchy_.counts().l2_misses >= machine_.l2_lines || spent >= budget_.fill;
+  if (!turned_over && spent < std::max(budget_.exact, budget_.long_groups)) return;
   if (turned_over && (!filled || !skip_short())) return;
   long_groups_ = !turned_over;
   begin(runs);

@@ -109,7 +109,7 @@ class Sampler {
   };
   // Work per phase, in the units of simulation_work().
   struct Budget {
-    uint64_t exact, start, warm, measure;
+    uint64_t exact, start, warm, measure, long_groups, fill;
   };
   // State at the start of the current phase.
   struct Mark {
