@@ -1,0 +1,177 @@
+# Stands in for the packages that a surveyed project asks for. CMake includes this file in the first project().
+#
+# No package is searched or fetched. A package that is part of ROCm counts as found; another one only if the project
+# cannot do without it. Targets of packages link to a library of their name, so that the link step tells who needs what.
+# Set by cmake.py: HIPSYNTH_PRESENT and HIPSYNTH_TOOLS (patterns for lower-case names of packages that count as found, and
+# that CMake may search itself), HIPSYNTH_VERSION (of HIP), HIPSYNTH_ALL (optional packages count as found, too),
+# HIPSYNTH_SWITCHES (a pattern for options that are on).
+
+include_guard(GLOBAL)
+
+# A target of a package that does not exist here. CMake rejects a library name with a double colon, but not in an option.
+function(hipsynth_target name)
+  if(NOT TARGET "${name}")
+    _add_library("${name}" INTERFACE IMPORTED GLOBAL)
+    set_target_properties("${name}" PROPERTIES INTERFACE_LINK_OPTIONS "-l${name}")
+  endif()
+endfunction()
+
+# An alias may be for a target of a project that was not fetched.
+macro(add_library name)
+  if("${ARGC}" EQUAL 3 AND "${ARGV1}" STREQUAL "ALIAS")
+    hipsynth_target("${ARGV2}")
+  endif()
+  _add_library("${name}" ${ARGN})
+endmacro()
+
+function(hipsynth_find package)
+  cmake_parse_arguments(PARSE_ARGV 1 asked "REQUIRED" "" "COMPONENTS;OPTIONAL_COMPONENTS")
+  string(TOLOWER "${package}" lower)
+  string(TOUPPER "${package}" upper)
+  if(lower MATCHES "^(${HIPSYNTH_TOOLS})$")
+    return()
+  endif()
+  if(NOT (asked_REQUIRED OR HIPSYNTH_ALL OR lower MATCHES "^(${HIPSYNTH_PRESENT})$"))
+    set("CMAKE_DISABLE_FIND_PACKAGE_${package}" TRUE PARENT_SCOPE)
+    return()
+  endif()
+  foreach(component IN LISTS package asked_COMPONENTS asked_OPTIONAL_COMPONENTS)
+    hipsynth_target("${package}::${component}")
+  endforeach()
+  foreach(name IN ITEMS "${package}::${package}" "roc::${package}" "hip::${package}")
+    hipsynth_target("${name}")
+  endforeach()
+  foreach(name IN ITEMS "${package}" "${upper}")
+    set("${name}_FOUND" TRUE PARENT_SCOPE)
+    set("${name}_VERSION" "${HIPSYNTH_VERSION}" PARENT_SCOPE)
+    foreach(part IN ITEMS LIBRARIES LIBRARY LIBS)
+      set("${name}_${part}" "-l${package}" PARENT_SCOPE)
+    endforeach()
+  endforeach()
+endfunction()
+
+macro(hipsynth_provide method name)
+  if("${method}" STREQUAL "FIND_PACKAGE")
+    hipsynth_find("${name}" ${ARGN})
+  else()
+    FetchContent_SetPopulated("${name}")
+  endif()
+endmacro()
+
+cmake_language(
+  SET_DEPENDENCY_PROVIDER hipsynth_provide SUPPORTED_METHODS FIND_PACKAGE FETCHCONTENT_MAKEAVAILABLE_SERIAL
+)
+
+# A library of ROCm, or one that the project cannot do without, is found as -lNAME.
+macro(find_library variable)
+  hipsynth_library("${variable}" ${ARGN})
+  if(NOT "${${variable}}")
+    _find_library("${variable}" ${hipsynth_searched})
+  endif()
+  hipsynth_library("${variable}" ${ARGN} HIPSYNTH_SEARCHED)
+endmacro()
+
+function(hipsynth_library variable)
+  cmake_parse_arguments(PARSE_ARGV 1 asked "REQUIRED;HIPSYNTH_SEARCHED" "" "NAMES;HINTS;PATHS;PATH_SUFFIXES;DOC")
+  list(APPEND asked_NAMES ${asked_UNPARSED_ARGUMENTS})
+  list(GET asked_NAMES 0 name)
+  string(TOLOWER "${name}" lower)
+  if(asked_HIPSYNTH_SEARCHED)
+    set(wanted ${asked_REQUIRED})
+  elseif(HIPSYNTH_ALL OR lower MATCHES "^(${HIPSYNTH_PRESENT})$")
+    set(wanted TRUE)
+  endif()
+  if(wanted AND NOT "${${variable}}")
+    set("${variable}" "-l${name}" CACHE STRING "" FORCE)
+  endif()
+  list(REMOVE_ITEM ARGN REQUIRED)
+  set(hipsynth_searched ${ARGN} PARENT_SCOPE)
+endfunction()
+
+# The commands of ROCm's FindHIP.cmake, which compile every source with hipcc.
+function(hipsynth_hip_sources out)
+  cmake_parse_arguments(PARSE_ARGV 1 hip "" "" "HIPCC_OPTIONS;HCC_OPTIONS;CLANG_OPTIONS;NVCC_OPTIONS")
+  foreach(source IN LISTS hip_UNPARSED_ARGUMENTS)
+    if(source MATCHES "\\.(hip|cu|cpp|cc|cxx)$")
+      set_source_files_properties("${source}" PROPERTIES LANGUAGE CXX)
+    endif()
+  endforeach()
+  set("${out}" "${hip_UNPARSED_ARGUMENTS}" PARENT_SCOPE)
+  set("${out}_options" ${hip_HIPCC_OPTIONS} ${hip_CLANG_OPTIONS} ${HIP_HIPCC_FLAGS} ${HIP_CLANG_FLAGS} PARENT_SCOPE)
+endfunction()
+
+macro(hip_add_executable name)
+  hipsynth_hip_sources(hipsynth_sources ${ARGN})
+  add_executable("${name}" ${hipsynth_sources})
+  target_compile_options("${name}" PRIVATE ${hipsynth_sources_options})
+endmacro()
+
+macro(hip_add_library name)
+  hipsynth_hip_sources(hipsynth_sources ${ARGN})
+  add_library("${name}" ${hipsynth_sources})
+  target_compile_options("${name}" PRIVATE ${hipsynth_sources_options})
+endmacro()
+
+macro(hip_include_directories)
+  include_directories(${ARGN})
+endmacro()
+
+# Options that a build for an AMD device turns on, whatever their default.
+macro(option name)
+  if("${name}" MATCHES "${HIPSYNTH_SWITCHES}")
+    set("${name}" ON CACHE BOOL "")
+  endif()
+  _option("${name}" ${ARGN})
+endmacro()
+
+# --- at the end of the top folder: what would fail the generation for one target must not fail it for all ---
+
+function(hipsynth_finish folder)
+  get_property(targets DIRECTORY "${folder}" PROPERTY BUILDSYSTEM_TARGETS)
+  foreach(target IN LISTS targets)
+    hipsynth_links("${target}")
+    hipsynth_sources("${target}")
+  endforeach()
+  get_property(folders DIRECTORY "${folder}" PROPERTY SUBDIRECTORIES)
+  foreach(below IN LISTS folders)
+    hipsynth_finish("${below}")
+  endforeach()
+endfunction()
+
+function(hipsynth_links target)
+  get_target_property(links "${target}" LINK_LIBRARIES)
+  get_target_property(public "${target}" INTERFACE_LINK_LIBRARIES)
+  string(REGEX MATCHALL "[A-Za-z0-9_.+-]+::[A-Za-z0-9_.+:-]+" names "${links};${public}")
+  foreach(name IN LISTS names)
+    hipsynth_target("${name}")
+  endforeach()
+endfunction()
+
+function(hipsynth_sources target)
+  get_target_property(kind "${target}" TYPE)
+  if(NOT kind MATCHES "EXECUTABLE|(STATIC|SHARED|MODULE|OBJECT)_LIBRARY")
+    return()
+  endif()
+  get_target_property(folder "${target}" SOURCE_DIR)
+  get_target_property(sources "${target}" SOURCES)
+  get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
+  foreach(source IN LISTS sources)
+    if(source MATCHES "^\\$<")
+      continue()
+    endif()
+    cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY "${folder}")
+    if(NOT EXISTS "${source}")
+      set_source_files_properties("${source}" TARGET_DIRECTORY "${target}" PROPERTIES GENERATED TRUE)
+    endif()
+    if(NOT "HIP" IN_LIST languages AND source MATCHES "\\.(hip|cu)$")
+      set_source_files_properties("${source}" TARGET_DIRECTORY "${target}" PROPERTIES LANGUAGE CXX)
+    endif()
+  endforeach()
+  # FindHIP's property; CMake's own HIP language has none.
+  get_target_property(relocatable "${target}" HIP_SEPARABLE_COMPILATION)
+  if(relocatable)
+    target_compile_options("${target}" PRIVATE -fgpu-rdc)
+  endif()
+endfunction()
+
+cmake_language(DEFER DIRECTORY "${CMAKE_SOURCE_DIR}" CALL hipsynth_finish "${CMAKE_SOURCE_DIR}")
