@@ -70,15 +70,23 @@ def _cmake_plans(
     """
     plans: list[BuildPlan] = []
     problems: dict[Path, str] = {}
-    included: set[Path] = set()
+    done: set[Path] = set()  # folders that a project above includes
+    stopped: set[Path] = set()
     for listfile in sorted(lists, key=lambda path: len(path.parts)):
-        if listfile.parent not in included:
-            made = cmake_plans(listfile, root, arch, shows)
-            plans += made.plans
-            included |= made.folders
-            if made.problem:
-                problems[listfile.parent] = made.problem
+        place = listfile.parent
+        is_part = any(above in problems for above in place.parents) and not _is_project(listfile, root)
+        if place in done or is_part or not stopped.isdisjoint(place.parents):
+            continue
+        made = cmake_plans(listfile, root, arch, shows)
+        plans += made.plans
+        done |= made.folders
+        problems |= {place: made.problem} if made.problem else {}
+        stopped |= {place} if made.stopped else set()
     return plans, problems
+
+
+def _is_project(listfile: Path, root: Path) -> bool:
+    return "cmake_minimum_required" in read_text(listfile, root).lower()
 
 
 def _plans_of_file(build_file: Path, root: Path, arch: str, shows: Sequence[Path]) -> list[BuildPlan]:
@@ -118,9 +126,7 @@ def _mains(plan: BuildPlan) -> list[Path]:
     return [unit.path for unit in plan.units if source_facts(unit.path).has_main]
 
 
-def _program(
-    path: Path, folder: Folder, plans: list[BuildPlan], problems: Mapping[Path, str]
-) -> Program | None:
+def _program(path: Path, folder: Folder, plans: list[BuildPlan], problems: Mapping[Path, str]) -> Program | None:
     name = path.relative_to(folder.root).as_posix()
     units = {path, *(unit.path for plan in plans for unit in plan.units), *_companions(path, folder, _parts(folder))}
     if not any(folder.is_hip(unit) or folder.is_portable(unit) for unit in units):

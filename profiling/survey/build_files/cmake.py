@@ -1,7 +1,8 @@
 """Build plans from a CMakeLists.txt: CMake itself configures it in the sandbox, ninja tells the commands it would run.
 
 Nothing is built. The compilers are known from the start, so CMake does not test them; packages are stand-ins
-(stand_ins.cmake). A project that cannot be configured with only ROCm present is configured again with all packages.
+(stand_ins.cmake). A project that fails is configured again with what it may lack: packages besides those of ROCm, or a
+copy of its folder that it can write to.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from hipsynth.profiling.survey.build_files.commands import linked_plans, simple_
 from hipsynth.profiling.survey.libraries import present_packages
 from hipsynth.profiling.survey.plan import BuildPlan, Call, CodeObject
 from hipsynth.profiling.survey.sources import HEADER_ENDINGS, SOURCE_ENDINGS, read_text
+from hipsynth.synth.core.folders import copy_folder
 from hipsynth.synth.core.scratch import scratch_folder
 
 _LIMITS = sandbox.SandboxLimits(
@@ -39,23 +41,72 @@ _LIMITS = sandbox.SandboxLimits(
 _STAND_INS = Path(__file__).resolve().with_name("stand_ins.cmake")
 _TOOL_PACKAGES = "git|perl|pkgconfig|python3?|pythoninterp"  # CMake searches these itself
 _SWITCHES = [f"{verb}_{name}" for verb in ("COMPILE", "ENABLE", "USE", "WITH", "BUILD") for name in ("HIP", "ROCM")]
-_STANDARDS = (98, 11, 14, 17, 20, 23, 26)
+_COMPILERS = {"C": "amdclang", "CXX": "hipcc", "HIP": "amdclang++"}
+# What CMake would find out with compilations, for each language.
+_COMPILER_FACTS = {
+    "COMPILER_ID": "Clang",
+    "COMPILER_ID_RUN": "1",
+    "COMPILER_FRONTEND_VARIANT": "GNU",
+    "COMPILER_WORKS": "1",
+    "COMPILER_AR": f"{rocm.PLACE}/bin/ar",
+    "COMPILER_RANLIB": f"{rocm.PLACE}/bin/ranlib",
+    "ABI_COMPILED": "1",
+    "SIZEOF_DATA_PTR": "8",
+    "STANDARD_COMPUTED_DEFAULT": "17",
+    "EXTENSIONS_COMPUTED_DEFAULT": "ON",
+}
+_HIP_STANDARDS = (98, 11, 14, 17, 20, 23, 26)
 _BINUTILS = ("ADDR2LINE", "AR", "DLLTOOL", "LINKER", "NM", "OBJCOPY", "OBJDUMP", "RANLIB", "READELF", "STRIP")
+_SETTINGS = {
+    "CMAKE_POLICY_VERSION_MINIMUM": "3.5",
+    "CMAKE_PREFIX_PATH": rocm.PLACE,
+    "CMAKE_SIZEOF_VOID_P": "8",
+    "CMAKE_SKIP_RPATH": "ON",
+    "CMAKE_CUDA_COMPILER": "NOTFOUND",
+    "CMAKE_HIP_PLATFORM": "amd",
+    "CMAKE_HIP_COMPILER_ROCM_ROOT": rocm.PLACE,
+    "CMAKE_HIP_COMPILER_ROCM_LIB": f"{rocm.PLACE}/lib",
+    # CMake knows what C and C++ compilers can do, but asks one for HIP.
+    "CMAKE_HIP_COMPILER_FORCED": "1",
+    "CMAKE_HIP_COMPILE_FEATURES": ";".join(f"hip_std_{number}" for number in _HIP_STANDARDS),
+    **{f"CMAKE_HIP{number}_COMPILE_FEATURES": f"hip_std_{number}" for number in _HIP_STANDARDS},
+    **{f"CMAKE_{tool}": f"{rocm.PLACE}/bin/{tool.lower()}" for tool in _BINUTILS},
+    "FETCHCONTENT_FULLY_DISCONNECTED": "ON",
+    "HIP_HIPCC_EXECUTABLE": f"{rocm.PLACE}/bin/hipcc",
+    "HIP_COMPILER": "clang",
+    "HIP_RUNTIME": "rocclr",
+    "HIP_PLATFORM": "amd",
+    "MODEL": "hip",  # mini-apps with several programming models select one with this variable
+    **dict.fromkeys(_SWITCHES, "ON"),
+    "HIPSYNTH_SWITCHES": f"(^|_)({'|'.join(_SWITCHES)})$",
+    "HIPSYNTH_TOOLS": _TOOL_PACKAGES,
+}
 _QUERY = ".cmake/api/v1/query/codemodel-v2"
+PACKAGES, COPY = "packages", "copy"
+_TURNED_DOWN = "hipsynth-turned-down"  # a file that stand_ins.cmake makes if an optional package is not found
 MOST_FILES, MOST_WRITTEN, MOST_CHARS = 20_000, 200, 1 << 20
 _KEPT_ENDINGS = (HEADER_ENDINGS | SOURCE_ENDINGS) - {""}
-_ERROR = re.compile(r"^CMake Error(?: at ([^\n]+?:\d+)[^\n]*?| in ([^\n]+?))?:\s*(\S[^\n]*)", re.MULTILINE)
+_ERROR = re.compile(
+    r"^CMake Error(?: at ([^\n]+?:\d+)[^\n]*?| in ([^\n]+?))?:\s*(\S[^\n]*(?:\n  \S[^\n]*)*)", re.MULTILINE
+)
+_CANNOT_WRITE = re.compile(r"Read-only file system|open(?:ed)?(?: file)? for writ", re.IGNORECASE)
+_NAME = re.compile(r"\w[\w./+@:-]*")
 _TEST = re.compile(r"^add_test\(\S+ (.*)\)$", re.MULTILINE)
 _QUOTED = re.compile(r'"((?:\\.|[^"\\])*)"')
 
 
 @dataclass(frozen=True)
 class Configured:
-    """The result of configuring: `plans` of all programs, `folders` that were read; or the `problem` why not."""
+    """The result of configuring: `plans` of all programs, `folders` that were read; or the `problem` why not.
+
+    `stopped`: it exceeded a limit. `lacks`: what it might succeed with, PACKAGES or COPY.
+    """
 
     plans: tuple[BuildPlan, ...] = ()
     folders: frozenset[Path] = frozenset()
     problem: str = ""
+    stopped: bool = False
+    lacks: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -76,112 +127,87 @@ def cmake_plans(listfile: Path, root: Path, arch: str, shows: Sequence[Path] = (
     """
     if not sandbox.available():
         return Configured(problem="CMake needs the sandbox: see `synth doctor`")
-    first = Configured()
-    for every_package in (False, True):
+    granted: frozenset[str] = frozenset()
+    first: Configured | None = None
+    while True:
         with scratch_folder() as scratch:
-            made = _Run(listfile, root, arch, shows, scratch).configured(every_package)
-        if not made.problem:
-            return made
-        first = first if first.problem else made
-    return first
+            made = _Run(listfile, root, arch, shows, scratch, granted).configured()
+        first = first or made
+        if not made.lacks - granted:
+            return first if made.problem else made
+        granted |= made.lacks
 
 
 class _Run:
-    """One configuration, in a build folder below `scratch`."""
+    """One configuration, in folders below `scratch`. `granted`: of PACKAGES and COPY."""
 
-    def __init__(self, listfile: Path, root: Path, arch: str, shows: Sequence[Path], scratch: Path) -> None:
-        self.top, self.root, self.arch = listfile.parent, root, arch
-        self.build = scratch.resolve() / "work"
+    def __init__(
+        self, listfile: Path, root: Path, arch: str, shows: Sequence[Path], scratch: Path, granted: frozenset[str]
+    ) -> None:
+        self.top, self.root, self.arch, self.granted = listfile.parent, root, arch, granted
+        self.work = scratch.resolve() / "work"
+        self.build, self.copy = self.work / "build", self.work / "copy"
         self.compiler = toolchain.find()
         self.cmake, self.ninja = _programs()
-        self.mounts = {rocm.PLACE: rocm.stand_in(scratch / "rocm", arch, _compilers(self.compiler))}
+        self.mounts = {rocm.PLACE: rocm.stand_in(scratch / "rocm", arch, _tools(self.compiler))}
         self.shows = [root, *shows, self.cmake.parents[1], self.ninja, _STAND_INS, *self.compiler.folders]
 
-    def configured(self, every_package: bool) -> Configured:
+    def configured(self) -> Configured:
         query = self.build / _QUERY
         query.parent.mkdir(parents=True)
         query.touch()
-        settings = [f"-D{name}={value}" for name, value in self._settings(every_package).items()]
-        quiet = ("--log-level=ERROR", "-Wno-dev", "-Wno-deprecated", "--no-warn-unused-cli")
-        done = self._run([self.cmake, "-S", self.top, "-B", self.build, "-G", "Ninja", *quiet, *settings])
+        source = self.top
+        if COPY in self.granted:
+            copy_folder(self.root, self.copy)
+            source = self.copy / self.top.relative_to(self.root)
+        settings = [f"-D{name}={value}" for name, value in self._settings().items()]
+        quiet = ("--log-level=ERROR", "-Wno-author", "-Wno-deprecated", "-Wno-unused-cli")
+        done = self._run([self.cmake, "-S", source, "-B", self.build, "-G", "Ninja", *quiet, *settings])
         if done.status != "ok":
-            return Configured(problem=self._problem(done))
-        targets, others, folders = self._reply()
-        built = self._run([self.ninja, "-t", "commands", *(target.name for target in targets), *others])
+            return self._failed(done)
+        targets, names, folders = self._reply()
+        built = self._run([self.ninja, "-C", self.build, "-t", "commands", *names])
         if built.status != "ok":
-            return Configured(problem=self._problem(built))
+            return self._failed(built)
         plans = self._plans(built.stdout, {target.output: target for target in targets})
         return Configured(tuple(plans), frozenset(folders))
 
     def _run(self, command: Sequence[str | Path]) -> sandbox.SandboxResult:
-        return sandbox.run(
-            command, self.build, _LIMITS, read_only=self.shows, env=rocm.ENVIRONMENT, mounts=self.mounts
-        )
+        return sandbox.run(command, self.work, _LIMITS, read_only=self.shows, env=rocm.ENVIRONMENT, mounts=self.mounts)
 
-    def _settings(self, every_package: bool) -> dict[str, str | Path]:
-        """Cache variables: compilers that CMake need not examine, and what the stand-ins need to know."""
+    def _settings(self) -> dict[str, str | Path]:
+        """The cache variables."""
         version = self.compiler.compiler_version.split("version ")[-1].split()[0]
         found: dict[str, str | Path] = {
+            **_SETTINGS,
             "CMAKE_PROJECT_TOP_LEVEL_INCLUDES": _STAND_INS,
             "CMAKE_MAKE_PROGRAM": self.ninja,
-            "CMAKE_POLICY_VERSION_MINIMUM": "3.5",
-            "CMAKE_PREFIX_PATH": rocm.PLACE,
-            "CMAKE_HIP_COMPILER_ROCM_ROOT": rocm.PLACE,
-            "CMAKE_HIP_COMPILER_ROCM_LIB": f"{rocm.PLACE}/lib",
-            "CMAKE_HIP_PLATFORM": "amd",
             "CMAKE_HIP_ARCHITECTURES": self.arch,
-            "CMAKE_CUDA_COMPILER": "NOTFOUND",
-            "CMAKE_SIZEOF_VOID_P": "8",
-            "CMAKE_SKIP_RPATH": "ON",
-            "FETCHCONTENT_FULLY_DISCONNECTED": "ON",
-            "HIP_HIPCC_EXECUTABLE": f"{rocm.PLACE}/bin/hipcc",
-            "HIP_COMPILER": "clang",
-            "HIP_RUNTIME": "rocclr",
-            "HIP_PLATFORM": "amd",
-            "MODEL": "hip",  # mini-apps with several programming models select one with this variable
             "HIPSYNTH_PRESENT": present_packages(),
-            "HIPSYNTH_TOOLS": _TOOL_PACKAGES,
             "HIPSYNTH_VERSION": self.compiler.headers_version.split()[-1],
-            "HIPSYNTH_ALL": "ON" if every_package else "OFF",
-            "HIPSYNTH_SWITCHES": f"(^|_)({'|'.join(_SWITCHES)})$",
-            **dict.fromkeys(_SWITCHES, "ON"),
+            "HIPSYNTH_ALL": "ON" if PACKAGES in self.granted else "OFF",
+            "HIPSYNTH_TURNED_DOWN": self.build / _TURNED_DOWN,
         }
-        found |= {f"CMAKE_{tool}": f"{rocm.PLACE}/bin/{tool.lower()}" for tool in _BINUTILS}
-        for language, name in (("C", "amdclang"), ("CXX", "hipcc"), ("HIP", "amdclang++")):
-            prefix = f"CMAKE_{language}"
-            found |= {
-                f"{prefix}_COMPILER": f"{rocm.PLACE}/bin/{name}",
-                f"{prefix}_COMPILER_AR": f"{rocm.PLACE}/bin/ar",
-                f"{prefix}_COMPILER_RANLIB": f"{rocm.PLACE}/bin/ranlib",
-                f"{prefix}_COMPILER_ID": "Clang",
-                f"{prefix}_COMPILER_ID_RUN": "1",
-                f"{prefix}_COMPILER_VERSION": version,
-                f"{prefix}_COMPILER_WORKS": "1",
-                f"{prefix}_ABI_COMPILED": "1",
-                f"{prefix}_SIZEOF_DATA_PTR": "8",
-                f"{prefix}_STANDARD_COMPUTED_DEFAULT": "17",
-                f"{prefix}_EXTENSIONS_COMPUTED_DEFAULT": "ON",
-            }
-        # CMake knows the features of C and C++ compilers; those of HIP it would find out with compilations.
-        features = {f"CMAKE_HIP{number}_COMPILE_FEATURES": f"hip_std_{number}" for number in _STANDARDS}
-        return found | {
-            "CMAKE_HIP_COMPILER_FORCED": "1", "CMAKE_HIP_COMPILE_FEATURES": ";".join(features.values()), **features,
-        }  # fmt: skip
+        for language, name in _COMPILERS.items():
+            facts = {"COMPILER": f"{rocm.PLACE}/bin/{name}", "COMPILER_VERSION": version, **_COMPILER_FACTS}
+            found |= {f"CMAKE_{language}_{fact}": value for fact, value in facts.items()}
+        return found
 
-    def _problem(self, done: sandbox.SandboxResult) -> str:
-        """One line: CMake's first error, or the limit that it exceeded."""
-        error = _ERROR.search(done.stderr)
+    def _failed(self, done: sandbox.SandboxResult) -> Configured:
+        """CMake's first error in one line, or the limit that it exceeded."""
         if done.status in ("timeout", "killed"):
-            return f"CMake exceeded its limit on {done.reason}"
-        if error is None:
-            return f"CMake failed: {done.stderr.strip()[:200]}"
-        place = error[1] or error[2]
-        return f"CMake: {place + ': ' if place else ''}{error[3].strip()}"[:300]
+            return Configured(problem=f"CMake exceeded its limit on {done.reason}", stopped=True)
+        error = _ERROR.search(done.stderr)
+        what = done.stderr if error is None else ": ".join(filter(None, (error[1] or error[2], error[3])))
+        lacks = {PACKAGES} if (self.build / _TURNED_DOWN).exists() else set()
+        lacks |= {COPY} if _CANNOT_WRITE.search(done.stderr) else set()
+        problem = " ".join(self._renamed(what).split())
+        return Configured(problem=f"CMake: {problem}"[:300], lacks=frozenset(lacks))
 
     # --- what CMake and ninja answered; a project may have changed any of it ---
 
     def _reply(self) -> tuple[list[_Target], list[str], set[Path]]:
-        """The executables, the names of custom targets, and the source folders, from CMake's file API."""
+        """The executables, the names of them and of custom targets, and the source folders, from CMake's file API."""
         replies = self.build / ".cmake/api/v1/reply"
         targets: list[_Target] = []
         others: list[str] = []
@@ -189,30 +215,31 @@ class _Run:
             index = max(path.name for path in replies.glob("index-*.json"))
             (model,) = (entry for entry in self._json(replies / index)["objects"] if entry["kind"] == "codemodel")
             configuration = self._json(replies / model["jsonFile"])["configurations"][0]
-            folders = {self.top / entry["source"] for entry in configuration["directories"]}
+            folders = {self._own(self.top / entry["source"]) for entry in configuration["directories"]}
             for entry in configuration["targets"]:
                 target = self._json(replies / entry["jsonFile"])
                 if target["type"] == "EXECUTABLE":
                     paths = target["paths"]
-                    source, binary = self.top / paths["source"], self.build / paths["build"]
+                    source, binary = self._own(self.top / paths["source"]), self.build / paths["build"]
                     if source.resolve().is_relative_to(self.root):
                         output = _normal(self.build / target["artifacts"][0]["path"])
                         targets.append(_Target(target["name"], source, self._own(binary), self._own(output)))
                 elif target["type"] == "UTILITY":
                     others.append(target["name"])
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            names = [name for name in (*(target.name for target in targets), *others) if _NAME.fullmatch(name)]
+        except (ValueError, KeyError, TypeError, AttributeError, OSError, RuntimeError):
             return [], [], set()
-        return targets, others, {_normal(folder) for folder in folders}
+        return targets, names, {_normal(folder) for folder in folders}
 
     def _json(self, path: Path) -> Any:
-        return json.loads(read_text(path, self.build))
+        return json.loads(read_text(path, self.work))
 
     def _own(self, path: Path) -> Path:
         return Path(self._renamed(str(path)))
 
     def _renamed(self, text: str) -> str:
-        """Text with the build folder's path replaced by the project's: the build folder does not outlive the run."""
-        return text.replace(str(self.build), str(self.top))
+        """Text with the paths of the user's folders in place of those that do not outlive the run."""
+        return text.replace(str(self.build), str(self.top)).replace(str(self.copy), str(self.root))
 
     def _plans(self, text: str, targets: Mapping[Path, _Target]) -> Iterator[BuildPlan]:
         written = tuple(self._written())
@@ -232,20 +259,20 @@ class _Run:
     def _written(self) -> Iterator[tuple[Path, str]]:
         """The sources and headers that configuring generated."""
         paths = (path for path in self._files() if path.suffix in _KEPT_ENDINGS and "CMakeFiles" not in path.parts)
-        for path in sorted(itertools.islice(paths, MOST_WRITTEN)):
-            text = self._renamed(read_text(path, self.build))
+        for path in sorted(paths)[:MOST_WRITTEN]:
+            text = self._renamed(read_text(path, self.work))
             if not self._own(path).exists() and len(text) <= MOST_CHARS:
                 yield self._own(path), text
 
     def _files(self) -> Iterator[Path]:
-        walk = (Path(place) / name for place, _, names in os.walk(self.build) for name in names)
+        walk = (Path(place) / name for place, _, names in os.walk(self.work) for name in names)
         yield from itertools.islice(walk, MOST_FILES)
 
     def _calls(self, targets: Mapping[Path, _Target]) -> dict[Path, list[Call]]:
         """Output of an executable -> its calls in tests."""
         found: dict[Path, list[Call]] = {}
         for file in sorted(path for path in self._files() if path.name == "CTestTestfile.cmake"):
-            for line in _TEST.findall(self._renamed(read_text(file, self.build))):
+            for line in _TEST.findall(self._renamed(read_text(file, self.work))):
                 words = [re.sub(r"\\(.)", r"\1", word) for word in _QUOTED.findall(line)]
                 at = next((n for n, word in enumerate(words) if Path(word) in targets), None)
                 if at is not None:
@@ -260,7 +287,7 @@ def _programs() -> tuple[Path, Path]:
     return Path(cmake.CMAKE_BIN_DIR) / "cmake", (Path(ninja.BIN_DIR) / "ninja").resolve()
 
 
-def _compilers(found: toolchain.Toolchain) -> dict[str, str]:
+def _tools(found: toolchain.Toolchain) -> dict[str, str]:
     """Scripts for the tools that CMake runs. Compilers are real ones, for the checks that a project makes of them."""
     flags = shlex.join(["-D__HIP_PLATFORM_AMD__=1", f"--rocm-path={found.root}", *found.include_flags])
     call = f'exec {shlex.quote(str(found.clang))} {flags} {{}} "$@"'
@@ -276,7 +303,9 @@ def _compilers(found: toolchain.Toolchain) -> dict[str, str]:
 def _loaded(objects: Sequence[CodeObject], target: _Target) -> Iterator[CodeObject]:
     """The code objects of the target's folder, with the place in it where the program, run there, looks for them."""
     for made in objects:
-        above = next((place for place in (target.binary, target.output.parent) if made.output.is_relative_to(place)), None)
+        above = next(
+            (place for place in (target.binary, target.output.parent) if made.output.is_relative_to(place)), None
+        )
         if above is not None and made.unit.path.is_relative_to(target.source):
             yield replace(made, output=target.source / made.output.relative_to(above))
 

@@ -138,6 +138,9 @@ def steps_of(commands: Iterable[Command]) -> list[Step]:
             names = [word for word in words[2:] if not word.startswith("-")]
             paths = [_path(folder, word) for word in names]
             steps.append(Step(folder, "ar", paths[1:], paths[0] if paths else None, links=False, archive=True))
+        elif words[1:3] == ["-E", "copy"] and len(words) == 5:  # by CMake
+            source, target = (_path(folder, word) for word in words[3:])
+            steps += [replace(step, output=target) for step in steps if step.output == source and step.device_only]
     return steps
 
 

@@ -4,7 +4,7 @@
 # cannot do without it. Targets of packages link to a library of their name, so that the link step tells who needs what.
 # Set by cmake.py: HIPSYNTH_PRESENT and HIPSYNTH_TOOLS (patterns for lower-case names of packages that count as found, and
 # that CMake may search itself), HIPSYNTH_VERSION (of HIP), HIPSYNTH_ALL (optional packages count as found, too),
-# HIPSYNTH_SWITCHES (a pattern for options that are on).
+# HIPSYNTH_TURNED_DOWN (a file to make if one does not), HIPSYNTH_SWITCHES (a pattern for options that are on).
 
 include_guard(GLOBAL)
 
@@ -32,6 +32,7 @@ function(hipsynth_find package)
     return()
   endif()
   if(NOT (asked_REQUIRED OR HIPSYNTH_ALL OR lower MATCHES "^(${HIPSYNTH_PRESENT})$"))
+    file(TOUCH "${HIPSYNTH_TURNED_DOWN}")
     set("CMAKE_DISABLE_FIND_PACKAGE_${package}" TRUE PARENT_SCOPE)
     return()
   endif()
@@ -81,7 +82,9 @@ function(hipsynth_library variable)
   elseif(HIPSYNTH_ALL OR lower MATCHES "^(${HIPSYNTH_PRESENT})$")
     set(wanted TRUE)
   endif()
-  if(wanted AND NOT "${${variable}}")
+  if(NOT wanted)
+    file(TOUCH "${HIPSYNTH_TURNED_DOWN}")
+  elseif(NOT "${${variable}}")
     set("${variable}" "-l${name}" CACHE STRING "" FORCE)
   endif()
   list(REMOVE_ITEM ARGN REQUIRED)
@@ -117,12 +120,16 @@ macro(hip_include_directories)
 endmacro()
 
 # Options that a build for an AMD device turns on, whatever their default.
-macro(option name)
-  if("${name}" MATCHES "${HIPSYNTH_SWITCHES}")
+function(option name description)
+  if(name MATCHES "${HIPSYNTH_SWITCHES}")
     set("${name}" ON CACHE BOOL "")
   endif()
-  _option("${name}" ${ARGN})
-endmacro()
+  if(ARGC GREATER 2)
+    _option("${name}" "${description}" "${ARGV2}")
+  else()
+    _option("${name}" "${description}")
+  endif()
+endfunction()
 
 # --- at the end of the top folder: what would fail the generation for one target must not fail it for all ---
 
