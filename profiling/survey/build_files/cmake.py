@@ -7,6 +7,8 @@ copy of its folder that it can write to.
 
 from __future__ import annotations
 
+import functools
+import importlib.metadata
 import itertools
 import json
 import os
@@ -16,9 +18,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-
-import cmake
-import ninja
 
 from hipsynth.profiling import sandbox, toolchain
 from hipsynth.profiling.survey.build_files import rocm
@@ -125,8 +124,10 @@ def cmake_plans(listfile: Path, root: Path, arch: str, shows: Sequence[Path] = (
     `root` and `shows` are all that CMake sees of the user's files. Generated files are part of the plans, under the
     names that they would have if the project were built in its own folder.
     """
-    if not sandbox.available():
-        return Configured(problem="CMake needs the sandbox: see `synth doctor`")
+    if not (_program("cmake") and _program("ninja") and sandbox.available()):
+        return Configured(
+            problem="CMake projects need the packages cmake and ninja, and the sandbox: see `synth doctor`"
+        )
     granted: frozenset[str] = frozenset()
     first: Configured | None = None
     while True:
@@ -148,7 +149,9 @@ class _Run:
         self.work = scratch.resolve() / "work"
         self.build, self.copy = self.work / "build", self.work / "copy"
         self.compiler = toolchain.find()
-        self.cmake, self.ninja = _programs()
+        cmake, ninja = _program("cmake"), _program("ninja")
+        assert cmake and ninja
+        self.cmake, self.ninja = cmake, ninja
         self.mounts = {rocm.PLACE: rocm.stand_in(scratch / "rocm", arch, _tools(self.compiler))}
         self.shows = [root, *shows, self.cmake.parents[1], self.ninja, _STAND_INS, *self.compiler.folders]
 
@@ -258,8 +261,8 @@ class _Run:
 
     def _written(self) -> Iterator[tuple[Path, str]]:
         """The sources and headers that configuring generated."""
-        paths = (path for path in self._files() if path.suffix in _KEPT_ENDINGS and "CMakeFiles" not in path.parts)
-        for path in sorted(paths)[:MOST_WRITTEN]:
+        named = (path for path in self._files() if path.suffix in _KEPT_ENDINGS and "CMakeFiles" not in path.parts)
+        for path in sorted(path for path in named if not path.is_symlink())[:MOST_WRITTEN]:
             text = self._renamed(read_text(path, self.work))
             if not self._own(path).exists() and len(text) <= MOST_CHARS:
                 yield self._own(path), text
@@ -282,9 +285,16 @@ class _Run:
         return found
 
 
-def _programs() -> tuple[Path, Path]:
-    """The cmake and the ninja of this Python's environment."""
-    return Path(cmake.CMAKE_BIN_DIR) / "cmake", (Path(ninja.BIN_DIR) / "ninja").resolve()
+@functools.cache
+def _program(package: str) -> Path | None:
+    """The executable named like a package of this Python's environment, wherever the package puts it."""
+    try:
+        files = importlib.metadata.files(package) or []
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    paths = [file for file in files if file.parts[-2:] == ("bin", package)]
+    paths.sort(key=lambda file: file.parts[0] == "..")  # in the package itself: no script that starts it
+    return next((Path(path.locate()).resolve() for path in paths), None)
 
 
 def _tools(found: toolchain.Toolchain) -> dict[str, str]:
