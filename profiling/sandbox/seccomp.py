@@ -29,8 +29,9 @@ _KILLED = {
     "move_mount": 429, "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433, "pidfd_getfd": 438,
     "mount_setattr": 442,
 }  # fmt: skip
-# These fail with EACCES, so that a library that merely probes for them continues. System V objects and memfds would
-# hold memory that the limit does not cover; a priority set for the whole user would last beyond the job.
+# These fail with EACCES, so that a program that merely probes for them continues (CMake: io_uring). System V objects
+# and memfds would hold memory that the limit does not cover; a priority set for the whole user would last beyond the
+# job.
 _REFUSED = {
     "socket": 41, "socketpair": 53, "shmget": 29, "shmat": 30, "semget": 64, "msgget": 68, "memfd_create": 319,
     "memfd_secret": 447, "setpriority": 141, "ioprio_set": 251, "io_uring_setup": 425, "io_uring_enter": 426,

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import needs
 import pytest
 
 from hipsynth.profiling.survey import discover
+from hipsynth.profiling.survey.build import try_plans
 from hipsynth.profiling.survey.build_files import cmake
 from hipsynth.profiling.survey.build_files.cmake import Configured, cmake_plans
 from hipsynth.profiling.survey.discover import find_programs
 from hipsynth.profiling.survey.plan import BuildPlan, Call
+from hipsynth.synth.core.scratch import scratch_folder
 
 pytestmark = pytest.mark.usefixtures("sandboxed")
 MAIN = "#include <hip/hip_runtime.h>\n__global__ void k(int* p) { *p = 1; }\nint main() { return 0; }\n"
@@ -157,11 +160,18 @@ endif()
 add_executable(strange other.hip)
 target_link_libraries(strange PRIVATE Strange::part Typing::Error ${{Strange_LIBRARIES}})
 add_executable(generated nowhere.hip)
+add_executable(threads a.cpp)
+set_target_properties(threads PROPERTIES COMPILE_FLAGS "${{OpenMP_CXX_FLAGS}}")
+find_package(MPI REQUIRED)
+if(MPI_CXX_FOUND AND TARGET MPI::MPI_CXX AND TARGET hip::host)
+  target_link_libraries(threads PRIVATE ${{MPI_CXX_LIBRARIES}})
+endif()
 """
-    plans = plans_of(tmp_path, text)
+    plans = plans_of(tmp_path, text, {"a.cpp": MAIN})
     assert plans["plain"].libraries == ("hip::device", "OpenMP::OpenMP_CXX", "hiprtc")
     assert set(plans["strange"].libraries) == {"Strange::part", "Typing::Error", "Strange"}
     assert not plans["generated"].units[0].path.exists()
+    assert sorted(plans["threads"].libraries) == ["MPI", "omp"]
 
 
 def test_a_project_that_needs_an_optional_package_is_configured_with_all_packages(tmp_path: Path) -> None:
@@ -281,6 +291,42 @@ def test_parts_of_a_project_that_fails_are_not_tried_alone(tmp_path: Path, monke
     assert seen == [tmp_path, tmp_path / "own"]
     assert part.not_configured == "CMake: CMakeLists.txt:3: no" and part.plans[0].origin == "guess"
     assert own.plans[0].origin == "cmake"
+
+
+def test_a_program_that_needs_its_cmake_project_fails_with_its_problem(tmp_path: Path) -> None:
+    needs.compiler()
+    files = {
+        "CMakeLists.txt": HEAD + 'message(FATAL_ERROR "not here")\n',
+        "needy.hip": '#include "generated.h"\n' + MAIN,
+        "plain.hip": MAIN,
+    }
+    built = {}
+    for program in find_programs(write(tmp_path, files), "gfx90a"):
+        with scratch_folder() as scratch:
+            built[program.id] = try_plans(program, "gfx90a", scratch, [tmp_path])
+    assert built["plain.hip"].artefacts is not None
+    needy = built["needy.hip"]
+    assert (needy.reason, needy.message) == ("not_configured", "CMake: CMakeLists.txt:3: not here")
+    assert "generated.h" in needy.diagnostics
+
+
+def test_generated_sources_and_headers_are_compiled(tmp_path: Path) -> None:
+    needs.compiler()
+    text = HEAD + (
+        "configure_file(part.cpp.in part.cpp)\nconfigure_file(part.h.in inc/part.h)\n"
+        "add_executable(app app.hip part.cpp)\ntarget_include_directories(app PRIVATE ${CMAKE_BINARY_DIR}/inc)\n"
+    )
+    files = {
+        "CMakeLists.txt": text,
+        "app.hip": '#include "part.h"\n' + MAIN.replace("return 0", "return part() - MAJOR"),
+        "part.h.in": "#define MAJOR @PROJECT_VERSION_MAJOR@\nint part();\n",
+        "part.cpp.in": "int part() { return @PROJECT_VERSION_MAJOR@; }\n",
+    }
+    (program,) = find_programs(write(tmp_path, files), "gfx90a")
+    with scratch_folder() as scratch:
+        built = try_plans(program, "gfx90a", scratch, [tmp_path])
+        assert built.artefacts is not None and built.plan.origin == "cmake", built
+    assert sorted(tmp_path.iterdir()) == sorted(tmp_path / name for name in files)
 
 
 def test_the_plans_do_not_depend_on_where_they_were_made(tmp_path: Path) -> None:
