@@ -247,8 +247,11 @@ class _Run:
     def _plans(self, text: str, targets: Mapping[Path, _Target]) -> Iterator[BuildPlan]:
         written = tuple(self._written())
         calls = self._calls(targets)
-        steps = steps_of(simple_commands(self._renamed(text), self.top))
-        for step, plan in linked_plans(steps, self.top, "cmake"):
+        commands = (
+            command._replace(folder=self._own(command.folder), words=[self._renamed(word) for word in command.words])
+            for command in simple_commands(text, self.build)
+        )
+        for step, plan in linked_plans(steps_of(commands), self.top, "cmake"):
             target = targets.get(step.output) if step.output else None
             if target is not None:
                 yield replace(
@@ -274,12 +277,13 @@ class _Run:
     def _calls(self, targets: Mapping[Path, _Target]) -> dict[Path, list[Call]]:
         """Output of an executable -> its calls in tests."""
         found: dict[Path, list[Call]] = {}
+        named = {name: target for target in targets.values() for name in (target.name, str(target.output))}
         for file in sorted(path for path in self._files() if path.name == "CTestTestfile.cmake"):
-            for line in _TEST.findall(self._renamed(read_text(file, self.work))):
-                words = [re.sub(r"\\(.)", r"\1", word) for word in _QUOTED.findall(line)]
-                at = next((n for n, word in enumerate(words) if Path(word) in targets), None)
+            for line in _TEST.findall(read_text(file, self.work)):
+                words = [self._renamed(re.sub(r"\\(.)", r"\1", word)) for word in _QUOTED.findall(line)]
+                at = next((n for n, word in enumerate(words) if word in named), None)
                 if at is not None:
-                    target = targets[Path(words[at])]
+                    target = named[words[at]]
                     rest = (seen_from(target.source, target.source, word, self.root) for word in words[at + 1 :])
                     found.setdefault(target.output, []).append(Call(tuple(rest)))
         return found

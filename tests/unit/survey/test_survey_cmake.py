@@ -329,6 +329,20 @@ def test_generated_sources_and_headers_are_compiled(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == sorted(tmp_path / name for name in files)
 
 
+def test_folders_with_spaces_and_quotes_in_their_names(tmp_path: Path) -> None:
+    text = HEAD + (
+        "configure_file(c.in gen/c.h)\nadd_executable(app main.hip)\nenable_testing()\nadd_test(app app main.hip)\n"
+        "target_include_directories(app PRIVATE ${CMAKE_BINARY_DIR}/gen inc)\n"
+        'target_compile_definitions(app PRIVATE "T=\\"two words\\"")\n'
+    )
+    folder = "it's (a b)"
+    app = plans_of(tmp_path, text, {f"{folder}/c.in": "", f"{folder}/inc/x": ""}, folder)["app"]
+    (unit,) = app.units
+    assert unit.path == tmp_path / folder / "main.hip" and unit.defines == ('T="two words"',)
+    assert unit.includes == (tmp_path / folder / "gen", tmp_path / folder / "inc")
+    assert app.calls == (Call(("main.hip",)),) and app.written[0][0] == tmp_path / folder / "gen/c.h"
+
+
 def test_the_plans_do_not_depend_on_where_they_were_made(tmp_path: Path) -> None:
     text = HEAD + "configure_file(c.in c.h)\nadd_executable(app main.hip)\ninclude_directories(${CMAKE_BINARY_DIR})\n"
     first, second = (configure(tmp_path, text, {"c.in": "@CMAKE_BINARY_DIR@"}) for _ in range(2))
