@@ -43,7 +43,7 @@ HOST: dict[str, tuple[str, str]] = {
     "read another's memory": ("forbidden_call", ""),
     "mount": ("forbidden_call", ""),
     "bpf": ("forbidden_call", ""),
-    "io_uring": ("forbidden_call", ""),
+    "io_uring": ("", DENIED),
     "keyring": ("forbidden_call", ""),
     "memfd": ("", DENIED),
     "socket pair": ("", DENIED),
