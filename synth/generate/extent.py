@@ -1,8 +1,8 @@
 """Problem sizes: ints that remember how the host code computes them, so that a program can take them as arguments.
 
-A family computes with sizes as with plain ints. A sum, product or quotient of sizes is a size again; anything else that
-it computes, also a result that does not fit C++'s int, is a plain int, which is printed as a literal. (`sizes` then
-finds that the program's text differs between sizes, and does not offer them.)
+A family computes with sizes as with plain ints. A sum, product, quotient or `larger` of sizes is a size again; anything
+else that it computes, also a result that does not fit C++'s int, is a plain int, which is printed as a literal. (`sizes`
+then finds that the program's text differs between sizes, and does not offer them.)
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from hipsynth.synth.generate.types import I32
 
-LEVEL = {"": 3, "*": 2, "/": 2, "+": 1, "-": 1}  # how tightly an operator binds
+LEVEL = {"": 3, "*": 2, "/": 2, "+": 1, "-": 1, "max": 0}  # how tightly an operator binds
 
 
 class Extent(int):
@@ -61,12 +61,22 @@ def cpp(value: int) -> str:
     if not value.op:
         return value.name
     level = LEVEL[value.op]
-    return f"{_operand(value.left, level)} {value.op} {_operand(value.right, level + (value.op in '-/'))}"
+    if value.op == "max":
+        left, right = _operand(value.left, level + 1), _operand(value.right, level + 1)
+        return f"{left} > {right} ? {left} : {right}"
+    # a * (b / c) is not a * b / c, and a + b may overflow where a + (b - c) does not.
+    chained = value.op in "+*" and isinstance(value.right, Extent) and value.right.op == value.op
+    return f"{_operand(value.left, level)} {value.op} {_operand(value.right, level + (not chained))}"
 
 
 def _operand(value: int, level: int) -> str:
     bare = not isinstance(value, Extent) or LEVEL[value.op] >= level
     return cpp(value) if bare else f"({cpp(value)})"
+
+
+def larger(a: int, b: int) -> int:
+    """The larger of two sizes."""
+    return Extent(max(a, b), "", "max", a, b) if isinstance(a, Extent) or isinstance(b, Extent) else max(a, b)
 
 
 def groups(items: int, per_group: int) -> int:
