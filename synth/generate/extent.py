@@ -1,8 +1,8 @@
 """Problem sizes: ints that remember how the host code computes them, so that a program can take them as arguments.
 
 A family computes with sizes as with plain ints. A sum, product, quotient or `larger` of sizes is a size again; anything
-else that it computes, also a result that does not fit C++'s int, is a plain int, which is printed as a literal. (`sizes`
-then finds that the program's text differs between sizes, and does not offer them.)
+else, also a result that does not fit C++'s int, is a plain int, which is printed as a literal. (`sizes` then finds that
+the program's text differs between sizes, and does not offer them.)
 """
 
 from __future__ import annotations

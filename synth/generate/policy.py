@@ -28,7 +28,7 @@ def _log_uniform(choices: Choices, low: int, high: int) -> int:
         case 0:
             value = 1 << round(math.log2(exact))
         case 1:
-            value = max(1, exact // 256) * 256
+            value = exact // 256 * 256 or exact
         case 2:
             unit = int(10 ** max(0, math.floor(math.log10(exact)) - 1))
             value = exact // unit * unit

@@ -9,6 +9,7 @@ from hipsynth.synth.generate import emit
 from hipsynth.synth.generate.build import build_module, replay
 from hipsynth.synth.generate.choices import Choices, ReplayError, Stream
 from hipsynth.synth.generate.headers import find_template
+from hipsynth.synth.generate.ir import Module
 from hipsynth.synth.generate.oracle import affordable, expected
 from hipsynth.synth.generate.policy import PolicyError, default_policy
 from hipsynth.synth.generate.types import IRError
@@ -54,7 +55,7 @@ def _run(program: Program, sizes: dict[str, int]) -> Run | None:
     try:
         context, module = build_module(program.family, Choices(replay=program.choices), sizes=sizes)
         text = emit.render(find_template(program.family), module, dict(context.params))
-        arguments = tuple(str(int(size)) for size in module.arguments)
+        arguments = _arguments(module)
         same = text == with_defaults(program.text, arguments)
     except (IRError, PolicyError, ReplayError, ValueError):
         return None
@@ -64,8 +65,9 @@ def _run(program: Program, sizes: dict[str, int]) -> Run | None:
 def expected_output(program: Program, run: Run) -> Expected | None:
     """What a generated program must print in a run, from its recorded choices.
 
-    None if it is not known: for programs of another origin or of another version of the grammar, and where the run is
-    too large to be repeated on the host. A renamed copy prints what its base program prints.
+    None if it is not known: for programs of another origin or of another version of the grammar, for a run whose
+    arguments are not those of its parameters, and where the run is too large to be repeated on the host. A renamed copy
+    prints what its base program prints.
     """
     if program.origin != "synthetic" or not program.choices:
         return None
@@ -75,4 +77,10 @@ def expected_output(program: Program, run: Run) -> Expected | None:
         module = build_module(program.family, Choices(replay=program.choices), sizes=run.params)[1]
     except (IRError, PolicyError, ReplayError, UsageError):
         return None
+    if run.arguments not in ((), _arguments(module)):
+        return None
     return expected(module) if affordable(module) else None
+
+
+def _arguments(module: Module) -> tuple[str, ...]:
+    return tuple(str(int(size)) for size in module.arguments)

@@ -33,7 +33,7 @@ DAMAGE = {
     "truncated": -40,
     "garbage": b"\0\xff not JSON",
     "other JSON": b"[]",
-    "incomplete": b'{"schema_version": 2, "metric_ids": [], "shards": {}}',
+    "incomplete": b'{"schema_version": SCHEMA_VERSION, "metric_ids": [], "shards": {}}',
     "too deep": b"[" * 100_000,
     "wrong types": b'{"schema_version": 2, "metric_ids": [7], "shards": {"programs": 1}}',
 }

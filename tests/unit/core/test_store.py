@@ -43,7 +43,7 @@ def test_stored_items_read_back(tmp_path: Path) -> None:
 
 
 def test_the_id_covers_everything_that_affects_a_result() -> None:
-    parts = ["p", "gfx90a", "-O3", "mi250", "sim", "1", "clang", "7.1"]
+    parts = ["p", "4096 'a b'", "gfx90a", "-O3", "mi250", "sim", "1", "clang", "7.1"]
     ids = {measurement_id(*parts)}
     for index in range(len(parts)):
         ids.add(measurement_id(*(part + ("x" if place == index else "") for place, part in enumerate(parts))))

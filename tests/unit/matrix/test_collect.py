@@ -26,7 +26,7 @@ from hipsynth.profiling.sim.limits import Limits
 from hipsynth.synth.core import scratch
 from hipsynth.synth.core.errors import BadInput, CompileFailed, Missing, UsageError
 from hipsynth.synth.core.kernel_record import Sampling
-from hipsynth.synth.core.program import Program, write_programs
+from hipsynth.synth.core.program import Program, Run, write_programs
 from hipsynth.synth.core.store import Corpus
 from hipsynth.synth.core.workers import Outcome
 
@@ -159,17 +159,22 @@ def named(name: str) -> Program:
 
 
 def task(name: str) -> job.Job:
-    return job.Job("scripted", named(name), TARGETS[0], Limits())
+    return job.Job("scripted", named(name), ((TARGETS[0], Run()),), Limits())
+
+
+def only(one: job.Job) -> TargetResult:
+    (found,) = job.run_job(one)
+    return found
 
 
 @pytest.mark.usefixtures("scripted")
 def test_every_outcome_of_a_program_is_recorded() -> None:
-    compiled = job.run_job(task("compile"))
+    compiled = only(task("compile"))
     assert (compiled.status, compiled.reason) == ("failed", "compile_failed")
     assert "<scratch>/program.hip:1:1: error" in compiled.message, "the scratch folder's random name must not be kept"
-    bug = job.run_job(task("bug"))
+    bug = only(task("bug"))
     assert bug.reason == "internal_error" and re.fullmatch(r"\w+: .*, at .*\.py:\d+", bug.message)
-    empty = job.run_job(task("empty"))
+    empty = only(task("empty"))
     assert (empty.status, empty.reason, empty.stdout) == ("failed", "no_kernel", "in <scratch>")
     with pytest.raises(Missing):
         job.run_job(task("missing"))
@@ -219,7 +224,7 @@ def test_a_full_disk_is_a_transient_failure(monkeypatch: pytest.MonkeyPatch) -> 
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Scripted, "profile", full)
-    assert job.run_job(task("good")).reason == "disk_full" in collect.TRANSIENT
+    assert only(task("good")).reason == "disk_full" in collect.TRANSIENT
 
 
 @pytest.mark.usefixtures("scripted")
@@ -228,7 +233,7 @@ def test_a_compiler_without_space_is_a_transient_failure(monkeypatch: pytest.Mon
         raise CompileFailed("p does not compile", diagnostics="fatal error: IO failure: No space left on device")
 
     monkeypatch.setattr(Scripted, "profile", full)
-    assert job.run_job(task("good")).reason == "disk_full"
+    assert only(task("good")).reason == "disk_full"
 
 
 @pytest.mark.usefixtures("scripted")
@@ -238,7 +243,7 @@ def test_temporary_files_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> Non
 
     with monkeypatch.context() as patch:
         patch.setattr(tempfile, "mkdtemp", full)
-        assert job.run_job(task("good")).reason == "disk_full"
+        assert only(task("good")).reason == "disk_full"
     monkeypatch.setattr(scratch, "_own", None)
     monkeypatch.setenv("TMPDIR", "/nowhere")
     with pytest.raises(Missing, match="/nowhere"):
