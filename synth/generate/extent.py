@@ -46,12 +46,13 @@ class Extent(int):
         return _combined(self, "/", other, int(self) // int(other), neutral=1)
 
 
-def _combined(left: Extent, op: str, right: Any, value: int, neutral: int) -> Any:
+def _combined(left: Extent, op: str, right: Any, value: int, neutral: int | None) -> Any:
     if type(right) is not int and not isinstance(right, Extent):
         return NotImplemented
     if type(right) is int and right == neutral:
         return left
-    return Extent(value, "", op, left, right) if I32.lo <= value <= I32.hi else value
+    fits = all(I32.lo <= number <= I32.hi for number in (right, value))
+    return Extent(value, "", op, left, right) if fits else value
 
 
 def cpp(value: int) -> str:
@@ -76,7 +77,9 @@ def _operand(value: int, level: int) -> str:
 
 def larger(a: int, b: int) -> int:
     """The larger of two sizes."""
-    return Extent(max(a, b), "", "max", a, b) if isinstance(a, Extent) or isinstance(b, Extent) else max(a, b)
+    size, other = (a, b) if isinstance(a, Extent) else (b, a)
+    value: int = max(int(a), int(b))
+    return _combined(size, "max", other, value, neutral=None) if isinstance(size, Extent) else value
 
 
 def groups(items: int, per_group: int) -> int:

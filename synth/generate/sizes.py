@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from hipsynth.synth.core.arguments import with_defaults
 from hipsynth.synth.core.errors import UsageError
 from hipsynth.synth.core.program import Expected, Program, Run, text_id
@@ -47,11 +49,12 @@ def _draw(program: Program, stream: Choices) -> Run | None:
         return None
     wanted = {name: params[name] for name in sizes}
     rounded = {name: max(1, value // STEP) * STEP if value > STEP else value for name, value in wanted.items()}
-    return _run(program, wanted) or (_run(program, rounded) if rounded != wanted else None)
+    return run_at(program, wanted) or (run_at(program, rounded) if rounded != wanted else None)
 
 
-def _run(program: Program, sizes: dict[str, int]) -> Run | None:
-    """The run at these parameters, if it differs from the program only in its arguments."""
+def run_at(program: Program, sizes: Mapping[str, int]) -> Run | None:
+    """The run at these parameters; None if the family does not allow them or the program's text would differ in more
+    than its defaults."""
     try:
         context, module = build_module(program.family, Choices(replay=program.choices), sizes=sizes)
         text = emit.render(find_template(program.family), module, dict(context.params))
@@ -59,7 +62,7 @@ def _run(program: Program, sizes: dict[str, int]) -> Run | None:
         same = text == with_defaults(program.text, arguments)
     except (IRError, PolicyError, ReplayError, ValueError):
         return None
-    return Run(arguments, sizes) if same and arguments else None
+    return Run(arguments, dict(sizes)) if same and arguments else None
 
 
 def expected_output(program: Program, run: Run) -> Expected | None:
