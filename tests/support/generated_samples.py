@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from functools import cache
 
+from hipsynth.synth.core.arguments import run_text
 from hipsynth.synth.core.program import Program, Run
 from hipsynth.synth.generate.build import build_module
 from hipsynth.synth.generate.choices import Choices
@@ -46,9 +47,9 @@ def small_run(program: Program) -> Run | None:
 
 @cache
 def small(family: str, seed: int = 5) -> tuple[Program, Run]:
-    """The first drawn program of the family that has a small run."""
+    """The first drawn program of the family that has a small run with other sizes than its defaults."""
     for program in drawn(family, seed):
         run = small_run(program)
-        if run is not None:
+        if run is not None and run_text(program.text, " ".join(run.arguments)) != program.text:
             return program, run
     raise AssertionError("draws never end")
