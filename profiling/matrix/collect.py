@@ -104,7 +104,8 @@ def collect(
                 context.record(job.program, run, target, result)
                 note(f"{job.program.name or job.program.id} {target.arch}")
     summary.failed = dict(sorted(Counter(row["reason"] for row in summary.failures).items()))
-    summary.failures.sort(key=lambda row: (row["program"], row["arch"], row["device"], row["flags"]))
+    order = ("program", "arch", "device", "flags", "arguments")
+    summary.failures.sort(key=lambda row: [row[name] for name in order])
     return summary
 
 

@@ -53,10 +53,16 @@ def run_job(job: Job) -> list[TargetResult]:
     results: list[TargetResult] = []
     for target, run in job.cells:
         if results and results[-1].reason in BUILD_REASONS:
-            results.append(replace(results[-1], device=target.device))
+            results.append(_on(results[-1], target))
         else:
             results.append(_run_cell(job, target, run))
     return results
+
+
+def _on(result: TargetResult, target: Target) -> TargetResult:
+    """The same failed build on another device."""
+    provenance = {**result.provenance, "device": target.device} if "device" in result.provenance else result.provenance
+    return replace(result, device=target.device, provenance=provenance)
 
 
 def _run_cell(job: Job, target: Target, run: Run) -> TargetResult:

@@ -169,7 +169,7 @@ def _dependencies(path: Path) -> list[Path]:
         .partition(":")[2]
     )
     words = re.findall(r"(?:\\ |[^ ])+", text.removesuffix("\n"))
-    return [Path(word.replace("\\ ", " ").replace("$$", "$")) for word in words]
+    return [Path(re.sub(r"\\([ #])", r"\1", word).replace("$$", "$")) for word in words]
 
 
 OUTSIDE = "includes a file from outside the allowed folders"

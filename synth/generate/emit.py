@@ -221,7 +221,7 @@ def init_expression(host: HostBuffer) -> str:
     if init.kind == "ramp":
         product = "i" if init.mul == 1 else f"i * {init.mul}"
         total = product if init.add == 0 else f"{product} + {init.add}"
-        steps = f"{total} % {init.mod}" if total == "i" else f"({total}) % {_period(init.mod)}"
+        steps = f"{total} % {_period(init.mod)}" if total == "i" else f"({total}) % {_period(init.mod)}"
     else:
         period = _period(init.mod) if isinstance(init.mod, Extent) else f"{init.mod}u"
         steps = f"mix(static_cast<unsigned int>(i) + {init.add}u) % {period}"

@@ -1,8 +1,8 @@
 """Problem sizes: ints that remember how the host code computes them, so that a program can take them as arguments.
 
-A family computes with sizes as with plain ints. A sum, product or quotient of sizes is a size again; anything else that
-it computes, also a result that does not fit C++'s int, is a plain int, which is printed as a literal. (`sizes` then
-finds that the program's text differs between sizes, and does not offer them.)
+A family computes with sizes as with plain ints. A sum, product, quotient or `larger` of sizes is a size again; anything
+else, also a result that does not fit C++'s int, is a plain int, which is printed as a literal. (`sizes` then finds that
+the program's text differs between sizes, and does not offer them.)
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from hipsynth.synth.generate.types import I32
 
-LEVEL = {"": 3, "*": 2, "/": 2, "+": 1, "-": 1}  # how tightly an operator binds
+LEVEL = {"": 3, "*": 2, "/": 2, "+": 1, "-": 1, "max": 0}  # how tightly an operator binds
 
 
 class Extent(int):
@@ -46,12 +46,13 @@ class Extent(int):
         return _combined(self, "/", other, int(self) // int(other), neutral=1)
 
 
-def _combined(left: Extent, op: str, right: Any, value: int, neutral: int) -> Any:
+def _combined(left: Extent, op: str, right: Any, value: int, neutral: int | None) -> Any:
     if type(right) is not int and not isinstance(right, Extent):
         return NotImplemented
     if type(right) is int and right == neutral:
         return left
-    return Extent(value, "", op, left, right) if I32.lo <= value <= I32.hi else value
+    fits = all(I32.lo <= number <= I32.hi for number in (right, value))
+    return Extent(value, "", op, left, right) if fits else value
 
 
 def cpp(value: int) -> str:
@@ -61,12 +62,24 @@ def cpp(value: int) -> str:
     if not value.op:
         return value.name
     level = LEVEL[value.op]
-    return f"{_operand(value.left, level)} {value.op} {_operand(value.right, level + (value.op in '-/'))}"
+    if value.op == "max":
+        left, right = _operand(value.left, level + 1), _operand(value.right, level + 1)
+        return f"{left} > {right} ? {left} : {right}"
+    # a * (b / c) is not a * b / c, and a + b may overflow where a + (b - c) does not.
+    chained = value.op in "+*" and isinstance(value.right, Extent) and value.right.op == value.op
+    return f"{_operand(value.left, level)} {value.op} {_operand(value.right, level + (not chained))}"
 
 
 def _operand(value: int, level: int) -> str:
     bare = not isinstance(value, Extent) or LEVEL[value.op] >= level
     return cpp(value) if bare else f"({cpp(value)})"
+
+
+def larger(a: int, b: int) -> int:
+    """The larger of two sizes."""
+    size, other = (a, b) if isinstance(a, Extent) else (b, a)
+    value: int = max(int(a), int(b))
+    return _combined(size, "max", other, value, neutral=None) if isinstance(size, Extent) else value
 
 
 def groups(items: int, per_group: int) -> int:

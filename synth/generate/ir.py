@@ -22,7 +22,7 @@ from hipsynth.synth.generate.types import BOOL, F16, F32, I32, DType, IRError
 Number = int | float
 HEAD = 65536  # elements
 MAX_BYTES = 5 << 29  # of a program's buffers, which its host holds once more
-SIZE_OPS = {"+": "add", "-": "sub", "*": "mul", "/": "idiv"}  # operators of an Extent -> rows of OPS
+SIZE_OPS = {"+": "add", "-": "sub", "*": "mul", "/": "idiv", "max": "max"}  # operators of an Extent -> rows of OPS
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,9 +31,14 @@ AXES = {"blockIdx.y": 0, "blockIdx.x": 1, "threadIdx.y": 2, "threadIdx.x": 3}
 
 
 def affordable(module: Module) -> bool:
-    """Whether the oracle takes at most about a second: by the work-items and elements of the whole program."""
+    """Whether the oracle takes at most about a second."""
+    return work(module) <= AFFORDABLE
+
+
+def work(module: Module) -> int:
+    """The work-items and elements of the whole program."""
     work_items = sum(math.prod(map(int, (*x.kernel.grid, *x.kernel.block))) for x in module.launches)
-    return (work_items + sum(int(b.size) for b in module.buffers)) * module.repeat <= AFFORDABLE
+    return (work_items + sum(int(b.size) for b in module.buffers)) * module.repeat
 
 
 def fill(host: HostBuffer) -> Array:

@@ -23,9 +23,10 @@ def covering(ctx: Context, name: str, items: int) -> KernelBuilder:
 
 @contextmanager
 def each_item(ctx: Context, k: KernelBuilder, items: int) -> Iterator[Expr]:
-    """Yields the index of this work-item's element, inside a bounds check if the launch is larger than `items`."""
-    launched = k.grid[0] * k.block[0]
-    count = k.scalar(ctx.names.count, items) if launched > items else None
+    """Yields the index of this work-item's element, inside a bounds check if the launch is larger than `items`, and
+    in most programs always: they take any size."""
+    checked = ctx.style["guard"] or k.grid[0] * k.block[0] > items
+    count = k.scalar(ctx.names.count, items) if checked else None
     i = k.let(ctx.names.index, k.global_id())
     if count is None:
         yield i

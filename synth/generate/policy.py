@@ -28,7 +28,7 @@ def _log_uniform(choices: Choices, low: int, high: int) -> int:
         case 0:
             value = 1 << round(math.log2(exact))
         case 1:
-            value = max(1, exact // 256) * 256
+            value = exact // 256 * 256 or exact
         case 2:
             unit = int(10 ** max(0, math.floor(math.log10(exact)) - 1))
             value = exact // unit * unit
@@ -45,7 +45,7 @@ class PolicyError(BadInput):
 
 @dataclass(frozen=True)
 class Distribution:
-    """Weighted values, weighted integer bins (uniform inside a bin), or the integers of one bin log-uniformly."""
+    """Weighted values, or weighted integer bins: uniform inside a bin, or log-uniform."""
 
     values: tuple[Any, ...]
     bins: tuple[tuple[int, int], ...]
@@ -54,10 +54,10 @@ class Distribution:
 
     def draw(self, choices: Choices) -> Any:
         """A random value."""
-        if self.log:
-            return _log_uniform(choices, *self.bins[0])
         index = choices.weighted(self.weights)
-        return self.values[index] if self.values else choices.integer(*self.bins[index])
+        if self.values:
+            return self.values[index]
+        return _log_uniform(choices, *self.bins[index]) if self.log else choices.integer(*self.bins[index])
 
 
 @dataclass(frozen=True)
@@ -103,22 +103,25 @@ class Policy:
 def _distribution(where: str, spec: Mapping[str, Any]) -> Distribution:
     if set(spec) - {"values", "bins", "weights", "log"} or len({"values", "bins", "log"} & set(spec)) != 1:
         raise PolicyError(f"{where}: needs values with weights, bins, or log")
-    if "log" in spec:
-        if len(spec["log"]) != 2 or not 1 <= spec["log"][0] <= spec["log"][1]:
-            raise PolicyError(f"{where}: log is [lowest, highest], at least 1")
-        return Distribution((), ((spec["log"][0], spec["log"][1]),), (1.0,), log=True)
-    if "bins" in spec:
-        rows = spec["bins"]
-        if not all(len(r) == 3 and r[0] <= r[1] for r in rows):
-            raise PolicyError(f"{where}: a bin is [lowest, highest, weight]")
-        result = Distribution((), tuple((r[0], r[1]) for r in rows), tuple(r[2] for r in rows))
-    else:
+    if "values" in spec:
         values = tuple(spec["values"])
         result = Distribution(values, (), tuple(spec.get("weights", [1] * len(values))))
+    else:
+        result = _binned(where, spec)
     count = len(result.values or result.bins)
     if len(result.weights) != count or not count or min(result.weights) < 0 or sum(result.weights) <= 0:
         raise PolicyError(f"{where}: needs one non-negative weight per alternative, and one positive")
     return result
+
+
+def _binned(where: str, spec: Mapping[str, Any]) -> Distribution:
+    log = "log" in spec
+    rows = spec["log"] if log else spec["bins"]
+    if not all(isinstance(r, list) and len(r) == 3 and r[0] <= r[1] for r in rows):
+        raise PolicyError(f"{where}: a bin is [lowest, highest, weight]")
+    if log and any(r[0] < 1 for r in rows):
+        raise PolicyError(f"{where}: log bins begin at 1 or above")
+    return Distribution((), tuple((r[0], r[1]) for r in rows), tuple(r[2] for r in rows), log)
 
 
 def _checked(where: str, distribution: Distribution, parameter: Parameter) -> Distribution:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from hipsynth.synth.core.arguments import with_defaults
 from hipsynth.synth.core.errors import UsageError
 from hipsynth.synth.core.program import Expected, Program, Run, text_id
@@ -9,6 +11,7 @@ from hipsynth.synth.generate import emit
 from hipsynth.synth.generate.build import build_module, replay
 from hipsynth.synth.generate.choices import Choices, ReplayError, Stream
 from hipsynth.synth.generate.headers import find_template
+from hipsynth.synth.generate.ir import Module
 from hipsynth.synth.generate.oracle import affordable, expected
 from hipsynth.synth.generate.policy import PolicyError, default_policy
 from hipsynth.synth.generate.types import IRError
@@ -46,26 +49,28 @@ def _draw(program: Program, stream: Choices) -> Run | None:
         return None
     wanted = {name: params[name] for name in sizes}
     rounded = {name: max(1, value // STEP) * STEP if value > STEP else value for name, value in wanted.items()}
-    return _run(program, wanted) or (_run(program, rounded) if rounded != wanted else None)
+    return run_at(program, wanted) or (run_at(program, rounded) if rounded != wanted else None)
 
 
-def _run(program: Program, sizes: dict[str, int]) -> Run | None:
-    """The run at these parameters, if it differs from the program only in its arguments."""
+def run_at(program: Program, sizes: Mapping[str, int]) -> Run | None:
+    """The run at these parameters; None if the family does not allow them or the program's text would differ in more
+    than its defaults."""
     try:
         context, module = build_module(program.family, Choices(replay=program.choices), sizes=sizes)
         text = emit.render(find_template(program.family), module, dict(context.params))
-        arguments = tuple(str(int(size)) for size in module.arguments)
+        arguments = _arguments(module)
         same = text == with_defaults(program.text, arguments)
     except (IRError, PolicyError, ReplayError, ValueError):
         return None
-    return Run(arguments, sizes) if same and arguments else None
+    return Run(arguments, dict(sizes)) if same and arguments else None
 
 
 def expected_output(program: Program, run: Run) -> Expected | None:
     """What a generated program must print in a run, from its recorded choices.
 
-    None if it is not known: for programs of another origin or of another version of the grammar, and where the run is
-    too large to be repeated on the host. A renamed copy prints what its base program prints.
+    None if it is not known: for programs of another origin or of another version of the grammar, for a run whose
+    arguments are not those of its parameters, and where the run is too large to be repeated on the host. A renamed copy
+    prints what its base program prints.
     """
     if program.origin != "synthetic" or not program.choices:
         return None
@@ -75,4 +80,10 @@ def expected_output(program: Program, run: Run) -> Expected | None:
         module = build_module(program.family, Choices(replay=program.choices), sizes=run.params)[1]
     except (IRError, PolicyError, ReplayError, UsageError):
         return None
+    if run.arguments not in ((), _arguments(module)):
+        return None
     return expected(module) if affordable(module) else None
+
+
+def _arguments(module: Module) -> tuple[str, ...]:
+    return tuple(str(int(size)) for size in module.arguments)

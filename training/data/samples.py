@@ -34,7 +34,7 @@ class Selection:
 
 
 def select_labels(measurements: pa.Table, *, backend: str | None = None, device: str | None = None) -> Selection:
-    """Selects one kernel row per (program, arch, flags) by LABEL_RULE, sorted by measurement id.
+    """Selects one kernel row per (program, arguments, arch, flags) by LABEL_RULE, sorted by measurement id.
 
     Takes rows of the architecture's default device unless `device` names another, and only labels with all twelve
     metrics. Simulated and measured values are never mixed: raises UsageError if the corpus has several backends and

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hipsynth.synth.generate.builder import KernelBuilder
 from hipsynth.synth.generate.context import Context
+from hipsynth.synth.generate.extent import groups
 from hipsynth.synth.generate.ir import Expr, Module, load
 from hipsynth.synth.generate.patterns import compute, read, recurrences, total_span, write
 
@@ -20,8 +21,7 @@ def build(ctx: Context) -> Module:
     count = k.scalar(ctx.names.count, n)
     first = k.let(ctx.names.index, k.global_id())
     if ctx["form"] == "chunk":
-        share = -(-n // threads)
-        each = k.constant("PER_THREAD", share)
+        each = k.scalar("per_thread", groups(n, threads))
         with k.loop("c", 0, each) as c:
             at = k.let("pos", first * each + c)
             with k.below(at, count) as inside:
