@@ -93,9 +93,7 @@ def test_unknown_family_is_a_usage_error(tmp_path: Path, capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize("sizes", ["0", "65", "x", "-1", "1.5"])
-def test_a_bad_number_of_sizes_is_a_usage_error(
-    tmp_path: Path, sizes: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bad_number_of_sizes_is_a_usage_error(tmp_path: Path, sizes: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--count", "1", "--out", str(tmp_path / "o"), "--sizes", sizes) == 2
     assert "--sizes" in capsys.readouterr().err and not (tmp_path / "o").exists()
 
