@@ -1,9 +1,9 @@
 """The complete pipeline as a demonstration: `make demo`.
 
-Generates programs for two problem sizes each, augments them, simulates their machine code for both architectures and three flag sets, stores the
-corpus, trains a small model, scores it against baselines, predicts one of the handwritten programs and writes an HTML
-report. Every stage is one `synth` command, printed before it runs. When restarted, it skips finished stages and resumes
-an interrupted one.
+Generates programs for two problem sizes each, augments them, simulates their machine code for both architectures and
+three flag sets, stores the corpus, trains a small model, scores it against baselines, predicts one of the handwritten
+programs and writes an HTML report. Every stage is one `synth` command, printed before it runs. When restarted, it skips
+finished stages and resumes an interrupted one.
 """
 
 from __future__ import annotations

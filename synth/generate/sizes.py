@@ -92,9 +92,9 @@ def _arguments(module: Module) -> tuple[str, ...]:
 
 
 def shrunk(program: Program, count: int = 1) -> Program:
-    """A program with the same code and smaller defaults: the smallest of this program's other runs, and so `count` runs.
+    """The same code with smaller defaults, for tools that need quick programs: the `count` smallest of its other runs.
 
-    For tools that need quick programs. It has no choices, since they give the text with the drawn sizes.
+    It has no choices, since they give the text with the drawn sizes.
     """
     names = [parameter.name for parameter in find_template(program.family).parameters if parameter.size]
     runs = sorted(program.runs[1:], key=lambda run: math.prod(run.params[name] for name in names))[:count]
