@@ -23,6 +23,7 @@ from hipsynth.profiling.sandbox import jail
 from hipsynth.profiling.sim.limits import Limits
 from hipsynth.synth.core.scratch import scratch_folder
 from hipsynth.synth.generate.producer import generate
+from hipsynth.synth.generate.sizes import shrunk
 
 TARGET = Target("gfx90a", "-O3", "mi250")
 STARTS = 40
@@ -61,10 +62,10 @@ def starts() -> dict[str, float]:
 
 
 def batch(count: int, isolate: bool) -> float:
-    """Seconds for compiling and profiling `count` generated programs, one after another."""
+    """Seconds for compiling and profiling `count` generated programs of small sizes, one after another."""
     backend, limits = SimBackend(), Limits(isolate=isolate)
     began = time.perf_counter()
-    for number, program in enumerate(generate(count, 1, workers=1)):
+    for number, program in enumerate(map(shrunk, generate(count, 1, runs=8))):
         with scratch_folder() as folder:
             done = backend.profile(program, TARGET, folder, limits)
             assert done.status == "ok", (number, done.reason, done.message)

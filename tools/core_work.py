@@ -24,6 +24,7 @@ from hipsynth.profiling.sim.device import SimDevice
 from hipsynth.profiling.sim.limits import SAMPLING_UNITS, Limits
 from hipsynth.synth.core.scratch import scratch_folder
 from hipsynth.synth.generate.producer import generate
+from hipsynth.synth.generate.sizes import shrunk
 
 ROOT = Path(__file__).resolve().parents[1]
 DEVICES = ("mi250", "mi300x")
@@ -77,7 +78,7 @@ def programs(scratch: Path) -> Iterator[Step]:
     """Whole programs, run as by `synth profile`."""
     written = [ROOT / "tests/kernels/programs" / f"{name}.hip" for name in PROGRAMS]
     written += sorted((ROOT / "corpus/handwritten").rglob("*.hip"))
-    for number, program in enumerate(generate(GENERATED, SEED, workers=1)):
+    for number, program in enumerate(map(shrunk, generate(GENERATED, SEED, runs=8))):
         path = scratch / f"generated_{number}.hip"
         path.write_text(program.text)
         written.append(path)

@@ -1,9 +1,9 @@
 """The complete pipeline as a demonstration: `make demo`.
 
-Generates programs, augments them, simulates their machine code for both architectures and three flag sets, stores the
-corpus, trains a small model, scores it against baselines, predicts one of the handwritten programs and writes an HTML
-report. Every stage is one `synth` command, printed before it runs. When restarted, it skips finished stages and resumes
-an interrupted one.
+Generates programs for two problem sizes each, augments them, simulates their machine code for both architectures and
+three flag sets, stores the corpus, trains a small model, scores it against baselines, predicts one of the handwritten
+programs and writes an HTML report. Every stage is one `synth` command, printed before it runs. When restarted, it skips
+finished stages and resumes an interrupted one.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ def stages(out: Path, programs: int) -> list[Stage]:
     base, varied, corpus, model = (str(out / name) for name in ("programs", "augmented", "corpus", "model"))
     matrix = [f"--arch={arch}" for arch in architectures()] + [f"--flags={flags}" for flags in FLAG_SETS]
     return [
-        Stage("generate base programs", ("generate", "--count", str(programs), "--seed", "1", "--out", base)),
+        Stage(
+            "generate base programs",
+            ("generate", "--count", str(programs), "--sizes", "2", "--seed", "1", "--out", base),
+        ),
         Stage("rename and flatten copies", ("augment", base, "--copies", "1", "--seed", "1", "--out", varied), (0, 5)),
         Stage("execute and count: base programs", ("profile", base, "--out", corpus, *matrix), (0, 5)),
         Stage("execute and count: varied copies", ("profile", varied, "--out", corpus, *matrix), (0, 5)),
@@ -108,7 +111,7 @@ def run(out: Path, programs: int) -> None:
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("demo-out"), help="where results go (default: demo-out)")
-    parser.add_argument("--programs", type=int, default=60, help="base programs to generate (default: 60)")
+    parser.add_argument("--programs", type=int, default=30, help="base programs to generate (default: 30)")
     options = parser.parse_args(argv)
     if not sandbox.available():  # the demo's programs are our own
         print(f"note: programs run without isolation here ({sandbox.unavailable()})", flush=True)

@@ -23,9 +23,12 @@ from pathlib import Path
 
 from hipsynth.profiling import toolchain
 from hipsynth.synth.core.errors import BadInput, HipsynthError
+from hipsynth.synth.core.program import write_programs
 from hipsynth.synth.core.scratch import scratch_folder
 from hipsynth.synth.core.store import Corpus
 from hipsynth.synth.core.store.schema import KINDS
+from hipsynth.synth.generate import generate
+from hipsynth.synth.generate.sizes import shrunk
 
 ROOT = Path(__file__).resolve().parents[1]
 GRACE_S = 2.0  # how long a process may outlive the command that was killed
@@ -382,17 +385,16 @@ def first_program(bench: Bench, profile: Verb) -> float:
 
 def verbs(bench: Bench, counts: Sequence[int]) -> dict[str, Verb]:
     """The commands under test; the programs that augment and profile read are generated first."""
-    generate, augment, profile = (str(count) for count in counts)
     seed = str(bench.rng.randrange(1 << 30))
-    for name, count in (("bases", augment), ("programs", profile)):
-        making = Verb("generate", ("generate", "--count", count, "--seed", seed), generated, files_of)
-        bench.run(making, bench.folder / name, bench.folder / "caches" / "warm")
+    for name, count in (("bases", counts[1]), ("programs", counts[2])):
+        made = generate(count, int(seed), runs=8)
+        write_programs(bench.folder / name, (shrunk(program, 2) for program in made))
     workers = ("--workers", "2")
     cells = ("--arch", "gfx90a", "--flags=-O3", "--flags=-O3 -ffast-math")
     return {
         verb.name: verb
         for verb in (
-            Verb("generate", ("generate", "--count", generate, "--seed", seed, *workers), generated, files_of),
+            Verb("generate", ("generate", "--count", str(counts[0]), "--seed", seed, *workers), generated, files_of),
             Verb("augment", ("augment", str(bench.folder / "bases"), *workers), augmented, files_of),
             Verb("profile", ("profile", str(bench.folder / "programs"), *cells, *workers), profiled, corpus_files),
         )

@@ -10,7 +10,8 @@ PAGE = REPOSITORY / "docs" / "reference" / "families.md"
 INTRODUCTION = """# Program families
 
 Generated from the templates' headers by `python -m hipsynth.synth.generate.reference`. The share of a family is its
-weight in `templates/policy/default.toml`, which also holds the distribution of each parameter.
+weight in `templates/policy/default.toml`, which also holds the distribution of each parameter. A program takes its
+parameters of type `size` as arguments, so that one build is profiled at several (`synth generate --sizes`).
 
 | family | share | what it is | launch | tags |
 |---|---|---|---|---|
@@ -22,7 +23,10 @@ def _values(parameter: Parameter) -> str:
 
 
 def _section(template: Template) -> str:
-    rows = [f"| `{p.name}` | {p.type} | {_values(p)} | {p.default} | {p.help} |" for p in template.parameters]
+    rows = [
+        f"| `{p.name}` | {'size' if p.size else p.type} | {_values(p)} | {p.default} | {p.help} |"
+        for p in template.parameters
+    ]
     text = f"## {template.family}\n\n{template.summary}\n\n| parameter | type | values | default | meaning |\n"
     text += "|---|---|---|---|---|\n" + "\n".join(rows) + "\n"
     if template.constraints:

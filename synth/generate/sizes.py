@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 from hipsynth.synth.core.arguments import with_defaults
 from hipsynth.synth.core.errors import UsageError
@@ -87,3 +89,16 @@ def expected_output(program: Program, run: Run) -> Expected | None:
 
 def _arguments(module: Module) -> tuple[str, ...]:
     return tuple(str(int(size)) for size in module.arguments)
+
+
+def shrunk(program: Program, count: int = 1) -> Program:
+    """The same code with smaller defaults, for tools that need quick programs: the `count` smallest of its other runs.
+
+    It has no choices, since they give the text with the drawn sizes.
+    """
+    names = [parameter.name for parameter in find_template(program.family).parameters if parameter.size]
+    runs = sorted(program.runs[1:], key=lambda run: math.prod(run.params[name] for name in names))[:count]
+    if not runs:
+        return program
+    text = with_defaults(program.text, runs[0].arguments)
+    return replace(program, text=text, choices=(), runs=(Run(), *runs[1:]))

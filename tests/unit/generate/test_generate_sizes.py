@@ -17,7 +17,7 @@ from hipsynth.synth.generate.headers import find_template, templates
 from hipsynth.synth.generate.oracle import affordable, expected
 from hipsynth.synth.generate.policy import PolicyError
 from hipsynth.synth.generate.producer import generate
-from hipsynth.synth.generate.sizes import expected_output, run_at, with_runs
+from hipsynth.synth.generate.sizes import expected_output, run_at, shrunk, with_runs
 
 FAMILIES = sorted(templates())
 
@@ -117,3 +117,13 @@ def test_expectation_of_a_program() -> None:
     known = replace(program, expected=Expected(("done",), 0.0))
     assert known.expectation() == known.expected, "a recorded expectation is that of the run without arguments"
     assert known.with_runs([run]).expectation() == expected_output(program, run)
+
+
+def test_a_shrunk_program_is_the_same_code_with_smaller_defaults() -> None:
+    program = with_runs(small("scan")[0], 4)
+    one, two = shrunk(program), shrunk(program, 2)
+    smallest = min(program.runs[1:], key=lambda run: run.params["size"])
+    assert one.text == two.text == run_text(program.text, " ".join(smallest.arguments)) != program.text
+    assert one.runs == (Run(),) and len(two.runs) == 2 and two.runs[1].params["size"] > smallest.params["size"]
+    assert expected_output(one, Run()) is None, "its output is not known"
+    assert shrunk(small("scan")[0]) == small("scan")[0], "it has no other run"

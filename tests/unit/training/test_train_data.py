@@ -110,9 +110,8 @@ def test_cut_source_keeps_top_and_bottom_and_marks_the_cut() -> None:
     ],
 )
 def test_kernel_view_keeps_problem_sizes(lines: list[str]) -> None:
-    text = made.samples(1, 1)[0].text.replace(
-        "int main() {", "\n  ".join(["int main(int argc, char** argv) {", *lines])
-    )
+    main = "\n  ".join(["int main(int argc, char** argv) {", *lines])
+    text = made.samples(1, 1)[0].text.replace("int main() {", main)
     seen, _ = view_source(text, "kernels")
     assert all(f"  {line}" in seen.splitlines() for line in lines)
 
