@@ -17,7 +17,9 @@ from hipsynth.synth.core.kernel_record import KernelRecord, Sampling
 
 def result_document(result: TargetResult) -> dict[str, Any]:
     """One entry of `results` in the profile JSON; metrics are the paper's twelve, in physical units."""
+    within = {"budget": [asdict(row) for row in result.spending]} if result.spending else {}
     return {
+        **within,
         "arch": result.arch,
         "flags": result.flags,
         "status": result.status,

@@ -41,6 +41,7 @@ struct PreparedLaunch {
   WavePool& waves;
   Freedom freedom;  // of a functional run
   uint8_t* printf_buffer;
+  uint64_t* work;  // added to by each execution, also by those that are discarded: in units of simulation_work()
 };
 
 // Saves and restores what executions of one dispatch share and modify: the caches and their counts. All other state is

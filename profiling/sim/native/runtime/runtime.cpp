@@ -79,6 +79,7 @@ Runtime::Runtime() {
     if (config.line_output) std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
     config.options.host_calls = true;  // host functions are those of this process
     device = std::make_unique<Device>(config.arch, config.spec, config.options);
+    results.set_limited(config.options.budget_s > 0);
   } catch (const SimError& error) {
     stop(error.reason, error.what());
   } catch (const std::exception& error) {
@@ -198,6 +199,15 @@ void Runtime::stop(const std::string& reason, const std::string& message) {
   std::fprintf(stderr, "hipsynth: %s: %s\n", reason.c_str(), message.c_str());
   std::fflush(stderr);
   _exit(kStopExit);
+}
+
+// The sandbox ends the program some time later, but then what was not written since the last checkpoint is lost.
+void Runtime::check_time() {
+  const double limit = config.options.cpu_seconds;
+  if (limit <= 0 || processor_seconds() <= limit) return;
+  char text[64];
+  std::snprintf(text, sizeof text, "stopped after %g s of processor time", limit);
+  stop("time_limit", text);
 }
 
 void Runtime::checkpoint() {

@@ -132,6 +132,7 @@ class Runtime {
   hipError_t submit(hipStream_t stream, Operation operation, NodeType type = NodeType::empty);
 
   [[noreturn]] void stop(const std::string& reason, const std::string& message);
+  void check_time();  // stops the program if it has used its processor time
   void checkpoint();  // writes results if enough time has passed since the last write
 
  private:

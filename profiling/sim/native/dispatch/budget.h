@@ -1,0 +1,71 @@
+// Limits the work of a whole run (DeviceOptions::budget_s): how a launch is counted, and whether it runs at all.
+//
+// Work is not measured but computed: counts of events times fixed prices, so that a program is treated the same on
+// every machine, whatever its load.
+#pragma once
+
+#include <cstdint>
+
+#include "core/machine.h"
+
+namespace hipsynth {
+
+// Processor time in ns. Fitted by benchmarks/budget_prices.py, which prints them beside what it measures.
+struct Prices {
+  double counted;     // a unit of simulation_work() with the memory model
+  double functional;  // a wave instruction without it
+  double launch;      // whatever runs
+  double compared;    // a byte of memory that is compared with what an earlier launch left
+};
+inline constexpr Prices kPrices{.counted = 22, .functional = 30, .launch = 40'000, .compared = 0.15};
+
+// Thrown when a launch exceeds what the budget has left for it; never leaves the device.
+inline constexpr const char* kOverBudget = "over_budget";
+
+// What is known of the launches of one kernel and shape.
+struct ShapeHistory {
+  uint64_t counted = 0;    // launches with counters of their own
+  bool exact = false;      // the last of them ran every work-group
+  double counting_ns = 0;  // of the last of them
+  double running_ns = 0;   // of a launch without the memory model; 0: unknown
+  bool too_long = false;   // counting it exceeded its share
+  Dispatch last;           // of `counted`
+};
+
+// How the next launch of a shape is counted.
+enum class Counting : uint8_t {
+  none,   // not at all: it gets the counters of an earlier one, if there is one
+  first,  // it is the first of its shape: small grids exactly, large ones sampled
+  again,  // exactly
+};
+
+// The most that a first launch may cost, and how finely it is sampled.
+struct Fineness {
+  uint32_t units = 0;  // sampling units, see DeviceOptions
+  uint64_t sample_above = 0;
+  bool coarse = false;  // less than the options ask for
+};
+
+class Budget {
+ public:
+  explicit Budget(double seconds) : total_ns_(seconds * 1e9), left_ns_(total_ns_) {}
+  bool limited() const { return total_ns_ > 0; }
+  double left_ns() const { return left_ns_; }
+  void spend(double ns) { left_ns_ = ns < left_ns_ ? left_ns_ - ns : 0; }
+  void spend_on_repeats(double ns) { repeats_ns_ += ns; }
+
+  Counting counting(const ShapeHistory& shape) const;
+  Fineness fineness(const DeviceOptions& asked) const;
+  // The most that counting one launch may cost.
+  double counting_limit_ns() const;
+  // Whether a launch of this shape may run without the memory model; one of unknown cost may try.
+  bool may_run(const ShapeHistory& shape) const { return left_ns_ > 0 && shape.running_ns <= left_ns_; }
+
+  // Some results were not computed, so that what the program does from now on may differ from a full run.
+  bool results_lost = false;
+
+ private:
+  double total_ns_, left_ns_, repeats_ns_ = 0;
+};
+
+}  // namespace hipsynth
