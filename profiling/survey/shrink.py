@@ -67,7 +67,8 @@ def _proposal(call: Call, knobs: Sequence[Knob], divisor: Callable[[Knob], int])
     """The call with every knob divided; macros only if no argument or option can be given."""
     words = list(call.arguments)
     by_place = {int(knob.place): knob for knob in knobs if knob.kind == "argument"}
-    for place in sorted(by_place):
+    last = max((place for place, knob in by_place.items() if divisor(knob) > 1 or not knob.value), default=0)
+    for place in sorted(place for place in by_place if place <= last):
         knob = by_place[place]
         value = smaller(knob, divisor(knob)) or smaller(knob, 2)  # an unknown one must be given for those behind it
         if place <= len(words):

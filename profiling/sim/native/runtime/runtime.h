@@ -140,7 +140,8 @@ class Runtime {
   std::map<size_t, std::unique_ptr<Module>> programs_;
   ihipStream_t default_stream_;
   ihipStream_t* current_ = nullptr;  // the stream whose operation is being executed
-  double last_write_s_ = -1e9;
+  void watch_time();
+  double last_write_s_ = -1e9, write_cost_s_ = 0;
 };
 
 // Error bookkeeping of the calling thread (error.cpp).
