@@ -124,7 +124,7 @@ def test_a_large_grid_is_sampled_and_still_computed(tmp_path: Path) -> None:
     assert (coarse.kernels[0].sampled, exact.kernels[0].sampled) == (True, False)
     assert coarse.stdout == exact.stdout == "PASSED\n" and not coarse.sampled
     assert (of(coarse, "bump").coarse, of(exact, "bump").coarse) == (1, 0)
-    assert of(coarse, "bump").counting_ns < of(exact, "bump").counting_ns / 2
+    assert of(coarse, "bump").counting_ns < 0.6 * of(exact, "bump").counting_ns
     for name in ("SQ_WAVES", "SQ_INSTS_VALU", "TCC_READ"):
         assert coarse.kernels[0].counters[name] == pytest.approx(exact.kernels[0].counters[name], rel=0.03), name
 
