@@ -59,11 +59,13 @@ struct Device::Impl {
   // With DeviceOptions::budget_s.
   Budget budget;
   std::map<std::vector<uint64_t>, ShapeHistory> histories;
-  const DeviceOptions asked;            // `options` are those of the launch
-  bool values;                          // the next execution computes results; false: only the slice runs
-  uint64_t most_work = ~0ull;           // of the next execution, see EngineLimits
-  uint64_t work = 0, instructions = 0;  // of the last launch
-  uint64_t compared = 0;                // bytes of memory, in the last launch
+  const DeviceOptions asked;   // `options` are those of the launch
+  bool values;                 // the next execution computes results; false: only the slice runs
+  uint64_t most_work = ~0ull;  // of the next execution, see EngineLimits
+  Spent spent;                 // on the last launch
+  uint64_t instructions = 0;   // of the last execution
+  double instruction_ns = 0;   // their average price
+  uint64_t compared = 0;       // bytes of memory, in the last launch
 
   Impl(Arch a, const Spec& s, const DeviceOptions& o)
       : arch(a),
@@ -99,7 +101,7 @@ struct Device::Impl {
 
   Dispatch launch_within_budget(const Launch& launch, const LaunchPlan& plan);
   bool counts_apart(const Launch& launch);
-  double pay(double limit_ns, bool counting, const std::function<Dispatch()>& execute, Dispatch* d);
+  double pay(double limit_ns, ShapeHistory* shape, const std::function<Dispatch()>& execute, Dispatch* d);
   bool gives_up(const SimError& error) const;
   bool count_within_budget(const Launch& launch, const LaunchPlan& plan, Counting how, Dispatch* d, bool* intact);
   void run_if_affordable(const Launch& launch, const LaunchPlan& plan, Dispatch* d);
@@ -204,9 +206,10 @@ Execution Device::Impl::execute(const Launch& launch, const LaunchPlan& plan, Fo
       .waves = waves,
       .freedom = functional_run ? freedom(launch, proven) : Freedom::none,
       .printf_buffer = reinterpret_cast<uint8_t*>(runtime.printf_buffer),
-      .work = &work};
+      .spent = &spent};
   Execution e = chooser.execute(prepared, count ? hierarchy.get() : nullptr);
   instructions = e.counts.wave_instructions;
+  if (budget.limited()) instruction_ns = price_of(issue_counts(prepared.context.program, e.executed));
   clock += e.counts.wave_instructions * kCyclesPerInstruction;
   return e;
 }
@@ -346,24 +349,28 @@ bool Device::Impl::counts_apart(const Launch& launch) {
 }
 
 // Calls `execute` with a limit on the work of each execution, pays for it, and returns the price in ns.
-double Device::Impl::pay(double limit_ns, bool counting, const std::function<Dispatch()>& execute, Dispatch* d) {
-  const double price = counting && hierarchy ? kPrices.counted : kPrices.functional;
-  work = compared = instructions = 0;
-  most_work = static_cast<uint64_t>(limit_ns / price);
-  const auto settle = [&](double each) {
-    const double ns = static_cast<double>(work) * each + static_cast<double>(compared) * kPrices.compared;
+double Device::Impl::pay(double limit_ns, ShapeHistory* shape, const std::function<Dispatch()>& execute, Dispatch* d) {
+  spent = {};
+  compared = instructions = 0;
+  instruction_ns = shape->instruction_ns;
+  most_work = static_cast<uint64_t>(limit_ns / std::max(instruction_ns, kPrices.modelled));
+  const auto settle = [&](double more_ns) {
     most_work = ~0ull;
+    const double ns = more_ns + static_cast<double>(spent.instructions) * instruction_ns +
+                      static_cast<double>(spent.modelled) * kPrices.modelled +
+                      static_cast<double>(compared) * kPrices.compared;
     budget.spend(ns);
     return ns;
   };
   try {
     *d = execute();
   } catch (const SimError&) {
-    work += most_work;
-    settle(price);
+    settle(limit_ns);
     throw;
   }
-  return settle(d->sampling.reused ? kPrices.functional : price);
+  shape->instruction_ns = instruction_ns;
+  if (instructions > 0) shape->running_ns = static_cast<double>(instructions) * instruction_ns;
+  return settle(0);
 }
 
 // Whether a failed launch is left as it is: it exceeds the budget, or works on what another one did not compute.
@@ -385,7 +392,7 @@ bool Device::Impl::count_within_budget(const Launch& launch, const LaunchPlan& p
   bool done = true;
   try {
     const auto execute = [&] { return *intact ? run(launch, plan, nullptr) : run_or_reuse(launch, plan); };
-    ns = pay(budget.counting_limit_ns(), true, execute, d);
+    ns = pay(budget.counting_limit_ns(), &shape, execute, d);
   } catch (const SimError& error) {
     if (!gives_up(error)) throw;
     done = false;
@@ -401,7 +408,6 @@ bool Device::Impl::count_within_budget(const Launch& launch, const LaunchPlan& p
   (hierarchy && !d->sampling.reused ? d->treatment.counting_ns : d->treatment.running_ns) = ns;
   if (how == Counting::again && !d->sampling.reused) budget.spend_on_repeats(ns);
   if (!d->sampling.reused) shape.counting_ns = ns;
-  if (instructions > 0) shape.running_ns = static_cast<double>(instructions) * kPrices.functional;
   shape.exact = d->sampling.strategy == Strategy::exact;
   ++shape.counted;
   shape.last = *d;
@@ -419,7 +425,7 @@ void Device::Impl::run_if_affordable(const Launch& launch, const LaunchPlan& pla
     return ran;
   };
   try {
-    d->treatment.running_ns = shape.running_ns = pay(budget.left_ns(), false, execute, &ran);
+    d->treatment.running_ns = pay(budget.left_ns(), &shape, execute, &ran);
   } catch (const SimError& error) {
     if (!gives_up(error)) throw;
     shape.running_ns = std::numeric_limits<double>::infinity();

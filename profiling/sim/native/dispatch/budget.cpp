@@ -17,6 +17,19 @@ constexpr uint32_t kFewestUnits = 2;
 
 }  // namespace
 
+double price_of(const IssueCounts& issue) {
+  if (issue.total == 0) return kPrices.any;
+  double sum = kPrices.scalar * static_cast<double>(issue.salu + issue.flow) +
+               kPrices.memory * static_cast<double>(issue.smem + issue.vmem) +
+               kPrices.lds * static_cast<double>(issue.lds) +
+               kPrices.matrix_cycle * static_cast<double>(issue.mfma_cycles);
+  for (size_t rate = 0; rate < issue.valu_by_rate.size(); ++rate) {
+    const double each = static_cast<Rate>(rate) == Rate::full ? kPrices.vector : kPrices.slow_vector;
+    sum += each * static_cast<double>(issue.valu_by_rate[rate]);
+  }
+  return sum / static_cast<double>(issue.total);
+}
+
 Counting Budget::counting(const ShapeHistory& shape) const {
   if (shape.too_long || left_ns_ <= kKeptForRunning * total_ns_) return Counting::none;
   if (shape.counted == 0) return Counting::first;
@@ -27,7 +40,7 @@ Counting Budget::counting(const ShapeHistory& shape) const {
 Fineness Budget::fineness(const DeviceOptions& asked) const {
   const double share = left_ns_ / total_ns_;
   const uint32_t divisor = share > 0.5 ? 1 : share > 0.25 ? 2 : 4;
-  const auto affordable = static_cast<uint64_t>(kExact * left_ns_ / kPrices.counted);
+  const auto affordable = static_cast<uint64_t>(kExact * left_ns_ / kPrices.any);
   Fineness f{asked.sampling_units, std::min(asked.sample_above, affordable), affordable < asked.sample_above};
   if (f.units == 0 || divisor == 1) return f;
   f.units = std::max(kFewestUnits, f.units / divisor);

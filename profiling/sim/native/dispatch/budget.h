@@ -6,24 +6,43 @@
 
 #include <cstdint>
 
+#include "core/counters.h"
 #include "core/machine.h"
 
 namespace hipsynth {
 
-// Processor time in ns. Fitted by benchmarks/budget_prices.py, which prints them beside what it measures.
+// Host processor time of work, in ns. Fitted to the seven kernels of benchmarks/budget_prices.py, which prints
+// processor time by price, on an AMD EPYC shared with other work (load 5 on two cores).
 struct Prices {
-  double counted;     // a unit of simulation_work() with the memory model
-  double functional;  // a wave instruction without it
-  double launch;      // whatever runs
-  double compared;    // a byte of memory that is compared with what an earlier launch left
+  // A wave instruction.
+  double scalar, vector;
+  double slow_vector;  // double precision, transcendental, products of 64-bit integers
+  double matrix_cycle, memory, lds;
+  double any;       // of a kernel that never ran
+  double modelled;  // with the memory model: a unit of simulation_work() that is no instruction
+  double launch;
+  double compared;  // a byte of memory that is compared with what an earlier launch left
 };
-inline constexpr Prices kPrices{.counted = 22, .functional = 30, .launch = 40'000, .compared = 0.15};
+inline constexpr Prices kPrices{.scalar = 5,
+                                .vector = 12,
+                                .slow_vector = 45,
+                                .matrix_cycle = 20,
+                                .memory = 150,
+                                .lds = 250,
+                                .any = 25,
+                                .modelled = 15,
+                                .launch = 40'000,
+                                .compared = 0.15};
+
+// The average price of an instruction in this mix.
+double price_of(const IssueCounts& issue);
 
 // Thrown when a launch exceeds what the budget has left for it; never leaves the device.
 inline constexpr const char* kOverBudget = "over_budget";
 
 // What is known of the launches of one kernel and shape.
 struct ShapeHistory {
+  double instruction_ns = kPrices.any;
   uint64_t counted = 0;    // launches with counters of their own
   bool exact = false;      // the last of them ran every work-group
   double counting_ns = 0;  // of the last of them

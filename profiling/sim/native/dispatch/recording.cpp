@@ -21,10 +21,10 @@ std::vector<GroupTrace> record_groups(const PreparedLaunch& p, Recorder* recorde
   try {
     engine.run();
   } catch (const SimError&) {
-    *p.work += c.counts.wave_instructions;
+    p.spent->instructions += c.counts.wave_instructions;
     return {};
   }
-  *p.work += c.counts.wave_instructions;
+  p.spent->instructions += c.counts.wave_instructions;
   return recorder->end(engine.runs());
 }
 

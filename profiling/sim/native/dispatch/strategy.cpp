@@ -58,7 +58,7 @@ Execution ExactStrategy::execute_functionally(const PreparedLaunch& p) {
   e.text = run(p, &engine);
   e.executed = engine.executions();
   e.counts = engine.counts();
-  *p.work += e.counts.wave_instructions;
+  p.spent->instructions += e.counts.wave_instructions;
   e.out_of_bounds = engine.out_of_bounds();
   e.apart = engine.apart();
   const Occupancy& o = p.plan.occupancy;
@@ -78,7 +78,7 @@ std::optional<Execution> ExactStrategy::execute(const PreparedLaunch& p) {
   Engine engine(c, p.spec, p.limits, p.launch, p.plan, p.waves);
   PrintfText text = run(p, &engine);
   memory->end_dispatch();
-  *p.work += hierarchy_ ? simulation_work(c.counts, hierarchy_->counts()) : c.counts.wave_instructions;
+  p.spent->add(c.counts, hierarchy_ ? hierarchy_->counts() : MemoryCounts{});
   Execution e = whole_grid(p, c, engine);
   e.text = std::move(text);
   return e;
@@ -91,7 +91,7 @@ std::optional<Execution> SampledStrategy::execute(const PreparedLaunch& p) {
   Sampler sampler(c, memory, p.spec, options_, p.plan, p.slice, traces_);
   Engine engine(c, p.spec, p.limits, p.launch, p.plan, p.waves, &sampler);
   PrintfText text = run(p, &engine);
-  *p.work += simulation_work(c.counts, hierarchy_.counts());
+  p.spent->add(c.counts, hierarchy_.counts());
   if (sampler.stops()) return std::nullopt;
   memory.end_dispatch();
   Execution e = whole_grid(p, c, engine);
@@ -118,7 +118,7 @@ std::optional<Execution> ReplayedStrategy::execute(const PreparedLaunch& p) {
   engine.run();
   memory.end_dispatch();
   Execution e = whole_grid(p, c, engine);
-  *p.work += traces_.work() * p.plan.total_groups;
+  p.spent->modelled += traces_.work() * p.plan.total_groups;
   e.sampling.strategy = Strategy::replayed;
   e.sampling.groups_recorded = traces_.recorded;
   return e;
