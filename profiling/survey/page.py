@@ -106,7 +106,8 @@ def _conditions(reports: Sequence[Report]) -> str:
 
 def _budget(reports: Sequence[Report], budget_s: float) -> str:
     rows = [row for report in reports for row in report.rows if row.completed]
-    text = f"Launches had a budget of {budget_s:g} s: {sum(row.whole for row in rows)} of {len(rows)} programs executed all"
+    whole = sum(row.whole for row in rows)
+    text = f"Launches had a budget of {budget_s:g} s: {whole} of {len(rows)} programs that ended executed all"
     if not reports[0].conditions.get("shrink"):
         return f"{text}."
     shrunk = sum(bool(row.shrunk) for report in reports for row in report.rows)
