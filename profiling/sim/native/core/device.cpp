@@ -383,10 +383,10 @@ bool Device::Impl::gives_up(const SimError& error) const {
 bool Device::Impl::count_within_budget(const Launch& launch, const LaunchPlan& plan, Counting how, Dispatch* d,
                                        bool* intact) {
   ShapeHistory& shape = histories[shape_of(launch)];
-  const Fineness fineness = budget.fineness(asked);
+  *intact = how == Counting::first && counts_apart(launch);
+  const Fineness fineness = budget.fineness(asked, *intact);
   options.sampling_units = how == Counting::first ? fineness.units : 0;
   options.sample_above = fineness.sample_above;
-  *intact = how == Counting::first && counts_apart(launch);
   values = options.values && !*intact;
   double ns = 0;
   bool done = true;

@@ -12,7 +12,7 @@ constexpr double kKeptForRunning = 0.1;  // no launch is counted when only this 
 constexpr double kFirst = 0.5;           // of what is left: one first launch
 // A grid whose exact run takes more than this share of what is left is sampled. Replaying a trace may take up to 16
 // times that, and an exact run after a rejected sample 10 times.
-constexpr double kExact = 1.0 / 20;
+constexpr double kExact = 1.0 / 20, kExactForResults = 1.0 / 5;
 constexpr uint32_t kFewestUnits = 2;
 
 }  // namespace
@@ -37,11 +37,13 @@ Counting Budget::counting(const ShapeHistory& shape) const {
   return shape.exact && affordable ? Counting::again : Counting::none;
 }
 
-Fineness Budget::fineness(const DeviceOptions& asked) const {
+Fineness Budget::fineness(const DeviceOptions& asked, bool apart) const {
   const double share = left_ns_ / total_ns_;
   const uint32_t divisor = share > 0.5 ? 1 : share > 0.25 ? 2 : 4;
   const auto affordable = static_cast<uint64_t>(kExact * left_ns_ / kPrices.any);
   Fineness f{asked.sampling_units, std::min(asked.sample_above, affordable), affordable < asked.sample_above};
+  if (!apart)
+    f.sample_above = std::max(f.sample_above, static_cast<uint64_t>(kExactForResults * left_ns_ / kPrices.any));
   if (f.units == 0 || divisor == 1) return f;
   f.units = std::max(kFewestUnits, f.units / divisor);
   f.coarse = true;

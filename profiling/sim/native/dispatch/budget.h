@@ -12,7 +12,7 @@
 namespace hipsynth {
 
 // Host processor time of work, in ns. Fitted to the seven kernels of benchmarks/budget_prices.py, which prints
-// processor time by price, on an AMD EPYC shared with other work (load 5 on two cores).
+// processor time by price, on an AMD EPYC shared with other work (load 5 to 12 on two cores).
 struct Prices {
   // A wave instruction.
   double scalar, vector;
@@ -74,7 +74,8 @@ class Budget {
   void spend_on_repeats(double ns) { repeats_ns_ += ns; }
 
   Counting counting(const ShapeHistory& shape) const;
-  Fineness fineness(const DeviceOptions& asked) const;
+  // `apart`: a sampled launch can still run for its results afterwards; others are sampled only if they are longer.
+  Fineness fineness(const DeviceOptions& asked, bool apart) const;
   // The most that counting one launch may cost.
   double counting_limit_ns() const;
   // Whether a launch of this shape may run without the memory model; one of unknown cost may try.

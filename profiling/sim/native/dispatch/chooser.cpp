@@ -69,7 +69,7 @@ Execution Chooser::sample_first(const PreparedLaunch& p, Hierarchy& hierarchy, s
   const uint64_t resident = p.plan.occupancy.groups_per_cu * static_cast<uint64_t>(p.spec.topology.cus);
   std::optional<Snapshot> before;
   if (kWorthRepeating * p.plan.total_groups > resident) before.emplace(hierarchy);
-  RecordedTraces recorded(p, kReplayable * options_.sample_above);
+  RecordedTraces recorded(p, std::min(kReplayable * options_.sample_above, p.limits.most_work));
   NoTraces none;
   TraceSource& source = before ? static_cast<TraceSource&>(recorded) : none;
   const auto replay = [&] {
