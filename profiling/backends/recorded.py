@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -19,16 +20,21 @@ from hipsynth.synth.core.program import Program
 SCHEMA = "hipsynth-recorded-2"
 
 
-def capture_name(program_id: str, target: Target) -> str:
-    """The file name of a capture: program id, architecture, device, and a hash of the flags."""
-    flags = hashlib.sha256(target.flags.encode()).hexdigest()[:8]
-    return f"{program_id}-{target.arch}-{target.device}-{flags}.json"
+def capture_name(program_id: str, target: Target, arguments: Sequence[str] = ()) -> str:
+    """The file name of a capture: program id, architecture, device, and a hash of the flags; for a run with arguments
+    also a hash of them."""
+    parts = [program_id, target.arch, target.device, _short_hash(target.flags)]
+    return "-".join([*parts, _short_hash(shlex.join(arguments))] if arguments else parts) + ".json"
 
 
-def capture(folder: Path, program_id: str, result: TargetResult) -> Path:
+def _short_hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def capture(folder: Path, program_id: str, result: TargetResult, arguments: Sequence[str] = ()) -> Path:
     """Stores a result so that RecordedBackend can replay it; returns the file."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / capture_name(program_id, Target(result.arch, result.flags, result.device))
+    path = folder / capture_name(program_id, Target(result.arch, result.flags, result.device), arguments)
     document = {"schema": SCHEMA, "program_id": program_id, "result": asdict(result)}
     path.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n")
     return path
@@ -81,14 +87,14 @@ class RecordedBackend:
         return Availability(found > 0, f"{found} captures in {self.folder}", "" if found else remedy)
 
     def supports(self, target: Target) -> bool:
-        return any(self.folder.glob(capture_name("*", target)))
+        return any(self.folder.glob(capture_name("*", target).replace(".json", "*.json")))
 
     def environment(self, target: Target) -> dict[str, str]:
         """Empty: this backend compiles nothing. The provenance of each result has its original versions."""
         return {}
 
     def profile(self, program: Program, target: Target, scratch: Path, limits: Limits) -> TargetResult:
-        path = self.folder / capture_name(program.id, target)
+        path = self.folder / capture_name(program.id, target, program.arguments)
         if not path.exists():
             return TargetResult(
                 target.arch,
@@ -96,7 +102,7 @@ class RecordedBackend:
                 target.device,
                 status="failed",
                 reason="not_recorded",
-                message=f"no capture of program {program.id} for this target",
+                message=f"no capture of program {program.id} for this target and these arguments",
             )
         program_id, result = read_capture(path)
         if program_id != program.id or Target(result.arch, result.flags, result.device) != target:

@@ -47,7 +47,8 @@ def passes(counters: Sequence[str]) -> list[list[str]]:
 class RocprofBackend:
     """`rocprof` runs programs on this machine's GPU; `rocprof:FOLDER` reads FOLDER/<capture name>/**.csv.
 
-    Capture names are those of the recorded backend without ".json": program id, arch, device and a hash of the flags.
+    Capture names are those of the recorded backend without ".json": program id, arch, device and a hash of the flags,
+    and of the arguments if there are any.
     Programs run on the host without a sandbox, so programs written by a language model are rejected.
     """
 
@@ -82,7 +83,7 @@ class RocprofBackend:
 
     def supports(self, target: Target) -> bool:
         if self.folder is not None:
-            return any(self.folder.glob(_folder_name("*", target)))
+            return any(self.folder.glob(_folder_name("*", target) + "*"))
         return target.arch in _gpu_archs()
 
     def environment(self, target: Target) -> dict[str, str]:
@@ -95,7 +96,7 @@ class RocprofBackend:
     def profile(self, program: Program, target: Target, scratch: Path, limits: Limits) -> TargetResult:
         """Profiles one program. Raises BadInput, CompileFailed or Missing; a failure on the GPU is a failed result."""
         if self.folder is not None:
-            folder = self.folder / _folder_name(program.id, target)
+            folder = self.folder / _folder_name(program.id, target, program.arguments)
             if not folder.is_dir():
                 return _failed(target, "not_recorded", f"no folder {folder.name}")
             kernels = read_folder(folder, target.arch, self.version())
@@ -105,16 +106,16 @@ class RocprofBackend:
         if target.arch not in _gpu_archs():
             raise Missing(f"no {target.arch} GPU on this machine", remedy="choose another --arch, or --backend sim")
         binary = _compile(program, target, scratch, limits)
-        return self._run(binary, target, scratch, limits)
+        return self._run([str(binary), *program.arguments], target, scratch, limits)
 
-    def _run(self, binary: Path, target: Target, scratch: Path, limits: Limits) -> TargetResult:
+    def _run(self, program: Sequence[str], target: Target, scratch: Path, limits: Limits) -> TargetResult:
         """Runs the program once per pass, and once without counters to measure undisturbed times."""
         out = scratch / "profile"
         stdout, exit_code = "", None
         runs = [["--kernel-trace"]] + [["--pmc", *group] for group in passes(needed_counters(target.arch))]
         for index, options in enumerate(runs):
             where = ["--output-format", "csv", "-d", str(out / f"pass_{index}"), "-o", "out"]
-            command = ["rocprofv3", *options, *where, "--", str(binary)]
+            command = ["rocprofv3", *options, *where, "--", *program]
             try:
                 done = subprocess.run(
                     command, cwd=scratch, capture_output=True, text=True, errors="replace", timeout=limits.time_s
@@ -154,8 +155,8 @@ def _compile(program: Program, target: Target, scratch: Path, limits: Limits) ->
     return binary
 
 
-def _folder_name(program_id: str, target: Target) -> str:
-    return capture_name(program_id, target).removesuffix(".json")
+def _folder_name(program_id: str, target: Target, arguments: Sequence[str] = ()) -> str:
+    return capture_name(program_id, target, arguments).removesuffix(".json")
 
 
 def _failed(target: Target, reason: str, message: str) -> TargetResult:

@@ -90,8 +90,8 @@ class SimBackend:
         self, program: Program, target: Target, done: api.RunResult, provenance: Mapping[str, str]
     ) -> TargetResult:
         reason, message = done.reason, done.message
-        if not reason and program.expected is not None and not done.sampled:
-            message = mismatch(program.expected, done.exit_code, done.stdout)
+        if not reason and not done.sampled and (expected := program.expectation()) is not None:
+            message = mismatch(expected, done.exit_code, done.stdout)
             reason = "wrong_result" if message else ""
             if message and done.output_cut:
                 message += " (its output was cut, so what followed was not compared)"
@@ -135,7 +135,8 @@ def run_in_copy(
     with sandbox.job_folder() as job:
         folder = job / "run"
         placed = place(program.project, program.name, artefacts, folder)
-        done = api.run_program(placed.artefacts, device, folder, limits, placed.arguments, mounts=placed.mounts)
+        arguments = placed.arguments if program.project else program.arguments
+        done = api.run_program(placed.artefacts, device, folder, limits, arguments, mounts=placed.mounts)
     texts = {name: getattr(done, name).replace(str(job), "<scratch>") for name in ("message", "stdout", "stderr")}
     return replace(done, **texts)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -10,12 +12,12 @@ from typing import Any
 
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import Backend, Target, TargetResult
-from hipsynth.profiling.matrix.job import MESSAGE_CHARS, Job, hard_limit, open_backend, result_of, run_job
+from hipsynth.profiling.matrix.job import MESSAGE_CHARS, Job, hard_limit, open_backend, results_of, run_job
 from hipsynth.profiling.metrics import uncertainty
 from hipsynth.profiling.sim.limits import SAMPLING_UNITS, Limits
 from hipsynth.synth.core.errors import BadInput, UsageError
 from hipsynth.synth.core.kernel_record import KernelRecord
-from hipsynth.synth.core.program import Program
+from hipsynth.synth.core.program import Program, Run
 from hipsynth.synth.core.store import CorpusWriter, Item, measurement_id
 from hipsynth.synth.core.workers import map_unordered
 
@@ -49,8 +51,8 @@ class Summary:
         """Counts programs that could not be read; the corpus cannot store them without their text."""
         for error in errors:
             name = error.what.partition(": ")[0]
-            cell = {"arch": "", "device": "", "flags": "", "reason": "unreadable", "message": str(error)}
-            self.failures.append({"program": "", "name": name, **cell})
+            cell = dict.fromkeys(("program", "arguments", "arch", "device", "flags"), "")
+            self.failures.append({**cell, "name": name, "reason": "unreadable", "message": str(error)})
             self.failed["unreadable"] = self.failed.get("unreadable", 0) + 1
 
 
@@ -94,13 +96,16 @@ def collect(
             raise BadInput(
                 "no programs to profile", remedy="give a folder that holds *.hip files", reason="no_programs"
             )
-        note = progress(len(jobs)) if progress is not None else _silent
-        for outcome in map_unordered(run_job, jobs, options.workers, options.engine, hard_limit(options.limits)):
+        note = progress(sum(len(job.cells) for job in jobs)) if progress is not None else _silent
+        limit = hard_limit(options.limits, max((len(job.cells) for job in jobs), default=1))
+        for outcome in map_unordered(run_job, jobs, options.workers, options.engine, limit):
             job = jobs[outcome.index]
-            context.record(job, result_of(outcome, job.target))
-            note(f"{job.program.name or job.program.id} {job.target.arch}")
+            for (target, run), result in zip(job.cells, results_of(outcome, job), strict=True):
+                context.record(job.program, run, target, result)
+                note(f"{job.program.name or job.program.id} {target.arch}")
     summary.failed = dict(sorted(Counter(row["reason"] for row in summary.failures).items()))
-    summary.failures.sort(key=lambda row: (row["program"], row["arch"], row["device"], row["flags"]))
+    order = ("program", "arch", "device", "flags", "arguments")
+    summary.failures.sort(key=lambda row: [row[name] for name in order])
     return summary
 
 
@@ -154,47 +159,51 @@ class _Context:
             seen.add(program.id)
             self.summary.programs += 1
             self.corpus.add_program(program.record(), program.text)
-            for target in targets:
+            builds: dict[tuple[str, str], list[tuple[Target, Run]]] = {}
+            for target, run in itertools.product(targets, program.runs):
                 self.summary.planned += 1
-                if self._wanted(program, target):
-                    yield Job(self.options.backend, program, target, self.options.limits)
+                if self._wanted(program, run, target):
+                    builds.setdefault((target.arch, target.flags), []).append((target, run))
+            for cells in builds.values():
+                yield Job(self.options.backend, program, tuple(cells), self.options.limits)
 
-    def _wanted(self, program: Program, target: Target) -> bool:
-        status = self.corpus.status(self._id(program, target))
+    def _wanted(self, program: Program, run: Run, target: Target) -> bool:
+        status = self.corpus.status(self._id(program, run, target))
         if status is None or status in TRANSIENT or (self.options.retry_failed and status != "ok"):
             return True
         self.summary.already_done += 1
         if status != "ok":
-            self._fail(program, target, status, "")
+            self._fail(program, run, target, status, "")
         return False
 
-    def _id(self, program: Program, target: Target) -> str:
+    def _id(self, program: Program, run: Run, target: Target) -> str:
         env = self._environment(target)
         tools = (self.tool.name, self.version, env.get("compiler", ""), env.get("headers", ""))
-        return measurement_id(program.id, target.arch, target.flags, target.device, *tools)
+        return measurement_id(program.id, shlex.join(run.arguments), target.arch, target.flags, target.device, *tools)
 
-    def _fail(self, program: Program, target: Target, reason: str, message: str) -> None:
-        cell = {"arch": target.arch, "device": target.device, "flags": target.flags}
+    def _fail(self, program: Program, run: Run, target: Target, reason: str, message: str) -> None:
+        cell = {"arguments": shlex.join(run.arguments), "arch": target.arch, "device": target.device}
+        cell["flags"] = target.flags
         row = {"program": program.id, "name": program.name, **cell, "reason": reason, "message": message}
         self.summary.failures.append(row)
 
-    def record(self, job: Job, result: TargetResult) -> None:
+    def record(self, program: Program, run: Run, target: Target, result: TargetResult) -> None:
         """Stores a finished item in the corpus."""
-        self.corpus.add(self.item(job, result))
+        self.corpus.add(self.item(program, run, target, result))
         if result.status == "ok":
             self.summary.measured += 1
         else:
-            self._fail(job.program, job.target, result.reason, result.message)
+            self._fail(program, run, target, result.reason, result.message)
 
-    def item(self, job: Job, result: TargetResult) -> Item:
-        env = self._environment(job.target)
-        program, target = job.program, job.target
+    def item(self, program: Program, run: Run, target: Target, result: TargetResult) -> Item:
+        env = self._environment(target)
         provenance = {**env, **result.provenance, "host_code": program.host_code}
         measured_by = {f"{kernel.source.backend} {kernel.source.version}" for kernel in result.kernels}
         if measured_by - {f"{self.tool.name} {self.made_by}"}:
             provenance["measured_by"] = ", ".join(sorted(measured_by))
         return Item(
             program_id=program.id,
+            arguments=shlex.join(run.arguments),
             lineage=program.lineage or program.id,
             origin=program.origin,
             family=program.family,

@@ -1,4 +1,4 @@
-"""Profiles one program on one target in a worker process. Failures of the program are results with a reason."""
+"""Profiles one build of a program in a worker process. Failures of the program are results with a reason."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ from hipsynth.profiling import backends, sandbox
 from hipsynth.profiling.backends.protocol import Backend, Target, TargetResult
 from hipsynth.profiling.sim.limits import Limits
 from hipsynth.synth.core.errors import BadInput, HipsynthError, Missing, UsageError
-from hipsynth.synth.core.program import Program
+from hipsynth.synth.core.program import Program, Run
 from hipsynth.synth.core.scratch import scratch_folder
 from hipsynth.synth.core.workers import Outcome, map_unordered
 
 MESSAGE_CHARS = 2000
+BUILD_REASONS = frozenset({"compile_failed", "link_failed"})  # equal for all cells of a job
 # Wall-clock margin over the backend's own limit after which the engine ends a worker.
 HARD_LIMIT_FACTOR, HARD_LIMIT_EXTRA_S = 1.5, 600.0
 
 
 @dataclass(frozen=True)
 class Job:
-    """One program on one target, with everything a worker needs."""
+    """One build of a program and its cells (target, run): several devices and arguments, the same architecture and
+    flags."""
 
     backend: str
     program: Program
-    target: Target
+    cells: tuple[tuple[Target, Run], ...]
     limits: Limits
 
 
@@ -42,22 +44,38 @@ def open_backend(spec: str) -> Backend:
     return backend
 
 
-def run_job(job: Job) -> TargetResult:
-    """Profiles one program on one target; failures of the program are returned as results.
+def run_job(job: Job) -> list[TargetResult]:
+    """Profiles a program in each cell of a job; failures of the program are returned as results. What does not compile
+    is tried once.
 
     Raises only errors that concern every program (UsageError, Missing), such as a TMPDIR that cannot be used.
     """
+    results: list[TargetResult] = []
+    for target, run in job.cells:
+        if results and results[-1].reason in BUILD_REASONS:
+            results.append(_on(results[-1], target))
+        else:
+            results.append(_run_cell(job, target, run))
+    return results
+
+
+def _on(result: TargetResult, target: Target) -> TargetResult:
+    """The same failed build on another device."""
+    provenance = {**result.provenance, "device": target.device} if "device" in result.provenance else result.provenance
+    return replace(result, device=target.device, provenance=provenance)
+
+
+def _run_cell(job: Job, target: Target, run: Run) -> TargetResult:
     try:
         with scratch_folder() as scratch:
-            return _tidy(_run_in(job, scratch), str(scratch))
+            return _tidy(_run_in(job, target, run, scratch), str(scratch))
     except BadInput as error:  # there is no space for the scratch folder
-        return failed(job.target, error.reason, str(error))
+        return failed(target, error.reason, str(error))
 
 
-def _run_in(job: Job, scratch: Path) -> TargetResult:
-    target = job.target
+def _run_in(job: Job, target: Target, run: Run, scratch: Path) -> TargetResult:
     try:
-        return _backend(job.backend).profile(job.program, target, scratch, job.limits)
+        return _backend(job.backend).profile(job.program.with_runs([run]), target, scratch, job.limits)
     except (UsageError, Missing):
         raise
     except HipsynthError as error:
@@ -107,21 +125,22 @@ def profile_program(
     """Profiles a program on several targets; results in the order of the targets. If a worker dies, its result is
     failed."""
     open_backend(backend)
-    jobs = [Job(backend, program, target, limits) for target in targets]
+    jobs = [Job(backend, program, ((target, program.runs[0]),), limits) for target in targets]
     results: dict[int, TargetResult] = {}
     for outcome in map_unordered(run_job, jobs, min(workers, len(jobs)), "local", hard_limit(limits)):
-        results[outcome.index] = result_of(outcome, jobs[outcome.index].target)
+        results[outcome.index] = results_of(outcome, jobs[outcome.index])[0]
     return [results[index] for index in range(len(jobs))]
 
 
-def hard_limit(limits: Limits) -> float:
-    """The wall-clock limit of an item in seconds."""
-    return sandbox.time_limits(limits.time_s)["wall_s"] * HARD_LIMIT_FACTOR + HARD_LIMIT_EXTRA_S
+def hard_limit(limits: Limits, cells: int = 1) -> float:
+    """The wall-clock limit of a job of so many cells in seconds."""
+    return cells * sandbox.time_limits(limits.time_s)["wall_s"] * HARD_LIMIT_FACTOR + HARD_LIMIT_EXTRA_S
 
 
-def result_of(outcome: Outcome[TargetResult], target: Target) -> TargetResult:
+def results_of(outcome: Outcome[list[TargetResult]], job: Job) -> list[TargetResult]:
+    """A result for each cell of a finished job; all are failed if its worker ended."""
     if outcome.error is None:
         return outcome.get()
     if isinstance(outcome.error, UsageError | Missing) or not isinstance(outcome.error, HipsynthError):
         raise outcome.error
-    return failed(target, outcome.error.reason, str(outcome.error))
+    return [failed(target, outcome.error.reason, str(outcome.error)) for target, _ in job.cells]

@@ -79,7 +79,7 @@ def quantiles(rows: pa.Table, metric: str) -> dict[str, float | int | None]:
 def duplicates(rows: pa.Table) -> dict[str, int]:
     """Numbers of items whose twelve metrics equal those of an earlier item on the same target: within and across
     lineages."""
-    keys = ["lineage", "arch", "flags", "device", "kernel_index", *metrics.paper_ids()]
+    keys = ["lineage", "arguments", "arch", "flags", "device", "kernel_index", *metrics.paper_ids()]
     known = [key for key in keys if key in rows.column_names]
     columns: Sequence[Any] = [rows[key].to_pylist() for key in known]
     same_lineage = Counter(zip(*columns, strict=True))

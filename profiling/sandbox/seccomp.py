@@ -24,17 +24,18 @@ _KILLED = {
     "settimeofday": 164, "mount": 165, "umount2": 166, "swapon": 167, "swapoff": 168, "reboot": 169, "iopl": 172,
     "ioperm": 173, "init_module": 175, "delete_module": 176, "quotactl": 179, "clock_settime": 227, "kexec_load": 246,
     "add_key": 248, "request_key": 249, "keyctl": 250, "unshare": 272, "perf_event_open": 298, "fanotify_init": 300,
-    "name_to_handle_at": 303, "open_by_handle_at": 304, "setns": 308, "process_vm_readv": 310,
-    "process_vm_writev": 311, "kcmp": 312, "finit_module": 313, "kexec_file_load": 320, "bpf": 321,
-    "userfaultfd": 323, "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428,
+    "name_to_handle_at": 303, "open_by_handle_at": 304, "setns": 308, "process_vm_readv": 310, "process_vm_writev": 311,
+    "kcmp": 312, "finit_module": 313, "kexec_file_load": 320, "bpf": 321, "userfaultfd": 323, "open_tree": 428,
     "move_mount": 429, "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433, "pidfd_getfd": 438,
     "mount_setattr": 442,
 }  # fmt: skip
-# These fail with EACCES, so that a library that merely probes for them continues. System V objects and memfds would
-# hold memory that the limit does not cover; a priority set for the whole user would last beyond the job.
+# These fail with EACCES, so that a program that merely probes for them continues (CMake: io_uring). System V objects
+# and memfds would hold memory that the limit does not cover; a priority set for the whole user would last beyond the
+# job.
 _REFUSED = {
     "socket": 41, "socketpair": 53, "shmget": 29, "shmat": 30, "semget": 64, "msgget": 68, "memfd_create": 319,
-    "memfd_secret": 447, "setpriority": 141, "ioprio_set": 251,
+    "memfd_secret": 447, "setpriority": 141, "ioprio_set": 251, "io_uring_setup": 425, "io_uring_enter": 426,
+    "io_uring_register": 427,
 }  # fmt: skip
 # These take a process as their first argument and fail for process 1: the supervisor of a sandbox runs as the same
 # user, and later jobs inherit its limits and processors.

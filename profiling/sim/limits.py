@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 # Default number of sampling units of a large grid, besides the first and the last one.
 SAMPLING_UNITS = 12
+# For corpora, where many labels count for more than the last permille of each: docs/explanation/sampling.md.
+CORPUS_UNITS, CORPUS_EFFORT = 6, 0.1
 
 
 @dataclass(frozen=True)

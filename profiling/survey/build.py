@@ -75,6 +75,9 @@ def try_plans(
     chosen = next((made for made in relevant if made.reason == "needs_library"), failures[0])
     if chosen.reason == "needs_library" and program.libraries:
         return replace(chosen, message=f"needs {', '.join(program.libraries)}: {chosen.message}")
+    guessed = all(made.plan.origin == "guess" for made in failures)
+    if guessed and program.not_configured and chosen.reason in ("compile_failed", "missing_header", "link_failed"):
+        return replace(chosen, reason="not_configured", message=program.not_configured)
     return chosen
 
 
@@ -88,7 +91,9 @@ def _with_written(plan: BuildPlan, folder: Path) -> BuildPlan:
     for unit in plan.units:
         asked = dict.fromkeys([unit.path.parent, *unit.includes, plan.folder])
         further = (folder / place.relative_to("/") for place in asked)
-        units.append(replace(unit, includes=(*unit.includes, *(place for place in further if place.is_dir()))))
+        path = folder / unit.path.relative_to("/") if any(unit.path == made for made, _ in plan.written) else unit.path
+        includes = (*unit.includes, *(place for place in further if place.is_dir()))
+        units.append(replace(unit, path=path, includes=includes))
     return replace(plan, units=tuple(units))
 
 

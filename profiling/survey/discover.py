@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from hipsynth.profiling.survey.build_files.makefile import make_plans
 from hipsynth.profiling.survey.libraries import library_of_header
 from hipsynth.profiling.survey.plan import BuildPlan, Call, Program, SourceUnit
 from hipsynth.profiling.survey.sources import (
+    CMAKE_FILE,
     SOURCE_ENDINGS,
     Folder,
     is_installed,
@@ -41,26 +42,56 @@ def find_programs(root: Path, arch: str, shows: Sequence[Path] = ()) -> list[Pro
     useful = {
         place for path in folder.sources if folder.is_hip(path) or folder.is_portable(path) for place in path.parents
     }
+    build_files = [path for path in folder.build_files if path.parent in useful]
+    lists = [path for path in build_files if path.name == CMAKE_FILE]
+    found, problems = _cmake_plans(lists, folder.root, arch, shows)
+    for build_file in build_files:
+        if build_file.name != CMAKE_FILE:
+            found += _plans_of_file(build_file, folder.root, arch, shows)
     plans: dict[Path, list[BuildPlan]] = defaultdict(list)
-    for build_file in folder.build_files:
-        if build_file.parent in useful:
-            for plan in _plans_of_file(build_file, folder.root, arch, shows):
-                for main in _mains(plan):
-                    plans[main].append(plan)
+    for plan in found:
+        for main in _mains(plan):
+            plans[main].append(plan)
     programs = []
     for path in folder.sources:
         if source_facts(path).has_main:
-            program = _program(path, folder, plans.get(path, []))
+            program = _program(path, folder, plans.get(path, []), problems)
             if program is not None:
                 programs.append(program)
     return programs
 
 
+def _cmake_plans(
+    lists: Iterable[Path], root: Path, arch: str, shows: Sequence[Path]
+) -> tuple[list[BuildPlan], dict[Path, str]]:
+    """The plans of all CMake projects, and folder -> problem of those that cannot be configured.
+
+    A folder is configured by itself only if no project above includes it.
+    """
+    plans: list[BuildPlan] = []
+    problems: dict[Path, str] = {}
+    done: set[Path] = set()  # folders that a project above includes
+    stopped: set[Path] = set()
+    for listfile in sorted(lists, key=lambda path: len(path.parts)):
+        place = listfile.parent
+        is_part = any(above in problems for above in place.parents) and not _is_project(listfile, root)
+        if place in done or is_part or not stopped.isdisjoint(place.parents):
+            continue
+        made = cmake_plans(listfile, root, arch, shows)
+        plans += made.plans
+        done |= made.folders
+        problems |= {place: made.problem} if made.problem else {}
+        stopped |= {place} if made.stopped else set()
+    return plans, problems
+
+
+def _is_project(listfile: Path, root: Path) -> bool:
+    return "cmake_minimum_required" in read_text(listfile, root).lower()
+
+
 def _plans_of_file(build_file: Path, root: Path, arch: str, shows: Sequence[Path]) -> list[BuildPlan]:
     if is_makefile(build_file.name):
         return make_plans(build_file, root, arch, shows)
-    if build_file.name == "CMakeLists.txt":
-        return cmake_plans(build_file, root)
     if build_file.suffix == ".sh":
         return _script_plans(build_file)
     return _command_plans(build_file)
@@ -95,7 +126,7 @@ def _mains(plan: BuildPlan) -> list[Path]:
     return [unit.path for unit in plan.units if source_facts(unit.path).has_main]
 
 
-def _program(path: Path, folder: Folder, plans: list[BuildPlan]) -> Program | None:
+def _program(path: Path, folder: Folder, plans: list[BuildPlan], problems: Mapping[Path, str]) -> Program | None:
     name = path.relative_to(folder.root).as_posix()
     units = {path, *(unit.path for plan in plans for unit in plan.units), *_companions(path, folder, _parts(folder))}
     if not any(folder.is_hip(unit) or folder.is_portable(unit) for unit in units):
@@ -112,6 +143,7 @@ def _program(path: Path, folder: Folder, plans: list[BuildPlan]) -> Program | No
         calls=_documented_calls(path, folder, names),
         reads_arguments=source_facts(path).reads_arguments,
         libraries=_libraries(found, folder),
+        not_configured=next((problems[place] for place in path.parents if place in problems), ""),
     )
 
 
@@ -178,10 +210,14 @@ def _completed(plan: BuildPlan, folder: Folder) -> BuildPlan:
         language = unit.language
         if language == "c++" and source_facts(unit.path).has_kernel:
             language = "hip"
-        present = [place for place in unit.includes if place.is_dir()]
+        present = [place for place in unit.includes if place.is_dir() or _holds(place, plan)]
         further = [place for place in folder.include_folders(unit.path) if place not in present]
         units.append(replace(unit, language=language, includes=(*present, *further)))
     return replace(plan, units=tuple(units))
+
+
+def _holds(place: Path, plan: BuildPlan) -> bool:
+    return any(path.is_relative_to(place) for path, _ in plan.written)
 
 
 def _compiles(words: tuple[str, ...]) -> bool:

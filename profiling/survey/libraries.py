@@ -30,9 +30,14 @@ class Library:
 
 
 @functools.cache
+def _table() -> dict[str, Any]:
+    return tomllib.loads(TABLE.read_text())
+
+
+@functools.cache
 def libraries() -> tuple[Library, ...]:
     """All rows of libraries.toml."""
-    rows: list[dict[str, Any]] = tomllib.loads(TABLE.read_text())["library"]
+    rows: list[dict[str, Any]] = _table()["library"]
     return tuple(
         Library(
             row["name"],
@@ -42,6 +47,12 @@ def libraries() -> tuple[Library, ...]:
         )
         for row in rows
     )
+
+
+def present_packages() -> str:
+    """A pattern for the lower-case names of the CMake packages that every ROCm installation has."""
+    gpu = [library.link.pattern.lower() for library in libraries() if library.gpu and library.link]
+    return "|".join([*_table()["packages"], *gpu])
 
 
 def library_of_header(name: str) -> Library | None:

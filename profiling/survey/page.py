@@ -20,6 +20,7 @@ NOT_COMPILED = {
     "missing_header": "a header is missing",
     "compile_failed": "does not compile",
     "link_failed": "does not link",
+    "not_configured": "CMake cannot configure its project",
 }
 MESSAGE_CHARS = 200
 _HEAD = (

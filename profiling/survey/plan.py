@@ -78,3 +78,4 @@ class Program:
     calls: tuple[Call, ...] = ()  # run lines from scripts and the documentation
     reads_arguments: bool = False  # main() uses its argument list
     libraries: tuple[str, ...] = ()  # external libraries whose headers it includes, GPU libraries first
+    not_configured: str = ""  # why the nearest CMake project could not be configured, if one could not

@@ -191,7 +191,8 @@ def scan(root: Path) -> Folder:
     return folder
 
 
-BUILD_FILES = ("CMakeLists.txt", "compile_commands.json")
+CMAKE_FILE = "CMakeLists.txt"
+BUILD_FILES = (CMAKE_FILE, "compile_commands.json")
 _HIP_MAKEFILE = re.compile(
     r"(?:GNU)?makefile[._-](?:hip|hipcc|rocm|amd)|(?:hip|hipcc|rocm|amd)\.(?:mk|make|mak)", re.IGNORECASE
 )

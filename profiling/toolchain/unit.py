@@ -161,14 +161,15 @@ def _anchored(words: list[str], folder: Path) -> list[str]:
 
 
 def _dependencies(path: Path) -> list[Path]:
-    """The files named in a make-style dependency file."""
+    """The files named in a make-style dependency file; a line break that is not escaped is part of a name."""
     text = (
         read_regular(path, SOURCE_BYTES, inside=path.parent)
         .decode(errors="surrogateescape")
         .replace("\\\n", " ")
         .partition(":")[2]
     )
-    return [Path(word.replace("\\ ", " ").replace("$$", "$")) for word in re.findall(r"(?:\\.|\S)+", text)]
+    words = re.findall(r"(?:\\ |[^ ])+", text.removesuffix("\n"))
+    return [Path(re.sub(r"\\([ #])", r"\1", word).replace("$$", "$")) for word in words]
 
 
 OUTSIDE = "includes a file from outside the allowed folders"

@@ -228,6 +228,11 @@ def _compiler() -> list[_Check]:
             "libclang", "compiler", True, "programs cannot be renamed or flattened", SETUP,
             _package("libclang-ng", "clang"),
         ),
+        *(
+            _Check(name, "compiler", False, "CMake projects are not configured: their sources are guessed", SETUP,
+                   _package(name, name))
+            for name in ("cmake", "ninja")
+        ),
     ]  # fmt: skip
 
 

@@ -23,19 +23,28 @@ Examples:
 @click.option("--out", type=NamedPath(file_okay=False, path_type=Path), required=True, help="Folder to write.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Same seed, same bytes.")
 @click.option("--family", default=None, help="Only this family.  [default: a weighted mix of all]")
+@click.option(
+    "--sizes",
+    "runs",
+    type=click.IntRange(1, 64),
+    default=4,
+    show_default=True,
+    help="Problem sizes at which each program is to be profiled.",
+)
 @workers_option
 @json_option
-def command(count: int, out: Path, seed: int, family: str | None, workers: int, as_json: bool) -> None:
+def command(count: int, out: Path, seed: int, family: str | None, runs: int, workers: int, as_json: bool) -> None:
     """Make HIP programs from the grammar.
 
-    Writes OUT/<id>.hip, then OUT/programs.jsonl: parameters, recorded choices, and the expected output of each
-    program. After an interruption, run the same command again to continue. The result does not depend on --workers.
+    Writes OUT/<id>.hip, then OUT/programs.jsonl: parameters, recorded choices and problem sizes of each program, which
+    it takes as arguments. After an interruption, run the same command again to continue. The result does not depend on
+    --workers.
     """
     from hipsynth.synth.generate.writer import generate_into
 
     progress = Progress("generate", count)
     summary = generate_into(
-        out, count, seed=seed, family=family, workers=workers, on_program=lambda p: progress.step(p.family)
+        out, count, seed=seed, family=family, workers=workers, runs=runs, on_program=lambda p: progress.step(p.family)
     )
     progress.close()
     if as_json:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hipsynth.profiling.sim.limits import Limits
     from hipsynth.synth.core.program import Project
 
-MOST_SAMPLING_UNITS, MOST_EFFORT = 1000, 1000
+MOST_SAMPLING_UNITS, LEAST_EFFORT, MOST_EFFORT = 1000, 0.05, 1000
 EPILOG = """\b
 Examples:
   synth profile vcopy.hip
@@ -93,16 +93,14 @@ class Options(TypedDict):
     "--sample",
     default="auto",
     show_default=True,
-    help="Sampling units of a large grid besides the first and the last: 2 or more, or auto (12).",
+    help="Sampling units of a large grid besides the first and the last: 2 or more, or auto (12; folder: 6).",
 )
 @click.option(
     "--effort",
-    type=FiniteRange(1, MOST_EFFORT),
-    default=1.0,
-    show_default=True,
+    type=FiniteRange(LEAST_EFFORT, MOST_EFFORT),
     metavar="N",
     help="Sample only grids whose full run or trace replay takes over N times the usual limit "
-    "(half a second; ten seconds).",
+    "(half a second; ten seconds).  [default: 1; folder: 0.1]",
 )
 @click.option(
     "--per-kernel",
@@ -128,7 +126,7 @@ def command(
     flags: tuple[str, ...],
     sandboxed: bool,
     sample: str,
-    effort: float,
+    effort: float | None,
     per_kernel: int,
     budget: float,
     **options: Unpack[Options],
@@ -142,7 +140,7 @@ def command(
     from hipsynth.profiling import sandbox
     from hipsynth.profiling.matrix.targets import targets
     from hipsynth.profiling.sim.build import compile_limits
-    from hipsynth.profiling.sim.limits import Limits
+    from hipsynth.profiling.sim.limits import CORPUS_EFFORT, CORPUS_UNITS, SAMPLING_UNITS, Limits
     from hipsynth.synth.core.workers import check_engine
 
     check_engine(options["engine"])
@@ -157,8 +155,8 @@ def command(
         click.echo("warning: programs run with your rights on files and network; only limits hold", err=True)
     limits = Limits(
         time_s=options["timeout"],
-        sampling_units=_sampling_units(sample, options["exact"], effort),
-        effort=effort,
+        sampling_units=_sampling_units(sample, options["exact"], effort, CORPUS_UNITS if out else SAMPLING_UNITS),
+        effort=effort or (CORPUS_EFFORT if out and not options["exact"] else 1.0),
         per_kernel=per_kernel,
         budget_s=budget,
         isolate=sandboxed,
@@ -185,15 +183,13 @@ def command(
     return _program(found, _echo(wanted, flags), limits, options)
 
 
-def _sampling_units(sample: str, exact: bool, effort: float) -> int:
-    from hipsynth.profiling.sim.limits import SAMPLING_UNITS
-
+def _sampling_units(sample: str, exact: bool, effort: float | None, default: int) -> int:
     if exact:
-        if sample != "auto" or effort != 1:
+        if sample != "auto" or effort is not None:
             raise UsageError("--exact excludes --sample and --effort", remedy="give one of them")
         return 0
     if sample == "auto":
-        return SAMPLING_UNITS
+        return default
     if not sample.isdecimal() or not 2 <= int(sample) <= MOST_SAMPLING_UNITS:
         raise UsageError(f"--sample {sample}", remedy=f"give auto, or a number from 2 to {MOST_SAMPLING_UNITS}")
     return int(sample)
@@ -271,6 +267,7 @@ def _folder(
     from hipsynth.profiling.matrix.collect import Options as MatrixOptions
     from hipsynth.profiling.matrix.collect import collect
     from hipsynth.synth.core.program import iter_programs
+    from hipsynth.synth.generate.sizes import expected_output
 
     bars: list[Progress] = []
     unreadable: list[BadInput] = []
@@ -288,7 +285,8 @@ def _folder(
             options["retry_failed"],
             options["repair"],
         )
-        summary = collect(iter_programs(path, unreadable.append), wanted, out, how, start)
+        programs = (replace(found, oracle=expected_output) for found in iter_programs(path, unreadable.append))
+        summary = collect(programs, wanted, out, how, start)
     except BadInput as error:
         raise (unreadable[0] if error.reason == "no_programs" and unreadable else error) from None
     finally:

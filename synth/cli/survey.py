@@ -37,9 +37,9 @@ Examples:
   synth survey benchmarks --budget 30s --shrink
   synth survey first second --arch gfx90a --arch gfx942 --out reports --page programs.md
 
-Programs are found automatically: Makefiles are evaluated by a dry run in the sandbox, CMake files and
-compile_commands.json are read, and other source files are tried one by one. Each program runs in the sandbox, in a
-copy of its folder.
+Programs are found automatically: Makefiles are evaluated by a dry run and CMake projects configured, both in the
+sandbox, compile_commands.json is read, and other source files are tried one by one. Each program runs in the
+sandbox, in a copy of its folder.
 
 With --out, run the same command again to continue after an interruption.
 

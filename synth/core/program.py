@@ -43,6 +43,14 @@ class Expected:
 
 
 @dataclass(frozen=True)
+class Run:
+    """One way to run a program: its command-line arguments, and the generator's parameters that they change."""
+
+    arguments: tuple[str, ...] = ()
+    params: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class SourceFile:
     """One file of a program on disk. `language`: hip (host and device), c++ or c; `flags`: flags for this file only."""
 
@@ -76,11 +84,25 @@ class Program:
     lineage: str = ""
     derivation: tuple[str, ...] = ()  # passes applied since the base, e.g. ("rename:7", "flatten")
     expected: Expected | None = None
+    runs: tuple[Run, ...] = (Run(),)  # how to run it: without arguments, or at several problem sizes
+    # Computes what a run must print, if `expected` is None; None if that is not known.
+    oracle: Callable[[Program, Run], Expected | None] | None = field(default=None, compare=False, repr=False)
     project: Project | None = None  # only for programs built from files on disk; never set for programs of a corpus
 
     @property
     def id(self) -> str:
         return text_id(self.text)
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The command-line arguments of its first run."""
+        return self.project.arguments if self.project else self.runs[0].arguments
+
+    def expectation(self) -> Expected | None:
+        """What its first run must print, if that is known."""
+        if self.expected is not None and not self.runs[0].arguments:
+            return self.expected
+        return self.oracle(self, self.runs[0]) if self.oracle else None
 
     @property
     def host_code(self) -> str:
@@ -103,6 +125,7 @@ class Program:
             "lineage": self.lineage or self.id,
             "derivation": list(self.derivation),
             "expected": expected,
+            "runs": [{"arguments": list(run.arguments), "params": dict(run.params)} for run in self.runs],
         }
 
     @staticmethod
@@ -121,7 +144,12 @@ class Program:
             lineage=record.get("lineage", ""),
             derivation=tuple(record.get("derivation", ())),
             expected=expected,
+            runs=tuple(Run(tuple(run["arguments"]), run["params"]) for run in record.get("runs", ())) or (Run(),),
         )
+
+    def with_runs(self, runs: Iterable[Run]) -> Program:
+        """The same program with other runs."""
+        return replace(self, runs=tuple(runs))
 
 
 _TEXTS = ("origin", "family", "name", "lineage")
@@ -138,6 +166,11 @@ def check_record(record: Mapping[str, Any]) -> None:
         raise ValueError("params or expected is not an object")
     if not all(type(choice) is int and -(2**63) <= choice < 2**63 for choice in record.get("choices", ())):
         raise ValueError("choices are not 64-bit integers")
+    for run in record.get("runs", ()):
+        if not all(isinstance(text, str) and "\0" not in text for text in run["arguments"]):
+            raise ValueError("the arguments of a run are not texts")
+        if not all(type(value) is int for value in run["params"].values()):
+            raise ValueError("the parameters of a run are not integers")
     if not all(isinstance(step, str) for step in record.get("derivation", ())):
         raise ValueError("derivation is not a list of texts")
 

@@ -12,12 +12,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from hipsynth.synth.generate import ir
+from hipsynth.synth.generate.extent import Extent
 from hipsynth.synth.generate.ir import Buffer, Expr, Kernel, Operand, Statement
 from hipsynth.synth.generate.types import ACC4, BOOL, F32, F64, I32, U32, DType, IRError
 
 WAVE = 64  # lanes of a wavefront on gfx90a and gfx942
 MAX_BLOCK = 1024
 MAX_LDS = 65536
+MAX_GROUPS = 1 << 23
 ATOMICS = {"add": "fiu", "min": "iu", "max": "iu", "and": "u", "or": "u", "xor": "u"}
 
 
@@ -35,14 +37,18 @@ class _Scope:
 class KernelBuilder:
     """Collects the statements of one kernel. `grid` is in work-groups, `block` in work-items, both (x, y) or x alone.
 
-    Raises IRError for launches of more than MAX_BLOCK work-items per group or 2^20 groups.
+    Raises IRError for launches of more than MAX_BLOCK work-items per group or MAX_GROUPS groups.
     """
 
     def __init__(self, name: str, grid: tuple[int, int] | int, block: tuple[int, int] | int, **options: bool) -> None:
         self.name = name
         self.grid = (grid, 1) if isinstance(grid, int) else grid
         self.block = (block, 1) if isinstance(block, int) else block
-        if min(*self.grid, *self.block) < 1 or math.prod(self.block) > MAX_BLOCK or math.prod(self.grid) > 1 << 20:
+        if (
+            min(*self.grid, *self.block) < 1
+            or math.prod(self.block) > MAX_BLOCK
+            or math.prod(map(int, self.grid)) > MAX_GROUPS
+        ):
             raise IRError(f"{name}: impossible launch {self.grid} x {self.block}")
         self.options = options
         self._buffers: list[Buffer] = []
@@ -105,8 +111,17 @@ class KernelBuilder:
 
     def scalar(self, name: str, value: int) -> Expr:
         """An `int` parameter that has this value in every launch."""
+        if isinstance(value, Extent) and value.name == name:
+            return self._size(ir.sized(value))
         self._scalars.append((self._claim(name), value))
-        return self._name(name, I32, value, value, uniform=True, scope=0)
+        return self._name(name, I32, int(value), int(value), uniform=True, scope=0)
+
+    def _size(self, value: Expr) -> Expr:
+        """A problem size used in the kernel, which becomes an `int` parameter."""
+        extent: Extent = value.attr
+        if (extent.name, extent) not in self._scalars:
+            self._scalars.append((self._claim(extent.name), extent))
+        return value
 
     def constant(self, name: str, value: int) -> Expr:
         """A `constexpr int` at file scope."""
@@ -119,7 +134,7 @@ class KernelBuilder:
         """A launch builtin such as threadIdx.x. It is unsigned (`raw`): convert sums and products to int with `let`."""
         axis = "xy".index(name[-1])
         extent = {"threadIdx": self.block, "blockDim": self.block, "blockIdx": self.grid, "gridDim": self.grid}
-        size = extent[name[:-2]][axis]
+        size = int(extent[name[:-2]][axis])
         lo, hi = (0, size - 1) if name.startswith(("threadIdx", "blockIdx")) else (size, size)
         return Expr("builtin", I32, (), name, lo, hi, not name.startswith("threadIdx"), True)
 
@@ -354,6 +369,8 @@ class KernelBuilder:
             raise IRError(f"{value.attr[0]} is used outside its scope")
         if value.op == "load" and value.attr not in (*self._buffers, *self._lds):
             raise IRError(f"{value.attr.name} does not belong to {self.name}")
+        if value.op == "size":
+            self._size(value)
         for argument in value.args:
             self._check(argument)
 

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hipsynth.synth.generate.choices import Choices
+from hipsynth.synth.generate.extent import Extent
 from hipsynth.synth.generate.ir import HostBuffer, Init, Kernel, Launch, Module
 from hipsynth.synth.generate.policy import Policy
-from hipsynth.synth.generate.types import DType, dtype
+from hipsynth.synth.generate.types import DType, IRError, dtype
 
+MAX_HOST_ELEMENTS = 1 << 24  # a tenth of a second
 INPUT_NAMES = (
     ("a", "b", "c", "d", "e", "f", "g", "h"),
     tuple(f"input_{k}" for k in range(8)),
@@ -58,6 +60,7 @@ class Context:
     names: Names = field(init=False)
     restrict: bool = field(init=False)
     style: dict[str, Any] = field(init=False)
+    arguments: dict[str, Extent] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.names = Names.draw(self.choices)
@@ -72,6 +75,16 @@ class Context:
     def dtype(self) -> DType:
         """The type named by the parameter `dtype`."""
         return dtype(self.params["dtype"])
+
+    def size(self, name: str, value: int) -> int:
+        """A problem size that the program reads from its arguments, `value` by default. Called once more with the same
+        name, it returns the same size."""
+        return self.arguments.setdefault(name, Extent(int(value), name))
+
+    @property
+    def count(self) -> int:
+        """The parameter `size` as a problem size, called as this program calls counts."""
+        return self.size(self.names.count, self.params["size"])
 
     def kernel_options(self) -> dict[str, bool]:
         return {"launch_bounds": self.style["launch_bounds"], "auto": self.style["auto"]}
@@ -94,15 +107,19 @@ class Context:
 
     def module(
         self, buffers: list[HostBuffer], kernels: list[Kernel], *, terms: int = 1, repeat: int = 1,
-        arguments: list[dict[str, str]] | None = None,
+        arguments: list[dict[str, str]] | None = None, host_data: bool = False,
     ) -> Module:  # fmt: skip
         """A program that launches the kernels in order. Without `arguments`, each kernel parameter is bound to the
-        buffer of the same name."""
+        buffer of the same name.
+
+        `host_data`: addresses or control flow depend on the inputs, which the host then writes. (Kernels that write
+        inputs may be sampled, and then write only some.) Raises IRError if it would have to write too much.
+        """
+        on_device = self.style["device_init"] and not host_data and self.params.get("host") != "thrust"
+        if not on_device and sum(int(buffer.size) for buffer in buffers) > MAX_HOST_ELEMENTS:
+            raise IRError(f"the host would have to write more than {MAX_HOST_ELEMENTS} elements")
         bound = arguments or [{b.name: b.name for b in k.buffers} for k in kernels]
         launches = tuple(Launch(k, a) for k, a in zip(kernels, bound, strict=True))
-        return Module(tuple(buffers), launches, terms, repeat, self.style)
-
-
-def groups(items: int, per_group: int) -> int:
-    """Work-groups of `per_group` work-items needed to cover `items`: the rounded-up quotient."""
-    return -(-items // per_group)
+        return Module(
+            tuple(buffers), launches, terms, repeat, tuple(self.arguments.values()), self.style, on_device
+        )  # fmt: skip

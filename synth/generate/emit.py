@@ -9,6 +9,7 @@ from typing import Any
 import jinja2
 
 from hipsynth.synth.generate import ir
+from hipsynth.synth.generate.extent import Extent, cpp
 from hipsynth.synth.generate.headers import Template, templates_dir
 from hipsynth.synth.generate.ir import Buffer, Expr, HostBuffer, Kernel, Module, Statement
 from hipsynth.synth.generate.ops import ATOM, OPS, ORDER, SYMMETRIC, UNARY
@@ -81,6 +82,7 @@ def _pack(e: Expr) -> tuple[str, int]:
 SPECIAL: dict[str, Callable[[Expr], tuple[str, int]]] = {
     "const": _const,
     "name": lambda e: (e.attr[0], ATOM),
+    "size": lambda e: (e.attr.name, ATOM),
     "builtin": lambda e: (e.attr, ATOM),
     "inside": lambda e: _expression(e.args[0]),
     "load": lambda e: (_element(e.attr, e.args), ATOM),
@@ -210,7 +212,7 @@ def launch_arguments(launch: ir.Launch, device: str) -> list[str]:
         arguments.append(
             pointer if buffer.dtype.lanes == 1 else f"reinterpret_cast<{constant}{buffer.dtype.cpp}*>({pointer})"
         )
-    return arguments + [str(value) for _, value in launch.kernel.scalars]
+    return arguments + [cpp(value) for _, value in launch.kernel.scalars]
 
 
 def init_expression(host: HostBuffer) -> str:
@@ -219,9 +221,10 @@ def init_expression(host: HostBuffer) -> str:
     if init.kind == "ramp":
         product = "i" if init.mul == 1 else f"i * {init.mul}"
         total = product if init.add == 0 else f"{product} + {init.add}"
-        steps = f"{total} % {init.mod}" if total == "i" else f"({total}) % {init.mod}"
+        steps = f"{total} % {_period(init.mod)}" if total == "i" else f"({total}) % {_period(init.mod)}"
     else:
-        steps = f"mix(static_cast<unsigned int>(i) + {init.add}u) % {init.mod}u"
+        period = _period(init.mod) if isinstance(init.mod, Extent) else f"{init.mod}u"
+        steps = f"mix(static_cast<unsigned int>(i) + {init.add}u) % {period}"
     wide = "double" if host.dtype.is_float else host.dtype.cpp
     text = f"static_cast<{wide}>({steps})"
     if init.step != 1:
@@ -231,6 +234,11 @@ def init_expression(host: HostBuffer) -> str:
     return text if host.dtype.name not in ("f16", "f32") else f"static_cast<{host.dtype.cpp}>({text})"
 
 
+def _period(mod: int) -> str:
+    """The number of different values of an initialiser, as an unsigned operand of a remainder."""
+    return f"static_cast<unsigned int>({cpp(mod)})" if isinstance(mod, Extent) else str(mod)
+
+
 def _plain(value: float, dtype: DType) -> str:
     return repr(float(value)) if dtype.is_float else f"{int(value)}{dtype.suffix}"
 
@@ -238,6 +246,18 @@ def _plain(value: float, dtype: DType) -> str:
 def dynamic_bytes(kernel: Kernel) -> int:
     """Bytes of dynamic LDS that a launch must request."""
     return sum(b.size * b.dtype.bytes for b in kernel.lds if b.dynamic)
+
+
+def dims(kernel: Kernel, extents: tuple[int, int]) -> str:
+    """The grid or the block of a launch as a `dim3`, of one dimension if the kernel has only one."""
+    flat = kernel.grid[1] == 1 and kernel.block[1] == 1 and not isinstance(kernel.grid[1], Extent)
+    return f"dim3({cpp(extents[0])})" if flat else f"dim3({cpp(extents[0])}, {cpp(extents[1])})"
+
+
+def element_count(buffer: HostBuffer) -> str:
+    """A buffer's size as an operand of a product."""
+    bare = not isinstance(buffer.size, Extent) or not buffer.size.op
+    return cpp(buffer.size) if bare else f"({cpp(buffer.size)})"
 
 
 def shared_constants(module: Module) -> list[tuple[str, int]]:
@@ -255,10 +275,11 @@ def environment() -> jinja2.Environment:
     )  # fmt: skip
     for function in (
         kernel_body, signature, launch_arguments, init_expression, dynamic_bytes, shared_constants,
-        literal,
+        literal, cpp, dims, element_count,
     ):  # fmt: skip
         env.globals[function.__name__] = function
     env.globals["sample_count"] = SAMPLES
+    env.globals["head"] = ir.HEAD
     return env
 
 

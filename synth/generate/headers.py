@@ -18,7 +18,7 @@ from hipsynth.synth.core.expressions import CONSTRAINT, FormulaError, Node, eval
 
 KEYS = {"name", "family", "summary", "parameters", "constraints", "launch", "oracle", "tags"}
 REQUIRED = KEYS - {"constraints"}
-PARAMETER_KEYS = {"type", "range", "choices", "default", "help"}
+PARAMETER_KEYS = {"type", "range", "choices", "default", "help", "size"}
 TYPES: dict[str, type] = {"int": int, "str": str}
 
 
@@ -39,6 +39,7 @@ class Parameter:
     choices: tuple[Any, ...]
     default: Any
     help: str
+    size: bool = False  # a problem size, which the program takes as an argument
 
     def accepts(self, value: Any) -> bool:
         """Whether the value has the declared type and lies in the declared range."""
@@ -130,7 +131,7 @@ def _parameter(path: str, name: str, spec: Mapping[str, Any]) -> Parameter:
         raise TemplateError(f"{where} needs type, default, and range or choices", cause=f"unknown keys {unknown}")
     lo, hi = spec.get("range", (0, 0))
     parameter = Parameter(name, spec["type"], lo, hi, tuple(spec.get("choices", ())), spec["default"],
-                          spec.get("help", ""))  # fmt: skip
+                          spec.get("help", ""), spec.get("size") is True)  # fmt: skip
     if not parameter.accepts(parameter.default) or not all(type(c) is TYPES[parameter.type] for c in parameter.choices):
         raise TemplateError(f"{where}: default or choices do not fit its type and range")
     return parameter

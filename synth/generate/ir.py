@@ -15,15 +15,19 @@ from typing import Any
 
 import numpy as np
 
+from hipsynth.synth.generate.extent import Extent
 from hipsynth.synth.generate.ops import OPS
 from hipsynth.synth.generate.types import BOOL, F16, F32, I32, DType, IRError
 
 Number = int | float
+HEAD = 65536  # elements
+MAX_BYTES = 5 << 29  # of a program's buffers, which its host holds once more
+SIZE_OPS = {"+": "add", "-": "sub", "*": "mul", "/": "idiv", "max": "max"}  # operators of an Extent -> rows of OPS
 
 
 @dataclass(frozen=True, slots=True)
 class Expr:
-    """A typed value. `op` is a row of OPS or one of const, name, builtin, load, cast, part, pack, shuffle, inside
+    """A typed value. `op` is a row of OPS or one of const, name, size, builtin, load, cast, part, pack, shuffle, inside
     (a value whose range an enclosing guard narrowed)."""
 
     op: str
@@ -95,8 +99,20 @@ def const(value: Number, dtype: DType) -> Expr:
 
 
 def lift(value: Operand, like: DType) -> Expr:
-    """A Python number as a literal of type `like`; an Expr unchanged."""
-    return value if isinstance(value, Expr) else const(value, like)
+    """A Python number as a literal of type `like`; a size as an int that the kernel gets as parameter; an Expr
+    unchanged."""
+    if isinstance(value, Expr):
+        return value
+    return sized(value) if isinstance(value, Extent) else const(value, like)
+
+
+def sized(value: int) -> Expr:
+    """A size, or what is computed from sizes, as a value inside the kernel."""
+    if not isinstance(value, Extent):
+        return const(value, I32)
+    if not value.op:
+        return Expr("size", I32, (), value, int(value), int(value))
+    return apply(SIZE_OPS[value.op], sized(value.left), sized(value.right))
 
 
 def apply(name: str, *operands: Operand) -> Expr:
@@ -209,7 +225,7 @@ class Init:
     def span(self) -> tuple[float, float]:
         if self.kind == "zero":
             return 0, 0
-        return (self.lo, self.lo) if self.kind == "constant" else (self.lo, self.lo + self.step * (self.mod - 1))
+        return (self.lo, self.lo) if self.kind == "constant" else (self.lo, self.lo + self.step * (int(self.mod) - 1))
 
 
 @dataclass(frozen=True)
@@ -430,12 +446,16 @@ class Module:
     launches: tuple[Launch, ...]
     terms: int = 1
     repeat: int = 1
+    arguments: tuple[Extent, ...] = ()  # the problem sizes that the program reads from argv
     style: dict[str, Any] = field(default_factory=dict)
+    device_init: bool = False  # kernels write the inputs, and the program prints the first HEAD elements of its outputs
 
     def __post_init__(self) -> None:
         hosts = {b.name: b for b in self.buffers}
         if len(hosts) != len(self.buffers):
             raise IRError("two buffers of one name")
+        if sum(int(b.size) * b.dtype.bytes for b in self.buffers) > MAX_BYTES:
+            raise IRError(f"more than {MAX_BYTES} bytes of buffers")
         written = {x.arguments[b.name] for x in self.launches for b in x.kernel.buffers if not b.const}
         for launch in self.launches:
             for buffer in launch.kernel.buffers:

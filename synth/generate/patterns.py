@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from hipsynth.synth.generate.builder import KernelBuilder
-from hipsynth.synth.generate.context import Context, groups
+from hipsynth.synth.generate.context import Context
+from hipsynth.synth.generate.extent import groups
 from hipsynth.synth.generate.ir import Buffer, Expr, HostBuffer, Init, Operand
 from hipsynth.synth.generate.productions import Chain, recurrence, recurrence_span
 from hipsynth.synth.generate.types import I32, DType
@@ -22,9 +23,10 @@ def covering(ctx: Context, name: str, items: int) -> KernelBuilder:
 
 @contextmanager
 def each_item(ctx: Context, k: KernelBuilder, items: int) -> Iterator[Expr]:
-    """Yields the index of this work-item's element, inside a bounds check if the launch is larger than `items`."""
-    launched = k.grid[0] * k.block[0]
-    count = k.scalar(ctx.names.count, items) if launched > items else None
+    """Yields the index of this work-item's element, inside a bounds check if the launch is larger than `items`, and
+    in most programs always: they take any size."""
+    checked = ctx.style["guard"] or k.grid[0] * k.block[0] > items
+    count = k.scalar(ctx.names.count, items) if checked else None
     i = k.let(ctx.names.index, k.global_id())
     if count is None:
         yield i

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +15,26 @@ from hipsynth.synth.generate.choices import Choices
 from hipsynth.synth.generate.headers import Parameter, Template, templates, templates_dir
 
 SECTIONS = {"families", "common", "parameters", "productions", "style"}
+LOG_STEPS = 1 << 20
+ROUNDING = (35, 25, 15, 25)  # weights of powers of two, multiples of 256, round decimals, any integer
 TRIES = 200  # draws of a family's parameters until its constraints hold
+
+
+def _log_uniform(choices: Choices, low: int, high: int) -> int:
+    """An integer of [low, high], log-uniform, rounded as people choose sizes: to a power of two, a multiple of 256,
+    two decimal digits, or not at all."""
+    exact = round(low * (high / low) ** (choices.integer(0, LOG_STEPS) / LOG_STEPS))
+    match choices.weighted(ROUNDING):
+        case 0:
+            value = 1 << round(math.log2(exact))
+        case 1:
+            value = exact // 256 * 256 or exact
+        case 2:
+            unit = int(10 ** max(0, math.floor(math.log10(exact)) - 1))
+            value = exact // unit * unit
+        case _:
+            value = exact
+    return min(max(value, low), high)
 
 
 class PolicyError(BadInput):
@@ -25,16 +45,19 @@ class PolicyError(BadInput):
 
 @dataclass(frozen=True)
 class Distribution:
-    """Weighted values, or weighted integer bins (uniform inside a bin)."""
+    """Weighted values, or weighted integer bins: uniform inside a bin, or log-uniform."""
 
     values: tuple[Any, ...]
     bins: tuple[tuple[int, int], ...]
     weights: tuple[float, ...]
+    log: bool = False
 
     def draw(self, choices: Choices) -> Any:
         """A random value."""
         index = choices.weighted(self.weights)
-        return self.values[index] if self.values else choices.integer(*self.bins[index])
+        if self.values:
+            return self.values[index]
+        return _log_uniform(choices, *self.bins[index]) if self.log else choices.integer(*self.bins[index])
 
 
 @dataclass(frozen=True)
@@ -78,20 +101,27 @@ class Policy:
 
 
 def _distribution(where: str, spec: Mapping[str, Any]) -> Distribution:
-    if set(spec) - {"values", "bins", "weights"} or ("values" in spec) == ("bins" in spec):
-        raise PolicyError(f"{where}: needs values or bins, and weights")
-    if "bins" in spec:
-        rows = spec["bins"]
-        if not all(len(r) == 3 and r[0] <= r[1] for r in rows):
-            raise PolicyError(f"{where}: a bin is [lowest, highest, weight]")
-        result = Distribution((), tuple((r[0], r[1]) for r in rows), tuple(r[2] for r in rows))
-    else:
+    if set(spec) - {"values", "bins", "weights", "log"} or len({"values", "bins", "log"} & set(spec)) != 1:
+        raise PolicyError(f"{where}: needs values with weights, bins, or log")
+    if "values" in spec:
         values = tuple(spec["values"])
         result = Distribution(values, (), tuple(spec.get("weights", [1] * len(values))))
+    else:
+        result = _binned(where, spec)
     count = len(result.values or result.bins)
     if len(result.weights) != count or not count or min(result.weights) < 0 or sum(result.weights) <= 0:
         raise PolicyError(f"{where}: needs one non-negative weight per alternative, and one positive")
     return result
+
+
+def _binned(where: str, spec: Mapping[str, Any]) -> Distribution:
+    log = "log" in spec
+    rows = spec["log"] if log else spec["bins"]
+    if not all(isinstance(r, list) and len(r) == 3 and r[0] <= r[1] for r in rows):
+        raise PolicyError(f"{where}: a bin is [lowest, highest, weight]")
+    if log and any(r[0] < 1 for r in rows):
+        raise PolicyError(f"{where}: log bins begin at 1 or above")
+    return Distribution((), tuple((r[0], r[1]) for r in rows), tuple(r[2] for r in rows), log)
 
 
 def _checked(where: str, distribution: Distribution, parameter: Parameter) -> Distribution:
@@ -112,7 +142,9 @@ def _restricted(distribution: Distribution, parameter: Parameter) -> Distributio
         return None
     bins = [(max(lo, parameter.lo), min(hi, parameter.hi)) for lo, hi in distribution.bins]
     live = [(b, w) for b, w in zip(bins, weights, strict=True) if b[0] <= b[1]]
-    return Distribution((), tuple(b for b, _ in live), tuple(w for _, w in live)) if live else None
+    if not live:
+        return None
+    return Distribution((), tuple(b for b, _ in live), tuple(w for _, w in live), distribution.log)
 
 
 def parse_policy(data: Mapping[str, Any], known: Mapping[str, Template]) -> Policy:

@@ -3,51 +3,21 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
-from typing import Any
 
 from hipsynth.synth.core.errors import BadInput
 from hipsynth.synth.core.program import Program
 from hipsynth.synth.core.workers import end_with_parent
-from hipsynth.synth.generate import emit
+from hipsynth.synth.generate.build import make_program
 from hipsynth.synth.generate.choices import Choices, Stream
-from hipsynth.synth.generate.context import Context
-from hipsynth.synth.generate.families import builder_of
 from hipsynth.synth.generate.headers import find_template
-from hipsynth.synth.generate.ir import Module
-from hipsynth.synth.generate.oracle import expected
 from hipsynth.synth.generate.policy import default_policy
+from hipsynth.synth.generate.sizes import with_runs
 from hipsynth.synth.generate.types import IRError
 
 CHUNK = 16  # programs per task of a worker
 ATTEMPTS = 100  # draws of one program before an error is raised
-
-
-def build_module(family: str, choices: Choices, overrides: Mapping[str, Any] | None = None) -> tuple[Context, Module]:
-    """The typed program of one choice sequence; `overrides` fix parameters instead of drawing them.
-
-    Raises UsageError for an unknown family, BadInput for an unknown parameter, IRError for an invalid program, and
-    ReplayError for a recorded sequence that does not fit.
-    """
-    template = find_template(family)
-    policy = default_policy()
-    params = policy.draw(template, choices, overrides or {})
-    context = Context(params, choices, policy)
-    module = builder_of(family)(context)
-    choices.finish()
-    return context, module
-
-
-def make_program(family: str, choices: Choices, overrides: Mapping[str, Any] | None = None) -> Program:
-    """One program of a family with its expected output; errors as in `build_module`."""
-    context, module = build_module(family, choices, overrides)
-    text = emit.render(find_template(family), module, dict(context.params))
-    name = module.kernels[0].name
-    return Program(
-        text=text, origin="synthetic", family=family, name=name, params=dict(context.params),
-        choices=choices.recorded, expected=expected(module),
-    )  # fmt: skip
 
 
 def draw_program(seed: int, index: int, attempt: int = 0, family: str | None = None) -> Program:
@@ -56,16 +26,11 @@ def draw_program(seed: int, index: int, attempt: int = 0, family: str | None = N
     return make_program(chosen, Choices(Stream("program", seed, chosen, index, attempt)))
 
 
-def replay(family: str, recorded: tuple[int, ...]) -> Program:
-    """The program of a family for the choice sequence `Program.choices`; raises ReplayError if it does not fit."""
-    return make_program(family, Choices(replay=recorded))
-
-
 def generate(
     count: int, seed: int = 0, family: str | None = None, workers: int = 1, start: int = 0,
-    seen: set[str] | None = None,
+    seen: set[str] | None = None, runs: int = 1,
 ) -> Iterator[Program]:  # fmt: skip
-    """Programs start .. count-1 of a seed, in order, without duplicates.
+    """Programs start .. count-1 of a seed, in order, without duplicates, each with up to `runs` runs at other sizes.
 
     The result depends on `seed` and `family` only, never on `workers`. `seen` holds the ids of earlier programs of a
     resumed run.
@@ -74,7 +39,7 @@ def generate(
     if family is not None:
         find_template(family)
     known = set() if seen is None else set(seen)
-    for index, first in enumerate(_in_order(count, seed, family, workers, start), start):
+    for index, first in enumerate(_in_order(count, seed, family, workers, start, runs), start):
         program, attempt = first
         while program.id in known:
             if attempt >= ATTEMPTS:
@@ -83,19 +48,20 @@ def generate(
                     cause=f"family {program.family} has few distinct programs under this policy",
                     remedy="generate fewer, or widen its parameters in templates/policy/default.toml",
                 )
-            program, attempt = _draw(seed, index, attempt + 1, family)
+            program, attempt = _draw(seed, index, attempt + 1, family, runs)
         known.add(program.id)
         yield program
 
 
-def _draw(seed: int, index: int, attempt: int, family: str | None) -> tuple[Program, int]:
+def _draw(seed: int, index: int, attempt: int, family: str | None, runs: int) -> tuple[Program, int]:
     """The first program, from `attempt` on, that the typed language accepts, and its attempt number.
 
     Families should never build an invalid program (the tests draw thousands), but one must not end a run of a million.
     """
     for number in range(attempt, attempt + ATTEMPTS):
         try:
-            return draw_program(seed, index, number, family), number
+            program = draw_program(seed, index, number, family)
+            return (with_runs(program, runs) if runs > 1 else program), number
         except IRError as error:
             refused = error
     raise BadInput(
@@ -105,7 +71,9 @@ def _draw(seed: int, index: int, attempt: int, family: str | None) -> tuple[Prog
     )
 
 
-def _in_order(count: int, seed: int, family: str | None, workers: int, start: int) -> Iterator[tuple[Program, int]]:
+def _in_order(
+    count: int, seed: int, family: str | None, workers: int, start: int, runs: int
+) -> Iterator[tuple[Program, int]]:
     """First attempts in order; workers compute at most a few chunks ahead.
 
     Forked workers start at once; those of core.workers are spawned and import numpy anew (0.35 s each, a tenth of the
@@ -113,7 +81,7 @@ def _in_order(count: int, seed: int, family: str | None, workers: int, start: in
     """
     if workers <= 1 or count - start <= CHUNK:
         for index in range(start, count):
-            yield _draw(seed, index, 0, family)
+            yield _draw(seed, index, 0, family, runs)
         return
     with ProcessPoolExecutor(workers, initializer=_follow_the_parent) as pool:
         pending: list[Future[list[tuple[Program, int]]]] = []
@@ -121,13 +89,13 @@ def _in_order(count: int, seed: int, family: str | None, workers: int, start: in
         while begin < count or pending:
             while begin < count and len(pending) < 3 * workers:
                 end = min(begin + CHUNK, count)
-                pending.append(pool.submit(_chunk, seed, family, begin, end))
+                pending.append(pool.submit(_chunk, seed, family, begin, end, runs))
                 begin = end
             yield from pending.pop(0).result()
 
 
-def _chunk(seed: int, family: str | None, begin: int, end: int) -> list[tuple[Program, int]]:
-    return [_draw(seed, index, 0, family) for index in range(begin, end)]
+def _chunk(seed: int, family: str | None, begin: int, end: int, runs: int) -> list[tuple[Program, int]]:
+    return [_draw(seed, index, 0, family, runs) for index in range(begin, end)]
 
 
 def _follow_the_parent() -> None:

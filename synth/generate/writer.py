@@ -56,17 +56,19 @@ def grammar_digest() -> str:
 
 
 def generate_into(
-    out: Path, count: int, *, seed: int = 0, family: str | None = None, workers: int = 1,
+    out: Path, count: int, *, seed: int = 0, family: str | None = None, workers: int = 1, runs: int = 1,
     on_program: Callable[[Program], None] | None = None,
 ) -> GenerateSummary:  # fmt: skip
     """Writes `count` programs of a seed to OUT/<id>.hip and OUT/programs.jsonl, resuming an interrupted run.
+
+    `runs`: problem sizes per program (see sizes.with_runs).
 
     Raises UsageError for an unknown family, BadInput if the folder holds another run, is being written to by another
     process, or cannot be written.
     """
     if family is not None:
         find_template(family)
-    run = {"seed": seed, "family": family, "grammar": grammar_digest()}
+    run = {"seed": seed, "family": family, "runs": runs, "grammar": grammar_digest()}
     with sole_writer(out):
         try:
             records = _finished(out, run)
@@ -77,7 +79,7 @@ def generate_into(
                     remedy="use another --out, or a larger --count",
                 )
             seen = {str(r["id"]) for r in records}
-            fresh = generate(count, seed, family, workers, start=reused, seen=seen)
+            fresh = generate(count, seed, family, workers, start=reused, seen=seen, runs=runs)
             if reused < count:
                 records += _write(out, run, records, fresh, on_program)
         except OSError as error:
@@ -99,7 +101,7 @@ def _finished(out: Path, run: dict[str, Any]) -> list[dict[str, Any]]:
     if not same:
         raise BadInput(
             f"{out} holds programs of another run",
-            cause="they were generated with another seed, family or version of the grammar",
+            cause="they were generated with another seed, family, number of sizes or version of the grammar",
             remedy="use an empty --out folder",
         )
     records = []

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import needs
 import pytest
 from click.testing import CliRunner
+from generated_samples import small
 
+from hipsynth.profiling import toolchain
+from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.matrix import collect, targets
 from hipsynth.profiling.sim.limits import Limits
 from hipsynth.synth.cli.main import cli
-from hipsynth.synth.core.program import load_program
+from hipsynth.synth.core.program import Program, Run, load_program
 from hipsynth.synth.core.store import Corpus
+from hipsynth.synth.generate.sizes import expected_output, run_at
 
 HANDWRITTEN = Path(__file__).resolve().parents[2] / "corpus" / "handwritten"
 
@@ -42,6 +47,34 @@ def test_the_corpus_is_the_same_on_every_run(tmp_path: Path) -> None:
         assert row["backend"] == "sim" and row["backend_version"] and row["compiler"] and row["headers"]
         assert provenance["compiler"] == row["compiler"] and provenance["headers"] == row["headers"]
         assert row["L1_Cache_Hit_Rate"] is not None and row["duration_ns"] > 0
+
+
+def test_one_build_gives_labels_at_several_sizes_and_on_several_devices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each side is compiled once; a wrong result in any run would be a failure."""
+    root = toolchain.find().root
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / root.name).symlink_to(root)
+    monkeypatch.setenv("HIPSYNTH_CACHE", str(tmp_path / "cache"))
+    base, run = small("stencil1d")
+    program = replace(base, oracle=expected_output).with_runs([run, halved(base, run)])
+    cells = [Target("gfx942", "-O3", device) for device in ("mi300x", "mi300a")]
+    summary = collect.collect([program], cells, tmp_path / "c", collect.Options(limits=Limits(60)))
+    assert (summary.planned, summary.measured, summary.failed) == (4, 4, {})
+    assert len(list((tmp_path / "cache" / "builds").glob("*/*"))) == 2, "one for the device and one for the host"
+    again = collect.collect([program], cells, tmp_path / "c", collect.Options(limits=Limits(60)))
+    assert (again.measured, again.already_done) == (0, 4)
+    rows = Corpus.open(tmp_path / "c").measurements().to_pylist()
+    assert len({row["arguments"] for row in rows}) == 2 and len({row["device"] for row in rows}) == 2
+    grids = {row["arguments"]: tuple(row["grid"]) for row in rows}
+    assert len(set(grids.values())) == 2, grids
+
+
+def halved(program: Program, run: Run) -> Run:
+    found = run_at(program, {name: value // 2 for name, value in run.params.items()})
+    assert found is not None
+    return found
 
 
 HIP = "#include <hip/hip_runtime.h>\n"

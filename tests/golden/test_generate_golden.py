@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from hipsynth.synth.generate.build import build_module
 from hipsynth.synth.generate.choices import Choices, Stream
-from hipsynth.synth.generate.headers import templates
-from hipsynth.synth.generate.producer import make_program
+from hipsynth.synth.generate.emit import render
+from hipsynth.synth.generate.headers import find_template, templates
+from hipsynth.synth.generate.oracle import expected
 
 FOLDER = Path(__file__).parent / "generate"
 SMALL: dict[str, dict[str, int | str]] = {
@@ -35,9 +37,9 @@ SMALL: dict[str, dict[str, int | str]] = {
 
 @pytest.mark.parametrize("family", sorted(templates()))
 def test_program_and_output_are_as_recorded(family: str) -> None:
-    program = make_program(family, Choices(Stream("golden", family)), SMALL.get(family, {"size": 2000}))
-    assert program.expected is not None
-    page = program.text + "// prints:\n" + "".join(f"// {line}\n" for line in program.expected.lines)
+    context, module = build_module(family, Choices(Stream("golden", family)), SMALL.get(family, {"size": 2000}))
+    text = render(find_template(family), module, dict(context.params))
+    page = text + "// prints:\n" + "".join(f"// {line}\n" for line in expected(module).lines)
     path = FOLDER / f"{family}.txt"
     if os.environ.get("HIPSYNTH_UPDATE_GOLDEN"):
         FOLDER.mkdir(exist_ok=True)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import needs
 import pytest
+from generated_samples import small
 
 from hipsynth.profiling import toolchain
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.sim.limits import Limits
+from hipsynth.synth.core.arguments import run_text
 from hipsynth.synth.core.oracle_check import mismatch
-from hipsynth.synth.core.program import Program
-from hipsynth.synth.generate.choices import Choices, Stream
+from hipsynth.synth.core.program import Program, Run
 from hipsynth.synth.generate.headers import templates
-from hipsynth.synth.generate.producer import draw_program, make_program
+from hipsynth.synth.generate.sizes import expected_output
 
 FAMILIES = sorted(templates())
 DEVICES = {"gfx90a": "mi250", "gfx942": "mi300x"}
@@ -22,38 +24,49 @@ FLAGS = ("-O3", "-O3 -ffast-math", "-O3 -munsafe-fp-atomics")
 SAMPLE = 6  # programs per family in the full suite
 
 
-def small(family: str) -> Program:
-    """A program of the family with its default parameters."""
-    template = templates()[family]
-    return make_program(family, Choices(Stream("compile", family)), {p.name: p.default for p in template.parameters})
-
-
 @pytest.mark.parametrize("number", range(len(FAMILIES)))
 def test_family_compiles(number: int, tmp_path: Path) -> None:
     """One architecture each, in turn; the full suite does both."""
     needs.compiler()
-    program = small(FAMILIES[number])
+    program, _ = small(FAMILIES[number])
     source = tmp_path / "program.hip"
     source.write_text(program.text)
     build = toolchain.compile_device(source, list(DEVICES)[number % 2], "-O3", tmp_path)
     assert program.name in " ".join(build.kernels)
 
 
+def wrong(program: Program, run: Run, target: Target, scratch: Path) -> str:
+    """How a run differs from what the oracle expects; "" if it does not."""
+    backend = needs.simulator()
+    expected = expected_output(program, run)
+    assert expected is not None
+    result = backend.profile(program.with_runs([run]), target, scratch, Limits())
+    assert result.provenance["sampled"] == "false"
+    return result.message or result.reason or mismatch(expected, result.exit_code, result.stdout)
+
+
+@pytest.mark.parametrize("flags", ["-O0", "-O3"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_small_run_prints_what_the_oracle_expects(family: str, flags: str, tmp_path: Path) -> None:
+    """The program gets its sizes as arguments; its defaults are larger."""
+    needs.compiler()
+    program, run = small(family)
+    assert run.arguments and run_text(program.text, shlex.join(run.arguments)) != program.text
+    arch = list(DEVICES)[FAMILIES.index(family) % 2]
+    assert wrong(program, run, Target(arch, flags, DEVICES[arch]), tmp_path) == ""
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("arch", DEVICES)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_sample_compiles_runs_and_prints_what_the_oracle_expects(family: str, arch: str, tmp_path: Path) -> None:
+def test_a_sample_prints_what_the_oracle_expects(family: str, arch: str, tmp_path: Path) -> None:
     needs.compiler()
-    backend = needs.simulator()
     failures = []
     for index in range(SAMPLE):
-        program = draw_program(77, index, 0, family)
+        program, run = small(family, 77 + index)
         target = Target(arch, FLAGS[index % len(FLAGS)], DEVICES[arch])
         scratch = tmp_path / str(index)
         scratch.mkdir()
-        result = backend.profile(program, target, scratch, Limits())
-        assert program.expected is not None
-        wrong = result.message or mismatch(program.expected, result.exit_code, result.stdout)
-        if wrong or result.status != "ok":
-            failures.append(f"{program.id} {target.flags}: {result.reason} {wrong} {dict(program.params)}")
+        if found := wrong(program, run, target, scratch):
+            failures.append(f"{program.id} {target.flags} {shlex.join(run.arguments)}: {found} {dict(program.params)}")
     assert not failures, "\n".join(failures)

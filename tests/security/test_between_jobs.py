@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from leftovers import left_running
 
 from hipsynth.profiling import sandbox
-from hipsynth.profiling.sandbox import SandboxLimits, SandboxResult, processes
+from hipsynth.profiling.sandbox import SandboxLimits, SandboxResult
 from hipsynth.synth.core.scratch import process_folder
 from hipsynth.synth.frontend import isolation
 
@@ -65,9 +65,7 @@ def job(code: str, limits: SandboxLimits = LIMITS) -> SandboxResult:
 def clean() -> Iterator[None]:
     isolation.close()  # the parser of an earlier test
     yield
-    running = [pid for pid in processes.descendants(os.getpid())[1:] if processes.runs(pid)]
-    names = [Path(f"/proc/{pid}/comm").read_text().strip() for pid in running]
-    assert set(names) <= {"bwrap", "hipsynth-superv"} and not list((process_folder() / "jobs").iterdir())
+    assert not left_running() and not list((process_folder() / "jobs").iterdir())
 
 
 @pytest.mark.parametrize("what", LEAVES)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import os
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import needs
 import pytest
+from leftovers import left_running
 
 from hipsynth.profiling import sandbox
-from hipsynth.profiling.sandbox import processes
 from hipsynth.profiling.survey.build import try_plans
-from hipsynth.profiling.survey.build_files import makefile
+from hipsynth.profiling.survey.build_files import cmake, makefile
 from hipsynth.profiling.survey.discover import find_programs
 from hipsynth.profiling.toolchain import CompileLimits, parse_flags
 from hipsynth.synth.core.scratch import scratch_folder
@@ -22,7 +22,9 @@ pytestmark = pytest.mark.usefixtures("with_make")
 MAIN = "#include <hip/hip_runtime.h>\n__global__ void k(int* p) { *p = 1; }\nint main() { return 0; }\n"
 RULE = "prog: main.hip\n\thipcc $(FLAGS) -o prog main.hip\n"
 SECRET = "the_secret_of_another_folder"
-CMAKE = "project(x)\nadd_executable(x main.hip)\n"
+HEAD = "cmake_minimum_required(VERSION 3.21)\nproject(x LANGUAGES CXX HIP)\n"
+CMAKE = HEAD + "add_executable(x main.hip)\n"
+SHELL = 'execute_process(COMMAND sh -c "{}")\n'
 
 # Name -> the files of the folder; {out} is a folder outside of it, with a file `secret.h`.
 FOLDERS: dict[str, dict[str, str]] = {
@@ -43,15 +45,36 @@ FOLDERS: dict[str, dict[str, str]] = {
               + RULE},
     "objects outside": {"Makefile": "prog: main.hip\n\thipcc -o {out}/made main.hip {out}/other.hip {out}/secret.o\n"},
     "cmake runs": {"CMakeLists.txt": CMAKE + "execute_process(COMMAND touch {out}/made)\n"
-                   "add_custom_command(OUTPUT y COMMAND touch {out}/made)\nfile(WRITE {out}/made text)\n"},
-    "cmake reads": {"CMakeLists.txt": CMAKE + "file(READ {out}/secret.h S)\nfile(STRINGS {out}/secret.h S)\n"
-                    "add_definitions(-DS=${{S}})\n"},
-    "cmake configures": {"CMakeLists.txt": CMAKE + "configure_file({out}/secret.h a.h)\n"
-                         "configure_file(../out/secret.h b.h COPYONLY)\nconfigure_file(link.h c.h)\n"},
-    "cmake includes": {"CMakeLists.txt": CMAKE + "include({out}/secret.cmake)\nadd_subdirectory(../out)\n"
-                       "include(link.cmake)\n"},
-    "cmake lists": {"CMakeLists.txt": "project(x)\nfile(GLOB_RECURSE S /*)\nfile(GLOB T {out}/*)\n"
+                   "add_custom_command(OUTPUT y COMMAND touch {out}/made)\nadd_custom_target(z ALL DEPENDS y)\n"},
+    "cmake writes": {"CMakeLists.txt": CMAKE + "file(WRITE {out}/made text)\n"},
+    "cmake copies": {"CMakeLists.txt": CMAKE + "file(COPY {out}/secret.h DESTINATION {out}/made)\n"},
+    "cmake downloads": {"CMakeLists.txt": CMAKE + "file(DOWNLOAD file://{out}/secret.h s.h)\n"
+                        "file(DOWNLOAD http://127.0.0.1:1/x ${{CMAKE_SOURCE_DIR}}/made)\n"},
+    "cmake reads": {"CMakeLists.txt": CMAKE + "execute_process(COMMAND cat {out}/secret.h OUTPUT_VARIABLE S)\n"
+                    "file(GLOB T {out}/* ..)\nadd_definitions(-DS=${{S}} ${{T}})\nfile(READ {out}/secret.h S)\n"},
+    "cmake configures": {"CMakeLists.txt": CMAKE + "configure_file(link.h c.h)\nconfigure_file({out}/secret.h a.h)\n"
+                         "configure_file(../out/secret.h b.h COPYONLY)\n"},
+    "cmake links": {"CMakeLists.txt": CMAKE + "file(CREATE_LINK {out}/secret.h ${{CMAKE_BINARY_DIR}}/s.h SYMBOLIC)\n"
+                    "file(CREATE_LINK {out} ${{CMAKE_BINARY_DIR}}/sub SYMBOLIC)\n"},
+    "cmake moves its answers": {"CMakeLists.txt": CMAKE + SHELL.format(
+        "cd ${{CMAKE_BINARY_DIR}}/.cmake/api/v1; mkdir /tmp/r; rm -rf reply; ln -s /tmp/r reply")},
+    "cmake moves its folder": {"CMakeLists.txt": CMAKE + SHELL.format(
+        "cd ${{CMAKE_BINARY_DIR}}/..; mv build was; ln -s {out} build; mv ../work ../moved")},
+    "cmake includes": {"CMakeLists.txt": CMAKE + "include(link.cmake)\ninclude({out}/secret.cmake)\n"
+                       "add_subdirectory({out} out)\n"},
+    "cmake lists": {"CMakeLists.txt": HEAD + "file(GLOB_RECURSE S /proc/*/environ)\nfile(GLOB T {out}/*)\n"
                     "add_executable(x main.hip ${{S}} ${{T}})\n"},
+    "cmake loops": {"CMakeLists.txt": CMAKE + "while(TRUE)\nendwhile()\n"},
+    "cmake recurses": {"CMakeLists.txt": CMAKE + "function(f)\nf()\nendfunction()\nf()\n"},
+    "cmake expands": {"CMakeLists.txt": CMAKE + "set(x a)\n" + 'set(x "${{x}}${{x}}")\n' * 50},
+    "cmake waits": {"CMakeLists.txt": CMAKE + SHELL.format("sleep 600")},
+    "cmake floods": {"CMakeLists.txt": CMAKE + "while(TRUE)\nmessage(SEND_ERROR xxxxxxxx)\nendwhile()\n"},
+    "cmake fills the disk": {"CMakeLists.txt": CMAKE + SHELL.format(
+        "for n in 1 2 3 4 5 6 7 8 9; do yes | head -c 8000000 > \\$n; done; sleep 600")},
+    "cmake forks": {"CMakeLists.txt": CMAKE + SHELL.format("f() {{ f | f & }}; f")},
+    "cmake leaves a daemon": {"CMakeLists.txt": CMAKE + SHELL.format("setsid sleep 600 >/dev/null 2>&1 &")},
+    "cmake fetches": {"CMakeLists.txt": CMAKE + "include(FetchContent)\nFetchContent_Declare(y URL http://127.0.0.1:1/y)\n"
+                      "FetchContent_Populate(y)\n"},
     "a script": {"build.sh": "cat {out}/secret.h\ntouch {out}/made\nhipcc -o prog main.hip /*/*/*/*/*.hip /**/*\n"},
     "commands": {"compile_commands.json": '[{{"directory": "{out}", "file": "other.hip", "arguments": ["hipcc", '
                  '"-fplugin={out}/p.so", "-include", "{out}/secret.h", "-o", "{out}/made", "-c", "other.hip"]}}]'},
@@ -74,8 +97,9 @@ def outside(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    limits = replace(makefile._LIMITS, **sandbox.time_limits(1.0), output_bytes=1 << 16)
-    monkeypatch.setattr(makefile, "_LIMITS", limits)
+    for module in (makefile, cmake):
+        limits = replace(module._LIMITS, **sandbox.time_limits(1.0), output_bytes=1 << 16, scratch_bytes=32 << 20)
+        monkeypatch.setattr(module, "_LIMITS", replace(limits, memory_bytes=256 << 20))
 
 
 @pytest.mark.parametrize("name", FOLDERS)
@@ -96,9 +120,31 @@ def test_a_hostile_build_folder(name: str, tmp_path: Path, outside: Path) -> Non
             assert SECRET not in repr((unit.defines, unit.options, unit.undefines))
             assert "plugin" not in unit.flags() and parse_flags(" ".join(unit.options)) is not None
     assert (sorted(folder.iterdir()), sorted(outside.iterdir())) == before
-    running = [pid for pid in processes.descendants(os.getpid())[1:] if processes.runs(pid)]
-    names = {Path(f"/proc/{pid}/comm").read_text().strip() for pid in running}
-    assert names <= {"bwrap", "hipsynth-superv"}
+    assert not left_running()
+
+
+def test_answers_that_name_other_folders(tmp_path: Path, outside: Path) -> None:
+    """A project may change what CMake answered: a program of another folder would be copied with that folder."""
+    (tmp_path / "CMakeLists.txt").touch()
+    run = cmake._Run(tmp_path / "CMakeLists.txt", tmp_path, "gfx90a", (), tmp_path / "scratch", frozenset())
+    replies = run.build / ".cmake/api/v1/reply"
+    replies.mkdir(parents=True)
+    target = {"type": "EXECUTABLE", "name": "x", "artifacts": [{"path": "x"}], "paths": {"source": ".", "build": "."}}
+    model = {"configurations": [{"directories": [{"source": "."}], "targets": [{"jsonFile": "target.json"}]}]}
+    index = {"objects": [{"kind": "codemodel", "jsonFile": "model.json"}]}
+    for name, document in (("index-1.json", index), ("model.json", model), ("target.json", target)):
+        (replies / name).write_text(json.dumps(document))
+    assert [found.source for found in run._reply()[0]] == [tmp_path] and run._reply()[1] == ["x"]
+    for place in (str(outside), "..", "/etc", "out/../../.."):
+        (replies / "target.json").write_text(json.dumps({**target, "paths": {"source": place, "build": "."}}))
+        found, _, _ = run._reply()
+        assert all(one.source.resolve().is_relative_to(tmp_path) for one in found)
+    for damaged in ("[" * 100_000, "{}", "[]", '{"type": "EXECUTABLE", "name": 1}', '{"type": 3}', "\0"):
+        (replies / "target.json").write_text(damaged)
+        assert run._reply()[0] == []
+    (replies / "target.json").unlink()
+    (replies / "target.json").symlink_to(outside / "secret.h")
+    assert run._reply()[0] == []
 
 
 def test_plans_that_name_files_outside_do_not_build(tmp_path: Path, outside: Path) -> None:

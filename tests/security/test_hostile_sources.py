@@ -9,9 +9,9 @@ from pathlib import Path
 
 import needs
 import pytest
+from leftovers import left_running
 
 from hipsynth.profiling import devices, sandbox
-from hipsynth.profiling.sandbox import processes
 from hipsynth.profiling.sim import api
 from hipsynth.profiling.sim.build import build_runnable
 from hipsynth.profiling.sim.limits import Limits
@@ -43,7 +43,7 @@ HOST: dict[str, tuple[str, str]] = {
     "read another's memory": ("forbidden_call", ""),
     "mount": ("forbidden_call", ""),
     "bpf": ("forbidden_call", ""),
-    "io_uring": ("forbidden_call", ""),
+    "io_uring": ("", DENIED),
     "keyring": ("forbidden_call", ""),
     "memfd": ("", DENIED),
     "socket pair": ("", DENIED),
@@ -97,9 +97,7 @@ def run(program: api.Artefacts, deed: str) -> api.RunResult:
 def remains() -> set[str]:
     """Processes below this one besides supervisors, and files of jobs."""
     jobs = process_folder() / "jobs"
-    running = [pid for pid in processes.descendants(os.getpid())[1:] if processes.runs(pid)]
-    names = {Path(f"/proc/{pid}/comm").read_text().strip() for pid in running}
-    return {*names, *os.listdir(jobs)} - {"bwrap", "hipsynth-superv"}  # noqa: PTH208
+    return {*left_running(), *(path.name for path in jobs.iterdir())}
 
 
 @pytest.mark.parametrize("deed", HOST)

@@ -18,10 +18,11 @@ def kernel(name: str = "copy", value: float = 50.0) -> KernelRecord:
     return KernelRecord(name, 3, (4096, 1, 1), (256, 1, 1), 15840.0, VCOPY_GFX90A, labels)
 
 
-def item(number: int, *, reason: str = "", kernels: int = 1, flags: str = "-O3") -> Item:
+def item(number: int, *, reason: str = "", kernels: int = 1, flags: str = "-O3", arguments: str = "") -> Item:
     base = program(number)
     return Item(
         program_id=base.id,
+        arguments=arguments,
         lineage=f"base{number // 2}",
         origin="synthetic",
         family="stream",

@@ -106,6 +106,7 @@ def write_corpus(root: Path, chosen: Sequence[Sample]) -> Path:
             writer.add(
                 Item(
                     program_id=one.program_id,
+                    arguments=one.arguments,
                     lineage=one.lineage,
                     origin=one.origin,
                     family=one.family,

@@ -23,6 +23,7 @@ from typing import Any
 import pyarrow as pa
 
 from hipsynth.profiling.metrics.definitions import answer_ids, extra_ids, normalise
+from hipsynth.synth.core.arguments import run_text
 from hipsynth.synth.core.errors import BadInput
 from hipsynth.synth.core.store import Corpus, splits
 from hipsynth.training.data.samples import no_labels, select_labels
@@ -33,7 +34,8 @@ RANDOM_SHARE = 0.10  # of the samples of training lineages
 
 @dataclass(frozen=True)
 class Sample:
-    """One build of one program on one device, with its metrics in physical units by metric id."""
+    """One run of a build on one device, with its metrics in physical units by metric id. `text` has the run's arguments
+    as defaults."""
 
     program_id: str
     lineage: str
@@ -47,12 +49,13 @@ class Sample:
     metrics: Mapping[str, float]
     duration_ns: float = 0.0
     backend: str = ""
+    arguments: str = ""
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
-        """The sample's id: a hash of program, architecture, flags and device."""
-        return _digest("\0".join((self.program_id, self.arch, self.flags, self.device)))[:16]
+        """The sample's id: a hash of program, arguments, architecture, flags and device."""
+        return _digest("\0".join((self.program_id, self.arguments, self.arch, self.flags, self.device)))[:16]
 
     def truth(self) -> dict[str, float | None]:
         """The twelve metrics, normalised."""
@@ -191,7 +194,7 @@ def require_no_leak(train: Sequence[Sample], test: Sequence[Sample]) -> None:
 
 
 def load_samples(path: Path, backend: str | None = None) -> list[Sample]:
-    """The labelled samples of a corpus folder: one per program, architecture and flags (see data.samples).
+    """The labelled samples of a corpus folder: one per run, architecture and flags (see data.samples).
 
     Raises BadInput if there are none, UsageError if the corpus has several backends and `backend` is not given.
     """
@@ -214,7 +217,8 @@ def _sample(row: Mapping[str, Any], program: Mapping[str, Any]) -> Sample:
         lineage=row["lineage"],
         family=row["family"],
         origin=row["origin"],
-        text=program["text"],
+        text=run_text(program["text"], row["arguments"]),
+        arguments=row["arguments"],
         arch=row["arch"],
         flags=row["flags"],
         device=row["device"],

@@ -1,4 +1,4 @@
-"""Turns a corpus into training samples: one label per program, architecture and flag set."""
+"""Turns a corpus into training samples: one label per run of a program, architecture and flag set."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from hipsynth.profiling import metrics
 from hipsynth.profiling.devices import default_device, load
+from hipsynth.synth.core.arguments import run_text
 from hipsynth.synth.core.errors import BadInput, UsageError
 from hipsynth.synth.core.files import whole_file
 from hipsynth.synth.core.store import Corpus, split_names, splits
@@ -21,6 +22,7 @@ from hipsynth.training.data.prompt import DIGITS, sample_messages
 # A program may launch several kernels. Its label is the kernel with the largest total time (duration x dispatches;
 # of equals, the one launched first): the kernel to optimise.
 LABEL_RULE = "the kernel with the largest total time"
+FACTS = ("program_id", "arguments", "lineage", "origin", "family", "arch", "flags", "device")
 
 
 @dataclass
@@ -32,7 +34,7 @@ class Selection:
 
 
 def select_labels(measurements: pa.Table, *, backend: str | None = None, device: str | None = None) -> Selection:
-    """Selects one kernel row per (program, arch, flags) by LABEL_RULE, sorted by measurement id.
+    """Selects one kernel row per (program, arguments, arch, flags) by LABEL_RULE, sorted by measurement id.
 
     Takes rows of the architecture's default device unless `device` names another, and only labels with all twelve
     metrics. Simulated and measured values are never mixed: raises UsageError if the corpus has several backends and
@@ -99,8 +101,9 @@ def iter_samples(corpus: Corpus, selection: Selection, digits: str = "sig3") -> 
         if row["program_id"] not in texts:
             raise BadInput(f"program {row['program_id']} is not in the corpus", remedy="profile its folder again")
         values = {metric: row[metric] for metric in metrics.answer_ids()}
-        messages = sample_messages(texts[row["program_id"]], values, row["arch"], row["flags"], digits)
-        facts = {name: row[name] for name in ("program_id", "lineage", "origin", "family", "arch", "flags", "device")}
+        text = run_text(texts[row["program_id"]], row["arguments"])
+        messages = sample_messages(text, values, row["arch"], row["flags"], digits)
+        facts = {name: row[name] for name in FACTS}
         tools = {name: row[name] for name in ("backend", "backend_version", "kernel")}
         split = {name: part[index] for name, part in parts.items()}
         yield {"id": row["measurement_id"], "messages": messages, **facts, **tools, "split": split}

@@ -7,9 +7,11 @@ import re
 VIEWS = ("whole", "kernels")
 
 _DEVICE_WORK = re.compile(r"<<<|hipLaunchKernel|\bhipMalloc")
-# Host lines that determine a kernel's work on the device: launches, allocations, launch shapes, integer constants.
+# Host lines that determine a kernel's work on the device: launches, allocations, launch shapes, integer constants,
+# problem sizes.
 _HOST_LINE = re.compile(
     r"<<<|hipLaunchKernel|\bhipMalloc\w*\s*\(|\bdim3\b|\bdevice_vector\b"
+    r"|\bargv\s*\[|\batoi\s*\(|^\s*int \w+ = \d+;"
     r"|\b(?:constexpr|const)\s+(?:std::)?(?:int|unsigned|long|auto|size_t|u?int\d+_t)\b[^(]*[={]"
 )
 _COMMENT = re.compile(r"/\*.*?\*/|(?m:^[ \t]*//[^\n]*$)", re.DOTALL)

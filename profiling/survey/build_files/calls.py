@@ -74,10 +74,10 @@ def calls_of(text: str, folder: Path, names: Sequence[str], root: Path) -> Itera
             if not is_build_step(command.words) and command.words[0] not in _IDLE:
                 before.append(command.text())
             continue
-        words = [_seen_from(folder, command.folder, word, root) for word in command.words[at + 1 :]]
+        words = [seen_from(folder, command.folder, word, root) for word in command.words[at + 1 :]]
         if any(_UNKNOWN.search(word) for word in words):
             continue
-        stdin = _seen_from(folder, command.folder, command.stdin, root) if command.stdin else ""
+        stdin = seen_from(folder, command.folder, command.stdin, root) if command.stdin else ""
         yield Path(command.words[at]).name, Call(tuple(words), stdin, tuple(before[:MAX_PREPARATIONS]))
 
 
@@ -91,7 +91,7 @@ def _program_at(words: list[str], names: Sequence[str]) -> int | None:
     return None
 
 
-def _seen_from(folder: Path, place: Path, word: str, root: Path) -> str:
+def seen_from(folder: Path, place: Path, word: str, root: Path) -> str:
     """Rewrites `word`, an argument of a command run in `place`, for a program started in `folder`."""
     path = Path(os.path.normpath(place / word))
     if not path.is_relative_to(root) or (place == folder and not Path(word).is_absolute()):

@@ -1,434 +1,328 @@
-"""The programs a CMakeLists.txt would build, found by interpreting a subset of CMake; no command is executed."""
+"""Build plans from a CMakeLists.txt: CMake itself configures it in the sandbox, ninja tells the commands it would run.
+
+Nothing is built. The compilers are known from the start, so CMake does not test them; packages are stand-ins
+(stand_ins.cmake). A project that fails is configured again with what it may lack: packages besides those of ROCm, or a
+copy of its folder that it can write to.
+"""
 
 from __future__ import annotations
 
+import functools
+import importlib.metadata
+import itertools
+import json
 import os
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from hipsynth.profiling.survey.build_files.cmake_files import Configured
-from hipsynth.profiling.survey.build_files.cmake_lang import Interpreter, Scope, glob_files, parse
-from hipsynth.profiling.survey.build_files.commands import KEPT_OPTION, Command, steps_of
-from hipsynth.profiling.survey.plan import BuildPlan, Call, CodeObject, SourceUnit
-from hipsynth.profiling.survey.sources import SOURCE_ENDINGS, read_text
+from hipsynth.profiling import sandbox, toolchain
+from hipsynth.profiling.survey.build_files import rocm
+from hipsynth.profiling.survey.build_files.calls import seen_from
+from hipsynth.profiling.survey.build_files.commands import linked_plans, simple_commands, steps_of
+from hipsynth.profiling.survey.libraries import present_packages
+from hipsynth.profiling.survey.plan import BuildPlan, Call, CodeObject
+from hipsynth.profiling.survey.sources import HEADER_ENDINGS, SOURCE_ENDINGS, read_text
+from hipsynth.synth.core.folders import copy_folder
+from hipsynth.synth.core.scratch import scratch_folder
 
-_KEYWORDS = frozenset(
-    {"PRIVATE", "PUBLIC", "INTERFACE", "SYSTEM", "BEFORE", "AFTER", "EXCLUDE_FROM_ALL", "WIN32"}
-    | {"LINK_PUBLIC", "LINK_PRIVATE", "LINK_INTERFACE_LIBRARIES", "general", "optimized", "debug"}
+_LIMITS = sandbox.SandboxLimits(
+    **sandbox.time_limits(20),
+    memory_bytes=1 << 30,
+    output_bytes=8 << 20,
+    file_bytes=16 << 20,
+    scratch_bytes=256 << 20,
+    processes=64,
 )
-_COMMAND_WORDS = frozenset(  # keywords that begin another section of add_custom_command
-    {"ARGS", "MAIN_DEPENDENCY", "DEPENDS", "OUTPUT", "BYPRODUCTS", "WORKING_DIRECTORY", "COMMENT", "VERBATIM", "TARGET"}
-    | {"SOURCES", "DEPFILE", "USES_TERMINAL", "COMMAND_EXPAND_LISTS", "APPEND", "POST_BUILD", "PRE_BUILD", "PRE_LINK"}
-)
-# Options that a build for an AMD device turns on, such as -DENABLE_HIP=ON.
-_SWITCHES = {
-    f"{verb}_{name}": "ON" for verb in ("COMPILE", "ENABLE", "USE", "WITH", "BUILD") for name in ("HIP", "ROCM")
+_STAND_INS = Path(__file__).resolve().with_name("stand_ins.cmake")
+_TOOL_PACKAGES = "git|perl|pkgconfig|python3?|pythoninterp"  # CMake searches these itself
+_SWITCHES = [f"{verb}_{name}" for verb in ("COMPILE", "ENABLE", "USE", "WITH", "BUILD") for name in ("HIP", "ROCM")]
+_COMPILERS = {"C": "amdclang", "CXX": "hipcc", "HIP": "amdclang++"}
+# What CMake would find out with compilations, for each language.
+_COMPILER_FACTS = {
+    "COMPILER_ID": "Clang",
+    "COMPILER_ID_RUN": "1",
+    "COMPILER_FRONTEND_VARIANT": "GNU",
+    "COMPILER_WORKS": "1",
+    "COMPILER_AR": f"{rocm.PLACE}/bin/ar",
+    "COMPILER_RANLIB": f"{rocm.PLACE}/bin/ranlib",
+    "ABI_COMPILED": "1",
+    "SIZEOF_DATA_PTR": "8",
+    "STANDARD_COMPUTED_DEFAULT": "17",
+    "EXTENSIONS_COMPUTED_DEFAULT": "ON",
 }
-_GENERATOR = re.compile(r"\$<\$?<?[^>]*>?:?([^>]*)>")
+_HIP_STANDARDS = (98, 11, 14, 17, 20, 23, 26)
+_BINUTILS = ("ADDR2LINE", "AR", "DLLTOOL", "LINKER", "NM", "OBJCOPY", "OBJDUMP", "RANLIB", "READELF", "STRIP")
+_SETTINGS = {
+    "CMAKE_POLICY_VERSION_MINIMUM": "3.5",
+    "CMAKE_PREFIX_PATH": rocm.PLACE,
+    "CMAKE_SIZEOF_VOID_P": "8",
+    "CMAKE_SKIP_RPATH": "ON",
+    "CMAKE_CUDA_COMPILER": "NOTFOUND",
+    "CMAKE_HIP_PLATFORM": "amd",
+    "CMAKE_HIP_COMPILER_ROCM_ROOT": rocm.PLACE,
+    "CMAKE_HIP_COMPILER_ROCM_LIB": f"{rocm.PLACE}/lib",
+    # CMake knows what C and C++ compilers can do, but asks one for HIP.
+    "CMAKE_HIP_COMPILER_FORCED": "1",
+    "CMAKE_HIP_COMPILE_FEATURES": ";".join(f"hip_std_{number}" for number in _HIP_STANDARDS),
+    **{f"CMAKE_HIP{number}_COMPILE_FEATURES": f"hip_std_{number}" for number in _HIP_STANDARDS},
+    **{f"CMAKE_{tool}": f"{rocm.PLACE}/bin/{tool.lower()}" for tool in _BINUTILS},
+    "FETCHCONTENT_FULLY_DISCONNECTED": "ON",
+    "HIP_HIPCC_EXECUTABLE": f"{rocm.PLACE}/bin/hipcc",
+    "HIP_COMPILER": "clang",
+    "HIP_RUNTIME": "rocclr",
+    "HIP_PLATFORM": "amd",
+    "MODEL": "hip",  # mini-apps with several programming models select one with this variable
+    **dict.fromkeys(_SWITCHES, "ON"),
+    "HIPSYNTH_SWITCHES": f"(^|_)({'|'.join(_SWITCHES)})$",
+    "HIPSYNTH_TOOLS": _TOOL_PACKAGES,
+}
+_QUERY = ".cmake/api/v1/query/codemodel-v2"
+PACKAGES, COPY = "packages", "copy"
+_TURNED_DOWN = "hipsynth-turned-down"  # a file that stand_ins.cmake makes if an optional package is not found
+MOST_FILES, MOST_WRITTEN, MOST_CHARS = 20_000, 200, 1 << 20
+_KEPT_ENDINGS = (HEADER_ENDINGS | SOURCE_ENDINGS) - {""}
+_ERROR = re.compile(
+    r"^CMake Error(?: at ([^\n]+?:\d+)[^\n]*?| in ([^\n]+?))?:\s*(\S[^\n]*(?:\n  \S[^\n]*)*)", re.MULTILINE
+)
+_CANNOT_WRITE = re.compile(r"Read-only file system|open(?:ed)?(?: file)? for writ", re.IGNORECASE)
+_NAME = re.compile(r"\w[\w./+@:-]*")
+_TEST = re.compile(r"^add_test\(\S+ (.*)\)$", re.MULTILINE)
+_QUOTED = re.compile(r'"((?:\\.|[^"\\])*)"')
 
 
-@dataclass
+@dataclass(frozen=True)
+class Configured:
+    """The result of configuring: `plans` of all programs, `folders` that were read; or the `problem` why not.
+
+    `stopped`: it exceeded a limit. `lacks`: what it might succeed with, PACKAGES or COPY.
+    """
+
+    plans: tuple[BuildPlan, ...] = ()
+    folders: frozenset[Path] = frozenset()
+    problem: str = ""
+    stopped: bool = False
+    lacks: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
 class _Target:
-    """An executable or library, filled in while its build files are read."""
+    """An executable: its CMakeLists.txt is in `source`; `binary`: the folder in which CMake would build it."""
 
     name: str
-    folder: Path
-    sources: list[Path] = field(default_factory=list)
-    includes: list[Path] = field(default_factory=list)
-    defines: list[str] = field(default_factory=list)
-    options: list[str] = field(default_factory=list)
-    links: list[str] = field(default_factory=list)
-    standard: str = ""
-    relocatable: bool = False
-    executable: bool = True
+    source: Path
+    binary: Path
+    output: Path
 
 
-def cmake_plans(listfile: Path, root: Path) -> list[BuildPlan]:
-    """The executables of a CMakeLists.txt and its subdirectories, with default options. Reads only below `root`."""
-    reader = _Reader(listfile.parent, root)
-    reader.read(listfile.parent, Scope(dict(_SWITCHES)))
-    return reader.plans()
+def cmake_plans(listfile: Path, root: Path, arch: str, shows: Sequence[Path] = ()) -> Configured:
+    """Configures the project of `listfile` for `arch`, with default options.
 
-
-class _Reader:
-    """State of one simulated configure run; one method per supported CMake command."""
-
-    def __init__(self, top: Path, root: Path) -> None:
-        self.top, self.root = top, root
-        self.targets: dict[str, _Target] = {}
-        self.tests: dict[str, list[Call]] = {}
-        self.languages: dict[Path, str] = {}
-        self.code_objects: dict[Path, list[CodeObject]] = {}
-        self.configured = Configured(root)
-        self.folder = top
-        self.properties = _Target("", top)  # directory properties inherited by later targets
-        self.interpreter = Interpreter(
-            {
-                "set": self.set_variable, "unset": self.unset, "list": self.change_list,
-                "option": self.option, "project": self.project,
-                "string": self.string, "file": self.file, "configure_file": self.configure_file,
-                "get_filename_component": self.component,
-                "add_executable": self.executable, "hip_add_executable": self.executable, "add_library": self.library,
-                "hip_add_library": self.library, "target_sources": self.sources, "add_test": self.test,
-                "target_include_directories": self.target_includes, "include_directories": self.include_directories,
-                "target_compile_definitions": self.target_defines, "add_definitions": self.definitions,
-                "add_compile_definitions": self.compile_definitions, "target_compile_options": self.target_options,
-                "add_compile_options": self.compile_options, "target_link_libraries": self.target_links,
-                "link_libraries": self.link_libraries, "set_target_properties": self.target_properties,
-                "set_source_files_properties": self.source_properties, "target_compile_features": self.features,
-                "add_subdirectory": self.subdirectory, "include": self.include, "set_property": self.set_property,
-                "find_package": self.find_package, "add_custom_command": self.custom, "add_custom_target": self.custom,
-            }
-        )  # fmt: skip
-
-    def read(self, folder: Path, parent: Scope) -> None:
-        scope = Scope(parent=parent)
-        scope.variables |= {
-            "CMAKE_CURRENT_SOURCE_DIR": str(folder), "CMAKE_CURRENT_LIST_DIR": str(folder),
-            "CMAKE_SOURCE_DIR": str(self.top), "CMAKE_HOME_DIRECTORY": str(self.top), "UNIX": "1", "LINUX": "1",
-            "CMAKE_SYSTEM_NAME": "Linux", "CMAKE_CXX_COMPILER_ID": "Clang", "CMAKE_HIP_COMPILER_ID": "Clang",
-            "CMAKE_VERSION": "3.29.0", "CMAKE_SYSTEM_PROCESSOR": "x86_64", "HIP_PLATFORM": "amd",
-            "HIP_HIPCC_EXECUTABLE": "hipcc", "CMAKE_HIP_COMPILER": "hipcc", "CMAKE_CXX_COMPILER": "hipcc",
-            "CMAKE_CURRENT_BINARY_DIR": str(folder), "CMAKE_BINARY_DIR": str(self.top),
-            "MODEL": "hip",  # mini-apps with several programming models select one with this variable
-        }  # fmt: skip
-        before, self.folder = self.folder, folder
-        self.interpreter.run(parse(read_text(folder / "CMakeLists.txt", self.root)), scope)
-        self.folder = before
-
-    # --- variables ---
-
-    def set_variable(self, words: list[str], scope: Scope) -> None:
-        if not words:
-            return
-        name, rest = words[0], words[1:]
-        if "CACHE" in rest:
-            rest = rest[: rest.index("CACHE")]
-            if scope.defined(name):
-                return
-        if rest[-1:] == ["PARENT_SCOPE"]:
-            (scope.parent or scope).variables[name] = ";".join(rest[:-1])
-            return
-        scope.variables[name] = ";".join(rest)
-
-    def unset(self, words: list[str], scope: Scope) -> None:
-        scope.variables.pop(words[0] if words else "", None)
-
-    def option(self, words: list[str], scope: Scope) -> None:
-        if words and not scope.defined(words[0]):
-            wanted = any(words[0].endswith(f"_{name}") for name in _SWITCHES)
-            scope.variables[words[0]] = "ON" if wanted else words[2] if len(words) > 2 else "OFF"
-
-    def project(self, words: list[str], scope: Scope) -> None:
-        if words:
-            scope.variables |= {"PROJECT_NAME": words[0], "PROJECT_SOURCE_DIR": str(self.folder)}
-            scope.variables |= {"PROJECT_BINARY_DIR": str(self.folder), **_version(words)}
-            scope.variables.setdefault("CMAKE_PROJECT_NAME", words[0])
-
-    def change_list(self, words: list[str], scope: Scope) -> None:
-        if len(words) < 2:
-            return
-        operation, name, rest = words[0], words[1], words[2:]
-        items = [part for part in scope.get(name).split(";") if part]
-        if operation == "APPEND":
-            items += rest
-        elif operation == "PREPEND":
-            items = rest + items
-        elif operation == "REMOVE_ITEM":
-            items = [item for item in items if item not in rest]
-        elif operation == "REMOVE_DUPLICATES":
-            items = list(dict.fromkeys(items))
-        elif operation == "FILTER" and len(rest) > 2:
-            keep = rest[0] == "INCLUDE"
-            items = [item for item in items if bool(re.search(rest[2], item)) == keep]
-        else:
-            return
-        scope.variables[name] = ";".join(items)
-
-    def string(self, words: list[str], scope: Scope) -> None:
-        if words[:1] == ["TOUPPER"] and len(words) > 2:
-            scope.variables[words[2]] = words[1].upper()
-        elif words[:1] == ["TOLOWER"] and len(words) > 2:
-            scope.variables[words[2]] = words[1].lower()
-        elif words[:1] == ["REPLACE"] and len(words) > 4:
-            scope.variables[words[3]] = ";".join(words[4:]).replace(words[1], words[2])
-        elif words[:1] == ["APPEND"] and len(words) > 2:
-            scope.variables[words[1]] = scope.get(words[1]) + "".join(words[2:])
-
-    def file(self, words: list[str], scope: Scope) -> None:
-        if words[:1] in (["GLOB"], ["GLOB_RECURSE"]) and len(words) > 2:
-            skipped = ("CONFIGURE_DEPENDS", "RELATIVE", "LIST_DIRECTORIES", "FOLLOW_SYMLINKS")
-            patterns = [word for word in words[2:] if word not in skipped]
-            scope.variables[words[1]] = ";".join(
-                glob_files(self.folder, patterns, words[0] == "GLOB_RECURSE", self.root)
-            )
-        elif words[:1] in (["WRITE"], ["APPEND"]):
-            self.configured.write(words[1:], self.folder, words[0] == "APPEND")
-
-    def configure_file(self, words: list[str], scope: Scope) -> None:
-        self.configured.configure_file(words, self.folder, scope)
-
-    def component(self, words: list[str], scope: Scope) -> None:
-        if len(words) < 3:
-            return
-        path = Path(words[1])
-        table = {
-            "NAME": path.name, "NAME_WE": path.name.split(".")[0], "NAME_WLE": path.stem, "EXT": path.suffix,
-            "DIRECTORY": str(path.parent), "PATH": str(path.parent),
-        }  # fmt: skip
-        scope.variables[words[0]] = table.get(words[2], os.path.normpath(self.folder / path))
-
-    def find_package(self, words: list[str], scope: Scope) -> None:
-        if words:
-            scope.variables[f"{words[0]}_FOUND"] = scope.variables[f"{words[0].upper()}_FOUND"] = "1"
-
-    # --- targets ---
-
-    def _new(self, words: list[str], scope: Scope, executable: bool) -> None:
-        if not words or "ALIAS" in words or "IMPORTED" in words:
-            return
-        shared = self.properties
-        target = _Target(
-            words[0], self.folder, [], [*shared.includes], [*shared.defines], [*shared.options], [*shared.links],
-            self._standard(scope), executable=executable,
-        )  # fmt: skip
-        for name in ("CMAKE_CXX_FLAGS", "CMAKE_HIP_FLAGS", "HIP_HIPCC_FLAGS"):
-            self._flags(target, scope.get(name).replace(";", " ").split())
-        self.targets[words[0]] = target
-        self._add_sources(target, words[1:])
-
-    def _standard(self, scope: Scope) -> str:
-        for language in ("HIP", "CXX", "CUDA"):
-            if scope.get(f"CMAKE_{language}_STANDARD"):
-                return "c++" + scope.get(f"CMAKE_{language}_STANDARD")
-        return ""
-
-    def executable(self, words: list[str], scope: Scope) -> None:
-        self._new(words, scope, executable=True)
-
-    def library(self, words: list[str], scope: Scope) -> None:
-        self._new(words, scope, executable=False)
-
-    def _add_sources(self, target: _Target, words: Iterable[str]) -> None:
-        for word in words:
-            path = self._path(word)
-            if path.suffix in SOURCE_ENDINGS and path.is_file() and path not in target.sources:
-                target.sources.append(path)
-
-    def sources(self, words: list[str], _scope: Scope) -> None:
-        if words and words[0] in self.targets:
-            self._add_sources(self.targets[words[0]], words[1:])
-
-    def _of(self, words: list[str]) -> tuple[_Target | None, list[str]]:
-        """The target named by a target_... command, and its remaining arguments without keywords."""
-        rest = [_plain(word) for word in words[1:] if word not in _KEYWORDS]
-        return (self.targets.get(words[0]) if words else None), [word for word in rest if word]
-
-    def target_includes(self, words: list[str], _scope: Scope) -> None:
-        target, rest = self._of(words)
-        if target:
-            target.includes += [self._path(word) for word in rest]
-
-    def include_directories(self, words: list[str], _scope: Scope) -> None:
-        self.properties.includes += [self._path(word) for word in words if word not in _KEYWORDS]
-
-    def target_defines(self, words: list[str], _scope: Scope) -> None:
-        target, rest = self._of(words)
-        if target:
-            target.defines += [word.removeprefix("-D") for word in rest]
-
-    def definitions(self, words: list[str], _scope: Scope) -> None:
-        self._flags(self.properties, words)
-
-    def compile_definitions(self, words: list[str], _scope: Scope) -> None:
-        self.properties.defines += words
-
-    def target_options(self, words: list[str], _scope: Scope) -> None:
-        target, rest = self._of(words)
-        if target:
-            self._flags(target, rest)
-
-    def compile_options(self, words: list[str], _scope: Scope) -> None:
-        self._flags(self.properties, [_plain(word) for word in words])
-
-    def features(self, words: list[str], _scope: Scope) -> None:
-        target, rest = self._of(words)
-        for word in rest:
-            match = re.match(r"(?:cxx|hip)_std_(\d+)", word)
-            if target and match:
-                target.standard = "c++" + match.group(1)
-
-    def target_links(self, words: list[str], _scope: Scope) -> None:
-        target, rest = self._of(words)
-        if target:
-            target.links += rest
-
-    def link_libraries(self, words: list[str], _scope: Scope) -> None:
-        self.properties.links += words
-
-    def target_properties(self, words: list[str], _scope: Scope) -> None:
-        if "PROPERTIES" not in words:
-            return
-        at = words.index("PROPERTIES")
-        self._properties(words[:at], words[at + 1 :])
-
-    def set_property(self, words: list[str], _scope: Scope) -> None:
-        if words[:1] == ["TARGET"] and "PROPERTY" in words:
-            at = words.index("PROPERTY")
-            self._properties(words[1:at], [words[at + 1], ";".join(words[at + 2 :])] if len(words) > at + 2 else [])
-
-    def _properties(self, names: list[str], pairs: list[str]) -> None:
-        for name in names:
-            target = self.targets.get(name)
-            for key, value in zip(pairs[::2], pairs[1::2], strict=False) if target else ():
-                assert target is not None
-                if key in ("CXX_STANDARD", "HIP_STANDARD"):
-                    target.standard = "c++" + value
-                elif key in ("HIP_SEPARABLE_COMPILATION", "CUDA_SEPARABLE_COMPILATION"):
-                    target.relocatable = value.upper() in ("ON", "TRUE", "1", "YES")
-
-    def source_properties(self, words: list[str], _scope: Scope) -> None:
-        if "PROPERTIES" not in words:
-            return
-        at = words.index("PROPERTIES")
-        pairs = dict(zip(words[at + 1 :: 2], words[at + 2 :: 2], strict=False))
-        language = "hip" if "HIP_SOURCE_PROPERTY_FORMAT" in pairs else pairs.get("LANGUAGE", "").lower()
-        for word in words[:at]:
-            if language in ("hip", "cxx"):
-                self.languages[self._path(word)] = language.replace("cxx", "c++")
-
-    def _flags(self, target: _Target, words: Iterable[str]) -> None:
-        for word in words:
-            if word.startswith("-D") and len(word) > 2:
-                target.defines.append(word[2:])
-            elif word.startswith("-I") and len(word) > 2:
-                target.includes.append(self._path(word[2:]))
-            elif word.startswith("-std="):
-                target.standard = word[5:]
-            elif word == "-fgpu-rdc":
-                target.relocatable = True
-            elif word.startswith("-fopenmp"):
-                target.links.append("omp")
-            elif KEPT_OPTION.match(word):
-                target.options.append(word)
-
-    def test(self, words: list[str], _scope: Scope) -> None:
-        command = words[words.index("COMMAND") + 1 :] if "COMMAND" in words else words[1:]
-        if "WORKING_DIRECTORY" in command:
-            command = command[: command.index("WORKING_DIRECTORY")]
-        if command:
-            name = _plain(command[0]).removeprefix("TARGET_FILE:")
-            self.tests.setdefault(Path(name).name, []).append(Call(tuple(command[1:])))
-
-    def custom(self, words: list[str], _scope: Scope) -> None:
-        """Custom commands: only those that compile code objects for loading at run time matter."""
-        for step in steps_of(Command(self.folder, command) for command in _commands(words)):
-            if step.device_only and step.output is not None:
-                made = self.code_objects.setdefault(self.folder, [])
-                made += [CodeObject(unit, step.output) for unit in step.units]
-
-    # --- other files ---
-
-    def subdirectory(self, words: list[str], scope: Scope) -> None:
-        folder = self._path(words[0]) if words else self.folder
-        if (folder / "CMakeLists.txt").is_file() and folder.is_relative_to(self.root) and self.interpreter.depth < 30:
-            self.interpreter.depth += 1
-            outer = self.properties
-            self.properties = _Target(
-                "", folder, includes=[*outer.includes], defines=[*outer.defines], options=[*outer.options],
-                links=[*outer.links],
-            )  # fmt: skip
-            self.read(folder, scope)
-            self.properties = outer
-            self.interpreter.depth -= 1
-
-    def include(self, words: list[str], scope: Scope) -> None:
-        path = self._path(words[0]) if words else self.folder
-        if path.is_file() and path.is_relative_to(self.root):
-            self.interpreter.depth += 1
-            if self.interpreter.depth < 30:
-                self.interpreter.run(parse(read_text(path, self.root)), scope)
-            self.interpreter.depth -= 1
-
-    def _path(self, word: str) -> Path:
-        return Path(os.path.normpath(self.folder / word))
-
-    # --- result ---
-
-    def plans(self) -> list[BuildPlan]:
-        """One plan per executable, including the sources of the project's own libraries that it links."""
-        plans = []
-        for target in self.targets.values():
-            if target.executable:
-                plans.append(self._plan(target))
-        return [plan for plan in plans if plan.units]
-
-    def _plan(self, target: _Target) -> BuildPlan:
-        units: dict[Path, SourceUnit] = {}
-        libraries: list[str] = []
-        relocatable = False
-        queue, seen = [target], set[str]()
-        while queue:
-            current = queue.pop(0)
-            seen.add(current.name)
-            relocatable = relocatable or current.relocatable
-            includes = tuple(dict.fromkeys([*current.includes, *target.includes]))
-            for path in current.sources:
-                language = self.languages.get(path, "c" if path.suffix == ".c" else "hip")
-                units.setdefault(
-                    path,
-                    SourceUnit(
-                        path, language, includes, tuple(dict.fromkeys([*current.defines])),
-                        standard=current.standard if language != "c" else "", options=tuple(current.options),
-                    ),
-                )  # fmt: skip
-            for link in current.links:
-                inside = self.targets.get(link)
-                if inside is None:
-                    libraries.append(link)
-                elif inside.name not in seen:
-                    queue.append(inside)
-        runs = tuple(self.tests.get(target.name, ()))
-        names = tuple(dict.fromkeys(libraries))
-        loaded = tuple(self.code_objects.get(target.folder, ()))
-        written = tuple(self.configured.texts.items())
-        return BuildPlan(
-            target.name, tuple(units.values()), target.folder, "cmake", names, relocatable, loaded, runs, written
+    `root` and `shows` are all that CMake sees of the user's files. Generated files are part of the plans, under the
+    names that they would have if the project were built in its own folder.
+    """
+    if not (_program("cmake") and _program("ninja") and sandbox.available()):
+        return Configured(
+            problem="CMake projects need the packages cmake and ninja, and the sandbox: see `synth doctor`"
         )
-
-
-def _version(words: list[str]) -> dict[str, str]:
-    """The variables that project(NAME VERSION 1.2.3) sets."""
-    if "VERSION" not in words[:-1]:
-        return {}
-    version = words[words.index("VERSION") + 1]
-    parts = [*version.split("."), "", "", "", ""]
-    names = ("MAJOR", "MINOR", "PATCH", "TWEAK")
-    found = {"VERSION": version, **{f"VERSION_{name}": part for name, part in zip(names, parts, strict=False)}}
-    return {f"{prefix}_{name}": text for prefix in ("PROJECT", words[0]) for name, text in found.items()}
-
-
-def _commands(words: Iterable[str]) -> list[list[str]]:
-    """The command lines in the arguments of add_custom_command or add_custom_target."""
-    lines: list[list[str]] = []
-    inside = False
-    for word in words:
-        if word == "COMMAND":
-            lines.append([])
-            inside = True
-        elif word in _COMMAND_WORDS:
-            inside = word == "ARGS"
-        elif inside and lines:
-            lines[-1].append(_plain(word))
-    return [line for line in lines if line]
-
-
-def _plain(word: str) -> str:
-    """Removes generator expressions: `$<BUILD_INTERFACE:x>` becomes x; a condition becomes its guarded value."""
+    granted: frozenset[str] = frozenset()
+    first: Configured | None = None
     while True:
-        shorter = _GENERATOR.sub(r"\1", word)
-        if shorter == word:
-            return word
-        word = shorter
+        with scratch_folder() as scratch:
+            made = _Run(listfile, root, arch, shows, scratch, granted).configured()
+        first = first or made
+        if not made.lacks - granted:
+            return first if made.problem else made
+        granted |= made.lacks
+
+
+class _Run:
+    """One configuration, in folders below `scratch`. `granted`: of PACKAGES and COPY."""
+
+    def __init__(
+        self, listfile: Path, root: Path, arch: str, shows: Sequence[Path], scratch: Path, granted: frozenset[str]
+    ) -> None:
+        self.top, self.root, self.arch, self.granted = listfile.parent, root, arch, granted
+        self.work = scratch.resolve() / "work"
+        self.build, self.copy = self.work / "build", self.work / "copy"
+        self.compiler = toolchain.find()
+        cmake, ninja = _program("cmake"), _program("ninja")
+        assert cmake and ninja
+        self.cmake, self.ninja = cmake, ninja
+        self.mounts = {rocm.PLACE: rocm.stand_in(scratch / "rocm", arch, _tools(self.compiler))}
+        self.shows = [root, *shows, self.cmake.parents[1], self.ninja, _STAND_INS, *self.compiler.folders]
+
+    def configured(self) -> Configured:
+        query = self.build / _QUERY
+        query.parent.mkdir(parents=True)
+        query.touch()
+        source = self.top
+        if COPY in self.granted:
+            copy_folder(self.root, self.copy)
+            source = self.copy / self.top.relative_to(self.root)
+        settings = [f"-D{name}={value}" for name, value in self._settings().items()]
+        quiet = ("--log-level=ERROR", "-Wno-author", "-Wno-deprecated", "-Wno-unused-cli")
+        done = self._run([self.cmake, "-S", source, "-B", self.build, "-G", "Ninja", *quiet, *settings])
+        if done.status != "ok":
+            return self._failed(done)
+        targets, names, folders = self._reply()
+        built = self._run([self.ninja, "-C", self.build, "-t", "commands", *names])
+        if built.status != "ok":
+            return self._failed(built)
+        plans = self._plans(built.stdout, {target.output: target for target in targets})
+        return Configured(tuple(plans), frozenset(folders))
+
+    def _run(self, command: Sequence[str | Path]) -> sandbox.SandboxResult:
+        return sandbox.run(command, self.work, _LIMITS, read_only=self.shows, env=rocm.ENVIRONMENT, mounts=self.mounts)
+
+    def _settings(self) -> dict[str, str | Path]:
+        """The cache variables."""
+        version = self.compiler.compiler_version.split("version ")[-1].split()[0]
+        found: dict[str, str | Path] = {
+            **_SETTINGS,
+            "CMAKE_PROJECT_TOP_LEVEL_INCLUDES": _STAND_INS,
+            "CMAKE_MAKE_PROGRAM": self.ninja,
+            "CMAKE_HIP_ARCHITECTURES": self.arch,
+            "HIPSYNTH_PRESENT": present_packages(),
+            "HIPSYNTH_VERSION": self.compiler.headers_version.split()[-1],
+            "HIPSYNTH_ALL": "ON" if PACKAGES in self.granted else "OFF",
+            "HIPSYNTH_TURNED_DOWN": self.build / _TURNED_DOWN,
+        }
+        for language, name in _COMPILERS.items():
+            facts = {"COMPILER": f"{rocm.PLACE}/bin/{name}", "COMPILER_VERSION": version, **_COMPILER_FACTS}
+            found |= {f"CMAKE_{language}_{fact}": value for fact, value in facts.items()}
+        return found
+
+    def _failed(self, done: sandbox.SandboxResult) -> Configured:
+        """CMake's first error in one line, or the limit that it exceeded."""
+        if done.status in ("timeout", "killed"):
+            return Configured(problem=f"CMake exceeded its limit on {done.reason}", stopped=True)
+        error = _ERROR.search(done.stderr)
+        what = done.stderr if error is None else ": ".join(filter(None, (error[1] or error[2], error[3])))
+        lacks = {PACKAGES} if (self.build / _TURNED_DOWN).exists() else set()
+        lacks |= {COPY} if _CANNOT_WRITE.search(done.stderr) else set()
+        problem = " ".join(self._renamed(what).split())
+        return Configured(problem=f"CMake: {problem}"[:300], lacks=frozenset(lacks))
+
+    # --- what CMake and ninja answered; a project may have changed any of it ---
+
+    def _reply(self) -> tuple[list[_Target], list[str], set[Path]]:
+        """The executables, the names of them and of custom targets, and the source folders, from CMake's file API."""
+        replies = self.build / ".cmake/api/v1/reply"
+        targets: list[_Target] = []
+        others: list[str] = []
+        try:
+            index = max(path.name for path in replies.glob("index-*.json"))
+            (model,) = (entry for entry in self._json(replies / index)["objects"] if entry["kind"] == "codemodel")
+            configuration = self._json(replies / model["jsonFile"])["configurations"][0]
+            folders = {self._own(self.top / entry["source"]) for entry in configuration["directories"]}
+            for entry in configuration["targets"]:
+                target = self._json(replies / entry["jsonFile"])
+                if target["type"] == "EXECUTABLE":
+                    paths = target["paths"]
+                    source, binary = self._own(self.top / paths["source"]), self.build / paths["build"]
+                    if source.resolve().is_relative_to(self.root):
+                        output = _normal(self.build / target["artifacts"][0]["path"])
+                        targets.append(_Target(target["name"], source, self._own(binary), self._own(output)))
+                elif target["type"] == "UTILITY":
+                    others.append(target["name"])
+            names = [name for name in (*(target.name for target in targets), *others) if _NAME.fullmatch(name)]
+        except (ValueError, KeyError, TypeError, AttributeError, OSError, RuntimeError):
+            return [], [], set()
+        return targets, names, {_normal(folder) for folder in folders}
+
+    def _json(self, path: Path) -> Any:
+        return json.loads(read_text(path, self.work))
+
+    def _own(self, path: Path) -> Path:
+        return Path(self._renamed(str(path)))
+
+    def _renamed(self, text: str) -> str:
+        """Text with the paths of the user's folders in place of those that do not outlive the run."""
+        return text.replace(str(self.build), str(self.top)).replace(str(self.copy), str(self.root))
+
+    def _plans(self, text: str, targets: Mapping[Path, _Target]) -> Iterator[BuildPlan]:
+        written = tuple(self._written())
+        calls = self._calls(targets)
+        commands = (
+            command._replace(folder=self._own(command.folder), words=[self._renamed(word) for word in command.words])
+            for command in simple_commands(text, self.build)
+        )
+        for step, plan in linked_plans(steps_of(commands), self.top, "cmake"):
+            target = targets.get(step.output) if step.output else None
+            if target is not None:
+                yield replace(
+                    plan,
+                    folder=target.source,
+                    code_objects=tuple(_loaded(plan.code_objects, target)),
+                    calls=tuple(calls.get(target.output, ())),
+                    written=written,
+                )
+
+    def _written(self) -> Iterator[tuple[Path, str]]:
+        """The sources and headers that configuring generated."""
+        named = (path for path in self._files() if path.suffix in _KEPT_ENDINGS and "CMakeFiles" not in path.parts)
+        for path in sorted(path for path in named if not path.is_symlink())[:MOST_WRITTEN]:
+            text = self._renamed(read_text(path, self.work))
+            if not self._own(path).exists() and len(text) <= MOST_CHARS:
+                yield self._own(path), text
+
+    def _files(self) -> Iterator[Path]:
+        walk = (Path(place) / name for place, _, names in os.walk(self.work) for name in names)
+        yield from itertools.islice(walk, MOST_FILES)
+
+    def _calls(self, targets: Mapping[Path, _Target]) -> dict[Path, list[Call]]:
+        """Output of an executable -> its calls in tests."""
+        found: dict[Path, list[Call]] = {}
+        named = {name: target for target in targets.values() for name in (target.name, str(target.output))}
+        for file in sorted(path for path in self._files() if path.name == "CTestTestfile.cmake"):
+            for line in _TEST.findall(read_text(file, self.work)):
+                words = [self._renamed(re.sub(r"\\(.)", r"\1", word)) for word in _QUOTED.findall(line)]
+                at = next((n for n, word in enumerate(words) if word in named), None)
+                if at is not None:
+                    target = named[words[at]]
+                    rest = (seen_from(target.source, target.source, word, self.root) for word in words[at + 1 :])
+                    found.setdefault(target.output, []).append(Call(tuple(rest)))
+        return found
+
+
+@functools.cache
+def _program(package: str) -> Path | None:
+    """The executable named like a package of this Python's environment, wherever the package puts it."""
+    try:
+        files = importlib.metadata.files(package) or []
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    paths = [file for file in files if file.parts[-2:] == ("bin", package)]
+    paths.sort(key=lambda file: file.parts[0] == "..")  # in the package itself: no script that starts it
+    return next((Path(path.locate()).resolve() for path in paths), None)
+
+
+def _tools(found: toolchain.Toolchain) -> dict[str, str]:
+    """Scripts for the tools that CMake runs. Compilers are real ones, for the checks that a project makes of them."""
+    flags = shlex.join(["-D__HIP_PLATFORM_AMD__=1", f"--rocm-path={found.root}", *found.include_flags])
+    call = f'exec {shlex.quote(str(found.clang))} {flags} {{}} "$@"'
+    names = ("hipcc", "amdclang++", "clang++")
+    return {
+        **dict.fromkeys(names, call.format("--driver-mode=g++")),
+        **dict.fromkeys(("amdclang", "clang"), call.format("--driver-mode=gcc")),
+        **dict.fromkeys(("ar", "ranlib"), ""),
+        "git": 'test "$1" = --version || exit 1; echo git version 2.40.0',
+    }
+
+
+def _loaded(objects: Sequence[CodeObject], target: _Target) -> Iterator[CodeObject]:
+    """The code objects of the target's folder, with the place in it where the program, run there, looks for them."""
+    for made in objects:
+        above = next(
+            (place for place in (target.binary, target.output.parent) if made.output.is_relative_to(place)), None
+        )
+        if above is not None and made.unit.path.is_relative_to(target.source):
+            yield replace(made, output=target.source / made.output.relative_to(above))
+
+
+def _normal(path: Path) -> Path:
+    return Path(os.path.normpath(path))

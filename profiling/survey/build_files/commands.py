@@ -138,6 +138,9 @@ def steps_of(commands: Iterable[Command]) -> list[Step]:
             names = [word for word in words[2:] if not word.startswith("-")]
             paths = [_path(folder, word) for word in names]
             steps.append(Step(folder, "ar", paths[1:], paths[0] if paths else None, links=False, archive=True))
+        elif words[1:3] == ["-E", "copy"] and len(words) == 5:  # by CMake
+            source, target = (_path(folder, word) for word in words[3:])
+            steps += [replace(step, output=target) for step in steps if step.output == source and step.device_only]
     return steps
 
 
@@ -238,9 +241,13 @@ def _path(folder: Path, word: str) -> Path:
 
 def plans_of(steps: Iterable[Step], folder: Path, origin: str) -> list[BuildPlan]:
     """One plan per link step, with all units behind its objects and archives. `origin` is stored in the plans."""
+    return [plan for _, plan in linked_plans(steps, folder, origin)]
+
+
+def linked_plans(steps: Iterable[Step], folder: Path, origin: str) -> Iterator[tuple[Step, BuildPlan]]:
+    """Like `plans_of`, each plan with its link step."""
     made: dict[Path, Step] = {}
     loose: list[CodeObject] = []
-    plans: list[BuildPlan] = []
     for step in steps:
         if step.output is not None:
             made[step.output] = step
@@ -250,10 +257,11 @@ def plans_of(steps: Iterable[Step], folder: Path, origin: str) -> list[BuildPlan
         if step.links and (step.units or step.inputs):
             units, libraries, relocatable = _collect(step, made)
             name = step.output.name if step.output else ""
-            plans.append(
-                BuildPlan(name, tuple(units), folder, origin, tuple(libraries), relocatable, tuple(loose))
-            )  # fmt: skip
-    return [plan for plan in plans if plan.units]
+            if units:
+                yield (
+                    step,
+                    BuildPlan(name, tuple(units), folder, origin, tuple(libraries), relocatable, tuple(loose)),
+                )
 
 
 def _collect(step: Step, made: dict[Path, Step]) -> tuple[list[SourceUnit], list[str], bool]:

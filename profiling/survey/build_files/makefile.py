@@ -10,25 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from hipsynth.profiling import sandbox
+from hipsynth.profiling.survey.build_files import rocm
 from hipsynth.profiling.survey.build_files.calls import calls_of
 from hipsynth.profiling.survey.build_files.commands import plans_of, simple_commands, steps_of
 from hipsynth.profiling.survey.plan import BuildPlan, Call
 from hipsynth.profiling.survey.sources import read_text
 from hipsynth.synth.core.scratch import scratch_folder
 
-ROCM = "/opt/rocm"  # where Makefiles expect ROCm; the sandbox mounts a folder of stub tools there
-# Tool name -> shell body of its stub: Makefiles query these tools for paths and the platform.
-_TOOLS = {
-    "hipcc": "",
-    "hipconfig": "case \"$1\" in -p|--path|-R|--rocmpath) echo /opt/rocm;; -P|--platform) echo amd;; "
-    "-C|--cpp_config) echo -D__HIP_PLATFORM_AMD__=1 -I/opt/rocm/include;; esac",
-    "amdclang++": "",
-    "amdclang": "",
-    "clang++": "",
-    "clang": "",
-    "rocm_agent_enumerator": "echo gfx000; echo {arch}",
-    "rocminfo": "echo '  Name:                    {arch}'",
-}  # fmt: skip
 _LIMITS = sandbox.SandboxLimits(
     **sandbox.time_limits(20), memory_bytes=1 << 30, output_bytes=4 << 20, file_bytes=16 << 20, processes=64
 )
@@ -82,19 +70,16 @@ def dry_run(
     `known`: the recursive makes that have run, each of which runs once.
     """
     with scratch_folder() as scratch:
-        tools = _tools(scratch / "rocm", arch)
+        tools = rocm.stand_in(scratch / "rocm", arch)
         command = ["make", "-n", "-B", "-k", "-w", "-C", str(makefile.parent), "-f", makefile.name, *goals]
         environment = {
-            "PATH": f"{ROCM}/bin:/usr/bin:/bin",
-            "HIP_PATH": ROCM,
-            "ROCM_PATH": ROCM,
-            "HIP_PLATFORM": "amd",
+            **rocm.ENVIRONMENT,
             **dict.fromkeys(("HIPCC", "HIPCXX", "HIPLD"), "hipcc"),  # defaults for Makefiles that leave these unset
             "MAKEFLAGS": "",
         }
         (scratch / "work").mkdir()
         done = sandbox.run(
-            command, scratch / "work", _LIMITS, read_only=[root, *shows], env=environment, mounts={ROCM: tools}
+            command, scratch / "work", _LIMITS, read_only=[root, *shows], env=environment, mounts={rocm.PLACE: tools}
         )
     if done.status in ("timeout", "killed"):
         return ""
@@ -123,17 +108,6 @@ def _further(
         if run not in known and len(known) < MOST_RUNS and run[0].is_file() and run[0].is_relative_to(root):
             known.add(run)
             yield dry_run(run[0], root, arch, run[1], depth, known, shows)
-
-
-def _tools(folder: Path, arch: str) -> Path:
-    binaries = folder / "bin"
-    binaries.mkdir(parents=True)
-    (folder / "include").mkdir()
-    for name, body in _TOOLS.items():
-        path = binaries / name
-        path.write_text("#!/bin/sh\n" + body.replace("{arch}", arch) + "\nexit 0\n")
-        path.chmod(0o755)
-    return folder
 
 
 def _further_goals(makefile: Path) -> list[str]:

@@ -13,18 +13,19 @@ import pyarrow as pa
 from hipsynth.synth.core.kernel_record import KernelRecord, decode
 from hipsynth.synth.core.store.columns import arrow_row, columns
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 KINDS = ("programs", "measurements", "failures")
 # The id column by which the rows of each kind of shard are sorted and found.
 KEY = {"programs": "id", "measurements": "measurement_id", "failures": "measurement_id"}
 
 # Everything that determines a result, in hashing order.
-_IDENTITY = ("program_id", "arch", "flags", "device", "backend", "backend_version", "compiler", "headers")
+_IDENTITY = ("program_id", "arguments", "arch", "flags", "device", "backend", "backend_version", "compiler", "headers")
 _COMMON = ("lineage", "origin", "family")
 
 
 def measurement_id(
     program_id: str,
+    arguments: str,
     arch: str,
     flags: str,
     device: str,
@@ -34,15 +35,19 @@ def measurement_id(
     headers: str,
 ) -> str:
     """The id of one item: 16 hex digits of a hash over everything that determines its result."""
-    parts = (program_id, arch, flags, device, backend, backend_version, compiler, headers)
+    parts = (program_id, arguments, arch, flags, device, backend, backend_version, compiler, headers)
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
 class Item:
-    """Result of one program on one target, with tool versions. `kernels` is empty for a failed item."""
+    """Result of one run of a program on one target, with tool versions. `kernels` is empty for a failed item.
+
+    `arguments`: its command line, quoted as for a shell; "" without arguments.
+    """
 
     program_id: str
+    arguments: str
     lineage: str
     origin: str
     family: str
@@ -86,6 +91,7 @@ def program_row(record: Mapping[str, Any], text: str) -> dict[str, Any]:
         "params": json.dumps(record.get("params", {}), sort_keys=True),
         "choices": [int(choice) for choice in record.get("choices", ())],
         "expected": json.dumps(record["expected"], sort_keys=True) if record.get("expected") else None,
+        "runs": json.dumps(record.get("runs", []), sort_keys=True),
         "text": text,
     }
 
@@ -112,7 +118,7 @@ def schema_of(kind: str, metric_ids: Sequence[str]) -> pa.Schema:
     if kind == "programs":
         common = [(name, text) for name in ("id", "origin", "family", "name", "lineage")]
         common += [("derivation", pa.list_(text)), ("params", text), ("choices", pa.list_(pa.int64()))]
-        return pa.schema([*common, ("expected", text), ("text", text)])
+        return pa.schema([*common, ("expected", text), ("runs", text), ("text", text)])
     common = [(name, text) for name in ("measurement_id", *_IDENTITY, *_COMMON)]
     common += [("provenance", pa.map_(text, text)), ("exit_code", pa.int32())]
     if kind == "failures":

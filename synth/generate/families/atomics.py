@@ -8,7 +8,7 @@ from hipsynth.synth.generate.patterns import compute, covering, each_item, read,
 
 
 def build(ctx: Context) -> Module:
-    n, t, cells = ctx["size"], ctx.dtype, ctx["cells"]
+    n, t, cells = ctx.count, ctx.dtype, ctx.size("cells", ctx["cells"])
     k = covering(ctx, ctx.choices.pick(("atomics", "scatter_add", "accumulate", "tally")), n)
     # Sums of multiples of 1/16 below 2^20 are exact in float32, whatever their order.
     init = Init("hash", 0.5, 0.0625, add=ctx.choices.integer(0, 999), mod=16) if t.is_float else ctx.init(t)

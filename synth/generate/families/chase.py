@@ -10,7 +10,7 @@ from hipsynth.synth.generate.types import I32, U32
 
 
 def build(ctx: Context) -> Module:
-    n, table = ctx["size"], ctx["table"]
+    n, table = ctx.count, ctx.size("nodes", ctx["table"])
     k = covering(ctx, ctx.choices.pick(("chase", "follow", "walk_list", "pointer_chase")), n)
     init = index_init(ctx, table)
     successor = k.input("next", I32, table, *init.span, restrict=ctx.restrict)
@@ -27,4 +27,4 @@ def build(ctx: Context) -> Module:
                 k.assign(at, load(successor, at))
                 k.assign(total, total + cast(at, U32))
             k.store(target, i, total)
-    return ctx.module([HostBuffer("next", I32, table, init), host_out], [k.finish()])
+    return ctx.module([HostBuffer("next", I32, table, init), host_out], [k.finish()], host_data=True)

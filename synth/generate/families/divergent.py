@@ -26,7 +26,7 @@ def _side(ctx: Context, k: KernelBuilder, result: Expr, values: list[Expr], stat
 
 
 def build(ctx: Context) -> Module:
-    n, t = ctx["size"], ctx.dtype
+    n, t = ctx.count, ctx.dtype
     k = covering(ctx, ctx.choices.pick(("branchy", "divergent", "classify", "select_path")), n)
     source, host_in = read(ctx, k, 0, t, n, ctx.init(t))
     second, host_in2 = read(ctx, k, 1, t, n, ctx.init(t))
@@ -47,4 +47,4 @@ def build(ctx: Context) -> Module:
             with k.loop("r", 0, k.let("trips", i % ctx["trips"] + 1)):
                 recurrence(ctx, k, result, x, (0.5, 0.25))
         k.store(target, i, result)
-    return ctx.module([host_in, host_in2, host_out], [k.finish()], terms=8)
+    return ctx.module([host_in, host_in2, host_out], [k.finish()], terms=8, host_data=ctx["split"] == "data")

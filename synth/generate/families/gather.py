@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hipsynth.synth.generate.context import Context
+from hipsynth.synth.generate.extent import larger
 from hipsynth.synth.generate.ir import HostBuffer, Init, Module, load
 from hipsynth.synth.generate.patterns import compute, covering, each_item, read, write
 from hipsynth.synth.generate.types import I32
@@ -18,11 +19,13 @@ def index_init(ctx: Context, table: int) -> Init:
 
 
 def build(ctx: Context) -> Module:
-    n, t, table = ctx["size"], ctx.dtype, ctx["table"]
+    n, t, table = ctx.count, ctx.dtype, ctx.size("table", ctx["table"])
     k = covering(ctx, ctx.choices.pick(("gather", "gather_rows", "lookup", "indirect_read")), n)
     source, host_source = read(ctx, k, 0, t, table, ctx.init(t))
     indices = index_init(ctx, table)
-    index = k.input("indices", I32, max(n, table), *indices.span, restrict=ctx.restrict)
+    # Later indirections read the index buffer at any index of the table.
+    length = n if ctx["depth"] == 1 else larger(n, table)
+    index = k.input("indices", I32, length, *indices.span, restrict=ctx.restrict)
     target, host_target = write(ctx, k, 0, t, n)
     with each_item(ctx, k, n) as i:
         values = []
@@ -31,5 +34,5 @@ def build(ctx: Context) -> Module:
             at = k.let(k.fresh("j"), load(index, at))
             values.append(k.let(k.fresh(ctx.names.local), load(source, at)))
         k.store(target, i, compute(ctx, k, values, ctx["compute"]))
-    hosts = [host_source, HostBuffer("indices", I32, max(n, table), indices), host_target]
-    return ctx.module(hosts, [k.finish()])
+    hosts = [host_source, HostBuffer("indices", I32, length, indices), host_target]
+    return ctx.module(hosts, [k.finish()], host_data=True)

@@ -36,9 +36,9 @@ def _tiled(
 
 def build(ctx: Context) -> Module:
     t, tile = ctx.dtype, ctx["tile"]
-    m, n, depth = ctx["tiles_m"] * tile, ctx["tiles_n"] * tile, ctx["tiles_k"] * tile
+    m, n, depth = (ctx.size(name, ctx[f"tiles_{name}"] * tile) for name in ("m", "n", "k"))
     k = KernelBuilder(ctx.choices.pick(("gemm", "matmul", "sgemm_like", "matrix_multiply")),
-                      (ctx["tiles_n"], ctx["tiles_m"]), (tile, tile), **ctx.kernel_options())  # fmt: skip
+                      (n // tile, m // tile), (tile, tile), **ctx.kernel_options())  # fmt: skip
     a, host_a = read(ctx, k, 0, t, m * depth, ctx.init(t, 2.0))
     b, host_b = read(ctx, k, 1, t, depth * n, ctx.init(t, 2.0))
     init_c = ctx.init(t, 2.0)

@@ -9,7 +9,7 @@ from hipsynth.synth.generate.types import F16, F32
 
 
 def build(ctx: Context) -> Module:
-    n = ctx["size"]
+    n = ctx.count
     k = covering(ctx, ctx.choices.pick(("half_axpy", "fp16_chain", "half_kernel", "low_precision")), n)
     inputs = [read(ctx, k, order, F16, n, ctx.init(F16, 2.0)) for order in range(2)]
     wide = ctx["store"] == "f32"

@@ -10,7 +10,7 @@ from hipsynth.synth.generate.types import I32, U32
 
 
 def build(ctx: Context) -> Module:
-    n, block, grid, bins = ctx["size"], ctx["block"], ctx["grid"], ctx["bins"]
+    n, block, grid, bins = ctx.count, ctx["block"], ctx.size("blocks", ctx["grid"]), ctx["bins"]
     k = KernelBuilder(ctx.choices.pick(("histogram", "count_values", "bin_counts", "hist_kernel")), grid, block,
                       **ctx.kernel_options())  # fmt: skip
     spread = max(2, bins * ctx["spread"] // 100)
@@ -34,4 +34,4 @@ def build(ctx: Context) -> Module:
         k.barrier()
         with k.loop("m", tx, top, block) as bin_:
             k.atomic("add", target, bin_, load(counts, bin_))
-    return ctx.module([host_in, host_out], [k.finish()])
+    return ctx.module([host_in, host_out], [k.finish()], host_data=True)

@@ -21,7 +21,7 @@ def _round(ctx: Context, x: Expr) -> Expr:
 
 
 def build(ctx: Context) -> Module:
-    n, t = ctx["size"], ctx.dtype
+    n, t = ctx.count, ctx.dtype
     k = covering(ctx, ctx.choices.pick(("mix", "hash_kernel", "scramble", "bit_mix")) + "_keys", n)
     source, host_in = read(ctx, k, 0, t, n, ctx.init(t))
     target, host_out = write(ctx, k, 0, t, n)

@@ -13,7 +13,7 @@ FAST = ("fast_exp", "fast_log", "fast_sin", "fast_cos")
 
 
 def build(ctx: Context) -> Module:
-    n, t = ctx["size"], ctx.dtype
+    n, t = ctx.count, ctx.dtype
     k = covering(ctx, ctx.choices.pick(("intrinsics", "math_chain", "special", "evaluate")), n)
     source, host_in = read(ctx, k, 0, t, n, ctx.init(t))
     target, host_out = write(ctx, k, 0, t, n)
@@ -25,4 +25,4 @@ def build(ctx: Context) -> Module:
             step = settle(intrinsic(ctx.choices.pick(names), total) + x * 0.25)
             total = k.let(k.fresh(ctx.names.local), step)
         k.store(target, i, total)
-    return ctx.module([host_in, host_out], [k.finish()])
+    return ctx.module([host_in, host_out], [k.finish()], host_data=True)

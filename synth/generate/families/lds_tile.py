@@ -10,7 +10,7 @@ from hipsynth.synth.generate.types import I32
 
 def build(ctx: Context) -> Module:
     block, t, reuse, step, per = ctx["block"], ctx.dtype, ctx["reuse"], ctx["step"], ctx["per_thread"]
-    tiles = max(1, ctx["size"] // (block * per))
+    tiles = ctx.size("tiles", max(1, ctx["size"] // (block * per)))
     n = tiles * block * per
     k = covering(ctx, ctx.choices.pick(("tile_reuse", "lds_filter", "shared_window", "block_window")), tiles * block)
     source, host_in = read(ctx, k, 0, t, n, ctx.init(t))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from hipsynth.synth.generate.builder import KernelBuilder
 from hipsynth.synth.generate.context import Context
+from hipsynth.synth.generate.extent import groups
 from hipsynth.synth.generate.ir import Expr, Module, load
 from hipsynth.synth.generate.patterns import compute, read, recurrences, total_span, write
 
 
 def build(ctx: Context) -> Module:
-    n, t, block, grid = ctx["size"], ctx.dtype, ctx["block"], ctx["grid"]
+    n, t, block, grid = ctx.count, ctx.dtype, ctx["block"], ctx.size("blocks", ctx["grid"])
     k = KernelBuilder(ctx.choices.pick(("loop_kernel", "saxpy_like", "process", "update")), grid, block,
                       **ctx.kernel_options())  # fmt: skip
     threads = grid * block
@@ -20,8 +21,7 @@ def build(ctx: Context) -> Module:
     count = k.scalar(ctx.names.count, n)
     first = k.let(ctx.names.index, k.global_id())
     if ctx["form"] == "chunk":
-        share = -(-n // threads)
-        each = k.constant("PER_THREAD", share)
+        each = k.scalar("per_thread", groups(n, threads))
         with k.loop("c", 0, each) as c:
             at = k.let("pos", first * each + c)
             with k.below(at, count) as inside:

@@ -9,7 +9,7 @@ from hipsynth.synth.generate.patterns import covering, each_item, read, total_sp
 
 
 def _per_item(ctx: Context) -> Module:
-    rows, columns, t = ctx["rows"], ctx["columns"], ctx.dtype
+    rows, columns, t = ctx.size("rows", ctx["rows"]), ctx.size("cols", ctx["columns"]), ctx.dtype
     k = covering(ctx, ctx.choices.pick(("matvec", "gemv", "dot_rows", "project")), rows)
     a, host_a = read(ctx, k, 0, t, rows * columns, ctx.init(t, 2.0))
     x, host_x = read(ctx, k, 1, t, columns, ctx.init(t, 2.0))
@@ -25,7 +25,7 @@ def _per_item(ctx: Context) -> Module:
 
 
 def _per_group(ctx: Context) -> Module:
-    rows, columns, t, block = ctx["rows"], ctx["columns"], ctx.dtype, ctx["block"]
+    rows, columns, t, block = ctx.size("rows", ctx["rows"]), ctx.size("cols", ctx["columns"]), ctx.dtype, ctx["block"]
     k = KernelBuilder(ctx.choices.pick(("matvec_block", "gemv_group", "row_dot")), rows, block, **ctx.kernel_options())
     a, host_a = read(ctx, k, 0, t, rows * columns, ctx.init(t, 2.0))
     x, host_x = read(ctx, k, 1, t, columns, ctx.init(t, 2.0))

@@ -10,10 +10,10 @@ from hipsynth.synth.generate.types import ACC4, F32
 
 
 def build(ctx: Context) -> Module:
-    waves, depth = ctx["waves"], ctx["depth"]
-    m, n = ctx["tiles_m"] * 16, ctx["tiles_n"] * waves * 16
+    waves, depth = ctx["waves"], ctx.size("k", ctx["depth"])
+    m, n = ctx.size("m", ctx["tiles_m"] * 16), ctx.size("n", ctx["tiles_n"] * waves * 16)
     k = KernelBuilder(ctx.choices.pick(("mfma_gemm", "matrix_core", "mfma_tile", "xdl_gemm")),
-                      (ctx["tiles_n"], ctx["tiles_m"]), (WAVE, waves), **ctx.kernel_options())  # fmt: skip
+                      (n // (waves * 16), m // 16), (WAVE, waves), **ctx.kernel_options())  # fmt: skip
     a, host_a = read(ctx, k, 0, F32, m * depth, ctx.init(F32, 2.0))
     b, host_b = read(ctx, k, 1, F32, depth * n, ctx.init(F32, 2.0))
     c, host_c = write(ctx, k, 0, F32, m * n)

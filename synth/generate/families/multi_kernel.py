@@ -9,7 +9,7 @@ from hipsynth.synth.generate.productions import COMFORT, settle
 
 
 def _map(ctx: Context, init: Init) -> Kernel:
-    n, t = ctx["size"], ctx.dtype
+    n, t = ctx.count, ctx.dtype
     k = covering(ctx, "map_kernel", n)
     source = k.input("src", t, n, *init.span, restrict=ctx.restrict)
     target = k.output("dst", t, n, restrict=ctx.restrict)
@@ -20,7 +20,7 @@ def _map(ctx: Context, init: Init) -> Kernel:
 
 
 def _smooth(ctx: Context) -> Kernel:
-    n, t = ctx["size"], ctx.dtype
+    n, t = ctx.count, ctx.dtype
     k = covering(ctx, "smooth_kernel", n)
     source = k.input("src", t, n, 0.0, 2 * COMFORT[t.name][1], restrict=ctx.restrict)
     target = k.output("dst", t, n, restrict=ctx.restrict)
@@ -32,7 +32,7 @@ def _smooth(ctx: Context) -> Kernel:
 
 
 def _combine(ctx: Context, init: Init) -> Kernel:
-    n, t = ctx["size"], ctx.dtype
+    n, t = ctx.count, ctx.dtype
     k = covering(ctx, "combine_kernel", n)
     first = k.input("lhs", t, n, *init.span, restrict=ctx.restrict)
     second = k.input("rhs", t, n, 0.0, 2 * COMFORT[t.name][1], restrict=ctx.restrict)
@@ -44,7 +44,7 @@ def _combine(ctx: Context, init: Init) -> Kernel:
 
 def _sums(ctx: Context) -> Kernel:
     """Each work-item sums 16 consecutive elements."""
-    n, t = ctx["size"], ctx.dtype
+    n, t = ctx.count, ctx.dtype
     k = covering(ctx, "sum_kernel", n // 16)
     highest = 4 * COMFORT[t.name][1]
     source = k.input("src", t, n, 0.0, highest, restrict=ctx.restrict)
@@ -58,7 +58,7 @@ def _sums(ctx: Context) -> Kernel:
 
 
 def build(ctx: Context) -> Module:
-    n, t, init = ctx["size"], ctx.dtype, ctx.init(ctx.dtype)
+    n, t, init = ctx.count, ctx.dtype, ctx.init(ctx.dtype)
     kernels = [_map(ctx, init)]
     bound = [{"src": "input", "dst": "stage_a"}]
     if ctx["kernels"] > 1:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from hipsynth.synth.generate.builder import KernelBuilder
-from hipsynth.synth.generate.context import Context, groups
+from hipsynth.synth.generate.context import Context
+from hipsynth.synth.generate.extent import groups
 from hipsynth.synth.generate.ir import Buffer, Expr, HostBuffer, Init, Module, load
+from hipsynth.synth.generate.patterns import each_item
 from hipsynth.synth.generate.productions import Chain
 
 
 def build(ctx: Context) -> Module:
-    n, block, t = ctx["size"], ctx["block"], ctx.dtype
+    n, block, t = ctx.count, ctx["block"], ctx.dtype
     k = KernelBuilder("generated_kernel", groups(n, block), block, **ctx.kernel_options())
     inits = [ctx.init(t) for _ in range(ctx["inputs"])]
     sources = [
@@ -17,13 +19,8 @@ def build(ctx: Context) -> Module:
         for name, init in zip(ctx.names.inputs, inits, strict=False)
     ]
     targets = [k.output(name, t, n, restrict=ctx.restrict) for name in ctx.names.outputs[: ctx["outputs"]]]
-    count = k.scalar(ctx.names.count, n) if n % block else None
-    i = k.let(ctx.names.index, k.global_id())
-    if count is None:
+    with each_item(ctx, k, n) as i:
         _body(ctx, k, i, sources, targets)
-    else:
-        with k.below(i, count, early=ctx.style["early_return"]) as inside:
-            _body(ctx, k, inside, sources, targets)
     hosts = [HostBuffer(b.name, t, n, init) for b, init in zip(sources, inits, strict=True)]
     hosts += [HostBuffer(b.name, t, n, Init("zero"), output=True) for b in targets]
     return ctx.module(hosts, [k.finish()])

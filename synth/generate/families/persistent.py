@@ -10,8 +10,8 @@ from hipsynth.synth.generate.types import I32
 
 
 def build(ctx: Context) -> Module:
-    t, block, grid = ctx.dtype, ctx["block"], ctx["grid"]
-    tiles = max(grid, ctx["size"] // block)
+    t, block, grid = ctx.dtype, ctx["block"], ctx.size("blocks", ctx["grid"])
+    tiles = ctx.size("num_tiles", max(grid, ctx["size"] // block))
     n = tiles * block
     k = KernelBuilder(ctx.choices.pick(("persistent", "tile_worker", "resident", "work_loop")), grid, block,
                       **ctx.kernel_options())  # fmt: skip

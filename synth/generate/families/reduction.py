@@ -29,8 +29,8 @@ def _add(k: KernelBuilder, tile: Buffer, to: Expr, other: Expr) -> None:
 
 
 def build(ctx: Context) -> Module:
-    t, block, grid = ctx.dtype, ctx["block"], ctx["grid"]
-    n = max(ctx["size"], block)
+    t, block, grid = ctx.dtype, ctx["block"], ctx.size("blocks", ctx["grid"])
+    n = ctx.size(ctx.names.count, max(ctx["size"], block))
     threads = block * grid
     terms = -(-n // threads)
     k = KernelBuilder(ctx.choices.pick(("reduce", "block_sum", "reduce_sum", "partial_sums")), grid, block,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hipsynth.synth.generate.builder import KernelBuilder
 from hipsynth.synth.generate.context import Context
-from hipsynth.synth.generate.ir import Buffer, Expr, Module, apply, known, load
+from hipsynth.synth.generate.ir import Buffer, Expr, Module, apply, cast, known, load
 from hipsynth.synth.generate.patterns import read, total_span, write
 from hipsynth.synth.generate.productions import intrinsic
 
@@ -22,7 +22,7 @@ def _reduce(k: KernelBuilder, tile: Buffer, tx: Expr) -> None:
 
 
 def build(ctx: Context) -> Module:
-    t, block, rows, columns = ctx.dtype, ctx["block"], ctx["rows"], ctx["columns"]
+    t, block, rows, columns = ctx.dtype, ctx["block"], ctx.size("rows", ctx["rows"]), ctx.size("cols", ctx["columns"])
     k = KernelBuilder(ctx.choices.pick(("row_norm", "normalize_rows", "layer_scale", "row_softmax")), rows, block,
                       **ctx.kernel_options())  # fmt: skip
     source, host_in = read(ctx, k, 0, t, rows * columns, ctx.init(t, 2.0))
@@ -38,7 +38,8 @@ def build(ctx: Context) -> Module:
     k.store(tile, tx, known(acc, 0.0, highest))
     k.barrier()
     _reduce(k, tile, tx)
-    scale = k.let("scale", 1.0 / columns + load(tile, 0) * (1.0 / columns))
+    mean = (load(tile, 0) + 1.0) / cast(width, t)
+    scale = k.let("scale", known(mean, 1.0 / columns, 1.0 + highest / columns))
     inverse = k.let("inverse", apply("rsqrt", scale + 0.125) if ctx["form"] == "rms" else 1.0 / (scale + 0.125))
     with k.loop("jj", tx, width, block) as j:
         y = k.let("y_in", load(source, base + j))

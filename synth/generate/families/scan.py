@@ -33,7 +33,7 @@ def _two_buffers(k: KernelBuilder, tile: Buffer, tx: Expr, sums: Expr) -> None:
 
 def build(ctx: Context) -> Module:
     t, block = ctx.dtype, ctx["block"]
-    n = max(1, ctx["size"] // block) * block
+    n = ctx.size("groups", max(1, ctx["size"] // block)) * block
     k = covering(ctx, ctx.choices.pick(("scan", "prefix_sum", "block_scan", "inclusive_scan")), n)
     source, host_in = read(ctx, k, 0, t, n, ctx.init(t))
     span = total_span(t, source.hi, block)

@@ -12,7 +12,7 @@ from hipsynth.synth.generate.patterns import covering, each_item, weighted_sum
 
 def _interior(ctx: Context, k: KernelBuilder, i: Expr) -> AbstractContextManager[Expr]:
     """A guard for positions whose whole stencil is inside the buffer; no guard when the ends are clamped."""
-    return nullcontext(i) if ctx["edges"] == "clamp" else k.within(i, ctx["radius"], ctx["size"] - ctx["radius"])
+    return nullcontext(i) if ctx["edges"] == "clamp" else k.within(i, ctx["radius"], ctx.count - ctx["radius"])
 
 
 def _neighbours(ctx: Context, source: Buffer, i: Expr) -> list[Expr]:
@@ -25,12 +25,12 @@ def _neighbours(ctx: Context, source: Buffer, i: Expr) -> list[Expr]:
     values.append(load(source, i))
     for distance in range(1, ctx["radius"] + 1):
         at = i + distance
-        values.append(load(source, apply("min", at, ctx["size"] - 1) if clamp else at))
+        values.append(load(source, apply("min", at, ctx.count - 1) if clamp else at))
     return values
 
 
 def build(ctx: Context) -> Module:
-    n, t, radius = ctx["size"], ctx.dtype, ctx["radius"]
+    n, t, radius = ctx.count, ctx.dtype, ctx["radius"]
     k = covering(ctx, ctx.choices.pick(("stencil", "stencil_1d", "smooth", "convolve")), n)
     init = ctx.init(t)
     span = (0.0, init.span[1])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from hipsynth.synth.generate.builder import KernelBuilder
-from hipsynth.synth.generate.context import Context, groups
+from hipsynth.synth.generate.context import Context
+from hipsynth.synth.generate.extent import groups
 from hipsynth.synth.generate.ir import HostBuffer, Init, Module, load
 from hipsynth.synth.generate.patterns import weighted_sum
 
@@ -15,7 +16,12 @@ def offsets(shape: str, radius: int) -> list[tuple[int, int]]:
 
 
 def build(ctx: Context) -> Module:
-    width, height, t, radius = ctx["width"], ctx["height"], ctx.dtype, ctx["radius"]
+    width, height, t, radius = (
+        ctx.size("width", ctx["width"]),
+        ctx.size("height", ctx["height"]),
+        ctx.dtype,
+        ctx["radius"],
+    )
     block = (ctx["block_x"], ctx["block_y"])
     grid = (groups(width, block[0]), groups(height, block[1]))
     k = KernelBuilder(ctx.choices.pick(("stencil2d", "jacobi", "heat", "blur")), grid, block, **ctx.kernel_options())

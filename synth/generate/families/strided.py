@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from hipsynth.synth.generate.context import Context
-from hipsynth.synth.generate.ir import Expr, Module, lift, load
+from hipsynth.synth.generate.extent import groups
+from hipsynth.synth.generate.ir import Expr, Module, known, lift, load
 from hipsynth.synth.generate.patterns import compute, covering, each_item, read, write
 from hipsynth.synth.generate.types import I32
 
 
 def _source_index(ctx: Context, i: Expr) -> Expr:
-    n: int = ctx["size"]
+    n: int = ctx.count
     stride: int = ctx["stride"]
     match ctx["pattern"]:
         case "stride":
@@ -20,22 +21,23 @@ def _source_index(ctx: Context, i: Expr) -> Expr:
             return lift(n - 1, I32) - i
         case "wrap":
             return i * stride % n
-    return i ^ (stride - 1)  # "swizzle"
+    # "swizzle": reverses groups of `stride`, a power of two; the last group may be partial.
+    return known(i ^ (stride - 1), 0, _source_size(ctx) - 1)
 
 
 def _source_size(ctx: Context) -> int:
-    n: int = ctx["size"]
+    n: int = ctx.count
     stride: int = ctx["stride"]
     sizes = {
         "stride": (n - 1) * stride + 1,
         "offset": n + stride,
-        "swizzle": int(1 << (max(n, stride) - 1).bit_length()),
+        "swizzle": groups(n, stride) * stride,
     }
     return sizes.get(ctx["pattern"], n)
 
 
 def build(ctx: Context) -> Module:
-    n, t, gap = ctx["size"], ctx.dtype, ctx["store_stride"]
+    n, t, gap = ctx.count, ctx.dtype, ctx["store_stride"]
     k = covering(ctx, ctx.choices.pick(("strided", "strided_copy", "access_pattern", "remap")), n)
     init = ctx.init(t)
     source, host_in = read(ctx, k, 0, t, _source_size(ctx), init)

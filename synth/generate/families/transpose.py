@@ -10,9 +10,9 @@ from hipsynth.synth.generate.patterns import read, write
 
 def build(ctx: Context) -> Module:
     t, tile, rows = ctx.dtype, ctx["tile"], ctx["rows"]
-    width, height = ctx["tiles_x"] * tile, ctx["tiles_y"] * tile
+    width, height = ctx.size("width", ctx["tiles_x"] * tile), ctx.size("height", ctx["tiles_y"] * tile)
     k = KernelBuilder(ctx.choices.pick(("transpose", "transpose_tile", "swap_axes", "flip")),
-                      (ctx["tiles_x"], ctx["tiles_y"]), (tile, rows), **ctx.kernel_options())  # fmt: skip
+                      (width // tile, height // tile), (tile, rows), **ctx.kernel_options())  # fmt: skip
     source, host_in = read(ctx, k, 0, t, width * height, ctx.init(t))
     target, host_out = write(ctx, k, 0, t, width * height)
     size, w, h = k.constant("TILE", tile), k.scalar("width", width), k.scalar("height", height)

@@ -19,7 +19,7 @@ def _lanes(ctx: Context, k: KernelBuilder, values: list[Expr]) -> list[Expr]:
 
 def build(ctx: Context) -> Module:
     t = vector(ctx.dtype, ctx["lanes"])
-    n = max(1, ctx["size"] // ctx["lanes"])
+    n = ctx.size(ctx.names.count, max(1, ctx["size"] // ctx["lanes"]))
     k = covering(ctx, ctx.choices.pick(("vector_axpy", "vec_kernel", "packed", "wide_copy")), n)
     inputs = [read(ctx, k, order, t, n, ctx.init(t)) for order in range(ctx["inputs"])]
     target, host_out = write(ctx, k, 0, t, n)

@@ -9,9 +9,9 @@ from hipsynth.synth.generate.patterns import read, total_span, write
 
 
 def build(ctx: Context) -> Module:
-    t, block, grid = ctx.dtype, ctx["block"], ctx["grid"]
+    t, block, grid = ctx.dtype, ctx["block"], ctx.size("blocks", ctx["grid"])
     threads = block * grid
-    n = max(ctx["size"], threads)
+    n = ctx.size(ctx.names.count, max(ctx["size"], threads))
     terms = -(-n // threads)
     k = KernelBuilder(ctx.choices.pick(("wave_reduce", "warp_sum", "shuffle_sum", "lane_sum")), grid, block,
                       **ctx.kernel_options())  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from hipsynth.synth.cli.main import cli
 from hipsynth.synth.core.errors import BadInput, UsageError
 from hipsynth.synth.core.store import Corpus, CorpusWriter, Item
 from hipsynth.training.data.prompt import parse_answer
-from hipsynth.training.data.samples import export_chat, select_labels
+from hipsynth.training.data.samples import export_chat, iter_samples, select_labels
 
 TARGETS = [target("gfx90a"), target("gfx90a", "--std=c++17 -O3 -ffast-math"), target("gfx942")]
 PROGRAMS = [program(n, lineage="one" if n < 2 else "") for n in range(4)]
@@ -96,15 +97,32 @@ def test_measured_and_simulated_labels_never_mix_silently(tmp_path: Path) -> Non
     assert dict(selection.left_out) == {"other backend or device": 3, "other tool version": 1}
 
 
-def label(backend: str, version: str, flags: str) -> Item:
+def test_each_run_of_a_build_is_a_label_of_its_own(tmp_path: Path) -> None:
+    base = replace(
+        PROGRAMS[0],
+        text="int main(int argc, char** argv) {\n  int n = 64;\n  if (argc > 1) n = std::atoi(argv[1]);\n}\n",
+    )
+    with CorpusWriter(tmp_path, metrics.all_ids()) as writer:
+        writer.add_program(base.record(), base.text)
+        for arguments in ("", "128", "4096"):
+            writer.add(replace(label("sim", "1", "-O3", arguments), program_id=base.id))
+    corpus = Corpus.open(tmp_path)
+    selection = select_labels(corpus.measurements())
+    assert sorted(row["arguments"] for row in selection.rows) == ["", "128", "4096"]
+    sizes = {sample["arguments"]: sample["messages"][1]["content"] for sample in iter_samples(corpus, selection)}
+    assert {name: re.findall(r"int n = (\d+)", text) for name, text in sizes.items()} == {
+        "": ["64"], "128": ["128"], "4096": ["4096"],
+    }  # fmt: skip
+
+
+def label(backend: str, version: str, flags: str, arguments: str = "") -> Item:
     one = kernel()
     where = TARGETS[0]
     row = {"name": one.name, "dispatches": 1, "grid": one.grid, "block": one.block, "counters": one.counters}
     row |= {"metrics": one.metrics, "duration_ns": one.duration_ns}
     facts = {"compiler": "", "headers": "", "status": "ok", "kernels": [row]}
-    return Item(
-        PROGRAMS[0].id, "one", "synthetic", "stream", where.arch, flags, where.device, backend, version, **facts
-    )
+    cell = (where.arch, flags, where.device, backend, version)
+    return Item(PROGRAMS[0].id, arguments, "one", "synthetic", "stream", *cell, **facts)
 
 
 def test_an_empty_export_is_an_error_and_writes_nothing(corpus: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from corpus_samples import METRICS, content, fill, item
 from profiling_samples import program
 
 from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.store import Corpus, CorpusWriter, corpus
+from hipsynth.synth.core.store import SCHEMA_VERSION, Corpus, CorpusWriter, corpus
 from hipsynth.synth.core.store.journal import Journal
 
 ITEMS = [item(n, reason="timeout" if n % 5 == 0 else "", kernels=1 + n % 2) for n in range(40)]
@@ -33,9 +33,9 @@ DAMAGE = {
     "truncated": -40,
     "garbage": b"\0\xff not JSON",
     "other JSON": b"[]",
-    "incomplete": b'{"schema_version": 2, "metric_ids": [], "shards": {}}',
+    "incomplete": b'{"schema_version": 3, "metric_ids": [], "shards": {}}',
     "too deep": b"[" * 100_000,
-    "wrong types": b'{"schema_version": 2, "metric_ids": [7], "shards": {"programs": 1}}',
+    "wrong types": b'{"schema_version": 3, "metric_ids": [7], "shards": {"programs": 1}}',
 }
 
 
@@ -197,7 +197,7 @@ def run_shell(command: str) -> None:
 
 def test_a_record_of_something_else_is_a_damaged_record(tmp_path: Path) -> None:
     with Journal(tmp_path / corpus.JOURNAL) as journal:
-        journal.append({"kind": "header", "schema_version": 2, "metric_ids": list(METRICS)})
+        journal.append({"kind": "header", "schema_version": SCHEMA_VERSION, "metric_ids": list(METRICS)})
         journal.append({"kind": "item", "row": {"program_id": 7}})
     with pytest.raises(BadInput, match=r"journal\.log:2"):
         Corpus.open(tmp_path)

@@ -43,7 +43,7 @@ def test_stored_items_read_back(tmp_path: Path) -> None:
 
 
 def test_the_id_covers_everything_that_affects_a_result() -> None:
-    parts = ["p", "gfx90a", "-O3", "mi250", "sim", "1", "clang", "7.1"]
+    parts = ["p", "4096 'a b'", "gfx90a", "-O3", "mi250", "sim", "1", "clang", "7.1"]
     ids = {measurement_id(*parts)}
     for index in range(len(parts)):
         ids.add(measurement_id(*(part + ("x" if place == index else "") for place, part in enumerate(parts))))
@@ -195,6 +195,25 @@ def test_a_missing_shard_and_a_foreign_manifest(tmp_path: Path) -> None:
         Corpus.open(tmp_path)
     with pytest.raises(BadInput, match="not a corpus"):
         Corpus.open(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("opener", [Corpus.open, lambda path: CorpusWriter(path, METRICS)])
+def test_a_corpus_of_the_version_before_arguments_is_refused(tmp_path: Path, opener: Any) -> None:
+    fill(tmp_path, [item(0)])
+    manifest = tmp_path / "manifest.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "schema_version": 2}))
+    before = content(tmp_path)
+    with pytest.raises(BadInput, match="schema version 2, this installation reads 3") as caught:
+        opener(tmp_path)
+    assert caught.value.reason == "schema_version" and "profile into a new folder" in caught.value.remedy
+    assert content(tmp_path) == before
+
+
+def test_runs_of_one_build_are_separate_items(tmp_path: Path) -> None:
+    runs = [item(0), item(0, arguments="128"), item(0, arguments="'a b' 7")]
+    fill(tmp_path, runs)
+    rows = Corpus.open(tmp_path).measurements().to_pylist()
+    assert {row["measurement_id"]: row["arguments"] for row in rows} == {one.id: one.arguments for one in runs}
 
 
 def test_a_second_writer_is_refused(tmp_path: Path) -> None:

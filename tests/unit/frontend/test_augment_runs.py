@@ -6,12 +6,15 @@ import json
 from pathlib import Path
 
 import pytest
+from generated_samples import small
 
+from hipsynth.synth.core.arguments import with_defaults
 from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.program import INDEX, Expected, Program, iter_programs, program_path, write_programs
+from hipsynth.synth.core.program import INDEX, Expected, Program, Run, iter_programs, program_path, write_programs
 from hipsynth.synth.frontend.augment import FAILURES, JOURNAL, augment, find_items
 from hipsynth.synth.frontend.parse import ParseConfig
 from hipsynth.synth.frontend.vary import copy_seed
+from hipsynth.synth.generate.sizes import expected_output
 
 TEXT = """#include <hip/hip_runtime.h>
 __global__ void kern_{n}(int* data_) {{ data_[threadIdx.x] = {n}; }}
@@ -38,6 +41,24 @@ def test_copies_keep_lineage_and_record(config: ParseConfig, tmp_path: Path) -> 
     assert all(c.expected == bases[0].expected and c.origin == "synthetic" for c in copies)
     assert len({c.id for c in copies}) == 6
     assert not any("kern_" in c.text or "data_" in c.text for c in copies)
+
+
+@pytest.mark.parametrize("family", ["gather", "loop", "gemm", "vector_types"])
+def test_copies_of_generated_programs_take_the_same_sizes(config: ParseConfig, tmp_path: Path, family: str) -> None:
+    program, run = small(family)
+    write_programs(tmp_path / "in", [program.with_runs([Run(), run])])
+    augment(tmp_path / "in", tmp_path / "out", config, copies=2, seed=9)
+    copies = list(iter_programs(tmp_path / "out"))
+    assert len(copies) == 2
+    for copy in copies:
+        assert copy.runs == (Run(), run) and copy.lineage == program.id and copy.choices == program.choices
+        text = with_defaults(copy.text, run.arguments)
+        changed = [new for old, new in zip(copy.text.splitlines(), text.splitlines(), strict=True) if old != new]
+        before = with_defaults(program.text, run.arguments)
+        assert len(changed) == sum(
+            old != new for old, new in zip(program.text.splitlines(), before.splitlines(), strict=True)
+        )
+        assert expected_output(copy, run) == expected_output(program, run) is not None
 
 
 def test_copies_of_copies_keep_the_first_lineage(config: ParseConfig, tmp_path: Path) -> None:

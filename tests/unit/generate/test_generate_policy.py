@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jinja2
@@ -109,6 +109,15 @@ def change(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
         change("parameters/paper/inputs", {"values": [1], "weights": [0]}),
         change("parameters/paper/loads", {"bins": [[9, 1, 1]]}),
         change("parameters/paper/loads", {"bins": [[1, 2, 1]], "values": [1]}),
+        change("parameters/gemm/tiles_m", {"log": [1, 1024]}),
+        change("parameters/gemm/tiles_m", {"log": [[1, 1024]]}),
+        change("parameters/gemm/tiles_m", {"log": [[0, 1024, 1]]}),
+        change("parameters/gemm/tiles_m", {"log": [[9, 1, 1]]}),
+        change("parameters/gemm/tiles_m", {"log": [[1, 2048, 1]]}),
+        change("parameters/gemm/tiles_m", {"log": [[1, 8, -1], [8, 16, 2]]}),
+        change("parameters/gemm/tiles_m", {"log": [[1, 8, 0]]}),
+        change("parameters/gemm/tiles_m", {"log": []}),
+        change("parameters/gemm/tiles_m", {"log": [[1, 8, 1]], "bins": [[1, 8, 1]]}),
         change("style/restrict", 101),
         change("style/restrict", "often"),
         change("productions/float/add", -3),
@@ -116,10 +125,66 @@ def change(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
     ],
 )
 def test_a_bad_policy_is_refused(edit: Callable[[dict[str, Any]], None]) -> None:
+    with pytest.raises(PolicyError):
+        parse_policy(change_of(edit), templates())
+
+
+def draws(family: str, count: int) -> list[dict[str, Any]]:
+    template = find_template(family)
+    return [default_policy().draw(template, Choices(Stream("policy", family, n)), {}) for n in range(count)]
+
+
+def below(values: Sequence[int], bound: int) -> float:
+    return sum(value < bound for value in values) / len(values)
+
+
+def test_most_sizes_fill_a_device() -> None:
+    """Eight of ten sizes are at least 2^18; inside a bin, each factor of two is equally frequent."""
+    size = default_policy().parameters["stencil1d", "size"]
+    values = [size.draw(Choices(Stream("sizes", n))) for n in range(4000)]
+    assert below(values, 1 << 18) == pytest.approx(0.20, abs=0.02)
+    assert below(values, 1 << 23) == pytest.approx(0.60, abs=0.04)
+    assert below(values, 1 << 12) == pytest.approx(0.10, abs=0.02)
+    assert 64 <= min(values) < 256 and 1 << 27 < max(values) <= 1 << 28
+    powers = [value for value in values if value & (value - 1) == 0]
+    assert 0.3 < len(powers) / len(values) < 0.5 and below([value % 256 for value in values], 1) > 0.5
+    assert sum(value % 2 for value in values) / len(values) > 0.08, "odd sizes too"
+
+
+@pytest.mark.parametrize(
+    ("family", "sides"),
+    [
+        ("stencil2d", ("width", "height")),
+        ("matvec", ("rows", "columns")),
+        ("row_norm", ("rows", "columns")),
+        ("transpose", ("tiles_x", "tiles_y")),
+        ("gemm", ("tiles_m", "tiles_n")),
+        ("mfma", ("tiles_m", "tiles_n")),
+    ],
+)
+def test_areas_are_large_and_of_every_shape(family: str, sides: tuple[str, str]) -> None:
+    shapes = [(row[sides[0]], row[sides[1]]) for row in draws(family, 300)]
+    unit = {"transpose": 32**2, "gemm": 16**2, "mfma": 16 * 64}.get(family, 1)  # typical elements per tile
+    areas = sorted(unit * a * b for a, b in shapes)
+    assert below(areas, 1 << 18) < 0.5 and areas[len(areas) // 2] >= 1 << 18
+    assert below(areas, 1 << 18) > 0.05
+    assert sum(a >= 16 * b for a, b in shapes) > 15 and sum(b >= 16 * a for a, b in shapes) > 15
+    assert sum(a % 2 or b % 2 for a, b in shapes) > 30
+
+
+def test_a_log_bin_keeps_its_limits() -> None:
+    distribution = parse_policy(
+        change_of(change("parameters/gemm/tiles_m", {"log": [[3, 5, 1], [700, 700, 1]]})), templates()
+    ).parameters["gemm", "tiles_m"]
+    values = [distribution.draw(Choices(Stream("bins", n))) for n in range(200)]
+    assert set(values) == {3, 4, 5, 700}
+    assert 0.35 < below(values, 10) < 0.65
+
+
+def change_of(edit: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
     data = copy.deepcopy(policy_data())
     edit(data)
-    with pytest.raises(PolicyError):
-        parse_policy(data, templates())
+    return data
 
 
 def test_unknown_family_lists_the_known_ones() -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from hipsynth.profiling.sim.limits import Limits
 from hipsynth.synth.core import scratch
 from hipsynth.synth.core.errors import BadInput, CompileFailed, Missing, UsageError
 from hipsynth.synth.core.kernel_record import Sampling
-from hipsynth.synth.core.program import Program, write_programs
+from hipsynth.synth.core.program import Program, Run, write_programs
 from hipsynth.synth.core.store import Corpus
 from hipsynth.synth.core.workers import Outcome
 
@@ -159,20 +160,111 @@ def named(name: str) -> Program:
 
 
 def task(name: str) -> job.Job:
-    return job.Job("scripted", named(name), TARGETS[0], Limits())
+    return job.Job("scripted", named(name), ((TARGETS[0], Run()),), Limits())
+
+
+def only(one: job.Job) -> TargetResult:
+    (found,) = job.run_job(one)
+    return found
 
 
 @pytest.mark.usefixtures("scripted")
 def test_every_outcome_of_a_program_is_recorded() -> None:
-    compiled = job.run_job(task("compile"))
+    compiled = only(task("compile"))
     assert (compiled.status, compiled.reason) == ("failed", "compile_failed")
     assert "<scratch>/program.hip:1:1: error" in compiled.message, "the scratch folder's random name must not be kept"
-    bug = job.run_job(task("bug"))
+    bug = only(task("bug"))
     assert bug.reason == "internal_error" and re.fullmatch(r"\w+: .*, at .*\.py:\d+", bug.message)
-    empty = job.run_job(task("empty"))
+    empty = only(task("empty"))
     assert (empty.status, empty.reason, empty.stdout) == ("failed", "no_kernel", "in <scratch>")
     with pytest.raises(Missing):
         job.run_job(task("missing"))
+
+
+SEVERAL = (Run(), Run(("128",), {"n": 128}), Run(("4096", "a b")))
+
+
+@pytest.mark.usefixtures("scripted")
+def test_each_run_is_measured_once_on_every_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs: list[job.Job] = []
+
+    def engine(function: Any, items: Any, *_: Any) -> Any:
+        return in_process(function, jobs_of(items, jobs))
+
+    monkeypatch.setattr(collect, "map_unordered", engine)
+    several = named("good").with_runs(SEVERAL)
+    devices = [*TARGETS, replace(TARGETS[2], device="mi300a")]
+    first = collect.collect([several.with_runs(SEVERAL[:2])], devices, tmp_path / "c", Options("scripted"))
+    assert (first.planned, first.measured) == (8, 8)
+    again = collect.collect([several], devices, tmp_path / "c", Options("scripted"))
+    assert (again.planned, again.measured, again.already_done) == (12, 4, 8)
+    rows = Corpus.open(tmp_path / "c").measurements().to_pylist()
+    assert Counter(row["arguments"] for row in rows) == {"": 4, "128": 4, "4096 'a b'": 4}
+    builds = [[(target.arch, target.flags) for target, _ in one.cells] for one in jobs]
+    assert all(len(set(cells)) == 1 for cells in builds), "a job is one build"
+    assert [len(cells) for cells in builds] == [2, 2, 4, 1, 1, 2]
+
+
+def jobs_of(items: Any, seen: list[job.Job]) -> Any:
+    for one in items:
+        seen.append(one)
+        yield one
+
+
+@pytest.mark.usefixtures("scripted")
+def test_a_run_is_profiled_with_its_arguments_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[str, ...]] = []
+
+    def profile(self: Scripted, program: Program, target: Target, *_: Any) -> TargetResult:
+        assert len(program.runs) == 1
+        seen.append(program.arguments)
+        return result(target, kernel(target.arch))
+
+    monkeypatch.setattr(Scripted, "profile", profile)
+    cells = tuple((TARGETS[0], run) for run in SEVERAL)
+    found = job.run_job(job.Job("scripted", named("good").with_runs(SEVERAL), cells, Limits()))
+    assert seen == [(), ("128",), ("4096", "a b")] and [one.status for one in found] == ["ok"] * 3
+
+
+@pytest.mark.usefixtures("scripted")
+def test_what_does_not_compile_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Target] = []
+
+    def refused(self: Scripted, program: Program, target: Target, *_: Any) -> TargetResult:
+        calls.append(target)
+        provenance = {"device": target.device, "compiler": "clang"}
+        return replace(failure(target, "compile_failed"), provenance=provenance)
+
+    monkeypatch.setattr(Scripted, "profile", refused)
+    targets = [TARGETS[2], replace(TARGETS[2], device="mi300a")]
+    cells = tuple((target, run) for target in targets for run in SEVERAL)
+    found = job.run_job(job.Job("scripted", named("x"), cells, Limits()))
+    assert calls == targets[:1] and {one.reason for one in found} == {"compile_failed"}
+    assert [one.device for one in found] == ["mi300x"] * 3 + ["mi300a"] * 3
+    assert [one.provenance["device"] for one in found] == [one.device for one in found]
+
+
+@pytest.mark.usefixtures("scripted")
+def test_a_failed_run_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def profile(self: Scripted, program: Program, target: Target, *_: Any) -> TargetResult:
+        return failure(target, "timeout") if program.arguments == ("128",) else result(target, kernel(target.arch))
+
+    monkeypatch.setattr(Scripted, "profile", profile)
+    cells = tuple((TARGETS[0], run) for run in SEVERAL)
+    found = job.run_job(job.Job("scripted", named("good"), cells, Limits()))
+    assert [one.reason for one in found] == ["", "timeout", ""]
+
+
+def test_recorded_results_belong_to_one_run(tmp_path: Path) -> None:
+    folder, where = tmp_path / "captures", TARGETS[0]
+    for scale, arguments in ((1.0, ()), (2.0, ("128",))):
+        capture(folder, PROGRAMS[0].id, result(where, kernel(where.arch, scale=scale)), arguments)
+    assert len(list(folder.iterdir())) == 2
+    backend = backends.get(f"recorded:{folder}")
+    found = [backend.profile(PROGRAMS[0].with_runs([run]), where, tmp_path, Limits()) for run in SEVERAL]
+    assert [one.reason for one in found] == ["", "", "not_recorded"]
+    assert found[1].kernels[0].duration_ns == 2 * found[0].kernels[0].duration_ns
+    assert backend.supports(where) and not backend.supports(TARGETS[2])
 
 
 @pytest.mark.usefixtures("scripted")
@@ -219,7 +311,7 @@ def test_a_full_disk_is_a_transient_failure(monkeypatch: pytest.MonkeyPatch) -> 
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Scripted, "profile", full)
-    assert job.run_job(task("good")).reason == "disk_full" in collect.TRANSIENT
+    assert only(task("good")).reason == "disk_full" in collect.TRANSIENT
 
 
 @pytest.mark.usefixtures("scripted")
@@ -228,7 +320,7 @@ def test_a_compiler_without_space_is_a_transient_failure(monkeypatch: pytest.Mon
         raise CompileFailed("p does not compile", diagnostics="fatal error: IO failure: No space left on device")
 
     monkeypatch.setattr(Scripted, "profile", full)
-    assert job.run_job(task("good")).reason == "disk_full"
+    assert only(task("good")).reason == "disk_full"
 
 
 @pytest.mark.usefixtures("scripted")
@@ -238,7 +330,7 @@ def test_temporary_files_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> Non
 
     with monkeypatch.context() as patch:
         patch.setattr(tempfile, "mkdtemp", full)
-        assert job.run_job(task("good")).reason == "disk_full"
+        assert only(task("good")).reason == "disk_full"
     monkeypatch.setattr(scratch, "_own", None)
     monkeypatch.setenv("TMPDIR", "/nowhere")
     with pytest.raises(Missing, match="/nowhere"):

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.profiling.survey.build_files.cmake import cmake_plans
 from hipsynth.profiling.survey.build_files.commands import plans_of, simple_commands, steps_of
 from hipsynth.profiling.survey.discover import find_programs
 from hipsynth.profiling.survey.plan import BuildPlan, Call
@@ -74,106 +73,6 @@ def test_invalid_shell_syntax_is_skipped(tmp_path: Path) -> None:
     assert plans_from('echo "unbalanced\nhipcc -o\n-c\n\x00\n', tmp_path) == []
 
 
-CMAKE = """
-cmake_minimum_required(VERSION 3.21)
-project(sample LANGUAGES CXX)
-set(GPU_RUNTIME "HIP" CACHE STRING "")
-#[[ add_executable(commented main.hip) ]]
-if(GPU_RUNTIME STREQUAL "CUDA")
-  add_executable(cuda main.hip)
-elseif(NOT WIN32 AND (UNIX OR APPLE))
-  set(CMAKE_HIP_STANDARD 17)
-endif()
-function(add_sample name)
-  add_executable(${name} ${ARGN})
-  target_link_libraries(${name} PRIVATE helper roc::rocblas)
-endfunction()
-add_library(helper STATIC)
-file(GLOB HELPERS helper/*.cpp)
-target_sources(helper PRIVATE ${HELPERS})
-target_include_directories(helper PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}/../common)
-foreach(item IN ITEMS one two)
-  list(APPEND NAMES ${item})
-endforeach()
-foreach(item ${NAMES})
-  add_sample(${item} ${item}.hip)
-endforeach()
-target_compile_definitions(one PRIVATE -DONE=1 $<$<CONFIG:Debug>:SLOW>)
-add_test(NAME one COMMAND one --size 16)
-"""
-
-
-def test_cmake_commands_that_make_code_objects_are_a_build_product(tmp_path: Path) -> None:
-    text = """
-add_executable(load load.hip)
-add_custom_target(object COMMAND ${HIP_HIPCC_EXECUTABLE} --genco ${CMAKE_CURRENT_SOURCE_DIR}/k.hip -o k.co COMMENT k)
-add_custom_command(OUTPUT l.co COMMAND echo l COMMAND hipcc --genco l.hip -o l.co DEPENDS l.hip)
-"""
-    root = write(tmp_path, {"CMakeLists.txt": text, "load.hip": MAIN, "k.hip": "", "l.hip": ""})
-    (plan,) = cmake_plans(root / "CMakeLists.txt", root)
-    made = [(one.unit.path.name, one.output.relative_to(root).as_posix()) for one in plan.code_objects]
-    assert made == [("k.hip", "k.co"), ("l.hip", "l.co")]
-
-
-def test_cmake_files_are_read_with_their_variables_loops_and_functions(tmp_path: Path) -> None:
-    files = {"a/CMakeLists.txt": CMAKE, "a/one.hip": MAIN, "a/two.hip": MAIN, "a/helper/h.cpp": "int h;"}
-    root = write(tmp_path, {**files, "common/h.h": ""})
-    plans = {plan.name: plan for plan in cmake_plans(root / "a/CMakeLists.txt", root)}
-    assert sorted(plans) == ["one", "two"]
-    one = plans["one"]
-    assert [unit.path.name for unit in one.units] == ["one.hip", "h.cpp"]
-    assert one.units[0].standard == "c++17" and "ONE=1" in one.units[0].defines
-    assert one.units[1].includes == (root / "common",)
-    assert one.libraries == ("roc::rocblas",) and one.calls == (Call(("--size", "16")),)
-
-
-def test_switches_for_amd_devices_are_on(tmp_path: Path) -> None:
-    files = {
-        "CMakeLists.txt": 'option(ENABLE_HIP "" OFF)\noption(APP_USE_HIP "" OFF)\noption(USE_CUDA "" OFF)\n'
-        "foreach(name ENABLE_HIP APP_USE_HIP COMPILE_HIP USE_CUDA)\n  if(${name})\n"
-        "    add_executable(${name} main.hip)\n  endif()\nendforeach()\n",
-        "main.hip": MAIN,
-    }
-    plans = cmake_plans(write(tmp_path, files) / "CMakeLists.txt", tmp_path)
-    assert [plan.name for plan in plans] == ["ENABLE_HIP", "APP_USE_HIP", "COMPILE_HIP"]
-
-
-def test_files_generated_by_configure_are_created(tmp_path: Path) -> None:
-    files = {
-        "CMakeLists.txt": 'project(app VERSION 3.1.4 LANGUAGES HIP)\nset(NAME tiny)\noption(FAST "" ON)\n'
-        "configure_file(config.h.in ${CMAKE_CURRENT_BINARY_DIR}/gen/config.h @ONLY)\n"
-        'file(WRITE version.h "#define REV ")\nfile(APPEND version.h ${app_VERSION_MAJOR})\n'
-        "configure_file(kept.h.in kept.h)\nconfigure_file(config.h.in ../../outside.h)\n"
-        "add_executable(app main.hip)\ntarget_include_directories(app PRIVATE ${PROJECT_BINARY_DIR}/gen)\n",
-        "config.h.in": '#define NAME "@NAME@" // ${NAME}\n#cmakedefine FAST 1\n#cmakedefine SLOW\n'
-        "#cmakedefine01 SLOW\n",
-        "kept.h.in": "other\n",
-        "kept.h": "mine\n",
-        "main.hip": MAIN,
-    }
-    (plan,) = cmake_plans(write(tmp_path, files) / "CMakeLists.txt", tmp_path)
-    assert {path.relative_to(tmp_path).as_posix(): text for path, text in plan.written} == {
-        "gen/config.h": '#define NAME "tiny" // ${NAME}\n#define FAST 1\n/* #undef SLOW */\n#define SLOW 0\n',
-        "version.h": "#define REV 3",
-    }
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "function(f)\n f()\nendfunction()\nf()",
-        "include(CMakeLists.txt)\nadd_subdirectory(.)",
-        "if(NOT\nset(",
-        "foreach(i RANGE 0 1000000000)\nendforeach()",
-        'set(x "${x}${x}")\n' * 50,
-        "if((((( AND OR NOT )\nendif()\nendif()\nelse()",
-    ],
-)
-def test_hostile_cmake_files_end(tmp_path: Path, text: str) -> None:
-    write(tmp_path, {"CMakeLists.txt": text + "\nadd_executable(x x.hip)\n", "x.hip": MAIN})
-    assert len(cmake_plans(tmp_path / "CMakeLists.txt", tmp_path)) <= 1
-
-
 def test_include_folders_are_found_by_header_name(tmp_path: Path) -> None:
     text = '#include <util/check.h>\n#include "near.h"\n#include <vector>\n' + MAIN
     files = {
@@ -193,6 +92,7 @@ def test_hip_headers_without_their_folder(tmp_path: Path) -> None:
     assert [folder.parts[-2:] for folder in program.plans[0].units[0].includes] == [("include", "hip")]
 
 
+@pytest.mark.usefixtures("sandboxed")
 def test_hip_is_chosen_among_programming_models(tmp_path: Path) -> None:
     cmake = """cmake_minimum_required(VERSION 3.13)
 if (NOT DEFINED MODEL)

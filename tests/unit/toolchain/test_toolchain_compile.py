@@ -144,6 +144,19 @@ def test_include_flags_are_relative_to_the_sources_folder(tmp_path: Path) -> Non
     assert "0xd05" in build.disassembly.read_text()
 
 
+@pytest.mark.parametrize("name", ["a b", "a  b", "a\nb", "a$b", "a#b", "a:b", "a\tb", "\u00e9"])
+def test_headers_in_folders_of_any_name_are_followed(own_cache: Path, tmp_path: Path, name: str) -> None:
+    """The compiler escapes some characters in its list of headers, but not all. Nothing is cached before."""
+    folder = tmp_path / name
+    source = write(folder, '#include "part one.h"\n__global__ void k(float* p) { *p = VALUE; }\n')
+    write(folder, "#define VALUE 1.0f\n", "part one.h")
+    first = compile_device(source, "gfx90a", "-O3", tmp_path / "first")
+    assert not first.cached and compile_device(source, "gfx90a", "-O3", tmp_path / "again").cached
+    write(folder, "#define VALUE 2.0f\n", "part one.h")
+    second = compile_device(source, "gfx90a", "-O3", tmp_path / "second")
+    assert not second.cached and second.code_object.read_bytes() != first.code_object.read_bytes()
+
+
 def test_the_same_text_beside_another_header_is_another_build(own_cache: Path, tmp_path: Path) -> None:
     text = '#include "f.h"\n#include <hip/hip_runtime.h>\n__global__ void k(int* p) { *p = VALUE; }\n'
     outputs = []

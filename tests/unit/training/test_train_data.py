@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
+from generated_samples import small
 import training_corpus as made
 
+from hipsynth.synth.core.arguments import run_text
 from hipsynth.synth.core.errors import BadInput
 from hipsynth.synth.core.program import text_id
 from hipsynth.training.data.dataset import Sample, canonical_id, kernel_names, leak, require_no_leak, split
@@ -94,6 +97,29 @@ def test_cut_source_keeps_top_and_bottom_and_marks_the_cut() -> None:
     assert lines[6] == "// 21 lines cut to fit the context"
     assert lines[7:] == ["line 27", "line 28", "line 29"]
     assert cut_source(text, 30) == (text, 0)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["const int count = argc > 1 ? std::atoi(argv[1]) : 4096;"],
+        ["int count = 4096;", "if (argc > 1) count = std::atoi(argv[1]);"],
+        ["int x7 = 4096;", "if (k2 > 1) x7 = std::atoi(w_[1]);"],
+        ["const int x7 = k2 > 1 ? std::atoi(w_[1]) : 4096;"],
+        ["long n = strtol(argv[1], nullptr, 10);"],
+    ],
+)
+def test_kernel_view_keeps_problem_sizes(lines: list[str]) -> None:
+    text = made.samples(1, 1)[0].text.replace("int main() {", "\n  ".join(["int main(int argc, char** argv) {", *lines]))
+    seen, _ = view_source(text, "kernels")
+    assert all(f"  {line}" in seen.splitlines() for line in lines)
+
+
+@pytest.mark.parametrize("family", ["gather", "row_norm", "paper"])
+def test_kernel_view_of_a_generated_program_names_its_sizes(family: str) -> None:
+    program, run = small(family)
+    seen, _ = view_source(run_text(program.text, " ".join(run.arguments)), "kernels")
+    assert all(re.search(rf"(= |: ){size};", seen) for size in run.arguments)
 
 
 def test_kernel_view_keeps_device_code_and_launches() -> None:

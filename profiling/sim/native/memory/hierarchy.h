@@ -118,6 +118,7 @@ class Hierarchy {
   bool has_infinity() const { return infinity_.present(); }
   const LargeCache& infinity() const { return infinity_; }
   void set_infinity(const LargeCache& lines) { infinity_ = lines; }
+  void forget_infinity() { infinity_.invalidate(); }
   uint64_t infinity_replaced() const { return replaced_; }  // lines that this dispatch brought into the Infinity Cache
   // Whether the device's first dispatch is like any other.
   bool first_as_later() const { return write_back_at_end_; }

@@ -1,6 +1,7 @@
 #include "sampling/sampler.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace hipsynth {
@@ -10,6 +11,9 @@ namespace {
 constexpr uint64_t kLdsWork = 1;
 // Shares (1 / n) of the work up to which a dispatch runs exactly.
 constexpr uint64_t kStartShare = 5, kWindowShare = 20;
+// Work-groups are long if none has ended after this much work; the L2 is given up after this much. Multiples of the
+// work up to which a dispatch runs exactly, at most so much.
+constexpr uint64_t kLongShare = 2, kLongMost = 12'000'000, kFillShare = 4, kFillMost = 24'000'000;
 constexpr uint64_t kLastFill = 4;         // windows' worth of work-groups that may fill the L2 before the end
 constexpr double kForwardGrowth = 0.4;    // gap between windows per instruction executed in the unit so far
 constexpr uint64_t kForwardWindows = 10;  // but at least this many windows' worth of instructions
@@ -64,8 +68,12 @@ Sampler::Sampler(Context& context, CountedMemory& memory, const Spec& spec, cons
       traces_(traces),
       machine_(machine_of(spec, plan)),
       sampling_units_(options.units),
-      budget_{options.exact_work, options.exact_work / kStartShare, options.exact_work / kWindowShare,
-              options.exact_work / kWindowShare},
+      budget_{options.exact_work,
+              options.exact_work / kStartShare,
+              options.exact_work / kWindowShare,
+              options.exact_work / kWindowShare,
+              std::max(options.exact_work / kStartShare, std::min(kLongShare * options.exact_work, kLongMost)),
+              std::max(2 * options.exact_work / kStartShare, std::min(kFillShare * options.exact_work, kFillMost))},
       schedule_(plan.total_groups, machine_.xcds) {}
 
 Sampler::Machine Sampler::machine_of(const Spec& spec, const LaunchPlan& plan) {
@@ -95,6 +103,7 @@ void Sampler::placed(uint64_t number, WorkGroup* group) {
   if (unit_begins && !schedule_.continues(k)) {
     unit_instructions_ = c_.counts.wave_instructions;
     behind_ = false;
+    if (gap_fills_infinity(k)) hierarchy_.forget_infinity();
     enter(Phase::warm);
   }
   // After a sampling unit the machine drains and then runs only probes, so nothing can be measured.
@@ -111,6 +120,16 @@ void Sampler::placed(uint64_t number, WorkGroup* group) {
   staying_ += group->stays && !group->probe && k == 0;
   group->stratum = k;
   group->bucket = kBuckets * k + (group->probe ? kProbe : group->stays ? kStay : kLeave);
+}
+
+// Whether the work-groups between the sampling units of strata k - 1 and k, which do not run, would have replaced all
+// lines of the Infinity Cache: those of earlier units, and those of earlier dispatches.
+bool Sampler::gap_fills_infinity(uint32_t k) const {
+  const auto ran = static_cast<double>(std::accumulate(run_.begin(), run_.end(), uint64_t{0}));
+  const double skipped = static_cast<double>(schedule_[k].begin) - static_cast<double>(schedule_[k - 1].end);
+  const auto fills = static_cast<double>(hierarchy_.counts().infinity_fills);
+  return machine_.infinity_bytes && fills * skipped * static_cast<double>(machine_.line_bytes) >=
+                                        ran * static_cast<double>(machine_.infinity_bytes);
 }
 
 Lives Sampler::whole(const std::vector<Lives>& seen) const {
@@ -181,11 +200,11 @@ void Sampler::consider(uint64_t live_waves, const std::vector<std::vector<Execut
   if (spent < budget_.start) return;
   const double per_group = static_cast<double>(spent) / static_cast<double>(placed_);
   if (per_group * static_cast<double>(plan_.total_groups) <= static_cast<double>(budget_.exact)) return;
-  stops_ = ended(live_waves) == 0 && traces_.traces() != nullptr;
+  stops_ = ended(live_waves) == 0 && spent >= budget_.long_groups && traces_.traces() != nullptr;
   if (stops_) return;
   const bool turned_over = ended(live_waves) >= machine_.resident_groups;
-  const bool filled = hierarchy_.counts().l2_misses >= machine_.l2_lines || spent >= 2 * budget_.start;
-  if (!turned_over && spent < budget_.exact) return;
+  const bool filled = hierarchy_.counts().l2_misses >= machine_.l2_lines || spent >= budget_.fill;
+  if (!turned_over && spent < std::max(budget_.exact, budget_.long_groups)) return;
   if (turned_over && (!filled || !skip_short())) return;
   long_groups_ = !turned_over;
   begin(runs);

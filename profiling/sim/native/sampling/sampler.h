@@ -88,6 +88,7 @@ class Sampler {
   void enter_tail(const Buckets& runs);
   uint64_t forward_length() const;
   uint64_t ended(uint64_t live_waves) const;  // number of work-groups that have ended
+  bool gap_fills_infinity(uint32_t k) const;
   double light_work(const std::vector<Executed>& executed) const;
   std::vector<Executed> unit_executions(const Buckets& runs, size_t k) const;
   std::vector<uint64_t> site_executions(const Buckets& runs, size_t k) const;
@@ -108,7 +109,7 @@ class Sampler {
   };
   // Work per phase, in the units of simulation_work().
   struct Budget {
-    uint64_t exact, start, warm, measure;
+    uint64_t exact, start, warm, measure, long_groups, fill;
   };
   // State at the start of the current phase.
   struct Mark {

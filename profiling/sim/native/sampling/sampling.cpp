@@ -282,10 +282,23 @@ Estimate estimate_of_cell(const Sample& s, size_t part, size_t like) {
   return e;
 }
 
+// Whether the lines that the last measured window brought into the L2 replaced others. Strided accesses use only some
+// of its sets, which then are full while others stay empty.
+bool replaces_lines(const Sample& s) {
+  if (s.cells.empty()) return false;
+  MemoryCounts window;
+  for (const SiteTally& t : s.cells.back()) {
+    const MemoryCounts site = t.events.memory();
+    window.l2_misses += site.l2_misses;
+    window.l2_evicts += site.l2_evicts;
+  }
+  return window.l2_misses > 0 && static_cast<double>(window.l2_evicts) >= kFull * static_cast<double>(window.l2_misses);
+}
+
 MemoryCounts without_first_misses(const Sample& s, MemoryCounts m) {
   const MemoryCounts seen = s.simulated.memory();
   const uint64_t first = seen.l2_misses - std::min(seen.l2_evicts, seen.l2_misses);
-  const bool full = static_cast<double>(first) >= kFull * static_cast<double>(s.l2_lines);
+  const bool full = static_cast<double>(first) >= kFull * static_cast<double>(s.l2_lines) || replaces_lines(s);
   if (full || first == 0 || m.l2_misses <= seen.l2_misses) return m;
   const double share = static_cast<double>(first) / static_cast<double>(seen.l2_misses);
   const double fewer = share * static_cast<double>(m.l2_misses - seen.l2_misses);

@@ -1,0 +1,38 @@
+"""Problem sizes that a program takes as arguments: `argc > 1 ? std::atoi(argv[1]) : 4096`, or an `int` that argv[1]
+overwrites. The label of a run with other arguments belongs to the text in which they are the defaults."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+
+# The default of argument {0}, in the two forms that the host template writes; a renamed copy has other names.
+_FORMS = (
+    r"(\w+ > {0} \? std::atoi\(\w+\[{0}\]\) : )(\d+)(;)",
+    r"(int \w+ = )(\d+)(;\s*if \(\w+ > {0}\) \w+ = std::atoi\(\w+\[{0}\]\);)",
+)
+
+
+def with_defaults(text: str, arguments: Sequence[str]) -> str:
+    """The program's text with other defaults of its first arguments. Raises ValueError if it does not have them."""
+    for position, value in enumerate(arguments, 1):
+        for form in _FORMS:
+            changed, count = re.subn(form.format(position), rf"\g<1>{int(value)}\g<3>", text)
+            if count == 1:
+                text = changed
+                break
+        else:
+            raise ValueError(f"no argument {position} with a default")
+    return text
+
+
+def run_text(text: str, arguments: str) -> str:
+    """The source that belongs to a label: the program's text with the arguments of its run (quoted as for a shell) as
+    defaults; of a program that reads them otherwise, its text after a comment that states them."""
+    if not arguments:
+        return text
+    try:
+        return with_defaults(text, shlex.split(arguments))
+    except ValueError:
+        return f"// arguments: {arguments}\n{text}"

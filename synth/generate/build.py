@@ -1,0 +1,58 @@
+"""Builds one program from its choice sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hipsynth.synth.core.program import Program
+from hipsynth.synth.generate import emit
+from hipsynth.synth.generate.choices import Choices
+from hipsynth.synth.generate.context import Context
+from hipsynth.synth.generate.families import builder_of
+from hipsynth.synth.generate.headers import Template, find_template
+from hipsynth.synth.generate.ir import Module
+from hipsynth.synth.generate.policy import PolicyError, default_policy
+
+
+def build_module(
+    family: str, choices: Choices, overrides: Mapping[str, Any] | None = None, sizes: Mapping[str, int] | None = None
+) -> tuple[Context, Module]:
+    """The typed program of one choice sequence. `overrides` fix parameters instead of drawing them; `sizes` replace
+    problem sizes after they were drawn.
+
+    Raises UsageError for an unknown family, BadInput for an unknown parameter, PolicyError for sizes that the family
+    does not allow, IRError for an invalid program, and ReplayError for a recorded sequence that does not fit.
+    """
+    template = find_template(family)
+    policy = default_policy()
+    params = {**policy.draw(template, choices, overrides or {}), **(sizes or {})}
+    if sizes and (broken := _refusal(template, sizes) or template.check(params)):
+        raise PolicyError(f"{family}: these sizes violate {broken!r}")
+    context = Context(params, choices, policy)
+    module = builder_of(family)(context)
+    choices.finish()
+    return context, module
+
+
+def _refusal(template: Template, sizes: Mapping[str, int]) -> str:
+    """The first size that is not a value of a size parameter, "" if all are."""
+    known = {parameter.name: parameter for parameter in template.parameters if parameter.size}
+    bad = (f"{name} = {value}" for name, value in sizes.items() if name not in known or not known[name].accepts(value))
+    return next(bad, "")
+
+
+def make_program(family: str, choices: Choices, overrides: Mapping[str, Any] | None = None) -> Program:
+    """One program of a family; errors as in `build_module`. `sizes.expected_output` knows what it must print."""
+    context, module = build_module(family, choices, overrides)
+    text = emit.render(find_template(family), module, dict(context.params))
+    name = module.kernels[0].name
+    return Program(
+        text=text, origin="synthetic", family=family, name=name, params=dict(context.params),
+        choices=choices.recorded,
+    )  # fmt: skip
+
+
+def replay(family: str, recorded: tuple[int, ...]) -> Program:
+    """The program of a family for the choice sequence `Program.choices`; raises ReplayError if it does not fit."""
+    return make_program(family, Choices(replay=recorded))

@@ -1,0 +1,87 @@
+"""Problem sizes: ints that remember how the host code computes them, so that a program can take them as arguments.
+
+A family computes with sizes as with plain ints. A sum, product, quotient or `larger` of sizes is a size again; anything
+else, also a result that does not fit C++'s int, is a plain int, which is printed as a literal. (`sizes` then finds that
+the program's text differs between sizes, and does not offer them.)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hipsynth.synth.generate.types import I32
+
+LEVEL = {"": 3, "*": 2, "/": 2, "+": 1, "-": 1, "max": 0}  # how tightly an operator binds
+
+
+class Extent(int):
+    """An int with its expression: the argument `name`, or `left op right` of other sizes and ints."""
+
+    name: str
+    op: str
+    left: int
+    right: int
+
+    def __new__(cls, value: int, name: str, op: str = "", left: int = 0, right: int = 0) -> Extent:
+        self = super().__new__(cls, value)
+        self.name, self.op, self.left, self.right = name, op, left, right
+        return self
+
+    def __mul__(self, other: Any) -> Any:
+        return _combined(self, "*", other, int(self) * int(other), neutral=1)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self.__mul__(other)
+
+    def __add__(self, other: Any) -> Any:
+        return _combined(self, "+", other, int(self) + int(other), neutral=0)
+
+    def __radd__(self, other: Any) -> Any:
+        return self.__add__(other)
+
+    def __sub__(self, other: Any) -> Any:
+        return _combined(self, "-", other, int(self) - int(other), neutral=0)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return _combined(self, "/", other, int(self) // int(other), neutral=1)
+
+
+def _combined(left: Extent, op: str, right: Any, value: int, neutral: int | None) -> Any:
+    if type(right) is not int and not isinstance(right, Extent):
+        return NotImplemented
+    if type(right) is int and right == neutral:
+        return left
+    fits = all(I32.lo <= number <= I32.hi for number in (right, value))
+    return Extent(value, "", op, left, right) if fits else value
+
+
+def cpp(value: int) -> str:
+    """The host code's expression of a size, or the number."""
+    if not isinstance(value, Extent):
+        return str(value)
+    if not value.op:
+        return value.name
+    level = LEVEL[value.op]
+    if value.op == "max":
+        left, right = _operand(value.left, level + 1), _operand(value.right, level + 1)
+        return f"{left} > {right} ? {left} : {right}"
+    # a * (b / c) is not a * b / c, and a + b may overflow where a + (b - c) does not.
+    chained = value.op in "+*" and isinstance(value.right, Extent) and value.right.op == value.op
+    return f"{_operand(value.left, level)} {value.op} {_operand(value.right, level + (not chained))}"
+
+
+def _operand(value: int, level: int) -> str:
+    bare = not isinstance(value, Extent) or LEVEL[value.op] >= level
+    return cpp(value) if bare else f"({cpp(value)})"
+
+
+def larger(a: int, b: int) -> int:
+    """The larger of two sizes."""
+    size, other = (a, b) if isinstance(a, Extent) else (b, a)
+    value: int = max(int(a), int(b))
+    return _combined(size, "max", other, value, neutral=None) if isinstance(size, Extent) else value
+
+
+def groups(items: int, per_group: int) -> int:
+    """Work-groups of `per_group` work-items needed to cover `items`: the rounded-up quotient."""
+    return items if per_group == 1 else (items + (per_group - 1)) // per_group

@@ -1,0 +1,89 @@
+"""Other problem sizes of a generated program, so that one build gives labels at several sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hipsynth.synth.core.arguments import with_defaults
+from hipsynth.synth.core.errors import UsageError
+from hipsynth.synth.core.program import Expected, Program, Run, text_id
+from hipsynth.synth.generate import emit
+from hipsynth.synth.generate.build import build_module, replay
+from hipsynth.synth.generate.choices import Choices, ReplayError, Stream
+from hipsynth.synth.generate.headers import find_template
+from hipsynth.synth.generate.ir import Module
+from hipsynth.synth.generate.oracle import affordable, expected
+from hipsynth.synth.generate.policy import PolicyError, default_policy
+from hipsynth.synth.generate.types import IRError
+
+TRIES = 6  # draws per wanted size
+STEP = 1024  # sizes that do not fit are tried once more as multiples of this, which need no bounds check
+
+
+def with_runs(program: Program, count: int) -> Program:
+    """The program with up to `count` runs: its default sizes, then others, distinct, drawn from the policy.
+
+    A run's text is exactly the program's, up to the defaults: bounds checks, literals and types are the same. Programs
+    whose text depends on their sizes get fewer runs.
+    """
+    stream = Choices(Stream("sizes", program.id))
+    runs = [Run()]
+    seen = {program.text}
+    for _ in range(TRIES * (count - 1)):
+        if len(runs) == count:
+            break
+        found = _draw(program, stream)
+        if found is not None and (text := with_defaults(program.text, found.arguments)) not in seen:
+            seen.add(text)
+            runs.append(found)
+    return program.with_runs(runs)
+
+
+def _draw(program: Program, stream: Choices) -> Run | None:
+    template = find_template(program.family)
+    sizes = {parameter.name for parameter in template.parameters if parameter.size}
+    fixed = {name: value for name, value in program.params.items() if name not in sizes}
+    try:
+        params = default_policy().draw(template, stream, fixed)
+    except PolicyError:
+        return None
+    wanted = {name: params[name] for name in sizes}
+    rounded = {name: max(1, value // STEP) * STEP if value > STEP else value for name, value in wanted.items()}
+    return run_at(program, wanted) or (run_at(program, rounded) if rounded != wanted else None)
+
+
+def run_at(program: Program, sizes: Mapping[str, int]) -> Run | None:
+    """The run at these parameters; None if the family does not allow them or the program's text would differ in more
+    than its defaults."""
+    try:
+        context, module = build_module(program.family, Choices(replay=program.choices), sizes=sizes)
+        text = emit.render(find_template(program.family), module, dict(context.params))
+        arguments = _arguments(module)
+        same = text == with_defaults(program.text, arguments)
+    except (IRError, PolicyError, ReplayError, ValueError):
+        return None
+    return Run(arguments, dict(sizes)) if same and arguments else None
+
+
+def expected_output(program: Program, run: Run) -> Expected | None:
+    """What a generated program must print in a run, from its recorded choices.
+
+    None if it is not known: for programs of another origin or of another version of the grammar, for a run whose
+    arguments are not those of its parameters, and where the run is too large to be repeated on the host. A renamed copy
+    prints what its base program prints.
+    """
+    if program.origin != "synthetic" or not program.choices:
+        return None
+    try:
+        if text_id(replay(program.family, program.choices).text) != (program.lineage or program.id):
+            return None
+        module = build_module(program.family, Choices(replay=program.choices), sizes=run.params)[1]
+    except (IRError, PolicyError, ReplayError, UsageError):
+        return None
+    if run.arguments not in ((), _arguments(module)):
+        return None
+    return expected(module) if affordable(module) else None
+
+
+def _arguments(module: Module) -> tuple[str, ...]:
+    return tuple(str(int(size)) for size in module.arguments)
