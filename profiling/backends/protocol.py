@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from hipsynth.profiling.sim.limits import Limits
+from hipsynth.profiling.sim.spending import Spending
 from hipsynth.synth.core.kernel_record import KernelRecord
 from hipsynth.synth.core.program import Program
 
@@ -23,7 +24,11 @@ class Target:
 
 @dataclass(frozen=True)
 class TargetResult:
-    """Result of one program on one target. `status` is "ok" or "failed"; `reason` is the short code of a failure."""
+    """Result of one program on one target. `status` is "ok" or "failed"; `reason` is the short code of a failure.
+
+    Within a budget, "partial" with the reason "budget" is a program that was ended before its end: `kernels` are those
+    that ended. `spending` is what became of all launches, and `times` where processor time went, in seconds.
+    """
 
     arch: str
     flags: str
@@ -35,6 +40,8 @@ class TargetResult:
     stdout: str = ""
     kernels: tuple[KernelRecord, ...] = ()
     provenance: Mapping[str, str] = field(default_factory=dict)  # compiler, headers, backend, device ... versions
+    spending: tuple[Spending, ...] = ()
+    times: Mapping[str, float] = field(default_factory=dict)  # compiling (elapsed), host code, device code
 
 
 @dataclass(frozen=True)

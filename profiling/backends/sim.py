@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import time
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
@@ -66,6 +67,7 @@ class SimBackend:
         device = devices.device_of(target.arch, target.device)
         provenance = {"program": program.id, "device": target.device, "backend": self.name, "version": self.version()}
         provenance["host_code"] = program.host_code
+        start = time.monotonic()
         try:
             artefacts, built = build_program(
                 program, target.arch, target.flags, scratch / "build", compile_limits(limits)
@@ -73,14 +75,16 @@ class SimBackend:
         except (CompileFailed, BadInput) as error:
             words = [str(error), getattr(error, "diagnostics", "")]
             return failure(target, error.reason, "\n".join(filter(None, words)), provenance=provenance)
+        compiling_s = time.monotonic() - start
         done = run_in_copy(program, artefacts, device, limits)
-        if done.status != "ok" and done.sampled and done.reason != "timeout":
+        if not limits.budget_s and done.status != "ok" and done.sampled and done.reason != "timeout":
             # The program may depend on results that sampling does not compute, as addresses or to terminate.
             done = run_in_copy(program, artefacts, device, replace(limits, sampling_units=0))
         provenance |= {**built, "isolated": str(done.isolated).lower(), "sampled": str(done.sampled).lower()}
         if done.output_cut:
             provenance["output_cut"] = "true"
-        return self._judge(program, target, done, provenance)
+        times = {"compiling": compiling_s, "host code": max(0.0, done.cpu_s - done.device_s), "kernels": done.device_s}
+        return replace(self._judge(program, target, done, provenance), times=times)
 
     def _judge(
         self, program: Program, target: Target, done: api.RunResult, provenance: Mapping[str, str]
@@ -101,13 +105,14 @@ class SimBackend:
             target.arch,
             target.flags,
             target.device,
-            status="failed" if reason else "ok",
+            status="partial" if done.status == "partial" else "failed" if reason else "ok",
             reason=reason,
             message=message,
             exit_code=done.exit_code,
             stdout=done.stdout,
             kernels=kernels,
             provenance=dict(provenance),
+            spending=done.spending,
         )
 
     def _kernel(self, kernel: KernelRecord, arch: str) -> KernelRecord:

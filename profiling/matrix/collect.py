@@ -140,6 +140,8 @@ class _Context:
             self.version += f"+effort{limits.effort:g}"
         if limits.per_kernel:
             self.version += f"+first{limits.per_kernel}"
+        if limits.budget_s:
+            self.version += f"+budget{limits.budget_s:g}"
         self.environments: dict[Target, Mapping[str, str]] = {}
 
     def _environment(self, target: Target) -> Mapping[str, str]:

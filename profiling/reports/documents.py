@@ -17,7 +17,9 @@ from hipsynth.synth.core.kernel_record import KernelRecord, Sampling
 
 def result_document(result: TargetResult) -> dict[str, Any]:
     """One entry of `results` in the profile JSON; metrics are the paper's twelve, in physical units."""
+    within = {"budget": [asdict(row) for row in result.spending]} if result.spending else {}
     return {
+        **within,
         "arch": result.arch,
         "flags": result.flags,
         "status": result.status,
@@ -103,10 +105,10 @@ def expected_errors(kernel: KernelRecord, device: str) -> dict[str, dict[str, An
 
 
 def exit_code(results: Sequence[TargetResult]) -> int:
-    """0 if all targets succeeded, 5 if some failed; if all failed, 4 for a missing tool, else 3."""
+    """0 if all targets succeeded, 5 if some failed or are partial; if all failed, 4 for a missing tool, else 3."""
     bad = [result for result in results if result.status != "ok"]
     if not bad:
         return 0
-    if len(bad) < len(results):
+    if len(bad) < len(results) or any(result.status == "partial" for result in bad):
         return Partial.exit_code
     return Missing.exit_code if all(result.reason == Missing.reason for result in bad) else BadInput.exit_code

@@ -68,7 +68,7 @@ def render(results: Sequence[TargetResult], width: int = 120, counters: bool | N
     lines: list[str] = []
     for result in results:
         if result.status != "ok":
-            lines.append(f"{result.arch} ({result.device})  {result.flags}  failed: {result.reason}")
+            lines.append(f"{result.arch} ({result.device})  {result.flags}  {result.status}: {result.reason}")
     names = dict.fromkeys(kernel.name for result in results for kernel in result.kernels)
     if len(names) > 1:
         lines += ["", *_overview(results, list(names))]

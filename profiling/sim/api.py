@@ -25,6 +25,7 @@ from hipsynth.profiling.sim.artefacts import Artefacts as Artefacts  # part of t
 from hipsynth.profiling.sim.channel import Channel
 from hipsynth.profiling.sim.document import Document, Malformed
 from hipsynth.profiling.sim.limits import Limits
+from hipsynth.profiling.sim.spending import Spending, incomplete, lost
 from hipsynth.synth.core.errors import Missing
 from hipsynth.synth.core.kernel_record import KernelRecord
 
@@ -52,7 +53,9 @@ TOTALS = ("duration_ns", "counters", "limits", "work", "traffic")
 
 @dataclass(frozen=True)
 class RunResult:
-    """Result of one run. `status` "ok" means that the program terminated by itself, with any exit code.
+    """Result of one run. `status` "ok" means that the program terminated by itself, with any exit code; "partial"
+    (with a budget, `reason` "budget"), that it was ended at its limits, or crashed after launches that did not run,
+    and that `kernels` holds those that ended.
 
     `reason` of a failure: timeout, instruction_limit, illegal_access, assertion, trap, deadlock, unsupported_opcode,
     bad_code_object, bad_configuration, bad_result (a malformed result document), internal_error, unsupported_service,
@@ -70,6 +73,8 @@ class RunResult:
     dispatches: tuple[KernelRecord, ...] = ()  # records of the first dispatches, at most kKeptDispatches
     dispatch_count: int = 0
     clock_ns: float = 0.0  # simulated time at the end: dispatches and copies
+    spending: tuple[Spending, ...] = ()  # with a budget: every kernel that was launched
+    device_s: float = 0.0  # processor time in launches; the rest of `cpu_s` is the program's own code
     warnings: tuple[str, ...] = ()  # errors that hardware would not detect, such as an out-of-bounds access
     wall_s: float = 0.0
     cpu_s: float = 0.0  # processor time; 0 for an attached program
@@ -78,7 +83,9 @@ class RunResult:
 
     @property
     def sampled(self) -> bool:
-        """True if some grid was sampled or replayed, so that the program's results are not valid."""
+        """True if some launch was not executed in full, so that the program's results are not valid."""
+        if self.spending:
+            return incomplete(self.spending) > 0
         return any(kernel.sampled for kernel in self.kernels)
 
 
@@ -155,7 +162,7 @@ def run_program(
         if done.reason == "not_started":
             raise Missing(f"{artefacts.executable}: cannot be started", cause=done.stderr, remedy="see `synth doctor`")
         reason, message = _sandbox_failure(done, limits, bounds)
-        result = _result(results, reason, message)
+        result = _partial(_result(results, reason, message))
     _check_fit(result, library, settings)
     return replace(
         result,
@@ -318,6 +325,19 @@ def _progress(found: Document) -> str:
     return f", after {found.dispatch_count:,} launches{most} of kernel {busiest.name}"
 
 
+# Failures that launches which were not executed may cause: what they would have computed is used.
+_CONSEQUENCES = frozenset({"timeout", "host_crash"})
+
+
+def _partial(result: RunResult) -> RunResult:
+    """Within a budget, a run that ended at its time limit, or after launches that were not executed, is partial."""
+    ended = bool(result.kernels) and (result.reason == "timeout" or (result.reason in _CONSEQUENCES and result.sampled))
+    if not result.spending or not ended:
+        return result
+    message = "; ".join(filter(None, (result.message, lost(result.spending))))
+    return replace(result, status="partial", reason="budget", message=message)
+
+
 def _result(results: Channel, reason: str, message: str) -> RunResult:
     """Combines the exit of the process with the result document, whose reason takes precedence.
 
@@ -340,5 +360,7 @@ def _result(results: Channel, reason: str, message: str) -> RunResult:
         dispatches=found.dispatches,
         dispatch_count=found.dispatch_count,
         clock_ns=found.clock_ns,
+        spending=found.spending,
+        device_s=found.device_s,
         warnings=found.warnings,
     )

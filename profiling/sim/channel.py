@@ -85,6 +85,7 @@ def configuration(
         ("effort", limits.effort),
         ("per_kernel", limits.per_kernel),
         ("reuse", int(limits.reuse)),
+        ("budget_s", limits.budget_s),
         ("cpu_seconds", limits.time_s),
         ("count", int(count)),
         ("counters", int(counters)),

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from hipsynth.profiling.sim.spending import Spending
 from hipsynth.synth.core.kernel_record import KernelRecord, decode
 
 # Reasons of the core (SimError and Runtime::stop), and their names in corpora where those differ.
@@ -44,6 +45,8 @@ class Document:
     dispatch_count: int = 0
     clock_ns: float = 0.0
     warnings: tuple[str, ...] = ()
+    spending: tuple[Spending, ...] = ()
+    device_s: float = 0.0
 
 
 def short_name(signature: str) -> str:
@@ -120,6 +123,8 @@ def _document(record: Mapping[str, Any]) -> Document:
         raise ValueError("its status or reason is unknown")
     if type(count) is not int or type(record["clock_ns"]) not in (int, float):
         raise TypeError("its clock or its number of dispatches is no number")
+    if type(record["device_ms"]) is not int:
+        raise TypeError("its time in launches is no number")
     kernels = _records(record["kernels"], MOST_PARTS)
     dispatches = _records(record["dispatches"], MOST_DISPATCHES)
     if not {dispatch.symbol for dispatch in dispatches} <= {kernel.symbol for kernel in kernels}:
@@ -133,6 +138,8 @@ def _document(record: Mapping[str, Any]) -> Document:
         dispatch_count=count,
         clock_ns=float(record["clock_ns"]),
         warnings=tuple(_text(text) for text in _list(record["warnings"], MOST_WARNINGS)),
+        spending=tuple(_spending(row) for row in _list(record["budget"], MOST_PARTS)),
+        device_s=record["device_ms"] / 1000,
     )
 
 
@@ -150,6 +157,13 @@ def _list(value: Any, most: int) -> Sequence[Any]:
 
 def _records(rows: Any, most: int) -> tuple[KernelRecord, ...]:
     return tuple(_record(row) for row in _list(rows, most))
+
+
+def _spending(row: Mapping[str, Any]) -> Spending:
+    found = decode(Spending, {**row, "name": short_name(row["signature"])})
+    if not found.launches == found.counted + found.reused + found.uncounted or found.incomplete > found.launches:
+        raise ValueError(f"the launches of kernel {found.name[:KEY_CHARS]} do not add up")
+    return found
 
 
 def _record(row: Mapping[str, Any]) -> KernelRecord:

@@ -25,6 +25,9 @@ class Limits:
     `per_kernel` counts only the first launches of each kernel and shape; later ones run for their results alone and get
     the counters of the last counted one; 0 counts all. `reuse=False` also counts launches that must have the counters
     of an earlier one, which changes no counter.
+    `budget_s` limits the work of all launches together, in seconds at fixed prices: what does not fit is sampled
+    more coarsely, then gets the counters of an earlier launch, then does not run (sim.spending). Work is counted, not
+    timed, so results do not depend on the machine; 0: no limit. It replaces `per_kernel`.
     `isolate=False` runs the program outside the sandbox, with resource limits only.
     """
 
@@ -37,4 +40,5 @@ class Limits:
     strict_bounds: bool = True
     per_kernel: int = 0
     reuse: bool = True
+    budget_s: float = 0.0
     isolate: bool = True

@@ -11,13 +11,16 @@ from pathlib import Path
 
 from hipsynth.profiling import devices, sandbox, toolchain
 from hipsynth.profiling.backends.sim import SimBackend
-from hipsynth.profiling.sim.limits import Limits
-from hipsynth.profiling.survey.build import try_plans
+from hipsynth.profiling.sim.api import RunResult
+from hipsynth.profiling.sim.limits import SAMPLING_UNITS, Limits
+from hipsynth.profiling.sim.spending import incomplete
+from hipsynth.profiling.survey.build import Built, try_plans
 from hipsynth.profiling.survey.discover import find_programs
-from hipsynth.profiling.survey.execute import ATTEMPTS, try_calls
+from hipsynth.profiling.survey.execute import ATTEMPTS, USAGE_CHARS, try_call, try_calls
 from hipsynth.profiling.survey.page import provenance
-from hipsynth.profiling.survey.plan import Program
+from hipsynth.profiling.survey.plan import Call, Program
 from hipsynth.profiling.survey.report import Report, Row, row_of
+from hipsynth.profiling.survey.shrink import command_line, proposals, with_defines
 from hipsynth.synth.core.errors import BadInput, HipsynthError
 from hipsynth.synth.core.files import SOURCE_BYTES, read_regular, whole_file
 from hipsynth.synth.core.scratch import scratch_folder
@@ -41,6 +44,8 @@ class Options:
     memory_bytes: int = 8 << 30  # see sim.limits.Limits
     device: str = ""  # empty: the architecture's default device
     isolate: bool = True  # run in the sandbox if it works here
+    budget_s: float = 0.0  # see sim.limits.Limits; 0: every launch runs in full
+    shrink: bool = False  # look for smaller arguments of programs that do not fit
 
     @property
     def table(self) -> devices.DeviceTable:
@@ -116,6 +121,8 @@ def conditions(options: Options) -> dict[str, object]:
     return {
         "device": options.table.name,
         "timeout_s": options.timeout_s,
+        "budget_s": options.budget_s,
+        "shrink": options.shrink,
         "memory_bytes": options.memory_bytes,
         "caches_simulated": options.count,
         "simulator": SimBackend().version(),
@@ -166,22 +173,46 @@ def _survey_one(task: _Task, scratch: Path) -> Row:
         return row
     limits = Limits(
         options.timeout_s, WAVE_INSTRUCTIONS, options.memory_bytes, sampling_units=0, strict_bounds=False,
-        isolate=options.isolate,
+        isolate=options.isolate, budget_s=options.budget_s,
     )  # fmt: skip
+    if options.budget_s:
+        limits = replace(limits, sampling_units=SAMPLING_UNITS)
     verdict, done, call = try_calls(program, built, options.table, task.root, scratch, limits, options.count)
-    return replace(
+    row = replace(
         row, status=verdict.status, reason=verdict.reason, message=verdict.message, evidence=verdict.evidence,
         compiled=True, exit_code=done.exit_code, arguments=call.arguments, dispatches=done.dispatch_count,
         warnings=tuple(text[:500] for text in done.warnings),
         run_s=round(done.cpu_s, 2), wall_s=round(done.wall_s, 2), isolated=done.isolated,
-        output_cut=done.output_cut,
+        output_cut=done.output_cut, kernels=len(done.kernels), spending=done.spending,
         diagnostics=_output(done.stdout, done.stderr, verdict.status),
     )  # fmt: skip
+    fits = row.whole or row.reason not in ("", "budget", "timeout")
+    return row if fits or not options.shrink else _shrunk(task, row, built, limits, done, call, scratch)
+
+
+def _shrunk(task: _Task, row: Row, built: Built, limits: Limits, done: RunResult, call: Call, scratch: Path) -> Row:
+    """The row with a smaller start of the program that fits its budget, if one of a few proposals does."""
+    program, options = task.program, task.options
+    printed = f"{done.stdout}\n{done.stderr}"[:USAGE_CHARS]
+    for number, found in enumerate(proposals(built.plan, call, printed, done.spending)):
+        made = built
+        if found.defines:
+            smaller = replace(program, plans=(with_defines(built.plan, found.defines),))
+            compiling = toolchain.CompileLimits(isolate=options.isolate)
+            made = try_plans(smaller, options.arch, scratch / f"smaller{number}", [task.root], compiling)
+            if made.artefacts is None:
+                continue
+        view = scratch / f"shrunk{number}"
+        verdict, tried = try_call(program, made, options.table, task.root, view, limits, found.call, options.count)
+        if verdict.status in ("passed", "ran") and tried.dispatch_count and not incomplete(tried.spending):
+            command = command_line(program.main, built.plan, task.root, found, options.budget_s)
+            return replace(row, shrunk=verdict.status, command=command, kernels=max(row.kernels, len(tried.kernels)))
+    return row
 
 
 def _output(stdout: str, stderr: str, status: str) -> str:
     """The end of what a failed run printed."""
-    if status != "failed":
+    if status not in ("failed", "partial"):
         return ""
     return "\n".join(part[-OUTPUT_CHARS:].strip() for part in (stdout, stderr) if part.strip())
 
@@ -199,6 +230,8 @@ def _key(program: Program, options: Options) -> str:
     depends = [program.id, repr((program.plans, program.calls)), options.arch, options.count, options.memory_bytes]
     if options.table.name != devices.default_device(options.arch):
         depends.append(options.table.name)
+    if options.budget_s:
+        depends += [options.budget_s, options.shrink]
     digest = hashlib.sha256(json.dumps(depends).encode())
     digest.update(f"{SimBackend().version()} {toolchain.find().identity}".encode())
     for path in sorted({unit.path for plan in program.plans for unit in plan.units} | {program.main}):
@@ -228,7 +261,7 @@ def _known(out: Path, options: Options) -> dict[str, Row]:
     known: dict[str, Row] = {}
     for document, limit in zip(documents, limits, strict=True):
         row = row_of(document)
-        if row.key and (row.reason != "timeout" or limit >= options.timeout_s):
+        if row.key and (row.reason not in ("timeout", "budget") or limit >= options.timeout_s):
             known[row.key] = row
     return known
 

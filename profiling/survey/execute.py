@@ -36,26 +36,43 @@ def try_calls(
     Because programs read paths such as `../data`, the run folder is mounted inside a read-only view of the surveyed
     folder `root`, at the program's own relative path. Returns the best verdict with its run and call.
     """
-    own = built.plan.folder.resolve()
-    inside = own.relative_to(root) if own.is_relative_to(root) else Path()
     tries: list[tuple[Verdict, api.RunResult, Call]] = []
     calls = _calls(program, built)
     while len(tries) < min(len(calls), ATTEMPTS):
         call, view = calls[len(tries)], scratch / f"run{len(tries)}"
-        folder = view / inside
-        done = _run(built, device, folder, limits, call, count, {str(view): root})
-        verdict = judge(done, unasked=program.reads_arguments and not call.arguments)
+        verdict, done = try_call(program, built, device, root, view, limits, call, count)
         tries.append((_advised(verdict, call, limits), done, call))
         lost = verdict.reason == "host_crash" and program.reads_arguments and not call.arguments
         if verdict.reason not in _RETRY and not lost:
             return tries[-1]
-        calls += [call for call in _own_examples(done, built, folder) if call not in calls]
+        examples = _own_examples(done, built, view / _inside(built, root))
+        calls += [call for call in examples if call not in calls]
     return tries[-1] if tries[-1][0].reason == "needs_data" else tries[0]  # a missing file is the more specific reason
+
+
+def _inside(built: Built, root: Path) -> Path:
+    own = built.plan.folder.resolve()
+    return own.relative_to(root) if own.is_relative_to(root) else Path()
+
+
+def try_call(
+    program: Program,
+    built: Built,
+    device: devices.DeviceTable,
+    root: Path,
+    view: Path,
+    limits: Limits,
+    call: Call,
+    count: bool,
+) -> tuple[Verdict, api.RunResult]:
+    """Runs a program once, in a copy of its folder below the new folder `view`, and judges it."""
+    done = _run(built, device, view / _inside(built, root), limits, call, count, {str(view): root})
+    return judge(done, unasked=program.reads_arguments and not call.arguments), done
 
 
 def _advised(verdict: Verdict, call: Call, limits: Limits) -> Verdict:
     """Adds to a time-out how the program could finish: a higher limit or smaller arguments."""
-    if verdict.reason != "timeout":
+    if verdict.reason not in ("timeout", "budget"):
         return verdict
     advice = f"try more than --timeout {limits.time_s:g}"
     if any(re.search(r"\d", word) for word in call.arguments):

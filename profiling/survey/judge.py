@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hipsynth.profiling.sim.api import RunResult
+from hipsynth.profiling.sim.spending import lost
 
 TABLE = Path(__file__).with_name("judge.toml")
 _UNSUPPORTED = re.compile(r"^hipsynth: (.+) is not supported by the simulator$", re.MULTILINE)
@@ -20,7 +21,8 @@ _LINES = 20_000
 
 @dataclass(frozen=True)
 class Verdict:
-    """`status`: passed (its self-check printed success), ran (exited normally without a self-check), failed (`reason`).
+    """`status`: passed (its self-check printed success), ran (exited normally without a self-check), partial (`reason`
+    budget: ended at its limit), failed (`reason`).
 
     `evidence`: the output line that decided the verdict.
     """
@@ -50,6 +52,11 @@ def judge(done: RunResult, *, unasked: bool = False) -> Verdict:
 
     `unasked`: main() reads argv but the run passed none; an early exit then counts as `needs_arguments`.
     """
+    if done.status == "partial":
+        return Verdict("partial", done.reason, done.message, last_line(done.stderr))
+    if done.status == "ok" and done.dispatch_count and (left_out := lost(done.spending)):
+        code = f", and exit code {done.exit_code}" if done.exit_code else ""
+        return Verdict("ran", evidence=f"self-check{code} not judged: {left_out}")
     own = "\n".join(line for line in done.stderr.splitlines() if not line.startswith("hipsynth: "))
     text = f"{done.stdout}\n{own}"
     verdict = _stopped(done, unasked) if done.status != "ok" else _ended(done, text, unasked)

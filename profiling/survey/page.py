@@ -98,9 +98,21 @@ def _conditions(reports: Sequence[Report]) -> str:
     others = sorted({str(report.conditions["simulator"]) for report in reports} - {str(first["simulator"])})
     if others:
         parts.append(f"Some rows were made by other versions: {', '.join(others)}.")
+    if budget := first.get("budget_s"):
+        parts.append(_budget(reports, budget))
     if not all(report.conditions["isolated"] for report in reports):
         parts.append("Programs ran without isolation: no working bubblewrap.")
     return " ".join(parts)
+
+
+def _budget(reports: Sequence[Report], budget_s: float) -> str:
+    rows = [row for report in reports for row in report.rows if row.completed]
+    whole = sum(row.whole for row in rows)
+    text = f"Launches had a budget of {budget_s:g} s: {whole} of {len(rows)} programs that ended executed all"
+    if not reports[0].conditions.get("shrink"):
+        return f"{text}."
+    shrunk = sum(bool(row.shrunk) for report in reports for row in report.rows)
+    return f"{text}; for {shrunk} others smaller arguments fit."
 
 
 def _title(report: Report) -> str:

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from hipsynth.profiling.sim.spending import Spending, incomplete
+from hipsynth.synth.core.kernel_record import decode
+
 # Failures caused by neither the program nor the simulator: these programs are not counted as "should run".
 OUTSIDE = {
     "cuda_source": "CUDA source, not HIP",
@@ -20,7 +23,12 @@ OUTSIDE = {
 
 @dataclass(frozen=True)
 class Row:
-    """One program. `status`: passed, ran or failed; `evidence`: the output line that decided it."""
+    """One program. `status`: passed, ran, partial (ended at its limit within a budget) or failed; `evidence`: the
+    line of output that decided it.
+
+    `kernels` have counters. `spending`: the launches of a program with a budget. `command`: a smaller start that fits
+    the budget, which ended with `shrunk`, passed or ran.
+    """
 
     program: str
     status: str
@@ -40,6 +48,10 @@ class Row:
     output_cut: bool = False
     warnings: tuple[str, ...] = ()
     diagnostics: str = ""
+    kernels: int = 0
+    spending: tuple[Spending, ...] = ()
+    shrunk: str = ""
+    command: str = ""
     key: str = ""
 
     @property
@@ -47,13 +59,19 @@ class Row:
         """Whether the program exited normally without a failed self-check."""
         return self.status in ("passed", "ran")
 
+    @property
+    def whole(self) -> bool:
+        """Whether it also executed every launch."""
+        return self.completed and not incomplete(self.spending)
+
 
 def row_of(document: dict[str, Any]) -> Row:
     """A Row from its JSON document (inverse of asdict); unknown fields are dropped."""
     known = {entry.name for entry in fields(Row)}
     values = {key: value for key, value in document.items() if key in known}
     lists = {key: tuple(values.get(key, ())) for key in ("arguments", "warnings")}
-    return Row(**{**values, **lists})
+    spent = tuple(decode(Spending, one) for one in values.get("spending", ()))
+    return Row(**{**values, **lists, "spending": spent})
 
 
 @dataclass
@@ -74,6 +92,9 @@ class Report:
             "compiled": sum(row.compiled for row in self.rows),
             "runnable": len(able),
             "completed": sum(row.completed for row in able),
+            "whole": sum(row.whole for row in able),
+            "shrunk": sum(bool(row.shrunk) for row in able),
+            "kernels": sum(row.kernels for row in able),
             "passed": sum(row.status == "passed" for row in able),
             "self_check_failed": sum(row.reason == "self_check_failed" for row in able),
         }
@@ -100,8 +121,26 @@ def table(report: Report) -> str:
         f"{totals['programs']} programs, {totals['compiled']} compiled, {totals['runnable']} that should run",
         f"{totals['completed']} ran to completion{share}, {totals['passed']} of them passed their own check",
     ]
+    lines += _within(report)
     lines += [f"  {count:4d}  {reason}{_explained(reason)}" for reason, count in report.reasons.items()]
     return "\n".join(lines)
+
+
+def _within(report: Report) -> list[str]:
+    """What the budget left out, and how many kernels were labelled per hour of processor time."""
+    budget = report.conditions.get("budget_s")
+    if not budget:
+        return []
+    totals = report.totals
+    hours = sum(row.build_s + row.run_s for row in report.rows) / 3600
+    lines = [
+        f"within {budget:g} s: {totals['whole']} executed every launch, {totals['completed'] - totals['whole']} not"
+    ]
+    if report.conditions.get("shrink"):
+        lines.append(f"{totals['shrunk']} of the others fit with smaller arguments")
+    if hours:
+        lines.append(f"{totals['kernels']} kernels with counters, {totals['kernels'] / hours:,.0f} an hour on one core")
+    return lines
 
 
 def summary(reports: Sequence[Report]) -> str:
@@ -123,4 +162,5 @@ def _line(row: Row) -> str:
         detail += f" (warning: {row.warnings[0]})"
     if not row.completed and row.evidence:
         detail += f" | {row.evidence}"
-    return f"{row.status:7s} {row.program}  {detail[:160]}".rstrip()
+    fits = f"\n        fits: {row.command}" if row.command else ""
+    return f"{row.status:7s} {row.program}  {detail[:160]}".rstrip() + fits

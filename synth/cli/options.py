@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import click
+from click.core import ParameterSource
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -45,6 +47,46 @@ memory_option = click.option(
     show_default=True,
     help="GiB that a program may hold in all: its own memory, device memory it touched, the simulator's tables.",
 )
+
+
+class Duration(click.ParamType[float]):
+    """Seconds: `30`, `30s`, or minutes or hours: `2m`, `1h`."""
+
+    name = "duration"
+    units: ClassVar[dict[str, float]] = {"": 1, "s": 1, "m": 60, "h": 3600}
+
+    def __init__(self, least: float, most: float) -> None:
+        self.least, self.most = least, most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):  # the default
+            return value
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", str(value).strip())
+        if not found:
+            self.fail(f"{value!r} is no duration: give seconds such as 30 or 30s, or minutes such as 2m.", param, ctx)
+        seconds = float(found[1]) * self.units[found[2]]
+        if not self.least <= seconds <= self.most:
+            self.fail(f"{value} is not between {self.least:g}s and {self.most / 3600:g}h.", param, ctx)
+        return seconds
+
+
+LEAST_BUDGET, MOST_BUDGET = 1.0, 24 * 3600.0
+budget_option = click.option(
+    "--budget",
+    type=Duration(LEAST_BUDGET, MOST_BUDGET),
+    default=0.0,
+    show_default="no limit",
+    metavar="30s|2m",
+    help="Work that all launches of a program may take together. What does not fit is sampled more coarsely, then gets "
+    "the counters of an earlier launch, then does not run. Same budget, same results on every machine.",
+)
+
+
+def time_within(budget: float, timeout: float) -> float:
+    """The limit on processor time: --timeout if it was given, else enough for the budget, compared with which the
+    program's own code and the prices of work are uncertain."""
+    given = click.get_current_context().get_parameter_source("timeout") == ParameterSource.COMMANDLINE
+    return timeout if given or not budget else max(timeout, 2 * budget + 30)
 
 
 def timeout_of(meaning: str) -> Callable[[F], F]:

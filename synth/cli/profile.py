@@ -14,9 +14,11 @@ from hipsynth.synth.cli.options import (
     FiniteRange,
     NamedPath,
     arch_option,
+    budget_option,
     device_option,
     json_option,
     sandbox_option,
+    time_within,
     timeout_option,
     workers_option,
 )
@@ -36,6 +38,7 @@ Examples:
   synth profile vcopy.hip --arch gfx942 --flags "-O3 -ffast-math" --json
   synth profile gemm.hip --exact -- 512
   synth profile gemm.hip --effort 8 --timeout 300 -- 4096
+  synth profile solver.hip --budget 30s              # whatever it does: what does not fit is estimated or left out
   synth profile main.cpp kernels.cpp -Iinclude -DN=64 -- input.txt
   synth profile heat/src/main.cpp --project heat     # as its Makefile or CMake file builds it
   synth profile programs --out corpus
@@ -106,6 +109,7 @@ class Options(TypedDict):
     metavar="N",
     help="Count only the first N launches of each kernel and shape; later ones get the last counters.  [default: all]",
 )
+@budget_option
 @click.option("--exact", is_flag=True, help="Run every grid in full, and check the programs' results.")
 @sandbox_option
 @workers_option
@@ -124,6 +128,7 @@ def command(
     sample: str,
     effort: float | None,
     per_kernel: int,
+    budget: float,
     **options: Unpack[Options],
 ) -> int:
     """Compile for each architecture and flag set, run, and count hardware events.
@@ -139,6 +144,11 @@ def command(
     from hipsynth.synth.core.workers import check_engine
 
     check_engine(options["engine"])
+    if budget and per_kernel:
+        raise UsageError("--budget excludes --per-kernel", remedy="drop --per-kernel: a budget decides what is counted")
+    if budget and options["backend"] != "sim":
+        raise UsageError("--budget needs the simulator", cause="a device is not slower", remedy="drop one of them")
+    options["timeout"] = time_within(budget, options["timeout"])
     if sandboxed and options["backend"] == "sim":  # the other backends do not start programs in a sandbox
         sandbox.require()
     elif not sandboxed:
@@ -148,6 +158,7 @@ def command(
         sampling_units=_sampling_units(sample, options["exact"], effort, CORPUS_UNITS if out else SAMPLING_UNITS),
         effort=effort or (CORPUS_EFFORT if out and not options["exact"] else 1.0),
         per_kernel=per_kernel,
+        budget_s=budget,
         isolate=sandboxed,
     )
     paths, own = split(argv)
@@ -194,6 +205,7 @@ def _echo(wanted: Sequence[Target], flags: tuple[str, ...]) -> list[Target]:
 
 def _program(found: Project, wanted: Sequence[Target], limits: Limits, options: Options) -> int:
     from hipsynth.profiling.matrix.job import profile_program
+    from hipsynth.profiling.reports.budget import notes
     from hipsynth.profiling.reports.documents import exit_code, result_document
     from hipsynth.profiling.reports.terminal import render
     from hipsynth.synth.core.program import project_program
@@ -205,9 +217,12 @@ def _program(found: Project, wanted: Sequence[Target], limits: Limits, options: 
         print_json({"program": {"id": program.id, "path": str(found.sources[0].path)}, "results": rows})
     else:
         click.echo(render(results, terminal_width(), options["counters"]))
+    for line in notes(results, limits.budget_s):
+        click.echo(line, err=True)
     for result in results:
         if result.status != "ok":
-            click.echo(f"error: {result.arch} {result.flags}: {result.reason}: {result.message}", err=True)
+            kind = "partial" if result.status == "partial" else "error"
+            click.echo(f"{kind}: {result.arch} {result.flags}: {result.reason}: {result.message}", err=True)
             if remedy := _remedy(result, options):
                 click.echo(f"  try:   {remedy}", err=True)
             continue
@@ -224,7 +239,7 @@ def _program(found: Project, wanted: Sequence[Target], limits: Limits, options: 
 def _ended(result: TargetResult) -> str:
     """The note for a program that was measured but ended with a nonzero exit code."""
     text = f"the program ended with exit code {result.exit_code}"
-    if any(kernel.sampled for kernel in result.kernels):
+    if not result.spending and any(kernel.sampled for kernel in result.kernels):
         return f"{text}; of a large grid only a part ran, so its results are not computed (--exact runs all)"
     return text
 
@@ -234,6 +249,10 @@ def _remedy(failed: TargetResult, options: Options) -> str:
     if failed.reason == "timeout":
         sampling = ", or no --exact" if options["exact"] else ""
         return f"more than --timeout {options['timeout']:g}, or less to do by its arguments{sampling}"
+    if failed.reason == "budget":
+        return (
+            f"more than --timeout {options['timeout']:g}, or smaller arguments (synth survey --shrink looks for them)"
+        )
     return hint(failed.message)
 
 

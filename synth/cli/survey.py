@@ -12,15 +12,17 @@ from hipsynth.synth.cli.common import Progress, print_json
 from hipsynth.synth.cli.options import (
     NamedPath,
     arch_option,
+    budget_option,
     caches_option,
     device_option,
     json_option,
     memory_option,
     sandbox_option,
+    time_within,
     timeout_option,
     workers_option,
 )
-from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.core.errors import BadInput, UsageError
 
 if TYPE_CHECKING:
     from hipsynth.profiling.survey import Options
@@ -32,6 +34,7 @@ Examples:
   synth survey examples
   synth survey examples --arch gfx942 --timeout 300 --out survey.json
   synth survey examples --match stencil --json
+  synth survey benchmarks --budget 30s --shrink
   synth survey first second --arch gfx90a --arch gfx942 --out reports --page programs.md
 
 Programs are found automatically: Makefiles are evaluated by a dry run and CMake projects configured, both in the
@@ -57,6 +60,12 @@ Exit codes: 0 ok (whatever the programs did), 2 usage, 3 bad input, 4 toolchain 
     "--page", type=NamedPath(path_type=Path), help="Markdown page whose generated section is replaced by the result."
 )
 @click.option("--match", default="", help="Only programs whose path contains this text.")
+@budget_option
+@click.option(
+    "--shrink",
+    is_flag=True,
+    help="Look for smaller arguments of programs that do not fit --budget, and print the command that does.",
+)
 @caches_option
 @memory_option
 @sandbox_option
@@ -70,6 +79,8 @@ def command(
     out: Path | None,
     page: Path | None,
     match: str,
+    budget: float,
+    shrink: bool,
     caches: bool,
     memory: float,
     sandboxed: bool,
@@ -79,7 +90,8 @@ def command(
 ) -> int:
     """Find, compile and run every HIP program below FOLDERS, and report the results.
 
-    Per program: passed (its own check succeeded), ran (exit code 0, no recognised check), or failed with a reason.
+    Per program: passed (its own check succeeded), ran (exit code 0, no recognised check), partial (ended at its limit
+    with --budget), or failed with a reason.
     """
     from hipsynth.profiling import sandbox
     from hipsynth.profiling.matrix.targets import resolve_devices
@@ -87,12 +99,15 @@ def command(
     from hipsynth.profiling.survey.page import update
     from hipsynth.profiling.survey.report import summary, table
 
+    if shrink and not budget:
+        raise UsageError("--shrink needs --budget", remedy="say what programs have to fit, such as --budget 30s")
+    timeout = time_within(budget, timeout)
     if sandboxed:
         sandbox.require()
     else:
         click.echo("warning: programs run with your rights on files and network; only limits hold", err=True)
     wanted = [
-        Options(arch, timeout, workers, caches, match, int(memory * 2**30), device, sandboxed)
+        Options(arch, timeout, workers, caches, match, int(memory * 2**30), device, sandboxed, budget, shrink)
         for arch, device in resolve_devices(archs or (() if devices else (DEFAULT_ARCH,)), devices)
     ]
     reports: list[Report] = []

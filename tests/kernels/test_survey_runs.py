@@ -12,6 +12,7 @@ import pytest
 from hip_programs import require_compiler
 
 from hipsynth.profiling.survey import Options, Report, Row, survey
+from hipsynth.profiling.survey.report import table
 from hipsynth.synth.core.store.journal import Journal
 
 HIP = "#include <hip/hip_runtime.h>\n#include <cstdio>\n"
@@ -233,3 +234,47 @@ def test_rows_of_an_interrupted_call_are_kept(report: Report, folder: Path, tmp_
 
     again = survey(folder, Options(timeout_s=4.0, count=False), out, start)
     assert waiting == [1] and again.totals == report.totals and not out.with_name("survey.json.journal").exists()
+
+
+LAUNCHES = """#include <hip/hip_runtime.h>
+#include <cstdio>
+#include <cstdlib>
+__global__ void spread(float* a, int n, int by) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) a[i] += by;
+}
+int main(int argc, char** argv) {
+  int n = 1 << 20, iterations = 400;
+  if (argc > 1) n = atoi(argv[1]);
+  if (argc > 2) iterations = atoi(argv[2]);
+  float *a, first;
+  if (hipMalloc(&a, n * sizeof(float)) || hipMemset(a, 0, n * sizeof(float))) return 2;
+  for (int i = 0; i < iterations; ++i) spread<<<(n + 255) / 256, 256>>>(a, n, i);
+  if (hipMemcpy(&first, a, sizeof first, hipMemcpyDeviceToHost)) return 2;
+  std::puts(first == iterations * (iterations - 1) / 2 ? "PASSED" : "FAILED");
+}
+"""
+
+
+def test_programs_that_do_not_fit_get_smaller_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    require_compiler()
+    folder, out = tmp_path / "folder", tmp_path / "survey.json"
+    folder.mkdir()
+    (folder / "launches.hip").write_text(LAUNCHES)
+    monkeypatch.chdir(folder)
+    (row,) = survey(folder, Options(budget_s=0.4, shrink=True), out).rows
+    assert (row.status, row.shrunk, row.completed, row.whole) == ("ran", "passed", True, False)
+    assert "self-check" in row.evidence and "400 launches did not fit the budget" in row.evidence
+    assert re.fullmatch(r"synth profile launches\.hip --budget 0\.4s -- \d+ \d+", row.command)
+    words = [int(word) for word in row.command.split()[-2:]]
+    assert words[0] <= 1 << 20 and 1 < words[1] <= 40
+    again = survey(folder, Options(budget_s=0.4, shrink=True), out)
+    assert again.rows == [row] and "fits: synth profile" in table(again) and "kernels with counters" in table(again)
+    assert again.totals["whole"] == 0 and again.totals["shrunk"] == 1
+
+
+def test_without_shrinking_nothing_more_is_tried(tmp_path: Path) -> None:
+    require_compiler()
+    (tmp_path / "launches.hip").write_text(LAUNCHES)
+    (row,) = survey(tmp_path, Options(budget_s=0.2)).rows
+    assert row.status == "ran" and not row.command and row.spending[0].incomplete > 0

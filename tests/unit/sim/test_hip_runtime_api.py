@@ -92,6 +92,8 @@ DOCUMENT = {
     "warnings": [],
     "dispatch_count": 1,
     "module_kernels": 2,
+    "device_ms": 3,
+    "budget": [],
     "kernels": [],
     "dispatches": [],
 }

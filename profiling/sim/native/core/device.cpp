@@ -1,5 +1,7 @@
 // The simulated device: state that outlives a dispatch, and the steps of a launch.
 #include <algorithm>
+#include <functional>
+#include <limits>
 
 #include "core/counters.h"
 #include "core/hostcall.h"
@@ -7,6 +9,7 @@
 #include "core/reach.h"
 #include "core/state.h"
 #include "core/waits.h"
+#include "dispatch/budget.h"
 #include "dispatch/chooser.h"
 #include "dispatch/repeats.h"
 #include "execute/bank_costs.h"
@@ -53,6 +56,16 @@ struct Device::Impl {
     Dispatch last;
   };
   std::map<std::vector<uint64_t>, Shape> shapes;  // with DeviceOptions::per_kernel
+  // With DeviceOptions::budget_s.
+  Budget budget;
+  std::map<std::vector<uint64_t>, ShapeHistory> histories;
+  const DeviceOptions asked;   // `options` are those of the launch
+  bool values;                 // the next execution computes results; false: only the slice runs
+  uint64_t most_work = ~0ull;  // of the next execution, see EngineLimits
+  Spent spent;                 // on the last launch
+  uint64_t instructions = 0;   // of the last execution
+  double instruction_ns = 0;   // their average price
+  uint64_t compared = 0;       // bytes of memory, in the last launch
 
   Impl(Arch a, const Spec& s, const DeviceOptions& o)
       : arch(a),
@@ -61,11 +74,15 @@ struct Device::Impl {
         memory(o.memory_bytes, o.sampling_units > 0),
         runtime(memory),
         chooser(options),
-        footprint(memory) {
+        footprint(memory),
+        budget(o.budget_s),
+        asked(o),
+        values(o.values) {
     reset();
   }
 
   void reset();
+  void reset_caches();
   void offer_services(const KernelInfo& kernel);
   const Program& program(const Module& module);
   void check_code(const Launch& launch, LaunchPlan* plan);
@@ -81,6 +98,13 @@ struct Device::Impl {
   Dispatch reuse(const Launch& launch, const LaunchPlan& plan, Repeat* repeat, const Counted& counted);
   Dispatch run_or_reuse(const Launch& launch, const LaunchPlan& plan);
   void count_and_time(const Launch& launch, const LaunchPlan& plan, const Execution& e, Dispatch* d);
+
+  Dispatch launch_within_budget(const Launch& launch, const LaunchPlan& plan);
+  bool counts_apart(const Launch& launch);
+  double pay(double limit_ns, ShapeHistory* shape, const std::function<Dispatch()>& execute, Dispatch* d);
+  bool gives_up(const SimError& error) const;
+  bool count_within_budget(const Launch& launch, const LaunchPlan& plan, Counting how, Dispatch* d, bool* intact);
+  void run_if_affordable(const Launch& launch, const LaunchPlan& plan, Dispatch* d);
 };
 
 Device::Device(Arch arch, const Spec& spec, const DeviceOptions& options)
@@ -92,9 +116,13 @@ const Spec& Device::spec() const { return impl_->spec; }
 
 void Device::reset() { impl_->reset(); }
 
-void Device::Impl::reset() {
+void Device::Impl::reset_caches() {
   repeats = {};
   if (options.count) hierarchy = std::make_unique<Hierarchy>(arch, spec);
+}
+
+void Device::Impl::reset() {
+  reset_caches();
   constexpr uint32_t kMostWaves = 40;  // per CU, for any architecture
   host =
       std::make_unique<HostServices>(memory, static_cast<uint32_t>(spec.topology.cus) * kMostWaves, options.host_calls);
@@ -149,7 +177,7 @@ Context Device::Impl::context(const Launch& launch, const LaunchPlan& plan, Kern
           .memory = memory,
           .bank_costs = bank_costs,
           .host = *host,
-          .steps = options.values ? p.steps.data() : slice->steps().data(),
+          .steps = values ? p.steps.data() : slice->steps().data(),
           .model = &functional,
           .footprint = out,
           .latency = latencies_of(spec),
@@ -168,16 +196,20 @@ Execution Device::Impl::execute(const Launch& launch, const LaunchPlan& plan, Fo
   const KernelKey key{launch.module->serial(), launch.kernel->entry};
   const bool functional_run = !count || !hierarchy;
   KernelSlice& slice = slices.try_emplace(key, program(*launch.module), *launch.kernel).first->second;
-  const PreparedLaunch prepared{.launch = launch,
-                                .plan = plan,
-                                .spec = spec,
-                                .context = context(launch, plan, &slice, out),
-                                .limits = {options.max_wave_instructions, options.cpu_seconds},
-                                .slice = slice,
-                                .waves = waves,
-                                .freedom = functional_run ? freedom(launch, proven) : Freedom::none,
-                                .printf_buffer = reinterpret_cast<uint8_t*>(runtime.printf_buffer)};
+  const PreparedLaunch prepared{
+      .launch = launch,
+      .plan = plan,
+      .spec = spec,
+      .context = context(launch, plan, &slice, out),
+      .limits = {options.max_wave_instructions, options.cpu_seconds, proven ? ~0ull : most_work},
+      .slice = slice,
+      .waves = waves,
+      .freedom = functional_run ? freedom(launch, proven) : Freedom::none,
+      .printf_buffer = reinterpret_cast<uint8_t*>(runtime.printf_buffer),
+      .spent = &spent};
   Execution e = chooser.execute(prepared, count ? hierarchy.get() : nullptr);
+  instructions = e.counts.wave_instructions;
+  if (budget.limited()) instruction_ns = price_of(issue_counts(prepared.context.program, e.executed));
   clock += e.counts.wave_instructions * kCyclesPerInstruction;
   return e;
 }
@@ -301,8 +333,126 @@ Dispatch Device::Impl::reuse(const Launch& launch, const LaunchPlan& plan, Repea
 Dispatch Device::Impl::run_or_reuse(const Launch& launch, const LaunchPlan& plan) {
   if (!options.reuse || !traits_of(launch).repeatable) return run(launch, plan, nullptr);
   Repeat& repeat = repeats.find(launch, plan, plan.scratch_lane_bytes ? runtime.scratch(1) : 0, memory.layout());
+  for (const Extents* pages : {&repeat.decisive, &repeat.touched}) {
+    for (const Extent& e : *pages) compared += 2 * e.bytes;  // before the launch and after it
+  }
   const Counted* counted = repeats.match(repeat, chooser.memory_of(launch), hierarchy.get());
   return counted ? reuse(launch, plan, &repeat, *counted) : run(launch, plan, &repeat);
+}
+
+// Whether the kernel's slice can be counted alone, before the whole kernel runs for its results.
+bool Device::Impl::counts_apart(const Launch& launch) {
+  if (!options.values || !hierarchy || asked.sampling_units == 0 || !traits_of(launch).repeatable) return false;
+  const KernelKey key{launch.module->serial(), launch.kernel->entry};
+  KernelSlice& slice = slices.try_emplace(key, program(*launch.module), *launch.kernel).first->second;
+  return is_pure(slice.steps(), *launch.kernel);
+}
+
+// Calls `execute` with a limit on the work of each execution, pays for it, and returns the price in ns.
+double Device::Impl::pay(double limit_ns, ShapeHistory* shape, const std::function<Dispatch()>& execute, Dispatch* d) {
+  spent = {};
+  compared = instructions = 0;
+  instruction_ns = shape->instruction_ns;
+  most_work = static_cast<uint64_t>(limit_ns / std::max(instruction_ns, kPrices.modelled));
+  const auto settle = [&](double more_ns) {
+    most_work = ~0ull;
+    const double ns = more_ns + static_cast<double>(spent.instructions) * instruction_ns +
+                      static_cast<double>(spent.modelled) * kPrices.modelled +
+                      static_cast<double>(compared) * kPrices.compared;
+    budget.spend(ns);
+    return ns;
+  };
+  try {
+    *d = execute();
+  } catch (const SimError&) {
+    settle(limit_ns);
+    throw;
+  }
+  shape->instruction_ns = instruction_ns;
+  if (instructions > 0) shape->running_ns = static_cast<double>(instructions) * instruction_ns;
+  return settle(0);
+}
+
+// Whether a failed launch is left as it is: it exceeds the budget, or works on what another one did not compute.
+bool Device::Impl::gives_up(const SimError& error) const {
+  return error.reason == kOverBudget || (budget.results_lost && error.reason != "time_limit");
+}
+
+// Counts a launch; false if that was given up. A large grid is sampled, which computes no results; so only the slice is
+// counted where possible, and the kernel runs later for its results. `*intact`: whether memory is as before.
+bool Device::Impl::count_within_budget(const Launch& launch, const LaunchPlan& plan, Counting how, Dispatch* d,
+                                       bool* intact) {
+  ShapeHistory& shape = histories[shape_of(launch)];
+  *intact = how == Counting::first && counts_apart(launch);
+  const Fineness fineness = budget.fineness(asked, *intact);
+  options.sampling_units = how == Counting::first ? fineness.units : 0;
+  options.sample_above = fineness.sample_above;
+  values = options.values && !*intact;
+  double ns = 0;
+  bool done = true;
+  try {
+    const auto execute = [&] { return *intact ? run(launch, plan, nullptr) : run_or_reuse(launch, plan); };
+    ns = pay(budget.counting_limit_ns(), &shape, execute, d);
+  } catch (const SimError& error) {
+    if (!gives_up(error)) throw;
+    done = false;
+  }
+  values = options.values;
+  shape.too_long = !done;
+  if (!done) {
+    reset_caches();
+    return false;
+  }
+  d->treatment.results = !*intact && d->sampling.strategy == Strategy::exact;
+  d->treatment.coarse = fineness.coarse && d->sampling.strategy == Strategy::sampled;
+  (hierarchy && !d->sampling.reused ? d->treatment.counting_ns : d->treatment.running_ns) = ns;
+  if (how == Counting::again && !d->sampling.reused) budget.spend_on_repeats(ns);
+  if (!d->sampling.reused) shape.counting_ns = ns;
+  shape.exact = d->sampling.strategy == Strategy::exact;
+  ++shape.counted;
+  shape.last = *d;
+  shape.last.printf_output.clear();
+  shape.last.printf_errors.clear();
+  return true;
+}
+
+void Device::Impl::run_if_affordable(const Launch& launch, const LaunchPlan& plan, Dispatch* d) {
+  ShapeHistory& shape = histories[shape_of(launch)];
+  if (!budget.may_run(shape)) return;
+  Dispatch ran;
+  const auto execute = [&] {
+    run_functionally(launch, plan, nullptr, &ran);
+    return ran;
+  };
+  try {
+    d->treatment.running_ns = pay(budget.left_ns(), &shape, execute, &ran);
+  } catch (const SimError& error) {
+    if (!gives_up(error)) throw;
+    shape.running_ns = std::numeric_limits<double>::infinity();
+    return;
+  }
+  d->treatment.results = true;
+  d->printf_output = std::move(ran.printf_output);
+  d->printf_errors = std::move(ran.printf_errors);
+}
+
+Dispatch Device::Impl::launch_within_budget(const Launch& launch, const LaunchPlan& plan) {
+  ShapeHistory& shape = histories[shape_of(launch)];
+  budget.spend(kPrices.launch);
+  const Counting how = budget.counting(shape);
+  Dispatch d;
+  bool intact = true;
+  const bool counted = how != Counting::none && count_within_budget(launch, plan, how, &d, &intact);
+  if (!counted) {
+    d = shape.last;
+    d.grid = launch.grid;
+    d.block = launch.block;
+    d.sampling.reused = shape.counted > 0;
+    d.treatment = {.counted = shape.counted > 0, .results = false};
+  }
+  if (!d.treatment.results && intact && options.values) run_if_affordable(launch, plan, &d);
+  budget.results_lost |= options.values && !d.treatment.results;
+  return d;
 }
 
 Dispatch Device::launch(const Launch& launch) {
@@ -311,6 +461,7 @@ Dispatch Device::launch(const Launch& launch) {
   m.offer_services(*launch.kernel);
   LaunchPlan plan = plan_launch(m.arch, m.spec, launch, m.runtime);
   m.check_code(launch, &plan);
+  if (m.budget.limited()) return m.launch_within_budget(launch, plan);
   if (m.options.per_kernel == 0) return m.run_or_reuse(launch, plan);
   Impl::Shape& shape = m.shapes[shape_of(launch)];
   if (shape.counted < m.options.per_kernel) {

@@ -99,6 +99,14 @@ struct Sampling {
   uint64_t reused = 0;                  // dispatches whose counters and duration are those of an earlier one
 };
 
+// What became of a launch under DeviceOptions::budget_s. Prices are those of dispatch/budget.h.
+struct Treatment {
+  bool counted = true;  // it has counters: its own, or (Sampling::reused) those of an earlier launch of its shape
+  bool coarse = false;  // sampled in fewer parts than the options ask for
+  bool results = true;  // memory holds what it computes
+  double counting_ns = 0, running_ns = 0;  // spent with and without the memory model
+};
+
 struct Dispatch {
   Dim3 grid, block;
   std::map<std::string, double> counters;  // hardware names, summed over instances, no _sum suffix
@@ -114,6 +122,7 @@ struct Dispatch {
   uint64_t out_of_bounds = 0;                // accesses outside every allocation that hardware would not fault
   std::string first_out_of_bounds;           // message about the first of them
   std::string printf_output, printf_errors;  // text that the kernel printed to stdout and stderr
+  Treatment treatment;
 };
 
 }  // namespace hipsynth

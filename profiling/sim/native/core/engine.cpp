@@ -9,6 +9,7 @@
 #include "core/hostcall.h"
 #include "core/steps.h"
 #include "core/waits.h"
+#include "dispatch/budget.h"
 
 namespace hipsynth {
 namespace {
@@ -368,6 +369,9 @@ void Engine::check_limits() {
     throw SimError("instruction_limit", "kernel " + launch_.kernel->name + ": more than " +
                                             std::to_string(limits_.wave_instructions) +
                                             " wave instructions executed; it may never end");
+  }
+  if (c_.counts.wave_instructions + c_.model->look_up_work() > limits_.most_work) {
+    throw SimError(kOverBudget, "kernel " + launch_.kernel->name + ": more work than the budget has left");
   }
   if (limits_.cpu_seconds > 0 && round_ % 64 == 0 && processor_seconds() - start_s_ > limits_.cpu_seconds) {
     char text[64];

@@ -17,20 +17,17 @@
 
 namespace hipsynth {
 
-// CPU time of this process in seconds, so that time limits do not depend on the load of the host.
-double processor_seconds();
-
 // Limits on one execution of a dispatch; see DeviceOptions.
 struct EngineLimits {
   uint64_t wave_instructions = 0;
-  double cpu_seconds = 0;  // 0: no limit
+  double cpu_seconds = 0;      // 0: no limit
+  uint64_t most_work = ~0ull;  // in the units of simulation_work(); wave instructions without the memory model
 };
 
 // Waves of all CUs run in rounds of short time slices. A wave runs until it must wait for memory or for the vector
 // memory unit of its CU, reaches a barrier, ends, or has used up its quantum; the Context's MemoryModel decides when
 // memory answers. In each round CUs run in order, and the waves of a CU from oldest to youngest. The caches therefore
 // see an interleaving like the hardware's, and the simulation is deterministic.
-// interleaving like the hardware's, and the same one every time.
 class Engine {
  public:
   Engine(Context& context, const Spec& spec, const EngineLimits& limits, const Launch& launch, const LaunchPlan& plan,

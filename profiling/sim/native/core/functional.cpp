@@ -9,6 +9,7 @@
 
 #include "core/steps.h"
 #include "core/waits.h"
+#include "dispatch/budget.h"
 #include "sampling/sampler.h"
 
 namespace hipsynth {
@@ -233,6 +234,9 @@ void FunctionalEngine::check_limits(uint64_t instructions) const {
     throw SimError("instruction_limit", "kernel " + launch_.kernel->name + ": more than " +
                                             std::to_string(limits_.wave_instructions) +
                                             " wave instructions executed; it may never end");
+  }
+  if (instructions > limits_.most_work) {
+    throw SimError(kOverBudget, "kernel " + launch_.kernel->name + ": more work than the budget has left");
   }
   if (limits_.cpu_seconds > 0 && processor_seconds() - start_s_ > limits_.cpu_seconds) {
     char text[64];

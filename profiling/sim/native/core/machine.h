@@ -25,6 +25,9 @@ struct SimError : std::runtime_error {
   std::string output, errors;  // what the kernel had printed before the error
 };
 
+// CPU time of this process in seconds, so that time limits do not depend on the load of the host.
+double processor_seconds();
+
 // Device memory: one arena at a fixed host address, so that a device pointer is also a valid host pointer with the same
 // value in every run. Allocations are 4 KiB aligned like the ROCr allocator's and separated by guard gaps.
 class Memory {
@@ -147,6 +150,7 @@ struct DeviceOptions {
   uint32_t per_kernel = 0;    // launches of a kernel and shape that are counted, later ones only run; 0: all
   bool reuse = true;          // dispatches that must have the counters of an earlier one get them without being counted
   bool counters = true;       // false: report only the duration of a dispatch, which makes short launches cheaper
+  double budget_s = 0;  // work of all launches together, in seconds at fixed prices (dispatch/budget.h); 0: no limit
 };
 
 class Device {

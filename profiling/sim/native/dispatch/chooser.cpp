@@ -20,10 +20,7 @@ constexpr uint64_t kWorthRepeating = 16;
 // Whether a partly executed kernel may run again: the memory that its slice depends on must be unchanged.
 bool is_repeatable(const std::vector<Step>& slice, const std::vector<Executed>& executed) {
   for (size_t i = 0; i < executed.size(); ++i) {
-    const Step& s = slice[i];
-    const bool memory = s.action == Action::vector_memory || s.action == Action::scalar_memory;
-    const bool writes = memory && s.inst->op->mem.kind != MemKind::load && s.inst->op->mem.kind != MemKind::time;
-    if (executed[i].times && (s.action == Action::message || (writes && !s.idle_data))) return false;
+    if (executed[i].times && has_outside_effect(slice[i])) return false;
   }
   return true;
 }
@@ -72,7 +69,7 @@ Execution Chooser::sample_first(const PreparedLaunch& p, Hierarchy& hierarchy, s
   const uint64_t resident = p.plan.occupancy.groups_per_cu * static_cast<uint64_t>(p.spec.topology.cus);
   std::optional<Snapshot> before;
   if (kWorthRepeating * p.plan.total_groups > resident) before.emplace(hierarchy);
-  RecordedTraces recorded(p, kReplayable * options_.sample_above);
+  RecordedTraces recorded(p, std::min(kReplayable * options_.sample_above, p.limits.most_work));
   NoTraces none;
   TraceSource& source = before ? static_cast<TraceSource&>(recorded) : none;
   const auto replay = [&] {

@@ -21,8 +21,10 @@ std::vector<GroupTrace> record_groups(const PreparedLaunch& p, Recorder* recorde
   try {
     engine.run();
   } catch (const SimError&) {
+    p.spent->instructions += c.counts.wave_instructions;
     return {};
   }
+  p.spent->instructions += c.counts.wave_instructions;
   return recorder->end(engine.runs());
 }
 

@@ -58,6 +58,7 @@ Execution ExactStrategy::execute_functionally(const PreparedLaunch& p) {
   e.text = run(p, &engine);
   e.executed = engine.executions();
   e.counts = engine.counts();
+  p.spent->instructions += e.counts.wave_instructions;
   e.out_of_bounds = engine.out_of_bounds();
   e.apart = engine.apart();
   const Occupancy& o = p.plan.occupancy;
@@ -77,6 +78,7 @@ std::optional<Execution> ExactStrategy::execute(const PreparedLaunch& p) {
   Engine engine(c, p.spec, p.limits, p.launch, p.plan, p.waves);
   PrintfText text = run(p, &engine);
   memory->end_dispatch();
+  p.spent->add(c.counts, hierarchy_ ? hierarchy_->counts() : MemoryCounts{});
   Execution e = whole_grid(p, c, engine);
   e.text = std::move(text);
   return e;
@@ -89,6 +91,7 @@ std::optional<Execution> SampledStrategy::execute(const PreparedLaunch& p) {
   Sampler sampler(c, memory, p.spec, options_, p.plan, p.slice, traces_);
   Engine engine(c, p.spec, p.limits, p.launch, p.plan, p.waves, &sampler);
   PrintfText text = run(p, &engine);
+  p.spent->add(c.counts, hierarchy_.counts());
   if (sampler.stops()) return std::nullopt;
   memory.end_dispatch();
   Execution e = whole_grid(p, c, engine);
@@ -109,12 +112,13 @@ std::optional<Execution> ReplayedStrategy::execute(const PreparedLaunch& p) {
   memory.begin_dispatch();
   p.waves.prepare(0);
   EngineLimits limits = p.limits;
-  limits.wave_instructions = ~0ull;  // instructions are counted, not executed
+  limits.wave_instructions = limits.most_work = ~0ull;  // instructions are counted, not executed
   Engine engine(c, p.spec, limits, p.launch, p.plan, p.waves);
   engine.replay(traces_, memory);
   engine.run();
   memory.end_dispatch();
   Execution e = whole_grid(p, c, engine);
+  p.spent->modelled += traces_.work() * p.plan.total_groups;
   e.sampling.strategy = Strategy::replayed;
   e.sampling.groups_recorded = traces_.recorded;
   return e;

@@ -30,6 +30,15 @@ struct Execution {
   bool apart = false;  // see FunctionalEngine::apart
 };
 
+// Work of the host: wave instructions, and what else is in simulation_work().
+struct Spent {
+  uint64_t instructions = 0, modelled = 0;
+  void add(const EngineCounts& engine, const MemoryCounts& memory) {
+    instructions += engine.wave_instructions;
+    modelled += simulation_work(engine, memory) - engine.wave_instructions;
+  }
+};
+
 // A validated launch, with everything that each of its executions needs.
 struct PreparedLaunch {
   const Launch& launch;
@@ -41,6 +50,7 @@ struct PreparedLaunch {
   WavePool& waves;
   Freedom freedom;  // of a functional run
   uint8_t* printf_buffer;
+  Spent* spent;  // added to by each execution, also by those that are discarded
 };
 
 // Saves and restores what executions of one dispatch share and modify: the caches and their counts. All other state is

@@ -10,6 +10,9 @@
 
 namespace hipsynth {
 
+// Host time of a vL1D look-up or a scalar request, in units of simulation_work() (sampling/sampler.h).
+inline constexpr uint64_t kLookUpWork = 4;
+
 // The base class is the model of a functional run: it counts nothing, the vector memory unit is always free, and every
 // answer arrives in the next round. A Context always has exactly one model.
 class MemoryModel {
@@ -45,6 +48,9 @@ class MemoryModel {
   virtual uint64_t vector_back(const Resident&, uint32_t /*pending*/) const { return round_ + 1; }
   virtual uint64_t scalar_back(Level) const { return round_ + 1; }
 
+  // The host's work for the look-ups of the dispatch so far, in units of simulation_work().
+  virtual uint64_t look_up_work() const { return 0; }
+
   bool counts_lds() const { return counts_lds_; }
 
  protected:
@@ -79,6 +85,9 @@ class CountedMemory final : public MemoryModel {
   }
   uint64_t vector_back(const Resident& r, uint32_t pending) const override { return r.back_of(pending); }
   uint64_t scalar_back(Level level) const override { return pace_.scalar_back(level); }
+  uint64_t look_up_work() const override {
+    return kLookUpWork * (hierarchy_.counts().l1_lookups + hierarchy_.counts().scalar_requests);
+  }
 
   // A vector load that is already coalesced.
   void load(Resident& r, const LoadShape& shape, uint64_t first_address) {

@@ -46,6 +46,7 @@ const std::map<std::string, Setter>& setters() {
       {"per_kernel", [](Config& c, const std::string& v) { c.options.per_kernel = static_cast<uint32_t>(number(v)); }},
       {"reuse", [](Config& c, const std::string& v) { c.options.reuse = number(v) != 0; }},
       {"values", [](Config& c, const std::string& v) { c.options.values = number(v) != 0; }},
+      {"budget_s", [](Config& c, const std::string& v) { c.options.budget_s = number(v); }},
       {"counters", [](Config& c, const std::string& v) { c.options.counters = number(v) != 0; }},
       {"count", [](Config& c, const std::string& v) { c.options.count = number(v) != 0; }},
   };

@@ -52,6 +52,8 @@ hipError_t dispatch(Runtime& rt, const LaunchRequest& request) {
   launch.args = request.args;
   launch.cooperative = request.cooperative;
   rt.running = kernel.name.c_str();
+  rt.check_time();
+  const double start = processor_seconds();
   Dispatch done;
   try {
     done = rt.device->launch(launch);
@@ -66,6 +68,7 @@ hipError_t dispatch(Runtime& rt, const LaunchRequest& request) {
   double room = resident_workgroups(rt, kernel, b.x * b.y * b.z, request.dynamic_lds) * rt.spec().topology.cus;
   rt.occupy(Timeline::Engine::compute, static_cast<double>(g.x) * g.y * g.z / std::max(room, 1.0),
             std::max(0.0, done.duration_ns + rt.launch_gap()));
+  rt.results.add_device_time(processor_seconds() - start);
   rt.results.add(kernel, done);
   rt.checkpoint();
   return hipSuccess;

@@ -165,6 +165,36 @@ std::string json_string(const std::string& text) {
 
 void Results::add(const KernelInfo& kernel, const Dispatch& dispatch) {
   ++dispatches_;
+  const Treatment& t = dispatch.treatment;
+  if (limited_) {
+    Spending& s = spending_of(kernel);
+    ++s.launches;
+    s.uncounted += !t.counted;
+    s.reused += dispatch.sampling.reused;
+    s.counted += t.counted && !dispatch.sampling.reused;
+    s.coarse += t.coarse;
+    s.incomplete += !t.results;
+    s.counting_ns += t.counting_ns;
+    s.running_ns += t.running_ns;
+    s.stale = true;
+  }
+  if (t.counted) record(kernel, dispatch);
+  if (limited_ && spending_of(kernel).launches == 1) render();
+}
+
+Results::Spending& Results::spending_of(const KernelInfo& kernel) {
+  const auto [slot, added] = spending_index_.try_emplace(kernel.symbol, spending_.size());
+  if (added) {
+    spending_.emplace_back();
+    spending_.back().heading = "{";
+    JsonVisitor v{&spending_.back().heading, 1};
+    v.text("symbol", kernel.symbol);
+    v.text("signature", kernel.name);
+  }
+  return spending_[slot->second];
+}
+
+void Results::record(const KernelInfo& kernel, const Dispatch& dispatch) {
   auto [slot, added] = index_.try_emplace(kernel.symbol, totals_.size());
   if (added) totals_.emplace_back();
   KernelTotal& total = totals_[slot->second];
@@ -184,6 +214,8 @@ void Results::add(const KernelInfo& kernel, const Dispatch& dispatch) {
   if (first_.size() < kKeptDispatches) {
     first_.push_back(record_of(total.heading, 1, true, dispatch));
     render();
+  } else if (added) {
+    render();
   }
 }
 
@@ -191,6 +223,20 @@ void Results::render() {
   for (KernelTotal& total : totals_) {
     if (!std::exchange(total.stale, false)) continue;
     total.rendered = record_of(total.heading, total.dispatches, total.same_shape, total.sum);
+  }
+  for (Spending& s : spending_) {
+    if (!std::exchange(s.stale, false)) continue;
+    s.rendered = s.heading;
+    JsonVisitor v{&s.rendered, 1};
+    v.count("launches", s.launches);
+    v.count("counted", s.counted);
+    v.count("coarse", s.coarse);
+    v.count("reused", s.reused);
+    v.count("uncounted", s.uncounted);
+    v.count("incomplete", s.incomplete);
+    v.number("counting_ns", s.counting_ns);
+    v.number("running_ns", s.running_ns);
+    v.close();
   }
 }
 
@@ -211,9 +257,10 @@ void Results::write(bool finished, int signal) const {
   char head[256];
   std::snprintf(head, sizeof head,
                 ", \"finished\": %s, \"signal\": %d, \"clock_ns\": %llu, \"dispatch_count\": %llu, "
-                "\"module_kernels\": %llu,\n\"kernels\": [",
+                "\"module_kernels\": %llu, \"device_ms\": %llu,\n\"kernels\": [",
                 finished ? "true" : "false", signal, static_cast<unsigned long long>(clock_ns_),
-                static_cast<unsigned long long>(dispatches_), static_cast<unsigned long long>(module_kernels_));
+                static_cast<unsigned long long>(dispatches_), static_cast<unsigned long long>(module_kernels_),
+                static_cast<unsigned long long>(device_s_ * 1e3));
   for (std::string_view text : {std::string_view("{"), std::string_view(status_), std::string_view(", \"warnings\": ["),
                                 std::string_view(warnings_), std::string_view("]"), std::string_view(head)}) {
     out.put(text);
@@ -226,6 +273,11 @@ void Results::write(bool finished, int signal) const {
   for (size_t i = 0; i < first_.size(); ++i) {
     out.put(i ? ",\n" : "\n");
     out.put(first_[i]);
+  }
+  out.put("],\n\"budget\": [");
+  for (size_t i = 0; i < spending_.size(); ++i) {
+    out.put(i ? ",\n" : "\n");
+    out.put(spending_[i].rendered);
   }
   out.put("]}\n");
   channel.publish(out);

@@ -20,10 +20,13 @@ std::string json_string(const std::string& text);
 
 class Results {
  public:
+  // Under a budget, also launches without counters are added.
   void add(const KernelInfo& kernel, const Dispatch& dispatch);
+  void add_device_time(double s) { device_s_ += s; }
   void warn(const std::string& message);                             // keeps at most kKeptWarnings
   void fail(const std::string& reason, const std::string& message);  // only the first failure is kept
   void set_clock(double ns) { clock_ns_ = ns; }
+  void set_limited(bool limited) { limited_ = limited; }
   void set_module(size_t kernels) { module_kernels_ = kernels; }
   uint64_t dispatches() const { return dispatches_; }
 
@@ -45,6 +48,17 @@ class Results {
     std::string rendered;  // its JSON object
   };
 
+  // What became of a kernel's launches under DeviceOptions::budget_s.
+  struct Spending {
+    std::string heading;
+    uint64_t launches = 0, counted = 0, coarse = 0, reused = 0, uncounted = 0, incomplete = 0;
+    double counting_ns = 0, running_ns = 0;
+    bool stale = false;
+    std::string rendered;
+  };
+  Spending& spending_of(const KernelInfo& kernel);
+  void record(const KernelInfo& kernel, const Dispatch& dispatch);
+
   std::string status_ = "\"status\": \"ok\", \"reason\": \"\", \"message\": \"\"";
   std::string warnings_;  // rendered, with commas between them
   size_t warned_ = 0;
@@ -52,8 +66,12 @@ class Results {
   double clock_ns_ = 0;
   uint64_t dispatches_ = 0;
   size_t module_kernels_ = 0;
+  double device_s_ = 0;                  // processor time in launches
+  bool limited_ = false;                 // there is a budget
   std::map<std::string, size_t> index_;  // kernel symbol -> position in totals_
   std::vector<KernelTotal> totals_;
+  std::map<std::string, size_t> spending_index_;  // kernel symbol -> position in spending_
+  std::vector<Spending> spending_;
   std::vector<std::string> first_;  // rendered dispatches, at most kKeptDispatches
 };
 

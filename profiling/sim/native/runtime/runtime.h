@@ -132,6 +132,7 @@ class Runtime {
   hipError_t submit(hipStream_t stream, Operation operation, NodeType type = NodeType::empty);
 
   [[noreturn]] void stop(const std::string& reason, const std::string& message);
+  void check_time();  // stops the program if it has used its processor time
   void checkpoint();  // writes results if enough time has passed since the last write
 
  private:
@@ -139,7 +140,8 @@ class Runtime {
   std::map<size_t, std::unique_ptr<Module>> programs_;
   ihipStream_t default_stream_;
   ihipStream_t* current_ = nullptr;  // the stream whose operation is being executed
-  double last_write_s_ = -1e9;
+  void watch_time();
+  double last_write_s_ = -1e9, write_cost_s_ = 0;
 };
 
 // Error bookkeeping of the calling thread (error.cpp).

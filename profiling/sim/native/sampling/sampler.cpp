@@ -8,7 +8,7 @@ namespace hipsynth {
 namespace {
 
 // Work is counted in units of about 10 ns of simulation: an instruction, a quarter of a vL1D look-up, an LDS cycle.
-constexpr uint64_t kLookUpWork = 4, kLdsWork = 1;
+constexpr uint64_t kLdsWork = 1;
 // Shares (1 / n) of the work up to which a dispatch runs exactly.
 constexpr uint64_t kStartShare = 5, kWindowShare = 20;
 // Work-groups are long if none has ended after this much work; the L2 is given up after this much. Multiples of the

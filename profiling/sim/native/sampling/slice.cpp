@@ -323,6 +323,20 @@ std::vector<Step> backward_slice(const Program& program, const KernelInfo& kerne
   return steps;
 }
 
+bool has_outside_effect(const Step& s) {
+  const bool memory = s.action == Action::vector_memory || s.action == Action::scalar_memory;
+  const bool writes = memory && s.inst->op->mem.kind != MemKind::load && s.inst->op->mem.kind != MemKind::time;
+  return s.action == Action::message || (writes && !s.idle_data);
+}
+
+bool is_pure(const std::vector<Step>& slice, const KernelInfo& kernel) {
+  for (uint32_t i = kernel.entry; i < kernel.end; ++i) {
+    const Action a = slice[i].action;
+    if (has_outside_effect(slice[i]) || a == Action::call || a == Action::swap_pc || a == Action::set_pc) return false;
+  }
+  return true;
+}
+
 KernelTraits mark_decisive_loads(Program* program, const KernelInfo& kernel) {
   Slice slice(program->steps, kernel);
   KernelTraits traits{slice.analysable(), false};

@@ -13,6 +13,11 @@ namespace hipsynth {
 // the kernel, and kernels with calls or indexed registers, are unchanged.
 std::vector<Step> backward_slice(const Program& program, const KernelInfo& kernel);
 
+// Whether a step of a slice has an effect outside its work-group: it writes memory, or sends a message.
+bool has_outside_effect(const Step& step);
+// Whether the kernel's slice leaves memory as it is, so that the kernel may run afterwards for its results.
+bool is_pure(const std::vector<Step>& slice, const KernelInfo& kernel);
+
 // What is known about all dispatches of a kernel.
 struct KernelTraits {
   // Equal dispatches do the same if their decisive loads read the same. False with clocks, services of the host, grid

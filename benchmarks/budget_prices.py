@@ -1,0 +1,51 @@
+"""Processor time of launches beside their price under a budget (native/dispatch/budget.h).
+
+    python benchmarks/budget_prices.py
+
+Each kernel runs counted and without counting. `ratio` is processor time by price: the prices are right where it is 1.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from hipsynth.profiling import devices
+from hipsynth.profiling.sim import api
+from hipsynth.profiling.sim.build import build_runnable
+from hipsynth.profiling.sim.limits import Limits
+from hipsynth.profiling.sim.spending import work_s
+
+SOURCE = Path(__file__).with_name("budget_prices.hip")
+TIMES = {"stream": 8, "stencil": 8, "gather": 4, "alu": 2, "doubles": 2, "tiles": 2, "count": 8, "small": 2000}
+LAUNCH_S = 40e-6  # kPrices.launch
+ENOUGH_S = 10_000.0
+
+
+def measured(artefacts: api.Artefacts, device: str, kernel: str, times: int, *, count: bool) -> tuple[float, float]:
+    """(processor seconds, price in seconds) of some launches of a kernel."""
+    limits = Limits(time_s=600, budget_s=ENOUGH_S, sampling_units=0, reuse=False)
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = (kernel, str(times))
+        done = api.run_program(artefacts, devices.load(device), Path(folder), limits, arguments, count=count)
+    if done.exit_code or done.reason:
+        raise SystemExit(f"{kernel}: {done.reason} {done.message}")
+    return done.device_s, work_s(done.spending) + times * LAUNCH_S
+
+
+def main() -> None:
+    print("| kernel | device | counted s | ratio | run s | ratio |\n|---|---|---:|---:|---:|---:|")
+    with tempfile.TemporaryDirectory() as folder:
+        for device in ("mi250", "mi300x"):
+            arch = devices.load(device).arch
+            artefacts = build_runnable(SOURCE, arch, "-O3", Path(folder) / arch)
+            for kernel, times in TIMES.items():
+                cells = []
+                for count in (True, False):
+                    spent, price = measured(artefacts, device, kernel, times, count=count)
+                    cells.append(f"{spent:.2f} | {spent / price:.2f}")
+                print(f"| {kernel} | {device} | {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""--budget: which values are durations, and what else it goes with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from hipsynth.synth.cli.options import LEAST_BUDGET, MOST_BUDGET, Duration
+from hipsynth.synth.cli.profile import command as profile
+from hipsynth.synth.cli.survey import command as survey
+from hipsynth.synth.core.errors import UsageError
+
+DURATION = Duration(LEAST_BUDGET, MOST_BUDGET)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("30", 30), ("30s", 30), ("2m", 120), ("1.5m", 90), ("1h", 3600), (" 5s ", 5), ("1", 1)]
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert DURATION.convert(text, None, None) == seconds
+
+
+@pytest.mark.parametrize(
+    "text", ["", "s", "-3", "3 s", "1e3", "nan", "inf", "30 seconds", "3ms", "0", "0.5s", "25h", "²"]
+)
+def test_what_is_no_duration_is_refused_with_advice(text: str) -> None:
+    with pytest.raises(click.BadParameter, match=r"seconds such as 30 or 30s|is not between 1s and 24h"):
+        DURATION.convert(text, None, None)
+
+
+def test_a_wrong_budget_is_a_usage_error(tmp_path: Path) -> None:
+    for verb in (profile, survey):
+        done = CliRunner().invoke(verb, [str(tmp_path), "--budget", "soon"])
+        assert done.exit_code == 2 and "no duration" in done.output
+
+
+@pytest.mark.parametrize(
+    ("words", "says"), [(("--per-kernel", "3"), "excludes --per-kernel"), (("--backend", "rocprof"), "the simulator")]
+)
+def test_options_that_exclude_a_budget(words: tuple[str, ...], says: str, tmp_path: Path) -> None:
+    done = CliRunner().invoke(profile, [str(tmp_path), "--budget", "30s", *words])
+    assert isinstance(done.exception, UsageError) and says in str(done.exception)
+
+
+def test_shrink_needs_a_budget(tmp_path: Path) -> None:
+    done = CliRunner().invoke(survey, [str(tmp_path), "--shrink"])
+    assert isinstance(done.exception, UsageError) and done.exception.remedy
