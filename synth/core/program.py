@@ -167,10 +167,12 @@ def check_record(record: Mapping[str, Any]) -> None:
     if not all(type(choice) is int and -(2**63) <= choice < 2**63 for choice in record.get("choices", ())):
         raise ValueError("choices are not 64-bit integers")
     for run in record.get("runs", ()):
-        if not all(isinstance(text, str) and "\0" not in text for text in run["arguments"]):
-            raise ValueError("the arguments of a run are not texts")
-        if not all(type(value) is int for value in run["params"].values()):
-            raise ValueError("the parameters of a run are not integers")
+        words = run["arguments"]
+        if not isinstance(words, list) or not all(isinstance(text, str) and "\0" not in text for text in words):
+            raise ValueError("the arguments of a run are not a list of texts")
+        sizes = run["params"]
+        if not isinstance(sizes, dict) or not all(type(value) is int for value in sizes.values()):
+            raise ValueError("the parameters of a run are not integers by name")
     if not all(isinstance(step, str) for step in record.get("derivation", ())):
         raise ValueError("derivation is not a list of texts")
 

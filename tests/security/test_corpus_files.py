@@ -16,7 +16,7 @@ from profiling_samples import program
 
 from hipsynth.synth.core.errors import BadInput
 from hipsynth.synth.core.program import INDEX, Program, iter_programs, load_program, write_programs
-from hipsynth.synth.core.store import Corpus, CorpusWriter, corpus
+from hipsynth.synth.core.store import SCHEMA_VERSION, Corpus, CorpusWriter, corpus
 from hipsynth.synth.core.store.journal import Journal
 from hipsynth.synth.frontend.augment import JOURNAL as AUGMENT_JOURNAL
 from hipsynth.synth.frontend.augment import augment, find_items
@@ -168,7 +168,7 @@ def test_a_journal_without_line_ends_is_bounded(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["../outsider", "a/b", "", "x" * 16, None, 7])
 def test_a_journal_names_programs_by_ids_only(tmp_path: Path, name: object) -> None:
     with Journal(tmp_path / corpus.JOURNAL) as journal:
-        journal.append({"kind": "header", "schema_version": 2, "metric_ids": []})
+        journal.append({"kind": "header", "schema_version": SCHEMA_VERSION, "metric_ids": []})
         journal.append({"kind": "programs", "row": {"id": name, "text": ""}})
     assert "journal.log:2" in both_refuse(tmp_path).what
 
@@ -285,3 +285,15 @@ def test_generate_makes_forged_records_again(tmp_path: Path, outside: Path) -> N
     (out / RUN).unlink()
     (out / RUN).symlink_to("/dev/zero")
     assert "another run" in refused(lambda: generate_into(out, 3, seed=1)).what
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [7, ["x"], [{}], [{"arguments": "abc", "params": {}}], [{"arguments": ["a\0b"], "params": {}}],
+     [{"arguments": [7], "params": {}}], [{"arguments": ["7"], "params": {"size": "7"}}],
+     [{"arguments": ["7"], "params": [7]}], [{"arguments": ["\ud800"], "params": {}}]],
+)  # fmt: skip
+def test_runs_of_a_record_are_checked(programs: Path, runs: object) -> None:
+    lines = (programs / INDEX).read_text().splitlines()
+    (programs / INDEX).write_text("\n".join([json.dumps({**json.loads(lines[0]), "runs": runs}), *lines[1:]]) + "\n")
+    assert refused(lambda: list(iter_programs(programs))).reason == "bad_record"
