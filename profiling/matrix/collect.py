@@ -127,21 +127,25 @@ def _sure(value: float | None, error: float) -> bool:
     return value is not None and error <= LABEL_TOLERANCE * abs(value)
 
 
+def _settings(limits: Limits) -> str:
+    """The settings of the simulator that affect results, like its version."""
+    found = ""
+    if limits.sampling_units != SAMPLING_UNITS:
+        found += f"+sample{limits.sampling_units}" if limits.sampling_units else "+exact"
+    if limits.effort != 1:
+        found += f"+effort{limits.effort:g}"
+    if limits.per_kernel:
+        found += f"+first{limits.per_kernel}"
+    return found + (f"+budget{limits.budget_s:g}" if limits.budget_s else "")
+
+
 class _Context:
     """One matrix run: computes item ids and stores results."""
 
     def __init__(self, tool: Backend, options: Options, corpus: CorpusWriter, summary: Summary) -> None:
         self.tool, self.options, self.corpus, self.summary = tool, options, corpus, summary
-        self.version = self.made_by = tool.version()
-        limits = options.limits
-        if limits.sampling_units != SAMPLING_UNITS:  # affects results, like the version of the tool
-            self.version += f"+{f'sample{limits.sampling_units}' if limits.sampling_units else 'exact'}"
-        if limits.effort != 1:
-            self.version += f"+effort{limits.effort:g}"
-        if limits.per_kernel:
-            self.version += f"+first{limits.per_kernel}"
-        if limits.budget_s:
-            self.version += f"+budget{limits.budget_s:g}"
+        self.made_by = tool.version()
+        self.version = self.made_by + (_settings(options.limits) if tool.name == "sim" else "")
         self.environments: dict[Target, Mapping[str, str]] = {}
 
     def _environment(self, target: Target) -> Mapping[str, str]:
