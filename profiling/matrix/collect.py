@@ -128,7 +128,7 @@ def _sure(value: float | None, error: float) -> bool:
 
 
 def _settings(limits: Limits) -> str:
-    """The settings of the simulator that affect results, like its version."""
+    """The settings that affect results, like the version of the tool."""
     found = ""
     if limits.sampling_units != SAMPLING_UNITS:
         found += f"+sample{limits.sampling_units}" if limits.sampling_units else "+exact"
@@ -145,7 +145,7 @@ class _Context:
     def __init__(self, tool: Backend, options: Options, corpus: CorpusWriter, summary: Summary) -> None:
         self.tool, self.options, self.corpus, self.summary = tool, options, corpus, summary
         self.made_by = tool.version()
-        self.version = self.made_by + (_settings(options.limits) if tool.name == "sim" else "")
+        self.version = self.made_by + _settings(options.limits)
         self.environments: dict[Target, Mapping[str, str]] = {}
 
     def _environment(self, target: Target) -> Mapping[str, str]:

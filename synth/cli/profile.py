@@ -153,10 +153,11 @@ def command(
         sandbox.require()
     elif not sandboxed:
         click.echo("warning: programs run with your rights on files and network; only limits hold", err=True)
+    coarse = out is not None and options["backend"] == "sim"
     limits = Limits(
         time_s=options["timeout"],
-        sampling_units=_sampling_units(sample, options["exact"], effort, CORPUS_UNITS if out else SAMPLING_UNITS),
-        effort=effort or (CORPUS_EFFORT if out and not options["exact"] else 1.0),
+        sampling_units=_sampling_units(sample, options["exact"], effort, CORPUS_UNITS if coarse else SAMPLING_UNITS),
+        effort=effort or (CORPUS_EFFORT if coarse and not options["exact"] else 1.0),
         per_kernel=per_kernel,
         budget_s=budget,
         isolate=sandboxed,
