@@ -19,7 +19,7 @@ from clang import cindex
 
 Kind = cindex.CursorKind
 
-TOKEN_IDENTIFIER, TOKEN_LITERAL = 2, 3
+TOKEN_IDENTIFIER, TOKEN_LITERAL, TOKEN_COMMENT = 2, 3, 4
 
 DETAILED_RECORD = 0x01
 INCOMPLETE = 0x02
@@ -48,6 +48,10 @@ class CToken(Structure):
 
 class CString(Structure):
     _fields_ = (("data", c_void_p), ("flags", c_uint))
+
+
+class CRanges(Structure):
+    _fields_ = (("count", c_uint), ("ranges", POINTER(CRange)))
 
 
 class CUnsaved(Structure):
@@ -116,6 +120,8 @@ _PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "clang_getOverriddenCursors": (None, [CCursor, POINTER(POINTER(CCursor)), POINTER(c_uint)]),
     "clang_disposeOverriddenCursors": (None, [POINTER(CCursor)]),
     "clang_Cursor_getStorageClass": (c_int, [CCursor]),
+    "clang_getSkippedRanges": (POINTER(CRanges), [c_void_p, c_void_p]),
+    "clang_disposeSourceRangeList": (None, [POINTER(CRanges)]),
     "clang_getClangVersion": (CString, []),
 }
 
@@ -321,6 +327,16 @@ class TU:
 
         lib.clang_visitChildren(lib.clang_getTranslationUnitCursor(self.handle), Visitor(visit), None)
         return functions, found
+
+    def skipped(self) -> list[tuple[int, int]]:
+        """The [start, end) offsets in the main file of the branches of #if that are not compiled."""
+        memory = self.lib.clang_getSkippedRanges(self.handle, self.file)
+        if not memory:
+            return []
+        ranges = memory.contents
+        found = [(one.begin - self.base, one.end - self.base) for one in ranges.ranges[: ranges.count]]
+        self.lib.clang_disposeSourceRangeList(memory)
+        return found
 
     def overridden(self, cursor: CCursor) -> list[CCursor]:
         """The methods that a virtual method directly overrides."""

@@ -17,6 +17,7 @@ from hipsynth.synth.core.errors import BadInput
 from hipsynth.synth.core.files import read_regular
 from hipsynth.synth.frontend import clang
 from hipsynth.synth.frontend.clang import TU, Kind
+from hipsynth.synth.frontend.encoding import misplaced
 from hipsynth.synth.frontend.entities import Entity, Resolver
 from hipsynth.synth.frontend.preambles import Preamble, forget, header_words, includes_of, make_folder, preamble_of
 
@@ -102,6 +103,7 @@ class Unit:
     functions: tuple[tuple[int, int], ...]
     header_words: frozenset[str]
     macro_words: frozenset[str]
+    skipped: frozenset[int] = frozenset()  # tokens in branches of #if that neither compilation takes
 
     @functools.cached_property
     def has_kernel(self) -> bool:
@@ -120,17 +122,17 @@ def load_source(path: Path, inside: Path | None = None) -> tuple[bytes | None, l
 
 
 def check_source(text: bytes) -> Diagnostic | None:
-    """Why the bytes are not a usable HIP source: empty, larger than MAX_BYTES, NUL bytes, or not UTF-8; else None."""
+    """Why the bytes are not a usable HIP source: empty, larger than MAX_BYTES, NUL bytes, or bytes that are not UTF-8
+    outside comments and literals; else None."""
     if not text.strip():
         return Diagnostic("empty_file", "the file is empty")
     if len(text) > MAX_BYTES:
         return Diagnostic("too_large", f"the file has {len(text)} bytes; the limit is {MAX_BYTES}")
     if b"\0" in text:
         return Diagnostic("not_text", "the file contains NUL bytes")
-    try:
-        text.decode()
-    except UnicodeDecodeError as error:
-        return Diagnostic("not_utf8", f"byte {error.start} is not UTF-8", text[: error.start].count(b"\n") + 1)
+    if (at := misplaced(text)) is not None:
+        what = f"byte {at} is not UTF-8 and stands outside comments and narrow string literals"
+        return Diagnostic("not_utf8", what, text[:at].count(b"\n") + 1)
     return None
 
 
@@ -155,16 +157,17 @@ def parse(
     host = _view(text, path, config, HOST)
     if isinstance(host, list):
         return None, host
-    referents = host.referents
+    referents, skipped = host.referents, host.skipped
     if _DEVICE_ONLY_TEXT.search(text):
         device = _view(text, path, config, DEVICE)
         if isinstance(device, list):
             return None, device
         if len(device.referents) == len(referents):
             referents = [a | b for a, b in zip(referents, device.referents, strict=True)]
+            skipped &= device.skipped
     words, macro_words = host.words
     unit = Unit(
-        path, text, host.tokens, tuple(referents), host.kinds, host.functions, words, macro_words
+        path, text, host.tokens, tuple(referents), host.kinds, host.functions, words, macro_words, skipped
     )  # fmt: skip
     return unit, []
 
@@ -176,12 +179,14 @@ class _View:
     kinds: tuple[int, ...]
     functions: tuple[tuple[int, int], ...]
     words: tuple[frozenset[str], frozenset[str]]
+    skipped: frozenset[int]
 
 
 def _open(text: bytes, path: str, config: ParseConfig, side: tuple[str, ...]) -> tuple[TU, Preamble | None]:
     """Parses the file for one side, HOST or DEVICE; also returns the preamble it uses."""
     args = (*config.search, *side, *ALWAYS)
-    preamble = preamble_of(includes_of(text, (*config.include, Path(path).parent)), args, config.cache)
+    own = (*config.include, Path(path).parent)
+    preamble = preamble_of(includes_of(text, own), (*config.args, *side, *ALWAYS), config.cache)
     extra = ("-Xclang", "-include-pch", "-Xclang", str(preamble.path)) if preamble else ()
     return TU(path, text, args + extra, clang.DETAILED_RECORD | clang.INCOMPLETE), preamble
 
@@ -224,7 +229,9 @@ def _read(tu: TU, text: bytes, preamble: Preamble | None) -> _View:
         if token.kind == clang.TOKEN_IDENTIFIER and (found := resolver.referents(raw[i][3])):
             referents[i] = frozenset(e for e in found if e.name == token.text)
     functions = _walk(tu, resolver, tokens, kinds, referents)
-    return _View(tokens, referents, kinds, functions, header_words(tu.includes(), preamble))
+    branches = tu.skipped()
+    skipped = frozenset(i for i, t in enumerate(tokens) if branches and any(a <= t.start < b for a, b in branches))
+    return _View(tokens, referents, kinds, functions, header_words(tu.includes(), preamble), skipped)
 
 
 _NOTHING: frozenset[Entity] = frozenset()
@@ -284,4 +291,4 @@ def prepare(text: bytes, own: Sequence[Path], config: ParseConfig) -> None:
     includes = includes_of(text, own)
     sides = (HOST, DEVICE) if _DEVICE_ONLY_TEXT.search(text) else (HOST,)
     for side in sides:
-        preamble_of(includes, (*config.search, *side, *ALWAYS), config.cache)
+        preamble_of(includes, (*config.args, *side, *ALWAYS), config.cache)

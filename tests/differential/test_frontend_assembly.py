@@ -16,7 +16,7 @@ from hipsynth.synth.frontend.parse import ParseConfig, parse
 from hipsynth.synth.frontend.passes.flatten import program_sources
 from hipsynth.synth.frontend.passes.rename import rename
 from hipsynth.synth.frontend.pipeline import run
-from hipsynth.synth.frontend.source import Source
+from hipsynth.synth.frontend.source import Build, Source
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "frontend"
 PROGRAMS = sorted(p.stem for p in GOLDEN.glob("*.hip"))
@@ -100,7 +100,7 @@ def test_flatten_keeps_device_code(name: str, config: ParseConfig, assembler: As
 def test_merged_units_keep_each_kernel(config: ParseConfig, assembler: Assembler) -> None:
     folder = GOLDEN / "multi" / "units"
     sources = program_sources(folder)
-    whole = Source(sources[-1].read_bytes(), sources[-1], folder, tuple(sources))
+    whole = Source(sources[-1].read_bytes(), sources[-1], folder, Build(tuple(sources)))
     outcome = run(whole, ["flatten", "rename:4"], config)
     assert outcome.source is not None, outcome.diagnostics
     joined = _bodies(assembler.device(outcome.source.text, "gfx90a"))
