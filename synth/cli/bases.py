@@ -1,4 +1,4 @@
-"""The base programs of `synth augment`: those of a corpus, files, or a folder's programs as its build files define them."""
+"""The base programs of `synth augment`: of a corpus, in files, or as the build files of a folder define them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def find_bases(
         items = [item for item in items if item.files and item.files[-1] == path.resolve()]
     if not items:
         raise BadInput(
-            f"{path}: no programs", cause=f"no HIP program of {folder} has this main file", reason="no_programs"
+            f"{path}: no programs", cause="its build files define none with this main()", reason="no_programs"
         )
     return items, (scratch,) if any(scratch.iterdir()) else ()
 

@@ -26,9 +26,10 @@ _WORD = re.compile(rb"[A-Za-z_]\w*")
 _DEFINE = re.compile(rb"^[ \t]*#[ \t]*define\b(?:[^\n]*\\\r?\n)*[^\n]*", re.M)
 
 _SYSTEM_INCLUDE = re.compile(rb'#[ \t]*include[ \t]*(<[^>\n]+>|"(?:hip|hsa|rocprim|hipcub|thrust)/[^"\n]+")')
+_PRAGMA = rb"#[ \t]*pragma[ \t]+(?:once|clang[ \t]+diagnostic|GCC[ \t]+diagnostic|nv_diag_suppress)[^\n]*"
 # What may stand between the includes: blanks, comments, #pragma once, include guards, macros on one line.
 _BETWEEN = re.compile(
-    rb"\s+|//[^\n]*|/\*.*?\*/|#[ \t]*pragma[ \t]+once[^\n]*"
+    rb"\s+|//[^\n]*|/\*.*?\*/|" + _PRAGMA + rb"|#[ \t]*if[^\n]*\n(?:\s*" + _PRAGMA + rb"\n)*\s*#[ \t]*endif[^\n]*"
     rb"|#[ \t]*ifndef[ \t]+(?P<guard>\w+)[ \t]*\r?\n\s*#[ \t]*define[ \t]+(?P=guard)[ \t]*(?=\r?\n)"
     rb"|#[ \t]*define[ \t]+(?P<macro>\w+)(?:[^\\\n]|\\(?!\r?\n))*",
     re.S,

@@ -95,7 +95,8 @@ class SpellingTable:
         """The file's own names that keep their spelling in some place, each with the reason."""
         own = {text: entry for text, entry in self.spellings.items() if entry.user}
         entities = {e.name: reason for e, reason in self.kept_entities.items() if e.name in own}
-        return entities | {name: reason for name, reason in self.kept_spellings.items() if name in own}
+        spellings = {name: reason for name, reason in self.kept_spellings.items() if name in own and name != "main"}
+        return entities | spellings
 
 
 def collect_spellings(unit: Unit) -> SpellingTable:
@@ -152,6 +153,7 @@ def _sort_tokens(s: SpellingTable) -> None:
             entry.unresolved.append(i)
     for entry in s.spellings.values():
         _sort_members(unit, entry)
+        _sort_qualified(unit, entry)
         several = any(len(es) > 1 for es in entry.user.values())
         is_macro = entry.text in macro_names
         entry.joined = several or entry.in_macro or is_macro or bool(entry.unresolved)
@@ -165,6 +167,36 @@ def _sort_members(unit: Unit, entry: Spelling) -> None:
     outside = {i for i in members if not entry.in_macro}
     entry.unresolved = [i for i in entry.unresolved if i not in outside]
     entry.system = sorted([*entry.system, *outside])
+
+
+def _sort_qualified(unit: Unit, entry: Spelling) -> None:
+    """Marks unresolved names in a library's scope as the library's: `value` in std::is_integral<T>::value."""
+    outside = {i for i in entry.unresolved if _in_library_scope(unit, i)}
+    entry.unresolved = [i for i in entry.unresolved if i not in outside]
+    entry.system = sorted([*entry.system, *outside])
+
+
+def _in_library_scope(unit: Unit, i: int) -> bool:
+    at = i
+    while at >= 2 and unit.tokens[at - 1].text == "::":
+        at -= 2
+        if unit.tokens[at].text in (">", ">>"):
+            at = _opening(unit, at) - 1
+    entities = unit.referents[at] if 0 <= at < i else frozenset()
+    return bool(entities) and not any(e.user for e in entities)
+
+
+def _opening(unit: Unit, closing: int) -> int:
+    """The token < that the > or >> at `closing` ends; -1 if a statement ends before."""
+    depth = 0
+    for at in range(closing, -1, -1):
+        text = unit.tokens[at].text
+        depth += {">": 1, ">>": 2, "<": -1}.get(text, 0)
+        if depth == 0:
+            return at
+        if text in (";", "{", "}"):
+            break
+    return -1
 
 
 def _is_coordinate(unit: Unit, i: int) -> bool:

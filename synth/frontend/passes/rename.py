@@ -252,7 +252,9 @@ def _shape(entities: frozenset[Entity], numbers: dict[int, int]) -> frozenset[tu
 
 def _unresolved(unit: Unit) -> frozenset[str]:
     """Spellings with unresolved occurrences: the likely culprits if no compiler error names one."""
-    return frozenset(s.text for s in collect_spellings(unit).spellings.values() if s.user and s.unresolved)
+    found = collect_spellings(unit)
+    macros = {macro.name for macro in found.macros}
+    return frozenset(s.text for s in found.spellings.values() if s.user and s.unresolved) - macros
 
 
 def apply(source: Source, argument: str, config: ParseConfig) -> tuple[Source | None, list[Diagnostic]]:
