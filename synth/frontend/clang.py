@@ -50,6 +50,10 @@ class CString(Structure):
     _fields_ = (("data", c_void_p), ("flags", c_uint))
 
 
+class CType(Structure):
+    _fields_ = (("kind", c_int), ("data", c_void_p * 2))
+
+
 class CRanges(Structure):
     _fields_ = (("count", c_uint), ("ranges", POINTER(CRange)))
 
@@ -120,6 +124,8 @@ _PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "clang_getOverriddenCursors": (None, [CCursor, POINTER(POINTER(CCursor)), POINTER(c_uint)]),
     "clang_disposeOverriddenCursors": (None, [POINTER(CCursor)]),
     "clang_Cursor_getStorageClass": (c_int, [CCursor]),
+    "clang_getCursorType": (CType, [CCursor]),
+    "clang_getCanonicalType": (CType, [CType]),
     "clang_getSkippedRanges": (POINTER(CRanges), [c_void_p, c_void_p]),
     "clang_disposeSourceRangeList": (None, [POINTER(CRanges)]),
     "clang_getClangVersion": (CString, []),
@@ -346,6 +352,10 @@ class TU:
         if memory:
             self.lib.clang_disposeOverriddenCursors(memory)
         return found
+
+    def type_kind(self, cursor: CCursor) -> int:
+        """The kind of the canonical type of a declaration (CXTypeKind)."""
+        return int(self.lib.clang_getCanonicalType(self.lib.clang_getCursorType(cursor)).kind)
 
     def overloads(self, cursor: CCursor) -> list[CCursor]:
         """The candidate declarations of an overloaded name that is not resolved yet."""

@@ -51,6 +51,7 @@ REASONS = {
     "assembly": "it names an operand of inline assembly",
     "protocol": "library templates look for a member of this name",
     "lds_order": "the order of such names decides the layout of LDS, and one of them is kept",
+    "usual": "a name of one or two letters, as likely as any other for such a variable",
     "unsafe": "with another name, something would no longer mean the same",
 }
 

@@ -45,47 +45,75 @@ def plan(unit: Unit, seed: int, keep: frozenset[str] = frozenset()) -> Renaming:
     """
     found = collect_spellings(unit)
     found.kept_spellings |= dict.fromkeys(keep - found.kept_spellings.keys(), "unsafe")
-    used = {t.text for t in unit.tokens}
-    digest = hashlib.sha256(unit.text).hexdigest()
-    namer = Namer(random.Random(f"rename:{seed}:{digest}"), lambda n: n in used or n in unit.header_words)
-    namer.local_taken = lambda n: n in used or n in unit.macro_words
     kernels = _kernel_names(unit)
+    namer = _namer(found, seed)
     ordered = _ordered_names(found, namer, kernels)
     tokens: dict[int, str] = {}
     for text, entry in sorted(found.spellings.items()):
         if not entry.user or text in found.kept_spellings:
             continue
         if entry.joined:
-            name = ordered.get(text) or namer.make(_category(entry.user.values(), kernels))
+            first = _first(entry.user.values())
+            name = ordered.get(text) or namer.make(_category(first, kernels), shape=first.shape, old=text)
             tokens.update(dict.fromkeys([*entry.user, *entry.unresolved], name))
         else:
             tokens.update(_name_entities(found, entry, namer, kernels, ordered))
-    for _, occurrences in sorted(found.inactive.items()):
+    for text, occurrences in sorted(found.inactive.items()):
         category = "function" if unit.tokens[occurrences[0] + 1].text == "(" else "variable"
-        tokens.update(dict.fromkeys(occurrences, namer.make(category)))
+        tokens.update(dict.fromkeys(occurrences, namer.make(category, old=text)))
     _name_macro_params(found, namer, tokens)
     return _renaming(unit, tokens, found.kept())
+
+
+def _namer(found: SpellingTable, seed: int) -> Namer:
+    """A source of names that the file does not use, or uses only where they are replaced."""
+    unit = found.unit
+    params = {macro.params[number] for macro, number, _ in found.macro_params}
+    freed = {text for text, entry in found.spellings.items() if text not in params and _is_freed(found, entry)}
+    used = {t.text for t in unit.tokens} - freed
+    digest = hashlib.sha256(unit.text).hexdigest()
+    namer = Namer(random.Random(f"rename:{seed}:{digest}"), lambda n: n in used or n in unit.header_words)
+    namer.local_taken = lambda n: n in used or n in unit.macro_words
+    return namer
+
+
+def _is_freed(found: SpellingTable, entry: Spelling) -> bool:
+    """Whether every occurrence of a spelling gets a new name, so that another entity may have the old one."""
+    if not entry.user or entry.system or entry.text in found.kept_spellings:
+        return False
+    return not any(e in found.kept_entities for es in entry.user.values() for e in es)
+
+
+OWN_NAME = 0.15  # how often a local entity gets a name of its own, and not that of all locals of its spelling
 
 
 def _name_entities(
     found: SpellingTable, entry: Spelling, namer: Namer, kernels: set[str], ordered: dict[str, str]
 ) -> dict[int, str]:
-    """Token index -> new name: one name per local entity, and one shared by all other entities of this spelling
-    (overloads and redeclarations)."""
+    """Token index -> new name: mostly one name for all local entities of this spelling, as programmers do, and one for
+    all other entities (overloads and redeclarations)."""
     wide = [es for es in entry.user.values() if any(not e.local for e in es)]
     keep_wide = any(e in found.kept_entities for es in wide for e in es)
-    new: dict[Entity | None, str] = {}
+    keys: dict[Entity, Entity | str] = {}
+    new: dict[Entity | str, str] = {}
     tokens = {}
     for i, entities in sorted(entry.user.items()):
         entity = next(iter(entities))
-        key = entity if entity.local and not entity.shared else None
-        if entity in found.kept_entities or (key is None and keep_wide):
+        local = entity.local and not entity.shared
+        if entity in found.kept_entities or (not local and keep_wide):
             continue
-        if key not in new:
-            if key is not None:
-                new[key] = namer.make(entity.category, local=True)
-            else:
-                new[key] = ordered.get(entry.text) or namer.make(_category(wide or [entities], kernels))
+        if local:
+            if entity not in keys:
+                keys[entity] = entity if namer.rng.random() < OWN_NAME else "local"
+            key = keys[entity]
+            if key not in new:
+                new[key] = namer.make(entity.category, local=True, shape=entity.shape, old=entry.text)
+        else:
+            key, first = "wide", _first(wide or [entities])
+            if key not in new:
+                new[key] = ordered.get(entry.text) or namer.make(
+                    _category(first, kernels), shape=first.shape, old=entry.text
+                )
         tokens[i] = new[key]
     return tokens
 
@@ -138,10 +166,13 @@ def _lds_functions(found: SpellingTable) -> set[str]:
     return owners
 
 
-def _category(groups: Iterable[frozenset[Entity]], kernels: set[str]) -> str:
-    """The naming category of entities that share one spelling: that of the first declared."""
-    first = min((e for group in groups for e in group), key=lambda e: e.place)
-    return "kernel" if first.name in kernels and first.category == "function" else first.category
+def _first(groups: Iterable[frozenset[Entity]]) -> Entity:
+    """Of the entities that share one spelling, the first declared: its kind decides about the name."""
+    return min((e for group in groups for e in group), key=lambda e: e.place)
+
+
+def _category(entity: Entity, kernels: set[str]) -> str:
+    return "kernel" if entity.name in kernels and entity.category == "function" else entity.category
 
 
 def _kernel_names(unit: Unit) -> set[str]:
@@ -171,7 +202,8 @@ def _renaming(unit: Unit, tokens: dict[int, str], kept: dict[str, str]) -> Renam
         token = unit.tokens[i]
         names.setdefault(token.text, set()).add(name)
         edits.append(Edit(token.start, token.end, name))
-    return Renaming(tuple(edits), {old: frozenset(news) for old, news in names.items()}, kept)
+    usual = {old: "usual" for old, news in names.items() if old in news}
+    return Renaming(tuple(edits), {old: frozenset(news) for old, news in names.items()}, usual | kept)
 
 
 def rename_only(unit: Unit, names: Mapping[str, str]) -> tuple[bytes | None, frozenset[str]]:
