@@ -68,7 +68,7 @@ STYLES = {
 }
 
 # The share of names that more than one file of the table's sources has, by category.
-_USUAL = {"variable": 0.75, "parameter": 0.78, "field": 0.3, "kernel": 0.38, "function": 0.43, "method": 0.34} | {
+_USUAL = {"variable": 0.85, "parameter": 0.9, "field": 0.3, "kernel": 0.38, "function": 0.43, "method": 0.34} | {
     "type": 0.16, "macro": 0.63, "type parameter": 0.85, "value parameter": 0.4,
 }  # fmt: skip
 # Number of words of a name that is not a usual one -> weight, by kind of entity.

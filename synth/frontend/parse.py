@@ -19,7 +19,16 @@ from hipsynth.synth.frontend import clang
 from hipsynth.synth.frontend.clang import TU, Kind
 from hipsynth.synth.frontend.encoding import misplaced
 from hipsynth.synth.frontend.entities import Entity, Resolver
-from hipsynth.synth.frontend.preambles import Preamble, forget, header_words, includes_of, make_folder, preamble_of
+from hipsynth.synth.frontend.preambles import (
+    Macros,
+    Preamble,
+    forget,
+    header_words,
+    includes_of,
+    make_folder,
+    preamble_of,
+    reserved_by,
+)
 
 Chain = tuple[tuple[str, int], ...]  # (file, offset) of include directives, outermost first
 COORDINATES = {"threadIdx", "blockIdx", "blockDim", "gridDim"}
@@ -92,7 +101,8 @@ class Unit:
     """A parsed file. `referents[i]` are the entities that token i refers to in the host and device compilations.
 
     `cursor_kinds[i]` is the kind of token i's AST node in the host compilation. `functions` are [start, end) byte
-    ranges. `header_words` are all identifiers in included headers, `macro_words` those on their #define lines.
+    ranges. `header_words` are all identifiers in included headers, `macro_words` those that locals must not have
+    because of macros (see `preambles.reserved_by`).
     """
 
     path: str
@@ -165,7 +175,8 @@ def parse(
         if len(device.referents) == len(referents):
             referents = [a | b for a, b in zip(referents, device.referents, strict=True)]
             skipped &= device.skipped
-    words, macro_words = host.words
+    words, macros = host.words
+    macro_words = reserved_by(macros, {t.text for t in host.tokens if t.identifier})
     unit = Unit(
         path, text, host.tokens, tuple(referents), host.kinds, host.functions, words, macro_words, skipped
     )  # fmt: skip
@@ -178,7 +189,7 @@ class _View:
     referents: list[frozenset[Entity]]
     kinds: tuple[int, ...]
     functions: tuple[tuple[int, int], ...]
-    words: tuple[frozenset[str], frozenset[str]]
+    words: tuple[frozenset[str], Macros]
     skipped: frozenset[int]
 
 

@@ -11,7 +11,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,8 @@ KEPT = 32  # files of about 17 MB each
 INSTANCES = Path(__file__).with_name("instances.hpp")
 _WORD = re.compile(rb"[A-Za-z_]\w*")
 _DEFINE = re.compile(rb"^[ \t]*#[ \t]*define\b(?:[^\n]*\\\r?\n)*[^\n]*", re.M)
+_MACRO = re.compile(rb"[ \t]*#[ \t]*define[ \t]+(\w+)(\([^)]*\))?")
+_NO_NAMES = re.compile(rb'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|__attribute__[ \t]*\(\([^()]*\)\)', re.S)
 
 _SYSTEM_INCLUDE = re.compile(rb'#[ \t]*include[ \t]*(<[^>\n]+>|"(?:hip|hsa|rocprim|hipcub|thrust)/[^"\n]+")')
 _PRAGMA = rb"#[ \t]*pragma[ \t]+(?:once|clang[ \t]+diagnostic|GCC[ \t]+diagnostic|nv_diag_suppress)[^\n]*"
@@ -80,7 +82,7 @@ class Preamble:
     path: Path
     files: frozenset[str]
     words: frozenset[str]
-    macro_words: frozenset[str]
+    macros: Macros
 
 
 def preamble_of(includes: Includes, args: tuple[str, ...], cache: Path) -> Preamble | None:
@@ -110,8 +112,8 @@ def _stored(headers: tuple[str, ...], args: tuple[str, ...], cache: Path) -> Pre
     else:
         return None
     files = listing.read_text().splitlines()
-    words, macro_words = _words_of(files)
-    return Preamble(target, frozenset(files), words, macro_words)
+    words, macros = _words_of(files)
+    return Preamble(target, frozenset(files), words, macros)
 
 
 def forget() -> None:
@@ -176,32 +178,55 @@ def _prune(cache: Path) -> None:
 # --- identifiers of headers -----------------------------------------------------------------------------------------
 
 
+Macros = Mapping[str, frozenset[str]]  # name -> the identifiers of its text that are not parameters
+
+
 @functools.lru_cache(maxsize=4096)
-def _file_words(path: str) -> tuple[frozenset[str], frozenset[str]]:
+def _file_words(path: str) -> tuple[frozenset[str], Macros]:
     try:
         text = Path(path).read_bytes()
     except OSError:
-        return frozenset(), frozenset()
-    macros = b"\n".join(_DEFINE.findall(text))
-    return _identifiers(text), _identifiers(macros)
+        return frozenset(), {}
+    macros: dict[str, frozenset[str]] = {}
+    for line in _DEFINE.findall(text):
+        if head := _MACRO.match(line):
+            name = head[1].decode()
+            body = _identifiers(_NO_NAMES.sub(b" ", line[head.end() :])) - _identifiers(head[2] or b"")
+            macros[name] = macros.get(name, frozenset()) | body
+    return _identifiers(text), macros
 
 
 def _identifiers(text: bytes) -> frozenset[str]:
     return frozenset(w.decode() for w in set(_WORD.findall(text)))
 
 
-def _words_of(files: Sequence[str]) -> tuple[frozenset[str], frozenset[str]]:
+def _words_of(files: Sequence[str]) -> tuple[frozenset[str], Macros]:
     pairs = [_file_words(f) for f in files]
-    return frozenset().union(*(p[0] for p in pairs)), frozenset().union(*(p[1] for p in pairs))
+    macros: dict[str, frozenset[str]] = {}
+    for _, found in pairs:
+        for name, body in found.items():
+            macros[name] = macros.get(name, frozenset()) | body
+    return frozenset().union(*(p[0] for p in pairs)), macros
 
 
-def header_words(files: Sequence[str], preamble: Preamble | None) -> tuple[frozenset[str], frozenset[str]]:
-    """All identifiers of the given headers, and those on their #define lines."""
+def header_words(files: Sequence[str], preamble: Preamble | None) -> tuple[frozenset[str], Macros]:
+    """All identifiers of the given headers, and their macros."""
     if preamble is None:
         return _words_of(files)
     rest = [f for f in files if f not in preamble.files and f != str(preamble.path)]
     rest = [f for f in rest if not f.endswith(".pch") and Path(f).parent != preamble.path.parent]
-    words, macro_words = _words_of(rest)
     if not rest:
-        return preamble.words, preamble.macro_words
-    return preamble.words | words, preamble.macro_words | macro_words
+        return preamble.words, preamble.macros
+    words, macros = _words_of(rest)
+    return preamble.words | words, {**preamble.macros, **macros}
+
+
+def reserved_by(macros: Macros, used: Collection[str]) -> frozenset[str]:
+    """The names that a local must not have: of macros, and in the text of those that expand where `used` names are."""
+    found: set[str] = set()
+    queue = [name for name in used if name in macros]
+    while queue:
+        new = macros[queue.pop()] - found
+        found |= new
+        queue += [name for name in new if name in macros]
+    return frozenset(macros).union(found)

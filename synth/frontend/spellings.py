@@ -51,7 +51,7 @@ REASONS = {
     "assembly": "it names an operand of inline assembly",
     "protocol": "library templates look for a member of this name",
     "lds_order": "the order of such names decides the layout of LDS, and one of them is kept",
-    "usual": "a name of one or two letters, as likely as any other for such a variable",
+    "usual": "argc, argv, or a name of one or two letters, which such a variable has in most programs",
     "unsafe": "with another name, something would no longer mean the same",
 }
 
@@ -270,6 +270,7 @@ def _keep_unspelled(s: SpellingTable, own: set[Entity]) -> None:
 def _keep_contracts(s: SpellingTable, own: set[Entity]) -> None:
     """Pinned entities, `main`, and reserved names."""
     s.keep(RESERVED, "reserved")
+    s.keep(("argc", "argv"), "usual")
     s.keep((e.name for e in own if e.pinned), "defined_elsewhere")
 
 
