@@ -73,10 +73,10 @@ _USUAL = {"variable": 0.85, "parameter": 0.9, "field": 0.3, "kernel": 0.38, "fun
 }  # fmt: skip
 # Number of words of a name that is not a usual one -> weight, by kind of entity.
 _LENGTHS: dict[str, Sequence[int]] = {
-    "variable": (38, 46, 14, 2),
-    "function": (14, 46, 30, 10),
+    "variable": (60, 34, 6, 0),
+    "function": (28, 48, 20, 4),
     "type": (35, 45, 18, 2),
-    "constant": (22, 48, 24, 6),
+    "constant": (40, 46, 12, 2),
 }
 _KINDS = {"kernel": "function", "method": "function", "namespace": "variable", "macro": "constant", "label": "variable"}
 _TYPES = {"type", "type parameter"}

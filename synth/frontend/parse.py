@@ -226,6 +226,9 @@ def _view(text: bytes, path: str, config: ParseConfig, side: tuple[str, ...]) ->
 def _diagnostic(text: str, line: int, column: int, file: str, path: str) -> Diagnostic:
     reason = "missing_include" if text.endswith("file not found") else "syntax_error"
     if file not in ("", path):
+        _, problems = load_source(Path(file))
+        if problems and problems[0].reason == "not_utf8":
+            return problems[0].in_file(Path(file))
         return Diagnostic(reason, f"{file}:{line}:{column}: {text}")
     return Diagnostic(reason, text, line, column)
 

@@ -84,7 +84,7 @@ def _is_freed(found: SpellingTable, entry: Spelling) -> bool:
     return not any(e in found.kept_entities for es in entry.user.values() for e in es)
 
 
-OWN_NAME = 0.15  # how often a local entity gets a name of its own, and not that of all locals of its spelling
+OWN_NAME = 0.08  # how often a local entity gets a name of its own, and not that of all locals of its spelling
 
 
 def _name_entities(
