@@ -48,7 +48,7 @@ Examples:
     type=click.Choice(STRINGS),
     default="keep",
     show_default=True,
-    help="Old names in string literals: left, or replaced, which changes what copies print but no instruction.",
+    help="Old names in string literals: left, or replaced, which changes what copies print but no device code.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Same seed, same bytes.")
 @sandbox_option

@@ -28,6 +28,7 @@ _WORD = re.compile(r"(?<![\w\\])[A-Za-z_]\w*")
 _LITERAL_WORD = re.compile(
     r"\\.|%[-+ #0-9.*]*(?:hh?|ll?|[jztL])?[A-Za-z%]|(?<![A-Za-z0-9_])[A-Za-z_]\w*|(?<=\\[nt])[A-Za-z_]\w*"
 )
+_ON_DEVICE = re.compile(rb"\b(?:__device__|__global__|constexpr|consteval)\b|__attribute__\s*\(\(\s*(?:device|global)")
 _NO_TEXT = {Kind.INCLUSION_DIRECTIVE.value, Kind.ASM_STMT.value, Kind.PREPROCESSING_DIRECTIVE.value}
 _TAKES_STRING = {"extern", "section", "alias", "annotate", "target", "visibility", "asm", "__asm__", "_Pragma"} | {
     "include", "include_next", "line",
@@ -38,7 +39,7 @@ _TAKES_STRING = {"extern", "section", "alias", "annotate", "target", "visibility
 class Texts:
     """What happens to old names in comments (COMMENTS) and in string literals (STRINGS).
 
-    Rewritten strings change what a program prints, but no instruction, and keep no address: literals are data.
+    Rewritten strings change what a program prints, but no device code: only literals of host functions are rewritten.
     """
 
     comments: str = "rewrite"
@@ -72,13 +73,14 @@ def text_edits(unit: Unit, names: Mapping[str, frozenset[str]], texts: Texts) ->
     A word that is the old name of several entities becomes the first of their new names.
     """
     new = {old: min(found) for old, found in names.items()}
+    host = _host_functions(unit) if texts.strings == "rewrite" else []
     edits = []
     for i, token in enumerate(unit.tokens):
         if token.kind == TOKEN_COMMENT and texts.comments == "rewrite":
             text = _WORD.sub(partial(_renamed, new, _is_name), token.text)
         elif token.kind == TOKEN_COMMENT and texts.comments == "drop":
             text = _blank(token, unit.text)
-        elif texts.strings == "rewrite" and _is_free_text(unit, i):
+        elif any(a <= token.start < b for a, b in host) and _is_free_text(unit, i):
             text = _LITERAL_WORD.sub(partial(_renamed, new, _is_name_in_literal), token.text)
         else:
             continue
@@ -89,6 +91,16 @@ def text_edits(unit: Unit, names: Mapping[str, frozenset[str]], texts: Texts) ->
 
 def _renamed(new: Mapping[str, str], is_name: Callable[[re.Match[str]], bool], word: re.Match[str]) -> str:
     return new[word[0]] if word[0] in new and is_name(word) else word[0]
+
+
+def _host_functions(unit: Unit) -> list[tuple[int, int]]:
+    """The byte ranges of functions without device code: a device printf has the text of its literals in instructions."""
+    found = []
+    for start, end in unit.functions:
+        before = max(unit.text.rfind(mark, 0, start) for mark in (b";", b"}"))
+        if not _ON_DEVICE.search(unit.text[before + 1 : end]):
+            found.append((start, end))
+    return found
 
 
 def _is_free_text(unit: Unit, i: int) -> bool:
