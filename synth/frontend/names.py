@@ -111,6 +111,11 @@ def _rows() -> dict[str, list[tuple[str, float]]]:
 
 
 @functools.cache
+def _all(kind: str) -> _Weighted:
+    return _Weighted.of(_rows()[kind])
+
+
+@functools.cache
 def _usual(kind: str, casing: str) -> _Weighted | None:
     """The usual names of a kind that fit a casing; None if there are none."""
     rows = [(name, weight) for name, weight in _rows().get(kind, []) if _fits(name, casing)]
@@ -181,8 +186,7 @@ class Namer:
         lengths = _LENGTHS[group]
         number = _Weighted.of([(str(n), weight) for n, weight in enumerate(lengths, 1)]).choose(self.rng)
         wanted = int(number) + (self.rng.random() < abs(self.style.longer)) * (1 if self.style.longer > 0 else -1)
-        first = _Weighted.of(_rows()["first word" if group == "function" else "word"])
-        rest = _Weighted.of(_rows()["word"])
+        first, rest = _all("first word" if group == "function" else "word"), _all("word")
         words = [first.choose(self.rng), *(rest.choose(self.rng) for _ in range(max(1, wanted) - 1 + attempt // 12))]
         words = [word for at, word in enumerate(words) if word not in words[:at]]
         if self.style.short:

@@ -94,7 +94,7 @@ class SpellingTable:
 
     def kept(self) -> dict[str, str]:
         """The file's own names that keep their spelling in some place, each with the reason."""
-        own = {text: entry for text, entry in self.spellings.items() if entry.user}
+        own = {text for text, entry in self.spellings.items() if entry.user and not text.startswith("__builtin_")}
         entities = {e.name: reason for e, reason in self.kept_entities.items() if e.name in own}
         spellings = {name: reason for name, reason in self.kept_spellings.items() if name in own and name != "main"}
         return entities | spellings

@@ -94,7 +94,7 @@ def _renamed(new: Mapping[str, str], is_name: Callable[[re.Match[str]], bool], w
 
 
 def _host_functions(unit: Unit) -> list[tuple[int, int]]:
-    """The byte ranges of functions without device code: a device printf has the text of its literals in instructions."""
+    """The byte ranges of functions without device code: a printf there has the text of its literals in instructions."""
     found = []
     for start, end in unit.functions:
         before = max(unit.text.rfind(mark, 0, start) for mark in (b";", b"}"))
