@@ -155,7 +155,8 @@ class Namer:
         for attempt in count():
             name = self._usual_name(category, kind) if attempt < 6 else ""
             name = name or self._composed(category, shape, attempt)
-            if name in self.given or name in RESERVED or (name == old and len(name) > 2) or taken(name):
+            again = name == old and (len(name) > 2 or not self.given)  # the first name differs, so that a copy does
+            if again or name in self.given or name in RESERVED or taken(name):
                 continue
             self.given.add(name)
             return name
