@@ -10,7 +10,10 @@ import click
 
 from hipsynth.synth.cli.common import Progress, print_json
 from hipsynth.synth.cli.options import NamedPath, json_option, sandbox_option, timeout_of, workers_option
+from hipsynth.synth.cli.programs import source_options
 from hipsynth.synth.core.errors import BadInput, Partial, UsageError
+
+COMMENTS, STRINGS = ("keep", "rewrite", "drop"), ("keep", "rewrite")
 
 if TYPE_CHECKING:
     from hipsynth.synth.frontend.augment import AugmentSummary
@@ -22,21 +25,30 @@ Examples:
   synth augment programs --copies 3
   synth augment programs --copies 1 --seed 7 --out varied --json
   synth augment my_program/ --out flat --copies 0     # several files into one, nothing renamed
-  synth augment examples -I examples/Common --out examples-flat
+  synth augment examples --out examples-flat          # with Makefiles or CMake files: as those build them
+  synth augment examples/saxpy/main.hip --project examples -D N=1024
   synth augment kernel.hip --copies 5 --out variants
 """
 )
+@source_options
 @click.argument("path", type=NamedPath(readable=False, path_type=Path))
 @click.option("--copies", type=click.IntRange(min=0), default=1, show_default=True, help="Renamed copies per program.")
 @click.option(
     "--out", type=NamedPath(file_okay=False, path_type=Path), help="Folder to write.  [default: PATH-augmented]"
 )
 @click.option(
-    "-I",
-    "--include",
-    type=NamedPath(exists=True, file_okay=False, path_type=Path),
-    multiple=True,
-    help="Folder with headers of the programs, which are inlined; repeatable.",
+    "--comments",
+    type=click.Choice(COMMENTS),
+    default="rewrite",
+    show_default=True,
+    help="Old names in comments: left, replaced by the new ones, or all comments removed.",
+)
+@click.option(
+    "--strings",
+    type=click.Choice(STRINGS),
+    default="keep",
+    show_default=True,
+    help="Old names in string literals: left, or replaced, which changes what copies print but no device code.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Same seed, same bytes.")
 @sandbox_option
@@ -47,7 +59,11 @@ def command(
     path: Path,
     copies: int,
     out: Path | None,
-    include: tuple[Path, ...],
+    includes: tuple[str, ...],
+    defines: tuple[str, ...],
+    project: Path | None,
+    comments: str,
+    strings: str,
     seed: int,
     sandboxed: bool,
     workers: int,
@@ -57,19 +73,24 @@ def command(
     """Rename and flatten programs; copies keep the lineage.
 
     PATH is a folder of programs, a folder with the files of one program, or one HIP file. Programs with several files
-    become one self-contained file. The copies compile to identical machine code. Failures are counted by reason and
-    written to OUT/failures.jsonl. After an interruption, run the same command again to continue.
+    become one self-contained file. In a folder with build files (make, CMake, compile commands, scripts), each program
+    is read as they build it; its macros become lines of the file, which compiles without them. The copies compile to
+    identical machine code. Failures are counted by reason and written to OUT/failures.jsonl, names that stay to
+    OUT/kept.jsonl. After an interruption, run the same command again to continue.
     """
-    from hipsynth.synth.frontend.augment import augment, find_items
+    from hipsynth.synth.cli.bases import find_bases
+    from hipsynth.synth.frontend.augment import augment
     from hipsynth.synth.frontend.config import frontend_config
+    from hipsynth.synth.frontend.texts import Texts
 
-    items = find_items(path)
+    folders = tuple(_folder(name) for name in includes)
+    items, generated = find_bases(path, project, folders, defines)
     out = out or _beside(path)
     progress = Progress("augment", len(items))
-    config = replace(frontend_config(), include=tuple(folder.resolve() for folder in include))
+    config = replace(frontend_config(), include=(*folders, *generated))
     summary = augment(
         path, out, config, copies=copies, seed=seed, workers=workers, timeout=timeout,
-        on_item=progress.step, items=items, isolate=sandboxed,
+        on_item=progress.step, items=items, isolate=sandboxed, texts=Texts(comments, strings),
     )  # fmt: skip
     progress.close()
     if as_json:
@@ -81,6 +102,12 @@ def command(
     return Partial.exit_code if summary.failed else 0
 
 
+def _folder(name: str) -> Path:
+    if not Path(name).is_dir():
+        raise BadInput(f"{name}: no such folder", remedy="-I names a folder with headers")
+    return Path(name).resolve()
+
+
 def _beside(path: Path) -> Path:
     """The default output folder, PATH-augmented; also works for paths such as `.` and `..`."""
     named = path if path.name.strip(".") else path.resolve()
@@ -90,8 +117,15 @@ def _beside(path: Path) -> Path:
 
 
 def _say(summary: AugmentSummary) -> None:
+    from hipsynth.synth.frontend.spellings import REASONS
+
     click.echo(
         f"{summary.programs} programs in {summary.out} from {summary.bases} ({summary.reused} were done already)"
     )
     for reason, number in summary.reasons.items():
         click.echo(f"  not made: {reason:16} {number}, e.g. {summary.examples[reason]}")
+    if summary.kept:
+        click.echo(f"{sum(summary.kept.values())} of {summary.names} names stay in all copies of their program:")
+    for reason, number in summary.kept.items():
+        program, name = next((p, n) for p, kept in summary.kept_names.items() for n in kept if kept[n] == reason)
+        click.echo(f"  {reason:16} {number}, e.g. {name} of {program}: {REASONS.get(reason, reason)}")

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,15 +29,21 @@ from hipsynth.synth.core.workers import map_unordered
 from hipsynth.synth.frontend.isolation import Request, vary_isolated
 from hipsynth.synth.frontend.parse import Diagnostic, ParseConfig, load_source
 from hipsynth.synth.frontend.passes.flatten import HEADERS, SOURCES, has_main, program_sources
+from hipsynth.synth.frontend.texts import DEFAULT_TEXTS, Texts
 from hipsynth.synth.frontend.vary import Failure, Item, Varied
 
 FAILURES = "failures.jsonl"
+KEPT = "kept.jsonl"  # the names of each program that are the same in all its copies, and why
 JOURNAL = "augment.journal"
 
 
 @dataclass(frozen=True)
 class AugmentSummary:
-    """Counts of an augment run; `reused` base programs were finished by an earlier run."""
+    """Counts of an augment run; `reused` base programs were finished by an earlier run.
+
+    `names` are the names that the base programs declare; `kept` counts those that stayed in copies, by reason (see
+    `spellings.REASONS`), and `kept_names` lists them: program -> name -> reason.
+    """
 
     out: str
     bases: int
@@ -46,6 +52,9 @@ class AugmentSummary:
     reused: int
     reasons: dict[str, int]  # reason -> number of failures
     examples: dict[str, str]  # reason -> the first program that failed for it, and its message
+    names: int
+    kept: dict[str, int]
+    kept_names: dict[str, dict[str, str]]
 
 
 # --- finding base programs ------------------------------------------------------------------------------------------
@@ -107,8 +116,10 @@ def augment(
     on_item: Callable[[str], None] = lambda _: None,
     items: Sequence[Item] | None = None,
     isolate: bool = True,
+    texts: Texts = DEFAULT_TEXTS,
 ) -> AugmentSummary:
-    """Writes copies of the programs at `path` into the folder `out`: <id>.hip, programs.jsonl, failures.jsonl.
+    """Writes copies of the programs at `path` into the folder `out`: <id>.hip, programs.jsonl, failures.jsonl,
+    kept.jsonl.
 
     The same input, `copies` and `seed` give the same bytes for any number of workers. A journal in `out` records
     finished items, so an interrupted run can resume; `timeout` is in seconds per copy. `on_item` is called with the
@@ -119,7 +130,7 @@ def augment(
     items = find_items(path) if items is None else items
     if isolate:
         sandbox.require()
-    requests = [Request(item, copies, seed, config, isolate) for item in items]
+    requests = [Request(item, copies, seed, config, isolate, texts) for item in items]
     with sole_writer(out):
         return _augment(requests, out, workers, timeout * (copies + 1), on_item)
 
@@ -143,7 +154,7 @@ def _augment(
         finished[keys[number]] = _to_record(varied)
         journal.add(keys[number], finished[keys[number]])
         on_item(items[number].name)
-    return _finish(out, [finished[k] for k in keys], reused)
+    return _finish(out, {item.name: finished[key] for item, key in zip(items, keys, strict=True)}, reused)
 
 
 def _broken(item: Item, error: Exception | None) -> Varied:
@@ -156,23 +167,27 @@ def _broken(item: Item, error: Exception | None) -> Varied:
 def _key(request: Request) -> str:
     """A hash of everything that the result depends on: the input's bytes, its record, and the options."""
     item, config = request.item, request.config
-    digest = hashlib.sha256(f"{request.copies}:{request.seed}:{item.name}:{item.problem}:{config.search}".encode())
+    asked = (request.copies, request.seed, item.name, item.problem, config.search, request.texts, item.builds)
+    digest = hashlib.sha256(repr(asked).encode(errors="surrogateescape"))
     if item.program is not None:
         digest.update(json.dumps(item.program.record(), sort_keys=True).encode())
-    for path in [*item.files, *_headers((*{p.parent for p in item.files}, *config.include))]:
+    files = dict.fromkeys(path for build in item.ways for path in build.files)
+    folders = {*(path.parent for path in files), *config.include, *(f for build in item.ways for f in build.includes)}
+    for path in [*files, *_headers(folders)]:
         text, _ = load_source(path)
         digest.update(str(path).encode() + b"\0" + (text or b"") + b"\0")
     return digest.hexdigest()[:24]
 
 
-def _headers(folders: tuple[Path, ...]) -> tuple[Path, ...]:
+def _headers(folders: Iterable[Path]) -> tuple[Path, ...]:
     """Every header below the folders: they may be included, so the result may depend on them."""
     return tuple(sorted({p for f in folders for p in f.rglob("*") if p.suffix in HEADERS and p.is_file()}))
 
 
 def _to_record(varied: Varied) -> dict[str, Any]:
     failures = [vars(f) for f in varied.failures]
-    return {"programs": [p.record() for p in varied.programs], "failures": failures}
+    kept = {"names": varied.names, "kept": dict(varied.kept)}
+    return {"programs": [p.record() for p in varied.programs], "failures": failures, **kept}
 
 
 def _is_whole(record: dict[str, Any], out: Path) -> bool:
@@ -184,11 +199,12 @@ def _is_whole(record: dict[str, Any], out: Path) -> bool:
     return all(text_id(text) == known for known, text in sources)
 
 
-def _finish(out: Path, records: Sequence[dict[str, Any]], reused: int) -> AugmentSummary:
-    """Writes programs.jsonl and failures.jsonl in the order of the base programs; of equal texts the first is kept."""
+def _finish(out: Path, records: Mapping[str, dict[str, Any]], reused: int) -> AugmentSummary:
+    """Writes programs.jsonl, failures.jsonl and kept.jsonl in the order of the base programs, which `records` has by
+    name; of equal texts the first is kept."""
     programs: dict[str, str] = {}
     failures: list[dict[str, Any]] = []
-    for record in records:
+    for record in records.values():
         failures += record["failures"]
         for program in record["programs"]:
             line = json.dumps(program, sort_keys=True)
@@ -196,21 +212,44 @@ def _finish(out: Path, records: Sequence[dict[str, Any]], reused: int) -> Augmen
                 name, message = program["lineage"], f"the same text as program {program['id']}"
                 failures.append({"name": name, "copy": 0, "reason": "duplicate", "message": message})
             programs.setdefault(program["id"], line)
-    write_whole(out / FAILURES, "".join(json.dumps(f, sort_keys=True) + "\n" for f in failures))
+    kept = {name: record["kept"] for name, record in records.items() if record["kept"]}
+    rows = [{"name": name, "names": records[name]["names"], "kept": found} for name, found in kept.items()]
+    write_whole(out / KEPT, _lines(rows))
+    write_whole(out / FAILURES, _lines(failures))
     write_whole(out / INDEX, "".join(line + "\n" for line in programs.values()))
-    reasons = dict(sorted(Counter(f["reason"] for f in failures).items()))
     examples = {}
     for failure in reversed(failures):  # so that the first of each reason is kept
         reason = failure["reason"]
         examples[reason] = f"{failure['name']}: {failure['message'].removeprefix(reason + ': ')}"
-    return AugmentSummary(str(out), len(records), len(programs), len(failures), reused, reasons, examples)
+    return AugmentSummary(
+        out=str(out),
+        bases=len(records),
+        programs=len(programs),
+        failed=len(failures),
+        reused=reused,
+        reasons=_counts(f["reason"] for f in failures),
+        examples=examples,
+        names=sum(record["names"] for record in records.values()),
+        kept=_counts(reason for found in kept.values() for reason in found.values()),
+        kept_names=kept,
+    )
+
+
+def _lines(rows: Iterable[Mapping[str, Any]]) -> str:
+    return "".join(json.dumps(row, sort_keys=True) + "\n" for row in rows)
+
+
+def _counts(reasons: Iterable[str]) -> dict[str, int]:
+    return dict(sorted(Counter(reasons).items()))
 
 
 def _checked(result: dict[str, Any]) -> dict[str, Any]:
     """A result as _to_record makes it; raises KeyError, TypeError or ValueError for anything else."""
     for record in result["programs"]:
         check_record(record)
-    return {"programs": result["programs"], "failures": [vars(Failure(**row)) for row in result["failures"]]}
+    kept = {str(name): str(reason) for name, reason in dict(result["kept"]).items()}
+    failures = [vars(Failure(**row)) for row in result["failures"]]
+    return {"programs": result["programs"], "failures": failures, "names": int(result["names"]), "kept": kept}
 
 
 class _Journal:

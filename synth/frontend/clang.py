@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Container, Sequence
 from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_uint, c_void_p
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from clang import cindex
 
 Kind = cindex.CursorKind
 
-TOKEN_IDENTIFIER, TOKEN_LITERAL = 2, 3
+TOKEN_IDENTIFIER, TOKEN_LITERAL, TOKEN_COMMENT = 2, 3, 4
 
 DETAILED_RECORD = 0x01
 INCOMPLETE = 0x02
@@ -49,6 +50,14 @@ class CString(Structure):
     _fields_ = (("data", c_void_p), ("flags", c_uint))
 
 
+class CType(Structure):
+    _fields_ = (("kind", c_int), ("data", c_void_p * 2))
+
+
+class CRanges(Structure):
+    _fields_ = (("count", c_uint), ("ranges", POINTER(CRange)))
+
+
 class CUnsaved(Structure):
     _fields_ = (("name", c_char_p), ("contents", c_char_p), ("length", ctypes.c_ulong))
 
@@ -59,6 +68,12 @@ InclusionVisitor = ctypes.CFUNCTYPE(None, c_void_p, POINTER(CLocation), c_uint, 
 _CONTAINERS = {
     k.value for k in (Kind.NAMESPACE, Kind.LINKAGE_SPEC, Kind.STRUCT_DECL, Kind.CLASS_DECL, Kind.UNION_DECL)
 } | {Kind.CLASS_TEMPLATE.value, Kind.CLASS_TEMPLATE_PARTIAL_SPECIALIZATION.value}
+
+_FUNCTIONS = {
+    k.value for k in (Kind.FUNCTION_DECL, Kind.FUNCTION_TEMPLATE, Kind.CXX_METHOD, Kind.CONSTRUCTOR, Kind.DESTRUCTOR)
+} | {Kind.CONVERSION_FUNCTION.value}
+_TOP, _COMPOUND = Kind.TRANSLATION_UNIT.value, Kind.COMPOUND_STMT.value
+_CONTINUE, _RECURSE = 1, 2  # answers of a visitor
 
 _LOCATION_OUT = [CLocation, POINTER(c_void_p), POINTER(c_uint), POINTER(c_uint), POINTER(c_uint)]
 
@@ -86,7 +101,6 @@ _PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "clang_tokenize": (None, [c_void_p, CRange, POINTER(POINTER(CToken)), POINTER(c_uint)]),
     "clang_disposeTokens": (None, [c_void_p, POINTER(CToken), c_uint]),
     "clang_annotateTokens": (None, [c_void_p, POINTER(CToken), c_uint, POINTER(CCursor)]),
-    "clang_getTokenLocation": (CLocation, [c_void_p, CToken]),
     "clang_getTranslationUnitCursor": (CCursor, [c_void_p]),
     "clang_visitChildren": (c_uint, [CCursor, Visitor, c_void_p]),
     "clang_getInclusions": (None, [c_void_p, InclusionVisitor, c_void_p]),
@@ -110,6 +124,10 @@ _PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "clang_getOverriddenCursors": (None, [CCursor, POINTER(POINTER(CCursor)), POINTER(c_uint)]),
     "clang_disposeOverriddenCursors": (None, [POINTER(CCursor)]),
     "clang_Cursor_getStorageClass": (c_int, [CCursor]),
+    "clang_getCursorType": (CType, [CCursor]),
+    "clang_getCanonicalType": (CType, [CType]),
+    "clang_getSkippedRanges": (POINTER(CRanges), [c_void_p, c_void_p]),
+    "clang_disposeSourceRangeList": (None, [POINTER(CRanges)]),
     "clang_getClangVersion": (CString, []),
 }
 
@@ -169,6 +187,11 @@ class TU:
             raise ValueError(f"libclang could not parse {path} (code {code})")
         self.handle: int | None = handle.value
         self.file = self.lib.clang_getFile(self.handle, path.encode())
+        # Encoded locations within one file are consecutive: the main file's are base to base + size.
+        self.base = self.lib.clang_getLocationForOffset(self.handle, self.file, 0).data if self.file else 0
+        self.size = len(text) if text is not None and self.base else 0
+        self._out = (c_void_p(), c_uint(), c_uint(), c_uint())
+        self._outs = tuple(byref(one) for one in self._out)
 
     def __enter__(self) -> TU:
         return self
@@ -232,22 +255,27 @@ class TU:
         return found
 
     def _position(self, location: CLocation, function: Callable[..., None]) -> tuple[int | None, int, int, int]:
-        file, line, column, offset = c_void_p(), c_uint(), c_uint(), c_uint()
-        function(location, byref(file), byref(line), byref(column), byref(offset))
+        file, line, column, offset = self._out
+        function(location, *self._outs)
         return file.value, line.value, column.value, offset.value
 
-    def spelling_place(self, cursor: CCursor, *, expansion: bool = False) -> tuple[int | None, int]:
-        """(file, offset) of the cursor's name. For a name from a macro, this is inside the macro definition, or with
-        `expansion` at the macro's use."""
-        function = self.lib.clang_getExpansionLocation if expansion else self.lib.clang_getSpellingLocation
-        file, _, _, offset = self._position(self.lib.clang_getCursorLocation(cursor), function)
+    def spelling_place(self, cursor: CCursor) -> tuple[int | None, int]:
+        """(file, offset) of the cursor's name. For a name from a macro, this is inside the macro definition."""
+        location = self.lib.clang_getCursorLocation(cursor)
+        inside = location.data - self.base
+        if 0 <= inside < self.size:
+            return self.file, inside
+        file, _, _, offset = self._position(location, self.lib.clang_getSpellingLocation)
         return file, offset
 
     def extent(self, cursor: CCursor) -> tuple[int, int]:
         """[start, end) offsets of a cursor; macros count at their use."""
         extent = self.lib.clang_getCursorExtent(cursor)
-        start = self._position(self.lib.clang_getRangeStart(extent), self.lib.clang_getExpansionLocation)[3]
-        end = self._position(self.lib.clang_getRangeEnd(extent), self.lib.clang_getExpansionLocation)[3]
+        start, end = extent.begin - self.base, extent.end - self.base
+        if not 0 <= start < self.size:
+            start = self._position(self.lib.clang_getRangeStart(extent), self.lib.clang_getExpansionLocation)[3]
+        if not 0 <= end < self.size:
+            end = self._position(self.lib.clang_getRangeEnd(extent), self.lib.clang_getExpansionLocation)[3]
         return start, end
 
     def tokens(self, length: int) -> list[tuple[int, int, int, CCursor]]:
@@ -266,30 +294,55 @@ class TU:
             return []
         cursors = (CCursor * n)()
         lib.clang_annotateTokens(self.handle, memory, n, cursors)
-        first = self._position(lib.clang_getTokenLocation(self.handle, memory[0]), lib.clang_getSpellingLocation)[3]
-        # Encoded locations within one file are consecutive, so the first token's offset gives all others.
-        base = memory[0].words[1] - first
         result = []
-        for i in range(n):
-            words = memory[i].words
-            start = words[1] - base
-            result.append((words[0], start, start + words[2], cursors[i]))
+        for token, cursor in zip(memory[:n], cursors, strict=True):
+            kind, encoded, size, _ = token.words
+            start = encoded - self.base
+            result.append((kind, start, start + size, cursor))
         lib.clang_disposeTokens(self.handle, memory, n)
         return result
 
-    def walk(self, *, bodies: bool) -> list[CCursor]:
-        """All cursors of the main file in preorder; without `bodies`, function bodies are skipped."""
-        seen: list[CCursor] = []
-        top = Kind.TRANSLATION_UNIT.value
+    def walk(
+        self, wanted: Container[int], places: Sequence[int]
+    ) -> tuple[list[tuple[int, int]], list[tuple[int, CCursor]]]:
+        """(ranges of functions, (offset, cursor) of the cursors whose names are at `wanted` offsets), in preorder.
+
+        Looks only into functions and statements of the main file that contain one of `places`, ascending offsets.
+        """
+        functions: list[tuple[int, int]] = []
+        found: list[tuple[int, CCursor]] = []
+        lib, file, size = self.lib, self.file, self.size
+        location_of, base = lib.clang_getCursorLocation, self.base
 
         def visit(cursor: CCursor, parent: CCursor, _data: Any) -> int:
-            if parent.kind == top and self.spelling_place(cursor, expansion=True)[0] != self.file:
-                return 1  # continue
-            seen.append(_copy(cursor))
-            return 2 if bodies or cursor.kind in _CONTAINERS else 1  # recurse, or continue
+            location = location_of(cursor)
+            inside = location.data - base
+            if not 0 <= inside < size:
+                if parent.kind == _TOP and self._position(location, lib.clang_getExpansionLocation)[0] != file:
+                    return _CONTINUE
+                where, inside = self.spelling_place(cursor)
+                inside = inside if where == file else -1
+            if inside in wanted:
+                found.append((inside, _copy(cursor)))
+            if cursor.kind in _FUNCTIONS:
+                functions.append(self.extent(cursor))
+                return _RECURSE if _any_inside(places, *functions[-1]) else _CONTINUE
+            if parent.kind == _COMPOUND and not _any_inside(places, *self.extent(cursor)):
+                return _CONTINUE
+            return _RECURSE if places or cursor.kind in _CONTAINERS else _CONTINUE
 
-        self.lib.clang_visitChildren(self.lib.clang_getTranslationUnitCursor(self.handle), Visitor(visit), None)
-        return seen
+        lib.clang_visitChildren(lib.clang_getTranslationUnitCursor(self.handle), Visitor(visit), None)
+        return functions, found
+
+    def skipped(self) -> list[tuple[int, int]]:
+        """The [start, end) offsets in the main file of the branches of #if that are not compiled."""
+        memory = self.lib.clang_getSkippedRanges(self.handle, self.file)
+        if not memory:
+            return []
+        ranges = memory.contents
+        found = [(one.begin - self.base, one.end - self.base) for one in ranges.ranges[: ranges.count]]
+        self.lib.clang_disposeSourceRangeList(memory)
+        return found
 
     def overridden(self, cursor: CCursor) -> list[CCursor]:
         """The methods that a virtual method directly overrides."""
@@ -300,10 +353,19 @@ class TU:
             self.lib.clang_disposeOverriddenCursors(memory)
         return found
 
+    def type_kind(self, cursor: CCursor) -> int:
+        """The kind of the canonical type of a declaration (CXTypeKind)."""
+        return int(self.lib.clang_getCanonicalType(self.lib.clang_getCursorType(cursor)).kind)
+
     def overloads(self, cursor: CCursor) -> list[CCursor]:
         """The candidate declarations of an overloaded name that is not resolved yet."""
         count = self.lib.clang_getNumOverloadedDecls(cursor)
         return [self.lib.clang_getOverloadedDecl(cursor, i) for i in range(count)]
+
+
+def _any_inside(places: Sequence[int], start: int, end: int) -> bool:
+    at = bisect_left(places, start)
+    return at < len(places) and places[at] < end
 
 
 def _copy(cursor: CCursor) -> CCursor:

@@ -16,7 +16,10 @@ class EditConflict(HipsynthError):
 
 @dataclass(frozen=True, order=True)
 class Edit:
-    """Replaces bytes [start, end) of one file by `text`; start == end inserts."""
+    """Replaces bytes [start, end) of one file by `text`; start == end inserts.
+
+    `text` may hold any bytes (surrogateescape).
+    """
 
     start: int
     end: int
@@ -38,7 +41,7 @@ def apply_edits(source: bytes, edits: Iterable[Edit]) -> bytes:
         same_start = previous is not None and edit.start == previous.start
         if edit.start < position or same_start:
             raise EditConflict(f"edits overlap: {previous} and {edit}")
-        pieces += [source[position : edit.start], edit.text.encode()]
+        pieces += [source[position : edit.start], edit.text.encode(errors="surrogateescape")]
         position = edit.end
         previous = edit
     pieces.append(source[position:])

@@ -38,6 +38,15 @@ _CATEGORIES = {
 CATEGORY = {kind.value: name for kind, name in _CATEGORIES.items()}
 ALWAYS_LOCAL = {"parameter", "label", "type parameter", "value parameter"}
 
+SHAPED = {"variable", "parameter", "field"}
+# CXTypeKind -> shape: the numbers of libclang's Index.h
+_SHAPES = (
+    dict.fromkeys(range(3, 21), "integer")
+    | dict.fromkeys((21, 22, 23, 30, 31, 32, 39), "real")
+    | dict.fromkeys((101, 112, 114, 115, 116), "pointer")
+    | {106: "integer"}
+)
+
 _FUNCTIONS = {
     k.value for k in (Kind.FUNCTION_DECL, Kind.FUNCTION_TEMPLATE, Kind.CXX_METHOD, Kind.CONSTRUCTOR, Kind.DESTRUCTOR)
 } | {Kind.CONVERSION_FUNCTION.value, Kind.LAMBDA_EXPR.value}
@@ -65,6 +74,7 @@ class Entity:
     shared: bool = False
     member: bool = False
     external: bool = False
+    shape: str = ""  # of a variable, parameter or field: "pointer", "integer", "real" or "other"
 
     @property
     def user(self) -> bool:
@@ -116,7 +126,8 @@ class Resolver:
         external = (
             category in ("function", "variable") and self.lib.clang_getCursorLinkage(original) == clang.LINKAGE_EXTERNAL
         )
-        return Entity(name, ("", offset), category, local, pinned, shared, member, external)
+        shape = _SHAPES.get(self.tu.type_kind(original), "other") if category in SHAPED else ""
+        return Entity(name, ("", offset), category, local, pinned, shared, member, external, shape)
 
     def _original(self, cursor: CCursor) -> CCursor:
         """The first declaration of an entity: of the template for an instance, of the class for a constructor."""

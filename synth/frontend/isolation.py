@@ -9,20 +9,22 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from multiprocessing import util
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import hipsynth
 from hipsynth.profiling import sandbox
 from hipsynth.profiling.toolchain import find
 from hipsynth.synth.core.errors import BadInput, HipsynthError
 from hipsynth.synth.core.files import read_regular
-from hipsynth.synth.core.program import Program, is_id
+from hipsynth.synth.core.program import Program
 from hipsynth.synth.frontend.parse import MAX_BYTES, ParseConfig, prepare
-from hipsynth.synth.frontend.vary import Failure, Item, Varied
+from hipsynth.synth.frontend.texts import DEFAULT_TEXTS, Texts
+from hipsynth.synth.frontend.vary import Failure, Item, Varied, with_base
 
 LIMITS = sandbox.SandboxLimits(cpu_s=1e6, memory_bytes=4 << 30, file_bytes=1 << 20, threads=64)
 MOST_ANSWER_BYTES = 64 << 20
@@ -44,6 +46,7 @@ class Request:
     seed: int
     config: ParseConfig
     isolate: bool = True
+    texts: Texts = DEFAULT_TEXTS
 
 
 def vary_isolated(request: Request) -> Varied:
@@ -54,12 +57,38 @@ def vary_isolated(request: Request) -> Varied:
     item = request.item
     if item.problem is not None:
         return Varied((), (Failure(item.name, 0, item.problem.reason, str(item.problem)),))
-    for text, folder in _texts(item):
-        prepare(text, (*request.config.include, *folder), request.config)
+    base: Program | Failure | None = item.program
+    if base is None:
+        for text, folders in _texts(item):
+            prepare(text, (*request.config.include, *folders), request.config)
+        base = _ask(request, {"do": "flatten", "item": _item(item)}, _base)
+    if isinstance(base, Failure):
+        return Varied((), (base,))
+    prepare(base.text.encode(), request.config.include, request.config)
+    made = _ask(request, {"do": "rename", "program": _program(base)}, partial(_copies, base))
+    return with_base(item, base, made)
+
+
+R = TypeVar("R")
+
+
+def _ask(request: Request, question: Mapping[str, Any], read: Callable[[Item, Mapping[str, Any]], R]) -> R:
+    """What `read` makes of the parser's answer; one that it rejects with ValueError or the like ends it."""
+    item, config, texts = request.item, request.config, request.texts
+    document = {
+        "name": item.name,
+        "copies": request.copies,
+        "seed": request.seed,
+        "texts": [texts.comments, texts.strings],
+        "args": config.args,
+        "cache": str(config.cache),
+        "include": _paths(config.include),
+        **question,
+    }
     root = item.root.absolute() if item.root else None  # the parser has another working folder
-    answer = _session(request.config, root, request.isolate).ask(_encoded(request))
+    answer = _session(config, root, request.isolate).ask(json.dumps(document).encode() + b"\n")
     try:
-        return _decoded(json.loads(answer), item)
+        return read(item, json.loads(answer))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         close()
         raise ParserLost(f"{item.name}: the parser's answer cannot be used", cause=str(error)[:200]) from None
@@ -67,49 +96,65 @@ def vary_isolated(request: Request) -> Varied:
 
 def _texts(item: Item) -> list[tuple[bytes, tuple[Path, ...]]]:
     """The texts of the item's files, with the folders whose headers are the program's own."""
-    if item.program is not None:
-        return [(item.program.text.encode(errors="replace"), ())]
+    found = []
     with contextlib.suppress(BadInput):
-        return [(read_regular(path, MAX_BYTES, inside=item.root), (path.parent,)) for path in item.files]
-    return []
+        for build in item.ways:
+            for number, path in enumerate(build.files):
+                text = build.head(number) + read_regular(path, MAX_BYTES, inside=item.root)
+                found.append((text, (path.parent, *build.includes)))
+    return found
 
 
-def _encoded(request: Request) -> bytes:
-    item, config = request.item, request.config
-    document: dict[str, Any] = {
-        "copies": request.copies,
-        "seed": request.seed,
-        "args": config.args,
-        "cache": str(config.cache),
-        "include": [str(path.absolute()) for path in config.include],
-        "name": item.name,
-        "files": [str(path.absolute()) for path in item.files],
-        "root": str(item.root.absolute()) if item.root else None,
-    }
-    if item.program is not None:
-        document["program"] = {**item.program.record(), "text": item.program.text}
-    return json.dumps(document).encode() + b"\n"
+def _paths(paths: Iterable[Path]) -> list[str]:
+    return [str(path.absolute()) for path in paths]
 
 
-def _decoded(answer: Mapping[str, Any], item: Item) -> Varied:
-    """The answer as programs; raises ValueError and the like for anything that the front end would not say."""
-    programs = [_program(row, item) for row in answer["programs"]]
-    failures = [
-        Failure(item.name, int(copy), _short(reason), _short(message)) for copy, reason, message in answer["failures"]
-    ]
-    return Varied(tuple(programs), tuple(failures))
+def _item(item: Item) -> dict[str, Any]:
+    builds = []
+    for build in item.ways:
+        settings = [
+            [one.defines, one.undefines, _paths(one.includes), _paths(one.preludes), one.standard]
+            for one in build.settings
+        ]
+        builds.append([_paths(build.files), settings])
+    return {"root": str(item.root.absolute()) if item.root else None, "builds": builds}
 
 
-def _program(row: Mapping[str, Any], item: Item) -> Program:
-    text, lineage, derivation = row["text"], row["lineage"], tuple(_short(step) for step in row["derivation"])
+def _program(program: Program) -> dict[str, Any]:
+    return {**program.record(), "text": program.text}
+
+
+# --- what the parser says, which may be anything ---------------------------------------------------------------------
+
+
+def _base(item: Item, answer: Mapping[str, Any]) -> Program | Failure:
+    if answer["failures"]:
+        return _failures(item, answer)[0]
+    (row,) = answer["programs"]
+    main = item.ways[-1].files[-1]
+    return Program(_text(row), "handwritten", main.parent.name, main.stem, derivation=_steps(row))
+
+
+def _copies(base: Program, item: Item, answer: Mapping[str, Any]) -> Varied:
+    lineage = base.lineage or base.id
+    programs = [replace(base, text=_text(row), derivation=_steps(row), lineage=lineage) for row in answer["programs"]]
+    kept = {_short(name): _short(reason) for name, reason in answer["kept"].items()}
+    return Varied(tuple(programs), tuple(_failures(item, answer)), kept, int(answer["names"]))
+
+
+def _failures(item: Item, answer: Mapping[str, Any]) -> list[Failure]:
+    return [Failure(item.name, int(copy), _short(reason), _short(text)) for copy, reason, text in answer["failures"]]
+
+
+def _text(row: Mapping[str, Any]) -> str:
+    text = row["text"]
     if not isinstance(text, str) or not text or len(text.encode()) > 4 * MAX_BYTES:
         raise ValueError("a program is no text")
-    if lineage != "" and not is_id(lineage):
-        raise ValueError("a lineage is no id")
-    if item.program is not None:
-        return replace(item.program, text=text, derivation=derivation, lineage=item.program.lineage or item.program.id)
-    main = item.files[-1]
-    return Program(text, "handwritten", main.parent.name, main.stem, derivation=derivation, lineage=lineage)
+    return text
+
+
+def _steps(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(_short(step) for step in row["derivation"])
 
 
 def _short(value: Any) -> str:

@@ -1,56 +1,26 @@
-"""Makes plausible new identifiers from word lists, none of which is already used in the file or its headers."""
+"""Makes names as programmers choose them: of the same kind as the old one, in one style per copy, and unused.
+
+What people choose is a table, `names.tsv`: how often a kind of entity (a local integer, a kernel, ...) has a name, and
+how often a word occurs in names. A style says how words are written and how often a name is a usual one.
+"""
 
 from __future__ import annotations
 
+import functools
 import random
-from collections.abc import Callable
-from itertools import count
+from bisect import bisect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, count
+from pathlib import Path
+
+TABLE = Path(__file__).with_name("names.tsv")
 
 
 def word_list(text: str) -> list[str]:
     """Splits a white-space-separated table of words."""
     return text.split()
 
-
-_NOUNS = word_list("""
-amount angle anchor area axis band basis batch beam bias bin blend block bound branch bucket budget bundle cell chain
-channel chunk cluster coeff column corner counter cursor cycle datum decay degree delta density depth digit dose drift
-edge element energy entry epoch error extent factor field filter flag flow flux force frame friction front gain gap
-gate gauge grade gradient grain grid group guard head height history hop image index input interval item iteration
-jump kernel key lane layer leaf length level limit line link load lookup loss margin mark mask mass matrix mean member
-mesh metric mode moment momentum motion neighbor node noise norm number offset order origin output packet page pair
-panel parcel part particle patch path payload peak period phase pitch pivot pixel plane plate point pool portion
-position power pressure prior probe product profile pulse quantity quota radius rank rate ratio ray reach record
-region remainder residual result reward ridge ring root row rule sample scale scan score seat section segment sensor
-sequence series shape shard share shell shift side signal site size slab slice slope slot source span spectrum speed
-spring stage state station stencil step stock stream stride strip sum surface symbol table tail target tensor term
-thread threshold tick tile token total trace track transfer tree trend tuple turn unit update usage valley value
-vector velocity vertex volume wave weight well width window word worker zone
-""")
-
-_MODIFIERS = word_list("""
-active actual adjacent alpha base best beta big block broad bulk central clean close coarse cold common compact core
-current damped deep dense direct dual early even exact extra far fast final fine first fixed flat free fresh full
-global gross half heavy high hot inner joint known large last late lead left light linear live local long loose low
-main major mean middle minor mixed moving narrow near nested net new next nominal odd old open outer packed padded
-partial past peak plain prev primary prime pure quick rapid raw ready recent right rough safe scaled second shared
-sharp short shown single slow small smooth solid spare sparse split stable static steady still strict sub tight
-tiny total true upper vast warm weak wide
-""")
-
-_VERBS = word_list("""
-accumulate add adjust advance apply assemble balance blend bound build cache clamp collect combine compare compose
-compress compute convert copy count crop damp derive diffuse dispatch distribute divide emit estimate evaluate expand
-extract fill filter find fit fold form gather grow integrate join lift limit load locate map mark measure merge mix
-move normalize offset pack paint pick place plan prepare process project propagate push rank reduce refine relax
-render resolve restore rotate route sample scale scan scatter score select shade shift shrink smooth solve sort spread
-stage step store stretch sum sweep tally trace transform transfer turn update verify visit warp weigh write
-""")
-
-_SHORT = word_list("""
-a b c d e f g h i j k m n p q r s t u v w x y z aa bb cc dx dy dz gx gy id ii jj kk lo hi lx ly nx ny nz px py qx qy
-acc arg buf cnt col cur dst elt fac idx inc jdx len lhs msk nbr num off out pos ptr rem res rhs seg src tmp tot val vec
-""")
 
 # Names that the language, the system headers or the HIP launch syntax define.
 RESERVED = frozenset(
@@ -67,8 +37,104 @@ RESERVED = frozenset(
 )
 
 
+@dataclass(frozen=True)
+class Style:
+    """How one author writes names. `usual` multiplies the share of usual names, `longer` shifts the number of words of
+    the others; `short` cuts words to abbreviations."""
+
+    weight: int
+    variable: str = "snake"  # the casing of variables, functions and types: snake, camel or pascal
+    function: str = "snake"
+    type: str = "pascal"
+    usual: float = 1.0
+    longer: float = 0.0
+    pointer: str = ""  # before the names of pointers: p, d_
+    short: bool = False
+    kernel_suffix: str = ""
+
+
+STYLES = {
+    "snake": Style(8),
+    "snake with _t": Style(2, type="snake_t"),
+    "snake, marked kernels": Style(4, kernel_suffix="kernel"),
+    "camel": Style(7, "camel", "camel"),
+    "camel, marked kernels": Style(3, "camel", "camel", kernel_suffix="kernel"),
+    "pascal functions": Style(2, "camel", "pascal"),
+    "snake variables, camel functions": Style(3, "snake", "camel"),
+    "math": Style(4, usual=1.25, longer=-0.4),
+    "hungarian": Style(2, "camel", "pascal", pointer="p"),
+    "abbreviations": Style(3, short=True),
+    "domain words": Style(3, usual=0.7, longer=0.4),
+}
+
+# The share of names that more than one file of the table's sources has, by category.
+_USUAL = {"variable": 0.85, "parameter": 0.9, "field": 0.3, "kernel": 0.38, "function": 0.43, "method": 0.34} | {
+    "type": 0.16, "macro": 0.63, "type parameter": 0.85, "value parameter": 0.4,
+}  # fmt: skip
+# Number of words of a name that is not a usual one -> weight, by kind of entity.
+_LENGTHS: dict[str, Sequence[int]] = {
+    "variable": (60, 34, 6, 0),
+    "function": (28, 48, 20, 4),
+    "type": (35, 45, 18, 2),
+    "constant": (40, 46, 12, 2),
+}
+_KINDS = {"kernel": "function", "method": "function", "namespace": "variable", "macro": "constant", "label": "variable"}
+_TYPES = {"type", "type parameter"}
+_UPPER = {"constant", "macro"}
+_VOWELS = frozenset("aeiou")
+
+
+@dataclass(frozen=True)
+class _Weighted:
+    """Entries to choose from by weight."""
+
+    entries: tuple[str, ...]
+    sums: tuple[float, ...]
+
+    @staticmethod
+    def of(rows: Sequence[tuple[str, float]]) -> _Weighted:
+        return _Weighted(tuple(name for name, _ in rows), tuple(accumulate(weight for _, weight in rows)))
+
+    def choose(self, rng: random.Random) -> str:
+        return self.entries[bisect(self.sums, rng.random() * self.sums[-1])]
+
+
+@functools.cache
+def _rows() -> dict[str, list[tuple[str, float]]]:
+    """The table: kind -> (name, weight)."""
+    found: dict[str, list[tuple[str, float]]] = {}
+    for line in TABLE.read_text().splitlines():
+        if line and not line.startswith("#"):
+            kind, name, weight = line.split("\t")
+            found.setdefault(kind, []).append((name, float(weight)))
+    return found
+
+
+@functools.cache
+def _all(kind: str) -> _Weighted:
+    return _Weighted.of(_rows()[kind])
+
+
+@functools.cache
+def _usual(kind: str, casing: str) -> _Weighted | None:
+    """The usual names of a kind that fit a casing; None if there are none."""
+    rows = [(name, weight) for name, weight in _rows().get(kind, []) if _fits(name, casing)]
+    return _Weighted.of(rows) if rows else None
+
+
+def _fits(name: str, casing: str) -> bool:
+    if name.isupper() or (name.islower() and "_" not in name):
+        return True
+    return {
+        "snake": name.islower(),
+        "snake_t": name.islower(),
+        "camel": "_" not in name.strip("_") and name[0].islower(),
+        "pascal": "_" not in name and name[0].isupper(),
+    }[casing]
+
+
 class Namer:
-    """Makes unique names in one random naming style. `taken(name)` tells whether a name is already in use;
+    """Makes unique names in one random style. `taken(name)` tells whether a name is already in use;
     `local_taken`, which the caller may replace, does so for local names."""
 
     def __init__(self, rng: random.Random, taken: Callable[[str], bool]) -> None:
@@ -76,60 +142,69 @@ class Namer:
         self.taken = taken
         self.local_taken = taken
         self.given: set[str] = set()
-        self.camel = rng.random() < 0.45
-        self.kernel_suffix = rng.choice(("", "", "_kernel", "Kernel", "_gpu"))
-        self.type_suffix = rng.choice(("", "", "", "_t"))
-        self.short_share = rng.choice((0.1, 0.35, 0.6))
+        self.style = STYLES[_Weighted.of([(name, style.weight) for name, style in STYLES.items()]).choose(rng)]
 
-    def make(self, category: str, *, local: bool = False) -> str:
+    def make(self, category: str, *, local: bool = False, shape: str = "", old: str = "") -> str:
         """A new name in the style of `category` ("variable", "parameter", "function", "kernel", "type", "macro", ...).
 
-        A `local` name is visible in one function only, so it may also occur in headers.
+        A `local` name is visible in one function only, so it may also occur in headers; `shape` is that of `Entity`.
+        The name is not `old`, except one of at most two letters: others would be as likely.
         """
         taken = self.local_taken if local else self.taken
+        kind = " ".join(word for word in (shape, "local" if local and category == "variable" else category) if word)
         for attempt in count():
-            name = self._compose(category, attempt)
-            if name not in self.given and name not in RESERVED and not taken(name):
-                self.given.add(name)
-                return name
+            name = self._usual_name(category, kind) if attempt < 6 else ""
+            name = name or self._composed(category, shape, attempt)
+            again = name == old and (len(name) > 2 or not self.given)  # the first name differs, so that a copy does
+            if again or name in self.given or name in RESERVED or taken(name):
+                continue
+            self.given.add(name)
+            return name
         raise AssertionError("unreachable: names never run out")
 
-    def _compose(self, category: str, attempt: int) -> str:
-        words = self._words(category, attempt)
-        if category in ("macro", "constant"):
+    def _casing(self, category: str) -> str:
+        if category in _TYPES:
+            return self.style.type
+        return self.style.function if _KINDS.get(category, category) == "function" else self.style.variable
+
+    def _usual_name(self, category: str, kind: str) -> str:
+        names = _usual(kind, self._casing(category))
+        share = _USUAL.get(category, 0.0) * self.style.usual
+        return names.choose(self.rng) if names and self.rng.random() < share else ""
+
+    def _composed(self, category: str, shape: str, attempt: int) -> str:
+        group = _KINDS.get(category, category if category in _LENGTHS else "type" if category in _TYPES else "variable")
+        words = self._words(group, attempt)
+        if category in _UPPER:
             return "_".join(words).upper()
-        if category == "type":
-            return self._snake(words) + "_t" if self.type_suffix else self._pascal(words)
-        if category == "type parameter":
-            return self._pascal(words)
-        if category == "kernel":
-            return self._identifier(words) + self.kernel_suffix
-        return self._identifier(words)
+        if category == "kernel" and self.style.kernel_suffix:
+            words = [*words, self.style.kernel_suffix]
+        if shape == "pointer" and self.style.pointer:
+            words = [self.style.pointer, *words]
+        return _joined(words, self._casing(category))
 
-    def _words(self, category: str, attempt: int) -> list[str]:
-        rng = self.rng
-        noun, modifier = rng.choice(_NOUNS), rng.choice(_MODIFIERS)
-        if category in ("function", "method", "kernel"):
-            words = [rng.choice(_VERBS), noun]
-        elif category in ("variable", "parameter", "macro parameter", "label") and rng.random() < self.short_share:
-            words = [rng.choice(_SHORT)]
-        elif rng.random() < 0.35:
-            words = [noun]
-        else:
-            words = [modifier, noun]
-        if attempt > 4:
-            words = [*words, rng.choice(_NOUNS)]
-        if attempt > 40:
-            words = [*words, str(rng.randrange(2, 10 + attempt))]
-        return words
+    def _words(self, group: str, attempt: int) -> list[str]:
+        lengths = _LENGTHS[group]
+        number = _Weighted.of([(str(n), weight) for n, weight in enumerate(lengths, 1)]).choose(self.rng)
+        wanted = int(number) + (self.rng.random() < abs(self.style.longer)) * (1 if self.style.longer > 0 else -1)
+        first, rest = _all("first word" if group == "function" else "word"), _all("word")
+        words = [first.choose(self.rng), *(rest.choose(self.rng) for _ in range(max(1, wanted) - 1 + attempt // 12))]
+        words = [word for at, word in enumerate(words) if word not in words[:at]]
+        if self.style.short:
+            words = [_abbreviated(word) for word in words]
+        return words if attempt < 60 else [*words, str(attempt)]
 
-    def _identifier(self, words: list[str]) -> str:
-        return words[0] + self._pascal(words[1:]) if self.camel else self._snake(words)
 
-    @staticmethod
-    def _snake(words: list[str]) -> str:
-        return "_".join(words)
+def _abbreviated(word: str) -> str:
+    """A long word as its start, or without its later vowels: `num`, `cnt`, `idx`."""
+    if len(word) <= 4:
+        return word
+    bare = word[0] + "".join(c for c in word[1:] if c not in _VOWELS)
+    return bare[:4] if len(word) % 2 else word[:4]
 
-    @staticmethod
-    def _pascal(words: list[str]) -> str:
-        return "".join(w[:1].upper() + w[1:] for w in words)
+
+def _joined(words: Sequence[str], casing: str) -> str:
+    if casing.startswith("snake"):
+        return "_".join(words) + casing.removeprefix("snake")
+    pascal = "".join(word[:1].upper() + word[1:] for word in words)
+    return pascal if casing == "pascal" else words[0] + pascal[len(words[0]) :]

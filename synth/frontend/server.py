@@ -10,26 +10,37 @@ from typing import Any
 
 from hipsynth.synth.core.program import Program
 from hipsynth.synth.frontend.parse import ParseConfig
-from hipsynth.synth.frontend.vary import Item, vary
+from hipsynth.synth.frontend.source import Build, Settings
+from hipsynth.synth.frontend.texts import Texts
+from hipsynth.synth.frontend.vary import Failure, Item, Varied, renamed, self_contained
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """The copies and failures of one request."""
+    """The self-contained base of an item, or the copies of a base; with the failures."""
     config = ParseConfig(tuple(request["args"]), Path(request["cache"]), tuple(map(Path, request["include"])))
-    program = request.get("program")
-    item = Item(
-        request["name"],
-        Program.from_record(program, program["text"]) if program else None,
-        tuple(map(Path, request["files"])),
-        Path(request["root"]) if request["root"] else None,
-    )
-    made = vary(item, request["copies"], request["seed"], config)
+    if request["do"] == "flatten":
+        base = self_contained(_item(request["name"], request["item"]), config)
+        made = Varied((), (base,)) if isinstance(base, Failure) else Varied((base,), ())
+    else:
+        program = Program.from_record(request["program"], request["program"]["text"])
+        made = renamed(request["name"], program, request["copies"], request["seed"], config, Texts(*request["texts"]))
     return {
-        "programs": [
-            {"text": copy.text, "lineage": copy.lineage, "derivation": copy.derivation} for copy in made.programs
-        ],
+        "programs": [{"text": one.text, "derivation": one.derivation} for one in made.programs],
         "failures": [(failure.copy, failure.reason, failure.message) for failure in made.failures],
+        "kept": made.kept,
+        "names": made.names,
     }
+
+
+def _item(name: str, item: dict[str, Any]) -> Item:
+    builds = tuple(
+        Build(tuple(map(Path, files)), tuple(_settings(*one) for one in settings)) for files, settings in item["builds"]
+    )
+    return Item(name, files=builds[0].files, root=Path(item["root"]) if item["root"] else None, builds=builds)
+
+
+def _settings(defines: list[str], undefines: list[str], includes: list[str], preludes: list[str], std: str) -> Settings:
+    return Settings(tuple(defines), tuple(undefines), tuple(map(Path, includes)), tuple(map(Path, preludes)), std)
 
 
 def main() -> None:

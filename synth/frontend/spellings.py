@@ -37,6 +37,31 @@ _GENERIC_LIBRARIES = {"std", "thrust", "hipcub", "rocprim", "cub"}
 _DETECTION = {"decltype", "requires", "enable_if", "enable_if_t", "void_t", "declval", "is_invocable"}
 
 
+# Why a name is kept, for the user.
+REASONS = {
+    "defined_elsewhere": "another file or a library defines it",
+    "reserved": "the language or the headers give it a meaning",
+    "library_overload": "the same name also means a library's entity, by overloading or argument-dependent lookup",
+    "inactive_branch": "a branch that is not compiled uses the name, perhaps for a library's entity",
+    "tested_by_header": "a header included later may test the macro",
+    "macro_text": "a macro makes text or another name of it",
+    "made_by_macro": "it is not spelled in the file",
+    "printed": "the program can print it: __func__, typeid, an assertion in device code",
+    "looked_up": "a string spells it, and the program looks names up at run time",
+    "assembly": "it names an operand of inline assembly",
+    "protocol": "library templates look for a member of this name",
+    "lds_order": "the order of such names decides the layout of LDS, and one of them is kept",
+    "usual": "argc, argv, or a name of one or two letters, which such a variable has in most programs",
+    "unsafe": "with another name, something would no longer mean the same",
+}
+
+
+_AFTER_DECLARED = {"=", ";", ",", ")", "(", "[", "{", ":"}
+_NO_TYPE = {"return", "else", "case", "goto", "throw", "new", "delete", "sizeof", "do", "namespace", "and", "or"} | {
+    "co_return", "define", "ifdef", "ifndef", "if", "elif", "undef", "defined", "operator", "include", "pragma", "not",
+}  # fmt: skip
+
+
 @dataclass
 class Spelling:
     """All occurrences of one spelling, as token numbers."""
@@ -58,8 +83,21 @@ class SpellingTable:
     macros: list[Macro]
     spellings: dict[str, Spelling]
     macro_params: list[tuple[Macro, int, list[int]]]  # macro, parameter number, token numbers
-    kept_spellings: set[str] = field(default_factory=set)
-    kept_entities: set[Entity] = field(default_factory=set)
+    kept_spellings: dict[str, str] = field(default_factory=dict)  # each with the reason, one of REASONS
+    kept_entities: dict[Entity, str] = field(default_factory=dict)
+    inactive: dict[str, list[int]] = field(default_factory=dict)  # names declared in skipped branches only
+
+    def keep(self, names: Iterable[str], reason: str) -> None:
+        """Keeps spellings; the first reason counts."""
+        for name in names:
+            self.kept_spellings.setdefault(name, reason)
+
+    def kept(self) -> dict[str, str]:
+        """The file's own names that keep their spelling in some place, each with the reason."""
+        own = {text for text, entry in self.spellings.items() if entry.user and not text.startswith("__builtin_")}
+        entities = {e.name: reason for e, reason in self.kept_entities.items() if e.name in own}
+        spellings = {name: reason for name, reason in self.kept_spellings.items() if name in own and name != "main"}
+        return entities | spellings
 
 
 def collect_spellings(unit: Unit) -> SpellingTable:
@@ -73,6 +111,7 @@ def collect_spellings(unit: Unit) -> SpellingTable:
     _keep_unspelled(result, own)
     for rule in _RULES:
         rule(result, own)
+    result.inactive = dict(_inactive(result))
     return result
 
 
@@ -115,6 +154,7 @@ def _sort_tokens(s: SpellingTable) -> None:
             entry.unresolved.append(i)
     for entry in s.spellings.values():
         _sort_members(unit, entry)
+        _sort_qualified(unit, entry)
         several = any(len(es) > 1 for es in entry.user.values())
         is_macro = entry.text in macro_names
         entry.joined = several or entry.in_macro or is_macro or bool(entry.unresolved)
@@ -128,6 +168,36 @@ def _sort_members(unit: Unit, entry: Spelling) -> None:
     outside = {i for i in members if not entry.in_macro}
     entry.unresolved = [i for i in entry.unresolved if i not in outside]
     entry.system = sorted([*entry.system, *outside])
+
+
+def _sort_qualified(unit: Unit, entry: Spelling) -> None:
+    """Marks unresolved names in a library's scope as the library's: `value` in std::is_integral<T>::value."""
+    outside = {i for i in entry.unresolved if _in_library_scope(unit, i)}
+    entry.unresolved = [i for i in entry.unresolved if i not in outside]
+    entry.system = sorted([*entry.system, *outside])
+
+
+def _in_library_scope(unit: Unit, i: int) -> bool:
+    at = i
+    while at >= 2 and unit.tokens[at - 1].text == "::":
+        at -= 2
+        if unit.tokens[at].text in (">", ">>"):
+            at = _opening(unit, at) - 1
+    entities = unit.referents[at] if 0 <= at < i else frozenset()
+    return bool(entities) and not any(e.user for e in entities)
+
+
+def _opening(unit: Unit, closing: int) -> int:
+    """The token < that the > or >> at `closing` ends; -1 if a statement ends before."""
+    depth = 0
+    for at in range(closing, -1, -1):
+        text = unit.tokens[at].text
+        depth += {">": 1, ">>": 2, "<": -1}.get(text, 0)
+        if depth == 0:
+            return at
+        if text in (";", "{", "}"):
+            break
+    return -1
 
 
 def _is_coordinate(unit: Unit, i: int) -> bool:
@@ -164,6 +234,28 @@ def _standard_attribute(s: SpellingTable, i: int) -> Iterator[int]:
         i += 1
 
 
+def _inactive(s: SpellingTable) -> Iterator[tuple[str, list[int]]]:
+    """Names that occur only in branches that are not compiled, and seem to be declared there: as in `int name =`."""
+    for entry in s.spellings.values():
+        found = entry.unresolved
+        if entry.user or entry.system or entry.in_macro or not found or not s.unit.skipped.issuperset(found):
+            continue
+        known = entry.text in s.unit.header_words or entry.text in RESERVED or entry.text in s.kept_spellings
+        if not known and any(_seems_declared(s.unit, i) for i in found):
+            yield entry.text, found
+
+
+def _seems_declared(unit: Unit, i: int) -> bool:
+    """Whether token i follows a type (an identifier or keyword, perhaps with * & or > after it) in a declaration."""
+    if i < 1 or i + 1 >= len(unit.tokens) or unit.tokens[i + 1].text not in _AFTER_DECLARED:
+        return False
+    before = i - 1
+    while before > 0 and unit.tokens[before].text in ("*", "&", ">", "__restrict__", "const"):
+        before -= 1
+    word = unit.tokens[before].text
+    return (word.isidentifier() or word in "<*") and word not in _NO_TYPE
+
+
 # --- names that must be kept: each rule adds to kept_spellings or kept_entities --------------------------------------
 
 
@@ -172,12 +264,14 @@ def _keep_unspelled(s: SpellingTable, own: set[Entity]) -> None:
     by_start = {t.start: t.text for t in s.unit.tokens}
     for entity in own:
         if by_start.get(entity.place[1]) != entity.name:
-            s.kept_spellings.add(entity.name)
+            s.keep([entity.name], "made_by_macro")
 
 
 def _keep_contracts(s: SpellingTable, own: set[Entity]) -> None:
     """Pinned entities, `main`, and reserved names."""
-    s.kept_spellings |= {e.name for e in own if e.pinned} | RESERVED
+    s.keep(RESERVED, "reserved")
+    s.keep(("argc", "argv"), "usual")
+    s.keep((e.name for e in own if e.pinned), "defined_elsewhere")
 
 
 def _keep_ambiguous(s: SpellingTable, own: set[Entity]) -> None:
@@ -187,7 +281,8 @@ def _keep_ambiguous(s: SpellingTable, own: set[Entity]) -> None:
             continue
         both = entry.user.keys() & set(entry.system)
         if both or (entry.system and entry.unresolved) or _may_be_detected(s, entry):
-            s.kept_spellings.add(entry.text)
+            skipped = not both and entry.unresolved and s.unit.skipped.issuperset(entry.unresolved)
+            s.keep([entry.text], "inactive_branch" if skipped else "library_overload")
 
 
 def _may_be_detected(s: SpellingTable, entry: Spelling) -> bool:
@@ -211,18 +306,18 @@ def _keep_configuration(s: SpellingTable, own: set[Entity]) -> None:
     last = max((d.start for d in s.lines if d.word == "include"), default=-1)
     for macro in s.macros:
         if macro.name_index < last and macro.name in s.unit.header_words:
-            s.kept_spellings.add(macro.name)
+            s.keep([macro.name], "tested_by_header")
     defined = {m.name for m in s.macros}
     for entity in own:
         if entity.category == "macro" and entity.name not in defined:
-            s.kept_spellings.add(entity.name)
+            s.keep([entity.name], "made_by_macro")
 
 
 def _keep_shown(s: SpellingTable, own: set[Entity]) -> None:
     """Macro arguments that # turns into a string or ## pastes, except # in error checks of HIP or CUDA calls, which
     print them only on failure."""
     tokens = s.unit.tokens
-    s.kept_spellings |= pasted_words(tokens, s.macros)
+    s.keep(pasted_words(tokens, s.macros), "macro_text")
     names = {m.name for m in s.macros}
     for macro, args in calls(tokens, s.macros, range(len(tokens))):
         for number, arg in enumerate(args):
@@ -230,19 +325,19 @@ def _keep_shown(s: SpellingTable, own: set[Entity]) -> None:
             checked = any(tokens[i].text.startswith(("hip", "cuda")) for i in arg)
             if number in macro.pasted or (number in macro.shown and not checked):
                 expanded = number not in macro.pasted and number not in macro.direct
-                _keep_tokens(s, [i for i in arg if not (expanded and tokens[i].text in names)])
+                _keep_tokens(s, [i for i in arg if not (expanded and tokens[i].text in names)], "macro_text")
 
 
-def _keep_tokens(s: SpellingTable, indices: Iterable[int]) -> None:
+def _keep_tokens(s: SpellingTable, indices: Iterable[int], reason: str) -> None:
     for i in indices:
         token = s.unit.tokens[i]
         entry = s.spellings.get(token.text)
         if not token.identifier or entry is None:
             continue
         if entry.joined or i not in entry.user:
-            s.kept_spellings.add(token.text)
+            s.keep([token.text], reason)
         else:
-            s.kept_entities |= entry.user[i]
+            s.kept_entities |= dict.fromkeys(entry.user[i], reason)
 
 
 def _keep_revealed(s: SpellingTable, own: set[Entity]) -> None:
@@ -263,7 +358,7 @@ def _keep_revealed(s: SpellingTable, own: set[Entity]) -> None:
             signatures = True
     if signatures:
         kinds = {"type", "namespace", "type parameter", "value parameter"}
-        s.kept_spellings |= {e.name for e in own if e.category in kinds}
+        s.keep((e.name for e in own if e.category in kinds), "printed")
 
 
 def _revealing_macros(s: SpellingTable) -> dict[str, set[str]]:
@@ -287,7 +382,7 @@ def _keep_function(s: SpellingTable, offset: int) -> None:
         for i, entities in entry.user.items():
             start = s.unit.tokens[i].start
             if any(e.category in ("function", "method") for e in entities) and any(a <= start < b for a, b in around):
-                s.kept_spellings.add(entry.text)
+                s.keep([entry.text], "printed")
 
 
 def _keep_assertion(s: SpellingTable, i: int) -> bool:
@@ -302,7 +397,7 @@ def _keep_assertion(s: SpellingTable, i: int) -> bool:
     if not around or not re.search(rb"__device__|__global__|attribute__\(\((?:global|device)", head):
         return False
     for argument in arguments(tokens, i + 1, len(tokens)) or []:
-        _keep_tokens(s, argument)
+        _keep_tokens(s, argument, "printed")
     _keep_function(s, tokens[i].start)
     return True
 
@@ -311,11 +406,11 @@ def _keep_strings(s: SpellingTable, own: set[Entity]) -> None:
     """Kernels and globals looked up by name at run time, and operand names of inline assembly."""
     literals = [t.text for t in s.unit.tokens if t.kind == TOKEN_LITERAL and '"' in t.text]
     if _FINDS_BY_STRING.search(s.unit.text):
-        s.kept_spellings |= {w for text in literals for w in re.findall(r"[A-Za-z_]\w*", text)}
+        s.keep((w for text in literals for w in re.findall(r"[A-Za-z_]\w*", text)), "looked_up")
     asm = {Kind.ASM_STMT.value}
     for token, kind in zip(s.unit.tokens, s.unit.cursor_kinds, strict=True):
         if kind in asm and token.kind == TOKEN_LITERAL:
-            s.kept_spellings |= set(re.findall(r"%\[([A-Za-z_]\w*)\]", token.text))
+            s.keep(re.findall(r"%\[([A-Za-z_]\w*)\]", token.text), "assembly")
 
 
 def _keep_protocols(s: SpellingTable, own: set[Entity]) -> None:
@@ -326,7 +421,7 @@ def _keep_protocols(s: SpellingTable, own: set[Entity]) -> None:
         if entity.local or entity.category == "macro":
             continue
         if entity.name in _PROTOCOL and (generic or (ranged and entity.name in ("begin", "end"))):
-            s.kept_spellings.add(entity.name)
+            s.keep([entity.name], "protocol")
 
 
 _RULES = (

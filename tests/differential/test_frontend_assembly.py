@@ -16,7 +16,9 @@ from hipsynth.synth.frontend.parse import ParseConfig, parse
 from hipsynth.synth.frontend.passes.flatten import program_sources
 from hipsynth.synth.frontend.passes.rename import rename
 from hipsynth.synth.frontend.pipeline import run
-from hipsynth.synth.frontend.source import Source
+from hipsynth.synth.frontend.source import Build, Settings, Source
+from hipsynth.synth.frontend.texts import Texts
+from hipsynth.synth.frontend.vary import Item, vary
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "frontend"
 PROGRAMS = sorted(p.stem for p in GOLDEN.glob("*.hip"))
@@ -97,10 +99,39 @@ def test_flatten_keeps_device_code(name: str, config: ParseConfig, assembler: As
     assert compare(before, assembler.device(outcome.source.text, "gfx90a")) == []
 
 
+def test_settings_of_a_build_become_part_of_the_file(config: ParseConfig, assembler: Assembler, tmp_path: Path) -> None:
+    (tmp_path / "common").mkdir()
+    (tmp_path / "common" / "helper.h").write_text("__device__ inline int twice_(int v_) { return FACTOR * v_; }\n")
+    main = tmp_path / "main.hip"
+    main.write_text(
+        "#include <hip/hip_runtime.h>\n#include <helper.h>\n#ifndef SIZE\n#error no size\n#endif\n"
+        "__global__ void kern_(int* p_) { p_[threadIdx.x] = twice_(SIZE); }\nint main() { return 0; }\n"
+    )
+    settings = Settings(("SIZE=7", "FACTOR=3"), includes=(tmp_path / "common",))
+    item = Item("main", files=(main,), root=tmp_path, builds=(Build((main,), (settings,)),))
+    made = vary(item, 1, 0, config)
+    assert len(made.programs) == 2, made.failures
+    built = assembler.device(main.read_bytes(), "gfx90a", ("-O3", "-DSIZE=7", "-DFACTOR=3", f"-I{tmp_path / 'common'}"))
+    for program in made.programs:
+        assert compare(built, assembler.device(program.text.encode(), "gfx90a")) == []
+
+
+def test_rewritten_strings_change_no_device_code(config: ParseConfig, assembler: Assembler) -> None:
+    text = (
+        b"#include <hip/hip_runtime.h>\n#include <cstdio>\n__global__ void kern_(int* p_) "
+        b'{ p_[0] = 1; printf("kern_ %d\\n", p_[1]); }\nint main() { puts("kern_"); }\n'
+    )
+    unit, problems = parse(text, config)
+    assert unit is not None, problems
+    after, _, problems = rename(unit, config, 1, Texts(strings="rewrite"))
+    assert after is not None and b'puts("kern_' not in after, problems
+    assert compare(assembler.device(text, "gfx90a"), assembler.device(after, "gfx90a")) == []
+
+
 def test_merged_units_keep_each_kernel(config: ParseConfig, assembler: Assembler) -> None:
     folder = GOLDEN / "multi" / "units"
     sources = program_sources(folder)
-    whole = Source(sources[-1].read_bytes(), sources[-1], folder, tuple(sources))
+    whole = Source(sources[-1].read_bytes(), sources[-1], folder, Build(tuple(sources)))
     outcome = run(whole, ["flatten", "rename:4"], config)
     assert outcome.source is not None, outcome.diagnostics
     joined = _bodies(assembler.device(outcome.source.text, "gfx90a"))

@@ -66,3 +66,20 @@ def test_a_missing_path_is_exit_code_3(tmp_path: Path) -> None:
     assert done.returncode == 3
     assert json.loads(done.stdout)["error"] == "missing_file"
     assert "Traceback" not in done.stderr
+
+
+def test_a_makefile_says_how_a_program_is_built(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    (project / "common").mkdir(parents=True)
+    (project / "common" / "helper.h").write_text("__device__ inline int twice_(int v_) { return FACTOR * v_; }\n")
+    (project / "main.hip").write_text(
+        "#include <hip/hip_runtime.h>\n#include <helper.h>\n#ifndef SIZE\n#error no size\n#endif\n"
+        "__global__ void kern_(int* p_) { p_[threadIdx.x] = twice_(SIZE); }\nint main() { return 0; }\n"
+    )
+    (project / "Makefile").write_text("prog: main.hip\n\thipcc -DSIZE=7 -Icommon main.hip -o prog\n")
+    done = _synth(project, "-D", "FACTOR=3", "--workers", 1, "--json", "--out", tmp_path / "out")
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    texts = [path.read_text() for path in sorted((tmp_path / "out").glob("*.hip"))]
+    assert len(texts) == 2 and all("#include <helper.h>" not in text for text in texts)
+    assert any("#define SIZE 7" in text and "#define FACTOR 3" in text for text in texts), "the base"
+    assert json.loads(done.stdout)["names"] >= 4

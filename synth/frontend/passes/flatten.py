@@ -15,16 +15,15 @@ from hipsynth.synth.core.errors import BadInput
 from hipsynth.synth.core.files import SOURCE_BYTES, read_regular
 from hipsynth.synth.core.scratch import scratch_folder
 from hipsynth.synth.frontend.edits import Edit, apply_edits
+from hipsynth.synth.frontend.encoding import BOM, pieces
 from hipsynth.synth.frontend.parse import DEVICE, HOST, Diagnostic, ParseConfig, inclusions, load_source, parse
 from hipsynth.synth.frontend.passes.rename import rename_only
-from hipsynth.synth.frontend.source import Source
+from hipsynth.synth.frontend.source import Build, Source
 
 SOURCES = (".hip", ".cpp", ".cc", ".cxx", ".cu", ".c")
 HEADERS = (".h", ".hpp", ".hh", ".hxx", ".cuh", ".inc", ".inl", ".tpp", ".def")
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>|([A-Za-z_]\w*))[^\n]*', re.M)
 _ONCE = re.compile(rb"^[ \t]*#[ \t]*pragma[ \t]+once[^\n]*", re.M)
-_COMMENT = re.compile(rb"//(?:\\\r?\n|[^\n])*|/\*.*?\*/", re.S)
-_LITERAL = re.compile(rb'R"([^()\\ ]{0,16})\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.S)
 
 Chain = tuple[tuple[str, int], ...]
 
@@ -53,7 +52,7 @@ def flatten(main: Path, text: bytes, root: Path, config: ParseConfig) -> tuple[b
             if library or not chain:
                 continue
             if not any(Path(name).resolve().is_relative_to(r.resolve()) for r in (root, *config.include)):
-                return None, [Diagnostic("include_outside", f"{name} lies outside {root}")]
+                return None, [Diagnostic("include_outside", f"{name} lies outside {root}: give -I for its folder")]
             chains[_by_line(chain, text, str(main))] = name
     sources: dict[str, bytes] = {str(main): text}
     for name in set(chains.values()):
@@ -83,11 +82,15 @@ def _inline(name: str, chain: Chain, record: _Record, root: Path) -> bytes:
         here = (*chain, (name, match.start()))
         target = record.entered.get(here)
         if target is not None:
-            edits.append(Edit(match.start(), match.end(), _inline(target, here, record, root).decode().rstrip("\n")))
+            edits.append(Edit(match.start(), match.end(), _text(_inline(target, here, record, root))))
         elif _is_users(match, name, record, root):
             edits.append(Edit(match.start(), match.end(), ""))
     edits += [Edit(m.start(), m.end(), "") for m in _ONCE.finditer(source) if not _inside(m.start(), hidden)]
     return apply_edits(source, edits)
+
+
+def _text(source: bytes) -> str:
+    return source.removeprefix(BOM).decode(errors="surrogateescape").rstrip("\n")
 
 
 def _inside(offset: int, ranges: Sequence[tuple[int, int]]) -> bool:
@@ -96,12 +99,7 @@ def _inside(offset: int, ranges: Sequence[tuple[int, int]]) -> bool:
 
 def _hidden(source: bytes) -> list[tuple[int, int]]:
     """The byte ranges of comments and multi-line literals, where an #include is not a directive."""
-    found, position = [], 0
-    pattern = re.compile(_COMMENT.pattern + b"|" + _LITERAL.pattern, re.S)
-    while match := pattern.search(source, position):
-        found.append((match.start(), match.end()))
-        position = match.end()
-    return [r for r in found if b"\n" in source[r[0] : r[1]] or source[r[0] : r[0] + 2] in (b"//", b"/*")]
+    return [(a, b) for kind, a, b in pieces(source) if kind == "comment" or b"\n" in source[a:b]]
 
 
 def _is_users(match: re.Match[bytes], name: str, record: _Record, root: Path) -> bool:
@@ -119,8 +117,8 @@ def _is_users(match: re.Match[bytes], name: str, record: _Record, root: Path) ->
 # --- several translation units --------------------------------------------------------------------------------------
 
 
-def combine(sources: Sequence[Path], root: Path, config: ParseConfig) -> tuple[bytes | None, list[Diagnostic]]:
-    """Merges several translation units of one program into one self-contained text, in the given order.
+def combine(build: Build, root: Path, config: ParseConfig) -> tuple[bytes | None, list[Diagnostic]]:
+    """Merges the translation units of one program into one self-contained text, in the given order.
 
     If two units use one name for different entities with internal linkage (static, unnamed namespaces, types), the
     later one gets the file's name appended; each unit's macros are undefined at its end. Fails like `flatten`, or with
@@ -129,16 +127,23 @@ def combine(sources: Sequence[Path], root: Path, config: ParseConfig) -> tuple[b
     with scratch_folder() as folder:
         copy = folder.resolve()
         _copy_tree(root, copy)
+        inside = replace(config, include=tuple(_moved(place, root, copy) for place in config.include))
         lines = []
         taken: set[str] = set()
-        for source in sources:
-            target = copy / source.resolve().relative_to(root.resolve())
-            problems, macros = _separate(target, taken, config)
+        for number, source in enumerate(build.files):
+            target = _moved(source.resolve(), root, copy)
+            target.write_bytes(build.head(number) + target.read_bytes().removeprefix(BOM))
+            problems, macros = _separate(target, taken, inside)
             if problems:
                 return None, problems
             lines.append(f'#include "{target.relative_to(copy).as_posix()}"\n')
             lines += [f"#undef {m}\n" for m in macros]
-        return flatten(copy / "combined.hip", "".join(lines).encode(), copy, config)
+        return flatten(copy / "combined.hip", "".join(lines).encode(), copy, inside)
+
+
+def _moved(path: Path, root: Path, copy: Path) -> Path:
+    """The place in the copy of `root` of a path in it; other paths stay."""
+    return copy / path.relative_to(root.resolve()) if path.is_relative_to(root.resolve()) else path
 
 
 def _copy_tree(root: Path, copy: Path) -> None:
@@ -211,8 +216,16 @@ def apply(source: Source, argument: str, config: ParseConfig) -> tuple[Source | 
     if source.main is None:
         return source, []
     root = source.root or source.main.parent
-    if len(source.units) > 1:
-        text, problems = combine(source.units, root, config)
+    build = source.build or Build((source.main,))
+    if len(build.files) > 1:
+        text, problems = combine(build, root, config)
     else:
-        text, problems = flatten(source.main, source.text, root, config)
+        head = build.head(0)
+        text, problems = flatten(source.main, head + source.text.removeprefix(BOM), root, config)
+        problems = [_below(head, problem) for problem in problems]
     return (None, problems) if text is None else (Source(text), [])
+
+
+def _below(head: bytes, problem: Diagnostic) -> Diagnostic:
+    """A diagnostic of a file with a head, with its line in the file itself."""
+    return replace(problem, line=max(0, problem.line - head.count(b"\n")))

@@ -12,22 +12,26 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from hipsynth.synth.frontend.clang import TOKEN_COMMENT
 from hipsynth.synth.frontend.edits import Edit, apply_edits
 from hipsynth.synth.frontend.entities import Entity
 from hipsynth.synth.frontend.names import Namer
 from hipsynth.synth.frontend.parse import Diagnostic, ParseConfig, Unit, parse
 from hipsynth.synth.frontend.source import Source
 from hipsynth.synth.frontend.spellings import Spelling, SpellingTable, collect_spellings
+from hipsynth.synth.frontend.texts import DEFAULT_TEXTS, Texts, text_edits
 
 ATTEMPTS = 6
 
 
 @dataclass(frozen=True)
 class Renaming:
-    """Edits of one file, and old spelling -> its new spellings (several if it is used in several scopes)."""
+    """Edits of one file, old spelling -> its new spellings (several if it is used in several scopes), and the names
+    that stay, each with the reason, one of `spellings.REASONS`."""
 
     edits: tuple[Edit, ...]
     names: dict[str, frozenset[str]]
+    kept: dict[str, str]
 
     def old_name(self, new: str) -> str | None:
         """The old spelling of a new name, or None."""
@@ -40,45 +44,76 @@ def plan(unit: Unit, seed: int, keep: frozenset[str] = frozenset()) -> Renaming:
     `keep` holds spellings to leave unchanged, in addition to those that the rules in `spellings` keep.
     """
     found = collect_spellings(unit)
-    found.kept_spellings |= keep
-    used = {t.text for t in unit.tokens}
-    digest = hashlib.sha256(unit.text).hexdigest()
-    namer = Namer(random.Random(f"rename:{seed}:{digest}"), lambda n: n in used or n in unit.header_words)
-    namer.local_taken = lambda n: n in used or n in unit.macro_words
+    found.kept_spellings |= dict.fromkeys(keep - found.kept_spellings.keys(), "unsafe")
     kernels = _kernel_names(unit)
+    namer = _namer(found, seed)
     ordered = _ordered_names(found, namer, kernels)
     tokens: dict[int, str] = {}
     for text, entry in sorted(found.spellings.items()):
         if not entry.user or text in found.kept_spellings:
             continue
         if entry.joined:
-            name = ordered.get(text) or namer.make(_category(entry.user.values(), kernels))
+            first = _first(entry.user.values())
+            name = ordered.get(text) or namer.make(_category(first, kernels), shape=first.shape, old=text)
             tokens.update(dict.fromkeys([*entry.user, *entry.unresolved], name))
         else:
             tokens.update(_name_entities(found, entry, namer, kernels, ordered))
+    for text, occurrences in sorted(found.inactive.items()):
+        category = "function" if unit.tokens[occurrences[0] + 1].text == "(" else "variable"
+        tokens.update(dict.fromkeys(occurrences, namer.make(category, old=text)))
     _name_macro_params(found, namer, tokens)
-    return _renaming(unit, tokens)
+    return _renaming(unit, tokens, found.kept())
+
+
+def _namer(found: SpellingTable, seed: int) -> Namer:
+    """A source of names that the file does not use, or uses only where they are replaced."""
+    unit = found.unit
+    params = {macro.params[number] for macro, number, _ in found.macro_params}
+    freed = {text for text, entry in found.spellings.items() if text not in params and _is_freed(found, entry)}
+    used = {t.text for t in unit.tokens} - freed
+    digest = hashlib.sha256(unit.text).hexdigest()
+    namer = Namer(random.Random(f"rename:{seed}:{digest}"), lambda n: n in used or n in unit.header_words)
+    namer.local_taken = lambda n: n in used or n in unit.macro_words
+    return namer
+
+
+def _is_freed(found: SpellingTable, entry: Spelling) -> bool:
+    """Whether every occurrence of a spelling gets a new name, so that another entity may have the old one."""
+    if not entry.user or entry.system or entry.text in found.kept_spellings:
+        return False
+    return not any(e in found.kept_entities for es in entry.user.values() for e in es)
+
+
+OWN_NAME = 0.08  # how often a local entity gets a name of its own, and not that of all locals of its spelling
 
 
 def _name_entities(
     found: SpellingTable, entry: Spelling, namer: Namer, kernels: set[str], ordered: dict[str, str]
 ) -> dict[int, str]:
-    """Token index -> new name: one name per local entity, and one shared by all other entities of this spelling
-    (overloads and redeclarations)."""
+    """Token index -> new name: mostly one name for all local entities of this spelling, as programmers do, and one for
+    all other entities (overloads and redeclarations)."""
     wide = [es for es in entry.user.values() if any(not e.local for e in es)]
     keep_wide = any(e in found.kept_entities for es in wide for e in es)
-    new: dict[Entity | None, str] = {}
+    keys: dict[Entity, Entity | str] = {}
+    new: dict[Entity | str, str] = {}
     tokens = {}
     for i, entities in sorted(entry.user.items()):
         entity = next(iter(entities))
-        key = entity if entity.local and not entity.shared else None
-        if entity in found.kept_entities or (key is None and keep_wide):
+        local = entity.local and not entity.shared
+        if entity in found.kept_entities or (not local and keep_wide):
             continue
-        if key not in new:
-            if key is not None:
-                new[key] = namer.make(entity.category, local=True)
-            else:
-                new[key] = ordered.get(entry.text) or namer.make(_category(wide or [entities], kernels))
+        if local:
+            if entity not in keys:
+                keys[entity] = entity if namer.rng.random() < OWN_NAME else "local"
+            key = keys[entity]
+            if key not in new:
+                new[key] = namer.make(entity.category, local=True, shape=entity.shape, old=entry.text)
+        else:
+            key, first = "wide", _first(wide or [entities])
+            if key not in new:
+                new[key] = ordered.get(entry.text) or namer.make(
+                    _category(first, kernels), shape=first.shape, old=entry.text
+                )
         tokens[i] = new[key]
     return tokens
 
@@ -91,10 +126,10 @@ def _ordered_names(found: SpellingTable, namer: Namer, kernels: set[str]) -> dic
     """
     shared = {t for t, s in found.spellings.items() if any(e.shared for es in s.user.values() for e in es)}
     if any(t in found.kept_spellings or _kept_in(found, t) for t in shared):
-        found.kept_spellings |= shared
+        found.keep(shared, "lds_order")
         return {}
     owners = _lds_functions(found)
-    if len(owners) < 2 or owners & found.kept_spellings:
+    if len(owners) < 2 or owners & found.kept_spellings.keys():
         owners = set()
     names = _in_order(shared, [namer.make("variable") for _ in shared])
     categories = ["kernel" if o in kernels else "function" for o in sorted(owners)]
@@ -131,10 +166,13 @@ def _lds_functions(found: SpellingTable) -> set[str]:
     return owners
 
 
-def _category(groups: Iterable[frozenset[Entity]], kernels: set[str]) -> str:
-    """The naming category of entities that share one spelling: that of the first declared."""
-    first = min((e for group in groups for e in group), key=lambda e: e.place)
-    return "kernel" if first.name in kernels and first.category == "function" else first.category
+def _first(groups: Iterable[frozenset[Entity]]) -> Entity:
+    """Of the entities that share one spelling, the first declared: its kind decides about the name."""
+    return min((e for group in groups for e in group), key=lambda e: e.place)
+
+
+def _category(entity: Entity, kernels: set[str]) -> str:
+    return "kernel" if entity.name in kernels and entity.category == "function" else entity.category
 
 
 def _kernel_names(unit: Unit) -> set[str]:
@@ -157,14 +195,15 @@ def _name_macro_params(found: SpellingTable, namer: Namer, tokens: dict[int, str
             tokens.update(dict.fromkeys(occurrences, name))
 
 
-def _renaming(unit: Unit, tokens: dict[int, str]) -> Renaming:
+def _renaming(unit: Unit, tokens: dict[int, str], kept: dict[str, str]) -> Renaming:
     names: dict[str, set[str]] = {}
     edits = []
     for i, name in sorted(tokens.items()):
         token = unit.tokens[i]
         names.setdefault(token.text, set()).add(name)
         edits.append(Edit(token.start, token.end, name))
-    return Renaming(tuple(edits), {old: frozenset(news) for old, news in names.items()})
+    usual = {old: "usual" for old, news in names.items() if old in news}
+    return Renaming(tuple(edits), {old: frozenset(news) for old, news in names.items()}, usual | kept)
 
 
 def rename_only(unit: Unit, names: Mapping[str, str]) -> tuple[bytes | None, frozenset[str]]:
@@ -178,13 +217,15 @@ def rename_only(unit: Unit, names: Mapping[str, str]) -> tuple[bytes | None, fro
         entry = found.spellings[old]
         occurrences = [i for i, es in entry.user.items() if not any(e.local for e in es)]
         tokens.update(dict.fromkeys([*occurrences, *entry.unresolved], new))
-    return apply_edits(unit.text, _renaming(unit, tokens).edits), frozenset()
+    return apply_edits(unit.text, _renaming(unit, tokens, {}).edits), frozenset()
 
 
 # --- verification by a second parse ---------------------------------------------------------------------------------
 
 
-def rename(unit: Unit, config: ParseConfig, seed: int) -> tuple[bytes | None, Renaming | None, list[Diagnostic]]:
+def rename(
+    unit: Unit, config: ParseConfig, seed: int, texts: Texts = DEFAULT_TEXTS
+) -> tuple[bytes | None, Renaming | None, list[Diagnostic]]:
     """The renamed text and its renaming, or None and a diagnostic with reason `rename_unsafe`.
 
     Makes up to ATTEMPTS attempts; names that fail the verification keep their spelling in the next one.
@@ -194,7 +235,7 @@ def rename(unit: Unit, config: ParseConfig, seed: int) -> tuple[bytes | None, Re
     problems: list[Diagnostic] = []
     for _ in range(ATTEMPTS):
         renaming = plan(unit, seed, keep)
-        text = apply_edits(unit.text, renaming.edits)
+        text = apply_edits(unit.text, (*renaming.edits, *text_edits(unit, renaming.names, texts)))
         after, problems = parse(text, config, path=path)
         blamed = blame(problems, renaming) if after is None else differences(unit, after)
         if after is not None and not blamed:
@@ -215,15 +256,22 @@ def blame(problems: Iterable[Diagnostic], renaming: Renaming) -> frozenset[str]:
 
 
 def differences(before: Unit, after: Unit) -> frozenset[str]:
-    """Old spellings of identifiers that no longer resolve to the same entities; all if the number of tokens changed."""
-    if len(before.tokens) != len(after.tokens):
+    """Old spellings of identifiers that no longer resolve to the same entities; all if the number of tokens changed.
+
+    Comments do not count.
+    """
+    pairs = [[i for i, t in enumerate(unit.tokens) if t.kind != TOKEN_COMMENT] for unit in (before, after)]
+    if len(pairs[0]) != len(pairs[1]):
         return frozenset(t.text for t in before.tokens if t.identifier)
-    old = {t.start: i for i, t in enumerate(before.tokens)}
-    new = {t.start: i for i, t in enumerate(after.tokens)}
+    old, new = (
+        {unit.tokens[i].start: number for number, i in enumerate(numbers)}
+        for unit, numbers in zip((before, after), pairs, strict=True)
+    )
     changed = set()
-    for i, token in enumerate(before.tokens):
-        if _shape(before.referents[i], old) != _shape(after.referents[i], new):
-            changed.add(token.text)
+    for i, j in zip(*pairs, strict=True):
+        named = before.referents[i] or after.referents[j]
+        if named and _shape(before.referents[i], old) != _shape(after.referents[j], new):
+            changed.add(before.tokens[i].text)
     return frozenset(changed)
 
 
@@ -236,13 +284,16 @@ def _shape(entities: frozenset[Entity], numbers: dict[int, int]) -> frozenset[tu
 
 def _unresolved(unit: Unit) -> frozenset[str]:
     """Spellings with unresolved occurrences: the likely culprits if no compiler error names one."""
-    return frozenset(s.text for s in collect_spellings(unit).spellings.values() if s.user and s.unresolved)
+    found = collect_spellings(unit)
+    macros = {macro.name for macro in found.macros}
+    return frozenset(s.text for s in found.spellings.values() if s.user and s.unresolved) - macros
 
 
 def apply(source: Source, argument: str, config: ParseConfig) -> tuple[Source | None, list[Diagnostic]]:
-    """The pass's entry point in the pipeline: `argument` is the seed, 0 if empty."""
+    """The pass's entry point in the pipeline: `argument` is the seed, 0 if empty, and settings of `Texts`."""
     unit, problems = parse(source.text, config, path=str(source.main) if source.main else None)
     if unit is None:
         return None, problems
-    text, _, problems = rename(unit, config, int(argument or 0))
+    seed, *settings = argument.split(",")
+    text, _, problems = rename(unit, config, int(seed or 0), Texts.read(settings))
     return (None, problems) if text is None else (replace(source, text=text), [])

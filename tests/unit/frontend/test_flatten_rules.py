@@ -10,7 +10,7 @@ import pytest
 from hipsynth.synth.frontend.parse import ParseConfig
 from hipsynth.synth.frontend.passes.flatten import flatten, program_sources
 from hipsynth.synth.frontend.pipeline import run
-from hipsynth.synth.frontend.source import Source
+from hipsynth.synth.frontend.source import Build, Source
 
 HIP = "#include <hip/hip_runtime.h>\n"
 
@@ -78,7 +78,7 @@ def test_units_are_merged_and_their_internal_names_kept_distinct(config: ParseCo
     (tmp_path / "main.hip").write_text("int get1();\nint get2();\nint main() { return get1() + get2(); }\n")
     sources = program_sources(tmp_path)
     assert [p.name for p in sources] == ["one.hip", "two.hip", "main.hip"]
-    outcome = run(Source(sources[-1].read_bytes(), sources[-1], tmp_path, tuple(sources)), ["flatten"], config)
+    outcome = run(Source(sources[-1].read_bytes(), sources[-1], tmp_path, Build(tuple(sources))), ["flatten"], config)
     assert outcome.source is not None, outcome.diagnostics
     text = outcome.source.text.decode()
     assert "static int state = N;" in text and "static int state_two = N;" in text

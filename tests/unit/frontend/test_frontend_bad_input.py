@@ -62,7 +62,7 @@ def test_headers_outside_the_folder_are_not_read(config: ParseConfig, tmp_path: 
 
 
 @pytest.mark.parametrize("odd", ["part.hip", "part.h"])
-def test_a_file_that_is_not_utf8_is_named(odd: str, config: ParseConfig, tmp_path: Path) -> None:
+def test_other_bytes_are_no_obstacle_in_comments_but_elsewhere(odd: str, config: ParseConfig, tmp_path: Path) -> None:
     (tmp_path / "main.hip").write_bytes(
         HEAD + b'#include "part.h"\n__global__ void k(int* p) { *p = f(); }\nint main() {}\n'
     )
@@ -71,5 +71,9 @@ def test_a_file_that_is_not_utf8_is_named(odd: str, config: ParseConfig, tmp_pat
     with (tmp_path / odd).open("ab") as file:
         file.write(b"// caf\xe9\n")
     (item,) = find_items(tmp_path)
+    made = vary(item, 1, 0, config)
+    assert not made.failures and all("// café" in program.text for program in made.programs)
+    with (tmp_path / odd).open("ab") as file:
+        file.write(b"int caf\xe9;\n")
     (failure,) = vary(item, 1, 0, config).failures
     assert failure.reason == "not_utf8" and f"{odd}: byte" in failure.message

@@ -7,7 +7,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from hipsynth.synth.frontend.parse import KEPT_PREAMBLES, ParseConfig, parse
+from hipsynth.synth.frontend.parse import ParseConfig, parse
+from hipsynth.synth.frontend.preambles import KEPT
 
 TEXT = b"#include <hip/hip_runtime.h>\n#include <cstdio>\n__global__ void k(int* p) { *p = 1; }\nint main() {}\n"
 HOUR = 3600.0
@@ -25,7 +26,7 @@ def test_a_deleted_preamble_is_rebuilt(config: ParseConfig, tmp_path: Path) -> N
 
 def test_least_recently_used_preambles_are_removed(config: ParseConfig, tmp_path: Path) -> None:
     now = time.time()
-    for number in range(KEPT_PREAMBLES + 3):
+    for number in range(KEPT + 3):
         for suffix in (".pch", ".hip", ".files"):
             path = tmp_path / f"{number:024d}{suffix}"
             path.write_bytes(b"")
@@ -35,6 +36,6 @@ def test_least_recently_used_preambles_are_removed(config: ParseConfig, tmp_path
     unit, diagnostics = parse(TEXT, replace(config, cache=tmp_path))
     assert unit is not None, diagnostics
     left = {path.stem for path in tmp_path.glob("*.pch")}
-    assert len(left) == KEPT_PREAMBLES and recent.stem in left
-    assert f"{KEPT_PREAMBLES + 2:024d}" not in left and f"{0:024d}" in left
-    assert not (tmp_path / f"{KEPT_PREAMBLES + 2:024d}.files").exists()
+    assert len(left) == KEPT and recent.stem in left
+    assert f"{KEPT + 2:024d}" not in left and f"{0:024d}" in left
+    assert not (tmp_path / f"{KEPT + 2:024d}.files").exists()
