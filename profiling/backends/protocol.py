@@ -41,7 +41,9 @@ class TargetResult:
     kernels: tuple[KernelRecord, ...] = ()
     provenance: Mapping[str, str] = field(default_factory=dict)  # compiler, headers, backend, device ... versions
     spending: tuple[Spending, ...] = ()
-    times: Mapping[str, float] = field(default_factory=dict)  # compiling (elapsed), host code, device code
+    times: Mapping[str, float] = field(
+        default_factory=dict, compare=False
+    )  # compiling (elapsed), host code, device code
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,7 @@ class SimBackend:
             reason, message = "no_dispatch", f"the program launched no kernel\n{words}".strip()
         if reason:
             message = "\n".join([message, *_own_words(done.stderr, message)]).strip()
-        kernels = tuple(self._kernel(kernel, target.arch) for kernel in done.kernels)
+        kernels = tuple(measured(kernel, target.arch) for kernel in done.kernels)
         return TargetResult(
             target.arch,
             target.flags,
@@ -115,11 +115,12 @@ class SimBackend:
             spending=done.spending,
         )
 
-    def _kernel(self, kernel: KernelRecord, arch: str) -> KernelRecord:
-        """Means per dispatch, with the metrics computed from them."""
-        mean = per_dispatch(kernel)
-        computed = metrics.compute(mean.counters, mean.duration_ns, arch)
-        return replace(mean, metrics=computed, source=Source(self.name, self.version()))
+
+def measured(kernel: KernelRecord, arch: str) -> KernelRecord:
+    """A kernel of a RunResult as the backend reports it: means per dispatch, with the metrics computed from them."""
+    mean = per_dispatch(kernel)
+    computed = metrics.compute(mean.counters, mean.duration_ns, arch)
+    return replace(mean, metrics=computed, source=Source(SimBackend.name, SimBackend().version()))
 
 
 def _own_words(stderr: str, message: str) -> list[str]:

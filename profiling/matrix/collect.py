@@ -127,7 +127,7 @@ def _sure(value: float | None, error: float) -> bool:
     return value is not None and error <= LABEL_TOLERANCE * abs(value)
 
 
-def _settings(limits: Limits) -> str:
+def settings(limits: Limits) -> str:
     """The settings that affect results, like the version of the tool."""
     found = ""
     if limits.sampling_units != SAMPLING_UNITS:
@@ -145,7 +145,7 @@ class _Context:
     def __init__(self, tool: Backend, options: Options, corpus: CorpusWriter, summary: Summary) -> None:
         self.tool, self.options, self.corpus, self.summary = tool, options, corpus, summary
         self.made_by = tool.version()
-        self.version = self.made_by + _settings(options.limits)
+        self.version = self.made_by + settings(options.limits)
         self.environments: dict[Target, Mapping[str, str]] = {}
 
     def _environment(self, target: Target) -> Mapping[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -169,6 +170,11 @@ def _threads(link: str) -> bool:
 def unit_flags(unit: SourceUnit, plan: BuildPlan) -> str:
     """Compiler flags for one file of a plan, as one string quoted for a shell."""
     return _flags(unit.flags()) + (f" {OPENMP}" if any(map(_threads, plan.libraries)) else "")
+
+
+def code_flags(unit: SourceUnit) -> str:
+    """The flags of a file that affect its code, without macros and folders, as a label states them."""
+    return _flags(shlex.join(unit.options))
 
 
 def _flags(text: str) -> str:

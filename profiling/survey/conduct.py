@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from hipsynth.profiling import devices, sandbox, toolchain
 from hipsynth.profiling.backends.sim import SimBackend
@@ -17,6 +18,7 @@ from hipsynth.profiling.sim.spending import incomplete
 from hipsynth.profiling.survey.build import Built, try_plans
 from hipsynth.profiling.survey.discover import find_programs
 from hipsynth.profiling.survey.execute import ATTEMPTS, USAGE_CHARS, try_call, try_calls
+from hipsynth.profiling.survey.labels import item_of, program_record
 from hipsynth.profiling.survey.page import provenance
 from hipsynth.profiling.survey.plan import Call, Program
 from hipsynth.profiling.survey.report import Report, Row, row_of
@@ -24,10 +26,12 @@ from hipsynth.profiling.survey.shrink import command_line, proposals, with_defin
 from hipsynth.synth.core.errors import BadInput, HipsynthError
 from hipsynth.synth.core.files import SOURCE_BYTES, read_regular, whole_file
 from hipsynth.synth.core.scratch import scratch_folder
+from hipsynth.synth.core.store import Item
 from hipsynth.synth.core.store.journal import Journal, read
 from hipsynth.synth.core.workers import map_unordered
 
 Progress = Callable[[str], None]
+Labels = tuple[dict[str, Any], Item]  # the program's record with its text, and the item
 OUTPUT_CHARS = 1500
 WAVE_INSTRUCTIONS = 10**13  # effectively unlimited: surveys are limited by time
 
@@ -46,6 +50,7 @@ class Options:
     isolate: bool = True  # run in the sandbox if it works here
     budget_s: float = 0.0  # see sim.limits.Limits; 0: every launch runs in full
     shrink: bool = False  # look for smaller arguments of programs that do not fit
+    labels: bool = False  # count every kernel for a corpus
 
     @property
     def table(self) -> devices.DeviceTable:
@@ -61,12 +66,17 @@ class _Task:
 
 
 def survey(
-    root: Path, options: Options, out: Path | None = None, start: Callable[[int], Progress] | None = None
+    root: Path,
+    options: Options,
+    out: Path | None = None,
+    start: Callable[[int], Progress] | None = None,
+    label: Callable[[Labels], None] | None = None,
 ) -> Report:
     """Surveys the HIP programs below `root`.
 
     `out`: where to write a JSON report; a later call with the same `out` reuses its finished rows.
     `start`: called with the number of programs to run; it returns a callback that is called after each program.
+    `label`: called with the labels of each program that ran to its end, if `options.labels` is set.
     Raises BadInput if `root` is not a folder or has no HIP program, UsageError for an unknown architecture, Missing
     without a compiler.
     """
@@ -98,7 +108,9 @@ def survey(
     with _Keeper(out) as keeper:
         for outcome in map_unordered(_work, waiting, options.workers, "local", _hard_limit(options)):
             task = waiting[outcome.index]
-            row = outcome.value if outcome.value is not None else _broken(task, outcome.error)
+            row, labels = outcome.value if outcome.value is not None else (_broken(task, outcome.error), None)
+            if label and labels:
+                label(labels)
             rows[task.key] = row
             keeper.keep(row)
             if step:
@@ -135,20 +147,21 @@ def conditions(options: Options) -> dict[str, object]:
 # --- one program ---------------------------------------------------------------------------------------------------
 
 
-def _work(task: _Task) -> Row:
+def _work(task: _Task) -> tuple[Row, Labels | None]:
     """Surveys one program in a worker; errors become a failed row. Temporary paths are replaced in the texts."""
     try:
         with scratch_folder() as scratch:
-            row = _survey_one(task, scratch)
+            row, labels = _survey_one(task, scratch)
             hide = {str(scratch): "<scratch>", str(task.root): "<folder>"}
-            return replace(
+            row = replace(
                 row,
                 message=_hidden(row.message, hide),
                 evidence=_hidden(row.evidence, hide),
                 diagnostics=_hidden(row.diagnostics, hide),
             )
+            return row, labels
     except HipsynthError as error:
-        return _broken(task, error)
+        return _broken(task, error), None
 
 
 def _hidden(text: str, places: Mapping[str, str]) -> str:
@@ -157,11 +170,11 @@ def _hidden(text: str, places: Mapping[str, str]) -> str:
     return text
 
 
-def _survey_one(task: _Task, scratch: Path) -> Row:
+def _survey_one(task: _Task, scratch: Path) -> tuple[Row, Labels | None]:
     program, options = task.program, task.options
     reason, message = program.refusal
     if reason:
-        return Row(program.id, "failed", reason, message, key=task.key)
+        return Row(program.id, "failed", reason, message, key=task.key), None
     start = time.monotonic()
     compiling = toolchain.CompileLimits(isolate=options.isolate)
     built = try_plans(program, options.arch, scratch / "build", [task.root], compiling)
@@ -170,14 +183,16 @@ def _survey_one(task: _Task, scratch: Path) -> Row:
         build_s=round(time.monotonic() - start, 2), diagnostics=built.diagnostics, key=task.key,
     )  # fmt: skip
     if built.artefacts is None:
-        return row
+        return row, None
     limits = Limits(
         options.timeout_s, WAVE_INSTRUCTIONS, options.memory_bytes, sampling_units=0, strict_bounds=False,
         isolate=options.isolate, budget_s=options.budget_s,
     )  # fmt: skip
     if options.budget_s:
         limits = replace(limits, sampling_units=SAMPLING_UNITS)
-    verdict, done, call = try_calls(program, built, options.table, task.root, scratch, limits, options.count)
+    verdict, done, call = try_calls(
+        program, built, options.table, task.root, scratch, limits, options.count, options.labels
+    )
     row = replace(
         row, status=verdict.status, reason=verdict.reason, message=verdict.message, evidence=verdict.evidence,
         compiled=True, exit_code=done.exit_code, arguments=call.arguments, dispatches=done.dispatch_count,
@@ -187,7 +202,17 @@ def _survey_one(task: _Task, scratch: Path) -> Row:
         diagnostics=_output(done.stdout, done.stderr, verdict.status),
     )  # fmt: skip
     fits = row.whole or row.reason not in ("", "budget", "timeout")
-    return row if fits or not options.shrink else _shrunk(task, row, built, limits, done, call, scratch)
+    if not fits and options.shrink:
+        row = _shrunk(task, row, built, limits, done, call, scratch)
+    return row, _labels(task, row, built, limits, done, call)
+
+
+def _labels(task: _Task, row: Row, built: Built, limits: Limits, done: RunResult, call: Call) -> Labels | None:
+    """The labels of a program that ran to its end; None if they are not wanted, or there are none."""
+    if not (task.options.labels and task.options.count and row.completed and done.kernels):
+        return None
+    record = program_record(task.program, built.plan, task.root, call.arguments)
+    return record, item_of(record, built.plan, call, done, task.options.table, limits)
 
 
 def _shrunk(task: _Task, row: Row, built: Built, limits: Limits, done: RunResult, call: Call, scratch: Path) -> Row:
@@ -232,6 +257,8 @@ def _key(program: Program, options: Options) -> str:
         depends.append(options.table.name)
     if options.budget_s:
         depends += [options.budget_s, options.shrink]
+    if options.labels:
+        depends.append("labels")
     digest = hashlib.sha256(json.dumps(depends).encode())
     digest.update(f"{SimBackend().version()} {toolchain.find().identity}".encode())
     for path in sorted({unit.path for plan in program.plans for unit in plan.units} | {program.main}):

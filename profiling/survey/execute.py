@@ -29,7 +29,14 @@ _LITERAL = re.compile(r"-{0,2}\d[\w.x,]*|--?[a-zA-Z][\w-]*(=[\w.-]+)?")
 
 
 def try_calls(
-    program: Program, built: Built, device: devices.DeviceTable, root: Path, scratch: Path, limits: Limits, count: bool
+    program: Program,
+    built: Built,
+    device: devices.DeviceTable,
+    root: Path,
+    scratch: Path,
+    limits: Limits,
+    count: bool,
+    counters: bool = False,
 ) -> tuple[Verdict, api.RunResult, Call]:
     """Runs a program with the arguments from its build files, else none, else those from scripts and READMEs.
 
@@ -40,7 +47,7 @@ def try_calls(
     calls = _calls(program, built)
     while len(tries) < min(len(calls), ATTEMPTS):
         call, view = calls[len(tries)], scratch / f"run{len(tries)}"
-        verdict, done = try_call(program, built, device, root, view, limits, call, count)
+        verdict, done = try_call(program, built, device, root, view, limits, call, count, counters)
         tries.append((_advised(verdict, call, limits), done, call))
         lost = verdict.reason == "host_crash" and program.reads_arguments and not call.arguments
         if verdict.reason not in _RETRY and not lost:
@@ -64,9 +71,10 @@ def try_call(
     limits: Limits,
     call: Call,
     count: bool,
+    counters: bool = False,
 ) -> tuple[Verdict, api.RunResult]:
     """Runs a program once, in a copy of its folder below the new folder `view`, and judges it."""
-    done = _run(built, device, view / _inside(built, root), limits, call, count, {str(view): root})
+    done = _run(built, device, view / _inside(built, root), limits, call, count, {str(view): root}, counters)
     return judge(done, unasked=program.reads_arguments and not call.arguments), done
 
 
@@ -103,6 +111,7 @@ def _run(
     call: Call,
     count: bool,
     around: Mapping[str, Path],
+    counters: bool,
 ) -> api.RunResult:
     assert built.artefacts is not None
     copy_folder(built.plan.folder, folder)
@@ -113,7 +122,7 @@ def _run(
     _prepare(call, folder, around)
     stdin = _standard_input(call, built.plan.folder, folder)
     return api.run_program(
-        artefacts, device, folder, limits, call.arguments, count=count, counters=False, mounts=around, stdin=stdin
+        artefacts, device, folder, limits, call.arguments, count=count, counters=counters, mounts=around, stdin=stdin
     )
 
 

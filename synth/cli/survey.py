@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -27,6 +28,9 @@ from hipsynth.synth.core.errors import BadInput, UsageError
 if TYPE_CHECKING:
     from hipsynth.profiling.survey import Options
     from hipsynth.profiling.survey.report import Report
+    from hipsynth.synth.core.store import Item
+
+    Label = Callable[[tuple[dict[str, Any], Item]], None]
 
 DEFAULT_ARCH = "gfx90a"
 EPILOG = """\b
@@ -35,6 +39,7 @@ Examples:
   synth survey examples --arch gfx942 --timeout 300 --out survey.json
   synth survey examples --match stencil --json
   synth survey benchmarks --budget 30s --shrink
+  synth survey benchmarks --budget 30s --corpus real --keep-sources
   synth survey first second --arch gfx90a --arch gfx942 --out reports --page programs.md
 
 Programs are found automatically: Makefiles are evaluated by a dry run and CMake projects configured, both in the
@@ -59,6 +64,14 @@ Exit codes: 0 ok (whatever the programs did), 2 usage, 3 bad input, 4 toolchain 
 @click.option(
     "--page", type=NamedPath(path_type=Path), help="Markdown page whose generated section is replaced by the result."
 )
+@click.option(
+    "--corpus",
+    type=NamedPath(file_okay=False, path_type=Path),
+    help="Corpus folder for the labels of all kernels of programs that ran to their end.",
+)
+@click.option(
+    "--keep-sources", is_flag=True, help="Store the programs' sources in the corpus too (see their licences)."
+)
 @click.option("--match", default="", help="Only programs whose path contains this text.")
 @budget_option
 @click.option(
@@ -78,6 +91,8 @@ def command(
     devices: tuple[str, ...],
     out: Path | None,
     page: Path | None,
+    corpus: Path | None,
+    keep_sources: bool,
     match: str,
     budget: float,
     shrink: bool,
@@ -101,20 +116,27 @@ def command(
 
     if shrink and not budget:
         raise UsageError("--shrink needs --budget", remedy="say what programs have to fit, such as --budget 30s")
+    if keep_sources and not corpus:
+        raise UsageError("--keep-sources needs --corpus", remedy="say where labels and sources are to be stored")
+    if corpus and not caches:
+        raise UsageError("--corpus excludes --no-caches", remedy="labels need the caches; drop one of them")
     timeout = time_within(budget, timeout)
     if sandboxed:
         sandbox.require()
     else:
         click.echo("warning: programs run with your rights on files and network; only limits hold", err=True)
     wanted = [
-        Options(arch, timeout, workers, caches, match, int(memory * 2**30), device, sandboxed, budget, shrink)
+        Options(
+            arch, timeout, workers, caches, match, int(memory * 2**30), device, sandboxed, budget, shrink, bool(corpus)
+        )
         for arch, device in resolve_devices(archs or (() if devices else (DEFAULT_ARCH,)), devices)
     ]
     reports: list[Report] = []
-    for report in _surveys(folders, wanted, out):
-        reports.append(report)
-        if page:  # after each survey, because a later one may be interrupted
-            update(page, reports)
+    with _labels(corpus, keep_sources) as label:
+        for report in _surveys(folders, wanted, out, label):
+            reports.append(report)
+            if page:  # after each survey, because a later one may be interrupted
+                update(page, reports)
     if as_json:
         documents = [report.document() for report in reports]
         print_json(documents[0] if len(documents) == 1 else {"surveys": documents})
@@ -130,7 +152,28 @@ def _heading(report: Report, reports: int) -> str:
     return f"{report.folder} on {report.arch}\n" if reports > 1 else ""
 
 
-def _surveys(folders: Sequence[Path], wanted: Sequence[Options], out: Path | None) -> Iterator[Report]:
+@contextmanager
+def _labels(corpus: Path | None, keep_sources: bool) -> Iterator[Label | None]:
+    """Yields a function that stores a program's labels in the corpus; None without a corpus."""
+    from hipsynth.profiling import metrics
+    from hipsynth.synth.core.store import CorpusWriter
+
+    if corpus is None:
+        yield None
+        return
+    with CorpusWriter(corpus, metrics.all_ids()) as writer:
+
+        def label(labels: tuple[dict[str, Any], Item]) -> None:
+            record, item = labels
+            writer.add_program(record, record["text"] if keep_sources else "")
+            writer.add(item)
+
+        yield label
+
+
+def _surveys(
+    folders: Sequence[Path], wanted: Sequence[Options], out: Path | None, label: Label | None
+) -> Iterator[Report]:
     """One survey after the other."""
     from hipsynth.profiling.devices import default_device
     from hipsynth.profiling.survey import survey
@@ -152,7 +195,7 @@ def _surveys(folders: Sequence[Path], wanted: Sequence[Options], out: Path | Non
             return bars[-1].step
 
         try:
-            yield survey(folder, options, kept, start)
+            yield survey(folder, options, kept, start, label)
         except BadInput as error:
             if len(jobs) == 1 or error.reason != "no_programs":
                 raise

@@ -17,6 +17,7 @@ import pytest
 from hipsynth.profiling import sandbox
 from hipsynth.synth.cli import survey as survey_verb
 from hipsynth.synth.core.errors import Missing
+from hipsynth.synth.core.store import Corpus
 from hipsynth.synth.core.store.journal import read
 
 MAIN = '#include <hip/hip_runtime.h>\n#include <cstdio>\nint main() { hipDeviceSynchronize(); std::puts("PASSED"); }\n'
@@ -128,3 +129,52 @@ def test_bad_requests_have_a_reason(tmp_path: Path, arguments: tuple[str, ...], 
     (full / "good.hip").write_text(MAIN)
     done = synth("survey", *(word.format(empty=empty, full=full) for word in arguments))
     assert done.returncode == code and message in done.stderr and "Traceback" not in done.stderr
+
+
+KERNEL = """// SPDX-License-Identifier: BSD-3-Clause
+#include <hip/hip_runtime.h>
+#include <cstdio>
+#include <cstdlib>
+__global__ void twice(float* values, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) values[i] *= 2;
+}
+int main(int argc, char** argv) {
+  int n = argc > 1 ? std::atoi(argv[1]) : 256;
+  float* values = nullptr;
+  if (hipMalloc(&values, n * sizeof(float)) != hipSuccess) return 1;
+  for (int k = 0; k < 2; ++k) twice<<<(n + 63) / 64, 64>>>(values, n);
+  hipDeviceSynchronize();
+  std::puts("PASSED");
+}
+"""
+
+
+def test_a_survey_labels_what_ran(tmp_path: Path) -> None:
+    """Sources are stored only when asked; the label says licence, folder and how far it can be trusted."""
+    needs.compiler()
+    folder = tmp_path / "benchmarks"
+    folder.mkdir()
+    (folder / "twice.hip").write_text(KERNEL)
+    (folder / "bad.hip").write_text(MAIN.replace("PASSED", '") foo'))
+    for out, more in (("plain", ()), ("kept", ("--keep-sources",))):
+        done = synth("survey", str(folder), "--corpus", str(tmp_path / out), *more)
+        assert done.returncode == 0, done.stderr
+    plain, kept = (Corpus.open(tmp_path / name) for name in ("plain", "kept"))
+    (row,) = kept.measurements().to_pylist()
+    assert row["origin"] == "surveyed" and row["family"] == "benchmarks" and row["flags"] == "-O3"
+    assert row["kernel"] == "twice" and row["dispatches"] == 2 and row["L2_Cache_Bandwidth"] > 0
+    facts = dict(row["provenance"])
+    assert facts["licence"] == "BSD-3-Clause" and facts["path"] == "twice.hip" and facts["host_code"] == "foreign"
+    assert plain.measurements().to_pylist() == [row]
+    assert kept.programs()["text"].to_pylist() == [KERNEL] and plain.programs()["text"].to_pylist() == [""]
+    assert (
+        synth("export", str(tmp_path / "kept"), "--format", "chat-jsonl", "--out", str(tmp_path / "s")).returncode == 0
+    )
+    assert "float* values" in (tmp_path / "s").read_text()
+    again = synth("survey", str(folder), "--corpus", str(tmp_path / "kept"), "--keep-sources")
+    assert again.returncode == 0 and Corpus.open(tmp_path / "kept").measurements().num_rows == 1
+    wrong = synth("survey", str(folder), "--keep-sources")
+    assert wrong.returncode == 2 and "--keep-sources needs --corpus" in wrong.stderr
+    wrong = synth("survey", str(folder), "--corpus", str(tmp_path / "none"), "--no-caches")
+    assert wrong.returncode == 2 and not (tmp_path / "none").exists()

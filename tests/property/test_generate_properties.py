@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from generated_samples import small
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from hipsynth.synth.generate import ir
@@ -31,7 +31,10 @@ def test_no_range_violation_and_no_race(family: str, seed: int) -> None:
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(st.integers(0, 10**6), st.integers(0, 10**6))
 def test_replay_reproduces_the_program(seed: int, index: int) -> None:
-    program = draw_program(seed, index)
+    try:
+        program = draw_program(seed, index)
+    except IRError:
+        reject()  # larger than a host writes: `generate` draws another
     again = replay(program.family, program.choices)
     assert again.text == program.text
     assert again.record() == program.record()

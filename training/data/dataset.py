@@ -6,7 +6,7 @@ The parts depend only on hashes, so they do not change when a corpus grows or is
   same base program, so it is never in `lineage`, the leak-free test set.
 - `random`: single samples held out of training lineages; renamed copies and other builds of the same programs are in
   `train`. The paper tests this way (on samples of the whole pool); the leak is reported with the scores.
-- `handwritten`: handwritten programs, never trained on.
+- `handwritten`, `surveyed`: handwritten programs, and real programs of a survey; never trained on.
 - `duplicate`: samples of other parts whose text, apart from names, also occurs in training lineages; not used.
 """
 
@@ -28,7 +28,8 @@ from hipsynth.synth.core.errors import BadInput
 from hipsynth.synth.core.store import Corpus, splits
 from hipsynth.training.data.samples import no_labels, select_labels
 
-TEST_PARTS = ("lineage", "random", "handwritten")
+TEST_PARTS = ("lineage", "random", "handwritten", "surveyed")
+NEVER_TRAINED_ON = ("handwritten", "surveyed")  # origins
 RANDOM_SHARE = 0.10  # of the samples of training lineages
 
 
@@ -78,12 +79,11 @@ def _unit(text: str) -> float:
 
 def split(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
     """Splits samples into the parts of the module docstring; each part is sorted by sample key."""
-    parts: dict[str, list[Sample]] = {
-        name: [] for name in ("train", "valid", "lineage", "random", "handwritten", "duplicate")
-    }
+    parts: dict[str, list[Sample]] = {name: [] for name in ("train", "valid", *TEST_PARTS, "duplicate")}
     ordered = sorted(samples, key=lambda s: (s.key, s.kernel))
-    parts["handwritten"] = [s for s in ordered if s.origin == "handwritten"]
-    pool = [s for s in ordered if s.origin != "handwritten"]
+    for origin in NEVER_TRAINED_ON:
+        parts[origin] = [s for s in ordered if s.origin == origin]
+    pool = [s for s in ordered if s.origin not in NEVER_TRAINED_ON]
     stored = splits(pa.table({"lineage": pa.array([s.lineage for s in pool], pa.string())}), "lineage")
     for sample, name in zip(pool, stored, strict=True):
         part = {"validation": "valid", "test": "lineage"}.get(name, name)
@@ -91,7 +91,7 @@ def split(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
             part = "random"
         parts[part].append(sample)
     known = {canonical_id(s.text) for s in parts["train"] + parts["random"]}
-    for name in ("valid", "lineage", "handwritten"):
+    for name in ("valid", "lineage", *NEVER_TRAINED_ON):
         parts["duplicate"] += [s for s in parts[name] if canonical_id(s.text) in known]
         parts[name] = [s for s in parts[name] if canonical_id(s.text) not in known]
     return parts
@@ -196,7 +196,8 @@ def require_no_leak(train: Sequence[Sample], test: Sequence[Sample]) -> None:
 def load_samples(path: Path, backend: str | None = None) -> list[Sample]:
     """The labelled samples of a corpus folder: one per run, architecture and flags (see data.samples).
 
-    Raises BadInput if there are none, UsageError if the corpus has several backends and `backend` is not given.
+    Leaves out surveyed programs whose source was not kept. Raises BadInput if no sample is left, UsageError if the
+    corpus has several backends and `backend` is not given.
     """
     corpus = Corpus.open(path)
     measurements = corpus.measurements()
@@ -207,7 +208,13 @@ def load_samples(path: Path, backend: str | None = None) -> list[Sample]:
     missing = [row["program_id"] for row in selection.rows if row["program_id"] not in programs]
     if missing:
         raise BadInput(f"{path}: program {missing[0]} is not in the corpus", remedy="profile its folder again")
-    return [_sample(row, programs[row["program_id"]]) for row in selection.rows]
+    found = [_sample(row, programs[row["program_id"]]) for row in selection.rows if programs[row["program_id"]]["text"]]
+    if not found:
+        raise BadInput(
+            f"{path}: the sources of its programs were not kept",
+            remedy="survey again into a new corpus, with --keep-sources",
+        )
+    return found
 
 
 def _sample(row: Mapping[str, Any], program: Mapping[str, Any]) -> Sample:

@@ -100,6 +100,8 @@ def iter_samples(corpus: Corpus, selection: Selection, digits: str = "sig3") -> 
     for index, row in enumerate(selection.rows):
         if row["program_id"] not in texts:
             raise BadInput(f"program {row['program_id']} is not in the corpus", remedy="profile its folder again")
+        if not texts[row["program_id"]]:
+            continue  # a surveyed program whose source was not kept
         values = {metric: row[metric] for metric in metrics.answer_ids()}
         text = run_text(texts[row["program_id"]], row["arguments"])
         messages = sample_messages(text, values, row["arch"], row["flags"], digits)

@@ -164,6 +164,7 @@ TITLES = {
     "lineage": "by lineage: no relative of a test program was trained on",
     "random": "at random, as in the paper: renamed copies and other builds of the test programs were trained on",
     "handwritten": "handwritten programs: none was trained on",
+    "surveyed": "real programs of surveys: none was trained on",
 }
 SHORT = {"constant": "const.", "nearest_neighbour": "nearest", "gradient_boosting": "boosted"}
 

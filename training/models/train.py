@@ -20,7 +20,7 @@ from typing import Any
 
 from hipsynth.synth.core.errors import BadInput, Missing, UsageError
 from hipsynth.synth.core.files import SOURCE_BYTES, read_regular, write_whole
-from hipsynth.training.data.dataset import Sample, leak, load_samples, require_no_leak, split
+from hipsynth.training.data.dataset import TEST_PARTS, Sample, leak, load_samples, require_no_leak, split
 from hipsynth.training.data.encode import Encoder, answer_atoms, chat_text, pad
 from hipsynth.training.data.prompt import DIGITS
 from hipsynth.training.data.source import VIEWS
@@ -186,7 +186,7 @@ def _train(
         "tokens_per_sample": round(sum(len(e["input_ids"]) for e in examples) / len(examples)),
         "train_loss": result.training_loss,
         "valid_loss": losses.get("eval_loss"),
-        "leak": {name: leak(parts["train"], parts[name]).share for name in ("lineage", "random", "handwritten")},
+        "leak": {name: leak(parts["train"], parts[name]).share for name in TEST_PARTS},
         "backends": sorted({s.backend for s in parts["train"]}),
         "targets": sorted({(s.arch, s.flags) for s in parts["train"]}),
         "versions": _versions(),

@@ -95,7 +95,7 @@ def test_what_is_not_known_is_not_expected(case: str) -> None:
 
 def test_a_large_run_is_refused_for_its_size_alone() -> None:
     program, run = small("gather")
-    sizes = {**run.params, "size": 1 << 25}
+    sizes = {**run.params, "size": 1 << 22}
     assert not affordable(build_module("gather", Choices(replay=program.choices), sizes=sizes)[1])
     assert affordable(build_module("gather", Choices(replay=program.choices), sizes=run.params)[1])
 

@@ -1,0 +1,114 @@
+"""Labels of a surveyed program for a corpus: its record, its source if that is to be kept, and its item."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hipsynth.profiling import devices, toolchain
+from hipsynth.profiling.backends.sim import SimBackend, measured
+from hipsynth.profiling.matrix.collect import settings, with_sure_labels
+from hipsynth.profiling.sim.api import RunResult
+from hipsynth.profiling.sim.limits import Limits
+from hipsynth.profiling.survey.build import code_flags
+from hipsynth.profiling.survey.plan import BuildPlan, Call, Program
+from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.core.files import SOURCE_BYTES, read_regular
+from hipsynth.synth.core.program import text_id
+from hipsynth.synth.core.store import Item
+
+ORIGIN = "surveyed"
+LICENCE_FILES = ("LICENSE", "LICENSE.md", "LICENSE.txt", "LICENCE", "COPYING")
+LICENCES = (  # words of a licence's text -> SPDX identifier
+    ("Apache License", "Apache-2.0"),
+    ("GNU LESSER GENERAL PUBLIC", "LGPL"),
+    ("GNU GENERAL PUBLIC", "GPL"),
+    ("Neither the name", "BSD-3-Clause"),
+    ("Redistributions of source code", "BSD-2-Clause"),
+    ("Permission is hereby granted, free of charge", "MIT"),
+)
+_SPDX = re.compile(r"SPDX-License-Identifier:\s*([\w.+-]+)")
+NOT_KNOWN = "not known"
+
+
+def licence_of(text: str, folder: Path, root: Path) -> str:
+    """The SPDX identifier that a source names, or of the nearest licence file up to `root`; else "not known"."""
+    named = _SPDX.search(text)
+    if named:
+        return named.group(1)
+    for place in (folder, *folder.parents):
+        for name in LICENCE_FILES:
+            found = _recognised(_read(place / name)) or _recognised(_read(place / name.lower()))
+            if found:
+                return found
+        if place == root:
+            break
+    return _recognised(text) or NOT_KNOWN
+
+
+def _recognised(text: str) -> str:
+    flat = " ".join(text.split())
+    return next((spdx for words, spdx in LICENCES if words in flat), "")
+
+
+def _read(path: Path) -> str:
+    try:
+        return read_regular(path, SOURCE_BYTES).decode(errors="replace")
+    except BadInput:
+        return ""
+
+
+def source_text(plan: BuildPlan) -> str:
+    """The program's own files, the one with its main() first as the plan lists it, each after a line with its name."""
+    parts = []
+    for unit in plan.units:
+        name = unit.path.relative_to(plan.folder) if unit.path.is_relative_to(plan.folder) else Path(unit.path.name)
+        parts.append(f"// file: {name}\n{_read(unit.path)}" if len(plan.units) > 1 else _read(unit.path))
+    return "\n".join(parts)
+
+
+def program_record(program: Program, plan: BuildPlan, root: Path, arguments: tuple[str, ...]) -> dict[str, Any]:
+    """The record of a surveyed program as in programs.jsonl, with `text`; its family is the surveyed folder."""
+    text = source_text(plan)
+    facts = {"collection": root.name, "path": program.id, "build": plan.origin}
+    facts["licence"] = licence_of(text, program.main.parent.resolve(), root.resolve())
+    return {
+        "id": text_id(text), "origin": ORIGIN, "family": root.name, "name": program.id, "params": facts, "choices": [],
+        "lineage": text_id(text), "derivation": [], "expected": None,
+        "runs": [{"arguments": list(arguments), "params": {}}], "text": text,
+    }  # fmt: skip
+
+
+def item_of(
+    record: Mapping[str, Any], plan: BuildPlan, call: Call, done: RunResult, device: devices.DeviceTable, limits: Limits
+) -> Item:
+    """The item of a run: the kernels that have counters, with their metrics."""
+    backend = SimBackend()
+    env = toolchain.find().provenance()
+    arch = device.arch
+    kernels = [with_sure_labels(measured(kernel, arch), arch) for kernel in done.kernels]
+    return Item(
+        program_id=record["id"],
+        arguments=shlex.join(call.arguments),
+        lineage=record["lineage"],
+        origin=ORIGIN,
+        family=record["family"],
+        arch=arch,
+        flags=code_flags(plan.units[0]),
+        device=device.name,
+        backend=backend.name,
+        backend_version=backend.version() + settings(limits),
+        compiler=env.get("compiler", ""),
+        headers=env.get("headers", ""),
+        status="ok",
+        exit_code=done.exit_code,
+        provenance={
+            **env, "host_code": "foreign", "isolated": str(done.isolated).lower(),
+            "sampled": str(done.sampled).lower(), "collection": record["params"]["collection"],
+            "path": record["params"]["path"], "licence": record["params"]["licence"],
+        },
+        kernels=kernels,
+    )  # fmt: skip
