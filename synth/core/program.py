@@ -76,7 +76,7 @@ class Program:
     """One HIP program. `lineage` is the id of the base program it descends from (its own id for a base)."""
 
     text: str
-    origin: str  # "synthetic" | "handwritten" | "llm"
+    origin: str  # "synthetic" | "handwritten" | "surveyed" | "llm"
     family: str
     name: str = ""
     params: Mapping[str, Any] = field(default_factory=dict)
