@@ -34,7 +34,7 @@ ALLOWED |= {
     "profiling.matrix": _MATRIX,
     "profiling.validation": _MATRIX,
     "profiling.reports": _REPORTS,
-    "profiling.survey": _REPORTS,
+    "profiling.survey": (*_REPORTS, "profiling.matrix"),
     "training.data": _TRAINING,
     "training.models": (*_TRAINING, "training.data"),
     "training.evaluation": (*_TRAINING, "training.data", "training.models"),
