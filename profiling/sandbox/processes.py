@@ -120,11 +120,12 @@ def resident_bytes(pid: int) -> int:
 def temporary_bytes(pid: int) -> int:
     """Bytes that the file systems in memory of a sandbox hold, seen from `pid` in it; 0 if it is not in one (yet)."""
     total = 0
+    top = f"/proc/{pid}/root"
     with contextlib.suppress(OSError):
-        if os.path.samefile(f"/proc/{pid}/root", "/"):  # noqa: PTH121 - bubblewrap is still making it
+        if os.path.samefile(top, "/"):  # noqa: PTH121 - bubblewrap is still making it
             return 0
         for place in ("tmp", "dev/shm"):
-            found = os.statvfs(f"/proc/{pid}/root/{place}")
+            found = os.statvfs(f"{top}/{place}")
             total += (found.f_blocks - found.f_bfree) * found.f_frsize + (found.f_files - found.f_ffree) * _FILE_BYTES
     return total
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -161,12 +161,15 @@ def _labels(corpus: Path | None, keep_sources: bool) -> Iterator[Label | None]:
     if corpus is None:
         yield None
         return
-    with CorpusWriter(corpus, metrics.all_ids()) as writer:
+    with ExitStack() as stack:
+        opened: list[CorpusWriter] = []  # at the first label: wrong folders leave no empty corpus
 
         def label(labels: tuple[dict[str, Any], Item]) -> None:
+            if not opened:
+                opened.append(stack.enter_context(CorpusWriter(corpus, metrics.all_ids())))
             record, item = labels
-            writer.add_program(record, record["text"] if keep_sources else "")
-            writer.add(item)
+            opened[0].add_program(record, record["text"] if keep_sources else "")
+            opened[0].add(item)
 
         yield label
 
