@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -100,7 +100,7 @@ class SimBackend:
             reason, message = "no_dispatch", f"the program launched no kernel\n{words}".strip()
         if reason:
             message = "\n".join([message, *_own_words(done.stderr, message)]).strip()
-        kernels = tuple(measured(kernel, target.arch) for kernel in done.kernels)
+        kernels = measured(done.kernels, target.arch)
         return TargetResult(
             target.arch,
             target.flags,
@@ -116,11 +116,13 @@ class SimBackend:
         )
 
 
-def measured(kernel: KernelRecord, arch: str) -> KernelRecord:
-    """A kernel of a RunResult as the backend reports it: means per dispatch, with the metrics computed from them."""
-    mean = per_dispatch(kernel)
-    computed = metrics.compute(mean.counters, mean.duration_ns, arch)
-    return replace(mean, metrics=computed, source=Source(SimBackend.name, SimBackend().version()))
+def measured(kernels: Iterable[KernelRecord], arch: str) -> tuple[KernelRecord, ...]:
+    """The kernels of a RunResult as the backend reports them: means per dispatch, with their metrics."""
+    source = Source(SimBackend.name, SimBackend().version())
+    means = map(per_dispatch, kernels)
+    return tuple(
+        replace(mean, metrics=metrics.compute(mean.counters, mean.duration_ns, arch), source=source) for mean in means
+    )
 
 
 def _own_words(stderr: str, message: str) -> list[str]:

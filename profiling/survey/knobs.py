@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 MOST_KNOBS = 12
+LEAST_MACRO = 8  # smaller ones are rarely sizes
 MOST_CHARS = 300_000  # of the sources
 _NUMBER = r"(?:ato[ilf]l?|(?:std::)?sto(?:i|l|ll|ul|ull|f|d)|(?:std::)?strto(?:l|ll|ul|ull|f|d)|lexical_cast<\w+>)"
 # Numbers that are no amount of work, or that a kernel is written for.
@@ -190,6 +191,3 @@ def _macros(code: str) -> list[Knob]:
         if value >= LEAST_MACRO and set(name) <= set(string.ascii_letters + string.digits + "_"):
             found.append(Knob("macro", name, value, name))
     return found
-
-
-LEAST_MACRO = 8  # smaller ones are rarely sizes

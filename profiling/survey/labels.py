@@ -89,7 +89,7 @@ def item_of(
     backend = SimBackend()
     env = toolchain.find().provenance()
     arch = device.arch
-    kernels = [with_sure_labels(measured(kernel, arch), arch) for kernel in done.kernels]
+    kernels = [with_sure_labels(kernel, arch) for kernel in measured(done.kernels, arch)]
     return Item(
         program_id=record["id"],
         arguments=shlex.join(call.arguments),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import needs
 import pytest
+from file_trees import write
 
 from hipsynth.profiling.survey import discover
 from hipsynth.profiling.survey.build import try_plans
@@ -18,14 +19,6 @@ from hipsynth.synth.core.scratch import scratch_folder
 pytestmark = pytest.mark.usefixtures("sandboxed")
 MAIN = "#include <hip/hip_runtime.h>\n__global__ void k(int* p) { *p = 1; }\nint main() { return 0; }\n"
 HEAD = "cmake_minimum_required(VERSION 3.21)\nproject(sample VERSION 3.1.4 LANGUAGES CXX HIP)\n"
-
-
-def write(root: Path, files: dict[str, str]) -> Path:
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return root
 
 
 def configure(root: Path, text: str, files: dict[str, str] | None = None, folder: str = ".") -> Configured:

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+from file_trees import write
 
 from hipsynth.profiling.survey.build_files.commands import plans_of, simple_commands, steps_of
 from hipsynth.profiling.survey.discover import find_programs
@@ -14,14 +15,6 @@ from hipsynth.profiling.survey.plan import BuildPlan, Call
 
 KERNEL = "#include <hip/hip_runtime.h>\n__global__ void k(int* p) { *p = 1; }\n"
 MAIN = KERNEL + "int main() { return 0; }\n"
-
-
-def write(root: Path, files: dict[str, str]) -> Path:
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return root
 
 
 def plans_from(text: str, folder: Path) -> list[BuildPlan]:
