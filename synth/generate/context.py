@@ -107,19 +107,19 @@ class Context:
 
     def module(
         self, buffers: list[HostBuffer], kernels: list[Kernel], *, terms: int = 1, repeat: int = 1,
-        arguments: list[dict[str, str]] | None = None, host_data: bool = False,
+        arguments: list[dict[str, str]] | None = None, whole: bool = False,
     ) -> Module:  # fmt: skip
         """A program that launches the kernels in order. Without `arguments`, each kernel parameter is bound to the
         buffer of the same name.
 
-        `host_data`: addresses or control flow depend on the inputs, which the host then writes. (Kernels that write
-        inputs may be sampled, and then write only some.) Raises IRError if it would have to write too much.
+        `whole`: inputs hold indices, which the host must write one by one, not as repetitions of a tile. Raises IRError
+        if that is too much for it.
         """
-        on_device = self.style["device_init"] and not host_data and self.params.get("host") != "thrust"
-        if not on_device and sum(int(buffer.size) for buffer in buffers) > MAX_HOST_ELEMENTS:
+        tiled = self.style["tiled"] and not whole and self.params.get("host") != "thrust"
+        if not tiled and sum(int(buffer.size) for buffer in buffers) > MAX_HOST_ELEMENTS:
             raise IRError(f"the host would have to write more than {MAX_HOST_ELEMENTS} elements")
         bound = arguments or [{b.name: b.name for b in k.buffers} for k in kernels]
         launches = tuple(Launch(k, a) for k, a in zip(kernels, bound, strict=True))
         return Module(
-            tuple(buffers), launches, terms, repeat, tuple(self.arguments.values()), self.style, on_device
+            tuple(buffers), launches, terms, repeat, tuple(self.arguments.values()), self.style, tiled
         )  # fmt: skip

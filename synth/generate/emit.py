@@ -279,7 +279,7 @@ def environment() -> jinja2.Environment:
     ):  # fmt: skip
         env.globals[function.__name__] = function
     env.globals["sample_count"] = SAMPLES
-    env.globals["head"] = ir.HEAD
+    env.globals["tile"] = ir.TILE
     return env
 
 

@@ -7,6 +7,8 @@ the program's text differs between sizes, and does not offer them.)
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from typing import Any
 
 from hipsynth.synth.generate.types import I32
@@ -28,29 +30,41 @@ class Extent(int):
         return self
 
     def __mul__(self, other: Any) -> Any:
-        return _combined(self, "*", other, int(self) * int(other), neutral=1)
+        return _combined(self, "*", other)
 
     def __rmul__(self, other: Any) -> Any:
         return self.__mul__(other)
 
     def __add__(self, other: Any) -> Any:
-        return _combined(self, "+", other, int(self) + int(other), neutral=0)
+        return _combined(self, "+", other)
 
     def __radd__(self, other: Any) -> Any:
         return self.__add__(other)
 
     def __sub__(self, other: Any) -> Any:
-        return _combined(self, "-", other, int(self) - int(other), neutral=0)
+        return _combined(self, "-", other)
 
     def __floordiv__(self, other: Any) -> Any:
-        return _combined(self, "/", other, int(self) // int(other), neutral=1)
+        return _combined(self, "/", other)
 
 
-def _combined(left: Extent, op: str, right: Any, value: int, neutral: int | None) -> Any:
+# Operators with their right operand that changes nothing, if there is one.
+OPERATORS: dict[str, tuple[Callable[[int, int], int], int | None]] = {
+    "*": (operator.mul, 1),
+    "+": (operator.add, 0),
+    "-": (operator.sub, 0),
+    "/": (operator.floordiv, 1),
+    "max": (max, None),
+}
+
+
+def _combined(left: Extent, op: str, right: Any) -> Any:
     if type(right) is not int and not isinstance(right, Extent):
         return NotImplemented
+    compute, neutral = OPERATORS[op]
     if type(right) is int and right == neutral:
         return left
+    value = compute(int(left), int(right))
     fits = all(I32.lo <= number <= I32.hi for number in (right, value))
     return Extent(value, "", op, left, right) if fits else value
 
@@ -78,8 +92,8 @@ def _operand(value: int, level: int) -> str:
 def larger(a: int, b: int) -> int:
     """The larger of two sizes."""
     size, other = (a, b) if isinstance(a, Extent) else (b, a)
-    value: int = max(int(a), int(b))
-    return _combined(size, "max", other, value, neutral=None) if isinstance(size, Extent) else value
+    value: int = _combined(size, "max", other) if isinstance(size, Extent) else max(a, b)
+    return value
 
 
 def groups(items: int, per_group: int) -> int:

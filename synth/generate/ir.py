@@ -20,7 +20,7 @@ from hipsynth.synth.generate.ops import OPS
 from hipsynth.synth.generate.types import BOOL, F16, F32, I32, DType, IRError
 
 Number = int | float
-HEAD = 65536  # elements
+TILE = 65536  # elements
 MAX_BYTES = 5 << 29  # of a program's buffers, which its host holds once more
 SIZE_OPS = {"+": "add", "-": "sub", "*": "mul", "/": "idiv", "max": "max"}  # operators of an Extent -> rows of OPS
 
@@ -448,7 +448,7 @@ class Module:
     repeat: int = 1
     arguments: tuple[Extent, ...] = ()  # the problem sizes that the program reads from argv
     style: dict[str, Any] = field(default_factory=dict)
-    device_init: bool = False  # kernels write the inputs, and the program prints the first HEAD elements of its outputs
+    tiled: bool = False  # inputs repeat their first TILE elements, and only so many of an output are printed
 
     def __post_init__(self) -> None:
         hosts = {b.name: b for b in self.buffers}

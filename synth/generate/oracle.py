@@ -8,6 +8,7 @@ that a race-free program permits; `races.py` checks race freedom.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,8 +42,10 @@ def work(module: Module) -> int:
     return (work_items + sum(int(b.size) for b in module.buffers)) * module.repeat
 
 
-def fill(host: HostBuffer) -> Array:
-    """The initial contents of a buffer: `size` elements of its dtype."""
+def fill(host: HostBuffer, tile: int) -> Array:
+    """The initial contents of a buffer: `size` elements of its dtype, which repeat the first `tile` ones."""
+    if tile < host.size:
+        return np.resize(fill(replace(host, size=tile), tile), int(host.size))
     init = host.init
     if init.kind in ("zero", "constant"):
         return np.full(host.size, init.lo, host.dtype.numpy)
@@ -250,7 +253,7 @@ ATOMIC: dict[str, Any] = {
 
 def evaluate(module: Module, run: type[Run] = Run) -> dict[str, Array]:
     """The final contents of every buffer of the program, by name."""
-    memory = {b.name: fill(b) for b in module.buffers}
+    memory = {b.name: fill(b, ir.TILE if module.tiled else b.size) for b in module.buffers}
     for _ in range(module.repeat):
         for launch in module.launches:
             bound = {b.name: memory[launch.arguments[b.name]] for b in launch.kernel.buffers}
@@ -294,7 +297,7 @@ def expected(module: Module) -> Expected:
     memory = evaluate(module)
     lines = []
     for host in module.outputs:
-        values = memory[host.name][: ir.HEAD if module.device_init else None]
+        values = memory[host.name][: ir.TILE if module.tiled else None]
         lines.append(f"{host.name} checksum {checksum(values, host.dtype)}")
         for index in sample_indices(values.size):
             value = values[index]

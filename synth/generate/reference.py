@@ -13,10 +13,9 @@ Generated from the templates' headers by `python -m hipsynth.synth.generate.refe
 weight in `templates/policy/default.toml`, which also holds the distribution of each parameter. A program takes its
 parameters of type `size` as arguments, so that one build is profiled at several (`synth generate --sizes`).
 
-In most programs kernels write the inputs, and the host reads back the first 65,536 elements of each output: at a
-hundred million elements the host would otherwise take most of the time. Where addresses or branches depend on the
-inputs (gathers, pointer chases, histograms, branches by data), the host writes them, and sizes end at 16 million
-elements: a kernel that writes an input may be sampled, and then does not write all of it.
+In most programs the inputs repeat a tile of 65,536 elements, and the host reads back the first so many of each output:
+at a hundred million elements the host would otherwise take most of the time. Buffers of indices (gathers, pointer
+chases) are written whole, and end at 16 million elements.
 
 | family | share | what it is | launch | tags |
 |---|---|---|---|---|

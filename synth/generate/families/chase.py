@@ -27,4 +27,4 @@ def build(ctx: Context) -> Module:
                 k.assign(at, load(successor, at))
                 k.assign(total, total + cast(at, U32))
             k.store(target, i, total)
-    return ctx.module([HostBuffer("next", I32, table, init), host_out], [k.finish()], host_data=True)
+    return ctx.module([HostBuffer("next", I32, table, init), host_out], [k.finish()], whole=True)

@@ -47,4 +47,4 @@ def build(ctx: Context) -> Module:
             with k.loop("r", 0, k.let("trips", i % ctx["trips"] + 1)):
                 recurrence(ctx, k, result, x, (0.5, 0.25))
         k.store(target, i, result)
-    return ctx.module([host_in, host_in2, host_out], [k.finish()], terms=8, host_data=ctx["split"] == "data")
+    return ctx.module([host_in, host_in2, host_out], [k.finish()], terms=8)

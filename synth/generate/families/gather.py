@@ -35,4 +35,4 @@ def build(ctx: Context) -> Module:
             values.append(k.let(k.fresh(ctx.names.local), load(source, at)))
         k.store(target, i, compute(ctx, k, values, ctx["compute"]))
     hosts = [host_source, HostBuffer("indices", I32, length, indices), host_target]
-    return ctx.module(hosts, [k.finish()], host_data=True)
+    return ctx.module(hosts, [k.finish()], whole=True)

@@ -34,4 +34,4 @@ def build(ctx: Context) -> Module:
         k.barrier()
         with k.loop("m", tx, top, block) as bin_:
             k.atomic("add", target, bin_, load(counts, bin_))
-    return ctx.module([host_in, host_out], [k.finish()], host_data=True)
+    return ctx.module([host_in, host_out], [k.finish()])

@@ -25,4 +25,4 @@ def build(ctx: Context) -> Module:
             step = settle(intrinsic(ctx.choices.pick(names), total) + x * 0.25)
             total = k.let(k.fresh(ctx.names.local), step)
         k.store(target, i, total)
-    return ctx.module([host_in, host_out], [k.finish()], host_data=True)
+    return ctx.module([host_in, host_out], [k.finish()])
