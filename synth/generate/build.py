@@ -10,7 +10,7 @@ from hipsynth.synth.generate import emit
 from hipsynth.synth.generate.choices import Choices
 from hipsynth.synth.generate.context import Context
 from hipsynth.synth.generate.families import builder_of
-from hipsynth.synth.generate.headers import Template, find_template
+from hipsynth.synth.generate.headers import Template, find_template, template_of
 from hipsynth.synth.generate.ir import Module
 from hipsynth.synth.generate.policy import PolicyError, default_policy
 
@@ -24,6 +24,7 @@ def build_module(
     Raises UsageError for an unknown family, BadInput for an unknown parameter, PolicyError for sizes that the family
     does not allow, IRError for an invalid program, and ReplayError for a recorded sequence that does not fit.
     """
+    family = template_of(family)
     template = find_template(family)
     policy = default_policy()
     params = {**policy.draw(template, choices, overrides or {}), **(sizes or {})}
@@ -44,13 +45,18 @@ def _refusal(template: Template, sizes: Mapping[str, int]) -> str:
 
 def make_program(family: str, choices: Choices, overrides: Mapping[str, Any] | None = None) -> Program:
     """One program of a family; errors as in `build_module`. `sizes.expected_output` knows what it must print."""
+    family = template_of(family)
     context, module = build_module(family, choices, overrides)
     text = emit.render(find_template(family), module, dict(context.params))
-    name = module.kernels[0].name
+    name, label = module.kernels[0].name, named(family, context.composition)
     return Program(
-        text=text, origin="synthetic", family=family, name=name, params=dict(context.params),
-        choices=choices.recorded,
-    )  # fmt: skip
+        text=text, origin="synthetic", family=label, name=name, params=dict(context.params), choices=choices.recorded
+    )
+
+
+def named(family: str, composition: str) -> str:
+    """What a program's record calls its family: the template, and after a slash the composition, if it has one."""
+    return f"{family}/{composition}" if composition else family
 
 
 def replay(family: str, recorded: tuple[int, ...]) -> Program:

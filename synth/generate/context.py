@@ -61,6 +61,7 @@ class Context:
     restrict: bool = field(init=False)
     style: dict[str, Any] = field(init=False)
     arguments: dict[str, Extent] = field(init=False, default_factory=dict)
+    composition: str = field(init=False, default="")  # names the kind of program within its family
 
     def __post_init__(self) -> None:
         self.names = Names.draw(self.choices)

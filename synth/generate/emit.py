@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -163,6 +164,9 @@ class Printer:
         self.nested(s.body)
         self.put("}")
 
+    def leave(self, s: ir.Break) -> None:
+        self.put(f"if ({expression(s.condition)}) break;")
+
     def barrier(self, s: ir.Barrier) -> None:
         self.put("__syncthreads();")
 
@@ -170,6 +174,7 @@ class Printer:
 PRINT: dict[Any, Any] = {
     ir.Let: Printer.let, ir.Assign: Printer.assign, ir.Store: Printer.store, ir.Atomic: Printer.atomic,
     ir.If: Printer.branch, ir.For: Printer.loop, ir.Barrier: Printer.barrier, ir.MatrixFma: Printer.matrix_fma,
+    ir.Break: Printer.leave,
 }  # fmt: skip
 
 
@@ -186,6 +191,8 @@ def kernel_body(kernel: Kernel) -> str:
     for tile in kernel.lds:
         dims = "[]" if tile.dynamic else "".join(f"[{extent}]" for extent in tile.shape)
         printer.put(f"{'extern ' if tile.dynamic else ''}__shared__ {tile.dtype.cpp} {tile.name}{dims};")
+    for array in kernel.private:
+        printer.put(f"{array.dtype.cpp} {array.name}[{array.size}];")
     printer.block(kernel.body)
     return "\n".join(printer.lines)
 
@@ -195,9 +202,10 @@ def signature(kernel: Kernel) -> str:
     parameters = [
         f"{'const ' if b.const else ''}{b.dtype.cpp}*{' __restrict__' if b.restrict else ''} {b.name}"
         for b in kernel.buffers
+        if b.space == "global"
     ]
     parameters += [f"int {name}" for name, _ in kernel.scalars]
-    bounds = f" __launch_bounds__({kernel.block[0] * kernel.block[1]})" if kernel.launch_bounds else ""
+    bounds = f" __launch_bounds__({math.prod(kernel.block)})" if kernel.launch_bounds else ""
     head = f"__global__ void{bounds} {kernel.name}("
     line = head + ", ".join(parameters) + ")"
     return line if len(line) <= 118 else head + (",\n" + " " * len(head)).join(parameters) + ")"
@@ -206,7 +214,7 @@ def signature(kernel: Kernel) -> str:
 def launch_arguments(launch: ir.Launch, device: str) -> list[str]:
     """The arguments of a launch: device pointers (`device` formats a buffer name), then the values of the scalars."""
     arguments = []
-    for buffer in launch.kernel.buffers:
+    for buffer in (b for b in launch.kernel.buffers if b.space == "global"):
         pointer = device.format(launch.arguments[buffer.name])
         constant = "const " if buffer.const else ""
         arguments.append(
@@ -248,16 +256,21 @@ def dynamic_bytes(kernel: Kernel) -> int:
     return sum(b.size * b.dtype.bytes for b in kernel.lds if b.dynamic)
 
 
-def dims(kernel: Kernel, extents: tuple[int, int]) -> str:
-    """The grid or the block of a launch as a `dim3`, of one dimension if the kernel has only one."""
-    flat = kernel.grid[1] == 1 and kernel.block[1] == 1 and not isinstance(kernel.grid[1], Extent)
-    return f"dim3({cpp(extents[0])})" if flat else f"dim3({cpp(extents[0])}, {cpp(extents[1])})"
+def dims(kernel: Kernel, extents: ir.Dims) -> str:
+    """The grid or the block of a launch as a `dim3` of as many dimensions as the kernel has."""
+    used = [a for a in range(3) if kernel.grid[a] != 1 or kernel.block[a] != 1 or isinstance(kernel.grid[a], Extent)]
+    return f"dim3({', '.join(cpp(extent) for extent in extents[: max(used, default=0) + 1])})"
 
 
 def element_count(buffer: HostBuffer) -> str:
     """A buffer's size as an operand of a product."""
     bare = not isinstance(buffer.size, Extent) or not buffer.size.op
     return cpp(buffer.size) if bare else f"({cpp(buffer.size)})"
+
+
+def constant_tables(module: Module) -> list[HostBuffer]:
+    """The buffers in constant memory."""
+    return [host for host in module.buffers if host.constant]
 
 
 def shared_constants(module: Module) -> list[tuple[str, int]]:
@@ -274,7 +287,7 @@ def environment() -> jinja2.Environment:
         keep_trailing_newline=True, autoescape=False,
     )  # fmt: skip
     for function in (
-        kernel_body, signature, launch_arguments, init_expression, dynamic_bytes, shared_constants,
+        kernel_body, signature, launch_arguments, init_expression, dynamic_bytes, shared_constants, constant_tables,
         literal, cpp, dims, element_count,
     ):  # fmt: skip
         env.globals[function.__name__] = function

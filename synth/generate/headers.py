@@ -152,6 +152,11 @@ def templates() -> dict[str, Template]:
     return found
 
 
+def template_of(family: str) -> str:
+    """The template's family of a program's family, which may name a composition after a slash."""
+    return family.partition("/")[0]
+
+
 def find_template(family: str) -> Template:
     """The template of a family; raises UsageError listing all families if there is none."""
     known = templates()

@@ -20,6 +20,7 @@ from hipsynth.synth.generate.ops import OPS
 from hipsynth.synth.generate.types import BOOL, F16, F32, I32, DType, IRError
 
 Number = int | float
+Dims = tuple[int, int, int]  # along x, y and z
 TILE = 65536  # elements
 MAX_BYTES = 5 << 29  # of a program's buffers, which its host holds once more
 SIZE_OPS = {"+": "add", "-": "sub", "*": "mul", "/": "idiv", "max": "max"}  # operators of an Extent -> rows of OPS
@@ -143,7 +144,8 @@ def _check_types(name: str, kinds: str, args: tuple[Expr, ...]) -> None:
     if name == "select" and args[0].dtype is not BOOL:
         raise IRError("select: the condition is not a bool")
     for value in values:
-        if value.dtype is not values[0].dtype or value.dtype.lanes > 1 or value.dtype.kind not in kinds:
+        same = value.dtype is values[0].dtype and not value.dtype.narrow
+        if not same or value.dtype.lanes > 1 or value.dtype.kind not in kinds:
             shown = ", ".join(v.dtype.cpp for v in values)
             raise IRError(f"{name}: bad operand types ({shown})")
 
@@ -237,11 +239,13 @@ class HostBuffer:
     size: int
     init: Init
     output: bool = False
+    constant: bool = False  # in __constant__ memory
 
 
 @dataclass(frozen=True)
 class Buffer:
-    """Memory that a kernel accesses: a pointer parameter (`space` "global") or an LDS array (`space` "lds").
+    """Memory that a kernel accesses, by `space`: a pointer parameter ("global"), an array in constant memory
+    ("constant"), of the work-group ("lds") or of the work-item ("private").
 
     Every element is in [lo, hi]; a `const` buffer is never written. LDS arrays may have several dimensions.
     """
@@ -352,6 +356,13 @@ class For:
 
 
 @dataclass(frozen=True)
+class Break:
+    """`if (condition) break;` directly in the body of a loop."""
+
+    condition: Expr
+
+
+@dataclass(frozen=True)
 class Barrier:
     """`__syncthreads();`"""
 
@@ -378,6 +389,8 @@ def _names_of_effects(body: Sequence[Statement], live: set[str], pending: dict[s
                 values = [*index, value]
             case MatrixFma(_, left, right):
                 values = [left, right]
+            case Break(condition):
+                values = [condition]
             case If(condition, then, otherwise):
                 values = [condition]
                 _names_of_effects([*then, *otherwise], live, pending)
@@ -388,16 +401,17 @@ def _names_of_effects(body: Sequence[Statement], live: set[str], pending: dict[s
             live |= names_in(value)
 
 
-Statement = Let | Assign | Store | Atomic | MatrixFma | If | For | Barrier
+Statement = Let | Assign | Store | Atomic | MatrixFma | If | For | Break | Barrier
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A finished kernel; `grid` and `block` are (x, y). `scalars` are int parameters with the values passed to them."""
+    """A finished kernel; `grid` and `block` are (x, y, z). `scalars` are int parameters with the values passed to
+    them; `private` are arrays of each work-item."""
 
     name: str
-    grid: tuple[int, int]
-    block: tuple[int, int]
+    grid: Dims
+    block: Dims
     buffers: tuple[Buffer, ...]
     scalars: tuple[tuple[str, int], ...]
     constants: tuple[tuple[str, int], ...]
@@ -405,6 +419,7 @@ class Kernel:
     body: tuple[Statement, ...]
     launch_bounds: bool = False
     auto: bool = False  # declare locals with auto
+    private: tuple[Buffer, ...] = ()
 
     @cached_property
     def live(self) -> frozenset[str]:
@@ -423,7 +438,7 @@ class Kernel:
 
     @property
     def threads(self) -> int:
-        return math.prod(self.grid) * math.prod(self.block)
+        return math.prod(map(int, (*self.grid, *self.block)))
 
 
 @dataclass(frozen=True)
@@ -474,7 +489,7 @@ class Module:
 def _check_binding(launch: Launch, buffer: Buffer, hosts: dict[str, HostBuffer], written: set[str]) -> None:
     name = launch.arguments.get(buffer.name, "")
     host = hosts.get(name)
-    if host is None:
+    if host is None or (buffer.space == "constant") != host.constant:
         raise IRError(f"{launch.kernel.name}: parameter {buffer.name} has no buffer")
     if host.dtype is not buffer.dtype.base or host.size < buffer.size * buffer.dtype.lanes:
         raise IRError(f"{launch.kernel.name}: {name} is not {buffer.size} of {buffer.dtype.cpp}")
