@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from hipsynth.synth.generate import ir
 from hipsynth.synth.generate.extent import Extent
 from hipsynth.synth.generate.ir import Buffer, Expr, Kernel, Operand, Statement
-from hipsynth.synth.generate.types import ACC4, BOOL, F32, F64, I32, U32, U64, DType, IRError
+from hipsynth.synth.generate.matrix import Matrix
+from hipsynth.synth.generate.types import BOOL, F32, F64, I32, U32, U64, DType, IRError
 
 WAVE = 64  # lanes of a wavefront on gfx90a and gfx942
 MAX_BLOCK = 1024
@@ -195,29 +196,32 @@ class KernelBuilder:
             raise IRError(f"{target.attr[0]}: {trips} terms up to {term.hi:g} exceed its declared {target.hi:g}")
         self._add(ir.Assign(target, term, compound="+"))
 
-    def accumulator(self, name: str, span: tuple[float, float]) -> Expr:
-        """Declares the four zero-initialised accumulators of a matrix instruction, with values in `span`."""
-        target = self._name(self._claim(name), ACC4, *ir.fit(name, ACC4, *span), uniform=False)
-        zero = ir.const(0.0, F32)
+    def accumulator(self, name: str, matrix: Matrix, span: tuple[float, float]) -> Expr:
+        """Declares the zero-initialised accumulators of a matrix instruction, with values in `span`."""
+        t = matrix.accumulator
+        target = self._name(self._claim(name), t, *ir.fit(name, t, *span), uniform=False)
+        zero = ir.const(0.0, t.base)
         self._declared[name] = (zero, len(self._scopes))
-        self._add(ir.Let(target, ir.pack(ACC4, [zero] * 4), mutable=True))
+        self._add(ir.Let(target, ir.pack(t, [zero] * t.lanes), mutable=True))
         return target
 
-    def matrix_fma(self, target: Expr, left: Expr, right: Expr) -> None:
-        """`v_mfma_f32_16x16x4_f32`. Raises IRError in divergent control flow, for block rows that are not whole waves,
+    def matrix_fma(self, matrix: Matrix, target: Expr, left: Expr, right: Expr) -> None:
+        """A matrix instruction. Raises IRError in divergent control flow, for block rows that are not whole waves,
         and if the accumulator may leave its declared range, counting every iteration of the enclosing loops."""
         for value in (target, left, right):
             self._check(value)
-        if target.dtype is not ACC4 or target.op != "name" or left.dtype is not F32 or right.dtype is not F32:
-            raise IRError("matrix_fma needs an accumulator and two floats")
-        if self.block[0] % WAVE:
-            raise IRError("matrix_fma needs block rows of whole waves")
+        if target.dtype is not matrix.accumulator or target.op != "name":
+            raise IRError(f"matrix_fma needs an accumulator of type {matrix.accumulator.cpp}")
+        if left.dtype is not matrix.operand or right.dtype is not matrix.operand:
+            raise IRError(f"matrix_fma needs operands of type {matrix.operand.cpp}")
+        if math.prod(self.block) % WAVE:
+            raise IRError("matrix_fma needs whole waves")
         self._require_uniform("matrix_fma")
         _, depth = self._declared[target.attr[0]]
         trips = math.prod(s.trips for s in self._scopes[depth:])
-        if min(left.lo, right.lo) < 0 or 4 * left.hi * right.hi * trips > target.hi * (1 + 1e-9):
+        if min(left.lo, right.lo) < 0 or matrix.depth * left.hi * right.hi * trips > target.hi * (1 + 1e-9):
             raise IRError(f"{target.attr[0]}: {trips} products exceed its declared {target.hi:g}")
-        self._add(ir.MatrixFma(target, left, right))
+        self._add(ir.MatrixFma(matrix, target, left, right))
 
     def _check_target(self, target: Expr, value: Expr) -> None:
         self._check(target)

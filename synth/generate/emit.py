@@ -15,7 +15,7 @@ from hipsynth.synth.generate.headers import Template, templates_dir
 from hipsynth.synth.generate.ir import Buffer, Expr, HostBuffer, Kernel, Module, Statement
 from hipsynth.synth.generate.ops import ATOM, OPS, ORDER, SYMMETRIC, UNARY
 from hipsynth.synth.generate.oracle import SAMPLES
-from hipsynth.synth.generate.types import ACC4, BOOL, DType
+from hipsynth.synth.generate.types import BOOL, EXTENDED, DType
 
 INVERSE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
 UNROLL = {0: [], 1: ["#pragma unroll"]}
@@ -75,9 +75,15 @@ def _shuffle(e: Expr) -> tuple[str, int]:
 
 
 def _pack(e: Expr) -> tuple[str, int]:
-    if e.dtype is ACC4:
+    if e.dtype in EXTENDED:
+        if all(a.op == "const" and a.attr == 0 for a in e.args):
+            return "{}", ATOM
         return "{" + ", ".join(expression(a) for a in e.args) + "}", ATOM
     return f"make_{e.dtype.cpp}({', '.join(expression(a) for a in e.args)})", ATOM
+
+
+def _component(e: Expr) -> str:
+    return f"[{e.attr}]" if e.args[0].dtype.lanes > 4 else f".{'xyzw'[e.attr]}"
 
 
 SPECIAL: dict[str, Callable[[Expr], tuple[str, int]]] = {
@@ -88,7 +94,7 @@ SPECIAL: dict[str, Callable[[Expr], tuple[str, int]]] = {
     "inside": lambda e: _expression(e.args[0]),
     "load": lambda e: (_element(e.attr, e.args), ATOM),
     "cast": lambda e: (f"static_cast<{e.dtype.cpp}>({expression(e.args[0])})", ATOM),
-    "part": lambda e: (f"{expression(e.args[0], ATOM)}.{'xyzw'[e.attr]}", ATOM),
+    "part": lambda e: (expression(e.args[0], ATOM) + _component(e), ATOM),
     "pack": _pack,
     "shuffle": _shuffle,
 }
@@ -116,7 +122,7 @@ class Printer:
 
     def let(self, s: ir.Let) -> None:
         # `auto` would deduce another type.
-        exact = s.value.raw or s.target.dtype is ACC4 or s.value.op in ("const", "builtin", "cast")
+        exact = s.value.raw or s.target.dtype in EXTENDED or s.value.op in ("const", "builtin", "cast")
         spelled = s.target.dtype.cpp if exact or not self.kernel.auto else "auto"
         spelled = spelled if s.mutable or self.kernel.auto else f"const {spelled}"
         self.put(f"{spelled} {s.target.attr[0]} = {expression(s.value)};")
@@ -133,8 +139,7 @@ class Printer:
 
     def matrix_fma(self, s: ir.MatrixFma) -> None:
         name = s.target.attr[0]
-        operands = f"{expression(s.left)}, {expression(s.right)}, {name}"
-        self.put(f"{name} = __builtin_amdgcn_mfma_f32_16x16x4f32({operands}, 0, 0, 0);")
+        self.put(f"{name} = {s.matrix.builtin}({expression(s.left)}, {expression(s.right)}, {name}, 0, 0, 0);")
 
     def branch(self, s: ir.If) -> None:
         if s.early:
@@ -268,6 +273,12 @@ def element_count(buffer: HostBuffer) -> str:
     return cpp(buffer.size) if bare else f"({cpp(buffer.size)})"
 
 
+def extended_types(module: Module) -> list[DType]:
+    """The extended vector types that its kernels declare."""
+    used = {s.target.dtype for k in module.kernels for s in ir.statements(k.body) if isinstance(s, ir.Let)}
+    return [t for t in EXTENDED if t in used]
+
+
 def constant_tables(module: Module) -> list[HostBuffer]:
     """The buffers in constant memory."""
     return [host for host in module.buffers if host.constant]
@@ -288,6 +299,7 @@ def environment() -> jinja2.Environment:
     )  # fmt: skip
     for function in (
         kernel_body, signature, launch_arguments, init_expression, dynamic_bytes, shared_constants, constant_tables,
+        extended_types,
         literal, cpp, dims, element_count,
     ):  # fmt: skip
         env.globals[function.__name__] = function

@@ -8,7 +8,7 @@ accesses, values used outside their scope, and barriers or shuffles in divergent
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from hipsynth.synth.generate.extent import Extent
+from hipsynth.synth.generate.matrix import Matrix
 from hipsynth.synth.generate.ops import OPS
 from hipsynth.synth.generate.types import BOOL, F16, F32, I32, DType, IRError
 
@@ -325,8 +326,9 @@ class Atomic:
 
 @dataclass(frozen=True)
 class MatrixFma:
-    """`acc = A x B + acc` over a wavefront: lane l holds A[l % 16][l / 16] and B[l / 16][l % 16] (16x4 and 4x16)."""
+    """`acc = A x B + acc` over a wavefront."""
 
+    matrix: Matrix
     target: Expr
     left: Expr
     right: Expr
@@ -387,7 +389,7 @@ def _names_of_effects(body: Sequence[Statement], live: set[str], pending: dict[s
                 values = [value]
             case Store(_, index, value) | Atomic(_, _, index, value):
                 values = [*index, value]
-            case MatrixFma(_, left, right):
+            case MatrixFma(_, _, left, right):
                 values = [left, right]
             case Break(condition):
                 values = [condition]
@@ -399,6 +401,16 @@ def _names_of_effects(body: Sequence[Statement], live: set[str], pending: dict[s
                 _names_of_effects(inner, live, pending)
         for value in values:
             live |= names_in(value)
+
+
+def statements(body: Sequence[Statement]) -> Iterator[Statement]:
+    """All statements, also those inside branches and loops."""
+    for s in body:
+        yield s
+        if isinstance(s, If):
+            yield from statements([*s.then, *s.otherwise])
+        elif isinstance(s, For):
+            yield from statements(s.body)
 
 
 Statement = Let | Assign | Store | Atomic | MatrixFma | If | For | Break | Barrier

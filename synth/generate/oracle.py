@@ -17,6 +17,7 @@ import numpy as np
 from hipsynth.synth.core.program import Expected
 from hipsynth.synth.generate import ir
 from hipsynth.synth.generate.ir import Buffer, Expr, HostBuffer, Kernel, Module
+from hipsynth.synth.generate.matrix import Matrix
 from hipsynth.synth.generate.ops import OPS
 from hipsynth.synth.generate.types import DType
 
@@ -116,12 +117,21 @@ class Run:
         self.names[name] = new if mask is None else np.where(mask, new, old)
 
     def matrix_fma(self, s: ir.MatrixFma, mask: Array | None) -> None:
-        a, b = (self._waves(s.left, mask).reshape(-1, 4, 16), self._waves(s.right, mask).reshape(-1, 4, 16))
-        product = np.matmul(a.transpose(0, 2, 1), b).reshape(-1, 4, 4, 16)  # wave, quad of rows, row in quad, column
-        name = s.target.attr[0]
+        side, name = s.matrix.side, s.target.attr[0]
+        wide = s.matrix.accumulator.base.compute
+        a, b = (self._operand(value, s.matrix, mask).astype(wide) for value in (s.left, s.right))
+        product = np.matmul(a, b.transpose(0, 2, 1))  # wave, row, column
+        groups = np.arange(64 // side)
         self.names[name] = tuple(
-            self.names[name][r] + np.ascontiguousarray(product[:, :, r]).reshape(self.shape) for r in range(4)
+            old + product[:, s.matrix.row(groups, r), :].reshape(self.shape) for r, old in enumerate(self.names[name])
         )
+
+    def _operand(self, value: Expr, matrix: Matrix, mask: Array | None) -> Array:
+        """An operand as (wave, side, depth)."""
+        found = self.value(value, mask)
+        lanes = found if isinstance(found, tuple) else (found,)
+        shaped = [np.broadcast_to(x, self.shape).reshape(-1, 64 // matrix.side, matrix.side) for x in lanes]
+        return np.stack(shaped, axis=2).reshape(len(shaped[0]), matrix.depth, matrix.side).transpose(0, 2, 1)
 
     def _waves(self, value: Expr, mask: Array | None) -> Array:
         """A value as one row of 64 lanes per wavefront."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -77,9 +77,17 @@ def _vector(base: DType, lanes: int) -> DType:
 
 
 VECTORS = tuple(_vector(base, lanes) for base in (F32, F64, I32, U32) for lanes in (2, 4))
-# The accumulator of a matrix instruction: four floats in the compiler's extended vector type.
-ACC4 = DType("f32xacc", "floatx4", "f", 16, "float32", "float32", F32.lo, F32.hi, "f", F32.eps, 4)
-DTYPES = {t.name: t for t in (F16, F32, F64, I32, U32, U64, U8, I16, U16, BOOL, ACC4, *VECTORS)}
+
+
+def _extended(base: DType, lanes: int) -> DType:
+    cpp = {"f16": "half", "f32": "float", "f64": "double"}[base.name] + f"x{lanes}"
+    return replace(base, name=f"{base.name}xext{lanes}", cpp=cpp, bytes=base.bytes * lanes, lanes=lanes)
+
+
+# Operands and accumulators of matrix instructions, in the compiler's extended vector types.
+HALF4, ACC4, ACC16, DACC4 = _extended(F16, 4), _extended(F32, 4), _extended(F32, 16), _extended(F64, 4)
+EXTENDED = (HALF4, ACC4, ACC16, DACC4)
+DTYPES = {t.name: t for t in (F16, F32, F64, I32, U32, U64, U8, I16, U16, BOOL, *EXTENDED, *VECTORS)}
 
 
 def dtype(name: str) -> DType:

@@ -7,10 +7,11 @@ from contextlib import ExitStack
 
 from hipsynth.synth.generate.compose.sketch import Place, Sketch
 from hipsynth.synth.generate.compose.steps import WORKS, Steps
-from hipsynth.synth.generate.ir import Expr, apply, cast, part
+from hipsynth.synth.generate.ir import Expr, apply, cast, pack, part
+from hipsynth.synth.generate.matrix import OF_TYPE, Matrix
 from hipsynth.synth.generate.patterns import compute, total_span
 from hipsynth.synth.generate.productions import COMFORT, settle
-from hipsynth.synth.generate.types import F32, I32, U32
+from hipsynth.synth.generate.types import I32, U32
 
 LONGEST = 24  # steps in a row
 States = list[tuple[Expr, Steps]]
@@ -130,16 +131,27 @@ def work(s: Sketch, p: Place, values: list[Expr]) -> Expr:
 
 def _matrix(s: Sketch, values: list[Expr]) -> Expr:
     """Products of the wavefront's values as small matrices, in independent accumulators."""
-    a, b = (settle(v) for v in (values[0], values[-1]))
-    a, b = (v if v.op == "name" else s.local(v) for v in (a, b))
-    rounds, count = s.ctx["rounds"], s.ctx["lanes"]
-    span = total_span(F32, 4 * a.hi * b.hi, rounds)
-    accs = [s.k.accumulator(s.k.fresh("acc"), span) for _ in range(count)]
+    matrix = s.ctx.choices.pick(OF_TYPE[s.t])
+    a, b = (_operand(s, matrix, v) for v in (values[0], values[-1]))
+    rounds, count = s.ctx["rounds"], s.ctx["lanes"] if matrix.side < 32 else min(2, s.ctx["lanes"])
+    wide = matrix.accumulator.base
+    span = total_span(wide, matrix.depth * a.hi * b.hi, rounds)
+    accs = [s.k.accumulator(s.k.fresh("acc"), matrix, span) for _ in range(count)]
     with s.k.loop(s.k.fresh("r"), 0, rounds, unroll=s.ctx.choices.pick((0, 0, 4))):
         for acc in accs:
-            s.k.matrix_fma(acc, a, b)
-    s.terms = max(s.terms, 4 * rounds)
+            s.k.matrix_fma(matrix, acc, a, b)
+    s.terms = max(s.terms, matrix.depth * rounds)
     total = part(accs[0], 0)
     for n in range(1, 4):
         total = total + part(accs[n % count], n)
-    return s.local(total * (1.0 / rounds))
+    return s.local(cast(apply("min", settle(s.local(total * (1.0 / rounds))), COMFORT[s.t.name][1]), s.t))
+
+
+def _operand(s: Sketch, matrix: Matrix, value: Expr) -> Expr:
+    """A value, or a few that are computed from it, as an operand of a matrix instruction."""
+    value = settle(value)
+    value = value if value.op == "name" else s.local(value)
+    if matrix.lanes == 1:
+        return value
+    scaled = [value, *(s.local(value * scale) for scale in (0.5, 0.25, 0.75)[: matrix.lanes - 1])]
+    return s.local(pack(matrix.operand, scaled), "op")

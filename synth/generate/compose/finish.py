@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
+from hipsynth.synth.generate import ir
 from hipsynth.synth.generate.builder import WAVE
 from hipsynth.synth.generate.compose.sketch import Place, Sketch
 from hipsynth.synth.generate.ir import Expr, apply, cast, known, lift, load
@@ -74,14 +75,19 @@ def _add(s: Sketch, count: int) -> Iterator[Deliver]:
 
 @contextmanager
 def _bins(s: Sketch, count: int) -> Iterator[Deliver]:
-    """Counted in a bin of LDS or of global memory that the data choose."""
-    bins = s.ctx.choices.pick((16, 64, 256, 1024))
-    target = s.target(U32, bins)
-
-    def deliver(p: Place, value: Expr) -> None:
-        s.k.atomic("add", target, s.hashed(p.item, bins), cast(value, U32) & 0xFF if not s.t.is_float else 1)
-
-    yield deliver
+    """Counted in bins of LDS, which each work-group adds to those of the program at its end."""
+    bins = s.ctx.choices.pick((64, 256, 1024))
+    target, own = s.target(U32, bins), s.k.lds("own_bins", U32, bins, (U32.lo, U32.hi))
+    with s.k.loop(s.k.fresh("b"), s.lane, bins, s.threads) as bin_:
+        s.k.store(own, bin_, 0)
+    s.k.barrier()
+    amount = s.ctx.choices.flag(50) and not s.t.is_float
+    yield lambda p, value: s.k.atomic(
+        "add", own, s.hashed(p.item, bins), cast(value, U32) & 0xFF if amount else ir.const(1, U32)
+    )
+    s.k.barrier()
+    with s.k.loop(s.k.fresh("b"), s.lane, bins, s.threads) as bin_:
+        s.k.atomic("add", target, bin_, load(own, bin_))
 
 
 @contextmanager
@@ -101,7 +107,7 @@ def _accumulator(s: Sketch, t: DType) -> Expr:
 @contextmanager
 def _reduce(s: Sketch, count: int) -> Iterator[Deliver]:
     """Summed over the work-group through a tree in LDS; the first work-item stores the sum or adds it to a total."""
-    t, threads, atomic = _wide(s), s.threads, s.ctx.choices.flag(30)
+    t, threads, atomic = _wide(s), s.threads, s.ctx.choices.flag(12)
     target, acc = s.target(t, 1 if atomic else s.groups), _accumulator(s, t)
     yield lambda p, value: s.k.assign(acc, known(acc + cast(value, t), acc.lo, acc.hi))
     tile = s.k.lds(s.k.fresh("partial"), t, threads, (acc.lo, acc.hi))
@@ -122,7 +128,7 @@ def _reduce(s: Sketch, count: int) -> Iterator[Deliver]:
 @contextmanager
 def _wave(s: Sketch, count: int) -> Iterator[Deliver]:
     """Summed over the wavefront by shuffles; its first lane adds the sum to one of a few totals."""
-    t, totals = _wide(s), s.ctx.choices.pick((1, 16, 256, 4096))
+    t, totals = _wide(s), s.ctx.choices.pick((64, 1024, 4096, 16384))
     target, acc = s.target(t, totals), _accumulator(s, t)
     yield lambda p, value: s.k.assign(acc, known(acc + cast(value, t), acc.lo, acc.hi))
     with s.k.loop(s.k.fresh("offset"), WAVE // 2, 1, kind="halve") as offset:

@@ -12,7 +12,7 @@ from hipsynth.synth.generate.ir import Buffer, Expr, HostBuffer, Init, apply, ca
 from hipsynth.synth.generate.types import I32, U32, DType
 
 UNIFORM_STORAGE = frozenset({"lds", "phases"})  # with barriers
-UNIFORM_FINISH = frozenset({"exchange", "reduce", "wave"})
+UNIFORM_FINISH = frozenset({"bins", "exchange", "reduce", "wave"})
 ROWS = frozenset({"columns", "cross", "cube", "blocked", "outer"})  # access patterns of a matrix or a volume
 
 
