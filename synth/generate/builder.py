@@ -16,6 +16,7 @@ from hipsynth.synth.generate.extent import Extent
 from hipsynth.synth.generate.ir import Buffer, Expr, Kernel, Operand, Statement
 from hipsynth.synth.generate.matrix import Matrix
 from hipsynth.synth.generate.types import BOOL, F32, F64, I32, U32, U64, DType, IRError
+from hipsynth.synth.generate.walk import live_names
 
 WAVE = 64  # lanes of a wavefront on gfx90a and gfx942
 MAX_BLOCK = 1024
@@ -411,10 +412,11 @@ class KernelBuilder:
         """The finished kernel; raises IRError if a block is still open."""
         if len(self._scopes) != 1:
             raise IRError(f"{self.name}: unfinished block")
+        body = tuple(self._scopes[0].body)
         return Kernel(
             self.name, self.grid, self.block, tuple(self._buffers), tuple(self._scalars), tuple(self._constants),
-            tuple(self._lds), tuple(self._scopes[0].body), self.options.get("launch_bounds", False),
-            self.options.get("auto", False), tuple(self._private),
+            tuple(self._lds), body, self.options.get("launch_bounds", False),
+            self.options.get("auto", False), tuple(self._private), live_names(body),
         )  # fmt: skip
 
 

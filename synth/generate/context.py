@@ -28,6 +28,7 @@ OUTPUT_NAMES = (
 )
 INDEX_NAMES = ("i", "idx", "gid", "id", "thread_id", "tid")
 LOCAL_NAMES = ("var_", "v", "t", "tmp", "val")
+CHECK_NAMES = ("HIP_CHECK", "HIP_CHECK", "CHECK", "HIP_CALL", "hipCheck", "GPU_CHECK", "checkHipErrors")
 COUNT_NAMES = ("n", "count", "size", "N", "num_elements")
 
 
@@ -65,7 +66,8 @@ class Context:
 
     def __post_init__(self) -> None:
         self.names = Names.draw(self.choices)
-        habits = {name: self.choices.flag(percent) for name, percent in self.policy.style.items()}
+        habits: dict[str, Any] = {"check": self.choices.pick(CHECK_NAMES)}
+        habits |= {name: self.choices.flag(percent) for name, percent in self.policy.style.items()}
         self.restrict = habits["restrict"]
         self.style = habits
 

@@ -8,9 +8,8 @@ accesses, values used outside their scope, and barriers or shuffles in divergent
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -369,50 +368,6 @@ class Barrier:
     """`__syncthreads();`"""
 
 
-def names_in(value: Expr) -> set[str]:
-    """The names of locals that a value reads."""
-    own = {str(value.attr[0])} if value.op == "name" else set()
-    return own.union(*(names_in(a) for a in value.args))
-
-
-def _names_of_effects(body: Sequence[Statement], live: set[str], pending: dict[str, Expr]) -> None:
-    """Adds to `live` the names that side effects and branches read, and to `pending` the immutable locals."""
-    for s in body:
-        values: list[Expr] = []
-        match s:
-            case Let(target, value, mutable):
-                if not mutable:
-                    pending[target.attr[0]] = value
-                else:
-                    values = [value]
-            case Assign(_, value):
-                values = [value]
-            case Store(_, index, value) | Atomic(_, _, index, value):
-                values = [*index, value]
-            case MatrixFma(_, _, left, right):
-                values = [left, right]
-            case Break(condition):
-                values = [condition]
-            case If(condition, then, otherwise):
-                values = [condition]
-                _names_of_effects([*then, *otherwise], live, pending)
-            case For(_, _, start, stop, step, inner):
-                values = [start, stop, step]
-                _names_of_effects(inner, live, pending)
-        for value in values:
-            live |= names_in(value)
-
-
-def statements(body: Sequence[Statement]) -> Iterator[Statement]:
-    """All statements, also those inside branches and loops."""
-    for s in body:
-        yield s
-        if isinstance(s, If):
-            yield from statements([*s.then, *s.otherwise])
-        elif isinstance(s, For):
-            yield from statements(s.body)
-
-
 Statement = Let | Assign | Store | Atomic | MatrixFma | If | For | Break | Barrier
 
 
@@ -432,21 +387,7 @@ class Kernel:
     launch_bounds: bool = False
     auto: bool = False  # declare locals with auto
     private: tuple[Buffer, ...] = ()
-
-    @cached_property
-    def live(self) -> frozenset[str]:
-        """The locals that some side effect or branch depends on; all other locals are dead code."""
-        live: set[str] = set()
-        pending: dict[str, Expr] = {}
-        _names_of_effects(self.body, live, pending)
-        work = list(live)
-        while work:
-            value = pending.pop(work.pop(), None)
-            if value is not None:
-                found = names_in(value) - live
-                live |= found
-                work += found
-        return frozenset(live)
+    live: frozenset[str] = frozenset()  # the locals that a side effect or a branch depends on; others are dead code
 
     @property
     def threads(self) -> int:

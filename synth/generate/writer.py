@@ -27,7 +27,7 @@ from hipsynth.synth.core.program import (
     read_text,
     text_id,
 )
-from hipsynth.synth.generate.headers import find_template, templates_dir
+from hipsynth.synth.generate.headers import find_template, template_of, templates_dir
 from hipsynth.synth.generate.producer import generate
 
 PARTIAL = INDEX + SUFFIX
@@ -84,7 +84,7 @@ def generate_into(
                 records += _write(out, run, records, fresh, on_program)
         except OSError as error:
             raise write_error(out, error) from error
-    families = Counter(str(r["family"]) for r in records)
+    families = Counter(template_of(str(r["family"])) for r in records)
     return GenerateSummary(str(out), len(records), seed, reused, dict(sorted(families.items())))
 
 
