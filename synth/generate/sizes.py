@@ -18,7 +18,7 @@ from hipsynth.synth.generate.oracle import affordable, expected
 from hipsynth.synth.generate.policy import PolicyError, default_policy
 from hipsynth.synth.generate.types import IRError
 
-TRIES = 6  # draws per wanted size
+TRIES = 10  # draws per wanted size
 STEP = 1024  # sizes that do not fit are tried once more as multiples of this, which need no bounds check
 
 
