@@ -12,12 +12,13 @@ from hipsynth.synth.generate.context import Context
 from hipsynth.synth.generate.families import builder_of
 from hipsynth.synth.generate.headers import Template, find_template, template_of
 from hipsynth.synth.generate.ir import Module
-from hipsynth.synth.generate.policy import PolicyError, default_policy
+from hipsynth.synth.generate.policy import Policy, PolicyError, default_policy
 
 
 def build_module(
-    family: str, choices: Choices, overrides: Mapping[str, Any] | None = None, sizes: Mapping[str, int] | None = None
-) -> tuple[Context, Module]:
+    family: str, choices: Choices, overrides: Mapping[str, Any] | None = None, sizes: Mapping[str, int] | None = None,
+    policy: Policy | None = None,
+) -> tuple[Context, Module]:  # fmt: skip
     """The typed program of one choice sequence. `overrides` fix parameters instead of drawing them; `sizes` replace
     problem sizes after they were drawn.
 
@@ -26,7 +27,7 @@ def build_module(
     """
     family = template_of(family)
     template = find_template(family)
-    policy = default_policy()
+    policy = policy or default_policy()
     params = {**policy.draw(template, choices, overrides or {}), **(sizes or {})}
     if sizes and (broken := _refusal(template, sizes) or template.check(params)):
         raise PolicyError(f"{family}: these sizes violate {broken!r}")
@@ -43,10 +44,12 @@ def _refusal(template: Template, sizes: Mapping[str, int]) -> str:
     return next(bad, "")
 
 
-def make_program(family: str, choices: Choices, overrides: Mapping[str, Any] | None = None) -> Program:
+def make_program(
+    family: str, choices: Choices, overrides: Mapping[str, Any] | None = None, policy: Policy | None = None
+) -> Program:
     """One program of a family; errors as in `build_module`. `sizes.expected_output` knows what it must print."""
     family = template_of(family)
-    context, module = build_module(family, choices, overrides)
+    context, module = build_module(family, choices, overrides, policy=policy)
     text = emit.render(find_template(family), module, dict(context.params))
     name, label = module.kernels[0].name, named(family, context.composition)
     return Program(
