@@ -162,6 +162,9 @@ def prepared(s: Sketch, values: list[Expr]) -> list[Expr]:
 
 def _converted(s: Sketch, x: Expr) -> Expr:
     """A value through another type and back."""
+    if s.t.is_float and s.ctx.choices.flag(30):  # one byte of a word
+        word = s.local(cast(x * 16.0, U32) * 0x01010101, "word")
+        return cast((word >> s.ctx.choices.pick((8, 16, 24))) & 0xFF, s.t) * 0.0625 + x
     if s.t.is_float:
         between: tuple[DType, ...] = tuple({F16, F32, F64, I32, U32} - {s.t})
         t = s.ctx.choices.pick(sorted(between, key=lambda t: t.name))
