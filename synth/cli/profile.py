@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hipsynth.profiling.sim.limits import Limits
     from hipsynth.synth.core.program import Project
 
-MOST_SAMPLING_UNITS, LEAST_EFFORT, MOST_EFFORT = 1000, 0.05, 1000
+MOST_SAMPLING_UNITS, LEAST_EFFORT, MOST_EFFORT = 1000, 0.01, 1000
 EPILOG = """\b
 Examples:
   synth profile vcopy.hip
@@ -93,14 +93,14 @@ class Options(TypedDict):
     "--sample",
     default="auto",
     show_default=True,
-    help="Sampling units of a large grid besides the first and the last: 2 or more, or auto (12; folder: 6).",
+    help="Sampling units of a large grid besides the first and the last: 2 or more, or auto (12; folder: 2).",
 )
 @click.option(
     "--effort",
     type=FiniteRange(LEAST_EFFORT, MOST_EFFORT),
     metavar="N",
     help="Sample only grids whose full run or trace replay takes over N times the usual limit "
-    "(half a second; ten seconds).  [default: 1; folder: 0.1]",
+    "(half a second; ten seconds).  [default: 1; folder: 0.03]",
 )
 @click.option(
     "--per-kernel",
@@ -140,7 +140,7 @@ def command(
     from hipsynth.profiling import sandbox
     from hipsynth.profiling.matrix.targets import targets
     from hipsynth.profiling.sim.build import compile_limits
-    from hipsynth.profiling.sim.limits import CORPUS_EFFORT, CORPUS_UNITS, SAMPLING_UNITS, Limits
+    from hipsynth.profiling.sim.limits import CORPUS_EFFORT, CORPUS_ERROR, CORPUS_UNITS, SAMPLING_UNITS, Limits
     from hipsynth.synth.core.workers import check_engine
 
     check_engine(options["engine"])
@@ -153,11 +153,12 @@ def command(
         sandbox.require()
     elif not sandboxed:
         click.echo("warning: programs run with your rights on files and network; only limits hold", err=True)
-    coarse = out is not None and options["backend"] == "sim"
+    coarse = out is not None and options["backend"] == "sim" and not options["exact"]
     limits = Limits(
         time_s=options["timeout"],
         sampling_units=_sampling_units(sample, options["exact"], effort, CORPUS_UNITS if coarse else SAMPLING_UNITS),
-        effort=effort or (CORPUS_EFFORT if coarse and not options["exact"] else 1.0),
+        effort=effort or (CORPUS_EFFORT if coarse else 1.0),
+        largest_error=CORPUS_ERROR if coarse and effort is None else 0.0,
         per_kernel=per_kernel,
         budget_s=budget,
         isolate=sandboxed,
