@@ -349,7 +349,7 @@ class Host(Expressions):
 
     def make_object(self, of: Class, base: list[str], values: list[Any]) -> Object:
         made = Object(of)
-        given = arguments(["(", *base[2:-1], ")"], 0)[0] if len(base) > 3 and base[1] == "<" else []
+        given = self._template_values(base[2:-1]) if len(base) > 3 and base[1] == "<" else []
         made.fields.update(zip(of.template, given, strict=False))
         for name, kind, initial in of.fields:
             made.fields[name] = 0 if "*" in kind else UNKNOWN
@@ -393,7 +393,7 @@ class Host(Expressions):
     def call(self, function: Any, values: list[Any], on: Object | None = None, given: Sequence[str] = ()) -> Any:
         if not isinstance(function, Function) or self.depth >= MOST_DEPTH:
             return UNKNOWN
-        scope: Scope = dict(zip(function.template, ([word] for word in given), strict=False))
+        scope: Scope = dict(zip(function.template, self._template_values(given), strict=False))
         for words, value in zip(function.parameters, values, strict=False):
             if words:
                 scope[next((w for w in reversed(words) if re.match(r"[A-Za-z_]\w*$", w)), "")] = value
@@ -415,6 +415,12 @@ class Host(Expressions):
         self.at, self.scopes, self.returned = saved
         self.depth -= 1
         return result
+
+    def _template_values(self, given: Sequence[str]) -> list[Any]:
+        """Template arguments: numbers, or the words of a type."""
+        parts = arguments(["(", *given, ")"], 0)[0]
+        values = [self.evaluate(part, {}) for part in parts]
+        return [value if known(value) else part for value, part in zip(values, parts, strict=True)]
 
     def member(self, value: Any, name: str) -> Any:
         if isinstance(value, Dim) and name in ("x", "y", "z"):
@@ -491,7 +497,8 @@ class Host(Expressions):
         if len(dims) < 2 or dims[0] is None or dims[1] is None:
             self.unknown_shapes.append(name)
             return
-        shown = tuple(self._argument(word) for word in given)
+        parts = arguments(["(", *given, ")"], 0)[0]
+        shown = tuple(self._argument(part[0]) if len(part) == 1 else "".join(part) for part in parts)
         fixed = [value.get() if isinstance(value, Reference) else value for value in values]
         if len(self.launches) < MOST_LAUNCHES:
             self.launches.append(HostLaunch(name, shown, dims[0], dims[1], int(lds), tuple(fixed)))

@@ -25,6 +25,8 @@ MOST_BYTES = 40 << 20
 COVERED = 0.8  # share of true values that an interval should hold
 DURATION = "duration_ns"
 FOLDS = 5
+THRESHOLDS = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, math.inf)
+MOST_LOSS = 0.2
 FLOOR = 1e-3  # a quantity below this, per launch, counts as none
 LARGEST = 3.0  # of a learned log ratio
 PARAMETERS = {
@@ -43,6 +45,9 @@ PARAMETERS = {
     "seed": 42,
 }
 ROUNDS, WIDTH_ROUNDS = 300, 120
+
+
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -67,10 +72,12 @@ class Corrected:
 
 @dataclass
 class AnalyticModel:
-    """A fitted correction. `widths`: models of |log error| by metric and their calibration factors."""
+    """A fitted correction. `thresholds`: the smallest log ratio of a quantity that is applied, since most previews need
+    no correction; `widths`: models of |log error| by metric, and `factors`: their calibration."""
 
     columns: dict[str, int] = field(default_factory=dict)
     corrections: dict[str, Any] = field(default_factory=dict)
+    thresholds: dict[str, float] = field(default_factory=dict)
     widths: dict[str, Any] = field(default_factory=dict)
     factors: dict[str, float] = field(default_factory=dict)
     about: dict[str, Any] = field(default_factory=dict)
@@ -87,26 +94,24 @@ class AnalyticModel:
         model = cls({name: i for i, name in enumerate(names)}, about=dict(about or {}))
         table = model.table([e.features for e in examples])
         model.corrections = _fit_corrections(table, examples)
-        model._fit_widths(table, examples)
+        folds = np.array([zlib.crc32(e.lineage.encode()) % FOLDS for e in examples])
+        ratios = _unseen_ratios(table, examples, folds)
+        model.thresholds = {name: best_threshold(ratios[name], _targets(examples, name)) for name in NAMES}
+        model._fit_widths(table, examples, folds, {n: applied(r, model.thresholds[n]) for n, r in ratios.items()})
         return model
 
-    def table(self, rows: Sequence[Mapping[str, float]]) -> npt.NDArray[np.float64]:
+    def table(self, rows: Sequence[Mapping[str, float]]) -> Floats:
         return np.array([vector(self.columns, row) for row in rows], dtype=np.float64)
 
-    def _fit_widths(self, table: npt.NDArray[np.float64], examples: Sequence[Example]) -> None:
+    def _fit_widths(
+        self, table: Floats, examples: Sequence[Example], folds: npt.NDArray[np.int64], ratios: Mapping[str, Floats]
+    ) -> None:
         import lightgbm
 
-        folds = np.array([_fold(e.lineage) for e in examples])
         errors: dict[str, list[float]] = {name: [math.nan] * len(examples) for name in (*answer_ids(), DURATION)}
-        for fold in range(FOLDS):
-            inside, outside = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
-            if not len(inside) or not len(outside):
-                continue
-            models = _fit_corrections(table[outside], [examples[int(i)] for i in outside])
-            ratios = _ratios(models, table[inside])
-            for k, i in enumerate(inside):
-                for name, error in log_errors(examples[int(i)], {n: ratios[n][k] for n in NAMES}).items():
-                    errors[name][i] = error
+        for i, example in enumerate(examples):
+            for name, error in log_errors(example, {n: float(ratios[n][i]) for n in NAMES}).items():
+                errors[name][i] = error
         settings = {**PARAMETERS, "objective": "quantile", "alpha": COVERED, "num_leaves": 15, "min_data_in_leaf": 20}
         for name, values in errors.items():
             found = np.array(values)
@@ -126,7 +131,8 @@ class AnalyticModel:
         if not rows:
             return []
         table = self.table(rows)
-        ratios = _ratios(self.corrections, table)
+        raw = _ratios(self.corrections, table)
+        ratios = {name: applied(raw[name], self.thresholds.get(name, math.inf)) for name in NAMES}
         widths = {
             name: np.maximum(1e-4, self.factors[name] * model.predict(table)) for name, model in self.widths.items()
         }
@@ -149,6 +155,7 @@ class AnalyticModel:
         document = {
             "version": VERSION,
             "columns": self.columns,
+            "thresholds": self.thresholds,
             "factors": self.factors,
             "about": self.about,
             "corrections": {name: model.model_to_string() for name, model in self.corrections.items()},
@@ -172,16 +179,44 @@ class AnalyticModel:
                 for part in ("corrections", "widths")
             }
             parts = boosters["corrections"], boosters["widths"]
-            return cls(document["columns"], *parts, document["factors"], document["about"])
+            corrections, widths = parts
+            factors, about = document["factors"], document["about"]
+            return cls(document["columns"], corrections, document["thresholds"], widths, factors, about)
         except (OSError, EOFError, ValueError, KeyError, TypeError, lightgbm.basic.LightGBMError) as error:
             raise BadInput(f"{path}: not a usable predictor", cause=str(error), remedy="train it again") from error
 
 
-def _fold(lineage: str) -> int:
-    return zlib.crc32(lineage.encode()) % FOLDS
+def _unseen_ratios(table: Floats, examples: Sequence[Example], folds: npt.NDArray[np.int64]) -> dict[str, Floats]:
+    """The log ratios that FOLDS models, each without the lineages that it is asked for, predict."""
+    found = {name: np.zeros(len(examples)) for name in NAMES}
+    for fold in range(FOLDS):
+        inside, outside = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
+        if not len(inside) or not len(outside):
+            continue
+        models = _fit_corrections(table[outside], [examples[int(i)] for i in outside])
+        for name, ratios in _ratios(models, table[inside]).items():
+            found[name][inside] = ratios
+    return found
 
 
-def _targets(examples: Sequence[Example], name: str) -> npt.NDArray[np.float64]:
+def applied(ratios: Floats, threshold: float) -> Floats:
+    """The log ratios that are large enough, else 0."""
+    return np.where(np.abs(ratios) >= threshold, ratios, 0.0)
+
+
+def best_threshold(ratios: Floats, targets: Floats) -> float:
+    """The threshold with which predicted log ratios leave the smallest error, each counted as at most MOST_LOSS."""
+    good = np.isfinite(targets)
+    if not good.any():
+        return math.inf
+
+    def loss(threshold: float) -> float:
+        return float(np.minimum(np.abs(targets[good] - applied(ratios[good], threshold)), MOST_LOSS).mean())
+
+    return min(THRESHOLDS, key=lambda threshold: (loss(threshold), -threshold))
+
+
+def _targets(examples: Sequence[Example], name: str) -> Floats:
     """log(true / previewed), NaN where one of them is nothing."""
     values = []
     for e in examples:
@@ -190,7 +225,7 @@ def _targets(examples: Sequence[Example], name: str) -> npt.NDArray[np.float64]:
     return np.array(values)
 
 
-def _fit_corrections(table: npt.NDArray[np.float64], examples: Sequence[Example]) -> dict[str, Any]:
+def _fit_corrections(table: Floats, examples: Sequence[Example]) -> dict[str, Any]:
     import lightgbm
 
     models = {}
@@ -203,7 +238,7 @@ def _fit_corrections(table: npt.NDArray[np.float64], examples: Sequence[Example]
     return models
 
 
-def _ratios(models: Mapping[str, Any], table: npt.NDArray[np.float64]) -> dict[str, npt.NDArray[np.float64]]:
+def _ratios(models: Mapping[str, Any], table: Floats) -> dict[str, Floats]:
     zero = np.zeros(len(table))
     return {name: np.asarray(models[name].predict(table)) if name in models else zero for name in NAMES}
 
@@ -241,8 +276,8 @@ def interval(name: str, value: float, width: float) -> tuple[float, float]:
 
 def _calibration(
     settings: Mapping[str, Any],
-    table: npt.NDArray[np.float64],
-    errors: npt.NDArray[np.float64],
+    table: Floats,
+    errors: Floats,
     folds: npt.NDArray[np.int64],
 ) -> float:
     """The factor on predicted widths with which COVERED of the errors of unseen folds lie inside."""

@@ -22,7 +22,8 @@ from hipsynth.training.analytic.model import DURATION, AnalyticModel
 from hipsynth.training.analytic.previews import Failure, Found, device_code, interpret_all, properties
 from hipsynth.training.data.dataset import kernel_names
 
-SHIPPED = Path(__file__).with_name("predictor.json.gz")
+PREDICTOR = "predictor.json.gz"  # in a model folder
+SHIPPED = Path(__file__).with_name(PREDICTOR)
 WIDEST = 1.0  # log width of a duration's interval (a factor of e each way) beyond which a prediction abstains
 ASSUMED_GRID, ASSUMED_BLOCK, ASSUMED_NUMBER = (4096, 1, 1), (256, 1, 1), 1 << 20
 Shape = tuple[int, int, int]
