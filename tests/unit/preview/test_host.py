@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from hipsynth.profiling.preview.host import HostLaunch, host_launches
 from hipsynth.profiling.preview.values import Buffer, Vector
 
@@ -17,25 +18,73 @@ def only(text: str, *arguments: str, **defines: str) -> HostLaunch:
     return launches[0]
 
 
-GRID = "((1000 + 255) / 256, 1, 1) of 256"
 WAYS = {
-    "literals": "int main() { add<<<4, 256>>>(a, b, 1000); }",
-    "a constant": "constexpr int N = 1000; int main() { int block = 256; add<<<(N + block - 1) / block, block>>>(a, b, N); }",
-    "macros": "#define N 1000\n#define CEIL(x, y) (((x) + (y) - 1) / (y))\nint main() { add<<<CEIL(N, 256), 256>>>(a, b, N); }",
-    "dim3": "int main() { const int n = 1000; dim3 block(256), grid; grid.x = (n + block.x - 1) / block.x; add<<<grid, block>>>(a, b, n); }",
-    "GGL": "int main() { hipLaunchKernelGGL(add, dim3(4), dim3(256), 0, 0, a, b, 1000); }",
-    "GGL in brackets": "int main() { hipLaunchKernelGGL((add), dim3(4), dim3(256), 0, nullptr, a, b, 1000); }",
-    "a function": "void run(float* a, float* b, size_t n) { add<<<(n + 255) / 256, 256>>>(a, b, n); }\nint main() { run(a, b, 1000); }",
-    "a template": "template <int B> void run(int n) { add<<<(n + B - 1) / B, B>>>(a, b, n); }\nint main() { run<256>(1000); }",
-    "a lambda": "int main() { const unsigned t = 256u; auto go = [&](int n) { add<<<(n + t - 1) / t, t>>>(a, b, n); }; go(1000); }",
-    "an argument's default": "int main(int argc, char** argv) { int n = argc > 1 ? atoi(argv[1]) : 1000; add<<<(n + 255) / 256, 256>>>(a, b, n); }",
-    "std::min and casts": "int main() { auto n = static_cast<int>(1e3); add<<<std::min(4, 7), (unsigned)(1 << 8)>>>(a, b, n); }",
-    "floating point": "int main() { int n = 1000; add<<<(int)ceil(n / 256.0), 256>>>(a, b, n); }",
-    "an enumeration of names": "namespace { const int kBlock = 256; }\nint main() { int n = 1000, g = (n + kBlock - 1) / kBlock; add<<<g, kBlock>>>(a, b, n); }",
-    "an error check": "int main() { int n; if (hipGetDevice(&n) != hipSuccess) { return 1; } n = 1000; add<<<4, 256>>>(a, b, n); }",
-    "a condition": "int main() { int n = 1000; if (n > 500) add<<<4, 256>>>(a, b, n); else add<<<1, 1>>>(a, b, 1); }",
-    "conditional compilation": "#ifdef SMALL\n#define N 10\n#else\n#define N 1000\n#endif\nint main() { add<<<(N + 255) / 256, 256>>>(a, b, N); }",
-    "comments and strings": 'int main() { /* add<<<1, 1>>>(a, b, 1); */ puts("add<<<2, 2>>>"); add<<<4, 256>>>(a, b, 1000); }',
+    "literals": """
+      int main() { add<<<4, 256>>>(a, b, 1000); }
+    """,
+    "a constant": """
+      constexpr int N = 1000; int main() { int block = 256;
+        add<<<(N + block - 1) / block, block>>>(a, b, N); }
+    """,
+    "macros": """
+      #define N 1000
+      #define CEIL(x, y) (((x) + (y) - 1) / (y))
+      int main() { add<<<CEIL(N, 256), 256>>>(a, b, N); }
+    """,
+    "dim3": """
+      int main() { const int n = 1000; dim3 block(256), grid; grid.x = (n + block.x - 1) / block.x;
+        add<<<grid, block>>>(a, b, n); }
+    """,
+    "GGL": """
+      int main() { hipLaunchKernelGGL(add, dim3(4), dim3(256), 0, 0, a, b, 1000); }
+    """,
+    "GGL in brackets": """
+      int main() { hipLaunchKernelGGL((add), dim3(4), dim3(256), 0, nullptr, a, b, 1000); }
+    """,
+    "a function": """
+      void run(float* a, float* b, size_t n) { add<<<(n + 255) / 256, 256>>>(a, b, n); }
+      int main() { run(a, b, 1000); }
+    """,
+    "a template": """
+      template <int B> void run(int n) { add<<<(n + B - 1) / B, B>>>(a, b, n); }
+      int main() { run<256>(1000); }
+    """,
+    "a lambda": """
+      int main() { const unsigned t = 256u; auto go = [&](int n) { add<<<(n + t - 1) / t, t>>>(a, b, n);
+        }; go(1000); }
+    """,
+    "an argument's default": """
+      int main(int argc, char** argv) { int n = argc > 1 ? atoi(argv[1]) : 1000;
+        add<<<(n + 255) / 256, 256>>>(a, b, n); }
+    """,
+    "std::min and casts": """
+      int main() { auto n = static_cast<int>(1e3); add<<<std::min(4, 7), (unsigned)(1 << 8)>>>(a, b, n); }
+    """,
+    "floating point": """
+      int main() { int n = 1000; add<<<(int)ceil(n / 256.0), 256>>>(a, b, n); }
+    """,
+    "an enumeration of names": """
+      namespace { const int kBlock = 256; }
+      int main() { int n = 1000, g = (n + kBlock - 1) / kBlock; add<<<g, kBlock>>>(a, b, n); }
+    """,
+    "an error check": """
+      int main() { int n; if (hipGetDevice(&n) != hipSuccess) { return 1; } n = 1000;
+        add<<<4, 256>>>(a, b, n); }
+    """,
+    "a condition": """
+      int main() { int n = 1000; if (n > 500) add<<<4, 256>>>(a, b, n); else add<<<1, 1>>>(a, b, 1); }
+    """,
+    "conditional compilation": """
+      #ifdef SMALL
+      #define N 10
+      #else
+      #define N 1000
+      #endif
+      int main() { add<<<(N + 255) / 256, 256>>>(a, b, N); }
+    """,
+    "comments and strings": """
+      int main() { /* add<<<1, 1>>>(a, b, 1); */ puts("add<<<2, 2>>>"); add<<<4, 256>>>(a, b, 1000); }
+    """,
 }
 
 
@@ -46,7 +95,10 @@ def test_launches_are_found(way: str) -> None:
 
 
 def test_the_command_line_counts() -> None:
-    text = "int main(int argc, char** argv) { int n = argc > 1 ? std::stoi(argv[1]) : 1000; add<<<n / 64, 64>>>(a, b, n); }"
+    text = """int main(int argc, char** argv) {
+      int n = argc > 1 ? std::stoi(argv[1]) : 1000;
+      add<<<n / 64, 64>>>(a, b, n);
+    }"""
     assert only(text, "6400").grid == (100, 1, 1)
 
 
@@ -57,7 +109,10 @@ def test_definitions_of_the_command_line_count() -> None:
 
 
 def test_the_device_counts() -> None:
-    text = "int main() { hipDeviceProp_t p; hipGetDeviceProperties(&p, 0); add<<<2 * p.multiProcessorCount, 64>>>(a, b, 1); }"
+    text = """int main() {
+      hipDeviceProp_t p; hipGetDeviceProperties(&p, 0);
+      add<<<2 * p.multiProcessorCount, 64>>>(a, b, 1);
+    }"""
     assert only(text).grid == (208, 1, 1)
 
 
@@ -79,7 +134,10 @@ def test_allocations_have_sizes() -> None:
 
 
 def test_containers_have_sizes() -> None:
-    text = "int main() { thrust::device_vector<double> v(500); add<<<1, 64>>>(thrust::raw_pointer_cast(v.data()), b, v.size()); }"
+    text = """int main() {
+      thrust::device_vector<double> v(500);
+      add<<<1, 64>>>(thrust::raw_pointer_cast(v.data()), b, v.size());
+    }"""
     first, _, count = only(text).arguments
     assert isinstance(first, Vector)
     assert (first.length, first.element, count) == (500, 8, 500)
