@@ -27,7 +27,12 @@ int main(int argc, char** argv) { run(argc > 1 ? std::atoi(argv[1]) : 64); }
 """
 ALONE = """#include <hip/hip_runtime.h>
 __global__ void alone(int* out) { out[threadIdx.x] = 1; }
-int main() { int* p; if (hipMalloc(&p, 256) != hipSuccess) return 1; alone<<<1, 64>>>(p); return hipDeviceSynchronize(); }
+int main() {
+  int* p;
+  if (hipMalloc(&p, 256) != hipSuccess) return 1;
+  alone<<<1, 64>>>(p);
+  return hipDeviceSynchronize();
+}
 """
 
 
