@@ -49,7 +49,7 @@ class Row:
     warnings: tuple[str, ...] = ()
     diagnostics: str = ""
     kernels: int = 0
-    labels: int = 0  # stored in a corpus: kernels of its own run and of others sizes
+    labels: int = 0  # stored in a corpus: kernels of its own run and of other sizes
     label_s: float = 0.0  # wall-clock seconds of the runs in other sizes, with their builds
     spending: tuple[Spending, ...] = ()
     shrunk: str = ""
