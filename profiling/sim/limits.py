@@ -31,6 +31,8 @@ class Limits:
     `budget_s` limits the work of all launches together, in seconds at fixed prices: what does not fit is sampled
     more coarsely, then gets the counters of an earlier launch, then does not run (sim.spending). Work is counted, not
     timed, so results do not depend on the machine; 0: no limit. It replaces `per_kernel`.
+    `settled_launches` ends the program (status "partial", reason "settled") when so many launches in a row were of
+    kernels and shapes launched before, so that labels of its kernels do not wait for its end; 0: it runs to its end.
     `isolate=False` runs the program outside the sandbox, with resource limits only.
     """
 
@@ -45,4 +47,5 @@ class Limits:
     per_kernel: int = 0
     reuse: bool = True
     budget_s: float = 0.0
+    settled_launches: int = 0
     isolate: bool = True

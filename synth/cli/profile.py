@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from hipsynth.profiling.backends.protocol import Target, TargetResult
     from hipsynth.profiling.matrix.collect import Summary
     from hipsynth.profiling.sim.limits import Limits
+    from hipsynth.synth.core.program import Program as CoreProgram
     from hipsynth.synth.core.program import Project
 
 MOST_SAMPLING_UNITS, LEAST_EFFORT, MOST_EFFORT = 1000, 0.01, 1000
@@ -134,7 +135,7 @@ def command(
     """Compile for each architecture and flag set, run, and count hardware events.
 
     PATH is one program: its source file, all its source files, or its folder with build files; the counters and
-    metrics of its kernels are printed. With --out, PATH is a folder of single-file programs.
+    metrics of its kernels are printed. With --out, PATH is a folder of programs, of one or several files.
     ARGS after `--` are passed to the program, which runs in the sandbox, in a copy of its folder.
     """
     from hipsynth.profiling import sandbox
@@ -268,7 +269,6 @@ def _folder(
 ) -> int:
     from hipsynth.profiling.matrix.collect import Options as MatrixOptions
     from hipsynth.profiling.matrix.collect import collect
-    from hipsynth.synth.core.program import iter_programs
     from hipsynth.synth.generate.sizes import expected_output
 
     bars: list[Progress] = []
@@ -287,7 +287,8 @@ def _folder(
             options["retry_failed"],
             options["repair"],
         )
-        programs = (replace(found, oracle=expected_output) for found in iter_programs(path, unreadable.append))
+        found = _programs_below(path, next((target.arch for target in wanted), ""), unreadable.append, limits)
+        programs = (replace(program, oracle=expected_output) for program in found)
         summary = collect(programs, wanted, out, how, start)
     except BadInput as error:
         raise (unreadable[0] if error.reason == "no_programs" and unreadable else error) from None
@@ -301,6 +302,19 @@ def _folder(
     else:
         _say(out, summary)
     return Partial.exit_code if summary.failures else 0
+
+
+def _programs_below(path: Path, arch: str, on_bad: Callable[[BadInput], None], limits: Limits) -> Iterator[CoreProgram]:
+    """The programs of a folder: those of its index, else those that its build files define, else each *.hip file."""
+    from hipsynth.profiling.sim.build import compile_limits
+    from hipsynth.profiling.survey.project import folder_programs, is_mixed
+    from hipsynth.synth.core.program import INDEX, iter_programs
+    from hipsynth.synth.core.scratch import scratch_folder
+
+    if not arch or (path / INDEX).exists() or not is_mixed(path):
+        return iter_programs(path, on_bad)
+    scratch = click.get_current_context().with_resource(scratch_folder())
+    return folder_programs(path, arch, scratch, on_bad, compile_limits(limits))
 
 
 def _say(out: Path, summary: Summary) -> None:
