@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from hipsynth.profiling import metrics
+from hipsynth.profiling.reports.coverage import AXES, coverage, heaviest
 from hipsynth.synth.core.store import Corpus
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
@@ -29,7 +30,7 @@ def corpus_statistics(corpus: Corpus) -> dict[str, Any]:
         "programs": {
             "total": programs.num_rows,
             "by_origin": _counts(programs, "origin"),
-            "by_family": _counts(programs, "family"),
+            "by_family": _families(programs),
             "lineages": len(set(programs["lineage"].to_pylist())),
         },
         "measurements": {
@@ -41,6 +42,7 @@ def corpus_statistics(corpus: Corpus) -> dict[str, Any]:
             "by_backend": _counts(items, "backend"),
         },
         "bottlenecks": bottlenecks(rows),
+        "covered": covered(rows),
         "failures": {"total": failures.num_rows, "by_reason": _counts(failures, "reason")},
         "duplicates": duplicates(rows),
         "metrics": {metric: quantiles(rows, metric) for metric in metrics.all_ids() if metric in corpus.metric_ids},
@@ -58,6 +60,27 @@ def bottlenecks(rows: pa.Table) -> dict[str, dict[str, int]]:
     return {
         arch: dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
         for arch, counts in sorted(found.items())
+    }
+
+
+def _families(programs: pa.Table) -> dict[str, int]:
+    """How often each family occurs, its compositions together."""
+    found = Counter(family.partition("/")[0] for family in programs["family"].to_pylist())
+    return dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+def covered(rows: pa.Table) -> dict[str, dict[str, dict[str, float]]]:
+    """Per axis of the label space and architecture: how many bins have labels, and how many equally full bins would be
+    as varied. A label is the heaviest kernel of an item."""
+    found = coverage(heaviest(rows.to_pylist()))
+    archs = sorted({arch for arch, _ in found.counts})
+    return {
+        axis: {
+            arch: {"bins": len(found.counts[arch, axis]), "effective": round(found.effective(arch, axis), 2)}
+            for arch in archs
+            if (arch, axis) in found.counts
+        }
+        for axis in AXES
     }
 
 

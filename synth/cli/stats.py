@@ -47,6 +47,7 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
     for name in ("arch", "flags", "device", "backend"):
         yield from _group(name, items[f"by_{name}"])
     yield from _limits(found["bottlenecks"])
+    yield from _covered(found["covered"])
     yield f"{failures['total']:,} failures"
     yield from _group("reason", failures["by_reason"])
     copies = found["duplicates"]
@@ -71,6 +72,17 @@ def _limits(found: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
     for unit in units:
         cells = "".join(f"{counts.get(unit, 0):>12,}" for counts in found.values())
         yield f"  {unit_name(unit):<32}{cells}"
+
+
+def _covered(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Iterator[str]:
+    """One line per axis of the label space: bins with labels, and how many equally full ones would be as varied."""
+    archs = sorted({arch for row in found.values() for arch in row})
+    if archs:
+        yield f"{'bins with labels (equally full)':<34}" + "".join(f"{arch:>16}" for arch in archs)
+    for axis, row in found.items():
+        if row:
+            cells = (f"{row[arch]['bins']} ({row[arch]['effective']:.1f})" if arch in row else "-" for arch in archs)
+            yield f"  {axis:<32}" + "".join(f"{cell:>16}" for cell in cells)
 
 
 def _distribution(rows: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

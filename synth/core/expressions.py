@@ -156,6 +156,28 @@ def _logic(node: Operation, lookup: Callable[[str], Any]) -> bool | None:
     return not decides
 
 
+def compiled(node: Node) -> Callable[[Mapping[str, Any]], Any]:
+    """A function of the names' values that computes the expression, several times as fast as `evaluate`.
+
+    It raises KeyError for a missing name, ZeroDivisionError, and TypeError as `evaluate` does.
+    """
+    if isinstance(node, Constant):
+        value = node.value
+        return lambda inputs: value
+    if isinstance(node, Name):
+        return operator.itemgetter(node.name)
+    parts = [compiled(arg) for arg in node.args]
+    if node.symbol == "and":
+        return lambda inputs: all(part(inputs) for part in parts)
+    if node.symbol == "or":
+        return lambda inputs: any(part(inputs) for part in parts)
+    function = _OPERATIONS[node.symbol]
+    if len(parts) == 2:
+        first, second = parts
+        return lambda inputs: function(first(inputs), second(inputs))
+    return lambda inputs: function(*(part(inputs) for part in parts))
+
+
 class _Walker:
     """Converts Python's syntax tree to Nodes; raises FormulaError for what the grammar does not allow."""
 

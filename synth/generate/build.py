@@ -10,22 +10,24 @@ from hipsynth.synth.generate import emit
 from hipsynth.synth.generate.choices import Choices
 from hipsynth.synth.generate.context import Context
 from hipsynth.synth.generate.families import builder_of
-from hipsynth.synth.generate.headers import Template, find_template
+from hipsynth.synth.generate.headers import Template, find_template, template_of
 from hipsynth.synth.generate.ir import Module
-from hipsynth.synth.generate.policy import PolicyError, default_policy
+from hipsynth.synth.generate.policy import Policy, PolicyError, default_policy
 
 
 def build_module(
-    family: str, choices: Choices, overrides: Mapping[str, Any] | None = None, sizes: Mapping[str, int] | None = None
-) -> tuple[Context, Module]:
+    family: str, choices: Choices, overrides: Mapping[str, Any] | None = None, sizes: Mapping[str, int] | None = None,
+    policy: Policy | None = None,
+) -> tuple[Context, Module]:  # fmt: skip
     """The typed program of one choice sequence. `overrides` fix parameters instead of drawing them; `sizes` replace
     problem sizes after they were drawn.
 
     Raises UsageError for an unknown family, BadInput for an unknown parameter, PolicyError for sizes that the family
     does not allow, IRError for an invalid program, and ReplayError for a recorded sequence that does not fit.
     """
+    family = template_of(family)
     template = find_template(family)
-    policy = default_policy()
+    policy = policy or default_policy()
     params = {**policy.draw(template, choices, overrides or {}), **(sizes or {})}
     if sizes and (broken := _refusal(template, sizes) or template.check(params)):
         raise PolicyError(f"{family}: these sizes violate {broken!r}")
@@ -42,15 +44,22 @@ def _refusal(template: Template, sizes: Mapping[str, int]) -> str:
     return next(bad, "")
 
 
-def make_program(family: str, choices: Choices, overrides: Mapping[str, Any] | None = None) -> Program:
+def make_program(
+    family: str, choices: Choices, overrides: Mapping[str, Any] | None = None, policy: Policy | None = None
+) -> Program:
     """One program of a family; errors as in `build_module`. `sizes.expected_output` knows what it must print."""
-    context, module = build_module(family, choices, overrides)
+    family = template_of(family)
+    context, module = build_module(family, choices, overrides, policy=policy)
     text = emit.render(find_template(family), module, dict(context.params))
-    name = module.kernels[0].name
+    name, label = module.kernels[0].name, named(family, context.composition)
     return Program(
-        text=text, origin="synthetic", family=family, name=name, params=dict(context.params),
-        choices=choices.recorded,
-    )  # fmt: skip
+        text=text, origin="synthetic", family=label, name=name, params=dict(context.params), choices=choices.recorded
+    )
+
+
+def named(family: str, composition: str) -> str:
+    """What a program's record calls its family: the template, and after a slash the composition, if it has one."""
+    return f"{family}/{composition}" if composition else family
 
 
 def replay(family: str, recorded: tuple[int, ...]) -> Program:

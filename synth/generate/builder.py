@@ -14,12 +14,16 @@ from dataclasses import dataclass, replace
 from hipsynth.synth.generate import ir
 from hipsynth.synth.generate.extent import Extent
 from hipsynth.synth.generate.ir import Buffer, Expr, Kernel, Operand, Statement
-from hipsynth.synth.generate.types import ACC4, BOOL, F32, F64, I32, U32, DType, IRError
+from hipsynth.synth.generate.matrix import Matrix
+from hipsynth.synth.generate.types import BOOL, F32, F64, I32, U32, U64, DType, IRError
+from hipsynth.synth.generate.walk import live_names
 
 WAVE = 64  # lanes of a wavefront on gfx90a and gfx942
 MAX_BLOCK = 1024
 MAX_LDS = 65536
+MAX_PRIVATE = 512  # bytes
 MAX_GROUPS = 1 << 23
+SHUFFLES = ("down", "up", "xor")
 ATOMICS = {"add": "fiu", "min": "iu", "max": "iu", "and": "u", "or": "u", "xor": "u"}
 
 
@@ -32,18 +36,18 @@ class _Scope:
     uniform: bool
     trips: int  # upper bound on executions of this block per execution of the enclosing one
     closed: bool = False  # ends in an early return: no statement may follow
+    breaks: bool = False  # the body of a loop that work-items may leave
 
 
 class KernelBuilder:
-    """Collects the statements of one kernel. `grid` is in work-groups, `block` in work-items, both (x, y) or x alone.
+    """Collects the statements of one kernel. `grid` is in work-groups, `block` in work-items: (x, y, z), or fewer.
 
     Raises IRError for launches of more than MAX_BLOCK work-items per group or MAX_GROUPS groups.
     """
 
-    def __init__(self, name: str, grid: tuple[int, int] | int, block: tuple[int, int] | int, **options: bool) -> None:
+    def __init__(self, name: str, grid: tuple[int, ...] | int, block: tuple[int, ...] | int, **options: bool) -> None:
         self.name = name
-        self.grid = (grid, 1) if isinstance(grid, int) else grid
-        self.block = (block, 1) if isinstance(block, int) else block
+        self.grid, self.block = _dims(grid), _dims(block)
         if (
             min(*self.grid, *self.block) < 1
             or math.prod(self.block) > MAX_BLOCK
@@ -53,6 +57,7 @@ class KernelBuilder:
         self.options = options
         self._buffers: list[Buffer] = []
         self._lds: list[Buffer] = []
+        self._private: list[Buffer] = []
         self._scalars: list[tuple[str, int]] = []
         self._constants: list[tuple[str, int]] = []
         self._names: set[str] = {name}
@@ -89,10 +94,22 @@ class KernelBuilder:
         return self._buffer(Buffer(name, dtype, (size,), lo, hi, restrict=restrict))
 
     def _buffer(self, buffer: Buffer) -> Buffer:
-        if buffer.size < 1 or self._next_scope > 1:
-            raise IRError(f"{self.name}: parameter {buffer.name} is empty, or added after the first block")
+        if buffer.size < 1:
+            raise IRError(f"{self.name}: {buffer.name} is empty")
         self._claim(buffer.name)
         self._buffers.append(buffer)
+        return buffer
+
+    def table(self, name: str, dtype: DType, size: int, lo: float, hi: float) -> Buffer:
+        """A `__constant__` array of `size` elements, all in [lo, hi]; its host buffer has the same name."""
+        return self._buffer(Buffer(name, dtype, (size,), lo, hi, space="constant", const=True))
+
+    def private(self, name: str, dtype: DType, size: int, span: tuple[float, float]) -> Buffer:
+        """An array of each work-item, of values in `span`, which must be written before it is read."""
+        buffer = Buffer(self._claim(name), dtype, (size,), *span, space="private")
+        if size * dtype.bytes > MAX_PRIVATE:
+            raise IRError(f"{self.name}: {name} has more than {MAX_PRIVATE} bytes")
+        self._private.append(buffer)
         return buffer
 
     def lds(
@@ -132,7 +149,7 @@ class KernelBuilder:
 
     def builtin(self, name: str) -> Expr:
         """A launch builtin such as threadIdx.x. It is unsigned (`raw`): convert sums and products to int with `let`."""
-        axis = "xy".index(name[-1])
+        axis = "xyz".index(name[-1])
         extent = {"threadIdx": self.block, "blockDim": self.block, "blockIdx": self.grid, "gridDim": self.grid}
         size = int(extent[name[:-2]][axis])
         lo, hi = (0, size - 1) if name.startswith(("threadIdx", "blockIdx")) else (size, size)
@@ -180,29 +197,32 @@ class KernelBuilder:
             raise IRError(f"{target.attr[0]}: {trips} terms up to {term.hi:g} exceed its declared {target.hi:g}")
         self._add(ir.Assign(target, term, compound="+"))
 
-    def accumulator(self, name: str, span: tuple[float, float]) -> Expr:
-        """Declares the four zero-initialised accumulators of a matrix instruction, with values in `span`."""
-        target = self._name(self._claim(name), ACC4, *ir.fit(name, ACC4, *span), uniform=False)
-        zero = ir.const(0.0, F32)
+    def accumulator(self, name: str, matrix: Matrix, span: tuple[float, float]) -> Expr:
+        """Declares the zero-initialised accumulators of a matrix instruction, with values in `span`."""
+        t = matrix.accumulator
+        target = self._name(self._claim(name), t, *ir.fit(name, t, *span), uniform=False)
+        zero = ir.const(0.0, t.base)
         self._declared[name] = (zero, len(self._scopes))
-        self._add(ir.Let(target, ir.pack(ACC4, [zero] * 4), mutable=True))
+        self._add(ir.Let(target, ir.pack(t, [zero] * t.lanes), mutable=True))
         return target
 
-    def matrix_fma(self, target: Expr, left: Expr, right: Expr) -> None:
-        """`v_mfma_f32_16x16x4_f32`. Raises IRError in divergent control flow, for block rows that are not whole waves,
+    def matrix_fma(self, matrix: Matrix, target: Expr, left: Expr, right: Expr) -> None:
+        """A matrix instruction. Raises IRError in divergent control flow, for block rows that are not whole waves,
         and if the accumulator may leave its declared range, counting every iteration of the enclosing loops."""
         for value in (target, left, right):
             self._check(value)
-        if target.dtype is not ACC4 or target.op != "name" or left.dtype is not F32 or right.dtype is not F32:
-            raise IRError("matrix_fma needs an accumulator and two floats")
-        if self.block[0] % WAVE:
-            raise IRError("matrix_fma needs block rows of whole waves")
+        if target.dtype is not matrix.accumulator or target.op != "name":
+            raise IRError(f"matrix_fma needs an accumulator of type {matrix.accumulator.cpp}")
+        if left.dtype is not matrix.operand or right.dtype is not matrix.operand:
+            raise IRError(f"matrix_fma needs operands of type {matrix.operand.cpp}")
+        if math.prod(self.block) % WAVE:
+            raise IRError("matrix_fma needs whole waves")
         self._require_uniform("matrix_fma")
         _, depth = self._declared[target.attr[0]]
         trips = math.prod(s.trips for s in self._scopes[depth:])
-        if min(left.lo, right.lo) < 0 or 4 * left.hi * right.hi * trips > target.hi * (1 + 1e-9):
+        if min(left.lo, right.lo) < 0 or matrix.depth * left.hi * right.hi * trips > target.hi * (1 + 1e-9):
             raise IRError(f"{target.attr[0]}: {trips} products exceed its declared {target.hi:g}")
-        self._add(ir.MatrixFma(target, left, right))
+        self._add(ir.MatrixFma(matrix, target, left, right))
 
     def _check_target(self, target: Expr, value: Expr) -> None:
         self._check(target)
@@ -213,12 +233,12 @@ class KernelBuilder:
             raise IRError(f"{target.attr[0]}: {value.dtype.cpp} assigned to {target.dtype.cpp}")
 
     def shuffle(self, name: str, kind: str, value: Expr, delta: Operand) -> Expr:
-        """A wave shuffle ("down" or "xor") of a 32- or 64-bit value by `delta` lanes. Raises IRError in divergent
+        """A wave shuffle ("down", "up" or "xor") of a 32- or 64-bit value by `delta` lanes. Raises IRError in divergent
         control flow, for partial waves, and for a distance that is not uniform and below 64."""
         distance = ir.lift(delta, I32)
         self._check(value)
         self._check(distance)
-        if kind not in ("down", "xor") or value.dtype not in (F32, F64, I32, U32):
+        if kind not in SHUFFLES or value.dtype not in (F32, F64, I32, U32, U64):
             raise IRError(f"no {kind} shuffle of {value.dtype.cpp}")
         if distance.lo < 0 or distance.hi >= WAVE or not distance.uniform or math.prod(self.block) % WAVE:
             raise IRError("shuffle needs whole waves and a uniform distance below 64")
@@ -245,7 +265,7 @@ class KernelBuilder:
         element = ir.lift(value, buffer.dtype)
         self._check(element)
         kinds = ATOMICS.get(op, "")
-        if element.dtype is not buffer.dtype or buffer.dtype not in (F32, F64, I32, U32):
+        if element.dtype is not buffer.dtype or buffer.dtype not in (F32, F64, I32, U32, U64):
             raise IRError(f"{buffer.name}: atomic {op} of {element.dtype.cpp} on {buffer.dtype.cpp}")
         if element.dtype.kind not in kinds or element.dtype is I32:
             raise IRError(f"no atomic {op} for {element.dtype.cpp}")
@@ -254,7 +274,7 @@ class KernelBuilder:
     def _writable_index(self, buffer: Buffer, index: Operand | tuple[Operand, ...]) -> tuple[Expr, ...]:
         parts = index if isinstance(index, tuple) else (index,)
         lifted = tuple(ir.lift(p, I32) for p in parts)
-        if buffer.const or buffer not in (*self._buffers, *self._lds):
+        if buffer.const or buffer not in (*self._buffers, *self._lds, *self._private):
             raise IRError(f"{buffer.name}: not writable here")
         for value in lifted:
             self._check(value)
@@ -337,23 +357,32 @@ class KernelBuilder:
 
     @contextmanager
     def loop(
-        self, name: str, start: Operand, stop: Operand, step: Operand = 1, *, kind: str = "up", unroll: int = 0
-    ) -> Iterator[Expr]:
-        """A counted loop over int; yields its variable. `kind` as in `ir.For`. Raises IRError for loops that never run
-        or whose variable may overflow."""
+        self, name: str, start: Operand, stop: Operand, step: Operand = 1, *, kind: str = "up", unroll: int = 0,
+        breaks: bool = False,
+    ) -> Iterator[Expr]:  # fmt: skip
+        """A counted loop over int; yields its variable. `kind` as in `ir.For`; `breaks`: work-items may leave it early.
+        Raises IRError for loops that never run or whose variable may overflow."""
         first, last, stride = (ir.lift(v, I32) for v in (start, stop, step))
         for value in (first, last, stride):
             self._check(value)
         if any(v.dtype is not I32 for v in (first, last, stride)) or stride.lo < 1:
             raise IRError(f"{name}: bounds must be int and the step positive")
         lo, hi, trips = _loop_range(name, kind, first, last, stride)
-        uniform = first.uniform and last.uniform and stride.uniform
+        uniform = first.uniform and last.uniform and stride.uniform and not breaks
         scope = self._next_scope
         var = self._name(self._claim(name), I32, lo, hi, uniform, scope)
         statement = ir.For(var, kind, first, last, stride, [], unroll)
         self._add(statement)
-        with self._open(statement.body, uniform, trips):
+        with self._open(statement.body, uniform, trips) as scope_:
+            scope_.breaks = breaks
             yield var
+
+    def leave(self, condition: Expr) -> None:
+        """`if (condition) break;` Raises IRError unless directly in a loop with `breaks`."""
+        self._check(condition)
+        if condition.dtype is not BOOL or not self._scopes[-1].breaks:
+            raise IRError(f"{self.name}: a break needs a bool, and a loop with breaks directly around it")
+        self._add(ir.Break(condition))
 
     # ---- checks and the finished kernel
 
@@ -367,7 +396,7 @@ class KernelBuilder:
         """Raises IRError for values that use a name outside its scope, or a buffer of another kernel."""
         if value.op in ("name", "inside") and all(s.number != value.attr[1] for s in self._scopes):
             raise IRError(f"{value.attr[0]} is used outside its scope")
-        if value.op == "load" and value.attr not in (*self._buffers, *self._lds):
+        if value.op == "load" and value.attr not in (*self._buffers, *self._lds, *self._private):
             raise IRError(f"{value.attr.name} does not belong to {self.name}")
         if value.op == "size":
             self._size(value)
@@ -383,11 +412,17 @@ class KernelBuilder:
         """The finished kernel; raises IRError if a block is still open."""
         if len(self._scopes) != 1:
             raise IRError(f"{self.name}: unfinished block")
+        body = tuple(self._scopes[0].body)
         return Kernel(
             self.name, self.grid, self.block, tuple(self._buffers), tuple(self._scalars), tuple(self._constants),
-            tuple(self._lds), tuple(self._scopes[0].body), self.options.get("launch_bounds", False),
-            self.options.get("auto", False),
+            tuple(self._lds), body, self.options.get("launch_bounds", False),
+            self.options.get("auto", False), tuple(self._private), live_names(body),
         )  # fmt: skip
+
+
+def _dims(extents: tuple[int, ...] | int) -> ir.Dims:
+    x, y, z = (*((extents,) if isinstance(extents, int) else extents), 1, 1)[:3]
+    return x, y, z
 
 
 def _loop_range(name: str, kind: str, start: Expr, stop: Expr, step: Expr) -> tuple[int, int, int]:

@@ -28,6 +28,7 @@ OUTPUT_NAMES = (
 )
 INDEX_NAMES = ("i", "idx", "gid", "id", "thread_id", "tid")
 LOCAL_NAMES = ("var_", "v", "t", "tmp", "val")
+CHECK_NAMES = ("HIP_CHECK", "HIP_CHECK", "CHECK", "HIP_CALL", "hipCheck", "GPU_CHECK", "checkHipErrors")
 COUNT_NAMES = ("n", "count", "size", "N", "num_elements")
 
 
@@ -61,10 +62,12 @@ class Context:
     restrict: bool = field(init=False)
     style: dict[str, Any] = field(init=False)
     arguments: dict[str, Extent] = field(init=False, default_factory=dict)
+    composition: str = field(init=False, default="")  # names the kind of program within its family
 
     def __post_init__(self) -> None:
         self.names = Names.draw(self.choices)
-        habits = {name: self.choices.flag(percent) for name, percent in self.policy.style.items()}
+        habits: dict[str, Any] = {"check": self.choices.pick(CHECK_NAMES)}
+        habits |= {name: self.choices.flag(percent) for name, percent in self.policy.style.items()}
         self.restrict = habits["restrict"]
         self.style = habits
 

@@ -1,8 +1,7 @@
-"""Prints modules as HIP source: kernel bodies from the typed language, the rest from the family's template."""
+"""Prints modules as HIP source: kernels from `source`, the rest from the family's template."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -11,208 +10,31 @@ import jinja2
 from hipsynth.synth.generate import ir
 from hipsynth.synth.generate.extent import Extent, cpp
 from hipsynth.synth.generate.headers import Template, templates_dir
-from hipsynth.synth.generate.ir import Buffer, Expr, HostBuffer, Kernel, Module, Statement
-from hipsynth.synth.generate.ops import ATOM, OPS, ORDER, SYMMETRIC, UNARY
+from hipsynth.synth.generate.ir import HostBuffer, Kernel, Module
 from hipsynth.synth.generate.oracle import SAMPLES
-from hipsynth.synth.generate.types import ACC4, BOOL, DType
-
-INVERSE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
-UNROLL = {0: [], 1: ["#pragma unroll"]}
+from hipsynth.synth.generate.source import extended_types, generic_type, kernel_source, literal, packed
+from hipsynth.synth.generate.types import DType
 
 
-def literal(value: float, dtype: DType) -> str:
-    """A C++ literal of exactly this value and type."""
-    if not dtype.is_float:
-        return f"{int(value)}{dtype.suffix}"
-    text = repr(float(value)) + dtype.suffix
-    return f"static_cast<{dtype.cpp}>({text})" if dtype.name == "f16" else text
+def launched(kernel: Kernel, style: dict[str, Any]) -> str:
+    """A kernel's name where it is launched."""
+    generic = generic_type(kernel, style)
+    return f"{kernel.name}<{generic.cpp}>" if generic else kernel.name
 
 
-def expression(e: Expr, outer: int = 0, right: bool = False) -> str:
-    """C++ text of a value. `outer` is the precedence of the surrounding operator, `right` whether the value is its
-    right operand; parentheses are added if that operator binds tighter (or equally, on its right)."""
-    text, precedence = _expression(e)
-    tight = precedence < outer or (precedence == outer and right)
-    return f"({text})" if tight else text
-
-
-def _expression(e: Expr) -> tuple[str, int]:
-    if e.op in SPECIAL:
-        return SPECIAL[e.op](e)
-    op = OPS[e.op]
-    form = op.text(e.args[-1].dtype)
-    if op.precedence == ATOM and not form.startswith("("):
-        return form.format(*(expression(a) for a in e.args)), ATOM
-    if op.precedence == ATOM:
-        return form.format(*(expression(a, UNARY) for a in e.args)), ATOM
-    parts = [expression(a, _inner(op.precedence, a), _strict(e, a, k)) for k, a in enumerate(e.args)]
-    return form.format(*parts), op.precedence
-
-
-def _inner(precedence: int, argument: Expr) -> int:
-    """The precedence to print an operand with: mixed bitwise and shift operators get explicit parentheses, as compilers
-    recommend (-Wparentheses)."""
-    mixed = argument.op in OPS and OPS[argument.op].precedence != precedence and precedence < ATOM
-    bitwise = argument.op in ("and", "or", "xor", "shl", "shr") or precedence in range(3, 9)
-    return UNARY if mixed and bitwise and precedence != ORDER else precedence
-
-
-def _strict(e: Expr, argument: Expr, position: int) -> bool:
-    return position > 0 and not (e.op in SYMMETRIC and argument.op == e.op)
-
-
-def _element(buffer: Buffer, index: tuple[Expr, ...]) -> str:
-    return buffer.name + "".join(f"[{expression(x)}]" for x in index)
-
-
-def _const(e: Expr) -> tuple[str, int]:
-    return literal(e.attr, e.dtype), ATOM if e.attr >= 0 else UNARY
-
-
-def _shuffle(e: Expr) -> tuple[str, int]:
-    return f"__shfl_{e.attr}({expression(e.args[0])}, {expression(e.args[1])})", ATOM
-
-
-def _pack(e: Expr) -> tuple[str, int]:
-    if e.dtype is ACC4:
-        return "{" + ", ".join(expression(a) for a in e.args) + "}", ATOM
-    return f"make_{e.dtype.cpp}({', '.join(expression(a) for a in e.args)})", ATOM
-
-
-SPECIAL: dict[str, Callable[[Expr], tuple[str, int]]] = {
-    "const": _const,
-    "name": lambda e: (e.attr[0], ATOM),
-    "size": lambda e: (e.attr.name, ATOM),
-    "builtin": lambda e: (e.attr, ATOM),
-    "inside": lambda e: _expression(e.args[0]),
-    "load": lambda e: (_element(e.attr, e.args), ATOM),
-    "cast": lambda e: (f"static_cast<{e.dtype.cpp}>({expression(e.args[0])})", ATOM),
-    "part": lambda e: (f"{expression(e.args[0], ATOM)}.{'xyzw'[e.attr]}", ATOM),
-    "pack": _pack,
-    "shuffle": _shuffle,
-}
-
-
-class Printer:
-    """Prints the statements of one kernel as indented lines."""
-
-    def __init__(self, kernel: Kernel) -> None:
-        self.kernel = kernel
-        self.lines: list[str] = []
-        self.depth = 1
-
-    def put(self, text: str) -> None:
-        self.lines.append("  " * self.depth + text)
-
-    def block(self, statements: Any) -> None:
-        for statement in statements:
-            PRINT[type(statement)](self, statement)
-
-    def nested(self, statements: list[Statement]) -> None:
-        self.depth += 1
-        self.block(statements)
-        self.depth -= 1
-
-    def let(self, s: ir.Let) -> None:
-        # `auto` would deduce another type.
-        exact = s.value.raw or s.target.dtype is ACC4 or s.value.op in ("const", "builtin", "cast")
-        spelled = s.target.dtype.cpp if exact or not self.kernel.auto else "auto"
-        spelled = spelled if s.mutable or self.kernel.auto else f"const {spelled}"
-        self.put(f"{spelled} {s.target.attr[0]} = {expression(s.value)};")
-
-    def assign(self, s: ir.Assign) -> None:
-        self.put(f"{s.target.attr[0]} {s.compound}= {expression(s.value)};")
-
-    def store(self, s: ir.Store) -> None:
-        self.put(f"{_element(s.buffer, s.index)} = {expression(s.value)};")
-
-    def atomic(self, s: ir.Atomic) -> None:
-        name = "atomic" + s.op.capitalize()
-        self.put(f"{name}(&{_element(s.buffer, s.index)}, {expression(s.value)});")
-
-    def matrix_fma(self, s: ir.MatrixFma) -> None:
-        name = s.target.attr[0]
-        operands = f"{expression(s.left)}, {expression(s.right)}, {name}"
-        self.put(f"{name} = __builtin_amdgcn_mfma_f32_16x16x4f32({operands}, 0, 0, 0);")
-
-    def branch(self, s: ir.If) -> None:
-        if s.early:
-            self.put(f"if ({inverse(s.condition)}) return;")
-            self.block(s.then)
-            return
-        self.put(f"if ({expression(s.condition)}) {{")
-        self.nested(s.then)
-        if s.otherwise:
-            self.put("} else {")
-            self.nested(s.otherwise)
-        self.put("}")
-
-    def loop(self, s: ir.For) -> None:
-        for line in UNROLL.get(s.unroll, [f"#pragma unroll {s.unroll}"]):
-            self.put(line)
-        name = s.var.attr[0]
-        step = f"{name} += {expression(s.step)}"
-        if s.kind == "up" and s.step.op == "const" and s.step.attr == 1:
-            step = f"++{name}"
-        test = f"{name} < {expression(s.stop, ORDER, True)}"
-        if s.kind == "halve":
-            test, step = f"{name} > 0", f"{name} >>= 1"
-        elif s.kind == "double":
-            step = f"{name} <<= 1"
-        self.put(f"for (int {name} = {expression(s.start)}; {test}; {step}) {{")
-        self.nested(s.body)
-        self.put("}")
-
-    def barrier(self, s: ir.Barrier) -> None:
-        self.put("__syncthreads();")
-
-
-PRINT: dict[Any, Any] = {
-    ir.Let: Printer.let, ir.Assign: Printer.assign, ir.Store: Printer.store, ir.Atomic: Printer.atomic,
-    ir.If: Printer.branch, ir.For: Printer.loop, ir.Barrier: Printer.barrier, ir.MatrixFma: Printer.matrix_fma,
-}  # fmt: skip
-
-
-def inverse(condition: Expr) -> str:
-    """C++ text of the negated condition."""
-    if condition.op in INVERSE:
-        return expression(ir.Expr(INVERSE[condition.op], BOOL, condition.args))
-    return "!" + expression(condition, UNARY)
-
-
-def kernel_body(kernel: Kernel) -> str:
-    """LDS declarations and statements of a kernel."""
-    printer = Printer(kernel)
-    for tile in kernel.lds:
-        dims = "[]" if tile.dynamic else "".join(f"[{extent}]" for extent in tile.shape)
-        printer.put(f"{'extern ' if tile.dynamic else ''}__shared__ {tile.dtype.cpp} {tile.name}{dims};")
-    printer.block(kernel.body)
-    return "\n".join(printer.lines)
-
-
-def signature(kernel: Kernel) -> str:
-    """`__global__ void name(parameters)`."""
-    parameters = [
-        f"{'const ' if b.const else ''}{b.dtype.cpp}*{' __restrict__' if b.restrict else ''} {b.name}"
-        for b in kernel.buffers
-    ]
-    parameters += [f"int {name}" for name, _ in kernel.scalars]
-    bounds = f" __launch_bounds__({kernel.block[0] * kernel.block[1]})" if kernel.launch_bounds else ""
-    head = f"__global__ void{bounds} {kernel.name}("
-    line = head + ", ".join(parameters) + ")"
-    return line if len(line) <= 118 else head + (",\n" + " " * len(head)).join(parameters) + ")"
-
-
-def launch_arguments(launch: ir.Launch, device: str) -> list[str]:
+def launch_arguments(launch: ir.Launch, device: str, style: dict[str, Any]) -> list[str]:
     """The arguments of a launch: device pointers (`device` formats a buffer name), then the values of the scalars."""
     arguments = []
-    for buffer in launch.kernel.buffers:
+    for buffer in (b for b in launch.kernel.buffers if b.space == "global"):
         pointer = device.format(launch.arguments[buffer.name])
         constant = "const " if buffer.const else ""
         arguments.append(
             pointer if buffer.dtype.lanes == 1 else f"reinterpret_cast<{constant}{buffer.dtype.cpp}*>({pointer})"
         )
-    return arguments + [cpp(value) for _, value in launch.kernel.scalars]
+    scalars = [cpp(value) for _, value in launch.kernel.scalars]
+    if name := packed(launch.kernel, style):
+        scalars = [f"{name}{{{', '.join(scalars)}}}"]
+    return arguments + scalars
 
 
 def init_expression(host: HostBuffer) -> str:
@@ -248,16 +70,21 @@ def dynamic_bytes(kernel: Kernel) -> int:
     return sum(b.size * b.dtype.bytes for b in kernel.lds if b.dynamic)
 
 
-def dims(kernel: Kernel, extents: tuple[int, int]) -> str:
-    """The grid or the block of a launch as a `dim3`, of one dimension if the kernel has only one."""
-    flat = kernel.grid[1] == 1 and kernel.block[1] == 1 and not isinstance(kernel.grid[1], Extent)
-    return f"dim3({cpp(extents[0])})" if flat else f"dim3({cpp(extents[0])}, {cpp(extents[1])})"
+def dims(kernel: Kernel, extents: ir.Dims) -> str:
+    """The grid or the block of a launch as a `dim3` of as many dimensions as the kernel has."""
+    used = [a for a in range(3) if kernel.grid[a] != 1 or kernel.block[a] != 1 or isinstance(kernel.grid[a], Extent)]
+    return f"dim3({', '.join(cpp(extent) for extent in extents[: max(used, default=0) + 1])})"
 
 
 def element_count(buffer: HostBuffer) -> str:
     """A buffer's size as an operand of a product."""
     bare = not isinstance(buffer.size, Extent) or not buffer.size.op
     return cpp(buffer.size) if bare else f"({cpp(buffer.size)})"
+
+
+def constant_tables(module: Module) -> list[HostBuffer]:
+    """The buffers in constant memory."""
+    return [host for host in module.buffers if host.constant]
 
 
 def shared_constants(module: Module) -> list[tuple[str, int]]:
@@ -274,7 +101,8 @@ def environment() -> jinja2.Environment:
         keep_trailing_newline=True, autoescape=False,
     )  # fmt: skip
     for function in (
-        kernel_body, signature, launch_arguments, init_expression, dynamic_bytes, shared_constants,
+        kernel_source, launched, launch_arguments, init_expression, dynamic_bytes, shared_constants, constant_tables,
+        extended_types,
         literal, cpp, dims, element_count,
     ):  # fmt: skip
         env.globals[function.__name__] = function

@@ -7,14 +7,14 @@ constraints (Python comparisons over parameters), launch, oracle, tags. An unkno
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from hipsynth.synth.core.errors import BadInput, Missing, UsageError
-from hipsynth.synth.core.expressions import CONSTRAINT, FormulaError, Node, evaluate, names, parse
+from hipsynth.synth.core.expressions import CONSTRAINT, FormulaError, compiled, parse
 
 KEYS = {"name", "family", "summary", "parameters", "constraints", "launch", "oracle", "tags"}
 REQUIRED = KEYS - {"constraints"}
@@ -77,26 +77,19 @@ def templates_dir() -> Path:
 
 
 @lru_cache(maxsize=1024)
-def _parsed(constraint: str) -> Node:
-    return parse(constraint, CONSTRAINT)
+def _compiled(constraint: str) -> Callable[[Mapping[str, Any]], Any]:
+    return compiled(parse(constraint, CONSTRAINT))
 
 
 def holds(constraint: str, params: Mapping[str, Any]) -> bool:
     """Evaluates a constraint over parameters: integers, strings, arithmetic, comparisons, and/or/not.
 
-    Raises TemplateError for anything else in it, and where it has no value (a division by zero).
+    Raises TemplateError for anything else in it, for an unknown name, and where it has no value (a division by zero).
     """
     try:
-        tree = _parsed(constraint)
-        for name in names(tree):
-            if name not in params:
-                raise TemplateError(f"constraint {constraint!r}: cannot use {name!r}")
-        value = evaluate(tree, params.get)
-    except (FormulaError, TypeError) as error:
+        return bool(_compiled(constraint)(params))
+    except (FormulaError, TypeError, ArithmeticError, KeyError) as error:
         raise TemplateError(f"constraint {constraint!r} cannot be evaluated", cause=str(error)) from error
-    if value is None:
-        raise TemplateError(f"constraint {constraint!r} cannot be evaluated", cause="a division by zero")
-    return bool(value)
 
 
 def parse_header(path: str, source: str) -> Template:
@@ -150,6 +143,11 @@ def templates() -> dict[str, Template]:
             raise TemplateError(f"{file}: a second template of family {template.family}")
         found[template.family] = template
     return found
+
+
+def template_of(family: str) -> str:
+    """The template's family of a program's family, which may name a composition after a slash."""
+    return family.partition("/")[0]
 
 
 def find_template(family: str) -> Template:

@@ -10,16 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from hipsynth.synth.generate.extent import Extent
+from hipsynth.synth.generate.matrix import Matrix
 from hipsynth.synth.generate.ops import OPS
 from hipsynth.synth.generate.types import BOOL, F16, F32, I32, DType, IRError
 
 Number = int | float
+Dims = tuple[int, int, int]  # along x, y and z
 TILE = 65536  # elements
 MAX_BYTES = 5 << 29  # of a program's buffers, which its host holds once more
 SIZE_OPS = {"+": "add", "-": "sub", "*": "mul", "/": "idiv", "max": "max"}  # operators of an Extent -> rows of OPS
@@ -143,7 +144,8 @@ def _check_types(name: str, kinds: str, args: tuple[Expr, ...]) -> None:
     if name == "select" and args[0].dtype is not BOOL:
         raise IRError("select: the condition is not a bool")
     for value in values:
-        if value.dtype is not values[0].dtype or value.dtype.lanes > 1 or value.dtype.kind not in kinds:
+        same = value.dtype is values[0].dtype and not value.dtype.narrow
+        if not same or value.dtype.lanes > 1 or value.dtype.kind not in kinds:
             shown = ", ".join(v.dtype.cpp for v in values)
             raise IRError(f"{name}: bad operand types ({shown})")
 
@@ -237,11 +239,13 @@ class HostBuffer:
     size: int
     init: Init
     output: bool = False
+    constant: bool = False  # in __constant__ memory
 
 
 @dataclass(frozen=True)
 class Buffer:
-    """Memory that a kernel accesses: a pointer parameter (`space` "global") or an LDS array (`space` "lds").
+    """Memory that a kernel accesses, by `space`: a pointer parameter ("global"), an array in constant memory
+    ("constant"), of the work-group ("lds") or of the work-item ("private").
 
     Every element is in [lo, hi]; a `const` buffer is never written. LDS arrays may have several dimensions.
     """
@@ -321,8 +325,9 @@ class Atomic:
 
 @dataclass(frozen=True)
 class MatrixFma:
-    """`acc = A x B + acc` over a wavefront: lane l holds A[l % 16][l / 16] and B[l / 16][l % 16] (16x4 and 4x16)."""
+    """`acc = A x B + acc` over a wavefront."""
 
+    matrix: Matrix
     target: Expr
     left: Expr
     right: Expr
@@ -352,52 +357,28 @@ class For:
 
 
 @dataclass(frozen=True)
+class Break:
+    """`if (condition) break;` directly in the body of a loop."""
+
+    condition: Expr
+
+
+@dataclass(frozen=True)
 class Barrier:
     """`__syncthreads();`"""
 
 
-def names_in(value: Expr) -> set[str]:
-    """The names of locals that a value reads."""
-    own = {str(value.attr[0])} if value.op == "name" else set()
-    return own.union(*(names_in(a) for a in value.args))
-
-
-def _names_of_effects(body: Sequence[Statement], live: set[str], pending: dict[str, Expr]) -> None:
-    """Adds to `live` the names that side effects and branches read, and to `pending` the immutable locals."""
-    for s in body:
-        values: list[Expr] = []
-        match s:
-            case Let(target, value, mutable):
-                if not mutable:
-                    pending[target.attr[0]] = value
-                else:
-                    values = [value]
-            case Assign(_, value):
-                values = [value]
-            case Store(_, index, value) | Atomic(_, _, index, value):
-                values = [*index, value]
-            case MatrixFma(_, left, right):
-                values = [left, right]
-            case If(condition, then, otherwise):
-                values = [condition]
-                _names_of_effects([*then, *otherwise], live, pending)
-            case For(_, _, start, stop, step, inner):
-                values = [start, stop, step]
-                _names_of_effects(inner, live, pending)
-        for value in values:
-            live |= names_in(value)
-
-
-Statement = Let | Assign | Store | Atomic | MatrixFma | If | For | Barrier
+Statement = Let | Assign | Store | Atomic | MatrixFma | If | For | Break | Barrier
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A finished kernel; `grid` and `block` are (x, y). `scalars` are int parameters with the values passed to them."""
+    """A finished kernel; `grid` and `block` are (x, y, z). `scalars` are int parameters with the values passed to
+    them; `private` are arrays of each work-item."""
 
     name: str
-    grid: tuple[int, int]
-    block: tuple[int, int]
+    grid: Dims
+    block: Dims
     buffers: tuple[Buffer, ...]
     scalars: tuple[tuple[str, int], ...]
     constants: tuple[tuple[str, int], ...]
@@ -405,25 +386,12 @@ class Kernel:
     body: tuple[Statement, ...]
     launch_bounds: bool = False
     auto: bool = False  # declare locals with auto
-
-    @cached_property
-    def live(self) -> frozenset[str]:
-        """The locals that some side effect or branch depends on; all other locals are dead code."""
-        live: set[str] = set()
-        pending: dict[str, Expr] = {}
-        _names_of_effects(self.body, live, pending)
-        work = list(live)
-        while work:
-            value = pending.pop(work.pop(), None)
-            if value is not None:
-                found = names_in(value) - live
-                live |= found
-                work += found
-        return frozenset(live)
+    private: tuple[Buffer, ...] = ()
+    live: frozenset[str] = frozenset()  # the locals that a side effect or a branch depends on; others are dead code
 
     @property
     def threads(self) -> int:
-        return math.prod(self.grid) * math.prod(self.block)
+        return math.prod(map(int, (*self.grid, *self.block)))
 
 
 @dataclass(frozen=True)
@@ -474,7 +442,7 @@ class Module:
 def _check_binding(launch: Launch, buffer: Buffer, hosts: dict[str, HostBuffer], written: set[str]) -> None:
     name = launch.arguments.get(buffer.name, "")
     host = hosts.get(name)
-    if host is None:
+    if host is None or (buffer.space == "constant") != host.constant:
         raise IRError(f"{launch.kernel.name}: parameter {buffer.name} has no buffer")
     if host.dtype is not buffer.dtype.base or host.size < buffer.size * buffer.dtype.lanes:
         raise IRError(f"{launch.kernel.name}: {name} is not {buffer.size} of {buffer.dtype.cpp}")

@@ -1,6 +1,6 @@
 """The oracle: executes a module in numpy, all work-items in lockstep, to get the output that the program must print.
 
-Values are arrays over (grid y, grid x, block y, block x), broadcast: a value that is constant along an axis has
+Values are arrays over (grid z, y, x, block z, y, x), broadcast: a value that is constant along an axis has
 extent 1 there, so uniform and row- or column-wise values cost almost nothing. Lockstep is one of the execution orders
 that a race-free program permits; `races.py` checks race freedom.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from hipsynth.synth.core.program import Expected
 from hipsynth.synth.generate import ir
 from hipsynth.synth.generate.ir import Buffer, Expr, HostBuffer, Kernel, Module
+from hipsynth.synth.generate.matrix import Matrix
 from hipsynth.synth.generate.ops import OPS
 from hipsynth.synth.generate.types import DType
 
@@ -26,9 +28,10 @@ SLAB = 1 << 15  # work-items executed together in lockstep
 BASE_RTOL = {"f16": 2e-2, "f32": 2e-4, "f64": 1e-8}
 STATEMENTS: dict[type, str] = {  # -> the method of Run that executes it
     ir.Let: "let", ir.Assign: "assign", ir.Store: "store", ir.Atomic: "atomic", ir.If: "branch", ir.For: "loop",
-    ir.Barrier: "barrier", ir.MatrixFma: "matrix_fma",
+    ir.Barrier: "barrier", ir.MatrixFma: "matrix_fma", ir.Break: "leave",
 }  # fmt: skip
-AXES = {"blockIdx.y": 0, "blockIdx.x": 1, "threadIdx.y": 2, "threadIdx.x": 3}
+AXES = {f"{name}.{axis}": n for n, (name, axis) in enumerate(product(("blockIdx", "threadIdx"), "zyx"))}
+Slab = tuple[range, range, range]  # of work-groups along z, y and x
 
 
 def affordable(module: Module) -> bool:
@@ -38,7 +41,7 @@ def affordable(module: Module) -> bool:
 
 def work(module: Module) -> int:
     """The work-items and elements of the whole program."""
-    work_items = sum(math.prod(map(int, (*x.kernel.grid, *x.kernel.block))) for x in module.launches)
+    work_items = sum(x.kernel.threads for x in module.launches)
     return (work_items + sum(int(b.size) for b in module.buffers)) * module.repeat
 
 
@@ -70,19 +73,26 @@ def hash_u32(x: Array) -> Array:
 
 class Run:
     """One launch of one kernel. `memory` maps parameters to flat arrays (a vector parameter sees an (n, lanes) view);
-    `slab` restricts the launch to the work-groups in (range over grid y, range over grid x)."""
+    `slab` restricts the launch to some work-groups."""
 
-    def __init__(self, kernel: Kernel, memory: dict[str, Array], slab: tuple[range, range] | None = None) -> None:
+    def __init__(self, kernel: Kernel, memory: dict[str, Array], slab: Slab | None = None) -> None:
         self.kernel = kernel
-        self.slab = slab or (range(kernel.grid[1]), range(kernel.grid[0]))  # work-groups by y and x
-        self.shape = (len(self.slab[0]), len(self.slab[1]), kernel.block[1], kernel.block[0])
+        x, y, z = map(range, kernel.grid)
+        self.slab = slab or (z, y, x)
+        self.shape = (*map(len, self.slab), *reversed(kernel.block))
         self.names: dict[str, Any] = {n: np.int64(v) for n, v in (*kernel.scalars, *kernel.constants)}
         self.memory = {b.name: memory[b.name].reshape(-1, b.dtype.lanes) if b.dtype.lanes > 1 else memory[b.name]
                        for b in kernel.buffers}  # fmt: skip
-        groups = math.prod(self.shape[:2])
-        self.group = np.arange(groups, dtype=np.int64).reshape(*self.shape[:2], 1, 1)
+        groups, threads = math.prod(self.shape[:3]), math.prod(self.shape)
+        # The owner of an array: the work-group of one in LDS, the work-item of a private one.
+        self.owner = {"lds": np.arange(groups, dtype=np.int64).reshape(*self.shape[:3], 1, 1, 1)}
         for tile in kernel.lds:
             self.memory[tile.name] = np.zeros(groups * tile.size, tile.dtype.numpy)
+        if kernel.private:
+            self.owner["private"] = np.arange(threads, dtype=np.int64).reshape(self.shape)
+        for array in kernel.private:
+            self.memory[array.name] = np.zeros(threads * array.size, array.dtype.numpy)
+        self.left: list[Array] = []  # which work-items have left the loops around a statement, innermost last
 
     def execute(self) -> None:
         """Runs the kernel; results are written to the arrays in `memory`."""
@@ -107,12 +117,21 @@ class Run:
         self.names[name] = new if mask is None else np.where(mask, new, old)
 
     def matrix_fma(self, s: ir.MatrixFma, mask: Array | None) -> None:
-        a, b = (self._waves(s.left, mask).reshape(-1, 4, 16), self._waves(s.right, mask).reshape(-1, 4, 16))
-        product = np.matmul(a.transpose(0, 2, 1), b).reshape(-1, 4, 4, 16)  # wave, quad of rows, row in quad, column
-        name = s.target.attr[0]
+        side, name = s.matrix.side, s.target.attr[0]
+        wide = s.matrix.accumulator.base.compute
+        a, b = (self._operand(value, s.matrix, mask).astype(wide) for value in (s.left, s.right))
+        product = np.matmul(a, b.transpose(0, 2, 1))  # wave, row, column
+        groups = np.arange(64 // side)
         self.names[name] = tuple(
-            self.names[name][r] + np.ascontiguousarray(product[:, :, r]).reshape(self.shape) for r in range(4)
+            old + product[:, s.matrix.row(groups, r), :].reshape(self.shape) for r, old in enumerate(self.names[name])
         )
+
+    def _operand(self, value: Expr, matrix: Matrix, mask: Array | None) -> Array:
+        """An operand as (wave, side, depth)."""
+        found = self.value(value, mask)
+        lanes = found if isinstance(found, tuple) else (found,)
+        shaped = [np.broadcast_to(x, self.shape).reshape(-1, 64 // matrix.side, matrix.side) for x in lanes]
+        return np.stack(shaped, axis=2).reshape(len(shaped[0]), matrix.depth, matrix.side).transpose(0, 2, 1)
 
     def _waves(self, value: Expr, mask: Array | None) -> Array:
         """A value as one row of 64 lanes per wavefront."""
@@ -156,15 +175,37 @@ class Run:
         name = s.var.attr[0]
         i = np.asarray(self.value(s.start, mask))
         stop, step = self.value(s.stop, mask), self.value(s.step, mask)
+        breaks = any(isinstance(inner, ir.Break) for inner in s.body)
+        if breaks:
+            self.left.append(np.zeros(self.shape, np.bool_))
         while True:
             active = np.asarray(i > 0) if s.kind == "halve" else np.asarray(i < stop)
             if mask is not None:
                 active = active & mask
             if not active.any():
-                return
+                break
             self.names[name] = i
-            self.block(s.body, join(mask, active) if not active.all() or mask is not None else None)
+            inside = join(mask, active) if not active.all() or mask is not None else None
+            if breaks:
+                inside = join(inside, ~self.left[-1])
+                if inside is not None and not inside.any():
+                    break
+                self.body_with_breaks(s.body, inside)
+            else:
+                self.block(s.body, inside)
             i = i >> 1 if s.kind == "halve" else i << 1 if s.kind == "double" else i + step
+
+        if breaks:
+            self.left.pop()
+
+    def body_with_breaks(self, body: list[ir.Statement], mask: Array | None) -> None:
+        """One iteration: statements after a break are executed by the work-items that stay."""
+        for statement in body:
+            self.block([statement], join(mask, ~self.left[-1]))
+
+    def leave(self, s: ir.Break, mask: Array | None) -> None:
+        leaves = np.asarray(self.value(s.condition, mask))
+        self.left[-1] |= leaves if mask is None else leaves & mask
 
     def barrier(self, s: ir.Barrier, mask: Array | None) -> None:
         """No effect: work-items run in lockstep."""
@@ -196,9 +237,9 @@ class Run:
         axis = AXES.get(e.attr)
         if axis is None:
             return np.int64(e.lo)
-        numbers = self.slab[axis] if axis < 2 else range(self.shape[axis])
+        numbers = self.slab[axis] if axis < 3 else range(self.shape[axis])
         column = np.arange(numbers.start, numbers.stop, dtype=np.int64)
-        return column.reshape([-1 if a == axis else 1 for a in range(4)])
+        return column.reshape([-1 if a == axis else 1 for a in range(6)])
 
     def cast(self, e: Expr, mask: Array | None) -> Any:
         return e.dtype.cast(self.value(e.args[0], mask))
@@ -224,7 +265,8 @@ class Run:
         value = self._waves(e.args[0], mask)
         lane = np.arange(64)
         delta = int(np.asarray(self.value(e.args[1], mask)).ravel()[0])
-        source = lane ^ delta if e.attr == "xor" else np.where(lane + delta < 64, lane + delta, lane)
+        source = lane ^ delta if e.attr == "xor" else lane + delta if e.attr == "down" else lane - delta
+        source = np.where((source >= 0) & (source < 64), source, lane)
         return value[:, source].reshape(self.shape)
 
     def address(self, buffer: Buffer, index: tuple[Expr, ...], mask: Array | None) -> Array:
@@ -235,8 +277,8 @@ class Run:
             at = position if at is None else at * extent + position
         if mask is not None:
             at = np.where(mask, at, 0)
-        if buffer.space == "lds":
-            at = at + self.group * buffer.size
+        if buffer.space in self.owner:
+            at = at + self.owner[buffer.space] * buffer.size
         return np.asarray(at)
 
 
@@ -262,14 +304,20 @@ def evaluate(module: Module, run: type[Run] = Run) -> dict[str, Array]:
     return memory
 
 
-def slabs(kernel: Kernel) -> list[tuple[range, range]]:
-    """The grid as slabs (range over y, range over x) of about SLAB work-items, whose values fit in the cache."""
-    width, height = kernel.grid
+def slabs(kernel: Kernel) -> list[Slab]:
+    """The grid, cut along its last dimension into slabs of about SLAB work-items, whose values fit in the cache."""
+    x, y, z = map(int, kernel.grid)
     per = max(1, SLAB // math.prod(kernel.block))
-    if height == 1:
-        return [(range(1), range(x, min(x + per, width))) for x in range(0, width, per)]
-    rows = max(1, per // width)
-    return [(range(y, min(y + rows, height)), range(width)) for y in range(0, height, rows)]
+    if y == z == 1:
+        return [(range(1), range(1), part) for part in _parts(x, per)]
+    if z == 1:
+        return [(range(1), part, range(x)) for part in _parts(y, per // x)]
+    return [(part, range(y), range(x)) for part in _parts(z, per // (x * y))]
+
+
+def _parts(extent: int, each: int) -> list[range]:
+    each = max(1, each)
+    return [range(first, min(first + each, extent)) for first in range(0, extent, each)]
 
 
 def sample_indices(size: int) -> list[int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import tomllib
 from collections.abc import Mapping
@@ -68,6 +70,13 @@ class Policy:
     parameters: Mapping[tuple[str, str], Distribution]  # (family, parameter)
     productions: Mapping[str, Mapping[str, float]]
     style: Mapping[str, int]  # percent
+
+    @property
+    def digest(self) -> str:
+        """A hash of all weights."""
+        weights = {f"{family}.{name}": d.weights for (family, name), d in self.parameters.items()}
+        text = json.dumps([self.families, weights, self.productions, self.style], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def family(self, choices: Choices) -> str:
         """A random family name."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass
 
 from hipsynth.synth.core.errors import BadInput
 from hipsynth.synth.core.program import Program
@@ -12,7 +13,7 @@ from hipsynth.synth.core.workers import end_with_parent
 from hipsynth.synth.generate.build import make_program
 from hipsynth.synth.generate.choices import Choices, Stream
 from hipsynth.synth.generate.headers import find_template
-from hipsynth.synth.generate.policy import default_policy
+from hipsynth.synth.generate.policy import Policy, default_policy
 from hipsynth.synth.generate.sizes import with_runs
 from hipsynth.synth.generate.types import IRError
 
@@ -20,26 +21,28 @@ CHUNK = 16  # programs per task of a worker
 ATTEMPTS = 100  # draws of one program before an error is raised
 
 
-def draw_program(seed: int, index: int, attempt: int = 0, family: str | None = None) -> Program:
+def draw_program(
+    seed: int, index: int, attempt: int = 0, family: str | None = None, policy: Policy | None = None
+) -> Program:
     """Program `index` of a seed; each `attempt` gives a different one, to replace duplicates and rejected programs."""
-    chosen = family or default_policy().family(Choices(Stream("family", seed, index, attempt)))
-    return make_program(chosen, Choices(Stream("program", seed, chosen, index, attempt)))
+    chosen = family or (policy or default_policy()).family(Choices(Stream("family", seed, index, attempt)))
+    return make_program(chosen, Choices(Stream("program", seed, chosen, index, attempt)), policy=policy)
 
 
 def generate(
     count: int, seed: int = 0, family: str | None = None, workers: int = 1, start: int = 0,
-    seen: set[str] | None = None, runs: int = 1,
+    seen: set[str] | None = None, runs: int = 1, policy: Policy | None = None,
 ) -> Iterator[Program]:  # fmt: skip
     """Programs start .. count-1 of a seed, in order, without duplicates, each with up to `runs` runs at other sizes.
 
-    The result depends on `seed` and `family` only, never on `workers`. `seen` holds the ids of earlier programs of a
-    resumed run.
+    The result depends on `seed`, `family` and `policy` only, never on `workers`. `seen` holds the ids of
+    earlier programs of a resumed run.
     Raises UsageError for an unknown family, BadInput when a family runs out of distinct programs.
     """
     if family is not None:
         find_template(family)
     known = set() if seen is None else set(seen)
-    for index, first in enumerate(_in_order(count, seed, family, workers, start, runs), start):
+    for index, first in enumerate(_in_order(count, Order(seed, family, runs, policy), workers, start), start):
         program, attempt = first
         while program.id in known:
             if attempt >= ATTEMPTS:
@@ -48,20 +51,22 @@ def generate(
                     cause=f"family {program.family} has few distinct programs under this policy",
                     remedy="generate fewer, or widen its parameters in templates/policy/default.toml",
                 )
-            program, attempt = _draw(seed, index, attempt + 1, family, runs)
+            program, attempt = _draw(seed, index, attempt + 1, family, runs, policy)
         known.add(program.id)
         yield program
 
 
-def _draw(seed: int, index: int, attempt: int, family: str | None, runs: int) -> tuple[Program, int]:
+def _draw(
+    seed: int, index: int, attempt: int, family: str | None, runs: int, policy: Policy | None = None
+) -> tuple[Program, int]:
     """The first program, from `attempt` on, that the typed language accepts, and its attempt number.
 
     Families should never build an invalid program (the tests draw thousands), but one must not end a run of a million.
     """
     for number in range(attempt, attempt + ATTEMPTS):
         try:
-            program = draw_program(seed, index, number, family)
-            return (with_runs(program, runs) if runs > 1 else program), number
+            program = draw_program(seed, index, number, family, policy)
+            return (with_runs(program, runs, policy) if runs > 1 else program), number
         except IRError as error:
             refused = error
     raise BadInput(
@@ -71,9 +76,21 @@ def _draw(seed: int, index: int, attempt: int, family: str | None, runs: int) ->
     )
 
 
-def _in_order(
-    count: int, seed: int, family: str | None, workers: int, start: int, runs: int
-) -> Iterator[tuple[Program, int]]:
+@dataclass(frozen=True)
+class Order:
+    """What is to be drawn: the arguments of `generate` that every program depends on."""
+
+    seed: int
+    family: str | None
+    runs: int
+    policy: Policy | None
+
+    def chunk(self, begin: int, end: int) -> list[tuple[Program, int]]:
+        """The first attempts of some programs."""
+        return [_draw(self.seed, index, 0, self.family, self.runs, self.policy) for index in range(begin, end)]
+
+
+def _in_order(count: int, order: Order, workers: int, start: int) -> Iterator[tuple[Program, int]]:
     """First attempts in order; workers compute at most a few chunks ahead.
 
     Forked workers start at once; those of core.workers are spawned and import numpy anew (0.35 s each, a tenth of the
@@ -81,7 +98,7 @@ def _in_order(
     """
     if workers <= 1 or count - start <= CHUNK:
         for index in range(start, count):
-            yield _draw(seed, index, 0, family, runs)
+            yield from order.chunk(index, index + 1)
         return
     with ProcessPoolExecutor(workers, initializer=_follow_the_parent) as pool:
         pending: list[Future[list[tuple[Program, int]]]] = []
@@ -89,13 +106,9 @@ def _in_order(
         while begin < count or pending:
             while begin < count and len(pending) < 3 * workers:
                 end = min(begin + CHUNK, count)
-                pending.append(pool.submit(_chunk, seed, family, begin, end, runs))
+                pending.append(pool.submit(order.chunk, begin, end))
                 begin = end
             yield from pending.pop(0).result()
-
-
-def _chunk(seed: int, family: str | None, begin: int, end: int, runs: int) -> list[tuple[Program, int]]:
-    return [_draw(seed, index, 0, family, runs) for index in range(begin, end)]
 
 
 def _follow_the_parent() -> None:

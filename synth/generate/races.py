@@ -12,7 +12,7 @@ import numpy as np
 
 from hipsynth.synth.generate import ir
 from hipsynth.synth.generate.ir import Buffer, Expr, Kernel
-from hipsynth.synth.generate.oracle import Array, Run
+from hipsynth.synth.generate.oracle import Array, Run, Slab
 from hipsynth.synth.generate.types import BOOL, IRError
 
 NOBODY, MANY = -1, -2  # instead of a work-item's number: no access yet, accesses by several work-items
@@ -66,7 +66,7 @@ class Ledger:
 class CheckedRun(Run):
     """`Run` with range and race checks; slower, for tests."""
 
-    def __init__(self, kernel: Kernel, memory: dict[str, Array], slab: tuple[range, range] | None = None) -> None:
+    def __init__(self, kernel: Kernel, memory: dict[str, Array], slab: Slab | None = None) -> None:
         super().__init__(kernel, memory, slab)
         self.who = np.arange(kernel.threads, dtype=np.int64).reshape(self.shape)
         self.ledgers = {name: Ledger(name, len(array)) for name, array in self.memory.items()}

@@ -12,17 +12,17 @@ from hipsynth.synth.core.program import Expected, Program, Run, text_id
 from hipsynth.synth.generate import emit
 from hipsynth.synth.generate.build import build_module, replay
 from hipsynth.synth.generate.choices import Choices, ReplayError, Stream
-from hipsynth.synth.generate.headers import find_template
+from hipsynth.synth.generate.headers import find_template, template_of
 from hipsynth.synth.generate.ir import Module
 from hipsynth.synth.generate.oracle import affordable, expected
-from hipsynth.synth.generate.policy import PolicyError, default_policy
+from hipsynth.synth.generate.policy import Policy, PolicyError, default_policy
 from hipsynth.synth.generate.types import IRError
 
-TRIES = 6  # draws per wanted size
+TRIES = 10  # draws per wanted size
 STEP = 1024  # sizes that do not fit are tried once more as multiples of this, which need no bounds check
 
 
-def with_runs(program: Program, count: int) -> Program:
+def with_runs(program: Program, count: int, policy: Policy | None = None) -> Program:
     """The program with up to `count` runs: its default sizes, then others, distinct, drawn from the policy.
 
     A run's text is exactly the program's, up to the defaults: bounds checks, literals and types are the same. Programs
@@ -34,19 +34,19 @@ def with_runs(program: Program, count: int) -> Program:
     for _ in range(TRIES * (count - 1)):
         if len(runs) == count:
             break
-        found = _draw(program, stream)
+        found = _draw(program, stream, policy or default_policy())
         if found is not None and (text := with_defaults(program.text, found.arguments)) not in seen:
             seen.add(text)
             runs.append(found)
     return program.with_runs(runs)
 
 
-def _draw(program: Program, stream: Choices) -> Run | None:
-    template = find_template(program.family)
+def _draw(program: Program, stream: Choices, policy: Policy) -> Run | None:
+    template = find_template(template_of(program.family))
     sizes = {parameter.name for parameter in template.parameters if parameter.size}
     fixed = {name: value for name, value in program.params.items() if name not in sizes}
     try:
-        params = default_policy().draw(template, stream, fixed)
+        params = policy.draw(template, stream, fixed)
     except PolicyError:
         return None
     wanted = {name: params[name] for name in sizes}
@@ -59,7 +59,7 @@ def run_at(program: Program, sizes: Mapping[str, int]) -> Run | None:
     than its defaults."""
     try:
         context, module = build_module(program.family, Choices(replay=program.choices), sizes=sizes)
-        text = emit.render(find_template(program.family), module, dict(context.params))
+        text = emit.render(find_template(template_of(program.family)), module, dict(context.params))
         arguments = _arguments(module)
         same = text == with_defaults(program.text, arguments)
     except (IRError, PolicyError, ReplayError, ValueError):
@@ -96,7 +96,7 @@ def shrunk(program: Program, count: int = 1) -> Program:
 
     It has no choices, since they give the text with the drawn sizes.
     """
-    names = [parameter.name for parameter in find_template(program.family).parameters if parameter.size]
+    names = [parameter.name for parameter in find_template(template_of(program.family)).parameters if parameter.size]
     runs = sorted(program.runs[1:], key=lambda run: math.prod(run.params[name] for name in names))[:count]
     if not runs:
         return program

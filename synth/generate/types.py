@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,11 @@ class DType:
         return self.kind in "iu"
 
     @property
+    def narrow(self) -> bool:
+        """Whether C++ converts the type to int before it computes."""
+        return self.is_int and self.bytes < 4
+
+    @property
     def base(self) -> DType:
         """The type of one lane of a vector type."""
         return self if self.lanes == 1 else DTYPES[self.name.split("x")[0]]
@@ -56,6 +61,10 @@ F64 = DType("f64", "double", "f", 8, "float64", "float64", -1e200, 1e200, "", 2.
 I32 = DType("i32", "int", "i", 4, "int32", "int64", -(2**31), 2**31 - 1)
 U32 = DType("u32", "unsigned int", "u", 4, "uint32", "uint32", 0, 2**32 - 1, "u")
 U64 = DType("u64", "unsigned long long", "u", 8, "uint64", "uint64", 0, 2**64 - 1, "ull")
+# In memory only: C++ computes with int.
+U8 = DType("u8", "unsigned char", "u", 1, "uint8", "int64", 0, 2**8 - 1)
+I16 = DType("i16", "short", "i", 2, "int16", "int64", -(2**15), 2**15 - 1)
+U16 = DType("u16", "unsigned short", "u", 2, "uint16", "int64", 0, 2**16 - 1)
 BOOL = DType("bool", "bool", "b", 1, "bool", "bool", 0, 1)
 
 
@@ -68,9 +77,17 @@ def _vector(base: DType, lanes: int) -> DType:
 
 
 VECTORS = tuple(_vector(base, lanes) for base in (F32, F64, I32, U32) for lanes in (2, 4))
-# The accumulator of a matrix instruction: four floats in the compiler's extended vector type.
-ACC4 = DType("f32xacc", "floatx4", "f", 16, "float32", "float32", F32.lo, F32.hi, "f", F32.eps, 4)
-DTYPES = {t.name: t for t in (F16, F32, F64, I32, U32, U64, BOOL, ACC4, *VECTORS)}
+
+
+def _extended(base: DType, lanes: int) -> DType:
+    cpp = {"f16": "half", "f32": "float", "f64": "double"}[base.name] + f"x{lanes}"
+    return replace(base, name=f"{base.name}xext{lanes}", cpp=cpp, bytes=base.bytes * lanes, lanes=lanes)
+
+
+# Operands and accumulators of matrix instructions, in the compiler's extended vector types.
+HALF4, ACC4, ACC16, DACC4 = _extended(F16, 4), _extended(F32, 4), _extended(F32, 16), _extended(F64, 4)
+EXTENDED = (HALF4, ACC4, ACC16, DACC4)
+DTYPES = {t.name: t for t in (F16, F32, F64, I32, U32, U64, U8, I16, U16, BOOL, *EXTENDED, *VECTORS)}
 
 
 def dtype(name: str) -> DType:

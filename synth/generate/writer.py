@@ -27,7 +27,8 @@ from hipsynth.synth.core.program import (
     read_text,
     text_id,
 )
-from hipsynth.synth.generate.headers import find_template, templates_dir
+from hipsynth.synth.generate.headers import find_template, template_of, templates_dir
+from hipsynth.synth.generate.policy import Policy
 from hipsynth.synth.generate.producer import generate
 
 PARTIAL = INDEX + SUFFIX
@@ -57,11 +58,11 @@ def grammar_digest() -> str:
 
 def generate_into(
     out: Path, count: int, *, seed: int = 0, family: str | None = None, workers: int = 1, runs: int = 1,
-    on_program: Callable[[Program], None] | None = None,
+    policy: Policy | None = None, on_program: Callable[[Program], None] | None = None,
 ) -> GenerateSummary:  # fmt: skip
     """Writes `count` programs of a seed to OUT/<id>.hip and OUT/programs.jsonl, resuming an interrupted run.
 
-    `runs`: problem sizes per program (see sizes.with_runs).
+    `runs`: problem sizes per program (see sizes.with_runs); `policy`: in place of the default.
 
     Raises UsageError for an unknown family, BadInput if the folder holds another run, is being written to by another
     process, or cannot be written.
@@ -69,6 +70,8 @@ def generate_into(
     if family is not None:
         find_template(family)
     run = {"seed": seed, "family": family, "runs": runs, "grammar": grammar_digest()}
+    if policy is not None:
+        run["policy"] = policy.digest
     with sole_writer(out):
         try:
             records = _finished(out, run)
@@ -79,12 +82,12 @@ def generate_into(
                     remedy="use another --out, or a larger --count",
                 )
             seen = {str(r["id"]) for r in records}
-            fresh = generate(count, seed, family, workers, start=reused, seen=seen, runs=runs)
+            fresh = generate(count, seed, family, workers, start=reused, seen=seen, runs=runs, policy=policy)
             if reused < count:
                 records += _write(out, run, records, fresh, on_program)
         except OSError as error:
             raise write_error(out, error) from error
-    families = Counter(str(r["family"]) for r in records)
+    families = Counter(template_of(str(r["family"])) for r in records)
     return GenerateSummary(str(out), len(records), seed, reused, dict(sorted(families.items())))
 
 

@@ -71,5 +71,6 @@ def test_an_operation_is_rejected_or_its_value_is_in_range(data: st.DataObject, 
         value = ir.apply(name, *operands)
     except IRError:
         return
-    k = ir.Kernel("k", (1, 1), (1, 1), (), (), (), (), (ir.Let(ir.Expr("name", value.dtype, (), ("x", 0)), value),))
+    body = (ir.Let(ir.Expr("name", value.dtype, (), ("x", 0)), value),)
+    k = ir.Kernel("k", (1, 1, 1), (1, 1, 1), (), (), (), (), body, live=frozenset({"x"}))
     CheckedRun(k, {}).execute()

@@ -10,7 +10,7 @@ from hipsynth.synth.core.arguments import run_text
 from hipsynth.synth.core.program import Program, Run
 from hipsynth.synth.generate.build import build_module
 from hipsynth.synth.generate.choices import Choices
-from hipsynth.synth.generate.headers import templates
+from hipsynth.synth.generate.headers import find_template, template_of
 from hipsynth.synth.generate.oracle import work
 from hipsynth.synth.generate.producer import draw_program
 from hipsynth.synth.generate.sizes import run_at
@@ -30,7 +30,7 @@ def drawn(family: str, seed: int = 5) -> Iterator[Program]:
 
 def small_run(program: Program) -> Run | None:
     """A run of at most SMALL work-items and elements: sizes are halved in turn as long as the family allows it."""
-    sizes = {p.name: program.params[p.name] for p in templates()[program.family].parameters if p.size}
+    sizes = {p.name: program.params[p.name] for p in find_template(template_of(program.family)).parameters if p.size}
     found, shrinking = None, True
     while shrinking:
         shrinking = False

@@ -1,0 +1,89 @@
+"""How evenly a corpus covers the space of labels: what limits its kernels, and bins of their metrics.
+
+The space has one axis for the bottleneck and one for each metric in AXES, for each architecture. A label is the kernel
+of a run with the largest total time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+RATES = ("L1_Cache_Hit_Rate", "L2_Cache_Hit_Rate")  # in percent: ten bins
+LOGARITHMS = ("HBM_Arithmetic_Intensity", "HBM_GFLOPS", "L2_Cache_Bandwidth", "L2_Fabric_Read_BW")  # two bins a decade
+AXES = ("bottleneck", *RATES, *LOGARITHMS)
+ZERO = "0"
+MOST = math.log(8)  # a bin counts as at most so many times too thin or too full
+
+
+def heaviest(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The label of each item: of its kernels, the one with the largest total time."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for row in rows:
+        best = found.get(row["measurement_id"])
+        if best is None or _weight(row) > _weight(best):
+            found[row["measurement_id"]] = row
+    return list(found.values())
+
+
+def _weight(row: Mapping[str, Any]) -> float:
+    return float(row["duration_ns"] * row["dispatches"])
+
+
+def bins(row: Mapping[str, Any]) -> dict[str, str]:
+    """The bin of a label on every axis on which it has a value."""
+    limits = row.get("limits")
+    found = {"bottleneck": str(limits["bottleneck"])} if limits else {}
+    for name in RATES:
+        if row.get(name) is not None:
+            found[name] = str(min(9, int(row[name] // 10)))
+    for name in LOGARITHMS:
+        if (value := row.get(name)) is not None:
+            found[name] = str(math.floor(2 * math.log10(value))) if value > 0 else ZERO + "."
+    return found
+
+
+@dataclass
+class Coverage:
+    """Labels per bin, by (architecture, axis)."""
+
+    counts: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Counts a label."""
+        for axis, name in bins(row).items():
+            self.counts.setdefault((row["arch"], axis), Counter())[name] += 1
+
+    def effective(self, arch: str, axis: str) -> float:
+        """How many equally full bins would be as varied: the exponential of the entropy."""
+        counts = self.counts.get((arch, axis), Counter())
+        total = counts.total()
+        return math.exp(-sum(n / total * math.log(n / total) for n in counts.values())) if total else 0.0
+
+    def worth(self, row: Mapping[str, Any]) -> float:
+        """How welcome more labels like this one are: the mean over the axes of the logarithm of how much thinner its
+        bin, with half of its neighbours, is than the average one."""
+        found = [self._thinness(row["arch"], axis, name) for axis, name in bins(row).items()]
+        return sum(found) / len(found) if found else 0.0
+
+    def _thinness(self, arch: str, axis: str, name: str) -> float:
+        counts = self.counts[arch, axis]
+        densities = {each: self._density(counts, axis, each) for each in counts}
+        average = sum(densities.values()) / len(densities)
+        return max(-MOST, min(MOST, math.log(average / densities[name])))
+
+    def _density(self, counts: Counter[str], axis: str, name: str) -> float:
+        if axis == "bottleneck" or name.endswith("."):
+            return counts[name]
+        return (2 * counts[name] + counts[str(int(name) - 1)] + counts[str(int(name) + 1)]) / 4
+
+
+def coverage(rows: Iterable[Mapping[str, Any]]) -> Coverage:
+    """The coverage of labels."""
+    found = Coverage()
+    for row in rows:
+        found.add(row)
+    return found

@@ -1,0 +1,140 @@
+"""Access patterns: which elements of its inputs a work-item reads. Each returns values of the kernel's type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hipsynth.synth.generate.compose.sketch import Place, Sketch
+from hipsynth.synth.generate.extent import groups
+from hipsynth.synth.generate.ir import Expr, Init, apply, cast, lift, load, part
+from hipsynth.synth.generate.patterns import weighted_sum
+from hipsynth.synth.generate.types import F16, F32, F64, I16, I32, U8, U16, U32, U64, vector
+
+Access = Callable[[Sketch, Place], list[Expr]]
+NARROW = {F16: (U8,), F32: (F16, U8, I16), F64: (F32, I16), I32: (U8, I16), U32: (U8, U16), U64: (U32, U8)}
+
+
+def _contiguous(s: Sketch, p: Place) -> list[Expr]:
+    return [s.local(load(s.source(s.t, p.count), p.item)) for _ in range(s.ctx["inputs"])]
+
+
+def _strided(s: Sketch, p: Place) -> list[Expr]:
+    stride = s.ctx["stride"]
+    return [s.local(load(s.source(s.t, (p.count - 1) * stride + 1), p.item * stride))]
+
+
+def _offset(s: Sketch, p: Place) -> list[Expr]:
+    source = s.source(s.t, p.count + s.ctx["stride"])
+    return [s.local(load(source, p.item)), s.local(load(source, p.item + s.ctx["stride"]))]
+
+
+def _reversed(s: Sketch, p: Place) -> list[Expr]:
+    values = [s.local(load(s.source(s.t, p.count), lift(p.count - 1, I32) - p.item))]
+    return [*values, s.local(load(s.source(s.t, p.count), p.item))] if s.ctx["inputs"] > 1 else values
+
+
+def _columns(s: Sketch, p: Place) -> list[Expr]:
+    """A matrix read along its columns."""
+    height = p.count // p.width
+    return [s.local(load(s.source(s.t, height * p.width), p.item % p.width * height + p.item // p.width))]
+
+
+def _blocked(s: Sketch, p: Place) -> list[Expr]:
+    """A matrix stored in square tiles."""
+    side = s.ctx.choices.pick((4, 8, 16, 32))
+    height = p.count // p.width
+    across, down = groups(p.width, side), groups(height, side)
+    row, column = s.local(p.item // p.width, "row"), s.local(p.item % p.width, "col")
+    tile = s.local(row // side * across + column // side, "tile_id")
+    return [s.local(load(s.source(s.t, down * across * (side * side)), tile * (side * side) + row % side * side
+                         + column % side))]  # fmt: skip
+
+
+def _cyclic(s: Sketch, p: Place) -> list[Expr]:
+    """Blocks dealt out to parts in turn, each part stored in one piece."""
+    size, parts = s.ctx.choices.pick((2, 4, 16, 64)), s.ctx.choices.pick((2, 4, 8, 16))
+    each = groups(groups(p.count, size), parts)
+    q = s.local(p.item // size, "blk")
+    at = (q % parts * each + q // parts) * size + p.item % size
+    return [s.local(load(s.source(s.t, each * (parts * size)), at))]
+
+
+def _gather(s: Sketch, p: Place) -> list[Expr]:
+    """Through an index buffer."""
+    table, s.whole = s.ctx.size("table", s.ctx["table"]), True
+    index = s.source(I32, p.count, Init("hash", 0, 1, add=s.ctx.choices.integer(0, 9999), mod=table))
+    return [s.local(load(s.source(s.t, table), s.local(load(index, p.item), "k")))]
+
+
+def _hashed(s: Sketch, p: Place) -> list[Expr]:
+    """At pseudo-random positions of a table, computed from the element's number."""
+    table = s.ctx.size("table", s.ctx["table"])
+    return [s.local(load(s.source(s.t, table), s.hashed(p.item, table)))]
+
+
+def _around(s: Sketch, p: Place, distances: list[int]) -> list[Expr]:
+    """The element, and the mean of it and those around it, clamped at the ends."""
+    source = s.source(s.t, p.count)
+    own = s.local(load(source, p.item))
+    values = [own]
+    for distance in distances:
+        values.append(load(source, apply("max", p.item - distance, 0)))
+        values.append(load(source, apply("min", p.item + distance, p.count - 1)))
+    if not s.t.is_float:
+        return [own, s.local(weighted_sum(values, [1] * len(values)), "sum")]
+    weight = 2.0 ** -(len(values) - 1).bit_length()
+    return [own, s.local(weighted_sum(values, [1.0] * len(values)) * weight, "mean")]
+
+
+def _window(s: Sketch, p: Place) -> list[Expr]:
+    return _around(s, p, list(range(1, s.ctx["radius"] + 1)))
+
+
+def _cross(s: Sketch, p: Place) -> list[Expr]:
+    reach = range(1, min(2, s.ctx["radius"]) + 1)
+    return _around(s, p, [distance * unit for unit in (1, p.width) for distance in reach])
+
+
+def _cube(s: Sketch, p: Place) -> list[Expr]:
+    return _around(s, p, [1, p.width, p.width * s.ctx.choices.pick((4, 16, 64))])
+
+
+def _broadcast(s: Sketch, p: Place) -> list[Expr]:
+    """One element for many neighbouring work-items."""
+    shift = s.ctx.choices.pick((2, 4, 6, 8, 10))
+    shared = s.local(load(s.source(s.t, groups(p.count, 1 << shift)), p.item >> shift))
+    return [shared, s.local(load(s.source(s.t, p.count), p.item))]
+
+
+def _outer(s: Sketch, p: Place) -> list[Expr]:
+    """A vector along the rows and one along the columns, of which most reads hit a cache."""
+    rows = s.source(s.t, p.count // p.width)
+    return [s.local(load(rows, p.item // p.width)), s.local(load(s.source(s.t, p.width), p.item % p.width))]
+
+
+def _fields(s: Sketch, p: Place) -> list[Expr]:
+    """Some members of an array of structures."""
+    members = s.ctx.choices.integer(2, 6)
+    source = s.source(s.t, p.count * members)
+    chosen = range(members) if s.ctx.choices.flag(60) else range(0, members, 2)
+    return [s.local(load(source, p.item * members + n if n else p.item * members)) for n in chosen]
+
+
+def _vector(s: Sketch, p: Place) -> list[Expr]:
+    """A float4 or a similar vector."""
+    wide = s.local(load(s.source(vector(s.t, s.ctx.choices.pick((2, 4))), p.count), p.item), "wide")
+    return [s.local(part(wide, n)) for n in range(wide.dtype.lanes)]
+
+
+def _narrow(s: Sketch, p: Place) -> list[Expr]:
+    """Elements of a smaller type, widened."""
+    t = s.ctx.choices.pick(NARROW[s.t])
+    value = cast(load(s.source(t, p.count), p.item), s.t)
+    return [s.local(value * 0.0625 if s.t.is_float and t.is_int else value)]
+
+
+ACCESSES: dict[str, Access] = {
+    "contiguous": _contiguous, "strided": _strided, "offset": _offset, "reversed": _reversed, "columns": _columns,
+    "blocked": _blocked, "cyclic": _cyclic, "gather": _gather, "hashed": _hashed, "window": _window, "cross": _cross,
+    "cube": _cube, "broadcast": _broadcast, "outer": _outer, "fields": _fields, "vector": _vector, "narrow": _narrow,
+}  # fmt: skip

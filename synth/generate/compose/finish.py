@@ -1,0 +1,162 @@
+"""Finishes: what becomes of results. Each is a context around the launch that yields how to deliver one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+from hipsynth.synth.generate import ir
+from hipsynth.synth.generate.builder import WAVE
+from hipsynth.synth.generate.compose.sketch import Place, Sketch
+from hipsynth.synth.generate.ir import Expr, apply, cast, known, lift, load
+from hipsynth.synth.generate.types import F16, F32, I32, U32, DType
+
+Deliver = Callable[[Place, Expr], None]
+Finish = Callable[[Sketch, int], AbstractContextManager[Deliver]]
+WIDEST = {"f32": 1e18, "f64": 1e60}  # sums are declared up to here
+
+
+def _wide(s: Sketch) -> DType:
+    """The type in which results are summed."""
+    return {F16: F32, I32: U32}.get(s.t, s.t)
+
+
+@contextmanager
+def _store(s: Sketch, count: int) -> Iterator[Deliver]:
+    """One element each, in place."""
+    target = s.target(s.t, count)
+    yield lambda p, value: s.k.store(target, p.item, value)
+
+
+@contextmanager
+def _gap(s: Sketch, count: int) -> Iterator[Deliver]:
+    """One element each, some apart."""
+    gap = s.ctx.choices.pick((2, 3, 4, 8))
+    target = s.target(s.t, (count - 1) * gap + 1)
+    yield lambda p, value: s.k.store(target, p.item * gap, value)
+
+
+@contextmanager
+def _mirror(s: Sketch, count: int) -> Iterator[Deliver]:
+    """One element each, in reverse order."""
+    target = s.target(s.t, count)
+    yield lambda p, value: s.k.store(target, lift(count - 1, I32) - p.item, value)
+
+
+@contextmanager
+def _several(s: Sketch, count: int) -> Iterator[Deliver]:
+    """The result and a function of it, to two outputs."""
+    first, second = s.target(s.t, count), s.target(s.t, count)
+
+    def deliver(p: Place, value: Expr) -> None:
+        s.k.store(first, p.item, value)
+        s.k.store(second, p.item, value * 0.5 + 0.25 if s.t.is_float else (value & 0xFF) + 1)
+
+    yield deliver
+
+
+@contextmanager
+def _add(s: Sketch, count: int) -> Iterator[Deliver]:
+    """Added by an atomic to one of a number of cells, chosen by the element's number or pseudo-randomly."""
+    t, cells = _wide(s), s.ctx.size("cells", s.ctx["cells"])
+    target = s.target(t, cells)
+    pattern = s.ctx.choices.pick(("modulo", "blocks", "hashed"))
+    op = "add" if t.is_float else s.ctx.choices.pick(("add", "add", "max", "min", "xor", "or"))
+    # Sums in any order: an error of one rounding per term, of which a cell has this many.
+    s.terms = max(s.terms, 4 * (int(count) // int(cells)) + 64 if pattern != "blocks" else int(count))
+
+    def deliver(p: Place, value: Expr) -> None:
+        at = {"modulo": lambda: p.item % cells, "blocks": lambda: (p.item >> 6) % cells,
+              "hashed": lambda: s.hashed(p.item, cells)}[pattern]()  # fmt: skip
+        s.k.atomic(op, target, at, cast(value, t))
+
+    yield deliver
+
+
+@contextmanager
+def _bins(s: Sketch, count: int) -> Iterator[Deliver]:
+    """Counted in bins of LDS, which each work-group adds to those of the program at its end."""
+    bins = s.ctx.choices.pick((64, 256, 1024))
+    target, own = s.target(U32, bins), s.k.lds("own_bins", U32, bins, (U32.lo, U32.hi))
+    with s.k.loop(s.k.fresh("b"), s.lane, bins, s.threads) as bin_:
+        s.k.store(own, bin_, 0)
+    s.k.barrier()
+    amount = s.ctx.choices.flag(50) and not s.t.is_float
+    yield lambda p, value: s.k.atomic(
+        "add", own, s.hashed(p.item, bins), cast(value, U32) & 0xFF if amount else ir.const(1, U32)
+    )
+    s.k.barrier()
+    with s.k.loop(s.k.fresh("b"), s.lane, bins, s.threads) as bin_:
+        s.k.atomic("add", target, bin_, load(own, bin_))
+
+
+@contextmanager
+def _total(s: Sketch, count: int) -> Iterator[Deliver]:
+    """Added to the work-item's own sum, which is stored at the end."""
+    t = _wide(s)
+    target, acc = s.target(t, s.groups * s.threads), _accumulator(s, t)
+    yield lambda p, value: s.k.assign(acc, known(acc + cast(value, t), acc.lo, acc.hi))
+    s.k.store(target, s.k.let("own_id", s.k.global_id()), acc)
+
+
+def _accumulator(s: Sketch, t: DType) -> Expr:
+    span = (0.0, WIDEST[t.name]) if t.is_float else (t.lo, t.hi)
+    return s.k.variable(s.k.fresh("sum"), 0.0 if t.is_float else 0, t, span)
+
+
+@contextmanager
+def _reduce(s: Sketch, count: int) -> Iterator[Deliver]:
+    """Summed over the work-group through a tree in LDS; the first work-item stores the sum or adds it to a total."""
+    t, threads, atomic = _wide(s), s.threads, s.ctx.choices.flag(12)
+    target, acc = s.target(t, 1 if atomic else s.groups), _accumulator(s, t)
+    yield lambda p, value: s.k.assign(acc, known(acc + cast(value, t), acc.lo, acc.hi))
+    tile = s.k.lds(s.k.fresh("partial"), t, threads, (acc.lo, acc.hi))
+    s.k.store(tile, s.lane, acc)
+    s.k.barrier()
+    with s.k.loop(s.k.fresh("s"), threads // 2, 1, kind="halve") as half:
+        with s.k.below(s.lane, half) as low:
+            s.k.store(tile, low, known(load(tile, low) + load(tile, low + half), acc.lo, acc.hi))
+        s.k.barrier()
+    with s.k.when(apply("eq", s.lane, 0)):
+        if atomic:
+            s.k.atomic("add", target, 0, load(tile, 0))
+        else:
+            s.k.store(target, s.group(), load(tile, 0))
+    s.terms = max(s.terms, int(count) // 8 if atomic else 4 * threads)
+
+
+@contextmanager
+def _wave(s: Sketch, count: int) -> Iterator[Deliver]:
+    """Summed over the wavefront by shuffles; its first lane adds the sum to one of a few totals."""
+    t, totals = _wide(s), s.ctx.choices.pick((64, 1024, 4096, 16384))
+    target, acc = s.target(t, totals), _accumulator(s, t)
+    yield lambda p, value: s.k.assign(acc, known(acc + cast(value, t), acc.lo, acc.hi))
+    with s.k.loop(s.k.fresh("offset"), WAVE // 2, 1, kind="halve") as offset:
+        other = s.k.shuffle(s.k.fresh("other"), s.ctx.choices.pick(("down", "xor")), acc, known(offset, 1, WAVE // 2))
+        s.k.assign(acc, known(acc + other, acc.lo, acc.hi))
+    with s.k.when(apply("eq", s.lane % WAVE, 0)):
+        s.k.atomic("add", target, s.group() % totals if totals > 1 else 0, acc)
+    s.terms = max(s.terms, int(count) // 8)
+
+
+@contextmanager
+def _exchange(s: Sketch, count: int) -> Iterator[Deliver]:
+    """Mixed with the results of other lanes of the wavefront, then stored."""
+    t = F32 if s.t is F16 else s.t
+    target = s.target(t, count)
+    kind, distances = s.ctx.choices.pick(("down", "xor", "up")), s.ctx.choices.pick(((1,), (32,), (1, 2), (16, 8, 4)))
+
+    def deliver(p: Place, value: Expr) -> None:
+        mixed = s.local(cast(value, t))
+        for distance in distances:
+            other = s.k.shuffle(s.k.fresh("other"), kind, mixed, distance)
+            mixed = s.local(mixed * 0.5 + other * 0.5 if t.is_float else (mixed ^ other) + 1)
+        s.k.store(target, p.item, mixed)
+
+    yield deliver
+
+
+FINISHES: dict[str, Finish] = {
+    "store": _store, "gap": _gap, "mirror": _mirror, "several": _several, "add": _add, "bins": _bins, "total": _total,
+    "reduce": _reduce, "wave": _wave, "exchange": _exchange,
+}  # fmt: skip

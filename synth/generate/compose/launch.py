@@ -1,0 +1,156 @@
+"""Launch shapes: how work-items are spread over elements, in one to three dimensions, once or in loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+
+from hipsynth.synth.generate.compose.sketch import ROWS, Place, Sketch, uniform
+from hipsynth.synth.generate.context import Context
+from hipsynth.synth.generate.extent import groups
+
+Enter = Callable[[Sketch], AbstractContextManager[Place]]
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Grid and block (x, y, z), and `enter`, which yields the place of a work-item inside its guards and loops."""
+
+    count: int  # elements
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    enter: Enter
+
+
+def _sizes(ctx: Context, unit: int) -> tuple[int, int]:
+    """Elements and elements per row, the latter a multiple of `unit`; without rows, elements are."""
+    if ctx["access"] not in ROWS:
+        count = ctx.count if unit == 1 else ctx.size("tiles", max(1, ctx["size"] // unit)) * unit
+        return count, count
+    name = "width" if unit == 1 else "tiles"
+    width = ctx.size(name, max(1, ctx["width"] // unit)) * unit
+    return ctx.size("height", max(1, ctx["size"] // int(width))) * width, width
+
+
+def _line(ctx: Context) -> Launch:
+    block, exact = ctx["block"], uniform(ctx)
+    count, width = _sizes(ctx, block if exact else 1)
+
+    @contextmanager
+    def enter(s: Sketch) -> Iterator[Place]:
+        i = s.k.let(ctx.names.index, s.k.global_id())
+        if exact:
+            yield Place(i, count, width)
+            return
+        with s.k.below(i, s.k.scalar(ctx.names.count, count), early=ctx.style["early_return"]) as inside:
+            yield Place(inside, count, width)
+
+    return Launch(count, (groups(count, block),), (block,), enter)
+
+
+def _plane(ctx: Context) -> Launch:
+    bx = ctx.choices.pick([x for x in (8, 16, 32, 64, 128) if x <= ctx["block"]])
+    by, exact = ctx["block"] // bx, uniform(ctx)
+    across = ctx.size("tiles_x", max(1, ctx["width"] // bx)) * bx if exact else ctx.size("width", ctx["width"])
+    rows = max(1, ctx["size"] // int(across))
+    down = ctx.size("tiles_y", max(1, rows // by)) * by if exact else ctx.size("height", rows)
+
+    @contextmanager
+    def enter(s: Sketch) -> Iterator[Place]:
+        x, y = s.k.let("x", s.k.global_id("x")), s.k.let("y", s.k.global_id("y"))
+        if exact:
+            yield Place(s.local(y * across + x, "at"), across * down, across)
+            return
+        with s.k.below(x, across) as column, s.k.below(y, down) as row:
+            yield Place(s.local(row * across + column, "at"), across * down, across)
+
+    return Launch(across * down, (groups(across, bx), groups(down, by)), (bx, by), enter)
+
+
+def _volume(ctx: Context) -> Launch:
+    block, exact = ctx["block"], uniform(ctx)
+    bz = ctx.choices.pick((2, 4))
+    bx = ctx.choices.pick([x for x in (8, 16, 32, 64) if x * bz <= block])
+    shape = (bx, block // bx // bz, bz)
+    plane = ctx["width"] * ctx["depth"]
+    wanted = (ctx["width"], max(1, ctx["size"] // plane), ctx["depth"])
+    names = ("width", "height", "depth")
+    extents = tuple(
+        ctx.size(f"tiles_{name[0]}", max(1, extent // by)) * by if exact else ctx.size(name, extent)
+        for name, extent, by in zip(names, wanted, shape, strict=True)
+    )
+    width, height, depth = extents
+    count = width * height * depth
+
+    @contextmanager
+    def enter(s: Sketch) -> Iterator[Place]:
+        x, y, z = (s.k.let(axis, s.k.global_id(axis)) for axis in "xyz")
+        if exact:
+            yield Place(s.local((z * height + y) * width + x, "at"), count, width)
+            return
+        with s.k.below(x, width) as cx, s.k.below(y, height) as cy, s.k.below(z, depth) as cz:
+            yield Place(s.local((cz * height + cy) * width + cx, "at"), count, width)
+
+    return Launch(count, tuple(groups(e, b) for e, b in zip(extents, shape, strict=True)), shape, enter)
+
+
+def _stride(ctx: Context) -> Launch:
+    block, grid = ctx["block"], ctx.size("blocks", ctx["grid"])
+    count, width = _sizes(ctx, 1)
+
+    @contextmanager
+    def enter(s: Sketch) -> Iterator[Place]:
+        first = s.k.let(ctx.names.index, s.k.global_id())
+        step = s.k.let("stride", s.k.builtin("blockDim.x") * s.k.builtin("gridDim.x"))
+        with s.k.loop("j", first, s.k.scalar(ctx.names.count, count), step) as j:
+            yield Place(j, count, width)
+
+    return Launch(count, (grid,), (block,), enter)
+
+
+def _persistent(ctx: Context) -> Launch:
+    block, grid = ctx["block"], ctx.size("blocks", ctx["grid"])
+    count, width = _sizes(ctx, block)
+
+    @contextmanager
+    def enter(s: Sketch) -> Iterator[Place]:
+        group = s.k.let("group", s.k.builtin("blockIdx.x"))
+        with s.k.loop("tile", group, count // block, grid) as tile:
+            yield Place(s.local(tile * block + s.lane, "at"), count, width)
+
+    return Launch(count, (grid,), (block,), enter)
+
+
+def _rows(ctx: Context) -> Launch:
+    block = ctx["block"]
+    steps = ctx.size("steps", max(1, ctx["width"] // block))
+    width = steps * block
+    rows = ctx.size("rows", max(1, ctx["size"] // int(width)))
+
+    @contextmanager
+    def enter(s: Sketch) -> Iterator[Place]:
+        base = s.k.let("row_start", s.k.builtin("blockIdx.x") * width)
+        with s.k.loop("step", 0, steps) as step:
+            yield Place(s.local(base + step * block + s.lane, "at"), rows * width, width)
+
+    return Launch(rows * width, (rows,), (block,), enter)
+
+
+def _chunk(ctx: Context) -> Launch:
+    block, each = ctx["block"], ctx["each"]
+    count, width = _sizes(ctx, block * each)
+
+    @contextmanager
+    def enter(s: Sketch) -> Iterator[Place]:
+        first = s.k.let(ctx.names.index, s.k.global_id())
+        with s.k.loop("c", 0, each, unroll=ctx.choices.pick((0, 0, 1))) as c:
+            yield Place(s.local(first * each + c, "at"), count, width)
+
+    return Launch(count, (count // (block * each),), (block,), enter)
+
+
+LAUNCHES: dict[str, Callable[[Context], Launch]] = {
+    "line": _line, "plane": _plane, "volume": _volume, "stride": _stride, "persistent": _persistent, "rows": _rows,
+    "chunk": _chunk,
+}  # fmt: skip

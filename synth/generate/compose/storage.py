@@ -1,0 +1,130 @@
+"""Storages: where values live between their load and their use. Each returns values that replace those it was given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hipsynth.synth.generate.compose.sketch import Place, Sketch
+from hipsynth.synth.generate.ir import Buffer, Expr, Operand, cast, known, lift, load
+from hipsynth.synth.generate.patterns import total_span
+from hipsynth.synth.generate.types import I32, U32
+
+Storage = Callable[[Sketch, Place, list[Expr]], list[Expr]]
+
+
+def _direct(s: Sketch, p: Place, values: list[Expr]) -> list[Expr]:
+    """In registers."""
+    return values
+
+
+def _mean(s: Sketch, total: Expr, terms: int) -> Expr:
+    """A sum scaled back to the size of its terms."""
+    return s.local(total * (1.0 / terms) if s.t.is_float else total & 0xFFFF, "mean")
+
+
+def _other(s: Sketch, lane: Expr, j: Operand) -> Expr:
+    """The lane whose element a work-item reads in round j, with bank conflicts from none to many."""
+    threads = s.threads
+    match s.ctx["banks"]:
+        case "rotate":
+            return (lane + j * s.ctx.choices.pick((1, 3, 32))) % threads
+        case "spread":
+            return (lane * s.ctx.choices.pick((2, 4, 8, 16, 32)) + j) % threads
+        case "same":
+            return lift(j, I32) % threads if isinstance(j, Expr) else lift(j % threads, I32)
+    return known(lane ^ j, 0, threads - 1)  # "butterfly"; a power of two of lanes
+
+
+def _lds(s: Sketch, p: Place, values: list[Expr]) -> list[Expr]:
+    """Shared with the work-group: each work-item writes its value and reads those of others."""
+    threads, reuse, own = s.threads, min(s.ctx["reuse"], s.threads), values[-1]
+    tile = s.k.lds(s.k.fresh("tile"), s.t, threads, (own.lo, own.hi), dynamic=bool(s.ctx["dynamic"]))
+    s.k.store(tile, s.lane, own)
+    s.k.barrier()
+    acc = s.k.variable(s.k.fresh("acc"), s.start(), s.t, total_span(s.t, own.hi, reuse))
+    with s.k.loop(s.k.fresh("r"), 0, reuse, unroll=s.ctx.choices.pick((0, 0, 4, 8))) as j:
+        _sum(s, acc, load(tile, _other(s, s.lane, j)))
+    if s.ctx["launch"] in ("persistent", "rows", "chunk"):
+        s.k.barrier()  # before the next round overwrites the tile
+    s.terms = max(s.terms, reuse)
+    return [*values, _mean(s, acc, reuse)]
+
+
+def _phases(s: Sketch, p: Place, values: list[Expr]) -> list[Expr]:
+    """In LDS over several rounds: each replaces every element by a mean of two, between barriers."""
+    own = values[-1]
+    span = (own.lo, own.hi) if s.t.is_float else (0, 0xFFFF) if s.t is I32 else (s.t.lo, s.t.hi)
+    tile = s.k.lds(s.k.fresh("tile"), s.t, s.threads, span, dynamic=bool(s.ctx["dynamic"]))
+    s.k.store(tile, s.lane, own & 0xFFFF if s.t is I32 else own)
+    s.k.barrier()
+    with s.k.loop(s.k.fresh("phase"), 1, s.ctx["phases"] + 1) as j:
+        other = load(tile, _other(s, s.lane, j))
+        mixed = load(tile, s.lane) * 0.5 + other * 0.5 if s.t.is_float else (load(tile, s.lane) ^ other) + 1
+        mixed = s.local(known(mixed, *span) if s.t.is_float else mixed & 0xFFFF if s.t is I32 else mixed, "mixed")
+        s.k.barrier()
+        s.k.store(tile, s.lane, mixed)
+        s.k.barrier()
+    result = s.local(load(tile, s.lane))
+    if s.ctx["launch"] in ("persistent", "rows", "chunk"):
+        s.k.barrier()
+    return [*values, result]
+
+
+def _constant(s: Sketch, p: Place, values: list[Expr]) -> list[Expr]:
+    """A sum weighted with coefficients in constant memory, the same for all lanes or not."""
+    taps, own = s.ctx.choices.pick((4, 8, 16, 32, 64)), values[-1]
+    table = s.coefficients(s.t, taps)
+    shared = s.ctx.choices.flag(60)
+    with_own = own if s.t.is_float else own & 0xFF
+    acc = s.k.variable(s.k.fresh("acc"), s.start(), s.t, total_span(s.t, with_own.hi * table.hi, taps))
+    with s.k.loop(s.k.fresh("tap"), 0, taps, unroll=s.ctx.choices.pick((0, 1, 4))) as j:
+        _sum(s, acc, load(table, j if shared else (s.lane + j) % taps) * with_own)
+    s.terms = max(s.terms, taps)
+    return [*values, _mean(s, acc, taps)]
+
+
+def _private(s: Sketch, p: Place, values: list[Expr]) -> list[Expr]:
+    """An array of the work-item, filled and then updated several times: registers if unrolled, else scratch memory."""
+    length, own = s.ctx.choices.pick((4, 6, 8, 16)), values[-1]
+    unroll = s.ctx.choices.pick((1, 1, 0))
+    span = (own.lo, own.hi) if s.t.is_float else (s.t.lo, s.t.hi) if s.t.kind == "u" else (0, 0xFFFF)
+    window = s.k.private(s.k.fresh("window"), s.t, length, span)
+    with s.k.loop(s.k.fresh("w"), 0, length, unroll=unroll) as w:
+        s.k.store(window, w, _inside(s, own if s.t.is_float else own + cast(w, s.t)))
+    passes = s.k.loop(s.k.fresh("pass"), 0, s.ctx.choices.pick((1, 2, 4, 8)))
+    with passes, s.k.loop(s.k.fresh("w"), 0, length, unroll=unroll) as w:
+        s.k.store(window, w, _pair(s, window, w, (w + 1) % length, span))
+    return [*values, s.local(load(window, length - 1))]
+
+
+def _pair(s: Sketch, array: Buffer, first: Expr, second: Expr, span: tuple[float, float]) -> Expr:
+    """A mixture of two elements that stays in the array's range."""
+    a, b = load(array, first), load(array, second)
+    return known(a * 0.75 + b * 0.25, *span) if s.t.is_float else _inside(s, (a ^ b) + 1)
+
+
+def _inside(s: Sketch, value: Expr) -> Expr:
+    return value & 0xFFFF if s.t is I32 else value
+
+
+def _table(s: Sketch, p: Place, values: list[Expr]) -> list[Expr]:
+    """Look-ups at pseudo-random places of a table that fits a cache."""
+    entries, lookups = s.ctx.size("entries", s.ctx["entries"]), s.ctx["reuse"]
+    table = s.source(s.t, entries)
+    state = s.k.variable(s.k.fresh("state"), cast(p.item, U32), U32, (U32.lo, U32.hi))
+    acc = s.k.variable(s.k.fresh("acc"), s.start(), s.t, total_span(s.t, table.hi, lookups))
+    with s.k.loop(s.k.fresh("look"), 0, lookups, unroll=s.ctx.choices.pick((0, 0, 2, 4))):
+        s.k.assign(state, state * 1664525 + 1013904223)
+        _sum(s, acc, load(table, cast((state >> 8) % cast(lift(entries, I32), U32), I32)))
+    s.terms = max(s.terms, lookups)
+    return [*values, _mean(s, acc, lookups)]
+
+
+def _sum(s: Sketch, acc: Expr, term: Expr) -> None:
+    """`acc += term;` on a variable declared with the range of the whole sum."""
+    s.k.accumulate(acc, term) if s.t.kind != "u" else s.k.assign(acc, acc + term)
+
+
+STORAGES: dict[str, Storage] = {
+    "direct": _direct, "lds": _lds, "phases": _phases, "constant": _constant, "private": _private, "table": _table,
+}  # fmt: skip

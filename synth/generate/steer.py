@@ -1,0 +1,93 @@
+"""Steers the policy towards labels that a corpus lacks: weights of families and parameters, never what they allow.
+
+A program's choices stay valid under the default policy, since only weights change and none becomes zero.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hipsynth.synth.generate.headers import template_of
+from hipsynth.synth.generate.policy import Distribution, Policy
+
+STRENGTH = 1.5  # exponent of a label's worth
+PRIOR = 6.0  # labels that an alternative without effect is assumed to have
+LIMIT = math.log(4)  # a weight changes at most so much
+
+
+@dataclass(frozen=True)
+class Label:
+    """What is known of one label: its program's family and parameters, at the sizes of the run; and how welcome more
+    such labels are, 0 for the average (a logarithm)."""
+
+    family: str
+    params: Mapping[str, Any]
+    worth: float
+
+
+def steered(policy: Policy, labels: Sequence[Label]) -> Policy:
+    """The policy with larger weights for families, parameter values and sizes whose labels are worth more."""
+    mean = sum(label.worth for label in labels) / len(labels) if labels else 0.0
+    families: dict[str, list[float]] = defaultdict(list)
+    alternatives: dict[tuple[str, str, int], list[float]] = defaultdict(list)
+    for label in labels:
+        family = template_of(label.family)
+        families[family].append(label.worth - mean)
+        for name, value in label.params.items():
+            distribution = policy.parameters.get((family, name))
+            index = None if distribution is None else alternative(distribution, value)
+            if index is not None:
+                alternatives[family, name, index].append(label.worth - mean)
+    return replace(
+        policy,
+        families={name: weight * _factor(families[name]) for name, weight in policy.families.items()},
+        parameters={
+            (family, name): replace(
+                distribution,
+                weights=tuple(
+                    weight * _factor(alternatives[family, name, index])
+                    for index, weight in enumerate(distribution.weights)
+                ),
+            )
+            for (family, name), distribution in policy.parameters.items()
+        },
+    )
+
+
+def alternative(distribution: Distribution, value: Any) -> int | None:
+    """The index of the alternative that gives a value; None if none does."""
+    if distribution.values:
+        return distribution.values.index(value) if value in distribution.values else None
+    if not isinstance(value, int):
+        return None
+    return next((n for n, (low, high) in enumerate(distribution.bins) if low <= value <= high), None)
+
+
+def _factor(worths: Iterable[float]) -> float:
+    """How much larger a weight becomes: less certain if there are few labels."""
+    known = list(worths)
+    exponent = STRENGTH * sum(known) / (len(known) + PRIOR)
+    return math.exp(max(-LIMIT, min(LIMIT, exponent)))
+
+
+def plan(before: Policy, after: Policy, most: int = 12) -> Iterator[str]:
+    """The largest changes, one line each: what is drawn, and its share before and after in percent."""
+    rows = [("family", name, _share(before.families, name), _share(after.families, name)) for name in before.families]
+    for (family, parameter), old in before.parameters.items():
+        new = after.parameters[family, parameter]
+        for index, weight in enumerate(old.weights):
+            named = str(old.values[index]) if old.values else "{} to {}".format(*old.bins[index])
+            rows.append(
+                (f"{family}.{parameter}", named, weight / sum(old.weights), new.weights[index] / sum(new.weights))
+            )
+    rows.sort(key=lambda row: (-abs(math.log(row[3] / row[2])) if row[2] else 0.0, row[0], row[1]))
+    for what, named, old_share, new_share in rows[:most]:
+        yield f"  {what:<24} {named:<24} {100 * old_share:5.1f} -> {100 * new_share:5.1f} %"
+
+
+def _share(weights: Mapping[str, float], name: str) -> float:
+    return weights[name] / sum(weights.values())

@@ -1,0 +1,69 @@
+"""Walks over the statements of a kernel: what they compute and read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from hipsynth.synth.generate.ir import (
+    Assign,
+    Atomic,
+    Break,
+    Expr,
+    For,
+    If,
+    Let,
+    MatrixFma,
+    Statement,
+    Store,
+)
+
+
+def statements(body: Sequence[Statement]) -> Iterator[Statement]:
+    """All statements, also those inside branches and loops."""
+    for s in body:
+        yield s
+        if isinstance(s, If):
+            yield from statements([*s.then, *s.otherwise])
+        elif isinstance(s, For):
+            yield from statements(s.body)
+
+
+def values_of(s: Statement) -> list[Expr]:
+    """The values that a statement computes itself, without those of statements inside it."""
+    match s:
+        case Let(_, value) | Assign(_, value):
+            return [value]
+        case Store(_, index, value) | Atomic(_, _, index, value):
+            return [*index, value]
+        case MatrixFma(_, _, left, right):
+            return [left, right]
+        case If(condition) | Break(condition):
+            return [condition]
+        case For(_, _, start, stop, step):
+            return [start, stop, step]
+    return []
+
+
+def names_in(value: Expr) -> set[str]:
+    """The names of locals that a value reads."""
+    own = {str(value.attr[0])} if value.op == "name" else set()
+    return own.union(*(names_in(a) for a in value.args))
+
+
+def live_names(body: Sequence[Statement]) -> frozenset[str]:
+    """The locals that a side effect or a branch depends on."""
+    live: set[str] = set()
+    pending: dict[str, Expr] = {}
+    for s in statements(body):
+        if isinstance(s, Let) and not s.mutable:
+            pending[s.target.attr[0]] = s.value
+        else:
+            live.update(*(names_in(value) for value in values_of(s)))
+    work = list(live)
+    while work:
+        value = pending.pop(work.pop(), None)
+        if value is not None:
+            found = names_in(value) - live
+            live |= found
+            work += found
+    return frozenset(live)

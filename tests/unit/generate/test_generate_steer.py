@@ -1,0 +1,92 @@
+"""Does steering raise the weights of what a corpus lacks, and only weights?"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from hipsynth.profiling.reports.coverage import bins, coverage, heaviest
+from hipsynth.synth.generate.build import replay
+from hipsynth.synth.generate.policy import default_policy
+from hipsynth.synth.generate.producer import generate
+from hipsynth.synth.generate.steer import Label, alternative, plan, steered
+
+
+def label(family: str, worth: float, **params: Any) -> Label:
+    return Label(family, params, worth)
+
+
+LABELS = [
+    *(label("gemm", 1.0, dtype="f64", tiles_m=900) for _ in range(20)),
+    *(label("paper", -1.0, dtype="f32", size=1 << 27) for _ in range(20)),
+]
+
+
+def test_weights_follow_the_worth_of_labels() -> None:
+    before, after = default_policy(), steered(default_policy(), LABELS)
+    assert after.families["gemm"] > 2 * before.families["gemm"]
+    assert after.families["paper"] < before.families["paper"] / 2
+    assert after.families["chase"] == before.families["chase"]
+    old, new = (p.parameters["gemm", "tiles_m"] for p in (before, after))
+    assert new.bins == old.bins and new.weights[-1] > old.weights[-1] and new.weights[0] == old.weights[0]
+
+
+def test_a_weight_changes_at_most_fourfold_and_never_to_zero() -> None:
+    before, after = default_policy(), steered(default_policy(), [label("gemm", 99.0), *LABELS * 50])
+    for key, old in before.parameters.items():
+        for was, becomes in zip(old.weights, after.parameters[key].weights, strict=True):
+            assert was / 4 - 1e-9 <= becomes <= was * 4 + 1e-9
+
+
+def test_a_composition_counts_for_its_family() -> None:
+    after = steered(default_policy(), [label("compose/line-gather", 1.0, access="gather"), *LABELS])
+    assert after.families["compose"] > default_policy().families["compose"]
+
+
+def test_steering_is_deterministic_and_its_programs_replay() -> None:
+    policies = [steered(default_policy(), LABELS) for _ in range(2)]
+    assert policies[0].digest == policies[1].digest != default_policy().digest
+    one, two = ([p.text for p in generate(8, seed=4, policy=policy)] for policy in policies)
+    assert one == two != [p.text for p in generate(8, seed=4)]
+    for program in generate(8, seed=4, policy=policies[0]):
+        assert replay(program.family, program.choices).text == program.text
+
+
+def test_the_plan_names_the_largest_changes() -> None:
+    lines = list(plan(default_policy(), steered(default_policy(), LABELS), 400))
+    assert any("gemm " in line and "family" in line for line in lines)
+    assert any("gemm.dtype" in line and "f64" in line for line in lines)
+
+
+def test_alternatives_are_found_by_value_and_by_bin() -> None:
+    size, dtype = (default_policy().parameters["paper", name] for name in ("size", "dtype"))
+    assert alternative(dtype, "f64") == dtype.values.index("f64") and alternative(dtype, "f8") is None
+    assert alternative(size, size.bins[1][1] - 1) == 1 and alternative(size, 1) is None
+
+
+def row(number: int, unit: str = "hbm", rate: float = 50.0, flops: float = 100.0, **more: Any) -> dict[str, Any]:
+    fields = {"measurement_id": str(number), "arch": "gfx90a", "duration_ns": 10.0, "dispatches": 1}
+    return {**fields, "limits": {"bottleneck": unit}, "L1_Cache_Hit_Rate": rate, "HBM_GFLOPS": flops, **more}
+
+
+def test_bins_of_a_label() -> None:
+    assert bins(row(1, "lds", 99.9, 250.0)) == {"bottleneck": "lds", "L1_Cache_Hit_Rate": "9", "HBM_GFLOPS": "4"}
+    assert bins(row(1, flops=0.0))["HBM_GFLOPS"] == "0." and "L2_Cache_Hit_Rate" not in bins(row(1))
+    assert bins({**row(1), "limits": None, "L1_Cache_Hit_Rate": None}) == {"HBM_GFLOPS": "4"}
+
+
+def test_the_label_is_the_heaviest_kernel() -> None:
+    rows = [row(1, "hbm"), row(1, "lds", dispatches=3), row(2, "valu")]
+    assert [r["limits"]["bottleneck"] for r in heaviest(rows)] == ["lds", "valu"]
+
+
+def test_thin_bins_are_worth_more_and_coverage_counts_effective_bins() -> None:
+    rows = [*(row(n, "hbm") for n in range(9)), row(9, "lds")]
+    found = coverage(rows)
+    assert found.worth(rows[9]) > 0 > found.worth(rows[0])
+    assert found.effective("gfx90a", "L1_Cache_Hit_Rate") == pytest.approx(1.0)
+    assert found.effective("gfx90a", "bottleneck") == pytest.approx(
+        math.exp(-0.9 * math.log(0.9) - 0.1 * math.log(0.1))
+    )
