@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,11 +12,10 @@ from typing import Any
 
 from hipsynth.profiling import sandbox
 from hipsynth.synth.core.errors import BadInput, HipsynthError
-from hipsynth.synth.core.files import open_regular, sole_writer, write_error, write_whole
+from hipsynth.synth.core.files import sole_writer, write_whole
+from hipsynth.synth.core.journal import Journal
 from hipsynth.synth.core.program import (
     INDEX,
-    INDEX_BYTES,
-    RECORD_BYTES,
     check_record,
     program_path,
     read_index,
@@ -140,7 +137,7 @@ def _augment(
 ) -> AugmentSummary:
     items = [request.item for request in requests]
     keys = [_key(request) for request in requests]
-    journal = _Journal(out / JOURNAL)
+    journal = Journal(out / JOURNAL, _checked)
     finished = {k: v for k, v in journal.read().items() if _is_whole(v, out)}
     todo = [i for i, k in enumerate(keys) if k not in finished]
     reused = len(items) - len(todo)
@@ -250,31 +247,3 @@ def _checked(result: dict[str, Any]) -> dict[str, Any]:
     kept = {str(name): str(reason) for name, reason in dict(result["kept"]).items()}
     failures = [vars(Failure(**row)) for row in result["failures"]]
     return {"programs": result["programs"], "failures": failures, "names": int(result["names"]), "kept": kept}
-
-
-class _Journal:
-    """A file with one JSON line per finished item; incomplete and invalid lines are ignored, their items made again."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def read(self) -> dict[str, dict[str, Any]]:
-        """The results by key. Raises BadInput if the journal is not a file in its folder."""
-        found: dict[str, dict[str, Any]] = {}
-        if not self.path.exists() and not self.path.is_symlink():
-            return found
-        with open_regular(self.path, INDEX_BYTES, inside=self.path.parent) as file:
-            while line := file.readline(RECORD_BYTES):
-                with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
-                    entry = json.loads(line)
-                    found[str(entry["key"])] = _checked(entry["result"])
-        return found
-
-    def add(self, key: str, result: dict[str, Any]) -> None:
-        line = "\n" + json.dumps({"key": key, "result": result})
-        try:
-            descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o644)
-            with os.fdopen(descriptor, "a") as stream:
-                stream.write(line)
-        except OSError as error:
-            raise write_error(self.path, error) from error

@@ -51,7 +51,7 @@ def grammar_digest() -> str:
     digest = hashlib.sha256()
     package = Path(__file__).parent
     for root, pattern in ((templates_dir(), "**/*.j2"), (templates_dir(), "**/*.toml"), (package, "**/*.py")):
-        for file in sorted(p for p in root.glob(pattern) if p.is_file()):
+        for file in sorted(p for p in root.glob(pattern) if p.is_file() and p.parent.name != "llm"):  # no grammar
             digest.update(file.relative_to(root).as_posix().encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()[:16]
 
