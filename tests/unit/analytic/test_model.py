@@ -10,12 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from hipsynth.profiling.metrics.definitions import answer_ids
 from hipsynth.synth.core.errors import BadInput
 from hipsynth.training.analytic.model import DURATION, AnalyticModel, Example, applied, best_threshold, interval
 from hipsynth.training.analytic.quantities import NAMES, metrics_of, quantities
-from hypothesis import given
-from hypothesis import strategies as st
 
 SEEN = {
     "duration": 1e5,
