@@ -15,7 +15,7 @@ from hipsynth.synth.generate import ir
 from hipsynth.synth.generate.extent import Extent
 from hipsynth.synth.generate.ir import Buffer, Expr, Kernel, Operand, Statement
 from hipsynth.synth.generate.matrix import Matrix
-from hipsynth.synth.generate.types import BOOL, F32, F64, I32, U32, U64, DType, IRError
+from hipsynth.synth.generate.types import BOOL, F32, F64, I32, I64, U32, U64, DType, IRError
 from hipsynth.synth.generate.walk import live_names
 
 WAVE = 64  # lanes of a wavefront on gfx90a and gfx942
@@ -24,7 +24,7 @@ MAX_LDS = 65536
 MAX_PRIVATE = 512  # bytes
 MAX_GROUPS = 1 << 23
 SHUFFLES = ("down", "up", "xor")
-ATOMICS = {"add": "fiu", "min": "iu", "max": "iu", "and": "u", "or": "u", "xor": "u"}
+ATOMICS = {"add": "fu", "min": "fiu", "max": "fiu", "and": "iu", "or": "iu", "xor": "iu", "inc": "u", "dec": "u"}
 
 
 @dataclass
@@ -238,12 +238,21 @@ class KernelBuilder:
         distance = ir.lift(delta, I32)
         self._check(value)
         self._check(distance)
-        if kind not in SHUFFLES or value.dtype not in (F32, F64, I32, U32, U64):
+        if kind not in SHUFFLES or value.dtype not in (F32, F64, I32, U32, I64, U64):
             raise IRError(f"no {kind} shuffle of {value.dtype.cpp}")
         if distance.lo < 0 or distance.hi >= WAVE or not distance.uniform or math.prod(self.block) % WAVE:
             raise IRError("shuffle needs whole waves and a uniform distance below 64")
         self._require_uniform("shuffle")
         return self.let(name, Expr("shuffle", value.dtype, (value, distance), kind, value.lo, value.hi, False))
+
+    def ballot(self, name: str, condition: Expr) -> Expr:
+        """How many lanes of the wavefront fulfil a condition. Raises IRError in divergent control flow and for partial
+        waves."""
+        self._check(condition)
+        if condition.dtype is not BOOL or math.prod(self.block) % WAVE:
+            raise IRError("ballot needs a bool and whole waves")
+        self._require_uniform("ballot")
+        return self.let(name, Expr("ballot", I32, (condition,), None, 0, WAVE, False))
 
     # ---- effects
 
@@ -265,9 +274,9 @@ class KernelBuilder:
         element = ir.lift(value, buffer.dtype)
         self._check(element)
         kinds = ATOMICS.get(op, "")
-        if element.dtype is not buffer.dtype or buffer.dtype not in (F32, F64, I32, U32, U64):
+        if element.dtype is not buffer.dtype or buffer.dtype not in (F32, F64, I32, U32, I64, U64):
             raise IRError(f"{buffer.name}: atomic {op} of {element.dtype.cpp} on {buffer.dtype.cpp}")
-        if element.dtype.kind not in kinds or element.dtype is I32:
+        if element.dtype.kind not in kinds or (op in ("inc", "dec") and element.dtype is not U32):
             raise IRError(f"no atomic {op} for {element.dtype.cpp}")
         self._add(ir.Atomic(op, buffer, lifted, element))
 

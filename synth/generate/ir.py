@@ -17,7 +17,7 @@ import numpy as np
 from hipsynth.synth.generate.extent import Extent
 from hipsynth.synth.generate.matrix import Matrix
 from hipsynth.synth.generate.ops import OPS
-from hipsynth.synth.generate.types import BOOL, F16, F32, I32, DType, IRError
+from hipsynth.synth.generate.types import BOOL, F16, F32, I16, I32, DType, IRError
 
 Number = int | float
 Dims = tuple[int, int, int]  # along x, y and z
@@ -144,7 +144,7 @@ def _check_types(name: str, kinds: str, args: tuple[Expr, ...]) -> None:
     if name == "select" and args[0].dtype is not BOOL:
         raise IRError("select: the condition is not a bool")
     for value in values:
-        same = value.dtype is values[0].dtype and not value.dtype.narrow
+        same = value.dtype is values[0].dtype and value.dtype is not I16
         if not same or value.dtype.lanes > 1 or value.dtype.kind not in kinds:
             shown = ", ".join(v.dtype.cpp for v in values)
             raise IRError(f"{name}: bad operand types ({shown})")

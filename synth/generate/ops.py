@@ -152,11 +152,56 @@ def _mulhi(a: Any, b: Any) -> Any:
     return ((np.asarray(a, np.uint64) * np.asarray(b, np.uint64)) >> np.uint64(32)).astype(np.uint32)
 
 
+def _clz(a: Any) -> Any:
+    """Leading zeros of 32 bits: the exponent of a float64 is exact for them."""
+    return (np.uint32(32) - np.frexp(np.asarray(a, np.float64))[1].astype(np.uint32)).astype(np.uint32)
+
+
+def _ffs(a: Any) -> Any:
+    """One more than the position of the lowest set bit; 0 for 0."""
+    low = np.asarray(a) & (~np.asarray(a) + np.uint32(1))
+    return np.frexp(np.asarray(low, np.float64))[1].astype(np.uint32)
+
+
+def _reverse(a: Any) -> Any:
+    x = np.asarray(a, np.uint32)
+    for shift, mask in ((1, 0x55555555), (2, 0x33333333), (4, 0x0F0F0F0F), (8, 0x00FF00FF), (16, 0x0000FFFF)):
+        x = ((x >> np.uint32(shift)) & np.uint32(mask)) | ((x & np.uint32(mask)) << np.uint32(shift))
+    return x
+
+
+def _low24(a: Any) -> Any:
+    return np.asarray(a, np.uint32) & np.uint32(0xFFFFFF)
+
+
+def _dot4(a: Any, b: Any, c: Any) -> Any:
+    """The products of the four bytes, added to c."""
+    total = np.asarray(c, np.uint32)
+    for shift in (0, 8, 16, 24):
+        one, other = ((np.asarray(x, np.uint32) >> np.uint32(shift)) & np.uint32(0xFF) for x in (a, b))
+        total = total + one * other
+    return total
+
+
+def _difference(a: Any, b: Any) -> Any:
+    return np.maximum(a, b) - np.minimum(a, b)
+
+
+def _u32(*_: Span) -> Span:
+    return 0, 2**32 - 1
+
+
 _erf = np.frompyfunc(math.erf, 1, 1)
 
 
-def _float_form(name: str) -> dict[str, str]:
-    return {F32.name: name + "f({0})", F64.name: name + "({0})"}
+def _float_form(name: str, operands: int = 1) -> dict[str, str]:
+    form = f"({', '.join(f'{{{n}}}' for n in range(operands))})"
+    return {F32.name: name + "f" + form, F64.name: name + form}
+
+
+def _power_span(a: Span, b: Span) -> Span:
+    _require(a[0] >= 0.25 and b[0] >= 0 and a[1] ** b[1] < 1e6, "power of a badly conditioned number")
+    return min(a[0] ** x for x in b), max(a[1] ** x for x in b)
 
 
 def _both(name: str) -> dict[str, str]:
@@ -165,7 +210,8 @@ def _both(name: str) -> dict[str, str]:
     table = {F32.name: "f" + name + "f" + pair, F64.name: "f" + name + pair}
     compare = "<" if name == "min" else ">"
     table[F16.name] = "({0} " + compare + " {1} ? {0} : {1})"
-    return table | dict.fromkeys(("i32", "u32", "u64"), name + pair)
+    table |= dict.fromkeys(("u8", "u16"), table[F16.name])
+    return table | dict.fromkeys(("i32", "u32", "i64", "u64"), name + pair)
 
 
 _ROWS = (
@@ -186,6 +232,14 @@ _ROWS = (
     Op("mulhi", "u", {"u32": "__umulhi({0}, {1})"}, ATOM, _mulhi,
        lambda a, b: (int(a[0]) * int(b[0]) >> 32, int(a[1]) * int(b[1]) >> 32)),
     Op("popc", "u", {"u32": "__popc({0})"}, ATOM, _popcount, lambda a: (0, 32)),
+    Op("clz", "u", {"u32": "static_cast<unsigned int>(__clz({0}))"}, ATOM, _clz, lambda a: (0, 32)),
+    Op("ffs", "u", {"u32": "static_cast<unsigned int>(__ffs({0}))"}, ATOM, _ffs, lambda a: (0, 32)),
+    Op("brev", "u", {"u32": "__brev({0})"}, ATOM, _reverse, _u32),
+    Op("mul24", "u", {"u32": "__umul24({0}, {1})"}, ATOM, lambda a, b: _low24(a) * _low24(b), _u32),
+    Op("dot4", "u", {"u32": "__builtin_amdgcn_udot4({0}, {1}, {2}, false)"}, ATOM, _dot4, _u32),
+    Op("sad", "u", {"u32": "__usad({0}, {1}, {2})"}, ATOM, lambda a, b, c: _difference(a, b) + c, _u32),
+    Op("not", "u", {"u32": "~{0}", "u64": "~{0}"}, UNARY, lambda a: ~np.asarray(a),
+       lambda a: (0, 2**64 - 1)),
     Op("min", "fiu", _both("min"), ATOM, np.minimum, lambda a, b: (min(a[0], b[0]), min(a[1], b[1]))),
     Op("max", "fiu", _both("max"), ATOM, np.maximum, lambda a, b: (max(a[0], b[0]), max(a[1], b[1]))),
     Op("neg", "f", "-{0}", UNARY, lambda a: -a, lambda a: (-a[1], -a[0])),
@@ -206,6 +260,24 @@ _ROWS = (
     Op("erf", "f", _float_form("erf"), ATOM, lambda a: np.asarray(_erf(a), np.float64), _rising(math.erf, 0.2, 3),
        wide=True),
     Op("cbrt", "f", _float_form("cbrt"), ATOM, np.cbrt, _rising(math.cbrt, 1e-3, 1e6), wide=True),
+    Op("pow", "f", _float_form("pow", 2), ATOM, np.power, _power_span, wide=True),
+    Op("hypot", "f", _float_form("hypot", 2), ATOM, np.hypot,
+       lambda a, b: (math.hypot(max(a[0], 0), max(b[0], 0)), math.hypot(a[1], b[1])), wide=True),
+    Op("exp10", "f", _float_form("exp10"), ATOM, lambda a: 10.0**a, _rising(lambda x: 10.0**x, -3, 3), wide=True),
+    Op("log10", "f", _float_form("log10"), ATOM, np.log10, _rising(math.log10, 1.5, 1e6), wide=True),
+    Op("log1p", "f", _float_form("log1p"), ATOM, np.log1p, _rising(math.log1p, 0.5, 1e6), wide=True),
+    Op("expm1", "f", _float_form("expm1"), ATOM, np.expm1, _rising(math.expm1, 0.25, 4), wide=True),
+    Op("sinh", "f", _float_form("sinh"), ATOM, np.sinh, _rising(math.sinh, 0.25, 3), wide=True),
+    Op("cosh", "f", _float_form("cosh"), ATOM, np.cosh, _rising(math.cosh, 0.25, 3), wide=True),
+    Op("asin", "f", _float_form("asin"), ATOM, np.arcsin, _rising(math.asin, 0.1, 0.75), wide=True),
+    # Not continuous: only for values that host and device know exactly.
+    Op("floor", "f", _float_form("floor"), ATOM, np.floor, _rising(lambda x: float(math.floor(x)))),
+    Op("ceil", "f", _float_form("ceil"), ATOM, np.ceil, _rising(lambda x: float(math.ceil(x)))),
+    Op("trunc", "f", _float_form("trunc"), ATOM, np.trunc, _rising(lambda x: float(math.trunc(x)))),
+    Op("rint", "f", _float_form("rint"), ATOM, np.rint, _rising(lambda x: float(round(x)))),
+    Op("isnan", "f", {"f32": "isnan({0})", "f64": "isnan({0})"}, ATOM, np.isnan, lambda a: (0, 1), boolean=True),
+    Op("isfinite", "f", {"f32": "isfinite({0})", "f64": "isfinite({0})"}, ATOM, np.isfinite, lambda a: (0, 1),
+       boolean=True),
     Op("fast_exp", "f", {"f32": "__expf({0})"}, ATOM, np.exp, _rising(math.exp, -4, 4), wide=True),
     Op("fast_log", "f", {"f32": "__logf({0})"}, ATOM, np.log, _rising(math.log, 1.5, 1e6), wide=True),
     Op("fast_sin", "f", {"f32": "__sinf({0})"}, ATOM, np.sin, _rising(math.sin, 0.2, 1.5), wide=True),

@@ -87,7 +87,8 @@ class Run:
         # The owner of an array: the work-group of one in LDS, the work-item of a private one.
         self.owner = {"lds": np.arange(groups, dtype=np.int64).reshape(*self.shape[:3], 1, 1, 1)}
         for tile in kernel.lds:
-            self.memory[tile.name] = np.zeros(groups * tile.size, tile.dtype.numpy)
+            lanes = (tile.dtype.lanes,) if tile.dtype.lanes > 1 else ()
+            self.memory[tile.name] = np.zeros((groups * tile.size, *lanes), tile.dtype.numpy)
         if kernel.private:
             self.owner["private"] = np.arange(threads, dtype=np.int64).reshape(self.shape)
         for array in kernel.private:
@@ -157,7 +158,9 @@ class Run:
         at = self.chosen(self.address(s.buffer, s.index, mask), mask, self.shape)
         value = self.chosen(np.asarray(self.value(s.value, mask)), mask, self.shape)
         data = self.memory[s.buffer.name]
-        if s.op == "add":
+        if s.op in STEPS:
+            np.add.at(data, at, np.full(at.shape, STEPS[s.op], data.dtype))
+        elif s.op == "add":
             if s.buffer.dtype.is_float:
                 data += np.bincount(at, weights=value, minlength=data.size).astype(data.dtype)
             else:
@@ -221,7 +224,7 @@ class Run:
             return np.where(condition, a, b)
         arguments = [self.value(x, mask) for x in e.args]
         if op.wide:
-            return e.dtype.cast(op.evaluate(np.asarray(arguments[0], np.float64)))
+            return e.dtype.cast(op.evaluate(*(np.asarray(a, np.float64) for a in arguments)))
         return op.evaluate(*arguments)
 
     def const(self, e: Expr, mask: Array | None) -> Any:
@@ -258,6 +261,11 @@ class Run:
     def pack(self, e: Expr, mask: Array | None) -> Any:
         return tuple(self.value(x, mask) for x in e.args)
 
+    def ballot(self, e: Expr, mask: Array | None) -> Any:
+        """How many lanes of the wavefront fulfil a condition."""
+        votes = self._waves(e.args[0], mask).sum(axis=1, dtype=np.int64)
+        return np.broadcast_to(votes[:, None], (len(votes), 64)).reshape(self.shape)
+
     def inside(self, e: Expr, mask: Array | None) -> Any:
         return self.value(e.args[0], mask)
 
@@ -291,6 +299,9 @@ def join(mask: Array | None, more: Array) -> Array | None:
 ATOMIC: dict[str, Any] = {
     "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
 }  # fmt: skip
+
+
+STEPS = {"inc": 1, "dec": (1 << 32) - 1}  # what atomicInc and atomicDec add, with the largest limit
 
 
 def evaluate(module: Module, run: type[Run] = Run) -> dict[str, Array]:

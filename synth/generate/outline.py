@@ -12,7 +12,7 @@ from hipsynth.synth.generate.walk import statements, values_of
 
 LEAST = 3  # operations that are worth a function
 MOST = 6  # parameters
-IMPURE = frozenset({"load", "shuffle", "builtin", "inside"})
+IMPURE = frozenset({"load", "shuffle", "ballot", "builtin", "inside"})
 
 
 @dataclass(frozen=True)

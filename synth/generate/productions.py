@@ -86,6 +86,19 @@ def _ratio(ctx: Context, v: Operands) -> Expr:
     return apply("idiv", v[0], ctx.choices.pick((2, 3, 5, 8, 10))) + 1
 
 
+def _clamp(ctx: Context, v: Operands) -> Expr:
+    low, high = ctx.choices.pick(((1, 200), (3, 100), (16, 127)))
+    return apply("min", apply("max", v[0], low), high)
+
+
+def _bit_field(ctx: Context, v: Operands) -> Expr:
+    return (v[0] >> ctx.choices.integer(1, 7)) & ctx.choices.pick((0x7F, 0x1F, 0x3F))
+
+
+def _power(ctx: Context, v: Operands) -> Expr:
+    return apply("pow", v[0] * 2.0 ** math.floor(math.log2(3.5 / v[0].hi)) + 0.5, ctx.choices.pick((0.75, 1.5, 2.25)))
+
+
 PRODUCTIONS: dict[str, Production] = {
     "add": lambda ctx, v: v[0] + v[1],
     "mul": lambda ctx, v: v[0] * v[1],
@@ -106,16 +119,34 @@ PRODUCTIONS: dict[str, Production] = {
     "rotate": _rotate,
     "mulhi": lambda ctx, v: apply("mulhi", v[0], v[1]),
     "popcount": lambda ctx, v: apply("popc", v[0]) + v[1],
+    "not": lambda ctx, v: apply("not", v[0]),
+    "leading": lambda ctx, v: apply("clz", v[0]) + v[1],
+    "trailing": lambda ctx, v: apply("ffs", v[0]) + v[1],
+    "reverse": lambda ctx, v: apply("brev", v[0]),
+    "mul24": lambda ctx, v: apply("mul24", v[0], v[1]) + v[2],
+    "dot4": lambda ctx, v: apply("dot4", v[0], v[1], v[2]),
+    "sad": lambda ctx, v: apply("sad", v[0], v[1], v[2]),
+    "max3": lambda ctx, v: apply("max", apply("max", v[0], v[1]), v[2]),
+    "min3": lambda ctx, v: apply("min", apply("min", v[0], v[1]), v[2]),
+    "or3": lambda ctx, v: apply("or", apply("or", v[0], v[1]), v[2]),
+    "clamp": _clamp,
+    "bit_field": _bit_field,
+    "power": _power,
+    "hypot": lambda ctx, v: apply("hypot", v[0], v[1]),
+    "finite": lambda ctx, v: apply("select", apply("isnan", v[0]), v[1], v[0]),
     "subtract": lambda ctx, v: v[0] - v[1],
     "remainder": _remainder,
     "ratio": _ratio,
 }
-PAIRED = frozenset({"subtract", "difference", "xor", "or", "min", "max"})  # trivial when both operands are equal
+PAIRED = frozenset(
+    {"subtract", "difference", "xor", "or", "min", "max", "max3", "min3", "or3", "sad"}
+)  # trivial when both operands are equal
 PREPARE: dict[str, tuple[float, float]] = {  # intrinsic -> range that its argument is mapped to
     "exp": (0.0, 2.0), "exp2": (0.0, 2.0), "log": (2.0, 40.0), "log2": (2.0, 40.0), "sin": (0.25, 1.4),
     "cos": (0.0, 1.2), "tanh": (0.25, 3.0), "atan": (0.25, 40.0), "erf": (0.25, 2.5), "cbrt": (0.25, 40.0),
     "rsqrt": (0.25, 40.0), "sqrt": (0.25, 40.0), "fast_exp": (0.0, 2.0), "fast_log": (2.0, 40.0),
-    "fast_sin": (0.25, 1.4), "fast_cos": (0.0, 1.2),
+    "fast_sin": (0.25, 1.4), "fast_cos": (0.0, 1.2), "exp10": (0.0, 1.0), "log10": (2.0, 40.0), "log1p": (0.5, 40.0),
+    "expm1": (0.25, 2.0), "sinh": (0.25, 2.0), "cosh": (0.25, 2.0), "asin": (0.125, 0.625),
 }  # fmt: skip
 
 
@@ -128,7 +159,9 @@ def intrinsic(name: str, value: Expr) -> Expr:
 
 def group_of(kind: DType) -> str:
     """The policy's name for the production group of a type."""
-    return {"f": "float", "i": "int", "u": "unsigned"}[kind.kind] if kind is not F16 else "half"
+    if kind is F16 or kind.narrow:
+        return "half" if kind is F16 else "narrow"
+    return {"f": "float", "i": "int", "u": "unsigned"}[kind.kind]
 
 
 class Chain:
@@ -170,7 +203,8 @@ def _fallback(v: Operands) -> Expr:
         return v[0] * 0.5 + v[1] * 0.5
     if v[0].lo < 0:
         return known(v[0], v[0].lo, v[0].hi)
-    return (v[0] & 0xFFF) + (apply("max", v[1], 0) & 0xFFF)
+    mask = min(0xFFF, int(v[0].dtype.hi))
+    return (v[0] & mask) + (apply("max", v[1], 0) & mask)
 
 
 def recurrence(ctx: Context, k: KernelBuilder, x: Expr, y: Expr, factors: tuple[float, float]) -> None:

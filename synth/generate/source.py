@@ -43,7 +43,10 @@ def _expression(e: Expr) -> tuple[str, int]:
     if op.precedence == ATOM:
         return form.format(*(expression(a, UNARY) for a in e.args)), ATOM
     parts = [expression(a, _inner(op.precedence, a), _strict(e, a, k)) for k, a in enumerate(e.args)]
-    return form.format(*parts), op.precedence
+    text = form.format(*parts)
+    if e.dtype.narrow:  # int would overflow in products, and keep bits that the type has not
+        return f"static_cast<{e.dtype.cpp}>({'1u * ' if op.name == 'mul' else ''}{text})", ATOM
+    return text, op.precedence
 
 
 def _inner(precedence: int, argument: Expr) -> int:
@@ -93,6 +96,7 @@ SPECIAL: dict[str, Callable[[Expr], tuple[str, int]]] = {
     "part": lambda e: (expression(e.args[0], ATOM) + _component(e), ATOM),
     "pack": _pack,
     "shuffle": _shuffle,
+    "ballot": lambda e: (f"__popcll(__ballot({expression(e.args[0])}))", ATOM),
     "call": lambda e: (f"{e.attr[0]}({', '.join(e.attr[1])})", ATOM),
 }
 
@@ -120,7 +124,12 @@ class Printer:
 
     def let(self, s: ir.Let) -> None:
         # `auto` would deduce another type.
-        exact = s.value.raw or s.target.dtype in EXTENDED or s.value.op in ("const", "builtin", "cast")
+        exact = (
+            s.value.raw
+            or s.target.dtype in EXTENDED
+            or s.target.dtype.narrow
+            or s.value.op in ("const", "builtin", "cast")
+        )
         spelled = spell(s.target.dtype, self.generic) if exact or not self.auto else "auto"
         spelled = spelled if s.mutable or self.auto else f"const {spelled}"
         self.put(f"{spelled} {s.target.attr[0]} = {expression(s.value)};")
@@ -133,7 +142,8 @@ class Printer:
 
     def atomic(self, s: ir.Atomic) -> None:
         name = "atomic" + s.op.capitalize()
-        self.put(f"{name}(&{_element(s.buffer, s.index)}, {expression(s.value)});")
+        value = "0xffffffffu" if s.op in ("inc", "dec") else expression(s.value)
+        self.put(f"{name}(&{_element(s.buffer, s.index)}, {value});")
 
     def matrix_fma(self, s: ir.MatrixFma) -> None:
         name = s.target.attr[0]

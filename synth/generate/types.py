@@ -42,7 +42,7 @@ class DType:
 
     @property
     def narrow(self) -> bool:
-        """Whether C++ converts the type to int before it computes."""
+        """Whether C++ converts the type to int before it computes, so that results must be converted back."""
         return self.is_int and self.bytes < 4
 
     @property
@@ -61,22 +61,24 @@ F64 = DType("f64", "double", "f", 8, "float64", "float64", -1e200, 1e200, "", 2.
 I32 = DType("i32", "int", "i", 4, "int32", "int64", -(2**31), 2**31 - 1)
 U32 = DType("u32", "unsigned int", "u", 4, "uint32", "uint32", 0, 2**32 - 1, "u")
 U64 = DType("u64", "unsigned long long", "u", 8, "uint64", "uint64", 0, 2**64 - 1, "ull")
-# In memory only: C++ computes with int.
-U8 = DType("u8", "unsigned char", "u", 1, "uint8", "int64", 0, 2**8 - 1)
-I16 = DType("i16", "short", "i", 2, "int16", "int64", -(2**15), 2**15 - 1)
-U16 = DType("u16", "unsigned short", "u", 2, "uint16", "int64", 0, 2**16 - 1)
+I64 = DType("i64", "long long", "i", 8, "int64", "int64", -(2**63), 2**63 - 1, "ll")
+U8 = DType("u8", "unsigned char", "u", 1, "uint8", "uint8", 0, 2**8 - 1)
+U16 = DType("u16", "unsigned short", "u", 2, "uint16", "uint16", 0, 2**16 - 1)
+I16 = DType("i16", "short", "i", 2, "int16", "int64", -(2**15), 2**15 - 1)  # in memory only
 BOOL = DType("bool", "bool", "b", 1, "bool", "bool", 0, 1)
 
 
 def _vector(base: DType, lanes: int) -> DType:
-    cpp = {"f32": "float", "f64": "double", "i32": "int", "u32": "uint"}[base.name] + str(lanes)
+    name = {"f32": "float", "f64": "double", "i64": "longlong", "u64": "ulonglong"}
+    name |= {"i32": "int", "u32": "uint", "u16": "ushort", "u8": "uchar"}
+    cpp = name[base.name] + str(lanes)
     return DType(
         f"{base.name}x{lanes}", cpp, base.kind, base.bytes * lanes, base.numpy, base.compute, base.lo, base.hi,
         base.suffix, base.eps, lanes,
     )  # fmt: skip
 
 
-VECTORS = tuple(_vector(base, lanes) for base in (F32, F64, I32, U32) for lanes in (2, 4))
+VECTORS = tuple(_vector(base, lanes) for base in (F32, F64, I32, U32, I64, U64, U16, U8) for lanes in (2, 3, 4))
 
 
 def _extended(base: DType, lanes: int) -> DType:
@@ -87,7 +89,7 @@ def _extended(base: DType, lanes: int) -> DType:
 # Operands and accumulators of matrix instructions, in the compiler's extended vector types.
 HALF4, ACC4, ACC16, DACC4 = _extended(F16, 4), _extended(F32, 4), _extended(F32, 16), _extended(F64, 4)
 EXTENDED = (HALF4, ACC4, ACC16, DACC4)
-DTYPES = {t.name: t for t in (F16, F32, F64, I32, U32, U64, U8, I16, U16, BOOL, *EXTENDED, *VECTORS)}
+DTYPES = {t.name: t for t in (F16, F32, F64, I32, U32, I64, U64, U8, U16, I16, BOOL, *EXTENDED, *VECTORS)}
 
 
 def dtype(name: str) -> DType:

@@ -8,10 +8,13 @@ from hipsynth.synth.generate.compose.sketch import Place, Sketch
 from hipsynth.synth.generate.extent import groups
 from hipsynth.synth.generate.ir import Expr, Init, apply, cast, lift, load, part
 from hipsynth.synth.generate.patterns import weighted_sum
-from hipsynth.synth.generate.types import F16, F32, F64, I16, I32, U8, U16, U32, U64, vector
+from hipsynth.synth.generate.types import F16, F32, F64, I16, I32, I64, U8, U16, U32, U64, DType, vector
 
 Access = Callable[[Sketch, Place], list[Expr]]
-NARROW = {F16: (U8,), F32: (F16, U8, I16), F64: (F32, I16), I32: (U8, I16), U32: (U8, U16), U64: (U32, U8)}
+NARROW = {
+    F16: (U8,), F32: (F16, U8, I16), F64: (F32, I16), U16: (U8,), I32: (U8, I16), U32: (U8, U16), I64: (I32, I16),
+    U64: (U32, U8),
+}  # fmt: skip
 
 
 def _contiguous(s: Sketch, p: Place) -> list[Expr]:
@@ -138,3 +141,31 @@ ACCESSES: dict[str, Access] = {
     "blocked": _blocked, "cyclic": _cyclic, "gather": _gather, "hashed": _hashed, "window": _window, "cross": _cross,
     "cube": _cube, "broadcast": _broadcast, "outer": _outer, "fields": _fields, "vector": _vector, "narrow": _narrow,
 }  # fmt: skip
+
+
+def prepared(s: Sketch, values: list[Expr]) -> list[Expr]:
+    """What a kernel does to a value as soon as it has it, while it is still exact: rounding, conversions, checks."""
+    x = values[0]
+    match s.ctx["prepare"]:
+        case "round":
+            name = s.ctx.choices.pick(("floor", "ceil", "trunc", "rint"))
+            rounded = apply(name, x * s.ctx.choices.pick((1.0, 2.0, 4.0)))
+            return [s.local(rounded + x), *values[1:]]
+        case "convert":
+            return [s.local(_converted(s, x)), *values[1:]]
+        case "classify":
+            name, other = s.ctx.choices.pick((("isnan", True), ("isfinite", False))), values[-1] + 1.0
+            chosen = (other, x) if name[1] else (x, other)
+            return [s.local(apply("select", apply(name[0], x), *chosen)), *values[1:]]
+    return values
+
+
+def _converted(s: Sketch, x: Expr) -> Expr:
+    """A value through another type and back."""
+    if s.t.is_float:
+        between: tuple[DType, ...] = tuple({F16, F32, F64, I32, U32} - {s.t})
+        t = s.ctx.choices.pick(sorted(between, key=lambda t: t.name))
+        scaled = x * 16.0 if t.is_int else x
+        return cast(cast(scaled, t), s.t) * (0.0625 if t.is_int else 1.0) + x
+    scaled = cast(s.bounded(x) & s.mask(16), F32) * 0.25 + 1.0
+    return cast(scaled, s.t)

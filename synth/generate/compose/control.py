@@ -11,7 +11,7 @@ from hipsynth.synth.generate.ir import Expr, apply, cast, pack, part
 from hipsynth.synth.generate.matrix import OF_TYPE, Matrix
 from hipsynth.synth.generate.patterns import compute, total_span
 from hipsynth.synth.generate.productions import COMFORT, settle
-from hipsynth.synth.generate.types import I32, U32
+from hipsynth.synth.generate.types import U32
 
 LONGEST = 24  # steps in a row
 States = list[tuple[Expr, Steps]]
@@ -24,9 +24,8 @@ def _states(s: Sketch, values: list[Expr]) -> States:
     x, y = (v if v.op == "name" else s.local(v) for v in (x, y))
     states: States = []
     for n in range(s.ctx["lanes"]):
-        start = x if not n else x * (1.0 + 0.25 * n) if s.t.is_float else (x + n) & 0xFFFF
-        start = start & 0xFFFF if s.t is I32 else start
-        steps = WORKS[s.ctx["work"]](s, start, y if s.t is not I32 else s.local(y & 0xFF))
+        start = s.bounded(x if not n else x * (1.0 + 0.25 * n) if s.t.is_float else x + n)
+        steps = WORKS[s.ctx["work"]](s, start, y if s.t.kind != "i" else s.local(y & 0xFF))
         states.append((s.k.variable(s.k.fresh("state"), start, s.t, steps.span), steps))
     return states
 

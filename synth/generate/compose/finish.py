@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager, contextmanager
 from hipsynth.synth.generate import ir
 from hipsynth.synth.generate.builder import WAVE
 from hipsynth.synth.generate.compose.sketch import Place, Sketch
-from hipsynth.synth.generate.ir import Expr, apply, cast, known, lift, load
-from hipsynth.synth.generate.types import F16, F32, I32, U32, DType
+from hipsynth.synth.generate.ir import Expr, apply, cast, known, lift, load, pack
+from hipsynth.synth.generate.types import F16, F32, F64, I32, I64, U8, U16, U32, U64, DType, vector
 
 Deliver = Callable[[Place, Expr], None]
 Finish = Callable[[Sketch, int], AbstractContextManager[Deliver]]
@@ -18,7 +18,12 @@ WIDEST = {"f32": 1e18, "f64": 1e60}  # sums are declared up to here
 
 def _wide(s: Sketch) -> DType:
     """The type in which results are summed."""
-    return {F16: F32, I32: U32}.get(s.t, s.t)
+    return {F16: F32, I32: U32, I64: U64, U8: U32, U16: U32}.get(s.t, s.t)
+
+
+ATOMICS_OF = {
+    I32: ("max", "min", "xor", "or", "and"), U32: ("add", "add", "max", "min", "xor", "or", "and", "inc", "dec"),
+}  # fmt: skip
 
 
 @contextmanager
@@ -50,7 +55,35 @@ def _several(s: Sketch, count: int) -> Iterator[Deliver]:
 
     def deliver(p: Place, value: Expr) -> None:
         s.k.store(first, p.item, value)
-        s.k.store(second, p.item, value * 0.5 + 0.25 if s.t.is_float else (value & 0xFF) + 1)
+        s.k.store(second, p.item, value * 0.5 + 0.25 if s.t.is_float else (value & s.mask(7)) + 1)
+
+    yield deliver
+
+
+@contextmanager
+def _vector(s: Sketch, count: int) -> Iterator[Deliver]:
+    """The result and functions of it, as a vector of two to four."""
+    t = vector(s.t, s.ctx.choices.pick((2, 3, 4)))
+    target = s.target(t, count)
+
+    def deliver(p: Place, value: Expr) -> None:
+        scales = (0.5, 0.25, 0.75) if s.t.is_float else (1, 2, 3)
+        more = [value * scale if s.t.is_float else (value & s.mask(7)) + scale for scale in scales]
+        s.k.store(target, p.item, pack(t, [value, *(s.local(x) for x in more[: t.lanes - 1])]))
+
+    yield deliver
+
+
+@contextmanager
+def _narrow(s: Sketch, count: int) -> Iterator[Deliver]:
+    """Converted to a smaller type."""
+    small = {F64: F32, F32: F16, F16: F16, U16: U8}.get(s.t) or s.ctx.choices.pick((U8, U16))
+    target = s.target(small, count)
+
+    def deliver(p: Place, value: Expr) -> None:
+        if small is F16 and s.t is not F16:
+            value = apply("min", value, 64.0)
+        s.k.store(target, p.item, cast(value, small))
 
     yield deliver
 
@@ -58,10 +91,16 @@ def _several(s: Sketch, count: int) -> Iterator[Deliver]:
 @contextmanager
 def _add(s: Sketch, count: int) -> Iterator[Deliver]:
     """Added by an atomic to one of a number of cells, chosen by the element's number or pseudo-randomly."""
-    t, cells = _wide(s), s.ctx.size("cells", s.ctx["cells"])
+    cells = s.ctx.size("cells", s.ctx["cells"])
+    t = I32 if s.t is I32 and s.ctx.choices.flag(50) else _wide(s)  # int has no sum: it might overflow
     target = s.target(t, cells)
     pattern = s.ctx.choices.pick(("modulo", "blocks", "hashed"))
-    op = "add" if t.is_float else s.ctx.choices.pick(("add", "add", "max", "min", "xor", "or"))
+    ops = (
+        ("add", "add", "add", "max", "min")
+        if t.is_float
+        else ATOMICS_OF.get(t, ("add", "max", "min", "xor", "or", "and"))
+    )
+    op = s.ctx.choices.pick(ops)
     # Sums in any order: an error of one rounding per term, of which a cell has this many.
     s.terms = max(s.terms, 4 * (int(count) // int(cells)) + 64 if pattern != "blocks" else int(count))
 
@@ -142,21 +181,24 @@ def _wave(s: Sketch, count: int) -> Iterator[Deliver]:
 @contextmanager
 def _exchange(s: Sketch, count: int) -> Iterator[Deliver]:
     """Mixed with the results of other lanes of the wavefront, then stored."""
-    t = F32 if s.t is F16 else s.t
-    target = s.target(t, count)
+    t = {F16: F32, U8: U32, U16: U32}.get(s.t, s.t)
+    target, votes = s.target(t, count), s.ctx.choices.flag(25)
     kind, distances = s.ctx.choices.pick(("down", "xor", "up")), s.ctx.choices.pick(((1,), (32,), (1, 2), (16, 8, 4)))
 
     def deliver(p: Place, value: Expr) -> None:
-        mixed = s.local(cast(value, t))
+        mixed = s.local(s.bounded(cast(value, t)))
         for distance in distances:
             other = s.k.shuffle(s.k.fresh("other"), kind, mixed, distance)
-            mixed = s.local(mixed * 0.5 + other * 0.5 if t.is_float else (mixed ^ other) + 1)
+            mixed = s.local(mixed * 0.5 + other * 0.5 if t.is_float else s.bounded((mixed ^ other) + 1))
+        if votes:  # a condition on the item, which host and device decide alike
+            count_of = s.k.ballot(s.k.fresh("votes"), apply("lt", p.item % 100, s.ctx.choices.integer(10, 90)))
+            mixed = s.local(mixed + cast(count_of, t))
         s.k.store(target, p.item, mixed)
 
     yield deliver
 
 
 FINISHES: dict[str, Finish] = {
-    "store": _store, "gap": _gap, "mirror": _mirror, "several": _several, "add": _add, "bins": _bins, "total": _total,
-    "reduce": _reduce, "wave": _wave, "exchange": _exchange,
+    "store": _store, "vector": _vector, "narrow": _narrow, "gap": _gap, "mirror": _mirror, "several": _several,
+    "add": _add, "bins": _bins, "total": _total, "reduce": _reduce, "wave": _wave, "exchange": _exchange,
 }  # fmt: skip

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hipsynth.synth.generate import ir
 from hipsynth.synth.generate.builder import KernelBuilder
 from hipsynth.synth.generate.context import Context
-from hipsynth.synth.generate.ir import Buffer, Expr, HostBuffer, Init, apply, cast
+from hipsynth.synth.generate.ir import Buffer, Expr, HostBuffer, Init, cast
 from hipsynth.synth.generate.types import I32, U32, DType
 
 UNIFORM_STORAGE = frozenset({"lds", "phases"})  # with barriers
@@ -96,7 +96,7 @@ class Sketch:
     def target(self, t: DType, size: int, span: tuple[float, float] | None = None) -> Buffer:
         """One more output of `size` elements, zero at first, whose values stay in `span`."""
         name = self.k.fresh(self.ctx.names.outputs[sum(host.output for host in self.hosts)])
-        self.hosts.append(HostBuffer(name, t, size, Init("zero"), output=True))
+        self.hosts.append(HostBuffer(name, t.base, size * t.lanes, Init("zero"), output=True))
         return self.k.output(name, t, size, span, restrict=self.ctx.restrict)
 
     def coefficients(self, t: DType, size: int) -> Buffer:
@@ -115,7 +115,20 @@ class Sketch:
         """A small integer that depends on the data: exact, so that host and device agree."""
         if value.dtype.is_float:
             return self.local(cast(value * 16.0, I32) % below, "key")
-        return self.local(cast(apply("mod", value, below), I32), "key")
+        return self.local(cast(cast(value, U32) % below, I32), "key")
+
+    def bounded(self, value: Expr) -> Expr:
+        """A signed integer cut to 16 bits, so that sums and products of a few do not overflow; others unchanged."""
+        return value & 0xFFFF if self.t.kind == "i" else value
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """The range of integers that `bounded` returns."""
+        return (0, 0xFFFF) if self.t.kind == "i" else (self.t.lo, self.t.hi)
+
+    def mask(self, bits: int) -> int:
+        """The lowest bits of the type, at most so many."""
+        return int(min((1 << bits) - 1, self.t.hi))
 
     def start(self) -> Expr:
         """Zero."""

@@ -10,7 +10,7 @@ from hipsynth.synth.generate.families.integer_mix import MULTIPLIERS, SHIFTS
 from hipsynth.synth.generate.ir import Expr, apply
 from hipsynth.synth.generate.patterns import FACTORS
 from hipsynth.synth.generate.productions import PREPARE, intrinsic, recurrence_span
-from hipsynth.synth.generate.types import F16, F64, I32, DType
+from hipsynth.synth.generate.types import F16, F64, U8, DType
 
 Span = tuple[float, float]
 FAST = frozenset({"fast_exp", "fast_log", "fast_sin", "fast_cos"})  # of float only
@@ -73,28 +73,31 @@ def _bits(s: Sketch, x: Expr, y: Expr) -> Steps:
     factor = s.ctx.choices.pick(MULTIPLIERS.get(name, (5, 33)))
 
     def following(v: Expr) -> Expr:
-        if s.t is I32:
-            return ((v ^ (v >> shift)) * factor + y) & 0xFFFF if form < 2 else ((v << 3 ^ y) + factor) & 0xFFFF
         if form == 0 and name == "u32":
             return apply("rotl", v ^ y, shift) * 5 + 0x38495AB5
-        return (v ^ (v >> shift)) * factor + y if form < 2 else (v << 5 ^ v >> shift) + y
+        if form < 2:
+            return s.bounded((v ^ (v >> shift)) * factor + y)
+        return s.bounded(((v << 3 ^ y) + factor) if s.t.kind == "i" else (v << 5 ^ v >> shift) + y)
 
-    return Steps((0, 0xFFFF) if s.t is I32 else (s.t.lo, s.t.hi), following)
+    return Steps(s.span, following)
 
 
 def _arithmetic(s: Sketch, x: Expr, y: Expr) -> Steps:
     """Additions, multiplications and remainders of integers."""
-    modulus, factor = s.ctx.choices.pick((97, 1000, 4093)), s.ctx.choices.pick((3, 7, 13, 31))
-    form = s.ctx.choices.integer(0, 2)
+    modulus, factor = s.ctx.choices.pick((97, 251) if s.t is U8 else (97, 1000, 4093)), s.ctx.choices.pick((3, 7, 13))
+    form = s.ctx.choices.integer(0, 3)
 
     def following(v: Expr) -> Expr:
-        if form == 0:
-            return (v * factor + y) % modulus if s.t is I32 else v * factor + y
-        if form == 1:
-            return (apply("max", v, y) * factor + 1) & 0xFFFF
-        return apply("min", (v + y * factor) & 0xFFFF, 0x7FFF) + 1
+        match form:
+            case 0:
+                return (v * factor + y) % modulus if s.t.kind == "i" else v * factor + y
+            case 1:
+                return s.bounded(apply("max", v, y) * factor + 1)
+            case 2:
+                return apply("min", s.bounded(v + y * factor), s.mask(15)) + 1
+        return s.bounded(apply("select", apply("gt", v, y), v - y if s.t.kind == "u" else v >> 1, v + y))
 
-    return Steps((0, 0xFFFF) if s.t is I32 else (s.t.lo, s.t.hi), following)
+    return Steps(s.span, following)
 
 
 WORKS: dict[str, Callable[[Sketch, Expr, Expr], Steps]] = {

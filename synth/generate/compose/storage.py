@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hipsynth.synth.generate.compose.sketch import Place, Sketch
-from hipsynth.synth.generate.ir import Buffer, Expr, Operand, cast, known, lift, load
+from hipsynth.synth.generate.ir import Buffer, Expr, Operand, cast, known, lift, load, pack, part
 from hipsynth.synth.generate.patterns import total_span
-from hipsynth.synth.generate.types import I32, U32
+from hipsynth.synth.generate.types import F16, I32, U32, vector
 
 Storage = Callable[[Sketch, Place, list[Expr]], list[Expr]]
 
@@ -19,7 +19,7 @@ def _direct(s: Sketch, p: Place, values: list[Expr]) -> list[Expr]:
 
 def _mean(s: Sketch, total: Expr, terms: int) -> Expr:
     """A sum scaled back to the size of its terms."""
-    return s.local(total * (1.0 / terms) if s.t.is_float else total & 0xFFFF, "mean")
+    return s.local(total * (1.0 / terms) if s.t.is_float else total & s.mask(16), "mean")
 
 
 def _other(s: Sketch, lane: Expr, j: Operand) -> Expr:
@@ -38,12 +38,15 @@ def _other(s: Sketch, lane: Expr, j: Operand) -> Expr:
 def _lds(s: Sketch, p: Place, values: list[Expr]) -> list[Expr]:
     """Shared with the work-group: each work-item writes its value and reads those of others."""
     threads, reuse, own = s.threads, min(s.ctx["reuse"], s.threads), values[-1]
-    tile = s.k.lds(s.k.fresh("tile"), s.t, threads, (own.lo, own.hi), dynamic=bool(s.ctx["dynamic"]))
-    s.k.store(tile, s.lane, own)
+    lanes = s.ctx.choices.pick((1, 1, 1, 2, 4)) if s.t is not F16 and s.t.bytes * threads * 4 <= 1 << 15 else 1
+    t = vector(s.t, lanes)
+    tile = s.k.lds(s.k.fresh("tile"), t, threads, (own.lo, own.hi), dynamic=bool(s.ctx["dynamic"]))
+    s.k.store(tile, s.lane, own if lanes == 1 else pack(t, [own] * lanes))
     s.k.barrier()
     acc = s.k.variable(s.k.fresh("acc"), s.start(), s.t, total_span(s.t, own.hi, reuse))
     with s.k.loop(s.k.fresh("r"), 0, reuse, unroll=s.ctx.choices.pick((0, 0, 4, 8))) as j:
-        _sum(s, acc, load(tile, _other(s, s.lane, j)))
+        read = load(tile, _other(s, s.lane, j))
+        _sum(s, acc, read if lanes == 1 else part(s.local(read, "seen"), s.ctx.choices.integer(0, lanes - 1)))
     if s.ctx["launch"] in ("persistent", "rows", "chunk"):
         s.k.barrier()  # before the next round overwrites the tile
     s.terms = max(s.terms, reuse)
@@ -53,14 +56,14 @@ def _lds(s: Sketch, p: Place, values: list[Expr]) -> list[Expr]:
 def _phases(s: Sketch, p: Place, values: list[Expr]) -> list[Expr]:
     """In LDS over several rounds: each replaces every element by a mean of two, between barriers."""
     own = values[-1]
-    span = (own.lo, own.hi) if s.t.is_float else (0, 0xFFFF) if s.t is I32 else (s.t.lo, s.t.hi)
+    span = (own.lo, own.hi) if s.t.is_float else s.span
     tile = s.k.lds(s.k.fresh("tile"), s.t, s.threads, span, dynamic=bool(s.ctx["dynamic"]))
-    s.k.store(tile, s.lane, own & 0xFFFF if s.t is I32 else own)
+    s.k.store(tile, s.lane, s.bounded(own))
     s.k.barrier()
     with s.k.loop(s.k.fresh("phase"), 1, s.ctx["phases"] + 1) as j:
         other = load(tile, _other(s, s.lane, j))
         mixed = load(tile, s.lane) * 0.5 + other * 0.5 if s.t.is_float else (load(tile, s.lane) ^ other) + 1
-        mixed = s.local(known(mixed, *span) if s.t.is_float else mixed & 0xFFFF if s.t is I32 else mixed, "mixed")
+        mixed = s.local(known(mixed, *span) if s.t.is_float else s.bounded(mixed), "mixed")
         s.k.barrier()
         s.k.store(tile, s.lane, mixed)
         s.k.barrier()
@@ -75,7 +78,7 @@ def _constant(s: Sketch, p: Place, values: list[Expr]) -> list[Expr]:
     taps, own = s.ctx.choices.pick((4, 8, 16, 32, 64)), values[-1]
     table = s.coefficients(s.t, taps)
     shared = s.ctx.choices.flag(60)
-    with_own = own if s.t.is_float else own & 0xFF
+    with_own = own if s.t.is_float else own & s.mask(8)
     acc = s.k.variable(s.k.fresh("acc"), s.start(), s.t, total_span(s.t, with_own.hi * table.hi, taps))
     with s.k.loop(s.k.fresh("tap"), 0, taps, unroll=s.ctx.choices.pick((0, 1, 4))) as j:
         _sum(s, acc, load(table, j if shared else (s.lane + j) % taps) * with_own)
@@ -87,10 +90,10 @@ def _private(s: Sketch, p: Place, values: list[Expr]) -> list[Expr]:
     """An array of the work-item, filled and then updated several times: registers if unrolled, else scratch memory."""
     length, own = s.ctx.choices.pick((4, 6, 8, 16)), values[-1]
     unroll = s.ctx.choices.pick((1, 1, 0))
-    span = (own.lo, own.hi) if s.t.is_float else (s.t.lo, s.t.hi) if s.t.kind == "u" else (0, 0xFFFF)
+    span = (own.lo, own.hi) if s.t.is_float else s.span
     window = s.k.private(s.k.fresh("window"), s.t, length, span)
     with s.k.loop(s.k.fresh("w"), 0, length, unroll=unroll) as w:
-        s.k.store(window, w, _inside(s, own if s.t.is_float else own + cast(w, s.t)))
+        s.k.store(window, w, s.bounded(own if s.t.is_float else own + cast(w, s.t)))
     passes = s.k.loop(s.k.fresh("pass"), 0, s.ctx.choices.pick((1, 2, 4, 8)))
     with passes, s.k.loop(s.k.fresh("w"), 0, length, unroll=unroll) as w:
         s.k.store(window, w, _pair(s, window, w, (w + 1) % length, span))
@@ -100,11 +103,7 @@ def _private(s: Sketch, p: Place, values: list[Expr]) -> list[Expr]:
 def _pair(s: Sketch, array: Buffer, first: Expr, second: Expr, span: tuple[float, float]) -> Expr:
     """A mixture of two elements that stays in the array's range."""
     a, b = load(array, first), load(array, second)
-    return known(a * 0.75 + b * 0.25, *span) if s.t.is_float else _inside(s, (a ^ b) + 1)
-
-
-def _inside(s: Sketch, value: Expr) -> Expr:
-    return value & 0xFFFF if s.t is I32 else value
+    return known(a * 0.75 + b * 0.25, *span) if s.t.is_float else s.bounded((a ^ b) + 1)
 
 
 def _table(s: Sketch, p: Place, values: list[Expr]) -> list[Expr]:

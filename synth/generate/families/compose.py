@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hipsynth.synth.generate.builder import KernelBuilder
-from hipsynth.synth.generate.compose.access import ACCESSES
+from hipsynth.synth.generate.compose.access import ACCESSES, prepared
 from hipsynth.synth.generate.compose.control import work
 from hipsynth.synth.generate.compose.finish import FINISHES
 from hipsynth.synth.generate.compose.launch import LAUNCHES
@@ -28,7 +28,8 @@ def build(ctx: Context) -> Module:
     name = f"{ctx.choices.pick(VERBS)}_{ctx.choices.pick((ctx['access'], ctx['work'], ctx['storage'], 'elements'))}"
     s = Sketch(ctx, KernelBuilder(name, launch.grid, launch.block, **ctx.kernel_options()), ctx.dtype)
     with FINISHES[ctx["finish"]](s, launch.count) as deliver, launch.enter(s) as place:
-        values = STORAGES[ctx["storage"]](s, place, ACCESSES[ctx["access"]](s, place))
+        values = prepared(s, ACCESSES[ctx["access"]](s, place))
+        values = STORAGES[ctx["storage"]](s, place, values)
         deliver(place, work(s, place, values))
     repeat = 1 if ctx["finish"] in ADDING else ctx["repeat"]
     ctx.composition = composition(ctx)

@@ -122,15 +122,15 @@ def same_name_twice(k: KernelBuilder) -> None:
     k.let("x", const(2, I32))
 
 
-def float_atomic_min(k: KernelBuilder) -> None:
-    k.atomic("min", k.output("a", F32, 1), 0, 1.0)
+def float_atomic_or(k: KernelBuilder) -> None:
+    k.atomic("or", k.output("a", F32, 1), 0, 1.0)
 
 
 REFUSED: list[Callable[[KernelBuilder], None]] = [
     out_of_bounds_load, out_of_bounds_store, negative_index, guard_of_another_scope, narrowed_difference_escapes,
     loop_variable_escapes, barrier_in_branch, barrier_after_early_return, barrier_in_uneven_loop, shuffle_in_branch,
     store_to_const, store_of_wrong_type, foreign_buffer, value_outside_declared_range, unbounded_sum, assignment_to_let,
-    raw_subtraction, too_much_lds, too_large_a_block, same_name_twice, float_atomic_min,
+    raw_subtraction, too_much_lds, too_large_a_block, same_name_twice, float_atomic_or,
 ]  # fmt: skip
 
 
