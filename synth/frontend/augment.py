@@ -23,7 +23,7 @@ from hipsynth.synth.core.program import (
     text_id,
 )
 from hipsynth.synth.core.workers import map_unordered
-from hipsynth.synth.frontend.isolation import Request, vary_isolated
+from hipsynth.synth.frontend.isolation import RENAME, Request, vary_isolated
 from hipsynth.synth.frontend.parse import Diagnostic, ParseConfig, load_source
 from hipsynth.synth.frontend.passes.flatten import HEADERS, SOURCES, has_main, program_sources
 from hipsynth.synth.frontend.texts import DEFAULT_TEXTS, Texts
@@ -52,6 +52,7 @@ class AugmentSummary:
     names: int
     kept: dict[str, int]
     kept_names: dict[str, dict[str, str]]
+    kinds: dict[str, int]  # pass -> number of programs that it changed
 
 
 # --- finding base programs ------------------------------------------------------------------------------------------
@@ -114,20 +115,22 @@ def augment(
     items: Sequence[Item] | None = None,
     isolate: bool = True,
     texts: Texts = DEFAULT_TEXTS,
+    kinds: Sequence[str] = (RENAME,),
 ) -> AugmentSummary:
     """Writes copies of the programs at `path` into the folder `out`: <id>.hip, programs.jsonl, failures.jsonl,
     kept.jsonl.
 
     The same input, `copies` and `seed` give the same bytes for any number of workers. A journal in `out` records
     finished items, so an interrupted run can resume; `timeout` is in seconds per copy. `on_item` is called with the
-    name of each finished item. `isolate`: parse in the sandbox.
+    name of each finished item. `isolate`: parse in the sandbox. `kinds`: the passes that
+    make a copy; those other than "rename" count only where device code and host executable stay identical.
     Raises BadInput like `find_items`, and if `out` cannot be written or another process writes to it; Missing if
     programs cannot be isolated here.
     """
     items = find_items(path) if items is None else items
     if isolate:
         sandbox.require()
-    requests = [Request(item, copies, seed, config, isolate, texts) for item in items]
+    requests = [Request(item, copies, seed, config, isolate, texts, tuple(kinds)) for item in items]
     with sole_writer(out):
         return _augment(requests, out, workers, timeout * (copies + 1), on_item)
 
@@ -164,7 +167,16 @@ def _broken(item: Item, error: Exception | None) -> Varied:
 def _key(request: Request) -> str:
     """A hash of everything that the result depends on: the input's bytes, its record, and the options."""
     item, config = request.item, request.config
-    asked = (request.copies, request.seed, item.name, item.problem, config.search, request.texts, item.builds)
+    asked = (
+        request.copies,
+        request.seed,
+        item.name,
+        item.problem,
+        config.search,
+        request.texts,
+        item.builds,
+        request.kinds,
+    )
     digest = hashlib.sha256(repr(asked).encode(errors="surrogateescape"))
     if item.program is not None:
         digest.update(json.dumps(item.program.record(), sort_keys=True).encode())
@@ -229,7 +241,13 @@ def _finish(out: Path, records: Mapping[str, dict[str, Any]], reused: int) -> Au
         names=sum(record["names"] for record in records.values()),
         kept=_counts(reason for found in kept.values() for reason in found.values()),
         kept_names=kept,
+        kinds=_counts(kind for record in records.values() for kind in _kinds(record)),
     )
+
+
+def _kinds(record: Mapping[str, Any]) -> Iterator[str]:
+    for program in record["programs"]:
+        yield from {step.partition(":")[0] for step in program["derivation"]}
 
 
 def _lines(rows: Iterable[Mapping[str, Any]]) -> str:
