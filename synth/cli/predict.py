@@ -99,8 +99,8 @@ def command(
     for arch, given, device in asked:
         try:
             found = predictor.predict(program.text, arch, given, device, question)
-        except CompileFailed:
-            documents.append(_uncompiled(program, arch, given, device, texts))
+        except CompileFailed as error:
+            documents.append(_uncompiled(program, arch, given, device, error, texts))
             continue
         document = found.document()
         if check or (defer and any(kernel.abstained for kernel in found.kernels)):
@@ -152,17 +152,16 @@ def _source_model(program: Program, file: Path, asked: list[tuple[str, str, str]
     click.echo("\n\n".join(prediction_table(prediction) for prediction in found))
 
 
-def _uncompiled(program: Program, arch: str, flags: str, device: str, texts: list[str]) -> dict[str, Any]:
-    """The source model's answer for code that does not compile; raises CompileFailed's remedy where there is no such
-    model."""
+def _uncompiled(
+    program: Program, arch: str, flags: str, device: str, failure: CompileFailed, texts: list[str]
+) -> dict[str, Any]:
+    """The language model's answer for code that does not compile; raises the failure where there is no such model."""
     from hipsynth.training.models.predict import Predictor, find_model, prediction_table
 
     try:
         predictor = Predictor.load(find_model())
-    except Missing as error:
-        raise UsageError(
-            "the device code does not compile", cause="only a language model can answer then", remedy=error.remedy
-        ) from error
+    except Missing:
+        raise failure from None
     found = predictor.predict(program.text, arch, flags, device)
     texts.append("it does not compile: the language model's answer\n" + prediction_table(found))
     return found.document() | {"notes": [*found.notes, "it does not compile: the language model's answer"]}
