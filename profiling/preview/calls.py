@@ -36,7 +36,7 @@ def library(host: Host, name: str, values: list[Any], given: list[str], words: l
         return UNKNOWN
     if name == "exit":
         return UNKNOWN
-    plain = [float(v) if given and given[0] in FLOATS else v for v in values]
+    plain = [float(v) if given and given[0] in FLOATS and known(v) else v for v in values]
     if name in FUNCTIONS and plain and known(*plain):
         try:
             return FUNCTIONS[name](*plain)

@@ -152,7 +152,9 @@ class Host(Statements):
         if word in ("(", "{"):
             values = self.call_arguments()
             return values[0] if pointer and values else self.construct(base, values)
-        return self.construct(base, []) if not pointer else 0
+        if pointer or (base and base[0] in SIZES):
+            return UNKNOWN
+        return self.construct(base, [])
 
     def _array(self, base: list[str]) -> Any:
         length: Any = 1

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import random
+from pathlib import Path
+
 import pytest
 
 from hipsynth.profiling.preview.host import HostLaunch, host_launches
+from hipsynth.profiling.preview.tokens import split
 from hipsynth.profiling.preview.values import Buffer, Vector
 
 KERNEL = "__global__ void add(const float* a, float* b, int n) { b[threadIdx.x] = a[threadIdx.x] + n; }\n"
@@ -183,3 +187,15 @@ def test_half_written_code_is_no_obstacle(text: str) -> None:
     launches, unknown = host_launches(KERNEL + text)
     assert isinstance(launches, list)
     assert isinstance(unknown, list)
+
+
+def test_mutilated_programs_are_no_obstacle() -> None:
+    """Tokens of real programs left out, repeated and swapped."""
+    root = Path(__file__).resolve().parents[3] / "corpus" / "handwritten"
+    texts = [path.read_text() for path in sorted(root.rglob("*.hip"))[::9]]
+    rng = random.Random(11)
+    for _ in range(150):
+        words = split(rng.choice(texts))
+        for _ in range(rng.randrange(1, 6)):
+            words[rng.randrange(len(words))] = rng.choice([rng.choice(words), "", "(", "}", "<<<", ",", ";"])
+        host_launches(" ".join(words[: rng.randrange(len(words))]), (), DEVICE)
