@@ -7,13 +7,25 @@ hash of (S, i, attempt), so its bytes depend neither on the number of workers no
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_right
 from collections.abc import Sequence
+from functools import lru_cache
+from itertools import accumulate
 from typing import TypeVar
 
 from hipsynth.synth.core.errors import BadInput
 
 T = TypeVar("T")
 MASK64 = (1 << 64) - 1
+
+
+@lru_cache(maxsize=4096)
+def _running_sums(weights: tuple[float, ...]) -> list[float]:
+    """The sums of the first 1, 2, ... weights. Raises ValueError unless they are >= 0 and their sum is > 0."""
+    sums = list(accumulate(weights))
+    if not sums or sums[-1] <= 0 or min(weights) < 0:
+        raise ValueError(f"unusable weights {list(weights)}")
+    return sums
 
 
 class ReplayError(BadInput):
@@ -72,23 +84,14 @@ class Choices:
 
     def weighted(self, weights: Sequence[float]) -> int:
         """An index with probability proportional to its weight; weights are >= 0 and at least one is > 0."""
-        total = sum(weights)
-        if total <= 0 or min(weights) < 0:
-            raise ValueError(f"unusable weights {list(weights)}")
+        sums = _running_sums(tuple(weights))
         if self._stream is None:
             value = self._next_recorded()
             if not 0 <= value < len(weights) or weights[value] <= 0:
                 raise ReplayError(f"recorded choice {len(self._drawn)} is {value}: no such alternative")
             return self._keep(value)
-        point = self._stream.below(1 << 31) / (1 << 31) * total
-        last = 0
-        for index, weight in enumerate(weights):
-            if weight > 0:
-                last = index
-                if point < weight:
-                    break
-            point -= weight
-        return self._keep(last)
+        point = self._stream.below(1 << 31) / (1 << 31) * sums[-1]
+        return self._keep(bisect_right(sums, point))
 
     def pick(self, items: Sequence[T]) -> T:
         """One of the items, uniformly."""

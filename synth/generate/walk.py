@@ -44,10 +44,16 @@ def values_of(s: Statement) -> list[Expr]:
     return []
 
 
-def names_in(value: Expr) -> set[str]:
-    """The names of locals that a value reads."""
-    own = {str(value.attr[0])} if value.op == "name" else set()
-    return own.union(*(names_in(a) for a in value.args))
+def names_in(*values: Expr) -> set[str]:
+    """The names of locals that values read."""
+    found, work = set(), list(values)
+    while work:
+        value = work.pop()
+        if value.op == "name":
+            found.add(value.attr[0])
+        else:
+            work.extend(value.args)
+    return found
 
 
 def live_names(body: Sequence[Statement]) -> frozenset[str]:
@@ -58,7 +64,7 @@ def live_names(body: Sequence[Statement]) -> frozenset[str]:
         if isinstance(s, Let) and not s.mutable:
             pending[s.target.attr[0]] = s.value
         else:
-            live.update(*(names_in(value) for value in values_of(s)))
+            live |= names_in(*values_of(s))
     work = list(live)
     while work:
         value = pending.pop(work.pop(), None)
