@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from hipsynth.synth.cli.common import Progress, print_json
-from hipsynth.synth.cli.options import NamedPath, json_option, workers_option
+from hipsynth.synth.cli.options import NamedPath, engine_option, json_option, workers_option
 
 
 @click.command(
@@ -31,20 +31,30 @@ Examples:
     show_default=True,
     help="Problem sizes at which each program is to be profiled.",
 )
+@engine_option
 @workers_option
 @json_option
-def command(count: int, out: Path, seed: int, family: str | None, runs: int, workers: int, as_json: bool) -> None:
+def command(
+    count: int, out: Path, seed: int, family: str | None, runs: int, engine: str, workers: int, as_json: bool
+) -> None:
     """Make HIP programs from the grammar.
 
     Writes OUT/<id>.hip, then OUT/programs.jsonl: parameters, recorded choices and problem sizes of each program, which
     it takes as arguments. After an interruption, run the same command again to continue. The result does not depend on
-    --workers.
+    --workers and --engine.
     """
     from hipsynth.synth.generate.writer import generate_into
 
     progress = Progress("generate", count)
     summary = generate_into(
-        out, count, seed=seed, family=family, workers=workers, runs=runs, on_program=lambda p: progress.step(p.family)
+        out,
+        count,
+        seed=seed,
+        family=family,
+        workers=workers,
+        runs=runs,
+        engine=engine,
+        on_program=lambda p: progress.step(p.family),
     )
     progress.close()
     if as_json:

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 
 from hipsynth.synth.core.errors import BadInput
 from hipsynth.synth.core.program import Program
-from hipsynth.synth.core.workers import end_with_parent
+from hipsynth.synth.core.workers import end_with_parent, in_order, map_unordered
 from hipsynth.synth.generate.build import make_program
 from hipsynth.synth.generate.choices import Choices, Stream
 from hipsynth.synth.generate.headers import find_template
@@ -28,18 +28,18 @@ def draw_program(seed: int, index: int, attempt: int = 0, family: str | None = N
 
 def generate(
     count: int, seed: int = 0, family: str | None = None, workers: int = 1, start: int = 0,
-    seen: set[str] | None = None, runs: int = 1,
+    seen: set[str] | None = None, runs: int = 1, engine: str = "local",
 ) -> Iterator[Program]:  # fmt: skip
     """Programs start .. count-1 of a seed, in order, without duplicates, each with up to `runs` runs at other sizes.
 
-    The result depends on `seed` and `family` only, never on `workers`. `seen` holds the ids of earlier programs of a
-    resumed run.
+    The result depends on `seed` and `family` only, never on `workers` and `engine`. `seen` holds the ids of earlier
+    programs of a resumed run.
     Raises UsageError for an unknown family, BadInput when a family runs out of distinct programs.
     """
     if family is not None:
         find_template(family)
     known = set() if seen is None else set(seen)
-    for index, first in enumerate(_in_order(count, seed, family, workers, start, runs), start):
+    for index, first in enumerate(_in_order(count, seed, family, workers, start, runs, engine), start):
         program, attempt = first
         while program.id in known:
             if attempt >= ATTEMPTS:
@@ -72,13 +72,18 @@ def _draw(seed: int, index: int, attempt: int, family: str | None, runs: int) ->
 
 
 def _in_order(
-    count: int, seed: int, family: str | None, workers: int, start: int, runs: int
+    count: int, seed: int, family: str | None, workers: int, start: int, runs: int, engine: str
 ) -> Iterator[tuple[Program, int]]:
     """First attempts in order; workers compute at most a few chunks ahead.
 
     Forked workers start at once; those of core.workers are spawned and import numpy anew (0.35 s each, a tenth of the
     time of 400 programs), which pays only where an item may crash or hang its process.
     """
+    if engine != "local":
+        chunks = ((seed, family, begin, min(begin + CHUNK, count), runs) for begin in range(start, count, CHUNK))
+        for chunk in in_order(map_unordered(_made, chunks, workers, engine)):
+            yield from chunk
+        return
     if workers <= 1 or count - start <= CHUNK:
         for index in range(start, count):
             yield _draw(seed, index, 0, family, runs)
@@ -92,6 +97,10 @@ def _in_order(
                 pending.append(pool.submit(_chunk, seed, family, begin, end, runs))
                 begin = end
             yield from pending.pop(0).result()
+
+
+def _made(chunk: tuple[int, str | None, int, int, int]) -> list[tuple[Program, int]]:
+    return _chunk(*chunk)
 
 
 def _chunk(seed: int, family: str | None, begin: int, end: int, runs: int) -> list[tuple[Program, int]]:

@@ -57,7 +57,7 @@ def grammar_digest() -> str:
 
 def generate_into(
     out: Path, count: int, *, seed: int = 0, family: str | None = None, workers: int = 1, runs: int = 1,
-    on_program: Callable[[Program], None] | None = None,
+    engine: str = "local", on_program: Callable[[Program], None] | None = None,
 ) -> GenerateSummary:  # fmt: skip
     """Writes `count` programs of a seed to OUT/<id>.hip and OUT/programs.jsonl, resuming an interrupted run.
 
@@ -79,7 +79,7 @@ def generate_into(
                     remedy="use another --out, or a larger --count",
                 )
             seen = {str(r["id"]) for r in records}
-            fresh = generate(count, seed, family, workers, start=reused, seen=seen, runs=runs)
+            fresh = generate(count, seed, family, workers, start=reused, seen=seen, runs=runs, engine=engine)
             if reused < count:
                 records += _write(out, run, records, fresh, on_program)
         except OSError as error:
