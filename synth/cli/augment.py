@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hipsynth.synth.cli.common import Progress, print_json
-from hipsynth.synth.cli.options import NamedPath, json_option, sandbox_option, timeout_of, workers_option
+from hipsynth.synth.cli.options import NamedPath, engine_option, json_option, sandbox_option, timeout_of, workers_option
 from hipsynth.synth.cli.programs import source_options
 from hipsynth.synth.core.errors import BadInput, Partial, UsageError
 
@@ -62,6 +62,7 @@ Examples:
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Same seed, same bytes.")
 @sandbox_option
+@engine_option
 @workers_option
 @timeout_of("Seconds per program and copy.")
 @json_option
@@ -77,6 +78,7 @@ def command(
     kinds: str,
     seed: int,
     sandboxed: bool,
+    engine: str,
     workers: int,
     timeout: float,
     as_json: bool,
@@ -100,7 +102,7 @@ def command(
     progress = Progress("augment", len(items))
     config = replace(frontend_config(), include=(*folders, *generated))
     summary = augment(
-        path, out, config, copies=copies, seed=seed, workers=workers, timeout=timeout,
+        path, out, config, copies=copies, seed=seed, workers=workers, engine=engine, timeout=timeout,
         on_item=progress.step, items=items, isolate=sandboxed, texts=Texts(comments, strings), kinds=_kinds(kinds),
     )  # fmt: skip
     progress.close()

@@ -16,6 +16,7 @@ from hipsynth.synth.cli.options import (
     arch_option,
     budget_option,
     device_option,
+    engine_option,
     json_option,
     sandbox_option,
     time_within,
@@ -84,7 +85,7 @@ class Options(TypedDict):
     "--flags", multiple=True, help="Compiler flags or @TAG, several allowed.  [default: -O3; folder: @default]"
 )
 @click.option("--backend", default="sim", show_default=True, help="sim, rocprof, or recorded:FOLDER.")
-@click.option("--engine", default="local", show_default=True, help="local or ray.")
+@engine_option
 @click.option("--retry-failed", is_flag=True, help="Run failed items again.")
 @click.option("--repair", is_flag=True, help="Drop damaged shards and measure their items again.")
 @click.option(

@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from hipsynth.synth.core.program import (
     read_text,
     text_id,
 )
-from hipsynth.synth.core.workers import map_unordered
+from hipsynth.synth.core.workers import Outcome, map_unordered
 from hipsynth.synth.frontend.isolation import RENAME, Request, vary_isolated
 from hipsynth.synth.frontend.parse import Diagnostic, ParseConfig, load_source
 from hipsynth.synth.frontend.passes.flatten import HEADERS, SOURCES, has_main, program_sources
@@ -110,6 +111,7 @@ def augment(
     copies: int = 1,
     seed: int = 0,
     workers: int = 1,
+    engine: str = "local",
     timeout: float = 60.0,
     on_item: Callable[[str], None] = lambda _: None,
     items: Sequence[Item] | None = None,
@@ -131,12 +133,16 @@ def augment(
     if isolate:
         sandbox.require()
     requests = [Request(item, copies, seed, config, isolate, texts, tuple(kinds)) for item in items]
+    run = partial(map_unordered, workers=workers, engine=engine, item_timeout_s=timeout * (copies + 1))
     with sole_writer(out):
-        return _augment(requests, out, workers, timeout * (copies + 1), on_item)
+        return _augment(requests, out, run, on_item)
 
 
 def _augment(
-    requests: Sequence[Request], out: Path, workers: int, limit: float, on_item: Callable[[str], None]
+    requests: Sequence[Request],
+    out: Path,
+    run: Callable[[Callable[[Request], Varied], Iterable[Request]], Iterator[Outcome[Varied]]],
+    on_item: Callable[[str], None],
 ) -> AugmentSummary:
     items = [request.item for request in requests]
     keys = [_key(request) for request in requests]
@@ -146,7 +152,7 @@ def _augment(
     reused = len(items) - len(todo)
     for i in range(reused):
         on_item(items[i].name)
-    for outcome in map_unordered(vary_isolated, (requests[i] for i in todo), workers, item_timeout_s=limit):
+    for outcome in run(vary_isolated, (requests[i] for i in todo)):
         number = todo[outcome.index]
         varied = outcome.value if outcome.value is not None else _broken(items[number], outcome.error)
         for program in varied.programs:
