@@ -58,11 +58,7 @@ def grammar_digest() -> str:
 
 def generate_into(
     out: Path, count: int, *, seed: int = 0, family: str | None = None, workers: int = 1, runs: int = 1,
-<<<<<<< HEAD
-    policy: Policy | None = None, on_program: Callable[[Program], None] | None = None,
-=======
-    engine: str = "local", on_program: Callable[[Program], None] | None = None,
->>>>>>> llm
+    policy: Policy | None = None, engine: str = "local", on_program: Callable[[Program], None] | None = None,
 ) -> GenerateSummary:  # fmt: skip
     """Writes `count` programs of a seed to OUT/<id>.hip and OUT/programs.jsonl, resuming an interrupted run.
 
@@ -86,11 +82,9 @@ def generate_into(
                     remedy="use another --out, or a larger --count",
                 )
             seen = {str(r["id"]) for r in records}
-<<<<<<< HEAD
-            fresh = generate(count, seed, family, workers, start=reused, seen=seen, runs=runs, policy=policy)
-=======
-            fresh = generate(count, seed, family, workers, start=reused, seen=seen, runs=runs, engine=engine)
->>>>>>> llm
+            fresh = generate(
+                count, seed, family, workers, start=reused, seen=seen, runs=runs, policy=policy, engine=engine
+            )
             if reused < count:
                 records += _write(out, run, records, fresh, on_program)
         except OSError as error:
