@@ -154,9 +154,9 @@ def prepared(s: Sketch, values: list[Expr]) -> list[Expr]:
         case "convert":
             return [s.local(_converted(s, x)), *values[1:]]
         case "classify":
-            name, other = s.ctx.choices.pick((("isnan", True), ("isfinite", False))), values[-1] + 1.0
-            chosen = (other, x) if name[1] else (x, other)
-            return [s.local(apply("select", apply(name[0], x), *chosen)), *values[1:]]
+            (test, replaced), other = s.ctx.choices.pick((("isnan", True), ("isfinite", False))), values[-1] + 1.0
+            chosen = (other, x) if replaced else (x, other)
+            return [s.local(apply("select", apply(test, x), *chosen)), *values[1:]]
     return values
 
 
