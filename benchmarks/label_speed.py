@@ -21,11 +21,11 @@ from typing import Any
 from hipsynth.profiling.backends.protocol import Target, TargetResult
 from hipsynth.profiling.matrix.job import Job, run_job
 from hipsynth.profiling.matrix.targets import targets
-from hipsynth.profiling.sim.limits import CORPUS_EFFORT, CORPUS_UNITS, Limits
+from hipsynth.profiling.sim.limits import CORPUS_EFFORT, CORPUS_ERROR, CORPUS_UNITS, Limits
 from hipsynth.synth.core.program import Program, Run
 from hipsynth.synth.generate.producer import generate
 
-LIMITS = Limits(effort=CORPUS_EFFORT, sampling_units=CORPUS_UNITS)
+LIMITS = Limits(effort=CORPUS_EFFORT, sampling_units=CORPUS_UNITS, largest_error=CORPUS_ERROR)
 FULL = Limits(time_s=600, wave_instructions=10**13, sampling_units=0)
 LARGE = 1000  # counters below this are not compared
 # They depend on which lines are dirty when a dispatch ends, and vary at random.

@@ -40,6 +40,10 @@ PROGRAMS = (
     *("atomics", "bitonic_sort", "conv2d", "fft", "game_of_life", "group_scan", "half_axpy", "jacobi"),
     *("linked_list", "mandelbrot", "many_launches", "nbody", "reduction", "spmv_csr", "stencil_2d", "textures"),
 )
+HANDWRITTEN = (
+    *("grid_stride/vector_add", "per_thread/fma_chain", "per_tile/transpose", "persistent/work_queue"),
+    *("privatisation/histogram", "reduction/atomic_sum", "roofline/fma_ladder", "streaming/vector_copy"),
+)
 
 
 def instructions(scratch: Path) -> Iterator[Step]:
@@ -77,7 +81,7 @@ def products(_: Path) -> Iterator[Step]:
 def programs(scratch: Path) -> Iterator[Step]:
     """Whole programs, run as by `synth profile`."""
     written = [ROOT / "tests/kernels/programs" / f"{name}.hip" for name in PROGRAMS]
-    written += sorted((ROOT / "corpus/handwritten").rglob("*.hip"))
+    written += [ROOT / "corpus/handwritten" / f"{name}.hip" for name in HANDWRITTEN]
     for number, program in enumerate(map(shrunk, generate(GENERATED, SEED, runs=8))):
         path = scratch / f"generated_{number}.hip"
         path.write_text(program.text)

@@ -15,7 +15,7 @@ from hipsynth.profiling.backends.protocol import Availability, Target, TargetRes
 from hipsynth.profiling.backends.run_folder import place
 from hipsynth.profiling.sim import api
 from hipsynth.profiling.sim.build import build_program, compile_limits
-from hipsynth.profiling.sim.limits import Limits
+from hipsynth.profiling.sim.limits import REFINED, SAMPLING_UNITS, Limits
 from hipsynth.synth.core.errors import BadInput, CompileFailed, Missing, UsageError
 from hipsynth.synth.core.kernel_record import KernelRecord, Source
 from hipsynth.synth.core.oracle_check import mismatch
@@ -77,6 +77,9 @@ class SimBackend:
             return failure(target, error.reason, "\n".join(filter(None, words)), provenance=provenance)
         compiling_s = time.monotonic() - start
         done = run_in_copy(program, artefacts, device, limits)
+        if 0 < limits.largest_error < duration_error(done.kernels):
+            limits = replace(limits, effort=REFINED * limits.effort, sampling_units=SAMPLING_UNITS)
+            done = run_in_copy(program, artefacts, device, limits)
         if not limits.budget_s and done.status != "ok" and done.sampled and done.reason != "timeout":
             # The program may depend on results that sampling does not compute, as addresses or to terminate.
             done = run_in_copy(program, artefacts, device, replace(limits, sampling_units=0))
@@ -114,6 +117,11 @@ class SimBackend:
             provenance=dict(provenance),
             spending=done.spending,
         )
+
+
+def duration_error(kernels: Iterable[KernelRecord]) -> float:
+    """The largest relative error that sampling is expected to cause in a duration."""
+    return max((kernel.error_estimate.get("Duration", 0.0) for kernel in kernels), default=0.0)
 
 
 def measured(kernels: Iterable[KernelRecord], arch: str) -> tuple[KernelRecord, ...]:

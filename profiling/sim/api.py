@@ -55,7 +55,7 @@ TOTALS = ("duration_ns", "counters", "limits", "work", "traffic")
 class RunResult:
     """Result of one run. `status` "ok" means that the program terminated by itself, with any exit code; "partial"
     (with a budget, `reason` "budget"), that it was ended at its limits, or crashed after launches that did not run,
-    and that `kernels` holds those that ended.
+    and that `kernels` holds those that ended; or (`reason` "settled") that Limits.settled_launches ended it.
 
     `reason` of a failure: timeout, instruction_limit, illegal_access, assertion, trap, deadlock, unsupported_opcode,
     bad_code_object, bad_configuration, bad_result (a malformed result document), internal_error, unsupported_service,
@@ -330,7 +330,10 @@ _CONSEQUENCES = frozenset({"timeout", "host_crash"})
 
 
 def _partial(result: RunResult) -> RunResult:
-    """Within a budget, a run that ended at its time limit, or after launches that were not executed, is partial."""
+    """A run that ended because nothing new was launched is partial; within a budget, also one that ended at its time
+    limit, or after launches that were not executed."""
+    if result.reason == "settled":
+        return replace(result, status="partial")
     ended = bool(result.kernels) and (result.reason == "timeout" or (result.reason in _CONSEQUENCES and result.sampled))
     if not result.spending or not ended:
         return result

@@ -86,6 +86,7 @@ def configuration(
         ("per_kernel", limits.per_kernel),
         ("reuse", int(limits.reuse)),
         ("budget_s", limits.budget_s),
+        ("settled_launches", limits.settled_launches),
         ("cpu_seconds", limits.time_s),
         ("count", int(count)),
         ("counters", int(counters)),

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 # Default number of sampling units of a large grid, besides the first and the last one.
 SAMPLING_UNITS = 12
 # For corpora, where many labels count for more than the last permille of each: docs/explanation/sampling.md.
-CORPUS_UNITS, CORPUS_EFFORT = 6, 0.1
+CORPUS_UNITS, CORPUS_EFFORT, CORPUS_ERROR = 2, 0.03, 0.02
+REFINED = 10  # times the effort of a run whose expected error is too large
 
 
 @dataclass(frozen=True)
@@ -22,12 +23,16 @@ class Limits:
     `sampling_units`: number of sampling units of a large grid besides the first and the last, whose counts are scaled
     up; 0 runs every grid in full. Small grids always run in full.
     `effort` multiplies the work up to which a grid counts as small, and the work that replaying a grid may take.
+    `largest_error`: a run whose sampling makes a kernel's duration more uncertain than this (relative) is repeated once
+    with REFINED times the effort and SAMPLING_UNITS; 0: not repeated.
     `per_kernel` counts only the first launches of each kernel and shape; later ones run for their results alone and get
     the counters of the last counted one; 0 counts all. `reuse=False` also counts launches that must have the counters
     of an earlier one, which changes no counter.
     `budget_s` limits the work of all launches together, in seconds at fixed prices: what does not fit is sampled
     more coarsely, then gets the counters of an earlier launch, then does not run (sim.spending). Work is counted, not
     timed, so results do not depend on the machine; 0: no limit. It replaces `per_kernel`.
+    `settled_launches` ends the program (status "partial", reason "settled") when so many launches in a row were of
+    kernels and shapes launched before, so that labels of its kernels do not wait for its end; 0: it runs to its end.
     `isolate=False` runs the program outside the sandbox, with resource limits only.
     """
 
@@ -37,8 +42,10 @@ class Limits:
     output_bytes: int = 1 << 20
     sampling_units: int = SAMPLING_UNITS
     effort: float = 1.0
+    largest_error: float = 0.0
     strict_bounds: bool = True
     per_kernel: int = 0
     reuse: bool = True
     budget_s: float = 0.0
+    settled_launches: int = 0
     isolate: bool = True

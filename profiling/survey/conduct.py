@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from hipsynth.profiling import devices, sandbox, toolchain
 from hipsynth.profiling.backends.sim import SimBackend
@@ -18,7 +17,7 @@ from hipsynth.profiling.sim.spending import incomplete
 from hipsynth.profiling.survey.build import Built, try_plans
 from hipsynth.profiling.survey.discover import find_programs
 from hipsynth.profiling.survey.execute import ATTEMPTS, USAGE_CHARS, try_call, try_calls
-from hipsynth.profiling.survey.labels import item_of, program_record
+from hipsynth.profiling.survey.measure import Labels, Run, all_labels
 from hipsynth.profiling.survey.page import provenance
 from hipsynth.profiling.survey.plan import Call, Program
 from hipsynth.profiling.survey.report import Report, Row, row_of
@@ -26,12 +25,10 @@ from hipsynth.profiling.survey.shrink import command_line, proposals, with_defin
 from hipsynth.synth.core.errors import BadInput, HipsynthError
 from hipsynth.synth.core.files import SOURCE_BYTES, read_regular, whole_file
 from hipsynth.synth.core.scratch import scratch_folder
-from hipsynth.synth.core.store import Item
 from hipsynth.synth.core.store.journal import Journal, read
 from hipsynth.synth.core.workers import map_unordered
 
 Progress = Callable[[str], None]
-Labels = tuple[dict[str, Any], Item]  # the program's record with its text, and the item
 OUTPUT_CHARS = 1500
 WAVE_INSTRUCTIONS = 10**13  # effectively unlimited: surveys are limited by time
 
@@ -65,19 +62,10 @@ class _Task:
     key: str
 
 
-def survey(
-    root: Path,
-    options: Options,
-    out: Path | None = None,
-    start: Callable[[int], Progress] | None = None,
-    label: Callable[[Labels], None] | None = None,
-) -> Report:
-    """Surveys the HIP programs below `root`.
+def find(root: Path, options: Options) -> list[Program]:
+    """The programs below `root` that `options` choose.
 
-    `out`: where to write a JSON report; a later call with the same `out` reuses its finished rows.
-    `start`: called with the number of programs to run; it returns a callback that is called after each program.
-    `label`: called with the labels of each program that ran to its end, if `options.labels` is set.
-    Raises BadInput if `root` is not a folder or has no HIP program, UsageError for an unknown architecture, Missing
+    Raises BadInput if `root` is not a folder or has no such program, UsageError for an unknown architecture, Missing
     without a compiler.
     """
     if not root.is_dir():
@@ -100,6 +88,25 @@ def survey(
             remedy="give the folder that contains the sources",
             reason="no_programs",
         )
+    return programs
+
+
+def survey(
+    root: Path,
+    options: Options,
+    out: Path | None = None,
+    start: Callable[[int], Progress] | None = None,
+    label: Callable[[Labels], None] | None = None,
+    programs: Sequence[Program] | None = None,
+) -> Report:
+    """Surveys the HIP programs below `root`.
+
+    `out`: where to write a JSON report; a later call with the same `out` reuses its finished rows.
+    `start`: called with the number of programs to run; it returns a callback that is called after each program.
+    `label`: called with the labels of each run of a program that ran to its end, if `options.labels` is set.
+    `programs`: those of `find`, which is called without them. Raises the same errors.
+    """
+    programs = find(root, options) if programs is None else programs
     tasks = [_Task(program, root.resolve(), options, _key(program, options)) for program in programs]
     known = _known(out, options) if out else {}
     rows = {task.key: known[task.key] for task in tasks if task.key in known}
@@ -108,9 +115,10 @@ def survey(
     with _Keeper(out) as keeper:
         for outcome in map_unordered(_work, waiting, options.workers, "local", _hard_limit(options)):
             task = waiting[outcome.index]
-            row, labels = outcome.value if outcome.value is not None else (_broken(task, outcome.error), None)
-            if label and labels:
-                label(labels)
+            row, labels = outcome.value if outcome.value is not None else (_broken(task, outcome.error), ())
+            if label:
+                for one in labels:
+                    label(one)
             rows[task.key] = row
             keeper.keep(row)
             if step:
@@ -147,7 +155,7 @@ def conditions(options: Options) -> dict[str, object]:
 # --- one program ---------------------------------------------------------------------------------------------------
 
 
-def _work(task: _Task) -> tuple[Row, Labels | None]:
+def _work(task: _Task) -> tuple[Row, tuple[Labels, ...]]:
     """Surveys one program in a worker; errors become a failed row. Temporary paths are replaced in the texts."""
     try:
         with scratch_folder() as scratch:
@@ -161,7 +169,7 @@ def _work(task: _Task) -> tuple[Row, Labels | None]:
             )
             return row, labels
     except HipsynthError as error:
-        return _broken(task, error), None
+        return _broken(task, error), ()
 
 
 def _hidden(text: str, places: Mapping[str, str]) -> str:
@@ -170,11 +178,11 @@ def _hidden(text: str, places: Mapping[str, str]) -> str:
     return text
 
 
-def _survey_one(task: _Task, scratch: Path) -> tuple[Row, Labels | None]:
+def _survey_one(task: _Task, scratch: Path) -> tuple[Row, tuple[Labels, ...]]:
     program, options = task.program, task.options
     reason, message = program.refusal
     if reason:
-        return Row(program.id, "failed", reason, message, key=task.key), None
+        return Row(program.id, "failed", reason, message, key=task.key), ()
     start = time.monotonic()
     compiling = toolchain.CompileLimits(isolate=options.isolate)
     built = try_plans(program, options.arch, scratch / "build", [task.root], compiling)
@@ -183,7 +191,7 @@ def _survey_one(task: _Task, scratch: Path) -> tuple[Row, Labels | None]:
         build_s=round(time.monotonic() - start, 2), diagnostics=built.diagnostics, key=task.key,
     )  # fmt: skip
     if built.artefacts is None:
-        return row, None
+        return row, ()
     limits = Limits(
         options.timeout_s, WAVE_INSTRUCTIONS, options.memory_bytes, sampling_units=0, strict_bounds=False,
         isolate=options.isolate, budget_s=options.budget_s,
@@ -204,15 +212,12 @@ def _survey_one(task: _Task, scratch: Path) -> tuple[Row, Labels | None]:
     fits = row.whole or row.reason not in ("", "budget", "timeout")
     if not fits and options.shrink:
         row = _shrunk(task, row, built, limits, done, call, scratch)
-    return row, _labels(task, row, built, limits, done, call)
-
-
-def _labels(task: _Task, row: Row, built: Built, limits: Limits, done: RunResult, call: Call) -> Labels | None:
-    """The labels of a program that ran to its end; None if they are not wanted, or there are none."""
-    if not (task.options.labels and task.options.count and row.completed and done.kernels):
-        return None
-    record = program_record(task.program, built.plan, task.root, call.arguments)
-    return record, item_of(record, built.plan, call, done, task.options.table, limits)
+    if not (options.labels and options.count and row.completed and done.kernels):
+        return row, ()
+    start = time.monotonic()
+    labels = tuple(all_labels(Run(program, built, task.root, options.table, limits, call, done), scratch))
+    stored = sum(len(item.kernels) for _, item in labels)
+    return replace(row, labels=stored, label_s=round(time.monotonic() - start, 2)), labels
 
 
 def _shrunk(task: _Task, row: Row, built: Built, limits: Limits, done: RunResult, call: Call, scratch: Path) -> Row:

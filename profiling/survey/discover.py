@@ -226,9 +226,9 @@ def _compiles(words: tuple[str, ...]) -> bool:
 
 
 def _words(text: str) -> tuple[str, ...]:
-    """Splits text like a shell; empty on a syntax error."""
+    """Splits text like a shell, without its comment; empty on a syntax error."""
     try:
-        return tuple(shlex.split(text))
+        return tuple(shlex.split(text, comments=True))
     except ValueError:
         return ()
 

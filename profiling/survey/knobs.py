@@ -18,7 +18,7 @@ MOST_CHARS = 300_000  # of the sources
 _NUMBER = r"(?:ato[ilf]l?|(?:std::)?sto(?:i|l|ll|ul|ull|f|d)|(?:std::)?strto(?:l|ll|ul|ull|f|d)|lexical_cast<\w+>)"
 # Numbers that are no amount of work, or that a kernel is written for.
 _FIXED = re.compile(
-    r"block|thread|tile|wave|warp|dev(ice)?(_?id)?\b|gpu|seed|verb|print|check|valid|type|mode|port|version",
+    r"block|\bblk|thread|tile|wave|warp|dev(ice)?(_?id)?\b|gpu|seed|verb|print|check|valid|type|mode|port|version",
     re.IGNORECASE,
 )
 _ITERATIONS = re.compile(
@@ -39,7 +39,14 @@ _COMPARED = re.compile(
     re.DOTALL,
 )
 # A parser's declaration: ("n", "size", 1024, ...): the option's letter, its name, its default.
-_DECLARED = re.compile(r"\(\s*\"(\w)\"\s*,\s*\"([\w-]+)\"\s*,\s*([\w ()*<+\-]+?)\s*,")
+_DECLARED = re.compile(r"\(\s*\"(\w[\w-]{0,40})\"\s*,\s*\"([\w-]+)\"\s*,\s*([\w ()*<+\-]+?)\s*[,)]")
+# A call that looks an option up: number(argc, argv, "--size", 256): the option, its default.
+_LOOKED_UP = re.compile(r"\bargv\s*,\s*\"(--?[A-Za-z][\w-]{0,40})\"\s*,\s*([\w ()*<+\-]+?)\s*[,)]")
+# A line of a help text: -x, --width   width of the matrix
+_HELP = re.compile(r"^[ \t]*(-\w)?[ \t]*[,|/]?[ \t]*(--?[A-Za-z][\w-]+)[ =\t]+([^\n]+)$", re.MULTILINE)
+_AMOUNT = re.compile(
+    r"size|length|width|height|dimension|number of|elements|rows|col(umn)?s\b|nodes|points|iterations", re.IGNORECASE
+)
 _MACRO = re.compile(r"^[ \t]*#[ \t]*ifndef[ \t]+(\w+)[ \t]*\n[ \t]*#[ \t]*define[ \t]+\1[ \t]+([^\n]+)$", re.MULTILINE)
 _USAGE = re.compile(r"usage\s*:?\s*(?:\S+)((?:[ \t]+(?:\[[^\]\n]+\]|<[^>\n]+>|[A-Za-z_]\w*))+)", re.IGNORECASE)
 _USAGE_WORD = re.compile(r"\[[^\]\n]+\]|<[^>\n]+>|[A-Za-z_]\w*")
@@ -80,6 +87,7 @@ def knobs_of(texts: Iterable[str], usage: str, arguments: Sequence[str], defines
         *_arguments(code, known),
         *_options(code, known),
         *_described(f"{usage}\n{code}", taken=bool(arguments)),
+        *_helped(usage),
         *_macros(code),
     ):
         found.setdefault((knob.kind, knob.place), knob)
@@ -160,6 +168,9 @@ def _arguments(code: str, known: _Values) -> list[Knob]:
 def _options(code: str, known: _Values) -> list[Knob]:
     found = [Knob("option", f"-{letter}", known.of(name), name) for letter, name in _GETOPT.findall(code)]
     found += [Knob("option", word, known.of(name), f"{word} {name}") for word, name in _COMPARED.findall(code)]
+    for name, default in _LOOKED_UP.findall(code):
+        if (value := evaluated(default) or known.of(default.strip())) > 1:
+            found.append(Knob("option", name, value, name))
     for letter, name, default in _DECLARED.findall(code):
         value = evaluated(default) or known.of(default.strip())
         if value > 1:
@@ -181,6 +192,15 @@ def _described(text: str, *, taken: bool) -> list[Knob]:
             place += 1
             if not taken and not re.search(r"file|path|name|options?\b|\.", inner, re.IGNORECASE):
                 found.append(Knob("argument", str(place), 0, inner))
+    return found
+
+
+def _helped(usage: str) -> list[Knob]:
+    """The options of a help text that stand for amounts, without values."""
+    found = []
+    for short, name, words in _HELP.findall(usage):
+        if _AMOUNT.search(f"{name} {words}"):
+            found.append(Knob("option", short or name, 0, f"{name} {words[:40]}"))
     return found
 
 

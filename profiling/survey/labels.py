@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from hipsynth.profiling.survey.build import code_flags
 from hipsynth.profiling.survey.plan import BuildPlan, Call, Program
 from hipsynth.synth.core.errors import BadInput
 from hipsynth.synth.core.files import SOURCE_BYTES, read_regular
+from hipsynth.synth.core.kernel_record import Dim, KernelRecord
 from hipsynth.synth.core.program import text_id
 from hipsynth.synth.core.store import Item
 
@@ -70,26 +73,50 @@ def source_text(plan: BuildPlan) -> str:
     return "\n".join(parts)
 
 
-def program_record(program: Program, plan: BuildPlan, root: Path, arguments: tuple[str, ...]) -> dict[str, Any]:
-    """The record of a surveyed program as in programs.jsonl, with `text`; its family is the surveyed folder."""
+def program_record(
+    program: Program, plan: BuildPlan, root: Path, arguments: tuple[str, ...], *, base: str = "", change: str = ""
+) -> dict[str, Any]:
+    """The record of a surveyed program as in programs.jsonl, with `text`; its family is the surveyed folder.
+
+    `base`: the id of the program as it is in the folder, if `change` says which of its constants have other values.
+    """
     text = source_text(plan)
     facts = {"collection": root.name, "path": program.id, "build": plan.origin}
     facts["licence"] = licence_of(text, program.main.parent.resolve(), root.resolve())
     return {
         "id": text_id(text), "origin": ORIGIN, "family": root.name, "name": program.id, "params": facts, "choices": [],
-        "lineage": text_id(text), "derivation": [], "expected": None,
+        "lineage": base or text_id(text), "derivation": [f"constants:{change}"] if change else [], "expected": None,
         "runs": [{"arguments": list(arguments), "params": {}}], "text": text,
     }  # fmt: skip
+
+
+def by_shape(done: RunResult) -> Iterator[KernelRecord]:
+    """The kernels of a run; of one that was launched in several shapes, the first launch of each among those kept."""
+    for kernel in done.kernels:
+        if kernel.same_shape:
+            yield kernel
+            continue
+        shapes: dict[tuple[Dim, Dim], KernelRecord] = {}
+        for launch in done.dispatches:
+            if launch.symbol == kernel.symbol:
+                shapes.setdefault((launch.grid, launch.block), launch)
+        yield from shapes.values() or (kernel,)
+
+
+def identity(kernel: KernelRecord, device: str) -> str:
+    """Equal for equal labels: of the same kernel on the same device, with the same shape and counters."""
+    facts = [kernel.symbol, kernel.grid, kernel.block, kernel.dispatches, sorted(kernel.counters.items()), device]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:24]
 
 
 def item_of(
     record: Mapping[str, Any], plan: BuildPlan, call: Call, done: RunResult, device: devices.DeviceTable, limits: Limits
 ) -> Item:
-    """The item of a run: the kernels that have counters, with their metrics."""
+    """The item of a run: the kernels that have counters, with their metrics; one for each shape of a kernel."""
     backend = SimBackend()
     env = toolchain.find().provenance()
     arch = device.arch
-    kernels = [with_sure_labels(kernel, arch) for kernel in measured(done.kernels, arch)]
+    kernels = [with_sure_labels(kernel, arch) for kernel in measured(by_shape(done), arch)]
     return Item(
         program_id=record["id"],
         arguments=shlex.join(call.arguments),

@@ -1,19 +1,20 @@
-"""Resolves a folder with build files to the one program in it, for `synth run FOLDER` and `synth profile FOLDER`."""
+"""Programs that build files define, for `synth run FOLDER` and `synth profile FOLDER`: the only one, or all of them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from hipsynth.profiling.survey.build import Built, try_plans, unit_flags
 from hipsynth.profiling.survey.discover import find_programs
 from hipsynth.profiling.survey.plan import BuildPlan, Program
-from hipsynth.profiling.survey.sources import own_headers
+from hipsynth.profiling.survey.sources import own_headers, scan
 from hipsynth.profiling.toolchain import CompileLimits
 from hipsynth.synth.core.errors import BadInput, CompileFailed
-from hipsynth.synth.core.program import Project, SourceFile
+from hipsynth.synth.core.program import Program as Profiled
+from hipsynth.synth.core.program import Project, Run, SourceFile, project_program
 
 CAUSE = "no such file with a main() that uses HIP"
 
@@ -80,3 +81,34 @@ def _not_one(folder: Path, main: Path | None, found: list[Program]) -> BadInput:
         remedy=f"name one: {folder / found[0].id} --project {folder}",
         reason="several_programs",
     )
+
+
+def is_mixed(folder: Path) -> bool:
+    """Whether a folder holds more than programs of one .hip file each: build files, or sources of other names."""
+    found = scan(folder)
+    return bool(found.build_files) or any(path.suffix != ".hip" for path in found.sources)
+
+
+def folder_programs(
+    folder: Path, arch: str, scratch: Path, on_bad: Callable[[BadInput], None], limits: CompileLimits | None = None
+) -> Iterator[Profiled]:
+    """The programs below `folder`, each as its build files build and start it, by the first plan that builds.
+
+    If none builds, the first plan is returned, so that its errors are recorded like those of others. What cannot be a
+    program's source goes to `on_bad`. `scratch` keeps generated headers, so it must exist until the programs are built.
+    """
+    root = folder.resolve()
+    for number, found in enumerate(find_programs(folder, arch)):
+        reason, message = found.refusal
+        if reason:
+            on_bad(BadInput(f"{found.id}: {message}", reason=reason))
+            continue
+        built = try_plans(found, arch, scratch / f"program{number}", (root,), limits)
+        arguments = next((call.arguments for call in built.plan.calls), ())
+        project = project_of(built.plan, (root, scratch.resolve(), own_headers()))
+        try:
+            program = project_program(replace(project, arguments=arguments))
+        except BadInput as error:
+            on_bad(error)
+        else:
+            yield replace(program, name=Path(found.id).stem, runs=(Run(arguments),))

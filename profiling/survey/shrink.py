@@ -44,7 +44,11 @@ def proposals(plan: BuildPlan, call: Call, printed: str, spending: Sequence[Spen
     repeating = max((row.launches for row in spending), default=0) >= MANY and any(knob.repeats for knob in knobs)
     seen = {Proposal(call)}
     for repeats, sizes in _REPEATING if repeating else _LARGE:
-        found = _proposal(call, knobs, lambda knob, r=repeats, s=sizes: r if knob.repeats else s)  # type: ignore[misc]
+
+        def value(knob: Knob, repeats: int = repeats, sizes: int = sizes) -> int:
+            return smaller(knob, repeats if knob.repeats else sizes)
+
+        found = started(call, knobs, value)
         if found not in seen:
             seen.add(found)
             yield found
@@ -63,28 +67,33 @@ def smaller(knob: Knob, divisor: int) -> int:
     return value // LEAST_SIZE * LEAST_SIZE if usual % LEAST_SIZE == 0 else value
 
 
-def _proposal(call: Call, knobs: Sequence[Knob], divisor: Callable[[Knob], int]) -> Proposal:
-    """The call with every knob divided; macros only if no argument or option can be given."""
+def started(call: Call, knobs: Sequence[Knob], value: Callable[[Knob], int]) -> Proposal:
+    """The call with the `value` of every knob, 0 for an unknown one that is to stay; macros only if no argument or
+    option can be given."""
     words = list(call.arguments)
     by_place = {int(knob.place): knob for knob in knobs if knob.kind == "argument"}
-    last = max((place for place, knob in by_place.items() if divisor(knob) > 1 or not knob.value), default=0)
+    last = max((place for place, knob in by_place.items() if _changes(knob, value) or not knob.value), default=0)
     for place in sorted(place for place in by_place if place <= last):
         knob = by_place[place]
-        value = smaller(knob, divisor(knob)) or smaller(knob, 2)  # an unknown one must be given for those behind it
+        number = value(knob) or smaller(knob, 2)  # an unknown one must be given for those behind it
         if place <= len(words):
             head = words[place - 1].rpartition("=")
-            words[place - 1] = f"{head[0]}{head[1]}{value}"
+            words[place - 1] = f"{head[0]}{head[1]}{number}"
         elif place == len(words) + 1:
-            words.append(str(value))
+            words.append(str(number))
     options = [knob for knob in knobs if knob.kind == "option" and knob.place not in words] if not by_place else []
     for knob in options:
-        if divisor(knob) > 1:
-            words += [knob.place, str(smaller(knob, divisor(knob)))]
+        if _changes(knob, value):
+            words += [knob.place, str(value(knob))]
     defines: tuple[str, ...] = ()
     if not by_place and not options:
-        macros = [knob for knob in knobs if knob.kind == "macro" and divisor(knob) > 1]
-        defines = tuple(f"{knob.place}={smaller(knob, divisor(knob))}" for knob in macros)
+        macros = [knob for knob in knobs if knob.kind == "macro" and _changes(knob, value)]
+        defines = tuple(f"{knob.place}={value(knob)}" for knob in macros)
     return Proposal(replace(call, arguments=tuple(words)), defines)
+
+
+def _changes(knob: Knob, value: Callable[[Knob], int]) -> bool:
+    return value(knob) != knob.value
 
 
 def with_defines(plan: BuildPlan, defines: Sequence[str]) -> BuildPlan:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from hipsynth.synth.cli.common import Progress, print_json
-from hipsynth.synth.cli.options import NamedPath, json_option, sandbox_option, timeout_of, workers_option
+from hipsynth.synth.cli.options import NamedPath, engine_option, json_option, sandbox_option, timeout_of, workers_option
 from hipsynth.synth.cli.programs import source_options
 from hipsynth.synth.core.errors import BadInput, Partial, UsageError
 
 COMMENTS, STRINGS = ("keep", "rewrite", "drop"), ("keep", "rewrite")
+KINDS = ("comments", "layout", "launch", "order", "loops", "constants", "rename")  # passes, in this order
 
 if TYPE_CHECKING:
     from hipsynth.synth.frontend.augment import AugmentSummary
@@ -28,6 +29,7 @@ Examples:
   synth augment examples --out examples-flat          # with Makefiles or CMake files: as those build them
   synth augment examples/saxpy/main.hip --project examples -D N=1024
   synth augment kernel.hip --copies 5 --out variants
+  synth augment programs --kinds rename,layout,launch,loops --copies 2
 """
 )
 @source_options
@@ -50,8 +52,17 @@ Examples:
     show_default=True,
     help="Old names in string literals: left, or replaced, which changes what copies print but no device code.",
 )
+@click.option(
+    "--kinds",
+    default="rename",
+    show_default=True,
+    metavar="KIND,...",
+    help=f"What differs in a copy: {', '.join(KINDS)}, or all. Kinds other than rename keep the machine code, which is "
+    "compiled and compared; a change that does not is left out.",
+)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Same seed, same bytes.")
 @sandbox_option
+@engine_option
 @workers_option
 @timeout_of("Seconds per program and copy.")
 @json_option
@@ -64,8 +75,10 @@ def command(
     project: Path | None,
     comments: str,
     strings: str,
+    kinds: str,
     seed: int,
     sandboxed: bool,
+    engine: str,
     workers: int,
     timeout: float,
     as_json: bool,
@@ -89,8 +102,8 @@ def command(
     progress = Progress("augment", len(items))
     config = replace(frontend_config(), include=(*folders, *generated))
     summary = augment(
-        path, out, config, copies=copies, seed=seed, workers=workers, timeout=timeout,
-        on_item=progress.step, items=items, isolate=sandboxed, texts=Texts(comments, strings),
+        path, out, config, copies=copies, seed=seed, workers=workers, engine=engine, timeout=timeout,
+        on_item=progress.step, items=items, isolate=sandboxed, texts=Texts(comments, strings), kinds=_kinds(kinds),
     )  # fmt: skip
     progress.close()
     if as_json:
@@ -100,6 +113,14 @@ def command(
     if path.is_file() and summary.failed and not summary.programs:
         return BadInput.exit_code
     return Partial.exit_code if summary.failed else 0
+
+
+def _kinds(text: str) -> tuple[str, ...]:
+    asked = KINDS if text == "all" else text.split(",")
+    unknown = [kind for kind in asked if kind not in KINDS]
+    if unknown:
+        raise UsageError(f"no kind of change called {unknown[0]!r}", remedy=f"all, or some of: {', '.join(KINDS)}")
+    return tuple(kind for kind in KINDS if kind in asked)
 
 
 def _folder(name: str) -> Path:
@@ -124,6 +145,8 @@ def _say(summary: AugmentSummary) -> None:
     )
     for reason, number in summary.reasons.items():
         click.echo(f"  not made: {reason:16} {number}, e.g. {summary.examples[reason]}")
+    if set(summary.kinds) - {"rename", "flatten", "utf8"}:
+        click.echo("changed by: " + ", ".join(f"{kind} {number}" for kind, number in summary.kinds.items()))
     if summary.kept:
         click.echo(f"{sum(summary.kept.values())} of {summary.names} names stay in all copies of their program:")
     for reason, number in summary.kept.items():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hipsynth.synth.cli.common import Progress, print_json
-from hipsynth.synth.cli.options import NamedPath, json_option, workers_option
+from hipsynth.synth.cli.options import NamedPath, engine_option, json_option, workers_option
 
 if TYPE_CHECKING:
     from hipsynth.synth.generate.policy import Policy
@@ -41,10 +41,19 @@ Examples:
     type=NamedPath(readable=False, path_type=Path),
     help="Draw more of what this corpus has few labels of.  [default: the policy's mix]",
 )
+@engine_option
 @workers_option
 @json_option
 def command(
-    count: int, out: Path, seed: int, family: str | None, runs: int, toward: Path | None, workers: int, as_json: bool
+    count: int,
+    out: Path,
+    seed: int,
+    family: str | None,
+    runs: int,
+    toward: Path | None,
+    engine: str,
+    workers: int,
+    as_json: bool,
 ) -> None:
     """Make HIP programs from the grammar.
 
@@ -53,7 +62,7 @@ def command(
 
     Writes OUT/<id>.hip, then OUT/programs.jsonl: parameters, recorded choices and problem sizes of each program, which
     it takes as arguments. After an interruption, run the same command again to continue. The result does not depend on
-    --workers.
+    --workers and --engine.
     """
     from hipsynth.synth.generate.writer import generate_into
 
@@ -62,9 +71,16 @@ def command(
         click.echo(line, err=True)
     progress = Progress("generate", count)
     summary = generate_into(
-        out, count, seed=seed, family=family, workers=workers, runs=runs, policy=policy,
+        out,
+        count,
+        seed=seed,
+        family=family,
+        workers=workers,
+        runs=runs,
+        policy=policy,
+        engine=engine,
         on_program=lambda p: progress.step(p.family),
-    )  # fmt: skip
+    )
     progress.close()
     if as_json:
         print_json(asdict(summary))

@@ -19,6 +19,7 @@ from hipsynth.synth.core.errors import BadInput, HipsynthError, UsageError
 # verb -> one-line help; the verb lives in synth/cli/<verb>.py as `command`.
 VERBS = {
     "generate": "Make HIP programs from the grammar.",
+    "llm": "Ask a language model for programs; keep those that work.",
     "augment": "Rename and flatten programs; copies keep the lineage.",
     "profile": "Compile for each arch and flag set, execute, count; one program or a corpus.",
     "run": "Run an unmodified HIP program on the CPU.",

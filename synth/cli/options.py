@@ -39,6 +39,12 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 workers_option = click.option(
     "--workers", type=click.IntRange(min=1), default=os.cpu_count() or 1, show_default="all cores", help="Processes."
 )
+engine_option = click.option(
+    "--engine",
+    default="local",
+    show_default=True,
+    help="local, or ray: on the Ray cluster that this machine belongs to, else on this machine.",
+)
 LEAST_MEMORY = 0.25  # GiB; the simulator and the compiler of programs that compile at run time fit into it
 memory_option = click.option(
     "--memory",

@@ -1,54 +1,191 @@
-"""`synth predict`: predict the twelve metrics of a HIP file with a trained model."""
+"""`synth predict`: predict the metrics of every kernel of a HIP file."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from hipsynth.synth.cli.common import print_json
 from hipsynth.synth.cli.options import NamedPath, arch_option, device_option, json_option
+from hipsynth.synth.core.errors import CompileFailed, Missing, UsageError
 
+if TYPE_CHECKING:
+    from hipsynth.synth.core.program import Program
 EPILOG = """\b
 Examples:
   synth predict kernel.hip --arch gfx942 --flags "-O3 -ffast-math"
+  synth predict gemm.hip --check -- 4096
+  synth predict kernel.hip --grid 4096 --block 256 --value n=1048576
   synth predict kernel.hip --arch gfx90a --arch gfx942 --model out/model --json
 """
+MOST_SIDE = 1 << 31
+
+
+class ShapeType(click.ParamType[tuple[int, int, int]]):
+    """X, X,Y or X,Y,Z as three numbers."""
+
+    name = "X[,Y[,Z]]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int, int]:
+        if isinstance(value, tuple):
+            return value
+        parts = str(value).split(",")
+        if not 1 <= len(parts) <= 3 or not all(part.isdecimal() and 0 < int(part) < MOST_SIDE for part in parts):
+            self.fail(f"{value!r} is not a shape such as 256 or 16,16")
+        x, y, z = [*map(int, parts), 1, 1][:3]
+        return x, y, z
 
 
 @click.command(epilog=EPILOG)
 @click.argument("file", type=NamedPath(readable=False, path_type=Path))
+@click.argument("arguments", nargs=-1, metavar="[-- ARGS...]")
 @arch_option()
 @device_option
 @click.option(
     "--flags", multiple=True, default=("-O3",), show_default="-O3", help="Compiler flags, quoted; repeatable."
 )
+@click.option("--grid", type=ShapeType(), help="Work-groups of each launch, in place of the host code's.")
+@click.option("--block", type=ShapeType(), help="Work-items of a work-group, in place of the host code's.")
 @click.option(
-    "--model", type=NamedPath(path_type=Path), help="Model folder.  [default: $HIPSYNTH_MODEL, else the newest]"
+    "--value", "values", multiple=True, metavar="NAME=N", help="An argument of the kernels, by name; repeatable."
 )
+@click.option("--why", is_flag=True, help="Show the facts behind each prediction.")
+@click.option("--check", is_flag=True, help="Also execute the program in the simulator, and show both.")
+@click.option("--defer", is_flag=True, help="Execute the program where the prediction is unsure.")
+@click.option("--model", type=NamedPath(path_type=Path), help="Model folder.  [default: the shipped predictor]")
 @json_option
 def command(
     file: Path,
+    arguments: tuple[str, ...],
     archs: tuple[str, ...],
     devices: tuple[str, ...],
     flags: tuple[str, ...],
+    grid: tuple[int, int, int] | None,
+    block: tuple[int, int, int] | None,
+    values: tuple[str, ...],
+    why: bool,
+    check: bool,
+    defer: bool,
     model: Path | None,
     as_json: bool,
 ) -> None:
-    """Predict the metrics of the kernel in FILE without running or compiling it."""
+    """Predict the metrics of the kernels in FILE without running it.
+
+    The default predictor compiles the device code, evaluates the host code's launches, interprets a few work-groups,
+    and corrects the result by what labels taught. A language model (`--model`) reads the source alone. ARGS after `--`
+    are the program's command line.
+    """
     from hipsynth.profiling.matrix.targets import resolve_devices
     from hipsynth.profiling.toolchain import check_flags
     from hipsynth.synth.core.program import load_program
-    from hipsynth.training.models.predict import Predictor, find_model, prediction_table
+    from hipsynth.training.analytic.predict import Question
 
     program = load_program(file)
     targets = resolve_devices(archs, devices)
     for given in flags:
         check_flags(given)
-    predictor = Predictor.load(find_model(model))
-    found = [predictor.predict(program.text, arch, given, device) for arch, device in targets for given in flags]
+    asked = [(arch, given, device) for arch, device in targets for given in flags]
+    question = Question(grid, block, _numbers(values), arguments)
+    if model is not None and not is_analytic(model):
+        if check or defer or why or question != Question():
+            raise UsageError("a language model reads the source alone", remedy="drop --model, or the other options")
+        _source_model(program, file, asked, model, as_json)
+        return
+    documents: list[dict[str, Any]] = []
+    texts: list[str] = []
+    predictor = open_analytic(model)
+    for arch, given, device in asked:
+        try:
+            found = predictor.predict(program.text, arch, given, device, question)
+        except CompileFailed as error:
+            documents.append(_uncompiled(program, arch, given, device, error, texts))
+            continue
+        document = found.document()
+        if check or (defer and any(kernel.abstained for kernel in found.kernels)):
+            document["executed"] = executed(program, arch, given, device, arguments)
+        documents.append(document)
+        texts.append(prediction_text(document, why))
     if as_json:
-        document = {"program": {"id": program.id, "path": str(file)}, "model": str(predictor.path)}
-        print_json({**document, "results": [prediction.document() for prediction in found]})
+        print_json({"program": _about(program, file), "model": str(predictor.path), "results": documents})
+        return
+    click.echo("\n\n".join(texts))
+
+
+def is_analytic(model: Path) -> bool:
+    from hipsynth.training.analytic.predict import PREDICTOR
+
+    return model.is_file() or (model / PREDICTOR).exists()
+
+
+def open_analytic(model: Path | None) -> Any:
+    from hipsynth.training.analytic.predict import PREDICTOR, SHIPPED, AnalyticPredictor
+
+    return AnalyticPredictor.load(SHIPPED if model is None else model if model.is_file() else model / PREDICTOR)
+
+
+def _about(program: Program, file: Path) -> dict[str, str]:
+    return {"id": program.id, "path": str(file)}
+
+
+def _numbers(values: tuple[str, ...]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for text in values:
+        name, _, number = text.partition("=")
+        try:
+            found[name.strip()] = int(number, 0) if number.strip().lstrip("-").isalnum() else float(number)
+        except ValueError as error:
+            raise UsageError(f"--value {text}", cause="not NAME=NUMBER", remedy="for example --value n=4096") from error
+    return found
+
+
+def _source_model(program: Program, file: Path, asked: list[tuple[str, str, str]], model: Path, as_json: bool) -> None:
+    from hipsynth.training.models.predict import Predictor, find_model, prediction_table
+
+    predictor = Predictor.load(find_model(model))
+    found = [predictor.predict(program.text, arch, given, device) for arch, given, device in asked]
+    if as_json:
+        results = [prediction.document() for prediction in found]
+        print_json({"program": _about(program, file), "model": str(predictor.path), "results": results})
         return
     click.echo("\n\n".join(prediction_table(prediction) for prediction in found))
+
+
+def _uncompiled(
+    program: Program, arch: str, flags: str, device: str, failure: CompileFailed, texts: list[str]
+) -> dict[str, Any]:
+    """The language model's answer for code that does not compile; raises the failure where there is no such model."""
+    from hipsynth.training.models.predict import Predictor, find_model, prediction_table
+
+    try:
+        predictor = Predictor.load(find_model())
+    except Missing:
+        raise failure from None
+    found = predictor.predict(program.text, arch, flags, device)
+    texts.append("it does not compile: the language model's answer\n" + prediction_table(found))
+    return found.document() | {"notes": [*found.notes, "it does not compile: the language model's answer"]}
+
+
+def executed(program: Program, arch: str, flags: str, device: str, arguments: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Each kernel's metrics and duration as the simulator executes the program."""
+    from hipsynth.profiling.backends.protocol import Target
+    from hipsynth.profiling.matrix.job import profile_program
+    from hipsynth.profiling.preview.interpret import base_name
+    from hipsynth.profiling.sim.limits import Limits
+    from hipsynth.synth.core.program import Run
+
+    chosen = program.with_runs([Run(arguments)]) if arguments else program
+    result = profile_program(chosen, [Target(arch, flags, device)], "sim", Limits())[0]
+    if result.status != "ok":
+        return [{"status": result.status, "reason": result.reason, "message": result.message}]
+    return [
+        {"name": base_name(k.name), "metrics": dict(k.metrics), "duration_ns": k.duration_ns, "grid": list(k.grid)}
+        for k in result.kernels
+    ]
+
+
+def prediction_text(document: dict[str, Any], why: bool) -> str:
+    from hipsynth.training.analytic.show import prediction_lines
+
+    return "\n".join(prediction_lines(document, why))

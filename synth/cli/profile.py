@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
@@ -16,6 +16,7 @@ from hipsynth.synth.cli.options import (
     arch_option,
     budget_option,
     device_option,
+    engine_option,
     json_option,
     sandbox_option,
     time_within,
@@ -29,9 +30,10 @@ if TYPE_CHECKING:
     from hipsynth.profiling.backends.protocol import Target, TargetResult
     from hipsynth.profiling.matrix.collect import Summary
     from hipsynth.profiling.sim.limits import Limits
+    from hipsynth.synth.core.program import Program as CoreProgram
     from hipsynth.synth.core.program import Project
 
-MOST_SAMPLING_UNITS, LEAST_EFFORT, MOST_EFFORT = 1000, 0.05, 1000
+MOST_SAMPLING_UNITS, LEAST_EFFORT, MOST_EFFORT = 1000, 0.01, 1000
 EPILOG = """\b
 Examples:
   synth profile vcopy.hip
@@ -83,7 +85,7 @@ class Options(TypedDict):
     "--flags", multiple=True, help="Compiler flags or @TAG, several allowed.  [default: -O3; folder: @default]"
 )
 @click.option("--backend", default="sim", show_default=True, help="sim, rocprof, or recorded:FOLDER.")
-@click.option("--engine", default="local", show_default=True, help="local or ray.")
+@engine_option
 @click.option("--retry-failed", is_flag=True, help="Run failed items again.")
 @click.option("--repair", is_flag=True, help="Drop damaged shards and measure their items again.")
 @click.option(
@@ -93,14 +95,14 @@ class Options(TypedDict):
     "--sample",
     default="auto",
     show_default=True,
-    help="Sampling units of a large grid besides the first and the last: 2 or more, or auto (12; folder: 6).",
+    help="Sampling units of a large grid besides the first and the last: 2 or more, or auto (12; folder: 2).",
 )
 @click.option(
     "--effort",
     type=FiniteRange(LEAST_EFFORT, MOST_EFFORT),
     metavar="N",
     help="Sample only grids whose full run or trace replay takes over N times the usual limit "
-    "(half a second; ten seconds).  [default: 1; folder: 0.1]",
+    "(half a second; ten seconds).  [default: 1; folder: 0.03]",
 )
 @click.option(
     "--per-kernel",
@@ -134,13 +136,13 @@ def command(
     """Compile for each architecture and flag set, run, and count hardware events.
 
     PATH is one program: its source file, all its source files, or its folder with build files; the counters and
-    metrics of its kernels are printed. With --out, PATH is a folder of single-file programs.
+    metrics of its kernels are printed. With --out, PATH is a folder of programs, of one or several files.
     ARGS after `--` are passed to the program, which runs in the sandbox, in a copy of its folder.
     """
     from hipsynth.profiling import sandbox
     from hipsynth.profiling.matrix.targets import targets
     from hipsynth.profiling.sim.build import compile_limits
-    from hipsynth.profiling.sim.limits import CORPUS_EFFORT, CORPUS_UNITS, SAMPLING_UNITS, Limits
+    from hipsynth.profiling.sim.limits import CORPUS_EFFORT, CORPUS_ERROR, CORPUS_UNITS, SAMPLING_UNITS, Limits
     from hipsynth.synth.core.workers import check_engine
 
     check_engine(options["engine"])
@@ -153,11 +155,12 @@ def command(
         sandbox.require()
     elif not sandboxed:
         click.echo("warning: programs run with your rights on files and network; only limits hold", err=True)
-    coarse = out is not None and options["backend"] == "sim"
+    coarse = out is not None and options["backend"] == "sim" and not options["exact"]
     limits = Limits(
         time_s=options["timeout"],
         sampling_units=_sampling_units(sample, options["exact"], effort, CORPUS_UNITS if coarse else SAMPLING_UNITS),
-        effort=effort or (CORPUS_EFFORT if coarse and not options["exact"] else 1.0),
+        effort=effort or (CORPUS_EFFORT if coarse else 1.0),
+        largest_error=CORPUS_ERROR if coarse and effort is None else 0.0,
         per_kernel=per_kernel,
         budget_s=budget,
         isolate=sandboxed,
@@ -267,7 +270,6 @@ def _folder(
 ) -> int:
     from hipsynth.profiling.matrix.collect import Options as MatrixOptions
     from hipsynth.profiling.matrix.collect import collect
-    from hipsynth.synth.core.program import iter_programs
     from hipsynth.synth.generate.sizes import expected_output
 
     bars: list[Progress] = []
@@ -286,7 +288,8 @@ def _folder(
             options["retry_failed"],
             options["repair"],
         )
-        programs = (replace(found, oracle=expected_output) for found in iter_programs(path, unreadable.append))
+        found = _programs_below(path, next((target.arch for target in wanted), ""), unreadable.append, limits)
+        programs = (replace(program, oracle=expected_output) for program in found)
         summary = collect(programs, wanted, out, how, start)
     except BadInput as error:
         raise (unreadable[0] if error.reason == "no_programs" and unreadable else error) from None
@@ -300,6 +303,19 @@ def _folder(
     else:
         _say(out, summary)
     return Partial.exit_code if summary.failures else 0
+
+
+def _programs_below(path: Path, arch: str, on_bad: Callable[[BadInput], None], limits: Limits) -> Iterator[CoreProgram]:
+    """The programs of a folder: those of its index, else those that its build files define, else each *.hip file."""
+    from hipsynth.profiling.sim.build import compile_limits
+    from hipsynth.profiling.survey.project import folder_programs, is_mixed
+    from hipsynth.synth.core.program import INDEX, iter_programs
+    from hipsynth.synth.core.scratch import scratch_folder
+
+    if not arch or (path / INDEX).exists() or not is_mixed(path):
+        return iter_programs(path, on_bad)
+    scratch = click.get_current_context().with_resource(scratch_folder())
+    return folder_programs(path, arch, scratch, on_bad, compile_limits(limits))
 
 
 def _say(out: Path, summary: Summary) -> None:

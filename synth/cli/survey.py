@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,12 +28,14 @@ from hipsynth.synth.core.errors import BadInput, UsageError
 
 if TYPE_CHECKING:
     from hipsynth.profiling.survey import Options
+    from hipsynth.profiling.survey.plan import Program
     from hipsynth.profiling.survey.report import Report
     from hipsynth.synth.core.store import Item
 
     Label = Callable[[tuple[dict[str, Any], Item]], None]
 
 DEFAULT_ARCH = "gfx90a"
+CORPUS_BUDGET_S = 3.0  # of a program's own run, if its labels are wanted and --budget is not given
 EPILOG = """\b
 Examples:
   synth survey examples
@@ -67,7 +70,8 @@ Exit codes: 0 ok (whatever the programs did), 2 usage, 3 bad input, 4 toolchain 
 @click.option(
     "--corpus",
     type=NamedPath(file_okay=False, path_type=Path),
-    help="Corpus folder for the labels of all kernels of programs that ran to their end.",
+    help="Corpus folder for the labels of all kernels of programs that ran to their end, there and in other sizes. "
+    f"Without --budget, each program has {CORPUS_BUDGET_S:g}s.",
 )
 @click.option(
     "--keep-sources", is_flag=True, help="Store the programs' sources in the corpus too (see their licences)."
@@ -120,6 +124,8 @@ def command(
         raise UsageError("--keep-sources needs --corpus", remedy="say where labels and sources are to be stored")
     if corpus and not caches:
         raise UsageError("--corpus excludes --no-caches", remedy="labels need the caches; drop one of them")
+    if corpus and not budget:
+        budget = CORPUS_BUDGET_S
     timeout = time_within(budget, timeout)
     if sandboxed:
         sandbox.require()
@@ -156,6 +162,7 @@ def _heading(report: Report, reports: int) -> str:
 def _labels(corpus: Path | None, keep_sources: bool) -> Iterator[Label | None]:
     """Yields a function that stores a program's labels in the corpus; None without a corpus."""
     from hipsynth.profiling import metrics
+    from hipsynth.profiling.survey.labels import identity
     from hipsynth.synth.core.store import CorpusWriter
 
     if corpus is None:
@@ -163,11 +170,17 @@ def _labels(corpus: Path | None, keep_sources: bool) -> Iterator[Label | None]:
         return
     with ExitStack() as stack:
         opened: list[CorpusWriter] = []  # at the first label: wrong folders leave no empty corpus
+        known: set[str] = set()
 
         def label(labels: tuple[dict[str, Any], Item]) -> None:
+            record, item = labels
+            fresh = {identity(kernel, item.device): kernel for kernel in item.kernels}
+            item = replace(item, kernels=[kernel for key, kernel in fresh.items() if key not in known])
+            known.update(fresh)
+            if not item.kernels:
+                return  # another program has the same kernel, with the same counters
             if not opened:
                 opened.append(stack.enter_context(CorpusWriter(corpus, metrics.all_ids())))
-            record, item = labels
             opened[0].add_program(record, record["text"] if keep_sources else "")
             opened[0].add(item)
 
@@ -179,9 +192,10 @@ def _surveys(
 ) -> Iterator[Report]:
     """One survey after the other."""
     from hipsynth.profiling.devices import default_device
-    from hipsynth.profiling.survey import survey
+    from hipsynth.profiling.survey.conduct import find, survey
 
     jobs = [(folder, options) for options in wanted for folder in dict.fromkeys(folders)]
+    found: dict[Path, list[Program]] = {}  # folders are searched and configured once, for the first architecture
     for folder, options in jobs:
         kept = out
         if out and len(jobs) > 1:
@@ -198,7 +212,9 @@ def _surveys(
             return bars[-1].step
 
         try:
-            yield survey(folder, options, kept, start, label)
+            if folder not in found:
+                found[folder] = find(folder, options)
+            yield survey(folder, options, kept, start, label, found[folder])
         except BadInput as error:
             if len(jobs) == 1 or error.reason != "no_programs":
                 raise

@@ -1,18 +1,23 @@
-"""`synth train`: fine-tune a causal language model on a corpus."""
+"""`synth train`: train a predictor on a corpus."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from hipsynth.synth.cli.common import Progress, print_json
+from hipsynth.synth.cli.common import Progress, note, print_json
 from hipsynth.synth.cli.options import NamedPath, json_option
+
+if TYPE_CHECKING:
+    from hipsynth.training.models.train import Config
 
 EPILOG = """\b
 Examples:
+  synth train corpus --config analytic --out model
   synth train corpus --config tiny-cpu --out model
   synth train corpus --config smollm2 --out model --max-steps 200
   synth train corpus --config paper --base /models/Llama-3.2-3B-Instruct --out model
@@ -41,9 +46,9 @@ def command(
     local_rank: int | None,
     as_json: bool,
 ) -> None:
-    """Fine-tune a causal language model on CORPUS.
+    """Train a predictor on CORPUS: the correction of the default one (`--config analytic`), or a causal language model.
 
-    Training writes checkpoints; after an interruption, run the same command again to continue.
+    Training of a language model writes checkpoints; after an interruption, run the same command again to continue.
     """
     from hipsynth.training.data.dataset import load_samples
     from hipsynth.training.models.train import load_config, train
@@ -51,6 +56,9 @@ def command(
     config = load_config(config_name)
     changes: dict[str, Any] = {"base": base, "max_steps": max_steps}
     config = replace(config, **{key: value for key, value in changes.items() if value is not None})
+    if config.base == "analytic":
+        _train_analytic(corpus, config, out, backend, as_json)
+        return
     show: list[Progress] = []
 
     def progress(done: int, total: int, note: str) -> None:
@@ -77,3 +85,20 @@ def command(
     click.echo(
         f"  held out: {counts['lineage']} by lineage, {counts['random']} at random, {counts['handwritten']} handwritten"
     )
+
+
+def _train_analytic(corpus: Path, config: Config, out: Path, backend: str | None, as_json: bool) -> None:
+    from hipsynth.training.analytic.train import train_analytic
+    from hipsynth.training.data.dataset import load_samples
+
+    record = train_analytic(corpus, config, out, load_samples(corpus, backend), note)
+    if as_json:
+        print_json({"model": str(out), **record})
+        return
+    counts = record["samples"]
+    click.echo(
+        f"{out}: {record['status']}, {record['previewed']} of {counts['train'] + counts['valid']} samples previewed"
+    )
+    used = [name for name, threshold in record["thresholds"].items() if threshold < math.inf]
+    click.echo(f"  corrected where labels say so: {', '.join(used) or 'nothing'}")
+    click.echo(f"  held out: {counts['lineage']} by lineage, {counts['random']} at random")

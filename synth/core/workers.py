@@ -79,6 +79,17 @@ def map_unordered(
     return _Pool(function, max(1, workers), item_timeout_s).run(items)
 
 
+def in_order(outcomes: Iterable[Outcome[R]]) -> Iterator[R]:
+    """The values of all outcomes in the order of their items; raises the first error."""
+    waiting: dict[int, R] = {}
+    following = 0
+    for outcome in outcomes:
+        waiting[outcome.index] = outcome.get()
+        while following in waiting:
+            yield waiting.pop(following)
+            following += 1
+
+
 def _serve(connection: Connection, function: Callable[[Any], Any]) -> None:
     """Main loop of a worker: processes items until its connection closes. Ignores Ctrl-C: the parent handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -232,7 +243,10 @@ def _map_ray(function: Callable[[T], R], items: Iterable[T], workers: int) -> It
             "the ray engine is not installed", remedy="pip install 'hipsynth[ray]', or use --engine local"
         ) from error
     if not ray.is_initialized():
-        ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False)
+        try:
+            ray.init(address="auto", log_to_driver=False)
+        except ConnectionError:  # no cluster is running
+            ray.init(address="local", num_cpus=workers, include_dashboard=False, log_to_driver=False)
     return _ray_outcomes(ray, function, items, workers)
 
 

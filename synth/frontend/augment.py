@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from hipsynth.profiling import sandbox
 from hipsynth.synth.core.errors import BadInput, HipsynthError
-from hipsynth.synth.core.files import open_regular, sole_writer, write_error, write_whole
+from hipsynth.synth.core.files import sole_writer, write_whole
+from hipsynth.synth.core.journal import Journal
 from hipsynth.synth.core.program import (
     INDEX,
-    INDEX_BYTES,
-    RECORD_BYTES,
     check_record,
     program_path,
     read_index,
     read_text,
     text_id,
 )
-from hipsynth.synth.core.workers import map_unordered
-from hipsynth.synth.frontend.isolation import Request, vary_isolated
+from hipsynth.synth.core.workers import Outcome, map_unordered
+from hipsynth.synth.frontend.isolation import RENAME, Request, vary_isolated
 from hipsynth.synth.frontend.parse import Diagnostic, ParseConfig, load_source
 from hipsynth.synth.frontend.passes.flatten import HEADERS, SOURCES, has_main, program_sources
 from hipsynth.synth.frontend.texts import DEFAULT_TEXTS, Texts
@@ -55,6 +53,7 @@ class AugmentSummary:
     names: int
     kept: dict[str, int]
     kept_names: dict[str, dict[str, str]]
+    kinds: dict[str, int]  # pass -> number of programs that it changed
 
 
 # --- finding base programs ------------------------------------------------------------------------------------------
@@ -112,41 +111,48 @@ def augment(
     copies: int = 1,
     seed: int = 0,
     workers: int = 1,
+    engine: str = "local",
     timeout: float = 60.0,
     on_item: Callable[[str], None] = lambda _: None,
     items: Sequence[Item] | None = None,
     isolate: bool = True,
     texts: Texts = DEFAULT_TEXTS,
+    kinds: Sequence[str] = (RENAME,),
 ) -> AugmentSummary:
     """Writes copies of the programs at `path` into the folder `out`: <id>.hip, programs.jsonl, failures.jsonl,
     kept.jsonl.
 
     The same input, `copies` and `seed` give the same bytes for any number of workers. A journal in `out` records
     finished items, so an interrupted run can resume; `timeout` is in seconds per copy. `on_item` is called with the
-    name of each finished item. `isolate`: parse in the sandbox.
+    name of each finished item. `isolate`: parse in the sandbox. `kinds`: the passes that
+    make a copy; those other than "rename" count only where device code and host executable stay identical.
     Raises BadInput like `find_items`, and if `out` cannot be written or another process writes to it; Missing if
     programs cannot be isolated here.
     """
     items = find_items(path) if items is None else items
     if isolate:
         sandbox.require()
-    requests = [Request(item, copies, seed, config, isolate, texts) for item in items]
+    requests = [Request(item, copies, seed, config, isolate, texts, tuple(kinds)) for item in items]
+    run = partial(map_unordered, workers=workers, engine=engine, item_timeout_s=timeout * (copies + 1))
     with sole_writer(out):
-        return _augment(requests, out, workers, timeout * (copies + 1), on_item)
+        return _augment(requests, out, run, on_item)
 
 
 def _augment(
-    requests: Sequence[Request], out: Path, workers: int, limit: float, on_item: Callable[[str], None]
+    requests: Sequence[Request],
+    out: Path,
+    run: Callable[[Callable[[Request], Varied], Iterable[Request]], Iterator[Outcome[Varied]]],
+    on_item: Callable[[str], None],
 ) -> AugmentSummary:
     items = [request.item for request in requests]
     keys = [_key(request) for request in requests]
-    journal = _Journal(out / JOURNAL)
+    journal = Journal(out / JOURNAL, _checked)
     finished = {k: v for k, v in journal.read().items() if _is_whole(v, out)}
     todo = [i for i, k in enumerate(keys) if k not in finished]
     reused = len(items) - len(todo)
     for i in range(reused):
         on_item(items[i].name)
-    for outcome in map_unordered(vary_isolated, (requests[i] for i in todo), workers, item_timeout_s=limit):
+    for outcome in run(vary_isolated, (requests[i] for i in todo)):
         number = todo[outcome.index]
         varied = outcome.value if outcome.value is not None else _broken(items[number], outcome.error)
         for program in varied.programs:
@@ -167,7 +173,16 @@ def _broken(item: Item, error: Exception | None) -> Varied:
 def _key(request: Request) -> str:
     """A hash of everything that the result depends on: the input's bytes, its record, and the options."""
     item, config = request.item, request.config
-    asked = (request.copies, request.seed, item.name, item.problem, config.search, request.texts, item.builds)
+    asked = (
+        request.copies,
+        request.seed,
+        item.name,
+        item.problem,
+        config.search,
+        request.texts,
+        item.builds,
+        request.kinds,
+    )
     digest = hashlib.sha256(repr(asked).encode(errors="surrogateescape"))
     if item.program is not None:
         digest.update(json.dumps(item.program.record(), sort_keys=True).encode())
@@ -232,7 +247,13 @@ def _finish(out: Path, records: Mapping[str, dict[str, Any]], reused: int) -> Au
         names=sum(record["names"] for record in records.values()),
         kept=_counts(reason for found in kept.values() for reason in found.values()),
         kept_names=kept,
+        kinds=_counts(kind for record in records.values() for kind in _kinds(record)),
     )
+
+
+def _kinds(record: Mapping[str, Any]) -> Iterator[str]:
+    for program in record["programs"]:
+        yield from {step.partition(":")[0] for step in program["derivation"]}
 
 
 def _lines(rows: Iterable[Mapping[str, Any]]) -> str:
@@ -250,31 +271,3 @@ def _checked(result: dict[str, Any]) -> dict[str, Any]:
     kept = {str(name): str(reason) for name, reason in dict(result["kept"]).items()}
     failures = [vars(Failure(**row)) for row in result["failures"]]
     return {"programs": result["programs"], "failures": failures, "names": int(result["names"]), "kept": kept}
-
-
-class _Journal:
-    """A file with one JSON line per finished item; incomplete and invalid lines are ignored, their items made again."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def read(self) -> dict[str, dict[str, Any]]:
-        """The results by key. Raises BadInput if the journal is not a file in its folder."""
-        found: dict[str, dict[str, Any]] = {}
-        if not self.path.exists() and not self.path.is_symlink():
-            return found
-        with open_regular(self.path, INDEX_BYTES, inside=self.path.parent) as file:
-            while line := file.readline(RECORD_BYTES):
-                with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
-                    entry = json.loads(line)
-                    found[str(entry["key"])] = _checked(entry["result"])
-        return found
-
-    def add(self, key: str, result: dict[str, Any]) -> None:
-        line = "\n" + json.dumps({"key": key, "result": result})
-        try:
-            descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o644)
-            with os.fdopen(descriptor, "a") as stream:
-                stream.write(line)
-        except OSError as error:
-            raise write_error(self.path, error) from error

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import struct
 from bisect import bisect_left
 from collections.abc import Callable, Container, Sequence
 from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_uint, c_void_p
@@ -62,6 +63,9 @@ class CUnsaved(Structure):
     _fields_ = (("name", c_char_p), ("contents", c_char_p), ("length", ctypes.c_ulong))
 
 
+# The parts of CToken and CCursor that are read for every token.
+_TOKEN, _CURSOR_KIND = struct.Struct("3I12x"), struct.Struct("i28x")
+
 Visitor = ctypes.CFUNCTYPE(c_int, CCursor, CCursor, c_void_p)
 InclusionVisitor = ctypes.CFUNCTYPE(None, c_void_p, POINTER(CLocation), c_uint, c_void_p)
 
@@ -73,6 +77,8 @@ _FUNCTIONS = {
     k.value for k in (Kind.FUNCTION_DECL, Kind.FUNCTION_TEMPLATE, Kind.CXX_METHOD, Kind.CONSTRUCTOR, Kind.DESTRUCTOR)
 } | {Kind.CONVERSION_FUNCTION.value}
 _TOP, _COMPOUND = Kind.TRANSLATION_UNIT.value, Kind.COMPOUND_STMT.value
+# Literals, parentheses, operators and statements other than labels and goto: they refer to no declaration.
+_NAMELESS = {*range(106, 113), *range(114, 118), *range(202, 210), *range(212, 216), 230, 231}
 _CONTINUE, _RECURSE = 1, 2  # answers of a visitor
 
 _LOCATION_OUT = [CLocation, POINTER(c_void_p), POINTER(c_uint), POINTER(c_uint), POINTER(c_uint)]
@@ -263,8 +269,9 @@ class TU:
         """(file, offset) of the cursor's name. For a name from a macro, this is inside the macro definition."""
         location = self.lib.clang_getCursorLocation(cursor)
         inside = location.data - self.base
-        if 0 <= inside < self.size:
-            return self.file, inside
+        return (self.file, inside) if 0 <= inside < self.size else self._spelled(location)
+
+    def _spelled(self, location: CLocation) -> tuple[int | None, int]:
         file, _, _, offset = self._position(location, self.lib.clang_getSpellingLocation)
         return file, offset
 
@@ -278,11 +285,12 @@ class TU:
             end = self._position(self.lib.clang_getRangeEnd(extent), self.lib.clang_getExpansionLocation)[3]
         return start, end
 
-    def tokens(self, length: int) -> list[tuple[int, int, int, CCursor]]:
-        """(kind, start, end, cursor) of every token, comments included, of the main file, which has `length` bytes."""
+    def tokens(self, length: int) -> tuple[list[tuple[int, int, int]], Sequence[CCursor], list[int]]:
+        """(kind, start, end) of every token, comments included, of the main file, which has `length` bytes; the cursor
+        of each; and the cursors' kinds."""
         lib = self.lib
         if not self.file:
-            return []
+            return [], (), []
         whole = lib.clang_getRange(
             lib.clang_getLocationForOffset(self.handle, self.file, 0),
             lib.clang_getLocationForOffset(self.handle, self.file, length),
@@ -291,16 +299,14 @@ class TU:
         lib.clang_tokenize(self.handle, whole, byref(memory), byref(count))
         n = count.value
         if n == 0:
-            return []
+            return [], (), []
         cursors = (CCursor * n)()
         lib.clang_annotateTokens(self.handle, memory, n, cursors)
-        result = []
-        for token, cursor in zip(memory[:n], cursors, strict=True):
-            kind, encoded, size, _ = token.words
-            start = encoded - self.base
-            result.append((kind, start, start + size, cursor))
+        raw = ctypes.string_at(memory, n * ctypes.sizeof(CToken))
         lib.clang_disposeTokens(self.handle, memory, n)
-        return result
+        base = self.base
+        tokens = [(k, at - base, at - base + size) for k, at, size in _TOKEN.iter_unpack(raw)]
+        return tokens, list(cursors), [kind for (kind,) in _CURSOR_KIND.iter_unpack(bytes(cursors))]
 
     def walk(
         self, wanted: Container[int], places: Sequence[int]
@@ -320,7 +326,7 @@ class TU:
             if not 0 <= inside < size:
                 if parent.kind == _TOP and self._position(location, lib.clang_getExpansionLocation)[0] != file:
                     return _CONTINUE
-                where, inside = self.spelling_place(cursor)
+                where, inside = (None, -1) if cursor.kind in _NAMELESS else self._spelled(location)
                 inside = inside if where == file else -1
             if inside in wanted:
                 found.append((inside, _copy(cursor)))

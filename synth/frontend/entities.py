@@ -76,10 +76,16 @@ class Entity:
     external: bool = False
     shape: str = ""  # of a variable, parameter or field: "pointer", "integer", "real" or "other"
 
+    def __hash__(self) -> int:  # of what tells almost all apart
+        return hash(self.place)
+
     @property
     def user(self) -> bool:
         """Whether the parsed file itself declares it."""
         return self.place[0] == ""
+
+
+NOTHING: frozenset[Entity] = frozenset()
 
 
 class Resolver:
@@ -89,6 +95,14 @@ class Resolver:
         self.tu = tu
         self.lib = tu.lib
         self.known: dict[tuple[int, int, int], Entity | None] = {}
+        self.single: dict[Entity, frozenset[Entity]] = {}
+
+    def named(self, cursor: CCursor, name: str) -> frozenset[Entity]:
+        """Of the entities that a token's cursor refers to, those with this name."""
+        found = [entity for entity in self.referents(cursor) if entity.name == name]
+        if len(found) == 1:
+            return self.single.setdefault(found[0], frozenset(found))
+        return frozenset(found) if found else NOTHING
 
     def referents(self, cursor: CCursor) -> list[Entity]:
         """The entities a token's cursor refers to; several if overload resolution depends on template arguments."""

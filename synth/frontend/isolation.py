@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import util
@@ -23,10 +23,12 @@ from hipsynth.synth.core.errors import BadInput, HipsynthError
 from hipsynth.synth.core.files import read_regular
 from hipsynth.synth.core.program import Program
 from hipsynth.synth.frontend.parse import MAX_BYTES, ParseConfig, prepare
+from hipsynth.synth.frontend.proof import same_code
 from hipsynth.synth.frontend.texts import DEFAULT_TEXTS, Texts
-from hipsynth.synth.frontend.vary import Failure, Item, Varied, with_base
+from hipsynth.synth.frontend.vary import Failure, Item, Varied, copy_seed, with_base
 
 LIMITS = sandbox.SandboxLimits(cpu_s=1e6, memory_bytes=4 << 30, file_bytes=1 << 20, threads=64)
+RENAME = "rename"
 MOST_ANSWER_BYTES = 64 << 20
 _TEXT_CHARS = 4000
 
@@ -47,6 +49,7 @@ class Request:
     config: ParseConfig
     isolate: bool = True
     texts: Texts = DEFAULT_TEXTS
+    kinds: tuple[str, ...] = (RENAME,)  # the passes that make a copy
 
 
 def vary_isolated(request: Request) -> Varied:
@@ -65,8 +68,60 @@ def vary_isolated(request: Request) -> Varied:
     if isinstance(base, Failure):
         return Varied((), (base,))
     prepare(base.text.encode(), request.config.include, request.config)
-    made = _ask(request, {"do": "rename", "program": _program(base)}, partial(_copies, base))
-    return with_base(item, base, made)
+    return with_base(item, base, _varied(request, base))
+
+
+def _varied(request: Request, base: Program) -> Varied:
+    """The copies of a base."""
+    numbers = range(1, request.copies + 1)
+    if request.kinds == (RENAME,):
+        return _renamed(request, base, numbers)
+    made = []
+    for number in numbers:
+        start = _reformed(request, base, number)
+        if RENAME in request.kinds:
+            made.append(_renamed(request, start, [number]))
+        elif start.text == base.text:
+            nothing = Failure(request.item.name, number, "unchanged", "there is nothing to change")
+            made.append(Varied((), (nothing,)))
+        else:
+            made.append(Varied((start,), ()))
+    programs = tuple(program for one in made for program in one.programs)
+    failures = tuple(failure for one in made for failure in one.failures)
+    kept = {name: reason for one in made for name, reason in one.kept.items()}
+    return Varied(programs, failures, kept, max((one.names for one in made), default=0))
+
+
+def _renamed(request: Request, base: Program, numbers: Iterable[int]) -> Varied:
+    question = {"do": "rename", "program": _program(base), "numbers": list(numbers)}
+    return _ask(request, question, partial(_copies, base))
+
+
+SHARES = ("", ",0.2")  # of its sites that a pass changes, one after the other until the proof succeeds
+
+
+def _reformed(request: Request, base: Program, number: int) -> Program:
+    """The base after the other passes: all of them if the result is proven to be the same program, else those one by
+    one for which it is."""
+    kinds = [kind for kind in request.kinds if kind != RENAME]
+    seed = copy_seed(request.seed, number)
+    whole = _passed(request, base, [f"{kind}:{seed}" for kind in kinds])
+    if whole.text == base.text or same_code(base.text, whole.text):
+        return whole
+    made = base
+    for kind in kinds:
+        for share in SHARES:
+            one = _passed(request, made, [f"{kind}:{seed}{share}"])
+            if one.text == made.text or same_code(base.text, one.text):
+                made = one
+                break
+    return made
+
+
+def _passed(request: Request, base: Program, steps: Sequence[str]) -> Program:
+    question = {"do": "reform", "program": _program(base), "steps": list(steps)}
+    (program,) = _ask(request, question, partial(_copies, base)).programs
+    return program
 
 
 R = TypeVar("R")
@@ -77,7 +132,6 @@ def _ask(request: Request, question: Mapping[str, Any], read: Callable[[Item, Ma
     item, config, texts = request.item, request.config, request.texts
     document = {
         "name": item.name,
-        "copies": request.copies,
         "seed": request.seed,
         "texts": [texts.comments, texts.strings],
         "args": config.args,

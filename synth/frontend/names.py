@@ -56,9 +56,9 @@ class Style:
 STYLES = {
     "snake": Style(8),
     "snake with _t": Style(2, type="snake_t"),
-    "snake, marked kernels": Style(4, kernel_suffix="kernel"),
+    "snake, marked kernels": Style(2, kernel_suffix="kernel"),
     "camel": Style(7, "camel", "camel"),
-    "camel, marked kernels": Style(3, "camel", "camel", kernel_suffix="kernel"),
+    "camel, marked kernels": Style(2, "camel", "camel", kernel_suffix="kernel"),
     "pascal functions": Style(2, "camel", "pascal"),
     "snake variables, camel functions": Style(3, "snake", "camel"),
     "math": Style(4, usual=1.25, longer=-0.4),
@@ -81,6 +81,9 @@ _LENGTHS: dict[str, Sequence[int]] = {
 _KINDS = {"kernel": "function", "method": "function", "namespace": "variable", "macro": "constant", "label": "variable"}
 _TYPES = {"type", "type parameter"}
 _UPPER = {"constant", "macro"}
+# Power of the table's weights. Below 1, because a program's functions draw separately, so that together they would have
+# the most usual names more often than a program of one author.
+EVENNESS = 0.8
 _VOWELS = frozenset("aeiou")
 
 
@@ -118,12 +121,14 @@ def _all(kind: str) -> _Weighted:
 @functools.cache
 def _usual(kind: str, casing: str) -> _Weighted | None:
     """The usual names of a kind that fit a casing; None if there are none."""
-    rows = [(name, weight) for name, weight in _rows().get(kind, []) if _fits(name, casing)]
+    rows = [(name, weight**EVENNESS) for name, weight in _rows().get(kind, []) if _fits(name, casing)]
     return _Weighted.of(rows) if rows else None
 
 
 def _fits(name: str, casing: str) -> bool:
     if name.isupper() or (name.islower() and "_" not in name):
+        return True
+    if name[0] == "k" and name[1:2].isupper():  # constants of every style: kBlock
         return True
     return {
         "snake": name.islower(),

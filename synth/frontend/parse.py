@@ -18,7 +18,7 @@ from hipsynth.synth.core.files import read_regular
 from hipsynth.synth.frontend import clang
 from hipsynth.synth.frontend.clang import TU, Kind
 from hipsynth.synth.frontend.encoding import misplaced
-from hipsynth.synth.frontend.entities import Entity, Resolver
+from hipsynth.synth.frontend.entities import NOTHING, Entity, Resolver
 from hipsynth.synth.frontend.preambles import (
     Macros,
     Preamble,
@@ -234,21 +234,19 @@ def _diagnostic(text: str, line: int, column: int, file: str, path: str) -> Diag
 
 
 def _read(tu: TU, text: bytes, preamble: Preamble | None) -> _View:
-    raw = tu.tokens(len(text))
-    tokens = tuple(Token(k, s, e, text[s:e].decode(errors="replace")) for k, s, e, _ in raw)
-    kinds = tuple(c.kind for _, _, _, c in raw)
+    raw, cursors, kinds = tu.tokens(len(text))
+    tokens = tuple([Token(k, s, e, text[s:e].decode(errors="replace")) for k, s, e in raw])
     resolver = Resolver(tu)
-    referents = [_NOTHING] * len(tokens)
+    referents = [NOTHING] * len(tokens)
     for i, token in enumerate(tokens):
-        if token.kind == clang.TOKEN_IDENTIFIER and (found := resolver.referents(raw[i][3])):
-            referents[i] = frozenset(e for e in found if e.name == token.text)
+        if token.kind == clang.TOKEN_IDENTIFIER:
+            referents[i] = resolver.named(cursors[i], token.text)
     functions = _walk(tu, resolver, tokens, kinds, referents)
-    branches = tu.skipped()
+    branches = tu.skipped() if b"#" in text else []
     skipped = frozenset(i for i, t in enumerate(tokens) if branches and any(a <= t.start < b for a, b in branches))
-    return _View(tokens, referents, kinds, functions, header_words(tu.includes(), preamble), skipped)
+    return _View(tokens, referents, tuple(kinds), functions, header_words(tu.includes(), preamble), skipped)
 
 
-_NOTHING: frozenset[Entity] = frozenset()
 _TEXT_KINDS = {Kind.PREPROCESSING_DIRECTIVE.value, Kind.INCLUSION_DIRECTIVE.value}
 
 
@@ -270,7 +268,7 @@ def _walk(
     functions, found = tu.walk(open_tokens, places if open_tokens else [])
     for offset, cursor in found:
         i = open_tokens[offset]
-        referents[i] |= frozenset(e for e in resolver.referents(cursor) if e.name == tokens[i].text)
+        referents[i] |= resolver.named(cursor, tokens[i].text)
     return tuple(functions)
 
 

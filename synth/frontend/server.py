@@ -5,25 +5,32 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from hipsynth.synth.core.program import Program
 from hipsynth.synth.frontend.parse import ParseConfig
-from hipsynth.synth.frontend.source import Build, Settings
+from hipsynth.synth.frontend.pipeline import run
+from hipsynth.synth.frontend.source import Build, Settings, Source
 from hipsynth.synth.frontend.texts import Texts
 from hipsynth.synth.frontend.vary import Failure, Item, Varied, renamed, self_contained
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """The self-contained base of an item, or the copies of a base; with the failures."""
+    """The self-contained base of an item, a base after some passes, or the renamed copies of one; with the failures."""
     config = ParseConfig(tuple(request["args"]), Path(request["cache"]), tuple(map(Path, request["include"])))
     if request["do"] == "flatten":
         base = self_contained(_item(request["name"], request["item"]), config)
         made = Varied((), (base,)) if isinstance(base, Failure) else Varied((base,), ())
+    elif request["do"] == "reform":
+        program = Program.from_record(request["program"], request["program"]["text"])
+        outcome = run(Source(program.text.encode()), request["steps"], config)
+        text = program.text if outcome.source is None else outcome.source.text.decode()
+        made = Varied((replace(program, text=text, derivation=(*program.derivation, *outcome.applied)),), ())
     else:
         program = Program.from_record(request["program"], request["program"]["text"])
-        made = renamed(request["name"], program, request["copies"], request["seed"], config, Texts(*request["texts"]))
+        made = renamed(request["name"], program, request["numbers"], request["seed"], config, Texts(*request["texts"]))
     return {
         "programs": [{"text": one.text, "derivation": one.derivation} for one in made.programs],
         "failures": [(failure.copy, failure.reason, failure.message) for failure in made.failures],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -66,7 +66,7 @@ def vary(item: Item, copies: int, seed: int, config: ParseConfig, texts: Texts =
     base = self_contained(item, config)
     if isinstance(base, Failure):
         return Varied((), (base,))
-    return with_base(item, base, renamed(item.name, base, copies, seed, config, texts))
+    return with_base(item, base, renamed(item.name, base, range(1, copies + 1), seed, config, texts))
 
 
 def with_base(item: Item, base: Program, made: Varied) -> Varied:
@@ -77,9 +77,9 @@ def with_base(item: Item, base: Program, made: Varied) -> Varied:
 
 
 def renamed(
-    name: str, base: Program, copies: int, seed: int, config: ParseConfig, texts: Texts = DEFAULT_TEXTS
+    name: str, base: Program, numbers: Iterable[int], seed: int, config: ParseConfig, texts: Texts = DEFAULT_TEXTS
 ) -> Varied:
-    """Renamed copies of a self-contained program; failure number 0 is one of the base itself."""
+    """Renamed copies, with these numbers, of a self-contained program; failure number 0 is one of the base itself."""
     unit, problems = parse(base.text.encode(), config)
     if unit is None or not unit.has_kernel:
         problem = problems[0] if problems else Diagnostic("no_kernel", "the program defines no kernel")
@@ -88,7 +88,7 @@ def renamed(
     failures: list[Failure] = []
     kept: dict[str, str] = {}
     names = 0
-    for copy in range(1, copies + 1):
+    for copy in numbers:
         number = copy_seed(seed, copy)
         text, renaming, problems = rename(unit, config, number, texts)
         if text is None or renaming is None:

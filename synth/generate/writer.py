@@ -51,14 +51,14 @@ def grammar_digest() -> str:
     digest = hashlib.sha256()
     package = Path(__file__).parent
     for root, pattern in ((templates_dir(), "**/*.j2"), (templates_dir(), "**/*.toml"), (package, "**/*.py")):
-        for file in sorted(p for p in root.glob(pattern) if p.is_file()):
+        for file in sorted(p for p in root.glob(pattern) if p.is_file() and p.parent.name != "llm"):  # no grammar
             digest.update(file.relative_to(root).as_posix().encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()[:16]
 
 
 def generate_into(
     out: Path, count: int, *, seed: int = 0, family: str | None = None, workers: int = 1, runs: int = 1,
-    policy: Policy | None = None, on_program: Callable[[Program], None] | None = None,
+    policy: Policy | None = None, engine: str = "local", on_program: Callable[[Program], None] | None = None,
 ) -> GenerateSummary:  # fmt: skip
     """Writes `count` programs of a seed to OUT/<id>.hip and OUT/programs.jsonl, resuming an interrupted run.
 
@@ -82,7 +82,9 @@ def generate_into(
                     remedy="use another --out, or a larger --count",
                 )
             seen = {str(r["id"]) for r in records}
-            fresh = generate(count, seed, family, workers, start=reused, seen=seen, runs=runs, policy=policy)
+            fresh = generate(
+                count, seed, family, workers, start=reused, seen=seen, runs=runs, policy=policy, engine=engine
+            )
             if reused < count:
                 records += _write(out, run, records, fresh, on_program)
         except OSError as error:

@@ -83,3 +83,19 @@ def test_a_makefile_says_how_a_program_is_built(tmp_path: Path) -> None:
     assert len(texts) == 2 and all("#include <helper.h>" not in text for text in texts)
     assert any("#define SIZE 7" in text and "#define FACTOR 3" in text for text in texts), "the base"
     assert json.loads(done.stdout)["names"] >= 4
+
+
+def test_kinds_of_change_are_proven_and_recorded(tmp_path: Path) -> None:
+    text = KERNEL.replace("int main() {", "// starts it\nint main() {\n  kern_<<<16, 64>>>(nullptr);\n ")
+    (tmp_path / "k.hip").write_text(text)
+    options = ("--out", tmp_path / "out", "--workers", 1, "--json")
+    done = _synth(tmp_path / "k.hip", "--kinds", "launch,constants,rename,comments", *options)
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert summary["kinds"] == {"comments": 1, "constants": 1, "launch": 1, "rename": 1}
+    (record,) = map(json.loads, (tmp_path / "out" / "programs.jsonl").read_text().splitlines())
+    assert [step.partition(":")[0] for step in record["derivation"]] == ["comments", "launch", "constants", "rename"]
+    assert "hipLaunchKernelGGL(" in (tmp_path / "out" / f"{record['id']}.hip").read_text()
+    again = _synth(tmp_path / "k.hip", "--kinds", "launch,constants,rename,comments", *options)
+    assert json.loads(again.stdout) == {**summary, "reused": 1}
+    assert _synth(tmp_path / "k.hip", "--kinds", "colour", *options).returncode == 2

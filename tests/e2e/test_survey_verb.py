@@ -161,19 +161,22 @@ def test_a_survey_labels_what_ran(tmp_path: Path) -> None:
         done = synth("survey", str(folder), "--corpus", str(tmp_path / out), *more)
         assert done.returncode == 0, done.stderr
     plain, kept = (Corpus.open(tmp_path / name) for name in ("plain", "kept"))
-    (row,) = kept.measurements().to_pylist()
+    rows = kept.measurements().to_pylist()
+    (row,) = [row for row in rows if not row["arguments"]]
     assert row["origin"] == "surveyed" and row["family"] == "benchmarks" and row["flags"] == "-O3"
     assert row["kernel"] == "twice" and row["dispatches"] == 2 and row["L2_Cache_Bandwidth"] > 0
     facts = dict(row["provenance"])
     assert facts["licence"] == "BSD-3-Clause" and facts["path"] == "twice.hip" and facts["host_code"] == "foreign"
-    assert plain.measurements().to_pylist() == [row]
+    assert plain.measurements().to_pylist() == rows
     assert kept.programs()["text"].to_pylist() == [KERNEL] and plain.programs()["text"].to_pylist() == [""]
+    sizes = {int(row["arguments"] or 256): row["grid"][0] for row in rows}
+    assert len(sizes) == len(rows) > 5 and all(grid == (n + 63) // 64 for n, grid in sizes.items())
     assert (
         synth("export", str(tmp_path / "kept"), "--format", "chat-jsonl", "--out", str(tmp_path / "s")).returncode == 0
     )
     assert "float* values" in (tmp_path / "s").read_text()
     again = synth("survey", str(folder), "--corpus", str(tmp_path / "kept"), "--keep-sources")
-    assert again.returncode == 0 and Corpus.open(tmp_path / "kept").measurements().num_rows == 1
+    assert again.returncode == 0 and Corpus.open(tmp_path / "kept").measurements().to_pylist() == rows
     wrong = synth("survey", str(folder), "--keep-sources")
     assert wrong.returncode == 2 and "--keep-sources needs --corpus" in wrong.stderr
     wrong = synth("survey", str(folder), "--corpus", str(tmp_path / "none"), "--no-caches")

@@ -17,6 +17,7 @@ from hipsynth.profiling.sim.limits import Limits
 from hipsynth.synth.frontend.config import frontend_config
 from hipsynth.synth.frontend.pipeline import run
 from hipsynth.synth.frontend.source import Source
+from tools import handwritten
 
 HANDWRITTEN = sorted((FOLDER.parents[2] / "corpus" / "handwritten").rglob("*.hip"))
 # Programs of our own that compare their results on the host, but for one that includes a header of the runtime's
@@ -26,13 +27,13 @@ CHECKED = [path for path in sorted(FOLDER.glob("*.hip")) if path.stem not in NOT
 QUICK = ("fma_chain", "histogram", "linked_list")
 
 
-def behaviour(source: Path, scratch: Path) -> dict[str, Any]:
+def behaviour(source: Path, scratch: Path, arguments: tuple[str, ...]) -> dict[str, Any]:
     """What a program does when it runs: how it ends, what it prints, which instructions each kernel executes."""
     scratch.mkdir()
     (scratch / "run").mkdir()
     artefacts = build_runnable(source, "gfx90a", "-O3", scratch / "build")
     device = devices.load(devices.default_device("gfx90a"))
-    done = api.run_program(artefacts, device, scratch / "run", Limits(time_s=120.0))
+    done = api.run_program(artefacts, device, scratch / "run", Limits(time_s=120.0), arguments)
     kernels = [(kernel.dispatches, kernel.grid, kernel.block, instructions(kernel.counters)) for kernel in done.kernels]
     ending = {"status": done.status, "reason": done.reason, "code": done.exit_code, "stdout": done.stdout}
     return {**ending, "kernels": kernels}
@@ -53,7 +54,8 @@ def check(path: Path, tmp_path: Path) -> None:
     require_compiler()
     copy = tmp_path / f"{path.stem}.hip"
     copy.write_bytes(renamed(path, seed=5))
-    assert behaviour(copy, tmp_path / "after") == behaviour(path, tmp_path / "before")
+    arguments = handwritten.read(path).check if path in HANDWRITTEN else ()
+    assert behaviour(copy, tmp_path / "after", arguments) == behaviour(path, tmp_path / "before", arguments)
 
 
 @pytest.mark.parametrize("path", [p for p in HANDWRITTEN + CHECKED if p.stem in QUICK], ids=lambda p: p.stem)

@@ -30,14 +30,17 @@ _REPORTS = (*_MATRIX, "profiling.validation")
 _TRAINING = ("synth.core", "profiling")
 ALLOWED |= {
     "synth.frontend": ("synth.core", "profiling.sandbox", "profiling.toolchain"),
+    "profiling.preview": _BACKENDS,
     "profiling.backends": _BACKENDS,
     "profiling.matrix": _MATRIX,
     "profiling.validation": _MATRIX,
     "profiling.reports": _REPORTS,
     "profiling.survey": (*_REPORTS, "profiling.matrix"),
+    "synth.llm": (*_MATRIX, "profiling.matrix"),
     "training.data": _TRAINING,
     "training.models": (*_TRAINING, "training.data"),
-    "training.evaluation": (*_TRAINING, "training.data", "training.models"),
+    "training.analytic": (*_TRAINING, "training.data", "training.models"),
+    "training.evaluation": (*_TRAINING, "training.data", "training.models", "training.analytic"),
     "synth.cli": ("synth", "profiling", "training"),
 }
 MAX_FUNCTION_LINES = 70

@@ -7,19 +7,23 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from hipsynth.profiling import metrics as table
 from hipsynth.synth.core.errors import BadInput
 from hipsynth.synth.core.files import RESULT_BYTES, read_regular, write_whole
+from hipsynth.training.analytic.baseline import Analytic
+from hipsynth.training.analytic.model import DURATION, AnalyticModel
+from hipsynth.training.analytic.predict import PREDICTOR
 from hipsynth.training.data.dataset import TEST_PARTS, Sample, leak, split
 from hipsynth.training.data.prompt import parse_answer
-from hipsynth.training.evaluation.scores import BOUNDS, mean_within, score
-from hipsynth.training.models.baselines import Disassemble, GradientBoosting, all_baselines
+from hipsynth.training.evaluation.scores import BOUNDS, mean_within, score, score_metric
+from hipsynth.training.models.baselines import Baseline, Disassemble, GradientBoosting, all_baselines
 from hipsynth.training.models.predict import Predictor, normalised
-from hipsynth.training.models.train import TRAINING_SET
+from hipsynth.training.models.train import TRAINING_SET, model_record
 
 EVALUATION = "evaluation.json"
+EXACT = 1e-9  # relative: rounding when an interval has no width
 FREE_SAMPLES = 16  # samples per split decoded without constraints: slow, and only used to count valid JSON
 
 Predicted = list[dict[str, float | None]]
@@ -51,7 +55,7 @@ def evaluate(
     progress messages. Raises BadInput if there is nothing to test, Missing if there is no finished model.
     """
     report = note or (lambda _: None)
-    predictor = Predictor.load(model)
+    predictor = open_predictor(model)
     train, parts, excluded = held_out(model, samples)
     if not train:
         raise BadInput(
@@ -63,17 +67,22 @@ def evaluate(
     valid: dict[str, tuple[float | None, int]] = {}
     for name, part in parts.items():
         report(f"model: {len(part)} samples of split {name}")
-        questions = [(s.text, s.arch, s.flags) for s in part]
-        predicted["model"][name] = [normalised(answer) for answer in predictor.answers(questions)]
-        valid[name] = valid_share(predictor, part[:free_samples])
+        predicted["model"][name] = predictor.predict(part)
+        valid[name] = predictor.valid_share(part[:free_samples])
     about, without_code = {}, 0
-    for baseline in all_baselines(disassemble):
+    baselines: list[Baseline] = all_baselines(disassemble)
+    if disassemble is None and not isinstance(predictor, AnalyticScored):
+        baselines.append(Analytic())
+    for baseline in baselines:
         report(f"baseline: {baseline.name}")
         baseline.fit(train)
         predicted[baseline.name] = {name: baseline.predict(part) for name, part in parts.items()}
         about[baseline.name] = baseline.about
         without_code = baseline.without_code if isinstance(baseline, GradientBoosting) else without_code
     document = _document(predictor, train, parts, predicted, valid)
+    if isinstance(predictor, AnalyticScored):
+        for name, part in parts.items():
+            document["splits"][name] |= predictor.own_scores(part)
     document["about_baselines"] = about
     document["without_code_features"] = without_code
     document["excluded"] = excluded
@@ -102,17 +111,68 @@ def held_out(model: Path, samples: Sequence[Sample]) -> tuple[list[Sample], dict
     return [s for s in samples if s.key in keys], parts, excluded
 
 
-def valid_share(predictor: Predictor, part: Sequence[Sample]) -> tuple[float | None, int]:
-    """(share of valid answers in unconstrained decoding or None, number of answers)."""
-    if not part:
+class Scored(Protocol):
+    """A predictor of a model folder, as evaluation asks it."""
+
+    path: Path
+    record: Mapping[str, Any]
+
+    def predict(self, samples: Sequence[Sample]) -> Predicted: ...
+
+    def valid_share(self, part: Sequence[Sample]) -> tuple[float | None, int]:
+        """(share of valid answers in unconstrained decoding or None, number of answers)."""
+
+
+class SourceScored:
+    """A language model, which reads the source alone."""
+
+    def __init__(self, predictor: Predictor) -> None:
+        self.predictor, self.path, self.record = predictor, predictor.path, predictor.record
+
+    def predict(self, samples: Sequence[Sample]) -> Predicted:
+        return [normalised(a) for a in self.predictor.answers([(s.text, s.arch, s.flags) for s in samples])]
+
+    def valid_share(self, part: Sequence[Sample]) -> tuple[float | None, int]:
+        if not part:
+            return None, 0
+        texts = self.predictor.decoder.free([(s.text, s.arch, s.flags) for s in part])
+        good = [parse_answer(t, arch=s.arch, flags=s.flags).valid for t, s in zip(texts, part, strict=True)]
+        return sum(good) / len(part), len(part)
+
+
+class AnalyticScored(Analytic):
+    """The analytic predictor; it also predicts durations and intervals."""
+
+    def __init__(self, path: Path, record: Mapping[str, Any]) -> None:
+        super().__init__(AnalyticModel.load(path / PREDICTOR))
+        self.path, self.record = path, record
+
+    def valid_share(self, part: Sequence[Sample]) -> tuple[float | None, int]:
         return None, 0
-    texts = predictor.decoder.free([(s.text, s.arch, s.flags) for s in part])
-    good = [parse_answer(t, arch=s.arch, flags=s.flags).valid for t, s in zip(texts, part, strict=True)]
-    return sum(good) / len(part), len(part)
+
+    def own_scores(self, part: Sequence[Sample]) -> dict[str, Any]:
+        """Scores of the duration, and the share of true values inside their intervals by metric."""
+        found = self.corrected(part)
+        times = [None if c is None else c.duration_ns for c in found]
+        inside: dict[str, list[bool]] = {}
+        for sample, one in zip(part, found, strict=True):
+            for name, (low, high) in one.intervals.items() if one else ():
+                true = sample.duration_ns if name == DURATION else sample.metrics.get(name)
+                if true is not None:
+                    inside.setdefault(name, []).append(low * (1 - EXACT) <= true <= high * (1 + EXACT))
+        shares = {name: sum(values) / len(values) for name, values in inside.items()}
+        return {"duration": score_metric([s.duration_ns for s in part], times), "inside_intervals": shares}
+
+
+def open_predictor(model: Path) -> Scored:
+    """The predictor of a model folder. Raises Missing if there is none, BadInput if it is damaged."""
+    if (model / PREDICTOR).exists() and (record := model_record(model)) is not None:
+        return AnalyticScored(model, record)
+    return SourceScored(Predictor.load(model))
 
 
 def _document(
-    predictor: Predictor,
+    predictor: Scored,
     train: Sequence[Sample],
     parts: Mapping[str, Sequence[Sample]],
     predicted: Mapping[str, Mapping[str, Predicted]],
@@ -166,7 +226,7 @@ TITLES = {
     "handwritten": "handwritten programs: none was trained on",
     "surveyed": "real programs of surveys: none was trained on",
 }
-SHORT = {"constant": "const.", "nearest_neighbour": "nearest", "gradient_boosting": "boosted"}
+SHORT = {"constant": "const.", "nearest_neighbour": "nearest", "gradient_boosting": "boosted", "analytic": "analytic"}
 
 
 def evaluation_table(document: Mapping[str, Any]) -> str:

@@ -1,5 +1,10 @@
 // A grid-stride loop: a fixed grid walks over any number of elements
 // (the shape of the paper's Listing 3).
+//
+// step: grid_stride 1 vector_add
+// paradigm: per-thread
+// bound: gfx90a hbm, gfx942 hbm
+// check:
 #include <hip/hip_runtime.h>
 #include <thrust/device_vector.h>
 

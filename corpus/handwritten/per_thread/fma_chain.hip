@@ -1,5 +1,10 @@
 // One work-item per element, a short dependency chain, thrust for the host side
 // (the shape of the paper's Listing 1).
+//
+// step: per_thread 1 fma_chain
+// paradigm: per-thread
+// bound: gfx90a launch, gfx942 launch
+// check:
 #include <hip/hip_runtime.h>
 #include <thrust/device_vector.h>
 

@@ -1,4 +1,9 @@
 // One work-group per 32 x 32 tile through padded LDS: both global sides stay coalesced.
+//
+// step: per_tile 1 transpose
+// paradigm: per-tile
+// bound: gfx90a launch, gfx942 launch
+// check:
 #include <hip/hip_runtime.h>
 
 #include <cstdio>

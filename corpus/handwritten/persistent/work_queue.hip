@@ -1,4 +1,9 @@
 // A persistent kernel: as many work-groups as the device holds take tiles from a queue until it is empty.
+//
+// step: persistent 1 work_queue
+// paradigm: work queue
+// bound: gfx90a latency, gfx942 latency
+// check:
 #include <hip/hip_runtime.h>
 
 #include <cstdio>

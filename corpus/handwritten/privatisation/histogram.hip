@@ -1,4 +1,9 @@
 // Privatisation: each work-group counts into its own LDS histogram and merges once at the end.
+//
+// step: privatisation 1 histogram
+// paradigm: privatised
+// bound: gfx90a latency, gfx942 latency
+// check:
 #include <hip/hip_runtime.h>
 
 #include <cstdio>

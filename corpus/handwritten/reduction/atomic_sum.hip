@@ -1,5 +1,10 @@
 // The simplest reduction: every work-item adds its element to one address
 // (the shape of the paper's Listing 2).
+//
+// step: reduction 1 atomic_sum
+// paradigm: per-thread
+// bound: gfx90a atomics, gfx942 atomics
+// check:
 #include <hip/hip_runtime.h>
 
 #include <cstdlib>

@@ -1,5 +1,10 @@
 // A read-only stream with a ladder of fused multiply-adds per element: from bandwidth-bound to
 // compute-bound in eight kernels, so that the roofline's knee shows.
+//
+// step: roofline 1 fma_ladder
+// paradigm: per-thread
+// bound: gfx90a valu, gfx942 valu
+// check:
 #include <hip/hip_runtime.h>
 
 #include <cstdio>

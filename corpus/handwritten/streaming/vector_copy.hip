@@ -1,5 +1,10 @@
 // c[i] = a[i] over 1,048,576 doubles, three times: the kernel whose counters AMD's own profiler
 // tests record on real GPUs. docs/explanation/validation.md compares them.
+//
+// step: streaming 1 vector_copy
+// paradigm: per-thread
+// bound: gfx90a hbm, gfx942 launch
+// check:
 #include <hip/hip_runtime.h>
 
 #include <cstdio>

@@ -13,6 +13,7 @@ from hipsynth.synth.cli.reference import EXIT_CODES, PAGE, render
 
 MISSING = {
     "generate": ("--count", "1", "--out", "{file}/below"),
+    "llm": ("--url", "http://127.0.0.1:9", "--model", "m", "--out", "{file}/below"),
     "augment": ("{none}",),
     "profile": ("{none}.hip",),
     "run": ("{none}.hip",),
@@ -73,7 +74,7 @@ def test_an_option_means_the_same_on_every_verb() -> None:
         found = [options(verb)[name] for verb in VERBS if name in options(verb)]
         assert len(found) > 1 and len({(o.help, tuple(o.secondary_opts)) for o in found}) == 1, name
     with_arch = {verb for verb in VERBS if "--arch" in options(verb)}
-    assert {"run", "profile", "survey", "predict"} == with_arch
+    assert {"run", "profile", "survey", "predict", "llm"} == with_arch
     assert all("--device" in options(verb) for verb in with_arch)
     assert all("--sandbox" in options(verb) for verb in ("run", "profile", "survey"))
 

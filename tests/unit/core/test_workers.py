@@ -156,6 +156,8 @@ class FakeRay:
         return bool(self.started)
 
     def init(self, **options: Any) -> None:
+        if options["address"] == "auto":
+            raise ConnectionError("no cluster is running")
         self.started = options
 
     def remote(self, **options: Any) -> Any:

@@ -162,7 +162,7 @@ def test_totals_count_only_what_should_run() -> None:
     report = Report("x", "gfx90a", rows)
     assert report.totals == {
         "programs": 5, "compiled": 4, "runnable": 3, "completed": 2, "passed": 1, "self_check_failed": 0,
-        "whole": 2, "shrunk": 0, "kernels": 0,
+        "whole": 2, "shrunk": 0, "kernels": 0, "labels": 0,
     }  # fmt: skip
     assert "66.7 %" in table(report) and OUTSIDE["needs_library"] in table(report)
     assert row_of({**rows[0].__dict__, "later": 1}) == rows[0]

@@ -43,3 +43,13 @@ def test_a_program_of_several_files_is_one_text(tmp_path: Path) -> None:
     check_record({name: value for name, value in record.items() if name != "text"})
     assert record["id"] == text_id(text) and record["params"]["path"] == "main.hip"
     assert source_text(BuildPlan("p", units[:1], tmp_path, "make")) == "int main() {}\n"
+
+
+def test_a_program_in_another_size_belongs_to_its_original(tmp_path: Path) -> None:
+    (tmp_path / "main.hip").write_text("const int n = 512; int main() {}\n")
+    plan = BuildPlan("p", (SourceUnit(tmp_path / "main.hip"),), tmp_path, "make")
+    program = Program("main.hip", tmp_path / "main.hip")
+    record = program_record(program, plan, tmp_path, (), base="0123456789abcdef", change="n=512")
+    check_record({name: value for name, value in record.items() if name != "text"})
+    assert record["lineage"] == "0123456789abcdef" != record["id"]
+    assert record["derivation"] == ["constants:n=512"]

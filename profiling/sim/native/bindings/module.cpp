@@ -146,10 +146,13 @@ class PyDevice {
     return nb::make_tuple(address, bytes);
   }
 
+  bool decided_by_data(size_t module, const std::string& symbol) {
+    return device_.decided_by_data(at(module), *kernel_of(module, symbol));
+  }
+
   nb::dict launch(size_t module, const std::string& symbol, const Triple& grid, const Triple& block, nb::bytes args,
                   uint32_t dynamic_lds) {
-    const KernelInfo* kernel = at(module).kernel(symbol);
-    if (!kernel) throw SimError("bad_launch", "no kernel " + symbol + " in the code object");
+    const KernelInfo* kernel = kernel_of(module, symbol);
     const auto* p = static_cast<const uint8_t*>(args.data());
     Launch request{&at(module), kernel, dim3(grid), dim3(block), dynamic_lds, std::vector<uint8_t>(p, p + args.size())};
     Dispatch d;
@@ -165,6 +168,11 @@ class PyDevice {
     if (!device_.memory().find(address, bytes))
       throw SimError("illegal_access", "copy of " + std::to_string(bytes) + " bytes is not inside one allocation");
     return reinterpret_cast<void*>(address);
+  }
+  const KernelInfo* kernel_of(size_t module, const std::string& symbol) const {
+    const KernelInfo* kernel = at(module).kernel(symbol);
+    if (!kernel) throw SimError("bad_launch", "no kernel " + symbol + " in the code object");
+    return kernel;
   }
   const Module& at(size_t module) const {
     if (module >= modules_.size()) throw SimError("bad_launch", "no such module");
@@ -241,6 +249,8 @@ NB_MODULE(_core, m) {
       .def("kernels", &PyDevice::kernels, nb::arg("module"), "Descriptors of a module's kernels.")
       .def("symbol", &PyDevice::global, nb::arg("module"), nb::arg("symbol"),
            "(address, bytes) of a global variable, (0, 0) when absent.")
+      .def("decided_by_data", &PyDevice::decided_by_data, nb::arg("module"), nb::arg("kernel"),
+           "Whether addresses or control flow of a kernel may depend on what its vector loads read.")
       .def(
           "launch", &PyDevice::launch, nb::arg("module"), nb::arg("kernel"), nb::arg("grid"), nb::arg("block"),
           nb::arg("args"), nb::arg("dynamic_lds") = 0,

@@ -116,6 +116,17 @@ const Spec& Device::spec() const { return impl_->spec; }
 
 void Device::reset() { impl_->reset(); }
 
+bool Device::decided_by_data(const Module& module, const KernelInfo& kernel) {
+  Launch launch;
+  launch.module = &module;
+  launch.kernel = &kernel;
+  impl_->traits_of(launch);
+  const std::vector<Step>& steps = impl_->program(module).steps;
+  return std::any_of(steps.begin() + kernel.entry, steps.begin() + kernel.end, [](const Step& s) {
+    return s.action == Action::vector_memory && s.decides && s.inst->op->mem.kind != MemKind::store;
+  });
+}
+
 void Device::Impl::reset_caches() {
   repeats = {};
   if (options.count) hierarchy = std::make_unique<Hierarchy>(arch, spec);

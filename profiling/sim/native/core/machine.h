@@ -163,6 +163,8 @@ class Device {
   // Throws SimError; "unsupported_opcode" lists all such instructions before anything runs. Cache state carries over to
   // the next launch.
   Dispatch launch(const Launch& launch);
+  // Whether addresses or control flow of a kernel may depend on what its vector loads read.
+  bool decided_by_data(const Module& module, const KernelInfo& kernel);
   void reset();  // clears the state that kernels left behind: caches, the heap of device-side malloc
 
  private:

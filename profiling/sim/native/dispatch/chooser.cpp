@@ -89,7 +89,9 @@ Execution Chooser::sample_first(const PreparedLaunch& p, Hierarchy& hierarchy, s
   const std::vector<Step>& slice = p.slice.steps();
   if (!before || !affordable || !is_repeatable(slice, first->executed)) return *std::move(first);
   before->restore();
-  return *ExactStrategy(&hierarchy, slice.data()).execute(p);
+  Execution e = *ExactStrategy(&hierarchy, slice.data()).execute(p);
+  e.sampling.strategy = Strategy::sampled;  // of all work-groups: counts are exact, but results are not computed
+  return e;
 }
 
 }  // namespace hipsynth

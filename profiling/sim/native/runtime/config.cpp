@@ -47,6 +47,8 @@ const std::map<std::string, Setter>& setters() {
       {"reuse", [](Config& c, const std::string& v) { c.options.reuse = number(v) != 0; }},
       {"values", [](Config& c, const std::string& v) { c.options.values = number(v) != 0; }},
       {"budget_s", [](Config& c, const std::string& v) { c.options.budget_s = number(v); }},
+      {"settled_launches",
+       [](Config& c, const std::string& v) { c.settled_launches = static_cast<uint64_t>(number(v)); }},
       {"counters", [](Config& c, const std::string& v) { c.options.counters = number(v) != 0; }},
       {"count", [](Config& c, const std::string& v) { c.options.count = number(v) != 0; }},
   };

@@ -18,8 +18,10 @@ struct Config {
   std::string objdump = "llvm-objdump";    // for code objects loaded at run time (hipModuleLoad)
   std::vector<std::string> compiler;       // argv prefix of the run-time compiler; empty: none
   bool line_output = false;                // stdout is a pipe that somebody watches: write each line at once
-  Spec spec;                               // from `spec.section.key = number`
-  DeviceOptions options;                   // see config.cpp for the keys
+  // The program ends when so many launches in a row were of kernels and shapes launched before; 0: never.
+  uint64_t settled_launches = 0;
+  Spec spec;              // from `spec.section.key = number`
+  DeviceOptions options;  // see config.cpp for the keys
 };
 
 // Throws std::runtime_error naming the entry with an unknown key or a bad number.

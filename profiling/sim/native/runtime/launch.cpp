@@ -70,6 +70,9 @@ hipError_t dispatch(Runtime& rt, const LaunchRequest& request) {
             std::max(0.0, done.duration_ns + rt.launch_gap()));
   rt.results.add_device_time(processor_seconds() - start);
   rt.results.add(kernel, done);
+  if (rt.config.settled_launches != 0 && rt.results.since_new() >= rt.config.settled_launches) {
+    rt.stop("settled", std::to_string(rt.results.since_new()) + " launches in a row brought no new kernel or shape");
+  }
   rt.checkpoint();
   return hipSuccess;
 }

@@ -165,6 +165,9 @@ std::string json_string(const std::string& text) {
 
 void Results::add(const KernelInfo& kernel, const Dispatch& dispatch) {
   ++dispatches_;
+  const Dim3 &g = dispatch.grid, &b = dispatch.block;
+  const bool is_new = shapes_.emplace(kernel.symbol, std::array{g.x, g.y, g.z, b.x, b.y, b.z}).second;
+  since_new_ = is_new ? 0 : since_new_ + 1;
   const Treatment& t = dispatch.treatment;
   if (limited_) {
     Spending& s = spending_of(kernel);

@@ -1,8 +1,11 @@
 // The result document of one run, rendered in advance so that a signal handler can write it.
 #pragma once
 
+#include <array>
 #include <map>
+#include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "core/machine.h"
@@ -29,6 +32,8 @@ class Results {
   void set_limited(bool limited) { limited_ = limited; }
   void set_module(size_t kernels) { module_kernels_ = kernels; }
   uint64_t dispatches() const { return dispatches_; }
+  // Launches since the last one of a new kernel or shape.
+  uint64_t since_new() const { return since_new_; }
 
   // Renders what was added since the last call. Only the first kKeptDispatches dispatches are rendered individually,
   // because programs with many thousand launches would spend most of their time on it.
@@ -64,7 +69,8 @@ class Results {
   size_t warned_ = 0;
   bool failed_ = false;
   double clock_ns_ = 0;
-  uint64_t dispatches_ = 0;
+  uint64_t dispatches_ = 0, since_new_ = 0;
+  std::set<std::tuple<std::string, std::array<uint32_t, 6>>> shapes_;  // kernel symbol; grid and block
   size_t module_kernels_ = 0;
   double device_s_ = 0;                  // processor time in launches
   bool limited_ = false;                 // there is a budget

@@ -1,0 +1,77 @@
+"""Calls of the HIP and C++ libraries that host code makes, and conversions between its values."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from hipsynth.profiling.preview.values import FLOATS, FUNCTIONS, SIZES, UNKNOWN, Buffer, Dim, Reference, Vector, known
+
+if TYPE_CHECKING:
+    from hipsynth.profiling.preview.host import Host
+
+ALLOCATE = {
+    "hipMalloc",
+    "hipMallocManaged",
+    "hipHostMalloc",
+    "hipMallocAsync",
+    "hipExtMallocWithFlags",
+    "hipMallocHost",
+}
+PITCHED = {"hipMallocPitch"}
+PARSE = {"atoi", "atol", "atoll", "stoi", "stol", "stoul", "stoull", "strtol", "strtoul", "strtoull", "strtoll"}
+PARSE_REAL = {"atof", "stod", "stof", "strtod"}
+
+
+def library(host: Host, name: str, values: list[Any], given: list[str], words: list[str]) -> Any:
+    """The value of a call of a library function; memory that it allocates is bound to its first argument."""
+    if name in ALLOCATE or name in PITCHED:
+        return _allocate(name, values)
+    if name in ("malloc", "calloc", "aligned_alloc", "realloc"):
+        return Vector(UNKNOWN, 1)
+    if name in PARSE or name in PARSE_REAL:
+        text = values[0] if values else UNKNOWN
+        if isinstance(text, str) and re.fullmatch(r"\s*[-+]?(\d+|\d*\.\d*(e[-+]?\d+)?)", text):
+            return float(text) if name in PARSE_REAL else int(float(text))
+        return UNKNOWN
+    if name == "exit":
+        return UNKNOWN
+    plain = [float(v) if given and given[0] in FLOATS and known(v) else v for v in values]
+    if name in FUNCTIONS and plain and known(*plain):
+        try:
+            return FUNCTIONS[name](*plain)
+        except (ValueError, ArithmeticError, TypeError):
+            return UNKNOWN
+    if name in ("move", "forward", "ref", "cref", "data", "raw_pointer_cast"):
+        return values[0] if values else UNKNOWN
+    if name == "size" and values and isinstance(values[0], Vector):
+        return values[0].length
+    return UNKNOWN
+
+
+def _allocate(name: str, values: list[Any]) -> Any:
+    target = values[0] if values else UNKNOWN
+    size = values[1] if len(values) > 1 else UNKNOWN
+    if name in PITCHED and len(values) > 3 and known(values[2], values[3]):
+        size = values[2] * values[3]
+    if isinstance(target, Reference):
+        target.set(Buffer(int(size) if isinstance(size, int | float) else None))
+    return 0
+
+
+def converted(base: list[str], value: Any) -> Any:
+    """A number as a value of a type."""
+    if not known(value) or not base:
+        return value
+    if base[-1] in FLOATS:
+        return float(value)
+    whole = base[-1] in SIZES or base[0] in ("unsigned", "long", "size_t")
+    return int(value) if whole and base[-1] != "bool" else value
+
+
+def dimensions(value: Any) -> tuple[int, int, int] | None:
+    """A launch dimension: a number or dim3; None if it is not known or not positive."""
+    parts = (value.x, value.y, value.z) if isinstance(value, Dim) else (value, 1, 1)
+    if not known(*parts) or any(part < 1 or part >= 1 << 32 for part in parts):
+        return None
+    return int(parts[0]), int(parts[1]), int(parts[2])

@@ -1,0 +1,179 @@
+"""Finds the functions, classes and global variables of a program's tokens."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from hipsynth.profiling.preview.expressions import Expressions
+from hipsynth.profiling.preview.tokens import arguments
+from hipsynth.profiling.preview.values import Class, Function
+
+
+@dataclass
+class Declarations:
+    functions: dict[str, list[Function]] = field(default_factory=dict)
+    classes: dict[str, Class] = field(default_factory=dict)
+    globals: list[tuple[int, int]] = field(default_factory=list)  # statements, by position
+    launchers: set[str] = field(default_factory=set)  # functions that launch kernels, directly or through others
+
+
+def find_declarations(view: Expressions) -> Declarations:
+    """The declarations outside all functions; namespaces and extern "C" blocks are entered."""
+    found = Declarations()
+    _scan(view, 0, len(view.words), found)
+    bodies = {name: {w for f in fs for w in view.words[f.body[0] : f.body[1]]} for name, fs in found.functions.items()}
+    direct = {name for name, words in bodies.items() if words & {"<<<", "hipLaunchKernelGGL"}}
+    while True:
+        more = {name for name, words in bodies.items() if name not in direct and words & direct}
+        if not more:
+            break
+        direct |= more
+    found.launchers = direct
+    return found
+
+
+def _scan(view: Expressions, start: int, end: int, found: Declarations) -> None:
+    words, at = view.words, start
+    while at < end:
+        stop = _statement_end(view, at, end)
+        head = words[at:stop]
+        brace = next((i for i in range(at, stop) if words[i] == "{"), None)
+        if head[:1] == ["namespace"] or head[:2] == ["extern", '"C"']:
+            if brace is not None:
+                _scan(view, brace + 1, view.partner.get(brace, end), found)
+                at = view.partner.get(brace, end) + 1
+                continue
+        elif any(w in ("struct", "class") for w in head[:8]) and brace is not None and _is_class(view, at, brace):
+            _class(view, at, brace, found)
+        elif brace is not None and (made := _function(view, at, brace)) is not None:
+            found.functions.setdefault(made.name, []).append(made)
+        elif head and "__global__" not in head and "operator" not in head:
+            found.globals.append((at, stop))
+        at = stop
+
+
+def _statement_end(view: Expressions, at: int, end: int) -> int:
+    """The position after the declaration that begins at `at`: past its `;` or its body."""
+    i = at
+    while i < end:
+        word = view.words[i]
+        if word == ";":
+            return i + 1
+        if word == "}":
+            return i + 1
+        close = view.partner.get(i)
+        if word == "{" and close is not None:
+            after = view.words[close + 1] if close + 1 < len(view.words) else ""
+            if after not in (";", ",", "(", ")"):
+                return close + 1
+        i = i + 1 if close is None else close + 1
+    return end
+
+
+def _is_class(view: Expressions, at: int, brace: int) -> bool:
+    return "(" not in view.words[at:brace] and "=" not in view.words[at:brace]
+
+
+def _template(words: list[str]) -> tuple[list[str], list[str]]:
+    """(names of the template's parameters, the words after it)."""
+    names: list[str] = []
+    while words[:1] == ["template"]:
+        depth, i = 0, 1
+        while i < len(words):
+            depth += (words[i] == "<") - (words[i] == ">")
+            i += 1
+            if depth == 0:
+                break
+        inside = arguments(["(", *words[2 : i - 1], ")"], 0)[0]
+        names += [(p[: p.index("=")] if "=" in p else p)[-1] for p in inside if p]
+        words = words[i:]
+    return names, words
+
+
+def _function(view: Expressions, at: int, brace: int, of: str = "") -> Function | None:
+    """The function whose body begins at `brace`; None if it is a kernel or no function."""
+    template, head = _template(view.words[at:brace])
+    if "__global__" in head or "operator" in head or "=" in head or ("__device__" in head and "__host__" not in head):
+        return None
+    start = brace - len(head)
+    opens = next((i for i in range(start, brace) if view.words[i] == "(" and i > start), None)
+    if opens is None or not re.match(r"[A-Za-z_]\w*$", view.words[opens - 1]):
+        return None
+    name = view.words[opens - 1]
+    parameters, after = arguments(view.words, opens)
+    parameters = [p[: p.index("=")] if "=" in p else p for p in parameters if p != ["void"]]
+    initial: list[tuple[str, list[str]]] = []
+    body = brace
+    if name == of and ":" in view.words[after : brace + 1]:
+        initial, body = _initializers(view, view.words.index(":", after) + 1)
+    return Function(name, parameters, (body, view.partner.get(body, body)), None, initial, template)
+
+
+def _initializers(view: Expressions, at: int) -> tuple[list[tuple[str, list[str]]], int]:
+    """The members that a constructor initialises from `at` on, and the position of its body."""
+    found = []
+    while at + 1 < len(view.words) and view.words[at + 1] in ("(", "{"):
+        close = view.partner.get(at + 1, at + 1)
+        found.append((view.words[at], view.words[at + 2 : close]))
+        at = close + 1
+        if view.words[at : at + 1] != [","]:
+            break
+        at += 1
+    return found, at
+
+
+def _class(view: Expressions, at: int, brace: int, found: Declarations) -> None:
+    template, head = _template(view.words[at:brace])
+    names = [w for w in head if re.match(r"[A-Za-z_]\w*$", w) and w not in ("struct", "class", "final", "typedef")]
+    if not names:
+        return
+    made = Class(names[0], [], {}, template)
+    found.classes[made.name] = made
+    i, end = brace + 1, view.partner.get(brace, len(view.words))
+    while i < end:
+        if view.words[i] in ("public", "private", "protected"):
+            i += 2
+            continue
+        stop = _member_end(view, i, end)
+        body = next((k for k in range(i, stop) if view.words[k] == "{"), None)
+        method = _function(view, i, body, made.name) if body is not None else None
+        words = view.words[i:stop]
+        if method:
+            made.methods.setdefault(method.name, []).append(method)
+        elif "(" not in words and "friend" not in words:
+            _fields(words, made)
+        i = stop
+
+
+def _member_end(view: Expressions, at: int, end: int) -> int:
+    """As _statement_end; the initialisers of a constructor may be in braces."""
+    i = at
+    while i < end:
+        word, close = view.words[i], view.partner.get(i)
+        if word == ";":
+            return i + 1
+        if word == "{" and close is not None:
+            previous, after = view.words[i - 1], view.words[close + 1] if close + 1 < end else ""
+            if after in (";", ",") or (after == "{" and re.match(r"\w+$", previous)):
+                i = close + 1
+                continue
+            return close + 1
+        i = i + 1 if close is None else close + 1
+    return end
+
+
+def _fields(words: list[str], made: Class) -> None:
+    plain = [w for w in words if w not in (";", "static", "constexpr", "mutable")]
+    initial: list[str] = []
+    if "=" in plain:
+        initial = plain[plain.index("=") + 1 :]
+        plain = plain[: plain.index("=")]
+    elif "{" in plain:
+        initial = plain[plain.index("{") + 1 : -1]
+        plain = plain[: plain.index("{")]
+    if len(plain) < 2:
+        return
+    names = [n for n in " ".join(plain[1:]).replace("*", " ").split(" , ") if n.strip()]
+    for part in names:
+        made.fields.append((part.split()[-1], plain[:-1], initial))

@@ -1,0 +1,383 @@
+"""Evaluates the host code of a HIP program as far as its kernel launches need: sizes, launch shapes, arguments.
+
+Not a compiler: declarations, assignments, branches and calls are followed, loops only if they launch kernels; what the
+program reads or computes element by element is not known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hipsynth.profiling.preview import calls
+from hipsynth.profiling.preview.declarations import Declarations, find_declarations
+from hipsynth.profiling.preview.expressions import TYPE_WORDS, Scope, TooMuch, value_of
+from hipsynth.profiling.preview.statements import Statements
+from hipsynth.profiling.preview.tokens import Preprocessor, arguments
+from hipsynth.profiling.preview.values import (
+    SIZES,
+    UNKNOWN,
+    Class,
+    Dim,
+    Function,
+    Object,
+    Reference,
+    Vector,
+    known,
+)
+
+MOST_LAUNCHES, MOST_DEPTH = 256, 24
+
+
+@dataclass(frozen=True)
+class HostLaunch:
+    """A launch as far as it is known: grid in work-groups; arguments are numbers, Buffers or UNKNOWN."""
+
+    kernel: str
+    template: tuple[str, ...]
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    dynamic_lds: int
+    arguments: tuple[Any, ...] = field(compare=False, default=())
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        return self.kernel, self.template, self.grid, self.block
+
+
+class Host(Statements):
+    """Follows a program from main()."""
+
+    def __init__(self, words: list[str], given: Sequence[str], properties: Mapping[str, int]) -> None:
+        super().__init__(words)
+        self.given, self.properties = list(given), properties
+        self.found: Declarations = find_declarations(self)
+        self.launchers = self.found.launchers
+        self.launches: list[HostLaunch] = []
+        self.unknown_shapes: list[str] = []  # kernels with launches whose shape is not known
+        self.depth = 0
+
+    def run(self) -> None:
+        """Evaluates the globals, then main(); without main(), every host function that launches a kernel."""
+        try:
+            for start, end in self.found.globals:
+                self.at = start
+                self.statement(end)
+            entry = self.found.functions.get("main")
+            if entry:
+                values = [1 + len(self.given), Vector(1 + len(self.given), 8, [UNKNOWN, *self.given])]
+                self.call(entry[0], values[: len(entry[0].parameters)])
+        except (TooMuch, RecursionError, IndexError):
+            pass
+
+    # --- declarations
+
+    def alias(self) -> None:
+        start = self.at
+        while self.peek() not in (";", ""):
+            self.at += 1
+        words = self.words[start + 1 : self.at]
+        if "=" in words:
+            self.scopes[-1][words[0]] = words[words.index("=") + 1 :]
+        elif words and self.words[start] == "typedef":
+            self.scopes[-1][words[-1]] = words[:-1]
+        self.at += 1
+
+    def _type(self, end: int) -> list[str] | None:
+        """The type that begins here, if what follows it is a declared name."""
+        start = self.at
+        while self.at < end:
+            word = self.peek()
+            if word in TYPE_WORDS or word in ("static", "thread_local", "__shared__", "__constant__", "__device__"):
+                self.at += 1
+                continue
+            break
+        plain = [w for w in self.words[start : self.at] if w not in ("const", "static", "constexpr", "volatile")]
+        if not plain or plain in (["struct"], ["typename"]):
+            if not re.match(r"[A-Za-z_]", self.peek()):
+                return None
+            self.at += 1
+            while self.peek() == "::":
+                self.at += 2
+        if self.peek() == "<":
+            stop = self.angle_end(self.at)
+            if stop is None:
+                return None
+            self.at = stop
+            while self.peek() == "::":
+                self.at += 2
+        while self.peek() in ("*", "&", "&&", "const", "__restrict__"):
+            self.at += 1
+        name, after = self.peek(), self.peek(1)
+        if name == "[" and "auto" in plain:
+            return self.words[start : self.at]
+        good = re.match(r"[A-Za-z_]\w*$", name) and after in ("=", "(", "{", ";", ",", "[", ":", ")")
+        return self.words[start : self.at] if good and name not in SIZES else None
+
+    def declaration(self, end: int) -> bool:
+        start = self.at
+        kind = self._type(end)
+        if not kind or kind[0] in ("delete", "return", "throw", "else"):
+            self.at = start
+            return False
+        while self.at < end:
+            while self.peek() in ("*", "&"):
+                kind = [*kind, self.peek()]
+                self.at += 1
+            name = self.peek()
+            self.at += 1
+            self.scopes[-1][name] = self._initial(kind, name)
+            if not self.take(","):
+                break
+        self.to_semicolon(end)
+        return True
+
+    def _initial(self, kind: list[str], name: str) -> Any:
+        word = self.peek()
+        pointer = "*" in kind
+        base = unqualified([w for w in kind if w not in ("const", "static", "constexpr", "auto", "*", "&", "volatile")])
+        if word == "[":
+            return self._array(base)
+        if word == "=":
+            self.at += 1
+            start = self.at
+            value = self.assignment()
+            if "&" in kind and self.at == start + 1 and re.match(r"[A-Za-z_]\w*$", self.words[start]):
+                return Reference(self.home(self.words[start]), self.words[start])
+            if isinstance(value, Vector) and value.items is not None and not pointer:
+                return self.construct(base, value.items) if base else value
+            return calls.converted(base, value) if not pointer else value
+        if word in ("(", "{"):
+            values = self.call_arguments()
+            return values[0] if pointer and values else self.construct(base, values)
+        if pointer or (base and base[0] in SIZES):
+            return UNKNOWN
+        return self.construct(base, [])
+
+    def _array(self, base: list[str]) -> Any:
+        length: Any = 1
+        while self.peek() == "[":
+            close = self.partner.get(self.at, self.at)
+            self.at += 1
+            length = UNKNOWN if self.at == close or not known(length) else length * self._known(self.expression())
+            self.at = close + 1
+        items = None
+        if self.take("="):
+            given = self.assignment()
+            items = given.items if isinstance(given, Vector) else None
+            length = len(items) if items and not known(length) else length
+        size = self.size_of(base) if base else 4
+        return Vector(length, size if known(size) else 4, items)
+
+    @staticmethod
+    def _known(value: Any) -> Any:
+        return value if known(value) else 0
+
+    def construct(self, base: list[str], values: list[Any]) -> Any:
+        """A value of a type, made from values: a number, dim3, container, or object of a class of the program."""
+        name = base[0] if base else ""
+        alias = self.lookup(name) if name else UNKNOWN
+        if isinstance(alias, list) and alias and alias != base:
+            return self.construct(unqualified([w for w in alias if w != "const"]), values)
+        if name == "dim3":
+            return values[0] if values and isinstance(values[0], Dim) else Dim(*values[:3])
+        if name in ("vector", "array", "unique_ptr", "valarray", "device_vector", "host_vector"):
+            size = self.size_of(base[2:-1]) if len(base) > 3 else 4
+            length = values[0] if values else 0
+            if isinstance(length, Vector):
+                return length
+            return Vector(length, size if known(size) else 4)
+        if name in self.found.classes:
+            return self.make_object(self.found.classes[name], base, values)
+        return calls.converted(base, values[0]) if values else (0 if name in SIZES else UNKNOWN)
+
+    def make_object(self, of: Class, base: list[str], values: list[Any]) -> Object:
+        made = Object(of)
+        given = self._template_values(base[2:-1]) if len(base) > 3 and base[1] == "<" else []
+        made.fields.update(zip(of.template, given, strict=False))
+        for name, kind, initial in of.fields:
+            made.fields[name] = 0 if "*" in kind else UNKNOWN
+            if initial:
+                made.fields[name] = self.evaluate(initial, made.fields)
+        makers = [m for m in of.methods.get(of.name, []) if len(m.parameters) == len(values)]
+        if makers:
+            self.call(makers[0], values, made)
+        elif values:
+            made.fields.update(zip((name for name, _, _ in of.fields), values, strict=False))
+        return made
+
+    def evaluate(self, words: list[str], scope: Scope) -> Any:
+        inner = Host.__new__(Host)
+        Statements.__init__(inner, words)
+        inner.given, inner.properties, inner.found = self.given, self.properties, self.found
+        inner.launches, inner.unknown_shapes = [], []
+        inner.depth = self.depth
+        inner.scopes = [*self.scopes, scope]
+        return inner.assignment()
+
+    # --- calls
+
+    def called(self, name: str, given: list[str]) -> Any:
+        if name == "hipLaunchKernelGGL":
+            return self._launch_call()
+        start = self.at
+        values = self.call_arguments()
+        if name in ("dim3", "make_uint3", "make_int3") or name in self.found.classes or name == "vector":
+            return self.construct([name, *(["<", *given, ">"] if given else [])], values)
+        held = self.lookup(name)
+        if isinstance(held, Function):
+            return self.call(held, values)
+        if name in self.found.functions:
+            fitting = [f for f in self.found.functions[name] if len(f.parameters) == len(values)]
+            return self.call((fitting or self.found.functions[name])[0], values, given=given)
+        if name in SIZES or isinstance(held, list):
+            return calls.converted([name] if name in SIZES else held, values[0]) if values else 0
+        return calls.library(self, name, values, given, self.words[start : self.at])
+
+    def call(self, function: Any, values: list[Any], on: Object | None = None, given: Sequence[str] = ()) -> Any:
+        if not isinstance(function, Function) or self.depth >= MOST_DEPTH:
+            return UNKNOWN
+        scope: Scope = dict(zip(function.template, self._template_values(given), strict=False))
+        for words, value in zip(function.parameters, values, strict=False):
+            if words:
+                scope[next((w for w in reversed(words) if re.match(r"[A-Za-z_]\w*$", w)), "")] = value
+        saved = self.at, self.scopes, self.returned
+        self.scopes = [
+            self.scopes[0],
+            *([on.fields] if on else []),
+            *([function.scope] if function.scope else []),
+            scope,
+        ]
+        self.depth += 1
+        self.returned = None
+        if on:
+            for name, words in function.initial:
+                on.fields[name] = self.evaluate(words, scope)
+        self.at = function.body[0]
+        self.block()
+        result = UNKNOWN if self.returned is None else self.returned
+        self.at, self.scopes, self.returned = saved
+        self.depth -= 1
+        return result
+
+    def _template_values(self, given: Sequence[str]) -> list[Any]:
+        """Template arguments: numbers, or the words of a type."""
+        parts = arguments(["(", *given, ")"], 0)[0]
+        values = [self.evaluate(part, {}) for part in parts]
+        return [value if known(value) else part for value, part in zip(values, parts, strict=True)]
+
+    def member(self, value: Any, name: str) -> Any:
+        if isinstance(value, Dim) and name in ("x", "y", "z"):
+            return getattr(value, name)
+        if isinstance(value, Object):
+            if self.peek() == "(" and name in value.of.methods:
+                values = self.call_arguments()
+                return self.call(value.of.methods[name][0], values, value)
+            return value.fields.get(name, UNKNOWN)
+        if isinstance(value, Vector) and self.peek() == "(":
+            values = self.call_arguments()
+            if name in ("resize", "assign", "reserve") and values and name != "reserve":
+                value.length = values[0]
+            return {"size": value.length, "length": value.length}.get(name, value)
+        if self.peek() == "(":
+            self.call_arguments()
+        return self.properties.get(name, UNKNOWN)
+
+    def lambda_(self) -> Any:
+        self.skip()
+        parameters: list[list[str]] = []
+        if self.peek() == "(":
+            parameters, _ = arguments(self.words, self.at)
+            self.skip()
+        while self.peek() not in ("{", ";", ""):
+            self.at += 1
+        body = (self.at, self.partner.get(self.at, self.at))
+        self.skip()
+        merged: Scope = {}
+        for scope in self.scopes[1:]:
+            merged.update(scope)
+        return Function("lambda", parameters, body, merged)
+
+    # --- launches
+
+    def launch(self, name: str, given: list[str]) -> Any:
+        """`name<given><<<grid, block, lds>>>(arguments)`, at its `<<<`."""
+        self.at += 1
+        shape = []
+        while self.peek() not in (">>>", ";", ""):
+            shape.append(self.assignment())
+            if not self.take(","):
+                break
+        while self.peek() not in (">>>", ";", ""):
+            self.at += 1
+        self.at += 1
+        values = self.call_arguments() if self.peek() == "(" else []
+        self._record(name, given, shape, values)
+        return UNKNOWN
+
+    def _launch_call(self) -> Any:
+        parts, end = arguments(self.words, self.at)
+        words = [w for w in parts[0] if w not in ("(", ")")] if parts else []
+        given = words[words.index("<") + 1 : -1] if "<" in words else []
+        self.at += 1
+        if parts:
+            self.at += len(parts[0]) + 1
+        values = []
+        while self.at < end - 1:
+            values.append(self.assignment())
+            if not self.take(","):
+                break
+        self.at = end
+        if words:
+            plain = words[: words.index("<")] if "<" in words else words
+            self._record(plain[-1], given, values[:3], values[4:])
+        return UNKNOWN
+
+    def _record(self, name: str, given: list[str], shape: list[Any], values: list[Any]) -> None:
+        dims = [calls.dimensions(value) for value in shape[:2]]
+        lds = shape[2] if len(shape) > 2 and known(shape[2]) else 0
+        held = self.lookup(name)
+        name = held.name if isinstance(held, Function) else held if isinstance(held, str) else name
+        if len(dims) < 2 or dims[0] is None or dims[1] is None:
+            self.unknown_shapes.append(name)
+            return
+        parts = arguments(["(", *given, ")"], 0)[0]
+        shown = tuple(self._argument(part[0]) if len(part) == 1 else "".join(part) for part in parts)
+        fixed = [value.get() if isinstance(value, Reference) else value for value in values]
+        if len(self.launches) < MOST_LAUNCHES:
+            self.launches.append(HostLaunch(name, shown, dims[0], dims[1], int(lds), tuple(fixed)))
+
+    def _argument(self, word: str) -> str:
+        held = self.lookup(word)
+        if isinstance(held, list):
+            return "".join(held)
+        return str(held) if known(held) else word
+
+
+def unqualified(words: list[str]) -> list[str]:
+    """The words without `name ::`."""
+    kept: list[str] = []
+    for word in words:
+        if word != "::":
+            kept.append(word)
+        elif kept:
+            kept.pop()
+    return kept
+
+
+def host_launches(
+    text: str,
+    given: Sequence[str] = (),
+    properties: Mapping[str, int] | None = None,
+    defines: Mapping[str, str] | None = None,
+) -> tuple[list[HostLaunch], list[str]]:
+    """The launches of a program that is run with arguments `given` on a device with these `properties`, in order and
+    without those that only repeat a shape, and the kernels whose launch shapes are not known."""
+    host = Host(Preprocessor(value_of, defines).run(text), given, properties or {})
+    host.run()
+    first: dict[tuple[Any, ...], HostLaunch] = {}
+    for launch in host.launches:
+        first.setdefault((*launch.shape, tuple(v for v in launch.arguments if known(v))), launch)
+    return list(first.values()), host.unknown_shapes

@@ -1,0 +1,237 @@
+"""Interprets a small part of a launch on a device with few CUs, in this process, and scales it to the whole one.
+
+Nothing of the program runs natively: the kernel's machine code is interpreted on memory that holds made-up data. What
+depends on the data (branches, gathered addresses) is therefore a guess, and what work-groups far apart share is not
+seen; `training` corrects for both.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hipsynth.profiling import metrics
+from hipsynth.profiling.devices import DeviceTable
+from hipsynth.profiling.preview.host import HostLaunch
+from hipsynth.profiling.preview.values import Buffer, Object, Vector
+from hipsynth.profiling.sim.device import native_core
+
+CUS_PER_XCD = 2  # of the small device; 8 on devices with one XCD
+FEWEST_CUS = 8
+EXACT_WORK = 150_000  # up to which a launch is interpreted as a whole, in units of about 10 ns
+MOST_INSTRUCTIONS = 20_000_000
+MEMORY_BYTES = 1 << 38
+GUESSED_BYTES = 1 << 28  # of a buffer whose size is not known
+SMALL_BYTES = 4096  # of buffers that do not limit the made-up data
+TILE_WORDS, MOST_FILLED_BYTES = 1 << 18, 1 << 26
+BUFFER = "global_buffer"
+
+
+@dataclass(frozen=True)
+class Code:
+    """Compiled device code: the code object's bytes and its disassembly."""
+
+    elf: bytes
+    disassembly: str
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What the interpretation says of a launch on the whole device."""
+
+    launch: HostLaunch
+    counters: Mapping[str, float]
+    work: Mapping[str, float]
+    duration_ns: float
+    bounds: Mapping[str, float]
+    bottleneck: str
+    occupancy: Mapping[str, float]
+    registers: Mapping[str, float]
+    metrics: Mapping[str, float | None]
+    buffer_bytes: int
+    groups_run: int
+    by_data: bool  # addresses or control flow may depend on data, which is made up
+    guessed: bool  # the size of a buffer is not known
+
+
+class Interpreter:
+    """Device code loaded for previews on one device."""
+
+    def __init__(self, code: Code, table: DeviceTable) -> None:
+        self.table, self.spec = table, table.spec()
+        self.small = self.spec | {"topology.cus": float(small_cus(self.spec))}
+        self.code = code
+        core = self._core()
+        self.kernels: list[dict[str, Any]] = core.kernels(core.load(code.elf, code.disassembly))
+
+    def _core(self) -> Any:
+        return native_core().Device(
+            self.table.arch,
+            self.small,
+            sampling_units=2,
+            sample_above=EXACT_WORK,
+            max_wave_instructions=MOST_INSTRUCTIONS,
+            memory_bytes=MEMORY_BYTES,
+            values=False,
+        )
+
+    def kernel_of(self, launch: HostLaunch) -> dict[str, Any] | None:
+        """The descriptor of the kernel that a launch names; of several instances the one with the same arguments."""
+        found = [k for k in self.kernels if base_name(k["name"]) == launch.kernel]
+        exact = [k for k in found if _template(k["name"]) == [a.replace(" ", "") for a in launch.template]]
+        return next(iter(exact or found), None)
+
+    def preview(self, launch: HostLaunch) -> Preview | None:
+        """Interprets a launch; None if its kernel or arguments are not known. Raises SimError (reason, message)."""
+        kernel = self.kernel_of(launch)
+        if kernel is None or not self._fits(kernel, launch):
+            return None
+        try:
+            return self._interpret(kernel, launch, zeros=False)
+        except native_core().SimError as error:
+            if error.args[0] not in ("illegal_access", "instruction_limit"):
+                raise
+        return self._interpret(kernel, launch, zeros=True)  # the made-up data led astray
+
+    def _interpret(self, kernel: Mapping[str, Any], launch: HostLaunch, zeros: bool) -> Preview:
+        core = self._core()
+        module = core.load(self.code.elf, self.code.disassembly)
+        by_data: bool = core.decided_by_data(module, kernel["symbol"])
+        explicit = explicit_arguments(kernel)
+        sizes = [
+            buffer_bytes(value)
+            for (_, _, kind), value in zip(explicit, launch.arguments, strict=True)
+            if kind == BUFFER
+        ]
+        data = bytearray(max((offset + size for offset, size, _ in explicit), default=0))
+        limit = 1 if zeros else max(1, min([size // 8 for size in sizes if size >= SMALL_BYTES] or [SMALL_BYTES // 8]))
+        for (offset, size, kind), value in zip(explicit, launch.arguments, strict=True):
+            if kind == BUFFER:
+                filled = MOST_FILLED_BYTES if by_data else 0
+                packed = struct.pack("<Q", made_up(core, buffer_bytes(value), limit, filled))
+            else:
+                packed = packed_value(value, size) or b""
+            data[offset : offset + size] = packed
+        found = core.launch(module, kernel["symbol"], launch.grid, launch.block, bytes(data), launch.dynamic_lds)
+        guessed = GUESSED_BYTES in sizes
+        return self._scaled(launch, found, sum(sizes), by_data, guessed)
+
+    @staticmethod
+    def _fits(kernel: Mapping[str, Any], launch: HostLaunch) -> bool:
+        explicit = explicit_arguments(kernel)
+        return len(explicit) == len(launch.arguments) and all(
+            kind == BUFFER or packed_value(value, size) is not None
+            for (_, size, kind), value in zip(explicit, launch.arguments, strict=True)
+        )
+
+    def _scaled(self, launch: HostLaunch, found: Mapping[str, Any], held: int, by_data: bool, guessed: bool) -> Preview:
+        work = dict(found["work"])
+        groups = math.prod(launch.grid)
+        few, all_ = self.small["topology.cus"], self.spec["topology.cus"]
+        work["l1_cycles_busiest_cu"] *= math.ceil(groups / all_) / math.ceil(groups / few)
+        timing = native_core().estimate(self.spec, work)
+        counters = dict(found["counters"])
+        counters["SQ_BUSY_CU_CYCLES"] = timing["busy_cycles"] * min(groups, all_)
+        return Preview(
+            launch,
+            counters,
+            work,
+            timing["duration_ns"],
+            timing["bounds"],
+            timing["bottleneck"],
+            found["occupancy"],
+            found["registers"],
+            metrics.compute(counters, timing["duration_ns"], self.table.arch),
+            held,
+            int(found["sampling"]["groups_simulated"]),
+            by_data,
+            guessed,
+        )
+
+
+def explicit_arguments(kernel: Mapping[str, Any]) -> list[tuple[int, int, str]]:
+    """(offset, bytes, kind) of the arguments that a launch gives."""
+    return [a for a in kernel["args"] if not str(a[2]).startswith("hidden_")]
+
+
+@functools.cache
+def _noise() -> npt.NDArray[np.uint32]:
+    return np.random.default_rng(7).integers(0, 1 << 31, TILE_WORDS, dtype=np.uint32)
+
+
+def made_up(core: Any, size: int, limit: int, filled: int) -> int:
+    """Allocates a buffer of which the first `filled` bytes hold numbers below `limit`, the rest zeros; its address."""
+    address: int = core.allocate(max(size, 16))
+    if filled and limit > 1:
+        tile = (_noise() % limit).view(np.uint8)
+        for at in range(0, min(size, filled), len(tile)):
+            core.write(address + at, tile[: min(len(tile), size - at)])
+    return address
+
+
+def small_cus(spec: Mapping[str, float]) -> int:
+    return int(min(spec["topology.cus"], max(FEWEST_CUS, CUS_PER_XCD * spec["topology.xcds"])))
+
+
+def buffer_bytes(value: Any) -> int:
+    """The bytes of an argument that is a pointer."""
+    if isinstance(value, Buffer) and value.bytes is not None:
+        return value.bytes
+    if isinstance(value, Vector) and isinstance(value.length, int):
+        return value.length * value.element
+    return 0 if value == 0 else GUESSED_BYTES
+
+
+def packed_value(value: Any, size: int) -> bytes | None:
+    """A number, or the fields of an object, as the bytes of an argument."""
+    if isinstance(value, Object):
+        parts = [packed_value(v, 4) for v in value.fields.values()]
+        known = [part for part in parts if part is not None]
+        return b"".join(known)[:size].ljust(size, b"\0") if len(known) == len(parts) else None
+    if isinstance(value, float):
+        return struct.pack({2: "<e", 4: "<f", 8: "<d"}.get(size, "<d"), value)[:size].ljust(size, b"\0")
+    if isinstance(value, int):
+        return (value & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+    return None
+
+
+def base_name(kernel: str) -> str:
+    """The name of a kernel without return type, namespaces, template and function arguments. Some names, such as those
+    with _Float16 parameters, are not demangled."""
+    if kernel.startswith("_Z"):
+        return _last_mangled(kernel[3:] if kernel[2] == "N" else kernel[2:])
+    return kernel.split("(")[0].split("<")[0].split(" ")[-1].split("::")[-1]
+
+
+def _last_mangled(text: str) -> str:
+    """The last of the length-prefixed names that a mangled name begins with."""
+    name = ""
+    while match := re.match(r"\d+", text):
+        length = int(match.group())
+        name, text = text[match.end() : match.end() + length], text[match.end() + length :]
+    return name
+
+
+def _template(demangled: str) -> Sequence[str]:
+    """The template arguments of a demangled kernel name."""
+    start = demangled.find("<")
+    if start < 0:
+        return []
+    depth, parts = 0, [""]
+    for c in demangled[start:]:
+        depth += (c == "<") - (c == ">")
+        if depth == 0:
+            break
+        if c == "," and depth == 1:
+            parts.append("")
+        elif not (c == "<" and depth == 1) and c != " ":
+            parts[-1] += c
+    return parts

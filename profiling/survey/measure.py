@@ -1,0 +1,100 @@
+"""Labels of a surveyed program for a corpus: of its own run, and of runs in other sizes, which are short."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hipsynth.profiling import devices, toolchain
+from hipsynth.profiling.sim.api import RunResult
+from hipsynth.profiling.sim.limits import CORPUS_UNITS, Limits
+from hipsynth.profiling.survey.build import Built, try_plans
+from hipsynth.profiling.survey.execute import USAGE_CHARS, try_call
+from hipsynth.profiling.survey.labels import identity, item_of, program_record
+from hipsynth.profiling.survey.plan import Call, Program
+from hipsynth.profiling.survey.sizes import Sized, other_sizes
+from hipsynth.synth.core.store import Item
+
+Labels = tuple[dict[str, Any], Item]  # the program's record with its text, and the item
+
+# A run in another size is for its labels alone, so it may leave out what a program's own run shows: its self-check, and
+# the hundredth launch of a kernel.
+SIZE_BUDGET_S, SIZE_TIME_S = 1.0, 6.0
+SETTLED_LAUNCHES = 16
+MOST_IDLE = 3  # sizes in a row that bring no label
+HELP = Call(("--help",))
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run of a program, with all that a label names."""
+
+    program: Program
+    built: Built
+    root: Path
+    device: devices.DeviceTable
+    limits: Limits
+    call: Call
+    done: RunResult
+
+    def labels(self, base: str = "", change: str = "") -> Labels:
+        record = program_record(self.program, self.built.plan, self.root, self.call.arguments, base=base, change=change)
+        return record, item_of(record, self.built.plan, self.call, self.done, self.device, self.limits)
+
+
+def all_labels(own: Run, scratch: Path) -> Iterator[Labels]:
+    """The labels of a program's own run, then those of other sizes that differ from all before. The same run gives the
+    same sizes."""
+    first = own.labels()
+    yield first
+    known = {identity(kernel, own.device.name) for kernel in first[1].kernels}
+    ended: set[int] = set()  # ladders
+    idle = 0
+    for number, size in enumerate(other_sizes(own.built.plan, own.call, _printed(own, scratch))):
+        if size.ladder in ended:
+            continue
+        run = _run(own, size, scratch / f"size{number}")
+        if run is None:
+            ended.add(size.ladder)
+            continue
+        record, item = run.labels(first[0]["id"] if size.change else "", size.change)
+        fresh = [kernel for kernel in item.kernels if identity(kernel, own.device.name) not in known]
+        known |= {identity(kernel, own.device.name) for kernel in fresh}
+        idle = 0 if fresh else idle + 1
+        if fresh:
+            yield record, replace(item, kernels=fresh)
+        elif idle >= MOST_IDLE:
+            return
+
+
+def _printed(own: Run, scratch: Path) -> str:
+    """What the program prints about its arguments, if it takes any."""
+    text = f"{own.done.stdout}\n{own.done.stderr}"[:USAGE_CHARS]
+    if not own.program.reads_arguments:
+        return text
+    limits = replace(own.limits, time_s=SIZE_TIME_S, budget_s=SIZE_BUDGET_S)
+    _, asked = try_call(own.program, own.built, own.device, own.root, scratch / "help", limits, HELP, count=False)
+    return text if asked.dispatch_count else f"{asked.stdout}\n{asked.stderr}"[:USAGE_CHARS] + text
+
+
+def _run(own: Run, size: Sized, scratch: Path) -> Run | None:
+    """The run in another size; None if it fails there."""
+    built = own.built
+    if size.plan is not None:
+        compiling = toolchain.CompileLimits(isolate=own.limits.isolate)
+        wanted = replace(own.program, plans=(size.plan,))
+        built = try_plans(wanted, own.device.arch, scratch / "build", [own.root], compiling)
+        if built.artefacts is None:
+            return None
+    limits = replace(
+        own.limits, time_s=SIZE_TIME_S, budget_s=SIZE_BUDGET_S, sampling_units=CORPUS_UNITS,
+        settled_launches=SETTLED_LAUNCHES,
+    )  # fmt: skip
+    verdict, done = try_call(
+        own.program, built, own.device, own.root, scratch / "view", limits, size.call, count=True, counters=True
+    )
+    if verdict.status in ("passed", "ran") or done.reason == "settled":
+        return Run(own.program, built, own.root, own.device, limits, size.call, done) if done.kernels else None
+    return None

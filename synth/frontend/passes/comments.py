@@ -1,0 +1,40 @@
+"""Comments: drops some, and turns `// line` comments into `/* block */` comments and back. No line moves."""
+
+from __future__ import annotations
+
+import random
+
+from hipsynth.synth.frontend.clang import TOKEN_COMMENT
+from hipsynth.synth.frontend.edits import Edit
+from hipsynth.synth.frontend.parse import Diagnostic, ParseConfig, Unit
+from hipsynth.synth.frontend.reform import Site, reform
+from hipsynth.synth.frontend.source import Source
+
+DROPPED = 0.4
+
+
+def plan(unit: Unit, rng: random.Random) -> list[Site]:
+    """One site per comment."""
+    sites: list[Site] = []
+    for token in unit.tokens:
+        if token.kind == TOKEN_COMMENT:
+            end = unit.text.find(b"\n", token.end)
+            last = not unit.text[token.end : end if end >= 0 else len(unit.text)].strip()
+            new = "\n" * token.text.count("\n") or " " if rng.random() < DROPPED else _turned(token.text, last)
+            if new is not None:
+                sites.append((Edit(token.start, token.end, new),))
+    return sites
+
+
+def _turned(text: str, last: bool) -> str | None:
+    """The comment in the other form, None if it has no other; `last`: nothing follows it in its line."""
+    if text.startswith("//") and "*/" not in text and "\\" not in text:
+        return f"/*{text[2:].rstrip()} */"
+    if text.startswith("/*") and last and "\n" not in text and "\\" not in text:
+        return f"//{text[2:-2].rstrip()}"
+    return None
+
+
+def apply(source: Source, argument: str, config: ParseConfig) -> tuple[Source | None, list[Diagnostic]]:
+    """The pass's entry point in the pipeline; see `reform` for the argument."""
+    return reform(source, argument, config, plan)

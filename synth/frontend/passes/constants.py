@@ -1,0 +1,39 @@
+"""Constants: integer literals in hexadecimal, as shifts or as products, and hexadecimal ones in decimal."""
+
+from __future__ import annotations
+
+import random
+import re
+
+from hipsynth.synth.frontend.clang import TOKEN_LITERAL
+from hipsynth.synth.frontend.edits import Edit
+from hipsynth.synth.frontend.parse import Diagnostic, ParseConfig, Unit
+from hipsynth.synth.frontend.reform import Site, code_tokens, reform, sets_size
+from hipsynth.synth.frontend.source import Source
+
+_INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|[1-9]\d*)([uU]?(?:ll|LL|[lL])?|(?:ll|LL|[lL])[uU])")
+LEAST = 10  # smaller numbers are written in one way only
+
+
+def plan(unit: Unit, rng: random.Random) -> list[Site]:
+    """One site per integer literal from LEAST to 2^31 - 1: there, all forms have the same type."""
+    sites: list[Site] = []
+    for token in code_tokens(unit):
+        found = _INTEGER.fullmatch(token.text) if token.kind == TOKEN_LITERAL else None
+        if found and not sets_size(unit, token) and LEAST <= (value := int(found[1], 0)) < 1 << 31:
+            forms = [form for form in _forms(value, found[2]) if form != token.text]
+            sites.append((Edit(token.start, token.end, rng.choice(forms)),))
+    return sites
+
+
+def _forms(value: int, suffix: str) -> list[str]:
+    found = [f"{value}{suffix}", f"{value:#x}{suffix}"]
+    if value & (value - 1) == 0:
+        found.append(f"(1{suffix} << {value.bit_length() - 1})")
+    factor = next((n for n in (16, 10, 8, 4, 3, 2) if value % n == 0 and value > n), 0)
+    return [*found, f"({factor} * {value // factor}{suffix})"] if factor else found
+
+
+def apply(source: Source, argument: str, config: ParseConfig) -> tuple[Source | None, list[Diagnostic]]:
+    """The pass's entry point in the pipeline; see `reform` for the argument."""
+    return reform(source, argument, config, plan)

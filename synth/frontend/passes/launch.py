@@ -1,0 +1,80 @@
+"""Launch syntax: `kernel<<<grid, block, bytes, stream>>>(...)` becomes `hipLaunchKernelGGL(...)`, and the reverse."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from hipsynth.synth.frontend.edits import Edit
+from hipsynth.synth.frontend.parse import Diagnostic, ParseConfig, Token, Unit
+from hipsynth.synth.frontend.reform import Site, closing, code_tokens, reform, split_at, text_between
+from hipsynth.synth.frontend.source import Source
+
+MACRO, NAME = "hipLaunchKernelGGL", "HIP_KERNEL_NAME"
+_BEFORE = frozenset(";{})")  # what ends the statement before
+
+
+def plan(unit: Unit, rng: random.Random) -> list[Site]:
+    """One site per launch that is a statement of its own."""
+    tokens = code_tokens(unit)
+    sites: list[Site] = []
+    for i, token in enumerate(tokens):
+        edit = None
+        if token.text == "<<<":
+            edit = _to_macro(unit, tokens, i)
+        elif token.text == MACRO and tokens[i + 1 : i + 2] and tokens[i + 1].text == "(":
+            edit = _to_chevrons(unit, tokens, i)
+        if edit is not None:
+            sites.append((edit,))
+    return sites
+
+
+def _to_macro(unit: Unit, tokens: Sequence[Token], at: int) -> Edit | None:
+    start = _kernel(tokens, at)
+    end = next((i for i in range(at, len(tokens)) if tokens[i].text == ">>>"), -1)
+    close = closing(tokens, end + 1) if 0 <= end < len(tokens) - 1 and tokens[end + 1].text == "(" else -1
+    if start < 1 or close < 0 or tokens[start - 1].text not in _BEFORE or tokens[close + 1].text != ";":
+        return None
+    shape = [text_between(unit, tokens, a, b) for a, b in split_at(tokens, at + 1, end, ",")]
+    if not 2 <= len(shape) <= 4 or any(part.startswith("{") for part in shape):
+        return None
+    kernel = text_between(unit, tokens, start, at)
+    if "," in kernel:
+        kernel = f"{NAME}({kernel})"
+    own = text_between(unit, tokens, end + 2, close)
+    words = [kernel, *shape, *["0"] * (4 - len(shape)), *([own] if own else [])]
+    return Edit(tokens[start].start, tokens[close].end, f"{MACRO}({', '.join(words)})")
+
+
+def _kernel(tokens: Sequence[Token], at: int) -> int:
+    """The index at which the name of the kernel before `<<<` begins, with namespaces and template arguments; -1."""
+    i = at - 1
+    if tokens[i].text == ">":
+        depth = 0
+        while i >= 0:
+            depth += (tokens[i].text == ">") - (tokens[i].text == "<")
+            i -= 1
+            if depth == 0:
+                break
+    while i >= 2 and tokens[i].identifier and tokens[i - 1].text == "::":
+        i -= 2
+    return i if i >= 0 and tokens[i].identifier else -1
+
+
+def _to_chevrons(unit: Unit, tokens: Sequence[Token], at: int) -> Edit | None:
+    close = closing(tokens, at + 1)
+    parts = split_at(tokens, at + 2, close, ",") if close > 0 else []
+    if len(parts) < 5 or at < 1 or tokens[at - 1].text not in _BEFORE or tokens[close + 1].text != ";":
+        return None
+    words = [text_between(unit, tokens, a, b) for a, b in parts[:5]]
+    kernel = words[0].removeprefix(f"{NAME}(").removesuffix(")") if words[0].startswith(NAME) else words[0]
+    shape = words[1:5]
+    while len(shape) > 2 and shape[-1] == "0":
+        shape.pop()
+    own = text_between(unit, tokens, parts[5][0], close) if len(parts) > 5 else ""
+    return Edit(tokens[at].start, tokens[close].end, f"{kernel}<<<{', '.join(shape)}>>>({own})")
+
+
+def apply(source: Source, argument: str, config: ParseConfig) -> tuple[Source | None, list[Diagnostic]]:
+    """The pass's entry point in the pipeline; see `reform` for the argument."""
+    return reform(source, argument, config, plan)

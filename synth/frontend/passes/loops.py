@@ -1,0 +1,58 @@
+"""Loops: `for (a; b; c) body` becomes `{ a; while (b) { body c; } }`, `while (b)`: `for (; b;)`. No line moves."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+
+from hipsynth.synth.frontend.edits import Edit
+from hipsynth.synth.frontend.parse import Diagnostic, ParseConfig, Token, Unit
+from hipsynth.synth.frontend.reform import Site, closing, code_tokens, reform, split_at, text_between
+from hipsynth.synth.frontend.source import Source
+
+_PRAGMA = re.compile(rb"#[ \t]*pragma[^\n]*\n\s*$")
+
+
+def plan(unit: Unit, rng: random.Random) -> list[Site]:
+    """One site per loop that has no pragma, and no `continue`, which would skip the step."""
+    tokens = code_tokens(unit)
+    sites: list[Site] = []
+    for i, token in enumerate(tokens[:-1]):
+        if token.text not in ("for", "while") or tokens[i + 1].text != "(":
+            continue
+        close = closing(tokens, i + 1)
+        if close < 0 or close + 1 >= len(tokens) or _PRAGMA.search(unit.text[: token.start]):
+            continue
+        site = _to_while(unit, tokens, i, close) if token.text == "for" else _to_for(tokens, i, close)
+        if site:
+            sites.append(site)
+    return sites
+
+
+def _to_while(unit: Unit, tokens: Sequence[Token], at: int, close: int) -> Site:
+    parts = split_at(tokens, at + 2, close, ";")
+    body = close + 1
+    if len(parts) != 3 or tokens[body].text != "{":
+        return ()
+    end = closing(tokens, body)
+    if end < 0 or any(token.text in ("continue", "goto") for token in tokens[body:end]):
+        return ()
+    first, test, step = (text_between(unit, tokens, a, b) for a, b in parts)
+    head = f"{{ {first}; while ({test or 'true'}) {{" if first else f"{{ while ({test or 'true'}) {{"
+    tail = f" {step}; }} }}" if step else "} }"
+    return (Edit(tokens[at].start, tokens[body].end, head), Edit(tokens[end].start, tokens[end].end, tail))
+
+
+def _to_for(tokens: Sequence[Token], at: int, close: int) -> Site:
+    if (at and tokens[at - 1].text == "}") or tokens[close + 1].text == ";":  # perhaps the end of do ... while
+        return ()
+    return (
+        Edit(tokens[at].start, tokens[at + 1].end, "for (; "),
+        Edit(tokens[close].start, tokens[close].end, ";)"),
+    )
+
+
+def apply(source: Source, argument: str, config: ParseConfig) -> tuple[Source | None, list[Diagnostic]]:
+    """The pass's entry point in the pipeline; see `reform` for the argument."""
+    return reform(source, argument, config, plan)

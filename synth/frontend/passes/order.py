@@ -1,0 +1,66 @@
+"""Order: swaps neighbouring declarations that do not use each other and call nothing."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Sequence
+
+from hipsynth.synth.frontend.edits import Edit
+from hipsynth.synth.frontend.parse import Diagnostic, ParseConfig, Token, Unit
+from hipsynth.synth.frontend.reform import Site, code_tokens, reform, text_between
+from hipsynth.synth.frontend.source import Source
+
+_EFFECTS = frozenset({"++", "--", "(", "{", "+=", "-=", "*=", "/=", "&", "return"})
+_ENDS = frozenset(";{}")
+
+
+def plan(unit: Unit, rng: random.Random) -> list[Site]:
+    """One site per pair of neighbouring declarations in functions, in one line each."""
+    tokens = code_tokens(unit)
+    declared = {
+        token.start
+        for token, entities in zip(unit.tokens, unit.referents, strict=True)
+        if any(e.local and e.category == "variable" and e.place == ("", token.start) for e in entities)
+    }
+    statements = _statements(tokens)
+    sites: list[Site] = []
+    for (a, b), (c, d) in itertools.pairwise(statements):
+        if b != c or unit.text[tokens[b - 1].end : tokens[c].start].strip():  # a comment between them
+            continue
+        first, second = _name(tokens, a, b, declared), _name(tokens, c, d, declared)
+        if first and second and not _uses(tokens, c, d, first) and not _uses(tokens, a, b, second):
+            one, two = text_between(unit, tokens, a, b), text_between(unit, tokens, c, d)
+            if "\n" not in one + two:
+                sites.append(
+                    (Edit(tokens[a].start, tokens[b - 1].end, two), Edit(tokens[c].start, tokens[d - 1].end, one))
+                )
+    return sites
+
+
+def _statements(tokens: Sequence[Token]) -> list[tuple[int, int]]:
+    """The [start, end) ranges of what ends with a semicolon."""
+    found, first = [], 0
+    for i, token in enumerate(tokens):
+        if token.text in _ENDS:
+            if token.text == ";":
+                found.append((first, i + 1))
+            first = i + 1
+    return found
+
+
+def _name(tokens: Sequence[Token], start: int, end: int, declared: set[int]) -> str:
+    """The variable that a simple declaration without effects declares, "" for any other statement."""
+    names = [token.text for token in tokens[start:end] if token.start in declared]
+    texts = [token.text for token in tokens[start:end]]
+    plain = len(names) == 1 and texts.count("=") == 1 and not _EFFECTS.intersection(texts)
+    return names[0] if plain else ""
+
+
+def _uses(tokens: Sequence[Token], start: int, end: int, name: str) -> bool:
+    return any(token.text == name for token in tokens[start:end])
+
+
+def apply(source: Source, argument: str, config: ParseConfig) -> tuple[Source | None, list[Diagnostic]]:
+    """The pass's entry point in the pipeline; see `reform` for the argument."""
+    return reform(source, argument, config, plan)

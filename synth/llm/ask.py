@@ -1,0 +1,166 @@
+"""Asks an endpoint many questions at once, at a bounded rate, with retries; answers are kept as they come."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hipsynth.synth.core.journal import Journal
+from hipsynth.synth.llm.endpoint import Answer, Client, EndpointFailed, NoAnswer, read_answer
+from hipsynth.synth.llm.plan import Request
+
+FIRST_WAIT_S, MOST_BACKOFF_S = 1.0, 60.0
+GIVE_UP = 8  # requests in a row without an answer
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How to ask: requests at once, requests per minute (0: no limit), and how often one is repeated."""
+
+    at_once: int = 4
+    per_minute: float = 0.0
+    retries: int = 4
+
+
+@dataclass
+class Asked:
+    """Answers by the key of their request. `failed` counts requests without an answer by reason, with an example each;
+    `stopped` says why asking ended early, "" if it did not."""
+
+    answers: dict[str, Answer] = field(default_factory=dict)
+    reused: int = 0
+    failed: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
+    stopped: str = ""
+
+
+class _Pace:
+    """Spaces the starts of requests; a server's Retry-After holds back all of them."""
+
+    def __init__(self, per_minute: float, stop: threading.Event) -> None:
+        self.gap = 60.0 / per_minute if per_minute else 0.0
+        self.stop = stop
+        self.next = 0.0
+        self.lock = threading.Lock()
+
+    def wait(self) -> None:
+        """Returns when the next request may start; raises NoAnswer if asking has ended."""
+        while not self.stop.is_set():
+            with self.lock:
+                left = self.next - time.monotonic()
+                if left <= 0:
+                    self.next = time.monotonic() + self.gap
+                    return
+            self.stop.wait(left)
+        raise NoAnswer("not_asked", "asking ended before its turn")
+
+    def pause(self, seconds: float) -> None:
+        with self.lock:
+            self.next = max(self.next, time.monotonic() + seconds)
+
+
+def answer_journal(path: Path) -> Journal:
+    """The journal of answers: a record per request, with the question, the parameters, and the answer as it came."""
+
+    def checked(record: Any) -> dict[str, Any]:
+        try:
+            read_answer(record["raw"].encode())
+        except (NoAnswer, AttributeError) as error:
+            raise ValueError(str(error)) from None
+        return dict(record)
+
+    return Journal(path, checked)
+
+
+def ask_all(
+    requests: Sequence[Request],
+    client: Client,
+    journal: Journal,
+    manner: Manner,
+    on_answer: Callable[[str], None] = lambda _: None,
+) -> Asked:
+    """Asks what the journal does not answer. Asking ends early where none can succeed, or GIVE_UP in a row failed.
+
+    `on_answer` is called with the name of each finished request. Raises EndpointFailed if asking ends early without any
+    answer, BadInput if the journal cannot be written.
+    """
+    asked = Asked()
+    kept = journal.read()
+    for request in requests:
+        if request.key in kept:
+            asked.answers[request.key] = read_answer(kept[request.key]["raw"].encode())
+            on_answer(request.name)
+    asked.reused = len(asked.answers)
+    todo = [request for request in requests if request.key not in asked.answers]
+    stop = threading.Event()
+    pace = _Pace(manner.per_minute, stop)
+    pool = ThreadPoolExecutor(manner.at_once)
+    try:
+        waiting = {pool.submit(_ask, request, client, manner, pace): request for request in todo}
+        _gather(waiting, journal, asked, on_answer)
+    finally:
+        stop.set()
+        client.close()
+        pool.shutdown(wait=True, cancel_futures=True)
+    asked.failed["not_asked"] += len(requests) - len(asked.answers) - asked.failed.total()
+    asked.failed = +asked.failed
+    return asked
+
+
+def _gather(
+    waiting: Mapping[Future[Answer], Request], journal: Journal, asked: Asked, on_answer: Callable[[str], None]
+) -> None:
+    in_a_row = 0
+    for future in as_completed(waiting):
+        request = waiting[future]
+        try:
+            answer = future.result()
+        except NoAnswer as error:
+            in_a_row += 1
+            asked.failed[error.reason] += 1
+            asked.examples.setdefault(error.reason, f"{request.name}: {error.what}")
+            if error.hopeless or in_a_row == GIVE_UP:
+                asked.stopped = error.what
+                if not asked.answers:
+                    raise EndpointFailed(
+                        "the endpoint gives no answers", cause=error.what, remedy=error.remedy
+                    ) from None
+                return
+            continue
+        in_a_row = 0
+        journal.add(request.key, _record(request, answer))
+        asked.answers[request.key] = answer
+        on_answer(request.name)
+
+
+def _record(request: Request, answer: Answer) -> dict[str, Any]:
+    return {
+        "problem": request.problem.name,
+        "level": request.level.name,
+        "sample": request.sample,
+        "request": request.body,
+        "raw": answer.raw,
+    }
+
+
+def _ask(request: Request, client: Client, manner: Manner, pace: _Pace) -> Answer:
+    for attempt in itertools.count():
+        pace.wait()
+        try:
+            return client.ask(request.body)
+        except NoAnswer as error:
+            if not error.again or attempt == manner.retries:
+                raise
+            wait = error.wait_s or min(FIRST_WAIT_S * 2**attempt, MOST_BACKOFF_S)
+            if error.reason == "rate_limited":
+                pace.pause(wait)
+            else:
+                pace.stop.wait(wait)
+    raise AssertionError  # the loop does not end

@@ -1,0 +1,37 @@
+"""Finds the program in a model's answer."""
+
+from __future__ import annotations
+
+import re
+
+from hipsynth.synth.core.files import SOURCE_BYTES
+from hipsynth.synth.llm.endpoint import Answer
+
+_FENCED = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n`]*\n(.*?)^[ \t]*\1[`~]*[ \t]*$", re.M | re.S)
+_OPENING = re.compile(r"^[ \t]*(?:`{3,}|~{3,})", re.M)
+_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b", re.M)
+
+
+def find_code(answer: Answer) -> tuple[str, str]:
+    """(program, "") or ("", reason): of the code blocks with a kernel, the longest; else all from the first #include.
+
+    Reasons: "no_code"; "cut_off" if the answer ends within its code; "not_text" for NUL bytes; "too_large".
+    """
+    text = answer.text.replace("\r\n", "\n")
+    blocks = [body for _, body in _FENCED.findall(text) if "__global__" in body]
+    if blocks:
+        return _usable(max(blocks, key=len))
+    if "__global__" not in text:
+        return "", "cut_off" if answer.finish == "length" else "no_code"
+    start = _INCLUDE.search(text)
+    if _OPENING.search(text) or answer.finish == "length":  # a block that was opened and not closed
+        return "", "cut_off"
+    return _usable(text[start.start() :]) if start else ("", "no_code")
+
+
+def _usable(code: str) -> tuple[str, str]:
+    if "\0" in code:
+        return "", "not_text"
+    if len(code.encode()) > SOURCE_BYTES:
+        return "", "too_large"
+    return code.strip("\n") + "\n", ""

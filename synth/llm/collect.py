@@ -1,0 +1,185 @@
+"""A folder of programs from a language model: asked for, extracted, tried in the sandbox, kept with their lineage."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hipsynth.profiling import sandbox
+from hipsynth.profiling.backends.protocol import Target
+from hipsynth.profiling.sim.limits import Limits
+from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.core.files import sole_writer, write_whole
+from hipsynth.synth.core.program import INDEX, Program, is_id, write_programs
+from hipsynth.synth.llm.ask import Asked, Manner, answer_journal, ask_all
+from hipsynth.synth.llm.code import find_code
+from hipsynth.synth.llm.endpoint import Answer, Client
+from hipsynth.synth.llm.judge import Verdict, judge_all
+from hipsynth.synth.llm.plan import Request
+
+ANSWERS, VERDICTS, EXCLUDED, REPORT = "answers.jsonl", "verdicts.jsonl", "excluded.jsonl", "report.json"
+Step = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Dollars per million tokens, read and written."""
+
+    read: float = 0.0
+    written: float = 0.0
+
+    def of(self, read: int, written: int) -> float:
+        return (read * self.read + written * self.written) / 1e6
+
+
+@dataclass
+class Report:
+    """What became of all requests: answered = programs + excluded. Tokens and cost are of all answers, those of earlier
+    runs included; `unstated` counts answers without token counts."""
+
+    out: str
+    model: str
+    requests: int
+    answered: int
+    reused: int  # answers that an earlier run got
+    failed: dict[str, int]  # reason -> requests without an answer
+    programs: int
+    excluded: dict[str, int]  # reason -> answers without a usable program
+    examples: dict[str, str]
+    by: dict[str, dict[str, list[int]]]  # problem, level, temperature -> value -> [programs, answers]
+    tokens: dict[str, int]
+    cost_usd: float
+    stopped: str = ""
+
+
+@dataclass
+class _Sorted:
+    programs: list[Program] = field(default_factory=list)
+    excluded: list[dict[str, str]] = field(default_factory=list)
+
+    def exclude(self, request: Request, reason: str, message: str = "") -> None:
+        self.excluded.append({"key": request.key, "name": request.name, "reason": reason, "message": message})
+
+
+def collect(
+    requests: Sequence[Request],
+    client: Client,
+    out: Path,
+    target: Target,
+    limits: Limits,
+    *,
+    manner: Manner | None = None,
+    prices: Prices | None = None,
+    workers: int = 1,
+    on_answer: Step = lambda _: None,
+    start_judging: Callable[[int], Step] = lambda _: lambda _: None,
+) -> Report:
+    """Writes OUT/<id>.hip and OUT/programs.jsonl for `synth profile`, and answers.jsonl, excluded.jsonl, report.json.
+
+    An interrupted run goes on where it was: answers and verdicts are kept as they come. The folder holds the programs
+    of the latest `requests`. Raises Missing without sandbox or simulator, EndpointFailed (see `ask_all`), BadInput for
+    a folder of other programs.
+    """
+    sandbox.require()
+    if (out / INDEX).exists() and not (out / ANSWERS).exists():
+        raise BadInput(f"{out} holds programs of another kind", remedy="use an empty --out folder")
+    with sole_writer(out):
+        asked = ask_all(requests, client, answer_journal(out / ANSWERS), manner or Manner(), on_answer)
+        answered = [request for request in requests if request.key in asked.answers]
+        sorted_ = _extract(answered, asked.answers)
+        step = start_judging(len(sorted_.programs))
+        verdicts = judge_all(sorted_.programs, target, limits, out / VERDICTS, workers, step)
+        kept = _keep(sorted_, verdicts, {request.key: request for request in answered})
+        report = _report(out, requests, asked, kept, sorted_.excluded, prices or Prices())
+        _write(out, kept, sorted_.excluded, report)
+    return report
+
+
+def _extract(answered: Iterable[Request], answers: Mapping[str, Answer]) -> _Sorted:
+    """The different programs in the answers; the others are excluded."""
+    found = _Sorted()
+    seen: dict[str, str] = {}
+    for request in answered:
+        answer = answers[request.key]
+        code, reason = find_code(answer)
+        if reason:
+            found.exclude(request, reason, answer.text[:200])
+            continue
+        program = _program(request, answer, code)
+        if program.id in seen:
+            found.exclude(request, "duplicate", f"the same text as {seen[program.id]}")
+            continue
+        seen[program.id] = request.name
+        found.programs.append(program)
+    return found
+
+
+def _program(request: Request, answer: Answer, code: str) -> Program:
+    params = {"model": request.model, "level": request.level.name, "temperature": request.temperature}
+    return Program(
+        code,
+        origin="llm",
+        family=request.problem.name,
+        name=request.name,
+        params={**params, "sample": request.sample, "request": request.key},
+        lineage=request.problem.lineage,
+    )
+
+
+def _keep(found: _Sorted, verdicts: Mapping[str, Verdict], by_key: Mapping[str, Request]) -> list[Program]:
+    kept = []
+    for program in found.programs:
+        verdict = verdicts[program.id]
+        if verdict.reason:
+            found.exclude(by_key[program.params["request"]], verdict.reason, verdict.message)
+        else:
+            kept.append(program)
+    return kept
+
+
+def _report(
+    out: Path,
+    requests: Sequence[Request],
+    asked: Asked,
+    programs: Sequence[Program],
+    excluded: Sequence[Mapping[str, str]],
+    prices: Prices,
+) -> Report:
+    answers = asked.answers.values()
+    read, written = sum(a.read or 0 for a in answers), sum(a.written or 0 for a in answers)
+    examples = dict(asked.examples)
+    for row in excluded:
+        examples.setdefault(row["reason"], f"{row['name']}: {row['message']}"[:300])
+    return Report(
+        str(out), requests[0].model, len(requests), len(answers), asked.reused, dict(sorted(asked.failed.items())),
+        len(programs), dict(sorted(Counter(row["reason"] for row in excluded).items())), examples,
+        _yields(requests, asked, {program.params["request"] for program in programs}),
+        {"read": read, "written": written, "unstated": sum(a.read is None or a.written is None for a in answers)},
+        round(prices.of(read, written), 6), asked.stopped,
+    )  # fmt: skip
+
+
+def _yields(requests: Sequence[Request], asked: Asked, kept: set[str]) -> dict[str, dict[str, list[int]]]:
+    found: dict[str, dict[str, list[int]]] = {"problem": {}, "level": {}, "temperature": {}}
+    for request in requests:
+        if request.key not in asked.answers:
+            continue
+        values = (request.problem.name, request.level.name, f"{request.temperature:g}")
+        for name, value in zip(found, values, strict=True):
+            row = found[name].setdefault(value, [0, 0])
+            row[0] += request.key in kept
+            row[1] += 1
+    return found
+
+
+def _write(out: Path, programs: Sequence[Program], excluded: Sequence[Mapping[str, str]], report: Report) -> None:
+    write_whole(out / EXCLUDED, "".join(json.dumps(row, sort_keys=True) + "\n" for row in excluded))
+    listed = {f"{program.id}.hip" for program in programs}
+    write_programs(out, programs)
+    for path in out.glob("*.hip"):  # of requests that an earlier run asked and this one does not
+        if is_id(path.stem) and path.name not in listed:
+            path.unlink()
+    write_whole(out / REPORT, json.dumps(vars(report), indent=2) + "\n")

@@ -1,0 +1,233 @@
+"""A client for OpenAI-compatible chat endpoints that trusts nothing: time, size and form of answers are checked.
+
+Redirects are not followed, so the key goes to the given host only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import ssl
+import threading
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from hipsynth.synth.core.errors import HipsynthError, Missing, UsageError
+
+MOST_BYTES = 1 << 20  # of an answer's body: 250,000 tokens
+MOST_WAIT_S = 300.0  # of Retry-After
+_SHOWN = 300  # characters of a body in messages
+_BUSY = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})  # worth asking again
+_HOPELESS = {
+    401: "set the key with --api-key-env",
+    403: "check the key's rights",
+    404: "check --url and --model: the path below --url is /chat/completions",
+    405: "check --url",
+}
+
+
+class NoAnswer(HipsynthError):
+    """A request failed. `again`: asking again may help, after `wait_s` seconds; `hopeless`: no request can succeed."""
+
+    def __init__(
+        self,
+        reason: str,
+        what: str,
+        *,
+        again: bool = False,
+        wait_s: float = 0.0,
+        hopeless: bool = False,
+        remedy: str = "",
+    ) -> None:
+        super().__init__(what, remedy=remedy, reason=reason)
+        self.again, self.wait_s, self.hopeless = again, wait_s, hopeless
+
+
+class EndpointFailed(Missing):
+    """The endpoint cannot be used at all (exit 4)."""
+
+    reason = "endpoint_failed"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A model's answer: its text, why it ended, the tokens read and written (None if not stated), and the raw body."""
+
+    text: str
+    finish: str
+    model: str
+    read: int | None
+    written: int | None
+    raw: str
+
+
+class Client:
+    """Posts chats to URL/chat/completions. Threads may share it; `close` ends their open requests."""
+
+    def __init__(self, url: str, key: str = "", timeout_s: float = 120.0) -> None:
+        parts = urllib.parse.urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
+            raise UsageError(f"--url {url}", remedy="for example --url http://127.0.0.1:8080/v1")
+        if not key.isascii() or not key.isprintable():
+            raise UsageError("the API key holds characters that no HTTP header may have", remedy="check the variable")
+        self.parts, self.key, self.timeout_s = parts, key, timeout_s
+        self.path = parts.path.rstrip("/").removesuffix("/chat/completions") + "/chat/completions"
+        self._open: set[Any] = set()
+        self._lock = threading.Lock()
+
+    def ask(self, body: Mapping[str, Any]) -> Answer:
+        """The answer to one chat. Raises NoAnswer; every failure of server or network is one."""
+        try:
+            with self._connected() as connection:
+                connection.request("POST", self.path, json.dumps(body).encode(), self._headers())
+                response = connection.getresponse()
+                status, headers, raw = response.status, response.headers, response.read(MOST_BYTES + 1)
+                if response.length and len(raw) <= MOST_BYTES:
+                    raise http.client.IncompleteRead(raw, response.length)
+        except TimeoutError:
+            raise self._late() from None
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise NoAnswer("unreachable", self._clean(f"{type(error).__name__}: {error}"), again=True) from None
+        if status != 200:
+            raise self._refusal(status, headers, raw)
+        return read_answer(raw, headers.get("Content-Type", ""), headers.get("Content-Encoding", "identity"))
+
+    def close(self) -> None:
+        """Ends all open requests: they fail as unreachable."""
+        with self._lock:
+            for socket in self._open:
+                _shut(socket)
+
+    def _headers(self) -> dict[str, str]:
+        fixed = {"Content-Type": "application/json", "Accept": "application/json", "Accept-Encoding": "identity"}
+        return fixed | ({"Authorization": f"Bearer {self.key}"} if self.key else {})
+
+    @contextlib.contextmanager
+    def _connected(self) -> Iterator[http.client.HTTPConnection]:
+        """A connection that is shut after `timeout_s`, however slowly bytes arrive; then TimeoutError."""
+        connection = self._connection()
+        late = threading.Event()
+        try:
+            connection.connect()
+            socket = connection.sock
+
+            def shut() -> None:
+                late.set()
+                _shut(socket)
+
+            timer = threading.Timer(self.timeout_s, shut)
+            timer.daemon = True
+            with self._lock:
+                self._open.add(socket)
+            timer.start()
+            try:
+                yield connection
+            finally:
+                timer.cancel()
+                with self._lock:
+                    self._open.discard(socket)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            if late.is_set():
+                raise TimeoutError from error
+            raise
+        finally:
+            connection.close()
+        if late.is_set():  # a body without a length ends like a whole one
+            raise TimeoutError
+
+    def _connection(self) -> http.client.HTTPConnection:
+        host, port = str(self.parts.hostname), self.parts.port
+        if self.parts.scheme == "http":
+            return http.client.HTTPConnection(host, port, timeout=self.timeout_s)
+        context = ssl.create_default_context()
+        proxy = urllib.request.getproxies().get("https")
+        if not proxy or urllib.request.proxy_bypass(host):
+            return http.client.HTTPSConnection(host, port, timeout=self.timeout_s, context=context)
+        through = urllib.parse.urlsplit(proxy if "//" in proxy else f"//{proxy}")
+        connection = http.client.HTTPSConnection(
+            str(through.hostname), through.port, timeout=self.timeout_s, context=context
+        )
+        connection.set_tunnel(host, port)
+        return connection
+
+    def _late(self) -> NoAnswer:
+        return NoAnswer("timeout", f"no whole answer within {self.timeout_s:g} s", again=True, remedy="raise --wait")
+
+    def _refusal(self, status: int, headers: http.client.HTTPMessage, raw: bytes) -> NoAnswer:
+        words = " ".join(raw[: 4 * _SHOWN].decode(errors="replace").split())
+        what = self._clean(f"HTTP {status}: {words}"[:_SHOWN])
+        if 300 <= status < 400:
+            place = headers.get("Location", "another place")
+            return NoAnswer("redirected", f"{what} to {place[:_SHOWN]}", hopeless=True, remedy="give that --url")
+        reason = "rate_limited" if status == 429 else f"http_{status}"
+        wait = _seconds(headers.get("Retry-After", ""))
+        hopeless = status in _HOPELESS
+        return NoAnswer(
+            reason, what, again=status in _BUSY, wait_s=wait, hopeless=hopeless, remedy=_HOPELESS.get(status, "")
+        )
+
+    def _clean(self, text: str) -> str:
+        return text.replace(self.key, "***") if self.key else text
+
+
+def _shut(socket: Any) -> None:
+    with contextlib.suppress(OSError):
+        socket.shutdown(2)
+
+
+def _seconds(text: str) -> float:
+    """Retry-After, which is in seconds or a date, in seconds from now; 0 if it is neither, at most MOST_WAIT_S."""
+    try:
+        wait = (
+            float(text)
+            if text.isascii() and text.isdecimal()
+            else parsedate_to_datetime(text).timestamp() - time.time()
+        )
+    except (ValueError, OverflowError):
+        return 0.0
+    return min(max(wait, 0.0), MOST_WAIT_S)
+
+
+def read_answer(raw: bytes, kind: str = "", encoding: str = "identity") -> Answer:
+    """The answer in a body with this Content-Type and Content-Encoding. Raises NoAnswer for anything else."""
+    if len(raw) > MOST_BYTES:
+        raise NoAnswer("too_large", f"the answer has more than {MOST_BYTES} bytes")
+    if encoding not in ("", "identity"):
+        raise NoAnswer("bad_encoding", f"the answer is encoded as {encoding[:40]!r}, which was not asked for")
+    if kind.startswith("text/event-stream") or raw[:5] == b"data:":
+        raise NoAnswer("streamed", "the server streams although `stream` is false")
+    try:
+        document = json.loads(raw.decode())
+    except UnicodeDecodeError as error:
+        raise NoAnswer("bad_encoding", f"the answer is not UTF-8: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise NoAnswer("bad_json", f"the answer is not JSON: {str(error)[:_SHOWN]}") from None
+    try:
+        choice = document["choices"][0]
+        text = choice["message"]["content"]
+        if not isinstance(text, str):
+            raise TypeError
+        text.encode()  # half a surrogate pair cannot be stored
+    except (LookupError, TypeError, UnicodeEncodeError):
+        raise NoAnswer("no_text", "the answer lacks the text choices[0].message.content") from None
+    usage = document.get("usage")
+    usage = usage if isinstance(usage, dict) else {}
+    finish, model = choice.get("finish_reason"), document.get("model")
+    return Answer(
+        text,
+        finish if isinstance(finish, str) else "",
+        model if isinstance(model, str) else "",
+        _count(usage.get("prompt_tokens")),
+        _count(usage.get("completion_tokens")),
+        raw.decode(),
+    )
+
+
+def _count(value: object) -> int | None:
+    return value if type(value) is int and 0 <= value < 1 << 40 else None

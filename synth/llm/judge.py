@@ -1,0 +1,75 @@
+"""Compiles, runs and profiles programs of a language model, in the sandbox only; failures have a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hipsynth.profiling import sandbox
+from hipsynth.profiling.backends.protocol import Target, TargetResult
+from hipsynth.profiling.matrix.collect import TRANSIENT
+from hipsynth.profiling.matrix.job import Job, hard_limit, open_backend, results_of, run_job
+from hipsynth.profiling.sim.limits import Limits
+from hipsynth.synth.core.journal import Journal
+from hipsynth.synth.core.program import Program, Run
+from hipsynth.synth.core.workers import map_unordered
+
+BACKEND = "sim"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Why a program is excluded ("": it is not), with the first lines of the compiler's or simulator's message."""
+
+    reason: str
+    message: str = ""
+
+
+def verdict_of(result: TargetResult) -> Verdict:
+    """A program is usable if it compiled, ended with exit code 0, and all its kernels were counted.
+
+    The exit code counts only where every grid ran in full: of a sampled grid the results are not computed.
+    """
+    if result.status != "ok":
+        return Verdict(result.reason, result.message[:500])
+    if result.exit_code and result.provenance.get("sampled") == "false":
+        return Verdict("failed_itself", f"it ended with exit code {result.exit_code}: {result.stdout[:300]}")
+    return Verdict("")
+
+
+def judge_all(
+    programs: Sequence[Program],
+    target: Target,
+    limits: Limits,
+    journal_path: Path,
+    workers: int = 1,
+    on_verdict: Callable[[str], None] = lambda _: None,
+) -> dict[str, Verdict]:
+    """The verdicts by program id; those in the journal are reused if simulator, target and limits are the same.
+
+    Raises Missing if the simulator or the sandbox does not work here.
+    """
+    sandbox.require()
+    backend = open_backend(BACKEND)
+    tools = "|".join((backend.version(), *sorted(backend.environment(target).values()), repr(target), repr(limits)))
+    journal = Journal(journal_path, _checked)
+    verdicts = {key.partition("|")[0]: row for key, row in journal.read().items() if key.partition("|")[2] == tools}
+    found = {program.id: Verdict(**verdicts[program.id]) for program in programs if program.id in verdicts}
+    for _ in found:
+        on_verdict("")
+    todo = [program for program in programs if program.id not in found]
+    jobs = [Job(BACKEND, program, ((target, Run()),), limits) for program in todo]
+    for outcome in map_unordered(run_job, jobs, workers, "local", hard_limit(limits)):
+        program = todo[outcome.index]
+        verdict = verdict_of(results_of(outcome, jobs[outcome.index])[0])
+        found[program.id] = verdict
+        if verdict.reason not in TRANSIENT:
+            journal.add(f"{program.id}|{tools}", vars(verdict))
+        on_verdict(program.name)
+    return found
+
+
+def _checked(row: Any) -> dict[str, Any]:
+    return vars(Verdict(str(row["reason"]), str(row["message"])))

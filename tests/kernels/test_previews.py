@@ -1,0 +1,93 @@
+"""Predictions of real programs beside their execution, and the questions that `synth predict` takes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from hipsynth.synth.cli.main import cli
+from hipsynth.synth.core.errors import UsageError
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAMS = {
+    "grid_stride/vector_add.hip": 0.05,
+    "per_thread/fma_chain.hip": 0.10,
+    "transpose/transpose_padded.hip": 0.15,
+}
+ASKS = """int main() {
+  int n;
+  std::cin >> n;
+  float* p;
+  (void)hipMalloc(&p, 1 << 20);
+  scale<<<64, 256>>>(p, p, n);
+}
+"""
+FRAGMENT = """#include <hip/hip_runtime.h>
+__global__ void scale(const float* in, float* out, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = 2.0f * in[i];
+}
+"""
+
+
+def predict(*words: object) -> dict[str, Any]:
+    done = CliRunner().invoke(cli, ["predict", *map(str, words), "--json"], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return dict(json.loads(done.output)["results"][0])
+
+
+@pytest.mark.parametrize("arch", ["gfx90a", "gfx942"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_predictions_are_near_what_execution_gives(name: str, arch: str) -> None:
+    found = predict(ROOT / "corpus/handwritten" / name, "--arch", arch, "--check")
+    kernel, executed = found["kernels"][0], found["executed"][0]
+    assert not kernel["abstained"], kernel["reason"]
+    assert (kernel["name"], kernel["grid"]) == (executed["name"], executed["grid"])
+    assert kernel["duration_ns"] == pytest.approx(executed["duration_ns"], rel=PROGRAMS[name])
+    assert kernel["metrics"]["HBM_GFLOPS"] == pytest.approx(executed["metrics"]["HBM_GFLOPS"], rel=PROGRAMS[name])
+    low, high = kernel["intervals"]["duration_ns"]
+    assert 0 < low <= kernel["duration_ns"] <= high
+
+
+def test_a_kernel_without_host_code_is_asked_by_its_shape(tmp_path: Path) -> None:
+    path = tmp_path / "scale.hip"
+    path.write_text(FRAGMENT)
+    small, large = (
+        predict(path, "--arch", "gfx942", "--grid", grid, "--block", "256", "--value", f"n={256 * grid}")["kernels"][0]
+        for grid in (4096, 131072)
+    )
+    assert small["grid"] == [4096, 1, 1]
+    assert large["duration_ns"] > 5 * small["duration_ns"]
+    assumed = predict(path, "--arch", "gfx942")
+    assert "is not known: assumes" in assumed["notes"][0]
+    assert assumed["kernels"][0]["grid"] == [4096, 1, 1]
+
+
+def test_an_argument_that_is_not_known_abstains(tmp_path: Path) -> None:
+    path = tmp_path / "scale.hip"
+    path.write_text("#include <iostream>\n" + FRAGMENT + ASKS)
+    kernel = predict(path, "--arch", "gfx90a")["kernels"][0]
+    assert kernel["abstained"]
+    assert "argument is not known" in kernel["reason"]
+    answered = predict(path, "--arch", "gfx90a", "--value", "n=16384")["kernels"][0]
+    assert answered["metrics"]["HBM_GFLOPS"] > 0
+
+
+def test_several_kernels_are_all_answered(tmp_path: Path) -> None:
+    path = tmp_path / "two.hip"
+    text = FRAGMENT + FRAGMENT.replace("scale", "triple").replace("2.0f", "3.0f").split("\n", 1)[1]
+    path.write_text(text + "int main() { scale<<<64, 256>>>(0, 0, 9); triple<<<9, 64>>>(0, 0, 9); }")
+    assert [kernel["name"] for kernel in predict(path, "--arch", "gfx942")["kernels"]] == ["scale", "triple"]
+
+
+@pytest.mark.parametrize("words", [["--grid", "0"], ["--block", "1,2,3,4"], ["--value", "n"], ["--value", "n=many"]])
+def test_wrong_questions_are_usage_errors(words: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "scale.hip"
+    path.write_text(FRAGMENT)
+    done = CliRunner().invoke(cli, ["predict", str(path), "--arch", "gfx942", *words])
+    assert done.exit_code == 2 or isinstance(done.exception, UsageError)
+    assert "Traceback" not in done.output

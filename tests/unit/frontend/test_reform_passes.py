@@ -1,0 +1,116 @@
+"""Do the passes that change how code is written keep the machine code, and is a change that does not left out?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import needs
+import pytest
+
+from hipsynth.synth.core.errors import Missing
+from hipsynth.synth.core.program import Program
+from hipsynth.synth.frontend import isolation
+from hipsynth.synth.frontend.config import frontend_config
+from hipsynth.synth.frontend.isolation import Request
+from hipsynth.synth.frontend.parse import ParseConfig
+from hipsynth.synth.frontend.pipeline import run
+from hipsynth.synth.frontend.proof import same_code
+from hipsynth.synth.frontend.source import Source
+from hipsynth.synth.frontend.vary import Item
+
+TEXT = """#include <hip/hip_runtime.h>
+#include <cstdio>
+#include <cstdlib>
+#define WIDTH 64  // stays
+// Adds numbers.
+template <int N, typename T>
+__global__ void add(T* y, const T* x, int n) {
+  const int first = blockIdx.x * 256;
+  const int own = threadIdx.x;  /* in the block */
+  if (first + own >= n) return;
+  T sum = 0;
+  #pragma unroll
+  for (int k = 0; k < N; ++k) sum += x[k];
+  for (int k = 0; k < n; k += 48) {
+    sum += x[k] * 0x20;
+  }
+  int left = n;
+  while (left > 20) { left -= 17; sum += left; }
+  y[first + own] = sum;
+}
+
+int main(int argc, char** argv) {
+  const int n = argc > 1 ? std::atoi(argv[1]) : 4096;
+  int *x = nullptr, *y = nullptr;
+  if (hipMalloc(&x, n * sizeof(int)) != hipSuccess) return 1;
+  if (hipMalloc(&y, n * sizeof(int)) != hipSuccess) return 1;
+  add<12, int><<<dim3((n + 255) / 256), 256>>>(y, x, n);
+  hipLaunchKernelGGL(HIP_KERNEL_NAME(add<3, int>), dim3(16), dim3(256), 0, 0, y, x, n);
+  std::printf("%d\\n", static_cast<int>(hipDeviceSynchronize()));
+  return 0;
+}
+"""
+# kind -> what a change of all its sites makes
+CHANGES = {
+    "comments": ["#define WIDTH 64"],
+    "layout": ["const int own = threadIdx.x;  /* in the block */"],
+    "launch": [
+        "hipLaunchKernelGGL(HIP_KERNEL_NAME(add<12, int>), dim3((n + 255) / 256), 256, 0, 0, y, x, n);",
+        "add<3, int><<<dim3(16), dim3(256)>>>(y, x, n);",
+    ],
+    "order": ["  const int own = threadIdx.x;"],
+    "loops": ["{ int k = 0; while (k < n) {", " k += 48; } }", "for (; left > 20;) {", "for (int k = 0; k < N; ++k)"],
+    "constants": ["std::atoi(argv[1]) : 4096;", "#define WIDTH 64"],
+}
+
+
+@pytest.fixture(scope="module")
+def config() -> ParseConfig:
+    try:
+        return frontend_config()
+    except Missing as error:
+        needs.missing(str(error))
+
+
+@pytest.mark.parametrize("kind", CHANGES)
+def test_a_pass_changes_the_text_and_keeps_the_machine_code(kind: str, config: ParseConfig) -> None:
+    found = run(Source(TEXT.encode()), [f"{kind}:1,1.0"], config)
+    assert found.source is not None and found.applied == (f"{kind}:1,1.0",)
+    text = found.source.text.decode()
+    assert text != TEXT and same_code(TEXT, text)
+    for part in CHANGES[kind]:
+        assert part in text
+    again = run(Source(TEXT.encode()), [f"{kind}:1,1.0"], config)
+    assert again.source == found.source, "the same seed gives the same bytes"
+
+
+def test_lines_stay_where_code_depends_on_them(config: ParseConfig) -> None:
+    text = TEXT.replace("return 0;\n}", "return __LINE__ ? 0 : 1;\n}")
+    for kind in CHANGES:
+        found = run(Source(text.encode()), [f"{kind}:3,1.0"], config)
+        assert found.source is not None and found.source.text.count(b"\n") == text.count("\n")
+    styles = [run(Source(TEXT.encode()), [f"layout:{seed}"], config).source for seed in range(8)]
+    assert 0 < sum(source is not None and b")\n{" in source.text for source in styles) < 8
+
+
+def test_the_proof_tells_programs_apart() -> None:
+    needs.compiler()
+    assert not same_code(TEXT, TEXT.replace("sum += left", "sum -= left")), "device code"
+    assert not same_code(TEXT, TEXT.replace("%d\\n", "%d\\n\\n")), "host code"
+    assert not same_code(TEXT, TEXT.replace("return 0;", "return")), "no code"
+
+
+def test_a_change_that_is_not_proven_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the parser answers, which an attacked one may choose."""
+    base = Program(TEXT, "handwritten", "f")
+    honest, false = TEXT.replace("0x20", "32"), TEXT.replace("0x20", "33")
+
+    def passed(_request: Request, program: Program, steps: list[str]) -> Program:
+        bad = any(step.startswith("loops") for step in steps)
+        return replace(program, text=false if bad else honest, derivation=(*program.derivation, *steps))
+
+    monkeypatch.setattr(isolation, "_passed", passed)
+    monkeypatch.setattr(isolation, "same_code", lambda one, other: (one, other) in {(TEXT, honest), (honest, honest)})
+    request = Request(Item("x", program=base), 1, 0, ParseConfig(()), kinds=("loops", "constants"))
+    made = isolation._reformed(request, base, 1)
+    assert made.text == honest and [step.partition(":")[0] for step in made.derivation] == ["constants"]

@@ -1,0 +1,163 @@
+"""Headers of corpus/handwritten: what each program shows, which step of its problem it is, and what to expect of it.
+
+A program starts with a comment: its idea in prose, then lines `// key: value`:
+
+    step: gemm 3 gemm_lds_tiled, after gemm_coalesced    problem (its folder), number, name (its file), step before it
+    paradigm: per-tile                                   who does which work
+    bound: gfx90a lds, gfx942 lds                        bottleneck of the kernel that takes longest, per architecture
+    moves: TCC_REQ down, Duration down                   what changes, on both architectures; not on first steps
+    check: 96 64                                         arguments of a small run, which checks its results
+
+A bottleneck is a unit of profiling/metrics/bottleneck.py. What moves is a counter (summed over all launches), the
+`Duration` (of all kernels together), or a metric of the kernel that takes longest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hipsynth.profiling.backends.protocol import Target, TargetResult
+from hipsynth.profiling.backends.sim import SimBackend
+from hipsynth.profiling.devices import architectures, default_device
+from hipsynth.profiling.metrics import bottleneck
+from hipsynth.profiling.sim.limits import Limits
+from hipsynth.synth.core.kernel_record import KernelRecord
+from hipsynth.synth.core.program import Run, load_program
+from hipsynth.synth.core.scratch import scratch_folder
+
+CORPUS = Path(__file__).resolve().parents[1] / "corpus" / "handwritten"
+FLAGS = "-O3"
+PARADIGMS = ("per-thread", "per-wave", "per-tile", "persistent", "work queue", "privatised", "multi-pass")
+NOTICEABLE = 0.05  # relative change below which a step counts as no different
+_KEYS = ("step", "paradigm", "bound", "moves", "check")
+_LINE = re.compile(rf"({'|'.join(_KEYS)}):\s*(.*)")
+_STEP = re.compile(r"(\w+) (\d+) (\w+)(?:, after (\w+))?")
+
+
+@dataclass(frozen=True)
+class Step:
+    """The header of one program."""
+
+    path: Path
+    idea: str
+    problem: str
+    number: int
+    name: str
+    after: str  # "" for the first step of a problem
+    paradigm: str
+    bound: Mapping[str, str]  # architecture -> unit
+    moves: tuple[tuple[str, str], ...]  # (counter, metric or "Duration"; "up" or "down")
+    check: tuple[str, ...]  # arguments
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The kernels of one program on one architecture; their counters and durations are means per launch."""
+
+    kernels: tuple[KernelRecord, ...]
+
+    @property
+    def main(self) -> KernelRecord:
+        """The kernel that takes longest over all its launches."""
+        return max(self.kernels, key=lambda kernel: kernel.dispatches * (kernel.duration_ns or 0))
+
+    @property
+    def bound(self) -> str:
+        return bottleneck.bounds(self.main)[0].unit
+
+    def total(self, counter: str) -> float:
+        """A counter, or "Duration" in ns, over all launches; KeyError for a counter that there is not."""
+        return sum(k.dispatches * (k.duration_ns or 0 if counter == "Duration" else k.counters[counter])
+                   for k in self.kernels)  # fmt: skip
+
+    def value(self, what: str) -> float:
+        """What a header says to move: see the module."""
+        if what == "Duration" or what in self.main.counters:
+            return self.total(what)
+        return self.main.metrics[what] or 0.0
+
+
+def comment(text: str) -> list[str]:
+    """The lines of the comment that a program starts with, without their slashes."""
+    lines = []
+    for line in text.splitlines():
+        if not line.startswith("//"):
+            break
+        lines.append(line.removeprefix("//").strip())
+    return lines
+
+
+def _pairs(text: str) -> tuple[tuple[str, str], ...]:
+    return tuple((words[0], words[1]) for item in text.split(",") if len(words := item.split()) == 2)
+
+
+def read(path: Path) -> Step:
+    """The header of a program; raises ValueError, naming the file, for a missing or malformed line."""
+    fields: dict[str, str] = {}
+    idea = []
+    for line in comment(path.read_text()):
+        if found := _LINE.fullmatch(line):
+            fields[found[1]] = found[2].strip()
+        elif not fields:
+            idea.append(line)
+    wanted = [key for key in _KEYS if key not in fields and (key != "moves" or ", after " in fields.get("step", ""))]
+    step = _STEP.fullmatch(fields.get("step", ""))
+    if wanted or step is None:
+        raise ValueError(
+            f"{path}: the header has no {', '.join(wanted) or 'step of the form `problem 2 name, after x`'}"
+        )
+    problem, number, name, after = step.groups()
+    return Step(
+        path=path,
+        idea=" ".join(filter(None, idea)),
+        problem=problem,
+        number=int(number),
+        name=name,
+        after=after or "",
+        paradigm=fields["paradigm"],
+        bound=dict(_pairs(fields["bound"])),
+        moves=_pairs(fields.get("moves", "")),
+        check=tuple(fields["check"].split()),
+    )
+
+
+def steps(corpus: Path = CORPUS) -> Iterator[Step]:
+    """All programs, by problem and step."""
+    found = [read(path) for path in corpus.rglob("*.hip")]
+    yield from sorted(found, key=lambda step: (step.problem, step.number))
+
+
+def run(step: Step, arch: str, arguments: tuple[str, ...] = (), limits: Limits | None = None) -> TargetResult:
+    """Profiles a program on the default device of an architecture, as `synth profile` does."""
+    program = replace(load_program(step.path), runs=(Run(arguments),))
+    with scratch_folder() as scratch:
+        return SimBackend().profile(program, Target(arch, FLAGS, default_device(arch)), scratch, limits or Limits())
+
+
+def figures(step: Step, arch: str) -> Figures:
+    """Profiles a program at its default size; raises RuntimeError if it fails. What it prints is not looked at: large
+    grids compute no results (docs/explanation/sampling.md)."""
+    done = run(step, arch)
+    if done.status != "ok":
+        raise RuntimeError(f"{step.name} on {arch}: {done.reason}: {done.message}")
+    return Figures(done.kernels)
+
+
+def complaints(step: Step, found: Mapping[str, Figures], before: Mapping[str, Figures] | None) -> list[str]:
+    """Where the figures per architecture contradict the header of `step`; `before`: those of the step before it."""
+    problems = []
+    for arch in architectures():
+        mine = found[arch]
+        if mine.bound != step.bound.get(arch):
+            problems.append(f"{step.name} on {arch}: bound by {mine.bound}, the header says {step.bound.get(arch)}")
+        if before is None:
+            continue
+        for what, way in step.moves:
+            old, new = before[arch].value(what), mine.value(what)
+            change = new - old if way == "up" else old - new
+            if change < NOTICEABLE * max(abs(old), abs(new)) or not change:
+                problems.append(f"{step.name} on {arch}: {what} {old:,.0f} -> {new:,.0f}, the header says {way}")
+    return problems

@@ -1,0 +1,48 @@
+"""The analytic predictor as evaluation sees it: fitted on training samples, asked for samples."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from hipsynth.profiling.metrics.definitions import answer_ids
+from hipsynth.training.analytic.examples import Features, examples, preview_samples
+from hipsynth.training.analytic.model import AnalyticModel, Corrected
+from hipsynth.training.data.dataset import Sample, normalise_all
+
+Prediction = dict[str, float | None]
+
+
+class Analytic:
+    """Previews and their learned correction; None for samples that have no preview."""
+
+    name = "analytic"
+    about = "a few work-groups interpreted and scaled by the timing model, then corrected by gradient boosting"
+
+    def __init__(self, model: AnalyticModel | None = None, workers: int = 0) -> None:
+        self.model, self.workers = model, workers or os.cpu_count() or 1
+        self._features: dict[str, Features | None] = {}
+
+    def fit(self, train: Sequence[Sample]) -> None:
+        """Raises BadInput if too few samples have a preview."""
+        self.model = AnalyticModel.fit(examples(train, self.features(train)), {"samples": len(train)})
+
+    def features(self, samples: Sequence[Sample]) -> list[Features | None]:
+        new = [sample for sample in samples if sample.key not in self._features]
+        self._features |= {s.key: f for s, f in zip(new, preview_samples(new, self.workers), strict=True)}
+        return [self._features[sample.key] for sample in samples]
+
+    def corrected(self, samples: Sequence[Sample]) -> list[Corrected | None]:
+        """Predictions in physical units with intervals."""
+        assert self.model is not None, "fit or load first"
+        found = self.features(samples)
+        good = [(s, f) for s, f in zip(samples, found, strict=True) if f is not None]
+        made = iter(self.model.predict([f[0] for _, f in good], [f[1] for _, f in good], [s.arch for s, _ in good]))
+        return [None if f is None else next(made) for f in found]
+
+    def predict(self, samples: Sequence[Sample]) -> list[Prediction]:
+        missing: Prediction = dict.fromkeys(answer_ids())
+        return [
+            missing if one is None else normalise_all({k: v for k, v in one.metrics.items() if v is not None})
+            for one in self.corrected(samples)
+        ]

@@ -1,0 +1,84 @@
+"""Turns labelled samples of a corpus into examples for the correction: compiles and previews each build once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from hipsynth.profiling.preview.interpret import Preview, base_name
+from hipsynth.synth.core.errors import BadInput, CompileFailed, HipsynthError
+from hipsynth.synth.core.workers import map_unordered
+from hipsynth.training.analytic.features import features, preview_quantities
+from hipsynth.training.analytic.model import Example
+from hipsynth.training.analytic.previews import device_code, previews
+from hipsynth.training.analytic.quantities import quantities
+from hipsynth.training.data.dataset import Sample
+
+JOB_SECONDS = 600.0
+Features = tuple[dict[str, float], dict[str, float]]  # features and quantities of a preview
+
+
+@dataclass(frozen=True)
+class Build:
+    """Samples of one program, architecture and flags: the same device code."""
+
+    samples: tuple[Sample, ...]
+
+
+def builds(samples: Iterable[Sample]) -> list[Build]:
+    groups: dict[tuple[str, str, str], list[Sample]] = {}
+    for sample in samples:
+        groups.setdefault((sample.program_id, sample.arch, sample.flags), []).append(sample)
+    return [Build(tuple(group)) for _, group in sorted(groups.items())]
+
+
+def preview_build(build: Build) -> list[Features | None]:
+    """Features and quantities of each sample's kernel; None where there is no preview of it."""
+    first = build.samples[0]
+    try:
+        code = device_code(first.text, first.arch, first.flags)
+    except (CompileFailed, BadInput):
+        return [None] * len(build.samples)
+    found: list[Features | None] = []
+    for sample in build.samples:
+        preview = matching(previews(sample.text, code, sample.device).previews, sample)
+        shown = preview and (features(preview, sample.device), preview_quantities(preview, sample.arch))
+        found.append(shown or None)
+    return found
+
+
+def matching(found: Sequence[Preview], sample: Sample) -> Preview | None:
+    """The preview of the launch that a sample's label is of: by kernel and, if known, its shape."""
+    name = base_name(sample.kernel)
+    named = [p for p in found if p.launch.kernel == name]
+    shape = tuple(sample.extra.get("grid") or ()), tuple(sample.extra.get("block") or ())
+    exact = [p for p in named if (p.launch.grid, p.launch.block) == shape]
+    return next(iter(exact or named), None)
+
+
+def preview_samples(
+    samples: Sequence[Sample], workers: int, note: Callable[[str], None] = lambda _: None
+) -> list[Features | None]:
+    """Features of each sample, in their order."""
+    jobs = builds(samples)
+    place = {id(sample): i for i, sample in enumerate(samples)}
+    found: list[Features | None] = [None] * len(samples)
+    for done, outcome in enumerate(map_unordered(preview_build, jobs, workers, "local", JOB_SECONDS), 1):
+        lost = isinstance(outcome.error, HipsynthError)  # its worker ended
+        results = [None] * len(jobs[outcome.index].samples) if lost else outcome.get()
+        for sample, result in zip(jobs[outcome.index].samples, results, strict=True):
+            found[place[id(sample)]] = result
+        if done % 100 == 0:
+            note(f"previewed {done} of {len(jobs)} builds")
+    return found
+
+
+def examples(samples: Sequence[Sample], found: Sequence[Features | None]) -> list[Example]:
+    """The samples that have features, with their truths."""
+    return [
+        Example(
+            shown[0], shown[1], quantities(sample.metrics, sample.duration_ns, sample.arch), sample.arch, sample.lineage
+        )
+        for sample, shown in zip(samples, found, strict=True)
+        if shown is not None
+    ]

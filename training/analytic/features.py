@@ -1,0 +1,78 @@
+"""What a preview says of a launch, as numbers for the learned correction."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from hipsynth.profiling.devices import load
+from hipsynth.profiling.preview.interpret import Preview
+from hipsynth.training.analytic.quantities import NAMES, Quantities, quantities
+
+# Facts of the device that a correction may depend on, so that it can be asked about devices it never saw.
+DEVICE = ("topology.cus", "topology.xcds", "l2.bytes", "l2.channels", "clock.core_mhz", "hbm.gbps")
+
+
+def preview_quantities(preview: Preview, arch: str) -> Quantities:
+    return quantities(preview.metrics, preview.duration_ns, arch)
+
+
+def features(preview: Preview, device: str) -> dict[str, float]:
+    """Feature name -> value. Sizes are logarithms, the rest are ratios of what the preview counted."""
+    table = load(device)
+    spec = table.spec()
+    found = preview_quantities(preview, table.arch)
+    groups, block = math.prod(preview.launch.grid), math.prod(preview.launch.block)
+    items = max(1.0, float(groups * block))
+    slots = spec["topology.cus"] * max(1.0, float(preview.occupancy["groups_per_cu"]))
+    l2 = spec["l2.bytes"] * spec["topology.xcds"]
+    infinity = spec.get("fabric.infinity_cache_bytes", 0.0)
+    values = {f"q_{name}": _log(found[name] / items) for name in NAMES}
+    values |= {f"b_{name}": bound / max(preview.duration_ns, 1.0) for name, bound in preview.bounds.items()}
+    values |= {f"d_{key}": spec.get(key, 0.0) for key in DEVICE}
+    values |= {
+        "l1_miss": _share(found["l1_requests"], found["lookups"]),
+        "l2_miss": _share(found["l2_misses"], found["l2_requests"]),
+        "duration": _log(preview.duration_ns),
+        "groups": _log(groups),
+        "block": _log(block),
+        "rounds": _log(groups / slots),
+        "run_share": preview.groups_run / max(1, groups),
+        "buffers": _log(preview.buffer_bytes),
+        "buffers_l2": _log((preview.buffer_bytes + 1) / l2),
+        "missed_l2": _log((found["l2_misses"] * spec["l2.line_bytes"] + 1) / l2),
+        "missed_buffers": _log((found["fabric_read"] + 1) / (preview.buffer_bytes + 1)),
+        "infinity": _log((preview.buffer_bytes + 1) / infinity) if infinity else 0.0,
+        "occupancy": float(preview.occupancy["fraction"]),
+        "groups_per_cu": float(preview.occupancy["groups_per_cu"]),
+        "vgprs": float(preview.registers["vgprs"]),
+        "lds": _log(preview.registers["lds_bytes"]),
+        "by_data": float(preview.by_data),
+        "atomics": _log(preview.counters.get("TCC_ATOMIC", 0.0) / items),
+        "barriers": _log(preview.work.get("barriers", 0.0) / items),
+        "guessed": float(preview.guessed),
+    }
+    return values
+
+
+def _log(value: float) -> float:
+    return math.log2(value) if value > 0 else -40.0
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole > 0 else -1.0
+
+
+def row(preview: Preview, device: str) -> dict[str, Any]:
+    """Everything that a training example needs of a preview."""
+    arch = load(device).arch
+    return {"features": features(preview, device), "quantities": preview_quantities(preview, arch)}
+
+
+def vector(columns: Mapping[str, int], values: Mapping[str, float]) -> list[float]:
+    found = [math.nan] * len(columns)
+    for name, value in values.items():
+        if name in columns:
+            found[columns[name]] = value
+    return found

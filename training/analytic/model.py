@@ -1,0 +1,294 @@
+"""Learned corrections of previews: regressors of log(true / previewed) quantities, and of their uncertainty."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hipsynth.profiling.metrics.definitions import answer_ids
+from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.core.files import read_regular, replacing
+from hipsynth.training.analytic.features import vector
+from hipsynth.training.analytic.quantities import NAMES, Quantities, metrics_of
+
+VERSION = 1
+MOST_BYTES = 40 << 20
+COVERED = 0.8  # share of true values that an interval should hold
+DURATION = "duration_ns"
+FOLDS = 5
+THRESHOLDS = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, math.inf)
+MOST_LOSS = 0.2
+FLOOR = 1e-3  # a quantity below this, per launch, counts as none
+LARGEST = 3.0  # of a learned log ratio
+PARAMETERS = {
+    "objective": "regression_l1",
+    "learning_rate": 0.06,
+    "num_leaves": 31,
+    "min_data_in_leaf": 12,
+    "feature_fraction": 0.7,
+    "bagging_fraction": 0.8,
+    "bagging_freq": 1,
+    "lambda_l2": 1.0,
+    "verbosity": -1,
+    "deterministic": True,
+    "force_row_wise": True,
+    "num_threads": 1,
+    "seed": 42,
+}
+ROUNDS, WIDTH_ROUNDS = 300, 120
+
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Example:
+    """A labelled launch: features and quantities of its preview, the true quantities, and its group of the split."""
+
+    features: Mapping[str, float]
+    previewed: Quantities
+    truth: Quantities
+    arch: str
+    lineage: str
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """A prediction: metrics in physical units and the duration; `intervals` hold COVERED of the true values."""
+
+    metrics: dict[str, float | None]
+    duration_ns: float
+    intervals: dict[str, tuple[float, float]]
+
+
+@dataclass
+class AnalyticModel:
+    """A fitted correction. `thresholds`: the smallest log ratio of a quantity that is applied, since most previews need
+    no correction; `widths`: models of |log error| by metric, and `factors`: their calibration."""
+
+    columns: dict[str, int] = field(default_factory=dict)
+    corrections: dict[str, Any] = field(default_factory=dict)
+    thresholds: dict[str, float] = field(default_factory=dict)
+    widths: dict[str, Any] = field(default_factory=dict)
+    factors: dict[str, float] = field(default_factory=dict)
+    about: dict[str, Any] = field(default_factory=dict)
+
+    # --- fitting
+
+    @classmethod
+    def fit(cls, examples: Sequence[Example], about: Mapping[str, Any] | None = None) -> AnalyticModel:
+        """Fits corrections to all examples, and widths to the errors that FOLDS models, each without the lineages that
+        it is tested on, make. Raises BadInput with too few examples."""
+        if len(examples) < 2 * FOLDS:
+            raise BadInput("too few labels to learn from", remedy="profile more programs into the corpus")
+        names = sorted({name for example in examples for name in example.features})
+        model = cls({name: i for i, name in enumerate(names)}, about=dict(about or {}))
+        table = model.table([e.features for e in examples])
+        model.corrections = _fit_corrections(table, examples)
+        folds = np.array([zlib.crc32(e.lineage.encode()) % FOLDS for e in examples])
+        ratios = _unseen_ratios(table, examples, folds)
+        model.thresholds = {name: best_threshold(ratios[name], _targets(examples, name)) for name in NAMES}
+        model._fit_widths(table, examples, folds, {n: applied(r, model.thresholds[n]) for n, r in ratios.items()})
+        return model
+
+    def table(self, rows: Sequence[Mapping[str, float]]) -> Floats:
+        return np.array([vector(self.columns, row) for row in rows], dtype=np.float64)
+
+    def _fit_widths(
+        self, table: Floats, examples: Sequence[Example], folds: npt.NDArray[np.int64], ratios: Mapping[str, Floats]
+    ) -> None:
+        import lightgbm
+
+        errors: dict[str, list[float]] = {name: [math.nan] * len(examples) for name in (*answer_ids(), DURATION)}
+        for i, example in enumerate(examples):
+            for name, error in log_errors(example, {n: float(ratios[n][i]) for n in NAMES}).items():
+                errors[name][i] = error
+        settings = {**PARAMETERS, "objective": "quantile", "alpha": COVERED, "num_leaves": 15, "min_data_in_leaf": 20}
+        for name, values in errors.items():
+            found = np.array(values)
+            good = np.isfinite(found)
+            if good.sum() < 2 * FOLDS:
+                continue
+            data = lightgbm.Dataset(table[good], found[good], params={"verbosity": -1})
+            self.widths[name] = lightgbm.train(settings, data, num_boost_round=WIDTH_ROUNDS)
+            self.factors[name] = _calibration(settings, table[good], found[good], folds[good])
+
+    # --- prediction
+
+    def predict(
+        self, rows: Sequence[Mapping[str, float]], previewed: Sequence[Quantities], archs: Sequence[str]
+    ) -> list[Corrected]:
+        """Corrected predictions for previews, given their features, quantities and architectures."""
+        if not rows:
+            return []
+        table = self.table(rows)
+        raw = _ratios(self.corrections, table)
+        ratios = {name: applied(raw[name], self.thresholds.get(name, math.inf)) for name in NAMES}
+        widths = {
+            name: np.maximum(1e-4, self.factors[name] * model.predict(table)) for name, model in self.widths.items()
+        }
+        found = []
+        for i, (q, arch) in enumerate(zip(previewed, archs, strict=True)):
+            fixed = corrected(q, {name: ratios[name][i] for name in NAMES})
+            metrics = metrics_of(fixed, arch)
+            values = {**metrics, DURATION: fixed["duration"]}
+            intervals = {
+                name: interval(name, value, float(widths[name][i]))
+                for name, value in values.items()
+                if value is not None and name in widths
+            }
+            found.append(Corrected(metrics, fixed["duration"], intervals))
+        return found
+
+    # --- files
+
+    def save(self, path: Path) -> None:
+        document = {
+            "version": VERSION,
+            "columns": self.columns,
+            "thresholds": self.thresholds,
+            "factors": self.factors,
+            "about": self.about,
+            "corrections": {name: model.model_to_string() for name, model in self.corrections.items()},
+            "widths": {name: model.model_to_string() for name, model in self.widths.items()},
+        }
+        data = gzip.compress(json.dumps(document).encode(), mtime=0)
+        with replacing(path) as fresh:
+            fresh.write_bytes(data)
+
+    @classmethod
+    def load(cls, path: Path) -> AnalyticModel:
+        """Raises BadInput for a file that is damaged or of another version."""
+        import lightgbm
+
+        try:
+            document = json.loads(gzip.decompress(read_regular(path, MOST_BYTES)))
+            if document["version"] != VERSION:
+                raise ValueError(f"version {document['version']}, this program reads {VERSION}")
+            boosters = {
+                part: {name: lightgbm.Booster(model_str=text) for name, text in document[part].items()}
+                for part in ("corrections", "widths")
+            }
+            parts = boosters["corrections"], boosters["widths"]
+            corrections, widths = parts
+            factors, about = document["factors"], document["about"]
+            return cls(document["columns"], corrections, document["thresholds"], widths, factors, about)
+        except (OSError, EOFError, ValueError, KeyError, TypeError, lightgbm.basic.LightGBMError) as error:
+            raise BadInput(f"{path}: not a usable predictor", cause=str(error), remedy="train it again") from error
+
+
+def _unseen_ratios(table: Floats, examples: Sequence[Example], folds: npt.NDArray[np.int64]) -> dict[str, Floats]:
+    """The log ratios that FOLDS models, each without the lineages that it is asked for, predict."""
+    found = {name: np.zeros(len(examples)) for name in NAMES}
+    for fold in range(FOLDS):
+        inside, outside = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
+        if not len(inside) or not len(outside):
+            continue
+        models = _fit_corrections(table[outside], [examples[int(i)] for i in outside])
+        for name, ratios in _ratios(models, table[inside]).items():
+            found[name][inside] = ratios
+    return found
+
+
+def applied(ratios: Floats, threshold: float) -> Floats:
+    """The log ratios that are large enough, else 0."""
+    return np.where(np.abs(ratios) >= threshold, ratios, 0.0)
+
+
+def best_threshold(ratios: Floats, targets: Floats) -> float:
+    """The threshold with which predicted log ratios leave the smallest error, each counted as at most MOST_LOSS."""
+    good = np.isfinite(targets)
+    if not good.any():
+        return math.inf
+
+    def loss(threshold: float) -> float:
+        return float(np.minimum(np.abs(targets[good] - applied(ratios[good], threshold)), MOST_LOSS).mean())
+
+    return min(THRESHOLDS, key=lambda threshold: (loss(threshold), -threshold))
+
+
+def _targets(examples: Sequence[Example], name: str) -> Floats:
+    """log(true / previewed), NaN where one of them is nothing."""
+    values = []
+    for e in examples:
+        true, seen = e.truth[name], e.previewed[name]
+        values.append(math.log(true / seen) if true > FLOOR and seen > FLOOR else math.nan)
+    return np.array(values)
+
+
+def _fit_corrections(table: Floats, examples: Sequence[Example]) -> dict[str, Any]:
+    import lightgbm
+
+    models = {}
+    for name in NAMES:
+        target = np.clip(_targets(examples, name), -LARGEST, LARGEST)
+        good = np.isfinite(target)
+        if good.sum() >= FOLDS:
+            data = lightgbm.Dataset(table[good], target[good], params={"verbosity": -1})
+            models[name] = lightgbm.train(PARAMETERS, data, num_boost_round=ROUNDS)
+    return models
+
+
+def _ratios(models: Mapping[str, Any], table: Floats) -> dict[str, Floats]:
+    zero = np.zeros(len(table))
+    return {name: np.asarray(models[name].predict(table)) if name in models else zero for name in NAMES}
+
+
+def corrected(previewed: Mapping[str, float], ratios: Mapping[str, float]) -> Quantities:
+    """Quantities times exp(ratio); misses never exceed what can miss."""
+    found = {name: previewed[name] * math.exp(ratios[name]) for name in NAMES}
+    found["l1_requests"] = min(found["l1_requests"], found["lookups"])
+    found["l2_misses"] = min(found["l2_misses"], found["l2_requests"])
+    return found
+
+
+def log_errors(example: Example, ratios: Mapping[str, float]) -> dict[str, float]:
+    """|log error| of each metric, for hit rates the error in points."""
+    fixed = corrected(example.previewed, ratios)
+    found, true = metrics_of(fixed, example.arch), metrics_of(example.truth, example.arch)
+    errors = {DURATION: abs(math.log(fixed["duration"] / example.truth["duration"]))}
+    for name, value in true.items():
+        other = found[name]
+        if value is None or other is None:
+            continue
+        if name.endswith("Hit_Rate"):
+            errors[name] = abs(value - other)
+        elif value > 0 and other > 0:
+            errors[name] = abs(math.log(other / value))
+    return errors
+
+
+def interval(name: str, value: float, width: float) -> tuple[float, float]:
+    """The interval around a value for a width in log units, or in points for a hit rate."""
+    if name.endswith("Hit_Rate"):
+        return max(0.0, value - width), min(100.0, value + width)
+    return value * math.exp(-width), value * math.exp(width)
+
+
+def _calibration(
+    settings: Mapping[str, Any],
+    table: Floats,
+    errors: Floats,
+    folds: npt.NDArray[np.int64],
+) -> float:
+    """The factor on predicted widths with which COVERED of the errors of unseen folds lie inside."""
+    import lightgbm
+
+    shares: list[float] = []
+    for fold in range(FOLDS):
+        inside, outside = folds == fold, folds != fold
+        if not inside.any() or outside.sum() < FOLDS:
+            continue
+        data = lightgbm.Dataset(table[outside], errors[outside], params={"verbosity": -1})
+        width = lightgbm.train(dict(settings), data, num_boost_round=WIDTH_ROUNDS).predict(table[inside])
+        shares += list(errors[inside] / np.maximum(1e-4, np.asarray(width)))
+    return max(1.0, float(np.quantile(shares, COVERED))) if shares else 1.0

@@ -1,0 +1,254 @@
+"""Predicts every kernel of a program with the shipped correction, without running any of it natively."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from hipsynth.profiling.devices import device_of, load
+from hipsynth.profiling.metrics import roofline
+from hipsynth.profiling.preview.host import HostLaunch, host_launches
+from hipsynth.profiling.preview.interpret import BUFFER, Code, Interpreter, Preview, base_name, explicit_arguments
+from hipsynth.profiling.preview.values import UNKNOWN
+from hipsynth.profiling.toolchain import check_flags
+from hipsynth.synth.core.errors import BadInput, Missing
+from hipsynth.training.analytic.features import features, preview_quantities
+from hipsynth.training.analytic.model import DURATION, AnalyticModel
+from hipsynth.training.analytic.previews import Failure, Found, device_code, interpret_all, properties
+from hipsynth.training.data.dataset import kernel_names
+
+PREDICTOR = "predictor.json.gz"  # in a model folder
+SHIPPED = Path(__file__).with_name(PREDICTOR)
+WIDEST = 1.0  # log width of a duration's interval (a factor of e each way) beyond which a prediction abstains
+ASSUMED_GRID, ASSUMED_BLOCK, ASSUMED_NUMBER = (4096, 1, 1), (256, 1, 1), 1 << 20
+Shape = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Question:
+    """What to assume of launches instead of what the host code says; `values`: integer arguments by name."""
+
+    grid: Shape | None = None
+    block: Shape | None = None
+    values: Mapping[str, float] = field(default_factory=dict)
+    arguments: tuple[str, ...] = ()  # the program's command line
+
+
+@dataclass(frozen=True)
+class KernelPrediction:
+    """One kernel of a program. `abstained`: do not rely on it, because of `reason`; it may lack metrics then."""
+
+    name: str
+    metrics: Mapping[str, float | None]
+    duration_ns: float | None
+    intervals: Mapping[str, tuple[float, float]]
+    abstained: bool = False
+    reason: str = ""
+    grid: Shape | None = None
+    block: Shape | None = None
+    bottleneck: str = ""
+    why: tuple[str, ...] = ()
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "metrics": dict(self.metrics),
+            "duration_ns": self.duration_ns,
+            "intervals": {name: list(ends) for name, ends in self.intervals.items()},
+            "abstained": self.abstained,
+            "reason": self.reason,
+            "grid": list(self.grid) if self.grid else None,
+            "block": list(self.block) if self.block else None,
+            "bottleneck": self.bottleneck,
+            "why": list(self.why),
+        }
+
+
+@dataclass(frozen=True)
+class AnalyticPrediction:
+    """The kernels of a program on one target, in the order of their launches."""
+
+    arch: str
+    flags: str
+    device: str
+    kernels: tuple[KernelPrediction, ...]
+    seconds: float
+    model: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def main(self) -> KernelPrediction | None:
+        """The kernel that takes longest."""
+        timed = [kernel for kernel in self.kernels if kernel.duration_ns is not None]
+        return max(timed, key=lambda kernel: kernel.duration_ns or 0.0, default=None)
+
+    def document(self) -> dict[str, Any]:
+        """As models.predict.Prediction.document(), with all kernels; its metrics are those of the main one."""
+        known = {name: v for name, v in (self.main.metrics if self.main else {}).items() if v is not None}
+        position = roofline.position(known, self.device)
+        return {
+            "arch": self.arch,
+            "flags": self.flags,
+            "device": self.device,
+            "model": self.model,
+            "metrics": known,
+            "roofline": {
+                "roof": position.roof,
+                "share": position.share,
+                "shares": dict(position.shares),
+                "points": [
+                    {"level": p.level, "intensity": p.intensity, "gflops": p.gflops, "attainable": p.attainable_gflops}
+                    for p in position.points
+                ],
+            },
+            "cut_lines": 0,
+            "prompt_tokens": 0,
+            "seconds": round(self.seconds, 4),
+            "notes": list(self.notes),
+            "kernels": [kernel.document() for kernel in self.kernels],
+        }
+
+
+class AnalyticPredictor:
+    """The shipped predictor, or one that was trained on another corpus."""
+
+    def __init__(self, model: AnalyticModel, path: Path) -> None:
+        self.model, self.path = model, path
+
+    @classmethod
+    def load(cls, path: Path = SHIPPED) -> AnalyticPredictor:
+        """Raises Missing if there is no predictor, BadInput if it is damaged."""
+        if not path.exists():
+            raise Missing(
+                f"{path}: no predictor there", remedy="run `synth train CORPUS --config analytic --out MODEL`"
+            )
+        return cls(AnalyticModel.load(path), path)
+
+    def predict(
+        self, source: str, arch: str, flags: str, device: str | None = None, question: Question | None = None
+    ) -> AnalyticPrediction:
+        """Raises UsageError for an unknown arch, device or flag, BadInput for a source without a kernel, CompileFailed
+        if its device code does not compile."""
+        chosen = device_of(arch, device)
+        flags = check_flags(flags)
+        if not kernel_names(source):
+            raise BadInput("no kernel in the file", cause="no __global__ function", remedy="give a HIP source file")
+        start = time.monotonic()
+        code = device_code(source, arch, flags)
+        return self.predict_code(source, code, chosen.name, flags, question or Question(), start)
+
+    def predict_code(
+        self, source: str, code: Code, device: str, flags: str, question: Question, start: float | None = None
+    ) -> AnalyticPrediction:
+        """As predict(), for code that is compiled already."""
+        start = time.monotonic() if start is None else start
+        found, notes = find(source, code, device, question)
+        kernels = [*self._kernels(found.previews, device), *map(unknown, found.failures)]
+        arch = load(device).arch
+        seconds = time.monotonic() - start
+        return AnalyticPrediction(arch, flags, device, tuple(kernels), seconds, str(self.path), tuple(notes))
+
+    def _kernels(self, found: Sequence[Preview], device: str) -> list[KernelPrediction]:
+        arch = load(device).arch
+        rows = [features(preview, device) for preview in found]
+        seen = [preview_quantities(preview, arch) for preview in found]
+        fixed = self.model.predict(rows, seen, [arch] * len(found))
+        return [described(p, c.metrics, c.duration_ns, c.intervals) for p, c in zip(found, fixed, strict=True)]
+
+
+def described(
+    preview: Preview,
+    metrics: Mapping[str, float | None],
+    duration_ns: float,
+    intervals: Mapping[str, tuple[float, float]],
+) -> KernelPrediction:
+    low, high = intervals.get(DURATION, (duration_ns, duration_ns))
+    width = math.log(high / low) / 2 if low > 0 else math.inf
+    reason = ""
+    if width > WIDEST:
+        cause = "its branches or addresses depend on data" if preview.by_data else "few labelled kernels are like it"
+        reason = f"the duration is uncertain by a factor of {math.exp(width):.1f}: {cause}"
+    return KernelPrediction(
+        preview.launch.kernel,
+        metrics,
+        duration_ns,
+        intervals,
+        bool(reason),
+        reason,
+        preview.launch.grid,
+        preview.launch.block,
+        preview.bottleneck,
+        reasons(preview),
+    )
+
+
+def unknown(failure: Failure) -> KernelPrediction:
+    return KernelPrediction(failure.kernel, {}, None, {}, True, failure.reason)
+
+
+def reasons(preview: Preview) -> tuple[str, ...]:
+    """The facts behind a prediction: the units that take longest, and what keeps them busy."""
+    times = sorted(((ns, name) for name, ns in preview.bounds.items() if ns > 0), reverse=True)[:3]
+    lines = [f"{name}: {ns / 1000:.3g} us if it were the only limit" for ns, name in times]
+    occupancy = preview.occupancy
+    lines.append(f"{occupancy['waves_per_cu']:.0f} waves per CU fit ({100 * occupancy['fraction']:.0f} % occupancy)")
+    if preview.by_data:
+        lines.append("branches or addresses depend on data that is not known")
+    if preview.guessed:
+        lines.append("the size of a buffer is not known")
+    return tuple(lines)
+
+
+def find(source: str, code: Code, device: str, question: Question) -> tuple[Found, list[str]]:
+    """Previews of the launches that the host code makes, changed by the question; where it launches nothing, of each
+    kernel with the question's shape and arguments, or assumed ones (a note says so)."""
+    table = load(device)
+    launches, shapeless = host_launches(source, question.arguments, properties(table))
+    notes: list[str] = []
+    named = {launch.kernel for launch in launches}
+    if not launches or shapeless:
+        wanted = [k for k in kernel_names(source) if k not in named and (not shapeless or k in shapeless)]
+        made = [m for name in wanted if (m := _assumed(name, source, code, table.name, question))]
+        if made and (not question.grid or not question.block):
+            notes.append(
+                f"the launch shape of {', '.join(m.kernel for m in made)} is not known: assumes "
+                f"{made[0].grid[0]} work-groups of {made[0].block[0]}; give --grid and --block"
+            )
+        launches = [*launches, *made]
+    changed = [_changed(launch, source, question) for launch in launches]
+    return interpret_all(changed, code, table.name), notes
+
+
+def _changed(launch: HostLaunch, source: str, question: Question) -> HostLaunch:
+    names = parameter_names(source, launch.kernel)
+    arguments = (
+        tuple(question.values.get(name, value) for name, value in zip(names, launch.arguments, strict=False))
+        or launch.arguments
+    )
+    if len(arguments) != len(launch.arguments):
+        arguments = launch.arguments
+    grid, block = question.grid or launch.grid, question.block or launch.block
+    return replace(launch, grid=grid, block=block, arguments=arguments)
+
+
+def _assumed(name: str, source: str, code: Code, device: str, question: Question) -> HostLaunch | None:
+    """A launch of a kernel that no host code launches."""
+    interpreter = Interpreter(code, load(device))
+    kernel = next((k for k in interpreter.kernels if base_name(k["name"]) == name), None)
+    if kernel is None:
+        return None
+    values = [UNKNOWN if kind == BUFFER else ASSUMED_NUMBER for _, _, kind in explicit_arguments(kernel)]
+    return HostLaunch(name, (), question.grid or ASSUMED_GRID, question.block or ASSUMED_BLOCK, 0, tuple(values))
+
+
+def parameter_names(source: str, kernel: str) -> list[str]:
+    """The parameter names of a kernel as the source declares them."""
+    match = re.search(rf"__global__[^;{{]*?\b{re.escape(kernel)}\s*\(([^)]*)\)", source)
+    if not match:
+        return []
+    return [re.findall(r"\w+", part)[-1] if re.findall(r"\w+", part) else "" for part in match.group(1).split(",")]

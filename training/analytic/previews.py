@@ -1,0 +1,87 @@
+"""Previews of the launches of a program text, for an architecture, flags and a device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hipsynth.profiling.devices import DeviceTable, load
+from hipsynth.profiling.preview.host import HostLaunch, host_launches
+from hipsynth.profiling.preview.interpret import Code, Interpreter, Preview
+from hipsynth.profiling.sim.device import native_core
+from hipsynth.profiling.toolchain import CompileLimits, compile_device
+from hipsynth.synth.core.errors import BadInput, CompileFailed
+from hipsynth.synth.core.program import text_id
+from hipsynth.synth.core.scratch import scratch_folder
+
+MOST_PREVIEWS = 32  # launches of a program
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a launch, or the whole program (`kernel` is empty), has no preview."""
+
+    kernel: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Found:
+    previews: list[Preview]
+    failures: list[Failure]
+
+
+def device_code(text: str, arch: str, flags: str, limits: CompileLimits | None = None) -> Code:
+    """Compiles the device code of a program in the sandbox, or takes it from the build cache. Raises CompileFailed, and
+    BadInput without a kernel."""
+    with scratch_folder() as scratch:
+        path = scratch / f"{text_id(text)}.hip"
+        path.write_text(text)
+        return code_of(path, arch, flags, scratch / "out", limits)
+
+
+def code_of(path: Path, arch: str, flags: str, out: Path, limits: CompileLimits | None = None) -> Code:
+    build = compile_device(path, arch, flags, out, limits=limits)
+    return Code(build.code_object.read_bytes(), build.disassembly.read_text())
+
+
+def properties(table: DeviceTable) -> dict[str, int]:
+    """What a program can ask the device and size its launches by."""
+    cus = int(table["topology.cus"])
+    names = {"warpSize": 64, "multiProcessorCount": cus, "maxThreadsPerBlock": 1024, "sharedMemPerBlock": 65536}
+    return names | {"maxThreadsPerMultiProcessor": 2048}
+
+
+def previews(text: str, code: Code, device: str, arguments: Sequence[str] = ()) -> Found:
+    """Interprets the launches that the host code of `text` makes when it is run with `arguments`."""
+    launches, unknown = host_launches(text, arguments, properties(load(device)))
+    found = interpret_all(launches, code, device)
+    shapeless = [Failure(name, "its launch shape is not known before the program runs") for name in unknown]
+    return Found(found.previews, [*found.failures, *shapeless])
+
+
+def interpret_all(launches: Sequence[HostLaunch], code: Code, device: str) -> Found:
+    """A preview, or the reason why there is none, of each launch."""
+    interpreter = Interpreter(code, load(device))
+    found, failures = [], []
+    for launch in launches[:MOST_PREVIEWS]:
+        try:
+            preview = interpreter.preview(launch)
+        except native_core().SimError as error:
+            failures.append(Failure(launch.kernel, f"its code cannot be interpreted ({error.args[0]})"))
+            continue
+        if preview is None:
+            failures.append(Failure(launch.kernel, "an argument is not known before the program runs"))
+        else:
+            found.append(preview)
+    return Found(found, failures)
+
+
+def previews_of_text(text: str, arch: str, flags: str, device: str) -> Found:
+    """As previews(); a program that does not compile is one failure."""
+    try:
+        code = device_code(text, arch, flags)
+    except (CompileFailed, BadInput) as error:
+        return Found([], [Failure("", f"it does not compile: {error.what}")])
+    return previews(text, code, device)

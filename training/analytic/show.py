@@ -1,0 +1,72 @@
+"""Terminal output of predictions, beside executed figures where there are some."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hipsynth.profiling import metrics as table
+
+DURATION = "duration_ns"
+
+
+def prediction_lines(document: Mapping[str, Any], why: bool = False) -> list[str]:
+    """A result of `synth predict` as lines: per kernel the metrics with their intervals."""
+    lines = [f"{document['arch']} ({document['device']})  {document['flags']}   predicted, not executed"]
+    executed = list(document.get("executed", ()))
+    for kernel in document["kernels"]:
+        found = next((e for e in executed if e.get("name") == kernel["name"]), None)
+        if found is not None:
+            executed.remove(found)
+        lines += ["", *_kernel_lines(kernel, found, why)]
+    for other in executed:
+        if "status" in other:
+            lines += ["", f"  the program did not execute: {other['reason']} {other['message']}".rstrip()]
+    lines += [f"  note: {note}" for note in document["notes"]]
+    lines.append(f"  answered in {document['seconds']:.2f} s")
+    return lines
+
+
+def _kernel_lines(kernel: Mapping[str, Any], executed: Mapping[str, Any] | None, why: bool) -> list[str]:
+    shape = f"  {_shape(kernel['grid'])} x {_shape(kernel['block'])}" if kernel["grid"] else ""
+    lines = [f"{kernel['name'] or 'program'}{shape}" + ("   limited by " + kernel["bottleneck"] if shape else "")]
+    if kernel["abstained"]:
+        lines.append(f"  no reliable answer: {kernel['reason']}")
+    if kernel[DURATION] is None:
+        return lines
+    heads = f"  {'':<26} {'predicted':>12} {'80 % interval':>23} {'executed':>12} {'error':>8}"
+    lines.append(heads if executed else heads[: 2 + 27 + 12 + 24])
+    facts = table.table().metrics
+    rows: list[tuple[str, str, str]] = [(DURATION, "Duration", "us")]
+    rows += [(metric, facts[metric].title, facts[metric].unit) for metric in table.paper_ids()]
+    for name, title, unit in rows:
+        lines.append(_row(name, title, unit, kernel, executed))
+    if why:
+        lines += [f"  why: {reason}" for reason in kernel["why"]]
+    return lines
+
+
+def _row(name: str, title: str, unit: str, kernel: Mapping[str, Any], executed: Mapping[str, Any] | None) -> str:
+    scale = 1e-3 if name == DURATION else 1.0
+    value = kernel[DURATION] if name == DURATION else kernel["metrics"].get(name)
+    ends: Sequence[float] | None = kernel["intervals"].get(name)
+    between = f"{_number(ends[0] * scale)} - {_number(ends[1] * scale)}" if ends else ""
+    line = f"  {f'{title} [{unit}]':<26} {_number(None if value is None else value * scale):>12} {between:>23}"
+    if executed is None:
+        return line.rstrip()
+    true = executed[DURATION] if name == DURATION else executed["metrics"].get(name)
+    error = f"{100 * (value / true - 1):+.1f} %" if value is not None and true else ""
+    return f"{line} {_number(None if true is None else true * scale):>12} {error:>8}".rstrip()
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 10000 else f"{value:.4g}"
+
+
+def _shape(dims: Sequence[int]) -> str:
+    shown = list(dims)
+    while len(shown) > 1 and shown[-1] == 1:
+        shown.pop()
+    return "x".join(map(str, shown))

@@ -1,0 +1,74 @@
+"""Trains the correction on a corpus: `synth train CORPUS --config analytic --out MODEL`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from hipsynth.synth.core.errors import BadInput, UsageError
+from hipsynth.synth.core.files import write_whole
+from hipsynth.training.analytic.examples import examples, preview_samples
+from hipsynth.training.analytic.model import AnalyticModel
+from hipsynth.training.analytic.predict import PREDICTOR
+from hipsynth.training.data.dataset import Sample, require_no_leak, split
+from hipsynth.training.models.train import RECORD, TRAINING_SET, Config, model_record, training_fingerprint
+
+BASE = "analytic"
+
+
+def train_analytic(
+    corpus: Path,
+    config: Config,
+    out: Path,
+    samples: Sequence[Sample],
+    note: Callable[[str], None] = lambda _: None,
+    workers: int = 0,
+) -> dict[str, Any]:
+    """Fits the correction to the training and validation parts and writes the model folder `out`; returns its record.
+
+    Compiles and previews every build once (the build cache makes a second run short). Raises BadInput (too few samples,
+    a leak), UsageError (`out` holds another model).
+    """
+    parts = split(samples)
+    used = [*parts["train"], *parts["valid"]]
+    if not used:
+        raise BadInput(f"{corpus}: no samples in the training part", remedy="profile more programs into the corpus")
+    require_no_leak(used, parts["lineage"])
+    fingerprint = training_fingerprint(config, used)
+    existing = model_record(out)
+    if existing is not None:
+        if existing["fingerprint"] != fingerprint:
+            raise UsageError(
+                f"{out} holds a model trained with other settings or another corpus",
+                remedy="give another --out, or remove that folder",
+            )
+        return {**existing, "status": "already finished"}
+    found = preview_samples(used, workers or os.cpu_count() or 1, note)
+    learned = examples(used, found)
+    labels = sorted({(s.backend, str(s.extra.get("backend_version", ""))) for s in used})
+    about = {"samples": len(used), "previewed": len(learned), "labels": labels}
+    model = AnalyticModel.fit(learned, about)
+    out.mkdir(parents=True, exist_ok=True)
+    model.save(out / PREDICTOR)
+    lineages, keys = sorted({s.lineage for s in used}), [s.key for s in used]
+    write_whole(out / TRAINING_SET, json.dumps({"lineages": lineages, "keys": keys}, indent=1))
+    record = {
+        "version": 1,
+        "status": "finished",
+        "fingerprint": fingerprint,
+        "config": asdict(config),
+        "base": BASE,
+        "format": config.format,
+        "context": 0,
+        "samples": {name: len(part) for name, part in parts.items()},
+        "previewed": len(learned),
+        "thresholds": model.thresholds,
+        "backends": sorted({s.backend for s in used}),
+        "targets": sorted({(s.arch, s.flags) for s in used}),
+    }
+    write_whole(out / RECORD, json.dumps(record, indent=1))
+    return record
