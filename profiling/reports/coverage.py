@@ -16,7 +16,7 @@ RATES = ("L1_Cache_Hit_Rate", "L2_Cache_Hit_Rate")  # in percent: ten bins
 LOGARITHMS = ("HBM_Arithmetic_Intensity", "HBM_GFLOPS", "L2_Cache_Bandwidth", "L2_Fabric_Read_BW")  # two bins a decade
 AXES = ("bottleneck", *RATES, *LOGARITHMS)
 ZERO = "0"
-MOST = math.log(8)  # a bin counts as at most so many times too thin or too full
+MOST = 8.0  # a bin counts as at most so many times too thin
 
 
 def heaviest(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -64,16 +64,16 @@ class Coverage:
         return math.exp(-sum(n / total * math.log(n / total) for n in counts.values())) if total else 0.0
 
     def worth(self, row: Mapping[str, Any]) -> float:
-        """How welcome more labels like this one are: the mean over the axes of the logarithm of how much thinner its
-        bin, with half of its neighbours, is than the average one."""
+        """How welcome more labels like this one are, 1 if all bins are equally full: the mean over the axes of how many
+        times thinner its bin, with half of its neighbours, is than the average one."""
         found = [self._thinness(row["arch"], axis, name) for axis, name in bins(row).items()]
-        return sum(found) / len(found) if found else 0.0
+        return sum(found) / len(found) if found else 1.0
 
     def _thinness(self, arch: str, axis: str, name: str) -> float:
         counts = self.counts[arch, axis]
         densities = {each: self._density(counts, axis, each) for each in counts}
         average = sum(densities.values()) / len(densities)
-        return max(-MOST, min(MOST, math.log(average / densities[name])))
+        return min(MOST, average / densities[name])
 
     def _density(self, counts: Counter[str], axis: str, name: str) -> float:
         if axis == "bottleneck" or name.endswith("."):

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
+from corpus_samples import METRICS, fill, item
 
 from hipsynth.profiling.reports.coverage import bins, coverage, heaviest
+from hipsynth.synth.cli.main import cli
+from hipsynth.synth.cli.toward import labels_of
+from hipsynth.synth.core.errors import UsageError
+from hipsynth.synth.core.store import CorpusWriter
 from hipsynth.synth.generate.build import replay
 from hipsynth.synth.generate.policy import default_policy
 from hipsynth.synth.generate.producer import generate
@@ -19,8 +27,8 @@ def label(family: str, worth: float, **params: Any) -> Label:
 
 
 LABELS = [
-    *(label("gemm", 1.0, dtype="f64", tiles_m=900) for _ in range(20)),
-    *(label("paper", -1.0, dtype="f32", size=1 << 27) for _ in range(20)),
+    *(label("gemm", 3.0, dtype="f64", tiles_m=900) for _ in range(20)),
+    *(label("paper", 0.4, dtype="f32", size=1 << 27) for _ in range(20)),
 ]
 
 
@@ -41,7 +49,7 @@ def test_a_weight_changes_at_most_fourfold_and_never_to_zero() -> None:
 
 
 def test_a_composition_counts_for_its_family() -> None:
-    after = steered(default_policy(), [label("compose/line-gather", 1.0, access="gather"), *LABELS])
+    after = steered(default_policy(), [label("compose/line-gather", 3.0, access="gather"), *LABELS])
     assert after.families["compose"] > default_policy().families["compose"]
 
 
@@ -85,8 +93,39 @@ def test_the_label_is_the_heaviest_kernel() -> None:
 def test_thin_bins_are_worth_more_and_coverage_counts_effective_bins() -> None:
     rows = [*(row(n, "hbm") for n in range(9)), row(9, "lds")]
     found = coverage(rows)
-    assert found.worth(rows[9]) > 0 > found.worth(rows[0])
+    assert found.worth(rows[9]) > 1 > found.worth(rows[0])
     assert found.effective("gfx90a", "L1_Cache_Hit_Rate") == pytest.approx(1.0)
     assert found.effective("gfx90a", "bottleneck") == pytest.approx(
         math.exp(-0.9 * math.log(0.9) - 0.1 * math.log(0.1))
     )
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """Eight generated programs with a label each."""
+    with CorpusWriter(tmp_path / "corpus", METRICS) as writer:
+        for number, program in enumerate(generate(8, seed=3)):
+            writer.add_program(program.record(), program.text)
+            writer.add(replace(item(number), program_id=program.id, lineage=program.id, family=program.family))
+    return tmp_path / "corpus"
+
+
+def test_labels_of_a_corpus_have_their_parameters(corpus: Path) -> None:
+    labels = labels_of(corpus)
+    drawn = {p.family: p.params for p in generate(8, seed=3)}
+    assert len(labels) == 8 and all(label.worth > 0 for label in labels)
+    assert all(dict(label.params) == dict(drawn[label.family]) for label in labels)
+
+
+def test_the_verb_prints_its_plan_and_resumes_only_the_same_run(corpus: Path, tmp_path: Path) -> None:
+    command = ["generate", "--count", "3", "--sizes", "1", "--out", str(tmp_path / "out"), "--toward", str(corpus)]
+    done = CliRunner().invoke(cli, command)
+    assert done.exit_code == 0 and "8 labels of generated programs" in done.output
+    assert CliRunner().invoke(cli, command).exit_code == 0
+    assert "another run" in str(CliRunner().invoke(cli, command[:-2]).exception), "not steered"
+
+
+def test_a_corpus_without_generated_programs_is_refused(tmp_path: Path) -> None:
+    fill(tmp_path / "corpus", [item(1)], 1)
+    with pytest.raises(UsageError, match="no label of a generated program"):
+        labels_of(tmp_path / "corpus")
