@@ -72,7 +72,7 @@ def _factor(worths: Iterable[float]) -> float:
     """How much larger a weight becomes: less certain if there are few labels."""
     known = list(worths)
     worth = (sum(known) + PRIOR) / (len(known) + PRIOR)
-    return max(1 / LIMIT, min(LIMIT, worth**STRENGTH))
+    return float(max(1 / LIMIT, min(LIMIT, worth**STRENGTH)))
 
 
 def plan(before: Policy, after: Policy, most: int = 12) -> Iterator[str]:
