@@ -61,6 +61,7 @@ class KernelBuilder:
         self._scalars: list[tuple[str, int]] = []
         self._constants: list[tuple[str, int]] = []
         self._names: set[str] = {name}
+        self._numbers: dict[str, int] = {}  # of the last fresh name by prefix
         self._next_scope = 1
         self._scopes = [_Scope(0, [], True, 1)]
         self._declared: dict[str, tuple[Expr, int]] = {}  # mutable name -> (initial value, depth of its scope)
@@ -75,11 +76,12 @@ class KernelBuilder:
 
     def fresh(self, prefix: str) -> str:
         """An unused name: the prefix, with a number appended if it is taken."""
-        number = 0
-        name = prefix
+        number = self._numbers.get(prefix, 0)
+        name = f"{prefix}{number}" if number else prefix
         while name in self._names:
             number += 1
             name = f"{prefix}{number}"
+        self._numbers[prefix] = number
         return name
 
     def input(self, name: str, dtype: DType, size: int, lo: float, hi: float, *, restrict: bool = False) -> Buffer:

@@ -98,7 +98,7 @@ def environment() -> jinja2.Environment:
     loader = jinja2.FileSystemLoader(templates_dir())
     env = jinja2.Environment(
         loader=_Headless(loader), undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-        keep_trailing_newline=True, autoescape=False,
+        keep_trailing_newline=True, autoescape=False, auto_reload=False,
     )  # fmt: skip
     for function in (
         kernel_source, launched, launch_arguments, init_expression, dynamic_bytes, shared_constants, constant_tables,

@@ -121,21 +121,21 @@ def apply(name: str, *operands: Operand) -> Expr:
     outside the operation's domain."""
     op = OPS[name]
     values = operands[1:] if name == "select" else operands
-    types = [v.dtype for v in values if isinstance(v, Expr)]
-    if not types:
+    typed = next((v.dtype for v in values if isinstance(v, Expr)), None)
+    if typed is None:
         raise IRError(f"{name}: needs at least one typed operand")
-    args = tuple(lift(v, types[0]) for v in operands)
+    args = tuple([v if isinstance(v, Expr) else lift(v, typed) for v in operands])
     _check_types(name, op.kinds, args)
-    dtype = BOOL if op.boolean else types[0]
-    op.text(types[0])
+    dtype = BOOL if op.boolean else typed
+    op.text(typed)
     try:
-        lo, hi = op.span(*((a.lo, a.hi) for a in args))
+        lo, hi = op.span(*[(a.lo, a.hi) for a in args])
     except IRError as error:
         raise IRError(f"{name}: {error.what}") from error
     lo, hi = fit(name, dtype, lo, hi)
     if name == "sub" and any(a.raw for a in args):
         raise IRError("sub: threadIdx and other builtins are unsigned; convert them to int first")
-    raw = any(a.raw for a in args) and not op.boolean
+    raw = not op.boolean and any(a.raw for a in args)
     return Expr(name, dtype, args, None, lo, hi, all(a.uniform for a in args), raw)
 
 

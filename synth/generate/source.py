@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from hipsynth.synth.generate import ir
@@ -11,9 +11,10 @@ from hipsynth.synth.generate.ir import Buffer, Expr, Kernel, Module, Statement
 from hipsynth.synth.generate.ops import ATOM, OPS, ORDER, SYMMETRIC, UNARY
 from hipsynth.synth.generate.outline import Function, outlined
 from hipsynth.synth.generate.types import BOOL, EXTENDED, DType
-from hipsynth.synth.generate.walk import statements
+from hipsynth.synth.generate.walk import names_in, statements, values_of
 
 INVERSE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
+GLOBAL_INDEX = "blockIdx.x * blockDim.x + threadIdx.x"
 UNROLL = {0: [], 1: ["#pragma unroll"]}
 
 
@@ -102,11 +103,13 @@ SPECIAL: dict[str, Callable[[Expr], tuple[str, int]]] = {
 
 
 class Printer:
-    """Prints statements as indented lines; `generic` is the type that is printed as T."""
+    """Prints statements as indented lines; `generic` is the type that is printed as T, `wide` the names of locals that
+    are declared with 64 bits."""
 
-    def __init__(self, auto: bool, generic: DType | None = None) -> None:
+    def __init__(self, auto: bool, generic: DType | None = None, wide: frozenset[str] = frozenset()) -> None:
         self.auto = auto
         self.generic = generic
+        self.wide = wide
         self.lines: list[str] = []
         self.depth = 1
 
@@ -132,7 +135,10 @@ class Printer:
         )
         spelled = spell(s.target.dtype, self.generic) if exact or not self.auto else "auto"
         spelled = spelled if s.mutable or self.auto else f"const {spelled}"
-        self.put(f"{spelled} {s.target.attr[0]} = {expression(s.value)};")
+        text = expression(s.value)
+        if s.target.attr[0] in self.wide:
+            spelled, text = "const long long", text.replace("blockIdx.x", "static_cast<long long>(blockIdx.x)", 1)
+        self.put(f"{spelled} {s.target.attr[0]} = {text};")
 
     def assign(self, s: ir.Assign) -> None:
         self.put(f"{s.target.attr[0]} {s.compound}= {expression(s.value)};")
@@ -250,7 +256,7 @@ def function_source(function: Function, auto: bool, style: dict[str, Any], gener
 def kernel_body(kernel: Kernel, style: dict[str, Any]) -> str:
     """Declarations of arrays, and the statements of a kernel."""
     generic = generic_type(kernel, style)
-    printer = Printer(kernel.auto, generic)
+    printer = Printer(kernel.auto, generic, wide_indices(kernel) if style["wide_index"] else frozenset())
     for tile in kernel.lds:
         dims = "[]" if tile.dynamic else "".join(f"[{extent}]" for extent in tile.shape)
         printer.put(f"{'extern ' if tile.dynamic else ''}__shared__ {spell(tile.dtype, generic)} {tile.name}{dims};")
@@ -261,6 +267,25 @@ def kernel_body(kernel: Kernel, style: dict[str, Any]) -> str:
             printer.put(f"const int {scalar} = args.{scalar};")
     printer.block(kernel.body)
     return "\n".join(printer.lines)
+
+
+def wide_indices(kernel: Kernel) -> frozenset[str]:
+    """The global indices that may be declared with 64 bits: no function of theirs exists for int only."""
+    if kernel.auto:
+        return frozenset()
+    found = {s.target.attr[0] for s in kernel.body if isinstance(s, ir.Let) and expression(s.value) == GLOBAL_INDEX}
+    return frozenset(
+        found - {name for s in statements(kernel.body) for value in values_of(s) for name in _called(value)}
+    )
+
+
+def _called(value: Expr) -> Iterator[str]:
+    """The names that are arguments of functions, or parts of them."""
+    op = OPS.get(value.op)
+    if value.op in ("shuffle", "call") or (op is not None and op.precedence == ATOM):
+        yield from names_in(value)
+    for argument in value.args:
+        yield from _called(argument)
 
 
 def signature(kernel: Kernel, style: dict[str, Any]) -> str:

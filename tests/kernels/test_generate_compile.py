@@ -56,6 +56,14 @@ def test_a_small_run_prints_what_the_oracle_expects(family: str, flags: str, tmp
     assert wrong(program, run, Target(arch, flags, DEVICES[arch]), tmp_path) == ""
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_compositions_print_what_the_oracle_expects(seed: int, tmp_path: Path) -> None:
+    needs.compiler()
+    program, run = small("compose", 300 + seed)
+    arch = list(DEVICES)[seed % 2]
+    assert wrong(program, run, Target(arch, FLAGS[seed % 3], DEVICES[arch]), tmp_path) == ""
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("arch", DEVICES)
 @pytest.mark.parametrize("family", FAMILIES)

@@ -154,14 +154,18 @@ def prepared(s: Sketch, values: list[Expr]) -> list[Expr]:
         case "convert":
             return [s.local(_converted(s, x)), *values[1:]]
         case "classify":
-            (test, replaced), other = s.ctx.choices.pick((("isnan", True), ("isfinite", False))), values[-1] + 1.0
-            chosen = (other, x) if replaced else (x, other)
+            test, holds = s.ctx.choices.pick((("isnan", False), ("isfinite", True)))
+            other = values[-1] + 1.0
+            chosen = (x, other) if holds else (other, x)
             return [s.local(apply("select", apply(test, x), *chosen)), *values[1:]]
     return values
 
 
 def _converted(s: Sketch, x: Expr) -> Expr:
     """A value through another type and back."""
+    if s.t.is_float and s.ctx.choices.flag(30):  # one byte of a word
+        word = s.local(cast(x * 16.0, U32) * 0x01010101, "word")
+        return cast((word >> s.ctx.choices.pick((8, 16, 24))) & 0xFF, s.t) * 0.0625 + x
     if s.t.is_float:
         between: tuple[DType, ...] = tuple({F16, F32, F64, I32, U32} - {s.t})
         t = s.ctx.choices.pick(sorted(between, key=lambda t: t.name))

@@ -114,19 +114,24 @@ def _add(s: Sketch, count: int) -> Iterator[Deliver]:
 
 @contextmanager
 def _bins(s: Sketch, count: int) -> Iterator[Deliver]:
-    """Counted in bins of LDS, which each work-group adds to those of the program at its end."""
-    bins = s.ctx.choices.pick((64, 256, 1024))
-    target, own = s.target(U32, bins), s.k.lds("own_bins", U32, bins, (U32.lo, U32.hi))
+    """Added up or counted in bins of LDS, which each work-group adds to those of the program at its end."""
+    bins, summed = s.ctx.choices.pick((64, 256, 1024)), s.ctx.choices.flag(50)
+    t = _wide(s) if summed and s.t.is_float else U32
+    span = (0.0, WIDEST[t.name]) if t.is_float else (t.lo, t.hi)
+    target, own = s.target(t, bins, span), s.k.lds("own_bins", t, bins, span)
     with s.k.loop(s.k.fresh("b"), s.lane, bins, s.threads) as bin_:
-        s.k.store(own, bin_, 0)
+        s.k.store(own, bin_, 0.0 if t.is_float else 0)
     s.k.barrier()
-    amount = s.ctx.choices.flag(50) and not s.t.is_float
-    yield lambda p, value: s.k.atomic(
-        "add", own, s.hashed(p.item, bins), cast(value, U32) & 0xFF if amount else ir.const(1, U32)
-    )
+
+    def deliver(p: Place, value: Expr) -> None:
+        amount = cast(value, t) if t.is_float else cast(value, t) & 0xFF if summed else ir.const(1, t)
+        s.k.atomic("add", own, s.hashed(p.item, bins), amount)
+
+    yield deliver
     s.k.barrier()
     with s.k.loop(s.k.fresh("b"), s.lane, bins, s.threads) as bin_:
         s.k.atomic("add", target, bin_, load(own, bin_))
+    s.terms = max(s.terms, 4 * (int(count) // bins) + 64)
 
 
 @contextmanager
