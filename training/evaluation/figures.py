@@ -14,6 +14,7 @@ from hipsynth.training.evaluation.scores import ZERO, relative_error
 
 Predicted = Sequence[Mapping[str, float | None]]
 COLOURS = {"model": "#0b6e99", "constant": "#9aa0a6", "nearest_neighbour": "#c77700", "gradient_boosting": "#2e8540"}
+COLOURS["analytic"] = "#7b3fa0"
 
 
 def draw(folder: Path, predicted: Mapping[str, Mapping[str, Predicted]], parts: Mapping[str, Sequence[Sample]]) -> None:

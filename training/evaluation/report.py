@@ -35,6 +35,7 @@ BASELINE_TITLES = {
     "constant": "constant",
     "nearest_neighbour": "nearest neighbour",
     "gradient_boosting": "gradient boosting",
+    "analytic": "preview, corrected",
 }
 Note = Callable[[str], None]
 

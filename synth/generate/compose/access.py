@@ -154,8 +154,9 @@ def prepared(s: Sketch, values: list[Expr]) -> list[Expr]:
         case "convert":
             return [s.local(_converted(s, x)), *values[1:]]
         case "classify":
-            (test, replaced), other = s.ctx.choices.pick((("isnan", True), ("isfinite", False))), values[-1] + 1.0
-            chosen = (other, x) if replaced else (x, other)
+            test, holds = s.ctx.choices.pick((("isnan", False), ("isfinite", True)))
+            other = values[-1] + 1.0
+            chosen = (x, other) if holds else (other, x)
             return [s.local(apply("select", apply(test, x), *chosen)), *values[1:]]
     return values
 

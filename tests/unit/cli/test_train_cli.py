@@ -133,7 +133,6 @@ def test_bad_input_is_a_clear_error(work: Path, monkeypatch: pytest.MonkeyPatch)
     kernel, corpus = work / "kernel.hip", work / "corpus"
     (work / "empty.hip").write_text("int main() { return 0; }\n")
     cases: list[tuple[type[Exception], list[object]]] = [
-        (Missing, ["predict", kernel, "--arch", "gfx90a"]),
         (UsageError, ["predict", kernel, "--arch", "gfx1", "--model", work / "model"]),
         (UsageError, ["predict", kernel, "--arch", "gfx90a", "--flags=--evil", "--model", work / "model"]),
         (BadInput, ["predict", work / "none.hip", "--arch", "gfx90a"]),
