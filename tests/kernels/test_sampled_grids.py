@@ -75,7 +75,7 @@ def test_counters_of_large_grids_agree_within_two_percent(name: str, kernel: str
 def test_a_large_sampling_error_makes_the_dispatch_run_in_full() -> None:
     """A third of the grid works, and its halves meet in the L2 at one place only."""
     exact, careful = (launch("mi250", "early_exit", 8192, **sampling(above)) for above in (10**9, 3_000_000))
-    assert careful["sampling"]["strategy"] == "sampled" and careful["sampling"]["error"] == {}
+    assert careful["sampling"]["strategy"] == "sampled" and not any(careful["sampling"]["error"].values())
     assert careful["counters"] == exact["counters"]
     assert careful["sampling"]["groups_simulated"] == exact["sampling"]["groups_simulated"]
 
