@@ -50,7 +50,7 @@ def evaluate(
     """Scores the model folder on the held-out parts of `samples`.
 
     `lineage` is leak-free; `random` holds out single samples whose programs were trained on under other names or
-    flags, like the paper's test set; `handwritten` programs were never trained on. Samples that the model was trained
+    flags, like the paper's test set; for the others see training.data.dataset. Samples that the model was trained
     on are excluded from every split. The baselines are fitted on the model's training samples. `note` receives
     progress messages. Raises BadInput if there is nothing to test, Missing if there is no finished model.
     """
@@ -224,7 +224,9 @@ TITLES = {
     "lineage": "by lineage: no relative of a test program was trained on",
     "random": "at random, as in the paper: renamed copies and other builds of the test programs were trained on",
     "handwritten": "handwritten programs: none was trained on",
-    "surveyed": "real programs of surveys: none was trained on",
+    "families": "families and compositions of which no program was trained on",
+    "device": "devices of which no label was trained on, with programs that were not trained on either",
+    "real": "real programs of surveys: none was trained on",
 }
 SHORT = {"constant": "const.", "nearest_neighbour": "nearest", "gradient_boosting": "boosted", "analytic": "analytic"}
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from hipsynth.synth.core.errors import BadInput, Missing, UsageError
 from hipsynth.synth.core.files import SOURCE_BYTES, read_regular, write_whole
-from hipsynth.training.data.dataset import TEST_PARTS, Sample, leak, load_samples, require_no_leak, split
+from hipsynth.training.data.dataset import LEAK_FREE, TEST_PARTS, Sample, leak, load_samples, require_no_leak, split
 from hipsynth.training.data.encode import Encoder, answer_atoms, chat_text, pad
 from hipsynth.training.data.prompt import DIGITS
 from hipsynth.training.data.source import VIEWS
@@ -124,7 +124,8 @@ def train(
     parts = split(load_samples(corpus) if samples is None else samples)
     if not parts["train"]:
         raise BadInput(f"{corpus}: no samples in the training part", remedy="profile more programs into the corpus")
-    require_no_leak(parts["train"], parts["lineage"])
+    for name in LEAK_FREE:
+        require_no_leak(parts["train"], parts[name])
     fingerprint = training_fingerprint(config, parts["train"])
     existing = model_record(out)
     if existing is not None:

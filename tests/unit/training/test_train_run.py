@@ -121,7 +121,7 @@ def test_lora_trains_adapters_alone_and_answers(tmp_path: Path, model: Path) -> 
 def test_evaluation_has_the_documented_shape(model: Path, tmp_path: Path) -> None:
     found = evaluate(model, SAMPLES + HAND, free_samples=2, disassemble=lambda *_: None)
     document = json.loads(json.dumps(found.document))
-    assert set(document["splits"]) == {"lineage", "random", "handwritten", "surveyed"}
+    assert set(document["splits"]) == {"lineage", "random", "families", "device", "handwritten", "real"}
     assert set(document["baselines"]) == {"constant", "nearest_neighbour", "gradient_boosting"}
     shapes: list[dict[str, Any]] = [*document["splits"].values(), *document["baselines"].values()]
     shapes += [by["splits"][name] for by in document["baselines"].values() for name in document["splits"]]
