@@ -114,6 +114,11 @@ class AnalyticPrediction:
         }
 
 
+def is_analytic(model: Path) -> bool:
+    """Whether a model folder or file holds an analytic predictor rather than a language model."""
+    return model.is_file() or (model / PREDICTOR).exists()
+
+
 class AnalyticPredictor:
     """The shipped predictor, or one that was trained on another corpus."""
 
