@@ -52,7 +52,7 @@ def preview_build(build: Build) -> list[Seen | None]:
     found: list[Seen | None] = []
     for sample in build.samples:
         preview = matching(previews(sample.text, code, sample.device).previews, sample)
-        found.append(preview and seen(preview, sample))
+        found.append(None if preview is None else seen(preview, sample))
     return found
 
 

@@ -171,9 +171,12 @@ class AnalyticScored(Analytic):
             "preview": [None if p is None else p.quantities[DURATION_QUANTITY] for p in seen],
             "bound": [None if p is None else p.bound_ns for p in seen],
         }
-        true = [s.duration_ns for s in part]
+        labels = [s.duration_ns for s in part]
         return {
-            "duration": {**score_metric(true, times), "without": {n: score_metric(true, durations[n]) for n in ALONE}},
+            "duration": {
+                **score_metric(labels, times),
+                "without": {n: score_metric(labels, durations[n]) for n in ALONE},
+            },
             "inside_intervals": shares,
             "no_preview": sum(p is None for p in seen),
             "bottleneck_agreement": agreement(part, [None if p is None else p.bottleneck for p in seen]),
