@@ -126,7 +126,7 @@ class Interpreter:
         return self._scaled(launch, found, sum(sizes), by_data, guessed)
 
     def _sparse(self, groups: int) -> dict[str, float]:
-        """The small device with no more resident work-groups per CU than the grid gives the whole device, since they share
+        """The small device with no more resident work-groups per CU than the grid gives the whole device: they share
         the vL1D and hide each other's latency."""
         resident = math.ceil(groups / self.spec["topology.cus"])
         return self.small | {MOST_GROUPS: float(min(self.spec[MOST_GROUPS], max(1, resident)))}
