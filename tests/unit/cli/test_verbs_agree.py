@@ -23,6 +23,7 @@ MISSING = {
     "train": ("{none}", "--config", "tiny-cpu", "--out", "{none}-model"),
     "evaluate": ("{none}", "{none}"),
     "predict": ("{none}.hip",),
+    "serve": ("--port", "0", "--model", "{none}"),
     "report": ("{none}", "--out", "{none}.html"),
 }
 
