@@ -15,6 +15,7 @@ from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 from starlette.staticfiles import StaticFiles
 
 from hipsynth.profiling import devices
@@ -29,7 +30,15 @@ from hipsynth.synth.core.errors import HipsynthError
 WEB = Path(__file__).parent / "web"
 SHARED_WEB = Path(roofline.__file__).parents[1] / "reports" / "web"
 # Reason of a typed error -> status; others are 422: the request is well-formed, but its program cannot be used.
-STATUS = {"superseded": 409, "busy": 429, "missing": 503, "worker_died": 503, "timeout": 503, "internal_error": 500}
+STATUS = {
+    "no_model": 404,
+    "superseded": 409,
+    "busy": 429,
+    "missing": 503,
+    "worker_died": 503,
+    "timeout": 503,
+    "internal_error": 500,
+}
 ERRORS: dict[int | str, dict[str, Any]] = {
     code: {"model": Problem} for code in (400, 401, 403, 404, 409, 413, 422, 429, 500, 503)
 }
@@ -71,11 +80,13 @@ def _add_errors(app: FastAPI) -> None:
         place = ".".join(map(str, first["loc"]))
         return problem(422, {"error": "invalid", "message": f"{place}: {first['msg']}", "remedy": "see /openapi.json"})
 
-    async def other(_: Request, error: Exception) -> Response:
+    async def other(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         code = "not_found" if error.status_code == 404 else "http"
         response = problem(error.status_code, {"error": code, "message": str(error.detail)})
         response.headers.update(error.headers or {})
+        if error.status_code == 405:
+            response.headers["allow"] = ", ".join(methods_of(app, request))
         return response
 
     async def defect(_: Request, error: Exception) -> Response:
@@ -87,6 +98,12 @@ def _add_errors(app: FastAPI) -> None:
     app.add_exception_handler(WorkerProblem, typed)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, other)
+
+
+def methods_of(app: FastAPI, request: Request) -> list[str]:
+    """The methods of all routes of a path; a route knows only its own."""
+    found = [route for route in app.routes if route.matches(request.scope)[0] is not Match.NONE]
+    return sorted({method for route in found for method in getattr(route, "methods", None) or ()})
 
 
 async def while_there(request: Request, work: Coroutine[Any, Any, dict[str, Any]]) -> Response:

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 from hipsynth.profiling.devices import architectures
 from hipsynth.serving.limits import SOURCE_BYTES
 
-Side = Annotated[int, Field(ge=1, lt=1 << 31)]
+
+def whole(value: object) -> object:
+    """JSON does not tell 3.0 from 3."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def one_of(*words: str) -> Any:
+    """A text that is one of some words."""
+    return Field(pattern=f"^({'|'.join(words)})$", json_schema_extra={"enum": list(words)})
+
+
+Whole = Annotated[int, BeforeValidator(whole)]
+Side = Annotated[Whole, Field(ge=1, lt=1 << 31)]
 Shape = Annotated[list[Side], Field(min_length=1, max_length=3)]
 Word = Annotated[str, StringConstraints(max_length=4096, pattern=r"^[^\x00]*$")]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f/]+$")]
-ARCHS = tuple(architectures())
 
 
 class Strict(BaseModel):
@@ -24,14 +35,14 @@ class Document(Strict):
     """Names an edited text: a newer version of it ends the work on older ones."""
 
     document: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
-    version: Annotated[int, Field(ge=0, le=1 << 53)] = 0
+    version: Annotated[Whole, Field(ge=0, le=1 << 53)] = 0
 
 
 class Build(Strict):
     """A program and how it is compiled: what `synth predict` and `synth profile` are given for one file."""
 
     source: Annotated[str, StringConstraints(max_length=SOURCE_BYTES)]
-    arch: Annotated[str, Field(json_schema_extra={"enum": list(ARCHS)})] = "gfx942"
+    arch: Annotated[str, one_of(*architectures())] = "gfx942"
     device: Word | None = None
     flags: Word = "-O3"
     name: Name = "kernel.hip"
@@ -60,7 +71,7 @@ class Compare(Strict):
 
 
 class Message(Strict):
-    role: Annotated[str, Field(json_schema_extra={"enum": ["system", "user", "assistant"]})]
+    role: Annotated[str, one_of("system", "user", "assistant")]
     content: Annotated[str, StringConstraints(max_length=SOURCE_BYTES)]
 
 
@@ -71,7 +82,7 @@ class Chat(BaseModel):
 
     messages: Annotated[list[Message], Field(min_length=1, max_length=64)]
     model: str = ""
-    max_tokens: Annotated[int, Field(ge=1, le=4096)] = 400
+    max_tokens: Annotated[Whole, Field(ge=1, le=4096)] = 400
     stream: bool = False
 
 

@@ -11,7 +11,9 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hipsynth.profiling.devices import device_of
 from hipsynth.profiling.metrics import paper_ids
+from hipsynth.profiling.toolchain import check_flags
 from hipsynth.serving.cache import Cache, key_of
 from hipsynth.serving.limits import DOCUMENTS, Settings
 from hipsynth.serving.pool import Busy, Pool, Problem, elapsed
@@ -184,7 +186,10 @@ class Service:
     # --- jobs
 
     def submit(self, body: Body) -> JobState:
-        """Starts a job; one of an older version of the same document is cancelled. Raises Busy."""
+        """Starts a job; one of an older version of the same document is cancelled. Raises Busy, and UsageError for an
+        unknown device or flag."""
+        device_of(body["arch"], body["device"])
+        check_flags(body["flags"])
         waiting = sum(job.state == "queued" for job in self.jobs.values())
         if waiting >= self.settings.jobs:
             raise Busy("too many jobs wait", cause="the job queue is full", remedy="try again later, or cancel some")
@@ -243,7 +248,8 @@ class Service:
         """The model's answer: content, finish, and numbers of tokens. Raises Missing without a model."""
         if self.settings.model is None:
             remedy = "train one, and start `synth serve --model DIR`"
-            raise Missing("this server has no language model", cause="--model was not given", remedy=remedy)
+            cause = "--model was not given"
+            raise Missing("this server has no language model", cause=cause, remedy=remedy, reason="no_model")
         return await self.chats.ask("chat", {**body, "model_folder": str(self.settings.model)})
 
 

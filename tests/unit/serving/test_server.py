@@ -142,6 +142,7 @@ def test_a_body_of_five_megabytes(declared: bool) -> None:
         {**BODY, "version": False},
         {**BODY, "version": "1"},
         {**BODY, "unknown": 1},
+        {**BODY, "arch": "gfx1"},
         {**BODY, "source": 1},
         {**BODY, "source": "\ud800"},
         {**BODY, "source": "x" * ((1 << 20) + 1)},
@@ -342,7 +343,7 @@ def test_chat_completions() -> None:
 
         asked = {"messages": [{"role": "user", "content": "hello"}], "temperature": 0}
         none = await Bench().client.ask("POST", "/v1/chat/completions", asked)
-        assert none.status == 503 and "--model" in none.json["remedy"]
+        assert none.status == 404 and "--model" in none.json["remedy"]
         bench = Bench(work, model=Path("somewhere"))
         answer = (await bench.client.ask("POST", "/v1/chat/completions", asked)).json
         assert answer["choices"][0]["message"] == {"role": "assistant", "content": "hi"}
