@@ -25,6 +25,7 @@ VERBS = {
     "run": "Run an unmodified HIP program on the CPU.",
     "survey": "Report which HIP programs of a folder compile, run and pass here.",
     "stats": "Count and describe the contents of a corpus.",
+    "release": "Make, extend and check a release: a corpus as a dataset.",
     "export": "Write training samples from a corpus.",
     "train": "Fine-tune a causal language model on a corpus.",
     "evaluate": "Score a model and three baselines.",

@@ -43,6 +43,7 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
     yield f"{found['corpus']}: {programs['total']:,} programs of {programs['lineages']:,} lineages"
     yield from _group("origin", programs["by_origin"])
     yield from _group("family", programs["by_family"])
+    yield f"{found['skeletons']:,} control skeletons, {found['opcodes'] or 'no record of'} opcodes"
     yield f"{items['total']:,} measurements, {items['kernels']:,} kernels"
     for name in ("arch", "flags", "device", "backend"):
         yield from _group(name, items[f"by_{name}"])

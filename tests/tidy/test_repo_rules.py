@@ -36,6 +36,7 @@ ALLOWED |= {
     "profiling.validation": _MATRIX,
     "profiling.reports": _REPORTS,
     "profiling.survey": (*_REPORTS, "profiling.matrix"),
+    "synth.release": (*_MATRIX, "profiling.matrix", "synth.generate"),
     "synth.llm": (*_MATRIX, "profiling.matrix"),
     "training.data": _TRAINING,
     "training.models": (*_TRAINING, "training.data"),

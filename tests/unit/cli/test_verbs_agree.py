@@ -19,6 +19,7 @@ MISSING = {
     "run": ("{none}.hip",),
     "survey": ("{none}",),
     "stats": ("{none}",),
+    "release": ("verify", "{none}"),
     "export": ("{none}", "--out", "{none}.jsonl"),
     "train": ("{none}", "--config", "tiny-cpu", "--out", "{none}-model"),
     "evaluate": ("{none}", "{none}"),
@@ -34,7 +35,11 @@ def command(verb: str) -> click.Command:
 
 
 def options(verb: str) -> dict[str, click.Option]:
-    return {name: p for p in command(verb).params if isinstance(p, click.Option) for name in p.opts}
+    """The options of a verb; of one with parts, those that all of its parts have."""
+    whole = command(verb)
+    parts = list(whole.commands.values()) if isinstance(whole, click.Group) else [whole]
+    found = [{name: p for p in part.params if isinstance(p, click.Option) for name in p.opts} for part in parts]
+    return {name: option for name, option in found[0].items() if all(name in other for other in found)}
 
 
 def run(*words: str) -> int:
