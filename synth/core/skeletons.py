@@ -94,8 +94,8 @@ def _parts(text: str) -> Iterator[list[tuple[str, str]]]:
         yield part
 
 
-def _device_code(text: str) -> list[tuple[str, str]]:
-    """The tokens of kernels, device functions and device variables; all tokens if there are none."""
+def device_code(text: str) -> list[tuple[str, str]]:
+    """(kind, token) of kernels, device functions and device variables; of everything if there are none."""
     parts = list(_parts(text))
     device = [part for part in parts if any(token in _DEVICE for _, token in part)]
     return [pair for part in device or parts for pair in part]
@@ -109,7 +109,7 @@ def token_skeleton(text: str) -> str:
     """The id (16 hex digits) of the device code's token stream: names numbered in order of appearance, numbers as 0."""
     places: dict[str, str] = {}
     shown = []
-    for kind, token in _device_code(text):
+    for kind, token in device_code(text):
         if kind == "number":
             token = "0"
         elif kind == "name" and not _known(token):
@@ -132,7 +132,7 @@ def _statements(text: str) -> Iterator[str]:
     """The statements of the device code; a brace and the head of a block are statements of their own."""
     words: list[str] = []
     depth = 0
-    for kind, token in _device_code(text):
+    for kind, token in device_code(text):
         depth += (token == "(") - (token == ")")
         if depth == 0 and token in ";{}":
             if words:
