@@ -110,8 +110,8 @@ function roofs(document, place) {
   document.bandwidths.forEach(({ level, gbps }, index) => {
     const start = Math.max(x0, floor / gbps), end = Math.min(x1, top / gbps);
     parts.push(line("roof", start, start * gbps, end, end * gbps, place));
-    const below = index === document.bandwidths.length - 1;
-    parts.push(`<text class="roof-label" transform="translate(${x(start * 1.3).toFixed(1)} ${y(start * 1.3 * gbps).toFixed(1)}) ` +
+    const at = start * 1.3, below = index > 0; // the two caches' roofs may be close: one name above, one below
+    parts.push(`<text class="roof-label" transform="translate(${x(at).toFixed(1)} ${y(at * gbps).toFixed(1)}) ` +
       `rotate(${slope.toFixed(2)})" dy="${below ? 14 : -5}">${LEVEL_NAMES[level] ?? escape(level)} ${quantity(gbps, "B/s")}</text>`);
   });
   let last = -Infinity;
@@ -134,7 +134,7 @@ function line(kind, x1, y1, x2, y2, { x, y }) {
 function kernels(document, levels, place) {
   const shown = document.points.filter((point) => !levels || levels.includes(point.level));
   const names = [...new Set(document.points.map((point) => point.series))];
-  const groups = Map.groupBy ? Map.groupBy(shown, key) : grouped(shown);
+  const groups = grouped(shown);
   const parts = [], labels = [];
   for (const points of groups.values()) {
     const kind = `series-${names.indexOf(points[0].series) % SERIES_COLOURS} ${points[0].kind}`;
@@ -146,7 +146,9 @@ function kernels(document, levels, place) {
       parts.push(`<line class="join" x1="${left.toFixed(1)}" x2="${right.toFixed(1)}" y1="${height.toFixed(1)}" y2="${height.toFixed(1)}"/>`);
     }
     parts.push(...spots.map((spot) => marker(spot, place)), "</g>");
-    labels.push({ x: right, y: height, text: names.length > 1 ? `${points[0].name} (${points[0].series})` : points[0].name });
+    const text = names.length > 1 ? `${points[0].name} (${points[0].series})` : points[0].name;
+    const twin = labels.find((label) => label.text === text && Math.abs(label.y - height) < 3 * LABEL_HEIGHT);
+    if (!twin) labels.push({ x: right, y: height, text }); // predicted and executed lie close: one name for both
   }
   return [...parts, ...apart(labels, place.frame)];
 }
@@ -185,12 +187,12 @@ function apart(labels, frame) {
     const long = label.text.length > 34 ? `${label.text.slice(0, 33)}\u2026` : label.text;
     const wide = 6.6 * long.length;
     const flip = label.x + 10 + wide > frame.right;
-    const start = flip ? label.x - 10 - wide : label.x + 10;
-    let y = label.y - 7;
+    const start = flip ? label.x + 6 - wide : label.x - 6;
+    let y = label.y + 17; // below: roofs are above
     for (const other of placed) {
       if (start < other.end && other.start < start + wide && Math.abs(other.y - y) < LABEL_HEIGHT) y = other.y + LABEL_HEIGHT;
     }
-    placed.push({ start, end: start + wide, y, text: long, x: label.x + (flip ? -10 : 10), anchor: flip ? "end" : "start" });
+    placed.push({ start, end: start + wide, y, text: long, x: label.x + (flip ? 6 : -6), anchor: flip ? "end" : "start" });
   }
   return placed.map(({ x, y, text, anchor }) =>
     `<text class="name" x="${x.toFixed(1)}" y="${y.toFixed(1)}" text-anchor="${anchor}">${escape(text)}</text>`);
