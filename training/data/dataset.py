@@ -202,15 +202,16 @@ def require_no_leak(train: Sequence[Sample], test: Sequence[Sample]) -> None:
         )
 
 
-def load_samples(path: Path, backend: str | None = None) -> list[Sample]:
-    """The labelled samples of a corpus folder: one per run, architecture and flags (see data.samples).
+def load_samples(path: Path, backend: str | None = None, every_device: bool = False) -> list[Sample]:
+    """The labelled samples of a corpus folder: one per run, architecture and flags (see data.samples), of the
+    architectures' default devices or of all.
 
     Leaves out surveyed programs whose source was not kept. Raises BadInput if no sample is left, UsageError if the
     corpus has several backends and `backend` is not given.
     """
     corpus = Corpus.open(path)
     measurements = corpus.measurements()
-    selection = select_labels(measurements, backend=backend)
+    selection = select_labels(measurements, backend=backend, every_device=every_device)
     if not selection.rows:
         raise no_labels(path, measurements, selection)
     programs = {row["id"]: row for row in corpus.programs().select(["id", "text", "name"]).to_pylist()}
@@ -227,7 +228,7 @@ def load_samples(path: Path, backend: str | None = None) -> list[Sample]:
 
 
 def _sample(row: Mapping[str, Any], program: Mapping[str, Any]) -> Sample:
-    known = ("dispatches", "grid", "block", "backend_version", "measurement_id", "compiler", "headers")
+    known = ("dispatches", "grid", "block", "backend_version", "measurement_id", "compiler", "headers", "bottleneck")
     return Sample(
         program_id=row["program_id"],
         lineage=row["lineage"],
