@@ -3,13 +3,15 @@
     python -m tools.realism                                 # the page and its picture; some minutes
     python -m tools.realism --tables OPCODES.csv SURVEYED   # renews tools/realism.json from real programs
 
-OPCODES.csv has the columns mnemonic, gfx90a_static, gfx942_static: instructions in the code of public programs.
+OPCODES.csv has the columns mnemonic and, per architecture, <arch>_static and <arch>_programs: instructions in the
+code of public programs, and how many programs have them.
 SURVEYED is a corpus of `synth survey --corpus SURVEYED --keep-sources`. The table keeps shares, none of their text.
 """
 
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import math
 import re
@@ -36,7 +38,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TABLE = ROOT / "tools" / "realism.json"
 PAGE = ROOT / "docs" / "explanation" / "realism.md"
 PICTURE = ROOT / "docs" / "images" / "realism.svg"
-COUNT, SEED = 30, 7  # programs of each mix
+COUNT, SEED = 48, 7  # programs of each mix
 ARCH = "gfx90a"  # on which kernels are compared
 LIMITS = Limits(sampling_units=CORPUS_UNITS, effort=CORPUS_EFFORT)
 WAVE = 64
@@ -69,9 +71,10 @@ FEATURES: Mapping[str, Callable[[frozenset[str]], bool]] = {
 
 @dataclass(frozen=True)
 class Mix:
-    """Shares of what some programs consist of: opcodes by architecture, histograms by name, features by name."""
+    """Shares of what programs consist of: opcodes by architecture, histograms and features by name."""
 
     opcodes: Mapping[str, Mapping[str, float]]
+    presence: Mapping[str, Mapping[str, float]]  # share of programs that have the opcode
     histograms: Mapping[str, Mapping[str, float]]
     features: Mapping[str, float]
     programs: int
@@ -131,15 +134,19 @@ PLACES: Mapping[str, Callable[[Mapping[str, Any]], int]] = {  # bins: powers of 
 }
 
 
-def code_of(programs: Iterable[Program]) -> dict[str, dict[str, float]]:
-    """Shares of the opcodes in the code of programs, by architecture."""
-    counts: dict[str, Counter[str]] = {arch: Counter() for arch in architectures()}
-    for program in programs:
-        for arch, found in counts.items():
-            with scratch_folder() as scratch:
-                built, _ = build_program(program, arch, "-O3", scratch / "build")
-                found.update(opcodes(path for _, path in built.modules))
-    return {arch: shares({name: n for name, n in found.items() if name != PADDING}) for arch, found in counts.items()}
+def code_of(programs: Sequence[Program]) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, float]]]:
+    """By architecture, of each opcode: its mean share of the instructions of a program, and the share of programs that
+    have it. One unrolled program can have more instructions than all others, so each counts the same."""
+    mean: dict[str, dict[str, float]] = {arch: {} for arch in architectures()}
+    presence: dict[str, dict[str, float]] = {arch: {} for arch in architectures()}
+    for program, arch in itertools.product(programs, architectures()):
+        with scratch_folder() as scratch:
+            built, _ = build_program(program, arch, "-O3", scratch / "build")
+            found = opcodes(path for _, path in built.modules)
+        for name, share in shares({name: n for name, n in found.items() if name != PADDING}).items():
+            mean[arch][name] = mean[arch].get(name, 0.0) + share / len(programs)
+            presence[arch][name] = presence[arch].get(name, 0.0) + 1 / len(programs)
+    return mean, presence
 
 
 def rows_of(corpus: Corpus) -> Sequence[Mapping[str, Any]]:
@@ -155,9 +162,8 @@ def generated(family: str | None) -> Mix:
         collect(programs, [Target(ARCH, "-O3", default_device(ARCH))], scratch / "corpus", Options(limits=LIMITS))
         rows = rows_of(Corpus.open(scratch / "corpus"))
     names = (program.text for program in programs)
-    return Mix(
-        code_of(programs), histograms(rows), features(names), len({row["program_id"] for row in rows}), len(rows)
-    )
+    labelled = len({row["program_id"] for row in rows})
+    return Mix(*code_of(programs), histograms(rows), features(names), labelled, len(rows))
 
 
 def real() -> Mix:
@@ -165,7 +171,11 @@ def real() -> Mix:
     data = json.loads(TABLE.read_text())
     surveyed = data["surveyed"]
     counted = {arch: shares(counts) for arch, counts in data["opcodes"]["instructions"].items()}
-    return Mix(counted, surveyed["histograms"], surveyed["features"], surveyed["programs"], surveyed["kernels"])
+    number = data["opcodes"]["programs"]
+    presence = {arch: {k: n / number for k, n in row.items()} for arch, row in data["opcodes"]["presence"].items()}
+    return Mix(
+        counted, presence, surveyed["histograms"], surveyed["features"], surveyed["programs"], surveyed["kernels"]
+    )
 
 
 def write_table(listing: Path, surveyed: Path) -> None:
@@ -176,6 +186,10 @@ def write_table(listing: Path, surveyed: Path) -> None:
         arch: {line["mnemonic"]: int(line[f"{arch}_static"]) for line in lines if int(line[f"{arch}_static"])}
         for arch in architectures()
     }
+    present = {
+        arch: {line["mnemonic"]: int(line[f"{arch}_programs"]) for line in lines if int(line[f"{arch}_programs"])}
+        for arch in architectures()
+    }
     corpus = Corpus.open(surveyed)
     rows = rows_of(corpus)
     texts = [row["text"] for row in corpus.programs().to_pylist()]
@@ -183,6 +197,8 @@ def write_table(listing: Path, surveyed: Path) -> None:
         "opcodes": {
             "source": "instructions that clang emits for 586 public HIP programs, counted in their code objects",
             "instructions": counted,
+            "presence": present,
+            "programs": max(max(row.values()) for row in present.values()),
         },
         "surveyed": {
             "source": "kernels of collections in docs/explanation/real-programs.md, as `synth survey` ran them",
@@ -199,7 +215,15 @@ def distances(ours: Mix, theirs: Mix) -> dict[str, float]:
     """The distance on every axis of the page."""
     found = {f"opcodes, {arch}": divergence(ours.opcodes[arch], theirs.opcodes[arch]) for arch in theirs.opcodes}
     found |= {name: divergence(ours.histograms[name], theirs.histograms[name]) for name in PLACES}
+    found |= {f"presence of opcodes, {arch}": presence(ours, theirs, arch) for arch in theirs.opcodes}
     return found | {"features of the source": feature_distance(ours.features, theirs.features)}
+
+
+def presence(ours: Mix, theirs: Mix, arch: str) -> float:
+    """Mean absolute difference of the shares of programs that have each opcode."""
+    first, second = ours.presence[arch], theirs.presence[arch]
+    names = first.keys() | second.keys()
+    return sum(abs(first.get(name, 0.0) - second.get(name, 0.0)) for name in names) / len(names)
 
 
 def page(policy: Mix, paper: Mix, theirs: Mix) -> Iterator[str]:
@@ -239,17 +263,18 @@ INTRODUCTION = """# How real generated programs are
 Written by `python -m tools.realism`; do not edit. It compares what generated programs consist of with real ones: the
 default policy (templates/policy), and the single family of synthetic programs in the paper (templates/paper).
 
-- **Opcodes**: shares of the instructions in code objects at -O3. Real: 586 public HIP programs; ours: {count} programs
-  of each mix. A large program counts for more than a small one.
+- **Opcodes**: shares of the instructions in code objects at -O3. Real: 586 public HIP programs, of which only the sums
+  are known; ours: {count} programs of each mix, each of which counts the same, since one unrolled program can have more
+  instructions than all others. Their presence: the share of programs that have an opcode.
 - **Kernels**: instructions that a wave executes, work-items of a work-group and work-groups, in powers of two (of four
   for work-groups), on gfx90a; every program counts the same. Real: {real.kernels} kernels of {real.programs} surveyed
   programs; ours: {ours.kernels} of {ours.programs}; the paper's family: {paper.kernels} of {paper.programs}.
 - **Features**: the share of programs whose device code has each, by the tokens of its source.
 
 The distance of two distributions is their Jensen-Shannon divergence in bits: 0 if they are equal, 1 if they have
-nothing in common. That of features is the mean absolute difference of the shares. Surveyed programs run at the sizes
-that their authors chose, often small ones: the default policy draws large ones on purpose, so that its kernels are
-limited by something else than their launch. Their work-groups are therefore not meant to agree.
+nothing in common. That of features and presence is the mean absolute difference of the shares. Surveyed programs run at
+the sizes that their authors chose, often small ones: the default policy draws large ones on purpose, so that its kernels
+are limited by something else than their launch. Their work-groups are therefore not meant to agree.
 """
 
 

@@ -23,6 +23,7 @@ from hipsynth.synth.release.leaks import leaks
 from hipsynth.synth.release.pack import Packed, pack
 from hipsynth.synth.release.plan import plan, shard_numbers
 from hipsynth.synth.release.rows import kept_counters
+from hipsynth.training.data.dataset import load_samples, require_no_leak, split
 
 V1 = REPOSITORY / "corpus" / "release" / "v1"
 
@@ -95,8 +96,8 @@ def test_metrics_follow_from_the_kept_counters(release: Path) -> None:
 def test_splits_follow_lineage_family_and_device(release: Path) -> None:
     opened = Release.load(release)
     assert not leaks(opened)
-    for split in ("train", "validation", "test"):
-        labels = opened.read("labels", split)
+    for part in ("train", "validation", "test"):
+        labels = opened.read("labels", part)
         assert not any(map(held_out_family, labels["family"].to_pylist()))
         assert not any(map(held_out_device, labels["device"].to_pylist()))
     assert splits_of(["paper", "histogram"], ["a", "a"]) == [splits_of(["paper"], ["a"])[0], "other"]
@@ -195,6 +196,16 @@ def test_statistics_count_skeletons_opcodes_and_labels(work: Path, release: Path
         assert found["opcodes"] == 2
         assert found["labels"] == found["measurements"]["kernels"] > found["measurements"]["total"]
         assert 0 < found["skeletons"] <= found["programs"]["total"]
+
+
+def test_training_reads_a_release_and_splits_it_by_its_lineages() -> None:
+    samples = load_samples(V1)
+    parts = split(samples)
+    opened = Release.load(V1)
+    for ours, theirs in (("train", "train"), ("random", "train"), ("valid", "validation"), ("lineage", "test")):
+        assert {s.program_id for s in parts[ours]} <= set(opened.read("programs", theirs)["id"].to_pylist())
+    require_no_leak(parts["train"], parts["lineage"])
+    assert parts["train"] and all(sample.text for sample in samples)
 
 
 def test_the_plan_and_shard_numbers() -> None:
