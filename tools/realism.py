@@ -273,8 +273,8 @@ default policy (templates/policy), and the single family of synthetic programs i
 
 The distance of two distributions is their Jensen-Shannon divergence in bits: 0 if they are equal, 1 if they have
 nothing in common. That of features and presence is the mean absolute difference of the shares. Surveyed programs run at
-the sizes that their authors chose, often small ones: the default policy draws large ones on purpose, so that its kernels
-are limited by something else than their launch. Their work-groups are therefore not meant to agree.
+the sizes that their authors chose, often small ones: the default policy draws large ones on purpose, so that its
+kernels are limited by something else than their launch. Their work-groups are therefore not meant to agree.
 """
 
 

@@ -13,6 +13,7 @@ import release_samples
 from release_samples import PLAN, labelled
 
 from hipsynth.profiling import metrics
+from hipsynth.profiling.matrix.collect import Options
 from hipsynth.profiling.reports.corpus_statistics import corpus_statistics
 from hipsynth.synth.cli.main import main
 from hipsynth.synth.core.cache import REPOSITORY
@@ -20,9 +21,11 @@ from hipsynth.synth.core.errors import BadInput, UsageError
 from hipsynth.synth.core.store import Corpus, CorpusWriter, held_out_device, held_out_family
 from hipsynth.synth.core.store.release import SUMS, Release, splits_of
 from hipsynth.synth.release.leaks import leaks
+from hipsynth.synth.release.make import make
 from hipsynth.synth.release.pack import Packed, pack
-from hipsynth.synth.release.plan import plan, shard_numbers
+from hipsynth.synth.release.plan import Kind, Plan, plan, shard_numbers
 from hipsynth.synth.release.rows import kept_counters
+from hipsynth.synth.release.verify import chosen, verify
 from hipsynth.training.data.dataset import load_samples, require_no_leak, split
 
 V1 = REPOSITORY / "corpus" / "release" / "v1"
@@ -231,6 +234,20 @@ def test_release_v1_is_sound_and_small() -> None:
     labels = opened.read("labels").num_rows
     size = sum(path.stat().st_size for path in V1.rglob("*.parquet"))
     assert size < 80e6 and size / labels < 400
+
+
+@pytest.mark.full
+def test_a_shard_is_made_packed_and_rebuilt(tmp_path: Path) -> None:
+    """From the plan to the comparison of every value, with the simulator."""
+    small = Plan(programs=2, first_seed=1000, sizes=2, shards_per_file=2, kinds=(Kind(("-O3",), ("mi250",)),))
+    assert make(small, tmp_path, [0], Options()) == 1 and make(small, tmp_path, [0], Options()) == 0
+    pack(small, tmp_path, tmp_path / "release", [0], lambda text: None)
+    opened = Release.load(tmp_path / "release")
+    assert opened.opcodes() >= {"s_endpgm"} and opened.read("programs").num_rows == 2
+    found = verify(opened, chosen(opened, "", 2), lambda text: None)
+    assert [(one.status, one.notes) for one in found] == [("same", []), ("same", [])], found
+    with pytest.raises(UsageError):
+        chosen(opened, "0" * 16, 1)
 
 
 @pytest.mark.full
