@@ -122,7 +122,9 @@ class WorkerSource:
 
     async def predict(self, query: Query) -> Mapping[str, Any]:
         # A superseded prediction runs to its end, which is sooner than a new process would be ready.
-        return await asyncio.shield(asyncio.ensure_future(self._predicting.ask("predict", query)))
+        task = asyncio.ensure_future(self._predicting.ask("predict", query))
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may be left to hear of it
+        return await asyncio.shield(task)
 
     async def profile(self, query: Query) -> Mapping[str, Any]:
         return await self._profiling.ask("profile", query)
