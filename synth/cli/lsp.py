@@ -31,11 +31,12 @@ def command(as_json: bool) -> int:
 
     try:
         from hipsynth.serving.lsp import server
+        from hipsynth.serving.lsp.session import Options
     except ImportError as error:
         raise Missing("the language server needs pygls", cause=str(error), remedy="run `make setup`") from error
     if as_json:
         offers = {"commands": [server.PROFILE, server.COMPARE], "notifications": [server.PREDICTION]}
-        print_json({**offers, "initialization_options": asdict(server.Options())})
+        print_json({**offers, "initialization_options": asdict(Options())})
         return 0
     if sys.stdin.isatty():
         click.echo("waiting for an editor on standard input; Ctrl-C ends it", err=True)
