@@ -18,7 +18,8 @@ from hipsynth.synth.core.kernel_record import KernelRecord, Sampling
 
 def result_document(result: TargetResult) -> dict[str, Any]:
     """One entry of `results` in the profile JSON; metrics are the paper's twelve, in physical units."""
-    lines = {kernel.symbol: lines_document(kernel) for kernel in result.lines}
+    records = {kernel.symbol: kernel for kernel in result.kernels}
+    lines = {found.symbol: lines_document(found, records[found.symbol]) for found in result.lines}
     within = {"budget": [asdict(row) for row in result.spending]} if result.spending else {}
     return {
         **within,
@@ -69,9 +70,13 @@ def kernel_document(kernel: KernelRecord, device: str) -> dict[str, Any]:
     }
 
 
-def lines_document(kernel: KernelLines) -> dict[str, Any]:
-    """`lines` and `loops` of a kernel of the profile JSON (--lines); amounts are means per dispatch."""
+def lines_document(kernel: KernelLines, record: KernelRecord) -> dict[str, Any]:
+    """What --lines adds to a kernel of the profile JSON: `lines`, `loops` and `registers`; means per dispatch.
+
+    `lines_without`: events of the kernel that no instruction was seen to cause.
+    """
     return {
+        "registers": asdict(record.registers) if record.registers else None,
         "lines": [line.document() for line in kernel.lines],
         "loops": [loop.document() for loop in kernel.loops],
         "lines_without": list(kernel.outside),

@@ -14,6 +14,7 @@ from hipsynth.profiling.backends.protocol import Target, TargetResult
 from hipsynth.profiling.backends.sim import SimBackend, per_dispatch
 from hipsynth.profiling.lines.attribute import COUNTERS, exposed_cycles, scaled, totals_of
 from hipsynth.profiling.lines.table import FLAG
+from hipsynth.profiling.reports.documents import result_document
 from hipsynth.profiling.sim import api
 from hipsynth.profiling.sim.build import build_file
 from hipsynth.profiling.sim.limits import Limits
@@ -84,6 +85,15 @@ def test_lines_and_loops_are_the_sources(result: TargetResult) -> None:
     waves = [16 * 4 * 10, 8 * 4 * 20]  # of the two dispatches; the loop is not unrolled
     assert loop.depth == 1 and loop.passes == sum(waves) / 2
     assert loop.amounts.bytes == lines[12].bytes and loop.amounts.share < 1
+
+
+def test_the_document_has_lines_loops_and_registers(result: TargetResult) -> None:
+    [kernel] = result_document(result)["kernels"]
+    assert {line["file"] for line in kernel["lines"] if line["line"]} == {str(SOURCE)}
+    wanted = {"file", "line", "instructions", "bytes", "accesses", "misses", "l2_misses", "stall_cycles", "share"}
+    assert wanted | {"bank_conflicts", "classes"} <= kernel["lines"][0].keys()
+    assert [loop["line"] for loop in kernel["loops"]] == [11] and kernel["lines_without"] == []
+    assert kernel["registers"]["scratch_bytes"] == 0 and kernel["registers"]["vgprs"] > 0
 
 
 def test_a_sampled_grid_is_scaled_to_its_counters(artefacts: api.Artefacts, tmp_path: Path) -> None:
