@@ -29,6 +29,7 @@ VERBS = {
     "train": "Fine-tune a causal language model on a corpus.",
     "evaluate": "Score a model and three baselines.",
     "predict": "Predict the twelve metrics of a HIP file.",
+    "lsp": "Show predictions and profiles of HIP kernels in an editor (LSP).",
     "report": "Write an HTML report of a corpus and its model.",
     "doctor": "List what is installed, what is missing, and what that affects.",
 }

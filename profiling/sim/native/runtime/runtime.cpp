@@ -85,6 +85,7 @@ Runtime::Runtime() {
     config.options.host_calls = true;  // host functions are those of this process
     device = std::make_unique<Device>(config.arch, config.spec, config.options);
     results.set_limited(config.options.budget_s > 0);
+    results.set_tally(device->tally());
   } catch (const SimError& error) {
     stop(error.reason, error.what());
   } catch (const std::exception& error) {
