@@ -14,6 +14,7 @@ from hipsynth.tuning.optimize.privatise import SUMS, private_calls
 from hipsynth.tuning.optimize.program import Kernel, Launch, Parameter, Program
 
 _COORDINATES = "const dim3 threadIdx, const dim3 blockIdx, const dim3 blockDim, const dim3 gridDim"
+_GROUPS = "unsigned groups_x, unsigned groups_y, unsigned groups_z"  # of the original launch
 _NUMBERS = re.compile(r"[\d\s,()*]*|dim3\([\d\s,*]*\)")
 
 
@@ -107,7 +108,7 @@ class _Writer:
         assert plan.shape is not None
         parts.append(
             f"{head}__global__ {self._bounds(plan.shape)} void {self._name}("
-            f"{', '.join([*self._parameters(), 'const dim3 groups'])}) {{\n{self._lanes()}}}"
+            f"{', '.join([*self._parameters(), _GROUPS])}) {{\n{self._lanes()}}}"
         )
         return "\n".join(parts)
 
@@ -150,7 +151,8 @@ class _Writer:
         plan, block, names = self.plan, self.block, self._axes()
         assert plan.shape is not None
         lines = ["  __shared__ Sums sums;", "  sums.clear();"] if plan.private else []
-        lines.append(f"  const dim3 block({', '.join(map(str, block))});")
+        shape = ", ".join(map(str, block))
+        lines.append(f"  const dim3 block({shape}), groups(groups_x, groups_y, groups_z);")
         for axis in range(3):
             width = plan.shape[axis]
             real = AXES[names[axis]]
@@ -218,16 +220,21 @@ class _Writer:
             groups[names[axis]], threads[names[axis]] = items, plan.shape[axis]
         rest = "".join(f", {part}" for part in one.rest)
         shape = f"dim3({', '.join(groups)}), dim3({', '.join(map(str, threads))}){rest}"
-        arguments = ", ".join([*one.arguments, "groups"])
+        arguments = ", ".join([*one.arguments, "groups.x, groups.y, groups.z"])
         tuned = f"{self._name}{one.template}<<<{shape}>>>({arguments});"
         if self._literal:
-            return f"{{\n    const dim3 groups = dim3({one.grid});\n    {tuned}\n  }}"
+            return f"{{\n    const dim3 groups = {_dim3(one.grid)};\n    {tuned}\n  }}"
         same = " && ".join(f"group.{AXES[a]} == {block[a]}" for a in range(3))
         plain = f"{self.kernel.name}{one.template}<<<groups, group{rest}>>>({', '.join(one.arguments)});"
         return (
-            f"{{\n    const dim3 groups = dim3({one.grid}), group = dim3({one.block});\n"
+            f"{{\n    const dim3 groups = {_dim3(one.grid)}, group = {_dim3(one.block)};\n"
             f"    if ({same})\n      {tuned}\n    else\n      {plain}\n  }}"
         )
+
+
+def _dim3(text: str) -> str:
+    """A launch's shape, which may be one number, as a dim3."""
+    return text if text.startswith("dim3(") else f"dim3({text})"
 
 
 def _restricted(one: Parameter) -> str:

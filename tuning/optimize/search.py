@@ -17,9 +17,9 @@ from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.optimize.verify import Check
 
 BEAM = 2
-PER_ROUND = 6  # candidates of a round that are executed
-PREDICTION_S = 0.3  # price of a prediction, which compiles the device code
-MOST_PREDICTED = 18
+PER_ROUND = 5  # candidates of a round that are executed
+PREDICTION_S = 0.15  # price of a prediction, which compiles the device code
+MOST_PREDICTED = 24
 NOTABLE = 0.04  # share of the program's time below which a kernel is left alone
 GAIN = 0.01  # least relative gain of a step
 

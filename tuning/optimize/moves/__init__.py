@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 
 from hipsynth.tuning.optimize.moves import (
@@ -39,14 +40,16 @@ MOVES: Mapping[str, tuple[tuple[str, ...], str, Options]] = {
 
 
 def moves(view: View) -> list[Move]:
-    """All moves from a kernel's plan, those that its bottleneck calls for first."""
+    """All moves from a kernel's plan: the transformations by turns, those that its bottleneck calls for first."""
     limit = view.bottleneck
-    found: list[Move] = []
+    rows: list[list[Move]] = []
     seen = {view.plan}
     for name, (units, counter, options) in sorted(MOVES.items(), key=lambda row: limit not in row[1][0]):
+        rows.append([])
         for plan in options(view):
             if plan not in seen:
                 seen.add(plan)
                 for_it = f"limited by {limit}" if limit in units else "for any limit"
-                found.append(Move(name, view.kernel.name, plan, f"{for_it}; should change {counter}"))
-    return found
+                rows[-1].append(Move(name, view.kernel.name, plan, f"{for_it}; should change {counter}"))
+    turns = itertools.zip_longest(*rows)
+    return [move for turn in turns for move in turn if move is not None]
