@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hipsynth.synth.frontend.edits import Edit, apply_edits
-from hipsynth.synth.frontend.parse import Token
+from hipsynth.tuning.optimize.in_place import FAST, fast_calls, padding, unrolled
 from hipsynth.tuning.optimize.jam import jammed
 from hipsynth.tuning.optimize.plan import AXES, Plan, Plans, Shape
 from hipsynth.tuning.optimize.privatise import SUMS, private_calls
@@ -15,6 +15,7 @@ from hipsynth.tuning.optimize.program import Kernel, Launch, Parameter, Program
 
 _COORDINATES = "const dim3 threadIdx, const dim3 blockIdx, const dim3 blockDim, const dim3 gridDim"
 _GROUPS = "unsigned groups_x, unsigned groups_y, unsigned groups_z"  # of the original launch
+_FAST = re.compile(rf"\b({'|'.join(sorted(FAST))})(?=\()")
 _NUMBERS = re.compile(r"[\d\s,()*]*|dim3\([\d\s,*]*\)")
 
 
@@ -122,14 +123,20 @@ class _Writer:
 
     def _changes(self) -> list[Edit]:
         edits = list(private_calls(self.program, self.kernel)) if self.plan.private else []
+        if self.plan.fast:
+            edits += fast_calls(self.program, self.kernel)
+        if self.plan.pad:
+            edits += padding(self.program, self.kernel)
         if self.plan.unroll:
             edits += unrolled(self.program, self.kernel, self.plan.unroll)
         return edits
 
     def _jam(self, head: str, more: list[str]) -> str:
         plan, kernel = self.plan, self.kernel
-        made = jammed(self.program, kernel, plan.axis, plan.coarsen)
+        made = jammed(self.program, kernel, plan.axis, plan.coarsen, plan.unroll)
         text = made.text
+        if plan.fast:
+            text = _FAST.sub(r"__\1", text)
         if plan.private:
             text = re.sub(r"\b(unsafeAtomicAdd|atomicAdd)\(", "sums.add(", text)
         size = self.block[plan.axis]
@@ -242,26 +249,3 @@ def _restricted(one: Parameter) -> str:
     if not one.base or "__restrict" in one.text or "&" in one.text:
         return one.text
     return re.sub(rf"\*\s*(const\s+)?{one.name}$", rf"* \1__restrict__ {one.name}", one.text)
-
-
-def unrolled(program: Program, kernel: Kernel, factor: int) -> list[Edit]:
-    """`#pragma unroll` before each innermost `for` that has no pragma and begins its line's statement."""
-    tokens = program.tokens
-    edits = []
-    fors = [i for i in range(kernel.first, kernel.last) if tokens[i].text == "for"]
-    for number, i in enumerate(fors):
-        end = _extent(tokens, i, kernel.last)
-        before = program.unit.text[: tokens[i].start].rstrip().rsplit(b"\n", 1)[-1].strip()
-        if (number + 1 < len(fors) and fors[number + 1] < end) or before.startswith(b"#"):
-            continue
-        edits.append(Edit(tokens[i].start, tokens[i].start, f"\n#pragma unroll {factor}\n  "))
-    return edits
-
-
-def _extent(tokens: Sequence[Token], at: int, last: int) -> int:
-    from hipsynth.tuning.optimize.statements import NotUnderstood, statements
-
-    try:
-        return next(iter(statements(tokens, at, last))).end
-    except NotUnderstood:
-        return last

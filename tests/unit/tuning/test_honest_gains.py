@@ -100,7 +100,7 @@ def test_a_cheating_program_is_caught(verifier: Verifier, cheat: str) -> None:
 
 
 def test_an_honest_program_passes_every_check(verifier: Verifier) -> None:
-    found = verifier.full(PROGRAM.replace("64", "128"))
+    found = verifier.full(PROGRAM.replace("(n + 63) / 64, 64", "(n + 127) / 128, 128"))
     assert found.passed and all(check.passed for check in found.checks), found
     assert found.document() | {"checks": []} == {
         "outputs_equal": True, "other_inputs": True, "other_sizes": True, "stale_memory": True, "precision": True,

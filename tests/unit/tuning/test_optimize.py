@@ -166,6 +166,18 @@ def test_another_group_shape_runs_the_original_kernel(program: Program) -> None:
     assert "count_tuned" not in emit(program, {"count": Plan((64, 1, 1))}, BLOCKS)
 
 
+def test_lds_arrays_are_padded_and_functions_approximated_where_that_is_safe() -> None:
+    body = """__shared__ float a[16][16], b; __shared__ float c[16][16]; __shared__ float d[16][16];
+      float* flat = &d[0][0]; c[threadIdx.x][0] = expf(in[0]);
+      a[0][0] = b = flat[3] + d[1][1]; in[1] = c[0][1] + a[0][0];"""
+    found = read_program(f"#include <hip/hip_runtime.h>\n__global__ void k(float* in) {{ {body} }}\n", "gfx942")
+    text = emit(found, {"k": Plan(pad=True, fast=True)}, {})
+    assert "c[16][16 + 1];" in text and "d[16][16];" in text and "a[16][16], b;" in text and "= __expf(in[0])" in text
+    one = View(found, found.kernels[0], Plan(), "lds", (1, 1, 1), (16, 1, 1))
+    assert {"lds_padding"} == {move.transformation for move in moves(one) if move.plan.pad or move.plan.fast}
+    assert any(move.plan.fast for move in moves(replace(one, allow=frozenset({"fast-math"}))))
+
+
 def test_nothing_planned_changes_nothing(program: Program) -> None:
     assert emit(program, {}, BLOCKS) == emit(program, {"weigh": Plan()}, BLOCKS) == TEXT
 

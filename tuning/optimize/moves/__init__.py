@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 from hipsynth.tuning.optimize.moves import (
     atomics,
     coarsen,
+    fast_math,
     group_shape,
     hints,
     jam,
     lane_order,
+    lds_padding,
     occupancy,
     unroll,
     vectorise,
@@ -35,6 +37,8 @@ MOVES: Mapping[str, tuple[tuple[str, ...], str, Options]] = {
     "group_shape": ((), "TCP_TCC_READ_REQ", group_shape.options),
     "hints": ((), "SQ_INSTS_SMEM", hints.options),
     "unroll": (_LOOPS, "SQ_INSTS_SALU", unroll.options),
+    "lds_padding": (("lds",), "SQ_LDS_BANK_CONFLICT", lds_padding.options),
+    "fast_math": (("valu", "issue"), "SQ_INSTS_VALU", fast_math.options),
     "occupancy": (("latency",), "SQ_WAVE_CYCLES", occupancy.options),
 }
 
