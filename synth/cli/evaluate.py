@@ -36,14 +36,16 @@ def command(model: Path, corpus: Path, out: Path | None, backend: str | None, fr
     """Score MODEL on the held-out parts of CORPUS in the form of the paper's Table 4, with three baselines.
 
     Splits: `lineage` (no copy of a test program in training), `random` (as in the paper; leaks copies into training),
-    and `handwritten`. The baselines are fitted on the model's training samples.
+    `families` and `device` (kinds of programs and devices never trained on), `handwritten`, and `real` (surveyed). The
+    baselines are fitted on the model's training samples.
     """
+    from hipsynth.training.analytic.predict import is_analytic
     from hipsynth.training.data.dataset import load_samples
     from hipsynth.training.evaluation.evaluate import evaluate, evaluation_table, save
 
     found = evaluate(
         model,
-        load_samples(corpus, backend),
+        load_samples(corpus, backend, every_device=is_analytic(model)),
         free_samples=free_samples,
         note=note,
     )

@@ -80,7 +80,7 @@ def command(
     from hipsynth.profiling.matrix.targets import resolve_devices
     from hipsynth.profiling.toolchain import check_flags
     from hipsynth.synth.core.program import load_program
-    from hipsynth.training.analytic.predict import Question
+    from hipsynth.training.analytic.predict import Question, is_analytic
 
     program = load_program(file)
     targets = resolve_devices(archs, devices)
@@ -111,12 +111,6 @@ def command(
         print_json({"program": _about(program, file), "model": str(predictor.path), "results": documents})
         return
     click.echo("\n\n".join(texts))
-
-
-def is_analytic(model: Path) -> bool:
-    from hipsynth.training.analytic.predict import PREDICTOR
-
-    return model.is_file() or (model / PREDICTOR).exists()
 
 
 def open_analytic(model: Path | None) -> Any:

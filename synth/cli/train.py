@@ -91,7 +91,7 @@ def _train_analytic(corpus: Path, config: Config, out: Path, backend: str | None
     from hipsynth.training.analytic.train import train_analytic
     from hipsynth.training.data.dataset import load_samples
 
-    record = train_analytic(corpus, config, out, load_samples(corpus, backend), note)
+    record = train_analytic(corpus, config, out, load_samples(corpus, backend, every_device=True), note)
     if as_json:
         print_json({"model": str(out), **record})
         return

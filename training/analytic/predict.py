@@ -114,6 +114,11 @@ class AnalyticPrediction:
         }
 
 
+def is_analytic(model: Path) -> bool:
+    """Whether a model folder or file holds an analytic predictor rather than a language model."""
+    return model.is_file() or (model / PREDICTOR).exists()
+
+
 class AnalyticPredictor:
     """The shipped predictor, or one that was trained on another corpus."""
 
@@ -196,7 +201,9 @@ def reasons(preview: Preview) -> tuple[str, ...]:
     times = sorted(((ns, name) for name, ns in preview.bounds.items() if ns > 0), reverse=True)[:3]
     lines = [f"{name}: {ns / 1000:.3g} us if it were the only limit" for ns, name in times]
     occupancy = preview.occupancy
-    lines.append(f"{occupancy['waves_per_cu']:.0f} waves per CU fit ({100 * occupancy['fraction']:.0f} % occupancy)")
+    lines.append(
+        f"{occupancy['waves_per_cu']:.0f} waves per CU are resident ({100 * occupancy['fraction']:.0f} % occupancy)"
+    )
     if preview.by_data:
         lines.append("branches or addresses depend on data that is not known")
     if preview.guessed:

@@ -14,7 +14,7 @@ from hipsynth.synth.core.files import write_whole
 from hipsynth.training.analytic.examples import examples, preview_samples
 from hipsynth.training.analytic.model import AnalyticModel
 from hipsynth.training.analytic.predict import PREDICTOR
-from hipsynth.training.data.dataset import Sample, require_no_leak, split
+from hipsynth.training.data.dataset import LEAK_FREE, Sample, require_no_leak, split
 from hipsynth.training.models.train import RECORD, TRAINING_SET, Config, model_record, training_fingerprint
 
 BASE = "analytic"
@@ -37,7 +37,8 @@ def train_analytic(
     used = [*parts["train"], *parts["valid"]]
     if not used:
         raise BadInput(f"{corpus}: no samples in the training part", remedy="profile more programs into the corpus")
-    require_no_leak(used, parts["lineage"])
+    for name in LEAK_FREE:
+        require_no_leak(used, parts[name])
     fingerprint = training_fingerprint(config, used)
     existing = model_record(out)
     if existing is not None:

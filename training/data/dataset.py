@@ -6,7 +6,10 @@ The parts depend only on hashes, so they do not change when a corpus grows or is
   same base program, so it is never in `lineage`, the leak-free test set.
 - `random`: single samples held out of training lineages; renamed copies and other builds of the same programs are in
   `train`. The paper tests this way (on samples of the whole pool); the leak is reported with the scores.
-- `handwritten`, `surveyed`: handwritten programs, and real programs of a survey; never trained on.
+- `families`: programs of the families and compositions of synth/core/store/held_out.toml, never trained on.
+- `device`: devices of that table, with programs of `lineage`; labels of other programs on
+  these devices are not used.
+- `handwritten`, `real`: handwritten programs, and real programs of a survey; never trained on.
 - `duplicate`: samples of other parts whose text, apart from names, also occurs in training lineages; not used.
 """
 
@@ -25,11 +28,12 @@ import pyarrow as pa
 from hipsynth.profiling.metrics.definitions import answer_ids, extra_ids, normalise
 from hipsynth.synth.core.arguments import run_text
 from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.store import Corpus, splits
+from hipsynth.synth.core.store import Corpus, held_out_device, held_out_family, splits
 from hipsynth.training.data.samples import no_labels, select_labels
 
-TEST_PARTS = ("lineage", "random", "handwritten", "surveyed")
-NEVER_TRAINED_ON = ("handwritten", "surveyed")  # origins
+TEST_PARTS = ("lineage", "random", "families", "device", "handwritten", "real")
+LEAK_FREE = ("lineage", "families", "device", "handwritten", "real")
+NEVER_TRAINED_ON = {"handwritten": "handwritten", "surveyed": "real"}  # origin -> part
 RANDOM_SHARE = 0.10  # of the samples of training lineages
 
 
@@ -81,17 +85,22 @@ def split(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
     """Splits samples into the parts of the module docstring; each part is sorted by sample key."""
     parts: dict[str, list[Sample]] = {name: [] for name in ("train", "valid", *TEST_PARTS, "duplicate")}
     ordered = sorted(samples, key=lambda s: (s.key, s.kernel))
-    for origin in NEVER_TRAINED_ON:
-        parts[origin] = [s for s in ordered if s.origin == origin]
+    for origin, part in NEVER_TRAINED_ON.items():
+        parts[part] = [s for s in ordered if s.origin == origin]
     pool = [s for s in ordered if s.origin not in NEVER_TRAINED_ON]
+    parts["families"] = [s for s in pool if held_out_family(s.family)]
+    pool = [s for s in pool if not held_out_family(s.family)]
     stored = splits(pa.table({"lineage": pa.array([s.lineage for s in pool], pa.string())}), "lineage")
     for sample, name in zip(pool, stored, strict=True):
         part = {"validation": "valid", "test": "lineage"}.get(name, name)
-        if part == "train" and _unit(f"held-out:{sample.key}") < RANDOM_SHARE:
+        if held_out_device(sample.device):
+            part = "device" if part == "lineage" else ""
+        elif part == "train" and _unit(f"held-out:{sample.key}") < RANDOM_SHARE:
             part = "random"
-        parts[part].append(sample)
+        if part:
+            parts[part].append(sample)
     known = {canonical_id(s.text) for s in parts["train"] + parts["random"]}
-    for name in ("valid", "lineage", *NEVER_TRAINED_ON):
+    for name in ("valid", *LEAK_FREE):
         parts["duplicate"] += [s for s in parts[name] if canonical_id(s.text) in known]
         parts[name] = [s for s in parts[name] if canonical_id(s.text) not in known]
     return parts
@@ -193,15 +202,16 @@ def require_no_leak(train: Sequence[Sample], test: Sequence[Sample]) -> None:
         )
 
 
-def load_samples(path: Path, backend: str | None = None) -> list[Sample]:
-    """The labelled samples of a corpus folder: one per run, architecture and flags (see data.samples).
+def load_samples(path: Path, backend: str | None = None, every_device: bool = False) -> list[Sample]:
+    """The labelled samples of a corpus folder: one per run, architecture and flags (see data.samples), of the
+    architectures' default devices or of all.
 
     Leaves out surveyed programs whose source was not kept. Raises BadInput if no sample is left, UsageError if the
     corpus has several backends and `backend` is not given.
     """
     corpus = Corpus.open(path)
     measurements = corpus.measurements()
-    selection = select_labels(measurements, backend=backend)
+    selection = select_labels(measurements, backend=backend, every_device=every_device)
     if not selection.rows:
         raise no_labels(path, measurements, selection)
     programs = {row["id"]: row for row in corpus.programs().select(["id", "text", "name"]).to_pylist()}
@@ -218,7 +228,7 @@ def load_samples(path: Path, backend: str | None = None) -> list[Sample]:
 
 
 def _sample(row: Mapping[str, Any], program: Mapping[str, Any]) -> Sample:
-    known = ("dispatches", "grid", "block", "backend_version", "measurement_id", "compiler", "headers")
+    known = ("dispatches", "grid", "block", "backend_version", "measurement_id", "compiler", "headers", "bottleneck")
     return Sample(
         program_id=row["program_id"],
         lineage=row["lineage"],

@@ -20,18 +20,17 @@ from typing import Any
 
 from hipsynth.synth.core.errors import BadInput, Missing, UsageError
 from hipsynth.synth.core.files import SOURCE_BYTES, read_regular, write_whole
-from hipsynth.training.data.dataset import TEST_PARTS, Sample, leak, load_samples, require_no_leak, split
+from hipsynth.training.data.dataset import LEAK_FREE, TEST_PARTS, Sample, leak, load_samples, require_no_leak, split
 from hipsynth.training.data.encode import Encoder, answer_atoms, chat_text, pad
 from hipsynth.training.data.prompt import DIGITS
 from hipsynth.training.data.source import VIEWS
 from hipsynth.training.models.base import TinyShape, load_base, torch_or_missing
+from hipsynth.training.models.monitor import FLOPS_PER_TOKEN, Progress, Throughput, monitor, peak_flops
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 RECORD = "hipsynth.json"
 TRAINING_SET = "training_set.json"
 VALID_SAMPLES = 32  # for the validation loss at the end of training only
-
-Progress = Callable[[int, int, str], None]  # (steps done, total steps, note)
 
 
 @dataclass(frozen=True)
@@ -56,6 +55,7 @@ class Config:
     bf16: str = "auto"  # "auto": if the hardware supports it | "yes" | "no"
     weights: str = "float32"  # torch dtype of the base's weights
     save_steps: int = 200
+    patience: int = 0  # evaluations without a lower validation loss after which training stops; 0: never
     deepspeed: str = ""  # a JSON file beside the config, or empty
     gradient_checkpointing: bool = False
     lora_r: int = 24
@@ -124,7 +124,8 @@ def train(
     parts = split(load_samples(corpus) if samples is None else samples)
     if not parts["train"]:
         raise BadInput(f"{corpus}: no samples in the training part", remedy="profile more programs into the corpus")
-    require_no_leak(parts["train"], parts["lineage"])
+    for name in LEAK_FREE:
+        require_no_leak(parts["train"], parts[name])
     fingerprint = training_fingerprint(config, parts["train"])
     existing = model_record(out)
     if existing is not None:
@@ -153,13 +154,14 @@ def _train(
     encoder = Encoder(tokenizer, config.format, config.context, config.view)
     examples = [encoder.example(s) for s in parts["train"]]
     valid = [encoder.example(s) for s in parts["valid"][:VALID_SAMPLES]]
-    folder = out / "checkpoints"
+    folder, throughput = out / "checkpoints", Throughput()
     trainer = Trainer(
         model=model,
         args=_arguments(config, folder, len(examples)),
         train_dataset=[{k: e[k] for k in ("input_ids", "labels")} for e in examples],
-        data_collator=_collator(tokenizer.pad_token_id),
-        callbacks=[_reporter(progress)] if progress else [],
+        eval_dataset=[{k: e[k] for k in ("input_ids", "labels")} for e in valid] if config.patience else None,
+        data_collator=_collator(tokenizer.pad_token_id, throughput),
+        callbacks=[monitor(out, progress, throughput), *_early_stop(config)],
     )
     trainer.remove_callback(PrinterCallback)  # it writes to stdout
     if trainer.is_world_process_zero():
@@ -167,6 +169,7 @@ def _train(
     trainer.accelerator.wait_for_everyone()
     last = last_checkpoint(folder)
     result = trainer.train(resume_from_checkpoint=str(last) if last else None)
+    speed = throughput.tokens_per_second
     held_out: Any = [{k: e[k] for k in ("input_ids", "labels")} for e in valid]
     losses = trainer.evaluate(held_out) if held_out else {}
     trainer.save_model(str(out))
@@ -184,6 +187,8 @@ def _train(
         "samples": {name: len(part) for name, part in parts.items()},
         "samples_cut": sum(e["cut_lines"] > 0 for e in examples),
         "tokens_per_sample": round(sum(len(e["input_ids"]) for e in examples) / len(examples)),
+        "tokens_per_second": round(speed, 1),
+        "share_of_peak": round(FLOPS_PER_TOKEN * sizes["parameters"] * speed / peak_flops(model.dtype), 4),
         "train_loss": result.training_loss,
         "valid_loss": losses.get("eval_loss"),
         "leak": {name: leak(parts["train"], parts[name]).share for name in TEST_PARTS},
@@ -194,7 +199,6 @@ def _train(
     if trainer.is_world_process_zero():
         tokenizer.save_pretrained(out)
         lineages, keys = sorted({s.lineage for s in parts["train"]}), [s.key for s in parts["train"]]
-        write_whole(out / "log.json", json.dumps(trainer.state.log_history, indent=1))
         write_whole(out / TRAINING_SET, json.dumps({"lineages": lineages, "keys": keys}, indent=1))
         write_whole(out / RECORD, json.dumps(record, indent=1))
         shutil.rmtree(folder, ignore_errors=True)
@@ -257,6 +261,10 @@ def _arguments(config: Config, folder: Path, samples: int) -> Any:
         train_sampling_strategy="group_by_length",
         save_steps=config.save_steps,
         save_total_limit=2,
+        eval_strategy="steps" if config.patience else "no",
+        eval_steps=config.save_steps,
+        load_best_model_at_end=bool(config.patience),
+        metric_for_best_model="eval_loss" if config.patience else None,
         logging_steps=10,
         report_to=[],
         disable_tqdm=True,
@@ -277,31 +285,20 @@ def computes_bf16() -> bool:
     return "avx512_bf16" in flags or "amx_bf16" in flags
 
 
-def _collator(pad_id: int) -> Callable[[list[dict[str, Any]]], dict[str, Any]]:
+def _early_stop(config: Config) -> list[Any]:
+    from transformers import EarlyStoppingCallback
+
+    return [EarlyStoppingCallback(early_stopping_patience=config.patience)] if config.patience else []
+
+
+def _collator(pad_id: int, throughput: Throughput) -> Callable[[list[dict[str, Any]]], dict[str, Any]]:
     import torch
 
     def collate(batch: list[dict[str, Any]]) -> dict[str, Any]:
+        throughput.count(sum(len(row["input_ids"]) for row in batch))
         return {name: torch.tensor(rows) for name, rows in pad(batch, pad_id).items()}
 
     return collate
-
-
-def _reporter(progress: Progress) -> Any:
-    """A Trainer callback that reports steps and the latest loss to `progress`."""
-    from transformers import TrainerCallback
-
-    class Reporter(TrainerCallback):  # type: ignore[misc, unused-ignore]
-        loss = ""
-
-        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
-            if logs and "loss" in logs:
-                self.loss = f"loss {float(logs['loss']):.3f}"
-
-        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            if state.is_world_process_zero:
-                progress(state.global_step, state.max_steps, self.loss)
-
-    return Reporter()
 
 
 def _prepare_deepspeed(config: Config) -> None:

@@ -13,6 +13,16 @@ never stored twice. The bytes of the shards depend only on the set of items, not
 
 from hipsynth.synth.core.store.corpus import Corpus, CorpusWriter
 from hipsynth.synth.core.store.schema import SCHEMA_VERSION, Item, measurement_id
-from hipsynth.synth.core.store.splits import split_names, splits
+from hipsynth.synth.core.store.splits import held_out_device, held_out_family, split_names, splits
 
-__all__ = ["SCHEMA_VERSION", "Corpus", "CorpusWriter", "Item", "measurement_id", "split_names", "splits"]
+__all__ = [
+    "SCHEMA_VERSION",
+    "Corpus",
+    "CorpusWriter",
+    "Item",
+    "held_out_device",
+    "held_out_family",
+    "measurement_id",
+    "split_names",
+    "splits",
+]

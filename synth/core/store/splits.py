@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import tomllib
 from collections.abc import Sequence
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -12,6 +15,25 @@ from hipsynth.synth.core.errors import UsageError
 NAMES = ("train", "validation", "test")
 DEFAULT_SHARES = (0.8, 0.1, 0.1)
 COLUMN = {"lineage": "lineage", "random": "measurement_id"}
+
+
+@functools.cache
+def _held_out() -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """(families, parts of compositions, devices) of held_out.toml."""
+    table = tomllib.loads(Path(__file__).with_name("held_out.toml").read_text())
+    families, devices = table["families"], table["devices"]
+    return frozenset(families["names"]), frozenset(families["parts"]), frozenset(devices["names"])
+
+
+def held_out_family(family: str) -> bool:
+    """Whether no program of the family, or composition such as `compose/line-hashed-loop`, is ever trained on."""
+    names, parts, _ = _held_out()
+    return family in names or (family.startswith("compose/") and not parts.isdisjoint(family[8:].split("-")))
+
+
+def held_out_device(device: str) -> bool:
+    """Whether no label of the device is ever trained on."""
+    return device in _held_out()[2]
 
 
 def split_names() -> tuple[str, ...]:

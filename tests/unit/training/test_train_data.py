@@ -82,6 +82,23 @@ def test_handwritten_programs_are_never_trained_on() -> None:
     assert len(parts["handwritten"]) + sum(s.origin == "handwritten" for s in parts["duplicate"]) == len(hand)
 
 
+def test_held_out_families_and_devices_are_never_trained_on() -> None:
+    pool = samples()
+    held = {"family": "compose/line-hashed-loop"}
+    pool += [
+        replace(s, lineage=f"x{s.lineage}", program_id=f"x{s.program_id}", text=f"{s.text};", **held) for s in pool
+    ]
+    pool += [replace(s, device="mi210") for s in pool if s.arch == "gfx90a"]
+    parts = split(pool)
+    assert {s.family for s in parts["families"]} == {"compose/line-hashed-loop"}
+    assert {s.device for s in parts["device"]} == {"mi210"}
+    trained = parts["train"] + parts["valid"] + parts["random"]
+    assert trained and {s.family for s in trained}.isdisjoint({s.family for s in parts["families"]})
+    assert "mi210" not in {s.device for s in trained + parts["lineage"]}
+    for name in ("families", "device"):
+        assert leak(parts["train"] + parts["valid"], parts[name]).share == 0.0
+
+
 def test_kernel_names() -> None:
     text = "__global__ void __launch_bounds__(256) a(int x) {}\ntemplate <int N> __global__ void b_2(float* p) {}"
     assert kernel_names(text) == ["a", "b_2"]
