@@ -84,7 +84,7 @@ class _Jam:
         for a, b in itertools.pairwise(body):
             if b.text == "[" and not (a.identifier or a.text in ("]", ")", ">")):
                 raise NotUnderstood("a lambda expression")
-        if {"static", "goto", "first", "step"} & words or any(re.fullmatch(r"(thread|block)_\d+", w) for w in words):
+        if {"static", "goto"} & words or any(re.fullmatch(r"(thread|block|item)_\d+", w) for w in words):
             raise NotUnderstood("static, goto, or a name that the new code uses")
 
     def _locals(self) -> set[int]:

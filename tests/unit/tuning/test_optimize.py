@@ -32,9 +32,9 @@ __global__ void weigh(const float* in, const float* weights, float* out, int n, 
   for (int t = 0; t < taps; ++t) sum += in[y * n + (x + t) % n] * weights[y * taps + t];
   out[y * n + x] = sum;
 }
-__global__ void count(const unsigned char* data, unsigned* bins, int n) {
+__global__ void count(const unsigned char* x, unsigned* first, int k) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < n) atomicAdd(&bins[data[i]], 1u);
+  if (i < k) atomicAdd(&first[x[i]], 1u);
 }
 __global__ void group(float* out) {
   __shared__ float all[64];
@@ -162,7 +162,11 @@ def test_changed_programs_do_the_same(program: Program, original: object, name: 
 
 def test_another_group_shape_runs_the_original_kernel(program: Program) -> None:
     text = emit(program, {"weigh": Plan((128, 2, 1))}, BLOCKS)
-    assert "weigh_tuned<<<" in text and "group.x == 64" in text and "      weigh<<<groups, group>>>(" in text
+    assert (
+        "weigh_tuned<<<" in text
+        and "lane_group.x == 64" in text
+        and "      weigh<<<lane_groups, lane_group>>>(" in text
+    )
     assert "count_tuned" not in emit(program, {"count": Plan((64, 1, 1))}, BLOCKS)
 
 
@@ -201,7 +205,7 @@ class Fake(Evaluator):
 
     def __call__(self, text: str) -> Evaluation:
         self.seen.append(text)
-        factor = next((f for f in (16, 8, 4, 2) if f"k < {f}; ++k" in text), 1)
+        factor = next((f for f in (16, 8, 4, 2) if f"lane_k < {f}; " in text), 1)
         ns = {1: 100.0, 2: 80.0, 4: 60.0, 8: 70.0, 16: 90.0}[factor]
         kernels = [
             KernelTime("weigh", ns, 1, "latency", "", (2, 8, 1), (64, 1, 1), True),
