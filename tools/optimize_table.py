@@ -78,10 +78,14 @@ def page(results: dict[str, dict[str, dict[str, Any]]], programs: dict[str, Path
         improved = sum(speed >= IMPROVED for speed in speeds)
         mean = math.exp(sum(map(math.log, speeds)) / len(speeds))
         budgets = sorted({one["budget"] for one in found.values()})
+        summary = (
+            f"{improved} of {len(speeds)} programs are faster ({100 * improved / len(speeds):.0f} %), geometric mean "
+            f"{mean:.2f}."
+        )
+        if len(found) < len(programs):  # the programs that come first are no sample of all
+            summary = f"Only {len(found)} of {len(programs)} programs are measured: no share and no mean is given."
         text += (
-            f"## {arch}\n\n{improved} of {len(speeds)} programs are faster ({100 * improved / len(speeds):.0f} %), "
-            f"geometric mean {mean:.2f}; {len(programs) - len(found)} of {len(programs)} not measured. Budget "
-            f"{', '.join(f'{b:g} s' for b in budgets)}.\n\n"
+            f"## {arch}\n\n{summary} Budget {', '.join(f'{b:g} s' for b in budgets)}.\n\n"
             "| problem | program | before, us | after, us | speed-up | steps | checks that were not possible |\n"
             "|---|---|---|---|---|---|---|\n"
         )
