@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from hipsynth.profiling.sim import instructions
 from hipsynth.profiling.sim.instructions import KernelInstructions
+from hipsynth.profiling.sim.observation import MOST_OUTPUTS, Output
 from hipsynth.profiling.sim.spending import Spending
 from hipsynth.synth.core.kernel_record import KernelRecord, decode
 
@@ -50,6 +51,7 @@ class Document:
     spending: tuple[Spending, ...] = ()
     device_s: float = 0.0
     instructions: tuple[KernelInstructions, ...] = ()
+    outputs: tuple[Output, ...] = ()
 
 
 def short_name(signature: str) -> str:
@@ -144,6 +146,7 @@ def _document(record: Mapping[str, Any]) -> Document:
         spending=tuple(_spending(row) for row in _list(record["budget"], MOST_PARTS)),
         device_s=record["device_ms"] / 1000,
         instructions=instructions.decode(_list(record["instructions"], MOST_PARTS)),
+        outputs=tuple(decode(Output, row) for row in _list(record.get("outputs", []), MOST_OUTPUTS)),
     )
 
 

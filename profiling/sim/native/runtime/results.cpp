@@ -304,6 +304,8 @@ void Results::write(bool finished, int signal) const {
   }
   out.put("],\n\"instructions\": [");
   out.put(instructions_);
+  out.put("],\n\"outputs\": [");
+  out.put(outputs_);
   out.put("]}\n");
   channel.publish(out);
 }
