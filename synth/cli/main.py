@@ -30,6 +30,8 @@ VERBS = {
     "train": "Fine-tune a causal language model on a corpus.",
     "evaluate": "Score a model and three baselines.",
     "predict": "Predict the twelve metrics of a HIP file.",
+    "lsp": "Show predictions and profiles of HIP kernels in an editor (LSP).",
+    "optimize": "Search for a faster program that does the same, and prove both.",
     "report": "Write an HTML report of a corpus and its model.",
     "doctor": "List what is installed, what is missing, and what that affects.",
 }
