@@ -24,6 +24,7 @@ MISSING = {
     "train": ("{none}", "--config", "tiny-cpu", "--out", "{none}-model"),
     "evaluate": ("{none}", "{none}"),
     "predict": ("{none}.hip",),
+    "optimize": ("{none}.hip",),
     "report": ("{none}", "--out", "{none}.html"),
 }
 
