@@ -32,6 +32,7 @@ VERBS = {
     "predict": "Predict the twelve metrics of a HIP file.",
     "lsp": "Show predictions and profiles of HIP kernels in an editor (LSP).",
     "optimize": "Search for a faster program that does the same, and prove both.",
+    "serve": "Serve predictions and profiles over HTTP, and the workbench page.",
     "report": "Write an HTML report of a corpus and its model.",
     "doctor": "List what is installed, what is missing, and what that affects.",
 }
