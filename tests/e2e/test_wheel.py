@@ -20,7 +20,7 @@ from hipsynth.profiling.toolchain import locate
 
 ROOT = Path(__file__).resolve().parents[2]
 NO_MODEL = 4  # the exit code of what is missing
-FOLDERS = ("synth", "profiling", "training", "templates", "corpus")
+FOLDERS = ("synth", "profiling", "training", "tuning", "templates", "corpus")
 BUILT = ("_core", "libhipsynth_hip.so", "libhipsynth_hip.version")
 
 

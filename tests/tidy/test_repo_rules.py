@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOTS = ("synth", "profiling", "training")
+ROOTS = ("synth", "profiling", "training", "tuning")
 
 # Package -> the packages that it may import besides itself; the longest prefix of a module's name counts.
 ALLOWED: dict[str, tuple[str, ...]] = {
@@ -41,7 +41,9 @@ ALLOWED |= {
     "training.models": (*_TRAINING, "training.data"),
     "training.analytic": (*_TRAINING, "training.data", "training.models"),
     "training.evaluation": (*_TRAINING, "training.data", "training.models", "training.analytic"),
-    "synth.cli": ("synth", "profiling", "training"),
+    "tuning.trial": _MATRIX,
+    "tuning.optimize": (*_TRAINING, "synth.frontend", "training.analytic", "tuning.trial"),
+    "synth.cli": ("synth", "profiling", "training", "tuning"),
 }
 MAX_FUNCTION_LINES = 70
 MAX_FILE_LINES = 500
@@ -97,7 +99,7 @@ def test_an_import_against_the_direction_is_found() -> None:
 
 
 def test_every_module_lies_in_a_package() -> None:
-    """Nothing loose at the top of profiling/, training/ or synth/."""
+    """Nothing loose at the top of profiling/, training/, tuning/ or synth/."""
     loose = [name for name, path in modules() if package_of(name) is None and path.read_text().strip()]
     assert not loose, loose
 

@@ -51,6 +51,13 @@ const std::map<std::string, Setter>& setters() {
        [](Config& c, const std::string& v) { c.settled_launches = static_cast<uint64_t>(number(v)); }},
       {"counters", [](Config& c, const std::string& v) { c.options.counters = number(v) != 0; }},
       {"count", [](Config& c, const std::string& v) { c.options.count = number(v) != 0; }},
+      {"outputs", [](Config& c, const std::string& v) { c.trial.outputs = number(v) != 0; }},
+      {"record_bytes",
+       [](Config& c, const std::string& v) { c.trial.record_bytes = static_cast<uint64_t>(number(v)); }},
+      {"record_path", [](Config& c, const std::string& v) { c.trial.record_path = v; }},
+      {"redraw", [](Config& c, const std::string& v) { c.trial.redraw = static_cast<uint64_t>(number(v)); }},
+      {"redraw_integers", [](Config& c, const std::string& v) { c.trial.redraw_integers = number(v) != 0; }},
+      {"poison", [](Config& c, const std::string& v) { c.trial.poison = static_cast<uint32_t>(number(v)); }},
   };
   return table;
 }

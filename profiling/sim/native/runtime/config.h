@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/machine.h"
+#include "trial.h"
 
 namespace hipsynth::runtime {
 
@@ -22,6 +23,7 @@ struct Config {
   uint64_t settled_launches = 0;
   Spec spec;              // from `spec.section.key = number`
   DeviceOptions options;  // see config.cpp for the keys
+  TrialOptions trial;
 };
 
 // Throws std::runtime_error naming the entry with an unknown key or a bad number.

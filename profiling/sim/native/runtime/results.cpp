@@ -282,6 +282,8 @@ void Results::write(bool finished, int signal) const {
     out.put(i ? ",\n" : "\n");
     out.put(spending_[i].rendered);
   }
+  out.put("],\n\"outputs\": [");
+  out.put(outputs_);
   out.put("]}\n");
   channel.publish(out);
 }
