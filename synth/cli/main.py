@@ -29,6 +29,7 @@ VERBS = {
     "train": "Fine-tune a causal language model on a corpus.",
     "evaluate": "Score a model and three baselines.",
     "predict": "Predict the twelve metrics of a HIP file.",
+    "optimize": "Search for a faster program that does the same, and prove both.",
     "report": "Write an HTML report of a corpus and its model.",
     "doctor": "List what is installed, what is missing, and what that affects.",
 }
