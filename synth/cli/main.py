@@ -30,6 +30,7 @@ VERBS = {
     "evaluate": "Score a model and three baselines.",
     "predict": "Predict the twelve metrics of a HIP file.",
     "optimize": "Search for a faster program that does the same, and prove both.",
+    "swizzle": "Remap work-groups to a GPU's chiplets, with a proof.",
     "report": "Write an HTML report of a corpus and its model.",
     "doctor": "List what is installed, what is missing, and what that affects.",
 }

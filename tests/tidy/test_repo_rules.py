@@ -43,6 +43,7 @@ ALLOWED |= {
     "training.evaluation": (*_TRAINING, "training.data", "training.models", "training.analytic"),
     "tuning.trial": _MATRIX,
     "tuning.optimize": (*_TRAINING, "synth.frontend", "training.analytic", "tuning.trial"),
+    "tuning.swizzle": (*_TRAINING, "synth.frontend", "training.analytic", "tuning.trial"),
     "synth.cli": ("synth", "profiling", "training", "tuning"),
 }
 MAX_FUNCTION_LINES = 70

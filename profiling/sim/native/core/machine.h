@@ -153,6 +153,10 @@ struct DeviceOptions {
   double budget_s = 0;  // work of all launches together, in seconds at fixed prices (dispatch/budget.h); 0: no limit
 };
 
+enum class Observed : uint8_t;
+struct SharingOptions;
+class Sharing;
+
 class Device {
  public:
   Device(Arch arch, const Spec& spec, const DeviceOptions& options);
@@ -165,6 +169,8 @@ class Device {
   Dispatch launch(const Launch& launch);
   // Whether addresses or control flow of a kernel may depend on what its vector loads read.
   bool decided_by_data(const Module& module, const KernelInfo& kernel);
+  // Follows which lines each work-group of the launch would use, without running it (core/sharing.h). Throws SimError.
+  Observed observe(const Launch& launch, const SharingOptions& options, Sharing* out);
   void reset();  // clears the state that kernels left behind: caches, the heap of device-side malloc
 
  private:

@@ -87,6 +87,7 @@ Runtime::Runtime() {
     device = std::make_unique<Device>(config.arch, config.spec, config.options);
     results.set_limited(config.options.budget_s > 0);
     trial.configure(config.trial);
+    sharing.configure(config.sharing);
   } catch (const SimError& error) {
     stop(error.reason, error.what());
   } catch (const std::exception& error) {
