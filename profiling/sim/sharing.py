@@ -24,7 +24,6 @@ MOST_BYTES = 256 << 20
 REASONS = {
     "ordered": "its results depend on the order of atomics",
     "following": "it uses clocks, host services, textures, grid barriers or indirect calls",
-    "feedback": "its addresses or branches depend on what it writes or on atomics",
     "too_long": "its work-groups are too long to follow",
 }
 _STATES = ("all", *REASONS)

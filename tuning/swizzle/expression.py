@@ -24,6 +24,10 @@ _PYTHON: dict[type[ast.operator] | type[ast.cmpop], str] = {
     ast.Mult: "*", ast.FloorDiv: "//", ast.Div: "//", ast.Mod: "%", ast.Add: "+", ast.Sub: "-",
     ast.LShift: "<<", ast.RShift: ">>", ast.BitAnd: "&", ast.BitXor: "^", ast.BitOr: "|", ast.Lt: "<", ast.Eq: "==",
 }  # fmt: skip
+# Division by a number that is only known at run time, such as the grid's size, which is a power of two more often than
+# not; otherwise it takes some twenty instructions.
+QUOTIENT = "quotient"
+QUOTIENT_SOURCE = f"const auto {QUOTIENT} = [](unsigned a, unsigned b) {{ return (b & (b - 1u)) == 0u ? a >> (__ffs(b) - 1) : a / b; }};"
 _CALLS = {"min": 2, "max": 2, "select": 3}
 _LONGEST = 2000  # characters of an expression that is read
 
@@ -141,9 +145,20 @@ def source(expression: Expression, inside: int = -1) -> str:
         return f"({one} {sign} {other} ? {one} : {other})"
     level, sign = _C[expression.op]
     a, b = expression.parts
+    if expression.op in ("//", "%") and b.op != "number":
+        quotient = f"{QUOTIENT}({source(a)}, {source(b)})"
+        return quotient if expression.op == "//" else f"({source(a, 4)} - {quotient} * {source(b, 6)})"
     mixed = level <= 3  # brackets where readers would have to know C's precedences
     text = f"{source(a, 9 if mixed and a.parts else level)} {sign} {source(b, 9 if mixed and b.parts else level + 1)}"
     return f"({text})" if level < inside else text
+
+
+def cost(expression: Expression) -> int:
+    """About how many instructions an expression takes."""
+    inner = sum(map(cost, expression.parts))
+    if expression.op in ("name", "number"):
+        return inner
+    return inner + (8 if expression.op in ("//", "%") and expression.parts[1].op != "number" else 1)
 
 
 def parse(text: str) -> Expression:

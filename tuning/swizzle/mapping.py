@@ -224,6 +224,11 @@ class Mapping:
             found = values[text] = evaluate(value, values)
         return np.broadcast_to(found, ids.shape)
 
+    @functools.cached_property
+    def cost(self) -> int:
+        """About how many instructions it adds to a wave."""
+        return sum(e.cost(value) for _, value in self.program())
+
     def source(self, function: str) -> str:
         """A HIP device function that returns the coordinates of the work-group to compute."""
         lines = [
@@ -234,9 +239,11 @@ class Mapping:
         ]
         program = self.program()
         ending = self._coordinates(program[-1][0] if program else "id")
-        if "column" in ending[0]:
+        if "id" not in ending[0]:
             program = program[:-1]  # the number itself is not needed
         lines += [f"  const unsigned {text} = {e.source(value)};" for text, value in program]
+        if any(e.QUOTIENT in line for line in (*lines, *ending)):
+            lines.insert(2, f"  {e.QUOTIENT_SOURCE}")
         return "\n".join([*lines, *ending, "}"]) + "\n"
 
     def _coordinates(self, last: str) -> list[str]:
@@ -251,7 +258,9 @@ class Mapping:
             lines.append("  if (Z == 1u) return dim3(column, row, 0u);")
             return [*lines, "  return dim3(column, row % Y, row / Y);"]
         lines.append(f"  if (n == X) return dim3({last}, 0u, 0u);")
-        return [*lines, f"  return dim3({last} % X, {last} / X % Y, {last} / (X * Y));"]
+        lines.append(f"  const unsigned row = {e.QUOTIENT}({last}, X), column = {last} - row * X;")
+        lines.append("  if (Z == 1u) return dim3(column, row, 0u);")
+        return [*lines, "  return dim3(column, row % Y, row / Y);"]
 
 
 def tiles(grid: Grid, widths: tuple[str, ...]) -> Iterator[Tile]:

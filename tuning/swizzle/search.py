@@ -105,7 +105,13 @@ class _Work:
 
 
 def base_name(name: str) -> str:
-    """`ns::axpy<float>` -> `axpy`."""
+    """`ns::axpy<float>` -> `axpy`; also of a mangled name, as with halves, `_ZN2ns4axpyIDF16_EEvv`."""
+    if name.startswith("_Z"):
+        found, rest = "", name[2:].lstrip("NKL")
+        while (digits := re.match(r"\d+", rest)) is not None:
+            end = digits.end() + int(digits[0])
+            found, rest = rest[digits.end() : end], rest[end:]
+        return found
     return name.split("<")[0].split("::")[-1].strip()
 
 
@@ -217,7 +223,7 @@ def _widths(work: _Work) -> tuple[str, ...]:
 
 
 def _rank(work: _Work, question: Question) -> list[tuple[float, GroupMapping]]:
-    """The mappings by modelled misses, relative to the original, best first; of equal ones the simplest."""
+    """The mappings by modelled misses, relative to the original, best first; of equal ones the cheapest."""
     chips = work.chips
     spec = devices.device_of(question.target.arch, question.target.device).spec()
     if question.formula:
@@ -231,7 +237,7 @@ def _rank(work: _Work, question: Question) -> list[tuple[float, GroupMapping]]:
         candidates = grammar(work.grid, chips.xcds, int(spec["topology.cus"]), _widths(work))
     before = max(work.reuse.misses(GroupMapping().numbers(work.grid), chips), 1.0)
     scored = [(work.reuse.misses(one.numbers(work.grid), chips) / before, one) for one in candidates]
-    return sorted(scored, key=lambda pair: (round(pair[0], 4), len(pair[1].steps), pair[1].label))
+    return sorted(scored, key=lambda pair: (round(pair[0], 3), pair[1].cost, pair[1].label))
 
 
 def _chosen(work: _Work, question: Question, round_: int) -> list[tuple[float, GroupMapping]]:

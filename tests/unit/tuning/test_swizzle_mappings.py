@@ -142,7 +142,7 @@ def test_the_emitted_source_computes_the_same_numbers(tmp_path: Path) -> None:
     calls = "".join(f"show(f{i}());" for i in range(len(mappings)))
     loops = "".join(f"run({x}, {y}, {z});" for x, y, z in grids)
     (tmp_path / "f.cpp").write_text(
-        "#include <cstdio>\n#define __device__\nstruct dim3 { unsigned x, y, z;"
+        "#include <cstdio>\n#define __device__\n#define __ffs __builtin_ffs\nstruct dim3 { unsigned x, y, z;"
         " dim3(unsigned a = 0, unsigned b = 0, unsigned c = 0) : x(a), y(b), z(c) {} };\ndim3 gridDim, blockIdx;\n"
         + functions
         + 'void show(dim3 b) { std::printf("%u ", (b.z * gridDim.y + b.y) * gridDim.x + b.x); }\n'

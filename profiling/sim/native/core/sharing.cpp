@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 #include "core/functional.h"
 #include "dispatch/budget.h"
@@ -48,6 +49,7 @@ void Sharing::add(Access kind, uint64_t first, uint64_t bytes) {
   const uint64_t from = (first - start_) / 4, to = (first + bytes - 1 - start_) / 4;
   for (uint64_t line = from / kWords; line <= to / kWords; ++line) {
     const auto number = static_cast<uint32_t>(line);
+    if (keeps_contents_ && kind != Access::load) keep(line);
     if (one_in_ > 1 && !keeps(number)) continue;
     if (open_.empty() || open_.back().line != number) {
       if (open_.size() > 2 * merged_ + kLeastMerged) {
@@ -61,6 +63,17 @@ void Sharing::add(Access kind, uint64_t first, uint64_t bytes) {
     Touch& t = open_.back();
     (kind == Access::load ? t.reads : kind == Access::store ? t.writes : t.atomics) |= mask;
   }
+}
+
+void Sharing::keep(uint64_t line) {
+  const auto [at, fresh] = contents_.try_emplace(line);
+  if (fresh) std::memcpy(at->second.data(), reinterpret_cast<const void*>(start_ + line * kSharingLine), kSharingLine);
+}
+
+void Sharing::put_back() {
+  for (const auto& [line, bytes] : contents_)
+    std::memcpy(reinterpret_cast<void*>(start_ + line * kSharingLine), bytes.data(), kSharingLine);
+  contents_.clear();
 }
 
 void Sharing::begin(const WorkGroup& group) {
@@ -94,11 +107,16 @@ void Sharing::scalar_load(Resident& r, uint64_t address, uint32_t bytes) {
   add(Access::load, address, bytes);
 }
 
+void Sharing::scalar_write(Resident& r, uint64_t address, uint32_t bytes) {
+  begin(*r.group);
+  add(Access::store, address, bytes);
+}
+
 Observed observe(const Context& context, const KernelTraits& traits, KernelSlice& slice, const Launch& launch,
                  const LaunchPlan& plan, WavePool& waves, const SharingOptions& options, Sharing* out) {
   if (traits.ordered) return Observed::ordered;
   if (!traits.repeatable || launch.cooperative) return Observed::following;
-  if (!is_pure(slice.steps(), *launch.kernel)) return Observed::feedback;
+  if (!is_pure(slice.steps(), *launch.kernel)) out->keep_contents();
   Context c = context;
   c.steps = slice.steps().data();
   c.model = out;
@@ -108,9 +126,11 @@ Observed observe(const Context& context, const KernelTraits& traits, KernelSlice
   try {
     engine.run();
   } catch (const SimError& error) {
+    out->put_back();
     if (error.reason != kOverBudget) throw;
     return Observed::too_long;
   }
+  out->put_back();
   out->finish();
   return Observed::all;
 }

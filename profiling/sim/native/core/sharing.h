@@ -2,7 +2,9 @@
 // needs to know. One functional run of the kernel's slice, apart from the launch itself; nothing else pays for it.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
 #include "core/launch.h"
@@ -29,10 +31,9 @@ enum class Observed : uint8_t {
   all,        // every work-group
   ordered,    // not run: results depend on the order of atomics
   following,  // not run: control flow or services that only the launch itself can follow
-  feedback,   // not run: addresses depend on what the launch writes
   too_long    // given up: more work than allowed
 };
-inline constexpr std::array kObservedNames = {"all", "ordered", "following", "feedback", "too_long"};
+inline constexpr std::array kObservedNames = {"all", "ordered", "following", "too_long"};
 
 // Collects touches. If there are more than allowed, only lines whose hash is divisible by one_in() are kept: a sample
 // of lines keeps every work-group and all sharing, and a cache of that share of the capacity behaves alike (Waldspurger
@@ -44,6 +45,11 @@ class Sharing final : public MemoryModel {
 
   void access(Resident& r, const WaveAccess& a) override;
   void scalar_load(Resident& r, uint64_t address, uint32_t bytes) override;
+  void scalar_write(Resident& r, uint64_t address, uint32_t bytes) override;
+
+  // The run writes memory: what lines held before is kept until put_back().
+  void keep_contents() { keeps_contents_ = true; }
+  void put_back();
 
   void finish() { end_group(); }
   const std::vector<Touch>& touches() const { return kept_; }
@@ -53,13 +59,16 @@ class Sharing final : public MemoryModel {
   void begin(const WorkGroup& group);
   void add(Access kind, uint64_t first, uint64_t bytes);
   void end_group();
+  void keep(uint64_t line);
   bool keeps(uint32_t line) const;
   void thin();
 
   uint64_t most_, start_;
   Dim3 grid_;
   uint32_t group_ = ~0u, one_in_ = 1;
-  size_t merged_ = 0;        // of open_, when it was last merged
+  bool keeps_contents_ = false;
+  std::unordered_map<uint64_t, std::array<uint8_t, kSharingLine>> contents_;  // of written lines, by number
+  size_t merged_ = 0;                                                         // of open_, when it was last merged
   std::vector<Touch> open_;  // of the current work-group; may name a line repeatedly
   std::vector<Touch> kept_;  // of earlier ones, by work-group and line
 };
