@@ -22,7 +22,7 @@ Examples:
 
 The program runs in the simulator; its work-groups are followed to see which lines they share. Mappings of a grammar
 are ranked by a model of the chiplets' L2s, the best run, and the winner is kept if it is a bijection, its outputs are
-equal bit for bit, and it is faster by more than is uncertain. A patched program (FILE.swizzled.hip, or --out) and a
+equal bit for bit, and it is faster by more than is uncertain, or hits more in the L2 in the same time. A patched program (FILE.swizzled.hip, or --out) and a
 patch beside it are written only then.
 
 A mapping of your own is an expression for the number of the work-group to compute: id is the number in dispatch order,
@@ -41,7 +41,7 @@ reason: its groups depend on their order, wait for each other, or choose their w
 @click.option("--flags", default="-O3", show_default=True, help="Compiler flags.")
 @click.option("--kernel", "kernels", multiple=True, metavar="NAME", help="Only this kernel; repeatable.")
 @click.option("--mapping", default="", metavar="EXPRESSION", help="Check and try this mapping alone.")
-@click.option("--tries", default=6, show_default=True, type=click.IntRange(1, 200), help="Mappings executed at first.")
+@click.option("--tries", default=4, show_default=True, type=click.IntRange(1, 200), help="Mappings executed at first.")
 @click.option("--check-args", default=None, metavar="ARGS", help="Arguments of the runs whose outputs are compared.")
 @click.option("--out", type=NamedPath(dir_okay=False, path_type=Path), help="Where the patched program goes.")
 @timeout_option

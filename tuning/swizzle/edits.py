@@ -101,6 +101,8 @@ def refusal(source: Source, name: str) -> str:
     if len(same) != 1:
         return "the file does not define it" if not same else "several kernels have its name"
     functions, macros = source.reached(same[0])
+    if any(one.name == call_of(name) for one in source.functions):
+        return f"it is mapped already, by {call_of(name)}()"
     words = frozenset().union(*(one.words for one in functions), *(one.words for one in macros))
     for word in sorted(words):
         if _TOGETHER.fullmatch(word):

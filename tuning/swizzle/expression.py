@@ -27,7 +27,9 @@ _PYTHON: dict[type[ast.operator] | type[ast.cmpop], str] = {
 # Division by a number that is only known at run time, such as the grid's size, which is a power of two more often than
 # not; otherwise it takes some twenty instructions.
 QUOTIENT = "quotient"
-QUOTIENT_SOURCE = f"const auto {QUOTIENT} = [](unsigned a, unsigned b) {{ return (b & (b - 1u)) == 0u ? a >> (__ffs(b) - 1) : a / b; }};"
+QUOTIENT_SOURCE = f"const auto {QUOTIENT} = [](unsigned a, unsigned b) {{ " + (
+    "return (b & (b - 1u)) == 0u ? a >> (__ffs(b) - 1) : a / b; };"
+)
 _CALLS = {"min": 2, "max": 2, "select": 3}
 _LONGEST = 2000  # characters of an expression that is read
 

@@ -54,6 +54,38 @@ class Spread:
 
 
 @dataclass(frozen=True)
+class Along:
+    """A Spread within every row of the grid by itself. Where rows are a multiple of the XCDs long, it has the effect of
+    a Spread of the whole grid for a few instructions, because rows and planes keep their places."""
+
+    parts: int
+    run: int = 0
+
+    @property
+    def label(self) -> str:
+        return Spread(self.parts, self.run).label.replace("spread(", "spread along x(")
+
+    def program(self, id_: Expression, n: Expression, prefix: str) -> Program:
+        x = e.name(f"{prefix}x")
+        *lines, (_, dealt) = Spread(self.parts, self.run).program(x, _X, prefix)
+        return [(f"{prefix}x", id_ % _X), *lines, (f"{prefix}id", id_ - x + dealt)]
+
+    def source(self, function: str, label: str) -> str:
+        """The whole device function, for a mapping of this step alone."""
+        lines = Spread(self.parts, self.run).program(e.name("x"), _X, "")
+        return "\n".join(
+            [
+                f"// Which work-group computes what: {label}.",
+                f"__device__ inline dim3 {function}() {{",
+                "  const unsigned X = gridDim.x, x = blockIdx.x;",
+                *(f"  const unsigned {text} = {e.source(value)};" for text, value in lines),
+                "  return dim3(id, blockIdx.y, blockIdx.z);",
+                "}\n",
+            ]
+        )
+
+
+@dataclass(frozen=True)
 class Tile:
     """Walks a plane of `width` columns in groups of `rows` rows, and within a group in tiles of `columns` columns.
 
@@ -190,7 +222,7 @@ class Formula:
         return [(f"{prefix}id", self.expression)]
 
 
-Step = Spread | Tile | Formula
+Step = Spread | Along | Tile | Formula
 
 
 @dataclass(frozen=True)
@@ -227,10 +259,14 @@ class Mapping:
     @functools.cached_property
     def cost(self) -> int:
         """About how many instructions it adds to a wave."""
-        return sum(e.cost(value) for _, value in self.program())
+        if len(self.steps) == 1 and isinstance(self.steps[0], Along):
+            return 8
+        return 16 + sum(e.cost(value) for _, value in self.program())
 
     def source(self, function: str) -> str:
         """A HIP device function that returns the coordinates of the work-group to compute."""
+        if len(self.steps) == 1 and isinstance(self.steps[0], Along):
+            return self.steps[0].source(function, self.label)
         lines = [
             f"// Which work-group computes what: {self.label}.",
             f"__device__ inline dim3 {function}() {{",
@@ -288,8 +324,10 @@ def grammar(grid: Grid, xcds: int, cus: int, widths: tuple[str, ...] = ()) -> li
     n = grid[0] * grid[1] * grid[2]
     planes = ("X", *(("X * Y",) if grid[2] > 1 and grid[1] > 1 else ()), *widths)
     over_xcds = [Spread(xcds), *(Spread(xcds, run) for run in (2, 4, 8, 16, 32, 64, 128))] if xcds > 1 else []
-    spreads = [spread for spread in (*over_xcds, Spread(cus)) if n >= 2 * spread.parts * max(spread.run, 1)]
+    spreads: list[Step] = [spread for spread in (*over_xcds, Spread(cus)) if n >= 2 * spread.parts * max(spread.run, 1)]
+    if grid[0] < n and xcds > 1:
+        spreads += [Along(one.parts, one.run) for one in over_xcds if grid[0] >= 2 * xcds * max(one.run, 1)]
     shapes = list(tiles(grid, planes))
-    firsts = [s for s in spreads if s.parts == xcds and s.run in (0, 8, 32)]
+    firsts = [s for s in spreads if isinstance(s, Spread) and s.parts == xcds and s.run in (0, 8, 32)]
     found = [Mapping((spread,)) for spread in spreads] + [Mapping((tile,)) for tile in shapes]
     return found + [Mapping((first, tile)) for first in firsts for tile in shapes]

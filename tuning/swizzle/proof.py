@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hipsynth.tuning.swizzle.expression import Expression, name
-from hipsynth.tuning.swizzle.mapping import CURVES, Formula, Grid, Mapping, Spread, Step, Tile
+from hipsynth.tuning.swizzle.mapping import CURVES, Along, Formula, Grid, Mapping, Spread, Step, Tile
 
 Factors = Counter[str]  # a product, as how often each factor occurs; numbers by their digits in base 10
 
@@ -53,7 +53,7 @@ def prove(mapping: Mapping, grid: Grid) -> Proof:
 
 def holds_for_all_grids(step: Step) -> bool:
     """Whether a step is proven for every grid."""
-    if isinstance(step, Spread):
+    if isinstance(step, Spread | Along):
         return step.parts > 0 and step.run >= 0
     if isinstance(step, Tile):
         return step.inner not in CURVES or _curve_is_bijective(step)

@@ -25,7 +25,7 @@ from hipsynth.tuning.swizzle.reuse import Chips, Reuse, exchange, reuse_of
 from hipsynth.tuning.trial import Conditions, Target, Trial, compare, trial
 
 HIT_RATE = "L2_Cache_Hit_Rate"
-LEAST_GAIN = 0.005  # of a duration; smaller ones are within what the timing model can tell
+LEAST_GAIN = 0.01  # of a duration: the timing model does not tell smaller differences
 LEAST_POINTS = 1.0  # of the hit rate, in percent
 LEAST_GROUPS = 16
 Say = Callable[[str], None]
@@ -39,7 +39,7 @@ class Question:
     target: Target
     arguments: tuple[str, ...] = ()
     check_arguments: tuple[str, ...] | None = None
-    executed: int = 6
+    executed: int = 4
     formula: str = ""
     kernels: tuple[str, ...] = ()
     time_s: float = 60.0
@@ -283,7 +283,7 @@ def _execute(source: edits.Source, works: Sequence[_Work], question: Question, r
             hits = float(after.metrics.get(HIT_RATE) or 0.0)
             limit = bottleneck.bounds(after)[0].unit if after.limits else ""
             work.answer.history.append(Tried(mapping, misses, after.duration_ns or 0.0, hits, limit))
-            if _better(after, work.best[1] if work.best else work.record, first=work.best is None):
+            if _better(after, work.best[1] if work.best else work.record, original=work.best is None):
                 work.best = (mapping, after)
 
 
@@ -292,14 +292,15 @@ def _uncertainty(one: KernelRecord, other: KernelRecord) -> float:
     return float((errors[0] ** 2 + errors[1] ** 2) ** 0.5)
 
 
-def _better(after: KernelRecord, than: KernelRecord, first: bool) -> bool:
-    """Whether a kernel is faster by more than is uncertain, or hits more in the L2 without being slower."""
+def _better(after: KernelRecord, than: KernelRecord, original: bool) -> bool:
+    """Whether a kernel is faster by more than is uncertain, or hits more in the L2 in the same time, as far as can be
+    told. Between mappings, the faster one of two with equal hits is better, too."""
     now, then = after.duration_ns or 0.0, than.duration_ns or 0.0
-    if not first:
-        return now < then
     margin = max(LEAST_GAIN, _uncertainty(after, than))
     points = (after.metrics.get(HIT_RATE) or 0.0) - (than.metrics.get(HIT_RATE) or 0.0)
-    return now < then * (1 - margin) or (points > LEAST_POINTS and now < then)
+    if now < then * (1 - margin) or (points > LEAST_POINTS and now < then * (1 + margin)):
+        return True
+    return not original and now < then and points > -LEAST_POINTS
 
 
 def _text(source: edits.Source, mappings: Mapping[str, GroupMapping]) -> str:
@@ -403,7 +404,9 @@ def _why(work: _Work, record: KernelRecord) -> str:
     limit = bottleneck.bounds(record)[0].unit if record.limits else "unknown"
     place = f"{hits:.1f} % of requests hit in the L2, at most {ceiling:.1f} % can; its limit is {limit}"
     if work.answer.status == "improved":
-        return place
+        gain = (work.record.duration_ns or 0.0) / (record.duration_ns or 1.0) - 1
+        faster = gain > max(LEAST_GAIN, work.answer.uncertainty)
+        return f"it is faster: {place}" if faster else f"more hits in the same time (within 1 %): {place}"
     if ceiling - hits < LEAST_POINTS:
         return f"no mapping can gain: {place}"
     if not work.answer.history:
