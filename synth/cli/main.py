@@ -33,6 +33,7 @@ VERBS = {
     "lsp": "Show predictions and profiles of HIP kernels in an editor (LSP).",
     "optimize": "Search for a faster program that does the same, and prove both.",
     "serve": "Serve predictions and profiles over HTTP, and the workbench page.",
+    "swizzle": "Remap work-groups to a GPU's chiplets, with a proof.",
     "report": "Write an HTML report of a corpus and its model.",
     "doctor": "List what is installed, what is missing, and what that affects.",
 }

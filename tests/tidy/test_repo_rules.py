@@ -46,6 +46,7 @@ ALLOWED |= {
     "serving": ("synth.core", "profiling", "training"),
     "tuning.trial": _MATRIX,
     "tuning.optimize": (*_TRAINING, "synth.frontend", "training.analytic", "tuning.trial"),
+    "tuning.swizzle": (*_TRAINING, "synth.frontend", "training.analytic", "tuning.trial"),
     "synth.cli": ("synth", "profiling", "training", "tuning", "serving"),
 }
 MAX_FUNCTION_LINES = 70
