@@ -15,8 +15,9 @@ Automaton = dict[str, tuple[tuple[str, str], ...]]
 
 @dataclass(frozen=True)
 class Format:
-    """A number format: `written` prints a value and `read` reads a text of `pattern`; `automaton` accepts exactly the
-    printed texts, which end in a state of `final`. `width` is the length of every text, 0 if they differ."""
+    """A number format: `written` prints a value, `read` reads a text of `pattern`. `automaton` accepts exactly the texts
+    of values of 0 and more (no metric is negative); they end in a state of `final`. `width` is the length of every text,
+    0 if they differ."""
 
     written: Callable[[float], str]
     read: Callable[[str], float]
@@ -52,8 +53,7 @@ FORMATS: Mapping[str, Format] = {
         float,
         PLAIN,
         {
-            "start": (("0", "int2"), (NONZERO, "int1"), ("-", "minus")),
-            "minus": (("0", "int2"), (NONZERO, "int1")),
+            "start": (("0", "int2"), (NONZERO, "int1")),
             "int1": ((".", "d1"), (FIGURES, "int2")),
             "int2": ((".", "d1"),),
             "d1": ((FIGURES, "d2"),),
@@ -69,8 +69,7 @@ FORMATS: Mapping[str, Format] = {
         float,
         PLAIN,
         {
-            "start": (("0", "zero"), (NONZERO, "int1"), ("-", "minus")),
-            "minus": (("0", "zero"), (NONZERO, "int1")),
+            "start": (("0", "zero"), (NONZERO, "int1")),
             "zero": ((".", "0."),),
             "0.": (("0", "0.0"), (NONZERO, "s1")),
             "0.0": (("0", "0.00"), (NONZERO, "s1")),

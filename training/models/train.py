@@ -42,7 +42,7 @@ class Config:
 
     name: str
     base: str
-    method: str = "lora"  # "lora" | "full"
+    method: str = "lora"  # "lora" | "full" | "grpo" (see models.reinforce; `base` is then a trained model's folder)
     format: str = "sig3"  # how numbers are printed: a row of data.numbers.FORMATS
     context: int = 2048  # tokens; longer sources are cut
     view: str = "whole"  # part of a source that the model reads: "whole" | "kernels" (and launches)
@@ -69,6 +69,8 @@ class Config:
     lora_alpha: int = 48
     lora_dropout: float = 0.0
     lora_targets: str = "all-linear"
+    generations: int = 8  # answers sampled per question in GRPO; divides `batch`
+    keep: float = 0.0  # weight of the divergence from the base in GRPO
     tiny: TinyShape = field(default_factory=TinyShape)
 
 
@@ -106,7 +108,7 @@ def parse_config(table: Mapping[str, Any], path: Path) -> Config:
         config = Config(name=path.stem, **values)
     except (TypeError, ValueError, IndexError) as error:
         raise UsageError(f"{path}: {error}") from error
-    choices = {"method": ("lora", "full"), "format": DIGITS, "view": VIEWS, "bf16": ("auto", "yes", "no")}
+    choices = {"method": ("lora", "full", "grpo"), "format": DIGITS, "view": VIEWS, "bf16": ("auto", "yes", "no")}
     for key, allowed in choices.items():
         if getattr(config, key) not in allowed:
             raise UsageError(f"{path}: {key} = {getattr(config, key)!r}", remedy=f"one of: {', '.join(allowed)}")
@@ -153,7 +155,42 @@ def train(
             )
         return {**existing, "status": "already finished"}
     torch_or_missing()
+    if config.method == "grpo":
+        return _reinforce(config, out, parts, fingerprint, progress)
     return _train(config, out, parts, fingerprint, progress)
+
+
+def _reinforce(
+    config: Config, out: Path, parts: Mapping[str, list[Sample]], fingerprint: str, progress: Progress | None
+) -> dict[str, Any]:
+    from hipsynth.training.models.reinforce import reinforce
+
+    base = model_record(Path(config.base))
+    if base is None:
+        raise Missing(
+            f"{config.base}: no finished model there",
+            remedy="train one first, for example with --config tiny-cpu, and name it with --base",
+        )
+    record = {
+        "version": 1,
+        "status": "finished",
+        "fingerprint": fingerprint,
+        "base": config.base,
+        "samples": {name: len(part) for name, part in parts.items()},
+        "leak": {name: leak(parts["train"], parts[name]).share for name in TEST_PARTS},
+        **reinforce(config, out, parts, base, progress),
+        "versions": _versions(),
+    }
+    _finish(out, record, parts["train"])
+    return record
+
+
+def _finish(out: Path, record: Mapping[str, Any], learned: Sequence[Sample]) -> None:
+    """Writes the training set and, last, the record; removes checkpoints."""
+    lineages, keys = sorted({s.lineage for s in learned}), [s.key for s in learned]
+    write_whole(out / TRAINING_SET, json.dumps({"lineages": lineages, "keys": keys}, indent=1))
+    write_whole(out / RECORD, json.dumps(record, indent=1))
+    shutil.rmtree(out / "checkpoints", ignore_errors=True)
 
 
 def _train(
@@ -217,10 +254,7 @@ def _train(
     }
     if trainer.is_world_process_zero():
         tokenizer.save_pretrained(out)
-        lineages, keys = sorted({s.lineage for s in parts["train"]}), [s.key for s in parts["train"]]
-        write_whole(out / TRAINING_SET, json.dumps({"lineages": lineages, "keys": keys}, indent=1))
-        write_whole(out / RECORD, json.dumps(record, indent=1))
-        shutil.rmtree(folder, ignore_errors=True)
+        _finish(out, record, parts["train"])
     return record
 
 
@@ -386,7 +420,7 @@ def _versions() -> dict[str, str]:
     from importlib.metadata import PackageNotFoundError, version
 
     found = {}
-    for package in ("torch", "transformers", "peft", "deepspeed"):
+    for package in ("torch", "transformers", "peft", "deepspeed", "trl"):
         try:
             found[package] = version(package)
         except PackageNotFoundError:

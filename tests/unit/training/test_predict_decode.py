@@ -22,7 +22,7 @@ GRAMMARS = {name: form.automaton for name, form in FORMATS.items()}
 FINAL = {name: form.final for name, form in FORMATS.items()}
 PLAIN = ("fixed3", "sig3")
 EDGES = [0.0, 1e-4, 9.996e-5, 0.9999, 9.995, 12.3]
-PRINTED = st.floats(0.001, 9) | st.floats(-9, -0.001) | st.floats(1e-12, 1e-2) | st.sampled_from(EDGES)
+PRINTED = st.floats(0.001, 9) | st.floats(1e-12, 1e-2) | st.sampled_from(EDGES)
 
 
 @cache
