@@ -89,7 +89,6 @@ def _add_errors(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, other)
 
 
-
 async def while_there(request: Request, work: Coroutine[Any, Any, dict[str, Any]]) -> Response:
     """The answer of some work, which is cancelled if the client goes away first."""
 
