@@ -181,6 +181,24 @@ class Decoder:
             answers += self._free_batch([prompts[i] for i in part], min(new_tokens, 2 * longest))
         return answers
 
+    def continued(self, prompt: list[int], most: int) -> tuple[str, int]:
+        """The greedy continuation of a prompt by at most `most` tokens, and how many tokens it has."""
+        import torch
+
+        tokenizer = self.encoder.tokenizer
+        ids = torch.tensor([prompt], device=self.model.device)
+        with torch.inference_mode():
+            out = self.model.generate(
+                input_ids=ids,
+                attention_mask=torch.ones_like(ids),
+                max_new_tokens=most,
+                do_sample=False,
+                pad_token_id=tokenizer.pad_token_id,
+                eos_token_id=tokenizer.eos_token_id,
+            )
+        written = out[0][len(prompt) :]
+        return str(tokenizer.decode(written, skip_special_tokens=True)), len(written)
+
     def _free_batch(self, prompts: Sequence[list[int]], new_tokens: int) -> list[str]:
         import torch
 

@@ -66,6 +66,7 @@ class Prediction:
             "prompt_tokens": self.prompt_tokens,
             "seconds": round(self.seconds, 4),
             "notes": list(self.notes),
+            "plot": roofline.document(self.device, [roofline.Plotted("program", self.metrics, "predicted")]),
             "kernels": [self._kernel()],
         }
 
