@@ -15,9 +15,8 @@ from hipsynth.profiling.matrix.job import Job, open_backend, run_job
 from hipsynth.profiling.reports.documents import profile_document
 from hipsynth.profiling.sim.limits import Limits
 from hipsynth.profiling.toolchain import check_flags
-from hipsynth.profiling.toolchain.flags import parse
 from hipsynth.serving.limits import MOST_KERNELS
-from hipsynth.synth.core.errors import BadInput, HipsynthError, UsageError
+from hipsynth.synth.core.errors import BadInput, HipsynthError
 from hipsynth.synth.core.program import Program, Run
 from hipsynth.training.analytic.documents import UNCOMPILED, document_of
 from hipsynth.training.analytic.predict import AnalyticPredictor, Question
@@ -35,10 +34,7 @@ def target_of(request: Request) -> Target:
     """The target of a request. Raises UsageError for an unknown architecture, device or flag, and for flags that name
     files: a request is one text, and reads nothing of this machine but the toolchain."""
     device = device_of(request["arch"], request["device"])
-    flags = check_flags(request["flags"])
-    if parse(flags).names_files:
-        raise UsageError("flags that name files are not accepted here", remedy="drop -I and -include")
-    return Target(request["arch"], flags, device.name)
+    return Target(request["arch"], check_flags(request["flags"]), device.name)
 
 
 def program_of(request: Request) -> Program:

@@ -94,7 +94,7 @@ class Guard:
             self.meter.answered(scope, status, took)
             # The path alone: a query may hold the token, a body holds somebody's source.
             log.info(
-                "%s %s %s %.1f ms %d bytes", scope["method"], scope["path"][:100], status or 499, 1000 * took, size
+                "%s %r %s %.1f ms %d bytes", scope["method"], scope["path"][:100], status or 499, 1000 * took, size
             )
 
     async def _guarded(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -107,6 +107,7 @@ class Guard:
             length = headers.get("content-length", "0")
             if not length.isdecimal() or int(length) > BODY_BYTES:
                 raise TOO_LARGE
+            scope["headers"] = _as_json(scope["headers"])
             await self.app(scope, receive, send)
         except Refusal as refusal:
             await _answer(send, refusal)
@@ -151,6 +152,12 @@ class Guard:
             return
         remedy = "send `Authorization: Bearer TOKEN`, or open the link that `synth serve` printed"
         raise Refusal(401, "bad_token", "the token is missing, wrong, or of an older server", remedy)
+
+
+def _as_json(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Every body here is JSON, also where a client (curl -d) says otherwise; what a page may send, its origin decides."""
+    kept = [(name, value) for name, value in headers if name.lower() != b"content-type"]
+    return [*kept, (b"content-type", b"application/json")]
 
 
 async def _answer(send: Send, refusal: Refusal) -> None:

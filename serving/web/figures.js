@@ -37,31 +37,43 @@ function value(kernel, id, scale) {
   return found === null || found === undefined ? null : found * scale;
 }
 
-function cells(row, id, scale) {
+/** A cell with a second line. */
+function twice(first, second) {
+  const cell = element("td", first);
+  cell.append(document.createElement("br"), element("span", second, { class: "range" }));
+  return cell;
+}
+
+function cells(row, id, scale, compact) {
   const predicted = value(row?.predicted, id, scale), executed = value(row?.executed, id, scale);
   const range = row?.predicted?.intervals[id];
   const off = predicted !== null && executed ? `${predicted >= executed ? "+" : ""}${significant((100 * (predicted - executed)) / executed)} %` : "";
-  const first = element("td", shown(predicted));
-  const between = element("td", range ? `${significant(range[0] * scale)} to ${significant(range[1] * scale)}` : "", { class: "range" });
-  return [first, between, element("td", executed === null ? "" : shown(executed)), element("td", off)];
+  const between = range ? `${significant(range[0] * scale)} to ${significant(range[1] * scale)}` : "";
+  const truth = executed === null ? "" : shown(executed);
+  if (compact) return [twice(shown(predicted), between), twice(truth, off)];
+  return [element("td", shown(predicted)), element("td", between, { class: "range" }), element("td", truth), element("td", off)];
 }
 
-/** One table for the chosen kernel: a row per metric, four columns per side. */
+const COLUMNS = ["predicted", "80 % interval", "executed", "difference"];
+const COMPACT = ["predicted, 80 % interval", "executed, difference"];
+
+/** One table for the chosen kernel: a row per metric, four columns for one program, two for each of two. */
 export function metricsTable(sides, name, options) {
   const rows = sides.map((side) => kernelsOf(side).find((kernel) => kernel.name === name));
   const table = element("table");
-  table.append(element("caption", `${name}: predicted, not executed; the executed figures stand beside it once they are known`));
+  const compact = sides.length > 1;
+  table.append(element("caption", name));
   const head = element("thead"), line = element("tr"), body = element("tbody");
   line.append(element("th", "", { scope: "col" }));
   for (const side of sides) {
-    const own = sides.length > 1 ? `${side.name} ` : "";
-    for (const title of ["predicted", "80 % interval", "executed", "difference"]) line.append(element("th", own + title, { scope: "col" }));
+    const own = compact ? `${side.name} ` : "";
+    for (const title of compact ? COMPACT : COLUMNS) line.append(element("th", own + title, { scope: "col" }));
   }
   if (sides.length > 1) line.append(element("th", "B / A", { scope: "col" }));
   head.append(line);
   for (const [id, title, unit, scale] of [...QUANTITIES, ...options.metrics.map((m) => [m.id, m.title, m.unit, 1])]) {
     const made = element("tr");
-    made.append(element("th", `${title} [${unit}]`, { scope: "row" }), ...rows.flatMap((row) => cells(row, id, scale)));
+    made.append(element("th", `${title} [${unit}]`, { scope: "row" }), ...rows.flatMap((row) => cells(row, id, scale, compact)));
     if (sides.length > 1) made.append(element("td", ratio(rows, id)));
     body.append(made);
   }

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hipsynth.synth.cli.options import FiniteRange, NamedPath
-from hipsynth.synth.core.errors import Missing
+from hipsynth.synth.cli.options import FiniteRange, NamedPath, json_option, workers_option
+from hipsynth.synth.core.errors import BadInput, Missing
 
 if TYPE_CHECKING:
     from hipsynth.serving.run import Address
@@ -32,9 +32,7 @@ machine: ssh -L 8765:127.0.0.1:8765 HOST. It ends at Ctrl-C or SIGTERM.
 )
 @click.option("--open", "open_page", is_flag=True, help="Open the workbench in the browser.")
 @click.option("--model", type=NamedPath(file_okay=False, path_type=Path), help="Folder of a trained language model.")
-@click.option(
-    "--workers", type=click.IntRange(1, 64), default=2, show_default=True, help="Processes that make predictions."
-)
+@workers_option
 @click.option(
     "--timeout",
     type=FiniteRange(min=0.1, max=86400),
@@ -44,11 +42,20 @@ machine: ssh -L 8765:127.0.0.1:8765 HOST. It ends at Ctrl-C or SIGTERM.
     help="The most processor time of an executed program.",
 )
 @click.option("--quiet", is_flag=True, help="No access log on stderr.")
-@click.option("--json", "as_json", is_flag=True, help='Print {"url", "token"} on one line once it listens.')
+@json_option
 def command(
     port: int, open_page: bool, model: Path | None, workers: int, timeout: float, quiet: bool, as_json: bool
 ) -> None:
-    """Serve predictions, profiles and comparisons over HTTP, and the workbench page."""
+    """Serve predictions, profiles and comparisons over HTTP, and the workbench page.
+
+    Predictions are made in --workers processes, programs are executed in one more. With --json the document is
+    {"url", "token"}, on one line, once the server listens.
+    """
+    if model is not None:
+        from hipsynth.training.models.train import model_record
+
+        if model_record(model) is None:
+            raise BadInput(f"{model}: no finished model there", remedy="run `synth train`, or drop --model")
     try:
         from hipsynth.serving.limits import Settings
         from hipsynth.serving.run import log_to_stderr, serve

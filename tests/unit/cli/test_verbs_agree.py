@@ -25,6 +25,7 @@ MISSING = {
     "evaluate": ("{none}", "{none}"),
     "predict": ("{none}.hip",),
     "optimize": ("{none}.hip",),
+    "serve": ("--port", "0", "--model", "{none}"),
     "report": ("{none}", "--out", "{none}.html"),
 }
 
