@@ -33,6 +33,7 @@ GUESSED_BYTES = 1 << 28  # of a buffer whose size is not known
 SMALL_BYTES = 4096  # of buffers that do not limit the made-up data
 TILE_WORDS, MOST_FILLED_BYTES = 1 << 18, 1 << 26
 BUFFER = "global_buffer"
+MOST_GROUPS = "topology.workgroups_per_cu"
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Preview:
     duration_ns: float
     bounds: Mapping[str, float]
     bottleneck: str
-    occupancy: Mapping[str, float]
+    occupancy: Mapping[str, float]  # of the launch: a small grid may leave slots empty
     registers: Mapping[str, float]
     metrics: Mapping[str, float | None]
     buffer_bytes: int
@@ -69,13 +70,13 @@ class Interpreter:
         self.table, self.spec = table, table.spec()
         self.small = self.spec | {"topology.cus": float(small_cus(self.spec))}
         self.code = code
-        core = self._core()
+        core = self._core(self.small)
         self.kernels: list[dict[str, Any]] = core.kernels(core.load(code.elf, code.disassembly))
 
-    def _core(self) -> Any:
+    def _core(self, spec: Mapping[str, float]) -> Any:
         return native_core().Device(
             self.table.arch,
-            self.small,
+            dict(spec),
             sampling_units=2,
             sample_above=EXACT_WORK,
             max_wave_instructions=MOST_INSTRUCTIONS,
@@ -102,7 +103,7 @@ class Interpreter:
         return self._interpret(kernel, launch, zeros=True)  # the made-up data led astray
 
     def _interpret(self, kernel: Mapping[str, Any], launch: HostLaunch, zeros: bool) -> Preview:
-        core = self._core()
+        core = self._core(self._sparse(math.prod(launch.grid)))
         module = core.load(self.code.elf, self.code.disassembly)
         by_data: bool = core.decided_by_data(module, kernel["symbol"])
         explicit = explicit_arguments(kernel)
@@ -123,6 +124,12 @@ class Interpreter:
         found = core.launch(module, kernel["symbol"], launch.grid, launch.block, bytes(data), launch.dynamic_lds)
         guessed = GUESSED_BYTES in sizes
         return self._scaled(launch, found, sum(sizes), by_data, guessed)
+
+    def _sparse(self, groups: int) -> dict[str, float]:
+        """The small device with no more resident work-groups per CU than the grid gives the whole device: they share
+        the vL1D and hide each other's latency."""
+        resident = math.ceil(groups / self.spec["topology.cus"])
+        return self.small | {MOST_GROUPS: float(min(self.spec[MOST_GROUPS], max(1, resident)))}
 
     @staticmethod
     def _fits(kernel: Mapping[str, Any], launch: HostLaunch) -> bool:

@@ -24,6 +24,7 @@ from hipsynth.profiling.sim import channel, document
 from hipsynth.profiling.sim.artefacts import Artefacts as Artefacts  # part of this module's interface
 from hipsynth.profiling.sim.channel import Channel
 from hipsynth.profiling.sim.document import Document, Malformed
+from hipsynth.profiling.sim.instructions import KernelInstructions
 from hipsynth.profiling.sim.limits import Limits
 from hipsynth.profiling.sim.observation import Observation, Output
 from hipsynth.profiling.sim.sharing import Following
@@ -76,6 +77,7 @@ class RunResult:
     dispatch_count: int = 0
     clock_ns: float = 0.0  # simulated time at the end: dispatches and copies
     spending: tuple[Spending, ...] = ()  # with a budget: every kernel that was launched
+    instructions: tuple[KernelInstructions, ...] = ()  # with Limits.lines
     outputs: tuple[Output, ...] = ()  # with an Observation
     device_s: float = 0.0  # processor time in launches; the rest of `cpu_s` is the program's own code
     warnings: tuple[str, ...] = ()  # errors that hardware would not detect, such as an out-of-bounds access
@@ -375,4 +377,5 @@ def _result(results: Channel, reason: str, message: str) -> RunResult:
         outputs=found.outputs,
         device_s=found.device_s,
         warnings=found.warnings,
+        instructions=found.instructions,
     )

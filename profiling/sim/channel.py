@@ -89,6 +89,7 @@ def configuration(
         ("effort", limits.effort),
         ("per_kernel", limits.per_kernel),
         ("reuse", int(limits.reuse)),
+        ("lines", int(limits.lines)),
         ("budget_s", limits.budget_s),
         ("settled_launches", limits.settled_launches),
         ("cpu_seconds", limits.time_s),

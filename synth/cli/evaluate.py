@@ -39,12 +39,13 @@ def command(model: Path, corpus: Path, out: Path | None, backend: str | None, fr
     `families` and `device` (kinds of programs and devices never trained on), `handwritten`, and `real` (surveyed). The
     baselines are fitted on the model's training samples.
     """
+    from hipsynth.training.analytic.predict import is_analytic
     from hipsynth.training.data.dataset import load_samples
     from hipsynth.training.evaluation.evaluate import evaluate, evaluation_table, save
 
     found = evaluate(
         model,
-        load_samples(corpus, backend),
+        load_samples(corpus, backend, every_device=is_analytic(model)),
         free_samples=free_samples,
         note=note,
     )

@@ -44,6 +44,9 @@ what was measured is kept in that folder, and an interrupted search goes on wher
 @click.option(
     "--check", "checks", multiple=True, metavar="ARGS", help="Arguments of a small run to verify; repeatable."
 )
+@click.option(
+    "--allow", "allowed", multiple=True, type=click.Choice(["fast-math"]), help="Changes of results; repeatable."
+)
 @click.option("--journal", type=NamedPath(file_okay=False, path_type=Path), help="Folder that keeps measurements.")
 @click.option("--out", type=NamedPath(dir_okay=False, path_type=Path), help="Where to write the patched program.")
 @json_option
@@ -55,6 +58,7 @@ def command(
     flags: str,
     budget: float,
     checks: tuple[str, ...],
+    allowed: tuple[str, ...],
     journal: Path | None,
     out: Path | None,
     as_json: bool,
@@ -75,7 +79,7 @@ def command(
     except UnicodeDecodeError as error:
         raise BadInput(f"{file}: is not UTF-8", cause=str(error), remedy="give a HIP source file") from None
     sizes = [tuple(shlex.split(one)) for one in checks]
-    request = Request(text, Target(arch, flags, device), budget, arguments, sizes, journal)
+    request = Request(text, Target(arch, flags, device), budget, arguments, sizes, journal, frozenset(allowed))
     found = optimize(request, (lambda line: None) if as_json else click.echo)
     patched = out or Path(f"{file.stem}.optimized.hip")
     if found.status == "improved":

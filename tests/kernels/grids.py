@@ -90,6 +90,9 @@ KERNELS: dict[str, Grid] = {
     "histogram": Grid("QQ", (256,), lambda s: (_items(s) // 1024,), lambda s: (1024, _items(s) * 4), lambda s: ()),
     "divergent": Grid("Qi", (256,), lambda s: _flat(_items(s)), _vectors(1), lambda s: (_power(s),)),
     "triangle": Grid("QQi", (256,), lambda s: _flat(_items(s)), _vectors(2), lambda s: (_power(s),)),
+    "wave_total": Grid(
+        "QQi", (64,), lambda s: (_items(s) // 512,), lambda s: (64, _items(s) * 4), lambda s: (_items(s),)
+    ),
     "early_exit": Grid("QQi", (256,), lambda s: _flat(_items(s)), _vectors(2), lambda s: (_items(s) // 3,)),
 }
 

@@ -107,3 +107,11 @@ extern "C" __global__ void early_exit(float* out, const float* in, int n) {
   if (i >= n) return;
   out[i] = in[i] * 2 + in[n - 1 - i];
 }
+
+// One wavefront a group; all groups add to one number when they end.
+extern "C" __global__ void wave_total(float* total, const float* in, int n) {
+  float sum = 0;
+  for (int i = blockIdx.x * 64 + threadIdx.x; i < n; i += gridDim.x * 64) sum += in[i];
+  for (int step = 32; step; step /= 2) sum += __shfl_down(sum, step);
+  if (threadIdx.x == 0) atomicAdd(total, sum);
+}

@@ -80,6 +80,21 @@ def test_a_large_sampling_error_makes_the_dispatch_run_in_full() -> None:
     assert careful["sampling"]["groups_simulated"] == exact["sampling"]["groups_simulated"]
 
 
+def test_a_chain_of_atomics_grows_by_one_for_each_group() -> None:
+    """Groups that are placed but have not ended when sampling begins add to it later."""
+    exact, sampled = (launch("mi250", "wave_total", 8192, **options) for options in ({}, sampling(300_000)))
+    assert sampled["sampling"]["groups_simulated"] < math.prod(exact["grid"]) / 2
+    groups = math.prod(exact["grid"])
+    assert exact["work"]["atomics_busiest_line"] == groups
+    assert sampled["work"]["atomics_busiest_line"] == pytest.approx(groups, rel=0.02)
+
+
+def test_a_line_that_is_written_again_is_written_back_once() -> None:
+    exact, sampled = (launch("mi250", "wave_total", 8192, **options) for options in ({}, sampling(300_000)))
+    assert sampled["sampling"]["strategy"] == "sampled"
+    assert sampled["counters"]["TCC_EA_WRREQ"] == exact["counters"]["TCC_EA_WRREQ"] > 0
+
+
 def test_grids_too_large_to_run_in_full_report_their_sampling_error() -> None:
     exact, sampled = (launch("mi250", "early_exit", 8192, **options) for options in ({}, sampling(300_000)))
     assert sampled["sampling"]["strategy"] == "sampled"

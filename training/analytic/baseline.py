@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 
 from hipsynth.profiling.metrics.definitions import answer_ids
-from hipsynth.training.analytic.examples import Features, examples, preview_samples
+from hipsynth.training.analytic.examples import Seen, examples, preview_samples
 from hipsynth.training.analytic.model import AnalyticModel, Corrected
 from hipsynth.training.data.dataset import Sample, normalise_all
 
@@ -21,23 +21,24 @@ class Analytic:
 
     def __init__(self, model: AnalyticModel | None = None, workers: int = 0) -> None:
         self.model, self.workers = model, workers or os.cpu_count() or 1
-        self._features: dict[str, Features | None] = {}
+        self._seen: dict[str, Seen | None] = {}
 
     def fit(self, train: Sequence[Sample]) -> None:
         """Raises BadInput if too few samples have a preview."""
-        self.model = AnalyticModel.fit(examples(train, self.features(train)), {"samples": len(train)})
+        self.model = AnalyticModel.fit(examples(train, self.previews(train)), {"samples": len(train)})
 
-    def features(self, samples: Sequence[Sample]) -> list[Features | None]:
-        new = [sample for sample in samples if sample.key not in self._features]
-        self._features |= {s.key: f for s, f in zip(new, preview_samples(new, self.workers), strict=True)}
-        return [self._features[sample.key] for sample in samples]
+    def previews(self, samples: Sequence[Sample]) -> list[Seen | None]:
+        new = [sample for sample in samples if sample.key not in self._seen]
+        self._seen |= {s.key: f for s, f in zip(new, preview_samples(new, self.workers), strict=True)}
+        return [self._seen[sample.key] for sample in samples]
 
     def corrected(self, samples: Sequence[Sample]) -> list[Corrected | None]:
         """Predictions in physical units with intervals."""
         assert self.model is not None, "fit or load first"
-        found = self.features(samples)
+        found = self.previews(samples)
         good = [(s, f) for s, f in zip(samples, found, strict=True) if f is not None]
-        made = iter(self.model.predict([f[0] for _, f in good], [f[1] for _, f in good], [s.arch for s, _ in good]))
+        rows, quantities = [f.features for _, f in good], [f.quantities for _, f in good]
+        made = iter(self.model.predict(rows, quantities, [s.arch for s, _ in good]))
         return [None if f is None else next(made) for f in found]
 
     def predict(self, samples: Sequence[Sample]) -> list[Prediction]:

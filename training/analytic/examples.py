@@ -15,7 +15,17 @@ from hipsynth.training.analytic.quantities import quantities
 from hipsynth.training.data.dataset import Sample
 
 JOB_SECONDS = 600.0
-Features = tuple[dict[str, float], dict[str, float]]  # features and quantities of a preview
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the preview of a sample's launch says: features and quantities for the correction, the unit that limits it,
+    and the time that this unit alone takes."""
+
+    features: dict[str, float]
+    quantities: dict[str, float]
+    bottleneck: str
+    bound_ns: float
 
 
 @dataclass(frozen=True)
@@ -32,19 +42,24 @@ def builds(samples: Iterable[Sample]) -> list[Build]:
     return [Build(tuple(group)) for _, group in sorted(groups.items())]
 
 
-def preview_build(build: Build) -> list[Features | None]:
-    """Features and quantities of each sample's kernel; None where there is no preview of it."""
+def preview_build(build: Build) -> list[Seen | None]:
+    """What the preview of each sample's kernel says; None where there is no preview of it."""
     first = build.samples[0]
     try:
         code = device_code(first.text, first.arch, first.flags)
     except (CompileFailed, BadInput):
         return [None] * len(build.samples)
-    found: list[Features | None] = []
+    found: list[Seen | None] = []
     for sample in build.samples:
         preview = matching(previews(sample.text, code, sample.device).previews, sample)
-        shown = preview and (features(preview, sample.device), preview_quantities(preview, sample.arch))
-        found.append(shown or None)
+        found.append(None if preview is None else seen(preview, sample))
     return found
+
+
+def seen(preview: Preview, sample: Sample) -> Seen:
+    bound = max(preview.bounds.values(), default=0.0)
+    values = features(preview, sample.device), preview_quantities(preview, sample.arch)
+    return Seen(*values, preview.bottleneck, bound)
 
 
 def matching(found: Sequence[Preview], sample: Sample) -> Preview | None:
@@ -58,11 +73,11 @@ def matching(found: Sequence[Preview], sample: Sample) -> Preview | None:
 
 def preview_samples(
     samples: Sequence[Sample], workers: int, note: Callable[[str], None] = lambda _: None
-) -> list[Features | None]:
-    """Features of each sample, in their order."""
+) -> list[Seen | None]:
+    """The preview of each sample, in their order."""
     jobs = builds(samples)
     place = {id(sample): i for i, sample in enumerate(samples)}
-    found: list[Features | None] = [None] * len(samples)
+    found: list[Seen | None] = [None] * len(samples)
     for done, outcome in enumerate(map_unordered(preview_build, jobs, workers, "local", JOB_SECONDS), 1):
         lost = isinstance(outcome.error, HipsynthError)  # its worker ended
         results = [None] * len(jobs[outcome.index].samples) if lost else outcome.get()
@@ -73,11 +88,15 @@ def preview_samples(
     return found
 
 
-def examples(samples: Sequence[Sample], found: Sequence[Features | None]) -> list[Example]:
+def examples(samples: Sequence[Sample], found: Sequence[Seen | None]) -> list[Example]:
     """The samples that have features, with their truths."""
     return [
         Example(
-            shown[0], shown[1], quantities(sample.metrics, sample.duration_ns, sample.arch), sample.arch, sample.lineage
+            shown.features,
+            shown.quantities,
+            quantities(sample.metrics, sample.duration_ns, sample.arch),
+            sample.arch,
+            sample.lineage,
         )
         for sample, shown in zip(samples, found, strict=True)
         if shown is not None

@@ -134,7 +134,8 @@ class AnalyticModel:
         raw = _ratios(self.corrections, table)
         ratios = {name: applied(raw[name], self.thresholds.get(name, math.inf)) for name in NAMES}
         widths = {
-            name: np.maximum(1e-4, self.factors[name] * model.predict(table)) for name, model in self.widths.items()
+            name: np.maximum(1e-4, self.factors[name] * model.predict(table, num_threads=1))
+            for name, model in self.widths.items()
         }
         found = []
         for i, (q, arch) in enumerate(zip(previewed, archs, strict=True)):
@@ -240,7 +241,7 @@ def _fit_corrections(table: Floats, examples: Sequence[Example]) -> dict[str, An
 
 def _ratios(models: Mapping[str, Any], table: Floats) -> dict[str, Floats]:
     zero = np.zeros(len(table))
-    return {name: np.asarray(models[name].predict(table)) if name in models else zero for name in NAMES}
+    return {name: np.asarray(models[name].predict(table, num_threads=1)) if name in models else zero for name in NAMES}
 
 
 def corrected(previewed: Mapping[str, float], ratios: Mapping[str, float]) -> Quantities:
@@ -289,6 +290,6 @@ def _calibration(
         if not inside.any() or outside.sum() < FOLDS:
             continue
         data = lightgbm.Dataset(table[outside], errors[outside], params={"verbosity": -1})
-        width = lightgbm.train(dict(settings), data, num_boost_round=WIDTH_ROUNDS).predict(table[inside])
+        width = lightgbm.train(dict(settings), data, num_boost_round=WIDTH_ROUNDS).predict(table[inside], num_threads=1)
         shares += list(errors[inside] / np.maximum(1e-4, np.asarray(width)))
     return max(1.0, float(np.quantile(shares, COVERED))) if shares else 1.0

@@ -68,6 +68,10 @@ class KernelPrediction:
             "why": list(self.why),
         }
 
+    def plotted(self) -> roofline.Plotted:
+        low, high = self.intervals.get(roofline.THROUGHPUT, (None, None))
+        return roofline.Plotted(self.name, self.metrics, "predicted", low=low, high=high)
+
 
 @dataclass(frozen=True)
 class AnalyticPrediction:
@@ -111,7 +115,13 @@ class AnalyticPrediction:
             "seconds": round(self.seconds, 4),
             "notes": list(self.notes),
             "kernels": [kernel.document() for kernel in self.kernels],
+            "plot": roofline.document(self.device, [kernel.plotted() for kernel in self.kernels]),
         }
+
+
+def is_analytic(model: Path) -> bool:
+    """Whether a model folder or file holds an analytic predictor rather than a language model."""
+    return model.is_file() or (model / PREDICTOR).exists()
 
 
 class AnalyticPredictor:
@@ -196,7 +206,9 @@ def reasons(preview: Preview) -> tuple[str, ...]:
     times = sorted(((ns, name) for name, ns in preview.bounds.items() if ns > 0), reverse=True)[:3]
     lines = [f"{name}: {ns / 1000:.3g} us if it were the only limit" for ns, name in times]
     occupancy = preview.occupancy
-    lines.append(f"{occupancy['waves_per_cu']:.0f} waves per CU fit ({100 * occupancy['fraction']:.0f} % occupancy)")
+    lines.append(
+        f"{occupancy['waves_per_cu']:.0f} waves per CU are resident ({100 * occupancy['fraction']:.0f} % occupancy)"
+    )
     if preview.by_data:
         lines.append("branches or addresses depend on data that is not known")
     if preview.guessed:

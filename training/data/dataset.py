@@ -29,6 +29,7 @@ from hipsynth.profiling.metrics.definitions import answer_ids, extra_ids, normal
 from hipsynth.synth.core.arguments import run_text
 from hipsynth.synth.core.errors import BadInput
 from hipsynth.synth.core.store import Corpus, held_out_device, held_out_family, splits
+from hipsynth.training.data import auxiliary
 from hipsynth.training.data.samples import no_labels, select_labels
 
 TEST_PARTS = ("lineage", "random", "families", "device", "handwritten", "real")
@@ -56,6 +57,7 @@ class Sample:
     backend: str = ""
     arguments: str = ""
     extra: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, auxiliary.Value] = field(default_factory=dict)  # see data.auxiliary
 
     @property
     def key(self) -> str:
@@ -202,15 +204,16 @@ def require_no_leak(train: Sequence[Sample], test: Sequence[Sample]) -> None:
         )
 
 
-def load_samples(path: Path, backend: str | None = None) -> list[Sample]:
-    """The labelled samples of a corpus folder: one per run, architecture and flags (see data.samples).
+def load_samples(path: Path, backend: str | None = None, every_device: bool = False) -> list[Sample]:
+    """The labelled samples of a corpus folder: one per run, architecture and flags (see data.samples), of the
+    architectures' default devices or of all.
 
     Leaves out surveyed programs whose source was not kept. Raises BadInput if no sample is left, UsageError if the
     corpus has several backends and `backend` is not given.
     """
     corpus = Corpus.open(path)
     measurements = corpus.measurements()
-    selection = select_labels(measurements, backend=backend)
+    selection = select_labels(measurements, backend=backend, every_device=every_device)
     if not selection.rows:
         raise no_labels(path, measurements, selection)
     programs = {row["id"]: row for row in corpus.programs().select(["id", "text", "name"]).to_pylist()}
@@ -227,7 +230,7 @@ def load_samples(path: Path, backend: str | None = None) -> list[Sample]:
 
 
 def _sample(row: Mapping[str, Any], program: Mapping[str, Any]) -> Sample:
-    known = ("dispatches", "grid", "block", "backend_version", "measurement_id", "compiler", "headers")
+    known = ("dispatches", "grid", "block", "backend_version", "measurement_id", "compiler", "headers", "bottleneck")
     return Sample(
         program_id=row["program_id"],
         lineage=row["lineage"],
@@ -247,4 +250,5 @@ def _sample(row: Mapping[str, Any], program: Mapping[str, Any]) -> Sample:
             **{metric: row.get(metric) for metric in extra_ids()},
             "name": program["name"],
         },
+        facts=auxiliary.facts_of(row),
     )

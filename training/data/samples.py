@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hipsynth.profiling import metrics
 from hipsynth.profiling.devices import default_device, load
@@ -17,7 +18,9 @@ from hipsynth.synth.core.arguments import run_text
 from hipsynth.synth.core.errors import BadInput, UsageError
 from hipsynth.synth.core.files import whole_file
 from hipsynth.synth.core.store import Corpus, split_names, splits
-from hipsynth.training.data.prompt import DIGITS, sample_messages
+from hipsynth.training.data import auxiliary
+from hipsynth.training.data.numbers import DIGITS
+from hipsynth.training.data.prompt import sample_messages
 
 # A program may launch several kernels. Its label is the kernel with the largest total time (duration x dispatches;
 # of equals, the one launched first): the kernel to optimise.
@@ -33,22 +36,28 @@ class Selection:
     left_out: Counter[str] = field(default_factory=Counter)
 
 
-def select_labels(measurements: pa.Table, *, backend: str | None = None, device: str | None = None) -> Selection:
+def select_labels(
+    measurements: pa.Table, *, backend: str | None = None, device: str | None = None, every_device: bool = False
+) -> Selection:
     """Selects one kernel row per (program, arguments, arch, flags) by LABEL_RULE, sorted by measurement id.
 
-    Takes rows of the architecture's default device unless `device` names another, and only labels with all twelve
-    metrics. Simulated and measured values are never mixed: raises UsageError if the corpus has several backends and
-    `backend` is not given. Of several versions of backend, compiler or headers, only the most frequent one is used.
+    Takes rows of the architecture's default device unless `device` names another or `every_device` asks for all, and
+    only labels with all twelve metrics. Rows have `bottleneck`, the limiting unit, too. Simulated and measured values
+    are never mixed: raises UsageError if the corpus has several backends and `backend` is not given. Of several
+    versions of backend, compiler or headers, only the most frequent one is used.
     """
     plain = [part.name for part in measurements.schema if not _is_large(part.type)]
-    rows = measurements.select(plain).to_pylist()
+    plain = [name for name in plain if name != "occupancy"]
+    extra = ("bottleneck", "occupancy", *auxiliary.COUNTERS)
+    rows = auxiliary.with_counters(_with_bottleneck(measurements)).select([*plain, *extra]).to_pylist()
     found = sorted({row["backend"] for row in rows})
     if backend is None and len(found) > 1:
         raise UsageError(
             f"the corpus holds labels of several backends: {' and '.join(found)}", remedy="choose one with --backend"
         )
     chosen = [row for row in rows if backend in (None, row["backend"])]
-    chosen = [row for row in chosen if row["device"] == (device or default_device(row["arch"]))]
+    if not every_device:
+        chosen = [row for row in chosen if row["device"] == (device or default_device(row["arch"]))]
     left_out = Counter({"other backend or device": len(rows) - len(chosen)})
     items: dict[str, list[dict[str, Any]]] = {}
     for row in chosen:
@@ -74,6 +83,12 @@ def no_labels(root: Path, measurements: pa.Table, selection: Selection) -> BadIn
         cause=why or "the corpus has no measurements",
         remedy=f"the corpus holds labels of {held}" if held else "profile a folder of programs into it first",
     )
+
+
+def _with_bottleneck(measurements: pa.Table) -> pa.Table:
+    if "limits" not in measurements.column_names:
+        return measurements.append_column("bottleneck", pa.nulls(measurements.num_rows, pa.string()))
+    return measurements.append_column("bottleneck", pc.struct_field(measurements["limits"], "bottleneck"))
 
 
 def _is_large(kind: pa.DataType) -> bool:

@@ -17,12 +17,15 @@ from hipsynth.training.analytic.model import DURATION, AnalyticModel
 from hipsynth.training.analytic.predict import PREDICTOR
 from hipsynth.training.data.dataset import TEST_PARTS, Sample, leak, split
 from hipsynth.training.data.prompt import parse_answer
+from hipsynth.training.evaluation.ranking import ranking
 from hipsynth.training.evaluation.scores import BOUNDS, mean_within, score, score_metric
 from hipsynth.training.models.baselines import Baseline, Disassemble, GradientBoosting, all_baselines
 from hipsynth.training.models.predict import Predictor, normalised
 from hipsynth.training.models.train import TRAINING_SET, model_record
 
 EVALUATION = "evaluation.json"
+DURATION_QUANTITY = "duration"
+ALONE = ("preview", "bound")
 EXACT = 1e-9  # relative: rounding when an interval has no width
 FREE_SAMPLES = 16  # samples per split decoded without constraints: slow, and only used to count valid JSON
 
@@ -133,10 +136,11 @@ class SourceScored:
         return [normalised(a) for a in self.predictor.answers([(s.text, s.arch, s.flags) for s in samples])]
 
     def valid_share(self, part: Sequence[Sample]) -> tuple[float | None, int]:
-        if not part:
+        if not part or self.predictor.decoder.encoder.options.parallel:  # such a model decodes into a skeleton only
             return None, 0
         texts = self.predictor.decoder.free([(s.text, s.arch, s.flags) for s in part])
-        good = [parse_answer(t, arch=s.arch, flags=s.flags).valid for t, s in zip(texts, part, strict=True)]
+        told = [(s.arch, s.flags, self.record["format"]) for s in part]
+        good = [parse_answer(t, arch=a, flags=f, digits=d).valid for t, (a, f, d) in zip(texts, told, strict=True)]
         return sum(good) / len(part), len(part)
 
 
@@ -151,7 +155,8 @@ class AnalyticScored(Analytic):
         return None, 0
 
     def own_scores(self, part: Sequence[Sample]) -> dict[str, Any]:
-        """Scores of the duration, and the share of true values inside their intervals by metric."""
+        """Scores of the duration, `without` the correction and as the largest bound alone too; the share of true values
+        inside their intervals by metric; how often the limiting unit is right; and the order of variants."""
         found = self.corrected(part)
         times = [None if c is None else c.duration_ns for c in found]
         inside: dict[str, list[bool]] = {}
@@ -161,7 +166,33 @@ class AnalyticScored(Analytic):
                 if true is not None:
                     inside.setdefault(name, []).append(low * (1 - EXACT) <= true <= high * (1 + EXACT))
         shares = {name: sum(values) / len(values) for name, values in inside.items()}
-        return {"duration": score_metric([s.duration_ns for s in part], times), "inside_intervals": shares}
+        seen = self.previews(part)
+        durations = {
+            "model": times,
+            "preview": [None if p is None else p.quantities[DURATION_QUANTITY] for p in seen],
+            "bound": [None if p is None else p.bound_ns for p in seen],
+        }
+        labels = [s.duration_ns for s in part]
+        return {
+            "duration": {
+                **score_metric(labels, times),
+                "without": {n: score_metric(labels, durations[n]) for n in ALONE},
+            },
+            "inside_intervals": shares,
+            "no_preview": sum(p is None for p in seen),
+            "bottleneck_agreement": agreement(part, [None if p is None else p.bottleneck for p in seen]),
+            "ranking": ranking(part, durations),
+        }
+
+
+def agreement(samples: Sequence[Sample], units: Sequence[str | None]) -> float | None:
+    """The share of samples whose limiting unit is the predicted one, of those that have both."""
+    same = [
+        unit == sample.extra["bottleneck"]
+        for sample, unit in zip(samples, units, strict=True)
+        if unit is not None and sample.extra.get("bottleneck")
+    ]
+    return sum(same) / len(same) if same else None
 
 
 def open_predictor(model: Path) -> Scored:
@@ -247,7 +278,37 @@ def evaluation_table(document: Mapping[str, Any]) -> str:
         )
         baselines = {b: by["splits"][name] for b, by in document["baselines"].items()}
         lines += _split_rows(scored, baselines)
+        lines += _own_rows(scored)
     return "\n".join(lines[1:])
+
+
+def _own_rows(scored: Mapping[str, Any]) -> list[str]:
+    """What only the analytic predictor has: duration, intervals, limiting unit, order of variants."""
+    if "duration" not in scored:
+        return []
+    time = scored["duration"]
+    medians = [_percent(d["median_rel_error"]) for d in (time, *(time["without"][name] for name in ALONE))]
+    inside = [share for name, share in scored["inside_intervals"].items() if name != DURATION]
+    held = _percent(sum(inside) / len(inside) if inside else None), _percent(scored["inside_intervals"].get(DURATION))
+    right = _percent(scored["bottleneck_agreement"])
+    lines = [
+        f"  duration: {_percent(time['within']['10'])} % within 10 %, median error {medians[0]} % "
+        f"(uncorrected {medians[1]} %, the largest bound alone {medians[2]} %)",
+        f"  80 % intervals hold {held[0]} % of the metrics and {held[1]} % of the durations; "
+        f"limiting unit right in {right} %; no answer for {scored['no_preview']} of {scored['n']}",
+    ]
+    for kind, found in scored["ranking"].items():
+        if found["groups"]:
+            cells = [
+                f"{name} {_number(row['kendall_tau'])} and {_percent(row['regret'])} %"
+                for name, row in found["predictors"].items()
+            ]
+            lines.append(f"  order of {kind} ({found['groups']} groups), Kendall's tau and regret: {', '.join(cells)}")
+    return lines
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
 
 
 def _split_rows(scored: Mapping[str, Any], baselines: Mapping[str, Mapping[str, Any]]) -> list[str]:

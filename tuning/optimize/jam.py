@@ -29,12 +29,13 @@ class Jammed:
 FALLBACK = "return false;"
 
 
-def jammed(program: Program, kernel: Kernel, axis: int, copies: int) -> Jammed:
+def jammed(program: Program, kernel: Kernel, axis: int, copies: int, unroll: int = 0) -> Jammed:
     """The body for `copies` work-items along an axis, whose coordinates are thread_K and block_K (K from 0).
 
-    Raises NotUnderstood for bodies that this cannot do safely.
+    `unroll`: factor of its innermost loops that have no pragma. Raises NotUnderstood for bodies that this cannot do
+    safely.
     """
-    return _Jam(program, kernel, axis, copies).body()
+    return _Jam(program, kernel, axis, copies, unroll).body()
 
 
 @dataclass
@@ -43,6 +44,7 @@ class _Jam:
     kernel: Kernel
     axis: int
     copies: int
+    unroll: int = 0
     varying: set[int] = field(default_factory=set)  # offsets of the declarations that differ between work-items
 
     def body(self) -> Jammed:
@@ -82,7 +84,7 @@ class _Jam:
         for a, b in itertools.pairwise(body):
             if b.text == "[" and not (a.identifier or a.text in ("]", ")", ">")):
                 raise NotUnderstood("a lambda expression")
-        if {"static", "goto", "first", "step"} & words or any(re.fullmatch(r"(thread|block)_\d+", w) for w in words):
+        if {"static", "goto"} & words or any(re.fullmatch(r"(thread|block|item)_\d+", w) for w in words):
             raise NotUnderstood("static, goto, or a name that the new code uses")
 
     def _locals(self) -> set[int]:
@@ -217,7 +219,10 @@ class _Jam:
 
     def _pragma(self, one: Statement) -> str:
         before = self.program.unit.text[: self.tokens[one.start].start].rstrip().rsplit(b"\n", 1)[-1].strip()
-        return before.decode() + "\n" if before.startswith(b"#pragma unroll") else ""
+        if before.startswith(b"#pragma unroll"):
+            return before.decode() + "\n"
+        innermost = one.kind == "for" and all(inner.kind != "for" for part in one.parts for inner in part.inner())
+        return f"#pragma unroll {self.unroll}\n" if self.unroll and innermost else ""
 
     def _text(self, span: tuple[int, int], copy: int | None) -> str:
         """The source of tokens, with the names of one work-item's variables; None: of code that they share."""

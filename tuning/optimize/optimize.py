@@ -13,6 +13,7 @@ from hipsynth.profiling.toolchain import check_flags
 from hipsynth.synth.core.errors import HipsynthError
 from hipsynth.training.analytic.predict import AnalyticPredictor, Question
 from hipsynth.tuning.optimize.evaluate import Evaluator
+from hipsynth.tuning.optimize.moves.fast_math import ALLOWED_BY
 from hipsynth.tuning.optimize.program import Program, read_program
 from hipsynth.tuning.optimize.search import Search, State, Step
 from hipsynth.tuning.optimize.sizes import Arguments, candidates
@@ -22,6 +23,7 @@ from hipsynth.tuning.trial import BIT_FOR_BIT, Target, Tolerance
 RUN_TIME_S = 120.0  # processor time of one measured run
 # Sums in another order, and multiply-adds that the compiler fuses elsewhere, change the last bits of each addition.
 TOLERANCES = {"float": 2e-5, "double": 1e-12, "half": 4e-3}
+FAST_TOLERANCE = 1e-3
 REASON = "sums in another order, or other fused multiply-adds"
 
 
@@ -35,6 +37,7 @@ class Request:
     arguments: Arguments = ()
     sizes: Sequence[Arguments] = ()
     journal: Path | None = None
+    allow: frozenset[str] = frozenset()  # "fast-math": approximate functions, and a tolerance to match
 
 
 @dataclass(frozen=True)
@@ -79,9 +82,13 @@ def optimize(request: Request, say: Callable[[str], None] = lambda line: None) -
     asked = request.target
     target = Target(asked.arch, check_flags(asked.flags), device_of(asked.arch, asked.device).name)
     program = read_program(request.text, target.arch)
-    verifier = Verifier(request.text, target, list(request.sizes) or candidates(request.text), tolerance(program))
+    verifier = Verifier(
+        request.text, target, list(request.sizes) or candidates(request.text), tolerance(program, request.allow)
+    )
     evaluator = Evaluator(target, request.arguments, RUN_TIME_S, request.journal)
-    search = Search(program, evaluator, verifier.quick, predictor(target, request.arguments), request.budget_s, say)
+    search = Search(
+        program, evaluator, verifier.quick, predictor(target, request.arguments), request.budget_s, request.allow, say
+    )
     refused = {k.name: k.together or k.fixed for k in program.kernels if not k.independent}
     if not verifier.sizes:
         why = "the original fails, or runs too long in full, at every size that was tried; name one with --check"
@@ -116,11 +123,13 @@ def _answer(
     )
 
 
-def tolerance(program: Program) -> Tolerance:
+def tolerance(program: Program, allow: frozenset[str] = frozenset()) -> Tolerance:
     """The tolerance for the widest floating-point type that the kernels point to; none if they point to integers."""
     bases = " ".join(one.base for kernel in program.kernels for one in kernel.parameters)
     for kind, words in (("double", ("double",)), ("float", ("float",)), ("half", ("half", "_Float16"))):
         if any(word in bases for word in words):
+            if ALLOWED_BY in allow:
+                return Tolerance(kind, max(FAST_TOLERANCE, TOLERANCES[kind]), f"{REASON}; approximate functions")
             return Tolerance(kind, TOLERANCES[kind], REASON)
     return BIT_FOR_BIT
 

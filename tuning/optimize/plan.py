@@ -19,7 +19,7 @@ class Plan:
     `coarsen`: work-items that one lane executes along `axis`, a group's width apart, or side by side if `adjacent`.
     `jam`: their statements alternate, so that what they share is computed once. `private`: atomic additions are
     summed in the LDS first. `restrict`: pointers do not alias. `unroll`: of innermost loops. `waves`: least waves per
-    SIMD that registers must leave room for. `fast`: approximate functions.
+    SIMD that registers must leave room for. `fast`: approximate functions. `pad`: longer rows of LDS arrays.
     """
 
     shape: Shape | None = None  # None: the launch is unchanged
@@ -33,6 +33,7 @@ class Plan:
     unroll: int = 0
     waves: int = 0
     fast: bool = False
+    pad: bool = False
 
     @property
     def items(self) -> int:

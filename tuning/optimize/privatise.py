@@ -66,4 +66,4 @@ def private_calls(program: Program, kernel: Kernel) -> Iterator[Edit]:
     tokens = program.tokens
     for i in range(kernel.first, kernel.last):
         if tokens[i].text in ATOMIC_ADDS and tokens[i - 1].text in _BEFORE and tokens[i + 1].text == "(":
-            yield Edit(tokens[i].start, tokens[i].end, "sums.add")
+            yield Edit(tokens[i].start, tokens[i].end, "lane_sums.add")

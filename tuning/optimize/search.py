@@ -17,9 +17,9 @@ from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.optimize.verify import Check
 
 BEAM = 2
-PER_ROUND = 6  # candidates of a round that are executed
-PREDICTION_S = 0.3  # price of a prediction, which compiles the device code
-MOST_PREDICTED = 18
+PER_ROUND = 5  # candidates of a round that are executed
+PREDICTION_S = 0.15  # price of a prediction, which compiles the device code
+MOST_PREDICTED = 24
 NOTABLE = 0.04  # share of the program's time below which a kernel is left alone
 GAIN = 0.01  # least relative gain of a step
 
@@ -65,6 +65,7 @@ class Search:
     check: Callable[[str], Check]
     predict: Predict
     budget_s: float
+    allow: frozenset[str] = frozenset()
     say: Callable[[str], None] = lambda line: None
     steps: list[Step] = field(default_factory=list)
     spent_s: float = 0.0
@@ -136,7 +137,8 @@ class Search:
                 continue
             if now.duration_ns >= NOTABLE * state.found.duration_ns:
                 plan = state.plans.get(kernel.name, Plan())
-                view = View(self.program, kernel, plan, now.bottleneck, before.grid, before.block, now.limited_by)
+                shapes = before.grid, before.block
+                view = View(self.program, kernel, plan, now.bottleneck, *shapes, now.limited_by, self.allow)
                 found.append((now.duration_ns, view))
         return [view for _, view in sorted(found, key=lambda one: -one[0])]
 

@@ -88,7 +88,7 @@ class Verifier:
 
     def _equal(self, name: str, text: str, conditions: Conditions) -> Check:
         after = trial(text, self.target, conditions)
-        found = compare(self._reference(conditions), after, self.tolerance)
+        found = compare(self._reference(conditions), after, self.tolerance, texts=not conditions.redraw)
         size = " ".join(conditions.arguments) or "none"
         reason = found.reason or (
             "bit for bit" if found.exact else f"within {found.error:.2g}: {self.tolerance.reason}"

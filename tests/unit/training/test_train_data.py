@@ -84,8 +84,9 @@ def test_handwritten_programs_are_never_trained_on() -> None:
 
 def test_held_out_families_and_devices_are_never_trained_on() -> None:
     pool = samples()
+    held = {"family": "compose/line-hashed-loop"}
     pool += [
-        replace(s, lineage=f"x{s.lineage}", family="compose/line-hashed-loop", text=f"{s.text} int x;") for s in pool
+        replace(s, lineage=f"x{s.lineage}", program_id=f"x{s.program_id}", text=f"{s.text};", **held) for s in pool
     ]
     pool += [replace(s, device="mi210") for s in pool if s.arch == "gfx90a"]
     parts = split(pool)

@@ -16,6 +16,7 @@ from hipsynth.profiling.metrics.definitions import paper_ids
 from hipsynth.synth.core.errors import BadInput, Missing, UsageError
 from hipsynth.training.evaluation.evaluate import evaluate, evaluation_table, held_out, save
 from hipsynth.training.models.base import TinyShape
+from hipsynth.training.models.monitor import keep_lines
 from hipsynth.training.models.predict import Predictor, find_model, prediction_table
 from hipsynth.training.models.train import (
     Config,
@@ -101,6 +102,36 @@ def test_an_interrupted_run_resumes_and_ends_with_the_same_weights(model: Path, 
     train(NOWHERE, TOY, out, lambda done, total, note: seen.append(done), samples=SAMPLES)
     assert seen == [3, 4]
     assert weights(out) == weights(model)
+
+
+def test_a_resumed_run_has_one_log_line_per_logged_step(model: Path, tmp_path: Path) -> None:
+    lines = [json.loads(line) for line in (model / "log.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines if "train_runtime" in line] == [4]
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"step": 10, "loss": 2.0}\n{"step": 20, "loss": 1.5}\n{"step": 3')
+    keep_lines(path, 10)
+    assert path.read_text() == '{"step": 10, "loss": 2.0}\n'
+
+
+def test_throughput_is_a_share_of_what_the_machine_can_do(model: Path) -> None:
+    record = model_record(model)
+    assert record is not None and record["tokens_per_second"] > 0
+    assert 0 < record["share_of_peak"] < 1
+
+
+def test_tensorboard_reads_the_log(model: Path) -> None:
+    needs.package("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    board = EventAccumulator(str(model / "tensorboard"))
+    board.Reload()
+    assert "train_loss" in board.Tags()["scalars"]
+
+
+def test_training_stops_when_the_validation_loss_rises(tmp_path: Path) -> None:
+    recipe = replace(TOY, lr=50.0, warmup=0.0, max_steps=40, save_steps=2, patience=1)
+    record = train(NOWHERE, recipe, tmp_path / "m", samples=SAMPLES)
+    assert record["steps"] < 40
 
 
 def test_no_training_samples_is_bad_input(tmp_path: Path) -> None:

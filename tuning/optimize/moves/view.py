@@ -21,6 +21,7 @@ class View:
     grid: Shape
     block: Shape
     limited_by: str = ""  # what limits the occupancy
+    allow: frozenset[str] = frozenset()  # what may change results: "fast-math"
 
     @property
     def base(self) -> Plan:

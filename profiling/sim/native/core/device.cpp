@@ -9,6 +9,7 @@
 #include "core/reach.h"
 #include "core/sharing.h"
 #include "core/state.h"
+#include "core/tally.h"
 #include "core/waits.h"
 #include "dispatch/budget.h"
 #include "dispatch/chooser.h"
@@ -38,7 +39,8 @@ struct Device::Impl {
   Memory memory;
   RuntimeMemory runtime;
   std::unique_ptr<HostServices> host;
-  std::unique_ptr<Hierarchy> hierarchy;  // null: functional only
+  std::unique_ptr<Hierarchy> hierarchy;     // null: functional only
+  std::unique_ptr<InstructionTally> tally;  // null: not asked for
   MemoryModel functional;
   BankCosts bank_costs;
   WavePool waves;
@@ -79,6 +81,7 @@ struct Device::Impl {
         budget(o.budget_s),
         asked(o),
         values(o.values) {
+    if (o.lines && o.count) tally = std::make_unique<InstructionTally>();
     reset();
   }
 
@@ -114,6 +117,7 @@ Device::~Device() = default;
 Memory& Device::memory() { return impl_->memory; }
 Arch Device::arch() const { return impl_->arch; }
 const Spec& Device::spec() const { return impl_->spec; }
+const InstructionTally* Device::tally() const { return impl_->tally.get(); }
 
 void Device::reset() { impl_->reset(); }
 
@@ -218,11 +222,16 @@ Execution Device::Impl::execute(const Launch& launch, const LaunchPlan& plan, Fo
   const KernelKey key{launch.module->serial(), launch.kernel->entry};
   const bool functional_run = !count || !hierarchy;
   KernelSlice& slice = slices.try_emplace(key, program(*launch.module), *launch.kernel).first->second;
+  Context initial = context(launch, plan, &slice, out);
+  if (tally && !functional_run) {
+    tally->begin(launch, initial.program, *hierarchy);
+    initial.tally = tally.get();
+  }
   const PreparedLaunch prepared{
       .launch = launch,
       .plan = plan,
       .spec = spec,
-      .context = context(launch, plan, &slice, out),
+      .context = initial,
       .limits = {options.max_wave_instructions, options.cpu_seconds, proven ? ~0ull : most_work},
       .slice = slice,
       .waves = waves,
@@ -230,6 +239,7 @@ Execution Device::Impl::execute(const Launch& launch, const LaunchPlan& plan, Fo
       .printf_buffer = reinterpret_cast<uint8_t*>(runtime.printf_buffer),
       .spent = &spent};
   Execution e = chooser.execute(prepared, count ? hierarchy.get() : nullptr);
+  if (initial.tally) tally->end(e.executed);
   instructions = e.counts.wave_instructions;
   if (budget.limited()) instruction_ns = price_of(issue_counts(prepared.context.program, e.executed));
   clock += e.counts.wave_instructions * kCyclesPerInstruction;
@@ -353,7 +363,7 @@ Dispatch Device::Impl::reuse(const Launch& launch, const LaunchPlan& plan, Repea
 }
 
 Dispatch Device::Impl::run_or_reuse(const Launch& launch, const LaunchPlan& plan) {
-  if (!options.reuse || !traits_of(launch).repeatable) return run(launch, plan, nullptr);
+  if (!options.reuse || tally || !traits_of(launch).repeatable) return run(launch, plan, nullptr);
   Repeat& repeat = repeats.find(launch, plan, plan.scratch_lane_bytes ? runtime.scratch(1) : 0, memory.layout());
   for (const Extents* pages : {&repeat.decisive, &repeat.touched}) {
     for (const Extent& e : *pages) compared += 2 * e.bytes;  // before the launch and after it

@@ -45,6 +45,7 @@ const std::map<std::string, Setter>& setters() {
       {"line_output", [](Config& c, const std::string& v) { c.line_output = number(v) != 0; }},
       {"per_kernel", [](Config& c, const std::string& v) { c.options.per_kernel = static_cast<uint32_t>(number(v)); }},
       {"reuse", [](Config& c, const std::string& v) { c.options.reuse = number(v) != 0; }},
+      {"lines", [](Config& c, const std::string& v) { c.options.lines = number(v) != 0; }},
       {"values", [](Config& c, const std::string& v) { c.options.values = number(v) != 0; }},
       {"budget_s", [](Config& c, const std::string& v) { c.options.budget_s = number(v); }},
       {"settled_launches",

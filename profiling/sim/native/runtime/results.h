@@ -32,6 +32,7 @@ class Results {
   void set_clock(double ns) { clock_ns_ = ns; }
   void set_outputs(std::string rendered) { outputs_ = std::move(rendered); }
   void set_limited(bool limited) { limited_ = limited; }
+  void set_tally(const InstructionTally* tally) { tally_ = tally; }  // or null
   void set_module(size_t kernels) { module_kernels_ = kernels; }
   uint64_t dispatches() const { return dispatches_; }
   // Launches since the last one of a new kernel or shape.
@@ -81,6 +82,8 @@ class Results {
   std::vector<KernelTotal> totals_;
   std::map<std::string, size_t> spending_index_;  // kernel symbol -> position in spending_
   std::vector<Spending> spending_;
+  const InstructionTally* tally_ = nullptr;
+  std::string instructions_;        // rendered: kernels with their instructions
   std::vector<std::string> first_;  // rendered dispatches, at most kKeptDispatches
 };
 

@@ -86,6 +86,7 @@ Runtime::Runtime() {
     config.options.host_calls = true;  // host functions are those of this process
     device = std::make_unique<Device>(config.arch, config.spec, config.options);
     results.set_limited(config.options.budget_s > 0);
+    results.set_tally(device->tally());
     trial.configure(config.trial);
     sharing.configure(config.sharing);
   } catch (const SimError& error) {

@@ -87,12 +87,13 @@ std::array<bool, Events::kEngine> at_sites(const Sample& s) {
   return found;
 }
 
-// Every dirtied line is eventually written back or remains dirty at the end. So write-backs per store are taken from
-// everything simulated, not from one window, in which lines may be evicted that were dirtied before it.
+// Every dirtied sector is eventually written back or remains dirty at the end. So write-backs per dirtied sector are
+// taken from everything simulated, not from one window, in which lines may be evicted that were dirtied before it. How
+// many sectors are dirtied is seen in windows: stores to lines that are dirty already add none.
 void conserve_writes(const Sample& s, MemoryCounts* m) {
   const MemoryCounts all = s.simulated.memory();
-  const double stores = static_cast<double>(all.l2_writes + all.l2_atomics);
-  const double scale = stores > 0 ? static_cast<double>(m->l2_writes + m->l2_atomics) / stores : 0;
+  const auto dirtied = static_cast<double>(all.l2_dirtied);
+  const double scale = dirtied > 0 ? static_cast<double>(m->l2_dirtied) / dirtied : 0;
   const auto conserve = [&](uint64_t MemoryCounts::* field, uint64_t more) {
     const auto left = static_cast<double>(s.left_dirty.*field);
     return whole((static_cast<double>(all.*field + more) + left) * scale - left);
@@ -118,7 +119,8 @@ void conserve_writes(const Sample& s, MemoryCounts* m) {
 
 // Maxima: the imbalance between CUs keeps its absolute size while the average grows; the imbalance between channels
 // grows to the extent that the same channels were busy throughout. A chain of atomics on one line grows with the grid
-// only if it has grown since the first sampling unit.
+// only if it has grown since the first sampling unit, and at most as much as all atomics do: groups that were placed at
+// the end of that unit, but had not ended, add to it later.
 void scale_maxima(const Sample& s, double groups, double done, MemoryCounts* m) {
   const MemoryCounts all = s.simulated.memory();
   const auto busiest = static_cast<double>(all.l1_cycles_max), sum = static_cast<double>(all.l1_cycles_sum);
@@ -133,7 +135,9 @@ void scale_maxima(const Sample& s, double groups, double done, MemoryCounts* m) 
   m->l2_channel_max = std::max(all.l2_channel_max, whole(each * (1 + s.channel_excess)));
   const double first = static_cast<double>(s.strata[0].end), later = done - first;
   const double slope = later > 0 ? (chain - static_cast<double>(s.chain_at_start)) / later : 0;
-  m->same_address_atomics_max = whole(chain + slope * (groups - done));
+  const auto atomics = static_cast<double>(all.l2_atomics), more = static_cast<double>(m->l2_atomics) - atomics;
+  const double share = atomics > 0 ? chain / atomics : 0;
+  m->same_address_atomics_max = whole(chain + std::min(slope * (groups - done), share * std::max(0.0, more)));
 }
 
 void put(const Row& row, Estimate* e) {

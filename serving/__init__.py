@@ -1,0 +1,1 @@
+"""Doors to predictions and profiles for other programs: editors and browsers."""
