@@ -3,7 +3,7 @@
 //
 // step: half_transpose 1 half_transpose
 // paradigm: per-tile
-// bound: gfx90a l2, gfx942 hbm
+// bound: gfx90a hbm, gfx942 infinity
 // check: 128
 #include <hip/hip_runtime.h>
 
