@@ -31,6 +31,8 @@ VERBS = {
     "predict": "Predict the twelve metrics of a HIP file.",
     "lsp": "Show predictions and profiles of HIP kernels in an editor (LSP).",
     "optimize": "Search for a faster program that does the same, and prove both.",
+    "mcp": "Offer the optimizer's tools to language models (MCP).",
+    "traces": "Write training samples of optimizing with tools.",
     "report": "Write an HTML report of a corpus and its model.",
     "doctor": "List what is installed, what is missing, and what that affects.",
 }

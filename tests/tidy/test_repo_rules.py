@@ -46,6 +46,17 @@ ALLOWED |= {
     "serving.lsp": ("synth.core", "profiling", "training"),
     "tuning.trial": _MATRIX,
     "tuning.optimize": (*_TRAINING, "synth.frontend", "training.analytic", "tuning.trial"),
+    "tuning.tools": (*_TRAINING, "synth.frontend", "training.analytic", "tuning.trial", "tuning.optimize"),
+    "tuning.agent": (
+        *_TRAINING,
+        "synth.frontend",
+        "training.analytic",
+        "tuning.trial",
+        "tuning.optimize",
+        "tuning.tools",
+        "synth.llm",
+    ),
+    "serving.mcp": ("synth.core", "tuning.tools"),
     "synth.cli": ("synth", "profiling", "training", "tuning", "serving"),
 }
 MAX_FUNCTION_LINES = 70
