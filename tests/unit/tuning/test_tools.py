@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hipsynth.tuning.optimize.evaluate import Evaluation, Evaluator, KernelTime
 from hipsynth.tuning.tools import TOOLS, Limits, Workshop, call, definitions
 from hipsynth.tuning.tools.table import checked, without_folders
 from hipsynth.tuning.trial import Target
@@ -155,3 +156,15 @@ def test_lines_and_predictions(shop: Workshop) -> None:
     found = call(shop, "hot_lines", {"program": "v0", "most": 3}).document
     assert 0 < len(found["lines"]) <= 3 and found["lines"][0]["share"] > 0
     assert call(shop, "predict", {"program": "v0"}).document["kernels"][0]["duration_us"] > 0
+
+
+def test_a_measurement_is_found_again_in_the_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = KernelTime(
+        "a", 5.0, 1, "hbm", "", (1, 1, 1), (64, 1, 1), True, {"VALU_Utilization": None}, {"SQ_WAVES": 2}
+    )
+    found = Evaluation("ok", "", "", 0, (kernel, kernel), 0.5)
+    monkeypatch.setattr("hipsynth.tuning.optimize.evaluate.trial", lambda *_: None)
+    monkeypatch.setattr("hipsynth.tuning.optimize.evaluate.evaluation", lambda _: found)
+    assert Evaluator(Target("gfx942"), (), 1.0, tmp_path)(PROGRAM) == found
+    monkeypatch.delattr("hipsynth.tuning.optimize.evaluate.trial")
+    assert Evaluator(Target("gfx942"), (), 1.0, tmp_path)(PROGRAM) == found
