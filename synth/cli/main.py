@@ -34,6 +34,8 @@ VERBS = {
     "optimize": "Search for a faster program that does the same, and prove both.",
     "serve": "Serve predictions and profiles over HTTP, and the workbench page.",
     "swizzle": "Remap work-groups to a GPU's chiplets, with a proof.",
+    "mcp": "Offer the optimizer's tools to language models (MCP).",
+    "traces": "Write training samples of optimizing with tools.",
     "report": "Write an HTML report of a corpus and its model.",
     "doctor": "List what is installed, what is missing, and what that affects.",
 }

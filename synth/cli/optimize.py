@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +12,11 @@ import click
 
 from hipsynth.synth.cli.common import print_json
 from hipsynth.synth.cli.options import Duration, NamedPath, json_option, one_arch_option, one_device_option
+from hipsynth.synth.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from hipsynth.tuning.optimize.optimize import Optimized
+    from hipsynth.tuning.agent.drive import Manner
+    from hipsynth.tuning.optimize.optimize import Optimized, Request
 
 EPILOG = """\b
 Examples:
@@ -20,6 +24,7 @@ Examples:
   synth optimize gemm.hip --arch gfx90a --budget 2m --out faster.hip
   synth optimize gemm.hip --check 96 --check 100 -- 2048
   synth optimize gemm.hip --journal work/gemm
+  synth optimize gemm.hip --llm http://127.0.0.1:8080/v1 --model local --trace work/gemm.jsonl
   synth optimize gemm.hip --json
 
 Every candidate is compiled, executed and timed by the simulator. What is kept is compared with the original at small
@@ -28,7 +33,11 @@ program is written to --out, by default NAME.optimized.hip in this folder, and n
 
 The budget is in seconds at fixed prices, so the same command finds the same program on every machine. With --journal,
 what was measured is kept in that folder, and an interrupted search goes on where it was.
+
+With --llm, a language model drives the tools of `synth mcp` instead; what it finds is verified in the same way. Its run
+is kept in --trace, and the same command goes on with it.
 """
+ANSWER_S = 300.0  # of one answer
 
 
 @click.command(epilog=EPILOG)
@@ -47,6 +56,22 @@ what was measured is kept in that folder, and an interrupted search goes on wher
 @click.option(
     "--allow", "allowed", multiple=True, type=click.Choice(["fast-math"]), help="Changes of results; repeatable."
 )
+@click.option("--llm", "url", metavar="URL", help="Base URL of an OpenAI-compatible server whose model is to optimize.")
+@click.option("--model", default="", help="The model's name at that server.")
+@click.option("--api-key-env", metavar="NAME", help="Environment variable with the API key.  [default: no key]")
+@click.option(
+    "--trace",
+    type=NamedPath(dir_okay=False, path_type=Path),
+    help="Where the model's run is kept.  [default: NAME.trace.jsonl]",
+)
+@click.option("--calls", type=click.IntRange(1, 10_000), default=40, show_default=True, help="Most calls of tools.")
+@click.option(
+    "--tokens", type=click.IntRange(1), default=200_000, show_default=True, help="Most tokens that the model may use."
+)
+@click.option(
+    "--time", "seconds", type=Duration(1.0, 24 * 3600.0), default=900.0, show_default="15m", metavar="30s|2m",
+    help="Most time of the model's run.",
+)  # fmt: skip
 @click.option("--journal", type=NamedPath(file_okay=False, path_type=Path), help="Folder that keeps measurements.")
 @click.option("--out", type=NamedPath(dir_okay=False, path_type=Path), help="Where to write the patched program.")
 @json_option
@@ -59,6 +84,13 @@ def command(
     budget: float,
     checks: tuple[str, ...],
     allowed: tuple[str, ...],
+    url: str | None,
+    model: str,
+    api_key_env: str | None,
+    trace: Path | None,
+    calls: int,
+    tokens: int,
+    seconds: float,
     journal: Path | None,
     out: Path | None,
     as_json: bool,
@@ -80,17 +112,46 @@ def command(
         raise BadInput(f"{file}: is not UTF-8", cause=str(error), remedy="give a HIP source file") from None
     sizes = [tuple(shlex.split(one)) for one in checks]
     request = Request(text, Target(arch, flags, device), budget, arguments, sizes, journal, frozenset(allowed))
-    found = optimize(request, (lambda line: None) if as_json else click.echo)
+    say: Callable[[str], None] = (lambda line: None) if as_json else click.echo
+    about: dict[str, Any] = {}
+    if url is None:
+        if model or trace:
+            raise UsageError("--model and --trace belong to --llm", remedy="give --llm URL, too")
+        found = optimize(request, say)
+    else:
+        from hipsynth.tuning.agent.drive import Manner
+
+        manner = Manner(model, calls, tokens, seconds)
+        where = trace or Path(f"{file.stem}.trace.jsonl")
+        found, about = driven(request, url, api_key_env, manner, where, say)
     patched = out or Path(f"{file.stem}.optimized.hip")
     if found.status == "improved":
         write_whole(patched, found.text)
-    document = {"path": str(file), "arch": arch, "flags": flags, **found.document()}
+    document = {"path": str(file), "arch": arch, "flags": flags, **found.document(), **about}
     document["patched"] = str(patched) if found.status == "improved" else None
     if as_json:
         print_json(document)
     else:
         click.echo(summary(found, document))
+        if about:
+            click.echo("the model's run: {ended}, {calls} calls, {failed_calls} failed".format(**about["llm"]))
     return BadInput.exit_code if found.status == "refused" else 0
+
+
+def driven(
+    request: Request, url: str, key_env: str | None, manner: Manner, trace: Path, say: Callable[[str], None]
+) -> tuple[Optimized, dict[str, Any]]:
+    """The answer of a model that drives the tools, and what its run used."""
+    from hipsynth.synth.llm.endpoint import Client
+    from hipsynth.tuning.agent.drive import drive
+
+    if not manner.model:
+        raise UsageError("--llm needs a model", remedy="--model NAME, as the server calls it")
+    key = os.environ.get(key_env, "") if key_env else ""
+    if key_env and not key:
+        raise UsageError(f"--api-key-env {key_env}: the variable is empty", remedy=f"export {key_env}=...")
+    found = drive(request, Client(url, key, ANSWER_S), manner, trace, say)
+    return found.found, {"llm": found.document()["llm"] | {"model": manner.model, "trace": str(trace)}}
 
 
 def summary(found: Optimized, document: dict[str, Any]) -> str:

@@ -47,6 +47,17 @@ ALLOWED |= {
     "tuning.trial": _MATRIX,
     "tuning.optimize": (*_TRAINING, "synth.frontend", "training.analytic", "tuning.trial"),
     "tuning.swizzle": (*_TRAINING, "synth.frontend", "training.analytic", "tuning.trial"),
+    "tuning.tools": (*_TRAINING, "synth.frontend", "training.analytic", "tuning.trial", "tuning.optimize"),
+    "tuning.agent": (
+        *_TRAINING,
+        "synth.frontend",
+        "training.analytic",
+        "tuning.trial",
+        "tuning.optimize",
+        "tuning.tools",
+        "synth.llm",
+    ),
+    "serving.mcp": ("synth.core", "tuning.tools"),
     "synth.cli": ("synth", "profiling", "training", "tuning", "serving"),
 }
 MAX_FUNCTION_LINES = 70

@@ -12,10 +12,11 @@ from hipsynth.profiling.devices import device_of
 from hipsynth.profiling.toolchain import check_flags
 from hipsynth.synth.core.errors import HipsynthError
 from hipsynth.training.analytic.predict import AnalyticPredictor, Question
+from hipsynth.tuning.optimize.candidates import State
 from hipsynth.tuning.optimize.evaluate import Evaluator
 from hipsynth.tuning.optimize.moves.fast_math import ALLOWED_BY
 from hipsynth.tuning.optimize.program import Program, read_program
-from hipsynth.tuning.optimize.search import Search, State, Step
+from hipsynth.tuning.optimize.search import Search, Step
 from hipsynth.tuning.optimize.sizes import Arguments, candidates
 from hipsynth.tuning.optimize.verify import Verification, Verifier
 from hipsynth.tuning.trial import BIT_FOR_BIT, Target, Tolerance

@@ -7,20 +7,16 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from hipsynth.synth.core.errors import HipsynthError
-from hipsynth.tuning.optimize.emit import emit
+from hipsynth.tuning.optimize.candidates import State, candidates
 from hipsynth.tuning.optimize.evaluate import Evaluation, Evaluator, moved
-from hipsynth.tuning.optimize.moves import moves
-from hipsynth.tuning.optimize.moves.view import View
-from hipsynth.tuning.optimize.plan import Move, Plan, Plans, Shape
+from hipsynth.tuning.optimize.plan import Move
 from hipsynth.tuning.optimize.program import Program
-from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.optimize.verify import Check
 
 BEAM = 2
 PER_ROUND = 5  # candidates of a round that are executed
 PREDICTION_S = 0.15  # price of a prediction, which compiles the device code
 MOST_PREDICTED = 24
-NOTABLE = 0.04  # share of the program's time below which a kernel is left alone
 GAIN = 0.01  # least relative gain of a step
 
 Predict = Callable[[str], float | None]  # ns of all kernels, None if not known
@@ -46,16 +42,6 @@ class Step:
         return asdict(self)
 
 
-@dataclass(frozen=True)
-class State:
-    """A program that is as fast as any so far, and correct as far as a search checks it."""
-
-    plans: dict[str, Plan]
-    text: str
-    found: Evaluation
-    step: int = -1
-
-
 @dataclass
 class Search:
     """The search for one program on one target."""
@@ -77,10 +63,6 @@ class Search:
             cause = f"{first.reason}: {first.message[:500]}"
             raise HipsynthError("the program does not run", cause=cause, reason=first.reason)
         origin = State({}, self.program.text, first)
-        self.blocks: dict[str, Shape] = {}
-        for kernel in self.program.kernels:
-            if (time := first.of(kernel.name)) is not None:
-                self.blocks[kernel.name] = time.block
         beam, kept = [origin], [origin]
         tried = {self.program.text}
         while self.spent_s < self.budget_s:
@@ -100,7 +82,7 @@ class Search:
         """Executes the most promising new candidates of the states in the beam; returns those that are faster."""
         options: list[tuple[float, int, State, Move, str]] = []
         for state in beam:
-            for move, text in self._candidates(state, origin, tried):
+            for move, text in candidates(self.program, state, origin, tried, self.allow):
                 options.append((0.0, len(options), state, move, text))
         options = self._ranked(options)
         kept = []
@@ -112,35 +94,6 @@ class Search:
             if made is not None:
                 kept.append(made)
         return kept
-
-    def _candidates(self, state: State, origin: State, tried: set[str]) -> list[tuple[Move, str]]:
-        """Each kernel's moves by turns, those of the slowest kernel first."""
-        rows = []
-        for view in self._views(state, origin):
-            row: list[tuple[Move, str]] = []
-            for move in moves(view):
-                plans: Plans = {**state.plans, move.kernel: move.plan}
-                try:
-                    text = emit(self.program, plans, self.blocks)
-                except NotUnderstood:
-                    continue
-                if text not in tried and all(text != other for _, other in row):
-                    row.append((move, text))
-            rows.append(row)
-        return [row[i] for i in range(max(map(len, rows), default=0)) for row in rows if i < len(row)]
-
-    def _views(self, state: State, origin: State) -> list[View]:
-        found = []
-        for kernel in self.program.kernels:
-            now, before = state.found.of(kernel.name), origin.found.of(kernel.name)
-            if now is None or before is None or not before.same_shape:
-                continue
-            if now.duration_ns >= NOTABLE * state.found.duration_ns:
-                plan = state.plans.get(kernel.name, Plan())
-                shapes = before.grid, before.block
-                view = View(self.program, kernel, plan, now.bottleneck, *shapes, now.limited_by, self.allow)
-                found.append((now.duration_ns, view))
-        return [view for _, view in sorted(found, key=lambda one: -one[0])]
 
     def _ranked(self, options: list[tuple[float, int, State, Move, str]]) -> list[tuple[float, int, State, Move, str]]:
         """By predicted time relative to the prediction of the state; where nothing is predicted, in their order."""
