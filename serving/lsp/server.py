@@ -10,11 +10,11 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 
-from hipsynth.serving.lsp import view
+from hipsynth.serving.lsp import panel, view
 from hipsynth.serving.lsp.session import Document, Options, Session
 from hipsynth.serving.lsp.source import Failed, Source, WorkerSource
 
-PROFILE, COMPARE = "hipsynth.profile", "hipsynth.compare"
+PROFILE, COMPARE, TARGETS = "hipsynth.profile", "hipsynth.compare", "hipsynth.targets"
 PREDICTION = "hipsynth/prediction"  # notification: what is known of a document's kernels, for a client's own panel
 NAME, VERSION = "hipsynth", "1"
 
@@ -45,6 +45,10 @@ def _follow_documents(server: LanguageServer, session: Session) -> None:
     @server.feature(types.INITIALIZE)
     def initialize(params: types.InitializeParams) -> None:
         session.options = Options.of(params.initialization_options)
+
+    @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
+    async def configured(params: types.DidChangeConfigurationParams) -> None:
+        session.configure(Options.of(params.settings))
 
     @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
     async def opened(params: types.DidOpenTextDocumentParams) -> None:
@@ -112,6 +116,10 @@ def _offer_commands(server: LanguageServer, session: Session) -> None:
             return {"error": error.reason, "message": str(error)}
         tell(types.MessageType.Info, "saved → edited, predicted: " + "; ".join(row["text"] for row in rows))
         return {"kernels": rows}
+
+    @server.command(TARGETS)
+    def targets() -> Any:
+        return panel.targets()
 
 
 def hover_at(document: Document, line: int, options: Options) -> types.Hover | None:
@@ -189,7 +197,7 @@ async def _show(server: LanguageServer, session: Session, document: Document) ->
     if session.options.diagnostics:
         found = diagnostics_of(document)
         server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(document.uri, found, document.version))
-    server.protocol.notify(PREDICTION, prediction(document))
+    server.protocol.notify(PREDICTION, prediction(document) | {"panel": panel.panel(document, session.options)})
     can = server.client_capabilities.workspace
     # Some clients announce these requests and do not answer them.
     with contextlib.suppress(Exception):

@@ -33,6 +33,10 @@ class Options:
     diagnostics: bool = True
     seconds: float = 20.0
 
+    @property
+    def target(self) -> tuple[str, str, str]:
+        return self.arch, self.flags, self.device
+
     @staticmethod
     def of(given: Any) -> Options:
         """From what a client sent; unknown options are ignored, ones of a wrong type have their defaults."""
@@ -66,6 +70,7 @@ class Document:
     saved: str
     predicted: Outcome | None = None
     executed: Outcome | None = None
+    baseline: Outcome | None = None  # the prediction of the saved text
     problem: str = ""
     busy: str = ""
     task: asyncio.Task[None] | None = None
@@ -134,7 +139,18 @@ class Session:
         self._look(document)
 
     def save(self, uri: str) -> None:
-        self.documents[uri].saved = self.documents[uri].text
+        document = self.documents[uri]
+        document.saved = document.text
+        if document.predicted and document.predicted.text == document.text:
+            document.baseline = document.predicted
+
+    def configure(self, options: Options) -> None:
+        """Takes new options; what was found out for another target is forgotten."""
+        changed, self.options = options.target != self.options.target, options
+        for document in self.documents.values():
+            if changed:
+                document.predicted = document.executed = document.baseline = None
+            self._look(document)
 
     def close(self, uri: str) -> None:
         document = self.documents.pop(uri, None)
@@ -158,6 +174,8 @@ class Session:
                 document.predicted = Outcome(
                     version, document.text, facts.predicted(answer), Path(str(answer["model"])).name
                 )
+                if document.text == document.saved:
+                    document.baseline = document.predicted
             except Failed as error:
                 document.problem = _short(error)
         await self.changed(document)
@@ -174,6 +192,7 @@ class Session:
         if document is None:
             raise Failed("not_open", f"{uri} is not open")
         version, text, query = document.version, document.text, self.query(document, document.text)
+        target = self.options.target
         if document.text == document.saved and document.path.is_file():
             query = Query(**{**query.__dict__, "path": str(document.path)})
         document.busy = "executing …"
@@ -182,7 +201,8 @@ class Session:
             answer = await self.source.profile(query)
             if answer["status"] != "ok":
                 raise Failed(answer["reason"], answer["message"] or answer["reason"])
-            document.executed = Outcome(version, text, facts.executed(answer))
+            if target == self.options.target:
+                document.executed = Outcome(version, text, facts.executed(answer))
             return answer
         finally:
             document.busy = ""
