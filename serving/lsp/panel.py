@@ -1,4 +1,4 @@
-"""What a client's own panel shows of a document: figures with their origin, before and after an edit, and a roofline."""
+"""What a client's own panel shows of a document: figures and their origin, before and after an edit, and a roofline."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _figures(now: KernelFacts | None, guess: KernelFacts | None, saved: KernelFa
             "predicted": predicted, "saved": before,
             "text": _text(value, unit), "interval": f"{_text(ends[0], unit)} to {_text(ends[1], unit)}" if ends else "",
             "predictedText": _beside(predicted, value, unit), "savedText": _text(before, unit),
-            "change": _change(before, guess or now, name),
+            "change": _change(before, guess or now, name, unit),
         }  # fmt: skip
 
 
@@ -107,10 +107,14 @@ def _beside(predicted: float | None, executed: float | None, unit: str) -> str:
     return f"{_text(predicted, unit)} ({100 * (predicted / executed - 1):+.0f} %)"
 
 
-def _change(before: float | None, after: KernelFacts, name: str) -> str:
-    """From the saved to the edited text; predictions are compared with predictions."""
+def _change(before: float | None, after: KernelFacts, name: str, unit: str) -> str:
+    """From the saved to the edited text; predictions are compared with predictions, percentages by difference."""
     value = _value(after, name)
-    if not before or value is None or after.how != "predicted":
+    if before is None or value is None or after.how != "predicted":
+        return ""
+    if unit == "%":
+        return f"{value - before:+.1f} points"
+    if before == 0:
         return ""
     return f"{100 * (value / before - 1):+.1f} %"
 
