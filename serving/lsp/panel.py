@@ -104,7 +104,7 @@ def _beside(predicted: float | None, executed: float | None, unit: str) -> str:
     """A prediction beside the executed figure, and by how much it was off."""
     if predicted is None or not executed:
         return _text(predicted, unit)
-    return f"{_text(predicted, unit)} ({100 * (predicted / executed - 1):+.0f} %)"
+    return f"{_text(predicted, unit)} ({round(100 * (predicted / executed - 1)):+d} %)"
 
 
 def _change(before: float | None, after: KernelFacts, name: str, unit: str) -> str:
@@ -113,10 +113,14 @@ def _change(before: float | None, after: KernelFacts, name: str, unit: str) -> s
     if before is None or value is None or after.how != "predicted":
         return ""
     if unit == "%":
-        return f"{value - before:+.1f} points"
+        return f"{_rounded(value - before)} points"
     if before == 0:
         return ""
-    return f"{100 * (value / before - 1):+.1f} %"
+    return f"{_rounded(100 * (value / before - 1))} %"
+
+
+def _rounded(change: float) -> str:
+    return f"{round(change, 1) + 0.0:+.1f}"  # + 0.0: no "-0.0"
 
 
 def _roofline(document: Document, options: Options, edited: bool) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ def _follow_documents(server: LanguageServer, session: Session) -> None:
 
     @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
     async def configured(params: types.DidChangeConfigurationParams) -> None:
-        session.configure(Options.of(params.settings))
+        session.configure(Options.of(params.settings, session.options))  # some editors send empty settings
 
     @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
     async def opened(params: types.DidOpenTextDocumentParams) -> None:
@@ -101,6 +102,7 @@ def _offer_commands(server: LanguageServer, session: Session) -> None:
 
     @server.command(PROFILE)
     async def profile(uri: str) -> Any:
+        _end_with_request(server)
         try:
             return await session.profile(uri)
         except Failed as error:
@@ -120,6 +122,14 @@ def _offer_commands(server: LanguageServer, session: Session) -> None:
     @server.command(TARGETS)
     def targets() -> Any:
         return panel.targets()
+
+
+def _end_with_request(server: LanguageServer) -> None:
+    """Cancels the running command when the client cancels its request; pygls itself only drops the answer."""
+    task, message = asyncio.current_task(), server.protocol.msg_id
+    request = server.protocol._request_futures.get(message) if message is not None else None
+    if task and request:
+        request.add_done_callback(lambda done: done.cancelled() and task.cancel())
 
 
 def hover_at(document: Document, line: int, options: Options) -> types.Hover | None:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +38,15 @@ class Options:
         return self.arch, self.flags, self.device
 
     @staticmethod
-    def of(given: Any) -> Options:
-        """From what a client sent; unknown options are ignored, ones of a wrong type have their defaults."""
+    def of(given: Any, default: Options | None = None) -> Options:
+        """From what a client sent; unknown options are ignored, those missing or of a wrong type keep `default`."""
+        default = default or Options()
         if not isinstance(given, Mapping):
-            return Options()
-        default = Options()
-        kinds = {name: type(getattr(default, name)) for name in Options.__dataclass_fields__}
-        values = {name: given[name] for name, kind in kinds.items() if type(given.get(name)) is kind}
+            return default
+        values = {}
+        for name, known in asdict(default).items():
+            value = float(given[name]) if (type(known), type(given.get(name))) == (float, int) else given.get(name)
+            values[name] = value if type(value) is type(known) else known
         return Options(**values)
 
 
@@ -146,6 +148,8 @@ class Session:
 
     def configure(self, options: Options) -> None:
         """Takes new options; what was found out for another target is forgotten."""
+        if options == self.options:
+            return
         changed, self.options = options.target != self.options.target, options
         for document in self.documents.values():
             if changed:

@@ -91,7 +91,7 @@ function section(kernel: Kernel, edited: boolean): string {
     ["is", (f) => (f.text ? f.how : "")],
     ["interval", (f) => f.interval],
     ["predicted", (f) => f.predictedText],
-    ...(edited ? ([["saved file, predicted", (f) => f.savedText], ["change", (f) => f.change]] satisfies [string, (figure: Figure) => string][]) : []),
+    ...(edited ? ([["saved (predicted)", (f) => f.savedText], ["change", (f) => f.change]] satisfies [string, (figure: Figure) => string][]) : []),
   ];
   const shown = columns.filter(([, of]) => kernel.figures.some((figure) => of(figure)));
   const head = ["metric", ...shown.map(([name]) => name)].map((name) => `<th scope="col">${name}</th>`).join("");

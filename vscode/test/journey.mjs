@@ -116,7 +116,7 @@ const steps = {
   },
   async "an edit shows before and after"() {
     await replaceLine(4, "  if (i < n) a[(i * 32) % n] *= 2.0f;");
-    await panel().locator("th", { hasText: "saved file" }).waitFor();
+    await panel().locator("th", { hasText: "saved (predicted)" }).waitFor();
     await panel().locator(".roofline .series-1 .point").first().waitFor();
     await picture("vscode-edited");
   },

@@ -40,7 +40,7 @@ test("the table says how each figure is known, and shows the saved file's only a
   expect(edited).toContain('<tr class="predicted"><th scope="row">Duration</th><td>5 us</td><td>predicted</td>');
   expect(edited).toContain("<td>4 us</td><td>+25.0 %</td>");
   expect(edited).toContain("reads &#60;much&#62;");
-  expect(tables({ ...PANEL, edited: false })).not.toContain("saved file");
+  expect(tables({ ...PANEL, edited: false })).not.toContain("saved (predicted)");
 });
 
 test("names cannot become markup", () => {

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import needs
 import pytest
 
 needs.package("pygls")
-from hipsynth.serving.lsp import facts, panel  # noqa: E402
+from hipsynth.serving.lsp import facts, panel, server  # noqa: E402
 from hipsynth.serving.lsp.kernels import kernels  # noqa: E402
 from hipsynth.serving.lsp.session import Document, Options, Outcome, Session  # noqa: E402
 from hipsynth.serving.lsp.source import Query  # noqa: E402
@@ -79,6 +81,9 @@ def test_before_and_after_an_edit() -> None:
     assert shown["edited"] and figure(shown, "duration_ns")["savedText"] == "5 us"
     assert figure(shown, "duration_ns")["change"] == "-20.0 %"
     assert [point["series"] for point in shown["roofline"]["points"]] == ["saved", "edited"]
+    it.baseline.kernels["scale"].metrics["L2_Cache_Hit_Rate"] = 40.0  # type: ignore[index]
+    it.predicted.kernels["scale"].metrics["L2_Cache_Hit_Rate"] = 60.0  # type: ignore[index]
+    assert figure(panel.panel(it, Options()), "L2_Cache_Hit_Rate")["change"] == "+20.0 points"
     it.executed = Outcome(2, it.text, facts.executed(executed(9000.0)))
     assert figure(panel.panel(it, Options()), "duration_ns")["change"] == "-20.0 %"  # predictions with predictions
 
@@ -93,6 +98,13 @@ def test_targets_name_every_device_and_flag_set() -> None:
     offered = panel.targets()
     assert {"mi210", "mi300x"} <= {row["name"] for row in offered["devices"]}
     assert "-O3" in [row["flags"] for row in offered["flags"]] and all(row["doc"] for row in offered["flags"])
+
+
+def test_settings_change_only_what_they_name() -> None:
+    known = Options(arch="gfx942", execute=True)
+    assert Options.of({}, known) == Options.of(None, known) == Options.of({"arch": 3}, known) == known
+    assert Options.of({"seconds": 60}) == Options(seconds=60.0)  # JSON has one kind of number
+    assert Options.of({"flags": "-O2"}, known) == Options(arch="gfx942", execute=True, flags="-O2")
 
 
 @pytest.mark.parametrize("change", [{"flags": "-O2"}, {"device": "mi250"}])
@@ -131,3 +143,56 @@ def test_another_target_forgets_what_was_known(change: dict[str, Any]) -> None:
         session.close("u")
 
     asyncio.run(run())
+
+
+def test_a_cancelled_execution_ends() -> None:
+    """The work itself, not only its answer."""
+
+    class Endless:
+        ended = started = False
+
+        async def predict(self, query: Query) -> dict[str, Any]:
+            return predicted(1000.0)
+
+        async def profile(self, query: Query) -> dict[str, Any]:
+            self.started = True
+            try:
+                await asyncio.sleep(60)
+            finally:
+                self.ended = True
+            raise AssertionError("never reached")
+
+        async def close(self) -> None: ...
+
+    async def run() -> None:
+        source, sent = Endless(), io.BytesIO()
+        made = server.make_server(source)
+        made.protocol.writer = sent  # type: ignore[assignment]
+
+        def tell(**message: Any) -> None:
+            made.protocol.handle_message(made.protocol.structure_message({"jsonrpc": "2.0", **message}))
+
+        start = {"processId": None, "rootUri": None, "capabilities": {}, "initializationOptions": {"execute": True}}
+        tell(id=1, method="initialize", params=start)
+        item = {"uri": "file:///k.hip", "languageId": "hip", "version": 1, "text": TEXT}
+        tell(method="textDocument/didOpen", params={"textDocument": item})
+        await asyncio.sleep(0)
+        asked = {"command": server.PROFILE, "arguments": ["file:///k.hip"]}
+        tell(id=2, method="workspace/executeCommand", params=asked)
+        await until(lambda: source.started)
+        tell(method="$/cancelRequest", params={"id": 2})
+        await until(lambda: source.ended)
+        await until(lambda: b"is canceled" in sent.getvalue())
+        await asyncio.sleep(0.01)
+        assert "executing" not in sent.getvalue().decode().rsplit("prediction", 1)[1]
+
+    asyncio.run(run())
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Returns when something holds; a test whose time is over fails."""
+    for _ in range(500):
+        if holds():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it never held")
