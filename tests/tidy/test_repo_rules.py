@@ -37,15 +37,16 @@ ALLOWED |= {
     "profiling.validation": _MATRIX,
     "profiling.reports": _REPORTS,
     "profiling.survey": (*_REPORTS, "profiling.matrix"),
+    "synth.release": (*_MATRIX, "profiling.matrix", "synth.generate"),
     "synth.llm": (*_MATRIX, "profiling.matrix"),
     "training.data": _TRAINING,
     "training.models": (*_TRAINING, "training.data"),
     "training.analytic": (*_TRAINING, "training.data", "training.models"),
     "training.evaluation": (*_TRAINING, "training.data", "training.models", "training.analytic"),
-    "serving": (),
-    "serving.lsp": ("synth.core", "profiling", "training"),
+    "serving": ("synth.core", "profiling", "training"),
     "tuning.trial": _MATRIX,
     "tuning.optimize": (*_TRAINING, "synth.frontend", "training.analytic", "tuning.trial"),
+    "tuning.swizzle": (*_TRAINING, "synth.frontend", "training.analytic", "tuning.trial"),
     "synth.cli": ("synth", "profiling", "training", "tuning", "serving"),
 }
 MAX_FUNCTION_LINES = 70
