@@ -67,10 +67,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 4
     try:
         with tempfile.TemporaryDirectory(prefix="hipsynth-vscode-") as folder:
-            return journey(Path(folder), browser, options.pictures or Path(folder))
+            status = journey(Path(folder), browser, options.pictures or Path(folder))
+            if options.pictures and status == 0:
+                shrink(options.pictures)
+            return status
     except BuildFailed as error:
         print(f"vscode_journey: {error}", file=sys.stderr)
         return 1
+
+
+def shrink(folder: Path) -> None:
+    """Screenshots with 64 colours: a quarter of the bytes."""
+    from PIL import Image
+
+    for path in folder.glob("vscode-*.png"):
+        with Image.open(path) as picture:
+            picture.convert("RGB").quantize(64).save(path, optimize=True)
 
 
 def chromium() -> str | None:

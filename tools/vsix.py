@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -92,9 +93,25 @@ def package(to: Path) -> None:
     """Packs what vscode/.vscodeignore lets through."""
     to.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(ROOT / "LICENSE", EXTENSION / "LICENSE")
+    (EXTENSION / "out" / "LICENSES.txt").write_text(licences())
     vsce = EXTENSION / "node_modules" / "@vscode" / "vsce" / "vsce"
     command = [str(node()), str(vsce), "package", "--no-dependencies", "--out", str(to)]
     run(command, "the extension cannot be packaged", EXTENSION, {"SOURCE_DATE_EPOCH": EPOCH})
+
+
+def licences() -> str:
+    """The licences of the npm packages that the extension contains: those that its lock file does not mark `dev`."""
+    rows = json.loads((EXTENSION / "package-lock.json").read_text())["packages"]
+    contained = sorted(name for name, row in rows.items() if name and not row.get("dev"))
+    found = []
+    for name in contained:
+        texts = sorted(path for path in (EXTENSION / name).iterdir() if path.name.lower().startswith("licen"))
+        if not texts:
+            raise BuildFailed(f"{name} has no licence file, so it cannot be packed")
+        found.append(
+            f"{name.removeprefix('node_modules/')} {rows[name]['version']}\n\n{texts[0].read_text().strip()}\n"
+        )
+    return ("\n" + 72 * "-" + "\n\n").join(found)
 
 
 def run(command: Sequence[str], failure: str, folder: Path = ROOT, more: Mapping[str, str] | None = None) -> None:

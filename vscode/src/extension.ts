@@ -27,7 +27,7 @@ export function activate(context: vscode.ExtensionContext): void {
     const found = known.get(shown.uri.toString());
     panel.show(shown.uri, WORDS[server.state], found ?? null);
     if (editor?.document === shown) showStatus(status, server.state, found, editor.selection.active.line);
-    else status.hide();
+    else if (editor) status.hide(); // no editor: the panel has the focus
   };
   const look = (document: vscode.TextDocument | undefined): void => {
     if (document && server.state === "stopped" && wanted(document)) void server.start();

@@ -11,7 +11,7 @@ const { chromium } = createRequire(join(modules, "x.js"))("playwright-core");
 const PATIENCE = 150_000;
 
 const browser = await chromium.launch({ executablePath: program, args: ["--no-sandbox"] });
-const page = await (await browser.newContext({ viewport: { width: 1500, height: 950 } })).newPage();
+const page = await (await browser.newContext({ viewport: { width: 1560, height: 950 } })).newPage();
 page.setDefaultTimeout(PATIENCE);
 // Only this machine is asked for anything.
 await page.route((address) => address.hostname !== "127.0.0.1", (route) => route.abort());
