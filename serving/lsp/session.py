@@ -43,7 +43,7 @@ class Options:
         default = default or Options()
         if not isinstance(given, Mapping):
             return default
-        values = {}
+        values: dict[str, Any] = {}
         for name, known in asdict(default).items():
             value = float(given[name]) if (type(known), type(given.get(name))) == (float, int) else given.get(name)
             values[name] = value if type(value) is type(known) else known
