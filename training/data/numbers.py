@@ -15,9 +15,11 @@ Automaton = dict[str, tuple[tuple[str, str], ...]]
 
 @dataclass(frozen=True)
 class Format:
-    """A number format: `written` prints a value, `read` reads a text of `pattern`. `automaton` accepts exactly the
-    texts of values of 0 and more (no metric is negative); they end in a state of `final`. `width` is the length of
-    every text, 0 if they differ."""
+    """A number format: `written` prints a value, `read` reads a text of `pattern`.
+
+    `automaton` accepts exactly the texts of values of 0 and more, as all metrics are; they end in a state of `final`.
+    `width` is the length of every text, 0 if they differ.
+    """
 
     written: Callable[[float], str]
     read: Callable[[str], float]

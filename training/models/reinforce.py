@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -122,8 +123,8 @@ def _trainer(
 ) -> Any:
     torch = torch_or_missing()
     try:
-        from datasets import Dataset
-        from trl import GRPOConfig, GRPOTrainer
+        datasets: Any = import_module("datasets")
+        trl: Any = import_module("trl")
     except ImportError as error:
         raise Missing(
             "reinforcement needs trl", cause=str(error), remedy='install the extra: pip install "hipsynth[rl]"'
@@ -138,13 +139,13 @@ def _trainer(
             for begin, text, right in zip(head, completions, truth, strict=True)
         ]
 
-    class Shown(TrainerCallback):  # type: ignore[misc]
+    class Shown(TrainerCallback):
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             if progress is not None:
                 progress(state.global_step, state.max_steps, "")
 
     on_cpu = not torch.cuda.is_available()
-    arguments = GRPOConfig(
+    arguments = trl.GRPOConfig(
         output_dir=str(out / "checkpoints"),
         per_device_train_batch_size=config.batch,
         num_generations=config.generations,
@@ -163,12 +164,12 @@ def _trainer(
         report_to=[],
         disable_tqdm=True,
     )
-    trainer = GRPOTrainer(
+    trainer = trl.GRPOTrainer(
         model=model[0],
         processing_class=model[1],
         reward_funcs=rewards,
         args=arguments,
-        train_dataset=Dataset.from_list(questions),
+        train_dataset=datasets.Dataset.from_list(questions),
         callbacks=[Shown()],
     )
     trainer.remove_callback(PrinterCallback)
