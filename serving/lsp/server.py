@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,11 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 
-from hipsynth.serving.lsp import view
+from hipsynth.serving.lsp import panel, view
 from hipsynth.serving.lsp.session import Document, Options, Session
 from hipsynth.serving.lsp.source import Failed, Source, WorkerSource
 
-PROFILE, COMPARE = "hipsynth.profile", "hipsynth.compare"
+PROFILE, COMPARE, TARGETS = "hipsynth.profile", "hipsynth.compare", "hipsynth.targets"
 PREDICTION = "hipsynth/prediction"  # notification: what is known of a document's kernels, for a client's own panel
 NAME, VERSION = "hipsynth", "1"
 
@@ -45,6 +46,10 @@ def _follow_documents(server: LanguageServer, session: Session) -> None:
     @server.feature(types.INITIALIZE)
     def initialize(params: types.InitializeParams) -> None:
         session.options = Options.of(params.initialization_options)
+
+    @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
+    async def configured(params: types.DidChangeConfigurationParams) -> None:
+        session.configure(Options.of(params.settings, session.options))  # some editors send empty settings
 
     @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
     async def opened(params: types.DidOpenTextDocumentParams) -> None:
@@ -97,6 +102,7 @@ def _offer_commands(server: LanguageServer, session: Session) -> None:
 
     @server.command(PROFILE)
     async def profile(uri: str) -> Any:
+        _end_with_request(server)
         try:
             return await session.profile(uri)
         except Failed as error:
@@ -112,6 +118,18 @@ def _offer_commands(server: LanguageServer, session: Session) -> None:
             return {"error": error.reason, "message": str(error)}
         tell(types.MessageType.Info, "saved → edited, predicted: " + "; ".join(row["text"] for row in rows))
         return {"kernels": rows}
+
+    @server.command(TARGETS)
+    def targets() -> Any:
+        return panel.targets()
+
+
+def _end_with_request(server: LanguageServer) -> None:
+    """Cancels the running command when the client cancels its request; pygls itself only drops the answer."""
+    task, message = asyncio.current_task(), server.protocol.msg_id
+    request = server.protocol._request_futures.get(message) if message is not None else None
+    if task and request:
+        request.add_done_callback(lambda done: done.cancelled() and task.cancel())
 
 
 def hover_at(document: Document, line: int, options: Options) -> types.Hover | None:
@@ -189,7 +207,7 @@ async def _show(server: LanguageServer, session: Session, document: Document) ->
     if session.options.diagnostics:
         found = diagnostics_of(document)
         server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(document.uri, found, document.version))
-    server.protocol.notify(PREDICTION, prediction(document))
+    server.protocol.notify(PREDICTION, prediction(document) | {"panel": panel.panel(document, session.options)})
     can = server.client_capabilities.workspace
     # Some clients announce these requests and do not answer them.
     with contextlib.suppress(Exception):

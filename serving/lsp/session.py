@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +33,20 @@ class Options:
     diagnostics: bool = True
     seconds: float = 20.0
 
+    @property
+    def target(self) -> tuple[str, str, str]:
+        return self.arch, self.flags, self.device
+
     @staticmethod
-    def of(given: Any) -> Options:
-        """From what a client sent; unknown options are ignored, ones of a wrong type have their defaults."""
+    def of(given: Any, default: Options | None = None) -> Options:
+        """From what a client sent; unknown options are ignored, those missing or of a wrong type keep `default`."""
+        default = default or Options()
         if not isinstance(given, Mapping):
-            return Options()
-        default = Options()
-        kinds = {name: type(getattr(default, name)) for name in Options.__dataclass_fields__}
-        values = {name: given[name] for name, kind in kinds.items() if type(given.get(name)) is kind}
+            return default
+        values: dict[str, Any] = {}
+        for name, known in asdict(default).items():
+            value = float(given[name]) if (type(known), type(given.get(name))) == (float, int) else given.get(name)
+            values[name] = value if type(value) is type(known) else known
         return Options(**values)
 
 
@@ -66,6 +72,7 @@ class Document:
     saved: str
     predicted: Outcome | None = None
     executed: Outcome | None = None
+    baseline: Outcome | None = None  # the prediction of the saved text
     problem: str = ""
     busy: str = ""
     task: asyncio.Task[None] | None = None
@@ -134,7 +141,20 @@ class Session:
         self._look(document)
 
     def save(self, uri: str) -> None:
-        self.documents[uri].saved = self.documents[uri].text
+        document = self.documents[uri]
+        document.saved = document.text
+        if document.predicted and document.predicted.text == document.text:
+            document.baseline = document.predicted
+
+    def configure(self, options: Options) -> None:
+        """Takes new options; what was found out for another target is forgotten."""
+        if options == self.options:
+            return
+        changed, self.options = options.target != self.options.target, options
+        for document in self.documents.values():
+            if changed:
+                document.predicted = document.executed = document.baseline = None
+            self._look(document)
 
     def close(self, uri: str) -> None:
         document = self.documents.pop(uri, None)
@@ -158,6 +178,8 @@ class Session:
                 document.predicted = Outcome(
                     version, document.text, facts.predicted(answer), Path(str(answer["model"])).name
                 )
+                if document.text == document.saved:
+                    document.baseline = document.predicted
             except Failed as error:
                 document.problem = _short(error)
         await self.changed(document)
@@ -174,6 +196,7 @@ class Session:
         if document is None:
             raise Failed("not_open", f"{uri} is not open")
         version, text, query = document.version, document.text, self.query(document, document.text)
+        target = self.options.target
         if document.text == document.saved and document.path.is_file():
             query = Query(**{**query.__dict__, "path": str(document.path)})
         document.busy = "executing …"
@@ -182,7 +205,8 @@ class Session:
             answer = await self.source.profile(query)
             if answer["status"] != "ok":
                 raise Failed(answer["reason"], answer["message"] or answer["reason"])
-            document.executed = Outcome(version, text, facts.executed(answer))
+            if target == self.options.target:
+                document.executed = Outcome(version, text, facts.executed(answer))
             return answer
         finally:
             document.busy = ""

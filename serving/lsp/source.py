@@ -91,7 +91,8 @@ class Worker:
 
     async def _started(self) -> asyncio.subprocess.Process:
         if self._process is None or self._process.returncode is not None:
-            command = [sys.executable, "-m", "hipsynth.serving.lsp.worker"]
+            # -P: an editor may start the server in an untrusted folder, whose modules must not be loaded.
+            command = [sys.executable, "-P", "-m", "hipsynth.serving.lsp.worker"]
             pipe = asyncio.subprocess.PIPE
             self._process = await asyncio.create_subprocess_exec(
                 *command, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL, limit=LINE_BYTES,

@@ -35,7 +35,7 @@ def command(as_json: bool) -> int:
     except ImportError as error:
         raise Missing("the language server needs pygls", cause=str(error), remedy="run `make setup`") from error
     if as_json:
-        offers = {"commands": [server.PROFILE, server.COMPARE], "notifications": [server.PREDICTION]}
+        offers = {"commands": [server.PROFILE, server.COMPARE, server.TARGETS], "notifications": [server.PREDICTION]}
         print_json({**offers, "initialization_options": asdict(Options())})
         return 0
     if sys.stdin.isatty():
