@@ -155,7 +155,7 @@ class Guard:
 
 
 def _as_json(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Every body here is JSON, also where a client (curl -d) says otherwise; what a page may send, its origin decides."""
+    """Every body is JSON, also where a client (curl -d) says otherwise; what a page may send, its origin decides."""
     kept = [(name, value) for name, value in headers if name.lower() != b"content-type"]
     return [*kept, (b"content-type", b"application/json")]
 
