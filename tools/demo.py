@@ -107,6 +107,7 @@ def run(out: Path, programs: int) -> None:
     print(f"\nAll stages done in {sum(done[stage_key(s)] for s in plan):.0f} s of work.")
     print(f"Open {out / 'report.html'} in a browser; the corpus is in {out / 'corpus'}.")
     print(f"Try: {SYNTH} profile {LISTING} --arch gfx942")
+    print(f"The workbench in your browser: {SYNTH} serve --open")
 
 
 def main(argv: Sequence[str] | None = None) -> None:

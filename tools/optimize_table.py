@@ -68,7 +68,7 @@ def row(problem: str, path: Path, found: dict[str, Any]) -> str:
     checks = found["verified"]
     open_ = [c["name"].replace("_", " ") for c in checks["checks"] if c["passed"] is None]
     times = f"{found['before_ns'] / 1e3:.1f} | {found['after_ns'] / 1e3:.1f} | {found['speedup']:.2f}"
-    return f"| {problem} | `{path.stem}` | {times} | {', '.join(way)} | {', '.join(open_) or 'all'} |"
+    return f"| {problem} | `{path.stem}` | {times} | {', '.join(way)} | {', '.join(open_) or 'none'} |"
 
 
 def page(results: dict[str, dict[str, dict[str, Any]]], programs: dict[str, Path]) -> str:

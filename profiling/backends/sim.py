@@ -18,6 +18,7 @@ from hipsynth.profiling.lines.table import FLAG
 from hipsynth.profiling.sim import api
 from hipsynth.profiling.sim.build import build_program, compile_limits
 from hipsynth.profiling.sim.limits import REFINED, SAMPLING_UNITS, Limits
+from hipsynth.profiling.sim.opcodes import opcodes
 from hipsynth.synth.core.errors import BadInput, CompileFailed, Missing, UsageError
 from hipsynth.synth.core.kernel_record import KernelRecord, Source
 from hipsynth.synth.core.oracle_check import mismatch
@@ -77,6 +78,7 @@ class SimBackend:
             words = [str(error), getattr(error, "diagnostics", "")]
             return failure(target, error.reason, "\n".join(filter(None, words)), provenance=provenance)
         compiling_s = time.monotonic() - start
+        provenance["opcodes"] = " ".join(sorted(opcodes(path for _, path in artefacts.modules)))
         done = run_in_copy(program, artefacts, device, limits)
         if 0 < limits.largest_error < duration_error(done.kernels):
             limits = replace(limits, effort=REFINED * limits.effort, sampling_units=SAMPLING_UNITS)

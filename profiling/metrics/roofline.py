@@ -5,8 +5,13 @@ Ceilings come from the architecture tables: bandwidth in GB/s (= bytes/ns), comp
 
 from __future__ import annotations
 
+import functools
+import math
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from hipsynth.profiling.devices import DeviceTable, load
 
@@ -18,6 +23,8 @@ LEVELS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "HBM": (("L2_Fabric_Read_BW", "L2_Fabric_Write_BW"), "HBM_Arithmetic_Intensity"),
 }
 THROUGHPUT = "HBM_GFLOPS"
+MATRIX_TABLE = Path(__file__).resolve().parents[1] / "sim" / "isa" / "mfma.toml"  # shapes and cycles, read as data
+MATRIX_NAMES = {"f64": "FP64", "f32": "FP32", "xf32": "TF32", "f16": "FP16", "bf16": "BF16", "fp8": "FP8"}
 
 
 @dataclass(frozen=True)
@@ -132,3 +139,90 @@ def describe(found: Position) -> str:
     if found.roof == "compute":
         return f"nearest to the compute roof, at {100 * found.share:.0f} % of it"
     return f"nearest to the {found.roof} bandwidth roof, at {100 * found.share:.0f} % of it"
+
+
+@dataclass(frozen=True)
+class Plotted:
+    """A kernel to plot: `series` tells apart versions or devices, `kind` is "predicted", "executed" or "measured".
+
+    `low` and `high` are the ends of its performance's interval in GFLOP/s, if there is one.
+    """
+
+    name: str
+    metrics: Mapping[str, float | None]
+    kind: str = "executed"
+    series: str = ""
+    low: float | None = None
+    high: float | None = None
+
+
+def document(device: str, kernels: Sequence[Plotted]) -> dict[str, Any]:
+    """The input of profiling/reports/web/roofline.js: what a plot of these kernels on a device shows.
+
+    `peaks` in GFLOP/s by number format and unit, `bandwidths` in GB/s, `points` one per kernel and memory level. `axes`
+    holds the decades (powers of ten) of both axes: they follow from the device alone, so that plots can be compared.
+    `unplotted` names the kernels without floating-point work, which have no intensity.
+    """
+    limits = ceilings(device)
+    peaks = _distinct({f"{name} vector": rate for name, rate in limits.compute.items()}) | _distinct(matrix(device))
+    highest = math.ceil(math.log10(max(peaks.values())))
+    leftmost = math.floor(math.log10(limits.peak / limits.bandwidth["L1"])) - 2
+    rightmost = math.ceil(math.log10(max(peaks.values()) / limits.bandwidth["HBM"]))
+    plotted = [row for kernel in kernels for row in _rows(kernel, limits)]
+    seen = {(row["name"], row["series"], row["kind"]) for row in plotted}
+    return {
+        "device": device,
+        "title": load(device).title,
+        "bandwidths": [{"level": level, "gbps": rate} for level, rate in limits.bandwidth.items()],
+        "peaks": [{"name": name, "gflops": rate} for name, rate in sorted(peaks.items(), key=lambda item: -item[1])],
+        "axes": {"intensity": [leftmost, rightmost], "gflops": [highest - 7, highest]},
+        "points": plotted,
+        "unplotted": list(dict.fromkeys(k.name for k in kernels if (k.name, k.series, k.kind) not in seen)),
+    }
+
+
+def _rows(kernel: Plotted, limits: Ceilings) -> list[dict[str, Any]]:
+    shared = {"name": kernel.name, "series": kernel.series, "kind": kernel.kind, "low": kernel.low, "high": kernel.high}
+    return [
+        {
+            **shared,
+            "level": point.level,
+            "intensity": point.intensity,
+            "gflops": point.gflops,
+            "attainable": point.attainable_gflops,
+        }
+        for point in points(kernel.metrics, limits)
+        if point.gflops > 0
+    ]
+
+
+def matrix(device: str) -> dict[str, float]:
+    """GFLOP/s of the matrix units by number format of their inputs: the fastest instruction on every SIMD."""
+    arch = load(device)
+    simds = arch["topology.cus"] * arch["topology.simds_per_cu"] * arch["clock.matrix_mhz"] / 1000
+    return {f"{name} matrix": simds * rate for name, rate in _matrix_rates(arch.arch).items()}
+
+
+@functools.cache
+def _matrix_rates(arch: str) -> dict[str, float]:
+    """Floating-point operations per cycle of one matrix unit, by number format."""
+    table = tomllib.loads(MATRIX_TABLE.read_text())["mfma"]
+    column = ("gfx90a", "gfx942").index(arch)
+    rates: dict[str, float] = {}
+    for row in table.values():
+        name, cycles = MATRIX_NAMES.get(row["types"][0]), row["cycles"][column]
+        if name and cycles:
+            rates[name] = max(rates.get(name, 0.0), 2 * math.prod(row["shape"]) / cycles)
+    return rates
+
+
+def _distinct(peaks: Mapping[str, float]) -> dict[str, float]:
+    """The peaks, with formats of equal rate merged: "FP64, FP32 vector"."""
+    by_rate: dict[float, list[str]] = {}
+    for name, rate in peaks.items():
+        by_rate.setdefault(rate, []).append(name)
+    merged = {}
+    for rate, names in by_rate.items():
+        unit = names[0].rpartition(" ")[2]
+        merged[", ".join(name.removesuffix(f" {unit}") for name in names) + f" {unit}"] = rate
+    return merged

@@ -9,7 +9,7 @@ from typing import Any
 from hipsynth.profiling import devices, metrics
 from hipsynth.profiling.backends.protocol import TargetResult
 from hipsynth.profiling.lines.records import KernelLines
-from hipsynth.profiling.metrics import bottleneck, uncertainty
+from hipsynth.profiling.metrics import bottleneck, roofline, uncertainty
 from hipsynth.profiling.sim.api import RunResult
 from hipsynth.profiling.validation import expected_error
 from hipsynth.synth.core.errors import BadInput, Missing, Partial
@@ -32,7 +32,18 @@ def result_document(result: TargetResult) -> dict[str, Any]:
         "kernels": [kernel_document(kernel, result.device) | lines.get(kernel.symbol, {}) for kernel in result.kernels],
         "device": result.device,
         "message": result.message,
+        "plot": roofline.document(result.device, [_plotted(kernel) for kernel in result.kernels]),
     }
+
+
+def _plotted(kernel: KernelRecord) -> roofline.Plotted:
+    kind = "executed" if kernel.source.backend == "sim" else "measured"
+    return roofline.Plotted(kernel.name, kernel.metrics, kind)
+
+
+def profile_document(program: str, path: str, results: Sequence[TargetResult]) -> dict[str, Any]:
+    """The document of `synth profile --json`, and of the server's jobs: a program's id, its path, and its results."""
+    return {"program": {"id": program, "path": path}, "results": [result_document(result) for result in results]}
 
 
 def kernel_document(kernel: KernelRecord, device: str) -> dict[str, Any]:

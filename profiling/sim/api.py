@@ -27,6 +27,7 @@ from hipsynth.profiling.sim.document import Document, Malformed
 from hipsynth.profiling.sim.instructions import KernelInstructions
 from hipsynth.profiling.sim.limits import Limits
 from hipsynth.profiling.sim.observation import Observation, Output
+from hipsynth.profiling.sim.sharing import Following
 from hipsynth.profiling.sim.spending import Spending, incomplete, lost
 from hipsynth.synth.core.errors import Missing
 from hipsynth.synth.core.kernel_record import KernelRecord
@@ -130,7 +131,7 @@ def run_program(
     stdin: Path | int | None = None,
     on_output: Callable[[str, bytes], None] | None = None,
     interactive: bool = False,
-    observation: Observation | None = None,
+    observation: Observation | Following | None = None,
 ) -> RunResult:
     """Runs the program in the sandbox with `scratch` as its folder; failures of the program are returned as results.
 

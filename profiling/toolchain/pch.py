@@ -54,7 +54,7 @@ def use(toolchain: locate.Toolchain, template: Template, limits: CompileLimits) 
     that a command that is killed early again and again still makes progress), and if the disk is full, the folder is
     read-only, or the header does not compile.
     """
-    key = hashlib.sha256(json.dumps([1, toolchain.identity, *template.cc1]).encode()).hexdigest()[:24]
+    key = hashlib.sha256(json.dumps([2, toolchain.identity, *template.cc1]).encode()).hexdigest()[:24]
     path = precompiled_folder() / f"{key}.pch"
     if not path.exists():
         try:
@@ -118,8 +118,10 @@ def _compile(path: Path, toolchain: locate.Toolchain, template: Template, limits
     with contextlib.suppress(OSError):  # of another user
         source.chmod(0o644)  # sandboxes of root run as another user
     words = ["-emit-pch" if word == "-emit-obj" else word for word in template.compiler(str(source), "made.pch")]
+    # Templates that the headers use are instantiated here, once, and not at the end of every compile.
+    words += ["-fno-pch-timestamp", "-fpch-instantiate-templates"]
     with sandbox.job_folder() as folder:
-        run_tool(toolchain, [*words, "-fno-pch-timestamp"], folder, limits, "hip/hip_runtime.h")
+        run_tool(toolchain, words, folder, limits, "hip/hip_runtime.h")
         with replacing(path) as fresh:
             copy_regular(folder / "made.pch", fresh)
             fresh.chmod(0o644)

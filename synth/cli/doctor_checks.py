@@ -55,7 +55,7 @@ class _Check:
 
 def examine(*, compile_headers: bool = False) -> list[Component]:
     """All components in a fixed order. `compile_headers` also compiles a kernel with each header family (seconds)."""
-    checks = [*_base(), *_compiler(), *_headers(), *_simulator(), *_learning(), *_hardware()]
+    checks = [*_base(), *_compiler(), *_headers(), *_simulator(), *_learning(), *_serving(), *_hardware()]
     components = [_component(check) for check in checks]
     at = next(number for number, part in enumerate(components) if part.group == "learning")
     components[at:at] = _isolation()
@@ -298,6 +298,15 @@ def _learning() -> list[_Check]:
     checks = [_Check(name, "learning", need, cost, SETUP, _package(name, module)) for name, module, need, cost in rows]
     remedy = ".venv/bin/python -m pip install 'ray>=2.40,<3'"
     return [*checks, _Check("ray", "learning", False, "no --engine ray; the local pool works", remedy, _package("ray"))]
+
+
+def _serving() -> list[_Check]:
+    rows = (
+        ("fastapi", "fastapi", False, "no synth serve"),
+        ("uvicorn", "uvicorn", False, "no synth serve"),
+        ("prometheus_client", "prometheus_client", False, "no synth serve"),
+    )
+    return [_Check(name, "serving", need, cost, SETUP, _package(name, module)) for name, module, need, cost in rows]
 
 
 def _hardware() -> list[_Check]:

@@ -9,7 +9,7 @@ import click
 
 from hipsynth.synth.cli.common import print_json
 from hipsynth.synth.cli.options import NamedPath, arch_option, device_option, json_option
-from hipsynth.synth.core.errors import CompileFailed, Missing, UsageError
+from hipsynth.synth.core.errors import UsageError
 
 if TYPE_CHECKING:
     from hipsynth.synth.core.program import Program
@@ -80,6 +80,7 @@ def command(
     from hipsynth.profiling.matrix.targets import resolve_devices
     from hipsynth.profiling.toolchain import check_flags
     from hipsynth.synth.core.program import load_program
+    from hipsynth.training.analytic.documents import predict_document
     from hipsynth.training.analytic.predict import Question, is_analytic
 
     program = load_program(file)
@@ -93,34 +94,19 @@ def command(
             raise UsageError("a language model reads the source alone", remedy="drop --model, or the other options")
         _source_model(program, file, asked, model, as_json)
         return
-    documents: list[dict[str, Any]] = []
-    texts: list[str] = []
     predictor = open_analytic(model)
-    for arch, given, device in asked:
-        try:
-            found = predictor.predict(program.text, arch, given, device, question)
-        except CompileFailed as error:
-            documents.append(_uncompiled(program, arch, given, device, error, texts))
-            continue
-        document = found.document()
-        if check or (defer and any(kernel.abstained for kernel in found.kernels)):
-            document["executed"] = executed(program, arch, given, device, arguments)
-        documents.append(document)
-        texts.append(prediction_text(document, why))
+    execute = "always" if check else "unsure" if defer else "never"
+    document = predict_document(program, str(file), asked, question, predictor, execute)
     if as_json:
-        print_json({"program": _about(program, file), "model": str(predictor.path), "results": documents})
+        print_json(document)
         return
-    click.echo("\n\n".join(texts))
+    click.echo("\n\n".join(prediction_text(result, why) for result in document["results"]))
 
 
 def open_analytic(model: Path | None) -> Any:
     from hipsynth.training.analytic.predict import PREDICTOR, SHIPPED, AnalyticPredictor
 
     return AnalyticPredictor.load(SHIPPED if model is None else model if model.is_file() else model / PREDICTOR)
-
-
-def _about(program: Program, file: Path) -> dict[str, str]:
-    return {"id": program.id, "path": str(file)}
 
 
 def _numbers(values: tuple[str, ...]) -> dict[str, float]:
@@ -135,48 +121,15 @@ def _numbers(values: tuple[str, ...]) -> dict[str, float]:
 
 
 def _source_model(program: Program, file: Path, asked: list[tuple[str, str, str]], model: Path, as_json: bool) -> None:
+    from hipsynth.training.analytic.documents import document_of
     from hipsynth.training.models.predict import Predictor, find_model, prediction_table
 
     predictor = Predictor.load(find_model(model))
     found = [predictor.predict(program.text, arch, given, device) for arch, given, device in asked]
     if as_json:
-        results = [prediction.document() for prediction in found]
-        print_json({"program": _about(program, file), "model": str(predictor.path), "results": results})
+        print_json(document_of(program, str(file), predictor.path, [prediction.document() for prediction in found]))
         return
     click.echo("\n\n".join(prediction_table(prediction) for prediction in found))
-
-
-def _uncompiled(
-    program: Program, arch: str, flags: str, device: str, failure: CompileFailed, texts: list[str]
-) -> dict[str, Any]:
-    """The language model's answer for code that does not compile; raises the failure where there is no such model."""
-    from hipsynth.training.models.predict import Predictor, find_model, prediction_table
-
-    try:
-        predictor = Predictor.load(find_model())
-    except Missing:
-        raise failure from None
-    found = predictor.predict(program.text, arch, flags, device)
-    texts.append("it does not compile: the language model's answer\n" + prediction_table(found))
-    return found.document() | {"notes": [*found.notes, "it does not compile: the language model's answer"]}
-
-
-def executed(program: Program, arch: str, flags: str, device: str, arguments: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Each kernel's metrics and duration as the simulator executes the program."""
-    from hipsynth.profiling.backends.protocol import Target
-    from hipsynth.profiling.matrix.job import profile_program
-    from hipsynth.profiling.preview.interpret import base_name
-    from hipsynth.profiling.sim.limits import Limits
-    from hipsynth.synth.core.program import Run
-
-    chosen = program.with_runs([Run(arguments)]) if arguments else program
-    result = profile_program(chosen, [Target(arch, flags, device)], "sim", Limits())[0]
-    if result.status != "ok":
-        return [{"status": result.status, "reason": result.reason, "message": result.message}]
-    return [
-        {"name": base_name(k.name), "metrics": dict(k.metrics), "duration_ns": k.duration_ns, "grid": list(k.grid)}
-        for k in result.kernels
-    ]
 
 
 def prediction_text(document: dict[str, Any], why: bool) -> str:

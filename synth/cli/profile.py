@@ -221,7 +221,7 @@ def _echo(wanted: Sequence[Target], flags: tuple[str, ...]) -> list[Target]:
 def _program(found: Project, wanted: Sequence[Target], limits: Limits, options: Options) -> int:
     from hipsynth.profiling.matrix.job import profile_program
     from hipsynth.profiling.reports.budget import notes
-    from hipsynth.profiling.reports.documents import exit_code, result_document
+    from hipsynth.profiling.reports.documents import exit_code, profile_document
     from hipsynth.profiling.reports.lines import listing
     from hipsynth.profiling.reports.terminal import render
     from hipsynth.synth.core.program import project_program
@@ -229,8 +229,7 @@ def _program(found: Project, wanted: Sequence[Target], limits: Limits, options: 
     program = project_program(found)
     results = profile_program(program, wanted, options["backend"], limits, options["workers"])
     if options["as_json"]:
-        rows = [result_document(result) for result in results]
-        print_json({"program": {"id": program.id, "path": str(found.sources[0].path)}, "results": rows})
+        print_json(profile_document(program.id, str(found.sources[0].path), results))
     else:
         click.echo(render(results, terminal_width(), options["counters"]))
         if limits.lines:

@@ -68,6 +68,10 @@ class KernelPrediction:
             "why": list(self.why),
         }
 
+    def plotted(self) -> roofline.Plotted:
+        low, high = self.intervals.get(roofline.THROUGHPUT, (None, None))
+        return roofline.Plotted(self.name, self.metrics, "predicted", low=low, high=high)
+
 
 @dataclass(frozen=True)
 class AnalyticPrediction:
@@ -111,6 +115,7 @@ class AnalyticPrediction:
             "seconds": round(self.seconds, 4),
             "notes": list(self.notes),
             "kernels": [kernel.document() for kernel in self.kernels],
+            "plot": roofline.document(self.device, [kernel.plotted() for kernel in self.kernels]),
         }
 
 

@@ -14,7 +14,7 @@ def prediction_lines(document: Mapping[str, Any], why: bool = False) -> list[str
     """A result of `synth predict` as lines: per kernel the metrics with their intervals."""
     lines = [f"{document['arch']} ({document['device']})  {document['flags']}   predicted, not executed"]
     executed = list(document.get("executed", ()))
-    for kernel in document["kernels"]:
+    for kernel in document.get("kernels") or [_of_source(document)]:
         found = next((e for e in executed if e.get("name") == kernel["name"]), None)
         if found is not None:
             executed.remove(found)
@@ -27,12 +27,18 @@ def prediction_lines(document: Mapping[str, Any], why: bool = False) -> list[str
     return lines
 
 
+def _of_source(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A language model's answer, which is one for the whole program and has no duration, in the form of a kernel."""
+    shape: dict[str, Any] = {"grid": None, "block": None, "bottleneck": "", "abstained": False, "reason": "", "why": []}
+    return {"name": "", "metrics": document["metrics"], DURATION: None, "intervals": {}, **shape}
+
+
 def _kernel_lines(kernel: Mapping[str, Any], executed: Mapping[str, Any] | None, why: bool) -> list[str]:
     shape = f"  {_shape(kernel['grid'])} x {_shape(kernel['block'])}" if kernel["grid"] else ""
     lines = [f"{kernel['name'] or 'program'}{shape}" + ("   limited by " + kernel["bottleneck"] if shape else "")]
     if kernel["abstained"]:
         lines.append(f"  no reliable answer: {kernel['reason']}")
-    if kernel[DURATION] is None:
+    if kernel[DURATION] is None and not kernel["metrics"]:
         return lines
     heads = f"  {'':<26} {'predicted':>12} {'80 % interval':>23} {'executed':>12} {'error':>8}"
     lines.append(heads if executed else heads[: 2 + 27 + 12 + 24])

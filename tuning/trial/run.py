@@ -36,7 +36,7 @@ class Conditions:
 
     `exact`: every work-group runs, so that results are valid; otherwise large grids are sampled, for their times.
     `effort` multiplies the work that sampling a large grid may take, `units` is how many pieces of it are counted.
-    `time_s` is processor time.
+    `time_s` is processor time. `count=False` leaves out caches and counters, for outputs alone.
     """
 
     arguments: tuple[str, ...] = ()
@@ -48,6 +48,7 @@ class Conditions:
     effort: float = 1.0
     units: int = SAMPLING_UNITS
     time_s: float = 60.0
+    count: bool = True
 
     def limits(self) -> Limits:
         units = 0 if self.exact else self.units
@@ -123,7 +124,9 @@ def trial(text: str, target: Target, conditions: Conditions | None = None) -> Tr
         folder = job / "run"
         folder.mkdir()
         observation = conditions.observation()
-        done = api.run_program(artefacts, device, folder, limits, conditions.arguments, observation=observation)
+        done = api.run_program(
+            artefacts, device, folder, limits, conditions.arguments, count=conditions.count, observation=observation
+        )
         kept = _recorded(done.outputs, folder / RECORD_FILE) if conditions.record_bytes else None
         done = replace(done, message=done.message.replace(str(job), "<scratch>"))
     return Trial(

@@ -52,7 +52,8 @@ def test_the_json_contract(hip: Path, recorded: str) -> None:
     assert list(document) == ["program", "results"]
     assert document["program"] == {"id": PROGRAM.id, "path": str(hip)}
     (found,) = document["results"]
-    assert list(found) == ["arch", "flags", "status", "reason", "exit_code", "stdout", "kernels", "device", "message"]
+    keys = ["arch", "flags", "status", "reason", "exit_code", "stdout", "kernels", "device", "message", "plot"]
+    assert list(found) == keys
     assert [found[key] for key in list(found)[:6]] == ["gfx90a", flags, "ok", "", 0, "done\n"]
     names = ["name", "dispatches", "grid", "block", "counters", "metrics", "duration_ns", "backend", "backend_version"]
     names += ["extra_metrics", "expected_error", "no_evidence", "bottleneck"]

@@ -7,6 +7,7 @@
 #include "core/hostcall.h"
 #include "core/launch.h"
 #include "core/reach.h"
+#include "core/sharing.h"
 #include "core/state.h"
 #include "core/tally.h"
 #include "core/waits.h"
@@ -129,6 +130,16 @@ bool Device::decided_by_data(const Module& module, const KernelInfo& kernel) {
   return std::any_of(steps.begin() + kernel.entry, steps.begin() + kernel.end, [](const Step& s) {
     return s.action == Action::vector_memory && s.decides && s.inst->op->mem.kind != MemKind::store;
   });
+}
+
+Observed Device::observe(const Launch& launch, const SharingOptions& options, Sharing* out) {
+  Impl& m = *impl_;
+  LaunchPlan plan = plan_launch(m.arch, m.spec, launch, m.runtime);
+  m.check_code(launch, &plan);
+  const KernelTraits& traits = m.traits_of(launch);
+  KernelSlice slice(m.program(*launch.module), *launch.kernel);
+  return hipsynth::observe(m.context(launch, plan, &slice, nullptr), traits, slice, launch, plan, m.waves, options,
+                           out);
 }
 
 void Device::Impl::reset_caches() {

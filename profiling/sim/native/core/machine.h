@@ -155,6 +155,9 @@ struct DeviceOptions {
 };
 
 class InstructionTally;
+enum class Observed : uint8_t;
+struct SharingOptions;
+class Sharing;
 
 class Device {
  public:
@@ -169,6 +172,8 @@ class Device {
   // Whether addresses or control flow of a kernel may depend on what its vector loads read.
   bool decided_by_data(const Module& module, const KernelInfo& kernel);
   const InstructionTally* tally() const;  // null without DeviceOptions::lines
+  // Follows which lines each work-group of the launch would use, without running it (core/sharing.h). Throws SimError.
+  Observed observe(const Launch& launch, const SharingOptions& options, Sharing* out);
   void reset();  // clears the state that kernels left behind: caches, the heap of device-side malloc
 
  private:

@@ -58,6 +58,11 @@ const std::map<std::string, Setter>& setters() {
       {"record_path", [](Config& c, const std::string& v) { c.trial.record_path = v; }},
       {"redraw", [](Config& c, const std::string& v) { c.trial.redraw = static_cast<uint64_t>(number(v)); }},
       {"redraw_integers", [](Config& c, const std::string& v) { c.trial.redraw_integers = number(v) != 0; }},
+      {"sharing_path", [](Config& c, const std::string& v) { c.sharing.path = v; }},
+      {"sharing_touches",
+       [](Config& c, const std::string& v) { c.sharing.limits.most_touches = static_cast<uint64_t>(number(v)); }},
+      {"sharing_work",
+       [](Config& c, const std::string& v) { c.sharing.limits.most_work = static_cast<uint64_t>(number(v)); }},
       {"poison", [](Config& c, const std::string& v) { c.trial.poison = static_cast<uint32_t>(number(v)); }},
   };
   return table;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/machine.h"
+#include "sharing_file.h"
 #include "trial.h"
 
 namespace hipsynth::runtime {
@@ -24,6 +25,7 @@ struct Config {
   Spec spec;              // from `spec.section.key = number`
   DeviceOptions options;  // see config.cpp for the keys
   TrialOptions trial;
+  SharingFileOptions sharing;
 };
 
 // Throws std::runtime_error naming the entry with an unknown key or a bad number.

@@ -57,6 +57,7 @@ hipError_t dispatch(Runtime& rt, const LaunchRequest& request) {
   const double start = processor_seconds();
   Dispatch done;
   try {
+    rt.sharing.observe(*rt.device, launch);
     done = rt.device->launch(launch);
   } catch (const SimError& error) {
     print(error.output, error.errors);

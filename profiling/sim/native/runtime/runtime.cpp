@@ -88,6 +88,7 @@ Runtime::Runtime() {
     results.set_limited(config.options.budget_s > 0);
     results.set_tally(device->tally());
     trial.configure(config.trial);
+    sharing.configure(config.sharing);
   } catch (const SimError& error) {
     stop(error.reason, error.what());
   } catch (const std::exception& error) {

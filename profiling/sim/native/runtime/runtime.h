@@ -95,6 +95,7 @@ class Runtime {
   std::set<std::string> warned_kernels;  // symbols of kernels already reported for out-of-bounds accesses
   Results results;
   Trial trial;
+  SharingFile sharing;
   std::unique_ptr<Device> device;  // null if the program was started without a configuration
   std::string unavailable;         // why there is no device
 

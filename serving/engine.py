@@ -1,0 +1,120 @@
+"""What a worker process does: a request as JSON in, the verb's document out. Nothing here knows of HTTP."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from hipsynth.profiling import sandbox
+from hipsynth.profiling.backends.protocol import Target
+from hipsynth.profiling.devices import device_of
+from hipsynth.profiling.matrix.job import Job, open_backend, run_job
+from hipsynth.profiling.reports.documents import profile_document
+from hipsynth.profiling.sim.limits import Limits
+from hipsynth.profiling.toolchain import check_flags
+from hipsynth.serving.limits import MOST_KERNELS
+from hipsynth.synth.core.errors import BadInput, HipsynthError
+from hipsynth.synth.core.program import Program, Run
+from hipsynth.training.analytic.documents import UNCOMPILED, document_of
+from hipsynth.training.analytic.predict import AnalyticPredictor, Question
+
+Request = Mapping[str, Any]
+WARM = "#include <hip/hip_runtime.h>\n__global__ void warm%d(float* a) { a[threadIdx.x] = 0; }\n"
+
+
+@functools.cache
+def predictor() -> AnalyticPredictor:
+    return AnalyticPredictor.load()
+
+
+def target_of(request: Request) -> Target:
+    """The target of a request. Raises UsageError for an unknown architecture, device or flag, and for flags that name
+    files: a request is one text, and reads nothing of this machine but the toolchain."""
+    device = device_of(request["arch"], request["device"])
+    return Target(request["arch"], check_flags(request["flags"]), device.name)
+
+
+def program_of(request: Request) -> Program:
+    """Raises BadInput for a text with too many kernels, which would take too long."""
+    text = request["source"]
+    if len(re.findall(r"__global__", text)) > MOST_KERNELS:
+        raise BadInput(f"more than {MOST_KERNELS} kernels in one file", remedy="split the file")
+    program = Program(text=text, origin="handwritten", family="", name=Path(request["name"]).stem)
+    return program.with_runs([Run(tuple(request["arguments"]))])
+
+
+def predict(request: Request) -> dict[str, Any]:
+    """The document of `synth predict --json`."""
+    program, target = program_of(request), target_of(request)
+    question = Question(
+        _shape(request["grid"]), _shape(request["block"]), request["values"], tuple(request["arguments"])
+    )
+    found = predictor().predict(program.text, target.arch, target.flags, target.device, question)
+    return document_of(program, request["name"], predictor().path, [found.document()])
+
+
+def _shape(given: list[int] | None) -> tuple[int, int, int] | None:
+    if given is None:
+        return None
+    x, y, z = [*given, 1, 1][:3]
+    return x, y, z
+
+
+def profile(request: Request) -> dict[str, Any]:
+    """The document of `synth profile --json`. A program that fails or takes too long is a result with a reason."""
+    program, target = program_of(request), target_of(request)
+    sandbox.require()
+    open_backend("sim")
+    limits = Limits(time_s=request["limit_s"])
+    results = run_job(Job("sim", program, ((target, program.runs[0]),), limits))
+    return profile_document(program.id, request["name"], results)
+
+
+def prepare(request: Request) -> dict[str, Any]:
+    """Makes later compiles for a target fast: its precompiled header is built at its second use."""
+    target = target_of(request)
+    for number in range(2):
+        predictor().predict(WARM % number, target.arch, target.flags, target.device)
+    return {"prepared": [target.arch, target.flags]}
+
+
+def read_by_model(request: Request) -> dict[str, Any]:
+    """The language model's prediction of a text that does not compile, as a document of `synth predict --json`."""
+    from hipsynth.serving.chat import model_of
+
+    program, target = program_of(request), target_of(request)
+    found = model_of(request["model_folder"]).predict(program.text, target.arch, target.flags, target.device)
+    result = found.document()
+    result["notes"].append(UNCOMPILED)
+    return document_of(program, request["name"], Path(request["model_folder"]), [result])
+
+
+def chat(request: Request) -> dict[str, Any]:
+    """An answer of the trained language model to chat messages, with its numbers of tokens."""
+    from hipsynth.serving.chat import answer
+
+    return answer(request["model_folder"], request["messages"], request["max_tokens"])
+
+
+KINDS: Mapping[str, Callable[[Request], dict[str, Any]]] = {
+    "predict": predict,
+    "profile": profile,
+    "prepare": prepare,
+    "read_by_model": read_by_model,
+    "chat": chat,
+}
+
+
+def problem_of(error: HipsynthError) -> dict[str, str]:
+    """An error as the JSON object that --json prints, with the compiler's messages."""
+    words = {"error": error.reason, "message": error.what, "cause": error.cause, "remedy": error.remedy}
+    words["diagnostics"] = getattr(error, "diagnostics", "")
+    return {name: shown(text) for name, text in words.items()}
+
+
+def shown(text: str) -> str:
+    """Without the names of scratch folders, which say nothing to the reader: `kernel.hip` is the text that was sent."""
+    return re.sub(r"(?:/[\w.+-]+)+/[0-9a-f]{8,}\.hip", "kernel.hip", text)

@@ -1,0 +1,189 @@
+"""Worker processes behind an asyncio interface: bounded, warm, replaced when they die, and really stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hipsynth.serving.worker import HEADER
+from hipsynth.synth.core.errors import HipsynthError
+
+GRACE_S = 1.5  # for a worker to give up a request before it is killed
+SIGNAL_S = 0.1
+MOST_ANSWER = 256 << 20
+
+
+class Busy(HipsynthError):
+    """More requests wait than may."""
+
+    reason = "busy"
+
+
+class WorkerLost(HipsynthError):
+    """The process that worked on the answer ended."""
+
+    reason = "worker_died"
+
+
+class TooSlow(HipsynthError):
+    reason = "timeout"
+
+
+class Problem(Exception):
+    """A typed error that a worker answered: the JSON object of engine.problem_of."""
+
+    def __init__(self, document: dict[str, str]) -> None:
+        super().__init__(document.get("message", ""))
+        self.document = document
+
+
+class Worker:
+    """One process. `ask` may be called by one task at a time."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+
+    @classmethod
+    async def start(cls, nice: int) -> Worker:
+        pipe = asyncio.subprocess.PIPE
+        command = [sys.executable, "-m", "hipsynth.serving.worker", str(nice)]
+        return cls(await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, start_new_session=True))
+
+    @property
+    def alive(self) -> bool:
+        return self.process.returncode is None
+
+    async def ask(self, kind: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The document of a request. Raises Problem, or WorkerLost if the process ends; if the task is cancelled, the
+        process gives the request up first."""
+        answering = asyncio.ensure_future(self._exchange(json.dumps({"kind": kind, "body": body}).encode()))
+        try:
+            answer = await asyncio.shield(answering)
+        except asyncio.CancelledError:
+            await self._give_up(answering)
+            raise
+        except (OSError, ValueError, asyncio.IncompleteReadError) as error:
+            await self.kill()
+            cause = "a crash, a full memory, or somebody ended it"
+            raise WorkerLost("the worker process ended", cause=cause, remedy="ask again") from error
+        if "problem" in answer:
+            raise Problem(answer["problem"])
+        document: dict[str, Any] = answer["document"]
+        return document
+
+    async def _exchange(self, text: bytes) -> dict[str, Any]:
+        requests, answers = self.process.stdin, self.process.stdout
+        assert requests is not None and answers is not None
+        requests.write(len(text).to_bytes(HEADER, "big") + text)
+        await requests.drain()
+        size = int.from_bytes(await answers.readexactly(HEADER), "big")
+        if size > MOST_ANSWER:
+            raise OSError(f"an answer of {size} bytes")
+        answer: dict[str, Any] = json.loads(await answers.readexactly(size))
+        return answer
+
+    async def _give_up(self, answering: asyncio.Future[dict[str, Any]]) -> None:
+        """Makes the process drop its request, so that it can take another; kills it if it does not."""
+        end = time.monotonic() + GRACE_S
+        while not answering.done() and self.alive and time.monotonic() < end:
+            self.process.send_signal(signal.SIGUSR1)  # again: it may not have read the request yet
+            with contextlib.suppress(asyncio.CancelledError):  # a second cancellation changes nothing
+                await asyncio.wait([answering], timeout=SIGNAL_S)
+        if not answering.done() or answering.exception() is not None:
+            await self.kill()
+            await asyncio.wait([answering])
+            with contextlib.suppress(OSError, ValueError, asyncio.IncompleteReadError):
+                answering.result()
+
+    async def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
+        await self.process.wait()
+
+
+class Pool:
+    """Up to `size` workers and `queue` waiting requests. `lost` counts workers that died with a request."""
+
+    def __init__(self, name: str, size: int, queue: int, limit_s: float, nice: int = 0) -> None:
+        self.name, self.size, self.queue, self.limit_s, self.nice = name, size, queue, limit_s, nice
+        self.waiting, self.running, self.lost = 0, 0, 0
+        self._slots = asyncio.Semaphore(size)
+        self._idle: list[Worker] = []
+        self._all: set[Worker] = set()
+        self._closed = False
+
+    @property
+    def pids(self) -> list[int]:
+        return [worker.process.pid for worker in self._all if worker.alive]
+
+    async def warm(self, body: Mapping[str, Any]) -> None:
+        """Starts all workers and has each prepare a target."""
+        await asyncio.gather(*(self.ask("prepare", body) for _ in range(self.size)), return_exceptions=True)
+
+    async def ask(
+        self,
+        kind: str,
+        body: Mapping[str, Any],
+        limit_s: float | None = None,
+        on_start: Callable[[], None] | None = None,
+    ) -> dict[str, Any]:
+        """The document of a request; `on_start` is called when a worker takes it. Raises Busy, TooSlow, WorkerLost or
+        Problem."""
+        if self._slots.locked() and self.waiting >= self.queue:
+            raise Busy("too many requests wait", cause=f"the {self.name} queue is full", remedy="try again in a second")
+        self.waiting += 1
+        try:
+            await self._slots.acquire()
+        finally:
+            self.waiting -= 1
+        self.running += 1
+        if on_start is not None:
+            on_start()
+        try:
+            return await self._timed(kind, body, limit_s or self.limit_s)
+        finally:
+            self.running -= 1
+            self._slots.release()
+
+    async def _timed(self, kind: str, body: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
+        worker = await self._take()
+        try:
+            async with asyncio.timeout(limit_s):
+                return await worker.ask(kind, body)
+        except TimeoutError:
+            raise TooSlow(f"no answer within {limit_s:g} s", remedy="give it less to do") from None
+        except WorkerLost:
+            self.lost += 1
+            raise
+        finally:
+            if worker.alive and not self._closed:
+                self._idle.append(worker)
+            else:
+                self._all.discard(worker)
+
+    async def _take(self) -> Worker:
+        while self._idle:
+            worker = self._idle.pop()
+            if worker.alive:
+                return worker
+            self._all.discard(worker)
+        worker = await Worker.start(self.nice)
+        self._all.add(worker)
+        return worker
+
+    async def close(self) -> None:
+        self._closed = True
+        await asyncio.gather(*(worker.kill() for worker in self._all), return_exceptions=True)
+
+
+def elapsed(since: float) -> float:
+    return round(time.monotonic() - since, 3)

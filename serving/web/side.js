@@ -1,0 +1,176 @@
+// One program with its device and flags: the editor, its predictions while typing, its executed figures.
+
+import { call, execute, Refused } from "./client.js";
+
+const PAUSE_MS = 40; // after a keystroke; the server drops what a newer version replaces
+const QUIET_MS = 900; // without a keystroke before a program is executed
+const BROWSER = Array.from(crypto.getRandomValues(new Uint32Array(4)), (n) => n.toString(16)).join("");
+
+export class Side {
+  /** `changed` is called whenever there are new figures; `limit` gives the seconds up to which programs execute by themselves. */
+  constructor(name, options, changed, limit) {
+    Object.assign(this, { name, options, changed, limit, version: 0, predicted: null, executed: null, asked: null, running: null });
+    this.element = document.getElementById("side").content.firstElementChild.cloneNode(true);
+    const find = (selector) => this.element.querySelector(selector);
+    this.parts = Object.fromEntries(["device", "flags", "arguments", "execute", "stop", "other", "source", "gutter", "state", "diagnostics"]
+      .map((part) => [part, find(`.${part}`)]));
+    find("h2").textContent = `Program ${name}`;
+    this.element.setAttribute("aria-label", `Program ${name}`);
+    this.parts.source.setAttribute("aria-label", `Source of program ${name}`);
+    for (const device of options.devices) {
+      this.parts.device.append(new Option(`${device.title.replace("AMD Instinct ", "")} (${device.arch})`, device.name));
+    }
+    this.parts.device.value = "mi300x";
+    this.parts.source.addEventListener("input", () => this.edited());
+    this.parts.source.addEventListener("scroll", () => { this.parts.gutter.scrollTop = this.parts.source.scrollTop; });
+    this.parts.source.addEventListener("keydown", (event) => this.keyed(event));
+    for (const part of ["device", "flags", "arguments"]) this.parts[part].addEventListener("change", () => this.edited());
+    this.parts.execute.addEventListener("click", () => this.execute(this.options.execute_s));
+    this.parts.stop.addEventListener("click", () => this.running?.abort());
+    find("input[type=file]").addEventListener("change", (event) => this.open(event.target.files[0]));
+    this.numbers();
+  }
+
+  get device() { return this.options.devices.find((device) => device.name === this.parts.device.value); }
+  get source() { return this.parts.source.value; }
+  set source(text) { this.parts.source.value = text; this.edited(); }
+
+  say(text, working = false) {
+    this.parts.state.textContent = text;
+    this.parts.state.classList.toggle("working", working);
+  }
+
+  async open(file) {
+    if (!file) return;
+    if (file.size > 1 << 20) return this.say(`${file.name} is larger than 1 MiB`);
+    const bytes = new Uint8Array(await file.arrayBuffer());
+    if (bytes.includes(0)) return this.say(`${file.name} is no text`);
+    this.source = new TextDecoder().decode(bytes);
+  }
+
+  /** Tab indents, as in other editors; Escape and then Tab leaves the text, so that the keyboard is not trapped. */
+  keyed(event) {
+    if (event.key === "Escape") { this.leaving = true; return; }
+    if (event.key === "Tab" && !event.shiftKey && !this.leaving) {
+      event.preventDefault();
+      document.execCommand("insertText", false, "  ");
+    }
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this.execute(this.options.execute_s);
+    this.leaving = false;
+  }
+
+  body() {
+    const words = this.parts.arguments.value.trim();
+    return {
+      source: this.source, arch: this.device.arch, device: this.device.name, flags: this.parts.flags.value.trim() || "-O3",
+      arguments: words ? words.split(/\s+/) : [], document: `${BROWSER}-${this.name}`, version: this.version,
+    };
+  }
+
+  edited() {
+    this.version += 1;
+    this.asked?.abort();
+    this.running?.abort();
+    this.numbers();
+    clearTimeout(this.soon);
+    clearTimeout(this.later);
+    if (!this.source.trim()) {
+      this.predicted = this.executed = null;
+      this.say("");
+      this.diagnose("");
+      return this.changed();
+    }
+    this.typed = performance.now();
+    this.soon = setTimeout(() => this.predict(), PAUSE_MS);
+  }
+
+  async predict(attempt = 0) {
+    const version = this.version;
+    this.asked = new AbortController();
+    this.say("predicting", true);
+    try {
+      this.predicted = await call("/v1/predict", { method: "POST", body: this.body(), signal: this.asked.signal });
+      if (version !== this.version) return;
+      this.executed = null;
+      const [result] = this.predicted.results;
+      this.diagnose("");
+      this.say([`predicted ${Math.round(performance.now() - this.typed)} ms after the last change`, ...result.notes].join("; "));
+      this.changed();
+      if (this.limit() > 0 && result.kernels) this.later = setTimeout(() => this.execute(this.limit(), true), QUIET_MS);
+    } catch (error) {
+      if (error.name === "AbortError" || version !== this.version) return;
+      if (!(error instanceof Refused)) throw error;
+      if ([0, 429, 503].includes(error.status) && attempt < 30) { // the server is busy, or comes back
+        this.say(`${error.problem.message}; trying again`, true);
+        this.soon = setTimeout(() => this.predict(attempt + 1), 1000);
+        return;
+      }
+      this.failed(error.problem);
+    }
+  }
+
+  failed(problem) {
+    const old = this.predicted ? "; the figures are of the last version that compiled" : "";
+    this.say(`${problem.error === "compile_failed" ? "does not compile" : problem.message}${old}`);
+    this.diagnose(problem.diagnostics || [problem.cause, problem.remedy].filter(Boolean).join("\n"));
+  }
+
+  diagnose(text) {
+    this.parts.diagnostics.textContent = text;
+    this.parts.diagnostics.hidden = !text;
+  }
+
+  async execute(limit, unasked = false) {
+    clearTimeout(this.later);
+    this.running?.abort();
+    const version = this.version, own = new AbortController();
+    this.running = own;
+    this.parts.stop.hidden = false;
+    try {
+      const note = (job) => this.say(`${job.state === "queued" ? "waits to execute" : "executing"}: ${job.elapsed_s.toFixed(0)} s`, true);
+      const done = await execute({ ...this.body(), limit_s: limit }, own.signal, note);
+      if (version !== this.version) return;
+      this.finished(done, limit, unasked);
+    } catch (error) {
+      if (error.name === "AbortError") { if (version === this.version) this.say("stopped"); return; }
+      if (!(error instanceof Refused)) throw error;
+      this.failed(error.problem);
+    } finally {
+      if (this.running === own) {
+        this.running = null;
+        this.parts.stop.hidden = true;
+      }
+    }
+  }
+
+  finished(done, limit, unasked) {
+    const [result] = done.results;
+    if (!result.kernels.length) {
+      const slow = ["timeout", "instruction_limit"].includes(result.reason);
+      const what = slow ? `takes more than ${limit} s` : result.reason === "no_kernel" ? "launches no kernel" : `did not execute: ${result.reason}`;
+      this.say(`predicted; the program ${what}${slow && unasked ? ": press Execute to run it" : ""}`);
+      if (!unasked) this.diagnose(result.message);
+      return;
+    }
+    this.executed = done;
+    this.say(result.exit_code ? `executed; the program ended with exit code ${result.exit_code}` : "executed");
+    this.changed();
+  }
+
+  /** Line numbers, coloured by the share of the time that lines cost where that is known. */
+  numbers() {
+    const count = this.source.split("\n").length;
+    const costs = new Map();
+    for (const kernel of this.executed?.results[0].kernels ?? []) {
+      for (const { line, share } of kernel.lines ?? []) costs.set(line, Math.max(costs.get(line) ?? 0, share));
+    }
+    const rows = Array.from({ length: count }, (_, index) => {
+      const row = document.createElement("div"), share = costs.get(index + 1) ?? 0;
+      row.textContent = share >= 0.005 ? `${Math.round(100 * share)} % ${index + 1}` : String(index + 1);
+      if (share >= 0.005) row.className = `heat-${share < 0.05 ? 1 : share < 0.15 ? 2 : share < 0.4 ? 3 : 4}`;
+      return row;
+    });
+    this.parts.gutter.replaceChildren(...rows);
+    this.parts.gutter.scrollTop = this.parts.source.scrollTop;
+  }
+}

@@ -1,0 +1,103 @@
+"""A worker process: reads requests from standard input and writes answers, each a length and JSON, one at a time.
+
+SIGUSR1 gives up the request in progress, within the next step of Python; the process stays warm. It ends when its
+input closes, so no worker outlives the server.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import math
+import os
+import signal
+import sys
+import traceback
+from typing import BinaryIO
+
+from hipsynth.synth.core.errors import HipsynthError
+
+HEADER = 8  # bytes of a length
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+
+class Cancelled(BaseException):
+    """Nobody wants the answer any more."""
+
+
+class Loop:
+    """Answers requests; `busy` tells the signal handler whether there is work to give up."""
+
+    def __init__(self, requests: BinaryIO, answers: BinaryIO) -> None:
+        self.requests, self.answers, self.busy = requests, answers, False
+        signal.signal(signal.SIGUSR1, self._give_up)
+
+    def _give_up(self, *_: object) -> None:
+        if self.busy:
+            self.busy = False
+            raise Cancelled
+
+    def run(self) -> None:
+        while request := self._read():
+            answer: dict[str, object] = {"cancelled": True}
+            with contextlib.suppress(Cancelled):
+                try:
+                    self.busy = True
+                    answer = handled(request)
+                finally:
+                    self.busy = False
+            text = encoded(answer)
+            self.answers.write(len(text).to_bytes(HEADER, "big") + text)
+            self.answers.flush()
+
+    def _read(self) -> bytes:
+        head = self.requests.read(HEADER)
+        return self.requests.read(int.from_bytes(head, "big")) if len(head) == HEADER else b""
+
+
+def encoded(answer: object) -> bytes:
+    """JSON text; infinite and undefined numbers, which JSON does not have, become null."""
+    try:
+        return json.dumps(answer, allow_nan=False).encode()
+    except ValueError:
+        return json.dumps(finite(answer), allow_nan=False).encode()
+
+
+def finite(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: finite(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def handled(request: bytes) -> dict[str, object]:
+    from hipsynth.serving import engine
+
+    try:
+        asked = json.loads(request)
+        return {"document": engine.KINDS[asked["kind"]](asked["body"])}
+    except HipsynthError as error:
+        return {"problem": engine.problem_of(error)}
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        cause = f"{type(error).__name__}, seen at {os.path.basename(last.filename)}:{last.lineno}"  # noqa: PTH119
+        what = {"message": "hipsynth itself failed", "cause": cause, "remedy": "report it with the source"}
+        return {"problem": {"error": "internal_error", **what}}
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server ends its workers
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    if len(sys.argv) > 1:
+        os.nice(int(sys.argv[1]))  # executed programs give way to predictions
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what libraries print must not get among the answers
+    Loop(sys.stdin.buffer, answers).run()
+
+
+if __name__ == "__main__":
+    main()

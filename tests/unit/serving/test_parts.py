@@ -1,0 +1,122 @@
+"""The server's parts on their own: its port and runtime file, what a worker refuses, how it answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hipsynth.serving import engine, run
+from hipsynth.serving.pool import Pool, Problem, Worker, WorkerLost
+from hipsynth.serving.worker import encoded
+from hipsynth.synth.core.errors import BadInput, CompileFailed, UsageError
+
+REQUEST: dict[str, Any] = {
+    "source": "int x;",
+    "arch": "gfx90a",
+    "device": None,
+    "flags": "-O3",
+    "name": "kernel.hip",
+    "arguments": [],
+    "grid": None,
+    "block": None,
+    "values": {},
+}
+
+
+def test_a_port_in_use() -> None:
+    with run.listen(0) as first, pytest.raises(UsageError, match="is in use") as found:
+        run.listen(first.getsockname()[1])
+    assert "--port" in found.value.remedy
+
+
+def test_the_runtime_file_is_the_owners_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    folder = tmp_path / "hipsynth"
+    folder.mkdir()
+    killed = folder / "serve-999999999.json"
+    killed.write_text("{}")
+    with run.announced(run.Address("http://127.0.0.1:1", "secret")) as path:
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        record = json.loads(path.read_text())
+        assert (record["url"], record["token"], record["pid"]) == ("http://127.0.0.1:1", "secret", os.getpid())
+        assert not killed.exists()
+    assert not path.exists()
+
+
+def test_a_runtime_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "hipsynth").write_text("a file")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    with pytest.raises(BadInput, match="cannot be written"), run.announced(run.Address("u", "t")):
+        raise AssertionError("unreachable")
+
+
+def test_requests_read_no_files() -> None:
+    for flags in ("-I/etc", "-include /etc/passwd"):
+        with pytest.raises(UsageError, match="cannot use the compiler flags"):
+            engine.target_of({**REQUEST, "flags": flags})
+    with pytest.raises(UsageError):
+        engine.target_of({**REQUEST, "arch": "gfx1"})
+    with pytest.raises(UsageError):
+        engine.target_of({**REQUEST, "device": "mi300x"})
+
+
+def test_too_many_kernels() -> None:
+    with pytest.raises(BadInput, match="more than 256 kernels"):
+        engine.program_of({**REQUEST, "source": "__global__ void k();\n" * 257})
+
+
+def test_problems_name_the_text_that_was_sent() -> None:
+    told = "/tmp/hipsynth-process-1/scratch-x/0123456789abcdef.hip:3:1: error: no"
+    found = engine.problem_of(CompileFailed("no", diagnostics=told))
+    assert found["diagnostics"] == "kernel.hip:3:1: error: no" and found["error"] == "compile_failed"
+
+
+def test_numbers_that_json_does_not_have() -> None:
+    assert json.loads(encoded({"a": [float("inf"), 1.5], "b": float("nan")})) == {"a": [None, 1.5], "b": None}
+
+
+def test_a_killed_worker_costs_its_answer_only() -> None:
+    async def test() -> None:
+        pool = Pool("test", 1, 1, 60)
+        try:
+            with pytest.raises(Problem) as found:  # no kernel in it; the worker is warm after this
+                await pool.ask("predict", REQUEST)
+            assert found.value.document["error"] == "bad_input"
+            (pid,) = pool.pids
+            os.kill(pid, signal.SIGSTOP)
+            asking = asyncio.ensure_future(pool.ask("predict", REQUEST))
+            while not pool.running:
+                await asyncio.sleep(0)
+            os.kill(pid, signal.SIGKILL)
+            with pytest.raises(WorkerLost):
+                await asking
+            assert pool.lost == 1
+            with pytest.raises(Problem):
+                await pool.ask("predict", REQUEST)
+            assert pool.pids != [pid]
+        finally:
+            await pool.close()
+        assert not pool.pids
+
+    asyncio.run(test())
+
+
+def test_a_worker_that_does_not_give_up_is_killed() -> None:
+    async def test() -> None:
+        worker = await Worker.start(0)
+        os.kill(worker.process.pid, signal.SIGSTOP)
+        asking = asyncio.ensure_future(worker.ask("predict", REQUEST))
+        await asyncio.sleep(0)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        assert not worker.alive
+
+    asyncio.run(test())
