@@ -47,7 +47,14 @@ ALLOWED |= {
     "tuning.trial": _MATRIX,
     "tuning.optimize": (*_TRAINING, "synth.frontend", "training.analytic", "tuning.trial"),
     "tuning.swizzle": (*_TRAINING, "synth.frontend", "training.analytic", "tuning.trial"),
-    "tuning.tools": (*_TRAINING, "synth.frontend", "training.analytic", "tuning.trial", "tuning.optimize"),
+    "tuning.tools": (
+        *_TRAINING,
+        "synth.frontend",
+        "training.analytic",
+        "tuning.trial",
+        "tuning.optimize",
+        "tuning.swizzle",
+    ),
     "tuning.agent": (
         *_TRAINING,
         "synth.frontend",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import functools
-import importlib
 import shlex
 from typing import Annotated, Any
 
@@ -16,8 +15,12 @@ from hipsynth.profiling.sim.limits import Limits as RunLimits
 from hipsynth.synth.core.program import Program as Source
 from hipsynth.synth.core.program import Run
 from hipsynth.synth.core.scratch import scratch_folder
-from hipsynth.training.analytic.predict import AnalyticPredictor, Question
+from hipsynth.training.analytic.predict import AnalyticPredictor
+from hipsynth.training.analytic.predict import Question as Assumed
 from hipsynth.tuning.optimize.evaluate import KernelTime, moved
+from hipsynth.tuning.swizzle import report
+from hipsynth.tuning.swizzle.search import Question
+from hipsynth.tuning.swizzle.search import swizzle as swizzled
 from hipsynth.tuning.tools.workshop import Refused, Version, Workshop
 
 MOST_MOVES = 40  # that `propose` lists
@@ -78,7 +81,7 @@ def _predictor() -> AnalyticPredictor:
 def predict(shop: Workshop, program: ProgramName) -> dict[str, Any]:
     """Predict each kernel's time and what limits it without running the program: faster than profile, less exact."""
     version, target = shop.version(program), shop.target
-    question = Question(arguments=version.arguments)
+    question = Assumed(arguments=version.arguments)
     found = _predictor().predict(version.text, target.arch, target.flags, target.device, question)
     rows = []
     for kernel in found.kernels:
@@ -192,10 +195,8 @@ def run_and_verify(shop: Workshop, program: ProgramName) -> dict[str, Any]:
 
 def swizzle(shop: Workshop, program: ProgramName) -> dict[str, Any]:
     """Remap the work-groups of a program's kernels to the GPU's chiplets, with a proof of each mapping."""
-    search = importlib.import_module("hipsynth.tuning.swizzle.search")
-    report = importlib.import_module("hipsynth.tuning.swizzle.report")
     version = shop.version(program)
-    found = search.swizzle(version.text, search.Question(shop.target, version.arguments), lambda line: None)
+    found = swizzled(version.text, Question(shop.target, version.arguments), lambda line: None)
     document: dict[str, Any] = {"kernels": report.document(found)["kernels"]}
     if found.text == version.text:
         return document

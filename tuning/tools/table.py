@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import re
 from collections.abc import Callable, Mapping
@@ -24,7 +23,6 @@ class Tool:
 
     name: str
     run: Callable[..., dict[str, Any]]
-    needs: str = ""  # a package without which the tool is not offered
 
     @property
     def description(self) -> str:
@@ -55,11 +53,9 @@ _ALL = (
     Tool("apply", functions.apply),
     Tool("compare", functions.compare),
     Tool("run_and_verify", functions.run_and_verify),
-    Tool("swizzle", functions.swizzle, needs="hipsynth.tuning.swizzle"),
+    Tool("swizzle", functions.swizzle),
 )
-TOOLS: Mapping[str, Tool] = {
-    tool.name: tool for tool in _ALL if not tool.needs or importlib.util.find_spec(tool.needs) is not None
-}
+TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in _ALL}
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from chat_server import Handler, serving
+from fake_tuning import TEXT, without_simulator
 
 from hipsynth.synth.core.errors import BadInput
 from hipsynth.synth.llm.endpoint import Client
@@ -18,20 +18,10 @@ from hipsynth.tuning.agent.drive import FAILED_CALLS, Driven, Manner, drive
 from hipsynth.tuning.agent.lessons import NoLesson, from_trace
 from hipsynth.tuning.agent.trace import read_trace
 from hipsynth.tuning.agent.words import DONE, fitted, opening, told
-from hipsynth.tuning.optimize.evaluate import Evaluation, Evaluator, KernelTime
 from hipsynth.tuning.optimize.optimize import Request
-from hipsynth.tuning.optimize.program import read_program
-from hipsynth.tuning.optimize.verify import Check, Verification, Verifier
 from hipsynth.tuning.tools import TOOLS
 from hipsynth.tuning.trial import Target
 
-TEXT = """#include <hip/hip_runtime.h>
-__global__ void scale(const float* in, float* out, int n) {
-  const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < n) out[i] = 2.0f * in[i];
-}
-int main() { scale<<<16, 256>>>(nullptr, nullptr, 0); }
-"""
 Turn = str | list[tuple[Any, Any]] | bytes
 
 
@@ -57,28 +47,9 @@ def script(turns: Sequence[Turn]) -> Callable[[Handler, dict[str, Any]], None]:
     return reply
 
 
-parsed = functools.cache(read_program)
-
-
 @pytest.fixture(autouse=True)
-def no_simulator(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A changed program takes half the time; it is correct unless it holds "wrong"."""
-
-    def measure(_: Evaluator, text: str) -> Evaluation:
-        ns = 100.0 if text == TEXT else 50.0 if "wrong" not in text else 10.0
-        kernel = KernelTime("scale", ns, 1, "latency", "", (16, 1, 1), (256, 1, 1), True)
-        return Evaluation("ok", "", "", 0, (kernel,), 1.0)
-
-    def full(_: Verifier, text: str) -> Verification:
-        return Verification((Check("outputs_equal", "wrong" not in text, "a copy differs"),))
-
-    monkeypatch.setattr(Evaluator, "__call__", measure)
-    monkeypatch.setattr(Verifier, "full", full)
-    monkeypatch.setattr(Verifier, "quick", lambda self, text: full(self, text).checks[0])
-    monkeypatch.setattr(Verifier, "_usable", lambda self, size: True)
-    monkeypatch.setattr("hipsynth.tuning.tools.workshop.read_program", parsed)
-    monkeypatch.setattr("hipsynth.tuning.tools.functions.build_text", lambda *a: (None, 0))
-    yield
+def fake(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_simulator(monkeypatch)
 
 
 def driven(turns: Sequence[Turn], path: Path, **manner: Any) -> tuple[Driven, int]:
@@ -89,7 +60,8 @@ def driven(turns: Sequence[Turn], path: Path, **manner: Any) -> tuple[Driven, in
         return found, len(server.requests)
 
 
-APPLY: list[Turn] = [[("propose", {"program": "v0"})], [("apply", {"program": "v0", "move": 0})], f"{DONE}: v1"]
+HINTS = 1  # the number of the move that restricts the pointers
+APPLY: list[Turn] = [[("propose", {"program": "v0"})], [("apply", {"program": "v0", "move": HINTS})], f"{DONE}: v1"]
 CHEAT = TEXT.replace("2.0f", "/* wrong */ 1.0f")
 
 
@@ -102,7 +74,7 @@ def test_what_a_model_finds_is_verified_and_kept(tmp_path: Path) -> None:
     again, requests = driven(APPLY, path)
     assert requests == 0 and again.found.text == found.found.text and again.calls == 2
     sample = from_trace(read_trace(path), "", "llm")
-    assert sample.messages[4]["tool_calls"][0]["function"]["arguments"] == {"program": "v0", "move": 0}
+    assert sample.messages[4]["tool_calls"][0]["function"]["arguments"] == {"program": "v0", "move": HINTS}
     assert sample.speedup == 2.0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,10 +59,6 @@ def test_every_tool_has_a_name_a_description_and_a_schema() -> None:
         assert schema["additionalProperties"] is False and set(schema["required"]) <= set(schema["properties"])
         assert all(len(p["description"]) > 5 for p in schema["properties"].values())
     assert json.loads(json.dumps(definitions())) == definitions()
-
-
-def test_swizzle_is_offered_where_it_exists() -> None:
-    assert ("swizzle" in TOOLS) == (importlib.util.find_spec("hipsynth.tuning.swizzle") is not None)
 
 
 @pytest.mark.parametrize(
@@ -149,6 +144,12 @@ def test_a_wrong_program_does_not_pass(shop: Workshop) -> None:
     made = call(shop, "compile", {"source": WRONG, "replaces": "v0"}).document
     assert made["must_behave_like"] == "v0"
     assert not call(shop, "run_and_verify", {"program": made["program"]}).document["passed"]
+
+
+@pytest.mark.full
+def test_groups_are_mapped(shop: Workshop) -> None:
+    found = call(shop, "swizzle", {"program": "v0"})
+    assert not found.failed and found.document["kernels"][0]["status"] in ("improved", "ceiling", "refused")
 
 
 @pytest.mark.full
