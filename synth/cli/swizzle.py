@@ -22,8 +22,8 @@ Examples:
 
 The program runs in the simulator; its work-groups are followed to see which lines they share. Mappings of a grammar
 are ranked by a model of the chiplets' L2s, the best run, and the winner is kept if it is a bijection, its outputs are
-equal bit for bit, and it is faster by more than is uncertain, or hits more in the L2 in the same time. A patched program
-(FILE.swizzled.hip, or --out) and a patch beside it are written only then.
+equal bit for bit, and it is faster by more than is uncertain, or hits more in the L2 in the same time. A patched
+program (FILE.swizzled.hip, or --out) and a patch beside it are written only then.
 
 A mapping of your own is an expression for the number of the work-group to compute: id is the number in dispatch order,
 n the number of groups, X, Y, Z the grid; operators as in C, and min, max, select(condition, then, else).
