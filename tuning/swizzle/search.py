@@ -198,15 +198,16 @@ def _bound(work: _Work, launch: Sharing) -> None:
     """The ceiling, and what is reported of the sharing."""
     reuse, chips, record = work.reuse, work.chips, work.record
     requests = record.counters.get("TCC_HIT", 0.0) + record.counters.get("TCC_MISS", 0.0)
-    least = reuse.least_misses(chips)
-    work.answer.exact_ceiling = reuse.one_in == 1
+    whole = reuse_of(launch, most_pairs=len(launch.touches) or 1)
+    least = whole.least_misses(chips)
+    work.answer.exact_ceiling = whole.one_in == 1
     if requests:
         work.answer.ceiling = max(0.0, 100 * (1 - least / requests))
     order = GroupMapping().numbers(work.grid)
     work.answer.sharing = {
-        "lines": int(len(reuse.sharers) * reuse.one_in),
-        "shared_lines": int((reuse.sharers > 1).sum() * reuse.one_in),
-        "groups_per_line": float(reuse.sharers.mean()) if len(reuse.sharers) else 0.0,
+        "lines": int(len(whole.sharers) * whole.one_in),
+        "shared_lines": int((whole.sharers > 1).sum() * whole.one_in),
+        "groups_per_line": float(whole.sharers.mean()) if len(whole.sharers) else 0.0,
         "lines_one_in": launch.one_in,
         "lines_by_xcd": reuse.lines_by_xcd(order, chips),
         "least_misses": least,
