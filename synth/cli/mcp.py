@@ -31,10 +31,6 @@ LEAST_TOKEN = 16  # characters
 @click.option("--flags", default="-O3", show_default=True, help="Compiler flags.")
 @click.option("--functions", is_flag=True, help="Only print the tools as OpenAI function definitions.")
 @click.option("--http", "port", type=click.IntRange(0, 65535), help="Serve HTTP on loopback at this port; 0: any.")
-@click.option(
-    "--token-env", default="HIPSYNTH_TOKEN", show_default=True, metavar="NAME",
-    help="Environment variable with the token of HTTP requests; without one, a new token is printed.",
-)  # fmt: skip
 @click.option("--calls", type=click.IntRange(min=1), help="Most calls in all.  [default: no limit]")
 @click.option("--journal", type=NamedPath(file_okay=False, path_type=Path), help="Folder that keeps measurements.")
 def command(
@@ -43,13 +39,13 @@ def command(
     flags: str,
     functions: bool,
     port: int | None,
-    token_env: str,
     calls: int | None,
     journal: Path | None,
 ) -> None:
     """Offer compile, profile, predict, compare, propose, apply and verify to a language model.
 
-    Speaks the Model Context Protocol on standard input and output, or over HTTP.
+    Speaks the Model Context Protocol on standard input and output, or over HTTP, where each request needs the token in
+    the environment variable HIPSYNTH_TOKEN; without one, a new token is printed.
     """
     from hipsynth.tuning.tools import Limits, Workshop, definitions
     from hipsynth.tuning.trial import Target
@@ -72,12 +68,12 @@ def command(
         return
     import uvicorn
 
-    token = os.environ.get(token_env) or secrets.token_urlsafe(32)
+    token = os.environ.get("HIPSYNTH_TOKEN") or secrets.token_urlsafe(32)
     if len(token) < LEAST_TOKEN or not token.isascii():
-        raise UsageError(f"{token_env} holds no usable token", remedy=f"at least {LEAST_TOKEN} ASCII characters")
+        raise UsageError("HIPSYNTH_TOKEN holds no usable token", remedy=f"at least {LEAST_TOKEN} ASCII characters")
     config = uvicorn.Config(http_app(shop, token), host="127.0.0.1", port=port, log_level="warning")
     listening = config.bind_socket()
     address = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
-    click.echo(json.dumps({"url": address} | ({} if os.environ.get(token_env) else {"token": token})))
+    click.echo(json.dumps({"url": address} | ({} if os.environ.get("HIPSYNTH_TOKEN") else {"token": token})))
     sys.stdout.flush()
     uvicorn.Server(config).run([listening])

@@ -142,15 +142,13 @@ def driven(
     request: Request, url: str, key_env: str | None, manner: Manner, trace: Path, say: Callable[[str], None]
 ) -> tuple[Optimized, dict[str, Any]]:
     """The answer of a model that drives the tools, and what its run used."""
+    from hipsynth.synth.cli.llm import api_key
     from hipsynth.synth.llm.endpoint import Client
     from hipsynth.tuning.agent.drive import drive
 
     if not manner.model:
         raise UsageError("--llm needs a model", remedy="--model NAME, as the server calls it")
-    key = os.environ.get(key_env, "") if key_env else ""
-    if key_env and not key:
-        raise UsageError(f"--api-key-env {key_env}: the variable is empty", remedy=f"export {key_env}=...")
-    found = drive(request, Client(url, key, ANSWER_S), manner, trace, say)
+    found = drive(request, Client(url, api_key(key_env, os.environ), ANSWER_S), manner, trace, say)
     return found.found, {"llm": found.document()["llm"] | {"model": manner.model, "trace": str(trace)}}
 
 
