@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 NATIVE_SOURCES = $(shell git ls-files 'profiling/*/native/*.cpp' 'profiling/*/native/*.h')
 
-.PHONY: setup demo test test-full lint bench sanitize fuzz clean distclean
+.PHONY: setup demo test test-full lint bench sanitize fuzz vsix clean distclean
 SECONDS ?= 600
 JOBS ?= auto
 .DEFAULT_GOAL := setup
@@ -37,9 +37,13 @@ sanitize: setup
 fuzz: setup
 	@$(BIN)/python -m tools.fuzz $(SECONDS)
 
+# The VS Code extension: build/hipsynth.vsix. Sets up Node by itself.
+vsix: setup
+	@$(BIN)/python -m tools.vsix
+
 clean:
-	rm -rf build out demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis profiling/sim/*.so
+	rm -rf build out demo-out vscode/out .pytest_cache .mypy_cache .ruff_cache .hypothesis profiling/sim/*.so
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
 
 distclean: clean
-	rm -rf .venv .cache
+	rm -rf .venv .cache vscode/node_modules

@@ -1,1 +1,1 @@
-"""`synth serve`: predictions, profiles and comparisons over HTTP on this machine, and the workbench page."""
+"""Doors to predictions and profiles for other programs: editors and browsers."""

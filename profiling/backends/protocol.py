@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from hipsynth.profiling.lines.records import KernelLines
 from hipsynth.profiling.sim.limits import Limits
 from hipsynth.profiling.sim.spending import Spending
 from hipsynth.synth.core.kernel_record import KernelRecord
@@ -41,6 +42,7 @@ class TargetResult:
     kernels: tuple[KernelRecord, ...] = ()
     provenance: Mapping[str, str] = field(default_factory=dict)  # compiler, headers, backend, device ... versions
     spending: tuple[Spending, ...] = ()
+    lines: tuple[KernelLines, ...] = ()  # with Limits.lines: of the kernels that were compiled with the program
     times: Mapping[str, float] = field(
         default_factory=dict, compare=False
     )  # compiling (elapsed), host code, device code

@@ -13,9 +13,12 @@ from typing import Any
 from hipsynth.profiling import devices, metrics, sandbox, toolchain
 from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
 from hipsynth.profiling.backends.run_folder import place
+from hipsynth.profiling.lines import attribute
+from hipsynth.profiling.lines.table import FLAG
 from hipsynth.profiling.sim import api
 from hipsynth.profiling.sim.build import build_program, compile_limits
 from hipsynth.profiling.sim.limits import REFINED, SAMPLING_UNITS, Limits
+from hipsynth.profiling.sim.opcodes import opcodes
 from hipsynth.synth.core.errors import BadInput, CompileFailed, Missing, UsageError
 from hipsynth.synth.core.kernel_record import KernelRecord, Source
 from hipsynth.synth.core.oracle_check import mismatch
@@ -68,14 +71,14 @@ class SimBackend:
         provenance = {"program": program.id, "device": target.device, "backend": self.name, "version": self.version()}
         provenance["host_code"] = program.host_code
         start = time.monotonic()
+        flags = f"{target.flags} {FLAG}" if limits.lines else target.flags
         try:
-            artefacts, built = build_program(
-                program, target.arch, target.flags, scratch / "build", compile_limits(limits)
-            )
+            artefacts, built = build_program(program, target.arch, flags, scratch / "build", compile_limits(limits))
         except (CompileFailed, BadInput) as error:
             words = [str(error), getattr(error, "diagnostics", "")]
             return failure(target, error.reason, "\n".join(filter(None, words)), provenance=provenance)
         compiling_s = time.monotonic() - start
+        provenance["opcodes"] = " ".join(sorted(opcodes(path for _, path in artefacts.modules)))
         done = run_in_copy(program, artefacts, device, limits)
         if 0 < limits.largest_error < duration_error(done.kernels):
             limits = replace(limits, effort=REFINED * limits.effort, sampling_units=SAMPLING_UNITS)
@@ -83,11 +86,20 @@ class SimBackend:
         if not limits.budget_s and done.status != "ok" and done.sampled and done.reason != "timeout":
             # The program may depend on results that sampling does not compute, as addresses or to terminate.
             done = run_in_copy(program, artefacts, device, replace(limits, sampling_units=0))
-        provenance |= {**built, "isolated": str(done.isolated).lower(), "sampled": str(done.sampled).lower()}
+        provenance |= {
+            **built,
+            "flags": target.flags,
+            "isolated": str(done.isolated).lower(),
+            "sampled": str(done.sampled).lower(),
+        }
         if done.output_cut:
             provenance["output_cut"] = "true"
         times = {"compiling": compiling_s, "host code": max(0.0, done.cpu_s - done.device_s), "kernels": done.device_s}
-        return replace(self._judge(program, target, done, provenance), times=times)
+        result = replace(self._judge(program, target, done, provenance), times=times)
+        if not limits.lines:
+            return result
+        lines = attribute(result.kernels, done.instructions, artefacts, program, device, compile_limits(limits))
+        return replace(result, lines=lines)
 
     def _judge(
         self, program: Program, target: Target, done: api.RunResult, provenance: Mapping[str, str]

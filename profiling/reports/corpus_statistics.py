@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from hipsynth.profiling import metrics
 from hipsynth.profiling.reports.coverage import AXES, coverage, heaviest
+from hipsynth.synth.core.skeletons import control_skeleton
 from hipsynth.synth.core.store import Corpus
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
@@ -18,6 +19,9 @@ QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
 def corpus_statistics(corpus: Corpus) -> dict[str, Any]:
     """A JSON-ready description of a corpus.
+
+    `skeletons`: distinct control skeletons; `opcodes`: distinct ones in the builds, 0 if the profiles did not record
+    them; `labels`: kernel launches labelled, one per kernel of a run.
 
     `duplicates` counts programs whose every label equals that of another program of the same lineage on the same
     target set: renamed copies, which a random split would leak.
@@ -41,6 +45,9 @@ def corpus_statistics(corpus: Corpus) -> dict[str, Any]:
             "by_device": _counts(items, "device"),
             "by_backend": _counts(items, "backend"),
         },
+        "labels": rows.num_rows,
+        "skeletons": len({control_skeleton(text) for text in set(programs["text"].to_pylist()) if text}),
+        "opcodes": len(corpus.opcodes()),
         "bottlenecks": bottlenecks(rows),
         "covered": covered(rows),
         "failures": {"total": failures.num_rows, "by_reason": _counts(failures, "reason")},

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from hipsynth.profiling import devices, metrics
 from hipsynth.profiling.backends.protocol import TargetResult
+from hipsynth.profiling.lines.records import KernelLines
 from hipsynth.profiling.metrics import bottleneck, roofline, uncertainty
 from hipsynth.profiling.sim.api import RunResult
 from hipsynth.profiling.validation import expected_error
@@ -17,6 +18,8 @@ from hipsynth.synth.core.kernel_record import KernelRecord, Sampling
 
 def result_document(result: TargetResult) -> dict[str, Any]:
     """One entry of `results` in the profile JSON; metrics are the paper's twelve, in physical units."""
+    records = {kernel.symbol: kernel for kernel in result.kernels}
+    lines = {found.symbol: lines_document(found, records[found.symbol]) for found in result.lines}
     within = {"budget": [asdict(row) for row in result.spending]} if result.spending else {}
     return {
         **within,
@@ -26,7 +29,7 @@ def result_document(result: TargetResult) -> dict[str, Any]:
         "reason": result.reason,
         "exit_code": result.exit_code,
         "stdout": result.stdout,
-        "kernels": [kernel_document(kernel, result.device) for kernel in result.kernels],
+        "kernels": [kernel_document(kernel, result.device) | lines.get(kernel.symbol, {}) for kernel in result.kernels],
         "device": result.device,
         "message": result.message,
         "plot": roofline.document(result.device, [_plotted(kernel) for kernel in result.kernels]),
@@ -78,6 +81,19 @@ def kernel_document(kernel: KernelRecord, device: str) -> dict[str, Any]:
     }
 
 
+def lines_document(kernel: KernelLines, record: KernelRecord) -> dict[str, Any]:
+    """What --lines adds to a kernel of the profile JSON: `lines`, `loops` and `registers`; means per dispatch.
+
+    `lines_without`: events of the kernel that no instruction was seen to cause.
+    """
+    return {
+        "registers": asdict(record.registers) if record.registers else None,
+        "lines": [line.document() for line in kernel.lines],
+        "loops": [loop.document() for loop in kernel.loops],
+        "lines_without": list(kernel.outside),
+    }
+
+
 def run_document(done: RunResult) -> dict[str, Any]:
     """The result of `synth run --json`: amounts are totals over a kernel's dispatches.
 
@@ -85,7 +101,8 @@ def run_document(done: RunResult) -> dict[str, Any]:
     """
     symbols = [kernel.symbol for kernel in done.kernels]
     launches = [{"kernel": symbols.index(launch.symbol), **_launched(launch)} for launch in done.dispatches]
-    return {**asdict(done), "kernels": [_launched(kernel) for kernel in done.kernels], "dispatches": launches}
+    parts = {name: part for name, part in asdict(replace(done, instructions=())).items() if name != "instructions"}
+    return {**parts, "kernels": [_launched(kernel) for kernel in done.kernels], "dispatches": launches}
 
 
 def _launched(kernel: KernelRecord) -> dict[str, Any]:

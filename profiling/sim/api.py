@@ -24,7 +24,10 @@ from hipsynth.profiling.sim import channel, document
 from hipsynth.profiling.sim.artefacts import Artefacts as Artefacts  # part of this module's interface
 from hipsynth.profiling.sim.channel import Channel
 from hipsynth.profiling.sim.document import Document, Malformed
+from hipsynth.profiling.sim.instructions import KernelInstructions
 from hipsynth.profiling.sim.limits import Limits
+from hipsynth.profiling.sim.observation import Observation, Output
+from hipsynth.profiling.sim.sharing import Following
 from hipsynth.profiling.sim.spending import Spending, incomplete, lost
 from hipsynth.synth.core.errors import Missing
 from hipsynth.synth.core.kernel_record import KernelRecord
@@ -74,6 +77,8 @@ class RunResult:
     dispatch_count: int = 0
     clock_ns: float = 0.0  # simulated time at the end: dispatches and copies
     spending: tuple[Spending, ...] = ()  # with a budget: every kernel that was launched
+    instructions: tuple[KernelInstructions, ...] = ()  # with Limits.lines
+    outputs: tuple[Output, ...] = ()  # with an Observation
     device_s: float = 0.0  # processor time in launches; the rest of `cpu_s` is the program's own code
     warnings: tuple[str, ...] = ()  # errors that hardware would not detect, such as an out-of-bounds access
     wall_s: float = 0.0
@@ -126,14 +131,16 @@ def run_program(
     stdin: Path | int | None = None,
     on_output: Callable[[str, bytes], None] | None = None,
     interactive: bool = False,
+    observation: Observation | Following | None = None,
 ) -> RunResult:
     """Runs the program in the sandbox with `scratch` as its folder; failures of the program are returned as results.
 
     `count=False` executes kernels without the memory-hierarchy model. `counters=False` records only the duration of
-    each launch, which is faster for many short launches. `mounts`: folders visible read-only at other paths. `stdin`:
-    a file or descriptor for standard input. `on_output`: called with "out" or "err" and each piece of output as it
-    comes. `interactive`: the program writes each line at once, as to a terminal. A program that loads or compiles code
-    objects may start the disassembler and compiler.
+    each launch, which is faster for many short launches. `mounts`: folders visible read-only at other paths.
+    `stdin`: a file or descriptor for standard input. `on_output`: called with "out" or "err" and each piece of
+    output as it comes. `interactive`: the program writes each line at once, as to a terminal. `observation`: what
+    to digest and to change; recorded bytes are left in `scratch`. A program that loads or compiles code objects may
+    start the disassembler and compiler.
     Raises Missing if the program cannot be isolated (unless `limits.isolate` is False) or started, or if the runtime
     library does not match this version.
     """
@@ -145,7 +152,10 @@ def run_program(
         output_bytes=limits.output_bytes,
         processes=8 if artefacts.mentions(b"hipModuleLoad", b"hiprtcCompileProgram") else 1,
     )
-    settings = channel.configuration(artefacts, device, limits, count=count, counters=counters, interactive=interactive)
+    observed = observation.entries(scratch) if observation else ()
+    settings = channel.configuration(
+        artefacts, device, limits, count=count, counters=counters, interactive=interactive, observed=observed
+    )
     with channel.opened(settings) as results:
         done = sandbox.run(
             [_as_started(artefacts.executable.resolve(), scratch.resolve()), *args],
@@ -364,6 +374,8 @@ def _result(results: Channel, reason: str, message: str) -> RunResult:
         dispatch_count=found.dispatch_count,
         clock_ns=found.clock_ns,
         spending=found.spending,
+        outputs=found.outputs,
         device_s=found.device_s,
         warnings=found.warnings,
+        instructions=found.instructions,
     )

@@ -13,7 +13,7 @@ import ctypes
 import fcntl
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from hipsynth.profiling import toolchain
@@ -73,8 +73,12 @@ def configuration(
     count: bool = True,
     counters: bool = True,
     interactive: bool = False,
+    observed: Iterable[tuple[str, object]] = (),
 ) -> bytes:
-    """A run's configuration: entries `key=value`, each ended by a zero byte, which no path contains."""
+    """A run's configuration: entries `key=value`, each ended by a zero byte, which no path contains.
+
+    `observed`: the entries of an Observation.
+    """
     entries: list[tuple[str, object]] = [
         ("arch", device.arch),
         ("title", device.title),
@@ -85,6 +89,7 @@ def configuration(
         ("effort", limits.effort),
         ("per_kernel", limits.per_kernel),
         ("reuse", int(limits.reuse)),
+        ("lines", int(limits.lines)),
         ("budget_s", limits.budget_s),
         ("settled_launches", limits.settled_launches),
         ("cpu_seconds", limits.time_s),
@@ -92,6 +97,7 @@ def configuration(
         ("counters", int(counters)),
         ("strict_bounds", int(limits.strict_bounds)),
         ("line_output", int(interactive)),
+        *observed,
     ]
     for code_object, disassembly in artefacts.modules:
         entries += [("code_object", code_object.resolve()), ("disassembly", disassembly.resolve())]

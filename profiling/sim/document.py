@@ -11,6 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from hipsynth.profiling.sim import instructions
+from hipsynth.profiling.sim.instructions import KernelInstructions
+from hipsynth.profiling.sim.observation import MOST_OUTPUTS, Output
 from hipsynth.profiling.sim.spending import Spending
 from hipsynth.synth.core.kernel_record import KernelRecord, decode
 
@@ -47,6 +50,8 @@ class Document:
     warnings: tuple[str, ...] = ()
     spending: tuple[Spending, ...] = ()
     device_s: float = 0.0
+    instructions: tuple[KernelInstructions, ...] = ()
+    outputs: tuple[Output, ...] = ()
 
 
 def short_name(signature: str) -> str:
@@ -140,6 +145,8 @@ def _document(record: Mapping[str, Any]) -> Document:
         warnings=tuple(_text(text) for text in _list(record["warnings"], MOST_WARNINGS)),
         spending=tuple(_spending(row) for row in _list(record["budget"], MOST_PARTS)),
         device_s=record["device_ms"] / 1000,
+        instructions=instructions.decode(_list(record["instructions"], MOST_PARTS)),
+        outputs=tuple(decode(Output, row) for row in _list(record.get("outputs", []), MOST_OUTPUTS)),
     )
 
 

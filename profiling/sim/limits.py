@@ -33,6 +33,7 @@ class Limits:
     timed, so results do not depend on the machine; 0: no limit. It replaces `per_kernel`.
     `settled_launches` ends the program (status "partial", reason "settled") when so many launches in a row were of
     kernels and shapes launched before, so that labels of its kernels do not wait for its end; 0: it runs to its end.
+    `lines` keeps what each instruction did, for source lines, and counts launches as `reuse=False` does.
     `isolate=False` runs the program outside the sandbox, with resource limits only.
     """
 
@@ -48,4 +49,5 @@ class Limits:
     reuse: bool = True
     budget_s: float = 0.0
     settled_launches: int = 0
+    lines: bool = False
     isolate: bool = True

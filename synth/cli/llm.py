@@ -118,7 +118,7 @@ def command(
     loaded = load_prompts(prompts or TEMPLATES)
     chosen = choose(loaded, problems, levels)
     wanted = requests(loaded, chosen, temperatures, model, count, most_tokens=max_tokens, seed=seed)
-    client = Client(url, _key(api_key_env, os.environ), wait)
+    client = Client(url, api_key(api_key_env, os.environ), wait)
     asking = Progress("ask", len(wanted))
     bars = [asking]
 
@@ -139,7 +139,7 @@ def command(
     return Partial.exit_code if report.failed or not report.programs else 0
 
 
-def _key(name: str | None, environment: Mapping[str, str]) -> str:
+def api_key(name: str | None, environment: Mapping[str, str]) -> str:
     if name is None:
         return ""
     if not (key := environment.get(name, "").strip()):

@@ -41,6 +41,7 @@ Examples:
   synth profile gemm.hip --exact -- 512
   synth profile gemm.hip --effort 8 --timeout 300 -- 4096
   synth profile solver.hip --budget 30s              # whatever it does: what does not fit is estimated or left out
+  synth profile vcopy.hip --lines                    # what each source line and loop costs
   synth profile main.cpp kernels.cpp -Iinclude -DN=64 -- input.txt
   synth profile heat/src/main.cpp --project heat     # as its Makefile or CMake file builds it
   synth profile programs --out corpus
@@ -112,6 +113,7 @@ class Options(TypedDict):
     help="Count only the first N launches of each kernel and shape; later ones get the last counters.  [default: all]",
 )
 @budget_option
+@click.option("--lines", is_flag=True, help="Attribute counters and time to source lines and loops.")
 @click.option("--exact", is_flag=True, help="Run every grid in full, and check the programs' results.")
 @sandbox_option
 @workers_option
@@ -131,6 +133,7 @@ def command(
     effort: float | None,
     per_kernel: int,
     budget: float,
+    lines: bool,
     **options: Unpack[Options],
 ) -> int:
     """Compile for each architecture and flag set, run, and count hardware events.
@@ -146,10 +149,7 @@ def command(
     from hipsynth.synth.core.workers import check_engine
 
     check_engine(options["engine"])
-    if budget and per_kernel:
-        raise UsageError("--budget excludes --per-kernel", remedy="drop --per-kernel: a budget decides what is counted")
-    if budget and options["backend"] != "sim":
-        raise UsageError("--budget needs the simulator", cause="a device is not slower", remedy="drop one of them")
+    _check_choices(options["backend"], budget, per_kernel, lines and out is not None, lines)
     options["timeout"] = time_within(budget, options["timeout"])
     if sandboxed and options["backend"] == "sim":  # the other backends do not start programs in a sandbox
         sandbox.require()
@@ -163,6 +163,7 @@ def command(
         largest_error=CORPUS_ERROR if coarse and effort is None else 0.0,
         per_kernel=per_kernel,
         budget_s=budget,
+        lines=lines,
         isolate=sandboxed,
     )
     paths, own = split(argv)
@@ -185,6 +186,16 @@ def command(
         what = f"{error.what} (a folder of programs for a corpus needs --out)"
         raise UsageError(what, cause=error.cause, remedy=error.remedy or "name the program's files") from None
     return _program(found, _echo(wanted, flags), limits, options)
+
+
+def _check_choices(backend: str, budget: float, per_kernel: int, lines_of_many: bool, lines: bool) -> None:
+    """Raises UsageError for options that exclude each other."""
+    if budget and per_kernel:
+        raise UsageError("--budget excludes --per-kernel", remedy="drop --per-kernel: a budget decides what is counted")
+    if budget and backend != "sim":
+        raise UsageError("--budget needs the simulator", cause="a device is not slower", remedy="drop one of them")
+    if lines_of_many or (lines and backend != "sim"):
+        raise UsageError("--lines is for one program on the simulator", remedy="drop --lines, or --out and --backend")
 
 
 def _sampling_units(sample: str, exact: bool, effort: float | None, default: int) -> int:
@@ -211,6 +222,7 @@ def _program(found: Project, wanted: Sequence[Target], limits: Limits, options: 
     from hipsynth.profiling.matrix.job import profile_program
     from hipsynth.profiling.reports.budget import notes
     from hipsynth.profiling.reports.documents import exit_code, profile_document
+    from hipsynth.profiling.reports.lines import listing
     from hipsynth.profiling.reports.terminal import render
     from hipsynth.synth.core.program import project_program
 
@@ -220,6 +232,8 @@ def _program(found: Project, wanted: Sequence[Target], limits: Limits, options: 
         print_json(profile_document(program.id, str(found.sources[0].path), results))
     else:
         click.echo(render(results, terminal_width(), options["counters"]))
+        if limits.lines:
+            click.echo("\n" + listing(results, terminal_width()))
     for line in notes(results, limits.budget_s):
         click.echo(line, err=True)
     for result in results:

@@ -47,12 +47,22 @@ def _lines() -> Iterator[str]:
     for verb, summary in VERBS.items():
         command = cli.get_command(context, verb)
         assert command is not None
-        yield from ("", f"## synth {verb}", "", summary, "")
-        arguments = [p.make_metavar(context) for p in command.params if isinstance(p, click.Argument)]
-        yield f"    {' '.join(['synth', verb, '[OPTIONS]', *arguments])}"
-        yield from ("", "| option | meaning | default |", "|---|---|---|")
-        options = [p for p in command.params if isinstance(p, click.Option) and not p.hidden]
-        yield from (_row(option, context) for option in options)
+        yield from ("", f"## synth {verb}", "", summary)
+        if not isinstance(command, click.Group):
+            yield from _options(verb, command, context)
+            continue
+        for name, part in command.commands.items():
+            yield from ("", f"### synth {verb} {name}", "", part.get_short_help_str(200))
+            yield from _options(f"{verb} {name}", part, context)
+
+
+def _options(verb: str, command: click.Command, context: click.Context) -> Iterator[str]:
+    """How a command is called, and the table of its options."""
+    arguments = [p.make_metavar(context) for p in command.params if isinstance(p, click.Argument)]
+    yield from ("", f"    {' '.join(['synth', verb, '[OPTIONS]', *arguments])}")
+    yield from ("", "| option | meaning | default |", "|---|---|---|")
+    options = [p for p in command.params if isinstance(p, click.Option) and not p.hidden]
+    yield from (_row(option, context) for option in options)
 
 
 def _row(option: click.Option, context: click.Context) -> str:

@@ -15,6 +15,7 @@ EPILOG = """\b
 Examples:
   synth stats corpus
   synth stats corpus --json
+  synth stats corpus --html corpus.html
 """
 SHOWN = ("p5", "p50", "p95")
 
@@ -22,8 +23,11 @@ SHOWN = ("p5", "p50", "p95")
 @click.command(epilog=EPILOG)
 @click.argument("corpus", type=NamedPath(readable=False, path_type=Path))
 @click.option("--skip-damaged", is_flag=True, help="Leave damaged shards out instead of stopping.")
+@click.option(
+    "--html", "page", type=NamedPath(dir_okay=False, path_type=Path), help="Write a page with plots and examples, too."
+)
 @json_option
-def command(corpus: Path, skip_damaged: bool, as_json: bool) -> None:
+def command(corpus: Path, skip_damaged: bool, page: Path | None, as_json: bool) -> None:
     """Count the programs, measurements and failures of CORPUS, and show the distribution of its metrics."""
     from hipsynth.profiling.reports.corpus_statistics import corpus_statistics
     from hipsynth.synth.core.store import Corpus
@@ -32,6 +36,11 @@ def command(corpus: Path, skip_damaged: bool, as_json: bool) -> None:
     for note in opened.notes:
         click.echo(f"note: {note}", err=True)
     found = corpus_statistics(opened)
+    if page is not None:
+        from hipsynth.profiling.reports.corpus_page import corpus_page
+        from hipsynth.synth.core.files import write_whole
+
+        write_whole(page, corpus_page(opened, found))
     if as_json:
         print_json(found)
     else:
@@ -43,6 +52,7 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
     yield f"{found['corpus']}: {programs['total']:,} programs of {programs['lineages']:,} lineages"
     yield from _group("origin", programs["by_origin"])
     yield from _group("family", programs["by_family"])
+    yield f"{found['skeletons']:,} control skeletons, {found['opcodes'] or 'no record of'} opcodes"
     yield f"{items['total']:,} measurements, {items['kernels']:,} kernels"
     for name in ("arch", "flags", "device", "backend"):
         yield from _group(name, items[f"by_{name}"])

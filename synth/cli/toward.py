@@ -24,7 +24,7 @@ def labels_of(path: Path) -> list[Label]:
     labels = []
     for row in rows:
         program = programs.get(row["program_id"])
-        if program and program["lineage"] == program["id"] and template_of(program["family"]) in templates():
+        if program and not program["derivation"] and template_of(program["family"]) in templates():
             labels.append(Label(program["family"], _params(program, row["arguments"]), covered.worth(row)))
     if not labels:
         raise UsageError(

@@ -20,6 +20,8 @@ Examples:
   synth train corpus --config analytic --out model
   synth train corpus --config tiny-cpu --out model
   synth train corpus --config smollm2 --out model --max-steps 200
+  synth train corpus --config source --out model
+  synth train corpus --config grpo --base model --out reinforced
   synth train corpus --config paper --base /models/Llama-3.2-3B-Instruct --out model
   torchrun --nproc_per_node 8 -m hipsynth.synth.cli.main train corpus --config paper --out model
 """
@@ -73,6 +75,9 @@ def command(
     if as_json:
         print_json({"model": str(out), **record})
         return
+    if config.method == "grpo":
+        _show_rewards(out, record)
+        return
     valid = record["valid_loss"]
     counts = record["samples"]
     click.echo(f"{out}: {record['status']}, {record['steps']} steps of {config.name} on {counts['train']} samples")
@@ -85,6 +90,14 @@ def command(
     click.echo(
         f"  held out: {counts['lineage']} by lineage, {counts['random']} at random, {counts['handwritten']} handwritten"
     )
+
+
+def _show_rewards(out: Path, record: dict[str, Any]) -> None:
+    click.echo(f"{out}: {record['status']}, {record['steps']} steps; reward and share of values within 10 %")
+    before, after = record["scores"]["before"], record["scores"]["after"]
+    for part in before:
+        shown = [f"{s[part]['reward']:.3f}, {100 * s[part]['within_10']:.1f} %" for s in (before, after)]
+        click.echo(f"  {part:<8} {shown[0]} before, {shown[1]} after")
 
 
 def _train_analytic(corpus: Path, config: Config, out: Path, backend: str | None, as_json: bool) -> None:

@@ -199,6 +199,9 @@ def _decoder(kind: Any) -> Callable[[Any], Any]:
         given = _decoder(inner)
         return lambda value: None if value is None else given(value)
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is tuple and arguments[-1] is Ellipsis:
+        each = _decoder(arguments[0])
+        return lambda value: tuple(each(item) for item in _checked((list, tuple), (), value))
     if origin is tuple:
         parts = [_decoder(part) for part in arguments]
         return lambda value: tuple(part(item) for part, item in zip(parts, value, strict=True))

@@ -22,7 +22,8 @@ from hipsynth.profiling.toolchain import find
 from hipsynth.synth.core.errors import BadInput, HipsynthError
 from hipsynth.synth.core.files import read_regular
 from hipsynth.synth.core.program import Program
-from hipsynth.synth.frontend.parse import MAX_BYTES, ParseConfig, prepare
+from hipsynth.synth.frontend.entities import Entity
+from hipsynth.synth.frontend.parse import MAX_BYTES, VIRTUAL, ParseConfig, Token, Unit, prepare
 from hipsynth.synth.frontend.proof import same_code
 from hipsynth.synth.frontend.texts import DEFAULT_TEXTS, Texts
 from hipsynth.synth.frontend.vary import Failure, Item, Varied, copy_seed, with_base
@@ -69,6 +70,17 @@ def vary_isolated(request: Request) -> Varied:
         return Varied((), (base,))
     prepare(base.text.encode(), request.config.include, request.config)
     return with_base(item, base, _varied(request, base))
+
+
+def parse_isolated(text: str, config: ParseConfig, isolate: bool = True) -> Unit:
+    """The tokens of a program and what they refer to, parsed in the sandbox; quoted includes are not found.
+
+    Ranges of functions, kinds of cursors and the words of headers are left empty. Raises BadInput for code that cannot
+    be parsed, ParserLost if the parser crashes.
+    """
+    prepare(text.encode(), config.include, config)
+    request = Request(Item("the program"), 0, 0, config, isolate)
+    return _ask(request, {"do": "parse", "text": text}, partial(_unit, text))
 
 
 def _varied(request: Request, base: Program) -> Varied:
@@ -194,6 +206,19 @@ def _copies(base: Program, item: Item, answer: Mapping[str, Any]) -> Varied:
     programs = [replace(base, text=_text(row), derivation=_steps(row), lineage=lineage) for row in answer["programs"]]
     kept = {_short(name): _short(reason) for name, reason in answer["kept"].items()}
     return Varied(tuple(programs), tuple(_failures(item, answer)), kept, int(answer["names"]))
+
+
+def _unit(text: str, item: Item, answer: Mapping[str, Any]) -> Unit:
+    if "problem" in answer:
+        raise BadInput("the program cannot be parsed", cause=_short(answer["problem"]), reason="syntax_error")
+    data = text.encode()
+    tokens = tuple(Token(int(k), int(a), int(b), data[a:b].decode()) for k, a, b, _ in answer["tokens"])
+    places = [(_short(row["place"][0]), int(row["place"][1])) for row in answer["entities"]]
+    entities = [Entity(**{**row, "place": at}) for row, at in zip(answer["entities"], places, strict=True)]
+    referents = tuple(frozenset(entities[i] for i in found) for found in answer["referents"])
+    if len(referents) != len(tokens):
+        raise ValueError("a token has no referents")
+    return Unit(VIRTUAL, data, tokens, referents, (), (), frozenset(), frozenset())
 
 
 def _failures(item: Item, answer: Mapping[str, Any]) -> list[Failure]:

@@ -56,8 +56,20 @@ class EndpointFailed(Missing):
 
 
 @dataclass(frozen=True)
+class Call:
+    """A tool call as the model wrote it: `arguments` should be JSON, `name` a tool; "" where it wrote no text."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True)
 class Answer:
-    """A model's answer: its text, why it ended, the tokens read and written (None if not stated), and the raw body."""
+    """A model's answer: its text, why it ended, the tokens read and written (None if not stated), and the raw body.
+
+    `calls`: of tools, if any were offered; the text may be empty then.
+    """
 
     text: str
     finish: str
@@ -65,6 +77,7 @@ class Answer:
     read: int | None
     written: int | None
     raw: str
+    calls: tuple[Call, ...] = ()
 
 
 class Client:
@@ -210,11 +223,12 @@ def read_answer(raw: bytes, kind: str = "", encoding: str = "identity") -> Answe
         raise NoAnswer("bad_json", f"the answer is not JSON: {str(error)[:_SHOWN]}") from None
     try:
         choice = document["choices"][0]
-        text = choice["message"]["content"]
+        calls = _calls(choice["message"].get("tool_calls"))
+        text = (choice["message"].get("content") or "") if calls else choice["message"]["content"]
         if not isinstance(text, str):
             raise TypeError
         text.encode()  # half a surrogate pair cannot be stored
-    except (LookupError, TypeError, UnicodeEncodeError):
+    except (LookupError, TypeError, AttributeError, UnicodeEncodeError):
         raise NoAnswer("no_text", "the answer lacks the text choices[0].message.content") from None
     usage = document.get("usage")
     usage = usage if isinstance(usage, dict) else {}
@@ -226,7 +240,26 @@ def read_answer(raw: bytes, kind: str = "", encoding: str = "identity") -> Answe
         _count(usage.get("prompt_tokens")),
         _count(usage.get("completion_tokens")),
         raw.decode(),
+        calls,
     )
+
+
+def _calls(given: object) -> tuple[Call, ...]:
+    """Tool calls, whatever their form: what is no text becomes "", which no tool is called."""
+    found = []
+    for one in given if isinstance(given, list) else ():
+        function = one.get("function") if isinstance(one, dict) else None
+        function = function if isinstance(function, dict) else {}
+        arguments = function.get("arguments")
+        arguments = json.dumps(arguments) if isinstance(arguments, dict) else arguments
+        fields = (one.get("id") if isinstance(one, dict) else "", function.get("name"), arguments)
+        id_, name, text = (_text(value) for value in fields)
+        found.append(Call(id_, name, text))
+    return tuple(found)
+
+
+def _text(value: object) -> str:
+    return value.encode(errors="replace").decode() if isinstance(value, str) else ""
 
 
 def _count(value: object) -> int | None:

@@ -89,6 +89,12 @@ def test_a_chain_of_atomics_grows_by_one_for_each_group() -> None:
     assert sampled["work"]["atomics_busiest_line"] == pytest.approx(groups, rel=0.02)
 
 
+def test_a_line_that_is_written_again_is_written_back_once() -> None:
+    exact, sampled = (launch("mi250", "wave_total", 8192, **options) for options in ({}, sampling(300_000)))
+    assert sampled["sampling"]["strategy"] == "sampled"
+    assert sampled["counters"]["TCC_EA_WRREQ"] == exact["counters"]["TCC_EA_WRREQ"] > 0
+
+
 def test_grids_too_large_to_run_in_full_report_their_sampling_error() -> None:
     exact, sampled = (launch("mi250", "early_exit", 8192, **options) for options in ({}, sampling(300_000)))
     assert sampled["sampling"]["strategy"] == "sampled"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOTS = ("synth", "profiling", "training", "serving")
+ROOTS = ("synth", "profiling", "serving", "training", "tuning")
 
 # Package -> the packages that it may import besides itself; the longest prefix of a module's name counts.
 ALLOWED: dict[str, tuple[str, ...]] = {
@@ -24,7 +24,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "profiling.toolchain": ("synth.core", "profiling.sandbox"),
     "profiling.sim": ("synth.core", "profiling.devices", "profiling.sandbox", "profiling.toolchain"),
 }
-_BACKENDS = (*ALLOWED["profiling.sim"], "profiling.metrics", "profiling.sim")
+ALLOWED["profiling.lines"] = (*ALLOWED["profiling.sim"], "profiling.sim")
+_BACKENDS = (*ALLOWED["profiling.lines"], "profiling.metrics", "profiling.lines")
 _MATRIX = (*_BACKENDS, "profiling.backends")
 _REPORTS = (*_MATRIX, "profiling.validation")
 _TRAINING = ("synth.core", "profiling")
@@ -36,13 +37,35 @@ ALLOWED |= {
     "profiling.validation": _MATRIX,
     "profiling.reports": _REPORTS,
     "profiling.survey": (*_REPORTS, "profiling.matrix"),
+    "synth.release": (*_MATRIX, "profiling.matrix", "synth.generate"),
     "synth.llm": (*_MATRIX, "profiling.matrix"),
     "training.data": _TRAINING,
     "training.models": (*_TRAINING, "training.data"),
     "training.analytic": (*_TRAINING, "training.data", "training.models"),
     "training.evaluation": (*_TRAINING, "training.data", "training.models", "training.analytic"),
     "serving": ("synth.core", "profiling", "training"),
-    "synth.cli": ("synth", "profiling", "training", "serving"),
+    "tuning.trial": _MATRIX,
+    "tuning.optimize": (*_TRAINING, "synth.frontend", "training.analytic", "tuning.trial"),
+    "tuning.swizzle": (*_TRAINING, "synth.frontend", "training.analytic", "tuning.trial"),
+    "tuning.tools": (
+        *_TRAINING,
+        "synth.frontend",
+        "training.analytic",
+        "tuning.trial",
+        "tuning.optimize",
+        "tuning.swizzle",
+    ),
+    "tuning.agent": (
+        *_TRAINING,
+        "synth.frontend",
+        "training.analytic",
+        "tuning.trial",
+        "tuning.optimize",
+        "tuning.tools",
+        "synth.llm",
+    ),
+    "serving.mcp": ("synth.core", "tuning.tools"),
+    "synth.cli": ("synth", "profiling", "training", "tuning", "serving"),
 }
 MAX_FUNCTION_LINES = 70
 MAX_FILE_LINES = 500
@@ -98,7 +121,7 @@ def test_an_import_against_the_direction_is_found() -> None:
 
 
 def test_every_module_lies_in_a_package() -> None:
-    """Nothing loose at the top of profiling/, training/ or synth/."""
+    """Nothing loose at the top of profiling/, training/, tuning/ or synth/."""
     loose = [name for name, path in modules() if package_of(name) is None and path.read_text().strip()]
     assert not loose, loose
 

@@ -29,6 +29,7 @@ from hipsynth.profiling.metrics.definitions import answer_ids, extra_ids, normal
 from hipsynth.synth.core.arguments import run_text
 from hipsynth.synth.core.errors import BadInput
 from hipsynth.synth.core.store import Corpus, held_out_device, held_out_family, splits
+from hipsynth.training.data import auxiliary
 from hipsynth.training.data.samples import no_labels, select_labels
 
 TEST_PARTS = ("lineage", "random", "families", "device", "handwritten", "real")
@@ -56,6 +57,7 @@ class Sample:
     backend: str = ""
     arguments: str = ""
     extra: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, auxiliary.Value] = field(default_factory=dict)  # see data.auxiliary
 
     @property
     def key(self) -> str:
@@ -248,4 +250,5 @@ def _sample(row: Mapping[str, Any], program: Mapping[str, Any]) -> Sample:
             **{metric: row.get(metric) for metric in extra_ids()},
             "name": program["name"],
         },
+        facts=auxiliary.facts_of(row),
     )

@@ -9,8 +9,9 @@ from typing import Any
 
 from hipsynth.profiling.metrics.definitions import answer_ids
 from hipsynth.synth.core.errors import BadInput
-from hipsynth.training.data import prompt
+from hipsynth.training.data import auxiliary, prompt
 from hipsynth.training.data.dataset import Sample
+from hipsynth.training.data.inputs import ANY_TARGET, Options, launch_lines
 from hipsynth.training.data.source import cut_source, view_source
 
 IGNORED = -100  # label of a token that does not count in the loss
@@ -19,20 +20,20 @@ VALUE_TOKENS = 10  # context reserved for each value
 
 @dataclass(frozen=True)
 class Skeleton:
-    """An answer without its values: `literals[k]` precedes the value of metric `order[k]`, the last literal ends it."""
+    """An answer without its values: `literals[k]` precedes the value of `order[k]`, the last literal ends it."""
 
     literals: tuple[str, ...]
     order: tuple[str, ...]
 
     def fill(self, values: Mapping[str, str]) -> str:
-        """The complete answer with the given value texts by metric id."""
-        pairs = zip(self.literals, (values[metric] for metric in self.order), strict=False)
+        """The complete answer with the given value texts by key."""
+        pairs = zip(self.literals, (values[key] for key in self.order), strict=False)
         return "".join(literal + value for literal, value in pairs) + self.literals[-1]
 
 
 def split_answer(answer: str) -> tuple[Skeleton, list[str]]:
     """The skeleton and the value texts of an answer as `prompt.answer` formats it."""
-    names = "|".join(re.escape(i) for i in answer_ids())
+    names = "|".join(re.escape(key) for key in (*auxiliary.KEYS, *answer_ids()))
     literals, order, values, at = [], [], [], 0
     for match in re.finditer(rf'"({names})": "([^"]*)"', answer):
         literals.append(answer[at : match.start(2)])
@@ -42,14 +43,16 @@ def split_answer(answer: str) -> tuple[Skeleton, list[str]]:
     return Skeleton((*literals, answer[at:]), tuple(order)), values
 
 
-def skeleton(arch: str, flags: str, fmt: str) -> Skeleton:
-    """The skeleton of the answer for an architecture, flags and number format."""
-    return split_answer(prompt.answer(dict.fromkeys(answer_ids(), 0.0), arch, flags, fmt))[0]
+def skeleton(arch: str, flags: str, fmt: str, facts: bool = False) -> Skeleton:
+    """The skeleton of the answer for an architecture, flags and number format, with or without auxiliary facts."""
+    nothing: dict[str, auxiliary.Value] = {key: auxiliary.CHOICES.get(key, (0.0,))[0] for key in auxiliary.KEYS}
+    blank = prompt.answer(dict.fromkeys(answer_ids(), 0.0), arch, flags, fmt, nothing if facts else None)
+    return split_answer(blank)[0]
 
 
-def answer_atoms(fmt: str) -> list[str]:
+def answer_atoms(fmt: str, facts: bool = False) -> list[str]:
     """The texts between two values. They are the same in every answer, so a new tokenizer makes each a single token."""
-    return list(skeleton("gfx90a", "-O3", fmt).literals[1:-1])
+    return list(skeleton("gfx90a", "-O3", fmt, facts).literals[1:-1])
 
 
 @dataclass(frozen=True)
@@ -65,18 +68,31 @@ class Encoded:
 
 
 class Encoder:
-    """Encodes programs for one tokenizer, number format, context length (in tokens) and view of sources.
+    """Encodes programs for one tokenizer, number format, context length (in tokens), view of sources and options.
 
     Prompt, literals and values are tokenised separately in both training and decoding, so that decoding with a forced
     skeleton uses exactly the token sequences of training.
     """
 
-    def __init__(self, tokenizer: Any, fmt: str, context: int, view: str = "whole") -> None:
+    def __init__(
+        self, tokenizer: Any, fmt: str, context: int, view: str = "whole", options: Options | None = None
+    ) -> None:
         self.tokenizer = tokenizer
         self.fmt = fmt
         self.context = context
         self.view = view
+        self.options = options or Options()
+        self.order = skeleton("", "", fmt, self.options.auxiliary).order
         self._cache: dict[str, list[int]] = {}
+
+    @property
+    def stages(self) -> list[list[int]]:
+        """The answer's values (indices into `order`) by stage: one each, or in parallel those that do not use each
+        other."""
+        if not self.options.parallel:
+            return [[slot] for slot in range(len(self.order))]
+        stage = [auxiliary.STAGE.get(key, auxiliary.LAST_STAGE) for key in self.order]
+        return [[k for k, of in enumerate(stage) if of == s] for s in sorted(set(stage))]
 
     def ids(self, text: str) -> list[int]:
         """The token ids of a text, without special tokens."""
@@ -101,11 +117,15 @@ class Encoder:
 
         Raises BadInput if the source does not fit even when cut to one line.
         """
-        form = skeleton(arch, flags, self.fmt)
+        text, left_out = view_source(source, self.view)
+        if self.options.launches:
+            text = launch_lines(source, arch) + text
+        if not self.options.targets:
+            arch = flags = ANY_TARGET
+        form = skeleton(arch, flags, self.fmt, self.options.auxiliary)
         head = self.cached(form.literals[0])
         literals = [self.cached(text) for text in form.literals[1:]]
         room = self.context - len(head) - sum(map(len, literals)) - VALUE_TOKENS * len(form.order) - 1
-        text, left_out = view_source(source, self.view)
         ids, cut = self._fit(text, arch, flags, room)
         return Encoded(ids + head, literals, form.order, cut, left_out, len(head))
 
@@ -134,31 +154,75 @@ class Encoder:
         return best
 
     def example(self, sample: Sample) -> dict[str, Any]:
-        """A training example: `input_ids`, `labels` (loss on the answer only) and `cut_lines`."""
+        """A training example: `input_ids`, `labels` (loss on the answer only) and `cut_lines`; in parallel also
+        `stage`, `branch` and `position_ids` of each token (see `places`), and no loss on the texts between the values.
+
+        Raises ValueError if the answer needs facts that the sample's label does not have.
+        """
         encoded = self.encode(sample.text, sample.arch, sample.flags)
-        answer = prompt.answer(sample.metrics, sample.arch, sample.flags, self.fmt)
-        _, values = split_answer(answer)
+        if self.options.auxiliary and not sample.facts:
+            raise ValueError("the label has no auxiliary facts")
+        facts = sample.facts if self.options.auxiliary else None
+        _, texts = split_answer(prompt.answer(sample.metrics, sample.arch, sample.flags, self.fmt, facts))
+        values = [self.cached(text) for text in texts]
+        if self.options.parallel:
+            return self._parallel(encoded, values)
         ids = list(encoded.prefix)
         for value, literal in zip(values, encoded.literals, strict=True):
-            ids += self.cached(value) + literal
+            ids += value + literal
         ids.append(self.tokenizer.eos_token_id)
         start = len(encoded.prefix) - encoded.answer_head
         return {"input_ids": ids, "labels": [IGNORED] * start + ids[start:], "cut_lines": encoded.cut_lines}
 
+    def _parallel(self, encoded: Encoded, values: Sequence[list[int]]) -> dict[str, Any]:
+        before = [[], *encoded.literals[:-1]]
+        branches = [[before[slot] + values[slot] for slot in stage] for stage in self.stages]
+        learned = [[len(values[slot]) for slot in stage] for stage in self.stages]
+        ids, labels = list(encoded.prefix), [IGNORED] * len(encoded.prefix)
+        stage_of, branch_of, position = places(len(ids), [[len(b) for b in stage] for stage in branches])
+        for tokens, counts in zip(branches, learned, strict=True):
+            for branch, count in zip(tokens, counts, strict=True):
+                ids += branch
+                labels += [IGNORED] * (len(branch) - count) + branch[len(branch) - count :]
+        where = {"stage": stage_of, "branch": branch_of, "position_ids": position}
+        return {"input_ids": ids, "labels": labels, "cut_lines": encoded.cut_lines, **where}
 
-def chat_text(sample: Sample, fmt: str, view: str = "whole") -> str:
+
+def places(prefix: int, lengths: Sequence[Sequence[int]]) -> tuple[list[int], list[int], list[int]]:
+    """(stage, branch, position) of every token of a prefix (stage 0) and of branches with these lengths by stage.
+
+    A token sees earlier stages and what precedes it in its own branch; all branches of a stage begin at one position.
+    """
+    stages, branches, positions, start = [0] * prefix, [0] * prefix, list(range(prefix)), prefix
+    for s, members in enumerate(lengths, start=1):
+        for b, length in enumerate(members):
+            stages += [s] * length
+            branches += [b] * length
+            positions += range(start, start + length)
+        start += max(members)
+    return stages, branches, positions
+
+
+def chat_text(sample: Sample, fmt: str, view: str = "whole", options: Options | None = None) -> str:
     """A sample's prompt and the first literal of its answer as plain text, to train a new tokenizer on."""
     text, _ = view_source(sample.text, view)
+    if options and options.launches:
+        text = launch_lines(sample.text, sample.arch) + text
     messages = "\n".join(m["content"] for m in prompt.prompt_messages(text, sample.arch, sample.flags))
-    return messages + "\n" + skeleton(sample.arch, sample.flags, fmt).literals[0]
+    return messages + "\n" + skeleton(sample.arch, sample.flags, fmt, bool(options and options.auxiliary)).literals[0]
+
+
+HIDDEN = 1 << 20  # the stage of padding: later than all others, so that nothing sees it
 
 
 def pad(examples: Iterable[Mapping[str, Any]], pad_id: int) -> dict[str, list[list[int]]]:
-    """Right-pads a batch: `input_ids`, `attention_mask` and `labels`, each (batch, longest example)."""
+    """Right-pads a batch: `input_ids`, `attention_mask`, `labels`, and `stage`, `branch` and `position_ids` if the
+    examples have them; each (batch, longest example)."""
     batch = list(examples)
     width = max(len(e["input_ids"]) for e in batch)
-    return {
-        "input_ids": [e["input_ids"] + [pad_id] * (width - len(e["input_ids"])) for e in batch],
-        "attention_mask": [[1] * len(e["input_ids"]) + [0] * (width - len(e["input_ids"])) for e in batch],
-        "labels": [e["labels"] + [IGNORED] * (width - len(e["labels"])) for e in batch],
+    fill = {"input_ids": pad_id, "labels": IGNORED, "stage": HIDDEN, "branch": 0, "position_ids": 0}
+    rows = {
+        name: [e[name] + [by] * (width - len(e[name])) for e in batch] for name, by in fill.items() if name in batch[0]
     }
+    mask = [[1] * len(e["input_ids"]) + [0] * (width - len(e["input_ids"])) for e in batch]
+    return {**rows, "attention_mask": mask}

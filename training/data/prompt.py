@@ -1,7 +1,8 @@
 """Formats questions and answers as in the paper's Figure 3, and parses a model's answers.
 
-Values are normalised to the ranges of the metric table and printed as strings, in one of two formats:
-`fixed3` (the paper's: three decimals) and `sig3` (three significant digits, which preserves small values).
+Values are normalised to the ranges of the metric table and printed as strings, in a format of data.numbers: `fixed3`
+(the paper's: three decimals), `sig3` (three significant digits, which preserves small values) or `exp3` (the exponent
+first, then three digits). An answer may say the facts of data.auxiliary before the metrics.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hipsynth.profiling import metrics
-from hipsynth.synth.core.errors import UsageError
+from hipsynth.training.data import auxiliary
+from hipsynth.training.data.numbers import format_number, read_number
 
-DIGITS = ("fixed3", "sig3")
 SYSTEM = "You are an expert GPU programmer and profiler. Given a code, you will predict its performance counters."
 QUESTION = (
     "For the GPU architecture {arch} and the compiler flags {flags}, what are the bandwidth, arithmetic intensity, "
@@ -28,19 +29,6 @@ LEAD = (
 )
 FLAGS_KEY, ARCH_KEY = "compiler_flags", "architecture"
 _FENCE = re.compile(r"```(?:json)?\s*\n(.*?)```", re.DOTALL)
-_NUMBER = re.compile(r"-?\d+(\.\d*)?([eE][-+]?\d+)?")
-
-
-def format_number(value: float, digits: str) -> str:
-    """A normalised value as printed in an answer: "0.459" (fixed3), "0.000123" or "1.23e-05" (sig3).
-
-    Raises UsageError for an unknown format.
-    """
-    if digits == "fixed3":
-        return f"{value + 0.0:.3f}"
-    if digits == "sig3":
-        return f"{value + 0.0:#.3g}".removesuffix(".")
-    raise UsageError(f"no number format {digits!r}", remedy=f"one of: {', '.join(DIGITS)}")
 
 
 def question(code: str, arch: str, flags: str) -> str:
@@ -53,12 +41,22 @@ def answer_lead(arch: str, flags: str) -> str:
     return LEAD.format(arch=arch, flags=flags)
 
 
-def answer_fields(values: Mapping[str, float], arch: str, flags: str, digits: str = "sig3") -> dict[str, str]:
-    """The answer's JSON object, keys in the paper's order. `values` are in physical units by metric id.
+def answer_fields(
+    values: Mapping[str, float],
+    arch: str,
+    flags: str,
+    digits: str = "sig3",
+    facts: Mapping[str, auxiliary.Value] | None = None,
+) -> dict[str, str]:
+    """The answer's JSON object: `facts`, if given, and the metrics in the paper's order. `values` are in physical units
+    by metric id.
 
-    Raises ValueError if the value of a metric cannot be normalised to a finite number.
+    Raises ValueError if a value cannot be normalised to a finite number that the format can write.
     """
     fields = {FLAGS_KEY: flags, ARCH_KEY: arch}
+    for key in auxiliary.KEYS if facts else ():
+        value = (facts or {})[key]
+        fields[key] = value if isinstance(value, str) else format_number(value, digits)
     for metric in metrics.answer_ids():
         share = metrics.normalise(metric, values[metric])
         if share is None or not math.isfinite(share):
@@ -67,9 +65,15 @@ def answer_fields(values: Mapping[str, float], arch: str, flags: str, digits: st
     return fields
 
 
-def answer(values: Mapping[str, float], arch: str, flags: str, digits: str = "sig3") -> str:
+def answer(
+    values: Mapping[str, float],
+    arch: str,
+    flags: str,
+    digits: str = "sig3",
+    facts: Mapping[str, auxiliary.Value] | None = None,
+) -> str:
     """The assistant message: `answer_lead` and the JSON object of `answer_fields` in a code fence."""
-    body = json.dumps(answer_fields(values, arch, flags, digits), indent=2, ensure_ascii=False)
+    body = json.dumps(answer_fields(values, arch, flags, digits, facts), indent=2, ensure_ascii=False)
     return f"{answer_lead(arch, flags)}```json\n{body}\n```"
 
 
@@ -79,29 +83,37 @@ def prompt_messages(code: str, arch: str, flags: str) -> list[dict[str, str]]:
 
 
 def sample_messages(
-    code: str, values: Mapping[str, float], arch: str, flags: str, digits: str = "sig3"
+    code: str,
+    values: Mapping[str, float],
+    arch: str,
+    flags: str,
+    digits: str = "sig3",
+    facts: Mapping[str, auxiliary.Value] | None = None,
 ) -> list[dict[str, str]]:
     """The messages of a training sample: system, user and assistant."""
-    assistant = {"role": "assistant", "content": answer(values, arch, flags, digits)}
+    assistant = {"role": "assistant", "content": answer(values, arch, flags, digits, facts)}
     return [*prompt_messages(code, arch, flags), assistant]
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A parsed answer: `values` in physical units by metric id; `errors` lists why it is not valid."""
+    """A parsed answer: `values` in physical units by metric id; `errors` lists why it is not valid; `facts` as
+    data.auxiliary names them."""
 
     values: Mapping[str, float] = field(default_factory=dict)
     arch: str | None = None
     flags: str | None = None
     errors: tuple[str, ...] = ()
+    facts: Mapping[str, auxiliary.Value] = field(default_factory=dict)
 
     @property
     def valid(self) -> bool:
         return not self.errors
 
 
-def parse_answer(text: str, *, arch: str | None = None, flags: str | None = None) -> Answer:
-    """Parses a model's answer. It is valid if it is one JSON object with exactly the fourteen keys and numeric metrics.
+def parse_answer(text: str, *, arch: str | None = None, flags: str | None = None, digits: str = "sig3") -> Answer:
+    """Parses a model's answer. It is valid if it is one JSON object with exactly the fourteen keys, numeric metrics,
+    and none or all of the auxiliary facts.
 
     If `arch` or `flags` is given, the answer must repeat it. Values that can be parsed are returned even if the answer
     as a whole is not valid.
@@ -112,21 +124,26 @@ def parse_answer(text: str, *, arch: str | None = None, flags: str | None = None
         return Answer(errors=(f"not JSON: {error}",))
     if not isinstance(found, dict):
         return Answer(errors=("not a JSON object",))
-    keys = (FLAGS_KEY, ARCH_KEY, *metrics.answer_ids())
+    told = auxiliary.KEYS if any(key in found for key in auxiliary.KEYS) else ()
+    keys = (FLAGS_KEY, ARCH_KEY, *told, *metrics.answer_ids())
     errors = [f"missing key {key}" for key in keys if key not in found]
     errors += [f"unknown key {key}" for key in found if key not in keys]
     values: dict[str, float] = {}
-    for metric in metrics.answer_ids():
-        if metric in found:
-            share = _number(found[metric])
-            if share is None:
-                errors.append(f"{metric}: {found[metric]!r} is not a number")
-            else:
-                values[metric] = metrics.denormalise(metric, share) or 0.0
+    facts: dict[str, auxiliary.Value] = {}
+    for key in (key for key in keys[2:] if key in found):
+        value = _value(key, found[key], digits)
+        if value is None:
+            errors.append(
+                f"{key}: {found[key]!r} is not a {'number' if key not in auxiliary.CHOICES else 'known word'}"
+            )
+        elif key in told:
+            facts[key] = value
+        elif not isinstance(value, str):
+            values[key] = metrics.denormalise(key, value) or 0.0
     for key, expected in ((ARCH_KEY, arch), (FLAGS_KEY, flags)):
         if key in found and expected is not None and found[key] != expected:
             errors.append(f"{key}: {found[key]!r} instead of {expected!r}")
-    return Answer(values, _text(found.get(ARCH_KEY)), _text(found.get(FLAGS_KEY)), tuple(errors))
+    return Answer(values, _text(found.get(ARCH_KEY)), _text(found.get(FLAGS_KEY)), tuple(errors), facts)
 
 
 def _json_block(text: str) -> str:
@@ -147,14 +164,18 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def _number(value: Any) -> float | None:
-    """A finite number from a JSON number or a numeric string, else None."""
+def _value(key: str, value: Any, digits: str) -> auxiliary.Value | None:
+    if key in auxiliary.CHOICES:
+        return next((word for word in auxiliary.CHOICES[key] if word == value), None)
+    return _number(value, digits)
+
+
+def _number(value: Any, digits: str) -> float | None:
+    """A finite number from a JSON number or a text in the number format, else None."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
-    if isinstance(value, str) and not _NUMBER.fullmatch(value.strip()):
-        return None
-    number = float(value)
-    return number if math.isfinite(number) else None
+    number = read_number(value.strip(), digits) if isinstance(value, str) else float(value)
+    return number if number is not None and math.isfinite(number) else None
 
 
 def _text(value: Any) -> str | None:

@@ -18,7 +18,9 @@ from hipsynth.synth.core.arguments import run_text
 from hipsynth.synth.core.errors import BadInput, UsageError
 from hipsynth.synth.core.files import whole_file
 from hipsynth.synth.core.store import Corpus, split_names, splits
-from hipsynth.training.data.prompt import DIGITS, sample_messages
+from hipsynth.training.data import auxiliary
+from hipsynth.training.data.numbers import DIGITS
+from hipsynth.training.data.prompt import sample_messages
 
 # A program may launch several kernels. Its label is the kernel with the largest total time (duration x dispatches;
 # of equals, the one launched first): the kernel to optimise.
@@ -45,7 +47,9 @@ def select_labels(
     versions of backend, compiler or headers, only the most frequent one is used.
     """
     plain = [part.name for part in measurements.schema if not _is_large(part.type)]
-    rows = _with_bottleneck(measurements).select([*plain, "bottleneck"]).to_pylist()
+    plain = [name for name in plain if name != "occupancy"]
+    extra = ("bottleneck", "occupancy", *auxiliary.COUNTERS)
+    rows = auxiliary.with_counters(_with_bottleneck(measurements)).select([*plain, *extra]).to_pylist()
     found = sorted({row["backend"] for row in rows})
     if backend is None and len(found) > 1:
         raise UsageError(

@@ -136,10 +136,11 @@ class SourceScored:
         return [normalised(a) for a in self.predictor.answers([(s.text, s.arch, s.flags) for s in samples])]
 
     def valid_share(self, part: Sequence[Sample]) -> tuple[float | None, int]:
-        if not part:
+        if not part or self.predictor.decoder.encoder.options.parallel:  # such a model decodes into a skeleton only
             return None, 0
         texts = self.predictor.decoder.free([(s.text, s.arch, s.flags) for s in part])
-        good = [parse_answer(t, arch=s.arch, flags=s.flags).valid for t, s in zip(texts, part, strict=True)]
+        told = [(s.arch, s.flags, self.record["format"]) for s in part]
+        good = [parse_answer(t, arch=a, flags=f, digits=d).valid for t, (a, f, d) in zip(texts, told, strict=True)]
         return sum(good) / len(part), len(part)
 
 

@@ -1,55 +1,18 @@
-"""Decodes answers: with a forced skeleton and a grammar for numbers (always valid), or greedily without constraints."""
+"""Decodes answers: with a forced skeleton and a grammar for values (always valid), or greedily without constraints.
+
+The values of a stage (Encoder.stages) are decoded side by side as branches of one sequence: a branch sees the question,
+earlier stages and itself. A model that was trained without stages has one value per stage, which is the usual order.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hipsynth.training.data.encode import Encoded, Encoder
-
-# Automata for the numbers that data.prompt.format_number prints: state -> (characters, next state). FINAL holds the
-# accepting states.
-DIGITS, NONZERO = "0123456789", "123456789"
-Automaton = dict[str, tuple[tuple[str, str], ...]]
-GRAMMARS: dict[str, Automaton] = {
-    # Three decimals: 0.459, 12.345
-    "fixed3": {
-        "start": (("0", "int2"), (NONZERO, "int1"), ("-", "minus")),
-        "minus": (("0", "int2"), (NONZERO, "int1")),
-        "int1": ((".", "d1"), (DIGITS, "int2")),
-        "int2": ((".", "d1"),),
-        "d1": ((DIGITS, "d2"),),
-        "d2": ((DIGITS, "d3"),),
-        "d3": ((DIGITS, "end"),),
-        "end": (),
-    },
-    # Three significant digits: 0.459, 0.0500, 0.000123, 1.23e-05, 2.31, 12.3, 123, and 0.00 for zero
-    "sig3": {
-        "start": (("0", "zero"), (NONZERO, "int1"), ("-", "minus")),
-        "minus": (("0", "zero"), (NONZERO, "int1")),
-        "zero": ((".", "0."),),
-        "0.": (("0", "0.0"), (NONZERO, "s1")),
-        "0.0": (("0", "0.00"), (NONZERO, "s1")),
-        "0.00": (("0", "0.000"), (NONZERO, "s1")),
-        "0.000": ((NONZERO, "s1"),),
-        "s1": ((DIGITS, "s2"),),
-        "s2": ((DIGITS, "end"),),
-        "int1": ((".", "f1"), (DIGITS, "int2")),
-        "f1": ((DIGITS, "f2"),),
-        "f2": ((DIGITS, "f3"),),
-        "f3": (("e", "exp"),),
-        "exp": (("-", "exp-"),),
-        "exp-": (("0", "exp-0"), (NONZERO, "exp-d")),
-        "exp-0": (("56789", "end"),),
-        "exp-d": ((DIGITS, "end"),),
-        "int2": ((".", "g1"), (DIGITS, "int3")),
-        "g1": ((DIGITS, "end"),),
-        "int3": (),
-        "end": (),
-    },
-}
-FINAL = {"fixed3": frozenset({"end"}), "sig3": frozenset({"end", "0.00", "f3", "int3"})}
+from hipsynth.training.data import auxiliary
+from hipsynth.training.data.encode import HIDDEN, Encoded, Encoder
+from hipsynth.training.data.numbers import Automaton, number_format, words
 
 
 def advance(grammar: Automaton, state: str, text: str) -> str | None:
@@ -64,9 +27,11 @@ def advance(grammar: Automaton, state: str, text: str) -> str | None:
 
 @dataclass
 class Answer:
-    """One decoded answer: value text by metric id, source lines cut or left out, tokens read and generated."""
+    """One decoded answer: value text by key, its number format, source lines cut or left out, tokens read and
+    generated."""
 
     values: dict[str, str] = field(default_factory=dict)
+    fmt: str = "sig3"
     cut_lines: int = 0
     left_out: int = 0
     prompt_tokens: int = 0
@@ -74,16 +39,49 @@ class Answer:
 
 
 @dataclass
-class _Row:
-    """State of one answer in a batch: tokens queued as input, index and text of the current value, grammar state."""
+class _Branch:
+    """One value being decoded: its index in the answer's order, where its next token goes, and its grammar's state."""
 
-    encoded: Encoded
-    queue: list[int]
-    value: int = 0
+    slot: int
+    stage: int
+    number: int
+    position: int
     state: str = "start"
     text: str = ""
     done: bool = False
-    position: int = 0
+
+
+@dataclass
+class _Row:
+    """State of one answer in a batch. `pending`: (token, stage, branch, position) of tokens that the model has not
+    read; `last`: the index in `pending` after which each open branch goes on."""
+
+    encoded: Encoded
+    answer: Answer
+    pending: list[tuple[int, int, int, int]]
+    start: int
+    stage: int = 0
+    branches: list[_Branch] = field(default_factory=list)
+    last: dict[int, int] = field(default_factory=dict)
+
+    def put(self, branch: _Branch, tokens: Sequence[int]) -> None:
+        """Queues tokens at the end of a branch."""
+        for token in tokens:
+            self.pending.append((token, branch.stage, branch.number, branch.position))
+            branch.position += 1
+        self.last[branch.number] = len(self.pending) - 1
+
+    def begin(self, slots: Sequence[int]) -> None:
+        """Opens the next stage's branches, each with the text that precedes its value."""
+        self.start = max((branch.position for branch in self.branches), default=self.start)
+        self.stage += 1
+        self.branches = [_Branch(slot, self.stage, number, self.start) for number, slot in enumerate(slots)]
+        self.last = {}
+        for branch in self.branches:
+            self.put(branch, self.encoded.literals[branch.slot - 1] if branch.slot else ())
+
+
+Moves = dict[str, dict[int, str]]  # grammar state -> {allowed token id: next state}
 
 
 class Decoder:
@@ -92,23 +90,16 @@ class Decoder:
     def __init__(self, model: Any, encoder: Encoder) -> None:
         self.model = model.eval()
         self.encoder = encoder
-        self.grammar = GRAMMARS[encoder.fmt]
-        self.final = FINAL[encoder.fmt]
-        self.moves = self._token_moves()
-
-    def _token_moves(self) -> dict[str, dict[int, str]]:
-        """grammar state -> {allowed token id: next state}, from the text of every token in the vocabulary."""
-        tokenizer = self.encoder.tokenizer
-        alphabet = {c for arcs in self.grammar.values() for allowed, _ in arcs for c in allowed}
-        moves: dict[str, dict[int, str]] = {state: {} for state in self.grammar}
-        texts = tokenizer.batch_decode([[i] for i in range(len(tokenizer))], clean_up_tokenization_spaces=False)
-        for token, text in enumerate(texts):
-            if text and set(text) <= alphabet:
-                for state in self.grammar:
-                    target = advance(self.grammar, state, text)
-                    if target is not None:
-                        moves[state][token] = target
-        return moves
+        self.stages = encoder.stages
+        texts = encoder.tokenizer.batch_decode(
+            [[i] for i in range(len(encoder.tokenizer))], clean_up_tokenization_spaces=False
+        )
+        number = number_format(encoder.fmt)
+        grammars = {"": (number.automaton, number.final)}
+        if encoder.options.auxiliary:
+            grammars |= {key: words(choices) for key, choices in auxiliary.CHOICES.items()}
+        self.final = {key: final for key, (_, final) in grammars.items()}
+        self.moves = {key: _token_moves(automaton, texts) for key, (automaton, _) in grammars.items()}
 
     def forced(self, questions: Sequence[tuple[str, str, str]], batch: int = 16) -> list[Answer]:
         """Answers (source, arch, flags) questions, `batch` at a time; the model generates only the values, restricted
@@ -123,72 +114,64 @@ class Decoder:
 
     def _forced_batch(self, batch: Sequence[Encoded]) -> list[Answer]:
         import torch
-        from transformers import DynamicCache
 
-        rows = [_Row(e, list(e.prefix)) for e in batch]
-        answers = [Answer(cut_lines=e.cut_lines, left_out=e.left_out, prompt_tokens=len(e.prefix)) for e in batch]
-        cache, mask = DynamicCache(), torch.zeros((len(rows), 0), dtype=torch.long)
-        device = self.model.device
+        rows = [self._row(encoded) for encoded in batch]
+        session = _Session(self.model, len(rows))
         with torch.inference_mode():
-            while not all(row.done for row in rows):
-                width = max(len(row.queue) for row in rows)
-                ids = torch.zeros((len(rows), width), dtype=torch.long)
-                seen = torch.zeros_like(ids)
-                positions = torch.zeros_like(ids)
-                for r, row in enumerate(rows):
-                    n = len(row.queue)
-                    ids[r, :n] = torch.tensor(row.queue, dtype=torch.long)
-                    seen[r, :n] = 1
-                    positions[r, :n] = torch.arange(row.position, row.position + n)
-                mask = torch.cat([mask, seen], dim=1)
-                hidden = self.model.get_decoder()(
-                    input_ids=ids.to(device),
-                    attention_mask=mask.to(device),
-                    position_ids=positions.to(device),
-                    past_key_values=cache,
-                    use_cache=True,
-                ).last_hidden_state
-                last = torch.tensor([max(0, len(row.queue) - 1) for row in rows])
-                logits = self.model.get_output_embeddings()(hidden[torch.arange(len(rows)), last]).float().cpu()
-                for row, answer, scores in zip(rows, answers, logits, strict=True):
-                    row.position += len(row.queue)
-                    row.queue = []
-                    if not row.done:
-                        self._choose(row, answer, scores)
-        return answers
+            while any(row.last for row in rows):
+                for row, scores in zip(rows, session.read(rows), strict=True):
+                    self._advance(row, scores)
+        return [row.answer for row in rows]
 
-    def _choose(self, row: _Row, answer: Answer, scores: Any) -> None:
-        """Takes the best-scored token that the grammar allows, or ends the value and queues the next literal."""
+    def _row(self, encoded: Encoded) -> _Row:
+        size = len(encoded.prefix)
+        answer = Answer(
+            fmt=self.encoder.fmt, cut_lines=encoded.cut_lines, left_out=encoded.left_out, prompt_tokens=size
+        )
+        row = _Row(encoded, answer, [(token, 0, 0, at) for at, token in enumerate(encoded.prefix)], size)
+        row.begin(self.stages[0])
+        return row
+
+    def _advance(self, row: _Row, scores: Mapping[int, Any]) -> None:
+        """Gives each open branch its next token; after the last one of a stage, opens the next stage."""
+        row.pending, row.last = [], {}
+        for number, logits in scores.items():
+            self._choose(row, row.branches[number], logits)
+        if row.branches and all(branch.done for branch in row.branches):
+            if row.stage < len(self.stages):
+                row.begin(self.stages[row.stage])
+            else:
+                row.branches = []
+
+    def _choose(self, row: _Row, branch: _Branch, scores: Any) -> None:
+        """Takes the best-scored token that the grammar allows, or ends the value."""
         import torch
 
-        allowed = self.moves[row.state]
+        key = row.encoded.order[branch.slot]
+        grammar = key if key in self.moves else ""
+        allowed, final = self.moves[grammar][branch.state], self.final[grammar]
         tokens = list(allowed)
-        literal = row.encoded.literals[row.value]
-        if row.state in self.final:
-            tokens.append(literal[0])
+        if branch.state in final:
+            tokens.append(row.encoded.literals[branch.slot][0])
         picked = tokens[int(torch.argmax(scores[torch.tensor(tokens)]))]
         if picked in allowed:
-            row.state = allowed[picked]
-            row.text += self.encoder.tokenizer.decode([picked])
-            row.queue = [picked]
-            answer.generated_tokens += 1
-            if row.state in self.final and not self.moves[row.state]:
-                self._end_value(row, answer)
-        else:
-            self._end_value(row, answer)
-
-    def _end_value(self, row: _Row, answer: Answer) -> None:
-        answer.values[row.encoded.order[row.value]] = row.text
-        row.queue = row.queue + row.encoded.literals[row.value]
-        row.value, row.state, row.text = row.value + 1, "start", ""
-        if row.value == len(row.encoded.order):
-            row.done, row.queue = True, []
+            branch.state = allowed[picked]
+            branch.text += self.encoder.tokenizer.decode([picked])
+            row.put(branch, [picked])
+            row.answer.generated_tokens += 1
+            if branch.state not in final or self.moves[grammar][branch.state]:
+                return
+        row.answer.values[key] = branch.text
+        branch.done = True
+        row.last.pop(branch.number, None)
 
     def free(self, questions: Sequence[tuple[str, str, str]], batch: int = 16, new_tokens: int = 400) -> list[str]:
         """Answer texts by greedy decoding without constraints (to measure the share of valid JSON).
 
         At most `new_tokens` tokens are generated per answer.
         """
+        if self.encoder.options.parallel:
+            raise ValueError("a model with parallel values learns no text between them: only forced decoding exists")
         encoded = [self.encoder.encode(*q) for q in questions]
         prompts = [e.prefix[: len(e.prefix) - e.answer_head] for e in encoded]
         # At most twice the length of a correct answer; a longer one is not valid anyway.
@@ -233,6 +216,69 @@ class Decoder:
                 eos_token_id=tokenizer.eos_token_id,
             )
         return [str(tokenizer.decode(row[width:], skip_special_tokens=True)) for row in out]
+
+
+class _Session:
+    """The model's cache for one batch, with stage and branch of every token in it."""
+
+    def __init__(self, model: Any, rows: int) -> None:
+        import torch
+        from transformers import DynamicCache
+
+        self.model, self.cache = model, DynamicCache()
+        self.places = torch.zeros((rows, 0, 2), dtype=torch.long)  # stage and branch of each token read
+
+    def read(self, rows: Sequence[_Row]) -> list[dict[int, Any]]:
+        """Reads the pending tokens of all rows; returns by row the scores after each branch that goes on."""
+        import torch
+
+        width = max(len(row.pending) for row in rows)
+        filler = (0, HIDDEN, 0, 0)
+        table = torch.tensor([row.pending + [filler] * (width - len(row.pending)) for row in rows])
+        self.places = torch.cat([self.places, table[:, :, 1:3]], dim=1)
+        device = self.model.device
+        hidden = self.model.get_decoder()(
+            input_ids=table[:, :, 0].to(device),
+            attention_mask=visible(self.places[:, :, 0], self.places[:, :, 1], width).to(device),
+            position_ids=table[:, :, 3].to(device),
+            past_key_values=self.cache,
+            use_cache=True,
+        ).last_hidden_state
+        wanted = [(r, number, at) for r, row in enumerate(rows) for number, at in row.last.items()]
+        picked = hidden[[r for r, _, _ in wanted], [at for _, _, at in wanted]]
+        logits = self.model.get_output_embeddings()(picked).float().cpu()
+        found: list[dict[int, Any]] = [{} for _ in rows]
+        for (r, number, _), scores in zip(wanted, logits, strict=True):
+            found[r][number] = scores
+        return found
+
+
+def visible(stage: Any, branch: Any, queries: int) -> Any:
+    """Which tokens the last `queries` ones of each row see: earlier stages, and earlier tokens of their own branch.
+
+    `stage`, `branch`: (rows, tokens); returns a boolean mask (rows, 1, queries, tokens). Padding has the stage HIDDEN.
+    """
+    import torch
+
+    size = stage.shape[1]
+    order = torch.arange(size, device=stage.device)
+    past = order[None, :] <= order[size - queries :, None]
+    own, mine = stage[:, size - queries :, None], branch[:, size - queries :, None]
+    same = (stage[:, None, :] == own) & (branch[:, None, :] == mine)
+    return (past & ((stage[:, None, :] < own) | same))[:, None]
+
+
+def _token_moves(grammar: Automaton, texts: Sequence[str]) -> Moves:
+    """The moves of every token of the vocabulary, by its text."""
+    alphabet = {c for arcs in grammar.values() for allowed, _ in arcs for c in allowed}
+    moves: Moves = {state: {} for state in grammar}
+    for token, text in enumerate(texts):
+        if text and set(text) <= alphabet:
+            for state in grammar:
+                target = advance(grammar, state, text)
+                if target is not None:
+                    moves[state][token] = target
+    return moves
 
 
 def _chunks(items: Sequence[int], size: int) -> Iterator[Sequence[int]]:

@@ -6,7 +6,7 @@ import math
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,11 @@ from hipsynth.profiling.devices import device_of
 from hipsynth.profiling.metrics import roofline
 from hipsynth.profiling.toolchain import check_flags
 from hipsynth.synth.core.errors import BadInput, Missing
+from hipsynth.training.data import auxiliary
 from hipsynth.training.data.dataset import kernel_names
 from hipsynth.training.data.encode import Encoder
+from hipsynth.training.data.inputs import Options
+from hipsynth.training.data.numbers import read_number
 from hipsynth.training.models.decode import Answer, Decoder
 from hipsynth.training.models.train import RECORD, model_record
 
@@ -38,6 +41,8 @@ class Prediction:
     seconds: float
     model: str
     notes: tuple[str, ...] = ()
+    kernel: str = ""  # the kernel that is meant, or all if the source has several
+    facts: Mapping[str, auxiliary.Value] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
         """The prediction as a JSON object."""
@@ -62,6 +67,23 @@ class Prediction:
             "seconds": round(self.seconds, 4),
             "notes": list(self.notes),
             "plot": roofline.document(self.device, [roofline.Plotted("program", self.metrics, "predicted")]),
+            "kernels": [self._kernel()],
+        }
+
+    def _kernel(self) -> dict[str, Any]:
+        """The heaviest kernel, which is the one that a language model answers for, as the analytic predictor's document
+        describes one. A language model knows no intervals and does not abstain."""
+        return {
+            "name": self.kernel,
+            "metrics": dict(self.metrics),
+            "duration_ns": self.facts.get("duration_ns"),
+            "intervals": {},
+            "abstained": False,
+            "reason": "",
+            "grid": None,
+            "block": None,
+            "bottleneck": self.facts.get("bottleneck", ""),
+            "why": [f"{key}: {value if isinstance(value, str) else f'{value:g}'}" for key, value in self.facts.items()],
         }
 
 
@@ -84,9 +106,9 @@ class Predictor:
         from hipsynth.training.models.base import load_trained
 
         model, tokenizer = load_trained(path, record)
-        return cls(
-            path, record, Decoder(model, Encoder(tokenizer, record["format"], record["context"], record["view"]))
-        )
+        options = Options.of(record["config"])
+        encoder = Encoder(tokenizer, record["format"], record["context"], record["view"], options)
+        return cls(path, record, Decoder(model, encoder))
 
     def answers(self, questions: Sequence[tuple[str, str, str]]) -> list[Answer]:
         """Answers (source, arch, flags) questions with a forced skeleton."""
@@ -118,6 +140,8 @@ class Predictor:
             seconds=seconds,
             model=str(self.path),
             notes=tuple(self._notes(arch, flags, answer)),
+            kernel=" or ".join(kernel_names(source)),
+            facts=told(answer),
         )
 
     def _notes(self, arch: str, flags: str, answer: Answer) -> list[str]:
@@ -142,11 +166,15 @@ def normalised(answer: Answer) -> dict[str, float | None]:
     """The normalised values of an answer by metric id; None where the model did not write a number."""
     found: dict[str, float | None] = {}
     for metric in table.answer_ids():
-        try:
-            found[metric] = float(answer.values[metric])
-        except (KeyError, ValueError):
-            found[metric] = None
+        found[metric] = read_number(answer.values.get(metric, ""), answer.fmt)
     return found
+
+
+def told(answer: Answer) -> dict[str, auxiliary.Value]:
+    """The auxiliary facts that an answer says, by key; empty for a model that says none."""
+    texts = {key: answer.values[key] for key in auxiliary.KEYS if key in answer.values}
+    read = {key: text if key in auxiliary.CHOICES else read_number(text, answer.fmt) for key, text in texts.items()}
+    return {key: value for key, value in read.items() if value is not None}
 
 
 def physical(values: Mapping[str, float | None]) -> dict[str, float | None]:

@@ -22,14 +22,17 @@ from hipsynth.synth.core.errors import BadInput, Missing, UsageError
 from hipsynth.synth.core.files import SOURCE_BYTES, read_regular, write_whole
 from hipsynth.training.data.dataset import LEAK_FREE, TEST_PARTS, Sample, leak, load_samples, require_no_leak, split
 from hipsynth.training.data.encode import Encoder, answer_atoms, chat_text, pad
-from hipsynth.training.data.prompt import DIGITS
+from hipsynth.training.data.inputs import Options
+from hipsynth.training.data.numbers import DIGITS, number_format
 from hipsynth.training.data.source import VIEWS
 from hipsynth.training.models.base import TinyShape, load_base, torch_or_missing
+from hipsynth.training.models.decode import visible
 from hipsynth.training.models.monitor import FLOPS_PER_TOKEN, Progress, Throughput, monitor, peak_flops
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 RECORD = "hipsynth.json"
 TRAINING_SET = "training_set.json"
+LEARNED = ("train", "valid")
 VALID_SAMPLES = 32  # for the validation loss at the end of training only
 
 
@@ -39,10 +42,14 @@ class Config:
 
     name: str
     base: str
-    method: str = "lora"  # "lora" | "full"
-    format: str = "sig3"  # how numbers are printed: "sig3" | "fixed3"
+    method: str = "lora"  # "lora" | "full" | "grpo" (see models.reinforce; `base` is then a trained model's folder)
+    format: str = "sig3"  # how numbers are printed: a row of data.numbers.FORMATS
     context: int = 2048  # tokens; longer sources are cut
     view: str = "whole"  # part of a source that the model reads: "whole" | "kernels" (and launches)
+    targets: bool = True  # the four switches of data.inputs.Options
+    launches: bool = False
+    auxiliary: bool = False
+    parallel: bool = False
     epochs: float = 1.0
     max_steps: int = 50_000  # training ends at `epochs` or `max_steps`, whichever comes first
     batch: int = 2  # per device
@@ -62,6 +69,8 @@ class Config:
     lora_alpha: int = 48
     lora_dropout: float = 0.0
     lora_targets: str = "all-linear"
+    generations: int = 8  # answers sampled per question in GRPO; divides `batch`
+    keep: float = 0.0  # weight of the divergence from the base in GRPO
     tiny: TinyShape = field(default_factory=TinyShape)
 
 
@@ -99,10 +108,12 @@ def parse_config(table: Mapping[str, Any], path: Path) -> Config:
         config = Config(name=path.stem, **values)
     except (TypeError, ValueError, IndexError) as error:
         raise UsageError(f"{path}: {error}") from error
-    choices = {"method": ("lora", "full"), "format": DIGITS, "view": VIEWS, "bf16": ("auto", "yes", "no")}
+    choices = {"method": ("lora", "full", "grpo"), "format": DIGITS, "view": VIEWS, "bf16": ("auto", "yes", "no")}
     for key, allowed in choices.items():
         if getattr(config, key) not in allowed:
             raise UsageError(f"{path}: {key} = {getattr(config, key)!r}", remedy=f"one of: {', '.join(allowed)}")
+    if config.parallel and not number_format(config.format).width:
+        raise UsageError(f"{path}: parallel values need a number format of one width", remedy='set format = "exp3"')
     if config.deepspeed and not Path(config.deepspeed).is_absolute():
         config = replace(config, deepspeed=str(path.parent / config.deepspeed))
     return config
@@ -127,6 +138,14 @@ def train(
     for name in LEAK_FREE:
         require_no_leak(parts["train"], parts[name])
     fingerprint = training_fingerprint(config, parts["train"])
+    if config.auxiliary:
+        parts = {name: [s for s in part if s.facts] if name in LEARNED else part for name, part in parts.items()}
+        if not parts["train"]:
+            raise BadInput(
+                f"{corpus}: no label has the auxiliary facts that this recipe learns",
+                cause="only the simulator counts bytes and FLOPs exactly",
+                remedy="train on simulated labels, or with auxiliary = false",
+            )
     existing = model_record(out)
     if existing is not None:
         if existing["fingerprint"] != fingerprint:
@@ -136,7 +155,42 @@ def train(
             )
         return {**existing, "status": "already finished"}
     torch_or_missing()
+    if config.method == "grpo":
+        return _reinforce(config, out, parts, fingerprint, progress)
     return _train(config, out, parts, fingerprint, progress)
+
+
+def _reinforce(
+    config: Config, out: Path, parts: Mapping[str, list[Sample]], fingerprint: str, progress: Progress | None
+) -> dict[str, Any]:
+    from hipsynth.training.models.reinforce import reinforce
+
+    base = model_record(Path(config.base))
+    if base is None:
+        raise Missing(
+            f"{config.base}: no finished model there",
+            remedy="train one first, for example with --config tiny-cpu, and name it with --base",
+        )
+    record = {
+        "version": 1,
+        "status": "finished",
+        "fingerprint": fingerprint,
+        "base": config.base,
+        "samples": {name: len(part) for name, part in parts.items()},
+        "leak": {name: leak(parts["train"], parts[name]).share for name in TEST_PARTS},
+        **reinforce(config, out, parts, base, progress),
+        "versions": _versions(),
+    }
+    _finish(out, record, parts["train"])
+    return record
+
+
+def _finish(out: Path, record: Mapping[str, Any], learned: Sequence[Sample]) -> None:
+    """Writes the training set and, last, the record; removes checkpoints."""
+    lineages, keys = sorted({s.lineage for s in learned}), [s.key for s in learned]
+    write_whole(out / TRAINING_SET, json.dumps({"lineages": lineages, "keys": keys}, indent=1))
+    write_whole(out / RECORD, json.dumps(record, indent=1))
+    shutil.rmtree(out / "checkpoints", ignore_errors=True)
 
 
 def _train(
@@ -146,20 +200,22 @@ def _train(
 
     _prepare_deepspeed(config)
     set_seed(config.seed)
+    options = Options.of(asdict(config))
     model, tokenizer = _build(config, parts["train"])
     sizes = {  # counted before training, because ZeRO-3 partitions the parameters among processes
         "parameters": sum(p.numel() for p in model.parameters()),
         "trained_parameters": sum(p.numel() for p in model.parameters() if p.requires_grad),
     }
-    encoder = Encoder(tokenizer, config.format, config.context, config.view)
+    encoder = Encoder(tokenizer, config.format, config.context, config.view, options)
     examples = [encoder.example(s) for s in parts["train"]]
     valid = [encoder.example(s) for s in parts["valid"][:VALID_SAMPLES]]
+    columns = ("input_ids", "labels", *(("stage", "branch", "position_ids") if config.parallel else ()))
     folder, throughput = out / "checkpoints", Throughput()
     trainer = Trainer(
         model=model,
         args=_arguments(config, folder, len(examples)),
-        train_dataset=[{k: e[k] for k in ("input_ids", "labels")} for e in examples],
-        eval_dataset=[{k: e[k] for k in ("input_ids", "labels")} for e in valid] if config.patience else None,
+        train_dataset=[{k: e[k] for k in columns} for e in examples],
+        eval_dataset=[{k: e[k] for k in columns} for e in valid] if config.patience else None,
         data_collator=_collator(tokenizer.pad_token_id, throughput),
         callbacks=[monitor(out, progress, throughput), *_early_stop(config)],
     )
@@ -170,7 +226,7 @@ def _train(
     last = last_checkpoint(folder)
     result = trainer.train(resume_from_checkpoint=str(last) if last else None)
     speed = throughput.tokens_per_second
-    held_out: Any = [{k: e[k] for k in ("input_ids", "labels")} for e in valid]
+    held_out: Any = [{k: e[k] for k in columns} for e in valid]
     losses = trainer.evaluate(held_out) if held_out else {}
     trainer.save_model(str(out))
     record = {
@@ -198,10 +254,7 @@ def _train(
     }
     if trainer.is_world_process_zero():
         tokenizer.save_pretrained(out)
-        lineages, keys = sorted({s.lineage for s in parts["train"]}), [s.key for s in parts["train"]]
-        write_whole(out / TRAINING_SET, json.dumps({"lineages": lineages, "keys": keys}, indent=1))
-        write_whole(out / RECORD, json.dumps(record, indent=1))
-        shutil.rmtree(folder, ignore_errors=True)
+        _finish(out, record, parts["train"])
     return record
 
 
@@ -209,8 +262,10 @@ def _build(config: Config, train_part: Sequence[Sample]) -> tuple[Any, Any]:
     """(model, tokenizer) of a recipe: the base, with LoRA adapters if `method` is "lora"."""
     import torch
 
-    texts = (chat_text(s, config.format, config.view) for s in train_part) if config.base == "tiny" else ()
-    model, tokenizer = load_base(config.base, texts, answer_atoms(config.format), config.tiny, config.context)
+    options = Options.of(asdict(config))
+    texts = (chat_text(s, config.format, config.view, options) for s in train_part) if config.base == "tiny" else ()
+    atoms = answer_atoms(config.format, config.auxiliary)
+    model, tokenizer = load_base(config.base, texts, atoms, config.tiny, config.context)
     if config.weights != "float32":
         model = model.to(getattr(torch, config.weights))
     if config.method == "lora":
@@ -296,7 +351,11 @@ def _collator(pad_id: int, throughput: Throughput) -> Callable[[list[dict[str, A
 
     def collate(batch: list[dict[str, Any]]) -> dict[str, Any]:
         throughput.count(sum(len(row["input_ids"]) for row in batch))
-        return {name: torch.tensor(rows) for name, rows in pad(batch, pad_id).items()}
+        rows = {name: torch.tensor(row) for name, row in pad(batch, pad_id).items()}
+        if "stage" in rows:
+            stage, branch = rows.pop("stage"), rows.pop("branch")
+            rows["attention_mask"] = visible(stage, branch, stage.shape[1])
+        return rows
 
     return collate
 
@@ -361,7 +420,7 @@ def _versions() -> dict[str, str]:
     from importlib.metadata import PackageNotFoundError, version
 
     found = {}
-    for package in ("torch", "transformers", "peft", "deepspeed"):
+    for package in ("torch", "transformers", "peft", "deepspeed", "trl"):
         try:
             found[package] = version(package)
         except PackageNotFoundError:

@@ -51,6 +51,10 @@ class Corpus:
     def open(cls, path: Path | str, *, skip_damaged: bool = False) -> Corpus:
         """Opens CORPUS. Raises BadInput naming damaged shards, unless `skip_damaged` leaves them out."""
         root = Path(path)
+        if (root / "release.json").exists():
+            from hipsynth.synth.core.store.release import Release  # it is a Corpus itself
+
+            return Release.load(root, skip_damaged=skip_damaged)
         found = rebuild.contents(root)
         if found is None:
             if not (root / JOURNAL).exists():
@@ -82,6 +86,13 @@ class Corpus:
     def failures(self) -> pa.Table:
         """One row per failed item, with `reason` and `message`."""
         return self._table("failures")
+
+    def opcodes(self) -> set[str]:
+        """The opcodes in the builds of its items, where the profile recorded them."""
+        found: set[str] = set()
+        for provenance in set(map(tuple, self.measurements()["provenance"].to_pylist())):
+            found.update(dict(provenance).get("opcodes", "").split())
+        return found
 
     def _table(self, kind: str) -> pa.Table:
         if not self._fresh.ids and not self.manifest.rebuilt:
@@ -124,6 +135,10 @@ class CorpusWriter:
         """Reads the existing corpus; `repair` drops its damaged shards and records."""
         if repair:
             self._dropped = tuple(f"{JOURNAL}:{line}" for line in mend(self.root / JOURNAL))
+        if (self.root / "release.json").exists():
+            raise BadInput(
+                f"{self.root}: is a release, which only `synth release` writes", remedy="profile into another folder"
+            )
         manifest = self._existing(metric_ids, repair)
         known = manifest.metric_ids
         added = tuple(metric for metric in metric_ids if metric not in known)

@@ -58,6 +58,11 @@ def splits(
     return [parts[key] for key in keys]
 
 
+def part_of(key: str) -> str:
+    """The part of a lineage by the default shares, whatever else a corpus holds."""
+    return _part(_place(key, "hipsynth"), DEFAULT_SHARES)
+
+
 def _place(key: str, salt: str) -> float:
     """A number in [0, 1) derived from a hash of key and salt."""
     digest = hashlib.sha256(f"{salt}:{key}".encode()).digest()

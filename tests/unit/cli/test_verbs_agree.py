@@ -19,10 +19,12 @@ MISSING = {
     "run": ("{none}.hip",),
     "survey": ("{none}",),
     "stats": ("{none}",),
+    "release": ("verify", "{none}"),
     "export": ("{none}", "--out", "{none}.jsonl"),
     "train": ("{none}", "--config", "tiny-cpu", "--out", "{none}-model"),
     "evaluate": ("{none}", "{none}"),
     "predict": ("{none}.hip",),
+    "optimize": ("{none}.hip",),
     "serve": ("--port", "0", "--model", "{none}"),
     "report": ("{none}", "--out", "{none}.html"),
 }
@@ -35,7 +37,11 @@ def command(verb: str) -> click.Command:
 
 
 def options(verb: str) -> dict[str, click.Option]:
-    return {name: p for p in command(verb).params if isinstance(p, click.Option) for name in p.opts}
+    """The options of a verb; of one with parts, those that all of its parts have."""
+    whole = command(verb)
+    parts = list(whole.commands.values()) if isinstance(whole, click.Group) else [whole]
+    found = [{name: p for p in part.params if isinstance(p, click.Option) for name in p.opts} for part in parts]
+    return {name: option for name, option in found[0].items() if all(name in other for other in found)}
 
 
 def run(*words: str) -> int:
@@ -58,7 +64,7 @@ def test_an_unknown_option_is_a_usage_error(verb: str, capsys: pytest.CaptureFix
 
 
 def test_every_verb_that_reads_something_is_listed() -> None:
-    assert set(VERBS) - set(MISSING) == {"doctor"}
+    assert set(VERBS) - set(MISSING) == {"doctor", "lsp"}
 
 
 @pytest.mark.parametrize("verb", MISSING)
@@ -75,7 +81,7 @@ def test_an_option_means_the_same_on_every_verb() -> None:
         found = [options(verb)[name] for verb in VERBS if name in options(verb)]
         assert len(found) > 1 and len({(o.help, tuple(o.secondary_opts)) for o in found}) == 1, name
     with_arch = {verb for verb in VERBS if "--arch" in options(verb)}
-    assert {"run", "profile", "survey", "predict", "llm"} == with_arch
+    assert {"run", "profile", "survey", "predict", "llm", "optimize"} == with_arch
     assert all("--device" in options(verb) for verb in with_arch)
     assert all("--sandbox" in options(verb) for verb in ("run", "profile", "survey"))
 

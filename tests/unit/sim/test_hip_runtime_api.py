@@ -94,6 +94,7 @@ DOCUMENT = {
     "module_kernels": 2,
     "device_ms": 3,
     "budget": [],
+    "instructions": [],
     "kernels": [],
     "dispatches": [],
 }

@@ -11,7 +11,8 @@ from profiling_samples import kernel
 
 from hipsynth.profiling import metrics
 from hipsynth.synth.core.errors import UsageError
-from hipsynth.training.data.prompt import answer, answer_fields, format_number, parse_answer, prompt_messages
+from hipsynth.training.data.numbers import format_number
+from hipsynth.training.data.prompt import answer, answer_fields, parse_answer, prompt_messages
 
 VALUES = {metric: float(kernel().metrics[metric] or 0.0) for metric in metrics.answer_ids()}
 

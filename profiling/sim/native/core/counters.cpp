@@ -138,17 +138,15 @@ void count_lanes(const OpInfo& op, double n, double lanes, Counters* out) {
   if (matrix && std::string_view(op.mfma_type) != "I8") k[Counter::EXACT_FLOPS] += n * op.mfma_mops * 512;
 }
 
-// Bytes that active lanes request, before coalescing and caches. A flat access counts as memory even if it goes to the
-// LDS; cross-lane operations and cache control move no bytes.
+// A flat access counts as memory even if it goes to the LDS.
 void count_bytes(const OpInfo& op, double lanes, Counters* out) {
-  const double bytes = lanes * op.mem.elem_bytes * op.mem.count;
-  const bool data = op.mem.kind == MemKind::load || op.mem.kind == MemKind::store || op.mem.kind == MemKind::atomic;
-  if (!data) return;
+  const uint32_t each = moved_bytes(op);
+  if (each == 0) return;
   const Counter name = op.mem.space == MemSpace::lds   ? Counter::EXACT_LDS_BYTES
                        : op.mem.kind == MemKind::load  ? Counter::EXACT_READ_BYTES
                        : op.mem.kind == MemKind::store ? Counter::EXACT_WRITE_BYTES
                                                        : Counter::EXACT_ATOMIC_BYTES;
-  (*out)[name] += bytes;
+  (*out)[name] += lanes * each;
 }
 
 void count_vector(const OpInfo& op, double n, double lanes, Counters* out) {
@@ -217,6 +215,13 @@ void count_flow(const OpInfo& op, double n, Counters* out) {
 }
 
 }  // namespace
+
+// Cross-lane operations and cache control move no bytes.
+uint32_t moved_bytes(const OpInfo& op) {
+  const MemDesc& m = op.mem;
+  const bool data = m.kind == MemKind::load || m.kind == MemKind::store || m.kind == MemKind::atomic;
+  return data && (op.unit == Unit::vmem || op.unit == Unit::lds) ? uint32_t{m.elem_bytes} * m.count : 0;
+}
 
 IssueCounts issue_counts(const Program& program, const std::vector<Executed>& executions) {
   IssueCounts issue;

@@ -21,6 +21,9 @@ struct Executed {
   uint64_t times = 0, lanes = 0;
 };
 
+// Bytes that an active lane requests from memory or the LDS, before coalescing and caches; 0 if it moves no data.
+uint32_t moved_bytes(const OpInfo& op);
+
 // Sums of issued instructions that the timing model needs.
 IssueCounts issue_counts(const Program& program, const std::vector<Executed>& executions);
 

@@ -1,21 +1,5 @@
-// The simulated device: state that outlives a dispatch, and the steps of a launch.
-#include <algorithm>
-#include <functional>
-#include <limits>
-
-#include "core/counters.h"
-#include "core/hostcall.h"
-#include "core/launch.h"
-#include "core/reach.h"
-#include "core/state.h"
-#include "core/waits.h"
-#include "dispatch/budget.h"
-#include "dispatch/chooser.h"
-#include "dispatch/repeats.h"
-#include "execute/bank_costs.h"
-#include "sampling/slice.h"
-#include "timing/model.h"
-#include "timing/uncertainty.h"
+// The simulated device: the steps of a launch.
+#include "core/device_impl.h"
 
 namespace hipsynth {
 
@@ -30,89 +14,13 @@ std::vector<uint64_t> shape_of(const Launch& l) {
 
 }  // namespace
 
-struct Device::Impl {
-  Arch arch;
-  Spec spec;
-  DeviceOptions options;
-  Memory memory;
-  RuntimeMemory runtime;
-  std::unique_ptr<HostServices> host;
-  std::unique_ptr<Hierarchy> hierarchy;  // null: functional only
-  MemoryModel functional;
-  BankCosts bank_costs;
-  WavePool waves;
-  Chooser chooser;
-  uint64_t clock = 0;  // value of s_memtime at the start of the next dispatch
-
-  using KernelKey = std::pair<uint64_t, uint32_t>;        // module serial number and entry
-  std::map<uint64_t, std::unique_ptr<Program>> programs;  // by module serial number
-  std::map<KernelKey, Reach> reached;
-  std::map<KernelKey, KernelSlice> slices;
-  std::map<KernelKey, KernelTraits> traits;
-  Footprint footprint;
-  Repeats repeats;
-  struct Shape {
-    uint64_t counted = 0;  // dispatches
-    Dispatch last;
-  };
-  std::map<std::vector<uint64_t>, Shape> shapes;  // with DeviceOptions::per_kernel
-  // With DeviceOptions::budget_s.
-  Budget budget;
-  std::map<std::vector<uint64_t>, ShapeHistory> histories;
-  const DeviceOptions asked;   // `options` are those of the launch
-  bool values;                 // the next execution computes results; false: only the slice runs
-  uint64_t most_work = ~0ull;  // of the next execution, see EngineLimits
-  Spent spent;                 // on the last launch
-  uint64_t instructions = 0;   // of the last execution
-  double instruction_ns = 0;   // their average price
-  uint64_t compared = 0;       // bytes of memory, in the last launch
-
-  Impl(Arch a, const Spec& s, const DeviceOptions& o)
-      : arch(a),
-        spec(s),
-        options(o),
-        memory(o.memory_bytes, o.sampling_units > 0),
-        runtime(memory),
-        chooser(options),
-        footprint(memory),
-        budget(o.budget_s),
-        asked(o),
-        values(o.values) {
-    reset();
-  }
-
-  void reset();
-  void reset_caches();
-  void offer_services(const KernelInfo& kernel);
-  const Program& program(const Module& module);
-  void check_code(const Launch& launch, LaunchPlan* plan);
-  Context context(const Launch& launch, const LaunchPlan& plan, KernelSlice* slice, Footprint* out);
-  const KernelTraits& traits_of(const Launch& launch);
-  bool results_needed(const Dispatch& d) const { return options.values && d.sampling.strategy == Strategy::exact; }
-  Execution execute(const Launch& launch, const LaunchPlan& plan, Footprint* out, bool count,
-                    const Repeat* proven = nullptr);
-  Dispatch record(const Launch& launch, const LaunchPlan& plan, Execution* e);
-  Dispatch run(const Launch& launch, const LaunchPlan& plan, Repeat* repeat);
-  Freedom freedom(const Launch& launch, const Repeat* proven);
-  void run_functionally(const Launch& launch, const LaunchPlan& plan, Repeat* repeat, Dispatch* d);
-  Dispatch reuse(const Launch& launch, const LaunchPlan& plan, Repeat* repeat, const Counted& counted);
-  Dispatch run_or_reuse(const Launch& launch, const LaunchPlan& plan);
-  void count_and_time(const Launch& launch, const LaunchPlan& plan, const Execution& e, Dispatch* d);
-
-  Dispatch launch_within_budget(const Launch& launch, const LaunchPlan& plan);
-  bool counts_apart(const Launch& launch);
-  double pay(double limit_ns, ShapeHistory* shape, const std::function<Dispatch()>& execute, Dispatch* d);
-  bool gives_up(const SimError& error) const;
-  bool count_within_budget(const Launch& launch, const LaunchPlan& plan, Counting how, Dispatch* d, bool* intact);
-  void run_if_affordable(const Launch& launch, const LaunchPlan& plan, Dispatch* d);
-};
-
 Device::Device(Arch arch, const Spec& spec, const DeviceOptions& options)
     : impl_(std::make_unique<Impl>(arch, spec, options)) {}
 Device::~Device() = default;
 Memory& Device::memory() { return impl_->memory; }
 Arch Device::arch() const { return impl_->arch; }
 const Spec& Device::spec() const { return impl_->spec; }
+const InstructionTally* Device::tally() const { return impl_->tally.get(); }
 
 void Device::reset() { impl_->reset(); }
 
@@ -125,6 +33,16 @@ bool Device::decided_by_data(const Module& module, const KernelInfo& kernel) {
   return std::any_of(steps.begin() + kernel.entry, steps.begin() + kernel.end, [](const Step& s) {
     return s.action == Action::vector_memory && s.decides && s.inst->op->mem.kind != MemKind::store;
   });
+}
+
+Observed Device::observe(const Launch& launch, const SharingOptions& options, Sharing* out) {
+  Impl& m = *impl_;
+  LaunchPlan plan = plan_launch(m.arch, m.spec, launch, m.runtime);
+  m.check_code(launch, &plan);
+  const KernelTraits& traits = m.traits_of(launch);
+  KernelSlice slice(m.program(*launch.module), *launch.kernel);
+  return hipsynth::observe(m.context(launch, plan, &slice, nullptr), traits, slice, launch, plan, m.waves, options,
+                           out);
 }
 
 void Device::Impl::reset_caches() {
@@ -207,11 +125,16 @@ Execution Device::Impl::execute(const Launch& launch, const LaunchPlan& plan, Fo
   const KernelKey key{launch.module->serial(), launch.kernel->entry};
   const bool functional_run = !count || !hierarchy;
   KernelSlice& slice = slices.try_emplace(key, program(*launch.module), *launch.kernel).first->second;
+  Context initial = context(launch, plan, &slice, out);
+  if (tally && !functional_run) {
+    tally->begin(launch, initial.program, *hierarchy);
+    initial.tally = tally.get();
+  }
   const PreparedLaunch prepared{
       .launch = launch,
       .plan = plan,
       .spec = spec,
-      .context = context(launch, plan, &slice, out),
+      .context = initial,
       .limits = {options.max_wave_instructions, options.cpu_seconds, proven ? ~0ull : most_work},
       .slice = slice,
       .waves = waves,
@@ -219,6 +142,7 @@ Execution Device::Impl::execute(const Launch& launch, const LaunchPlan& plan, Fo
       .printf_buffer = reinterpret_cast<uint8_t*>(runtime.printf_buffer),
       .spent = &spent};
   Execution e = chooser.execute(prepared, count ? hierarchy.get() : nullptr);
+  if (initial.tally) tally->end(e.executed);
   instructions = e.counts.wave_instructions;
   if (budget.limited()) instruction_ns = price_of(issue_counts(prepared.context.program, e.executed));
   clock += e.counts.wave_instructions * kCyclesPerInstruction;
@@ -342,7 +266,7 @@ Dispatch Device::Impl::reuse(const Launch& launch, const LaunchPlan& plan, Repea
 }
 
 Dispatch Device::Impl::run_or_reuse(const Launch& launch, const LaunchPlan& plan) {
-  if (!options.reuse || !traits_of(launch).repeatable) return run(launch, plan, nullptr);
+  if (!options.reuse || tally || !traits_of(launch).repeatable) return run(launch, plan, nullptr);
   Repeat& repeat = repeats.find(launch, plan, plan.scratch_lane_bytes ? runtime.scratch(1) : 0, memory.layout());
   for (const Extents* pages : {&repeat.decisive, &repeat.touched}) {
     for (const Extent& e : *pages) compared += 2 * e.bytes;  // before the launch and after it

@@ -8,6 +8,7 @@
 
 #include "core/hostcall.h"
 #include "core/steps.h"
+#include "core/tally.h"
 #include "core/waits.h"
 #include "dispatch/budget.h"
 
@@ -20,6 +21,14 @@ constexpr uint32_t kFirstRows = 4;      // register rows prefetched before a wav
 constexpr uint32_t kAtomicSlices = 16;  // consecutive atomics that a wave may wait for before other waves run
 
 uint32_t u32(double value) { return static_cast<uint32_t>(value); }
+
+void run_sampled(Context* c, Sampler* sampler, Resident* r, const Step& s, uint32_t pc) {
+  if (c->tally) [[unlikely]]
+    c->tally->before(*r, c->counts);
+  sampler->run_site(*r, s);
+  if (c->tally) [[unlikely]]
+    c->tally->after(*r, s, pc, c->counts);
+}
 
 }  // namespace
 
@@ -44,6 +53,7 @@ Engine::Engine(Context& context, const Spec& spec, const EngineLimits& limits, c
 
 void Engine::record(Recorder* recorder) {
   recorder_ = recorder;
+  c_.tally = nullptr;
   c_.model = recorder;
   buckets_.resize(recorder->buckets(), std::vector<Executed>(buckets_[0].size()));
 }
@@ -73,7 +83,10 @@ uint32_t Engine::index_at(Resident* r, const Step& s, uint64_t address) {
 bool Engine::take_wait(Resident* r, WaitLimits limits, uint32_t now) {
   const auto [vm, lgkm] = limits;
   uint64_t wake = round_;
+  const uint32_t clock = r->clock;
   c_.model->count_wait(c_, r, limits, now);
+  if (c_.tally) [[unlikely]]
+    c_.tally->waited(*r, limits, r->clock - clock);
   if (r->outstanding_vm > vm) {
     if (r->vm_level != Level::none) wake = c_.model->vector_back(*r, vm);  // no wave waits for stores alone
     r->outstanding_vm = vm;
@@ -150,6 +163,8 @@ bool Engine::port_is_closed(Resident* r) {
 template <Event::Kind kKind>
 [[gnu::always_inline]] inline void Engine::execute_memory(Resident* r, const Step& s, uint32_t pc, uint32_t in_run) {
   r->now = r->clock + issued_[pc + 1];
+  if (c_.tally) [[unlikely]]
+    c_.tally->before(*r, c_.counts);
   if constexpr (kKind == Event::Kind::lds) {
     if (recorder_) recorder_->before_lds(c_.counts);
     execute_lds(c_, *r, s);
@@ -158,6 +173,8 @@ template <Event::Kind kKind>
     kKind == Event::Kind::scalar ? execute_scalar_memory(c_, *r, s) : execute_vector_memory(c_, *r, s);
     if (recorder_) recorder_->add(kKind, r->now, in_run);
   }
+  if (c_.tally) [[unlikely]]
+    c_.tally->after(*r, s, pc, c_.counts);
 }
 
 // Continues at `to` after `pc`; false if the time slice is used up.
@@ -263,7 +280,7 @@ void Engine::run_wave(Resident* r) {
       case Action::sampled:
         if (s.inst->op->unit == Unit::vmem && port_is_closed(r)) return leave(r, &run, pc);
         r->now = r->clock + issued_[pc + 1];
-        sampler_->run_site(*r, s);
+        run_sampled(&c_, sampler_, r, s, pc);
         break;
       case Action::sampled_wait:
         if (sampled_wait(r, s, pc)) return leave(r, &run, pc + 1);

@@ -150,8 +150,14 @@ struct DeviceOptions {
   uint32_t per_kernel = 0;    // launches of a kernel and shape that are counted, later ones only run; 0: all
   bool reuse = true;          // dispatches that must have the counters of an earlier one get them without being counted
   bool counters = true;       // false: report only the duration of a dispatch, which makes short launches cheaper
+  bool lines = false;         // keep what each instruction did (core/tally.h); implies no reuse
   double budget_s = 0;  // work of all launches together, in seconds at fixed prices (dispatch/budget.h); 0: no limit
 };
+
+class InstructionTally;
+enum class Observed : uint8_t;
+struct SharingOptions;
+class Sharing;
 
 class Device {
  public:
@@ -165,6 +171,9 @@ class Device {
   Dispatch launch(const Launch& launch);
   // Whether addresses or control flow of a kernel may depend on what its vector loads read.
   bool decided_by_data(const Module& module, const KernelInfo& kernel);
+  const InstructionTally* tally() const;  // null without DeviceOptions::lines
+  // Follows which lines each work-group of the launch would use, without running it (core/sharing.h). Throws SimError.
+  Observed observe(const Launch& launch, const SharingOptions& options, Sharing* out);
   void reset();  // clears the state that kernels left behind: caches, the heap of device-side malloc
 
  private:

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/engine.h"
+#include "core/tally.h"
 
 namespace hipsynth {
 
@@ -29,6 +30,7 @@ void Engine::leave_together(const std::vector<Resident*>& waves) {
   for (Resident* r : waves) {
     r->clock += latest - r->now;
     c_.counts.barrier_cycles += latest - r->now;
+    if (c_.tally) c_.tally->met(*r, latest - r->now);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include "core/engine.h"
 #include "core/steps.h"
+#include "core/tally.h"
 
 namespace hipsynth {
 
@@ -78,6 +79,7 @@ void Engine::start(ScheduledWave* scheduled) {
   if (!begins_scalar_) set_up_rows(plan_, r);
   r->wake_round = round_;
   scheduled->started = true;
+  if (c_.tally) c_.tally->started(*r);
 }
 
 void Engine::retire(Cu* cu) {

@@ -153,6 +153,7 @@ struct Lives {
 class BankCosts;
 class Footprint;
 class HostServices;
+class InstructionTally;
 class MemoryModel;
 
 // Accesses outside every allocation, or outside the LDS, that hardware would not fault.
@@ -172,9 +173,10 @@ struct Context {
   Memory& memory;
   BankCosts& bank_costs;
   HostServices& host;
-  const Step* steps;               // the steps being executed: the whole program or its backward slice
-  MemoryModel* model;              // the memory model in use; never null
-  Footprint* footprint = nullptr;  // where accesses to device memory are recorded; null: nowhere
+  const Step* steps;                  // the steps being executed: the whole program or its backward slice
+  MemoryModel* model;                 // the memory model in use; never null
+  Footprint* footprint = nullptr;     // where accesses to device memory are recorded; null: nowhere
+  InstructionTally* tally = nullptr;  // where the events of each instruction are counted; null: nowhere
   Latencies latency{};
   uint32_t scratch_lane_bytes = 0;  // private segment of one lane
   uint64_t scratch_base = 0;        // of wave slot 0

@@ -33,6 +33,7 @@ class BasicCache {
   struct Result {
     bool hit = false;
     bool evicted = false;      // a valid line was evicted
+    uint8_t dirtied = 0;       // sectors that became dirty
     uint8_t written_back = 0;  // dirty sectors of a line that was written back, 0 if none
     uint64_t written_back_line = 0;
   };
@@ -234,9 +235,12 @@ class BasicCache {
     if (hit && way < dirty_ways_) {
       const uint64_t newer = word & ((uint64_t{1} << way * kDirtyBits) - 1);
       const uint64_t older = word & (~kDirtyMask << way * kDirtyBits);
-      word = older | newer << kDirtyBits | (word >> way * kDirtyBits & kDirtyMask) | dirty;
+      const uint64_t own = word >> way * kDirtyBits & kDirtyMask;
+      r->dirtied = static_cast<uint8_t>(dirty & ~own);
+      word = older | newer << kDirtyBits | own | dirty;
       return;
     }
+    r->dirtied = dirty;
     r->written_back = static_cast<uint8_t>(word >> (dirty_ways_ - 1) * kDirtyBits & kDirtyMask);
     word = (word << kDirtyBits | dirty) & dirty_positions_;
     if (!r->written_back) return;

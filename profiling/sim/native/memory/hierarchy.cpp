@@ -219,6 +219,7 @@ Level Hierarchy::l2_access(uint32_t xcd, L2Line line, uint8_t dirty, bool fetch,
   channel(xcd, line.number) += requests;
   const LargeCache::Result r = l2_[xcd].access(line.place, dirty);
   n_.l2_evicts += r.evicted;
+  n_.l2_dirtied += static_cast<uint64_t>(std::popcount(r.dirtied));
   if (r.written_back) {
     ++n_.l2_writebacks;
     write_back(infinity_.place_of(r.written_back_line), r.written_back);
@@ -331,7 +332,10 @@ void Hierarchy::stream(uint32_t xcd, uint64_t line, uint8_t sectors, Written* pa
 }
 
 void Hierarchy::pass_through(Written* passing) {
-  if (passing->requests) write_back(infinity_.place_of(physical(passing->line)), passing->sectors);
+  if (passing->requests) {
+    n_.l2_dirtied += static_cast<uint64_t>(std::popcount(passing->sectors));
+    write_back(infinity_.place_of(physical(passing->line)), passing->sectors);
+  }
   passing->requests = 0;
 }
 

@@ -28,6 +28,7 @@ struct MemoryCounts {
   uint64_t l2_reads = 0, l2_writes = 0, l2_atomics = 0, l2_hits = 0, l2_misses = 0;
   uint64_t l2_halves = 0;  // part of l2_reads: second line halves requested separately from the first
   uint64_t l2_evicts = 0, l2_writebacks = 0, l2_flush_writebacks = 0;
+  uint64_t l2_dirtied = 0;  // sectors that became dirty or passed through; each is written back once
   uint64_t fabric_reads = 0, fabric_reads_32b = 0, fabric_reads_128b = 0, fabric_writes = 0, fabric_writes_64b = 0;
   uint64_t infinity_hits = 0, infinity_fills = 0, hbm_read_bytes = 0, hbm_write_bytes = 0;
   uint64_t flushed_bytes = 0;  // written to the fabric after the last wave

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "core/machine.h"
+#include "sharing_file.h"
+#include "trial.h"
 
 namespace hipsynth::runtime {
 
@@ -22,6 +24,8 @@ struct Config {
   uint64_t settled_launches = 0;
   Spec spec;              // from `spec.section.key = number`
   DeviceOptions options;  // see config.cpp for the keys
+  TrialOptions trial;
+  SharingFileOptions sharing;
 };
 
 // Throws std::runtime_error naming the entry with an unknown key or a bad number.

@@ -77,6 +77,17 @@ void each_row(const Place& dst, const Place& src, const Block& block, Row row) {
   }
 }
 
+// Tells a trial about a copy between host and device.
+void observe(Trial& trial, Timeline::Engine engine, const Place& dst, const Place& src, const Block& block) {
+  bool continues = false;
+  each_row(dst, src, block, [&](char* to, const char*) {
+    if (engine == Timeline::Engine::to_host) trial.copied_to_host(to, block.width);
+    if (engine == Timeline::Engine::to_device) trial.copied_to_device(to, block.width, continues);
+    continues = true;
+  });
+  trial.end_of_copy();
+}
+
 void fill_row(char* dst, uint32_t value, unsigned element, size_t bytes) {
   if (element == 1) {
     std::memset(dst, static_cast<int>(value), bytes);
@@ -110,6 +121,7 @@ hipError_t copy_block(Runtime& rt, Place dst, Place src, Block block, hipMemcpyK
         const auto [to_side, from_side] = sides();  // checked again: a graph may run this after memory was freed
         if (to_side == Side::bad || from_side == Side::bad) return hipErrorInvalidValue;
         each_row(dst, src, block, [&](char* to, const char* from) { std::memmove(to, from, block.width); });
+        if (rt.trial.on()) observe(rt.trial, engine, dst, src, block);
         rt.occupy(engine, 1, ns, blocking);
         return hipSuccess;
       },

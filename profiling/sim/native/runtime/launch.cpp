@@ -43,6 +43,7 @@ void warn_of_out_of_bounds(Runtime& rt, const KernelInfo& kernel, const Dispatch
 hipError_t dispatch(Runtime& rt, const LaunchRequest& request) {
   const KernelInfo& kernel = *request.kernel->info;
   bind_managed(rt, *request.kernel->module);
+  rt.trial.before_launch();
   Launch launch;
   launch.module = request.kernel->module;
   launch.kernel = &kernel;
@@ -56,6 +57,7 @@ hipError_t dispatch(Runtime& rt, const LaunchRequest& request) {
   const double start = processor_seconds();
   Dispatch done;
   try {
+    rt.sharing.observe(*rt.device, launch);
     done = rt.device->launch(launch);
   } catch (const SimError& error) {
     print(error.output, error.errors);

@@ -24,6 +24,7 @@ hipError_t allocate(Runtime& rt, void** out, size_t bytes, Memory::Kind kind) {
   *out = nullptr;
   if (bytes == 0) return hipSuccess;
   *out = rt.memory().allocate(bytes, kind);
+  rt.trial.allocated(*out, bytes);
   return hipSuccess;
 }
 
@@ -51,6 +52,7 @@ hipError_t release(void* p, bool host) {
     if (a == nullptr || a->start != address(p) || !releasable(a->kind, host)) return hipErrorInvalidValue;
     rt.pinned.erase(p);
     rt.placement.erase(a->start);
+    rt.trial.released(p);
     return rt.memory().release(p) ? hipSuccess : hipErrorInvalidValue;
   });
 }

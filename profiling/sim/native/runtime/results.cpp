@@ -11,6 +11,7 @@
 
 #include "channel.h"
 #include "core/record.h"
+#include "core/tally.h"
 
 namespace hipsynth::runtime {
 namespace {
@@ -144,6 +145,19 @@ std::string record_of(const std::string& heading, uint64_t dispatches, bool same
   return out;
 }
 
+// A kernel's instructions that ran: address, unit, then the events in the order of kTallyNames.
+std::string instructions_of(const std::string& symbol, const std::vector<InstructionTally::Instruction>& kernel) {
+  std::string out = "{\"symbol\": " + json_string(symbol) + ", \"rows\": [";
+  for (const InstructionTally::Instruction& i : kernel) {
+    if (!i.unit) continue;
+    out += out.ends_with('[') ? "\n[" : ",\n[";
+    out += std::to_string(i.address) + ", \"" + i.unit + '"';
+    for (const double value : i.row) append_number(value, &(out += ", "));
+    out += ']';
+  }
+  return out + "]}";
+}
+
 }  // namespace
 
 std::string json_string(const std::string& text) {
@@ -223,6 +237,12 @@ void Results::record(const KernelInfo& kernel, const Dispatch& dispatch) {
 }
 
 void Results::render() {
+  if (tally_) {
+    instructions_.clear();
+    for (const auto& [kernel, instructions] : tally_->kernels()) {
+      instructions_ += (instructions_.empty() ? "\n" : ",\n") + instructions_of(kernel.first, instructions);
+    }
+  }
   for (KernelTotal& total : totals_) {
     if (!std::exchange(total.stale, false)) continue;
     total.rendered = record_of(total.heading, total.dispatches, total.same_shape, total.sum);
@@ -282,6 +302,10 @@ void Results::write(bool finished, int signal) const {
     out.put(i ? ",\n" : "\n");
     out.put(spending_[i].rendered);
   }
+  out.put("],\n\"instructions\": [");
+  out.put(instructions_);
+  out.put("],\n\"outputs\": [");
+  out.put(outputs_);
   out.put("]}\n");
   channel.publish(out);
 }

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "core/machine.h"
@@ -29,7 +30,9 @@ class Results {
   void warn(const std::string& message);                             // keeps at most kKeptWarnings
   void fail(const std::string& reason, const std::string& message);  // only the first failure is kept
   void set_clock(double ns) { clock_ns_ = ns; }
+  void set_outputs(std::string rendered) { outputs_ = std::move(rendered); }
   void set_limited(bool limited) { limited_ = limited; }
+  void set_tally(const InstructionTally* tally) { tally_ = tally; }  // or null
   void set_module(size_t kernels) { module_kernels_ = kernels; }
   uint64_t dispatches() const { return dispatches_; }
   // Launches since the last one of a new kernel or shape.
@@ -65,6 +68,7 @@ class Results {
   void record(const KernelInfo& kernel, const Dispatch& dispatch);
 
   std::string status_ = "\"status\": \"ok\", \"reason\": \"\", \"message\": \"\"";
+  std::string outputs_;   // rendered digests (trial.h)
   std::string warnings_;  // rendered, with commas between them
   size_t warned_ = 0;
   bool failed_ = false;
@@ -78,6 +82,8 @@ class Results {
   std::vector<KernelTotal> totals_;
   std::map<std::string, size_t> spending_index_;  // kernel symbol -> position in spending_
   std::vector<Spending> spending_;
+  const InstructionTally* tally_ = nullptr;
+  std::string instructions_;        // rendered: kernels with their instructions
   std::vector<std::string> first_;  // rendered dispatches, at most kKeptDispatches
 };
 

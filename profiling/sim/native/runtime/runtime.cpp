@@ -58,6 +58,7 @@ void install_signal_handlers() {
 
 void write_at_exit() {
   if (instance == nullptr || stopping) return;
+  instance->results.set_outputs(instance->trial.render());
   instance->results.render();
   instance->results.write(true, 0);
 }
@@ -85,6 +86,9 @@ Runtime::Runtime() {
     config.options.host_calls = true;  // host functions are those of this process
     device = std::make_unique<Device>(config.arch, config.spec, config.options);
     results.set_limited(config.options.budget_s > 0);
+    results.set_tally(device->tally());
+    trial.configure(config.trial);
+    sharing.configure(config.sharing);
   } catch (const SimError& error) {
     stop(error.reason, error.what());
   } catch (const std::exception& error) {
@@ -159,6 +163,7 @@ void Runtime::reset() {
     kept.insert(reinterpret_cast<uint64_t>(variable.storage));
     std::memcpy(variable.storage, variable.initial.data(), variable.size);
   }
+  trial.release_all();
   memory().release_user([&](const Memory::Allocation& a) { return kept.contains(a.start); });
   device->reset();
 }

@@ -15,6 +15,7 @@
 #include "hip_abi.h"
 #include "results.h"
 #include "timeline.h"
+#include "trial.h"
 
 struct ihipStream_t {
   unsigned flags = 0;
@@ -93,6 +94,8 @@ class Runtime {
   Config config;
   std::set<std::string> warned_kernels;  // symbols of kernels already reported for out-of-bounds accesses
   Results results;
+  Trial trial;
+  SharingFile sharing;
   std::unique_ptr<Device> device;  // null if the program was started without a configuration
   std::string unavailable;         // why there is no device
 

@@ -19,6 +19,7 @@ WaveAccess access_at(const LanePattern& p, uint64_t start, uint64_t* address) {
 }  // namespace
 
 void Engine::replay(const Traces& traces, CountedMemory& memory) {
+  c_.tally = nullptr;  // traces do not say which instruction an event is of
   const size_t shapes = traces.patterns.size() * memory.hierarchy().l1_line_bytes();
   replay_.reset(new Replay{traces, memory, std::vector<LoadShape>(1), std::vector<uint16_t>(shapes)});
 }

@@ -87,12 +87,13 @@ std::array<bool, Events::kEngine> at_sites(const Sample& s) {
   return found;
 }
 
-// Every dirtied line is eventually written back or remains dirty at the end. So write-backs per store are taken from
-// everything simulated, not from one window, in which lines may be evicted that were dirtied before it.
+// Every dirtied sector is eventually written back or remains dirty at the end. So write-backs per dirtied sector are
+// taken from everything simulated, not from one window, in which lines may be evicted that were dirtied before it. How
+// many sectors are dirtied is seen in windows: stores to lines that are dirty already add none.
 void conserve_writes(const Sample& s, MemoryCounts* m) {
   const MemoryCounts all = s.simulated.memory();
-  const double stores = static_cast<double>(all.l2_writes + all.l2_atomics);
-  const double scale = stores > 0 ? static_cast<double>(m->l2_writes + m->l2_atomics) / stores : 0;
+  const auto dirtied = static_cast<double>(all.l2_dirtied);
+  const double scale = dirtied > 0 ? static_cast<double>(m->l2_dirtied) / dirtied : 0;
   const auto conserve = [&](uint64_t MemoryCounts::* field, uint64_t more) {
     const auto left = static_cast<double>(s.left_dirty.*field);
     return whole((static_cast<double>(all.*field + more) + left) * scale - left);

@@ -1,0 +1,6 @@
+"""Counters per source line and per loop: what each instruction did, attributed through the debug line table."""
+
+from hipsynth.profiling.lines.attribute import attribute as attribute
+from hipsynth.profiling.lines.records import KernelLines as KernelLines
+from hipsynth.profiling.lines.records import Line as Line
+from hipsynth.profiling.lines.records import Loop as Loop

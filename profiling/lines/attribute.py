@@ -1,0 +1,184 @@
+"""Attributes what a kernel's instructions did to its source lines and loops."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from hipsynth.profiling.devices import DeviceTable
+from hipsynth.profiling.lines import loops as loop_ranges
+from hipsynth.profiling.lines.records import Amounts, KernelLines, Line, Loop
+from hipsynth.profiling.lines.table import Place, module_of, own_files, places
+from hipsynth.profiling.sim.artefacts import Artefacts
+from hipsynth.profiling.sim.instructions import EVENTS, Instruction, KernelInstructions
+from hipsynth.profiling.toolchain import CompileLimits
+from hipsynth.synth.core.kernel_record import KernelRecord, Work
+from hipsynth.synth.core.program import Program
+
+# Event -> the kernel's counters that it sums to.
+COUNTERS: Mapping[str, tuple[str, ...]] = {
+    "times": ("SQ_INSTS",),
+    "bytes": ("EXACT_READ_BYTES", "EXACT_WRITE_BYTES", "EXACT_ATOMIC_BYTES"),
+    "accesses": ("TCP_TOTAL_CACHE_ACCESSES",),
+    "misses": ("TCP_TCC_READ_REQ", "TCP_TCC_ATOMIC_WITH_RET_REQ", "TCP_TCC_ATOMIC_WITHOUT_RET_REQ"),
+    "l2_misses": ("TCC_MISS",),
+    "lds_bytes": ("EXACT_LDS_BYTES",),
+    "lds_cycles": ("SQ_LDS_IDX_ACTIVE",),
+    "bank_conflicts": ("SQ_LDS_BANK_CONFLICT",),
+}
+# A unit of the timing model -> the event that loads it, and the classes of instructions that count (none: all).
+UNITS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "valu": ("issue_cycles", ("valu",)),
+    "mfma": ("issue_cycles", ("mfma",)),
+    "salu": ("times", ("salu", "smem")),
+    "lds": ("lds_cycles", ()),
+    "vl1d": ("l1_cycles", ()),
+    "l2": ("l2_requests", ()),
+    "atomics": ("l2_requests", ()),
+    "infinity": ("fabric_bytes", ()),
+    "hbm": ("fabric_bytes", ()),
+}
+
+
+def attribute(
+    kernels: Sequence[KernelRecord],
+    instructions: Sequence[KernelInstructions],
+    artefacts: Artefacts,
+    program: Program,
+    device: DeviceTable,
+    limits: CompileLimits,
+) -> tuple[KernelLines, ...]:
+    """The lines of each kernel of a run (means per dispatch, see KernelRecord) that the program was built with.
+
+    Kernels that were compiled or loaded at run time have none. Raises BadInput for an unreadable line table.
+    """
+    own = own_files(program)
+    counted = {kernel.symbol: kernel.rows for kernel in instructions}
+    found = []
+    for kernel in kernels:
+        module = module_of(artefacts, kernel.symbol)
+        if module is None or kernel.symbol not in counted:
+            continue
+        rows, outside = scaled(counted[kernel.symbol], totals_of(kernel, device), kernel.dispatches)
+        where = places(module[0], (row.address for row in rows), own, limits)
+        share = shares(rows, kernel, device)
+        text = module[1].read_text(errors="replace")
+        found.append(KernelLines(kernel.symbol, _lines(rows, where, share), _loops(rows, where, share, text), outside))
+    return tuple(found)
+
+
+def totals_of(kernel: KernelRecord, device: DeviceTable) -> dict[str, float]:
+    """Event -> the kernel's own amount per dispatch, as far as it has one."""
+    totals = {
+        event: sum(kernel.counters[name] for name in names)
+        for event, names in COUNTERS.items()
+        if all(name in kernel.counters for name in names)
+    }
+    if kernel.work is not None:
+        totals["stall_cycles"] = exposed_cycles(kernel.work, device)
+        totals["barrier_cycles"] = kernel.work.barrier_cycles
+    return totals
+
+
+def exposed_cycles(work: Work, device: DeviceTable) -> float:
+    """Cycles that waves wait for memory and LDS in the timing model, each as if alone (timing/model.cpp)."""
+    spec = device.spec()
+    l2, infinity = spec["l2.latency_cycles"], spec["fabric.infinity_cache_latency_cycles"]
+    hbm = spec["hbm.latency_cycles"]
+    return (
+        work.l1_waits * spec["vl1d.latency_cycles"]
+        + (work.l2_waits + work.scalar_l2_waits) * l2
+        + (work.infinity_waits + work.scalar_infinity_waits) * infinity
+        + (work.hbm_waits + work.scalar_hbm_waits) * hbm
+        + work.store_waits * spec["l2.store_latency_cycles"]
+        + work.scalar_hit_waits * spec["issue.smem_latency_cycles"]
+        + work.lds_waits * spec["issue.lds_latency_cycles"]
+    )
+
+
+def scaled(
+    rows: Sequence[Instruction], totals: Mapping[str, float], dispatches: int
+) -> tuple[list[Instruction], tuple[str, ...]]:
+    """The instructions' amounts per dispatch, so that they sum to the kernel's; and the events that cannot.
+
+    In a grid that ran in full they already do. Of a sampled or replayed one, part of the instructions was seen.
+    """
+    factors = dict.fromkeys(EVENTS, 1 / dispatches)
+    outside = []
+    for event, total in totals.items():
+        seen = sum(row.amounts[event] for row in rows)
+        if seen:
+            factors[event] = total / seen
+        elif total:
+            outside.append(event)
+    amounts = [{event: row.amounts[event] * factors[event] for event in EVENTS} for row in rows]
+    return [replace(row, amounts=own) for row, own in zip(rows, amounts, strict=True)], tuple(outside)
+
+
+def shares(rows: Sequence[Instruction], kernel: KernelRecord, device: DeviceTable) -> dict[int, float]:
+    """Address -> its share of the kernel's time (0..1, sum 1).
+
+    Of each unit's load, an instruction has a share; the units count by how much they bound the kernel: the time that
+    each alone would need, to the power with which the timing model lets units overlap. Latency counts as a unit: its
+    load is issue cycles, and cycles in which a wave waits for data or at barriers.
+    """
+    bounds = dict(kernel.limits.bounds) if kernel.limits else {}
+    power = device.spec()["timing.overlap_norm"]
+    loads = {unit: _load(rows, event, kinds) for unit, (event, kinds) in UNITS.items()}
+    loads["latency"] = [sum(row.amounts[e] for e in ("issue_cycles", "stall_cycles", "barrier_cycles")) for row in rows]
+    longest = max((bounds.get(unit, 0.0) for unit, load in loads.items() if sum(load)), default=0.0)
+    weights = {unit: (bounds.get(unit, 0.0) / longest) ** power if longest else 1.0 for unit in loads}
+    weights = {unit: weight for unit, weight in weights.items() if weight and sum(loads[unit])}
+    whole = sum(weights.values())
+    return {
+        row.address: sum(weight / whole * loads[unit][i] / sum(loads[unit]) for unit, weight in weights.items())
+        for i, row in enumerate(rows)
+    }
+
+
+def _load(rows: Sequence[Instruction], event: str, kinds: tuple[str, ...]) -> list[float]:
+    return [row.amounts[event] if not kinds or row.kind in kinds else 0.0 for row in rows]
+
+
+def _grouped(rows: Iterable[Instruction], key: Callable[[int], Place]) -> dict[Place, list[Instruction]]:
+    groups: dict[Place, list[Instruction]] = defaultdict(list)
+    for row in rows:
+        groups[key(row.address)].append(row)
+    return groups
+
+
+def _sum(rows: Sequence[Instruction], share: Mapping[int, float]) -> Amounts:
+    return Amounts.of(rows, sum(share[row.address] for row in rows))
+
+
+def _lines(rows: Sequence[Instruction], where: Mapping[int, Place], share: Mapping[int, float]) -> tuple[Line, ...]:
+    groups = _grouped(rows, lambda address: where.get(address, Place()))
+    return tuple(Line(at.file, at.line, _sum(own, share)) for at, own in sorted(groups.items()))
+
+
+def _loops(
+    rows: Sequence[Instruction], where: Mapping[int, Place], share: Mapping[int, float], disassembly: str
+) -> tuple[Loop, ...]:
+    """Loops that ran. Copies of one source loop, such as its unrolled part and the remainder, are one."""
+    ran = {row.address: row for row in rows}
+    every = [one for one in loop_ranges.ranges(disassembly) if one.head in ran]
+    copies: dict[Place, list[loop_ranges.Range]] = defaultdict(list)
+    for one in every:
+        copies[_named(one, ran, where)].append(one)
+    found = []
+    for at, parts in sorted(copies.items()):
+        inside = [row for row in rows if any(row.address in one for one in parts)]
+        last = max((where[row.address].line for row in inside if where[row.address].file == at.file), default=at.line)
+        passes = sum(ran[one.head].amounts["times"] for one in parts)
+        depth = min(loop_ranges.depth(one, every) for one in parts)
+        found.append(Loop(at.file, at.line, max(last, at.line), depth, passes, _sum(inside, share)))
+    return tuple(found)
+
+
+def _named(one: loop_ranges.Range, ran: Iterable[int], where: Mapping[int, Place]) -> Place:
+    """The place of the branch back, else the first line of the loop."""
+    latch = where.get(one.latch, Place())
+    if latch.line:
+        return latch
+    return min((where[address] for address in ran if address in one and where[address].line), default=Place())

@@ -1,0 +1,96 @@
+"""Which source line each instruction belongs to: the code object's debug line table, read by llvm-symbolizer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hipsynth.profiling import sandbox, toolchain
+from hipsynth.profiling.sim.artefacts import Artefacts
+from hipsynth.profiling.toolchain import CompileLimits, driver
+from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.core.files import copy_regular, read_regular
+from hipsynth.synth.core.program import Program
+
+FLAG = "-gline-tables-only"  # adds the line table and leaves the machine code as it is
+MOST_BYTES = 256 << 20
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """A line of a user's file; file "" and line 0 if an instruction belongs to none."""
+
+    file: str = ""
+    line: int = 0
+
+
+def places(
+    code_object: Path, addresses: Iterable[int], own: Callable[[str], str], limits: CompileLimits
+) -> dict[int, Place]:
+    """The place of each instruction address: of the innermost inlined frame that lies in the user's files.
+
+    `own`: the user's name of a file in the line table, "" for files of the toolchain. Raises the errors of run_tool.
+    """
+    wanted = sorted(set(addresses))
+    tools = toolchain.find()
+    symbolizer = tools.objdump.with_name(tools.objdump.name.replace("objdump", "symbolizer"))
+    with sandbox.job_folder() as scratch:
+        copy_regular(code_object, scratch / "kernel.co")
+        (scratch / "addresses").write_text("".join(f"{address:#x}\n" for address in wanted))
+        script = 'exec "$0" --obj=kernel.co --inlines --output-style=JSON < addresses > places'
+        driver.run_tool(tools, ["/bin/sh", "-c", script, str(symbolizer)], scratch, limits, code_object.name)
+        text = read_regular(scratch / "places", MOST_BYTES, inside=scratch).decode(errors="replace")
+    try:
+        found = [json.loads(line) for line in text.splitlines() if line.strip()]
+        return {int(row["Address"], 16): _place(row.get("Symbol", []), own) for row in found}
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadInput(f"{code_object.name}: its line table cannot be read", cause=str(error)) from error
+
+
+def _place(frames: Sequence[Mapping[str, Any]], own: Callable[[str], str]) -> Place:
+    for frame in frames:  # innermost first
+        name = own(frame["FileName"])
+        if name and frame["Line"]:
+            return Place(name, int(frame["Line"]))
+    return Place()
+
+
+def own_files(program: Program) -> Callable[[str], str]:
+    """Maps a file of the line table to the name that the user knows it by; "" for files of the toolchain.
+
+    A build from the cache may name the same file at an earlier place, so a file name alone is enough.
+    """
+    project = program.project
+    sources = [source.path for source in project.sources] if project else []
+    names = {path.name: str(path) for path in sources}
+    system = [folder.resolve() for folder in (*toolchain.find().folders, Path("/usr"))]
+
+    def name(text: str) -> str:
+        path = Path(text)
+        if not text or any(path.is_relative_to(folder) for folder in system) or text.startswith("<"):
+            return ""
+        if path.name in names:
+            return names[path.name]
+        if not project or (len(sources) == 1 and path.suffix == sources[0].suffix):
+            return str(sources[0]) if sources else f"{program.name or 'program'}.hip"
+        return _below(path, project.folder)
+
+    return name
+
+
+def _below(path: Path, folder: Path) -> str:
+    try:
+        return str(folder / path.resolve().relative_to(folder.resolve()))
+    except ValueError:
+        return str(path)
+
+
+def module_of(artefacts: Artefacts, symbol: str) -> tuple[Path, Path] | None:
+    """The code object and disassembly that define a kernel; None if it was compiled or loaded at run time."""
+    for code_object, disassembly in artefacts.modules:
+        if symbol in toolchain.kernels_in(code_object):
+            return code_object, disassembly
+    return None

@@ -1,0 +1,215 @@
+"""A corpus as one HTML page that needs nothing else: distributions, rooflines, bottlenecks, and an example of each.
+
+Python counts (this module), the page draws (web/corpus.js with web/roofline.js). The content security policy names the
+hashes of both, so that no text of a corpus can become code.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import itertools
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hipsynth.profiling import metrics
+from hipsynth.profiling.metrics import roofline
+from hipsynth.profiling.metrics.bottleneck import unit_name
+from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.core.store import Corpus
+
+WEB = Path(__file__).with_name("web")
+CELLS = 5  # of a roofline plot, per decade and axis
+LOOKED_AT = 1000  # labels of a bin among which an example is looked for
+SHOWN_METRICS = (*metrics.paper_ids(), "VALU_Active_Threads", "IPC", "LDS_Bank_Conflict_Rate")
+Row = Mapping[str, Any]
+
+# Charts: (title, unit, value of a row, bins per decade; 0: ten bins of a percentage)
+CHARTS: tuple[tuple[str, str, str, int], ...] = (
+    ("Kernel time", "ns", "duration_ns", 2),
+    ("Work-items of a launch", "", "work_items", 2),
+    ("L1 hit rate", "%", "L1_Cache_Hit_Rate", 0),
+    ("L2 hit rate", "%", "L2_Cache_Hit_Rate", 0),
+    ("Intensity at HBM", "FLOP/B", "HBM_Arithmetic_Intensity", 2),
+    ("Performance", "GFLOP/s", "HBM_GFLOPS", 2),
+    ("L2 bandwidth", "GB/s", "L2_Cache_Bandwidth", 2),
+    ("HBM read bandwidth", "GB/s", "L2_Fabric_Read_BW", 2),
+)
+COLUMNS = ("program_id", "arguments", "arch", "device", "flags", "family", "kernel", "dispatches", "grid", "block")
+
+
+def corpus_page(corpus: Corpus, statistics: Mapping[str, Any]) -> str:
+    """The page of a corpus; `statistics` is its document (corpus_statistics). Raises BadInput if it has no label."""
+    rows = _rows(corpus)
+    if not rows:
+        raise BadInput(f"{corpus.root}: no label to show", remedy="profile programs into it first")
+    examples = _Examples(corpus, rows)
+    table = metrics.table().metrics
+    data = {
+        "metrics": [(table[name].title, table[name].unit) for name in SHOWN_METRICS],
+        "totals": _totals(statistics),
+        "families": statistics["programs"]["by_family"],
+        "bottlenecks": _bottlenecks(rows, examples),
+        "rooflines": [_roofline(device, rows, examples) for device in sorted({row["device"] for row in rows})],
+        "charts": [_chart(*chart, rows, examples) for chart in CHARTS],
+    }
+    return _assembled(corpus.root.name, {**data, **examples.documents()})
+
+
+def _rows(corpus: Corpus) -> Sequence[Row]:
+    table = corpus.measurements()
+    wanted = [*COLUMNS, "duration_ns", "limits", *SHOWN_METRICS]
+    rows: list[dict[str, Any]] = table.select([name for name in wanted if name in table.column_names]).to_pylist()
+    for row in rows:
+        row["work_items"] = math.prod(row["grid"]) * math.prod(row["block"])
+    return rows
+
+
+def _totals(found: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """What the page says first; without what the corpus has no record of."""
+    programs, items = found["programs"], found["measurements"]
+    counts = [
+        ("programs", programs["total"]),
+        ("lineages", programs["lineages"]),
+        ("control skeletons", found["skeletons"]),
+        ("runs", items["total"]),
+        ("labels", found["labels"]),
+        ("opcodes", found["opcodes"]),
+        ("failed runs", found["failures"]["total"]),
+    ]
+    return [(name, count) for name, count in counts if count]
+
+
+class _Examples:
+    """The labels that the page shows in full: one for each thing to click on, of as few programs as it takes."""
+
+    def __init__(self, corpus: Corpus, rows: Sequence[Row]) -> None:
+        self._corpus, self._rows = corpus, rows
+        self._chosen: dict[int, int] = {}  # number of a row -> number of the example
+        self._programs: set[str] = set()
+
+    def of(self, numbers: Sequence[int]) -> int:
+        """The number of an example among these rows."""
+        near = numbers[:LOOKED_AT]
+        known = (number for number in near if number in self._chosen)
+        related = (number for number in near if self._rows[number]["program_id"] in self._programs)
+        number = next(itertools.chain(known, related), numbers[0])
+        self._programs.add(self._rows[number]["program_id"])
+        return self._chosen.setdefault(number, len(self._chosen))
+
+    def documents(self) -> dict[str, Any]:
+        """The examples in order of their numbers, and the source of each run that they show."""
+        programs = self._corpus.programs().select(["id", "text"]).to_pylist()
+        texts = {row["id"]: row["text"] for row in programs if row["id"] in self._programs}
+        chosen = [self._rows[number] for number in self._chosen]
+        return {"examples": [_example(row) for row in chosen], "sources": texts}
+
+
+def _example(row: Row) -> dict[str, Any]:
+    names = ("program_id", "family", "kernel", "device", "flags", "arguments", "dispatches")
+    shape = {name: " x ".join(map(str, row[name])) for name in ("grid", "block")}
+    limit = {"limited by": unit_name(row["limits"]["bottleneck"])} if row["limits"] else {}
+    facts = {**{name: row[name] for name in names}, **shape, **limit, "ns": row["duration_ns"]}
+    return {"facts": facts, "metrics": [_rounded(row.get(name)) for name in SHOWN_METRICS]}
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.4g}")
+
+
+def _bottlenecks(rows: Sequence[Row], examples: _Examples) -> dict[str, Any]:
+    """Per unit and architecture: the share of the kernels that it limits, and an example."""
+    found: dict[str, dict[str, list[int]]] = {}
+    for number, row in enumerate(rows):
+        if row["limits"]:
+            found.setdefault(row["limits"]["bottleneck"], {}).setdefault(row["arch"], []).append(number)
+    totals = Counter(row["arch"] for row in rows if row["limits"])
+    units = sorted(found, key=lambda unit: -sum(map(len, found[unit].values())))
+    cells = {
+        unit: {arch: _bar(len(ns) / totals[arch], len(ns), ns, examples) for arch, ns in found[unit].items()}
+        for unit in units
+    }
+    return {"archs": sorted(totals), "rows": [{"name": unit_name(unit), "cells": cells[unit]} for unit in units]}
+
+
+def _bar(share: float, count: int, numbers: Sequence[int], examples: _Examples) -> dict[str, Any]:
+    return {"share": share, "count": count, "example": examples.of(numbers)}
+
+
+def _chart(
+    title: str, unit: str, name: str, per_decade: int, rows: Sequence[Row], examples: _Examples
+) -> dict[str, Any]:
+    """A histogram by architecture: bins with their ends, the share of the kernels in each, and an example."""
+    found: dict[str, dict[int, list[int]]] = {}
+    for number, row in enumerate(rows):
+        value = row.get(name)
+        if value is not None and (value > 0 or not per_decade):
+            place = math.floor(per_decade * math.log10(value)) if per_decade else min(9, int(value // 10))
+            found.setdefault(row["arch"], {}).setdefault(place, []).append(number)
+    places = sorted({place for bins in found.values() for place in bins})
+    ends = [_ends(place, per_decade) for place in range(places[0], places[-1] + 1)] if places else []
+    totals = {arch: sum(map(len, bins.values())) for arch, bins in found.items()}
+    bars = {
+        arch: {
+            place - places[0]: _bar(len(ns) / totals[arch], len(ns), ns, examples) for place, ns in sorted(bins.items())
+        }
+        for arch, bins in sorted(found.items())
+    }
+    return {"title": title, "unit": unit, "ends": ends, "bars": bars}
+
+
+def _ends(place: int, per_decade: int) -> tuple[float, float]:
+    if per_decade:
+        return 10 ** (place / per_decade), 10 ** ((place + 1) / per_decade)
+    return 10 * place, 10 * (place + 1)
+
+
+def _roofline(device: str, rows: Sequence[Row], examples: _Examples) -> dict[str, Any]:
+    """The roofs of a device, and how many of its kernels lie in each cell of the plot, by memory level."""
+    cells: dict[str, dict[tuple[int, int], list[int]]] = {level: {} for level in roofline.LEVELS}
+    for number, row in enumerate(rows):
+        gflops = row.get(roofline.THROUGHPUT)
+        for level, (_, intensity) in roofline.LEVELS.items():
+            if row["device"] == device and gflops and row.get(intensity):
+                cells[level].setdefault((_cell(row[intensity]), _cell(gflops)), []).append(number)
+    points = {
+        level: [{"x": x, "y": y, "count": len(ns), "example": examples.of(ns)} for (x, y), ns in sorted(found.items())]
+        for level, found in cells.items()
+    }
+    return {"document": roofline.document(device, []), "per_decade": CELLS, "cells": points}
+
+
+def _cell(value: float) -> int:
+    return math.floor(CELLS * math.log10(value))
+
+
+def _assembled(name: str, data: Mapping[str, Any]) -> str:
+    """The page with its style, script and data inlined, and a policy that allows these alone."""
+    plots = re.sub(r"^export ", "", (WEB / "roofline.js").read_text(), flags=re.MULTILINE)
+    script = plots + (WEB / "corpus.js").read_text()
+    style = (WEB / "corpus.css").read_text()
+    allowed = f"script-src {_hash(script)}; style-src {_hash(style)}"
+    parts = {
+        "@@POLICY@@": f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'",
+        "@@NAME@@": html.escape(name),
+        "@@STYLE@@": style,
+        "@@SCRIPT@@": script,
+        "@@DATA@@": json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"),
+    }
+    return _filled((WEB / "corpus.html").read_text(), parts)
+
+
+def _filled(text: str, parts: Mapping[str, str]) -> str:
+    """The template with its places filled; what is filled in is not searched again."""
+    pieces: Iterable[str] = re.split("(" + "|".join(map(re.escape, parts)) + ")", text)
+    return "".join(parts.get(piece, piece) for piece in pieces)
+
+
+def _hash(text: str) -> str:
+    return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"

@@ -1,0 +1,121 @@
+"""Counters per source line as text: the source with a heat column, the lines that cost most, and the loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from hipsynth.profiling.backends.protocol import TargetResult
+from hipsynth.profiling.lines.records import Amounts, KernelLines, Line
+from hipsynth.profiling.reports.numbers import number
+from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.core.files import SOURCE_BYTES, read_regular
+
+HEAT = 6  # width of the bar in characters, for the whole time
+TOP = 5  # lines that are listed first
+CONTEXT = 1  # lines of source shown before and after those with instructions
+COLUMNS = (
+    ("instr", 6),
+    ("bytes", 6),
+    ("vL1D", 6),
+    ("miss", 5),
+    ("L2miss", 6),
+    ("confl", 6),
+    ("stalls", 6),
+)
+LEGEND = (
+    "share: of the kernel's time, by the units that bound it. Per dispatch: wave instructions, bytes requested,",
+    "vL1D look-ups and their misses, L2 misses, LDS bank-conflict cycles, cycles that waves wait for memory and LDS,",
+    "attributed to the accesses waited for, in proportion to their latencies (docs/explanation/lines.md).",
+)
+
+
+def listing(results: Sequence[TargetResult], width: int = 120) -> str:
+    """The lines of all kernels of all targets, at most `width` columns wide."""
+    parts: list[str] = []
+    for result in results:
+        names = {kernel.symbol: kernel.name for kernel in result.kernels}
+        for kernel in result.lines:
+            parts += ["", f"{names[kernel.symbol]}  by source line, {result.arch} ({result.device})  {result.flags}"]
+            parts += _kernel(kernel, width)
+    return "\n".join([*parts, "", *LEGEND]).strip("\n")
+
+
+def _kernel(kernel: KernelLines, width: int) -> Iterator[str]:
+    ranked = sorted((line for line in kernel.lines if line.line), key=lambda line: -line.amounts.share)
+    yield "  costs most: " + ", ".join(
+        f"{_short(line)} {100 * line.amounts.share:.0f} %" for line in ranked[:TOP] if line.amounts.share >= 0.005
+    )
+    if kernel.outside:
+        yield f"  not attributed, since no instruction was seen to cause it: {', '.join(kernel.outside)}"
+    yield ""
+    yield "  " + _head()
+    for file in dict.fromkeys(line.file for line in kernel.lines if line.line):
+        yield f"  {file}"
+        yield from _file([line for line in kernel.lines if line.file == file], source_lines(file), width)
+    for line in kernel.lines:
+        if not line.line:
+            yield f"  {_cells(line.amounts)}        (no line)"
+    if kernel.loops:
+        yield "  loops, inner ones included"
+    for loop in kernel.loops:
+        inner = "  " * (loop.depth - 1)
+        yield f"  {_cells(loop.amounts)}  {inner}{_place(loop.file, loop.line)}  {number(loop.passes)} passes of waves"
+
+
+def _short(line: Line) -> str:
+    return _place(line.file, line.line)
+
+
+def _place(file: str, line: int) -> str:
+    return f"{Path(file).name}:{line}" if line else "(no line)"
+
+
+def source_lines(file: str) -> list[str]:
+    """The text of a source file; nothing if it cannot be read."""
+    try:
+        return read_regular(Path(file), SOURCE_BYTES).decode(errors="replace").splitlines()
+    except (BadInput, OSError):
+        return []
+
+
+def _file(lines: Sequence[Line], text: Sequence[str], width: int) -> Iterator[str]:
+    costs = {line.line: line.amounts for line in lines}
+    blank = " " * len(_head())
+    shown = sorted({n for line in costs for n in range(line - CONTEXT, line + CONTEXT + 1) if n > 0})
+    before = shown[0] if shown else 0
+    for n in shown:
+        if n > len(text) and n not in costs:
+            continue
+        if n > before + 1:
+            yield f"  {blank}    ..."
+        before = n
+        cells = _cells(costs[n]) if n in costs else blank
+        source = text[n - 1].expandtabs(4) if n <= len(text) else ""
+        yield f"  {cells}  {n:>5} {source}".rstrip()[:width]
+
+
+def _head() -> str:
+    return f"{'share':>7} {'':<{HEAT}}" + "".join(f" {name:>{size}}" for name, size in COLUMNS)
+
+
+def _cells(a: Amounts) -> str:
+    missed = f"{100 * a.misses / a.accesses:.0f} %" if a.accesses else ""
+    values = (a.instructions, a.bytes + a.lds_bytes, a.accesses, missed, a.l2_misses, a.bank_conflicts, a.stall_cycles)
+    texts: Iterable[str] = (value if isinstance(value, str) else compact(value) if value else "" for value in values)
+    columns = "".join(f" {text:>{size}}" for text, (_, size) in zip(texts, COLUMNS, strict=True))
+    return f"{100 * a.share:5.1f} % {heat(a.share):<{HEAT}}{columns}"
+
+
+def compact(value: float) -> str:
+    """A count in at most six characters: 12,345,678 -> "12.3M"."""
+    for least, factor, suffix in ((1e12, 1e12, "T"), (1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
+        if value >= least:
+            return number(value / factor, 3) + suffix
+    return number(value, 3) if value < 100 else f"{value:.0f}"
+
+
+def heat(share: float) -> str:
+    """A bar for a share of the time: HEAT characters for all of it, in eighths of a character."""
+    eighths = round(8 * HEAT * min(max(share, 0.0), 1.0))
+    return "█" * (eighths // 8) + ("▏▎▍▌▋▊▉"[eighths % 8 - 1] if eighths % 8 else "")

@@ -1,0 +1,51 @@
+"""What each instruction of a kernel did in a run, as the simulator counts it (native/core/tally.h)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+# The events of one instruction, in the order of kTallyNames.
+EVENTS = (
+    "times", "lanes", "issue_cycles", "bytes", "accesses", "misses", "l1_cycles", "l2_requests", "l2_misses",
+    "fabric_bytes", "lds_bytes", "lds_cycles", "bank_conflicts", "stall_cycles", "barrier_cycles",
+)  # fmt: skip
+CLASSES = ("valu", "mfma", "salu", "smem", "vmem", "lds", "flow")  # of instructions, by the unit that executes them
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction that ran: its address in the code object, its class, and event -> amount over all dispatches."""
+
+    address: int
+    kind: str
+    amounts: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class KernelInstructions:
+    """The instructions of one kernel, with those of functions that it called, in the order of their addresses."""
+
+    symbol: str
+    rows: tuple[Instruction, ...]
+
+
+def decode(rows: Sequence[Any]) -> tuple[KernelInstructions, ...]:
+    """From the result document; raises ValueError or TypeError for what the simulator does not write."""
+    return tuple(KernelInstructions(_text(row["symbol"]), tuple(map(_instruction, row["rows"]))) for row in rows)
+
+
+def _instruction(row: Sequence[Any]) -> Instruction:
+    address, kind, *amounts = row
+    if type(address) is not int or kind not in CLASSES or len(amounts) != len(EVENTS):
+        raise ValueError("an instruction is none")
+    if not all(type(amount) in (int, float) for amount in amounts):
+        raise TypeError("an amount is no number")
+    return Instruction(address, kind, dict(zip(EVENTS, map(float, amounts), strict=True)))
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("a symbol is no text")
+    return value

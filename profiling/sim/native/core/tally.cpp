@@ -1,0 +1,112 @@
+#include "core/tally.h"
+
+#include <algorithm>
+
+#include "memory/coalescer.h"
+
+namespace hipsynth {
+namespace {
+
+// A wave has at most 63 vector memory instructions outstanding; it does not wait for older ones any more.
+constexpr size_t kMostPending = 64;
+
+constexpr std::array kUnits = {"valu", "salu", "flow", "smem", "vmem", "lds"};  // by Unit
+
+double& at(InstructionTally::Row& row, Tallied what) { return row[static_cast<size_t>(what)]; }
+
+// What InstructionTally::now reads, in its order.
+constexpr std::array kCountedEvents = {Tallied::accesses,    Tallied::misses,        Tallied::l1_cycles,
+                                       Tallied::l2_requests, Tallied::l2_misses,     Tallied::fabric_bytes,
+                                       Tallied::lds_cycles,  Tallied::bank_conflicts};
+
+}  // namespace
+
+void InstructionTally::begin(const Launch& launch, const Program& program, const Hierarchy& hierarchy) {
+  launch_ = &launch;
+  program_ = &program;
+  hierarchy_ = &hierarchy;
+  observed_.assign(program.steps.size(), {});
+  pending_.clear();
+}
+
+InstructionTally::Counts InstructionTally::now(const Resident& r, const EngineCounts& engine) const {
+  static_assert(kCountedEvents.size() == std::tuple_size_v<Counts>);
+  const MemoryCounts& n = hierarchy_->counts();
+  return {n.l1_lookups,
+          n.l1_read_req + n.l1_atomic_ret_req + n.l1_atomic_noret_req,
+          hierarchy_->l1_cycles(r.group->cu),
+          n.l2_reads + n.l2_writes + n.l2_atomics,
+          n.l2_misses,
+          hierarchy_->fabric_read_bytes() + n.l2_writes * kSegmentBytes,
+          engine.lds_idx_cycles,
+          engine.lds_bank_conflict};
+}
+
+void InstructionTally::after(const Resident& r, const Step& s, uint32_t pc, const EngineCounts& engine) {
+  Observed& o = observed_[pc];
+  const Counts counts = now(r, engine);
+  ++o.seen;
+  o.modelled += counts != before_ || r.wave.exec() == 0;
+  for (size_t i = 0; i < counts.size(); ++i) o.counts[i] += counts[i] - before_[i];
+  const Unit unit = s.inst->op->unit;
+  Pending& pending = pending_[&r];
+  const Answer answer = unit == Unit::vmem ? r.answer_of(0) : unit == Unit::lds ? r.lds_answer : r.scalar_answer;
+  std::vector<Access>& list = unit == Unit::vmem ? pending.vector : pending.scalar;
+  if (list.size() >= kMostPending) list.erase(list.begin());
+  list.push_back({pc, static_cast<uint32_t>(std::max(answer.after(r.now), 0))});
+}
+
+// The accesses that a wait ends share its cycles in proportion to their latencies.
+void InstructionTally::share(std::vector<Access>* accesses, size_t leaves, uint64_t cycles, uint64_t latency) {
+  if (accesses->size() <= leaves) return;
+  const auto end = accesses->end() - static_cast<std::ptrdiff_t>(leaves);
+  for (auto access = accesses->begin(); latency && access != end; ++access) {
+    observed_[access->pc].stalls += cycles * access->latency / latency;
+  }
+  accesses->erase(accesses->begin(), end);
+}
+
+void InstructionTally::waited(const Resident& r, WaitLimits limits, uint32_t cycles) {
+  Pending& pending = pending_[&r];
+  const auto latency = [](const std::vector<Access>& list, size_t leaves) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i + leaves < list.size(); ++i) sum += list[i].latency;
+    return sum;
+  };
+  const uint64_t all = latency(pending.vector, limits.vm) + latency(pending.scalar, limits.lgkm);
+  share(&pending.vector, limits.vm, cycles, all);
+  share(&pending.scalar, limits.lgkm, cycles, all);
+}
+
+void InstructionTally::met(const Resident& r, uint32_t cycles) { observed_[r.wave.pc - 1].barriers += cycles; }
+
+// Where only a part of the grid ran with modelled memory, its events per execution stand for all executions.
+void InstructionTally::end(const std::vector<Executed>& executed) {
+  std::vector<Instruction>& all = kernels_[{launch_->kernel->symbol, launch_->module->serial()}];
+  all.resize(program_->steps.size());
+  for (size_t pc = 0; pc < executed.size() && pc < all.size(); ++pc) {
+    const auto [times, lanes] = executed[pc];
+    if (times == 0) continue;
+    const Observed& o = observed_[pc];
+    const Inst& inst = *program_->steps[pc].inst;
+    const OpInfo& op = *inst.op;
+    all[pc].address = inst.address;
+    all[pc].unit = op.rate == Rate::mfma ? "mfma" : kUnits[static_cast<size_t>(op.unit)];
+    Row& row = all[pc].row;
+    at(row, Tallied::times) += static_cast<double>(times);
+    at(row, Tallied::lanes) += static_cast<double>(lanes);
+    at(row, Tallied::issue_cycles) += static_cast<double>(times) * (program_->issued[pc + 1] - program_->issued[pc]);
+    const double bytes = static_cast<double>(lanes) * moved_bytes(op);
+    at(row, op.mem.space == MemSpace::lds ? Tallied::lds_bytes : Tallied::bytes) += bytes;
+    const auto scale = [&](uint64_t of) {
+      return o.seen == times || of == 0 ? 1.0 : static_cast<double>(times) / static_cast<double>(of);
+    };
+    for (size_t i = 0; i < kCountedEvents.size(); ++i) {
+      at(row, kCountedEvents[i]) += static_cast<double>(o.counts[i]) * scale(o.modelled);
+    }
+    at(row, Tallied::stall_cycles) += static_cast<double>(o.stalls) * scale(o.seen);
+    at(row, Tallied::barrier_cycles) += static_cast<double>(o.barriers);
+  }
+}
+
+}  // namespace hipsynth

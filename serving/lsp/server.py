@@ -1,0 +1,227 @@
+"""The language server: LSP on standard input and output."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from pathlib import Path
+from typing import Any
+
+from lsprotocol import types
+from pygls.lsp.server import LanguageServer
+from pygls.uris import to_fs_path
+
+from hipsynth.serving.lsp import panel, view
+from hipsynth.serving.lsp.session import Document, Options, Session
+from hipsynth.serving.lsp.source import Failed, Source, WorkerSource
+
+PROFILE, COMPARE, TARGETS = "hipsynth.profile", "hipsynth.compare", "hipsynth.targets"
+PREDICTION = "hipsynth/prediction"  # notification: what is known of a document's kernels, for a client's own panel
+NAME, VERSION = "hipsynth", "1"
+
+
+def make_server(source: Source) -> LanguageServer:
+    """A server that asks `source`."""
+    server = LanguageServer(NAME, VERSION, text_document_sync_kind=types.TextDocumentSyncKind.Incremental)
+    session = Session(source, lambda document: _show(server, session, document))
+    _follow_documents(server, session)
+    _answer_requests(server, session)
+    _offer_commands(server, session)
+
+    @server.feature(types.SHUTDOWN)
+    async def shutdown(_params: None) -> None:
+        for uri in list(session.documents):
+            session.close(uri)
+        await source.close()
+
+    return server
+
+
+def serve() -> None:
+    """Serves one client until it says goodbye or closes the stream."""
+    make_server(WorkerSource()).start_io()
+
+
+def _follow_documents(server: LanguageServer, session: Session) -> None:
+    @server.feature(types.INITIALIZE)
+    def initialize(params: types.InitializeParams) -> None:
+        session.options = Options.of(params.initialization_options)
+
+    @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
+    async def configured(params: types.DidChangeConfigurationParams) -> None:
+        session.configure(Options.of(params.settings, session.options))  # some editors send empty settings
+
+    @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
+    async def opened(params: types.DidOpenTextDocumentParams) -> None:
+        it = params.text_document
+        session.open(it.uri, Path(to_fs_path(it.uri) or "program.hip"), it.version, it.text)
+
+    @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
+    async def changed(params: types.DidChangeTextDocumentParams) -> None:
+        uri = params.text_document.uri
+        if uri in session.documents:
+            text = server.workspace.get_text_document(uri).source
+            session.edit(uri, params.text_document.version, text)
+
+    @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
+    def saved(params: types.DidSaveTextDocumentParams) -> None:
+        if params.text_document.uri in session.documents:
+            session.save(params.text_document.uri)
+
+    @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
+    def closed(params: types.DidCloseTextDocumentParams) -> None:
+        session.close(params.text_document.uri)
+        server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(params.text_document.uri, []))
+
+
+def _answer_requests(server: LanguageServer, session: Session) -> None:
+    @server.feature(types.TEXT_DOCUMENT_HOVER)
+    def hover(params: types.HoverParams) -> types.Hover | None:
+        document = session.documents.get(params.text_document.uri)
+        return hover_at(document, params.position.line, session.options) if document else None
+
+    @server.feature(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=False))
+    def lenses(params: types.CodeLensParams) -> list[types.CodeLens]:
+        document = session.documents.get(params.text_document.uri)
+        return lenses_of(document, session.options) if document else []
+
+    @server.feature(types.TEXT_DOCUMENT_INLAY_HINT)
+    def hints(params: types.InlayHintParams) -> list[types.InlayHint]:
+        document = session.documents.get(params.text_document.uri)
+        return hints_of(document, params.range) if document and session.options.inlay_hints else []
+
+    @server.feature(types.TEXT_DOCUMENT_CODE_ACTION)
+    def actions(params: types.CodeActionParams) -> list[types.CodeAction]:
+        document = session.documents.get(params.text_document.uri)
+        return actions_of(document, params.range.start.line, session.options) if document else []
+
+
+def _offer_commands(server: LanguageServer, session: Session) -> None:
+    def tell(kind: types.MessageType, text: str) -> None:
+        server.window_show_message(types.ShowMessageParams(kind, f"hipsynth: {text}"))
+
+    @server.command(PROFILE)
+    async def profile(uri: str) -> Any:
+        _end_with_request(server)
+        try:
+            return await session.profile(uri)
+        except Failed as error:
+            tell(types.MessageType.Warning, str(error))
+            return {"error": error.reason, "message": str(error)}
+
+    @server.command(COMPARE)
+    async def compare(uri: str) -> Any:
+        try:
+            rows = await session.compare(uri)
+        except Failed as error:
+            tell(types.MessageType.Warning, str(error))
+            return {"error": error.reason, "message": str(error)}
+        tell(types.MessageType.Info, "saved → edited, predicted: " + "; ".join(row["text"] for row in rows))
+        return {"kernels": rows}
+
+    @server.command(TARGETS)
+    def targets() -> Any:
+        return panel.targets()
+
+
+def _end_with_request(server: LanguageServer) -> None:
+    """Cancels the running command when the client cancels its request; pygls itself only drops the answer."""
+    task, message = asyncio.current_task(), server.protocol.msg_id
+    request = server.protocol._request_futures.get(message) if message is not None else None
+    if task and request:
+        request.add_done_callback(lambda done: done.cancelled() and task.cancel())
+
+
+def hover_at(document: Document, line: int, options: Options) -> types.Hover | None:
+    """The kernel at its name's line; elsewhere in a kernel the line, if it has been executed."""
+    target = f"{options.arch}{f' ({options.device})' if options.device else ''}, `{options.flags}`"
+    for kernel in document.found:
+        known = document.facts(kernel.name)
+        if kernel.line == line and known:
+            state = document.state()
+            model = document.predicted.model if document.predicted else ""
+            text = view.kernel_hover(known, target, model) + (f"\n\n({state})" if state else "")
+            return _markdown(text)
+    entry = document.lines().get(line)
+    return _markdown(view.line_hover(*entry)) if entry else None
+
+
+def _markdown(text: str) -> types.Hover:
+    return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, text))
+
+
+def lenses_of(document: Document, options: Options) -> list[types.CodeLens]:
+    """A lens above every kernel, always; only its text changes, so that lines do not jump."""
+    if not options.code_lens:
+        return []
+    state = document.state()
+    return [
+        types.CodeLens(
+            _line(kernel.line),
+            types.Command(view.lens(document.facts(kernel.name), state), PROFILE, arguments=[document.uri]),
+        )
+        for kernel in document.found
+    ]
+
+
+def hints_of(document: Document, within: types.Range) -> list[types.InlayHint]:
+    """The share of the time behind each line that costs something."""
+    text = document.text.splitlines()
+    found = []
+    for at, (line, _) in sorted(document.lines().items()):
+        if within.start.line <= at <= within.end.line and (label := view.hint(line)):
+            end = types.Position(at, len(text[at].encode("utf-16-le")) // 2)
+            found.append(types.InlayHint(end, label, padding_left=True))
+    return found
+
+
+def actions_of(document: Document, line: int, options: Options) -> list[types.CodeAction]:
+    """What can be done with the kernel at a line."""
+    if not any(kernel.holds(line) for kernel in document.found):
+        return []
+    commands = [("Compare with the saved file", COMPARE)]
+    if options.execute:
+        commands.append(("Execute and profile", PROFILE))
+    return [
+        types.CodeAction(f"hipsynth: {title}", command=types.Command(title, command, arguments=[document.uri]))
+        for title, command in commands
+    ]
+
+
+def diagnostics_of(document: Document) -> list[types.Diagnostic]:
+    """Findings as information, those of a prediction as hints."""
+    result = []
+    for at, finding in document.findings():
+        sure = document.executed is not None
+        severity = types.DiagnosticSeverity.Information if sure else types.DiagnosticSeverity.Hint
+        result.append(types.Diagnostic(_line(at), finding.message, severity, code=finding.code, source=NAME))
+    return result
+
+
+def _line(line: int) -> types.Range:
+    return types.Range(types.Position(line, 0), types.Position(line + 1, 0))
+
+
+async def _show(server: LanguageServer, session: Session, document: Document) -> None:
+    """Publishes what has changed; lenses and hints are asked for again by clients that can."""
+    if session.options.diagnostics:
+        found = diagnostics_of(document)
+        server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(document.uri, found, document.version))
+    server.protocol.notify(PREDICTION, prediction(document) | {"panel": panel.panel(document, session.options)})
+    can = server.client_capabilities.workspace
+    # Some clients announce these requests and do not answer them.
+    with contextlib.suppress(Exception):
+        if can and can.code_lens and can.code_lens.refresh_support:
+            server.workspace_code_lens_refresh(None)
+        if session.options.inlay_hints and can and can.inlay_hint and can.inlay_hint.refresh_support:
+            server.workspace_inlay_hint_refresh(None)
+
+
+def prediction(document: Document) -> dict[str, Any]:
+    """The parameters of the PREDICTION notification."""
+    rows = []
+    for kernel in document.found:
+        known = document.facts(kernel.name)
+        row: dict[str, Any] = {"name": kernel.name, "line": kernel.line, "how": known.how if known else ""}
+        rows.append(row | {"document": dict(known.document) if known else None})
+    return {"uri": document.uri, "version": document.version, "state": document.state(), "kernels": rows}

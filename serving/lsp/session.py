@@ -1,0 +1,231 @@
+"""The open documents: what is known of each, and the work that finds out more."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hipsynth.serving.lsp import facts, view
+from hipsynth.serving.lsp.facts import KernelFacts
+from hipsynth.serving.lsp.kernels import Kernel, kernels
+from hipsynth.serving.lsp.source import Failed, Query, Source
+
+MOST_CHARS = 2_000_000  # longer documents are left alone
+NOT_TRUSTED = 'execution is off: set the initialization option "execute" for folders that you trust'
+
+
+@dataclass(frozen=True)
+class Options:
+    """Initialization options. `execute`: programs may run, in the sandbox; `debounce_ms`: pause before predicting."""
+
+    arch: str = "gfx90a"
+    flags: str = "-O3"
+    device: str = ""
+    execute: bool = False
+    debounce_ms: int = 300
+    code_lens: bool = True
+    inlay_hints: bool = False
+    diagnostics: bool = True
+    seconds: float = 20.0
+
+    @property
+    def target(self) -> tuple[str, str, str]:
+        return self.arch, self.flags, self.device
+
+    @staticmethod
+    def of(given: Any, default: Options | None = None) -> Options:
+        """From what a client sent; unknown options are ignored, those missing or of a wrong type keep `default`."""
+        default = default or Options()
+        if not isinstance(given, Mapping):
+            return default
+        values: dict[str, Any] = {}
+        for name, known in asdict(default).items():
+            value = float(given[name]) if (type(known), type(given.get(name))) == (float, int) else given.get(name)
+            values[name] = value if type(value) is type(known) else known
+        return Options(**values)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The kernels of one version of a text."""
+
+    version: int
+    text: str
+    kernels: Mapping[str, KernelFacts]
+    model: str = ""
+    at: float = field(default_factory=time.monotonic)
+
+
+@dataclass
+class Document:
+    """An open document and the latest outcomes for it. `saved`: its text on disk, as far as known."""
+
+    uri: str
+    path: Path
+    version: int
+    text: str
+    saved: str
+    predicted: Outcome | None = None
+    executed: Outcome | None = None
+    baseline: Outcome | None = None  # the prediction of the saved text
+    problem: str = ""
+    busy: str = ""
+    task: asyncio.Task[None] | None = None
+    found: list[Kernel] = field(default_factory=list)
+
+    def facts(self, name: str) -> KernelFacts | None:
+        """Executed facts of this very text, else predicted ones, maybe of an earlier text."""
+        if self.executed and self.executed.text == self.text and name in self.executed.kernels:
+            return self.executed.kernels[name]
+        return self.predicted.kernels.get(name) if self.predicted else None
+
+    def state(self) -> str:
+        """Why the shown facts may not be those of this text; "" if they are."""
+        if self.busy:
+            return self.busy
+        if self.problem:
+            return self.problem
+        current = self.predicted is not None and self.predicted.text == self.text
+        return "" if current or (self.executed and self.executed.text == self.text) else "…"
+
+    def lines(self) -> dict[int, tuple[Mapping[str, Any], str]]:
+        """Line (from 0) -> its executed entry and the kernel that it costs most, for lines unchanged since then."""
+        if self.executed is None:
+            return {}
+        moved = facts.line_map(self.executed.text, self.text)
+        found: dict[int, tuple[Mapping[str, Any], str]] = {}
+        for kernel in self.executed.kernels.values():
+            for line in kernel.document.get("lines", ()):
+                at = moved.get(line["line"] - 1)
+                own = Path(line["file"]).name in (self.path.name, f"{self.path.stem}.hip")
+                if at is not None and own and (at not in found or found[at][0]["share"] < line["share"]):
+                    found[at] = line, kernel.name
+        return found
+
+    def findings(self) -> list[tuple[int, view.Finding]]:
+        """Findings with their lines (from 0) in the current text."""
+        heads = {kernel.name: kernel.line for kernel in self.found}
+        places = {line["line"]: at for at, (line, _) in self.lines().items()}
+        result = []
+        for name, head in heads.items():
+            known = self.executed.kernels.get(name) if self.executed else None
+            for one in view.findings(known) if known else ():
+                at = head if one.kernel else places.get(one.line)
+                if at is not None:
+                    result.append((at, one))
+            if known is None and (guess := self.facts(name)):
+                result += [(head, one) for one in view.findings(guess)]
+        return result
+
+
+class Session:
+    """Documents by URI. `changed` is awaited after anything that is shown for a document has changed."""
+
+    def __init__(self, source: Source, changed: Callable[[Document], Awaitable[None]]) -> None:
+        self.source, self.changed = source, changed
+        self.options = Options()
+        self.documents: dict[str, Document] = {}
+
+    def open(self, uri: str, path: Path, version: int, text: str) -> None:
+        self.documents[uri] = Document(uri, path, version, text, text)
+        self._look(self.documents[uri])
+
+    def edit(self, uri: str, version: int, text: str) -> None:
+        document = self.documents[uri]
+        document.version, document.text = version, text
+        self._look(document)
+
+    def save(self, uri: str) -> None:
+        document = self.documents[uri]
+        document.saved = document.text
+        if document.predicted and document.predicted.text == document.text:
+            document.baseline = document.predicted
+
+    def configure(self, options: Options) -> None:
+        """Takes new options; what was found out for another target is forgotten."""
+        if options == self.options:
+            return
+        changed, self.options = options.target != self.options.target, options
+        for document in self.documents.values():
+            if changed:
+                document.predicted = document.executed = document.baseline = None
+            self._look(document)
+
+    def close(self, uri: str) -> None:
+        document = self.documents.pop(uri, None)
+        if document and document.task:
+            document.task.cancel()
+
+    def _look(self, document: Document) -> None:
+        """Finds the kernels at once, and predicts them after a pause; a newer version cancels an older one's work."""
+        if document.task:
+            document.task.cancel()
+        document.busy = ""
+        document.found = kernels(document.text) if len(document.text) <= MOST_CHARS else []
+        document.task = asyncio.get_running_loop().create_task(self._predict(document, document.version))
+
+    async def _predict(self, document: Document, version: int) -> None:
+        await asyncio.sleep(self.options.debounce_ms / 1000)
+        document.problem = ""
+        if document.found:
+            try:
+                answer = await self.source.predict(self.query(document, document.text))
+                document.predicted = Outcome(
+                    version, document.text, facts.predicted(answer), Path(str(answer["model"])).name
+                )
+                if document.text == document.saved:
+                    document.baseline = document.predicted
+            except Failed as error:
+                document.problem = _short(error)
+        await self.changed(document)
+
+    def query(self, document: Document, text: str) -> Query:
+        o = self.options
+        return Query(text, o.arch, o.flags, o.device, document.path.stem, seconds=o.seconds)
+
+    async def profile(self, uri: str) -> Mapping[str, Any]:
+        """Executes the current text. Raises Failed: not trusted, not open, or the words of `synth profile`."""
+        if not self.options.execute:
+            raise Failed("not_trusted", NOT_TRUSTED)
+        document = self.documents.get(uri)
+        if document is None:
+            raise Failed("not_open", f"{uri} is not open")
+        version, text, query = document.version, document.text, self.query(document, document.text)
+        target = self.options.target
+        if document.text == document.saved and document.path.is_file():
+            query = Query(**{**query.__dict__, "path": str(document.path)})
+        document.busy = "executing …"
+        await self.changed(document)
+        try:
+            answer = await self.source.profile(query)
+            if answer["status"] != "ok":
+                raise Failed(answer["reason"], answer["message"] or answer["reason"])
+            if target == self.options.target:
+                document.executed = Outcome(version, text, facts.executed(answer))
+            return answer
+        finally:
+            document.busy = ""
+            with contextlib.suppress(Exception):
+                await self.changed(document)
+
+    async def compare(self, uri: str) -> list[dict[str, Any]]:
+        """The saved text beside the current one: executed where both are known, else predicted. Raises Failed."""
+        document = self.documents.get(uri)
+        if document is None:
+            raise Failed("not_open", f"{uri} is not open")
+        sides = []
+        for text in (document.saved, document.text):
+            sides.append(facts.predicted(await self.source.predict(self.query(document, text))))
+        return view.compared(*sides)
+
+
+def _short(error: Failed) -> str:
+    """A failure in a few words, for a lens."""
+    if error.reason == "compile_failed":
+        return "does not compile"
+    return str(error).splitlines()[0][:100] if str(error) else error.reason

@@ -1,0 +1,1 @@
+"""The tools of tuning.tools as an MCP server."""

@@ -1,0 +1,83 @@
+"""An MCP server over the table of tools: on standard input and output, or over HTTP for those who have the token."""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Awaitable, Callable, MutableMapping
+from importlib.metadata import version
+from typing import Any
+
+import anyio
+import mcp_types as types
+from mcp.server.lowlevel.server import Server
+from mcp.server.stdio import stdio_server
+
+from hipsynth.tuning.tools import TOOLS, Workshop, call
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Message, Receive, Send], Awaitable[None]]
+
+MOST_REQUEST = 1 << 20  # bytes
+INSTRUCTIONS = (
+    "Make HIP kernels faster without changing what they do. Give a whole program to `compile`; the other tools take "
+    "the name that it answers with. `profile` says what limits a kernel, `propose` what can be changed, `apply` "
+    "changes it, `compare` shows what that gained, and `run_and_verify` whether the program still does the same."
+)
+
+
+def make_server(shop: Workshop) -> Server[Any]:
+    """A server whose clients share a workshop; calls run one at a time."""
+    turn = anyio.Lock()
+
+    async def list_tools(_: Any, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        tools = [types.Tool(name=t.name, description=t.description, input_schema=t.schema) for t in TOOLS.values()]
+        return types.ListToolsResult(tools=tools)
+
+    async def call_tool(_: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        async with turn:
+            done = await anyio.to_thread.run_sync(call, shop, params.name, params.arguments or {})
+        text = types.TextContent(type="text", text=json.dumps(done.document))
+        return types.CallToolResult(content=[text], structured_content=done.document, is_error=done.failed)
+
+    return Server(
+        "hipsynth",
+        version=version("hipsynth"),
+        instructions=INSTRUCTIONS,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
+
+
+def serve_stdio(shop: Workshop) -> None:
+    """Serves one client until it closes standard input."""
+
+    async def run() -> None:
+        server = make_server(shop)
+        async with stdio_server() as (reading, writing):
+            await server.run(reading, writing, server.create_initialization_options())
+
+    anyio.run(run)
+
+
+def http_app(shop: Workshop, token: str) -> App:
+    """The ASGI application of the server at /mcp; a request without the token gets 401 and nothing else."""
+    return guarded(make_server(shop).streamable_http_app(max_request_body_size=MOST_REQUEST), token)
+
+
+def guarded(app: App, token: str) -> App:
+    expected = f"Bearer {token}".encode()
+
+    async def checked(scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            given = [value for name, value in scope["headers"] if name == b"authorization"]
+            if len(given) != 1 or not hmac.compare_digest(given[0], expected):
+                headers = [(b"content-type", b"text/plain"), (b"www-authenticate", b"Bearer")]
+                await send({"type": "http.response.start", "status": 401, "headers": headers})
+                await send({"type": "http.response.body", "body": b"the token is missing or wrong\n"})
+                return
+        await app(scope, receive, send)
+
+    return checked

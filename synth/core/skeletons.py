@@ -1,0 +1,152 @@
+"""Skeletons of programs: what stays of a source when names and numbers go, to find programs that hardly differ.
+
+Two forms, both of the device code alone, so that another way to write the host code makes no new program:
+`token_skeleton` is the token stream with numbers and names as numbered places; two programs with the same one are
+near-duplicates. `control_skeleton` keeps only statements that are no declarations, and each run of equal ones once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+
+_TOKEN = re.compile(
+    r"//[^\n]*|/\*.*?\*/|(?m:^\s*\#(?:[^\n]*\\\n)*[^\n]*)|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
+    r"|(?P<name>[A-Za-z_]\w*)|(?P<number>\.?\d(?:[\w.']|(?<=[eEpP])[+-])*)|[+\-*/%&|^=!<>]=?|\S",
+    re.DOTALL,
+)
+# Names that say what happens; every other name is the author's choice.
+_WORDS = frozenset(
+    [
+        "if",
+        "else",
+        "for",
+        "while",
+        "do",
+        "switch",
+        "case",
+        "default",
+        "break",
+        "continue",
+        "return",
+        "goto",
+        "struct",
+        "template",
+        "typename",
+        "class",
+        "using",
+        "auto",
+        "const",
+        "static",
+        "constexpr",
+        "unsigned",
+        "signed",
+        "int",
+        "long",
+        "short",
+        "char",
+        "bool",
+        "float",
+        "double",
+        "void",
+        "half",
+        "size_t",
+        "sizeof",
+        "static_cast",
+        "reinterpret_cast",
+        "volatile",
+        "extern",
+    ]
+)
+_KEPT = re.compile(
+    r"__\w+|atomic\w+|hip\w+|(?:thread|block)Idx|(?:block|grid)Dim|u?int\d*(?:_t)?|(?:float|double|half)\d*"
+    r"|f?(?:sqrt|exp|log|sin|cos|tan|pow|abs|min|max|fma|floor|ceil|tanh|rsqrt|erf|cbrt|mod)[dfl2]?f?"
+)
+_DEVICE = frozenset({"__global__", "__device__", "__shared__", "__constant__"})
+# A statement that begins with a type and then names something; a function's head is none.
+_DECLARES = re.compile(
+    r"(?!.*__(?:global|device)__)(?:(?:__shared__|__constant__|extern|static|const|constexpr|volatile|auto|v|unsigned"
+    r"|signed|int|long|short|char|bool|float|double|half|size_t|u?int\d*(?:_t)?|(?:float|double|half)\d|__half2?) )+"
+    r"(?:< [^>]*> )?(?:(?:[*&]|const|__restrict__) )*v\b(?! \()"
+)
+
+
+def _tokens(text: str) -> Iterator[tuple[str, str]]:
+    """(kind, token): kind is "name", "number" or ""; without comments, directives and white space."""
+    for match in _TOKEN.finditer(text):
+        token = match[0]
+        if not token.startswith(("//", "/*")) and not token.lstrip().startswith("#"):
+            yield match.lastgroup or "", token
+
+
+def _parts(text: str) -> Iterator[list[tuple[str, str]]]:
+    """The token lists of the declarations at file scope: each ends with its `;` or the `}` of its body."""
+    part: list[tuple[str, str]] = []
+    depth = 0
+    for kind, token in _tokens(text):
+        part.append((kind, token))
+        depth += (token in "{(") - (token in "})")
+        if depth <= 0 and token in (";", "}"):
+            yield part
+            part, depth = [], 0
+    if part:
+        yield part
+
+
+def device_code(text: str) -> list[tuple[str, str]]:
+    """(kind, token) of kernels, device functions and device variables; of everything if there are none."""
+    parts = list(_parts(text))
+    device = [part for part in parts if any(token in _DEVICE for _, token in part)]
+    return [pair for part in device or parts for pair in part]
+
+
+def _known(token: str) -> bool:
+    return token in _WORDS or _KEPT.fullmatch(token) is not None
+
+
+def token_skeleton(text: str) -> str:
+    """The id (16 hex digits) of the device code's token stream: names numbered in order of appearance, numbers as 0."""
+    places: dict[str, str] = {}
+    shown = []
+    for kind, token in device_code(text):
+        if kind == "number":
+            token = "0"
+        elif kind == "name" and not _known(token):
+            token = places.setdefault(token, f"v{len(places)}")
+        shown.append(token)
+    return _id(" ".join(shown))
+
+
+def control_skeleton(text: str) -> str:
+    """The id (16 hex digits) of the device code's statements without declarations, names and numbers; runs of equal
+    statements count once."""
+    found: list[str] = []
+    for statement in _statements(text):
+        if not _DECLARES.match(statement) and (not found or found[-1] != statement):
+            found.append(statement)
+    return _id(";".join(found))
+
+
+def _statements(text: str) -> Iterator[str]:
+    """The statements of the device code; a brace and the head of a block are statements of their own."""
+    words: list[str] = []
+    depth = 0
+    for kind, token in device_code(text):
+        depth += (token == "(") - (token == ")")
+        if depth == 0 and token in ";{}":
+            if words:
+                yield " ".join(words)
+            words = []
+            if token != ";":
+                yield token
+        elif kind == "name":
+            words.append(token if _known(token) else "v")
+        elif kind != "number":
+            words.append(token)
+    if words:
+        yield " ".join(words)
+
+
+def _id(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

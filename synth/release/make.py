@@ -1,0 +1,41 @@
+"""Makes the shards of a release that a working folder does not have yet: generates their programs and labels them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from hipsynth.profiling.matrix.collect import Options, collect
+from hipsynth.synth.core.files import write_whole
+from hipsynth.synth.core.program import iter_programs
+from hipsynth.synth.generate.sizes import expected_output
+from hipsynth.synth.generate.writer import generate_into
+from hipsynth.synth.release.plan import LIMITS, Folders, Plan
+
+Note = Callable[[str], None]
+
+
+def make(
+    plan: Plan, work: Path, shards: Sequence[int], options: Options, progress: Callable[[int], Note] | None = None
+) -> int:
+    """Generates and profiles the shards that are not finished; an interrupted run can be repeated. Returns how many.
+
+    Raises Missing if the simulator cannot run here, BadInput for a folder that holds something else or a full disk.
+    """
+    folders = Folders(work)
+    todo = [shard for shard in shards if not folders.done(shard).exists()]
+    for shard in todo:
+        programs = folders.programs(shard)
+        generate_into(
+            programs,
+            plan.programs,
+            seed=plan.seed(shard),
+            workers=options.workers,
+            runs=plan.sizes,
+            engine=options.engine,
+        )
+        checked = (replace(program, oracle=expected_output) for program in iter_programs(programs))
+        collect(checked, plan.targets(shard), folders.corpus(shard), replace(options, limits=LIMITS), progress)
+        write_whole(folders.done(shard), "")
+    return len(todo)

@@ -1,0 +1,216 @@
+"""Packs labelled shards into a release. The bytes depend on the set of shards alone, not on when each was packed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hipsynth.profiling import metrics
+from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.core.files import sole_writer, write_whole
+from hipsynth.synth.core.store import SCHEMA_VERSION, Corpus
+from hipsynth.synth.core.store.release import (
+    CARD,
+    CONFIGS,
+    FACTS,
+    FORMAT,
+    PROGRAMS,
+    SPLITS,
+    SUMS,
+    Release,
+    checksum,
+    labels_schema,
+    splits_of,
+)
+from hipsynth.synth.release.card import card
+from hipsynth.synth.release.plan import Folders, Plan
+from hipsynth.synth.release.rows import build_opcodes, kept_counters, label_row, program_row, tools_of
+
+LEVEL = 19  # of zstd
+ORDER = {
+    "labels": [(name, "ascending") for name in ("program", "kernel_index", "arch", "arguments", "device", "flags")],
+    "programs": [("id", "ascending")],
+}
+_NAME = re.compile(r"\w+-\d{4}-\d{4}\.parquet")
+
+
+@dataclass
+class Packed:
+    """Result of packing: shards added now, shards in the release, and its size."""
+
+    out: str
+    added: list[int] = field(default_factory=list)
+    missing: list[int] = field(default_factory=list)  # not finished yet
+    shards: int = 0
+    programs: int = 0
+    labels: int = 0
+    failures: int = 0
+    bytes: int = 0
+    repeated: int = 0  # rows that another shard has, too: kept once, with the lower number
+
+
+def pack(plan: Plan, work: Path, out: Path, shards: Sequence[int], note: Callable[[str], None]) -> Packed:
+    """Adds the finished shards of a working folder to the release `out`, and writes card and checksums anew.
+
+    Shards that are not finished are `missing`; those that the release has already stay as they are. Raises BadInput for
+    a damaged shard or release, tools that changed within a shard, or a full disk.
+    """
+    folders = Folders(work)
+    with sole_writer(out):
+        before = _existing(out)
+        known = set(before.facts["shards"]) if before else set()
+        wanted = [shard for shard in shards if f"{shard:04}" not in known]
+        found = Packed(str(out), added=[shard for shard in wanted if folders.done(shard).exists()])
+        found.missing = [shard for shard in wanted if shard not in found.added]
+        facts: dict[str, Any] = dict(before.facts) if before else _facts()
+        tables = {config: before.read(config) for config in CONFIGS} if before else _empty()
+        old = dict(tables)
+        for shard in found.added:
+            note(f"shard {shard:04}")
+            _add(folders, shard, facts, tables)
+        if found.added or before is None:
+            dropped = [shard for config in CONFIGS for shard in _drop_repeated(tables, config)]
+            found.repeated = len(dropped)
+            touched = {*found.added, *dropped, *_moved(old, tables)}
+            _write(out, tables, sorted({plan.file_range(shard) for shard in touched}))
+            facts["shards"] = dict(sorted(facts["shards"].items()))
+            _finish(out, facts, tables)
+        return _counted(found, out, facts, tables)
+
+
+def _existing(out: Path) -> Release | None:
+    if not (out / FACTS).exists():
+        return None
+    found = Release.load(out)
+    if tuple(found.facts["counters"]) != kept_counters() or found.metric_ids != metrics.all_ids():
+        raise BadInput(
+            f"{out}: was made with another table of metrics",
+            remedy="pack all shards into a new folder",
+            reason="mixed_versions",
+        )
+    return found
+
+
+def _facts() -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "schema_version": SCHEMA_VERSION,
+        "metric_ids": list(metrics.all_ids()),
+        "counters": list(kept_counters()),
+        "shards": {},
+    }
+
+
+def _empty() -> dict[str, pa.Table]:
+    return {
+        "labels": labels_schema(metrics.all_ids(), kept_counters()).empty_table(),
+        "programs": PROGRAMS.empty_table(),
+    }
+
+
+def _add(folders: Folders, shard: int, facts: dict[str, Any], tables: dict[str, pa.Table]) -> None:
+    """Adds one labelled shard to the tables."""
+    corpus = Corpus.open(folders.corpus(shard))
+    rows, failures = corpus.measurements().to_pylist(), corpus.failures().to_pylist()
+    opcodes = build_opcodes(rows)
+    programs = {p["id"]: program_row(p, shard, opcodes.get(p["id"])) for p in corpus.programs().to_pylist()}
+    labels = [label_row(row, programs[row["program_id"]], shard) for row in rows]
+    facts["shards"][f"{shard:04}"] = {
+        "tools": tools_of(rows, shard),
+        "programs": len(programs),
+        "labels": len(labels),
+        "failures": len(failures),
+        "reasons": _count(row["reason"] for row in failures),
+    }
+    for config, added in (("labels", labels), ("programs", list(programs.values()))):
+        table = pa.Table.from_pylist(added, schema=tables[config].schema)
+        tables[config] = pa.concat_tables([tables[config], table])
+
+
+def _drop_repeated(tables: dict[str, pa.Table], config: str) -> list[int]:
+    """Keeps each row once, that of the lowest shard; returns the shards of the dropped ones."""
+    table = tables[config]
+    shards = table["shard"].to_pylist()
+    kernels = table["kernel_index"].to_pylist() if config == "labels" else [0] * table.num_rows
+    keys = list(zip(table["id"].to_pylist(), kernels, strict=True))
+    kept: dict[tuple[str, int], int] = {}
+    for n in sorted(range(len(keys)), key=lambda n: (shards[n], n)):
+        kept.setdefault(keys[n], n)
+    if len(kept) < len(keys):
+        tables[config] = table.take(sorted(kept.values()))
+    return [shards[n] for n in sorted(set(range(len(keys))) - set(kept.values()))]
+
+
+def _count(values: Iterable[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for value in sorted(values):
+        found[value] = found.get(value, 0) + 1
+    return found
+
+
+def _splits(tables: Mapping[str, pa.Table]) -> dict[str, list[str]]:
+    """The split of each row of each table."""
+    found = {}
+    for config, table in tables.items():
+        devices = table["device"].to_pylist() if config == "labels" else ()
+        found[config] = splits_of(table["family"].to_pylist(), table["lineage"].to_pylist(), devices)
+    return found
+
+
+def _moved(before: Mapping[str, pa.Table], after: Mapping[str, pa.Table]) -> set[int]:
+    """The shards with programs that are now in another split."""
+    programs = [tables["programs"] for tables in (before, after)]
+    old, new = (
+        dict(zip(table["id"].to_pylist(), _splits({"programs": table})["programs"], strict=True)) for table in programs
+    )
+    shards = dict(zip(programs[0]["id"].to_pylist(), programs[0]["shard"].to_pylist(), strict=True))
+    return {shards[key] for key, split in old.items() if new.get(key) != split}
+
+
+def _write(out: Path, tables: Mapping[str, pa.Table], ranges: Sequence[tuple[int, int]]) -> None:
+    """Writes the files of these ranges of shards, one per split, and removes those that are no longer needed."""
+    for config, splits in _splits(tables).items():
+        (out / config).mkdir(exist_ok=True)
+        numbers = tables[config]["shard"].to_pylist()
+        for first, last in ranges:
+            for split in SPLITS:
+                chosen = [n for n, name in enumerate(splits) if name == split and first <= numbers[n] <= last]
+                path = out / config / f"{split}-{first:04}-{last:04}.parquet"
+                if chosen:
+                    _write_file(path, tables[config].take(chosen).sort_by(ORDER[config]))
+                else:
+                    path.unlink(missing_ok=True)
+
+
+def _write_file(path: Path, table: pa.Table) -> None:
+    texts = [part.name for part in table.schema if pa.types.is_string(part.type) and part.name not in ("id", "text")]
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        table.combine_chunks(), sink, compression="zstd", compression_level=LEVEL, use_dictionary=texts,
+        write_statistics=False, row_group_size=1 << 20, store_schema=False,
+    )  # fmt: skip
+    write_whole(path, sink.getvalue().to_pybytes(), durable=True)
+
+
+def _finish(out: Path, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
+    """Writes release.json, the card and the checksums, in this order: a release without its checksums is not read."""
+    write_whole(out / FACTS, json.dumps(facts, indent=1) + "\n")
+    write_whole(out / CARD, card(out, facts, tables))
+    paths = [CARD, FACTS, *(f"{config}/{p.name}" for config in CONFIGS for p in sorted((out / config).iterdir()))]
+    listed = [path for path in paths if "/" not in path or _NAME.fullmatch(path.partition("/")[2])]
+    write_whole(out / SUMS, "".join(f"{checksum(out / path, out)}  {path}\n" for path in sorted(listed)), durable=True)
+
+
+def _counted(found: Packed, out: Path, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Packed:
+    found.shards = len(facts["shards"])
+    found.programs, found.labels = tables["programs"].num_rows, tables["labels"].num_rows
+    found.failures = sum(shard["failures"] for shard in facts["shards"].values())
+    found.bytes = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
+    return found

@@ -1,0 +1,103 @@
+"""Rows of a corpus as rows of a release, one by one: what is kept, and in which form."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
+
+from hipsynth.profiling import metrics
+from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.core.expressions import names
+from hipsynth.synth.core.skeletons import control_skeleton, token_skeleton
+from hipsynth.synth.core.store.release import AXES, REGISTERS, TOOLS, TRAFFIC
+
+CODE_DIGITS = 16  # of the code object's SHA-256
+_SAME = ("arguments", "arch", "device", "flags", "kernel_index", "kernel", "dispatches", "same_shape", "duration_ns")
+
+
+@cache
+def kept_counters() -> tuple[str, ...]:
+    """The counters from which the metrics are computed."""
+    facts = metrics.table()
+    rows = (*facts.expressions.values(), *facts.metrics.values())
+    used = {name for row in rows for formula in row.formula.values() for name in names(formula)}
+    return tuple(sorted(used & set(facts.counters)))
+
+
+def program_row(program: Mapping[str, Any], shard: int, opcodes: Iterable[str] | None) -> dict[str, Any]:
+    """The release's row of a program of a corpus; `opcodes` of its builds, None if not known.
+
+    Raises BadInput for one that is not a base program of the generator.
+    """
+    if program["origin"] != "synthetic" or program["derivation"] or not program["choices"] or not program["text"]:
+        raise BadInput(
+            f"program {program['id']} of shard {shard} is not a base program of the generator",
+            remedy="pack shards that `synth release make` labelled",
+            reason="bad_record",
+        )
+    same = {name: program[name] for name in ("id", "family", "params", "runs", "choices", "text")}
+    skeletons = {"skeleton": token_skeleton(program["text"]), "lineage": control_skeleton(program["text"])}
+    return {**same, **skeletons, "opcodes": None if opcodes is None else sorted(opcodes), "shard": shard}
+
+
+def label_row(row: Mapping[str, Any], program: Mapping[str, Any], shard: int) -> dict[str, Any]:
+    """The release's row of a kernel of a corpus; `program` is a `program_row`. Raises BadInput for a row that it cannot
+    hold without loss."""
+    what = f"label {row['measurement_id']} of shard {shard}"
+    if row["backend"] != "sim" or not row["limits"] or not row["sampling"]:
+        raise BadInput(f"{what} was not made by the simulator", reason="bad_record")
+    provenance, counters = dict(row["provenance"]), dict(row["counters"])
+    errors = dict(row["sampling"]["error"])
+    found: dict[str, Any] = {name: row[name] for name in _SAME}
+    found |= {"id": row["measurement_id"], "program": program["id"], "shard": shard, "exit_code": row["exit_code"]}
+    found |= {name: program[name] for name in ("family", "lineage")}
+    found |= {f"{name}_{axis}": row[name][n] for name in ("grid", "block") for n, axis in enumerate(AXES)}
+    found |= {"bottleneck": row["limits"]["bottleneck"], "sampling": row["sampling"]["strategy"]}
+    found["groups_simulated"] = row["sampling"]["groups_simulated"]
+    found["duration_error"] = errors.get("Duration", 0.0)
+    found["counter_error"] = max((errors.get(name, 0.0) for name in kept_counters() if counters.get(name)), default=0.0)
+    found |= {name: round(row["registers"][name]) for name in REGISTERS}
+    found |= {name: row["traffic"][name] for name in TRAFFIC}
+    found |= {name: row[name] for name in metrics.all_ids()}
+    for name in kept_counters():
+        found[name] = _total(counters.get(name), row["dispatches"], f"{what}: {name}")
+    found["code"] = provenance["code_sha256"][:CODE_DIGITS]
+    return found
+
+
+def _total(mean: float | None, dispatches: int, what: str) -> int | None:
+    """The sum over all dispatches, an integer from which the mean follows exactly."""
+    if mean is None:
+        return None
+    total = round(mean * dispatches)
+    if total / dispatches != mean:
+        raise BadInput(f"{what} is no mean of an integer: {mean} of {dispatches} dispatches", reason="bad_record")
+    return total
+
+
+def tools_of(rows: Iterable[Mapping[str, Any]], shard: int) -> dict[str, str]:
+    """The tools of a shard. Raises BadInput if its rows were made by several."""
+    found = {json.dumps({name: row[name] for name in TOOLS} | {"version": row["source"]["version"]}) for row in rows}
+    if len(found) != 1:
+        raise BadInput(
+            f"shard {shard} was made by {len(found)} versions of the tools"
+            if found
+            else f"shard {shard} has no labels",
+            cause="the simulator, compiler or headers changed while it was labelled",
+            remedy="remove its corpus folder and label it again",
+            reason="mixed_versions",
+        )
+    tools: dict[str, str] = json.loads(found.pop())
+    return tools
+
+
+def build_opcodes(rows: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:
+    """Program id -> opcodes of its builds, where the profile recorded them."""
+    found: dict[str, set[str]] = {}
+    for row in rows:
+        words = dict(row["provenance"]).get("opcodes", "").split()
+        if words:
+            found.setdefault(row["program_id"], set()).update(words)
+    return found

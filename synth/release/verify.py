@@ -1,0 +1,144 @@
+"""Rebuilds rows of a release: the program from its recorded choices, its build, its run; compares everything stored."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hipsynth.profiling import metrics
+from hipsynth.profiling.backends.protocol import Target
+from hipsynth.profiling.matrix.collect import with_sure_labels
+from hipsynth.profiling.matrix.job import Job, open_backend, run_job
+from hipsynth.synth.core.errors import HipsynthError, UsageError
+from hipsynth.synth.core.kernel_record import KernelRecord
+from hipsynth.synth.core.program import Program, Run
+from hipsynth.synth.core.store import Item
+from hipsynth.synth.core.store.release import TOOLS, Release, labels_schema
+from hipsynth.synth.core.store.schema import item_rows, schema_of
+from hipsynth.synth.generate.build import replay
+from hipsynth.synth.generate.sizes import expected_output
+from hipsynth.synth.release.plan import LIMITS
+from hipsynth.synth.release.rows import kept_counters, label_row
+
+
+@dataclass
+class Checked:
+    """What rebuilding the rows of one id gave: `differences` name the columns with the stored and the rebuilt value."""
+
+    id: str
+    program: str
+    status: str  # "same" | "differs" | "failed"
+    differences: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def chosen(release: Release, row: str, sample: int) -> list[str]:
+    """The ids to rebuild: `row`, or a sample that depends only on the ids. Raises UsageError for an unknown row."""
+    ids = sorted(set(release.read("labels")["id"].to_pylist()))
+    if row:
+        if row not in ids:
+            raise UsageError(f"{release.root} has no row {row!r}", remedy="give an id of the column `id` of its labels")
+        return [row]
+    return sorted(ids, key=lambda key: hashlib.sha256(f"verify:{key}".encode()).digest())[:sample]
+
+
+def verify(release: Release, ids: Sequence[str], note: Callable[[str], None]) -> list[Checked]:
+    """Rebuilds the labels with these ids, one after the other. Raises Missing if the simulator cannot run here."""
+    labels, programs = release.read("labels"), release.read("programs")
+    found = []
+    for key in ids:
+        rows = labels.filter(pc.equal(labels["id"], key)).to_pylist()
+        (program,) = programs.filter(pc.equal(programs["id"], rows[0]["program"])).to_pylist()
+        try:
+            found.append(_check(release, rows, program))
+        except HipsynthError as error:
+            if error.exit_code == 4:
+                raise
+            found.append(Checked(key, program["id"], "failed", notes=[str(error)]))
+        note(key)
+    return found
+
+
+def _check(release: Release, rows: Sequence[Mapping[str, Any]], stored: Mapping[str, Any]) -> Checked:
+    result = Checked(rows[0]["id"], stored["id"], "same")
+    program = _regenerated(stored, result)
+    target = Target(rows[0]["arch"], rows[0]["flags"], rows[0]["device"])
+    run = next(run for run in program.runs if shlex.join(run.arguments) == rows[0]["arguments"])
+    tool = open_backend("sim")
+    (done,) = run_job(Job("sim", program, ((target, run),), LIMITS))
+    tools = release.facts["shards"][f"{rows[0]['shard']:04}"]["tools"]
+    here = {
+        "version": tool.version(),
+        **{name: tool.environment(target).get(name, "") for name in ("compiler", "headers")},
+    }
+    result.notes += [
+        f"{name}: stored {tools[name]}, here {value}" for name, value in here.items() if value != tools[name]
+    ]
+    if done.status != "ok":
+        result.status, result.differences = "failed", [f"{done.reason}: {done.message}"]
+        return result
+    kernels = [with_sure_labels(kernel, target.arch) for kernel in done.kernels]
+    made = _as_stored(
+        _item(program, run, target, tools, done.exit_code, done.provenance, kernels), stored, rows[0]["shard"]
+    )
+    result.differences += _differences(rows, made)
+    result.status = "differs" if result.differences else "same"
+    return result
+
+
+def _regenerated(stored: Mapping[str, Any], result: Checked) -> Program:
+    """The stored program with its runs. Its text is compared with what its choices give under this grammar."""
+    runs = [Run(tuple(run["arguments"]), run["params"]) for run in json.loads(stored["runs"])] or [Run()]
+    text = replay(stored["family"], tuple(stored["choices"])).text
+    if text != stored["text"]:
+        result.differences.append(f"text: the choices of program {stored['id']} give another source under this grammar")
+    choices, params = tuple(stored["choices"]), json.loads(stored["params"])
+    program = Program(stored["text"], "synthetic", stored["family"], params=params, choices=choices, runs=tuple(runs))
+    return replace(program, oracle=expected_output)
+
+
+def _item(
+    program: Program, run: Run, target: Target, tools: Mapping[str, str], exit_code: int | None,
+    provenance: Mapping[str, str], kernels: Sequence[KernelRecord],
+) -> Item:  # fmt: skip
+    """The item as the shard has it: its id names the shard's tools, so that only values are compared."""
+    where = {"arch": target.arch, "flags": target.flags, "device": target.device}
+    which = {"program_id": program.id, "arguments": shlex.join(run.arguments), "lineage": program.id}
+    made_by = {name: tools[name] for name in TOOLS}
+    return Item(
+        **which, **where, **made_by, origin=program.origin, family=program.family, status="ok",
+        exit_code=exit_code, provenance=provenance, kernels=kernels,
+    )  # fmt: skip
+
+
+def _as_stored(item: Item, program: Mapping[str, Any], shard: int) -> list[dict[str, Any]]:
+    """The rows of an item after their way through the corpus and the release: the same types, the same rounding."""
+    corpus = pa.Table.from_pylist(item_rows(item), schema=schema_of("measurements", metrics.all_ids())).to_pylist()
+    rows = [label_row(row, program, shard) for row in corpus]
+    schema = labels_schema(metrics.all_ids(), kept_counters())
+    found: list[dict[str, Any]] = pa.Table.from_pylist(rows, schema=schema).to_pylist()
+    return found
+
+
+def _differences(stored: Iterable[Mapping[str, Any]], made: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The columns that are not equal, value by value."""
+    before = {row["kernel_index"]: row for row in stored}
+    after = {row["kernel_index"]: row for row in made}
+    found = [
+        f"kernel {n}: only in {'the release' if n in before else 'the rebuilt run'}"
+        for n in before.keys() ^ after.keys()
+    ]
+    for n in sorted(before.keys() & after.keys()):
+        found += [
+            f"{before[n]['kernel']}.{name}: stored {value}, rebuilt {after[n].get(name)}"
+            for name, value in before[n].items()
+            if name in after[n] and after[n][name] != value
+        ]
+    return found

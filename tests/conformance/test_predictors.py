@@ -1,0 +1,160 @@
+"""What every predictor must do: the analytic one, and language models with values one by one and side by side.
+
+A predictor is loaded from a folder and asked with (source, arch, flags, device); its document has one shape, its errors
+one kind, whatever it reads. Accuracy is no matter here: the language models are trained for two steps.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import needs
+import pytest
+import training_corpus as made
+
+from hipsynth.profiling.metrics.definitions import paper_ids
+from hipsynth.synth.core.errors import BadInput, HipsynthError, Missing, UsageError
+from hipsynth.training.analytic.predict import PREDICTOR, SHIPPED, AnalyticPredictor
+from hipsynth.training.models.base import TinyShape
+from hipsynth.training.models.predict import Predictor
+from hipsynth.training.models.train import RECORD, Config, load_config, train
+
+SOURCE = made.SOURCE.format(
+    kernel="axpy", a="src", b="dst", dtype="float", n=65536, block=256, body=made.BODIES["fma"].format(steps=3)
+)
+TARGET = ("gfx942", "-O3", "mi300x")
+KERNEL: dict[str, type | tuple[type, ...]] = {
+    "name": str,
+    "metrics": dict,
+    "duration_ns": (float, int, type(None)),
+    "intervals": dict,
+    "abstained": bool,
+    "reason": str,
+    "grid": (list, type(None)),
+    "block": (list, type(None)),
+    "bottleneck": str,
+    "why": list,
+}
+TOY = Config(
+    name="toy",
+    base="tiny",
+    method="full",
+    context=768,
+    view="kernels",
+    max_steps=2,
+    epochs=100,
+    batch=2,
+    bf16="no",
+    tiny=TinyShape(vocab=600, hidden=32, layers=1, heads=2, ff=64),
+)
+CONFIGS = {"language model": TOY, "source recipe": replace(load_config("source"), tiny=TOY.tiny, max_steps=2, batch=2)}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One predictor: how to load it, and a folder that holds it."""
+
+    name: str
+    load: Callable[[Path], Any]
+    folder: Path
+    record: str  # the file whose damage must be noticed
+
+    def document(self, source: str = SOURCE, target: tuple[str, str, str | None] = TARGET) -> dict[str, Any]:
+        found: dict[str, Any] = self.load(self.folder).predict(source, *target).document()
+        return found
+
+
+@pytest.fixture(scope="module", params=["analytic", *CONFIGS])
+def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
+    name = str(request.param)
+    if name == "analytic":
+        folder = tmp_path_factory.mktemp("analytic")
+        (folder / PREDICTOR).write_bytes(SHIPPED.read_bytes())
+        return Case(name, lambda path: AnalyticPredictor.load(path / PREDICTOR), folder, PREDICTOR)
+    needs.package("torch")
+    folder = tmp_path_factory.mktemp("source") / "model"
+    train(folder, CONFIGS[name], folder, samples=made.samples(12, 1))
+    return Case(name, Predictor.load, folder, RECORD)
+
+
+def test_a_document_has_one_shape(case: Case) -> None:
+    found = json.loads(json.dumps(case.document(), allow_nan=False))
+    expected = {"arch", "flags", "device", "model", "metrics", "roofline", "cut_lines", "prompt_tokens", "seconds"}
+    assert set(found) == expected | {"notes", "kernels", "plot"}
+    assert (found["arch"], found["flags"], found["device"]) == TARGET
+    assert set(found["metrics"]) <= set(paper_ids())
+    assert {"roof", "share", "shares", "points"} == set(found["roofline"])
+    for kernel in found["kernels"]:
+        assert set(kernel) == set(KERNEL)
+        for key, kind in KERNEL.items():
+            assert isinstance(kernel[key], kind), key
+
+
+def test_the_kernel_has_all_metrics_in_physical_units(case: Case) -> None:
+    kernel = case.document()["kernels"][0]
+    assert kernel["name"] == "axpy"
+    values = [value for value in kernel["metrics"].values() if value is not None]
+    assert set(kernel["metrics"]) == set(paper_ids())
+    assert len(values) >= 10 and all(math.isfinite(value) and value >= 0 for value in values)
+    assert kernel["abstained"] == bool(kernel["reason"])
+    for low, high in kernel["intervals"].values():
+        assert 0 <= low <= high
+
+
+def test_the_same_question_has_the_same_answer(case: Case) -> None:
+    first, second = (dict(case.document(), seconds=0) for _ in range(2))
+    assert first == second
+
+
+def test_names_of_kernels_are_reported_as_the_source_spells_them(case: Case) -> None:
+    assert case.document(SOURCE.replace("axpy", "renamed_copy"))["kernels"][0]["name"] == "renamed_copy"
+
+
+@pytest.mark.parametrize(
+    ("target", "named"),
+    [
+        (("gfx1100", "-O3", None), "gfx1100"),
+        (("gfx942", "-fplugin=x.so", None), "-fplugin"),
+        (("gfx942", "-O3", "h100"), "h100"),
+    ],
+)
+def test_unknown_targets_are_usage_errors(case: Case, target: tuple[str, str, str | None], named: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        case.document(target=target)
+    assert named in str(caught.value)
+
+
+@pytest.mark.parametrize("source", ["", "int main() { return 0; }\n", "\x00\x01", "__global__"])
+def test_a_source_without_a_kernel_is_bad_input(case: Case, source: str) -> None:
+    with pytest.raises(BadInput, match="no kernel"):
+        case.document(source)
+
+
+def test_a_long_source_is_answered_or_refused_with_a_reason(case: Case) -> None:
+    long = SOURCE + "".join(f"__device__ int filler_{i}(int x) {{ return x * {i}; }}\n" for i in range(1500))
+    try:
+        found = case.document(long)
+    except HipsynthError as error:
+        assert error.remedy
+    else:
+        assert found["kernels"][0]["metrics"]
+        assert found["cut_lines"] == 0 or any("cut" in note for note in found["notes"])
+
+
+def test_a_missing_model_is_reported_with_a_remedy(case: Case, tmp_path: Path) -> None:
+    with pytest.raises(Missing) as caught:
+        case.load(tmp_path)
+    assert "synth train" in str(caught.value.remedy)
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}", b"\x1f\x8b\x00", b'{"version": 1'])
+def test_a_damaged_model_is_bad_input(case: Case, tmp_path: Path, damage: bytes) -> None:
+    (tmp_path / case.record).write_bytes(damage)
+    with pytest.raises(BadInput) as caught:
+        case.load(tmp_path)
+    assert caught.value.remedy

@@ -1,0 +1,60 @@
+"""The VS Code extension: its package is the same every time, and a journey through it in a real VS Code."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from hipsynth.serving.lsp.session import Options
+from tools import vscode_journey, vsix
+
+ROOT = Path(__file__).resolve().parents[2]
+MANIFEST = json.loads((ROOT / "vscode" / "package.json").read_text())
+
+
+def test_settings_are_the_options_of_the_language_server() -> None:
+    settings = {
+        name.removeprefix("hipsynth."): row
+        for name, row in MANIFEST["contributes"]["configuration"]["properties"].items()
+    }
+    given = {re.sub("[A-Z]", lambda c: f"_{c[0].lower()}", name): row["default"] for name, row in settings.items()}
+    del given["server"]
+    assert set(given) == set(Options.__dataclass_fields__)
+    assert Options.of(given) == Options(execute=True)  # in trusted workspaces
+    assert settings["server"]["scope"] == "machine", "a workspace must not choose the program"
+
+
+def test_versions_agree() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert MANIFEST["version"] == project["version"]
+    pinned = MANIFEST["devDependencies"]
+    assert all(re.fullmatch(r"\d+\.\d+\.\d+", version) for version in pinned.values()), pinned
+    assert MANIFEST["engines"]["vscode"] == f"^{pinned['@types/vscode']}"
+
+
+def test_the_lock_file_names_no_other_registry() -> None:
+    lock = json.loads((ROOT / "vscode" / "package-lock.json").read_text())
+    found = {row["resolved"] for row in lock["packages"].values() if "resolved" in row}
+    assert all(address.startswith("https://registry.npmjs.org/") for address in found), sorted(found)
+    assert all("integrity" in row for name, row in lock["packages"].items() if name)
+
+
+@pytest.mark.full
+def test_two_builds_are_equal(tmp_path: Path) -> None:
+    try:
+        first = vsix.build(tmp_path / "first.vsix", check=True)
+    except vsix.BuildFailed as error:
+        if "is the package index reachable?" in str(error):
+            pytest.skip(str(error).splitlines()[0])
+        raise
+    assert first.read_bytes() == vsix.build(tmp_path / "second.vsix", check=False).read_bytes()
+
+
+@pytest.mark.full
+@pytest.mark.skipif(vscode_journey.chromium() is None, reason="Chromium is not installed")
+def test_a_journey_in_a_real_vs_code(capfd: pytest.CaptureFixture[str]) -> None:
+    assert vscode_journey.main([]) == 0, capfd.readouterr()

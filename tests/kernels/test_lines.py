@@ -1,0 +1,117 @@
+"""Counters per source line: sums are the kernel's counters, lines and loops are the source's, code stays the same."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import needs
+import pytest
+
+from hipsynth.profiling import devices, toolchain
+from hipsynth.profiling.backends.protocol import Target, TargetResult
+from hipsynth.profiling.backends.sim import SimBackend, per_dispatch
+from hipsynth.profiling.lines.attribute import COUNTERS, exposed_cycles, scaled, totals_of
+from hipsynth.profiling.lines.table import FLAG
+from hipsynth.profiling.reports.documents import result_document
+from hipsynth.profiling.sim import api
+from hipsynth.profiling.sim.build import build_file
+from hipsynth.profiling.sim.limits import Limits
+from hipsynth.synth.core.program import Program, Project, SourceFile
+
+needs.simulator()
+SOURCE = Path(__file__).with_name("lines.hip")
+FLAGS = "-O3"
+
+
+@pytest.fixture(scope="module")
+def artefacts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[api.Artefacts]:
+    yield build_file(SOURCE, "gfx90a", f"{FLAGS} {FLAG}", tmp_path_factory.mktemp("built"))[0]
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> TargetResult:
+    program = Program(
+        SOURCE.read_text(), "handwritten", "", "lines", project=Project((SourceFile(SOURCE),), SOURCE.parent)
+    )
+    target = Target("gfx90a", FLAGS, devices.device_of("gfx90a").name)
+    found = SimBackend().profile(program, target, tmp_path_factory.mktemp("scratch"), Limits(lines=True))
+    assert found.status == "ok", found.message
+    return found
+
+
+def test_the_line_table_leaves_the_machine_code_as_it_is(artefacts: api.Artefacts, tmp_path: Path) -> None:
+    plain = toolchain.compile_device(SOURCE, "gfx90a", FLAGS, tmp_path)
+    assert artefacts.disassembly and artefacts.code_object
+    assert (
+        artefacts.disassembly.read_text() == plain.disassembly.read_text()
+    )  # addresses and bytes of every instruction
+    with_lines, without = artefacts.code_object.read_bytes(), plain.code_object.read_bytes()
+    assert hashlib.sha256(with_lines).digest() != hashlib.sha256(without).digest()  # it was built anew
+
+
+def test_sums_over_instructions_are_the_kernels_counters(artefacts: api.Artefacts, tmp_path: Path) -> None:
+    device = devices.device_of("gfx90a")
+    plain = api.run_program(artefacts, device, tmp_path, Limits(sampling_units=0))
+    done = api.run_program(artefacts, device, tmp_path, Limits(sampling_units=0, lines=True))
+    [kernel], [counted] = done.kernels, done.instructions
+    assert plain.instructions == () and plain.kernels[0] == kernel  # watching changes no label
+    totals = totals_of(kernel, device)
+    sums = {event: sum(row.amounts[event] for row in counted.rows) for event in totals}
+    assert totals.keys() >= {*COUNTERS, "stall_cycles", "barrier_cycles"}
+    stalls, modelled = sums.pop("stall_cycles"), totals.pop("stall_cycles")
+    assert sums == {event: totals[event] for event in sums}  # exactly
+    assert all(sums[event] > 0 for event in COUNTERS)
+    # The model counts waits in 1/256 of a latency.
+    assert stalls == pytest.approx(modelled, rel=0.01)
+    assert modelled == pytest.approx(exposed_cycles(kernel.work, device) if kernel.work else 0)
+
+
+def test_lines_and_loops_are_the_sources(result: TargetResult) -> None:
+    [kernel], [found] = result.kernels, result.lines
+    lines = {line.line: line.amounts for line in found.lines if line.file == str(SOURCE)}
+    assert {line.file for line in found.lines if line.line} == {
+        str(SOURCE)
+    }  # headers belong to the line that uses them
+    assert lines[4].classes["valu"] > 0 and "vmem" not in lines[4].classes  # of the inlined function, not of its call
+    assert lines[12].classes["vmem"] > 0 and lines[12].misses == max(a.misses for a in lines.values())
+    assert lines[12].accesses > 4 * lines[12].bytes / 64  # scattered
+    assert lines[14].bank_conflicts > 0 and lines[14].lds_bytes > 0
+    assert lines[15].barrier_cycles == kernel.work.barrier_cycles if kernel.work else False
+    assert sum(line.amounts.share for line in found.lines) == pytest.approx(1)
+    assert sum(line.amounts.instructions for line in found.lines) == pytest.approx(kernel.counters["SQ_INSTS"])
+    [loop] = [loop for loop in found.loops if loop.line == 11]
+    waves = [16 * 4 * 10, 8 * 4 * 20]  # of the two dispatches; the loop is not unrolled
+    assert loop.depth == 1 and loop.passes == sum(waves) / 2
+    assert loop.amounts.bytes == lines[12].bytes and loop.amounts.share < 1
+
+
+def test_the_document_has_lines_loops_and_registers(result: TargetResult) -> None:
+    [kernel] = result_document(result)["kernels"]
+    assert {line["file"] for line in kernel["lines"] if line["line"]} == {str(SOURCE)}
+    wanted = {"file", "line", "instructions", "bytes", "accesses", "misses", "l2_misses", "stall_cycles", "share"}
+    assert wanted | {"bank_conflicts", "classes"} <= kernel["lines"][0].keys()
+    assert [loop["line"] for loop in kernel["loops"]] == [11] and kernel["lines_without"] == []
+    assert kernel["registers"]["scratch_bytes"] == 0 and kernel["registers"]["vgprs"] > 0
+
+
+def test_a_sampled_grid_is_scaled_to_its_counters(artefacts: api.Artefacts, tmp_path: Path) -> None:
+    device = devices.device_of("gfx90a")
+    done = api.run_program(artefacts, device, tmp_path, Limits(sampling_units=2, effort=1e-4, lines=True))
+    [kernel], [counted] = done.kernels, done.instructions
+    assert kernel.sampled
+    totals = totals_of(per_dispatch(kernel), device)
+    rows, outside = scaled(counted.rows, totals, kernel.dispatches)
+    assert outside == ()
+    for event, total in totals.items():
+        assert sum(row.amounts[event] for row in rows) == pytest.approx(total)
+        # What was seen is scaled by a factor of about one: instructions in full, memory by its rate per instruction.
+        seen = sum(row.amounts[event] for row in counted.rows) / kernel.dispatches
+        assert event == "barrier_cycles" or seen == pytest.approx(total, rel=0.3), event
+
+
+def test_without_the_option_nothing_is_attributed(tmp_path: Path) -> None:
+    program = Program(SOURCE.read_text(), "handwritten", "", "lines")
+    target = Target("gfx90a", FLAGS, devices.device_of("gfx90a").name)
+    assert SimBackend().profile(program, target, tmp_path, Limits()).lines == ()

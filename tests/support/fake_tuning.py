@@ -1,0 +1,45 @@
+"""Tuning without a simulator: a program whose versions take times by their text, and are wrong if they say so."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+
+from hipsynth.tuning.optimize.evaluate import Evaluation, Evaluator, KernelTime
+from hipsynth.tuning.optimize.program import read_program
+from hipsynth.tuning.optimize.verify import Check, Verification, Verifier
+
+TEXT = """#include <hip/hip_runtime.h>
+__global__ void scale(const float* in, float* out, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = 2.0f * in[i];
+}
+int main() { scale<<<16, 256>>>(nullptr, nullptr, 0); }
+"""
+parsed = functools.cache(read_program)
+
+
+def measure(_: Evaluator, text: str) -> Evaluation:
+    """Restricted pointers help twofold, four work-items a lane by another half; "wrong" programs are the fastest."""
+    ns = 100.0 / (2 if text.count("__restrict__") else 1) / (1.5 if "lane_k < 4" in text else 1)
+    ns = 10.0 if "wrong" in text else ns
+    kernel = KernelTime(
+        "scale", ns, 1, "latency", "", (16, 1, 1), (256, 1, 1), True, {"VALU_Utilization": ns}, {"SQ_WAVES": ns}
+    )
+    return Evaluation("ok", "", "", 0, (kernel,), 1.0)
+
+
+def full(_: Verifier, text: str) -> Verification:
+    return Verification((Check("outputs_equal", "wrong" not in text, "a copy differs"),))
+
+
+def without_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Evaluator, "__call__", measure)
+    monkeypatch.setattr(Verifier, "full", full)
+    monkeypatch.setattr(Verifier, "quick", lambda self, text: full(self, text).checks[0])
+    monkeypatch.setattr(Verifier, "_usable", lambda self, size: True)
+    monkeypatch.setattr("hipsynth.tuning.tools.workshop.read_program", parsed)
+    monkeypatch.setattr("hipsynth.tuning.optimize.optimize.read_program", parsed)
+    monkeypatch.setattr("hipsynth.tuning.optimize.optimize.predictor", lambda *_: lambda text: None)
+    monkeypatch.setattr("hipsynth.tuning.tools.functions.build_text", lambda *_: (None, 0))

@@ -1,0 +1,271 @@
+"""The language server: finding kernels, what is shown, debounce and supersede, trust; and the process itself."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import needs
+import pytest
+
+needs.package("pygls")
+from lsprotocol import types  # noqa: E402
+from pygls.lsp.client import LanguageClient  # noqa: E402
+
+from hipsynth.serving.lsp import facts, server, view  # noqa: E402
+from hipsynth.serving.lsp.kernels import kernels  # noqa: E402
+from hipsynth.serving.lsp.session import Document, Options, Session  # noqa: E402
+from hipsynth.serving.lsp.source import Failed, Query, Worker  # noqa: E402
+
+TEXT = """#include <hip/hip_runtime.h>
+// __global__ void commented(int) {}
+__global__ void later(int);
+template <class T>
+__global__ __launch_bounds__(256) void scale(const T* a, T* b) {
+  const char* text = "}";
+  b[threadIdx.x] = a[threadIdx.x * 32];
+}
+extern "C" __global__ void half_written(float* a) {
+  if (a) {
+"""
+LINE = {
+    "file": "k.hip", "line": 7, "instructions": 300.0, "classes": {"vmem": 100.0, "lds": 10.0}, "bytes": 25600.0,
+    "accesses": 3200.0, "misses": 1600.0, "l2_misses": 5.0, "lds_bytes": 0.0, "bank_conflicts": 310.0,
+    "stall_cycles": 9000.0, "barrier_cycles": 0.0, "share": 0.9,
+}  # fmt: skip
+
+
+def prediction(ns: float = 5000.0, why: str = "28 waves per CU fit (88 % occupancy)") -> dict[str, Any]:
+    kernel = {
+        "name": "scale", "duration_ns": ns, "intervals": {"duration_ns": [ns / 2, 2 * ns]},
+        "bottleneck": "hbm", "why": [why], "metrics": {"L1_Cache_Hit_Rate": 50.0}, "abstained": False, "reason": "",
+    }  # fmt: skip
+    return {"kernels": [kernel], "model": "/m/predictor.json.gz"}
+
+
+def profile(**more: Any) -> dict[str, Any]:
+    room = {"waves_per_simd": 1.0, "max_waves_per_simd": 8.0, "limited_by": "VGPRs"}
+    limit = {"name": "HBM bandwidth", "summary": "bound by HBM bandwidth", "occupancy": room}
+    kernel = {
+        "name": "ns::scale<float>", "duration_ns": 4000.0, "bottleneck": limit, "metrics": {}, "sampled": False,
+        "lines": [LINE], "registers": {"scratch_bytes": 64.0},
+    }  # fmt: skip
+    return {"status": "ok", "reason": "", "message": "", "kernels": [kernel], **more}
+
+
+class FakeSource:
+    """Answers at once, after `delay_s`; keeps what it was asked."""
+
+    def __init__(self, delay_s: float = 0.0) -> None:
+        self.delay_s = delay_s
+        self.predictions: list[Query] = []
+        self.profiles: list[Query] = []
+        self.failure: Failed | None = None
+
+    async def predict(self, query: Query) -> Mapping[str, Any]:
+        self.predictions.append(query)
+        await asyncio.sleep(self.delay_s)
+        if self.failure:
+            raise self.failure
+        return prediction(len(query.source))
+
+    async def profile(self, query: Query) -> Mapping[str, Any]:
+        self.profiles.append(query)
+        return profile()
+
+    async def close(self) -> None: ...
+
+
+def session(source: FakeSource, **options: Any) -> tuple[Session, list[int]]:
+    shown: list[int] = []
+
+    async def changed(document: Document) -> None:
+        shown.append(document.version)
+
+    made = Session(source, changed)
+    made.options = Options(**{"debounce_ms": 20, **options})
+    return made, shown
+
+
+def document(text: str = TEXT) -> Document:
+    made = Document("file:///k.hip", Path("/k.hip"), 1, text, text)
+    made.found = kernels(text)
+    return made
+
+
+def test_kernels_are_found_while_they_are_written() -> None:
+    found = kernels(TEXT)
+    assert [(k.name, k.line, k.column, k.last) for k in found] == [("scale", 4, 39, 7), ("half_written", 8, 27, 10)]
+    assert kernels("") == [] and kernels('"__global__ void f() {}" /* __global__ void g() {}') == []
+    assert [k.name for k in kernels("__global__ void f(")] == ["f"]  # half a token: its parameters are being typed
+
+
+def test_options_of_a_wrong_type_have_their_defaults() -> None:
+    given = {"execute": "yes", "debounce_ms": 50, "arch": "gfx942", "unknown": 1}
+    assert Options.of(given) == Options(arch="gfx942", debounce_ms=50)
+    assert Options.of(None) == Options.of([]) == Options() and not Options().execute and not Options().inlay_hints
+
+
+def test_a_newer_version_supersedes_an_older_one() -> None:
+    async def edits() -> None:
+        source = FakeSource(0.05)
+        made, shown = session(source)
+        made.open("u", Path("/k.hip"), 1, TEXT)
+        for version in (2, 3):
+            made.edit("u", version, TEXT + f"// {version}\n")  # within the pause: never asked
+        await asyncio.sleep(0.04)
+        made.edit("u", 4, TEXT + "// 4\n")  # version 3 is being answered: its answer is dropped
+        task = made.documents["u"].task
+        assert task
+        await task
+        assert [query.source[-2] for query in source.predictions] == ["3", "4"] and shown == [4]
+        known = made.documents["u"].facts("scale")
+        assert known and known.duration_ns == len(TEXT + "// 4\n")
+        made.close("u")
+
+    asyncio.run(edits())
+
+
+def test_lenses_stay_while_their_text_changes() -> None:
+    shown = document()
+    assert [lens.command.title for lens in server.lenses_of(shown, Options()) if lens.command] == ["…", "…"]
+    shown.predicted = server_outcome(shown, facts.predicted(prediction()))
+    titles = [lens.command.title for lens in server.lenses_of(shown, Options()) if lens.command]
+    assert titles[0] == "5 us (2.5 us to 10 us) · HBM bandwidth · occupancy 88 % · predicted"
+    shown.text += "\n"
+    stale = [lens.command.title for lens in server.lenses_of(shown, Options()) if lens.command]
+    assert stale[0] == titles[0] + " · …" and len(stale) == 2
+    shown.problem = "does not compile"
+    assert "does not compile" in (server.lenses_of(shown, Options())[0].command or types.Command("", "")).title
+    assert server.lenses_of(shown, Options(code_lens=False)) == []
+
+
+def server_outcome(shown: Document, known: Mapping[str, facts.KernelFacts]) -> Any:
+    from hipsynth.serving.lsp.session import Outcome
+
+    return Outcome(shown.version, shown.text, known, "m")
+
+
+def test_executed_lines_follow_their_text_through_edits() -> None:
+    shown = document()
+    shown.executed = server_outcome(shown, facts.executed(profile()))
+    assert shown.lines().keys() == {6}
+    hover = server.hover_at(shown, 6, Options())
+    assert hover and "90.0 %" in hover.contents.value and "1,600 (50 %)" in hover.contents.value  # type: ignore[union-attr]
+    shown.text = "\n\n" + TEXT
+    assert shown.lines().keys() == {8}
+    everything = types.Range(types.Position(0, 0), types.Position(99, 0))
+    [hint] = server.hints_of(shown, everything)
+    assert hint.label == "90 %" and hint.position == types.Position(8, 39)
+    shown.text = TEXT.replace("* 32", "* 1")
+    assert shown.lines() == {}  # the line has changed
+
+
+def test_findings_carry_their_evidence() -> None:
+    shown = document()
+    shown.executed = server_outcome(shown, facts.executed(profile()))
+    found = {d.code: d for d in server.diagnostics_of(shown)}
+    assert found.keys() == {"low-occupancy", "scratch", "uncoalesced", "bank-conflict"}
+    assert "12 %" in found["low-occupancy"].message and "VGPRs" in found["low-occupancy"].message
+    assert "looks up 32 segments of 64 bytes, where 4 would" in found["uncoalesced"].message
+    assert "31 cycles per LDS instruction" in found["bank-conflict"].message and "64 bytes" in found["scratch"].message
+    assert {d.severity for d in found.values()} == {types.DiagnosticSeverity.Information}
+    assert found["scratch"].range.start.line == 4 and found["uncoalesced"].range.start.line == 6
+    shown.executed, low = None, prediction(why="2 waves per CU fit (6 % occupancy)")
+    shown.predicted = server_outcome(shown, facts.predicted(low))
+    [guess] = server.diagnostics_of(shown)
+    assert guess.code == "low-occupancy" and guess.severity == types.DiagnosticSeverity.Hint
+    fine = {**LINE, "accesses": 400.0, "bank_conflicts": 0.0}
+    assert list(view._line_findings(fine, "k")) == []
+
+
+def test_nothing_is_executed_without_trust(tmp_path: Path) -> None:
+    async def asked() -> None:
+        source = FakeSource()
+        made, _ = session(source)
+        made.open("u", tmp_path / "k.hip", 1, TEXT)
+        with pytest.raises(Failed, match="execution is off"):
+            await made.profile("u")
+        assert source.profiles == []
+        made.options = Options(execute=True, debounce_ms=0)
+        await made.profile("u")
+        (tmp_path / "k.hip").write_text(TEXT)
+        await made.profile("u")
+        assert [query.path for query in source.profiles] == [
+            "",
+            str(tmp_path / "k.hip"),
+        ]  # unsaved text is its own program
+        [row] = await made.compare("u")
+        assert row["text"].endswith("(+0 %)")
+        with pytest.raises(Failed, match="not open"):
+            await made.profile("v")
+        assert not any("Execute" in a.title for a in server.actions_of(made.documents["u"], 5, Options()))
+        made.close("u")
+
+    asyncio.run(asked())
+
+
+def test_a_failure_is_said_in_the_lens_and_kept_apart_from_facts() -> None:
+    async def asked() -> None:
+        source = FakeSource()
+        source.failure = Failed("compile_failed", "k.hip does not compile: error: ...")
+        made, _ = session(source, debounce_ms=0)
+        made.open("u", Path("/k.hip"), 1, TEXT)
+        task = made.documents["u"].task
+        assert task
+        await task
+        assert made.documents["u"].state() == "does not compile"
+        made.open("v", Path("/k.hip"), 1, TEXT * 20_000)
+        assert made.documents["v"].found == []  # left alone
+        made.close("u")
+        made.close("v")
+
+    asyncio.run(asked())
+
+
+def test_a_worker_that_dies_costs_its_answer_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def asked() -> None:
+        worker = Worker(20)
+        query = Query("__global__", "gfx90a", "-O3", "")
+        with pytest.raises(Failed) as caught:
+            await worker.ask("no such verb", query)  # an answer all the same
+        assert caught.value.reason == "internal_error"
+        process = worker._process
+        assert process
+        process.kill()
+        await process.wait()
+        with pytest.raises(Failed) as caught:
+            await worker.ask("no such verb", query)
+        assert caught.value.reason == "internal_error"  # a new process answered
+        await worker.close()
+
+    asyncio.run(asked())
+
+
+def test_the_server_starts_without_torch_and_speaks_the_protocol() -> None:
+    heavy = "sys.exit(any(m in sys.modules for m in ('torch', 'pyarrow', 'numpy')))"
+    code = f"import sys, hipsynth.serving.lsp.server; {heavy}"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+    async def talk() -> None:
+        client = LanguageClient("test", "1")
+        await client.start_io(sys.executable, "-m", "hipsynth.synth.cli.main", "lsp")
+        answer = await client.initialize_async(types.InitializeParams(types.ClientCapabilities()))
+        assert answer.server_info and answer.server_info.name == "hipsynth"
+        client.initialized(types.InitializedParams())
+        item = types.TextDocumentItem("file:///k.hip", "hip", 1, TEXT)
+        client.text_document_did_open(types.DidOpenTextDocumentParams(item))
+        named = types.TextDocumentIdentifier(item.uri)
+        lenses = await client.text_document_code_lens_async(types.CodeLensParams(named))
+        assert lenses and [lens.range.start.line for lens in lenses] == [4, 8]
+        refused = await client.workspace_execute_command_async(types.ExecuteCommandParams(server.PROFILE, [item.uri]))
+        assert "not_trusted" in str(refused)
+        await client.shutdown_async(None)
+        client.exit(None)
+        await client.stop()
+
+    asyncio.run(asyncio.wait_for(talk(), 30))

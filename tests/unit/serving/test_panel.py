@@ -1,0 +1,198 @@
+"""What the language server sends to a client's panel."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import needs
+import pytest
+
+needs.package("pygls")
+from hipsynth.serving.lsp import facts, panel, server  # noqa: E402
+from hipsynth.serving.lsp.kernels import kernels  # noqa: E402
+from hipsynth.serving.lsp.session import Document, Options, Outcome, Session  # noqa: E402
+from hipsynth.serving.lsp.source import Query  # noqa: E402
+
+TEXT = "__global__ void scale(float* a) { a[0] = 1; }\n"
+
+
+def predicted(ns: float, gflops: float = 50.0) -> dict[str, Any]:
+    metrics = {"HBM_GFLOPS": gflops, "HBM_Arithmetic_Intensity": 0.25, "L2_Cache_Arithmetic_Intensity": None}
+    kernel = {
+        "name": "scale", "duration_ns": ns, "intervals": {"duration_ns": [ns / 2, ns * 2], "HBM_GFLOPS": [25.0, 99.0]},
+        "bottleneck": "hbm", "why": ["reads much"], "metrics": metrics, "abstained": False, "reason": "",
+    }  # fmt: skip
+    return {"kernels": [kernel], "model": "m.json.gz"}
+
+
+def executed(ns: float) -> dict[str, Any]:
+    limit = {"name": "HBM bandwidth", "summary": "bound by HBM bandwidth", "occupancy": {}}
+    metrics = {"HBM_GFLOPS": 40.0, "HBM_Arithmetic_Intensity": 0.2}
+    kernel = {"name": "scale", "duration_ns": ns, "bottleneck": limit, "metrics": metrics, "sampled": False}
+    return {"kernels": [kernel]}
+
+
+def document(text: str = TEXT) -> Document:
+    made = Document("file:///k.hip", Path("/k.hip"), 1, text, TEXT)
+    made.found = kernels(text)
+    return made
+
+
+def figure(shown: dict[str, Any], name: str) -> dict[str, Any]:
+    [found] = [row for row in shown["kernels"][0]["figures"] if row["id"] == name]
+    return dict(found)
+
+
+def test_nothing_known_yet() -> None:
+    shown = panel.panel(document(), Options())
+    assert shown["kernels"] == [
+        {"name": "scale", "line": 0, "how": "", "summary": "…", "why": [], "note": "", "figures": []}
+    ]
+    assert shown["roofline"] is None and not shown["edited"] and shown["state"] == "…"
+
+
+def test_every_figure_says_how_it_is_known() -> None:
+    it = document()
+    it.predicted = Outcome(1, TEXT, facts.predicted(predicted(5000.0)), "m")
+    guess = panel.panel(it, Options())
+    assert figure(guess, "duration_ns")["text"] == "5 us" and figure(guess, "duration_ns")["how"] == "predicted"
+    assert figure(guess, "duration_ns")["interval"] == "2.5 us to 10 us"
+    assert [row["id"] for row in guess["kernels"][0]["figures"]][-1] == "HBM_Arithmetic_Intensity"  # no empty rows
+    it.executed = Outcome(1, TEXT, facts.executed(executed(4000.0)))
+    ran = panel.panel(it, Options())
+    assert figure(ran, "duration_ns")["how"] == "executed" and figure(ran, "duration_ns")["value"] == 4000.0
+    assert figure(ran, "duration_ns")["predictedText"] == "5 us (+25 %)"
+    assert ran["kernels"][0]["why"] == ["bound by HBM bandwidth"]
+    assert [point["kind"] for point in ran["roofline"]["points"]] == ["predicted", "executed"]
+    assert ran["roofline"]["points"][0]["low"] == 25.0
+    json.dumps(ran)
+
+
+def test_before_and_after_an_edit() -> None:
+    it = document(TEXT + "// edited\n")
+    it.baseline = Outcome(1, TEXT, facts.predicted(predicted(5000.0)))
+    it.predicted = Outcome(2, it.text, facts.predicted(predicted(4000.0)))
+    shown = panel.panel(it, Options())
+    assert shown["edited"] and figure(shown, "duration_ns")["savedText"] == "5 us"
+    assert figure(shown, "duration_ns")["change"] == "-20.0 %"
+    assert [point["series"] for point in shown["roofline"]["points"]] == ["saved", "edited"]
+    it.baseline.kernels["scale"].metrics["L2_Cache_Hit_Rate"] = 40.0  # type: ignore[index]
+    it.predicted.kernels["scale"].metrics["L2_Cache_Hit_Rate"] = 60.0  # type: ignore[index]
+    assert figure(panel.panel(it, Options()), "L2_Cache_Hit_Rate")["change"] == "+20.0 points"
+    it.executed = Outcome(2, it.text, facts.executed(executed(9000.0)))
+    assert figure(panel.panel(it, Options()), "duration_ns")["change"] == "-20.0 %"  # predictions with predictions
+
+
+def test_an_unknown_device_has_no_roofline() -> None:
+    it = document()
+    it.predicted = Outcome(1, TEXT, facts.predicted(predicted(5000.0)))
+    assert panel.panel(it, Options(device="none"))["roofline"] is None
+
+
+def test_targets_name_every_device_and_flag_set() -> None:
+    offered = panel.targets()
+    assert {"mi210", "mi300x"} <= {row["name"] for row in offered["devices"]}
+    assert "-O3" in [row["flags"] for row in offered["flags"]] and all(row["doc"] for row in offered["flags"])
+
+
+def test_settings_change_only_what_they_name() -> None:
+    known = Options(arch="gfx942", execute=True)
+    assert Options.of({}, known) == Options.of(None, known) == Options.of({"arch": 3}, known) == known
+    assert Options.of({"seconds": 60}) == Options(seconds=60.0)  # JSON has one kind of number
+    assert Options.of({"flags": "-O2"}, known) == Options(arch="gfx942", execute=True, flags="-O2")
+
+
+@pytest.mark.parametrize("change", [{"flags": "-O2"}, {"device": "mi250"}])
+def test_another_target_forgets_what_was_known(change: dict[str, Any]) -> None:
+    class Counting:
+        asked: list[Query]
+
+        def __init__(self) -> None:
+            self.asked = []
+
+        async def predict(self, query: Query) -> dict[str, Any]:
+            self.asked.append(query)
+            return predicted(1000.0)
+
+        async def profile(self, query: Query) -> dict[str, Any]:
+            raise AssertionError("never asked")
+
+        async def close(self) -> None: ...
+
+    async def run() -> None:
+        source = Counting()
+        session = Session(source, lambda _document: asyncio.sleep(0))
+        session.options = Options(debounce_ms=1)
+        session.open("u", Path("/k.hip"), 1, TEXT)
+        it = session.documents["u"]
+        assert it.task
+        await it.task
+        assert it.baseline is it.predicted and it.baseline is not None
+        session.configure(Options(debounce_ms=1, **change))
+        assert it.predicted is None and it.baseline is None
+        await it.task
+        session.configure(Options(debounce_ms=1, execute=True, **change))  # the same target: nothing is forgotten
+        assert it.predicted is not None
+        asked = [(query.flags, query.device) for query in source.asked]
+        assert asked[1] == (change.get("flags", "-O3"), change.get("device", ""))
+        session.close("u")
+
+    asyncio.run(run())
+
+
+def test_a_cancelled_execution_ends() -> None:
+    """The work itself, not only its answer."""
+
+    class Endless:
+        ended = started = False
+
+        async def predict(self, query: Query) -> dict[str, Any]:
+            return predicted(1000.0)
+
+        async def profile(self, query: Query) -> dict[str, Any]:
+            self.started = True
+            try:
+                await asyncio.sleep(60)
+            finally:
+                self.ended = True
+            raise AssertionError("never reached")
+
+        async def close(self) -> None: ...
+
+    async def run() -> None:
+        source, sent = Endless(), io.BytesIO()
+        made = server.make_server(source)
+        made.protocol.writer = sent  # type: ignore[assignment]
+
+        def tell(**message: Any) -> None:
+            made.protocol.handle_message(made.protocol.structure_message({"jsonrpc": "2.0", **message}))
+
+        start = {"processId": None, "rootUri": None, "capabilities": {}, "initializationOptions": {"execute": True}}
+        tell(id=1, method="initialize", params=start)
+        item = {"uri": "file:///k.hip", "languageId": "hip", "version": 1, "text": TEXT}
+        tell(method="textDocument/didOpen", params={"textDocument": item})
+        await asyncio.sleep(0)
+        asked = {"command": server.PROFILE, "arguments": ["file:///k.hip"]}
+        tell(id=2, method="workspace/executeCommand", params=asked)
+        await until(lambda: source.started)
+        tell(method="$/cancelRequest", params={"id": 2})
+        await until(lambda: source.ended)
+        await until(lambda: b"is canceled" in sent.getvalue())
+        await asyncio.sleep(0.01)
+        assert "executing" not in sent.getvalue().decode().rsplit("prediction", 1)[1]
+
+    asyncio.run(run())
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Returns when something holds; a test whose time is over fails."""
+    for _ in range(500):
+        if holds():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it never held")

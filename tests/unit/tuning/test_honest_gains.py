@@ -1,0 +1,128 @@
+"""Programs that are faster because they cheat: each check of docs/explanation/honest-gains.md catches its kind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hipsynth.tuning.optimize.sizes import candidates
+from hipsynth.tuning.optimize.verify import Verification, Verifier
+from hipsynth.tuning.trial import Target, Tolerance
+
+PROGRAM = r"""
+#include <hip/hip_runtime.h>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+__global__ void smooth(const float* in, float* out, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = i + 1 < n ? in[i] * 0.5f + in[i + 1] : 0.0f;
+}
+int main(int argc, char** argv) {
+  const int n = argc > 1 ? std::atoi(argv[1]) : 4096;
+  std::vector<float> host(n), back(n);
+  for (int i = 0; i < n; ++i) host[i] = 0.25f * i;
+  float *in, *out;
+  if (hipMalloc(&in, n * 4) || hipMalloc(&out, n * 4)) return 1;
+  (void)hipMemcpy(in, host.data(), n * 4, hipMemcpyHostToDevice);
+  smooth<<<(n + 63) / 64, 64>>>(in, out, n);
+  smooth<<<(n + 63) / 64, 64>>>(in, out, n);
+  (void)hipMemcpy(back.data(), out, n * 4, hipMemcpyDeviceToHost);
+  return back[0] < 0;
+}
+"""
+BODY = "if (i < n) out[i] = i + 1 < n ? in[i] * 0.5f + in[i + 1] : 0.0f;"
+LAUNCH = "  smooth<<<(n + 63) / 64, 64>>>(in, out, n);\n"
+DOC = Path(__file__).parents[3] / "docs" / "explanation" / "honest-gains.md"
+
+
+@pytest.fixture(scope="module")
+def verifier() -> Verifier:
+    return Verifier(PROGRAM, Target("gfx942"), [("250",), ("300",)], Tolerance("float", 2e-5, "a test"))
+
+
+def body(text: str) -> str:
+    assert BODY in PROGRAM
+    return PROGRAM.replace(BODY, text)
+
+
+# What a cheating program does -> its text, the check that fails, and a part of the reason.
+CHEATS = {
+    "answers that are part of the program": (
+        body("if (i < n) out[i] = i + 1 < n ? 0.375f * i + 0.25f : 0.0f;"),
+        "other_inputs",
+        "differs",
+    ),
+    "work of the device done by the host": (
+        PROGRAM.replace(LAUNCH, "").replace(
+            "  (void)hipMemcpy(back.",
+            "  for (int i = 0; i < n; ++i) back[i] = i + 1 < n ? host[i] * 0.5f + host[i + 1] : 0.0f;\n"
+            "  (void)hipMemcpy(out, back.data(), n * 4, hipMemcpyHostToDevice);\n"
+            "  smooth<<<1, 64>>>(in, out, 0);\n  smooth<<<1, 64>>>(in, out, 0);\n  (void)hipMemcpy(back.",
+        ),
+        "other_inputs",
+        "differs",
+    ),
+    "a launch left out": (PROGRAM.replace(LAUNCH, "", 1), "outputs_equal", "fewer kernels"),
+    "part of the output left out": (body(BODY.replace("i < n", "i < n / 2", 1)), "outputs_equal", "differs"),
+    "a narrower type within the tolerance": (
+        body(BODY.replace("in[i] * 0.5f", "(float)(_Float16)((_Float16)in[i] * (_Float16)0.5f)")),
+        "precision",
+        "halves",
+    ),
+    "less precision outside the tolerance": (
+        body("if (i < n) out[i] = i + 1 < n ? (float)(int)(in[i] * 0.5f + in[i + 1]) : 0.0f;"),
+        "outputs_equal",
+        "differs by",
+    ),
+    "zeros that new memory holds by chance": (
+        body("if (i + 1 < n) out[i] = in[i] * 0.5f + in[i + 1];"),
+        "stale_memory",
+        "differs",
+    ),
+    "one size only": (
+        body("if (i < n && (n == 250 || i > 280)) out[i] = i + 1 < n ? in[i] * 0.5f + in[i + 1] : 0.0f;"),
+        "other_sizes",
+        "differs",
+    ),
+}
+
+
+@pytest.mark.parametrize("cheat", CHEATS)
+def test_a_cheating_program_is_caught(verifier: Verifier, cheat: str) -> None:
+    text, name, reason = CHEATS[cheat]
+    assert text != PROGRAM
+    found = verifier.full(text)
+    failed = [check for check in found.checks if check.passed is False]
+    assert not found.passed and [check.name for check in failed] == [name], found
+    assert reason in failed[0].detail and found.document()[name] is False
+
+
+def test_an_honest_program_passes_every_check(verifier: Verifier) -> None:
+    found = verifier.full(PROGRAM.replace("(n + 63) / 64, 64", "(n + 127) / 128, 128"))
+    assert found.passed and all(check.passed for check in found.checks), found
+    assert found.document() | {"checks": []} == {
+        "outputs_equal": True, "other_inputs": True, "other_sizes": True, "stale_memory": True, "precision": True,
+        "checks": [],
+    }  # fmt: skip
+
+
+def test_the_docs_list_every_check_and_every_kind_of_cheat() -> None:
+    page = DOC.read_text()
+    assert not [cheat for cheat in CHEATS if cheat not in page]
+    assert not [name for _, name, _ in CHEATS.values() if f"`{name}`" not in page]
+
+
+def test_nothing_compared_is_not_verified() -> None:
+    none = Verifier(PROGRAM.replace("return back[0] < 0", "return 1"), Target("gfx942"), [("250",)])
+    found = none.full(PROGRAM)
+    assert not none.sizes and not found.passed and found.checks[0].passed is None
+    assert not Verification(()).passed
+
+
+def test_sizes_come_from_the_header_and_the_defaults() -> None:
+    assert candidates(PROGRAM) == [("256",), ("259",), ("64",), ("67",), ()]
+    assert candidates("// check: 96 40\n")[0] == ("96", "40")
+    shifted = "int n = argc > 1 ? std::atoi(argv[1]) : 1 << 20, k = argc > 2 ? atoi(argv[2]) : 16;"
+    assert candidates(shifted)[:2] == [("65536", "16"), ("65539", "16")]

@@ -1,0 +1,254 @@
+"""The search without a simulator: what it reads of a program, what it writes, which candidates it keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from hipsynth.synth.core.errors import BadInput, HipsynthError
+from hipsynth.tuning.optimize.emit import emit
+from hipsynth.tuning.optimize.evaluate import Evaluation, Evaluator, KernelTime, base_name
+from hipsynth.tuning.optimize.jam import jammed
+from hipsynth.tuning.optimize.moves import MOVES, moves
+from hipsynth.tuning.optimize.moves.view import View
+from hipsynth.tuning.optimize.plan import Plan
+from hipsynth.tuning.optimize.program import Program, read_program
+from hipsynth.tuning.optimize.search import Search
+from hipsynth.tuning.optimize.statements import NotUnderstood, statements
+from hipsynth.tuning.optimize.verify import Check
+from hipsynth.tuning.trial import Conditions, Target, compare, trial
+
+TEXT = r"""
+#include <hip/hip_runtime.h>
+#include <cstdlib>
+#include <vector>
+__device__ int twice(int i) { return 2 * i; }
+__global__ void weigh(const float* in, const float* weights, float* out, int n, int taps) {
+  const int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y;
+  if (x >= n) return;
+  float sum = 0;
+  for (int t = 0; t < taps; ++t) sum += in[y * n + (x + t) % n] * weights[y * taps + t];
+  out[y * n + x] = sum;
+}
+__global__ void count(const unsigned char* x, unsigned* first, int k) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < k) atomicAdd(&first[x[i]], 1u);
+}
+__global__ void group(float* out) {
+  __shared__ float all[64];
+  all[threadIdx.x] = twice(threadIdx.x);
+  __syncthreads();
+  out[threadIdx.x] = all[63 - threadIdx.x];
+}
+int main(int argc, char** argv) {
+  const int n = argc > 1 ? std::atoi(argv[1]) : 100, rows = 8, taps = 5, threads = 64;
+  std::vector<float> host(rows * n), back(rows * n);
+  std::vector<unsigned char> data(4 * rows * n);
+  for (int i = 0; i < rows * n; ++i) host[i] = 0.37f * (i % 91);
+  for (int i = 0; i < 4 * rows * n; ++i) data[i] = i * 37 + i / 7;
+  float *in, *out, *weights;
+  unsigned char* bytes;
+  unsigned* bins;
+  if (hipMalloc(&in, rows * n * 4) || hipMalloc(&out, rows * n * 4) || hipMalloc(&weights, rows * taps * 4)) return 1;
+  if (hipMalloc(&bytes, 4 * rows * n) || hipMalloc(&bins, 1024)) return 1;
+  (void)hipMemcpy(in, host.data(), rows * n * 4, hipMemcpyHostToDevice);
+  (void)hipMemcpy(weights, host.data() + 3, rows * taps * 4, hipMemcpyHostToDevice);
+  (void)hipMemcpy(bytes, data.data(), 4 * rows * n, hipMemcpyHostToDevice);
+  (void)hipMemset(bins, 0, 1024);
+  weigh<<<dim3((n + threads - 1) / threads, rows), threads>>>(in, weights, out, n, taps);
+  count<<<(4 * rows * n + 255) / 256, 256>>>(bytes, bins, 4 * rows * n);
+  (void)hipMemcpy(back.data(), out, rows * n * 4, hipMemcpyDeviceToHost);
+  group<<<1, 64>>>(out);
+  return 0;
+}
+"""
+BLOCKS = {"weigh": (64, 1, 1), "count": (256, 1, 1), "group": (64, 1, 1)}
+TARGET = Target("gfx942")
+
+
+@pytest.fixture(scope="module")
+def program() -> Program:
+    return read_program(TEXT, "gfx942")
+
+
+def view(program: Program, name: str, plan: Plan | None = None, bottleneck: str = "latency") -> View:
+    kernel = next(k for k in program.kernels if k.name == name)
+    grid = {"weigh": (2, 8, 1), "count": (40, 1, 1), "group": (1, 1, 1)}[name]
+    return View(program, kernel, plan or Plan(), bottleneck, grid, BLOCKS[name])
+
+
+def test_kernels_and_their_launches_are_read(program: Program) -> None:
+    weigh, count, group = program.kernels
+    assert [p.name for p in weigh.parameters] == ["in", "weights", "out", "n", "taps"]
+    assert [p.base for p in weigh.parameters] == ["float", "float", "float", "", ""]
+    assert weigh.parameters[0].constant and not weigh.parameters[2].constant
+    (launch,) = weigh.launches
+    assert (launch.grid, launch.block) == ("dim3((n + threads - 1) / threads, rows)", "threads")
+    assert launch.arguments == ("in", "weights", "out", "n", "taps")
+    assert weigh.independent and count.independent
+    assert group.together == "it uses __shared__" and not group.independent
+
+
+@pytest.mark.parametrize(
+    "text, kernel, reason",
+    [
+        ("__global__ void k(int* p) { p[twice(1)] = __shfl(p[0], 1); }", "k", "it uses __shfl"),
+        ("__device__ int at() { return threadIdx.x; } __global__ void k(int* p) { p[at()] = 1; }", "k", "calls uses"),
+        ("#define SYNC __syncthreads()\n__global__ void k(int* p) { SYNC; p[0] = 1; }", "k", "__syncthreads"),
+    ],
+)
+def test_kernels_that_depend_on_their_group_are_named(text: str, kernel: str, reason: str) -> None:
+    found = read_program("#include <hip/hip_runtime.h>\n__device__ int twice(int i) { return i; }\n" + text, "gfx942")
+    (one,) = found.kernels
+    assert reason in one.together and one.fixed == "the file does not launch it"
+
+
+def test_a_file_without_kernels_or_with_errors_is_refused() -> None:
+    with pytest.raises(BadInput, match="no kernel"):
+        read_program("int main() { return 0; }\n", "gfx942")
+    with pytest.raises(BadInput, match="cannot be parsed"):
+        read_program("#include <hip/hip_runtime.h>\n__global__ void k() { nothing; }\n", "gfx942")
+
+
+def test_statements_nest(program: Program) -> None:
+    kernel = program.kernels[0]
+    tree = statements(program.tokens, kernel.first, kernel.last)
+    assert [one.kind for one in tree] == ["simple", "if", "simple", "for", "simple"]
+    assert [one.kind for one in tree[3].inner()] == ["for", "simple"]
+    with pytest.raises(NotUnderstood):
+        statements(program.tokens, kernel.first, kernel.last - 1)
+
+
+def test_a_jam_shares_what_does_not_differ(program: Program) -> None:
+    text = jammed(program, program.kernels[0], 1, 2).text
+    assert text.count("for (int t") == 1 and "sum_0 +=" in text and "sum_1 +=" in text
+    assert "y_1 = block_1" in text and "return false;" in text
+
+
+def test_a_jam_refuses_what_it_cannot_share() -> None:
+    body = "int i = threadIdx.x; for (int k = 0; k < 4; ++k) { if (p[i + k]) return; p[i + k] = 1; }"
+    text = f"#include <hip/hip_runtime.h>\n__global__ void k(int* p) {{ {body} }}\n"
+    found = read_program(text, "gfx942")
+    with pytest.raises(NotUnderstood, match="jump"):
+        jammed(found, found.kernels[0], 0, 2)
+
+
+PLANS = {
+    "group_shape": {"weigh": Plan((128, 2, 1))},
+    "lane_order": {"weigh": Plan((4, 16, 1), lanes=1)},
+    "coarsen": {"weigh": Plan((64, 1, 1), axis=0, coarsen=4), "count": Plan((64, 1, 1), coarsen=3)},
+    "jam": {"weigh": Plan((64, 1, 1), axis=1, coarsen=4, jam=True, restrict=True)},
+    "vectorise": {"weigh": Plan((64, 1, 1), axis=0, coarsen=2, adjacent=True, jam=True)},
+    "atomics": {"count": Plan((256, 1, 1), coarsen=8, private=True)},
+    "unroll": {"weigh": Plan(unroll=4, restrict=True), "group": Plan(restrict=True, waves=4)},
+    "all": {"weigh": Plan((64, 4, 1), axis=1, coarsen=2, jam=True, unroll=2), "count": Plan((64, 1, 1), private=True)},
+}
+
+
+@pytest.fixture(scope="module")
+def original() -> Iterator[object]:
+    yield trial(TEXT, TARGET, Conditions(exact=True))
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_changed_programs_do_the_same(program: Program, original: object, name: str) -> None:
+    text = emit(program, PLANS[name], BLOCKS)
+    assert text != TEXT
+    found = compare(original, trial(text, TARGET, Conditions(exact=True)))  # type: ignore[arg-type]
+    assert found.equal and found.exact, found
+
+
+def test_another_group_shape_runs_the_original_kernel(program: Program) -> None:
+    text = emit(program, {"weigh": Plan((128, 2, 1))}, BLOCKS)
+    assert (
+        "weigh_tuned<<<" in text
+        and "lane_group.x == 64" in text
+        and "      weigh<<<lane_groups, lane_group>>>(" in text
+    )
+    assert "count_tuned" not in emit(program, {"count": Plan((64, 1, 1))}, BLOCKS)
+
+
+def test_lds_arrays_are_padded_and_functions_approximated_where_that_is_safe() -> None:
+    body = """__shared__ float a[16][16], b; __shared__ float c[16][16]; __shared__ float d[16][16];
+      float* flat = &d[0][0]; c[threadIdx.x][0] = expf(in[0]);
+      a[0][0] = b = flat[3] + d[1][1]; in[1] = c[0][1] + a[0][0];"""
+    found = read_program(f"#include <hip/hip_runtime.h>\n__global__ void k(float* in) {{ {body} }}\n", "gfx942")
+    text = emit(found, {"k": Plan(pad=True, fast=True)}, {})
+    assert "c[16][16 + 1];" in text and "d[16][16];" in text and "a[16][16], b;" in text and "= __expf(in[0])" in text
+    one = View(found, found.kernels[0], Plan(), "lds", (1, 1, 1), (16, 1, 1))
+    assert {"lds_padding"} == {move.transformation for move in moves(one) if move.plan.pad or move.plan.fast}
+    assert any(move.plan.fast for move in moves(replace(one, allow=frozenset({"fast-math"}))))
+
+
+def test_nothing_planned_changes_nothing(program: Program) -> None:
+    assert emit(program, {}, BLOCKS) == emit(program, {"weigh": Plan()}, BLOCKS) == TEXT
+
+
+def test_moves_fit_the_kernel(program: Program) -> None:
+    names = {name: {move.transformation for move in moves(view(program, name))} for name in BLOCKS}
+    assert "atomics" in names["count"] and "atomics" not in names["weigh"]
+    assert {"jam", "coarsen", "group_shape", "hints", "unroll"} <= names["weigh"]
+    assert names["group"] <= {"hints", "unroll", "occupancy"}
+    assert moves(view(program, "count", bottleneck="atomics"))[0].transformation == "atomics"
+    registers = replace(view(program, "weigh"), limited_by="VGPRs")
+    assert {move.transformation for move in moves(registers)} <= MOVES.keys()
+    assert any(move.transformation == "occupancy" for move in moves(registers))
+
+
+class Fake(Evaluator):
+    """Times by the text: coarser is faster down to a factor of 4."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def __call__(self, text: str) -> Evaluation:
+        self.seen.append(text)
+        factor = next((f for f in (16, 8, 4, 2) if f"lane_k < {f}; " in text), 1)
+        ns = {1: 100.0, 2: 80.0, 4: 60.0, 8: 70.0, 16: 90.0}[factor]
+        kernels = [
+            KernelTime("weigh", ns, 1, "latency", "", (2, 8, 1), (64, 1, 1), True),
+            KernelTime("count", 2.0, 1, "atomics", "", (40, 1, 1), (256, 1, 1), True),
+        ]
+        return Evaluation("ok", "", "", 0, tuple(kernels), 1.0)
+
+
+def search(program: Program, budget: float, check: bool = True) -> Search:
+    passed = Check("outputs_equal", check, "a copy differs")
+    return Search(program, Fake(), lambda text: passed, lambda text: None, budget)
+
+
+def test_a_search_keeps_what_is_faster_and_correct(program: Program) -> None:
+    found = search(program, 200.0)
+    states = found.run()
+    assert states[0].found.duration_ns == 62.0 and states[-1].text == TEXT
+    kept = [step for step in found.steps if step.kept]
+    assert kept and all(step.after_ns is not None and step.after_ns < step.before_ns for step in kept)
+    assert all(step.parent < step.number and step.kernel == "weigh" for step in found.steps)
+    assert any(step.reason == "not faster" for step in found.steps)
+
+
+def test_a_search_is_deterministic_and_ends_with_its_budget(program: Program) -> None:
+    one, two = search(program, 12.0), search(program, 12.0)
+    one.run(), two.run()
+    assert one.steps == two.steps and one.spent_s <= 12.0 + 1.0 + 24 * 0.15
+
+
+def test_a_wrong_candidate_is_never_kept(program: Program) -> None:
+    found = search(program, 20.0, check=False)
+    assert [state.text for state in found.run()] == [TEXT]
+    assert any(step.reason == "a copy differs" for step in found.steps)
+
+
+def test_a_program_that_fails_is_an_error(program: Program) -> None:
+    class Failing(Fake):
+        def __call__(self, text: str) -> Evaluation:
+            return Evaluation("failed", "trap", "it trapped", 1, (), 1.0)
+
+    with pytest.raises(HipsynthError, match="does not run"):
+        Search(program, Failing(), lambda text: Check("x", True), lambda text: None, 5.0).run()
+
+
+def test_names_of_kernels() -> None:
+    assert base_name("ns::axpy_tuned<float>") == "axpy" and base_name("axpy") == "axpy"

@@ -1,0 +1,184 @@
+"""From a program to its patch: what the simulator observes, which mapping wins, what is refused and why."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import needs
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from hipsynth.profiling.sim.sharing import FILE, TOUCH, Following, read
+from hipsynth.synth.cli.main import cli
+from hipsynth.synth.core.errors import BadInput, UsageError
+from hipsynth.tuning.swizzle import report
+from hipsynth.tuning.swizzle.observe import observe
+from hipsynth.tuning.swizzle.search import Answer, Question, base_name, swizzle
+from hipsynth.tuning.trial import Target
+
+TARGET = Target("gfx942")
+# Eight groups share each row of a table: dealt out over the XCDs, every one of them fetches every row.
+PROGRAM = r"""
+#include <hip/hip_runtime.h>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+__global__ void k(const float* in, float* out, int* flags, int n) { BODY }
+int main(int argc, char** argv) {
+  const int groups = argc > 1 ? std::atoi(argv[1]) : 512, n = groups * 64;
+  std::vector<float> host(n * 16), back(n);
+  for (int i = 0; i < n * 16; ++i) host[i] = 0.25f * (i % 1000);
+  float *in, *out;
+  int* flags;
+  if (hipMalloc(&in, n * 64) || hipMalloc(&out, n * 4) || hipMalloc(&flags, n * 4)) return 1;
+  (void)hipMemcpy(in, host.data(), n * 64, hipMemcpyHostToDevice);
+  (void)hipMemset(flags, 0, n * 4);
+  k<<<dim3(groups / 8, 8), 64>>>(in, out, flags, n);
+  (void)hipMemcpy(back.data(), out, n * 4, hipMemcpyDeviceToHost);
+  std::printf("%g\n", back[n / 2]);
+  return CODE;
+}
+"""
+SHARED = """
+  const int g = blockIdx.y * gridDim.x + blockIdx.x, row = g / 8;
+  float sum = 0;
+  for (int i = 0; i < 128; ++i) sum += in[row * 8192 + i * 64 + threadIdx.x];
+  out[g * 64 + threadIdx.x] = sum + g;
+"""
+
+
+def program(body: str = SHARED, code: int = 0) -> str:
+    return PROGRAM.replace("BODY", body).replace("CODE", str(code))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def simulator() -> None:
+    needs.simulator()
+    needs.compiler()
+
+
+def one(body: str, **options: object) -> Answer:
+    (answer,) = swizzle(program(body), Question(TARGET, ("64",), **options)).answers  # type: ignore[arg-type]
+    return answer
+
+
+@pytest.fixture(scope="module")
+def improved() -> tuple[Answer, str, str]:
+    text = program()
+    found = swizzle(text, Question(TARGET, executed=2))
+    return found.answers[0], found.text, report.patch(text, found.text, "a.hip")
+
+
+def test_groups_that_share_rows_are_brought_together(improved: tuple[Answer, str, str]) -> None:
+    answer, text, patch = improved
+    assert (answer.status, answer.proof.kind, answer.outputs_equal) == ("improved", "symbolic", True)
+    assert answer.before is not None and answer.after is not None and answer.ceiling is not None
+    before, after = (record.metrics["L2_Cache_Hit_Rate"] or 0.0 for record in (answer.before, answer.after))
+    assert after > before + 20 and after <= answer.ceiling + 0.5
+    assert (answer.after.duration_ns or 0) < (answer.before.duration_ns or 0)
+    assert "swizzled_k()" in text and patch.startswith("--- a/a.hip\n+++ b/a.hip\n")
+    rows = answer.sharing["lines_by_xcd"], answer.sharing["lines_by_xcd_after"]
+    assert isinstance(rows[0], list) and isinstance(rows[1], list) and sum(rows[1]) < sum(rows[0]) / 3
+    assert len(answer.history) == answer.evaluated >= 2 and all(tried.bottleneck for tried in answer.history)
+
+
+def test_a_mapped_program_is_not_mapped_again(improved: tuple[Answer, str, str]) -> None:
+    (again,) = swizzle(improved[1], Question(TARGET, ("64",), executed=1)).answers
+    assert again.status == "refused" and "mapped already" in again.reason
+
+
+def test_the_observer_sees_every_line_once_and_leaves_memory_alone() -> None:
+    body = (
+        "const int g = blockIdx.y * gridDim.x + blockIdx.x, i = g * 64 + threadIdx.x; if (in[i] >= 0) out[i] += in[i];"
+    )
+    seen = observe(program(body), TARGET, ("16",), Following(), 30)
+    (launch,) = seen.launches
+    assert (launch.state, launch.grid, launch.one_in) == ("all", (2, 8, 1), 1)
+    full = launch.touches[(launch.touches["reads"] == 0xFFFFFFFF)]
+    assert np.bincount(full["group"]).tolist() == [4] * 16  # two lines of each array
+    assert np.bincount(launch.touches["group"][launch.touches["writes"] == 0xFFFFFFFF]).tolist() == [2] * 16
+    again = swizzle(program(body), Question(TARGET, ("16",), executed=1)).answers[0]
+    assert again.status != "refused"  # `out` was updated once, not twice: the outputs are the same
+
+
+def test_too_many_touches_are_thinned_out_by_lines() -> None:
+    seen = observe(program(), TARGET, ("64",), Following(most_touches=2000), 30)
+    (launch,) = seen.launches
+    assert launch.one_in >= 2 and 200 < len(launch.touches) <= 2000
+    assert set(launch.touches["group"].tolist()) <= set(range(64))
+
+
+def test_endless_groups_are_given_up() -> None:
+    seen = observe(program(), TARGET, ("64",), Following(most_work=1000), 30)
+    assert [launch.state for launch in seen.launches] == ["too_long"]
+
+
+REFUSED = {
+    "order of atomics": "atomicAdd(out + threadIdx.x, in[blockIdx.x * 64 + threadIdx.x]);",
+    "takes work from a queue, so atomics return": "const int g = atomicAdd(flags, 1); out[g] = in[blockIdx.x + g];",
+    "another one reads": "const int i = blockIdx.x * 64 + threadIdx.x; out[i] = in[i] + out[(i + 64) % 512];",
+    "persistent": "for (int i = blockIdx.x; i < n; i += gridDim.x) out[i] = in[i];",
+    "does not use its block index": "out[threadIdx.x] = 1;",
+}
+WORDS = {
+    "takes work from a queue, so atomics return": "order of atomics",
+    "does not use its block index": "block index|another",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_kernels_whose_groups_depend_on_each_other_are_refused(name: str) -> None:
+    answer = one(REFUSED[name])
+    assert answer.status == "refused" and answer.history == []
+    assert any(word in answer.reason for word in WORDS.get(name, name).split("|")), answer.reason
+
+
+def test_wrong_and_broken_programs_are_refused_with_the_reason() -> None:
+    (wrong,) = swizzle(program(code=3), Question(TARGET, ("64",), executed=1)).answers
+    assert wrong.status == "refused" and "wrong to begin with: exit code 3" in wrong.reason
+    with pytest.raises(BadInput, match="does not run"):
+        swizzle(program("out[1 << 28] = 1;"), Question(TARGET, ("64",)))
+
+
+def test_a_mapping_of_ones_own_is_checked_before_it_runs() -> None:
+    skipping = one(SHARED, formula="id % 8 * 2 + id / 8 % 2")
+    assert skipping.status == "refused" and skipping.proof.fault == "skips" and "16 of 64" in skipping.reason
+    good = one(SHARED, formula="select(id < n / 8 * 8, id % 8 * (n / 8) + id / 8, id)")
+    assert good.status in ("improved", "ceiling") and good.evaluated == 1
+    with pytest.raises(UsageError):
+        one(SHARED, formula="os.system")
+    with pytest.raises(UsageError, match="no kernel"):
+        one(SHARED, kernels=("other",))
+
+
+def test_names_of_kernels() -> None:
+    names = ["axpy", "void ns::axpy<float>", "_Z4axpyPKDF16_i", "_ZN2ns4axpyIDF16_EEvPT_"]
+    assert [base_name(name.removeprefix("void ")) for name in names] == ["axpy"] * 4
+
+
+def test_a_damaged_file_of_touches_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / FILE
+    assert read(path) == []
+    good = b"k all 2 1 1 64 1 1 0 1 1\n" + np.array([(1, 5, 1, 0, 0)], TOUCH).tobytes()
+    path.write_bytes(good)
+    assert read(path)[0].touches["line"].tolist() == [5]
+    bad = [good[:-1], good.replace(b"all", b"any"), good.replace(b"2 1 1 64", b"1 1 1 64"), b"\0" * 50, b"k all\n"]
+    for data in bad:
+        path.write_bytes(data)
+        with pytest.raises(BadInput):
+            read(path)
+
+
+def test_the_verb_writes_the_program_and_a_patch(tmp_path: Path) -> None:
+    path = tmp_path / "a.hip"
+    path.write_text(program())
+    done = CliRunner().invoke(cli, ["swizzle", str(path), "--tries", "1", "--json"], catch_exceptions=False)
+    found = json.loads(done.stdout)
+    (kernel,) = found["kernels"]
+    wanted = {"name", "status", "reason", "mapping", "bijection", "outputs_equal", "before", "after", "ceiling"}
+    assert wanted | {"evaluated", "seconds"} <= set(kernel) and kernel["status"] == "improved"
+    assert kernel["ceiling"]["L2_Cache_Hit_Rate"] > kernel["before"]["L2_Cache_Hit_Rate"]
+    assert Path(found["patched"]).name == "a.swizzled.hip" and "swizzled_k" in Path(found["patched"]).read_text()
+    assert Path(found["patch"]).read_text().startswith("--- a/a.hip")

@@ -1,0 +1,171 @@
+"""Are the tools a table with schemas, and is every wrong call a result with a reason?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hipsynth.tuning.optimize.evaluate import Evaluation, Evaluator, KernelTime
+from hipsynth.tuning.tools import TOOLS, Limits, Workshop, call, definitions
+from hipsynth.tuning.tools.table import checked, without_folders
+from hipsynth.tuning.trial import Target
+
+PROGRAM = r"""#include <hip/hip_runtime.h>
+#include <cstdlib>
+#include <vector>
+__global__ void scale(const float* in, float* out, int rows, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= rows) return;
+  float sum = 0;
+  for (int k = 0; k < n; ++k) sum += in[i * n + k];
+  out[i] = sum;
+}
+int main(int argc, char** argv) {
+  const int rows = argc > 1 ? std::atoi(argv[1]) : 512, n = 64;
+  std::vector<float> host(rows * n), back(rows);
+  for (int i = 0; i < rows * n; ++i) host[i] = 0.25f * (i % 37);
+  float *in, *out;
+  if (hipMalloc(&in, rows * n * 4) || hipMalloc(&out, rows * 4)) return 1;
+  (void)hipMemcpy(in, host.data(), rows * n * 4, hipMemcpyHostToDevice);
+  scale<<<(rows + 255) / 256, 256>>>(in, out, rows, n);
+  (void)hipMemcpy(back.data(), out, rows * 4, hipMemcpyDeviceToHost);
+  return back[0] < 0;
+}
+"""
+WRONG = PROGRAM.replace("out[i] = sum;", "out[i] = sum + 1;")
+
+
+@pytest.fixture(scope="module")
+def shop() -> Iterator[Workshop]:
+    made = Workshop(Target("gfx942"), sizes=(("96",), ("70",)))
+    made.add(PROGRAM, made="source")
+    yield made
+
+
+def fresh(limits: Limits | None = None) -> Workshop:
+    return Workshop(Target("gfx942"), limits)
+
+
+def test_every_tool_has_a_name_a_description_and_a_schema() -> None:
+    for row in definitions():
+        function = row["function"]
+        assert row["type"] == "function" and len(function["description"]) > 40
+        schema = function["parameters"]
+        assert schema["additionalProperties"] is False and set(schema["required"]) <= set(schema["properties"])
+        assert all(len(p["description"]) > 5 for p in schema["properties"].values())
+    assert json.loads(json.dumps(definitions())) == definitions()
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "reason"),
+    [
+        ("shell", {"command": "id"}, "unknown_tool"),
+        ("", {}, "unknown_tool"),
+        ("profile", {}, "bad_arguments"),
+        ("profile", [], "bad_arguments"),
+        ("profile", None, "bad_arguments"),
+        ("profile", {"program": 0}, "bad_arguments"),
+        ("profile", {"program": "v0", "file": "/etc/passwd"}, "bad_arguments"),
+        ("profile", {"program": "/etc/passwd"}, "unknown_program"),
+        ("profile", {"program": "../v0"}, "unknown_program"),
+        ("apply", {"program": "v0", "move": True}, "bad_arguments"),
+        ("compile", {"source": "\0"}, "bad_arguments"),
+        ("compile", {"source": "\ud800"}, "bad_arguments"),
+        ("compile", {"source": "x" * (65 << 10)}, "too_large"),
+        ("compile", {"source": PROGRAM, "replaces": "v9"}, "unknown_program"),
+        ("compile", {"source": PROGRAM, "arguments": "'"}, "bad_arguments"),
+    ],
+)
+def test_a_wrong_call_has_a_reason(name: str, arguments: object, reason: str) -> None:
+    done = call(fresh(), name, arguments)
+    assert done.failed and done.document["error"] == reason and done.document["message"]
+
+
+EMPTY = fresh()
+
+
+@given(st.text(max_size=8), st.recursive(st.none() | st.integers() | st.text(), st.lists), st.booleans())
+def test_no_call_raises(name: str, value: object, known: bool) -> None:
+    chosen = "run_and_verify" if known else name
+    assert call(EMPTY, chosen, {"program": value, name: value}).failed
+
+
+def test_limits_end_a_run() -> None:
+    shop = fresh(Limits(calls=1, programs=1))
+    assert call(shop, "profile", {"program": "v0"}).document["error"] == "unknown_program"
+    assert call(shop, "profile", {"program": "v0"}).document["error"] == "limit"
+    shop = fresh(Limits(seconds=0.5))
+    shop.seconds = 1.0
+    assert call(shop, "propose", {"program": "v0"}).document["error"] == "limit"
+    shop = fresh(Limits(programs=1))
+    shop.add(PROGRAM)
+    assert call(shop, "compile", {"source": WRONG}).document["error"] == "limit"
+
+
+def test_a_source_cannot_read_what_lies_outside(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.h"
+    secret.write_text("#error a-secret-word\n")
+    done = call(fresh(), "compile", {"source": f'#include "{secret}"\n{PROGRAM}'})
+    assert done.document["error"] == "compile_failed"
+    assert "not found" in done.document["message"] and "a-secret-word" not in json.dumps(done.document)
+
+
+def test_messages_name_no_folders_of_this_machine() -> None:
+    assert without_folders("/tmp/a-1/b/program.hip:3:1: error: no") == "program.hip:3:1: error: no"
+
+
+def test_arguments_have_the_types_of_the_schema() -> None:
+    schema = TOOLS["apply"].schema
+    assert checked(schema, {"program": "v0", "move": 3}) == {"program": "v0", "move": 3}
+
+
+def test_a_program_is_improved_with_the_tools(shop: Workshop) -> None:
+    found = call(shop, "profile", {"program": "v0"}).document
+    assert found["kernels"][0]["name"] == "scale" and found["duration_us"] > 0
+    moves = call(shop, "propose", {"program": "v0"}).document["moves"]
+    assert {"hints", "group_shape"} <= {row["transformation"] for row in moves}
+    number = next(row["move"] for row in moves if row["transformation"] == "group_shape")
+    made = call(shop, "apply", {"program": "v0", "move": number}).document
+    assert made["program"] == "v1" and "+" in made["diff"]
+    gained = call(shop, "compare", {"before": "v0", "after": "v1"}).document
+    assert gained["speedup"] == pytest.approx(gained["before_us"] / gained["after_us"], abs=1e-2)
+    verified = call(shop, "run_and_verify", {"program": "v1"}).document
+    assert verified["passed"] and {row["check"] for row in verified["checks"]} >= {"other_inputs", "other_sizes"}
+    assert call(shop, "apply", {"program": "v0", "move": number}).document["program"] == "v1"
+    assert call(shop, "apply", {"program": "v0", "move": 999}).document["error"] == "unknown_move"
+
+
+def test_a_wrong_program_does_not_pass(shop: Workshop) -> None:
+    made = call(shop, "compile", {"source": WRONG, "replaces": "v0"}).document
+    assert made["must_behave_like"] == "v0"
+    assert not call(shop, "run_and_verify", {"program": made["program"]}).document["passed"]
+
+
+@pytest.mark.full
+def test_groups_are_mapped(shop: Workshop) -> None:
+    found = call(shop, "swizzle", {"program": "v0"})
+    assert not found.failed and found.document["kernels"][0]["status"] in ("improved", "ceiling", "refused")
+
+
+@pytest.mark.full
+def test_lines_and_predictions(shop: Workshop) -> None:
+    found = call(shop, "hot_lines", {"program": "v0", "most": 3}).document
+    assert 0 < len(found["lines"]) <= 3 and found["lines"][0]["share"] > 0
+    assert call(shop, "predict", {"program": "v0"}).document["kernels"][0]["duration_us"] > 0
+
+
+def test_a_measurement_is_found_again_in_the_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = KernelTime(
+        "a", 5.0, 1, "hbm", "", (1, 1, 1), (64, 1, 1), True, {"VALU_Utilization": None}, {"SQ_WAVES": 2}
+    )
+    found = Evaluation("ok", "", "", 0, (kernel, kernel), 0.5)
+    monkeypatch.setattr("hipsynth.tuning.optimize.evaluate.trial", lambda *_: None)
+    monkeypatch.setattr("hipsynth.tuning.optimize.evaluate.evaluation", lambda _: found)
+    assert Evaluator(Target("gfx942"), (), 1.0, tmp_path)(PROGRAM) == found
+    monkeypatch.delattr("hipsynth.tuning.optimize.evaluate.trial")
+    assert Evaluator(Target("gfx942"), (), 1.0, tmp_path)(PROGRAM) == found

@@ -1,0 +1,134 @@
+"""Trials: digests of what a run leaves behind, inputs drawn again, poisoned allocations, comparisons."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hipsynth.profiling.sim.observation import Output
+from hipsynth.tuning.trial import Conditions, Target, Tolerance, Trial, compare, trial
+
+PROGRAM = r"""
+#include <hip/hip_runtime.h>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+__global__ void scale(const float* in, float* out, const int* order, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) BODY
+}
+int main(int argc, char** argv) {
+  const int n = argc > 1 ? std::atoi(argv[1]) : 256;
+  std::vector<float> host(n), back(n);
+  std::vector<int> order(n);
+  for (int i = 0; i < n; ++i) host[i] = 0.5f * i, order[i] = (i * 7) % n;
+  float *in, *out;
+  int* index;
+  if (hipMalloc(&in, n * 4) || hipMalloc(&out, n * 4) || hipMalloc(&index, n * 4)) return 1;
+  (void)hipMemcpy(in, host.data(), n * 4, hipMemcpyHostToDevice);
+  (void)hipMemcpy(index, order.data(), n * 4, hipMemcpyHostToDevice);
+  scale<<<(n + 63) / 64, 64>>>(in, out, index, n);
+  (void)hipMemcpy(back.data(), out, n * 4, hipMemcpyDeviceToHost);
+  (void)hipFree(out);
+  std::printf("%d\n", n);
+}
+"""
+TARGET = Target("gfx942")
+EXACT = Conditions(("256",), exact=True, record_bytes=1 << 20)
+
+
+def run(body: str = "out[i] = 2 * in[order[i]];", conditions: Conditions = EXACT) -> Trial:
+    return trial(PROGRAM.replace("BODY", body), TARGET, conditions)
+
+
+@pytest.fixture(scope="module")
+def original() -> Trial:
+    return run()
+
+
+def numbers(found: Trial, position: int, kind: type = np.float32) -> np.ndarray:
+    assert found.recorded is not None
+    return np.frombuffer(found.recorded[position], kind)
+
+
+def test_outputs_are_copies_in_order_and_buffers_at_their_end(original: Trial) -> None:
+    assert original.ok and original.exit_code == 0 and original.stdout == "256\n"
+    assert [(o.kind, o.index) for o in original.outputs] == [("copy", 0), ("buffer", 1), ("buffer", 0), ("buffer", 2)]
+    copy, out = original.outputs[:2]
+    assert copy.digest == out.digest and copy.bytes == copy.recorded == 1024
+    order = (np.arange(256) * 7) % 256
+    assert (numbers(original, 0) == order.astype(np.float32)).all()
+    assert original.kernels[0].metrics and original.duration_ns == original.kernels[0].duration_ns
+    assert original.document()["outputs"][0]["digest"] == copy.digest
+
+
+def test_a_run_without_observation_has_no_outputs() -> None:
+    assert run(conditions=Conditions(("256",))).outputs == ()
+
+
+def test_inputs_drawn_again_keep_their_kind(original: Trial) -> None:
+    one, two, again = (run(conditions=replace(EXACT, redraw=s, redraw_integers=True)) for s in (1, 2, 1))
+    assert one.outputs == again.outputs and one.outputs[0].digest != two.outputs[0].digest
+    before, after = numbers(original, 2), numbers(one, 2)  # the input, at the program's end
+    assert (after[1:] != before[1:]).mean() > 0.95
+    assert after[0] == 0 and (np.abs(after[1:] / before[1:] - 1) <= 0.25 + 1e-6).all()
+    assert sorted(numbers(one, 3, np.int32)) == list(range(256))
+    assert (numbers(one, 3, np.int32) != numbers(original, 3, np.int32)).any()
+    assert (numbers(one, 0) == 2 * after[numbers(one, 3, np.int32)]).all()
+
+
+def test_without_integers_only_floats_are_drawn_again(original: Trial) -> None:
+    one = run(conditions=replace(EXACT, redraw=1))
+    assert (numbers(one, 3, np.int32) == numbers(original, 3, np.int32)).all()
+
+
+def test_poison_shows_what_was_not_written() -> None:
+    some = "if (i % 2) out[i] = 1;"
+    clean, dirty = run(some), run(some, replace(EXACT, poison=0x7FF7A5A5))
+    assert not compare(clean, dirty).equal
+    assert compare(run(), run(conditions=replace(EXACT, poison=0x7FF7A5A5))).exact
+
+
+def test_differences_are_named(original: Trial) -> None:
+    other = run("out[i] = 2.00001f * in[order[i]];")
+    refused = compare(original, other)
+    assert not refused.equal and refused.reason == "copy 0 of 1024 bytes differs"
+    allowed = compare(original, other, Tolerance("float", 1e-4, "a test"))
+    assert allowed.equal and not allowed.exact and 1e-6 < allowed.error < 1e-4
+    tight = compare(original, other, Tolerance("float", 1e-7, "a test"))
+    assert not tight.equal and "of its largest number" in tight.reason
+
+
+def test_what_is_no_number_must_be_equal(original: Trial) -> None:
+    nan = run('out[i] = i == 3 ? __builtin_nanf("") : 2 * in[order[i]];')
+    found = compare(original, nan, Tolerance("float", 1, "a test"))
+    assert not found.equal and "not only in numbers" in found.reason
+
+
+def test_failures_are_results(original: Trial) -> None:
+    broken = run("out[i] = nothing;")
+    assert broken.reason == "compile_failed" and "nothing" in broken.message
+    outside = run("out[i + 100000] = 1;")
+    assert outside.reason == "illegal_access"
+    assert "failed: illegal_access" in compare(original, outside).reason
+
+
+@pytest.mark.parametrize(
+    "change, reason",
+    [
+        ({"exit_code": 1}, "exit code 1"),
+        ({"stdout": "x"}, "prints"),
+        ({"kernels": ()}, "fewer"),
+        ({"outputs": ()}, "copy 0 is in only one"),
+    ],
+)
+def test_everything_is_compared(original: Trial, change: dict[str, object], reason: str) -> None:
+    found = compare(original, replace(original, **change))  # type: ignore[arg-type]
+    assert not found.equal and reason in found.reason
+
+
+def test_more_allocations_are_no_difference(original: Trial) -> None:
+    more = replace(original, outputs=(*original.outputs, Output("buffer", 9, 4, 0, "0")))
+    assert compare(original, more).exact

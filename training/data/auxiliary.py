@@ -1,0 +1,99 @@
+"""Facts between a source and its metrics, which an answer may say first: launch, work per item, what limits the kernel.
+
+A metric is a formula over few quantities. An answer that names the quantities first gives a model more to learn from
+than the twelve metrics alone, and each value can use those before it. FACTS is the table; the values come from the
+label's counters, so only labels of a backend that counts them exactly (the simulator) have all facts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hipsynth.profiling.metrics.bottleneck import UNITS
+
+LINE = 64  # bytes that one look-up of the vL1D covers
+COUNTERS = (
+    "SQ_ITEMS",
+    "EXACT_READ_BYTES",
+    "EXACT_WRITE_BYTES",
+    "EXACT_ATOMIC_BYTES",
+    "EXACT_FLOPS",
+    "TCP_TOTAL_CACHE_ACCESSES",
+)
+# Bytes that look-ups cover per byte that lanes access: the class ends below the number.
+STRIDES = (("shared", 0.75), ("unit", 1.5), ("strided", 6.0), ("scattered", math.inf))
+NO_ACCESS = "none"
+Row = Mapping[str, Any]
+Value = float | str
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One fact: its key in the answer, the stage that says it (0 first; facts of a stage do not use each other), its
+    value from a label row, and the words that it may be, if it is not a number."""
+
+    key: str
+    stage: int
+    value: Callable[[Row], Value | None]
+    choices: tuple[str, ...] = ()
+
+
+def _bytes(row: Row) -> float:
+    return float(row["EXACT_READ_BYTES"] + row["EXACT_WRITE_BYTES"] + row["EXACT_ATOMIC_BYTES"])
+
+
+def _stride(row: Row) -> str:
+    moved, covered = _bytes(row), row["TCP_TOTAL_CACHE_ACCESSES"] * LINE
+    if not moved or not covered:
+        return NO_ACCESS
+    return next(name for name, end in STRIDES if covered / moved < end)
+
+
+FACTS = (
+    Fact("work_groups", 0, lambda row: float(math.prod(row["grid"]))),
+    Fact("group_size", 0, lambda row: float(math.prod(row["block"]))),
+    Fact("bytes_per_item", 1, lambda row: _bytes(row) / row["SQ_ITEMS"]),
+    Fact("flops_per_item", 1, lambda row: row["EXACT_FLOPS"] / row["SQ_ITEMS"]),
+    Fact("vl1d_accesses_per_item", 1, lambda row: row["TCP_TOTAL_CACHE_ACCESSES"] / row["SQ_ITEMS"]),
+    Fact("stride", 1, _stride, (*(name for name, _ in STRIDES), NO_ACCESS)),
+    Fact("occupancy", 2, lambda row: row["occupancy"]),
+    Fact("bottleneck", 2, lambda row: row["bottleneck"] if row["bottleneck"] in UNITS else None, tuple(UNITS)),
+    Fact("duration_ns", 2, lambda row: row["duration_ns"]),
+)
+KEYS = tuple(fact.key for fact in FACTS)
+CHOICES = {fact.key: fact.choices for fact in FACTS if fact.choices}
+STAGE = {fact.key: fact.stage for fact in FACTS}
+LAST_STAGE = max(STAGE.values()) + 1  # the metrics'
+
+
+def with_counters(measurements: pa.Table) -> pa.Table:
+    """Measurements with the columns that FACTS read and that do not exist yet: counters, and occupancy (0 to 1)."""
+    counted = "counters" in measurements.column_names
+    for name in COUNTERS:
+        column = pc.map_lookup(measurements["counters"], name, "first") if counted else None
+        measurements = measurements.append_column(name, _column(measurements, column))
+    held = "occupancy" in measurements.column_names
+    column = pc.struct_field(measurements["occupancy"], "fraction") if held else None
+    measurements = measurements.drop_columns(["occupancy"]) if held else measurements
+    return measurements.append_column("occupancy", _column(measurements, column))
+
+
+def _column(measurements: pa.Table, found: Any) -> Any:
+    return pa.nulls(measurements.num_rows, pa.float64()) if found is None else found
+
+
+def facts_of(row: Row) -> dict[str, Value]:
+    """The facts of a label row (see with_counters); empty unless all are known."""
+    if any(row.get(name) is None for name in (*COUNTERS, "occupancy", "bottleneck", "duration_ns")):
+        return {}
+    if not row["SQ_ITEMS"]:
+        return {}
+    found = {fact.key: fact.value(row) for fact in FACTS}
+    known = {key: value for key, value in found.items() if value is not None}
+    return known if len(known) == len(FACTS) else {}

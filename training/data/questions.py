@@ -1,0 +1,179 @@
+"""Questions about a kernel's bottleneck, with answers from its label's limits and counters.
+
+The texts are data (questions.toml). The same label gives the same questions in the same words. A question about
+programs that differ only in names, with the same answer, is kept once; parts follow the lineage, as for other samples.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import string
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from hipsynth.profiling.metrics.bottleneck import unit_name
+from hipsynth.synth.core.arguments import run_text
+from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.core.files import whole_file
+from hipsynth.synth.core.store import Corpus, split_names, splits
+from hipsynth.training.data import auxiliary
+from hipsynth.training.data.dataset import canonical_id
+from hipsynth.training.data.samples import FACTS, no_labels, select_labels
+
+Row = Mapping[str, Any]
+DETAILS = ("limits", "occupancy")  # columns that label rows leave out
+
+
+@cache
+def texts() -> dict[str, Any]:
+    """The table of questions.toml."""
+    return tomllib.loads(Path(__file__).with_name("questions.toml").read_text())
+
+
+def placeholders(template: str) -> set[str]:
+    """The facts that a text names."""
+    return {name for _, name, _, _ in string.Formatter().parse(template) if name}
+
+
+def facts(row: Row) -> dict[str, str]:
+    """What is known of a label as words and rounded numbers with units, by the names that questions.toml uses.
+
+    `row`: a row of select_labels with the measurement's `limits` and `occupancy_of` (its occupancy struct).
+    """
+    found = {"kernel": f"`{row['kernel']}`", **{name: str(row[name]) for name in ("arch", "flags", "device")}}
+    return found | _limits(row) | _occupancy(row) | _hit_rates(row) | _work(row)
+
+
+def _limits(row: Row) -> dict[str, str]:
+    limits, duration = row.get("limits"), row["duration_ns"]
+    if not limits or not duration:
+        return {}
+    bounds = dict(limits["bounds"])
+    unit = str(limits["bottleneck"])
+    kind, advice = texts()["units"].get(unit, (None, None))
+    if kind is None or not bounds.get(unit):
+        return {}
+    rest = sorted(((ns, name) for name, ns in bounds.items() if name != unit and ns > 0), reverse=True)
+    found = {"unit": unit_name(unit), "kind": kind, "advice": advice, "duration": _time(duration)}
+    found |= {"unit_time": _time(bounds[unit]), "unit_share": _share(bounds[unit] / duration)}
+    if rest:
+        found |= {"second": unit_name(rest[0][1]), "second_share": _share(rest[0][0] / duration)}
+    return found | {f"{name}_share": _share(bounds[name] / duration) for name in ("hbm", "valu") if name in bounds}
+
+
+def _occupancy(row: Row) -> dict[str, str]:
+    held = row.get("occupancy_of")
+    if not held or held["fraction"] is None or not held["limited_by"]:
+        return {}
+    share = {"waves": f"{held['waves_per_cu']:g}", "occupancy": _share(held["fraction"])}
+    return share | {"occupancy_limit": str(held["limited_by"])}
+
+
+def _hit_rates(row: Row) -> dict[str, str]:
+    rates = {"l1_hits": row["L1_Cache_Hit_Rate"], "l2_hits": row["L2_Cache_Hit_Rate"]}
+    return {name: f"{rate:.3g} %" for name, rate in rates.items() if rate is not None}
+
+
+def _work(row: Row) -> dict[str, str]:
+    told = auxiliary.facts_of(row)
+    if not told:
+        return {}
+    found = {"flops": _amount(told["flops_per_item"]), "bytes": _amount(told["bytes_per_item"])}
+    found["accesses"] = _amount(told["vl1d_accesses_per_item"])
+    access = texts()["strides"].get(told["stride"])
+    intensity = row.get("HBM_Arithmetic_Intensity")
+    found |= {"access": access} if access else {}
+    return found | ({"intensity": f"{intensity:.3g}"} if intensity is not None else {})
+
+
+def _amount(value: auxiliary.Value) -> str:
+    return f"{float(value):.3g}"
+
+
+def _share(share: float) -> str:
+    return f"{100 * share:.3g} %"
+
+
+def _time(ns: float) -> str:
+    return f"{ns / 1000:.3g} us"
+
+
+def asked(row: Row, source: str) -> Iterator[tuple[str, list[dict[str, str]]]]:
+    """(name, messages) of every question whose answer a label knows."""
+    known, table = facts(row), texts()
+    for name, entry in table["questions"].items():
+        wanted = placeholders(entry["answer"])
+        if not wanted <= set(known):
+            continue
+        choice = int(hashlib.sha256(f"{row['measurement_id']}:{name}".encode()).hexdigest(), 16) % len(entry["ask"])
+        question = entry["ask"][choice].format(**known)
+        context = table["code"].format(**known, source=source.strip("\n"))
+        answer = entry["answer"].format(**known)
+        contents = (("system", table["system"]), ("user", question + context), ("assistant", answer))
+        yield name, [{"role": role, "content": text} for role, text in contents]
+
+
+def detailed(measurements: pa.Table, rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Label rows with the columns that select_labels leaves out; `occupancy_of` is the whole occupancy."""
+    names = [name for name in DETAILS if name in measurements.column_names]
+    keys = list(zip(*(measurements[name].to_pylist() for name in ("measurement_id", "kernel_index")), strict=True))
+    at = {key: index for index, key in enumerate(keys)}
+    places = [at[row["measurement_id"], row["kernel_index"]] for row in rows]
+    found = measurements.select(names).take(pa.array(places, pa.int64())).to_pylist() if names else [{} for _ in rows]
+    return [
+        {**row, "limits": more.get("limits"), "occupancy_of": more.get("occupancy")}
+        for row, more in zip(rows, found, strict=True)
+    ]
+
+
+def export_questions(
+    corpus: Corpus, out: Path, *, backend: str | None = None, device: str | None = None
+) -> dict[str, Any]:
+    """Writes the questions that a corpus' labels answer to `out`, atomically, one JSON object per line; returns a
+    summary. Raises BadInput if no label answers any (measured ones have no limits)."""
+    measurements = corpus.measurements()
+    selection = select_labels(measurements, backend=backend, device=device)
+    if not selection.rows:
+        raise no_labels(corpus.root, measurements, selection)
+    counts: Counter[str] = Counter()
+    duplicates = 0
+    seen: set[tuple[str, ...]] = set()
+    rows = detailed(measurements, selection.rows)
+    with whole_file(out) as file:
+        for row, source, parts in _with_sources(corpus, rows):
+            for name, messages in asked(row, source):
+                mark = (canonical_id(source), row["arch"], row["device"], name, messages[-1]["content"])
+                if mark in seen:
+                    duplicates += 1
+                    continue
+                seen.add(mark)
+                counts[name] += 1
+                kept = {key: row[key] for key in FACTS} | {"kernel": row["kernel"], "backend": row["backend"]}
+                sample = {"id": f"{row['measurement_id']}:{name}", "question": name, "messages": messages}
+                file.write(json.dumps({**sample, **kept, "split": parts}, ensure_ascii=False) + "\n")
+        if not counts:
+            raise BadInput(
+                f"{corpus.root}: no label answers a question about its bottleneck",
+                cause="the labels have no limits and counters",
+                remedy="profile the programs on the simulator",
+            )
+    summary = {"out": str(out), "format": "questions", "samples": sum(counts.values()), "questions": dict(counts)}
+    return {**summary, "duplicates": duplicates, "left_out": dict(selection.left_out)}
+
+
+def _with_sources(corpus: Corpus, rows: Sequence[Row]) -> Iterator[tuple[Row, str, dict[str, str]]]:
+    """Each row with its program's text and its part in each kind of split; without rows whose source was not kept."""
+    programs = dict(zip(*(corpus.programs()[name].to_pylist() for name in ("id", "text")), strict=True))
+    keys = pa.table({name: [row[name] for row in rows] for name in ("measurement_id", "lineage")})
+    parts = {name: splits(keys, name) for name in split_names()}
+    for index, row in enumerate(rows):
+        text = programs.get(row["program_id"])
+        if text:
+            yield row, run_text(text, row["arguments"]), {name: part[index] for name, part in parts.items()}

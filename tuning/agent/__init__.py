@@ -1,0 +1,1 @@
+"""A language model that drives the tools, the traces of its runs, and training samples from them and from searches."""

@@ -1,0 +1,115 @@
+"""Makes training samples over many programs: each is optimized by the search, and its success is told as chats."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hipsynth.synth.core.errors import HipsynthError
+from hipsynth.synth.core.files import write_whole
+from hipsynth.synth.core.journal import Journal
+from hipsynth.synth.core.program import Program
+from hipsynth.tuning.agent.lessons import NoLesson, Sample, from_trace, lessons
+from hipsynth.tuning.agent.trace import read_trace
+from hipsynth.tuning.optimize.optimize import Request, optimize
+from hipsynth.tuning.trial import Target
+
+SPLITS = ("train", "held_out")
+DONE_FILE, REPORT_FILE = "done.jsonl", "report.json"
+
+
+@dataclass(frozen=True)
+class Item:
+    """One program on one target."""
+
+    program: Program
+    target: Target
+    budget_s: float
+
+    @property
+    def key(self) -> str:
+        return "/".join((self.program.id, self.target.arch, self.target.flags, f"{self.budget_s:g}"))
+
+
+def collect(items: Iterable[Item], out: Path, say: Callable[[str], None] = lambda line: None) -> dict[str, Any]:
+    """Makes what `out` lacks, and writes train.jsonl, held_out.jsonl and report.json; returns the report.
+
+    A program whose search finds nothing, or that fails, is in the report with its reason. Raises BadInput if `out`
+    cannot be used.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    journal = Journal(out / DONE_FILE, _result)
+    done = journal.read()
+    for item in items:
+        if item.key not in done:
+            done[item.key] = _made(item)
+            journal.add(item.key, done[item.key])
+            result = done[item.key]
+            say(f"{item.program.name or item.program.id} {item.target.arch}: {result['reason'] or 'told'}")
+    return write(out, done.values())
+
+
+def _result(entry: Any) -> dict[str, Any]:
+    if not isinstance(entry["samples"], list) or not isinstance(entry["reason"], str):
+        raise TypeError
+    return dict(entry)
+
+
+def _made(item: Item) -> dict[str, Any]:
+    program = item.program
+    lineage = program.family if program.origin == "handwritten" else program.lineage or program.id
+    request = Request(program.text, item.target, item.budget_s, program.arguments)
+    try:
+        samples = lessons(request, optimize(request), lineage, program.origin)
+    except HipsynthError as error:
+        return {"samples": [], "reason": error.reason}
+    return {"samples": [_line(sample) for sample in samples], "reason": ""}
+
+
+def _line(sample: Sample) -> dict[str, Any]:
+    return {"digest": sample.digest, **sample.document()}
+
+
+def add_runs(paths: Sequence[Path], out: Path) -> dict[str, Any]:
+    """Adds the verified successes among the traces of models' runs; returns the report.
+
+    Raises BadInput for a trace that cannot be read."""
+    out.mkdir(parents=True, exist_ok=True)
+    journal = Journal(out / DONE_FILE, _result)
+    done = journal.read()
+    for path in paths:
+        lines = read_trace(path)
+        try:
+            result: dict[str, Any] = {"samples": [_line(from_trace(lines, "", "llm"))], "reason": ""}
+        except NoLesson as error:
+            result = {"samples": [], "reason": error.reason}
+        key = f"run/{path.resolve()}"
+        done[key] = result
+        journal.add(key, result)
+    return write(out, done.values())
+
+
+def write(out: Path, results: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """The files of all results: each chat once, and no lineage in both parts."""
+    results = list(results)
+    once: dict[str, dict[str, Any]] = {}
+    for result in results:
+        for row in result["samples"]:
+            once.setdefault(row["digest"], {name: value for name, value in row.items() if name != "digest"})
+    rows = list(once.values())
+    for split in SPLITS:
+        lines = [json.dumps(row) + "\n" for row in rows if row["split"] == split]
+        write_whole(out / f"{split}.jsonl", "".join(lines))
+    report = {
+        "programs": len(results),
+        "samples": {split: sum(row["split"] == split for row in rows) for split in SPLITS},
+        "lineages": {split: len({row["lineage"] for row in rows if row["split"] == split}) for split in SPLITS},
+        "duplicates": sum(len(result["samples"]) for result in results) - len(rows),
+        "without": dict(Counter(result["reason"] for result in results if result["reason"])),
+    }
+    write_whole(out / REPORT_FILE, json.dumps(report, indent=1) + "\n")
+    return report

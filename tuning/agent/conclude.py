@@ -1,0 +1,68 @@
+"""Which of the programs that a model made is the answer: the fastest that passes every check of a search."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+
+from hipsynth.tuning.optimize.evaluate import Evaluation, moved
+from hipsynth.tuning.optimize.optimize import Optimized
+from hipsynth.tuning.optimize.search import GAIN, Step
+from hipsynth.tuning.optimize.verify import Verification
+from hipsynth.tuning.tools import Version, Workshop
+
+
+def conclude(shop: Workshop, refused: dict[str, str], say: Callable[[str], None]) -> Optimized:
+    """Measures every program that must behave like v0 and verifies the faster ones, fastest first.
+
+    The checks are those of `synth optimize`, whatever the model said of a program or checked itself.
+    """
+    original = shop.versions["v0"]
+    before = shop.ran(original)
+    # A model that compiles a source anew may forget to say what it replaces: it is checked against the original, too.
+    made = [one for one in shop.versions.values() if one.text != original.text]
+    measured = [(one, shop.measured(one)) for one in made]
+    faster = [(one, found) for one, found in measured if found.ok and 0 < found.duration_ns <= _least(before)]
+    verifier = shop.verifier("v0")
+    reasons: dict[str, str] = {}
+    passed = Verification((verifier.quick(original.text),))
+    best: tuple[Version, Evaluation] | None = None
+    for one, found in sorted(faster, key=lambda row: row[1].duration_ns) if verifier.sizes else []:
+        checks = verifier.full(one.text)
+        say(f"{one.name} verified: {checks.failure or 'every check passed'}")
+        if checks.passed:
+            best, passed = (one, found), checks
+            break
+        reasons[one.name] = checks.failure
+    steps = _steps(shop, measured, reasons)
+    status, reason = ("improved", "") if best else ("unchanged", "nothing that the model made is faster and correct")
+    if not verifier.sizes:
+        status, reason = "refused", "the original fails, or runs too long in full, at every size; name one with --check"
+    text, after = (best[0].text, best[1].duration_ns) if best else (original.text, before.duration_ns)
+    lines = difflib.unified_diff(original.text.splitlines(True), text.splitlines(True), "original", "optimized")
+    return Optimized(
+        status, reason, before.duration_ns, after, passed, steps, text, "".join(lines), shop.seconds, refused
+    )
+
+
+def _least(before: Evaluation) -> float:
+    return (1 - GAIN) * before.duration_ns
+
+
+def _steps(shop: Workshop, measured: list[tuple[Version, Evaluation]], reasons: dict[str, str]) -> tuple[Step, ...]:
+    """The programs as steps of a search: each changes its parent; -1 is the original."""
+    numbers = {one.name: number for number, (one, _) in enumerate(measured)}
+    steps = []
+    for number, (one, found) in enumerate(measured):
+        parent = shop.versions.get(one.parent, shop.versions["v0"])
+        before = shop.measured(parent)
+        kept = found.ok and found.duration_ns <= _least(before) and one.name not in reasons
+        reason = f"it fails: {found.reason}" if not found.ok else reasons.get(one.name, "" if kept else "not faster")
+        kernels = [name for name, plan in one.plans.items() if parent.plans.get(name) != plan] or [""]
+        a, b = before.of(kernels[0]), found.of(kernels[0])
+        plan = one.plans[kernels[0]].document() if kernels[0] else {}
+        after = found.duration_ns if found.ok else None
+        changed = moved(a, b) if a and b else {}
+        place = numbers.get(parent.name, -1)
+        steps.append(Step(number, place, one.made, kernels[0], plan, before.duration_ns, after, kept, reason, changed))
+    return tuple(steps)

@@ -1,0 +1,1 @@
+"""`synth optimize`: a search over source transformations that executes every candidate and verifies what it keeps."""

@@ -1,0 +1,261 @@
+"""Writes plans as source: a kernel whose lanes run the original work-items in another assignment, and its launches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hipsynth.synth.frontend.edits import Edit, apply_edits
+from hipsynth.tuning.optimize.in_place import FAST, fast_calls, padding, unrolled
+from hipsynth.tuning.optimize.jam import jammed
+from hipsynth.tuning.optimize.plan import AXES, Plan, Plans, Shape
+from hipsynth.tuning.optimize.privatise import SUMS, private_calls
+from hipsynth.tuning.optimize.program import Kernel, Launch, Parameter, Program
+
+_COORDINATES = "const dim3 threadIdx, const dim3 blockIdx, const dim3 blockDim, const dim3 gridDim"
+_GROUPS = "unsigned lane_groups_x, unsigned lane_groups_y, unsigned lane_groups_z"  # of the original launch
+_FAST = re.compile(rf"\b({'|'.join(sorted(FAST))})(?=\()")
+_NUMBERS = re.compile(r"[\d\s,()*]*|dim3\([\d\s,*]*\)")
+
+
+def emit(program: Program, plans: Plans, blocks: dict[str, Shape]) -> str:
+    """The program with its kernels changed as planned. `blocks`: the group shape of each kernel's original launches.
+
+    Raises NotUnderstood if a plan needs what the kernel does not have.
+    """
+    edits: list[Edit] = []
+    private = False
+    for kernel in program.kernels:
+        plan = plans.get(kernel.name, Plan())
+        if plan == Plan():
+            continue
+        private = private or plan.private
+        edits += _Writer(program, kernel, plan, blocks.get(kernel.name, (1, 1, 1))).edits()
+    if private:
+        start = min(kernel.start for kernel in program.kernels)
+        edits = _joined([*edits, Edit(start, start, SUMS)])
+    return apply_edits(program.text.encode(), edits).decode()
+
+
+def _joined(edits: Sequence[Edit]) -> list[Edit]:
+    """Insertions at the beginning of an edit become part of it."""
+    *others, first = edits
+    at = next((e for e in others if e.start == first.start), None)
+    if at is None:
+        return list(edits)
+    return [Edit(e.start, e.end, first.text + e.text) if e is at else e for e in others]
+
+
+@dataclass(frozen=True)
+class _Writer:
+    program: Program
+    kernel: Kernel
+    plan: Plan
+    block: Shape
+
+    def edits(self) -> list[Edit]:
+        if self.plan.shape is None:
+            return self._in_place()
+        launches = [Edit(one.start, one.end, self._launch(one)) for one in self.kernel.launches]
+        original = self._original() + "\n\n" if not self._literal else ""
+        return [Edit(self.kernel.start, self.kernel.end, original + self._definition()), *launches]
+
+    @property
+    def _literal(self) -> bool:
+        """Whether every launch's group shape is a number in the source, so that no other can occur."""
+        return all(_NUMBERS.fullmatch(one.block) for one in self.kernel.launches)
+
+    @property
+    def _name(self) -> str:
+        return self.kernel.name if self._literal else f"{self.kernel.name}_tuned"
+
+    def _in_place(self) -> list[Edit]:
+        """Hints and unrolling alone leave the launch as it is."""
+        tokens = self.program.tokens
+        body = self._body()
+        head_end = tokens[self.kernel.first - 1].start
+        head = self.program.unit.text[self.kernel.start : head_end].decode(errors="surrogateescape")
+        if self.plan.restrict:
+            for one in self.kernel.parameters:
+                head = head.replace(one.text, _restricted(one), 1)
+        if self.plan.waves:
+            head = head.replace("__global__", f"__global__ {self._bounds(self.block)}", 1)
+        return [Edit(self.kernel.start, self.kernel.end, f"{head}{{{body}}}")]
+
+    def _bounds(self, shape: Shape) -> str:
+        size = shape[0] * shape[1] * shape[2]
+        return f"__launch_bounds__({size}, {self.plan.waves})" if self.plan.waves else f"__launch_bounds__({size})"
+
+    # --- the kernel --------------------------------------------------------------------------------------------------
+
+    def _original(self) -> str:
+        return self.program.unit.text[self.kernel.start : self.kernel.end].decode(errors="surrogateescape")
+
+    def _parameters(self) -> list[str]:
+        return [_restricted(one) if self.plan.restrict else one.text for one in self.kernel.parameters]
+
+    def _definition(self) -> str:
+        kernel, plan = self.kernel, self.plan
+        head = f"{kernel.template}\n" if kernel.template else ""
+        more = ["Sums& lane_sums"] if plan.private else []
+        parts = [
+            f"// One work-item of `{kernel.name}`; the last parameters stand for the built-in coordinates.\n"
+            f"{head}static __device__ __forceinline__ void {kernel.name}_item("
+            f"{', '.join([*self._parameters(), *more, _COORDINATES])}) {{{self._body()}}}\n"
+        ]
+        if plan.jam:
+            parts.append(self._jam(head, more))
+        assert plan.shape is not None
+        parts.append(
+            f"{head}__global__ {self._bounds(plan.shape)} void {self._name}("
+            f"{', '.join([*self._parameters(), _GROUPS])}) {{\n{self._lanes()}}}"
+        )
+        return "\n".join(parts)
+
+    def _body(self) -> str:
+        """The original body with the plan's changes within it."""
+        tokens = self.program.tokens
+        first, last = self.kernel.first, self.kernel.last
+        start, end = tokens[first - 1].end, tokens[last].start
+        edits = [Edit(e.start - start, e.end - start, e.text) for e in self._changes()]
+        return apply_edits(self.program.unit.text[start:end], edits).decode(errors="surrogateescape")
+
+    def _changes(self) -> list[Edit]:
+        edits = list(private_calls(self.program, self.kernel)) if self.plan.private else []
+        if self.plan.fast:
+            edits += fast_calls(self.program, self.kernel)
+        if self.plan.pad:
+            edits += padding(self.program, self.kernel)
+        if self.plan.unroll:
+            edits += unrolled(self.program, self.kernel, self.plan.unroll)
+        return edits
+
+    def _jam(self, head: str, more: list[str]) -> str:
+        plan, kernel = self.plan, self.kernel
+        made = jammed(self.program, kernel, plan.axis, plan.coarsen, plan.unroll)
+        text = made.text
+        if plan.fast:
+            text = _FAST.sub(r"__\1", text)
+        if plan.private:
+            text = re.sub(r"\b(unsafeAtomicAdd|atomicAdd)\(", "lane_sums.add(", text)
+        size = self.block[plan.axis]
+
+        def at(k: int) -> str:
+            return f"first_item + {k} * item_step"
+
+        lines = [
+            f"  const unsigned item_{k} = {at(k)}, thread_{k} = item_{k} % {size}, block_{k} = item_{k} / {size};"
+            for k in range(plan.coarsen)
+        ]
+        parameters = [*self._parameters(), *more, _COORDINATES, "const unsigned first_item", "const unsigned item_step"]
+        return (
+            f"// {plan.coarsen} work-items of `{kernel.name}` together, `item_step` apart along {AXES[plan.axis]}.\n"
+            f"// Returns false, and does nothing, if a condition does not hold for all of them.\n"
+            f"{head}static __device__ __forceinline__ bool {kernel.name}_items({', '.join(parameters)}) {{\n"
+            + "\n".join(lines)
+            + f"\n  {text}\n  return true;\n}}\n"
+        )
+
+    def _lanes(self) -> str:
+        """The body of the kernel: which work-items a lane executes."""
+        plan, block, names = self.plan, self.block, self._axes()
+        assert plan.shape is not None
+        lines = ["  __shared__ Sums lane_sums;", "  lane_sums.clear();"] if plan.private else []
+        shape = ", ".join(map(str, block))
+        lines.append(f"  const dim3 lane_block({shape}), lane_groups(lane_groups_x, lane_groups_y, lane_groups_z);")
+        for axis in range(3):
+            width = plan.shape[axis]
+            real = AXES[names[axis]]
+            group, lane = f"blockIdx.{real}", f"threadIdx.{real}"
+            if axis != plan.axis or plan.coarsen == 1:
+                lines.append(
+                    f"  const unsigned lane_{AXES[axis]} = {group}{f' * {width} + {lane}' if width > 1 else ''};"
+                )
+            elif plan.adjacent:
+                lines.append(
+                    f"  const unsigned first_item = ({group} * {width} + {lane}) * {plan.coarsen}, item_step = 1;"
+                )
+            else:
+                spread = f"{group} * {width * plan.coarsen}" + (f" + {lane}" if width > 1 else "")
+                lines.append(f"  const unsigned first_item = {spread}, item_step = {width};")
+        guards = [
+            f"lane_{AXES[a]} < lane_groups.{AXES[a]} * {block[a]}"
+            for a in range(3)
+            if (a != plan.axis or plan.coarsen == 1) and block[a] % plan.shape[a]
+        ]
+        run = self._run()
+        lines.append(f"  if ({' && '.join(guards)}) {{\n{run}  }}" if guards else run.rstrip("\n"))
+        if plan.private:
+            lines.append("  lane_sums.flush();")
+        return "\n".join(lines) + "\n"
+
+    def _run(self) -> str:
+        plan, block, name = self.plan, self.block, self.kernel.name
+        template = f"<{', '.join(self.kernel.template_names)}>" if self.kernel.template_names else ""
+        values = [one.name for one in self.kernel.parameters] + (["lane_sums"] if plan.private else [])
+
+        def coordinates(position: str) -> str:
+            at = [position if a == plan.axis and position else f"lane_{AXES[a]}" for a in range(3)]
+            inside = ", ".join(f"{p} % {block[a]}" if block[a] > 1 else "0" for a, p in enumerate(at))
+            outside = ", ".join(f"{p} / {block[a]}" if block[a] > 1 else p for a, p in enumerate(at))
+            return f"dim3({inside}), dim3({outside}), lane_block, lane_groups"
+
+        if plan.coarsen == 1:
+            return f"    {name}_item{template}({', '.join([*values, coordinates('')])});\n"
+        width = f"lane_groups.{AXES[plan.axis]} * {block[plan.axis]}"
+        one = f"{name}_item{template}({', '.join([*values, coordinates('lane_item')])});"
+        loop = (
+            f"    for (unsigned lane_k = 0; lane_k < {plan.coarsen}; ++lane_k) {{\n"
+            f"      const unsigned lane_item = first_item + lane_k * item_step;\n"
+            f"      if (lane_item < {width}) {one}\n    }}\n"
+        )
+        if not plan.jam:
+            return "#pragma unroll\n" + loop
+        jam = f"{name}_items{template}({', '.join([*values, coordinates('first_item'), 'first_item', 'item_step'])})"
+        last = f"first_item + {plan.coarsen - 1} * item_step"
+        return f"    if ({last} < {width} && {jam}) {{\n    }} else {{\n{loop}    }}\n"
+
+    def _axes(self) -> tuple[int, int, int]:
+        """The hardware's axis of each axis of the program: x of the hardware is along the lanes."""
+        lanes = self.plan.lanes
+        return {0: (0, 1, 2), 1: (1, 0, 2), 2: (2, 1, 0)}[lanes]
+
+    # --- its launches ------------------------------------------------------------------------------------------------
+
+    def _launch(self, one: Launch) -> str:
+        plan, block, names = self.plan, self.block, self._axes()
+        assert plan.shape is not None
+        groups, threads = [""] * 3, [0] * 3
+        for axis in range(3):
+            per_group = plan.shape[axis] * (plan.coarsen if axis == plan.axis else 1)
+            items = f"lane_groups.{AXES[axis]}" + (f" * {block[axis]}" if block[axis] > 1 else "")
+            if per_group == block[axis]:
+                items = f"lane_groups.{AXES[axis]}"
+            elif per_group > 1:
+                items = f"({items} + {per_group - 1}) / {per_group}"
+            groups[names[axis]], threads[names[axis]] = items, plan.shape[axis]
+        rest = "".join(f", {part}" for part in one.rest)
+        shape = f"dim3({', '.join(groups)}), dim3({', '.join(map(str, threads))}){rest}"
+        arguments = ", ".join([*one.arguments, "lane_groups.x, lane_groups.y, lane_groups.z"])
+        tuned = f"{self._name}{one.template}<<<{shape}>>>({arguments});"
+        if self._literal:
+            return f"{{\n    const dim3 lane_groups = {_dim3(one.grid)};\n    {tuned}\n  }}"
+        same = " && ".join(f"lane_group.{AXES[a]} == {block[a]}" for a in range(3))
+        plain = f"{self.kernel.name}{one.template}<<<lane_groups, lane_group{rest}>>>({', '.join(one.arguments)});"
+        return (
+            f"{{\n    const dim3 lane_groups = {_dim3(one.grid)}, lane_group = {_dim3(one.block)};\n"
+            f"    if ({same})\n      {tuned}\n    else\n      {plain}\n  }}"
+        )
+
+
+def _dim3(text: str) -> str:
+    """A launch's shape, which may be one number, as a dim3."""
+    return text if text.startswith("dim3(") else f"dim3({text})"
+
+
+def _restricted(one: Parameter) -> str:
+    """The declaration with __restrict__, if it is a plain pointer."""
+    if not one.base or "__restrict" in one.text or "&" in one.text:
+        return one.text
+    return re.sub(rf"\*\s*(const\s+)?{one.name}$", rf"* \1__restrict__ {one.name}", one.text)

@@ -1,0 +1,139 @@
+"""Evaluations of candidates: executed once, kept in a journal, priced by work that does not depend on the machine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hipsynth.profiling.backends.sim import SimBackend
+from hipsynth.profiling.sim.limits import CORPUS_EFFORT, CORPUS_UNITS
+from hipsynth.synth.core.kernel_record import KernelRecord, decode
+from hipsynth.synth.core.program import text_id
+from hipsynth.tuning.optimize.plan import Shape
+from hipsynth.tuning.trial import Conditions, Target, Trial, trial
+
+COMPILE_S = 0.5  # price of one compile
+PER_WAVE_INSTRUCTION_S = 5e-8
+_WORK = ("valu_full", "valu_trans", "valu_f64", "valu_int64_mul", "salu", "smem", "vmem", "lds", "flow")
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """What a search uses of one kernel's record; `duration_ns` is the total over its launches."""
+
+    name: str
+    duration_ns: float
+    dispatches: int
+    bottleneck: str
+    limited_by: str
+    grid: Shape
+    block: Shape
+    same_shape: bool
+    metrics: Mapping[str, float | None] = field(default_factory=dict)
+    counters: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The measured run of one text. `price`: seconds that it counts against a search's budget."""
+
+    status: str
+    reason: str
+    message: str
+    exit_code: int
+    kernels: tuple[KernelTime, ...]
+    price: float
+
+    @property
+    def ok(self) -> bool:
+        return self.status == "ok"
+
+    @property
+    def duration_ns(self) -> float:
+        return sum(kernel.duration_ns for kernel in self.kernels)
+
+    def of(self, kernel: str) -> KernelTime | None:
+        """The times of a kernel of the source, also if renamed (`NAME_tuned`) or an instance of a template."""
+        named = [k for k in self.kernels if base_name(k.name) == kernel]
+        return max(named, key=lambda k: k.duration_ns, default=None)
+
+
+def base_name(name: str) -> str:
+    return name.partition("<")[0].rpartition("::")[2].removesuffix("_tuned")
+
+
+class Evaluator:
+    """Measures texts on a target; results are kept in `journal`, where a later search finds them."""
+
+    def __init__(self, target: Target, arguments: tuple[str, ...], time_s: float, journal: Path | None) -> None:
+        self.target, self.journal = target, journal
+        self.conditions = Conditions(arguments, effort=CORPUS_EFFORT, units=CORPUS_UNITS, time_s=time_s)
+        self.setting = json.dumps([asdict(target), asdict(self.conditions), SimBackend().version()])
+
+    def __call__(self, text: str) -> Evaluation:
+        path = self.journal / f"{text_id(text + self.setting)}.json" if self.journal else None
+        if path is not None and (stored := _stored(path)) is not None:
+            return stored
+        found = evaluation(trial(text, self.target, self.conditions))
+        if path is not None and found.reason not in ("worker_died", "timeout"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial = path.with_suffix(".part")
+            partial.write_text(json.dumps(asdict(found)))
+            partial.replace(path)
+        return found
+
+
+def _stored(path: Path) -> Evaluation | None:
+    try:
+        return decode(Evaluation, json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None  # missing or damaged: measured again
+
+
+def evaluation(done: Trial) -> Evaluation:
+    kernels = tuple(_time(kernel) for kernel in done.kernels)
+    price = COMPILE_S + sum(map(_price, done.kernels))
+    code = -1 if done.exit_code is None else done.exit_code
+    return Evaluation(done.status, done.reason, done.message[:2000], code, kernels, price)
+
+
+def _time(kernel: KernelRecord) -> KernelTime:
+    return KernelTime(
+        kernel.name,
+        kernel.duration_ns * kernel.dispatches,
+        kernel.dispatches,
+        kernel.limits.bottleneck if kernel.limits else "",
+        kernel.occupancy.limited_by if kernel.occupancy else "",
+        kernel.grid,
+        kernel.block,
+        kernel.same_shape,
+        dict(kernel.metrics),
+        dict(kernel.counters),
+    )
+
+
+def _price(kernel: KernelRecord) -> float:
+    """Seconds for the groups that were executed, at a fixed price of a wave instruction."""
+    if kernel.work is None or not kernel.work.groups:
+        return 0.0
+    instructions = float(sum(getattr(kernel.work, name) for name in _WORK))
+    share = 1.0
+    if kernel.sampling and kernel.sampled:
+        executed = kernel.sampling.groups_simulated + kernel.sampling.groups_recorded
+        share = min(1.0, executed / (kernel.work.groups * kernel.dispatches))
+    return instructions * kernel.dispatches * share * PER_WAVE_INSTRUCTION_S
+
+
+def moved(before: KernelTime, after: KernelTime, least: float = 0.05) -> dict[str, Any]:
+    """The metrics and the main counters that changed by more than `least`, as [before, after]."""
+    found: dict[str, Any] = {}
+    pairs = [(before.metrics, after.metrics), (before.counters, after.counters)]
+    for one, other in pairs:
+        for name in one.keys() & other.keys():
+            a, b = one[name], other[name]
+            if a is not None and b is not None and abs(a - b) > least * max(abs(a), abs(b)):
+                found[name] = [round(a, 4), round(b, 4)]
+    return dict(sorted(found.items()))

@@ -1,0 +1,19 @@
+"""Thread coarsening: a lane executes several work-items one after the other, a group's width apart, so that accesses
+stay coalesced and fewer waves are launched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from hipsynth.tuning.optimize.moves.view import View
+from hipsynth.tuning.optimize.plan import Plan
+
+
+def options(view: View) -> Iterator[Plan]:
+    if not view.kernel.independent or view.plan.jam:
+        return
+    for axis in view.axes:
+        for factor in (2, 4, 8, 16):
+            if view.extent(axis) >= 2 * factor:
+                yield replace(view.base, axis=axis, coarsen=factor, adjacent=False)

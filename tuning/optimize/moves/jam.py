@@ -1,0 +1,37 @@
+"""Unroll and jam over work-items: a lane executes several together, so that what they share is loaded once and their
+loads overlap. The loops around are shared, which is an interchange of the loop over work-items with those inside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from hipsynth.tuning.optimize.jam import jammed
+from hipsynth.tuning.optimize.moves.view import View
+from hipsynth.tuning.optimize.plan import Plan
+from hipsynth.tuning.optimize.statements import NotUnderstood
+
+FACTORS = (2, 4, 8)
+
+
+def possible(view: View, axis: int) -> bool:
+    try:
+        jammed(view.program, view.kernel, axis, 2)
+    except NotUnderstood:
+        return False
+    return True
+
+
+def options(view: View) -> Iterator[Plan]:
+    if not view.kernel.independent:
+        return
+    for axis in view.axes:
+        if possible(view, axis):
+            for factor in FACTORS:
+                if view.extent(axis) >= 2 * factor:
+                    made = replace(view.base, axis=axis, coarsen=factor, adjacent=False, jam=True, restrict=True)
+                    yield made
+                    if view.plan.shape is None and axis != view.plan.lanes:
+                        flat = [1, 1, 1]
+                        flat[view.plan.lanes] = 256
+                        yield replace(made, shape=(flat[0], flat[1], flat[2]))

@@ -1,0 +1,23 @@
+"""Lanes along another axis of the grid, where neighbours along that axis read neighbouring addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from hipsynth.tuning.optimize.moves.view import View
+from hipsynth.tuning.optimize.plan import Plan
+
+
+def options(view: View) -> Iterator[Plan]:
+    if not view.kernel.independent:
+        return
+    for axis in view.axes:
+        if axis == view.plan.lanes or view.extent(axis) < 16 or axis == 0:
+            continue
+        for along, across in ((64, 1), (64, 4), (16, 16)):
+            shape = [1, 1, 1]
+            shape[axis], shape[0] = along, across
+            yield replace(
+                view.base, shape=(shape[0], shape[1], shape[2]), lanes=axis, coarsen=1, jam=False, adjacent=False
+            )

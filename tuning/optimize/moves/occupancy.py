@@ -1,0 +1,15 @@
+"""Launch bounds that make the compiler use fewer registers, where registers limit the waves that hide latency."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from hipsynth.tuning.optimize.moves.view import View
+from hipsynth.tuning.optimize.plan import Plan
+
+
+def options(view: View) -> Iterator[Plan]:
+    if view.limited_by == "VGPRs" and not view.kernel.fixed:
+        for waves in (4, 8):
+            yield replace(view.plan, waves=waves)

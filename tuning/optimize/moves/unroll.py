@@ -1,0 +1,15 @@
+"""Unrolling of innermost loops: fewer branches and address computations, more loads in flight."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from hipsynth.tuning.optimize.moves.view import View
+from hipsynth.tuning.optimize.plan import Plan
+
+
+def options(view: View) -> Iterator[Plan]:
+    if "for" in view.words and not view.kernel.fixed:
+        for factor in (2, 4, 8):
+            yield replace(view.plan, unroll=factor)

@@ -1,0 +1,20 @@
+"""Vectorised access: a lane executes neighbouring work-items together, whose loads and stores the compiler merges into
+wide ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from hipsynth.tuning.optimize.moves.jam import possible
+from hipsynth.tuning.optimize.moves.view import View
+from hipsynth.tuning.optimize.plan import Plan
+
+
+def options(view: View) -> Iterator[Plan]:
+    axis = view.plan.lanes
+    if not view.kernel.independent or not possible(view, axis):
+        return
+    for factor in (2, 4, 8):
+        if view.extent(axis) >= 64 * factor:
+            yield replace(view.base, axis=axis, coarsen=factor, adjacent=True, jam=True, restrict=True)

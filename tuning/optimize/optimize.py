@@ -1,0 +1,150 @@
+"""`synth optimize` as a function: search, verification of the best, patch and report."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hipsynth.profiling.devices import device_of
+from hipsynth.profiling.toolchain import check_flags
+from hipsynth.synth.core.errors import HipsynthError
+from hipsynth.training.analytic.predict import AnalyticPredictor, Question
+from hipsynth.tuning.optimize.candidates import State
+from hipsynth.tuning.optimize.evaluate import Evaluator
+from hipsynth.tuning.optimize.moves.fast_math import ALLOWED_BY
+from hipsynth.tuning.optimize.program import Program, read_program
+from hipsynth.tuning.optimize.search import Search, Step
+from hipsynth.tuning.optimize.sizes import Arguments, candidates
+from hipsynth.tuning.optimize.verify import Verification, Verifier
+from hipsynth.tuning.trial import BIT_FOR_BIT, Target, Tolerance
+
+RUN_TIME_S = 120.0  # processor time of one measured run
+# Sums in another order, and multiply-adds that the compiler fuses elsewhere, change the last bits of each addition.
+TOLERANCES = {"float": 2e-5, "double": 1e-12, "half": 4e-3}
+FAST_TOLERANCE = 1e-3
+REASON = "sums in another order, or other fused multiply-adds"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to optimize. `arguments`: of the measured run; `sizes`: argument lists for verification, () finds them."""
+
+    text: str
+    target: Target
+    budget_s: float = 60.0
+    arguments: Arguments = ()
+    sizes: Sequence[Arguments] = ()
+    journal: Path | None = None
+    allow: frozenset[str] = frozenset()  # "fast-math": approximate functions, and a tolerance to match
+
+
+@dataclass(frozen=True)
+class Optimized:
+    """The answer. `status`: "improved", "unchanged" (nothing found is faster and correct) or "refused" (`reason`)."""
+
+    status: str
+    reason: str
+    before_ns: float
+    after_ns: float
+    verification: Verification
+    steps: tuple[Step, ...]
+    text: str  # the patched program; the original if nothing was found
+    diff: str
+    spent_s: float
+    refused: dict[str, str]  # kernel -> why its work-items cannot be assigned otherwise
+
+    @property
+    def speedup(self) -> float:
+        return self.before_ns / self.after_ns if self.after_ns else 1.0
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "status": self.status,
+            "reason": self.reason,
+            "speedup": round(self.speedup, 4),
+            "before_ns": self.before_ns,
+            "after_ns": self.after_ns,
+            "verified": self.verification.document(),
+            "steps": [step.document() for step in self.steps],
+            "refused": self.refused,
+            "budget_spent_s": round(self.spent_s, 2),
+        }
+
+
+def optimize(request: Request, say: Callable[[str], None] = lambda line: None) -> Optimized:
+    """Searches for a faster program, and verifies the best until one passes every check.
+
+    Raises UsageError for an unknown target, BadInput for a source without a kernel, HipsynthError (reason of the run)
+    for a program that does not run.
+    """
+    asked = request.target
+    target = Target(asked.arch, check_flags(asked.flags), device_of(asked.arch, asked.device).name)
+    program = read_program(request.text, target.arch)
+    verifier = Verifier(
+        request.text, target, list(request.sizes) or candidates(request.text), tolerance(program, request.allow)
+    )
+    evaluator = Evaluator(target, request.arguments, RUN_TIME_S, request.journal)
+    search = Search(
+        program, evaluator, verifier.quick, predictor(target, request.arguments), request.budget_s, request.allow, say
+    )
+    refused = {k.name: k.together or k.fixed for k in program.kernels if not k.independent}
+    if not verifier.sizes:
+        why = "the original fails, or runs too long in full, at every size that was tried; name one with --check"
+        return _answer("refused", why, [], search, Verification((verifier.quick(request.text),)), request.text, refused)
+    states = search.run()
+    for state in states[:-1]:
+        found = verifier.full(state.text)
+        say(f"verified: {found.failure or 'every check passed'}")
+        if found.passed:
+            return _answer("improved", "", states, search, found, request.text, refused, state)
+    found = Verification((verifier.quick(request.text),))
+    return _answer("unchanged", "nothing that was tried is faster and correct", states, search, found, request.text,
+                   refused)  # fmt: skip
+
+
+def _answer(
+    status: str,
+    reason: str,
+    states: Sequence[State],
+    search: Search,
+    verification: Verification,
+    original: str,
+    refused: dict[str, str],
+    best: State | None = None,
+) -> Optimized:
+    before = states[-1].found.duration_ns if states else 0.0
+    text = best.text if best else original
+    after = best.found.duration_ns if best else before
+    lines = difflib.unified_diff(original.splitlines(True), text.splitlines(True), "original", "optimized")
+    return Optimized(
+        status, reason, before, after, verification, tuple(search.steps), text, "".join(lines), search.spent_s, refused
+    )
+
+
+def tolerance(program: Program, allow: frozenset[str] = frozenset()) -> Tolerance:
+    """The tolerance for the widest floating-point type that the kernels point to; none if they point to integers."""
+    bases = " ".join(one.base for kernel in program.kernels for one in kernel.parameters)
+    for kind, words in (("double", ("double",)), ("float", ("float",)), ("half", ("half", "_Float16"))):
+        if any(word in bases for word in words):
+            if ALLOWED_BY in allow:
+                return Tolerance(kind, max(FAST_TOLERANCE, TOLERANCES[kind]), f"{REASON}; approximate functions")
+            return Tolerance(kind, TOLERANCES[kind], REASON)
+    return BIT_FOR_BIT
+
+
+def predictor(target: Target, arguments: Arguments) -> Callable[[str], float | None]:
+    """The shipped predictor of durations; a text that it cannot predict has none."""
+    model = AnalyticPredictor.load()
+
+    def predict(text: str) -> float | None:
+        try:
+            found = model.predict(text, target.arch, target.flags, target.device, Question(arguments=arguments))
+        except HipsynthError:
+            return None
+        times = [kernel.duration_ns for kernel in found.kernels]
+        return sum(t for t in times if t) if times and all(t is not None for t in times) else None
+
+    return predict

@@ -1,0 +1,60 @@
+"""What a search decides about one kernel; the emitter turns it into source text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+Shape = tuple[int, int, int]
+AXES = "xyz"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the work-items of a kernel, as the program numbers them, are assigned to lanes.
+
+    `shape`: work-items of a group along x, y and z. `lanes`: the axis along which the lanes of a wavefront run first.
+    `coarsen`: work-items that one lane executes along `axis`, a group's width apart, or side by side if `adjacent`.
+    `jam`: their statements alternate, so that what they share is computed once. `private`: atomic additions are
+    summed in the LDS first. `restrict`: pointers do not alias. `unroll`: of innermost loops. `waves`: least waves per
+    SIMD that registers must leave room for. `fast`: approximate functions. `pad`: longer rows of LDS arrays.
+    """
+
+    shape: Shape | None = None  # None: the launch is unchanged
+    lanes: int = 0
+    axis: int = 0
+    coarsen: int = 1
+    adjacent: bool = False
+    jam: bool = False
+    private: bool = False
+    restrict: bool = False
+    unroll: int = 0
+    waves: int = 0
+    fast: bool = False
+    pad: bool = False
+
+    @property
+    def items(self) -> int:
+        """Lanes of a group."""
+        return math.prod(self.shape) if self.shape else 0
+
+    def document(self) -> dict[str, Any]:
+        """The decisions that differ from the original, as JSON."""
+        plain = asdict(Plan())
+        return {name: value for name, value in asdict(self).items() if value != plain[name]}
+
+
+UNCHANGED = Plan()
+Plans = Mapping[str, Plan]  # by kernel; a kernel that is missing is unchanged
+
+
+@dataclass(frozen=True)
+class Move:
+    """One step of a search: a changed plan of one kernel. `transformation` is the name of its file."""
+
+    transformation: str
+    kernel: str
+    plan: Plan
+    why: str  # what limits the kernel, and the counter that should move

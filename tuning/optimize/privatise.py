@@ -1,0 +1,69 @@
+"""Atomic additions of a group summed in the LDS first: one atomic per group and address reaches the L2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hipsynth.synth.frontend.edits import Edit
+from hipsynth.tuning.optimize.program import ATOMIC_ADDS, Kernel, Program
+
+_BEFORE = frozenset({";", "{", "}", ")", "else"})
+TYPES = {"int": 4, "unsigned": 4, "unsigned int": 4, "float": 4}
+
+SUMS = """// Sums of what a group adds to memory: a table in the LDS by address. What finds its slot taken goes there.
+struct Sums {
+  static constexpr unsigned kSlots = 2048;
+  unsigned long long address[kSlots];
+  unsigned value[kSlots];
+  __device__ unsigned lane() const { return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x; }
+  __device__ void clear() {
+    for (unsigned i = lane(); i < kSlots; i += blockDim.x * blockDim.y * blockDim.z) address[i] = value[i] = 0;
+    __syncthreads();
+  }
+  template <typename T, typename V>
+  __device__ __forceinline__ void add(T* to, V more) {
+    static_assert(sizeof(T) == sizeof(unsigned), "the table holds words");
+    T amount = static_cast<T>(more);
+    const unsigned long long key = reinterpret_cast<unsigned long long>(to) << 3 | kind(T());
+    const unsigned low = __builtin_amdgcn_readfirstlane(static_cast<unsigned>(key));
+    const unsigned high = __builtin_amdgcn_readfirstlane(static_cast<unsigned>(key >> 32));
+    if (__ballot(key == (static_cast<unsigned long long>(high) << 32 | low)) == ~0ull) {
+      // The whole wavefront adds to one address.
+      for (int d = 32; d > 0; d /= 2) amount += __shfl_xor(amount, d);
+      if ((lane() & 63) != 0) return;
+    }
+    unsigned slot = static_cast<unsigned>(key >> 5) % kSlots;
+    unsigned long long found = address[slot];
+    if (found != key && found == 0) found = atomicCAS(&address[slot], 0ull, key);
+    if (found == 0 || found == key) {
+      atomicAdd(reinterpret_cast<T*>(&value[slot]), amount);
+    } else {
+      atomicAdd(to, amount);
+    }
+  }
+  __device__ void flush() {
+    __syncthreads();
+    for (unsigned i = lane(); i < kSlots; i += blockDim.x * blockDim.y * blockDim.z) {
+      const unsigned long long to = address[i] >> 3;
+      if (address[i] == 0) continue;
+      if ((address[i] & 7) == kind(0.0f)) {
+        unsafeAtomicAdd(reinterpret_cast<float*>(to), __uint_as_float(value[i]));
+      } else {
+        atomicAdd(reinterpret_cast<unsigned*>(to), value[i]);
+      }
+    }
+  }
+  static __device__ unsigned kind(float) { return 1; }
+  static __device__ unsigned kind(int) { return 2; }
+  static __device__ unsigned kind(unsigned) { return 2; }
+};
+
+"""
+
+
+def private_calls(program: Program, kernel: Kernel) -> Iterator[Edit]:
+    """Edits of the atomic additions whose results are not used."""
+    tokens = program.tokens
+    for i in range(kernel.first, kernel.last):
+        if tokens[i].text in ATOMIC_ADDS and tokens[i - 1].text in _BEFORE and tokens[i + 1].text == "(":
+            yield Edit(tokens[i].start, tokens[i].end, "lane_sums.add")

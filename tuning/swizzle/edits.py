@@ -1,0 +1,307 @@
+"""Rewrites every use of a kernel's block index: in the kernel, in macros, and in device functions reached from it.
+
+A device function that other kernels use too is copied for the kernel, so that they stay as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.frontend.config import frontend_config
+from hipsynth.synth.frontend.edits import Edit, apply_edits
+from hipsynth.synth.frontend.isolation import parse_isolated
+from hipsynth.synth.frontend.parse import Token, Unit
+from hipsynth.synth.frontend.reform import closing, code_tokens
+
+_SPELLED = re.compile(r"hipBlockIdx_([xyz])|__builtin_amdgcn_workgroup_id_([xyz])")
+_TOGETHER = re.compile(r"cooperative_groups|this_grid|grid_group|group_index|__ockl_get_group_id|get_group_id")
+_LOOPS = frozenset({"for", "while"})
+_DEFINE = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n\\]|\\\r?\n|\\.)*)", re.M)
+_INCLUDE = re.compile(rb"^[ \t]*#[ \t]*include\b[^\n]*\n", re.M)
+_AFTER_LIST = frozenset({"const", "noexcept", "override", "final", "->", "::", "*", "&"})
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function's definition: bytes [start, end), tokens [first, last) between the braces; `words` are all words in
+    it, `uses` the tokens that name the block index."""
+
+    name: str
+    kernel: bool
+    start: int
+    end: int
+    named: int  # token of its name
+    first: int
+    last: int
+    words: frozenset[str]
+    uses: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Macro:
+    """A macro's definition: the byte range of its body, its words, and the uses of the block index in it."""
+
+    name: str
+    words: frozenset[str]
+    uses: tuple[tuple[int, int, str], ...]  # [start, end) of the bytes, and the axis or ""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A parsed program, as far as block indices matter."""
+
+    text: str
+    unit: Unit = field(repr=False)
+    tokens: tuple[Token, ...] = field(repr=False)
+    functions: tuple[Function, ...]
+    macros: tuple[Macro, ...]
+
+    @property
+    def kernels(self) -> dict[str, Function]:
+        return {one.name: one for one in self.functions if one.kernel}
+
+    def reached(self, kernel: Function) -> tuple[list[Function], list[Macro]]:
+        """The kernel with the functions and macros that it may use, by name: overloads count as one."""
+        seen: set[str] = set()
+        functions, macros = [kernel], []
+        todo = set(kernel.words)
+        while todo:
+            seen |= todo
+            more: set[str] = set()
+            for function in self.functions:
+                if function.name in todo and not function.kernel:
+                    functions.append(function)
+                    more |= function.words
+            for macro in self.macros:
+                if macro.name in todo:
+                    macros.append(macro)
+                    more |= macro.words
+            todo = more - seen
+        return list(dict.fromkeys(functions)), macros
+
+
+def read_source(text: str, arch: str) -> Source:
+    """Parses a program in the sandbox. Raises BadInput without a kernel or for code that cannot be parsed."""
+    unit = parse_isolated(text, frontend_config(arch))
+    tokens = tuple(code_tokens(unit))
+    user = {t.start for t, found in zip(unit.tokens, unit.referents, strict=True) if any(e.user for e in found)}
+    functions = tuple(_functions(unit, tokens, user))
+    macros = tuple(_macros(unit.text))
+    if not any(one.kernel for one in functions):
+        raise BadInput("no kernel in the file", cause="no __global__ function", remedy="give a HIP source file")
+    return Source(text, unit, tokens, functions, macros)
+
+
+def refusal(source: Source, name: str) -> str:
+    """Why a kernel's work-groups cannot be mapped, as far as its text tells; "" if they can."""
+    same = [one for one in source.functions if one.kernel and one.name == name]
+    if len(same) != 1:
+        return "the file does not define it" if not same else "several kernels have its name"
+    functions, macros = source.reached(same[0])
+    if any(one.name == call_of(name) for one in source.functions):
+        return f"it is mapped already, by {call_of(name)}()"
+    words = frozenset().union(*(one.words for one in functions), *(one.words for one in macros))
+    for word in sorted(words):
+        if _TOGETHER.fullmatch(word):
+            return f"it uses {word}: a cooperative kernel, whose groups know their places"
+    if any(_strides(source, one) for one in functions):
+        return "it is persistent: its groups step through the work by gridDim, which maps the work already"
+    if not any(one.uses for one in functions) and not any(one.uses for one in macros):
+        return "it does not use its block index: its groups are all alike, or take work from a queue"
+    return ""
+
+
+def _strides(source: Source, function: Function) -> bool:
+    """Whether a loop of the function advances by something with gridDim, directly or through one variable."""
+    texts = [t.text for t in source.tokens[function.first : function.last]]
+    if "gridDim" not in texts or not _LOOPS & set(texts):
+        return False
+    steps = {"gridDim"}
+    for i, text in enumerate(texts):
+        if text == "=" and i > 0:
+            stop = next((j for j in range(i, len(texts)) if texts[j] == ";"), len(texts))
+            if "gridDim" in texts[i:stop]:
+                steps.add(texts[i - 1])
+    for i, text in enumerate(texts):
+        if text == "+=":
+            stop = next((j for j in range(i, len(texts)) if texts[j] in (";", ")", "{")), len(texts))
+            if steps & set(texts[i:stop]):
+                return True
+    return False
+
+
+def patched(source: Source, functions: Mapping[str, str]) -> str:
+    """The program with the kernels' block indices replaced.
+
+    `functions`: kernel -> definition of the device function `swizzled_KERNEL()` that returns the block to compute.
+    """
+    edits: list[Edit] = []
+    shared = {name: _clones(source, name) for name in functions}
+    for name in functions:
+        edits += _kernel_edits(source, name, shared[name])
+    at = _insertion_point(source)
+    if functions:
+        edits.append(Edit(at, at, "\n" + "\n".join(functions[name] for name in functions)))
+    return apply_edits(source.unit.text, _joined(edits)).decode(errors="surrogateescape")
+
+
+def _joined(edits: Iterable[Edit]) -> list[Edit]:
+    """Edits with all insertions at one place as one."""
+    found: dict[tuple[int, int], str] = {}
+    for edit in edits:
+        at = (edit.start, edit.end)
+        found[at] = found.get(at, "") + edit.text if edit.start == edit.end else edit.text
+    return [Edit(start, end, text) for (start, end), text in found.items()]
+
+
+def call_of(kernel: str) -> str:
+    """The name of the function that returns the block that a kernel's work-group computes."""
+    return f"swizzled_{kernel}"
+
+
+def _clones(source: Source, kernel: str) -> frozenset[str]:
+    """The functions that the kernel needs in a copy of its own: those that lead to the block index, and that other
+    kernels reach too. Raises BadInput for macros and methods, which have no copies."""
+    mine, macros = source.reached(source.kernels[kernel])
+    others = [source.reached(one) for name, one in source.kernels.items() if name != kernel]
+    reached = {one.name for functions, _ in others for one in functions}
+    if any(macro.uses and any(macro in theirs for _, theirs in others) for macro in macros):
+        raise _shared_by("a macro")
+    leading = _leading(mine, macros)
+    clones = frozenset(one.name for one in mine if one.name in leading and one.name in reached and not one.kernel)
+    if any(source.tokens[one.named - 1].text in ("::", "~") for one in mine if one.name in clones):
+        raise _shared_by("a method")
+    if any(clones & macro.words for macro in macros):
+        raise _shared_by("a function that a macro calls")
+    return clones
+
+
+def _shared_by(what: str) -> BadInput:
+    return BadInput(f"{what} with the block index is used by other kernels too", remedy="give the kernel its own")
+
+
+def _leading(functions: Sequence[Function], macros: Sequence[Macro]) -> set[str]:
+    """Names of the functions and macros that use the block index, themselves or through others."""
+    found = {one.name for one in functions if one.uses} | {one.name for one in macros if one.uses}
+    users: list[Function | Macro] = [*functions, *macros]
+    while True:
+        more = {one.name for one in users if one.words & found} - found
+        if not more:
+            return found
+        found |= more
+
+
+def _kernel_edits(source: Source, kernel: str, clones: frozenset[str]) -> Iterator[Edit]:
+    functions, macros = source.reached(source.kernels[kernel])
+    call = call_of(kernel)
+    for function in functions:
+        inside = [*_uses(source, function, call), *_renamed(source, function, clones, kernel)]
+        if function.name not in clones:
+            yield from inside
+            continue
+        start, end = function.start, function.end
+        name = source.tokens[function.named]
+        inside = [edit for edit in inside if (edit.start, edit.end) != (name.start, name.end)]
+        inside.append(Edit(name.start, name.end, f"{function.name}_{call}"))
+        moved = [Edit(edit.start - start, edit.end - start, edit.text) for edit in inside]
+        text = apply_edits(source.unit.text[start:end], moved).decode(errors="surrogateescape")
+        yield Edit(end, end, f"\n\n{text}")
+    for macro in macros:
+        for start, end, axis in macro.uses:
+            yield Edit(start, end, f"{call}()" + (f".{axis}" if axis else ""))
+
+
+def _uses(source: Source, function: Function, call: str) -> Iterator[Edit]:
+    for i in function.uses:
+        token = source.tokens[i]
+        spelled = _SPELLED.fullmatch(token.text)
+        if not spelled:
+            yield Edit(token.start, token.end, f"{call}()")
+        elif spelled[1]:
+            yield Edit(token.start, token.end, f"{call}().{spelled[1]}")
+        else:  # __builtin_amdgcn_workgroup_id_x()
+            yield Edit(token.start, source.tokens[i + 2].end, f"{call}().{spelled[2]}")
+
+
+def _renamed(source: Source, function: Function, clones: frozenset[str], kernel: str) -> Iterator[Edit]:
+    for token in source.tokens[function.first : function.last]:
+        if token.text in clones and token.identifier:
+            yield Edit(token.start, token.end, f"{token.text}_{call_of(kernel)}")
+
+
+def _functions(unit: Unit, tokens: Sequence[Token], user: set[int]) -> Iterator[Function]:
+    """The definitions in the file; `user`: offsets of tokens that name something that the file declares."""
+    for i, token in enumerate(tokens[:-1]):
+        if not token.identifier or tokens[i + 1].text != "(":
+            continue
+        close = closing(tokens, i + 1)
+        opening = _body(tokens, close + 1) if close > 0 else -1
+        if opening < 0:
+            continue
+        last = closing(tokens, opening)
+        if last < 0:
+            continue
+        begin = _beginning(unit, tokens, i)
+        words = frozenset(t.text for t in tokens[i + 1 : last] if t.identifier)
+        texts = {t.text for t in tokens[begin:i]}
+        uses = tuple(j for j in range(opening + 1, last) if _is_block_index(tokens, j, user))
+        kernel = "__global__" in texts
+        yield Function(
+            token.text, kernel, tokens[begin].start, tokens[last].end, i, opening + 1, last, words, uses
+        )  # fmt: skip
+
+
+def _body(tokens: Sequence[Token], at: int) -> int:
+    """The index of the brace that opens a function's body behind its parameters; -1 if there is none."""
+    while at < len(tokens) and (tokens[at].identifier or tokens[at].text in _AFTER_LIST):
+        at += 1
+    return at if at < len(tokens) and tokens[at].text == "{" else -1
+
+
+def _beginning(unit: Unit, tokens: Sequence[Token], at: int) -> int:
+    """The first token of the declaration whose name is token `at`."""
+    depth = 0
+    while at > 0:
+        text = tokens[at - 1].text
+        depth += (text in ")]}") - (text in "([{") if len(text) == 1 else 0
+        directive = b"\n#" in unit.text[tokens[at - 1].end : tokens[at].start]
+        if depth < 0 or directive or (depth == 0 and text in (";", "{")) or (depth == 1 and text == "}"):
+            break
+        at -= 1
+    return at
+
+
+def _is_block_index(tokens: Sequence[Token], at: int, user: set[int]) -> bool:
+    token = tokens[at]
+    spelled = _SPELLED.fullmatch(token.text)
+    if spelled and spelled[2]:
+        return True
+    named = token.text == "blockIdx" or spelled is not None
+    return named and token.start not in user and tokens[at - 1].text not in (".", "->", "::")
+
+
+def _macros(text: bytes) -> Iterator[Macro]:
+    for match in _DEFINE.finditer(text):
+        body, base = match[2], match.start(2)
+        uses = [(base + m.start(), base + m.end(), "") for m in re.finditer(rb"\bblockIdx\b", body)]
+        uses += [
+            (base + m.start(), base + m.end(), m[1].decode()) for m in re.finditer(rb"\bhipBlockIdx_([xyz])\b", body)
+        ]
+        words = frozenset(word.decode() for word in re.findall(rb"\b[A-Za-z_]\w*", body))
+        yield Macro(match[1].decode(), words, tuple(uses))
+
+
+def _insertion_point(source: Source) -> int:
+    """Behind the last #include that stands in no #if, before any function."""
+    text = source.unit.text
+    first = min(one.start for one in source.functions)
+    found = 0
+    for match in _INCLUDE.finditer(text, 0, first):
+        before = text[: match.start()]
+        opened = len(re.findall(rb"^[ \t]*#[ \t]*if", before, re.M))
+        if opened == len(re.findall(rb"^[ \t]*#[ \t]*endif", before, re.M)):
+            found = match.end()
+    return found

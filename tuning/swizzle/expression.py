@@ -1,0 +1,192 @@
+"""Integer expressions over a work-group's number and the grid: evaluated with numpy, written as HIP, read from text.
+
+All values are unsigned 32-bit; division rounds down. Names: `id` (the number in dispatch order, x fastest), `n` (groups
+of the grid), `X`, `Y`, `Z` (its size), and those that a mapping defines.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hipsynth.synth.core.errors import UsageError
+
+Array = np.ndarray[Any, np.dtype[np.int64]]
+NAMES = ("id", "n", "X", "Y", "Z")
+# operator -> (precedence, how it is written in C)
+_C = {"*": (5, "*"), "//": (5, "/"), "%": (5, "%"), "+": (4, "+"), "-": (4, "-"), "<<": (3, "<<"), ">>": (3, ">>"),
+      "<": (2, "<"), "==": (1, "=="), "&": (0, "&"), "^": (0, "^"), "|": (0, "|")}  # fmt: skip
+_PYTHON: dict[type[ast.operator] | type[ast.cmpop], str] = {
+    ast.Mult: "*", ast.FloorDiv: "//", ast.Div: "//", ast.Mod: "%", ast.Add: "+", ast.Sub: "-",
+    ast.LShift: "<<", ast.RShift: ">>", ast.BitAnd: "&", ast.BitXor: "^", ast.BitOr: "|", ast.Lt: "<", ast.Eq: "==",
+}  # fmt: skip
+# Division by a number that is only known at run time, such as the grid's size, which is a power of two more often than
+# not; otherwise it takes some twenty instructions.
+QUOTIENT = "quotient"
+QUOTIENT_SOURCE = f"const auto {QUOTIENT} = [](unsigned a, unsigned b) {{ " + (
+    "return (b & (b - 1u)) == 0u ? a >> (__ffs(b) - 1) : a / b; };"
+)
+_CALLS = {"min": 2, "max": 2, "select": 3}
+_LONGEST = 2000  # characters of an expression that is read
+
+
+@dataclass(frozen=True)
+class Expression:
+    """`op` is "name", "number", a binary operator of C, or min, max and select (condition, then, else)."""
+
+    op: str
+    parts: tuple[Expression, ...] = ()
+    value: str | int = 0
+
+    def __add__(self, other: Operand) -> Expression:
+        return _binary("+", self, other)
+
+    def __sub__(self, other: Operand) -> Expression:
+        return _binary("-", self, other)
+
+    def __mul__(self, other: Operand) -> Expression:
+        return self if other in (1, number(1)) else _binary("*", self, other)
+
+    def __floordiv__(self, other: Operand) -> Expression:
+        return self if other in (1, number(1)) else _binary("//", self, other)
+
+    def __mod__(self, other: Operand) -> Expression:
+        return _binary("%", self, other)
+
+    def __and__(self, other: Operand) -> Expression:
+        return _binary("&", self, other)
+
+    def __or__(self, other: Operand) -> Expression:
+        return _binary("|", self, other)
+
+    def __xor__(self, other: Operand) -> Expression:
+        return _binary("^", self, other)
+
+    def __lshift__(self, other: Operand) -> Expression:
+        return _binary("<<", self, other)
+
+    def __rshift__(self, other: Operand) -> Expression:
+        return _binary(">>", self, other)
+
+    def below(self, other: Operand) -> Expression:
+        return _binary("<", self, other)
+
+    def equals(self, other: Operand) -> Expression:
+        return _binary("==", self, other)
+
+
+Operand = Expression | int
+
+
+def name(text: str) -> Expression:
+    return Expression("name", value=text)
+
+
+def number(value: int) -> Expression:
+    return Expression("number", value=value)
+
+
+def least(a: Operand, b: Operand) -> Expression:
+    return Expression("min", (_lifted(a), _lifted(b)))
+
+
+def select(condition: Expression, then: Operand, otherwise: Operand) -> Expression:
+    return Expression("select", (condition, _lifted(then), _lifted(otherwise)))
+
+
+def _lifted(value: Operand) -> Expression:
+    return value if isinstance(value, Expression) else number(value)
+
+
+def _binary(op: str, a: Operand, b: Operand) -> Expression:
+    return Expression(op, (_lifted(a), _lifted(b)))
+
+
+def evaluate(expression: Expression, values: Mapping[str, Array]) -> Array:
+    """The value for every work-group at once, in 64 bits. Raises UsageError for an unknown name, a division by zero, or
+    a shift by 32 or more."""
+    if expression.op == "name":
+        if expression.value not in values:
+            raise UsageError(f"unknown name {expression.value}", remedy=f"use {', '.join(NAMES)}")
+        return values[str(expression.value)]
+    if expression.op == "number":
+        return np.asarray(expression.value, np.int64)
+    parts = [evaluate(part, values) for part in expression.parts]
+    if expression.op in ("//", "%") and not parts[1].all():
+        raise UsageError("the mapping divides by zero on this grid", remedy="guard it with max(1, …)")
+    if expression.op in ("<<", ">>") and not ((parts[1] >= 0) & (parts[1] < 32)).all():
+        raise UsageError("the mapping shifts by 32 bits or more")
+    found: Array = _NUMPY[expression.op](*parts)
+    return found
+
+
+_NUMPY: dict[str, Any] = {
+    "*": np.multiply, "//": np.floor_divide, "%": np.mod, "+": np.add, "-": np.subtract,
+    "<<": np.left_shift, ">>": np.right_shift, "&": np.bitwise_and, "^": np.bitwise_xor, "|": np.bitwise_or,
+    "<": lambda a, b: (a < b).astype(np.int64), "==": lambda a, b: (a == b).astype(np.int64),
+    "min": np.minimum, "max": np.maximum, "select": np.where,
+}  # fmt: skip
+
+
+def source(expression: Expression, inside: int = -1) -> str:
+    """As HIP source over unsigned variables of the same names; `inside`: the precedence of what surrounds it."""
+    if expression.op == "name":
+        return str(expression.value)
+    if expression.op == "number":
+        return f"{expression.value}u"
+    if expression.op in _CALLS:
+        texts = [source(part) for part in expression.parts]
+        if expression.op == "select":
+            return f"({source(expression.parts[0], 9)} ? {texts[1]} : {texts[2]})"
+        sign = "<" if expression.op == "min" else ">"
+        one, other = (source(part, 9) for part in expression.parts)
+        return f"({one} {sign} {other} ? {one} : {other})"
+    level, sign = _C[expression.op]
+    a, b = expression.parts
+    if expression.op in ("//", "%") and b.op != "number":
+        quotient = f"{QUOTIENT}({source(a)}, {source(b)})"
+        return quotient if expression.op == "//" else f"({source(a, 4)} - {quotient} * {source(b, 6)})"
+    mixed = level <= 3  # brackets where readers would have to know C's precedences
+    text = f"{source(a, 9 if mixed and a.parts else level)} {sign} {source(b, 9 if mixed and b.parts else level + 1)}"
+    return f"({text})" if level < inside else text
+
+
+def cost(expression: Expression) -> int:
+    """About how many instructions an expression takes."""
+    inner = sum(map(cost, expression.parts))
+    if expression.op in ("name", "number"):
+        return inner
+    return inner + (8 if expression.op in ("//", "%") and expression.parts[1].op != "number" else 1)
+
+
+def parse(text: str) -> Expression:
+    """Reads an expression in the notation of C, with `min`, `max` and `select(condition, then, else)`.
+
+    Raises UsageError with what is not understood.
+    """
+    if len(text) > _LONGEST:
+        raise UsageError(f"the mapping is longer than {_LONGEST} characters")
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise UsageError(f"the mapping {text[:200]!r} is no expression", cause=str(error)) from error
+    return _read(tree)
+
+
+def _read(tree: ast.expr) -> Expression:
+    if isinstance(tree, ast.Name) and tree.id in NAMES:
+        return name(tree.id)
+    if isinstance(tree, ast.Constant) and type(tree.value) is int and 0 <= tree.value < 1 << 31:
+        return number(tree.value)
+    if isinstance(tree, ast.BinOp) and type(tree.op) in _PYTHON:
+        return _binary(_PYTHON[type(tree.op)], _read(tree.left), _read(tree.right))
+    if isinstance(tree, ast.Compare) and len(tree.ops) == 1 and type(tree.ops[0]) in _PYTHON:
+        return _binary(_PYTHON[type(tree.ops[0])], _read(tree.left), _read(tree.comparators[0]))
+    if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and _CALLS.get(tree.func.id) == len(tree.args):
+        return Expression(tree.func.id, tuple(map(_read, tree.args)))
+    known = f"names {', '.join(NAMES)}, integers, + - * / % & | ^ << >> < ==, min, max, select"
+    raise UsageError(f"the mapping uses {ast.unparse(tree)[:100]!r}", remedy=f"use {known}")

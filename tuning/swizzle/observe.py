@@ -1,0 +1,48 @@
+"""Runs a program as it is, and follows which lines its work-groups use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hipsynth.profiling import devices, sandbox
+from hipsynth.profiling.backends.sim import measured
+from hipsynth.profiling.sim import api
+from hipsynth.profiling.sim.build import build_text, compile_limits
+from hipsynth.profiling.sim.limits import Limits
+from hipsynth.profiling.sim.sharing import FILE, Following, Sharing, read
+from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.core.kernel_record import KernelRecord
+from hipsynth.synth.core.scratch import scratch_folder
+from hipsynth.tuning.trial import Target
+
+
+@dataclass(frozen=True)
+class Observed:
+    """The program's kernels, as profiled, and the lines of the first launch of each kernel and grid."""
+
+    kernels: tuple[KernelRecord, ...]
+    launches: tuple[Sharing, ...]
+
+    def launch_of(self, kernel: KernelRecord) -> Sharing | None:
+        """The largest launch of a kernel."""
+        return max((s for s in self.launches if s.symbol == kernel.symbol), key=lambda s: s.groups, default=None)
+
+
+def observe(text: str, target: Target, arguments: tuple[str, ...], following: Following, time_s: float) -> Observed:
+    """Compiles and runs a program. Raises CompileFailed, BadInput if it does not run to its end or launches nothing,
+    UsageError for an unknown architecture or flag, Missing if nothing can run here."""
+    device = devices.device_of(target.arch, target.device)
+    limits = Limits(time_s)
+    with scratch_folder() as scratch, sandbox.job_folder() as job:
+        artefacts, _ = build_text(
+            text, "program", target.arch, target.flags, scratch / "build", compile_limits(limits)
+        )  # fmt: skip
+        folder = job / "run"
+        folder.mkdir()
+        done = api.run_program(artefacts, device, folder, limits, arguments, observation=following)
+        launches = tuple(read(folder / FILE))
+    if done.reason:
+        raise BadInput("the program does not run to its end", cause=done.message[:500], reason=done.reason)
+    if not done.kernels:
+        raise BadInput("the program launched no kernel", cause=done.stdout[:300], reason="no_dispatch")
+    return Observed(measured(done.kernels, target.arch), launches)

@@ -1,0 +1,97 @@
+"""A swizzle's result as a JSON document, as text, and as a patch."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from hipsynth.synth.core.kernel_record import KernelRecord
+from hipsynth.tuning.swizzle.search import HIT_RATE, Answer, Result
+
+
+def document(result: Result) -> dict[str, Any]:
+    """The kernels; keys as in docs/reference/cli.md."""
+    return {"kernels": [_kernel(answer) for answer in result.answers], "checked_with": list(result.checked_with)}
+
+
+def _kernel(answer: Answer) -> dict[str, Any]:
+    ceiling = None if answer.ceiling is None else {HIT_RATE: answer.ceiling, "exact": answer.exact_ceiling}
+    return {
+        "name": answer.name,
+        "status": answer.status,
+        "reason": answer.reason,
+        "mapping": answer.mapping.label,
+        "bijection": answer.proof.kind,
+        "proof": answer.proof.reason,
+        "outputs_equal": answer.outputs_equal,
+        "before": _figures(answer.before),
+        "after": _figures(answer.after if answer.after else answer.before),
+        "speedup": _speedup(answer),
+        "uncertainty": answer.uncertainty,
+        "ceiling": ceiling,
+        "sharing": answer.sharing,
+        "history": [
+            {
+                "mapping": tried.mapping.label,
+                "modelled_misses": tried.misses,
+                "duration_ns": tried.duration_ns,
+                HIT_RATE: tried.hit_rate,
+                "bottleneck": tried.bottleneck,
+            }
+            for tried in answer.history
+        ],
+        "evaluated": answer.evaluated,
+        "seconds": round(answer.seconds, 2),
+    }
+
+
+def _figures(record: KernelRecord | None) -> dict[str, Any] | None:
+    if record is None:
+        return None
+    return {**record.metrics, "duration_ns": record.duration_ns, "grid": list(record.grid)}
+
+
+def _speedup(answer: Answer) -> float:
+    """How many times as fast the kernel is; 1 if nothing was changed."""
+    if answer.before is None or answer.after is None or not answer.after.duration_ns:
+        return 1.0
+    return float((answer.before.duration_ns or 0.0) / answer.after.duration_ns)
+
+
+def patch(before: str, after: str, name: str) -> str:
+    """A unified diff for `patch -p1`, "" if nothing changed."""
+    lines = difflib.unified_diff(
+        before.splitlines(keepends=True), after.splitlines(keepends=True), f"a/{name}", f"b/{name}"
+    )
+    return "".join(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines)
+
+
+def text(result: Result) -> str:
+    """For a terminal: a paragraph for each kernel."""
+    return "\n\n".join(_paragraph(answer) for answer in result.answers)
+
+
+def _paragraph(answer: Answer) -> str:
+    lines = [f"{answer.name}: {answer.status}", f"  {answer.reason}"]
+    if answer.status == "improved" and answer.before and answer.after:
+        then, now = answer.before, answer.after
+        proof = "for every grid" if answer.proof.kind == "symbolic" else "for this grid"
+        lines += [
+            f"  mapping    {answer.mapping.label}",
+            f"  proof      a bijection {proof}: {answer.proof.reason}; outputs equal bit for bit",
+            f"  duration   {(then.duration_ns or 0) / 1e3:.2f} -> {(now.duration_ns or 0) / 1e3:.2f} us, "
+            f"{_speedup(answer):.3f} times as fast (+- {100 * answer.uncertainty:.1f} %)",
+            f"  L2 hits    {then.metrics.get(HIT_RATE) or 0:.1f} -> {now.metrics.get(HIT_RATE) or 0:.1f} %",
+        ]
+    if answer.sharing:
+        shared = answer.sharing
+        lines.append(
+            f"  sharing    {shared['lines']:,} lines, {shared['shared_lines']:,} of them by several groups, "
+            f"{shared['groups_per_line']:.1f} groups per line"
+        )
+    for tried in answer.history:
+        lines.append(
+            f"  tried      {tried.mapping.label}: {tried.duration_ns / 1e3:.2f} us, {tried.hit_rate:.1f} % hits, "
+            f"bound by {tried.bottleneck}; misses modelled x {tried.misses:.2f}"
+        )
+    return "\n".join(lines)

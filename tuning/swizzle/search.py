@@ -1,0 +1,419 @@
+"""Finds the mapping of work-groups that makes each kernel of a program fastest, proves it, and says what the limit is.
+
+The reuse model ranks the whole grammar; the best few run on the simulator, all kernels' at once; the winner's output is
+compared with the original's bit for bit. Everything is deterministic.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from hipsynth.profiling import devices
+from hipsynth.profiling.metrics import bottleneck
+from hipsynth.profiling.sim.sharing import REASONS, Following, Sharing
+from hipsynth.synth.core.errors import BadInput, HipsynthError, UsageError
+from hipsynth.synth.core.kernel_record import KernelRecord
+from hipsynth.tuning.swizzle import edits
+from hipsynth.tuning.swizzle.mapping import Formula, Grid, Spread, Tile, grammar
+from hipsynth.tuning.swizzle.mapping import Mapping as GroupMapping
+from hipsynth.tuning.swizzle.observe import Observed, observe
+from hipsynth.tuning.swizzle.proof import Proof, prove
+from hipsynth.tuning.swizzle.reuse import Chips, Reuse, exchange, reuse_of
+from hipsynth.tuning.trial import Conditions, Target, Trial, compare, trial
+
+HIT_RATE = "L2_Cache_Hit_Rate"
+LEAST_GAIN = 0.01  # of a duration: the timing model does not tell smaller differences
+LEAST_POINTS = 1.0  # of the hit rate, in percent
+LEAST_GROUPS = 16
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Question:
+    """What to search. `executed`: mappings per kernel that run; `formula`: only this one; `kernels`: only these;
+    `check_arguments`: those of the runs whose outputs are compared, by default `arguments`."""
+
+    target: Target
+    arguments: tuple[str, ...] = ()
+    check_arguments: tuple[str, ...] | None = None
+    executed: int = 4
+    formula: str = ""
+    kernels: tuple[str, ...] = ()
+    time_s: float = 60.0
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One executed mapping: the entry of the history. `misses`: what the model predicts, relative to the original."""
+
+    mapping: GroupMapping
+    misses: float
+    duration_ns: float
+    hit_rate: float
+    bottleneck: str
+
+
+@dataclass
+class Answer:
+    """The result for one kernel. `status`: "improved", "ceiling" (nothing gains) or "refused", with the reason.
+
+    `ceiling`: the largest L2 hit rate that any mapping can have, in percent; `exact_ceiling` is False if it is
+    estimated from a sample of lines.
+    """
+
+    name: str
+    status: str = "refused"
+    reason: str = ""
+    mapping: GroupMapping = field(default_factory=GroupMapping)
+    proof: Proof = field(default_factory=lambda: Proof(""))
+    outputs_equal: bool = False
+    before: KernelRecord | None = None
+    after: KernelRecord | None = None
+    ceiling: float | None = None
+    exact_ceiling: bool = True
+    uncertainty: float = 0.0  # of the ratio of durations
+    evaluated: int = 0
+    history: list[Tried] = field(default_factory=list)
+    sharing: dict[str, float | int | list[int]] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Result:
+    """All kernels of a program, and its text with the improvements, equal to the original if there are none."""
+
+    answers: tuple[Answer, ...]
+    text: str
+    checked_with: tuple[str, ...] = ()
+
+
+@dataclass
+class _Work:
+    """A kernel in progress. `best` is None while nothing beats the original."""
+
+    answer: Answer
+    base: str
+    record: KernelRecord
+    reuse: Reuse
+    chips: Chips
+    grid: Grid
+    ranked: list[tuple[float, GroupMapping]] = field(default_factory=list)
+    best: tuple[GroupMapping, KernelRecord] | None = None
+
+
+def base_name(name: str) -> str:
+    """`ns::axpy<float>` -> `axpy`; also of a mangled name, as with halves, `_ZN2ns4axpyIDF16_EEvv`."""
+    if name.startswith("_Z"):
+        found, rest = "", name[2:].lstrip("NKL")
+        while (digits := re.match(r"\d+", rest)) is not None:
+            end = digits.end() + int(digits[0])
+            found, rest = rest[digits.end() : end], rest[end:]
+        return found
+    return name.split("<")[0].split("::")[-1].strip()
+
+
+def swizzle(text: str, question: Question, say: Say = lambda _: None) -> Result:
+    """Searches mappings for every kernel of a program.
+
+    Raises CompileFailed or BadInput for a program that does not compile or run, UsageError for bad options.
+    """
+    started = time.monotonic()
+    source = edits.read_source(text, question.target.arch)
+    _check_options(source, question)
+    say("running the program and following its work-groups")
+    observed = observe(text, question.target, question.arguments, Following(), question.time_s)
+    works, answers = _prepare(source, observed, question)
+    if works:
+        say("comparing outputs needs the program's own")
+        original, question = _original(text, question)
+        problem = _unfit(original)
+        if problem:
+            _refuse(works, problem)
+            works = []
+    for round_ in range(2 if not question.formula else 1):
+        _execute(source, works, question, round_, say)
+    chosen = [work for work in works if work.best is not None]
+    final = text
+    if chosen:
+        say("comparing outputs")
+        final = _verified(source, chosen, original, question)
+    for work in works:
+        _conclude(work)
+    for answer in answers:
+        answer.seconds = time.monotonic() - started
+    return Result(tuple(answers), final, question.check_arguments or ())
+
+
+def _check_options(source: edits.Source, question: Question) -> None:
+    unknown = set(question.kernels) - set(source.kernels)
+    if unknown:
+        raise UsageError(f"no kernel {sorted(unknown)[0]}", remedy=f"one of: {', '.join(sorted(source.kernels))}")
+    if question.formula:
+        Formula(question.formula).expression  # noqa: B018  raises UsageError
+
+
+def _chips(question: Question, record: KernelRecord) -> Chips:
+    spec = devices.device_of(question.target.arch, question.target.device).spec()
+    xcds, cus = int(spec["topology.xcds"]), int(spec["topology.cus"])
+    per_cu = int(record.occupancy.groups_per_cu) if record.occupancy else 1
+    return Chips(xcds, max(1, cus // xcds * per_cu), int(spec["l2.bytes"] / spec["l2.line_bytes"]))
+
+
+def _prepare(source: edits.Source, observed: Observed, question: Question) -> tuple[list[_Work], list[Answer]]:
+    works, answers = [], []
+    names = [base_name(kernel.name) for kernel in observed.kernels]
+    for record, base in zip(observed.kernels, names, strict=True):
+        if question.kernels and base not in question.kernels:
+            continue
+        answer = Answer(record.name, before=record)
+        answers.append(answer)
+        launch = observed.launch_of(record)
+        answer.reason = _refusal(source, record, base, launch)
+        if not answer.reason and names.count(base) > 1 and names.index(base) < len(answers) - 1:
+            answer.reason = "another instance of the template is mapped, and with it this one"
+        if answer.reason or launch is None:
+            continue
+        reuse = reuse_of(launch)
+        work = _Work(answer, base, record, reuse, _chips(question, record), launch.grid)
+        _bound(work, launch)
+        work.ranked = _rank(work, question)
+        works.append(work)
+    return works, answers
+
+
+def _refusal(source: edits.Source, record: KernelRecord, base: str, launch: Sharing | None) -> str:
+    if launch is None:
+        return "its launches were not seen"
+    if launch.cooperative:
+        return "it is cooperative: its groups wait for each other and know their places"
+    if launch.state != "all":
+        return REASONS[launch.state]
+    return edits.refusal(source, base) or exchange(launch)
+
+
+def _bound(work: _Work, launch: Sharing) -> None:
+    """The ceiling, and what is reported of the sharing."""
+    reuse, chips, record = work.reuse, work.chips, work.record
+    requests = record.counters.get("TCC_HIT", 0.0) + record.counters.get("TCC_MISS", 0.0)
+    whole = reuse_of(launch, most_pairs=len(launch.touches) or 1)
+    least = whole.least_misses(chips)
+    work.answer.exact_ceiling = whole.one_in == 1
+    if requests:
+        work.answer.ceiling = max(0.0, 100 * (1 - least / requests))
+    order = GroupMapping().numbers(work.grid)
+    work.answer.sharing = {
+        "lines": int(len(whole.sharers) * whole.one_in),
+        "shared_lines": int((whole.sharers > 1).sum() * whole.one_in),
+        "groups_per_line": float(whole.sharers.mean()) if len(whole.sharers) else 0.0,
+        "lines_one_in": launch.one_in,
+        "lines_by_xcd": reuse.lines_by_xcd(order, chips),
+        "least_misses": least,
+        "modelled_misses": reuse.misses(order, chips),
+    }
+
+
+def _widths(work: _Work) -> tuple[str, ...]:
+    """Row lengths for programs that number their tiles along one axis: those near the root of the grid's size."""
+    x, y, z = work.grid
+    if y > 1 or z > 1:
+        return ()
+    return tuple(str(width) for width in (8, 16, 32, 64, 128, 256) if x % width == 0 and x // width >= 4)
+
+
+def _rank(work: _Work, question: Question) -> list[tuple[float, GroupMapping]]:
+    """The mappings by modelled misses, relative to the original, best first; of equal ones the cheapest."""
+    chips = work.chips
+    spec = devices.device_of(question.target.arch, question.target.device).spec()
+    if question.formula:
+        candidates = [GroupMapping((Formula(question.formula),))]
+        proof = prove(candidates[0], work.grid)
+        if not proof.kind:
+            work.answer.reason = f"the mapping is no bijection: {proof.reason}"
+            work.answer.proof = proof
+            return []
+    else:
+        candidates = grammar(work.grid, chips.xcds, int(spec["topology.cus"]), _widths(work))
+    before = max(work.reuse.misses(GroupMapping().numbers(work.grid), chips), 1.0)
+    scored = [(work.reuse.misses(one.numbers(work.grid), chips) / before, one) for one in candidates]
+    return sorted(scored, key=lambda pair: (round(pair[0], 3), pair[1].cost, pair[1].label))
+
+
+def _chosen(work: _Work, question: Question, round_: int) -> list[tuple[float, GroupMapping]]:
+    """What runs in a round: first the best by the model, of different kinds; then the best one's neighbours."""
+    done = {tried.mapping for tried in work.answer.history}
+    ranked = [pair for pair in work.ranked if pair[1] not in done]
+    if round_ == 0:
+        kinds: dict[tuple[object, ...], tuple[float, GroupMapping]] = {}
+        for pair in ranked:
+            kinds.setdefault(_kind(pair[1]), pair)
+        return list(kinds.values())[: question.executed]
+    if work.best is None:
+        return []
+    kind = _kind(work.best[0])
+    return [pair for pair in ranked if _kind(pair[1]) == kind][: max(1, question.executed // 2)]
+
+
+def _kind(mapping: GroupMapping) -> tuple[object, ...]:
+    """Mappings of one kind differ in sizes alone."""
+    found: list[object] = []
+    for step in mapping.steps:
+        if isinstance(step, Tile):
+            found.append((step.outer, step.inner, step.rows == step.columns))
+        else:
+            found.append((type(step).__name__, isinstance(step, Spread) and step.run > 0))
+    return tuple(found)
+
+
+def _execute(source: edits.Source, works: Sequence[_Work], question: Question, round_: int, say: Say) -> None:
+    """Runs the chosen mappings of a round, the i-th of every kernel in one program."""
+    plans = {id(work): _chosen(work, question, round_) for work in works}
+    for position in range(max(map(len, plans.values()), default=0)):
+        now = [(work, plans[id(work)][position]) for work in works if position < len(plans[id(work)])]
+        say(f"executing mapping {position + 1} of round {round_ + 1}")
+        done = _run(source, {work.base: pair[1] for work, pair in now}, question)
+        for work, (misses, mapping) in now:
+            work.answer.evaluated += 1
+            after = next((k for k in done.kernels if k.name == work.record.name), None) if done.ok else None
+            if after is None:
+                failure = f"a mapped program failed: {done.reason} {done.message[:200]}"
+                work.answer.reason = work.answer.reason or failure
+                continue
+            hits = float(after.metrics.get(HIT_RATE) or 0.0)
+            limit = bottleneck.bounds(after)[0].unit if after.limits else ""
+            work.answer.history.append(Tried(mapping, misses, after.duration_ns or 0.0, hits, limit))
+            if _better(after, work.best[1] if work.best else work.record, original=work.best is None):
+                work.best = (mapping, after)
+
+
+def _uncertainty(one: KernelRecord, other: KernelRecord) -> float:
+    errors = [record.sampling.error.get("Duration", 0.0) if record.sampling else 0.0 for record in (one, other)]
+    return float((errors[0] ** 2 + errors[1] ** 2) ** 0.5)
+
+
+def _better(after: KernelRecord, than: KernelRecord, original: bool) -> bool:
+    """Whether a kernel is faster by more than is uncertain, or hits more in the L2 in the same time, as far as can be
+    told. Between mappings, the faster one of two with equal hits is better, too."""
+    now, then = after.duration_ns or 0.0, than.duration_ns or 0.0
+    margin = max(LEAST_GAIN, _uncertainty(after, than))
+    points = (after.metrics.get(HIT_RATE) or 0.0) - (than.metrics.get(HIT_RATE) or 0.0)
+    if now < then * (1 - margin) or (points > LEAST_POINTS and now < then * (1 + margin)):
+        return True
+    return not original and now < then and points > -LEAST_POINTS
+
+
+def _text(source: edits.Source, mappings: Mapping[str, GroupMapping]) -> str:
+    return edits.patched(source, {name: one.source(edits.call_of(name)) for name, one in mappings.items()})
+
+
+def _run(source: edits.Source, mappings: Mapping[str, GroupMapping], question: Question) -> Trial:
+    try:
+        text = _text(source, mappings)
+    except BadInput as error:
+        return Trial("failed", "unsupported", str(error))
+    return trial(text, question.target, Conditions(question.arguments, time_s=question.time_s))
+
+
+def _original(text: str, question: Question) -> tuple[Trial, Question]:
+    """An exact run of the program for its outputs: with the arguments asked for, or halved until it ends in time."""
+    arguments = question.check_arguments if question.check_arguments is not None else question.arguments
+    sizes = arguments or _default_arguments(text)
+    while True:
+        done = trial(text, question.target, _exact(arguments, question))
+        smaller = tuple(map(_halved, sizes))
+        if done.reason not in ("timeout", "instruction_limit", "out_of_memory") or smaller == sizes:
+            return done, replace(question, check_arguments=arguments)
+        arguments = sizes = smaller
+
+
+def _exact(arguments: tuple[str, ...], question: Question) -> Conditions:
+    return Conditions(arguments, exact=True, count=False, time_s=min(20.0, question.time_s))
+
+
+def _default_arguments(text: str) -> tuple[str, ...]:
+    """The sizes that a program takes unless it is given others, as far as they are written in the usual form."""
+    found = dict(re.findall(r"argc > (\d+) \? (?:std::)?ato[il]\(argv\[\1\]\) : (\d+)", text))
+    positions = [str(i) for i in range(1, len(found) + 1)]
+    return tuple(found[i] for i in positions) if set(positions) == set(found) else ()
+
+
+def _halved(argument: str) -> str:
+    return str(int(argument) // 2) if argument.isdecimal() and int(argument) >= 128 else argument
+
+
+def _unfit(original: Trial) -> str:
+    """Why a program cannot be compared with itself."""
+    if not original.ok:
+        return f"the program cannot be checked: {original.reason}: {original.message[:300]}"
+    if original.exit_code != 0:
+        last = (original.stdout.strip().splitlines() or [""])[-1][:200]
+        return f"the program is wrong to begin with: exit code {original.exit_code}; it prints {last!r}"
+    return ""
+
+
+def _refuse(works: Iterable[_Work], reason: str) -> None:
+    for work in works:
+        work.answer.status, work.answer.reason, work.best = "refused", reason, None
+
+
+def _verified(source: edits.Source, chosen: Sequence[_Work], original: Trial, question: Question) -> str:
+    """The program with all mappings whose outputs are the original's."""
+    arguments = question.check_arguments or ()
+
+    def fault(works: Sequence[_Work]) -> str:
+        text = _text(source, {work.base: work.best[0] for work in works if work.best})
+        found = compare(original, trial(text, question.target, _exact(arguments, question)))
+        return "" if found.equal else found.reason
+
+    wrong = fault(chosen)
+    if wrong and len(chosen) > 1:
+        for work in chosen:
+            alone = fault([work])
+            if alone:
+                _refuse([work], f"outputs differ: {alone}")
+        wrong = ""
+    elif wrong:
+        _refuse(chosen, f"outputs differ: {wrong}")
+    kept = {work.base: work.best[0] for work in chosen if work.best}
+    for work in chosen:
+        work.answer.outputs_equal = work.best is not None
+    return _text(source, kept) if kept else source.text
+
+
+def _conclude(work: _Work) -> None:
+    answer = work.answer
+    if work.best is not None:
+        mapping, after = work.best
+        answer.status, answer.mapping, answer.after = "improved", mapping, after
+        answer.proof = prove(mapping, work.grid)
+        answer.uncertainty = _uncertainty(after, work.record)
+        order = mapping.numbers(work.grid)
+        answer.sharing["lines_by_xcd_after"] = work.reuse.lines_by_xcd(order, work.chips)
+        answer.reason = _why(work, after)
+    elif not answer.reason:
+        answer.status, answer.reason = "ceiling", _why(work, work.record)
+        answer.outputs_equal, answer.proof = True, prove(GroupMapping(), work.grid)
+
+
+def _why(work: _Work, record: KernelRecord) -> str:
+    """Where the kernel stands against its bound."""
+    hits, ceiling = float(record.metrics.get(HIT_RATE) or 0.0), work.answer.ceiling
+    if ceiling is None:
+        return "it makes no requests to the L2"
+    limit = bottleneck.bounds(record)[0].unit if record.limits else "unknown"
+    place = f"{hits:.1f} % of requests hit in the L2, at most {ceiling:.1f} % can; its limit is {limit}"
+    if work.answer.status == "improved":
+        gain = (work.record.duration_ns or 0.0) / (record.duration_ns or 1.0) - 1
+        faster = gain > max(LEAST_GAIN, work.answer.uncertainty)
+        return f"it is faster: {place}" if faster else f"more hits in the same time (within 1 %): {place}"
+    if ceiling - hits < LEAST_POINTS:
+        return f"no mapping can gain: {place}"
+    if not work.answer.history:
+        return f"the grid has no other order worth trying: {place}"
+    best = min(tried.duration_ns for tried in work.answer.history) / (work.record.duration_ns or 1.0)
+    return f"no mapping of {work.answer.evaluated} executed gains (best duration x {best:.3f}): {place}"
+
+
+__all__ = ["Answer", "HipsynthError", "Question", "Result", "Tried", "swizzle"]

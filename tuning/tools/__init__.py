@@ -1,0 +1,12 @@
+"""What an optimizer can do, as tools for language models: one table, limits, and results that are never tracebacks.
+
+>>> from hipsynth.tuning.tools import Workshop, call, definitions
+>>> shop = Workshop(Target("gfx942"))
+>>> call(shop, "compile", {"source": text}).document
+{'program': 'v0', 'must_behave_like': 'v0'}
+"""
+
+from hipsynth.tuning.tools.table import TOOLS, Result, call, definitions
+from hipsynth.tuning.tools.workshop import Limits, Version, Workshop
+
+__all__ = ["TOOLS", "Limits", "Result", "Version", "Workshop", "call", "definitions"]

@@ -1,0 +1,204 @@
+"""The tools: plain functions of a workshop and named arguments. A parameter's annotation holds its description."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import shlex
+from typing import Annotated, Any
+
+from hipsynth.profiling.backends.protocol import Target as ProfileTarget
+from hipsynth.profiling.devices import device_of
+from hipsynth.profiling.matrix.job import profile_program
+from hipsynth.profiling.sim.build import build_text, compile_limits
+from hipsynth.profiling.sim.limits import Limits as RunLimits
+from hipsynth.synth.core.program import Program as Source
+from hipsynth.synth.core.program import Run
+from hipsynth.synth.core.scratch import scratch_folder
+from hipsynth.training.analytic.predict import AnalyticPredictor
+from hipsynth.training.analytic.predict import Question as Assumed
+from hipsynth.tuning.optimize.evaluate import KernelTime, moved
+from hipsynth.tuning.swizzle import report
+from hipsynth.tuning.swizzle.search import Question
+from hipsynth.tuning.swizzle.search import swizzle as swizzled
+from hipsynth.tuning.tools.workshop import Refused, Version, Workshop
+
+MOST_MOVES = 40  # that `propose` lists
+MOST_DIFF = 4000  # characters
+MOST_LINES = 30
+MOST_CHANGED = 24  # metrics and counters of a kernel in `compare`
+
+ProgramName = Annotated[str, "name of a program, such as v0"]
+
+
+def compile_source(
+    shop: Workshop,
+    source: Annotated[str, "the whole HIP program as text, with main(); no files beside it"],
+    replaces: Annotated[str, "name of the program that it must behave like; empty for a new one"] = "",
+    arguments: Annotated[str, "its command-line arguments in timed runs"] = "",
+) -> dict[str, Any]:
+    """Compile a whole HIP program and give it a name; the other tools take that name. Says why it does not compile."""
+    try:
+        words = tuple(shlex.split(arguments))
+    except ValueError as error:
+        raise Refused(f"arguments: {error}", remedy="close the quotes", reason="bad_arguments") from None
+    root = shop.version(replaces).root if replaces else ""
+    if replaces and not words:
+        words = shop.versions[root].arguments
+    if len(source.encode(errors="replace")) <= shop.limits.source_bytes:  # else `add` refuses it
+        limits = compile_limits(RunLimits(shop.limits.run_s))
+        with scratch_folder() as scratch:
+            build_text(source, "program", shop.target.arch, shop.target.flags, scratch / "build", limits)
+    made = shop.add(source, root=root, arguments=words, made="source", parent=replaces)
+    return {"program": made.name, "must_behave_like": made.root}
+
+
+def profile(shop: Workshop, program: ProgramName) -> dict[str, Any]:
+    """Run a program on the simulated GPU: each kernel's time, what limits it, and the hardware's metrics."""
+    found = shop.ran(shop.version(program))
+    kernels = [_kernel(kernel) for kernel in sorted(found.kernels, key=lambda kernel: -kernel.duration_ns)]
+    return {"duration_us": round(found.duration_ns / 1e3, 3), "kernels": kernels}
+
+
+def _kernel(kernel: KernelTime) -> dict[str, Any]:
+    return {
+        "name": kernel.name,
+        "duration_us": round(kernel.duration_ns / 1e3, 3),
+        "launches": kernel.dispatches,
+        "limited_by": kernel.bottleneck,
+        "occupancy_limited_by": kernel.limited_by,
+        "grid": list(kernel.grid),
+        "block": list(kernel.block),
+        "metrics": {name: round(value, 3) for name, value in kernel.metrics.items() if value is not None},
+    }
+
+
+@functools.cache
+def _predictor() -> AnalyticPredictor:
+    return AnalyticPredictor.load()
+
+
+def predict(shop: Workshop, program: ProgramName) -> dict[str, Any]:
+    """Predict each kernel's time and what limits it without running the program: faster than profile, less exact."""
+    version, target = shop.version(program), shop.target
+    question = Assumed(arguments=version.arguments)
+    found = _predictor().predict(version.text, target.arch, target.flags, target.device, question)
+    rows = []
+    for kernel in found.kernels:
+        time = None if kernel.duration_ns is None else round(kernel.duration_ns / 1e3, 3)
+        row = {"name": kernel.name, "duration_us": time, "limited_by": kernel.bottleneck}
+        rows.append(row | ({"unsure": kernel.reason} if kernel.abstained else {}))
+    return {"kernels": rows}
+
+
+def compare(
+    shop: Workshop,
+    before: Annotated[str, "name of the first program"],
+    after: Annotated[str, "name of the second program"],
+) -> dict[str, Any]:
+    """Compare the measured runs of two programs: the speed-up, and the metrics and counters that changed."""
+    one, other = shop.ran(shop.version(before)), shop.ran(shop.version(after))
+    changed = {}
+    for kernel in one.kernels:
+        now = other.of(kernel.name.partition("<")[0].removesuffix("_tuned"))
+        if now is not None:
+            rows = moved(kernel, now)
+            known = [name for name in rows if name in kernel.metrics] + [n for n in rows if n not in kernel.metrics]
+            changed[kernel.name] = {name: rows[name] for name in known[:MOST_CHANGED]}
+    speedup = one.duration_ns / other.duration_ns if other.duration_ns else None
+    times = {"before_us": round(one.duration_ns / 1e3, 3), "after_us": round(other.duration_ns / 1e3, 3)}
+    return {"speedup": None if speedup is None else round(speedup, 3), **times, "changed": changed}
+
+
+def hot_lines(
+    shop: Workshop, program: ProgramName, most: Annotated[int, "how many lines to list, at most 30"] = 8
+) -> dict[str, Any]:
+    """Run a program and list the source lines that cost most, each with its share of its kernel's time."""
+    version, target = shop.version(program), shop.target
+    source = Source(version.text, "llm", "", name="program", runs=(Run(version.arguments),))
+    device = device_of(target.arch, target.device).name
+    [found] = profile_program(
+        source,
+        [ProfileTarget(target.arch, target.flags, device)],
+        "sim",
+        RunLimits(time_s=shop.limits.run_s, lines=True),
+    )
+    if found.status != "ok":
+        raise Refused(f"{program} does not run", cause=found.message[:1500], reason=found.reason)
+    text = version.text.splitlines()
+    rows = []
+    for kernel in found.lines:
+        for line in kernel.lines:
+            if 0 < line.line <= len(text):
+                amounts = line.amounts
+                rows.append(
+                    {
+                        "kernel": kernel.symbol,
+                        "line": line.line,
+                        "text": text[line.line - 1].strip()[:160],
+                        "share": round(amounts.share, 3),
+                        "instructions": round(amounts.instructions),
+                        "bytes": round(amounts.bytes),
+                        "stall_cycles": round(amounts.stall_cycles),
+                    }
+                )
+    rows.sort(key=lambda row: -float(str(row["share"])))
+    return {"lines": rows[: max(1, min(most, MOST_LINES))]}
+
+
+def propose(shop: Workshop, program: ProgramName) -> dict[str, Any]:
+    """List the transformations that can be applied to a program, by number, those for its bottleneck first."""
+    version = shop.version(program)
+    rows = []
+    for number, (move, _) in enumerate(shop.moves(version)[:MOST_MOVES]):
+        row = {"move": number, "transformation": move.transformation, "kernel": move.kernel}
+        rows.append(row | {"plan": move.plan.document(), "why": move.why})
+    fixed = {k.name: k.together or k.fixed for k in shop.parsed(version).kernels if not k.independent}
+    return {"moves": rows} | ({"limited": fixed} if fixed else {})
+
+
+def apply(
+    shop: Workshop, program: ProgramName, move: Annotated[int, "number of a move that propose listed for the program"]
+) -> dict[str, Any]:
+    """Apply one proposed transformation; answers with the changed program's name and the change as a diff."""
+    version = shop.version(program)
+    moves = shop.moves(version)[:MOST_MOVES]
+    if not 0 <= move < len(moves):
+        what = f"{program} has {len(moves)} moves; there is no move {move}"
+        raise Refused(what, remedy="call propose", reason="unknown_move")
+    chosen, text = moves[move]
+    plans = {**version.plans, chosen.kernel: chosen.plan}
+    made = shop.add(
+        text,
+        root=version.root,
+        base=version.base,
+        plans=plans,
+        arguments=version.arguments,
+        made=chosen.transformation,
+        parent=version.name,
+    )
+    return {"program": made.name, "diff": _diff(version, made)}
+
+
+def _diff(before: Version, after: Version) -> str:
+    lines = difflib.unified_diff(before.text.splitlines(), after.text.splitlines(), before.name, after.name, "", "", 1)
+    text = "\n".join(line.rstrip() for line in lines)
+    return text if len(text) <= MOST_DIFF else text[:MOST_DIFF] + "\n[cut]"
+
+
+def run_and_verify(shop: Workshop, program: ProgramName) -> dict[str, Any]:
+    """Check that a program does the same as the one it replaces: outputs, precision, other inputs, other sizes."""
+    found = shop.verified(shop.version(program))
+    checks = [{"check": c.name, "passed": c.passed, "detail": c.detail} for c in found.checks]
+    return {"passed": found.passed, "checks": checks}
+
+
+def swizzle(shop: Workshop, program: ProgramName) -> dict[str, Any]:
+    """Remap the work-groups of a program's kernels to the GPU's chiplets, with a proof of each mapping."""
+    version = shop.version(program)
+    found = swizzled(version.text, Question(shop.target, version.arguments), lambda line: None)
+    document: dict[str, Any] = {"kernels": report.document(found)["kernels"]}
+    if found.text == version.text:
+        return document
+    made = shop.add(found.text, root=version.root, arguments=version.arguments, made="swizzle", parent=version.name)
+    return {"program": made.name, "diff": _diff(version, made)} | document

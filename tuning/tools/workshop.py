@@ -1,0 +1,163 @@
+"""Where tools work: programs by short names, what is known of each, and limits on what a caller may use.
+
+Callers name programs, never files: nothing outside the workshop can be read or written through a tool.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hipsynth.profiling.devices import device_of
+from hipsynth.profiling.toolchain import check_flags
+from hipsynth.synth.core.errors import HipsynthError
+from hipsynth.tuning.optimize.candidates import State, candidates
+from hipsynth.tuning.optimize.evaluate import Evaluation, Evaluator
+from hipsynth.tuning.optimize.optimize import tolerance
+from hipsynth.tuning.optimize.plan import Move, Plan
+from hipsynth.tuning.optimize.program import Program, read_program
+from hipsynth.tuning.optimize.sizes import Arguments
+from hipsynth.tuning.optimize.sizes import candidates as sizes_of
+from hipsynth.tuning.optimize.verify import Verification, Verifier
+from hipsynth.tuning.trial import Target
+
+
+class Refused(HipsynthError):
+    """A call of a tool that cannot be answered: the reason and what to do instead go back to the caller."""
+
+    reason = "refused"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What callers may use in all. `seconds`: of tools at work; `run_s`: processor time of one measured run.
+
+    `calls` and `seconds` of 0 mean no limit, for servers that live long.
+    """
+
+    calls: int = 0
+    seconds: float = 0.0
+    source_bytes: int = 64 << 10
+    programs: int = 200
+    run_s: float = 60.0
+
+
+@dataclass(frozen=True)
+class Version:
+    """A program. `root`: the program that it must behave like, itself for one that is new. `base`: the one whose text
+    its plans change; itself for a text that was written, not made by a move."""
+
+    name: str
+    text: str
+    root: str
+    base: str
+    plans: Mapping[str, Plan] = field(default_factory=dict)
+    arguments: Arguments = ()
+    made: str = ""  # the transformation or "source"
+    parent: str = ""
+
+
+class Workshop:
+    """The programs of one caller on one target. Not for threads: a server lets one call run at a time."""
+
+    def __init__(
+        self,
+        target: Target,
+        limits: Limits | None = None,
+        journal: Path | None = None,
+        sizes: tuple[Arguments, ...] = (),
+        allow: frozenset[str] = frozenset(),
+    ) -> None:
+        """Raises UsageError for an unknown target. `sizes`: arguments for verification, () finds them."""
+        device = device_of(target.arch, target.device).name
+        self.target = Target(target.arch, check_flags(target.flags), device)
+        self.limits, self.journal, self.sizes, self.allow = limits or Limits(), journal, sizes, allow
+        self.versions: dict[str, Version] = {}
+        self.calls, self.seconds = 0, 0.0
+        self._evaluations: dict[str, Evaluation] = {}
+        self._parsed: dict[str, Program] = {}
+        self._verifiers: dict[str, Verifier] = {}
+        self._verified: dict[str, Verification] = {}
+
+    def charge(self) -> float:
+        """Counts a call, and returns when it begins. Raises Refused if a limit is reached."""
+        if self.limits.calls and self.calls >= self.limits.calls:
+            raise Refused(f"all {self.limits.calls} calls are used", remedy="end with what is found", reason="limit")
+        if self.limits.seconds and self.seconds >= self.limits.seconds:
+            what = f"all {self.limits.seconds:g} s of work are used"
+            raise Refused(what, remedy="end with what is found", reason="limit")
+        self.calls += 1
+        return time.monotonic()
+
+    def charged(self, begin: float) -> None:
+        self.seconds += time.monotonic() - begin
+
+    def add(self, text: str, **about: Any) -> Version:
+        """Keeps a program; one with the same text and root is found again. Raises Refused for one that is too large or
+        one too many."""
+        size = len(text.encode(errors="replace"))
+        if size > self.limits.source_bytes:
+            what = f"the source has {size} bytes; {self.limits.source_bytes} are allowed"
+            raise Refused(what, remedy="send less", reason="too_large")
+        root = about.pop("root", "")
+        for known in self.versions.values():
+            same = known.root == (root or known.name) and known.arguments == about.get("arguments", known.arguments)
+            if known.text == text and same:
+                return known
+        if len(self.versions) >= self.limits.programs:
+            raise Refused(f"{len(self.versions)} programs are kept already", remedy="start again", reason="limit")
+        name = f"v{len(self.versions)}"
+        about = {"base": name, "root": root or name} | about
+        self.versions[name] = Version(name, text, **about)
+        return self.versions[name]
+
+    def version(self, name: str) -> Version:
+        """The program of this name. Raises Refused."""
+        if name not in self.versions:
+            known = ", ".join(list(self.versions)[-8:]) or "none yet: call compile with a source"
+            raise Refused(f"no program is called {name[:80]!r}", cause=f"known: {known}", reason="unknown_program")
+        return self.versions[name]
+
+    def measured(self, version: Version) -> Evaluation:
+        """The measured run of a program, made once."""
+        if version.name not in self._evaluations:
+            evaluator = Evaluator(self.target, version.arguments, self.limits.run_s, self.journal)
+            self._evaluations[version.name] = evaluator(version.text)
+        return self._evaluations[version.name]
+
+    def ran(self, version: Version) -> Evaluation:
+        """As `measured`. Raises Refused if the program did not run to its end."""
+        found = self.measured(version)
+        if not found.ok:
+            raise Refused(f"{version.name} does not run", cause=found.message[:1500], reason=found.reason)
+        return found
+
+    def parsed(self, version: Version) -> Program:
+        """The program whose text a version's plans change. Raises BadInput if it cannot be parsed."""
+        if version.base not in self._parsed:
+            self._parsed[version.base] = read_program(self.versions[version.base].text, self.target.arch)
+        return self._parsed[version.base]
+
+    def state(self, version: Version) -> State:
+        return State(dict(version.plans), version.text, self.ran(version))
+
+    def moves(self, version: Version) -> list[tuple[Move, str]]:
+        """What can be done next with a program, in a fixed order: each move and the text that it gives."""
+        origin = self.state(self.versions[version.base])
+        return candidates(self.parsed(version), self.state(version), origin, (version.text,), self.allow)
+
+    def verifier(self, root: str) -> Verifier:
+        if root not in self._verifiers:
+            text = self.versions[root].text
+            allowed = tolerance(read_program(text, self.target.arch), self.allow)
+            self._verifiers[root] = Verifier(text, self.target, list(self.sizes) or sizes_of(text), allowed)
+        return self._verifiers[root]
+
+    def verified(self, version: Version) -> Verification:
+        """All checks of a program against its root, made once. Raises BadInput if the root cannot be parsed."""
+        if version.name not in self._verified:
+            self._verified[version.name] = self.verifier(version.root).full(version.text)
+        return self._verified[version.name]

@@ -1,0 +1,103 @@
+"""Compares what two programs left behind: bit for bit, or within a tolerance that has a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hipsynth.tuning.trial.run import Trial
+
+Array = np.ndarray[Any, np.dtype[Any]]
+_TYPES = {"float": np.float32, "double": np.float64, "half": np.float16}
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """Allowed difference of numbers of `kind` ("float", "double" or "half"): relative to the largest in the output.
+
+    `reason` says why bits may differ at all, such as the order of a sum. "" as the kind: no difference is allowed.
+    """
+
+    kind: str = ""
+    relative: float = 0.0
+    reason: str = ""
+
+
+BIT_FOR_BIT = Tolerance()
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`equal`: nothing differs, or only within the tolerance; `exact`: nothing differs. `error`: the largest relative
+    difference of numbers; `reason`: the first difference that is not allowed."""
+
+    equal: bool
+    exact: bool
+    error: float = 0.0
+    reason: str = ""
+
+
+def compare(before: Trial, after: Trial, tolerance: Tolerance = BIT_FOR_BIT, *, texts: bool = True) -> Comparison:
+    """Compares exit codes, texts, launches and outputs of two exact trials.
+
+    `after` may launch a kernel no less often in all, so that skipped launches are found; allocations that only it makes
+    at the end are not compared. `texts=False` leaves out exit codes and texts, for inputs drawn again: a program's own
+    check compares with the inputs that it made.
+    """
+    for name, trial in (("the original", before), ("the changed program", after)):
+        if not trial.ok:
+            return Comparison(False, False, reason=f"{name} failed: {trial.reason}: {trial.message[:300]}")
+    if texts and before.exit_code != after.exit_code:
+        return Comparison(False, False, reason=f"exit code {after.exit_code} instead of {before.exit_code}")
+    if texts and before.stdout != after.stdout:
+        return Comparison(False, False, reason="it prints something else")
+    if sum(k.dispatches for k in after.kernels) < sum(k.dispatches for k in before.kernels):
+        return Comparison(False, False, reason="it launches fewer kernels")
+    return _outputs(before, after, tolerance)
+
+
+def _outputs(before: Trial, after: Trial, tolerance: Tolerance) -> Comparison:
+    ours, theirs = _by_name(before), _by_name(after)
+    missing = [name for name in ours if name not in theirs]
+    more = [name for name in theirs if name not in ours and name[0] != "buffer"]
+    if missing or more:
+        kind, index = (missing or more)[0]
+        return Comparison(False, False, reason=f"{kind} {index} is in only one of the two programs")
+    worst, exact = 0.0, True
+    for name, number in ours.items():
+        one, other = before.outputs[number], after.outputs[theirs[name]]
+        if (one.bytes, one.digest) == (other.bytes, other.digest):
+            continue
+        exact = False
+        label = f"{name[0]} {name[1]} of {one.bytes} bytes"
+        if one.bytes != other.bytes or not tolerance.kind:
+            return Comparison(False, False, worst, f"{label} differs")
+        error = _error(before.recorded or {}, after.recorded or {}, number, theirs[name], tolerance.kind)
+        if error is None:
+            return Comparison(False, False, worst, f"{label} differs, and not only in numbers of type {tolerance.kind}")
+        worst = max(worst, error)
+        if error > tolerance.relative:
+            return Comparison(False, False, worst, f"{label} differs by {error:.2g} of its largest number")
+    return Comparison(True, exact, worst)
+
+
+def _by_name(trial: Trial) -> dict[tuple[str, int], int]:
+    return {(output.kind, output.index): number for number, output in enumerate(trial.outputs)}
+
+
+def _error(before: Mapping[int, bytes], after: Mapping[int, bytes], mine: int, other: int, kind: str) -> float | None:
+    """The largest difference, relative to the largest magnitude; None where the bytes are not known, or where a word
+    that is no finite number differs."""
+    if mine not in before or other not in after or len(before[mine]) % np.dtype(_TYPES[kind]).itemsize:
+        return None
+    a, b = (np.frombuffer(data, _TYPES[kind]) for data in (before[mine], after[other]))
+    same = a.view(np.uint8).reshape(len(a), -1) == b.view(np.uint8).reshape(len(b), -1)
+    differs: Array = ~same.all(axis=1)
+    x, y = a[differs].astype(np.float64), b[differs].astype(np.float64)
+    if not (np.isfinite(x).all() and np.isfinite(y).all()):
+        return None
+    finite = a[np.isfinite(a)].astype(np.float64)
+    return float(np.abs(x - y).max() / max(np.abs(finite).max(), np.finfo(np.float64).tiny))

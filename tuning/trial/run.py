@@ -1,0 +1,159 @@
+"""One trial: a program's text, compiled for a target and run in the sandbox under stated conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hipsynth.profiling import devices, sandbox
+from hipsynth.profiling.backends.sim import measured
+from hipsynth.profiling.sim import api
+from hipsynth.profiling.sim.build import build_text, compile_limits
+from hipsynth.profiling.sim.limits import SAMPLING_UNITS, Limits
+from hipsynth.profiling.sim.observation import RECORD_FILE, Observation, Output
+from hipsynth.synth.core.errors import BadInput, CompileFailed
+from hipsynth.synth.core.files import read_regular
+from hipsynth.synth.core.kernel_record import KernelRecord
+from hipsynth.synth.core.scratch import scratch_folder
+
+OUTPUT_BYTES = 1 << 20  # of stdout
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a trial runs. `device` "" is the architecture's default."""
+
+    arch: str
+    flags: str = "-O3"
+    device: str = ""
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """How a trial runs: the program's `arguments`, and what is observed and changed (see sim.observation).
+
+    `exact`: every work-group runs, so that results are valid; otherwise large grids are sampled, for their times.
+    `effort` multiplies the work that sampling a large grid may take, `units` is how many pieces of it are counted.
+    `time_s` is processor time. `count=False` leaves out caches and counters, for outputs alone.
+    """
+
+    arguments: tuple[str, ...] = ()
+    exact: bool = False
+    record_bytes: int = 0
+    redraw: int = 0
+    redraw_integers: bool = False
+    poison: int = 0
+    effort: float = 1.0
+    units: int = SAMPLING_UNITS
+    time_s: float = 60.0
+    count: bool = True
+
+    def limits(self) -> Limits:
+        units = 0 if self.exact else self.units
+        return Limits(self.time_s, output_bytes=OUTPUT_BYTES, sampling_units=units, effort=self.effort)
+
+    def observation(self) -> Observation | None:
+        """Digests cost time in proportion to the memory, and those of a sampled run mean nothing."""
+        if not self.exact and not self.redraw and not self.poison:
+            return None
+        return Observation(self.exact, self.record_bytes, self.redraw, self.redraw_integers, self.poison)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Result of a trial. `status`: "ok" if the program ended by itself, with any exit code, else "failed" with a reason
+    of api.RunResult or of a failed compile. `kernels` have metrics and means per dispatch; `outputs` are digests, in
+    the order of events, and `recorded` the bytes of those that were kept, by their position in `outputs`.
+    """
+
+    status: str
+    reason: str = ""
+    message: str = ""
+    exit_code: int | None = None
+    stdout: str = ""
+    kernels: tuple[KernelRecord, ...] = ()
+    outputs: tuple[Output, ...] = ()
+    recorded: Mapping[int, bytes] | None = None
+    warnings: tuple[str, ...] = ()
+    sampled: bool = False
+    cpu_s: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        return self.status == "ok"
+
+    @property
+    def duration_ns(self) -> float:
+        """Time in kernels: the sum over all dispatches."""
+        return sum(kernel.duration_ns * kernel.dispatches for kernel in self.kernels)
+
+    def document(self) -> dict[str, Any]:
+        """As JSON, without recorded bytes."""
+        return {
+            "status": self.status,
+            "reason": self.reason,
+            "message": self.message,
+            "exit_code": self.exit_code,
+            "stdout": self.stdout,
+            "duration_ns": self.duration_ns,
+            "kernels": [asdict(kernel) for kernel in self.kernels],
+            "outputs": [asdict(output) for output in self.outputs],
+            "warnings": list(self.warnings),
+            "sampled": self.sampled,
+        }
+
+
+def trial(text: str, target: Target, conditions: Conditions | None = None) -> Trial:
+    """Compiles and runs a program; its failures are results.
+
+    Raises UsageError for an unknown architecture, device or flag, Missing if nothing can be compiled or run here.
+    """
+    conditions = conditions or Conditions()
+    device = devices.device_of(target.arch, target.device)
+    limits = conditions.limits()
+    with scratch_folder() as scratch, sandbox.job_folder() as job:
+        try:
+            artefacts, _ = build_text(
+                text, "program", target.arch, target.flags, scratch / "build", compile_limits(limits)
+            )
+        except (CompileFailed, BadInput) as error:
+            words = [str(error), getattr(error, "diagnostics", "")]
+            return Trial("failed", error.reason, "\n".join(filter(None, words)))
+        folder = job / "run"
+        folder.mkdir()
+        observation = conditions.observation()
+        done = api.run_program(
+            artefacts, device, folder, limits, conditions.arguments, count=conditions.count, observation=observation
+        )
+        kept = _recorded(done.outputs, folder / RECORD_FILE) if conditions.record_bytes else None
+        done = replace(done, message=done.message.replace(str(job), "<scratch>"))
+    return Trial(
+        done.status,
+        done.reason,
+        done.message,
+        done.exit_code,
+        done.stdout,
+        measured(done.kernels, target.arch),
+        done.outputs,
+        kept,
+        done.warnings,
+        done.sampled,
+        done.cpu_s,
+    )
+
+
+def _recorded(outputs: tuple[Output, ...], path: Path) -> dict[int, bytes]:
+    """The recorded bytes of each output that was kept in full. The program may have damaged the file: then none."""
+    total = sum(output.recorded for output in outputs)
+    try:
+        data = read_regular(path, total) if total else b""
+    except BadInput:
+        return {}
+    found, at = {}, 0
+    for number, output in enumerate(outputs):
+        if output.recorded == output.bytes and at + output.bytes <= len(data):
+            found[number] = data[at : at + output.bytes]
+        at += output.recorded
+    return found
