@@ -333,7 +333,7 @@ def memory_gib() -> int:
 def freeze() -> int:
     """Rewrites requirements.lock from .venv, without hipsynth itself and without build tags (2.13.0+cpu)."""
     lines = run_text([str(PYTHON), "-m", "pip", "freeze", "--exclude-editable"]).splitlines()
-    kept = [line.partition("+")[0] for line in lines if "==" in line and not line.startswith("hipsynth")]
+    kept = sorted((line.partition("+")[0] for line in lines if "==" in line and line[:8] != "hipsynth"), key=str.lower)
     head = [line for line in LOCK.read_text().splitlines() if line.startswith("#")]
     LOCK.write_text("\n".join([*head, *kept]) + "\n")
     print(f"requirements.lock: {len(kept)} packages")

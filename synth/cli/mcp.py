@@ -10,7 +10,8 @@ from pathlib import Path
 
 import click
 
-from hipsynth.synth.cli.options import NamedPath, one_arch_option, one_device_option
+from hipsynth.synth.cli.common import print_json
+from hipsynth.synth.cli.options import NamedPath, json_option, one_arch_option, one_device_option
 from hipsynth.synth.core.errors import Missing, UsageError
 
 EPILOG = """\b
@@ -33,6 +34,7 @@ LEAST_TOKEN = 16  # characters
 @click.option("--http", "port", type=click.IntRange(0, 65535), help="Serve HTTP on loopback at this port; 0: any.")
 @click.option("--calls", type=click.IntRange(min=1), help="Most calls in all.  [default: no limit]")
 @click.option("--journal", type=NamedPath(file_okay=False, path_type=Path), help="Folder that keeps measurements.")
+@json_option
 def command(
     arch: str,
     device: str,
@@ -41,15 +43,19 @@ def command(
     port: int | None,
     calls: int | None,
     journal: Path | None,
+    as_json: bool,
 ) -> None:
     """Offer compile, profile, predict, compare, propose, apply and verify to a language model.
 
     Speaks the Model Context Protocol on standard input and output, or over HTTP, where each request needs the token in
-    the environment variable HIPSYNTH_TOKEN; without one, a new token is printed.
+    the environment variable HIPSYNTH_TOKEN; without one, a new token is printed. --json only describes the tools.
     """
     from hipsynth.tuning.tools import Limits, Workshop, definitions
     from hipsynth.tuning.trial import Target
 
+    if as_json:
+        print_json({"tools": definitions()})
+        return
     if functions:
         click.echo(json.dumps(definitions(), indent=1))
         return

@@ -34,7 +34,7 @@ reason: its groups depend on their order, wait for each other, or choose their w
 
 
 @click.command(epilog=EPILOG)
-@click.argument("file", type=NamedPath(exists=True, dir_okay=False, path_type=Path), metavar="FILE")
+@click.argument("file", type=NamedPath(readable=False, path_type=Path), metavar="FILE")
 @click.argument("args", nargs=-1, metavar="[-- ARGS...]")
 @click.option("--arch", default="gfx942", show_default=True, help="gfx90a or gfx942.")
 @one_device_option

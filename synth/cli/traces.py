@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hipsynth.synth.cli.common import print_json
-from hipsynth.synth.cli.options import Duration, NamedPath, arch_option, json_option
+from hipsynth.synth.cli.options import Duration, NamedPath, arch_option, device_option, json_option
 from hipsynth.synth.core.errors import BadInput
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ BOTH = ("gfx90a", "gfx942")
 @click.command(epilog=EPILOG)
 @click.argument("sources", nargs=-1, required=True, type=NamedPath(path_type=Path), metavar="SOURCE...")
 @arch_option()
+@device_option
 @click.option("--flags", default="-O3", show_default=True, help="Compiler flags.")
 @click.option(
     "--budget", type=Duration(1.0, 3600.0), default=20.0, show_default="20s", metavar="30s|2m",
@@ -43,6 +44,7 @@ BOTH = ("gfx90a", "gfx942")
 def command(
     sources: tuple[Path, ...],
     archs: tuple[str, ...],
+    devices: tuple[str, ...],
     flags: str,
     budget: float,
     limit: int | None,
@@ -54,13 +56,15 @@ def command(
     A SOURCE is a HIP file, a folder of `synth generate`, a folder with HIP files, or the trace of a model's run.
     """
     from hipsynth.profiling import sandbox
+    from hipsynth.profiling.matrix.targets import resolve_devices
     from hipsynth.tuning.agent.collect import Item, add_runs, collect
     from hipsynth.tuning.trial import Target
 
     sandbox.require()
     runs = [path for path in sources if path.suffix == ".jsonl"]
     programs = itertools.islice((one for path in sources if path not in runs for one in programs_of(path)), limit)
-    items = (Item(program, Target(arch, flags), budget) for program in programs for arch in archs or BOTH)
+    targets = [Target(arch, flags, device) for arch, device in resolve_devices(archs or BOTH, devices)]
+    items = (Item(program, target, budget) for program in programs for target in targets)
     report = collect(items, out, (lambda line: None) if as_json else click.echo)
     if runs:
         report = add_runs(runs, out)

@@ -25,6 +25,8 @@ MISSING = {
     "evaluate": ("{none}", "{none}"),
     "predict": ("{none}.hip",),
     "optimize": ("{none}.hip",),
+    "swizzle": ("{none}.hip",),
+    "traces": ("{none}", "--out", "{none}-traces"),
     "serve": ("--port", "0", "--model", "{none}"),
     "report": ("{none}", "--out", "{none}.html"),
 }
@@ -64,7 +66,7 @@ def test_an_unknown_option_is_a_usage_error(verb: str, capsys: pytest.CaptureFix
 
 
 def test_every_verb_that_reads_something_is_listed() -> None:
-    assert set(VERBS) - set(MISSING) == {"doctor", "lsp"}
+    assert set(VERBS) - set(MISSING) == {"doctor", "lsp", "mcp"}
 
 
 @pytest.mark.parametrize("verb", MISSING)
@@ -81,7 +83,7 @@ def test_an_option_means_the_same_on_every_verb() -> None:
         found = [options(verb)[name] for verb in VERBS if name in options(verb)]
         assert len(found) > 1 and len({(o.help, tuple(o.secondary_opts)) for o in found}) == 1, name
     with_arch = {verb for verb in VERBS if "--arch" in options(verb)}
-    assert {"run", "profile", "survey", "predict", "llm", "optimize"} == with_arch
+    assert {"run", "profile", "survey", "predict", "llm", "optimize", "swizzle", "mcp", "traces"} == with_arch
     assert all("--device" in options(verb) for verb in with_arch)
     assert all("--sandbox" in options(verb) for verb in ("run", "profile", "survey"))
 
