@@ -37,7 +37,11 @@ LEAVES = {
         "len(os.sched_getaffinity(0))",
         str(len(os.sched_getaffinity(0))),
     ),
-    "a priority": ("os.setpriority(os.PRIO_USER, 0, 15)", "os.getpriority(os.PRIO_PROCESS, 0)", "0"),
+    "a priority": (
+        "os.setpriority(os.PRIO_USER, 0, 15)",
+        "os.getpriority(os.PRIO_PROCESS, 0)",
+        str(os.getpriority(os.PRIO_PROCESS, 0)),
+    ),
     "a scheduler": ("os.sched_setscheduler(1, os.SCHED_BATCH, os.sched_param(0))", "os.sched_getscheduler(0)", "0"),
     "a stopped supervisor": ("os.kill(1, 19)", "os.getppid()", "1"),
     "a variable": ("os.environ['LEFT'] = '1'", "'LEFT' in os.environ", "False"),

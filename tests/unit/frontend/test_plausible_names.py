@@ -25,6 +25,7 @@ def units(config: ParseConfig) -> list[Unit]:
     return found
 
 
+@pytest.mark.full
 def test_copies_are_hardly_told_from_originals(units: list[Unit]) -> None:
     scores = []
     for seed in (1, 2):
