@@ -21,7 +21,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-KERNEL = """#include <hip/hip_runtime.h>
+KERNEL = (
+    f"// {time.time_ns()}: no run's sources are those of an earlier one\n"
+    + """#include <hip/hip_runtime.h>
 __global__ void scale(const float* a, float* b, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) b[i] = %d.0f * a[i];
@@ -35,6 +37,7 @@ int main() {
   hipDeviceSynchronize();
 }
 """
+)
 WARM = 4  # edits before the first that counts: the precompiled header is built at the second
 PAUSE_MS = 40  # that the workbench waits after a keystroke (serving/web/side.js)
 
