@@ -20,7 +20,7 @@ from hipsynth.synth.core.cache import cache_dir
 from hipsynth.synth.core.errors import HipsynthError
 from hipsynth.synth.core.files import write_whole
 from hipsynth.tuning.optimize.optimize import Request, optimize
-from hipsynth.tuning.trial import Target
+from hipsynth.tuning.trial import target_of
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reference" / "optimize.md"
@@ -50,7 +50,7 @@ def naive() -> Iterator[tuple[str, Path]]:
 
 def measure(path: Path, arch: str, budget: float, journal: Path) -> dict[str, Any]:
     try:
-        found = optimize(Request(path.read_text(), Target(arch), budget, journal=journal / "runs")).document()
+        found = optimize(Request(path.read_text(), target_of(arch), budget, journal=journal / "runs")).document()
     except HipsynthError as error:
         found = {"status": "failed", "reason": f"{error.what}: {error.cause}", "speedup": 1.0}
     return {**found, "budget": budget}

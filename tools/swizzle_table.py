@@ -14,7 +14,7 @@ from pathlib import Path
 
 from hipsynth.synth.core.files import write_whole
 from hipsynth.tuning.swizzle.search import HIT_RATE, Answer, Question, Result, swizzle
-from hipsynth.tuning.trial import Target
+from hipsynth.tuning.trial import target_of
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reference" / "swizzle.md"
@@ -65,7 +65,7 @@ from a sample of lines.
 def measured(row: Row) -> str:
     started = time.monotonic()
     path = ROOT / "corpus" / "handwritten" / f"{row.program}.hip"
-    result = swizzle(path.read_text(), Question(Target(ARCH), row.arguments))
+    result = swizzle(path.read_text(), Question(target_of(ARCH), row.arguments))
     return "\n".join(_line(row, answer, result, time.monotonic() - started) for answer in result.answers)
 
 

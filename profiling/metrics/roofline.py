@@ -63,6 +63,14 @@ class Position:
     shares: Mapping[str, float | None]
     points: tuple[Point, ...]
 
+    def document(self) -> dict[str, Any]:
+        """The field `roofline` of a prediction's JSON."""
+        points = [
+            {"level": p.level, "intensity": p.intensity, "gflops": p.gflops, "attainable": p.attainable_gflops}
+            for p in self.points
+        ]
+        return {"roof": self.roof, "share": self.share, "shares": dict(self.shares), "points": points}
+
 
 def ceilings(device: str) -> Ceilings:
     """The ceilings of a device table; raises UsageError for an unknown device.

@@ -51,7 +51,7 @@ def command(
     the environment variable HIPSYNTH_TOKEN; without one, a new token is printed. --json only describes the tools.
     """
     from hipsynth.tuning.tools import Limits, Workshop, definitions
-    from hipsynth.tuning.trial import Target
+    from hipsynth.tuning.trial import target_of
 
     if as_json:
         print_json({"tools": definitions()})
@@ -66,7 +66,7 @@ def command(
         from hipsynth.serving.mcp.server import http_app, serve_stdio
     except ImportError as error:
         raise Missing("the server needs the package mcp", cause=str(error), remedy="run `make setup`") from error
-    shop = Workshop(Target(arch, flags, device), Limits(calls=calls or 0), journal)
+    shop = Workshop(target_of(arch, flags, device), Limits(calls=calls or 0), journal)
     if port is None:
         if sys.stdin.isatty():
             click.echo("waiting for a client on standard input; Ctrl-C ends it", err=True)

@@ -103,7 +103,7 @@ def command(
     from hipsynth.synth.core.errors import BadInput
     from hipsynth.synth.core.files import SOURCE_BYTES, read_regular, write_whole
     from hipsynth.tuning.optimize.optimize import Request, optimize
-    from hipsynth.tuning.trial import Target
+    from hipsynth.tuning.trial import target_of
 
     sandbox.require()
     try:
@@ -111,7 +111,7 @@ def command(
     except UnicodeDecodeError as error:
         raise BadInput(f"{file}: is not UTF-8", cause=str(error), remedy="give a HIP source file") from None
     sizes = [tuple(shlex.split(one)) for one in checks]
-    request = Request(text, Target(arch, flags, device), budget, arguments, sizes, journal, frozenset(allowed))
+    request = Request(text, target_of(arch, flags, device), budget, arguments, sizes, journal, frozenset(allowed))
     say: Callable[[str], None] = (lambda line: None) if as_json else click.echo
     about: dict[str, Any] = {}
     if url is None:

@@ -65,7 +65,7 @@ def command(
     from hipsynth.synth.core.files import SOURCE_BYTES, read_regular
     from hipsynth.tuning.swizzle import report
     from hipsynth.tuning.swizzle.search import Question, swizzle
-    from hipsynth.tuning.trial import Target
+    from hipsynth.tuning.trial import target_of
 
     try:
         text = read_regular(file, SOURCE_BYTES).decode()
@@ -76,7 +76,7 @@ def command(
     if chosen.exists() and chosen.samefile(file):
         raise UsageError(f"--out {chosen} is the program itself", remedy="name another file")
     checked = None if check_args is None else tuple(shlex.split(check_args))
-    question = Question(Target(arch, flags, device), args, checked, tries, mapping, kernels, timeout)
+    question = Question(target_of(arch, flags, device), args, checked, tries, mapping, kernels, timeout)
     result = swizzle(text, question, note)
     found = report.document(result) | {"patched": None, "patch": None}
     if result.text != text:

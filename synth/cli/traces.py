@@ -58,12 +58,12 @@ def command(
     from hipsynth.profiling import sandbox
     from hipsynth.profiling.matrix.targets import resolve_devices
     from hipsynth.tuning.agent.collect import Item, add_runs, collect
-    from hipsynth.tuning.trial import Target
+    from hipsynth.tuning.trial import target_of
 
     sandbox.require()
     runs = [path for path in sources if path.suffix == ".jsonl"]
     programs = itertools.islice((one for path in sources if path not in runs for one in programs_of(path)), limit)
-    targets = [Target(arch, flags, device) for arch, device in resolve_devices(archs or BOTH, devices)]
+    targets = [target_of(arch, flags, device) for arch, device in resolve_devices(archs or BOTH, devices)]
     items = (Item(program, target, budget) for program in programs for target in targets)
     report = collect(items, out, (lambda line: None) if as_json else click.echo)
     if runs:

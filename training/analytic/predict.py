@@ -94,22 +94,13 @@ class AnalyticPrediction:
     def document(self) -> dict[str, Any]:
         """As models.predict.Prediction.document(), with all kernels; its metrics are those of the main one."""
         known = {name: v for name, v in (self.main.metrics if self.main else {}).items() if v is not None}
-        position = roofline.position(known, self.device)
         return {
             "arch": self.arch,
             "flags": self.flags,
             "device": self.device,
             "model": self.model,
             "metrics": known,
-            "roofline": {
-                "roof": position.roof,
-                "share": position.share,
-                "shares": dict(position.shares),
-                "points": [
-                    {"level": p.level, "intensity": p.intensity, "gflops": p.gflops, "attainable": p.attainable_gflops}
-                    for p in position.points
-                ],
-            },
+            "roofline": roofline.position(known, self.device).document(),
             "cut_lines": 0,
             "prompt_tokens": 0,
             "seconds": round(self.seconds, 4),

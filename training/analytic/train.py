@@ -9,13 +9,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from hipsynth.synth.core.errors import BadInput, UsageError
+from hipsynth.synth.core.errors import BadInput
 from hipsynth.synth.core.files import write_whole
 from hipsynth.training.analytic.examples import examples, preview_samples
 from hipsynth.training.analytic.model import AnalyticModel
 from hipsynth.training.analytic.predict import PREDICTOR
 from hipsynth.training.data.dataset import LEAK_FREE, Sample, require_no_leak, split
-from hipsynth.training.models.train import RECORD, TRAINING_SET, Config, model_record, training_fingerprint
+from hipsynth.training.models.train import RECORD, TRAINING_SET, Config, finished_already, training_fingerprint
 
 BASE = "analytic"
 
@@ -40,14 +40,8 @@ def train_analytic(
     for name in LEAK_FREE:
         require_no_leak(used, parts[name])
     fingerprint = training_fingerprint(config, used)
-    existing = model_record(out)
-    if existing is not None:
-        if existing["fingerprint"] != fingerprint:
-            raise UsageError(
-                f"{out} holds a model trained with other settings or another corpus",
-                remedy="give another --out, or remove that folder",
-            )
-        return {**existing, "status": "already finished"}
+    if (existing := finished_already(out, fingerprint)) is not None:
+        return existing
     found = preview_samples(used, workers or os.cpu_count() or 1, note)
     learned = examples(used, found)
     labels = sorted({(s.backend, str(s.extra.get("backend_version", ""))) for s in used})

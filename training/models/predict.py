@@ -46,22 +46,13 @@ class Prediction:
 
     def document(self) -> dict[str, Any]:
         """The prediction as a JSON object."""
-        position = self.position
         return {
             "arch": self.arch,
             "flags": self.flags,
             "device": self.device,
             "model": self.model,
             "metrics": dict(self.metrics),
-            "roofline": {
-                "roof": position.roof,
-                "share": position.share,
-                "shares": dict(position.shares),
-                "points": [
-                    {"level": p.level, "intensity": p.intensity, "gflops": p.gflops, "attainable": p.attainable_gflops}
-                    for p in position.points
-                ],
-            },
+            "roofline": self.position.document(),
             "cut_lines": self.cut_lines,
             "prompt_tokens": self.prompt_tokens,
             "seconds": round(self.seconds, 4),

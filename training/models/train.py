@@ -146,14 +146,8 @@ def train(
                 cause="only the simulator counts bytes and FLOPs exactly",
                 remedy="train on simulated labels, or with auxiliary = false",
             )
-    existing = model_record(out)
-    if existing is not None:
-        if existing["fingerprint"] != fingerprint:
-            raise UsageError(
-                f"{out} holds a model trained with other settings or another corpus",
-                remedy="give another --out, or remove that folder",
-            )
-        return {**existing, "status": "already finished"}
+    if (existing := finished_already(out, fingerprint)) is not None:
+        return existing
     torch_or_missing()
     if config.method == "grpo":
         return _reinforce(config, out, parts, fingerprint, progress)
@@ -414,6 +408,19 @@ def model_record(model: Path) -> dict[str, Any] | None:
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise BadInput(f"{path}: not a model record", cause=str(error), remedy="train the model again") from error
     return record
+
+
+def finished_already(out: Path, fingerprint: str) -> dict[str, Any] | None:
+    """The record of this training if `out` holds its model, None without one; raises UsageError for another model."""
+    existing = model_record(out)
+    if existing is None:
+        return None
+    if existing["fingerprint"] != fingerprint:
+        raise UsageError(
+            f"{out} holds a model trained with other settings or another corpus",
+            remedy="give another --out, or remove that folder",
+        )
+    return {**existing, "status": "already finished"}
 
 
 def _versions() -> dict[str, str]:

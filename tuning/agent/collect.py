@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hipsynth.profiling.backends.protocol import Target
 from hipsynth.synth.core.errors import HipsynthError
 from hipsynth.synth.core.files import write_whole
 from hipsynth.synth.core.journal import Journal
@@ -16,7 +17,6 @@ from hipsynth.synth.core.program import Program
 from hipsynth.tuning.agent.lessons import NoLesson, Sample, from_trace, lessons
 from hipsynth.tuning.agent.trace import read_trace
 from hipsynth.tuning.optimize.optimize import Request, optimize
-from hipsynth.tuning.trial import Target
 
 SPLITS = ("train", "held_out")
 DONE_FILE, REPORT_FILE = "done.jsonl", "report.json"

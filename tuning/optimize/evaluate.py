@@ -8,12 +8,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import SimBackend
 from hipsynth.profiling.sim.limits import CORPUS_EFFORT, CORPUS_UNITS
 from hipsynth.synth.core.kernel_record import KernelRecord, decode
 from hipsynth.synth.core.program import text_id
 from hipsynth.tuning.optimize.plan import Shape
-from hipsynth.tuning.trial import Conditions, Target, Trial, trial
+from hipsynth.tuning.trial import Conditions, Trial, trial
 
 COMPILE_S = 0.5  # price of one compile
 PER_WAVE_INSTRUCTION_S = 5e-8

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hipsynth.profiling.devices import device_of
-from hipsynth.profiling.toolchain import check_flags
+from hipsynth.profiling.backends.protocol import Target
 from hipsynth.synth.core.errors import HipsynthError
 from hipsynth.training.analytic.predict import AnalyticPredictor, Question
 from hipsynth.tuning.optimize.candidates import State
@@ -19,7 +18,7 @@ from hipsynth.tuning.optimize.program import Program, read_program
 from hipsynth.tuning.optimize.search import Search, Step
 from hipsynth.tuning.optimize.sizes import Arguments, candidates
 from hipsynth.tuning.optimize.verify import Verification, Verifier
-from hipsynth.tuning.trial import BIT_FOR_BIT, Target, Tolerance
+from hipsynth.tuning.trial import BIT_FOR_BIT, Tolerance
 
 RUN_TIME_S = 120.0  # processor time of one measured run
 # Sums in another order, and multiply-adds that the compiler fuses elsewhere, change the last bits of each addition.
@@ -77,11 +76,10 @@ class Optimized:
 def optimize(request: Request, say: Callable[[str], None] = lambda line: None) -> Optimized:
     """Searches for a faster program, and verifies the best until one passes every check.
 
-    Raises UsageError for an unknown target, BadInput for a source without a kernel, HipsynthError (reason of the run)
+    Raises BadInput for a source without a kernel, HipsynthError (reason of the run)
     for a program that does not run.
     """
-    asked = request.target
-    target = Target(asked.arch, check_flags(asked.flags), device_of(asked.arch, asked.device).name)
+    target = request.target
     program = read_program(request.text, target.arch)
     verifier = Verifier(
         request.text, target, list(request.sizes) or candidates(request.text), tolerance(program, request.allow)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from hipsynth.profiling.backends.protocol import Target
 from hipsynth.tuning.optimize.sizes import Arguments
-from hipsynth.tuning.trial import BIT_FOR_BIT, Conditions, Target, Tolerance, Trial, compare, trial
+from hipsynth.tuning.trial import BIT_FOR_BIT, Conditions, Tolerance, Trial, compare, trial
 
 RECORD_BYTES = 64 << 20
 SEEDS = (11, 12)  # the search itself uses the program's own inputs only

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hipsynth.profiling import devices, sandbox
+from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import measured
 from hipsynth.profiling.sim import api
 from hipsynth.profiling.sim.build import build_text, compile_limits
@@ -13,7 +14,6 @@ from hipsynth.profiling.sim.sharing import FILE, Following, Sharing, read
 from hipsynth.synth.core.errors import BadInput
 from hipsynth.synth.core.kernel_record import KernelRecord
 from hipsynth.synth.core.scratch import scratch_folder
-from hipsynth.tuning.trial import Target
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Observed:
 def observe(text: str, target: Target, arguments: tuple[str, ...], following: Following, time_s: float) -> Observed:
     """Compiles and runs a program. Raises CompileFailed, BadInput if it does not run to its end or launches nothing,
     UsageError for an unknown architecture or flag, Missing if nothing can run here."""
-    device = devices.device_of(target.arch, target.device)
+    device = devices.load(target.device)
     limits = Limits(time_s)
     with scratch_folder() as scratch, sandbox.job_folder() as job:
         artefacts, _ = build_text(

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hipsynth.profiling import devices
+from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.metrics import bottleneck
 from hipsynth.profiling.sim.sharing import REASONS, Following, Sharing
 from hipsynth.synth.core.errors import BadInput, HipsynthError, UsageError
@@ -22,7 +23,7 @@ from hipsynth.tuning.swizzle.mapping import Mapping as GroupMapping
 from hipsynth.tuning.swizzle.observe import Observed, observe
 from hipsynth.tuning.swizzle.proof import Proof, prove
 from hipsynth.tuning.swizzle.reuse import Chips, Reuse, exchange, reuse_of
-from hipsynth.tuning.trial import Conditions, Target, Trial, compare, trial
+from hipsynth.tuning.trial import Conditions, Trial, compare, trial
 
 HIT_RATE = "L2_Cache_Hit_Rate"
 LEAST_GAIN = 0.01  # of a duration: the timing model does not tell smaller differences
@@ -156,7 +157,7 @@ def _check_options(source: edits.Source, question: Question) -> None:
 
 
 def _chips(question: Question, record: KernelRecord) -> Chips:
-    spec = devices.device_of(question.target.arch, question.target.device).spec()
+    spec = devices.load(question.target.device).spec()
     xcds, cus = int(spec["topology.xcds"]), int(spec["topology.cus"])
     per_cu = int(record.occupancy.groups_per_cu) if record.occupancy else 1
     return Chips(xcds, max(1, cus // xcds * per_cu), int(spec["l2.bytes"] / spec["l2.line_bytes"]))
@@ -226,7 +227,7 @@ def _widths(work: _Work) -> tuple[str, ...]:
 def _rank(work: _Work, question: Question) -> list[tuple[float, GroupMapping]]:
     """The mappings by modelled misses, relative to the original, best first; of equal ones the cheapest."""
     chips = work.chips
-    spec = devices.device_of(question.target.arch, question.target.device).spec()
+    spec = devices.load(question.target.device).spec()
     if question.formula:
         candidates = [GroupMapping((Formula(question.formula),))]
         proof = prove(candidates[0], work.grid)

@@ -1,7 +1,7 @@
 """What an optimizer can do, as tools for language models: one table, limits, and results that are never tracebacks.
 
 >>> from hipsynth.tuning.tools import Workshop, call, definitions
->>> shop = Workshop(Target("gfx942"))
+>>> shop = Workshop(target_of("gfx942"))
 >>> call(shop, "compile", {"source": text}).document
 {'program': 'v0', 'must_behave_like': 'v0'}
 """

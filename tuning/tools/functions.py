@@ -7,8 +7,6 @@ import functools
 import shlex
 from typing import Annotated, Any
 
-from hipsynth.profiling.backends.protocol import Target as ProfileTarget
-from hipsynth.profiling.devices import device_of
 from hipsynth.profiling.matrix.job import profile_program
 from hipsynth.profiling.sim.build import build_text, compile_limits
 from hipsynth.profiling.sim.limits import Limits as RunLimits
@@ -116,10 +114,9 @@ def hot_lines(
     """Run a program and list the source lines that cost most, each with its share of its kernel's time."""
     version, target = shop.version(program), shop.target
     source = Source(version.text, "llm", "", name="program", runs=(Run(version.arguments),))
-    device = device_of(target.arch, target.device).name
     [found] = profile_program(
         source,
-        [ProfileTarget(target.arch, target.flags, device)],
+        [target],
         "sim",
         RunLimits(time_s=shop.limits.run_s, lines=True),
     )

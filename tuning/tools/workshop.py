@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hipsynth.profiling.devices import device_of
-from hipsynth.profiling.toolchain import check_flags
+from hipsynth.profiling.backends.protocol import Target
 from hipsynth.synth.core.errors import HipsynthError
 from hipsynth.tuning.optimize.candidates import State, candidates
 from hipsynth.tuning.optimize.evaluate import Evaluation, Evaluator
@@ -22,7 +21,6 @@ from hipsynth.tuning.optimize.program import Program, read_program
 from hipsynth.tuning.optimize.sizes import Arguments
 from hipsynth.tuning.optimize.sizes import candidates as sizes_of
 from hipsynth.tuning.optimize.verify import Verification, Verifier
-from hipsynth.tuning.trial import Target
 
 
 class Refused(HipsynthError):
@@ -71,9 +69,8 @@ class Workshop:
         sizes: tuple[Arguments, ...] = (),
         allow: frozenset[str] = frozenset(),
     ) -> None:
-        """Raises UsageError for an unknown target. `sizes`: arguments for verification, () finds them."""
-        device = device_of(target.arch, target.device).name
-        self.target = Target(target.arch, check_flags(target.flags), device)
+        """`sizes`: arguments for verification, () finds them."""
+        self.target = target
         self.limits, self.journal, self.sizes, self.allow = limits or Limits(), journal, sizes, allow
         self.versions: dict[str, Version] = {}
         self.calls, self.seconds = 0, 0.0

@@ -1,12 +1,12 @@
 """Trials: compile a program's text, run it in the sandbox on the simulator, compare what two programs leave behind.
 
->>> from hipsynth.tuning.trial import Conditions, Target, compare, trial
->>> before = trial(text, Target("gfx942"), Conditions(("256",), exact=True))
->>> after = trial(changed, Target("gfx942"), Conditions(("256",), exact=True))
+>>> from hipsynth.tuning.trial import Conditions, compare, target_of, trial
+>>> before = trial(text, target_of("gfx942"), Conditions(("256",), exact=True))
+>>> after = trial(changed, target_of("gfx942"), Conditions(("256",), exact=True))
 >>> compare(before, after).equal
 """
 
 from hipsynth.tuning.trial.compare import BIT_FOR_BIT, Comparison, Tolerance, compare
-from hipsynth.tuning.trial.run import Conditions, Target, Trial, trial
+from hipsynth.tuning.trial.run import Conditions, Trial, target_of, trial
 
-__all__ = ["BIT_FOR_BIT", "Comparison", "Conditions", "Target", "Tolerance", "Trial", "compare", "trial"]
+__all__ = ["BIT_FOR_BIT", "Comparison", "Conditions", "Tolerance", "Trial", "compare", "target_of", "trial"]

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from hipsynth.profiling import devices, sandbox
+from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import measured
 from hipsynth.profiling.sim import api
 from hipsynth.profiling.sim.build import build_text, compile_limits
 from hipsynth.profiling.sim.limits import SAMPLING_UNITS, Limits
 from hipsynth.profiling.sim.observation import RECORD_FILE, Observation, Output
+from hipsynth.profiling.toolchain import check_flags
 from hipsynth.synth.core.errors import BadInput, CompileFailed
 from hipsynth.synth.core.files import read_regular
 from hipsynth.synth.core.kernel_record import KernelRecord
@@ -21,13 +23,9 @@ from hipsynth.synth.core.scratch import scratch_folder
 OUTPUT_BYTES = 1 << 20  # of stdout
 
 
-@dataclass(frozen=True)
-class Target:
-    """Where a trial runs. `device` "" is the architecture's default."""
-
-    arch: str
-    flags: str = "-O3"
-    device: str = ""
+def target_of(arch: str, flags: str = "-O3", device: str = "") -> Target:
+    """A target for trials; `device` "" is the architecture's default. Raises UsageError for what is not known."""
+    return Target(arch, check_flags(flags), devices.device_of(arch, device).name)
 
 
 @dataclass(frozen=True)
@@ -108,10 +106,10 @@ class Trial:
 def trial(text: str, target: Target, conditions: Conditions | None = None) -> Trial:
     """Compiles and runs a program; its failures are results.
 
-    Raises UsageError for an unknown architecture, device or flag, Missing if nothing can be compiled or run here.
+    Raises UsageError for a flag that is not allowed, Missing if nothing can be compiled or run here.
     """
     conditions = conditions or Conditions()
-    device = devices.device_of(target.arch, target.device)
+    device = devices.load(target.device)
     limits = conditions.limits()
     with scratch_folder() as scratch, sandbox.job_folder() as job:
         try:

@@ -12,7 +12,7 @@ from mcp import Client, StdioServerParameters, stdio_client
 
 from hipsynth.serving.mcp.server import guarded, http_app, make_server
 from hipsynth.tuning.tools import TOOLS, Workshop
-from hipsynth.tuning.trial import Target
+from hipsynth.tuning.trial import target_of
 
 
 def asked(client: Client, name: str, arguments: dict[str, Any]) -> Any:
@@ -27,7 +27,7 @@ def asked(client: Client, name: str, arguments: dict[str, Any]) -> Any:
 
 
 def test_tools_are_listed_and_called() -> None:
-    found = asked(Client(make_server(Workshop(Target("gfx942")))), "profile", {"program": "/etc/passwd"})
+    found = asked(Client(make_server(Workshop(target_of("gfx942")))), "profile", {"program": "/etc/passwd"})
     assert found.is_error and json.loads(found.content[0].text)["error"] == "unknown_program"
     assert found.structured_content["error"] == "unknown_program"
 
@@ -62,7 +62,7 @@ def test_http_with_the_token() -> None:
     from mcp.client.streamable_http import streamable_http_client
 
     token = "a-token-of-a-test"
-    app = http_app(Workshop(Target("gfx942")), token)
+    app = http_app(Workshop(target_of("gfx942")), token)
 
     async def run() -> Any:
         import uvicorn

@@ -20,7 +20,7 @@ from hipsynth.tuning.agent.trace import read_trace
 from hipsynth.tuning.agent.words import DONE, fitted, opening, told
 from hipsynth.tuning.optimize.optimize import Request
 from hipsynth.tuning.tools import TOOLS
-from hipsynth.tuning.trial import Target
+from hipsynth.tuning.trial import target_of
 
 Turn = str | list[tuple[Any, Any]] | bytes
 
@@ -55,7 +55,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> None:
 def driven(turns: Sequence[Turn], path: Path, **manner: Any) -> tuple[Driven, int]:
     """The run, and the number of requests."""
     with serving(script(turns)) as server:
-        request = Request(TEXT, Target("gfx942"))
+        request = Request(TEXT, target_of("gfx942"))
         found = drive(request, Client(server.url, "", 10.0), Manner("m", **manner), path)
         return found, len(server.requests)
 
@@ -134,7 +134,7 @@ def test_a_busy_endpoint_is_asked_again(tmp_path: Path, monkeypatch: pytest.Monk
 
     with serving(reply) as server:
         found = drive(
-            Request(TEXT, Target("gfx942")), Client(server.url, "", 10.0), Manner("m"), tmp_path / "run.jsonl"
+            Request(TEXT, target_of("gfx942")), Client(server.url, "", 10.0), Manner("m"), tmp_path / "run.jsonl"
         )
     assert found.ended == "finished" and not left
 
@@ -143,15 +143,15 @@ def test_the_trace_of_another_run_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     driven([DONE], path)
     with serving(script([DONE])) as server, pytest.raises(BadInput, match="another run"):
-        drive(Request(TEXT + "\n", Target("gfx942")), Client(server.url), Manner("m"), path)
+        drive(Request(TEXT + "\n", target_of("gfx942")), Client(server.url), Manner("m"), path)
     path.write_text('{"kind": "message"}\n')
     with serving(script([DONE])) as server, pytest.raises(BadInput, match="another run"):
-        drive(Request(TEXT, Target("gfx942")), Client(server.url), Manner("m"), path)
+        drive(Request(TEXT, target_of("gfx942")), Client(server.url), Manner("m"), path)
 
 
 def test_the_model_is_offered_every_tool_and_little_old_text(tmp_path: Path) -> None:
     with serving(script([DONE])) as server:
-        drive(Request(TEXT, Target("gfx942")), Client(server.url), Manner("m"), tmp_path / "run.jsonl")
+        drive(Request(TEXT, target_of("gfx942")), Client(server.url), Manner("m"), tmp_path / "run.jsonl")
         body = server.requests[0][1]
     assert [row["function"]["name"] for row in body["tools"]] == list(TOOLS) and body["max_tokens"] == 2048
     messages = [*opening(TEXT, "gfx942"), *(told("x", str(i), {"text": "y" * 5000}) for i in range(9))]

@@ -8,7 +8,7 @@ import pytest
 
 from hipsynth.tuning.optimize.sizes import candidates
 from hipsynth.tuning.optimize.verify import Verification, Verifier
-from hipsynth.tuning.trial import Target, Tolerance
+from hipsynth.tuning.trial import Tolerance, target_of
 
 PROGRAM = r"""
 #include <hip/hip_runtime.h>
@@ -39,7 +39,7 @@ DOC = Path(__file__).parents[3] / "docs" / "explanation" / "honest-gains.md"
 
 @pytest.fixture(scope="module")
 def verifier() -> Verifier:
-    return Verifier(PROGRAM, Target("gfx942"), [("250",), ("300",)], Tolerance("float", 2e-5, "a test"))
+    return Verifier(PROGRAM, target_of("gfx942"), [("250",), ("300",)], Tolerance("float", 2e-5, "a test"))
 
 
 def body(text: str) -> str:
@@ -115,7 +115,7 @@ def test_the_docs_list_every_check_and_every_kind_of_cheat() -> None:
 
 
 def test_nothing_compared_is_not_verified() -> None:
-    none = Verifier(PROGRAM.replace("return back[0] < 0", "return 1"), Target("gfx942"), [("250",)])
+    none = Verifier(PROGRAM.replace("return back[0] < 0", "return 1"), target_of("gfx942"), [("250",)])
     found = none.full(PROGRAM)
     assert not none.sizes and not found.passed and found.checks[0].passed is None
     assert not Verification(()).passed

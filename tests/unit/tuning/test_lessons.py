@@ -14,9 +14,9 @@ from hipsynth.tuning.agent.lessons import NoLesson, lessons, split_of
 from hipsynth.tuning.agent.words import DONE
 from hipsynth.tuning.optimize.optimize import Request, optimize
 from hipsynth.tuning.tools import TOOLS
-from hipsynth.tuning.trial import Target
+from hipsynth.tuning.trial import target_of
 
-TARGET = Target("gfx942")
+TARGET = target_of("gfx942")
 
 
 @pytest.fixture(autouse=True)

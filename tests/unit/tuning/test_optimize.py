@@ -18,7 +18,7 @@ from hipsynth.tuning.optimize.program import Program, read_program
 from hipsynth.tuning.optimize.search import Search
 from hipsynth.tuning.optimize.statements import NotUnderstood, statements
 from hipsynth.tuning.optimize.verify import Check
-from hipsynth.tuning.trial import Conditions, Target, compare, trial
+from hipsynth.tuning.trial import Conditions, compare, target_of, trial
 
 TEXT = r"""
 #include <hip/hip_runtime.h>
@@ -65,7 +65,7 @@ int main(int argc, char** argv) {
 }
 """
 BLOCKS = {"weigh": (64, 1, 1), "count": (256, 1, 1), "group": (64, 1, 1)}
-TARGET = Target("gfx942")
+TARGET = target_of("gfx942")
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,9 @@ from hipsynth.synth.core.errors import BadInput, UsageError
 from hipsynth.tuning.swizzle import report
 from hipsynth.tuning.swizzle.observe import observe
 from hipsynth.tuning.swizzle.search import Answer, Question, base_name, swizzle
-from hipsynth.tuning.trial import Target
+from hipsynth.tuning.trial import target_of
 
-TARGET = Target("gfx942")
+TARGET = target_of("gfx942")
 # Eight groups share each row of a table: dealt out over the XCDs, every one of them fetches every row.
 PROGRAM = r"""
 #include <hip/hip_runtime.h>

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hipsynth.tuning.optimize.evaluate import Evaluation, Evaluator, KernelTime
 from hipsynth.tuning.tools import TOOLS, Limits, Workshop, call, definitions
 from hipsynth.tuning.tools.table import checked, without_folders
-from hipsynth.tuning.trial import Target
+from hipsynth.tuning.trial import target_of
 
 PROGRAM = r"""#include <hip/hip_runtime.h>
 #include <cstdlib>
@@ -42,13 +42,13 @@ WRONG = PROGRAM.replace("out[i] = sum;", "out[i] = sum + 1;")
 
 @pytest.fixture(scope="module")
 def shop() -> Iterator[Workshop]:
-    made = Workshop(Target("gfx942"), sizes=(("96",), ("70",)))
+    made = Workshop(target_of("gfx942"), sizes=(("96",), ("70",)))
     made.add(PROGRAM, made="source")
     yield made
 
 
 def fresh(limits: Limits | None = None) -> Workshop:
-    return Workshop(Target("gfx942"), limits)
+    return Workshop(target_of("gfx942"), limits)
 
 
 def test_every_tool_has_a_name_a_description_and_a_schema() -> None:
@@ -166,6 +166,6 @@ def test_a_measurement_is_found_again_in_the_journal(tmp_path: Path, monkeypatch
     found = Evaluation("ok", "", "", 0, (kernel, kernel), 0.5)
     monkeypatch.setattr("hipsynth.tuning.optimize.evaluate.trial", lambda *_: None)
     monkeypatch.setattr("hipsynth.tuning.optimize.evaluate.evaluation", lambda _: found)
-    assert Evaluator(Target("gfx942"), (), 1.0, tmp_path)(PROGRAM) == found
+    assert Evaluator(target_of("gfx942"), (), 1.0, tmp_path)(PROGRAM) == found
     monkeypatch.delattr("hipsynth.tuning.optimize.evaluate.trial")
-    assert Evaluator(Target("gfx942"), (), 1.0, tmp_path)(PROGRAM) == found
+    assert Evaluator(target_of("gfx942"), (), 1.0, tmp_path)(PROGRAM) == found

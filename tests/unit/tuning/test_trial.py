@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hipsynth.profiling.sim.observation import Output
-from hipsynth.tuning.trial import Conditions, Target, Tolerance, Trial, compare, trial
+from hipsynth.tuning.trial import Conditions, Tolerance, Trial, compare, target_of, trial
 
 PROGRAM = r"""
 #include <hip/hip_runtime.h>
@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
   std::printf("%d\n", n);
 }
 """
-TARGET = Target("gfx942")
+TARGET = target_of("gfx942")
 EXACT = Conditions(("256",), exact=True, record_bytes=1 << 20)
 
 
