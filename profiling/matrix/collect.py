@@ -134,6 +134,8 @@ def settings(limits: Limits) -> str:
         found += f"+sample{limits.sampling_units}" if limits.sampling_units else "+exact"
     if limits.effort != 1:
         found += f"+effort{limits.effort:g}"
+    if limits.largest_error:
+        found += f"+error{limits.largest_error:g}"
     if limits.settled_launches:
         found += f"+settled{limits.settled_launches}"
     if limits.per_kernel:
