@@ -40,8 +40,9 @@ PATIENCE_S = 120.0
 class Server:
     """A running `synth serve --port 0 --json`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *options: str) -> None:
         command = [sys.executable, "-m", "hipsynth.synth.cli.main", "serve", "--port", "0", "--json", "--workers", "1"]
+        command += options
         self.log = (folder / "log").open("w+")
         environment = {**os.environ, "XDG_RUNTIME_DIR": str(folder)}
         self.process = subprocess.Popen(
