@@ -1,4 +1,7 @@
-"""What a worker process does: a request as JSON in, the verb's document out. Nothing here knows of HTTP."""
+"""What a worker process does: a request as JSON in, the verb's document out. Nothing here knows of HTTP.
+
+The predictors are imported when they are needed: a worker that only executes programs starts in half the time.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import functools
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hipsynth.profiling import sandbox
 from hipsynth.profiling.backends.protocol import Target
@@ -18,8 +21,9 @@ from hipsynth.profiling.toolchain import check_flags
 from hipsynth.serving.limits import MOST_KERNELS
 from hipsynth.synth.core.errors import BadInput
 from hipsynth.synth.core.program import Program, Project, Run, SourceFile
-from hipsynth.training.analytic.documents import UNCOMPILED, document_of
-from hipsynth.training.analytic.predict import AnalyticPredictor, Question
+
+if TYPE_CHECKING:
+    from hipsynth.training.analytic.predict import AnalyticPredictor
 
 Request = Mapping[str, Any]
 WARM = "#include <hip/hip_runtime.h>\n__global__ void warm%d(float* a) { a[threadIdx.x] = 0; }\n"
@@ -27,6 +31,8 @@ WARM = "#include <hip/hip_runtime.h>\n__global__ void warm%d(float* a) { a[threa
 
 @functools.cache
 def predictor() -> AnalyticPredictor:
+    from hipsynth.training.analytic.predict import AnalyticPredictor
+
     return AnalyticPredictor.load()
 
 
@@ -55,6 +61,9 @@ def program_of(request: Request) -> Program:
 
 def predict(request: Request) -> dict[str, Any]:
     """The document of `synth predict --json`."""
+    from hipsynth.training.analytic.documents import document_of
+    from hipsynth.training.analytic.predict import Question
+
     program, target = program_of(request), target_of(request)
     grid, block = _shape(request.get("grid")), _shape(request.get("block"))
     question = Question(grid, block, request.get("values", {}), program.runs[0].arguments)
@@ -91,6 +100,7 @@ def prepare(request: Request) -> dict[str, Any]:
 def read_by_model(request: Request) -> dict[str, Any]:
     """The language model's prediction of a text that does not compile, as a document of `synth predict --json`."""
     from hipsynth.serving.chat import model_of
+    from hipsynth.training.analytic.documents import UNCOMPILED, document_of
 
     program, target = program_of(request), target_of(request)
     found = model_of(request["model_folder"]).predict(program.text, target.arch, target.flags, target.device)

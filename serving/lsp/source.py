@@ -54,7 +54,7 @@ class WorkerSource:
 
     def __init__(self) -> None:
         self._predictors = Pool("prediction", 1, QUEUE, Settings().predict_s)
-        self._executors = Pool("job", 1, QUEUE, Settings().execute_s, nice=5)
+        self._executors = Pool("job", 1, QUEUE, Settings().execute_s)
 
     async def predict(self, query: Query) -> Mapping[str, Any]:
         return await _answer(self._predictors, "predict", query)
