@@ -101,6 +101,7 @@ class _Work:
     reuse: Reuse
     chips: Chips
     grid: Grid
+    grids: tuple[Grid, ...] = ()  # of all its launches
     ranked: list[tuple[float, GroupMapping]] = field(default_factory=list)
     best: tuple[GroupMapping, KernelRecord] | None = None
 
@@ -172,13 +173,15 @@ def _prepare(source: edits.Source, observed: Observed, question: Question) -> tu
         answer = Answer(record.name, before=record)
         answers.append(answer)
         launch = observed.launch_of(record)
-        answer.reason = _refusal(source, record, base, launch)
+        reasons = (_refusal(source, record, base, one) for one in observed.launches_of(record) or [None])
+        answer.reason = next(filter(None, reasons), "")
         if not answer.reason and names.count(base) > 1 and names.index(base) < len(answers) - 1:
             answer.reason = "another instance of the template is mapped, and with it this one"
         if answer.reason or launch is None:
             continue
         reuse = reuse_of(launch)
-        work = _Work(answer, base, record, reuse, _chips(question, record), launch.grid)
+        grids = tuple(one.grid for one in observed.launches_of(record))
+        work = _Work(answer, base, record, reuse, _chips(question, record), launch.grid, grids)
         _bound(work, launch)
         work.ranked = _rank(work, question)
         works.append(work)
@@ -216,6 +219,13 @@ def _bound(work: _Work, launch: Sharing) -> None:
     }
 
 
+def _proof(mapping: GroupMapping, work: _Work) -> Proof:
+    """For the largest launch's grid, and every other grid that the kernel is launched with."""
+    found = prove(mapping, work.grid)
+    others = (prove(mapping, grid) for grid in work.grids)
+    return next((one for one in others if found.kind and not one.kind), found)
+
+
 def _widths(work: _Work) -> tuple[str, ...]:
     """Row lengths for programs that number their tiles along one axis: those near the root of the grid's size."""
     x, y, z = work.grid
@@ -230,7 +240,7 @@ def _rank(work: _Work, question: Question) -> list[tuple[float, GroupMapping]]:
     spec = devices.load(question.target.device).spec()
     if question.formula:
         candidates = [GroupMapping((Formula(question.formula),))]
-        proof = prove(candidates[0], work.grid)
+        proof = _proof(candidates[0], work)
         if not proof.kind:
             work.answer.reason = f"the mapping is no bijection: {proof.reason}"
             work.answer.proof = proof
@@ -245,7 +255,9 @@ def _rank(work: _Work, question: Question) -> list[tuple[float, GroupMapping]]:
 def _chosen(work: _Work, question: Question, round_: int) -> list[tuple[float, GroupMapping]]:
     """What runs in a round: first the best by the model, of different kinds; then the best one's neighbours."""
     done = {tried.mapping for tried in work.answer.history}
-    ranked = [pair for pair in work.ranked if pair[1] not in done]
+    ranked = [
+        pair for pair in work.ranked if pair[1] not in done and (len(work.grids) < 2 or _proof(pair[1], work).kind)
+    ]
     if round_ == 0:
         kinds: dict[tuple[object, ...], tuple[float, GroupMapping]] = {}
         for pair in ranked:
@@ -374,7 +386,9 @@ def _verified(source: edits.Source, chosen: Sequence[_Work], original: Trial, qu
             alone = fault([work])
             if alone:
                 _refuse([work], f"outputs differ: {alone}")
-        wrong = ""
+        left = [work for work in chosen if work.best]
+        if left and (wrong := fault(left)):
+            _refuse(left, f"outputs differ with all mappings together: {wrong}")
     elif wrong:
         _refuse(chosen, f"outputs differ: {wrong}")
     kept = {work.base: work.best[0] for work in chosen if work.best}
@@ -388,7 +402,7 @@ def _conclude(work: _Work) -> None:
     if work.best is not None:
         mapping, after = work.best
         answer.status, answer.mapping, answer.after = "improved", mapping, after
-        answer.proof = prove(mapping, work.grid)
+        answer.proof = _proof(mapping, work)
         answer.uncertainty = _uncertainty(after, work.record)
         order = mapping.numbers(work.grid)
         answer.sharing["lines_by_xcd_after"] = work.reuse.lines_by_xcd(order, work.chips)

@@ -43,6 +43,7 @@ class Conditions:
     redraw: int = 0
     redraw_integers: bool = False
     poison: int = 0
+    watch: bool = False
     effort: float = 1.0
     units: int = SAMPLING_UNITS
     time_s: float = 60.0
@@ -54,9 +55,9 @@ class Conditions:
 
     def observation(self) -> Observation | None:
         """Digests cost time in proportion to the memory, and those of a sampled run mean nothing."""
-        if not self.exact and not self.redraw and not self.poison:
+        if not (self.exact or self.redraw or self.poison or self.watch):
             return None
-        return Observation(self.exact, self.record_bytes, self.redraw, self.redraw_integers, self.poison)
+        return Observation(self.exact, self.record_bytes, self.redraw, self.redraw_integers, self.poison, self.watch)
 
 
 @dataclass(frozen=True)

@@ -117,11 +117,13 @@ hipError_t copy_block(Runtime& rt, Place dst, Place src, Block block, hipMemcpyK
   bool blocking = host_waits(rt, d, dst.base, stream) || host_waits(rt, s, src.base, stream);
   return rt.submit(
       stream,
-      [&rt, dst, src, block, ns, engine, blocking, sides]() -> hipError_t {
+      [&rt, dst, src, block, bytes, ns, engine, blocking, sides]() -> hipError_t {
         const auto [to_side, from_side] = sides();  // checked again: a graph may run this after memory was freed
         if (to_side == Side::bad || from_side == Side::bad) return hipErrorInvalidValue;
+        rt.trial.before_operation();
         each_row(dst, src, block, [&](char* to, const char* from) { std::memmove(to, from, block.width); });
         if (rt.trial.on()) observe(rt.trial, engine, dst, src, block);
+        rt.trial.after_operation(engine == Timeline::Engine::on_device ? static_cast<uint64_t>(bytes) : 0);
         rt.occupy(engine, 1, ns, blocking);
         return hipSuccess;
       },
@@ -142,8 +144,9 @@ hipError_t fill_block(Runtime& rt, Place dst, uint32_t value, unsigned element, 
   double ns = kDeviceCopyLatency_ns + (rate > 0 ? bytes / rate : 0);
   return rt.submit(
       stream,
-      [&rt, dst, value, element, block, ns, start]() -> hipError_t {
+      [&rt, dst, value, element, block, bytes, ns, start]() -> hipError_t {
         if (covering(rt, start, extent_bytes(dst, block)) == nullptr) return hipErrorInvalidValue;
+        rt.trial.before_operation();
         each_row(dst, dst, block, [&](char* to, const char*) {
           if (value == 0) {
             rt.memory().clear(to, block.width);
@@ -151,6 +154,7 @@ hipError_t fill_block(Runtime& rt, Place dst, uint32_t value, unsigned element, 
             fill_row(to, value, element, block.width);
           }
         });
+        rt.trial.after_operation(static_cast<uint64_t>(bytes));
         rt.occupy(Timeline::Engine::on_device, 1, ns);
         return hipSuccess;
       },
