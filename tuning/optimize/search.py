@@ -18,7 +18,7 @@ BEAM = 2
 PER_ROUND = 5  # candidates of a round that are executed
 PREDICTION_S = 0.4  # price of a prediction, which compiles the device code
 MOST_PREDICTED = 12
-PREDICTIONS = 0.25  # of the time left: what the predictions of a round may take
+PREDICTIONS = 0.25  # of the time that a round leaves: what its predictions may take
 GAIN = 0.01  # least relative gain of a step
 
 Predict = Callable[[str], float | None]  # ns of all kernels, None if not known
@@ -108,9 +108,10 @@ class Search:
         """By predicted time relative to the prediction of the state; where nothing is predicted, in their order."""
         known: Mapping[int, float | None] = {}
         ranked: list[tuple[float, int, State, Move, str]] = []
-        until = self.clock.spent_s + PREDICTIONS * max(0.0, self.clock.budget_s - self.clock.spent_s)
+        runs_s = PER_ROUND * self._slowest_s  # what the round will need for its candidates
+        until = self.clock.spent_s + PREDICTIONS * max(0.0, self.clock.budget_s - self.clock.spent_s - runs_s)
         for _, number, state, move, text in options[:MOST_PREDICTED]:
-            if self.clock.spent_s > until:
+            if self.clock.spent_s >= until:
                 break
             if id(state) not in known:
                 known = {**known, id(state): self._predicted(state.text)}
