@@ -13,9 +13,9 @@ from hipsynth.profiling.backends.sim import SimBackend
 from hipsynth.profiling.sim.limits import CORPUS_EFFORT, CORPUS_UNITS
 from hipsynth.synth.core.kernel_record import KernelRecord, decode
 from hipsynth.synth.core.program import text_id
-from hipsynth.tuning.optimize.clock import Clock
 from hipsynth.tuning.optimize.plan import Shape
 from hipsynth.tuning.trial import Conditions, Trial, trial
+from hipsynth.tuning.trial.clock import Clock
 
 COMPILE_S = 0.8  # price of one compile
 PER_WAVE_INSTRUCTION_S = 5e-8

@@ -13,7 +13,6 @@ from hipsynth.profiling.backends.protocol import Target
 from hipsynth.synth.core.errors import HipsynthError
 from hipsynth.training.analytic.predict import AnalyticPredictor, Question
 from hipsynth.tuning.optimize.candidates import State
-from hipsynth.tuning.optimize.clock import Clock
 from hipsynth.tuning.optimize.evaluate import Evaluation, Evaluator
 from hipsynth.tuning.optimize.moves.fast_math import ALLOWED_BY
 from hipsynth.tuning.optimize.program import Program, read_program
@@ -21,6 +20,7 @@ from hipsynth.tuning.optimize.search import GAIN, Search, Step
 from hipsynth.tuning.optimize.sizes import Arguments, candidates
 from hipsynth.tuning.optimize.verify import Verification, Verifier
 from hipsynth.tuning.trial import BIT_FOR_BIT, Tolerance
+from hipsynth.tuning.trial.clock import Clock
 
 RUN_TIME_S = 120.0  # processor time of one measured run
 # Sums in another order, and multiply-adds that the compiler fuses elsewhere, change the last bits of each addition.

@@ -8,11 +8,11 @@ from typing import Any
 
 from hipsynth.synth.core.errors import HipsynthError
 from hipsynth.tuning.optimize.candidates import State, candidates
-from hipsynth.tuning.optimize.clock import Clock
 from hipsynth.tuning.optimize.evaluate import Evaluation, Evaluator, moved
 from hipsynth.tuning.optimize.plan import Move
 from hipsynth.tuning.optimize.program import Program
 from hipsynth.tuning.optimize.verify import Check
+from hipsynth.tuning.trial.clock import Clock
 
 BEAM = 2
 PER_ROUND = 5  # candidates of a round that are executed

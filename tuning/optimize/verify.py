@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.tuning.optimize.clock import Clock
 from hipsynth.tuning.optimize.evaluate import Evaluation
 from hipsynth.tuning.optimize.sizes import Arguments
 from hipsynth.tuning.trial import BIT_FOR_BIT, Conditions, Tolerance, Trial, compare, trial
+from hipsynth.tuning.trial.clock import Clock
 
 RECORD_BYTES = 64 << 20
 SEEDS = (11, 12)  # the search itself uses the program's own inputs only
@@ -69,7 +70,7 @@ class Verifier:
     tolerance: Tolerance = BIT_FOR_BIT
     clock: Clock = field(default_factory=Clock)
     _known: dict[Conditions, Trial] = field(default_factory=dict)
-    _runs: tuple[int, float] = (0, 0.0)  # how many, and their time on the clock
+    _took: tuple[float, float] = (math.inf, 0.0)  # on the clock: the fastest and the slowest run
     _candidate: tuple[str, dict[Conditions, Trial]] = ("", {})
 
     def __post_init__(self) -> None:
@@ -89,8 +90,9 @@ class Verifier:
     def _trial(self, text: str, conditions: Conditions) -> Trial:
         begin = self.clock.spent_s
         found = trial(text, self.target, replace(conditions, time_s=self.clock.run_s(conditions.time_s)))
-        self._runs = (self._runs[0] + 1, self._runs[1] + self.clock.spent_s - begin)
-        self.clock.reserve_s = RUNS * self._runs[1] / self._runs[0]
+        took = self.clock.spent_s - begin
+        self._took = min(took, self._took[0]), max(took, self._took[1])
+        self.clock.reserve_s = RUNS * self._took[0] + self._took[1]  # the slowest one compiles
         return found
 
     def _reference(self, conditions: Conditions) -> Trial:

@@ -7,7 +7,6 @@ compared with the original's bit for bit. Everything is deterministic.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -24,18 +23,21 @@ from hipsynth.tuning.swizzle.observe import Observed, observe
 from hipsynth.tuning.swizzle.proof import Proof, prove
 from hipsynth.tuning.swizzle.reuse import Chips, Reuse, exchange, reuse_of
 from hipsynth.tuning.trial import Conditions, Trial, compare, trial
+from hipsynth.tuning.trial.clock import Clock
 
 HIT_RATE = "L2_Cache_Hit_Rate"
 LEAST_GAIN = 0.01  # of a duration: the timing model does not tell smaller differences
 LEAST_POINTS = 1.0  # of the hit rate, in percent
 LEAST_GROUPS = 16
+INSTRUCTION_S = 5e-8  # price of a wave instruction
+MOST_EXACT_S = 4.0  # price of a run whose outputs are compared
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Question:
     """What to search. `executed`: mappings per kernel that run; `formula`: only this one; `kernels`: only these;
-    `check_arguments`: those of the runs whose outputs are compared, by default `arguments`."""
+    `check_arguments`: those of the runs whose outputs are compared, by default `arguments`, or smaller ones."""
 
     target: Target
     arguments: tuple[str, ...] = ()
@@ -44,6 +46,7 @@ class Question:
     formula: str = ""
     kernels: tuple[str, ...] = ()
     time_s: float = 60.0
+    budget_s: float = 60.0  # on the clock: no mapping is executed that would end later
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,7 @@ def swizzle(text: str, question: Question, say: Say = lambda _: None) -> Result:
 
     Raises CompileFailed or BadInput for a program that does not compile or run, UsageError for bad options.
     """
-    started = time.monotonic()
+    clock = Clock(question.budget_s)
     source = edits.read_source(text, question.target.arch)
     _check_options(source, question)
     say("running the program and following its work-groups")
@@ -130,13 +133,15 @@ def swizzle(text: str, question: Question, say: Say = lambda _: None) -> Result:
     works, answers = _prepare(source, observed, question)
     if works:
         say("comparing outputs needs the program's own")
-        original, question = _original(text, question)
+        begin = clock.spent_s
+        original, question = _original(text, question, sum(map(_exact_s, observed.kernels)))
+        clock.reserve_s = clock.spent_s - begin  # a mapped program's run for its outputs takes as long
         problem = _unfit(original)
         if problem:
             _refuse(works, problem)
             works = []
     for round_ in range(2 if not question.formula else 1):
-        _execute(source, works, question, round_, say)
+        _execute(source, works, question, round_, say, clock)
     chosen = [work for work in works if work.best is not None]
     final = text
     if chosen:
@@ -145,7 +150,7 @@ def swizzle(text: str, question: Question, say: Say = lambda _: None) -> Result:
     for work in works:
         _conclude(work)
     for answer in answers:
-        answer.seconds = time.monotonic() - started
+        answer.seconds = clock.spent_s
     return Result(tuple(answers), final, question.check_arguments or ())
 
 
@@ -280,13 +285,20 @@ def _kind(mapping: GroupMapping) -> tuple[object, ...]:
     return tuple(found)
 
 
-def _execute(source: edits.Source, works: Sequence[_Work], question: Question, round_: int, say: Say) -> None:
-    """Runs the chosen mappings of a round, the i-th of every kernel in one program."""
+def _execute(
+    source: edits.Source, works: Sequence[_Work], question: Question, round_: int, say: Say, clock: Clock
+) -> None:
+    """Runs the chosen mappings of a round, the i-th of every kernel in one program, while there is time."""
+    slowest_s = 0.0
     plans = {id(work): _chosen(work, question, round_) for work in works}
     for position in range(max(map(len, plans.values()), default=0)):
+        if clock.over(slowest_s) and any(work.answer.history for work in works):
+            break
+        begin = clock.spent_s
         now = [(work, plans[id(work)][position]) for work in works if position < len(plans[id(work)])]
         say(f"executing mapping {position + 1} of round {round_ + 1}")
         done = _run(source, {work.base: pair[1] for work, pair in now}, question)
+        slowest_s = max(slowest_s, clock.spent_s - begin)
         for work, (misses, mapping) in now:
             work.answer.evaluated += 1
             after = next((k for k in done.kernels if k.name == work.record.name), None) if done.ok else None
@@ -329,10 +341,23 @@ def _run(source: edits.Source, mappings: Mapping[str, GroupMapping], question: Q
     return trial(text, question.target, Conditions(question.arguments, time_s=question.time_s))
 
 
-def _original(text: str, question: Question) -> tuple[Trial, Question]:
-    """An exact run of the program for its outputs: with the arguments asked for, or halved until it ends in time."""
+def _exact_s(record: KernelRecord) -> float:
+    """The price of executing all groups of a kernel's launches."""
+    work = record.work
+    return (work.valu_full + work.salu + work.vmem + work.lds) * record.dispatches * INSTRUCTION_S if work else 0.0
+
+
+def _original(text: str, question: Question, exact_s: float) -> tuple[Trial, Question]:
+    """An exact run of the program for its outputs: with the arguments asked for, or halved until it ends in time.
+    `exact_s`: the price of such a run with the program's own arguments, by which they are halved beforehand."""
     arguments = question.check_arguments if question.check_arguments is not None else question.arguments
     sizes = arguments or _default_arguments(text)
+    while question.check_arguments is None and exact_s > MOST_EXACT_S:
+        smaller = tuple(map(_halved, sizes))
+        if smaller == sizes:
+            break
+        exact_s /= 2 ** sum(one != other for one, other in zip(sizes, smaller, strict=True))
+        arguments = sizes = smaller
     while True:
         done = trial(text, question.target, _exact(arguments, question))
         smaller = tuple(map(_halved, sizes))

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from hipsynth.synth.core.errors import BadInput, HipsynthError
-from hipsynth.tuning.optimize.clock import LEAST_RUN_S, Clock
 from hipsynth.tuning.optimize.emit import emit
 from hipsynth.tuning.optimize.evaluate import Evaluation, Evaluator, KernelTime, base_name
 from hipsynth.tuning.optimize.jam import jammed
@@ -20,6 +19,7 @@ from hipsynth.tuning.optimize.search import MOST_PREDICTED, PREDICTION_S, Search
 from hipsynth.tuning.optimize.statements import NotUnderstood, statements
 from hipsynth.tuning.optimize.verify import Check
 from hipsynth.tuning.trial import Conditions, compare, target_of, trial
+from hipsynth.tuning.trial.clock import LEAST_RUN_S, Clock
 
 TEXT = r"""
 #include <hip/hip_runtime.h>
