@@ -104,7 +104,7 @@ class SimBackend:
             reason = "wrong_result" if message else ""
             if message and done.output_cut:
                 message += " (its output was cut, so what followed was not compared)"
-        if not reason and not done.dispatch_count:
+        if not reason and not done.dispatch_count and not done.transfers:
             words = "\n".join(done.stdout.strip().splitlines()[:USAGE_LINES])  # often how to call it
             reason, message = "no_dispatch", f"the program launched no kernel\n{words}".strip()
         if reason:
@@ -122,6 +122,7 @@ class SimBackend:
             kernels=kernels,
             provenance=dict(provenance),
             spending=done.spending,
+            transfers=done.transfers,
         )
 
 

@@ -178,7 +178,8 @@ def _prepare(source: edits.Source, observed: Observed, question: Question) -> tu
         answer = Answer(record.name, before=record)
         answers.append(answer)
         launch = observed.launch_of(record)
-        reasons = (_refusal(source, record, base, one) for one in observed.launches_of(record) or [None])
+        launches: list[Sharing | None] = [*observed.launches_of(record)]
+        reasons = (_refusal(source, record, base, one) for one in launches or [None])
         answer.reason = next(filter(None, reasons), "")
         if not answer.reason and names.count(base) > 1 and names.index(base) < len(answers) - 1:
             answer.reason = "another instance of the template is mapped, and with it this one"

@@ -29,9 +29,14 @@ class Clock:
         return self.now() - self.started
 
     def over(self, next_s: float = 0.0) -> bool:
-        """Whether work of `next_s` would leave too little time for verification."""
+        """Whether work of `next_s` would leave too little time for verification, in which the original and a candidate
+        run for as long, too."""
         spent = self.spent_s + next_s
-        return spent > self.budget_s or spent + self.reserve_s > LATEST * self.budget_s
+        return spent > self.budget_s or spent + 2 * next_s + self.reserve_s > LATEST * self.budget_s
+
+    @property
+    def late(self) -> bool:
+        return self.spent_s > self.budget_s
 
     @property
     def hurry(self) -> bool:

@@ -12,7 +12,7 @@ from hipsynth.tuning.trial.run import Trial
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _TYPES = {"float": np.float32, "double": np.float64, "half": np.float16}
-_UNCOMPARED = frozenset({"host_writes", "moved"})  # numbers without contents
+_UNCOMPARED = frozenset({"host_writes"})  # a number without contents
 # Rounding leaves most numbers nearly as they are, also small ones beside large ones. Of those above a NOISE-th of the
 # tolerance, at most SHARE may differ by more than OWN of themselves, or OWN_TOLERANCES times the tolerance.
 NOISE, SHARE, OWN, OWN_TOLERANCES = 16, 0.01, 0.01, 50

@@ -14,6 +14,7 @@ from hipsynth.profiling.sim import api
 from hipsynth.profiling.sim.build import build_text, compile_limits
 from hipsynth.profiling.sim.limits import SAMPLING_UNITS, Limits
 from hipsynth.profiling.sim.observation import RECORD_FILE, Observation, Output
+from hipsynth.profiling.sim.transfers import Transfer
 from hipsynth.profiling.toolchain import check_flags
 from hipsynth.synth.core.errors import BadInput, CompileFailed
 from hipsynth.synth.core.files import read_regular
@@ -78,6 +79,7 @@ class Trial:
     warnings: tuple[str, ...] = ()
     sampled: bool = False
     cpu_s: float = 0.0
+    transfers: tuple[Transfer, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -140,6 +142,7 @@ def trial(text: str, target: Target, conditions: Conditions | None = None) -> Tr
         done.warnings,
         done.sampled,
         done.cpu_s,
+        done.transfers,
     )
 
 

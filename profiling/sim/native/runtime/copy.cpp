@@ -47,6 +47,11 @@ size_t extent_bytes(const Place& place, const Block& block) {
   return over ? SIZE_MAX : sum;
 }
 
+Transfer transfer(Timeline::Engine engine) {
+  if (engine == Timeline::Engine::to_device) return Transfer::to_device;
+  return engine == Timeline::Engine::to_host ? Transfer::to_host : Transfer::on_device;
+}
+
 Timeline::Engine copy_engine(Side dst, Side src) {
   if (dst == Side::device) return src == Side::device ? Timeline::Engine::on_device : Timeline::Engine::to_device;
   return src == Side::device ? Timeline::Engine::to_host : Timeline::Engine::none;
@@ -123,7 +128,8 @@ hipError_t copy_block(Runtime& rt, Place dst, Place src, Block block, hipMemcpyK
         rt.trial.before_operation();
         each_row(dst, src, block, [&](char* to, const char* from) { std::memmove(to, from, block.width); });
         if (rt.trial.on()) observe(rt.trial, engine, dst, src, block);
-        rt.trial.after_operation(engine == Timeline::Engine::on_device ? static_cast<uint64_t>(bytes) : 0);
+        rt.trial.after_operation();
+        if (engine != Timeline::Engine::none) rt.results.add_transfer(transfer(engine), bytes, ns);
         rt.occupy(engine, 1, ns, blocking);
         return hipSuccess;
       },
@@ -154,7 +160,8 @@ hipError_t fill_block(Runtime& rt, Place dst, uint32_t value, unsigned element, 
             fill_row(to, value, element, block.width);
           }
         });
-        rt.trial.after_operation(static_cast<uint64_t>(bytes));
+        rt.trial.after_operation();
+        rt.results.add_transfer(Transfer::fill, bytes, ns);
         rt.occupy(Timeline::Engine::on_device, 1, ns);
         return hipSuccess;
       },

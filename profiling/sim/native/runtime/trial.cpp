@@ -209,9 +209,8 @@ void Trial::before_operation() {
   for (const auto& [start, buffer] : buffers_) check(start, buffer);
 }
 
-void Trial::after_operation(uint64_t bytes) {
+void Trial::after_operation() {
   if (!options_.watch) return;
-  moved_ += bytes;
   for (auto& [start, buffer] : buffers_) {
     if (buffer.device) buffer.state = digest_of(start, buffer);
   }
@@ -220,10 +219,7 @@ void Trial::after_operation(uint64_t bytes) {
 std::string Trial::render() {
   if (!options_.outputs) return "";
   release_all();
-  if (options_.watch) {
-    entries_.push_back({"host_writes", 0, host_writes_, 0, ""});
-    entries_.push_back({"moved", 0, moved_, 0, ""});
-  }
+  if (options_.watch) entries_.push_back({"host_writes", 0, host_writes_, 0, ""});
   if (rest_.bytes() != 0) entries_.push_back({"rest", 0, rest_.bytes(), 0, rest_.text()});
   if (file_ != nullptr) std::fflush(file_);
   std::string out;

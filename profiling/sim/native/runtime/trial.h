@@ -17,7 +17,7 @@ struct TrialOptions {
   uint64_t redraw = 0;           // not 0: a seed by which the inputs of kernels are drawn again
   bool redraw_integers = false;  // also permute inputs that are not floating-point numbers
   uint32_t poison = 0;           // not 0: the word that fills new allocations
-  bool watch = false;            // report device memory that the host writes directly, and bytes moved without a kernel
+  bool watch = false;            // report how often the host had written device memory directly
 };
 
 // Changes an input without changing its kind: scales floating-point numbers by 0.75 to 1.25, keeping sign and zeros,
@@ -37,9 +37,9 @@ class Trial {
   void end_of_copy();
   // Draws again what the host wrote directly, such as managed memory, since it was allocated.
   void before_launch();
-  // Around everything that may write device memory; `bytes`: copied within the device or filled, not by a kernel.
+  // Around everything that may write device memory.
   void before_operation();
-  void after_operation(uint64_t bytes = 0);
+  void after_operation();
   std::string render();  // the digests as the members of a JSON array; ends with those of live allocations
 
  private:
@@ -74,7 +74,7 @@ class Trial {
   std::vector<Entry> entries_;
   Digest copy_, rest_;  // the copy in progress; what came after the entries that are kept
   uint64_t allocations_ = 0, copies_ = 0, inputs_ = 0, copy_recorded_ = 0, recorded_ = 0;
-  uint64_t host_writes_ = 0, moved_ = 0;  // times that a watched buffer had changed; bytes
+  uint64_t host_writes_ = 0;  // times that a watched buffer had changed
   std::FILE* file_ = nullptr;
 };
 
