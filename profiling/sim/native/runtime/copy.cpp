@@ -125,8 +125,10 @@ hipError_t copy_block(Runtime& rt, Place dst, Place src, Block block, hipMemcpyK
       [&rt, dst, src, block, bytes, ns, engine, blocking, sides]() -> hipError_t {
         const auto [to_side, from_side] = sides();  // checked again: a graph may run this after memory was freed
         if (to_side == Side::bad || from_side == Side::bad) return hipErrorInvalidValue;
+        rt.trial.before_operation();
         each_row(dst, src, block, [&](char* to, const char* from) { std::memmove(to, from, block.width); });
         if (rt.trial.on()) observe(rt.trial, engine, dst, src, block);
+        rt.trial.after_operation();
         if (engine != Timeline::Engine::none) rt.results.add_transfer(transfer(engine), bytes, ns);
         rt.occupy(engine, 1, ns, blocking);
         return hipSuccess;
@@ -150,6 +152,7 @@ hipError_t fill_block(Runtime& rt, Place dst, uint32_t value, unsigned element, 
       stream,
       [&rt, dst, value, element, block, bytes, ns, start]() -> hipError_t {
         if (covering(rt, start, extent_bytes(dst, block)) == nullptr) return hipErrorInvalidValue;
+        rt.trial.before_operation();
         each_row(dst, dst, block, [&](char* to, const char*) {
           if (value == 0) {
             rt.memory().clear(to, block.width);
@@ -157,6 +160,7 @@ hipError_t fill_block(Runtime& rt, Place dst, uint32_t value, unsigned element, 
             fill_row(to, value, element, block.width);
           }
         });
+        rt.trial.after_operation();
         rt.results.add_transfer(Transfer::fill, bytes, ns);
         rt.occupy(Timeline::Engine::on_device, 1, ns);
         return hipSuccess;
