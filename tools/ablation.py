@@ -1,9 +1,10 @@
-"""What each part of a language model's recipe is worth: trains small variants on one corpus and tabulates their scores.
+r"""What each part of a language model's recipe is worth: trains small variants on one corpus and tabulates their scores.
 
-    python -m tools.ablation CORPUS [--config NAME] [--steps N] [--batch N] [--context TOKENS] [--out FOLDER] [--only NAME]
+    python -m tools.ablation CORPUS [--config NAME] [--steps N] [--batch N] [--context TOKENS] [--out FOLDER] \
+        [--only NAME ...]
 
-Each variant starts from scratch, with the same seed, steps and batch; --config takes the size of the model from a recipe
-of training/configs instead of the small one here. Figures: share of values within 10 % of the label
+Each variant starts from scratch, with the same seed, steps and batch; --config takes the model's size from a recipe of
+training/configs instead of the small one here. Figures: share of values within 10 % of the label
 (mean of the twelve metrics), median relative error, on unseen lineages and on the random split, samples trained per
 second, and the median time of one answer. Writes ablation.md and ablation.json; finished variants are not repeated.
 """
