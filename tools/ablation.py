@@ -1,4 +1,4 @@
-r"""What each part of a language model's recipe is worth: trains small variants on one corpus and tabulates their scores.
+r"""What each part of a language model's recipe is worth: trains variants on one corpus and tabulates their scores.
 
     python -m tools.ablation CORPUS [--config NAME] [--steps N] [--batch N] [--context TOKENS] [--out FOLDER] \
         [--only NAME ...]
