@@ -131,7 +131,8 @@ class AnalyticModel:
         if not rows:
             return []
         table = self.table(rows)
-        raw = _ratios(self.corrections, table)
+        used = {name: model for name, model in self.corrections.items() if math.isfinite(self.thresholds[name])}
+        raw = _ratios(used, table)
         ratios = {name: applied(raw[name], self.thresholds.get(name, math.inf)) for name in NAMES}
         widths = {
             name: np.maximum(1e-4, self.factors[name] * model.predict(table, num_threads=1))
