@@ -105,7 +105,8 @@ class Line:
         if true is None:
             return None
         errors = np.abs(self._candidates(low, high, [middle])[:, 0] - np.array(_values(true)))
-        return np.argmin(errors, axis=0)
+        rule: Places = np.argmin(errors, axis=0)
+        return rule
 
     def _agrees(self, low: int, high: int, index: int, rule: Places) -> bool:
         true = self._count(index)
@@ -151,7 +152,8 @@ def _power(ends: Floats, share: Floats) -> Floats:
     """Between two ends along a power of the number; along a line where one of them is 0."""
     logs = np.log(np.where(ends > 0, ends, 1.0))
     straight = ends[0] + share * (ends[1] - ends[0])
-    return np.where((ends > 0).all(axis=0), np.exp(logs[0] + share * (logs[1] - logs[0])), straight)
+    found: Floats = np.where((ends > 0).all(axis=0), np.exp(logs[0] + share * (logs[1] - logs[0])), straight)
+    return found
 
 
 def same(guess: Preview, true: Preview) -> bool:

@@ -21,7 +21,7 @@ from hipsynth.synth.core.errors import BadInput, Missing
 from hipsynth.training.analytic.features import features, preview_quantities
 from hipsynth.training.analytic.model import DURATION, AnalyticModel
 from hipsynth.training.analytic.previews import Failure, Found, device_code, interpret_all, properties
-from hipsynth.training.data.dataset import kernel_names
+from hipsynth.training.data.source import kernel_names
 
 PREDICTOR = "predictor.json.gz"  # in a model folder
 SHIPPED = Path(__file__).with_name(PREDICTOR)

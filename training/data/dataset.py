@@ -141,15 +141,6 @@ def _is_name(word: str) -> bool:
     return word[0].isalpha() or word[0] == "_"
 
 
-_ATTRIBUTE = re.compile(r"__(?:launch_bounds|attribute)__\s*\(+[^)]*\)+")
-_KERNEL_NAME = re.compile(r"__global__[^;{(]*?\b(\w+)\s*\(")
-
-
-def kernel_names(source: str) -> list[str]:
-    """The names of the kernels that a source defines, in source order."""
-    return _KERNEL_NAME.findall(_ATTRIBUTE.sub("", source))
-
-
 @lru_cache(maxsize=65536)
 def canonical_id(text: str) -> str:
     """A hash that ignores comments, white space and the spelling of declared names (they are numbered by first use)."""

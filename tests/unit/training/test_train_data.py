@@ -13,8 +13,8 @@ from hipsynth.synth.core.arguments import run_text
 from hipsynth.synth.core.errors import BadInput
 from hipsynth.synth.core.program import text_id
 from hipsynth.synth.core.store import splits_of
-from hipsynth.training.data.dataset import PARTS, Sample, canonical_id, kernel_names, leak, require_no_leak, split
-from hipsynth.training.data.source import cut_source, view_source
+from hipsynth.training.data.dataset import PARTS, Sample, canonical_id, leak, require_no_leak, split
+from hipsynth.training.data.source import cut_source, kernel_names, view_source
 
 
 def samples() -> list[Sample]:
