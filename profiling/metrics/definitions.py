@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -98,8 +98,10 @@ def extra_ids() -> tuple[str, ...]:
     return tuple(metric for metric in all_ids() if metric not in paper_ids())
 
 
-def compute(counters: Mapping[str, float], duration_ns: float, arch: str) -> dict[str, float | None]:
-    """Metric id -> value in physical units, None if a counter is missing or a divisor is zero.
+def compute(
+    counters: Mapping[str, float], duration_ns: float, arch: str, only: Sequence[str] | None = None
+) -> dict[str, float | None]:
+    """Metric id -> value in physical units, None if a counter is missing or a divisor is zero; by default all.
 
     `counters` and `duration_ns` are values of one dispatch, or means per dispatch.
     Raises UsageError for an architecture without formulas.
@@ -107,10 +109,12 @@ def compute(counters: Mapping[str, float], duration_ns: float, arch: str) -> dic
     facts = table()
     if arch not in facts.archs:
         raise UsageError(f"no metric formulas for {arch!r}", remedy=f"one of: {', '.join(facts.archs)}")
-    return evaluate_all(facts, counters, duration_ns, arch)
+    return evaluate_all(facts, counters, duration_ns, arch, only)
 
 
-def evaluate_all(facts: Table, counters: Mapping[str, float], duration_ns: float, arch: str) -> dict[str, float | None]:
+def evaluate_all(
+    facts: Table, counters: Mapping[str, float], duration_ns: float, arch: str, only: Sequence[str] | None = None
+) -> dict[str, float | None]:
     """`compute` for any validated table; evaluates each name once."""
     known: dict[str, float | None] = {}
     rows: dict[str, Expression] = {**facts.expressions, **facts.metrics}
@@ -125,7 +129,7 @@ def evaluate_all(facts: Table, counters: Mapping[str, float], duration_ns: float
         value = counters.get(name)
         return None if value is None else float(value)
 
-    return {metric: lookup(metric) for metric in facts.metrics}
+    return {metric: lookup(metric) for metric in only or facts.metrics}
 
 
 def normalise(metric_id: str, value: float | None) -> float | None:

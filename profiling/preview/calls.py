@@ -5,7 +5,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from hipsynth.profiling.preview.values import FLOATS, FUNCTIONS, SIZES, UNKNOWN, Buffer, Dim, Reference, Vector, known
+from hipsynth.profiling.preview.values import (
+    FLOATS,
+    FUNCTIONS,
+    SIZES,
+    UNKNOWN,
+    Buffer,
+    Dim,
+    Reference,
+    Vector,
+    known,
+    whole,
+)
 
 if TYPE_CHECKING:
     from hipsynth.profiling.preview.host import Host
@@ -31,6 +42,8 @@ def library(host: Host, name: str, values: list[Any], given: list[str], words: l
         return Vector(UNKNOWN, 1)
     if name in PARSE or name in PARSE_REAL:
         text = values[0] if values else UNKNOWN
+        if isinstance(text, int):  # a number in place of a word: profiling.preview.many
+            return float(text) if name in PARSE_REAL else text
         if isinstance(text, str) and re.fullmatch(r"\s*[-+]?(\d+|\d*\.\d*(e[-+]?\d+)?)", text):
             return float(text) if name in PARSE_REAL else int(float(text))
         return UNKNOWN
@@ -55,7 +68,7 @@ def _allocate(name: str, values: list[Any]) -> Any:
     if name in PITCHED and len(values) > 3 and known(values[2], values[3]):
         size = values[2] * values[3]
     if isinstance(target, Reference):
-        target.set(Buffer(int(size) if isinstance(size, int | float) else None))
+        target.set(Buffer(whole(size) if isinstance(size, int | float) else None))
     return 0
 
 
@@ -65,8 +78,8 @@ def converted(base: list[str], value: Any) -> Any:
         return value
     if base[-1] in FLOATS:
         return float(value)
-    whole = base[-1] in SIZES or base[0] in ("unsigned", "long", "size_t")
-    return int(value) if whole and base[-1] != "bool" else value
+    is_whole = base[-1] in SIZES or base[0] in ("unsigned", "long", "size_t")
+    return whole(value) if is_whole and base[-1] != "bool" else value
 
 
 def dimensions(value: Any) -> tuple[int, int, int] | None:
@@ -74,4 +87,4 @@ def dimensions(value: Any) -> tuple[int, int, int] | None:
     parts = (value.x, value.y, value.z) if isinstance(value, Dim) else (value, 1, 1)
     if not known(*parts) or any(part < 1 or part >= 1 << 32 for part in parts):
         return None
-    return int(parts[0]), int(parts[1]), int(parts[2])
+    return whole(parts[0]), whole(parts[1]), whole(parts[2])

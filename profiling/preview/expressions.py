@@ -21,6 +21,7 @@ from hipsynth.profiling.preview.values import (
     Vector,
     binary,
     known,
+    whole,
 )
 
 LEVELS = [["||"], ["&&"], ["|"], ["^"], ["&"], ["==", "!="], ["<", ">", "<=", ">="], ["<<", ">>"], ["+", "-"]]
@@ -276,7 +277,7 @@ class Expressions:
 
     def element(self, value: Any, index: Any) -> Any:
         if isinstance(value, Vector) and value.items and isinstance(index, int) and 0 <= index < len(value.items):
-            return value.items[index]
+            return value.items[int(index)]
         return UNKNOWN
 
     def call_arguments(self) -> list[Any]:
@@ -347,7 +348,7 @@ class Expressions:
         value = values[-1] if values else UNKNOWN
         if "*" in given or not isinstance(value, int | float):
             return value
-        return float(value) if FLOATS & set(given) else int(value)
+        return float(value) if FLOATS & set(given) else whole(value)
 
     def _new(self) -> Any:
         start = self.at

@@ -26,6 +26,7 @@ from hipsynth.profiling.preview.values import (
     Reference,
     Vector,
     known,
+    whole,
 )
 
 MOST_LAUNCHES, MOST_DEPTH = 256, 24
@@ -347,7 +348,7 @@ class Host(Statements):
         shown = tuple(self._argument(part[0]) if len(part) == 1 else "".join(part) for part in parts)
         fixed = [value.get() if isinstance(value, Reference) else value for value in values]
         if len(self.launches) < MOST_LAUNCHES:
-            self.launches.append(HostLaunch(name, shown, dims[0], dims[1], int(lds), tuple(fixed)))
+            self.launches.append(HostLaunch(name, shown, dims[0], dims[1], whole(lds), tuple(fixed)))
 
     def _argument(self, word: str) -> str:
         held = self.lookup(word)

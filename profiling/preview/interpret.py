@@ -34,6 +34,16 @@ SMALL_BYTES = 4096  # of buffers that do not limit the made-up data
 TILE_WORDS, MOST_FILLED_BYTES = 1 << 18, 1 << 26
 BUFFER = "global_buffer"
 MOST_GROUPS = "topology.workgroups_per_cu"
+BASIC = (  # the metrics that the others of the twelve follow from
+    "L1_Cache_Hit_Rate",
+    "L2_Cache_Hit_Rate",
+    "L1_Cache_Bandwidth",
+    "L2_Cache_Bandwidth",
+    "L2_Fabric_Read_BW",
+    "L2_Fabric_Write_BW",
+    "HBM_GFLOPS",
+)
+BUSIEST = "l1_cycles_busiest_cu"  # of the work: the one count that is of one CU
 
 
 @dataclass(frozen=True)
@@ -56,11 +66,23 @@ class Preview:
     bottleneck: str
     occupancy: Mapping[str, float]  # of the launch: a small grid may leave slots empty
     registers: Mapping[str, float]
-    metrics: Mapping[str, float | None]
+    metrics: Mapping[str, float | None]  # BASIC
     buffer_bytes: int
     groups_run: int
     by_data: bool  # addresses or control flow may depend on data, which is made up
     guessed: bool  # the size of a buffer is not known
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What the interpretation of a launch counted, extended to its grid, on the small device."""
+
+    counters: Mapping[str, float]
+    work: Mapping[str, float]
+    occupancy: Mapping[str, Any]
+    registers: Mapping[str, float]
+    groups_run: int
+    by_data: bool
 
 
 class Interpreter:
@@ -72,6 +94,7 @@ class Interpreter:
         self.code = code
         core = self._core(self.small)
         self.kernels: list[dict[str, Any]] = core.kernels(core.load(code.elf, code.disassembly))
+        self._named: dict[tuple[str, tuple[str, ...]], dict[str, Any] | None] = {}
 
     def _core(self, spec: Mapping[str, float]) -> Any:
         return native_core().Device(
@@ -86,12 +109,20 @@ class Interpreter:
 
     def kernel_of(self, launch: HostLaunch) -> dict[str, Any] | None:
         """The descriptor of the kernel that a launch names; of several instances the one with the same arguments."""
-        found = [k for k in self.kernels if base_name(k["name"]) == launch.kernel]
-        exact = [k for k in found if _template(k["name"]) == [a.replace(" ", "") for a in launch.template]]
-        return next(iter(exact or found), None)
+        name = launch.kernel, launch.template
+        if name not in self._named:
+            found = [k for k in self.kernels if base_name(k["name"]) == launch.kernel]
+            exact = [k for k in found if _template(k["name"]) == [a.replace(" ", "") for a in launch.template]]
+            self._named[name] = next(iter(exact or found), None)
+        return self._named[name]
 
     def preview(self, launch: HostLaunch) -> Preview | None:
         """Interprets a launch; None if its kernel or arguments are not known. Raises SimError (reason, message)."""
+        counted = self.count(launch)
+        return None if counted is None else self.scaled(launch, counted)
+
+    def count(self, launch: HostLaunch) -> Counted | None:
+        """As preview(), before the timing model."""
         kernel = self.kernel_of(launch)
         if kernel is None or not self._fits(kernel, launch):
             return None
@@ -102,16 +133,12 @@ class Interpreter:
                 raise
         return self._interpret(kernel, launch, zeros=True)  # the made-up data led astray
 
-    def _interpret(self, kernel: Mapping[str, Any], launch: HostLaunch, zeros: bool) -> Preview:
+    def _interpret(self, kernel: Mapping[str, Any], launch: HostLaunch, zeros: bool) -> Counted:
         core = self._core(self._sparse(math.prod(launch.grid)))
         module = core.load(self.code.elf, self.code.disassembly)
         by_data: bool = core.decided_by_data(module, kernel["symbol"])
         explicit = explicit_arguments(kernel)
-        sizes = [
-            buffer_bytes(value)
-            for (_, _, kind), value in zip(explicit, launch.arguments, strict=True)
-            if kind == BUFFER
-        ]
+        sizes = buffer_sizes(kernel, launch)
         data = bytearray(max((offset + size for offset, size, _ in explicit), default=0))
         limit = 1 if zeros else max(1, min([size // 8 for size in sizes if size >= SMALL_BYTES] or [SMALL_BYTES // 8]))
         for (offset, size, kind), value in zip(explicit, launch.arguments, strict=True):
@@ -122,8 +149,8 @@ class Interpreter:
                 packed = packed_value(value, size) or b""
             data[offset : offset + size] = packed
         found = core.launch(module, kernel["symbol"], launch.grid, launch.block, bytes(data), launch.dynamic_lds)
-        guessed = GUESSED_BYTES in sizes
-        return self._scaled(launch, found, sum(sizes), by_data, guessed)
+        run = int(found["sampling"]["groups_simulated"])
+        return Counted(found["counters"], found["work"], found["occupancy"], found["registers"], run, by_data)
 
     def _sparse(self, groups: int) -> dict[str, float]:
         """The small device with no more resident work-groups per CU than the grid gives the whole device: they share
@@ -139,13 +166,16 @@ class Interpreter:
             for (_, size, kind), value in zip(explicit, launch.arguments, strict=True)
         )
 
-    def _scaled(self, launch: HostLaunch, found: Mapping[str, Any], held: int, by_data: bool, guessed: bool) -> Preview:
-        work = dict(found["work"])
+    def scaled(self, launch: HostLaunch, counted: Counted) -> Preview:
+        """What the timing model makes of the counts on the whole device."""
+        work = dict(counted.work)
         groups = math.prod(launch.grid)
         few, all_ = self.small["topology.cus"], self.spec["topology.cus"]
-        work["l1_cycles_busiest_cu"] *= math.ceil(groups / all_) / math.ceil(groups / few)
+        work[BUSIEST] *= math.ceil(groups / all_) / math.ceil(groups / few)
         timing = native_core().estimate(self.spec, work)
-        counters = dict(found["counters"])
+        counters = dict(counted.counters)
+        kernel = self.kernel_of(launch)
+        sizes = buffer_sizes(kernel, launch) if kernel is not None else []
         counters["SQ_BUSY_CU_CYCLES"] = timing["busy_cycles"] * min(groups, all_)
         return Preview(
             launch,
@@ -154,19 +184,25 @@ class Interpreter:
             timing["duration_ns"],
             timing["bounds"],
             timing["bottleneck"],
-            found["occupancy"],
-            found["registers"],
-            metrics.compute(counters, timing["duration_ns"], self.table.arch),
-            held,
-            int(found["sampling"]["groups_simulated"]),
-            by_data,
-            guessed,
+            counted.occupancy,
+            counted.registers,
+            metrics.compute(counters, timing["duration_ns"], self.table.arch, BASIC),
+            sum(sizes),
+            counted.groups_run,
+            counted.by_data,
+            GUESSED_BYTES in sizes,
         )
 
 
 def explicit_arguments(kernel: Mapping[str, Any]) -> list[tuple[int, int, str]]:
     """(offset, bytes, kind) of the arguments that a launch gives."""
     return [a for a in kernel["args"] if not str(a[2]).startswith("hidden_")]
+
+
+def buffer_sizes(kernel: Mapping[str, Any], launch: HostLaunch) -> list[int]:
+    """The bytes behind each pointer that a launch passes."""
+    kinds = [kind for _, _, kind in explicit_arguments(kernel)]
+    return [buffer_bytes(value) for kind, value in zip(kinds, launch.arguments, strict=True) if kind == BUFFER]
 
 
 @functools.cache

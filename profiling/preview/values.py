@@ -103,6 +103,11 @@ def known(*values: Any) -> bool:
     return all(isinstance(value, int | float) for value in values)
 
 
+def whole(value: Any) -> int:
+    """A number as an integer."""
+    return value if isinstance(value, int) else int(value)
+
+
 def _quotient(a: Any, b: Any) -> Any:
     if b == 0:
         return UNKNOWN
@@ -130,12 +135,12 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "&": lambda a, b: a & b if isinstance(a, int) and isinstance(b, int) else UNKNOWN,
     "|": lambda a, b: a | b if isinstance(a, int) and isinstance(b, int) else UNKNOWN,
     "^": lambda a, b: a ^ b if isinstance(a, int) and isinstance(b, int) else UNKNOWN,
-    "<": lambda a, b: int(a < b),
-    ">": lambda a, b: int(a > b),
-    "<=": lambda a, b: int(a <= b),
-    ">=": lambda a, b: int(a >= b),
-    "==": lambda a, b: int(a == b),
-    "!=": lambda a, b: int(a != b),
+    "<": lambda a, b: +(a < b),
+    ">": lambda a, b: +(a > b),
+    "<=": lambda a, b: +(a <= b),
+    ">=": lambda a, b: +(a >= b),
+    "==": lambda a, b: +(a == b),
+    "!=": lambda a, b: +(a != b),
 }
 LARGEST = 1 << 80
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +14,13 @@ from hipsynth.synth.core.errors import UsageError
 
 if TYPE_CHECKING:
     from hipsynth.synth.core.program import Program
+    from hipsynth.training.analytic.predict import AnalyticPredictor, Question
 EPILOG = """\b
 Examples:
   synth predict kernel.hip --arch gfx942 --flags "-O3 -ffast-math"
   synth predict gemm.hip --check -- 4096
   synth predict kernel.hip --grid 4096 --block 256 --value n=1048576
+  synth predict kernel.hip --sweep arg1=1024:1048576:2 --sweep block=64,128,256
   synth predict kernel.hip --arch gfx90a --arch gfx942 --model out/model --json
 """
 MOST_SIDE = 1 << 31
@@ -51,6 +54,17 @@ class ShapeType(click.ParamType[tuple[int, int, int]]):
 @click.option(
     "--value", "values", multiple=True, metavar="NAME=N", help="An argument of the kernels, by name; repeatable."
 )
+@click.option(
+    "--sweep",
+    "sweeps",
+    multiple=True,
+    metavar="NAME=RANGE",
+    help="Predict every combination of values: START:STOP:FACTOR, START:STOP:+STEP or a list. NAME is grid, block, "
+    "arg1 (the first word of ARGS) or an argument of the kernels; repeatable.",
+)
+@click.option(
+    "--variants", "listed", type=NamedPath(path_type=Path), help="Predict the variants of a file of JSON lines."
+)
 @click.option("--why", is_flag=True, help="Show the facts behind each prediction.")
 @click.option("--check", is_flag=True, help="Also execute the program in the simulator, and show both.")
 @click.option("--defer", is_flag=True, help="Execute the program where the prediction is unsure.")
@@ -65,6 +79,8 @@ def command(
     grid: tuple[int, int, int] | None,
     block: tuple[int, int, int] | None,
     values: tuple[str, ...],
+    sweeps: tuple[str, ...],
+    listed: Path | None,
     why: bool,
     check: bool,
     defer: bool,
@@ -89,6 +105,11 @@ def command(
         check_flags(given)
     asked = [(arch, given, device) for arch, device in targets for given in flags]
     question = Question(grid, block, _numbers(values), arguments)
+    if sweeps or listed is not None:
+        if check or defer or why or (model is not None and not is_analytic(model)) or (sweeps and listed is not None):
+            raise UsageError("variants are predicted by the default predictor alone", remedy="drop the other options")
+        _variants(program, asked, question, sweeps, listed, open_analytic(model), as_json)
+        return
     if model is not None and not is_analytic(model):
         if check or defer or why or question != Question():
             raise UsageError("a language model reads the source alone", remedy="drop --model, or the other options")
@@ -101,6 +122,28 @@ def command(
         print_json(document)
         return
     click.echo("\n\n".join(prediction_text(result, why) for result in document["results"]))
+
+
+def _variants(
+    program: Program,
+    builds: list[tuple[str, str, str]],
+    question: Question,
+    sweeps: tuple[str, ...],
+    listed: Path | None,
+    predictor: AnalyticPredictor,
+    as_json: bool,
+) -> None:
+    from hipsynth.training.analytic.batch import predict_variants
+    from hipsynth.training.analytic.show import variant_lines
+    from hipsynth.training.analytic.variants import from_file, swept
+
+    wanted = swept(sweeps, builds, question) if listed is None else from_file(listed, builds, question)
+    answers = [answer.document() for answer in predict_variants(predictor, program.text, wanted)]
+    if as_json:
+        for answer in answers:
+            click.echo(json.dumps(answer))
+        return
+    click.echo("\n".join(variant_lines(answers)))
 
 
 def open_analytic(model: Path | None) -> Any:

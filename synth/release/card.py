@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hipsynth.profiling.metrics.bottleneck import unit_name
-from hipsynth.synth.core.store.release import SPLITS
+from hipsynth.synth.core.store.splits import RELEASED
 
 ABOUT = {
     "train": "80 % of the lineages",
@@ -85,7 +85,7 @@ def _front(out: Path, tables: Mapping[str, pa.Table]) -> Iterator[str]:
         if config == "labels":
             yield "  default: true"
         yield "  data_files:"
-        for split in SPLITS:
+        for split in RELEASED:
             if _files(out, config, split):
                 yield f"  - split: {split}"
                 yield f"    path: {config}/{split}-*.parquet"
@@ -97,7 +97,7 @@ SIZES = (("n<1K", 1000), ("1K<n<10K", 10_000), ("10K<n<100K", 100_000), ("100K<n
 
 def _splits(out: Path) -> Iterator[str]:
     yield from ("| split | labels | programs | what |", "|---|---:|---:|---|")
-    for split in SPLITS:
+    for split in RELEASED:
         counts = [sum(_rows(path) for path in _files(out, config, split)) for config in ("labels", "programs")]
         yield f"| {split} | {counts[0]:,} | {counts[1]:,} | {ABOUT[split]} |"
 

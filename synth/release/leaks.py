@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from hipsynth.synth.core.skeletons import control_skeleton, token_skeleton
-from hipsynth.synth.core.store.release import SPLITS, Release
+from hipsynth.synth.core.store.release import Release
+from hipsynth.synth.core.store.splits import RELEASED
 
 TRAINED_ON = ("train", "validation")
 TESTS = ("test", "unseen_families", "unseen_devices")
@@ -13,7 +14,7 @@ def leaks(release: Release) -> list[str]:
     """What is both trained on and tested with, in words; none in a sound release. Compares the sources themselves."""
     texts = {row["id"]: row["text"] for row in release.read("programs").select(["id", "text"]).to_pylist()}
     found = []
-    programs = {split: _programs(release, split) for split in SPLITS}
+    programs = {split: _programs(release, split) for split in RELEASED}
     for what, of in (("control skeleton", control_skeleton), ("token stream", token_skeleton)):
         keys = {program: of(text) for program, text in texts.items()}
         trained = {keys[program]: program for split in TRAINED_ON for program in sorted(programs[split])}

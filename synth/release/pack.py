@@ -22,13 +22,12 @@ from hipsynth.synth.core.store.release import (
     FACTS,
     FORMAT,
     PROGRAMS,
-    SPLITS,
     SUMS,
     Release,
     checksum,
     labels_schema,
-    splits_of,
 )
+from hipsynth.synth.core.store.splits import RELEASED, splits_of
 from hipsynth.synth.release.card import card
 from hipsynth.synth.release.plan import Folders, Plan
 from hipsynth.synth.release.rows import build_opcodes, kept_counters, label_row, program_row, tools_of
@@ -180,7 +179,7 @@ def _write(out: Path, tables: Mapping[str, pa.Table], ranges: Sequence[tuple[int
         (out / config).mkdir(exist_ok=True)
         numbers = tables[config]["shard"].to_pylist()
         for first, last in ranges:
-            for split in SPLITS:
+            for split in RELEASED:
                 chosen = [n for n, name in enumerate(splits) if name == split and first <= numbers[n] <= last]
                 path = out / config / f"{split}-{first:04}-{last:04}.parquet"
                 if chosen:

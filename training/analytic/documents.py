@@ -7,10 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hipsynth.profiling.backends.protocol import Target
-from hipsynth.profiling.matrix.job import profile_program
 from hipsynth.profiling.preview.interpret import base_name
-from hipsynth.profiling.sim.limits import Limits
 from hipsynth.synth.core.errors import CompileFailed, Missing
 from hipsynth.synth.core.program import Program, Run
 from hipsynth.training.analytic.predict import AnalyticPredictor, Question
@@ -62,6 +59,10 @@ def uncompiled(text: str, arch: str, flags: str, device: str, failure: CompileFa
 
 def executed(program: Program, arch: str, flags: str, device: str, arguments: tuple[str, ...]) -> list[dict[str, Any]]:
     """Each kernel's metrics and duration as the simulator executes the program."""
+    from hipsynth.profiling.backends.protocol import Target
+    from hipsynth.profiling.matrix.job import profile_program
+    from hipsynth.profiling.sim.limits import Limits
+
     chosen = program.with_runs([Run(arguments)]) if arguments else program
     result = profile_program(chosen, [Target(arch, flags, device)], "sim", Limits())[0]
     if result.status != "ok":

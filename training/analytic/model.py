@@ -19,6 +19,7 @@ from hipsynth.synth.core.errors import BadInput
 from hipsynth.synth.core.files import read_regular, replacing
 from hipsynth.training.analytic.features import vector
 from hipsynth.training.analytic.quantities import NAMES, Quantities, metrics_of
+from hipsynth.training.analytic.trees import Trees
 
 VERSION = 1
 MOST_BYTES = 40 << 20
@@ -76,9 +77,9 @@ class AnalyticModel:
     no correction; `widths`: models of |log error| by metric, and `factors`: their calibration."""
 
     columns: dict[str, int] = field(default_factory=dict)
-    corrections: dict[str, Any] = field(default_factory=dict)
+    corrections: dict[str, Trees] = field(default_factory=dict)
     thresholds: dict[str, float] = field(default_factory=dict)
-    widths: dict[str, Any] = field(default_factory=dict)
+    widths: dict[str, Trees] = field(default_factory=dict)
     factors: dict[str, float] = field(default_factory=dict)
     about: dict[str, Any] = field(default_factory=dict)
 
@@ -119,7 +120,7 @@ class AnalyticModel:
             if good.sum() < 2 * FOLDS:
                 continue
             data = lightgbm.Dataset(table[good], found[good], params={"verbosity": -1})
-            self.widths[name] = lightgbm.train(settings, data, num_boost_round=WIDTH_ROUNDS)
+            self.widths[name] = Trees(lightgbm.train(settings, data, num_boost_round=WIDTH_ROUNDS).model_to_string())
             self.factors[name] = _calibration(settings, table[good], found[good], folds[good])
 
     # --- prediction
@@ -131,11 +132,11 @@ class AnalyticModel:
         if not rows:
             return []
         table = self.table(rows)
-        raw = _ratios(self.corrections, table)
+        used = {name: model for name, model in self.corrections.items() if math.isfinite(self.thresholds[name])}
+        raw = _ratios(used, table)
         ratios = {name: applied(raw[name], self.thresholds.get(name, math.inf)) for name in NAMES}
         widths = {
-            name: np.maximum(1e-4, self.factors[name] * model.predict(table, num_threads=1))
-            for name, model in self.widths.items()
+            name: np.maximum(1e-4, self.factors[name] * model.predict(table)) for name, model in self.widths.items()
         }
         found = []
         for i, (q, arch) in enumerate(zip(previewed, archs, strict=True)):
@@ -159,8 +160,8 @@ class AnalyticModel:
             "thresholds": self.thresholds,
             "factors": self.factors,
             "about": self.about,
-            "corrections": {name: model.model_to_string() for name, model in self.corrections.items()},
-            "widths": {name: model.model_to_string() for name, model in self.widths.items()},
+            "corrections": {name: model.text for name, model in self.corrections.items()},
+            "widths": {name: model.text for name, model in self.widths.items()},
         }
         data = gzip.compress(json.dumps(document).encode(), mtime=0)
         with replacing(path) as fresh:
@@ -169,21 +170,18 @@ class AnalyticModel:
     @classmethod
     def load(cls, path: Path) -> AnalyticModel:
         """Raises BadInput for a file that is damaged or of another version."""
-        import lightgbm
-
         try:
             document = json.loads(gzip.decompress(read_regular(path, MOST_BYTES)))
             if document["version"] != VERSION:
                 raise ValueError(f"version {document['version']}, this program reads {VERSION}")
-            boosters = {
-                part: {name: lightgbm.Booster(model_str=text) for name, text in document[part].items()}
-                for part in ("corrections", "widths")
-            }
-            parts = boosters["corrections"], boosters["widths"]
-            corrections, widths = parts
+            corrections, widths = (
+                {name: Trees(text) for name, text in document[part].items()} for part in ("corrections", "widths")
+            )
+            for trees in widths.values():
+                trees.predict(np.zeros((1, len(document["columns"]))))  # raises ValueError for damaged ones
             factors, about = document["factors"], document["about"]
             return cls(document["columns"], corrections, document["thresholds"], widths, factors, about)
-        except (OSError, EOFError, ValueError, KeyError, TypeError, lightgbm.basic.LightGBMError) as error:
+        except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise BadInput(f"{path}: not a usable predictor", cause=str(error), remedy="train it again") from error
 
 
@@ -226,7 +224,7 @@ def _targets(examples: Sequence[Example], name: str) -> Floats:
     return np.array(values)
 
 
-def _fit_corrections(table: Floats, examples: Sequence[Example]) -> dict[str, Any]:
+def _fit_corrections(table: Floats, examples: Sequence[Example]) -> dict[str, Trees]:
     import lightgbm
 
     models = {}
@@ -235,13 +233,13 @@ def _fit_corrections(table: Floats, examples: Sequence[Example]) -> dict[str, An
         good = np.isfinite(target)
         if good.sum() >= FOLDS:
             data = lightgbm.Dataset(table[good], target[good], params={"verbosity": -1})
-            models[name] = lightgbm.train(PARAMETERS, data, num_boost_round=ROUNDS)
+            models[name] = Trees(lightgbm.train(PARAMETERS, data, num_boost_round=ROUNDS).model_to_string())
     return models
 
 
-def _ratios(models: Mapping[str, Any], table: Floats) -> dict[str, Floats]:
+def _ratios(models: Mapping[str, Trees], table: Floats) -> dict[str, Floats]:
     zero = np.zeros(len(table))
-    return {name: np.asarray(models[name].predict(table, num_threads=1)) if name in models else zero for name in NAMES}
+    return {name: models[name].predict(table) if name in models else zero for name in NAMES}
 
 
 def corrected(previewed: Mapping[str, float], ratios: Mapping[str, float]) -> Quantities:

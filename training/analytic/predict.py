@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 import time
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from hipsynth.profiling.devices import device_of, load
+from hipsynth.profiling.devices import DeviceTable, device_of, load
 from hipsynth.profiling.metrics import roofline
 from hipsynth.profiling.preview.host import HostLaunch, host_launches
 from hipsynth.profiling.preview.interpret import BUFFER, Code, Interpreter, Preview, base_name, explicit_arguments
@@ -20,7 +21,7 @@ from hipsynth.synth.core.errors import BadInput, Missing
 from hipsynth.training.analytic.features import features, preview_quantities
 from hipsynth.training.analytic.model import DURATION, AnalyticModel
 from hipsynth.training.analytic.previews import Failure, Found, device_code, interpret_all, properties
-from hipsynth.training.data.dataset import kernel_names
+from hipsynth.training.data.source import kernel_names
 
 PREDICTOR = "predictor.json.gz"  # in a model folder
 SHIPPED = Path(__file__).with_name(PREDICTOR)
@@ -135,13 +136,9 @@ class AnalyticPredictor:
     ) -> AnalyticPrediction:
         """Raises UsageError for an unknown arch, device or flag, BadInput for a source without a kernel, CompileFailed
         if its device code does not compile."""
-        chosen = device_of(arch, device)
-        flags = check_flags(flags)
-        if not kernel_names(source):
-            raise BadInput("no kernel in the file", cause="no __global__ function", remedy="give a HIP source file")
         start = time.monotonic()
-        code = device_code(source, arch, flags)
-        return self.predict_code(source, code, chosen.name, flags, question or Question(), start)
+        code, chosen = compiled(source, arch, flags, device)
+        return self.predict_code(source, code, chosen.name, check_flags(flags), question or Question(), start)
 
     def predict_code(
         self, source: str, code: Code, device: str, flags: str, question: Question, start: float | None = None
@@ -160,6 +157,14 @@ class AnalyticPredictor:
         seen = [preview_quantities(preview, arch) for preview in found]
         fixed = self.model.predict(rows, seen, [arch] * len(found))
         return [described(p, c.metrics, c.duration_ns, c.intervals) for p, c in zip(found, fixed, strict=True)]
+
+
+def compiled(source: str, arch: str, flags: str, device: str | None) -> tuple[Code, DeviceTable]:
+    """The device code of a program and the table of the device. Raises as AnalyticPredictor.predict."""
+    chosen = device_of(arch, device)
+    if not kernel_names(source):
+        raise BadInput("no kernel in the file", cause="no __global__ function", remedy="give a HIP source file")
+    return device_code(source, arch, check_flags(flags)), chosen
 
 
 def described(
@@ -211,20 +216,29 @@ def find(source: str, code: Code, device: str, question: Question) -> tuple[Foun
     """Previews of the launches that the host code makes, changed by the question; where it launches nothing, of each
     kernel with the question's shape and arguments, or assumed ones (a note says so)."""
     table = load(device)
-    launches, shapeless = host_launches(source, question.arguments, properties(table))
+    interpreter = Interpreter(code, table)
+    made = host_launches(source, question.arguments, properties(table))
+    launches, notes = launches_of(source, interpreter, question, made)
+    return interpret_all(launches, interpreter), notes
+
+
+def launches_of(
+    source: str, interpreter: Interpreter, question: Question, evaluated: tuple[list[HostLaunch], list[str]]
+) -> tuple[list[HostLaunch], list[str]]:
+    """The launches to preview, and notes, as find() says; `evaluated`: what host_launches() says."""
+    launches, shapeless = evaluated
     notes: list[str] = []
     named = {launch.kernel for launch in launches}
     if not launches or shapeless:
         wanted = [k for k in kernel_names(source) if k not in named and (not shapeless or k in shapeless)]
-        made = [m for name in wanted if (m := _assumed(name, source, code, table.name, question))]
+        made = [m for name in wanted if (m := _assumed(name, interpreter, question))]
         if made and (not question.grid or not question.block):
             notes.append(
                 f"the launch shape of {', '.join(m.kernel for m in made)} is not known: assumes "
                 f"{made[0].grid[0]} work-groups of {made[0].block[0]}; give --grid and --block"
             )
         launches = [*launches, *made]
-    changed = [_changed(launch, source, question) for launch in launches]
-    return interpret_all(changed, code, table.name), notes
+    return [_changed(launch, source, question) for launch in launches], notes
 
 
 def _changed(launch: HostLaunch, source: str, question: Question) -> HostLaunch:
@@ -239,9 +253,8 @@ def _changed(launch: HostLaunch, source: str, question: Question) -> HostLaunch:
     return replace(launch, grid=grid, block=block, arguments=arguments)
 
 
-def _assumed(name: str, source: str, code: Code, device: str, question: Question) -> HostLaunch | None:
+def _assumed(name: str, interpreter: Interpreter, question: Question) -> HostLaunch | None:
     """A launch of a kernel that no host code launches."""
-    interpreter = Interpreter(code, load(device))
     kernel = next((k for k in interpreter.kernels if base_name(k["name"]) == name), None)
     if kernel is None:
         return None
@@ -249,6 +262,7 @@ def _assumed(name: str, source: str, code: Code, device: str, question: Question
     return HostLaunch(name, (), question.grid or ASSUMED_GRID, question.block or ASSUMED_BLOCK, 0, tuple(values))
 
 
+@functools.lru_cache(maxsize=256)
 def parameter_names(source: str, kernel: str) -> list[str]:
     """The parameter names of a kernel as the source declares them."""
     match = re.search(rf"__global__[^;{{]*?\b{re.escape(kernel)}\s*\(([^)]*)\)", source)

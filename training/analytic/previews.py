@@ -56,14 +56,13 @@ def properties(table: DeviceTable) -> dict[str, int]:
 def previews(text: str, code: Code, device: str, arguments: Sequence[str] = ()) -> Found:
     """Interprets the launches that the host code of `text` makes when it is run with `arguments`."""
     launches, unknown = host_launches(text, arguments, properties(load(device)))
-    found = interpret_all(launches, code, device)
+    found = interpret_all(launches, Interpreter(code, load(device)))
     shapeless = [Failure(name, "its launch shape is not known before the program runs") for name in unknown]
     return Found(found.previews, [*found.failures, *shapeless])
 
 
-def interpret_all(launches: Sequence[HostLaunch], code: Code, device: str) -> Found:
+def interpret_all(launches: Sequence[HostLaunch], interpreter: Interpreter) -> Found:
     """A preview, or the reason why there is none, of each launch."""
-    interpreter = Interpreter(code, load(device))
     found, failures = [], []
     for launch in launches[:MOST_PREVIEWS]:
         try:

@@ -27,6 +27,32 @@ def prediction_lines(document: Mapping[str, Any], why: bool = False) -> list[str
     return lines
 
 
+def variant_lines(answers: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The answers of `synth predict --sweep` as a table: what differs, and the kernel that takes longest."""
+    cells = [_variant_cells(answer) for answer in answers]
+    shown = [name for name in cells[0] if len({row.get(name) for row in cells}) > 1]
+    rows = [[*shown, "kernel", "us", "80 % interval", "limited by"]]
+    for answer, cell in zip(answers, cells, strict=True):
+        timed = [kernel for kernel in answer["kernels"] if kernel[DURATION] is not None]
+        main = max(timed, key=lambda kernel: kernel[DURATION], default=None)
+        row = [cell.get(name, "") for name in shown]
+        if main is None:
+            rows.append([*row, "-", "-", "", answer["kernels"][0]["reason"] if answer["kernels"] else "no launch"])
+            continue
+        low, high = main["intervals"].get(DURATION, (main[DURATION], main[DURATION]))
+        between = f"{_number(low / 1000)} - {_number(high / 1000)}" + (" unsure" if main["abstained"] else "")
+        rows.append([*row, main["name"], _number(main[DURATION] / 1000), between, main["bottleneck"]])
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return ["  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _variant_cells(answer: Mapping[str, Any]) -> dict[str, str]:
+    cells = {name: str(answer[name]) for name in ("device", "flags")}
+    cells |= {name: _shape(answer[name]) if answer[name] else "" for name in ("grid", "block")}
+    cells |= {f"arg{n}": word for n, word in enumerate(answer["arguments"], 1)}
+    return cells | {name: _number(value) if value % 1 else f"{value:.0f}" for name, value in answer["values"].items()}
+
+
 def _of_source(document: Mapping[str, Any]) -> dict[str, Any]:
     """A language model's answer, which is one for the whole program and has no duration, in the form of a kernel."""
     shape: dict[str, Any] = {"grid": None, "block": None, "bottleneck": "", "abstained": False, "reason": "", "why": []}

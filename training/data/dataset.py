@@ -1,15 +1,11 @@
 """Samples of a corpus, their split into training and test parts, and the leak check.
 
-The parts depend only on hashes, so they do not change when a corpus grows or is stored in another order:
+The splits are those of releases and exports (synth.core.store.splits), under the names of PARTS: `lineage` is the test
+split, `families` and `device` are what is never trained on. They depend on hashes alone, so they do not change when a
+corpus grows or is stored in another order. Besides:
 
-- `train`, `valid`, `lineage`: by lineage. A renamed copy or a build with other flags of a training program has the
-  same base program, so it is never in `lineage`, the leak-free test set.
 - `random`: single samples held out of training lineages; renamed copies and other builds of the same programs are in
   `train`. The paper tests this way (on samples of the whole pool); the leak is reported with the scores.
-- `families`: programs of the families and compositions of synth/core/store/held_out.toml, never trained on.
-- `device`: devices of that table, with programs of `lineage`; labels of other programs on
-  these devices are not used.
-- `handwritten`, `real`: handwritten programs, and real programs of a survey; never trained on.
 - `duplicate`: samples of other parts whose text, apart from names, also occurs in training lineages; not used.
 """
 
@@ -23,18 +19,24 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from hipsynth.profiling.metrics.definitions import answer_ids, extra_ids, normalise
 from hipsynth.synth.core.arguments import run_text
 from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.store import Corpus, held_out_device, held_out_family, splits
+from hipsynth.synth.core.store import Corpus, splits_of
 from hipsynth.training.data import auxiliary
 from hipsynth.training.data.samples import no_labels, select_labels
 
+PARTS = {  # split of the store -> part; "other" is in none
+    "train": "train",
+    "validation": "valid",
+    "test": "lineage",
+    "unseen_families": "families",
+    "unseen_devices": "device",
+    "handwritten": "handwritten",
+    "real": "real",
+}
 TEST_PARTS = ("lineage", "random", "families", "device", "handwritten", "real")
 LEAK_FREE = ("lineage", "families", "device", "handwritten", "real")
-NEVER_TRAINED_ON = {"handwritten": "handwritten", "surveyed": "real"}  # origin -> part
 RANDOM_SHARE = 0.10  # of the samples of training lineages
 
 
@@ -87,17 +89,10 @@ def split(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
     """Splits samples into the parts of the module docstring; each part is sorted by sample key."""
     parts: dict[str, list[Sample]] = {name: [] for name in ("train", "valid", *TEST_PARTS, "duplicate")}
     ordered = sorted(samples, key=lambda s: (s.key, s.kernel))
-    for origin, part in NEVER_TRAINED_ON.items():
-        parts[part] = [s for s in ordered if s.origin == origin]
-    pool = [s for s in ordered if s.origin not in NEVER_TRAINED_ON]
-    parts["families"] = [s for s in pool if held_out_family(s.family)]
-    pool = [s for s in pool if not held_out_family(s.family)]
-    stored = splits(pa.table({"lineage": pa.array([s.lineage for s in pool], pa.string())}), "lineage")
-    for sample, name in zip(pool, stored, strict=True):
-        part = {"validation": "valid", "test": "lineage"}.get(name, name)
-        if held_out_device(sample.device):
-            part = "device" if part == "lineage" else ""
-        elif part == "train" and _unit(f"held-out:{sample.key}") < RANDOM_SHARE:
+    columns = zip(*((s.family, s.lineage, s.device, s.origin) for s in ordered), strict=True)
+    for sample, name in zip(ordered, splits_of(*columns, fill=True) if ordered else (), strict=True):
+        part = PARTS.get(name, "")
+        if part == "train" and _unit(f"held-out:{sample.key}") < RANDOM_SHARE:
             part = "random"
         if part:
             parts[part].append(sample)
@@ -144,15 +139,6 @@ def declared_names(words: Sequence[str]) -> set[str]:
 
 def _is_name(word: str) -> bool:
     return word[0].isalpha() or word[0] == "_"
-
-
-_ATTRIBUTE = re.compile(r"__(?:launch_bounds|attribute)__\s*\(+[^)]*\)+")
-_KERNEL_NAME = re.compile(r"__global__[^;{(]*?\b(\w+)\s*\(")
-
-
-def kernel_names(source: str) -> list[str]:
-    """The names of the kernels that a source defines, in source order."""
-    return _KERNEL_NAME.findall(_ATTRIBUTE.sub("", source))
 
 
 @lru_cache(maxsize=65536)

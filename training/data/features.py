@@ -13,7 +13,7 @@ from functools import cache
 from hipsynth.profiling.devices import architectures
 from hipsynth.profiling.sim.isa.table import Mem, Row
 from hipsynth.profiling.sim.isa.table import row as opcode
-from hipsynth.training.data.dataset import kernel_names
+from hipsynth.training.data.source import kernel_names
 
 # Instruction classes: feature names, in the order of the feature vector.
 CLASSES = [

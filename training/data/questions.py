@@ -19,13 +19,12 @@ from typing import Any
 import pyarrow as pa
 
 from hipsynth.profiling.metrics.bottleneck import unit_name
-from hipsynth.synth.core.arguments import run_text
 from hipsynth.synth.core.errors import BadInput
 from hipsynth.synth.core.files import whole_file
-from hipsynth.synth.core.store import Corpus, split_names, splits
+from hipsynth.synth.core.store import Corpus
 from hipsynth.training.data import auxiliary
 from hipsynth.training.data.dataset import canonical_id
-from hipsynth.training.data.samples import FACTS, no_labels, select_labels
+from hipsynth.training.data.samples import FACTS, no_labels, select_labels, with_sources
 
 Row = Mapping[str, Any]
 DETAILS = ("limits", "occupancy")  # columns that label rows leave out
@@ -147,7 +146,7 @@ def export_questions(
     seen: set[tuple[str, ...]] = set()
     rows = detailed(measurements, selection.rows)
     with whole_file(out) as file:
-        for row, source, parts in _with_sources(corpus, rows):
+        for row, source, parts in with_sources(corpus, rows):
             for name, messages in asked(row, source):
                 mark = (canonical_id(source), row["arch"], row["device"], name, messages[-1]["content"])
                 if mark in seen:
@@ -166,14 +165,3 @@ def export_questions(
             )
     summary = {"out": str(out), "format": "questions", "samples": sum(counts.values()), "questions": dict(counts)}
     return {**summary, "duplicates": duplicates, "left_out": dict(selection.left_out)}
-
-
-def _with_sources(corpus: Corpus, rows: Sequence[Row]) -> Iterator[tuple[Row, str, dict[str, str]]]:
-    """Each row with its program's text and its part in each kind of split; without rows whose source was not kept."""
-    programs = dict(zip(*(corpus.programs()[name].to_pylist() for name in ("id", "text")), strict=True))
-    keys = pa.table({name: [row[name] for row in rows] for name in ("measurement_id", "lineage")})
-    parts = {name: splits(keys, name) for name in split_names()}
-    for index, row in enumerate(rows):
-        text = programs.get(row["program_id"])
-        if text:
-            yield row, run_text(text, row["arguments"]), {name: part[index] for name, part in parts.items()}

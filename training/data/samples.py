@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from hipsynth.training.data.prompt import sample_messages
 # A program may launch several kernels. Its label is the kernel with the largest total time (duration x dispatches;
 # of equals, the one launched first): the kernel to optimise.
 LABEL_RULE = "the kernel with the largest total time"
+Row = dict[str, Any]
 FACTS = ("program_id", "arguments", "lineage", "origin", "family", "arch", "flags", "device")
 
 
@@ -109,21 +110,26 @@ def iter_samples(corpus: Corpus, selection: Selection, digits: str = "sig3") -> 
 
     Raises BadInput if a program of the selection is not in the corpus.
     """
-    texts = dict(zip(*(corpus.programs()[name].to_pylist() for name in ("id", "text")), strict=True))
-    keys = pa.table({name: [row[name] for row in selection.rows] for name in ("measurement_id", "lineage")})
-    parts = {name: splits(keys, name) for name in split_names()} if selection.rows else {}
-    for index, row in enumerate(selection.rows):
-        if row["program_id"] not in texts:
-            raise BadInput(f"program {row['program_id']} is not in the corpus", remedy="profile its folder again")
-        if not texts[row["program_id"]]:
-            continue  # a surveyed program whose source was not kept
+    for row, text, split in with_sources(corpus, selection.rows):
         values = {metric: row[metric] for metric in metrics.answer_ids()}
-        text = run_text(texts[row["program_id"]], row["arguments"])
         messages = sample_messages(text, values, row["arch"], row["flags"], digits)
         facts = {name: row[name] for name in FACTS}
         tools = {name: row[name] for name in ("backend", "backend_version", "kernel")}
-        split = {name: part[index] for name, part in parts.items()}
         yield {"id": row["measurement_id"], "messages": messages, **facts, **tools, "split": split}
+
+
+def with_sources(corpus: Corpus, rows: Sequence[Row]) -> Iterator[tuple[Row, str, dict[str, str]]]:
+    """Each row with its program's text as it was run and its part in each kind of split; without rows whose source was
+    not kept. Raises BadInput if a program of the rows is not in the corpus."""
+    texts = dict(zip(*(corpus.programs()[name].to_pylist() for name in ("id", "text")), strict=True))
+    names = ("measurement_id", "lineage", "family", "device", "origin")
+    keys = pa.table({name: pa.array([row[name] for row in rows], pa.string()) for name in names})
+    parts = {name: splits(keys, name) for name in split_names()}
+    for index, row in enumerate(rows):
+        if row["program_id"] not in texts:
+            raise BadInput(f"program {row['program_id']} is not in the corpus", remedy="profile its folder again")
+        if text := texts[row["program_id"]]:
+            yield row, run_text(text, row["arguments"]), {name: part[index] for name, part in parts.items()}
 
 
 def export_chat(

@@ -16,10 +16,10 @@ from hipsynth.profiling.metrics import roofline
 from hipsynth.profiling.toolchain import check_flags
 from hipsynth.synth.core.errors import BadInput, Missing
 from hipsynth.training.data import auxiliary
-from hipsynth.training.data.dataset import kernel_names
 from hipsynth.training.data.encode import Encoder
 from hipsynth.training.data.inputs import Options
 from hipsynth.training.data.numbers import read_number
+from hipsynth.training.data.source import kernel_names
 from hipsynth.training.models.decode import Answer, Decoder
 from hipsynth.training.models.train import RECORD, model_record
 

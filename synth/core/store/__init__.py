@@ -13,7 +13,7 @@ never stored twice. The bytes of the shards depend only on the set of items, not
 
 from hipsynth.synth.core.store.corpus import Corpus, CorpusWriter
 from hipsynth.synth.core.store.schema import SCHEMA_VERSION, Item, measurement_id
-from hipsynth.synth.core.store.splits import held_out_device, held_out_family, split_names, splits
+from hipsynth.synth.core.store.splits import held_out_device, held_out_family, split_names, splits, splits_of
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -25,4 +25,5 @@ __all__ = [
     "measurement_id",
     "split_names",
     "splits",
+    "splits_of",
 ]

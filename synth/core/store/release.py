@@ -28,21 +28,18 @@ from hipsynth.synth.core.files import open_regular, read_regular
 from hipsynth.synth.core.store import shards as files
 from hipsynth.synth.core.store.corpus import Corpus
 from hipsynth.synth.core.store.schema import KINDS, schema_of
-from hipsynth.synth.core.store.splits import held_out_device, held_out_family, part_of
+from hipsynth.synth.core.store.splits import RELEASED
 
 FACTS, SUMS, CARD = "release.json", "SHA256SUMS", "README.md"
 FORMAT = 1
 FACTS_BYTES, FILE_BYTES = 64 << 20, 4 << 30
 CONFIGS = ("labels", "programs")
-# `unseen_families`, `unseen_devices`: never trained on (held_out.toml). `other` is for neither training nor testing:
-# labels of such devices whose programs are not in `test`, programs of such families whose lineage others have too.
-SPLITS = ("train", "validation", "test", "unseen_families", "unseen_devices", "other")
 TOOLS = ("backend", "backend_version", "compiler", "headers")
 REGISTERS = ("vgprs", "agprs", "sgprs", "lds_bytes", "scratch_bytes")
 TRAFFIC = ("hbm_read_bytes", "hbm_write_bytes", "infinity_hits")
 AXES = ("x", "y", "z")
 _SUM_LINE = re.compile(r"([0-9a-f]{64})  ([\w./-]+)")
-_FILE = re.compile(rf"({'|'.join(CONFIGS)})/({'|'.join(SPLITS)})-\d{{4}}-\d{{4}}\.parquet")
+_FILE = re.compile(rf"({'|'.join(CONFIGS)})/({'|'.join(RELEASED)})-\d{{4}}-\d{{4}}\.parquet")
 
 _TEXT = pa.string()
 PROGRAMS = pa.schema(
@@ -62,25 +59,6 @@ def labels_schema(metric_ids: Sequence[str], counters: Sequence[str]) -> pa.Sche
     columns += [(name, pa.int32()) for name in REGISTERS] + [(name, pa.float64()) for name in TRAFFIC]
     columns += [(name, pa.float32()) for name in metric_ids] + [(name, pa.int64()) for name in counters]
     return pa.schema([*columns, ("code", _TEXT), ("exit_code", pa.int32()), ("shard", pa.int32())])
-
-
-def splits_of(families: Sequence[str], lineages: Sequence[str], devices: Sequence[str] = ()) -> list[str]:
-    """The split of each program, or of each label if its device is given."""
-    pairs = list(zip(families, lineages, strict=True))
-    shared = {lineage for family, lineage in pairs if not held_out_family(family)}
-    return [
-        _split(family, lineage, device, lineage in shared)
-        for (family, lineage), device in zip(pairs, devices or [""] * len(pairs), strict=True)
-    ]
-
-
-def _split(family: str, lineage: str, device: str, shared: bool) -> str:
-    if held_out_family(family):
-        return "other" if shared else "unseen_families"
-    part = part_of(lineage)
-    if device and held_out_device(device):
-        return "unseen_devices" if part == "test" else "other"
-    return part
 
 
 class Release(Corpus):

@@ -12,8 +12,9 @@ from generated_samples import small
 from hipsynth.synth.core.arguments import run_text
 from hipsynth.synth.core.errors import BadInput
 from hipsynth.synth.core.program import text_id
-from hipsynth.training.data.dataset import Sample, canonical_id, kernel_names, leak, require_no_leak, split
-from hipsynth.training.data.source import cut_source, view_source
+from hipsynth.synth.core.store import splits_of
+from hipsynth.training.data.dataset import PARTS, Sample, canonical_id, leak, require_no_leak, split
+from hipsynth.training.data.source import cut_source, kernel_names, view_source
 
 
 def samples() -> list[Sample]:
@@ -148,3 +149,17 @@ def test_kernel_view_keeps_device_code_and_launches() -> None:
     assert left_out == len(text.splitlines()) - len(seen.splitlines())
     assert view_source(text, "whole") == (text, 0)
     assert view_source("int main() {}\n", "kernels") == ("int main() {}\n", 0)
+
+
+def test_parts_are_the_splits_that_a_release_stores() -> None:
+    pool = samples()
+    shared = replace(pool[0], family="histogram", program_id="h" * 16, text=pool[0].text + ";")
+    pool += [shared, replace(shared, lineage="alone", program_id="i" * 16, text=pool[0].text + ";;")]
+    pool += [replace(s, device="mi210") for s in pool if s.arch == "gfx90a"]
+    columns = zip(*((s.family, s.lineage, s.device) for s in pool), strict=True)
+    stored = dict(zip((s.key for s in pool), splits_of(*columns), strict=True))
+    found = {s.key: name for name, part in split(pool).items() for s in part}
+    for key, name in stored.items():
+        part = "train" if found.get(key) == "random" else found.get(key, "")
+        assert part in (PARTS.get(name, ""), "duplicate")
+    assert stored[shared.key] == "other"

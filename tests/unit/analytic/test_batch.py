@@ -1,0 +1,106 @@
+"""Many variants at once are predicted as one by one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hipsynth.profiling.devices import load
+from hipsynth.profiling.preview.host import HostLaunch
+from hipsynth.profiling.preview.interpret import Interpreter
+from hipsynth.profiling.preview.sweep import TOLERANCE, Line
+from hipsynth.profiling.preview.values import Buffer
+from hipsynth.synth.core.errors import BadInput, UsageError
+from hipsynth.training.analytic.batch import Variant, predict_variants
+from hipsynth.training.analytic.predict import AnalyticPredictor, Question
+from hipsynth.training.analytic.previews import device_code
+from hipsynth.training.analytic.variants import MOST_VARIANTS, axis, from_file, swept
+
+SOURCE = """#include <hip/hip_runtime.h>
+__global__ void scale(const float* in, float* out, int n, int turns) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  float x = i < n ? in[i] : 0;
+  for (int t = 0; t < turns; ++t) x = x * 1.5f + 2.0f;
+  if (i < n) out[i] = x;
+}
+int main(int argc, char** argv) {
+  const int n = atoi(argv[1]);
+  float *in, *out;
+  hipMalloc(&in, n * sizeof(float));
+  hipMalloc(&out, n * sizeof(float));
+  scale<<<(n + 255) / 256, 256>>>(in, out, n, 40);
+}
+"""
+BUILD = ("gfx942", "-O3", "mi300x")
+
+
+def test_a_sweep_is_near_the_single_answers() -> None:
+    predictor = AnalyticPredictor.load()
+    variants = swept(["arg1=2000:900000:1.02", "block=128,256"], [BUILD], Question())
+    found = predict_variants(predictor, SOURCE, variants)
+    assert len(found) == len(variants) > 500
+    assert sum(answer.interpolated for answer in found) > 0.9 * len(found)
+    for answer in [*found[3::97], found[0], found[-1]]:
+        (kernel,) = answer.prediction.kernels
+        (alone,) = predictor.predict(SOURCE, *BUILD, answer.variant.question).kernels
+        assert (kernel.grid, kernel.block) == (alone.grid, alone.block)
+        assert kernel.duration_ns == pytest.approx(alone.duration_ns, rel=2 * TOLERANCE)
+        assert kernel.metrics == pytest.approx(alone.metrics, rel=4 * TOLERANCE, abs=3)
+
+
+def test_interpreted_variants_have_the_single_answers_exactly() -> None:
+    predictor = AnalyticPredictor.load()
+    asked = [Question(values={"turns": turns}, arguments=("65536",)) for turns in (1, 30, 7)]
+    found = predict_variants(predictor, SOURCE, [Variant(*BUILD, question) for question in asked])
+    for question, answer in zip(asked, found, strict=True):
+        assert answer.prediction.kernels == predictor.predict(SOURCE, *BUILD, question).kernels
+        assert answer.interpolated == 0
+
+
+def test_what_no_rule_describes_is_interpreted() -> None:
+    interpreter = Interpreter(device_code(SOURCE, "gfx942", "-O3"), load("mi300x"))
+    buffer = Buffer(1 << 16)
+    turns = [1 + 370 * n % 2300 for n in range(24)]  # no function of n that a rule follows
+    launches = [HostLaunch("scale", (), (64, 1, 1), (256, 1, 1), 0, (buffer, buffer, 16384, turn)) for turn in turns]
+    found = Line(interpreter, range(1, 25), launches).previews()
+    assert all(one.interpreted for one in found)
+    for launch, one in zip(launches[::9], found[::9], strict=True):
+        assert one.preview == interpreter.preview(launch)
+
+
+def test_sweeps_are_read() -> None:
+    assert axis("n=1:100:4") == ("n", ["1", "4", "16", "64"])
+    assert axis("n=5:7:+1") == ("n", ["5", "6", "7"])
+    assert axis("block=64,16x16")[1] == ["64", "16x16"]
+    assert axis("n=1:4:1.1") == ("n", ["1", "2", "3", "4"])
+    variants = swept(["arg2=1,2", "grid=8", "alpha=0.5"], [BUILD], Question(arguments=("9",)))
+    assert [v.question.arguments for v in variants] == [("9", "1"), ("9", "2")]
+    assert variants[0].question.grid == (8, 1, 1) and variants[0].question.values == {"alpha": 0.5}
+
+
+@pytest.mark.parametrize(
+    "spec", ["n", "n=", "=1", "n=1:9:1", "n=0:9:2", "n=1:9:+0", "block=1y2", "n=9:1:2", "n=a", "arg3=1", "grid=0"]
+)
+def test_wrong_sweeps_are_refused(spec: str) -> None:
+    with pytest.raises(UsageError):
+        swept([spec], [BUILD], Question(arguments=("9",)))
+
+
+def test_too_many_variants_are_refused_before_they_are_made() -> None:
+    with pytest.raises(UsageError, match=f"{MOST_VARIANTS:,}"):
+        swept([f"n{i}=1:1000:+1" for i in range(9)], [BUILD], Question())
+
+
+def test_variants_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "variants.jsonl"
+    rows = [{"flags": "-O2", "block": [16, 16], "values": {"n": 4}}, {"device": "mi210", "arguments": [7]}]
+    path.write_text("\n".join(map(json.dumps, rows)) + "\n\n")
+    first, second = from_file(path, [BUILD], Question(arguments=("1",)))
+    assert (first.flags, first.question.block, first.question.arguments) == ("-O2", (16, 16, 1), ("1",))
+    assert (second.arch, second.device, second.question.arguments) == ("gfx90a", "mi210", ("7",))
+    for wrong in ("[]", '{"grids": 1}', '{"values": {"n": "x"}}', '{"device": "none"}', "{", '{"block": "a"}'):
+        path.write_text('{"block": 64}\n' + wrong)
+        with pytest.raises(BadInput, match="line 2"):
+            from_file(path, [BUILD], Question())

@@ -1,0 +1,161 @@
+"""Predicts many variants of one program at once: problem sizes, launch shapes, arguments, flags and devices.
+
+The host code is evaluated for all command lines together, launches along the size that varies most are interpolated
+where that is checked to be right (profiling.preview.sweep), and the learned correction is asked once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hipsynth.profiling.devices import load
+from hipsynth.profiling.preview.host import HostLaunch
+from hipsynth.profiling.preview.interpret import Interpreter
+from hipsynth.profiling.preview.many import launches_of_many
+from hipsynth.profiling.preview.sweep import Line, Swept
+from hipsynth.training.analytic.features import features, preview_quantities
+from hipsynth.training.analytic.predict import (
+    AnalyticPrediction,
+    AnalyticPredictor,
+    KernelPrediction,
+    Question,
+    compiled,
+    described,
+    launches_of,
+    unknown,
+)
+from hipsynth.training.analytic.previews import MOST_PREVIEWS, Failure, properties
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One build on one device, with what to assume of its launches."""
+
+    arch: str
+    flags: str
+    device: str
+    question: Question
+
+    def coordinates(self) -> dict[str, Any]:
+        """What may differ between variants of one build on one device."""
+        asked = self.question
+        grid: Any = asked.grid
+        if asked.grid is not None and asked.grid[1:] == (1, 1):
+            grid = asked.grid[0]
+        found: dict[str, Any] = {"grid": grid, "block": asked.block}
+        found |= {f"arg{n}": _number(text) for n, text in enumerate(asked.arguments, 1)}
+        return found | {f"value {name}": value for name, value in asked.values.items()}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A variant's prediction; `interpolated`: how many of its kernels were not interpreted themselves."""
+
+    variant: Variant
+    prediction: AnalyticPrediction
+    interpolated: int
+
+    def document(self) -> dict[str, Any]:
+        asked, found = self.variant.question, self.prediction
+        return {
+            "arch": found.arch,
+            "device": found.device,
+            "flags": found.flags,
+            "grid": list(asked.grid) if asked.grid else None,
+            "block": list(asked.block) if asked.block else None,
+            "values": dict(asked.values),
+            "arguments": list(asked.arguments),
+            "duration_ns": found.main.duration_ns if found.main else None,
+            "interpolated": self.interpolated,
+            "kernels": [kernel.document() for kernel in found.kernels],
+            "notes": list(found.notes),
+        }
+
+
+def predict_variants(predictor: AnalyticPredictor, source: str, variants: Sequence[Variant]) -> list[Answer]:
+    """The predictions of the variants of a program, in their order. Raises as AnalyticPredictor.predict."""
+    builds: dict[tuple[str, str, str], list[int]] = {}
+    for i, variant in enumerate(variants):
+        builds.setdefault((variant.arch, variant.flags, variant.device), []).append(i)
+    found: dict[int, Answer] = {}
+    for build, members in builds.items():
+        answers = _one_build(predictor, source, build, [variants[i] for i in members])
+        found |= dict(zip(members, answers, strict=True))
+    return [found[i] for i in range(len(variants))]
+
+
+def _one_build(
+    predictor: AnalyticPredictor, source: str, build: tuple[str, str, str], variants: Sequence[Variant]
+) -> list[Answer]:
+    start = time.monotonic()
+    arch, flags, device = build
+    code, chosen = compiled(source, arch, flags, device)
+    interpreter = Interpreter(code, chosen)
+    lines = list({variant.question.arguments: None for variant in variants})
+    evaluated = dict(zip(lines, launches_of_many(source, lines, properties(chosen)), strict=True))
+    asked = [launches_of(source, interpreter, v.question, evaluated[v.question.arguments]) for v in variants]
+    swept = _sweep(interpreter, variants, [launches[:MOST_PREVIEWS] for launches, _ in asked])
+    kernels = _kernels(predictor, chosen.name, swept)
+    seconds = (time.monotonic() - start) / len(variants)
+    answers = []
+    for variant, found, one, (_, notes) in zip(variants, kernels, swept, asked, strict=True):
+        made = AnalyticPrediction(arch, flags, chosen.name, found, seconds, str(predictor.path), tuple(notes))
+        answers.append(Answer(variant, made, sum(not launch.interpreted for _, launch in one)))
+    return answers
+
+
+def _sweep(
+    interpreter: Interpreter, variants: Sequence[Variant], launches: Sequence[Sequence[HostLaunch]]
+) -> list[list[tuple[HostLaunch, Swept]]]:
+    """The preview of each launch of each variant. A line is what differs in the number that varies most alone."""
+    coordinates = [variant.coordinates() for variant in variants]
+    axis = _widest(coordinates)
+    lines: dict[Hashable, list[tuple[float, int, int]]] = {}
+    for i, (place, made) in enumerate(zip(coordinates, launches, strict=True)):
+        number = place.get(axis)
+        on_line = isinstance(number, int | float)
+        rest = tuple(sorted((name, str(value)) for name, value in place.items() if name != axis or not on_line))
+        for k, launch in enumerate(made):
+            kinds = tuple(type(value) for value in launch.arguments)
+            key = rest, k, launch.kernel, launch.template, launch.block, launch.dynamic_lds, kinds
+            lines.setdefault(key, []).append((float(number) if isinstance(number, int | float) else 0.0, i, k))
+    found: dict[tuple[int, int], Swept] = {}
+    for members in lines.values():
+        members.sort()
+        line = Line(interpreter, [number for number, _, _ in members], [launches[i][k] for _, i, k in members])
+        found |= {(i, k): one for (_, i, k), one in zip(members, line.previews(), strict=True)}
+    return [[(launch, found[i, k]) for k, launch in enumerate(made)] for i, made in enumerate(launches)]
+
+
+def _widest(coordinates: Sequence[Mapping[str, Any]]) -> str:
+    """The coordinate with the most different numbers."""
+    numbers: dict[str, set[float]] = {}
+    for place in coordinates:
+        for name, value in place.items():
+            if isinstance(value, int | float):
+                numbers.setdefault(name, set()).add(value)
+    return max(sorted(numbers), key=lambda name: len(numbers[name]), default="")
+
+
+def _kernels(
+    predictor: AnalyticPredictor, device: str, swept: Sequence[Sequence[tuple[HostLaunch, Swept]]]
+) -> list[tuple[KernelPrediction, ...]]:
+    """The kernels of each variant, those without a preview last; the correction is asked for all at once."""
+    arch = load(device).arch
+    seen = [one.preview for launches in swept for _, one in launches if one.preview is not None]
+    rows, quantities = [features(p, device) for p in seen], [preview_quantities(p, arch) for p in seen]
+    fixed = iter(predictor.model.predict(rows, quantities, [arch] * len(seen)))
+    found = []
+    for launches in swept:
+        good = [(one.preview, next(fixed)) for _, one in launches if one.preview is not None]
+        answered = [described(p, c.metrics, c.duration_ns, c.intervals) for p, c in good]
+        lost = [unknown(Failure(launch.kernel, one.reason)) for launch, one in launches if one.preview is None]
+        found.append((*answered, *lost))
+    return found
+
+
+def _number(text: str) -> Any:
+    return int(text) if text.isdecimal() else text

@@ -1,0 +1,62 @@
+"""Fitted gradient boosting, asked through LightGBM's C interface.
+
+Only fitting needs its Python package, whose import takes seconds: it imports pandas, scipy and scikit-learn.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.util
+import weakref
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hipsynth.synth.core.errors import Missing
+
+FLOAT64, ROW_MAJOR, NORMAL = 1, 1, 0  # LightGBM's c_api.h
+PARAMETERS = b"num_threads=1"
+Floats = npt.NDArray[np.float64]
+
+
+class Trees:
+    """A model in LightGBM's text form; it is parsed when it is first asked."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @functools.cached_property
+    def _handle(self) -> ctypes.c_void_p:
+        handle, rounds = ctypes.c_void_p(), ctypes.c_int()
+        _call("LGBM_BoosterLoadModelFromString", self.text.encode(), ctypes.byref(rounds), ctypes.byref(handle))
+        weakref.finalize(self, _call, "LGBM_BoosterFree", handle)
+        return handle
+
+    def predict(self, table: Floats) -> Floats:
+        """One value per row. Raises ValueError for a damaged model or another number of columns."""
+        rows = np.ascontiguousarray(table, dtype=np.float64)
+        found, length = np.empty(len(rows)), ctypes.c_int64()
+        address = [array.ctypes.data_as(ctypes.c_void_p) for array in (rows, found)]
+        shape = [ctypes.c_int32(size) for size in rows.shape]
+        how = [ROW_MAJOR, NORMAL, 0, -1, PARAMETERS]  # all rounds
+        wanted = [self._handle, address[0], FLOAT64, *shape, *how, ctypes.byref(length), address[1]]
+        _call("LGBM_BoosterPredictForMat", *wanted)
+        return found
+
+
+def _call(name: str, *values: Any) -> None:
+    if getattr(_library(), name)(*values):
+        raise ValueError(ctypes.string_at(_library().LGBM_GetLastError()).decode(errors="replace"))
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    spec = importlib.util.find_spec("lightgbm")
+    if spec is None or spec.origin is None:
+        raise Missing("lightgbm is not installed", remedy="run `pip install -e .`")
+    library = ctypes.CDLL(str(Path(spec.origin).parent / "lib" / "lib_lightgbm.so"))
+    library.LGBM_GetLastError.restype = ctypes.c_void_p
+    return library

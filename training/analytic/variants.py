@@ -1,0 +1,141 @@
+"""The variants that `synth predict --sweep` and `--variants` ask for."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hipsynth.profiling.matrix.targets import resolve_devices
+from hipsynth.profiling.toolchain import check_flags
+from hipsynth.synth.core.errors import BadInput, HipsynthError, UsageError
+from hipsynth.synth.core.files import SOURCE_BYTES, read_regular
+from hipsynth.training.analytic.batch import Variant
+from hipsynth.training.analytic.predict import Question, Shape
+
+MOST_VARIANTS = 100_000
+REMEDY = "give NAME=START:STOP:FACTOR, NAME=START:STOP:+STEP or NAME=A,B,C; NAME is grid, block, arg1 or an argument"
+KEYS = ("device", "flags", "grid", "block", "values", "arguments")
+_RANGE = re.compile(r"(\d{1,15}):(\d{1,15})(?::(\+\d{1,15}|\d{1,9}(?:\.\d{1,9})?))?")
+_ARGUMENT = re.compile(r"arg([1-9]\d?)")
+_SHAPE = re.compile(r"\d{1,10}(?:x\d{1,10}){0,2}")
+
+
+def swept(specs: Sequence[str], builds: Sequence[tuple[str, str, str]], question: Question) -> list[Variant]:
+    """Every combination of the builds (arch, flags, device) and the values of the specs. Raises UsageError."""
+    axes = [axis(spec) for spec in specs]
+    count = len(builds)
+    for _, values in axes:
+        count *= len(values)
+        if count > MOST_VARIANTS:
+            raise UsageError(f"more than {MOST_VARIANTS:,} variants", remedy="take larger steps")
+    found = []
+    for build in builds:
+        for chosen in itertools.product(*(values for _, values in axes)):
+            asked = question
+            for (name, _), value in zip(axes, chosen, strict=True):
+                asked = changed(asked, name, value)
+            found.append(Variant(*build, asked))
+    return found
+
+
+def axis(spec: str) -> tuple[str, list[str]]:
+    """Name and values of a --sweep. Raises UsageError."""
+    name, _, text = (part.strip() for part in spec.partition("="))
+    match = _RANGE.fullmatch(text)
+    values = _steps(*match.groups()) if match else [part.strip() for part in text.split(",")]
+    good = _SHAPE if name in ("grid", "block") else re.compile(r"-?\d{1,15}(?:\.\d{1,15})?")
+    if not re.fullmatch(r"[A-Za-z_]\w*", name) or not values or not all(good.fullmatch(value) for value in values):
+        raise UsageError(f"--sweep {spec}", cause="not a name and its values", remedy=REMEDY)
+    return name, values
+
+
+def _steps(start: str, stop: str, step: str | None) -> list[str]:
+    """The integers from start to stop, both included, that a factor (2 if not given) or an addend leads to."""
+    number, last = int(start), int(stop)
+    found: list[str] = []
+    added = int(step) if step and step.startswith("+") else 0
+    factor = 1.0 if added else float(step or 2)
+    if (not added and (factor <= 1 or number < 1)) or (step == "+0"):
+        return []
+    exact = float(number)
+    while number <= last and len(found) <= MOST_VARIANTS:
+        if not found or number > int(found[-1]):
+            found.append(str(number))
+        exact = exact * factor + added
+        number = round(exact)
+    return found
+
+
+def changed(question: Question, name: str, value: str) -> Question:
+    """The question with one thing set. Raises UsageError for an argument after one that is not given."""
+    if name == "grid":
+        return replace(question, grid=shape(value))
+    if name == "block":
+        return replace(question, block=shape(value))
+    if match := _ARGUMENT.fullmatch(name):
+        place, words = int(match[1]), list(question.arguments)
+        if place > len(words) + 1:
+            raise UsageError(f"--sweep {name}: there is no {len(words) + 1}. argument", remedy="give it after --")
+        words[place - 1 : place] = [value]
+        return replace(question, arguments=tuple(words))
+    number = float(value) if "." in value else int(value)
+    return replace(question, values={**question.values, name: number})
+
+
+def shape(text: str) -> Shape:
+    """256 or 16x16 as three numbers. Raises UsageError."""
+    parts = [int(part) for part in text.split("x")] if _SHAPE.fullmatch(text) else [0]
+    if not all(0 < part < 1 << 31 for part in parts):
+        raise UsageError(f"{text!r} is not a shape", remedy="give for example 256 or 16x16")
+    x, y, z = [*parts, 1, 1][:3]
+    return x, y, z
+
+
+def from_file(path: Path, builds: Sequence[tuple[str, str, str]], question: Question) -> list[Variant]:
+    """The variants of a file with one JSON object a line, each with some of KEYS; what a line leaves out is as
+    asked, of each build (arch, flags, device). Raises BadInput, which names the line."""
+    lines = read_regular(path, SOURCE_BYTES * 4).decode(errors="replace").splitlines()
+    found: list[Variant] = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            found += _of_line(json.loads(line), builds, question)
+        except (ValueError, TypeError, RecursionError, HipsynthError) as error:
+            what = error.what if isinstance(error, HipsynthError) else str(error)
+            remedy = f"give a JSON object with some of {', '.join(KEYS)}"
+            raise BadInput(f"{path}: line {number} is not a variant", cause=what, remedy=remedy) from error
+        if len(found) > MOST_VARIANTS:
+            raise BadInput(f"{path}: more than {MOST_VARIANTS:,} variants", remedy="ask for fewer at once")
+    if not found:
+        raise BadInput(f"{path}: no variants", remedy=f"give a JSON object with some of {', '.join(KEYS)} a line")
+    return found
+
+
+def _of_line(row: Any, builds: Sequence[tuple[str, str, str]], question: Question) -> list[Variant]:
+    if not isinstance(row, Mapping) or not set(row) <= set(KEYS):
+        raise ValueError(f"not an object with the keys {', '.join(KEYS)}")
+    asked = question
+    for name in ("grid", "block"):
+        if row.get(name) is not None:
+            given = row[name]
+            asked = changed(asked, name, "x".join(map(str, given)) if isinstance(given, list) else str(given))
+    for name, value in dict(row.get("values") or {}).items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"{name} is not a number")
+        asked = replace(asked, values={**asked.values, name: value})
+    if "arguments" in row:
+        if not isinstance(row["arguments"], list):
+            raise ValueError("arguments is not a list")
+        asked = replace(asked, arguments=tuple(map(str, row["arguments"])))
+    made = []
+    for arch, flags, device in builds:
+        if "device" in row:
+            arch, device = resolve_devices((), (str(row["device"]),))[0]
+        made.append(Variant(arch, check_flags(str(row.get("flags", flags))), device, asked))
+    return list({(v.arch, v.flags, v.device): v for v in made}.values())
