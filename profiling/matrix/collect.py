@@ -12,7 +12,7 @@ from typing import Any
 
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import Backend, Target, TargetResult
-from hipsynth.profiling.matrix.job import MESSAGE_CHARS, NO_KERNEL, Job, hard_limit, open_backend, results_of, run_job
+from hipsynth.profiling.matrix.job import MESSAGE_CHARS, Job, hard_limit, labelled, open_backend, results_of, run_job
 from hipsynth.profiling.metrics import uncertainty
 from hipsynth.profiling.sim.limits import SAMPLING_UNITS, Limits
 from hipsynth.synth.core.errors import BadInput, UsageError
@@ -196,9 +196,8 @@ class _Context:
         self.summary.failures.append(row)
 
     def record(self, program: Program, run: Run, target: Target, result: TargetResult) -> None:
-        """Stores a finished item in the corpus. Programs of copies alone have nothing to learn from."""
-        if result.status == "ok" and not result.kernels:
-            result = replace(result, status="failed", reason="no_kernel", message=NO_KERNEL)
+        """Stores a finished item in the corpus."""
+        result = labelled(result)
         self.corpus.add(self.item(program, run, target, result))
         if result.status == "ok":
             self.summary.measured += 1

@@ -109,6 +109,13 @@ def failed(target: Target, reason: str, message: str) -> TargetResult:
     return TargetResult(target.arch, target.flags, target.device, status="failed", reason=reason, message=message)
 
 
+def labelled(result: TargetResult) -> TargetResult:
+    """The result as a source of labels: a program of copies alone has none."""
+    if result.status == "ok" and not result.kernels:
+        return replace(result, status="failed", reason="no_dispatch", message=NO_KERNEL)
+    return result
+
+
 def _tidy(result: TargetResult, scratch: str) -> TargetResult:
     """Truncates long texts, replaces the scratch folder's random name, and marks a run that did nothing as failed."""
     if result.status == "ok" and not result.kernels and not result.transfers:

@@ -10,7 +10,7 @@ from typing import Any
 from hipsynth.profiling import sandbox
 from hipsynth.profiling.backends.protocol import Target, TargetResult
 from hipsynth.profiling.matrix.collect import TRANSIENT
-from hipsynth.profiling.matrix.job import Job, hard_limit, open_backend, results_of, run_job
+from hipsynth.profiling.matrix.job import Job, hard_limit, labelled, open_backend, results_of, run_job
 from hipsynth.profiling.sim.limits import Limits
 from hipsynth.synth.core.journal import Journal
 from hipsynth.synth.core.program import Program, Run
@@ -32,6 +32,7 @@ def verdict_of(result: TargetResult) -> Verdict:
 
     The exit code counts only where every grid ran in full: of a sampled grid the results are not computed.
     """
+    result = labelled(result)
     if result.status != "ok":
         return Verdict(result.reason, result.message[:500])
     if result.exit_code and result.provenance.get("sampled") == "false":

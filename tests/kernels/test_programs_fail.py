@@ -10,7 +10,7 @@ from hip_programs import FOLDER, run
 from hipsynth.profiling import devices
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import SimBackend
-from hipsynth.profiling.matrix.job import profile_program
+from hipsynth.profiling.matrix.job import labelled, profile_program
 from hipsynth.profiling.reports.documents import profile_document
 from hipsynth.profiling.reports.terminal import render
 from hipsynth.profiling.sim import channel
@@ -157,6 +157,7 @@ def test_copies_alone_are_a_result(tmp_path: Path) -> None:
     subject = project_program(Project((SourceFile(path),), tmp_path))
     (found,) = profile_program(subject, [Target("gfx90a", "-O3", "mi250")], "sim", Limits(time_s=20.0))
     assert (found.status, found.exit_code, found.kernels) == ("ok", 0, ()), found
+    assert labelled(found).reason == "no_dispatch", "it has no labels"
     moved = {row.kind: (row.count, row.bytes) for row in found.transfers}
     assert moved == {
         "host_to_device": (1, 4096), "device_to_host": (2, 100), "device_to_device": (1, 4096), "fill": (1, 512),
