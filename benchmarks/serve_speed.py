@@ -1,23 +1,27 @@
 """How long a prediction takes in a running `synth serve`: from the last keystroke's request to the figures.
 
-    python benchmarks/serve_speed.py [--json] [--edits N] [--rate PER_MINUTE]
+    python benchmarks/serve_speed.py [--json] [--edits N] [--rate PER_MINUTE] [--soak [MINUTES]]
 
 Each edit changes a constant of the kernel, so that nothing is answered from memory or the build cache. The edits of
-the first row come one after another; the others at a fixed rate, as while typing, where newer ones end older ones.
-Memory is that of the server and its workers after the first and the last quarter of the edits.
+the first row come one after another; the others at a fixed rate in bursts, as while typing, where newer ones end older
+ones. Memory is that of the server and its workers without the stored answers, whose amount has a limit of its own.
+--soak types for ten minutes, or as many as given, and ends with 1 if the memory of its last third is more than 5 %
+above that of the third before: the first one fills caches.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import http.client
 import json
 import signal
 import statistics
 import subprocess
 import sys
-import threading
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +43,10 @@ int main() {
 """
 )
 WARM = 4  # edits before the first that counts: the precompiled header is built at the second
+BURST, BURST_SHARE = 20, 0.75  # edits without a pause, and the share of the time that they take
+DOCUMENTS = 4  # edited in turn, a burst each: the last edit of a burst has some seconds to be answered
+SAMPLES = 30  # of memory, in a soak
+FLAT = 1.05
 PAUSE_MS = 40  # that the workbench waits after a keystroke (serving/web/side.js)
 
 
@@ -49,7 +57,8 @@ class Client:
 
     def predict(self, edit: int) -> tuple[int, float]:
         """Status and seconds of one edit."""
-        body = {"source": KERNEL % (edit + 2), "arch": "gfx942", "flags": "-O3", "document": "bench", "version": edit}
+        document = f"bench-{edit // BURST % DOCUMENTS}"
+        body = {"source": KERNEL % (edit + 2), "arch": "gfx942", "flags": "-O3", "document": document, "version": edit}
         start = time.perf_counter()
         connection = http.client.HTTPConnection(self.host, timeout=300)
         connection.request("POST", "/v1/predict", json.dumps(body), self.headers)
@@ -58,78 +67,131 @@ class Client:
         connection.close()
         return answer.status, time.perf_counter() - start
 
+    def stored_mib(self) -> float:
+        """What the server keeps of answers, by its own count."""
+        connection = http.client.HTTPConnection(self.host, timeout=300)
+        connection.request("GET", "/metrics", headers=self.headers)
+        lines = connection.getresponse().read().decode().splitlines()
+        connection.close()
+        return next(float(line.split()[1]) for line in lines if line.startswith("hipsynth_cache_bytes ")) / (1 << 20)
+
 
 def resident_mib(pid: int) -> float:
-    """Resident memory of a process and its descendants in MiB."""
-    try:
-        status = Path(f"/proc/{pid}/status").read_text()
-        children = [c for path in Path(f"/proc/{pid}/task").glob("*/children") for c in path.read_text().split()]
-    except OSError:
-        return 0.0
-    own = next((int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmRSS")), 0.0)
-    return own + sum(resident_mib(int(child)) for child in children)
+    """Resident memory of a server and its workers in MiB, without the compilers that workers start."""
+    children = [c for path in Path(f"/proc/{pid}/task").glob("*/children") for c in path.read_text().split()]
+    return sum(_resident_mib(one) for one in [str(pid), *children])
+
+
+def _resident_mib(pid: str) -> float:
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS"):
+                return int(line.split()[1]) / 1024
+    return 0.0
 
 
 def one_by_one(client: Client, edits: int) -> list[float]:
     return [seconds for edit in range(edits) for status, seconds in [client.predict(edit)] if status == 200][WARM:]
 
 
-def at_a_rate(client: Client, first: int, edits: int, per_minute: float) -> list[tuple[int, float]]:
-    done: list[tuple[int, float]] = []
-    threads = []
-    for edit in range(first, first + edits):
-        threads.append(threading.Thread(target=lambda edit=edit: done.append(client.predict(edit))))
-        threads[-1].start()
-        time.sleep(60 / per_minute)
-    for thread in threads:
-        thread.join()
-    return done
+def typed(client: Client, first: int, edits: int, per_minute: float) -> list[tuple[int, float]]:
+    """Status and seconds of edits at a rate, in bursts; an edit does not wait for the answers to earlier ones."""
+    step, begin = 60 / per_minute, time.monotonic()
+    with ThreadPoolExecutor(64) as pool:
+        done = []
+        for number in range(edits):
+            bursts, within = divmod(number, BURST)
+            at = begin + step * (bursts * BURST + within * BURST_SHARE)
+            time.sleep(max(0.0, at - time.monotonic()))
+            done.append(pool.submit(client.predict, first + number))
+        return [one.result() for one in done]
 
 
-def measure(edits: int, per_minute: float) -> dict[str, Any]:
+@contextlib.contextmanager
+def served() -> Iterator[tuple[Client, int]]:
+    """A server of its own: a client, and its process."""
     command = [sys.executable, "-m", "hipsynth.synth.cli.main", "serve", "--port", "0", "--json", "--quiet"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
     try:
-        client = Client(json.loads(server.stdout.readline()))
-        times = one_by_one(client, edits)
-        before = resident_mib(server.pid)
-        typed = at_a_rate(client, edits, edits, per_minute)
-        after = resident_mib(server.pid)
+        yield Client(json.loads(server.stdout.readline())), server.pid
     finally:
         server.send_signal(signal.SIGTERM)
         server.wait()
-    median, slow = statistics.median(times), statistics.quantiles(times, n=10)[-1]
-    answered = [seconds for status, seconds in typed if status == 200]
+
+
+def counted(answers: list[tuple[int, float]]) -> dict[str, Any]:
+    known = [seconds for status, seconds in answers if status == 200]
     return {
-        "median_ms": 1000 * median,
-        "p90_ms": 1000 * slow,
-        "with_pause_ms": 1000 * median + PAUSE_MS,
-        "typed": len(typed),
-        "typed_answered": len(answered),
-        "typed_superseded": sum(status == 409 for status, _ in typed),
-        "typed_median_ms": 1000 * statistics.median(answered) if answered else None,
-        "memory_mib": [before, after],
+        "typed": len(answers),
+        "typed_answered": len(known),
+        "typed_superseded": sum(status == 409 for status, _ in answers),
+        "typed_median_ms": 1000 * statistics.median(known) if known else None,
     }
 
 
-def main() -> None:
+def measure(edits: int, per_minute: float) -> dict[str, Any]:
+    with served() as (client, pid):
+        times = one_by_one(client, edits)
+        before = resident_mib(pid) - client.stored_mib()
+        answers = typed(client, edits, edits, per_minute)
+        after = resident_mib(pid) - client.stored_mib()
+    median, slow = statistics.median(times), statistics.quantiles(times, n=20)[-1]
+    times_ms = {"median_ms": 1000 * median, "p95_ms": 1000 * slow, "with_pause_ms": 1000 * median + PAUSE_MS}
+    return {**times_ms, **counted(answers), "memory_mib": [before, after]}
+
+
+def soak(minutes: float, per_minute: float) -> dict[str, Any]:
+    """Types for some minutes; `flat` says whether memory was the same in the last third as in the one before."""
+    edits, answers, memory = round(minutes * per_minute / SAMPLES), [], []
+    with served() as (client, pid):
+        for sample in range(SAMPLES):
+            answers += typed(client, sample * edits, edits, per_minute)
+            memory.append(resident_mib(pid) - client.stored_mib())
+        stored = client.stored_mib()
+    third = SAMPLES // 3
+    middle, last = (statistics.median(part) for part in (memory[third : 2 * third], memory[2 * third :]))
+    wrong = sorted({status for status, _ in answers} - {200, 409})
+    found = {"minutes": minutes, "memory_mib": memory, "stored_mib": stored, "middle_mib": middle, "last_mib": last}
+    return {**counted(answers), **found, "other_statuses": wrong, "flat": last <= FLAT * middle}
+
+
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--edits", type=int, default=60)
     parser.add_argument("--rate", type=float, default=1000.0)
+    parser.add_argument("--soak", type=float, nargs="?", const=10.0, metavar="MINUTES")
     options = parser.parse_args()
-    found = measure(options.edits, options.rate)
+    found = soak(options.soak, options.rate) if options.soak else measure(options.edits, options.rate)
     if options.json:
         print(json.dumps(found, indent=2))
-        return
-    print(f"{'one edit after another, median':<44} {found['median_ms']:8.0f} ms")
-    print(f"{'  slowest tenth':<44} {found['p90_ms']:8.0f} ms")
-    print(f"{'  with the pause of the workbench':<44} {found['with_pause_ms']:8.0f} ms")
-    print(f"{f'{options.rate:g} edits a minute: answered':<44} {found['typed_answered']:8} of {found['typed']}")
-    print(f"{'  ended by a newer one':<44} {found['typed_superseded']:8}")
-    print(f"{'memory before and after these':<44} {found['memory_mib'][0]:8.0f} {found['memory_mib'][1]:.0f} MiB")
+    else:
+        show(found, options.rate)
+    return int(not found.get("flat", True) or bool(found.get("other_statuses")))
+
+
+def show(found: dict[str, Any], rate: float) -> None:
+    rows: list[tuple[str, str]] = []
+    if "median_ms" in found:
+        rows = [
+            ("one edit after another, median", f"{found['median_ms']:8.0f} ms"),
+            ("  95 % are faster than", f"{found['p95_ms']:8.0f} ms"),
+            ("  with the pause of the workbench, median", f"{found['with_pause_ms']:8.0f} ms"),
+        ]
+    rows += [
+        (f"{rate:g} edits a minute: answered", f"{found['typed_answered']:8} of {found['typed']}"),
+        ("  ended by a newer one", f"{found['typed_superseded']:8}"),
+    ]
+    ends = found["memory_mib"] if "median_ms" in found else [found["middle_mib"], found["last_mib"]]
+    rows.append(
+        (
+            "memory before and after these" if "median_ms" in found else "memory, middle and last third",
+            f"{ends[0]:8.0f} {ends[1]:.0f} MiB",
+        )
+    )
+    print("\n".join(f"{name:<44} {value}" for name, value in rows))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

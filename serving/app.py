@@ -24,7 +24,8 @@ from hipsynth.profiling.metrics import bottleneck, paper_ids, roofline, table
 from hipsynth.serving.meter import Meter
 from hipsynth.serving.pool import Problem as WorkerProblem
 from hipsynth.serving.schema import Accepted, Chat, Compare, Job, Predict, Problem, Profile
-from hipsynth.serving.service import JobState, Service, problem_document
+from hipsynth.serving.service import JobState, Service
+from hipsynth.serving.worker import problem_of
 from hipsynth.synth.core.errors import HipsynthError
 
 WEB = Path(__file__).parent / "web"
@@ -71,7 +72,7 @@ def _add_errors(app: FastAPI) -> None:
         words = error.document if isinstance(error, WorkerProblem) else None
         if words is None:
             assert isinstance(error, HipsynthError)
-            words = problem_document(error)
+            words = problem_of(error)
         return problem(STATUS.get(words["error"], 422), words)
 
     async def invalid(_: Request, error: Exception) -> Response:

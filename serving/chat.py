@@ -19,9 +19,15 @@ def model_of(folder: str) -> Predictor:
 
 def answer(folder: str, messages: Sequence[dict[str, str]], most: int) -> dict[str, Any]:
     """The model's greedy answer to chat messages of at most `most` tokens. Raises BadInput for messages that leave no
-    room in the model's context."""
+    room in the model's context, or that its chat template refuses."""
+    from jinja2 import TemplateError
+
     decoder = model_of(folder).decoder
-    prompt = decoder.encoder.ids(decoder.encoder.chat(messages))
+    try:
+        prompt = decoder.encoder.ids(decoder.encoder.chat(messages))
+    except TemplateError as error:
+        remedy = "most models want user and assistant in turn"
+        raise BadInput("the model's chat template refuses these messages", cause=str(error), remedy=remedy) from error
     room = decoder.encoder.context - len(prompt)
     if room <= 0:
         raise BadInput(

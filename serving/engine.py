@@ -1,4 +1,7 @@
-"""What a worker process does: a request as JSON in, the verb's document out. Nothing here knows of HTTP."""
+"""What a worker process does: a request as JSON in, the verb's document out. Nothing here knows of HTTP.
+
+The predictors are imported when they are needed: a worker that only executes programs starts in half the time.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import functools
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hipsynth.profiling import sandbox
 from hipsynth.profiling.backends.protocol import Target
@@ -16,10 +19,11 @@ from hipsynth.profiling.reports.documents import profile_document
 from hipsynth.profiling.sim.limits import Limits
 from hipsynth.profiling.toolchain import check_flags
 from hipsynth.serving.limits import MOST_KERNELS
-from hipsynth.synth.core.errors import BadInput, HipsynthError
-from hipsynth.synth.core.program import Program, Run
-from hipsynth.training.analytic.documents import UNCOMPILED, document_of
-from hipsynth.training.analytic.predict import AnalyticPredictor, Question
+from hipsynth.synth.core.errors import BadInput
+from hipsynth.synth.core.program import Program, Project, Run, SourceFile
+
+if TYPE_CHECKING:
+    from hipsynth.training.analytic.predict import AnalyticPredictor
 
 Request = Mapping[str, Any]
 WARM = "#include <hip/hip_runtime.h>\n__global__ void warm%d(float* a) { a[threadIdx.x] = 0; }\n"
@@ -27,6 +31,8 @@ WARM = "#include <hip/hip_runtime.h>\n__global__ void warm%d(float* a) { a[threa
 
 @functools.cache
 def predictor() -> AnalyticPredictor:
+    from hipsynth.training.analytic.predict import AnalyticPredictor
+
     return AnalyticPredictor.load()
 
 
@@ -38,20 +44,29 @@ def target_of(request: Request) -> Target:
 
 
 def program_of(request: Request) -> Program:
-    """Raises BadInput for a text with too many kernels, which would take too long."""
+    """Raises BadInput for a text with too many kernels, which would take too long.
+
+    `path`, which only the language server sends: the file that holds this text, whose folder the program may include
+    from and read.
+    """
     text = request["source"]
     if len(re.findall(r"__global__", text)) > MOST_KERNELS:
         raise BadInput(f"more than {MOST_KERNELS} kernels in one file", remedy="split the file")
-    program = Program(text=text, origin="handwritten", family="", name=Path(request["name"]).stem)
-    return program.with_runs([Run(tuple(request["arguments"]))])
+    path = Path(request["path"]) if request.get("path") else None
+    project = Project((SourceFile(path),), path.parent) if path else None
+    name = Path(request["name"]).stem
+    program = Program(text=text, origin="handwritten", family="", name=name, project=project)
+    return program.with_runs([Run(tuple(request.get("arguments", ())))])
 
 
 def predict(request: Request) -> dict[str, Any]:
     """The document of `synth predict --json`."""
+    from hipsynth.training.analytic.documents import document_of
+    from hipsynth.training.analytic.predict import Question
+
     program, target = program_of(request), target_of(request)
-    question = Question(
-        _shape(request["grid"]), _shape(request["block"]), request["values"], tuple(request["arguments"])
-    )
+    grid, block = _shape(request.get("grid")), _shape(request.get("block"))
+    question = Question(grid, block, request.get("values", {}), program.runs[0].arguments)
     found = predictor().predict(program.text, target.arch, target.flags, target.device, question)
     return document_of(program, request["name"], predictor().path, [found.document()])
 
@@ -64,11 +79,12 @@ def _shape(given: list[int] | None) -> tuple[int, int, int] | None:
 
 
 def profile(request: Request) -> dict[str, Any]:
-    """The document of `synth profile --json`. A program that fails or takes too long is a result with a reason."""
+    """The document of `synth profile --json`, with `lines` that of --lines. A program that fails or takes too long is a
+    result with a reason."""
     program, target = program_of(request), target_of(request)
     sandbox.require()
     open_backend("sim")
-    limits = Limits(time_s=request["limit_s"])
+    limits = Limits(time_s=request["limit_s"], lines=request["lines"])
     results = run_job(Job("sim", program, ((target, program.runs[0]),), limits))
     return profile_document(program.id, request["name"], results)
 
@@ -84,6 +100,7 @@ def prepare(request: Request) -> dict[str, Any]:
 def read_by_model(request: Request) -> dict[str, Any]:
     """The language model's prediction of a text that does not compile, as a document of `synth predict --json`."""
     from hipsynth.serving.chat import model_of
+    from hipsynth.training.analytic.documents import UNCOMPILED, document_of
 
     program, target = program_of(request), target_of(request)
     found = model_of(request["model_folder"]).predict(program.text, target.arch, target.flags, target.device)
@@ -106,15 +123,3 @@ KINDS: Mapping[str, Callable[[Request], dict[str, Any]]] = {
     "read_by_model": read_by_model,
     "chat": chat,
 }
-
-
-def problem_of(error: HipsynthError) -> dict[str, str]:
-    """An error as the JSON object that --json prints, with the compiler's messages."""
-    words = {"error": error.reason, "message": error.what, "cause": error.cause, "remedy": error.remedy}
-    words["diagnostics"] = getattr(error, "diagnostics", "")
-    return {name: shown(text) for name, text in words.items()}
-
-
-def shown(text: str) -> str:
-    """Without the names of scratch folders, which say nothing to the reader: `kernel.hip` is the text that was sent."""
-    return re.sub(r"(?:/[\w.+-]+)+/[0-9a-f]{8,}\.hip", "kernel.hip", text)

@@ -9,6 +9,12 @@ SOURCE_BYTES = 1 << 20  # of one program
 BODY_BYTES = 3 << 20  # of a request: two programs of a comparison, written as JSON
 DOCUMENTS = 512  # edited documents whose newest version is remembered
 MOST_KERNELS = 256  # `__global__` in one source
+OWN_LIMIT_FACTOR, OWN_LIMIT_EXTRA_S = 3.0, 30.0  # wall-clock margin over a program's own limit on processor time
+
+
+def wall_limit(limit_s: float) -> float:
+    """Seconds after which a worker is given up whose program may take `limit_s` of processor time."""
+    return OWN_LIMIT_FACTOR * limit_s + OWN_LIMIT_EXTRA_S
 
 
 @dataclass(frozen=True)

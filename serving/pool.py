@@ -37,7 +37,7 @@ class TooSlow(HipsynthError):
 
 
 class Problem(Exception):
-    """A typed error that a worker answered: the JSON object of engine.problem_of."""
+    """A typed error that a worker answered: the JSON object of worker.problem_of."""
 
     def __init__(self, document: dict[str, str]) -> None:
         super().__init__(document.get("message", ""))
@@ -53,7 +53,8 @@ class Worker:
     @classmethod
     async def start(cls, nice: int) -> Worker:
         pipe = asyncio.subprocess.PIPE
-        command = [sys.executable, "-m", "hipsynth.serving.worker", str(nice)]
+        # -P: the server may be started in an untrusted folder, whose modules must not be loaded.
+        command = [sys.executable, "-P", "-m", "hipsynth.serving.worker", str(nice)]
         return cls(await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, start_new_session=True))
 
     @property
@@ -138,6 +139,8 @@ class Pool:
     ) -> dict[str, Any]:
         """The document of a request; `on_start` is called when a worker takes it. Raises Busy, TooSlow, WorkerLost or
         Problem."""
+        if self._closed:
+            raise WorkerLost("the workers have ended", cause="the server ends", remedy="start it again")
         if self._slots.locked() and self.waiting >= self.queue:
             raise Busy("too many requests wait", cause=f"the {self.name} queue is full", remedy="try again in a second")
         self.waiting += 1
@@ -178,6 +181,8 @@ class Pool:
             self._all.discard(worker)
         worker = await Worker.start(self.nice)
         self._all.add(worker)
+        if self._closed:
+            await worker.kill()
         return worker
 
     async def close(self) -> None:

@@ -58,9 +58,11 @@ class Predict(Build, Document):
 
 
 class Profile(Build, Document):
-    """`limit_s`: the processor time that the program may take in the simulator (default and most: the server's)."""
+    """`limit_s`: the processor time that the program may take in the simulator (default and most: the server's).
+    `lines`: also count by source line and loop, as `synth profile --lines`."""
 
     limit_s: Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)] | None = None
+    lines: bool = False
 
 
 class Compare(Strict):

@@ -15,13 +15,13 @@ from hipsynth.profiling.devices import device_of
 from hipsynth.profiling.metrics import paper_ids
 from hipsynth.profiling.toolchain import check_flags
 from hipsynth.serving.cache import Cache, key_of
-from hipsynth.serving.limits import DOCUMENTS, Settings
+from hipsynth.serving.limits import DOCUMENTS, Settings, wall_limit
 from hipsynth.serving.pool import Busy, Pool, Problem, elapsed
+from hipsynth.serving.worker import problem_of
 from hipsynth.synth.core.errors import HipsynthError, Missing
 
 Body = Mapping[str, Any]
 DEFAULT_TARGET = {"arch": "gfx942", "device": None, "flags": "-O3"}
-OWN_LIMIT_FACTOR, OWN_LIMIT_EXTRA_S = 3.0, 30.0  # wall-clock margin over a program's own limit on processor time
 MOST_TARGETS = 64
 
 
@@ -159,9 +159,6 @@ class Service:
             if running is not None and running.version > version:
                 raise Superseded("a newer version was sent", cause=f"version {running.version}") from None
             raise
-        finally:
-            if running is not None:
-                running.tasks.discard(task)
 
     def _running(self, name: str, version: int, task: asyncio.Task[Any]) -> Running:
         known = self.documents.setdefault(name, Running(version))
@@ -176,6 +173,7 @@ class Service:
                 older.cancel()
             known.tasks.clear()
         known.tasks.add(task)
+        task.add_done_callback(known.tasks.discard)
         return known
 
     async def compare(self, a: Body, b: Body) -> dict[str, Any]:
@@ -216,11 +214,12 @@ class Service:
         except Problem as problem:
             job.state, job.problem = "failed", problem.document
         except HipsynthError as error:
-            job.state, job.problem = "failed", problem_document(error)
+            job.state, job.problem = "failed", problem_of(error)
 
     async def _executed(self, job: JobState, body: Body) -> dict[str, Any]:
-        wall = OWN_LIMIT_FACTOR * job.limit_s + OWN_LIMIT_EXTRA_S
-        return await self.executors.ask("profile", body, wall, lambda: setattr(job, "state", "running"))
+        return await self.executors.ask(
+            "profile", body, wall_limit(job.limit_s), lambda: setattr(job, "state", "running")
+        )
 
     async def job(self, name: str, wait_s: float) -> JobState | None:
         """A job, as soon as it has ended or `wait_s` have passed; None if there is none of this name."""
@@ -232,7 +231,7 @@ class Service:
     def cancel(self, name: str) -> JobState | None:
         """Stops a job; None if there is none of this name."""
         job = self.jobs.get(name)
-        if job is not None and job.task is not None and job.took_s is None:
+        if job is not None and job.task is not None and not job.task.done():
             job.task.cancel()
             job.state = "cancelled"
         return job
@@ -264,8 +263,3 @@ def difference(first: Body, second: Body) -> list[dict[str, Any]]:
                 {"kernel": name, "metric": metric, "a": a, "b": b, "ratio": b / a if a and b is not None else None}
             )
     return sorted(rows, key=lambda row: str(row["kernel"]))
-
-
-def problem_document(error: HipsynthError) -> dict[str, str]:
-    words = {"error": error.reason, "message": error.what, "cause": error.cause, "remedy": error.remedy}
-    return words | {"diagnostics": getattr(error, "diagnostics", "")}

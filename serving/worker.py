@@ -11,9 +11,11 @@ import ctypes
 import json
 import math
 import os
+import re
 import signal
 import sys
 import traceback
+from types import FrameType
 from typing import BinaryIO
 
 from hipsynth.synth.core.errors import HipsynthError
@@ -33,8 +35,10 @@ class Loop:
         self.requests, self.answers, self.busy = requests, answers, False
         signal.signal(signal.SIGUSR1, self._give_up)
 
-    def _give_up(self, *_: object) -> None:
-        if self.busy:
+    def _give_up(self, _: int, frame: FrameType | None) -> None:
+        """Raises Cancelled, but not within an import: a module that is half loaded may never load again. The server
+        repeats its signal."""
+        if self.busy and not importing(frame):
             self.busy = False
             raise Cancelled
 
@@ -54,6 +58,14 @@ class Loop:
     def _read(self) -> bytes:
         head = self.requests.read(HEADER)
         return self.requests.read(int.from_bytes(head, "big")) if len(head) == HEADER else b""
+
+
+def importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def encoded(answer: object) -> bytes:
@@ -79,12 +91,25 @@ def handled(request: bytes) -> dict[str, object]:
         asked = json.loads(request)
         return {"document": engine.KINDS[asked["kind"]](asked["body"])}
     except HipsynthError as error:
-        return {"problem": engine.problem_of(error)}
+        return {"problem": problem_of(error)}
     except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         cause = f"{type(error).__name__}, seen at {os.path.basename(last.filename)}:{last.lineno}"  # noqa: PTH119
-        what = {"message": "hipsynth itself failed", "cause": cause, "remedy": "report it with the source"}
-        return {"problem": {"error": "internal_error", **what}}
+        remedy = "report it with the source"
+        failure = HipsynthError("hipsynth itself failed", cause=cause, remedy=remedy, reason="internal_error")
+        return {"problem": problem_of(failure)}
+
+
+def problem_of(error: HipsynthError) -> dict[str, str]:
+    """An error as the JSON object that --json prints, with the compiler's messages."""
+    words = {"error": error.reason, "message": error.what, "cause": error.cause, "remedy": error.remedy}
+    words["diagnostics"] = getattr(error, "diagnostics", "")
+    return {name: shown(text) for name, text in words.items()}
+
+
+def shown(text: str) -> str:
+    """Without the names of scratch folders, which say nothing to the reader: `kernel.hip` is the text that was sent."""
+    return re.sub(r"(?:/[\w.+-]+)+/[0-9a-f]{8,}\.hip", "kernel.hip", text)
 
 
 def main() -> None:

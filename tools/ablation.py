@@ -1,8 +1,10 @@
-"""What each part of a language model's recipe is worth: trains small variants on one corpus and tabulates their scores.
+r"""What each part of a language model's recipe is worth: trains variants on one corpus and tabulates their scores.
 
-    python -m tools.ablation CORPUS [--steps N] [--context TOKENS] [--out FOLDER] [--only NAME ...]
+    python -m tools.ablation CORPUS [--config NAME] [--steps N] [--batch N] [--context TOKENS] [--out FOLDER] \
+        [--only NAME ...]
 
-Each variant starts from scratch, with the same seed, steps and batch. Figures: share of values within 10 % of the label
+Each variant starts from scratch, with the same seed, steps and batch; --config takes the model's size from a recipe of
+training/configs instead of the small one here. Figures: share of values within 10 % of the label
 (mean of the twelve metrics), median relative error, on unseen lineages and on the random split, samples trained per
 second, and the median time of one answer. Writes ablation.md and ablation.json; finished variants are not repeated.
 """
@@ -24,7 +26,7 @@ from hipsynth.training.data.dataset import Sample, load_samples, split
 from hipsynth.training.evaluation.scores import mean_within, score
 from hipsynth.training.models.base import TinyShape
 from hipsynth.training.models.predict import Predictor, normalised
-from hipsynth.training.models.train import Config, train
+from hipsynth.training.models.train import Config, load_config, train
 
 BASE = Config(
     name="ablation",
@@ -52,14 +54,24 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "digit by digit, auxiliary": LAUNCHES | {"format": "exp3", "auxiliary": True},
     "digit by digit, auxiliary, side by side": LAUNCHES | {"format": "exp3", "auxiliary": True, "parallel": True},
 }
-PARTS = ("lineage", "random")
+PARTS = ("lineage", "families", "random")
 TIMED = 5  # answers timed one by one
-COLUMNS = ("variant", "samples seen", "unseen lineages", "random split", "median error", "samples/s", "ms/answer")
+COLUMNS = (
+    "variant",
+    "samples seen",
+    "unseen lineages",
+    "unseen families",
+    "random split",
+    "median error",
+    "samples/s",
+    "ms/answer",
+)
 
 
-def variants(steps: int, context: int) -> dict[str, Config]:
+def variants(steps: int, context: int, batch: int = BASE.batch, config: str = "") -> dict[str, Config]:
     """All variants by name, and the last one with half and a quarter of the steps."""
-    base = replace(BASE, max_steps=steps, context=context)
+    chosen = replace(BASE, tiny=load_config(config).tiny, lr=load_config(config).lr) if config else BASE
+    base = replace(chosen, max_steps=steps, context=context, batch=batch)
     found = {name: replace(base, **changes) for name, changes in VARIANTS.items()}
     name, last = list(found.items())[-1]
     for part in (2, 4):
@@ -108,7 +120,9 @@ def _percent(share: float | None) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("corpus", type=Path)
-    parser.add_argument("--steps", type=int, default=200, help="training steps of a variant, 4 samples each")
+    parser.add_argument("--steps", type=int, default=200, help="training steps of a variant")
+    parser.add_argument("--batch", type=int, default=BASE.batch, help="samples of a step")
+    parser.add_argument("--config", default="", help="recipe with a model from scratch, e.g. source")
     parser.add_argument("--context", type=int, default=768, help="tokens that a model reads")
     parser.add_argument("--limit", type=int, default=64, help="samples scored per part")
     parser.add_argument("--out", type=Path, default=Path("out/ablation"))
@@ -116,7 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     samples = [s for s in load_samples(given.corpus) if s.facts]
     rows: dict[str, dict[str, Any]] = {}
-    for number, (name, config) in enumerate(variants(given.steps, given.context).items()):
+    for number, (name, config) in enumerate(variants(given.steps, given.context, given.batch, given.config).items()):
         if given.only and name not in given.only:
             continue
         folder = given.out / f"variant-{number}"

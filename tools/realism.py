@@ -38,7 +38,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TABLE = ROOT / "tools" / "realism.json"
 PAGE = ROOT / "docs" / "explanation" / "realism.md"
 PICTURE = ROOT / "docs" / "images" / "realism.svg"
-COUNT, SEED = 48, 7  # programs of each mix
+COUNT, SEED = 120, 7  # programs of each mix
 ARCH = "gfx90a"  # on which kernels are compared
 LIMITS = Limits(sampling_units=CORPUS_UNITS, effort=CORPUS_EFFORT)
 WAVE = 64

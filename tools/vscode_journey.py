@@ -2,8 +2,11 @@
 
     .venv/bin/python -m tools.vscode_journey      # a few minutes; 600 MB are fetched once
     .venv/bin/python -m tools.vscode_journey --pictures docs/images
+    .venv/bin/python -m tools.vscode_journey --release oldest    # the oldest VS Code that the manifest allows
+    .venv/bin/python -m tools.vscode_journey --host              # instead, the tests inside the extension host
 
-Steps: vscode/test/journey.mjs. Nothing but loopback is asked, once code-server is there.
+Steps: vscode/test/journey.mjs; tests in the host: vscode/test/host.ts. Nothing but loopback is asked, once code-server
+is there.
 """
 
 from __future__ import annotations
@@ -20,13 +23,14 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tools.vsix import ROOT, BuildFailed, build, node, npm
+from tools.vsix import EXTENSION, ROOT, BuildFailed, build, node, npm
 
-CODE_SERVER, PLAYWRIGHT = "4.139.1", "1.65.1"
-FOLDER = ROOT / ".cache" / "code-server" / CODE_SERVER
+# code-server 4.N contains VS Code 1.N.
+RELEASES = {"current": "4.139.1", "oldest": "4.100.3"}
+PLAYWRIGHT = "1.65.1"
 SYNTH = ROOT / ".venv" / "bin" / "synth"
 UNUSED = ("@github/copilot*", "@microsoft/mxc-sdk", "@devcontainers")  # of code-server's packages: 230 MB
 START_S = 120
@@ -61,13 +65,17 @@ SETTINGS = {
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Tests the extension in a real VS Code.")
     parser.add_argument("--pictures", type=Path, help="folder for the screenshots (default: a temporary one)")
+    parser.add_argument("--release", choices=RELEASES, default="current", help="of VS Code (default: current)")
+    parser.add_argument("--host", action="store_true", help="run the tests inside the extension host, not the journey")
     options = parser.parse_args(argv)
     if not (browser := chromium()):
         print("vscode_journey: chromium is not installed (Debian: apt install chromium)", file=sys.stderr)
         return 4
     try:
         with tempfile.TemporaryDirectory(prefix="hipsynth-vscode-") as folder:
-            status = journey(Path(folder), browser, options.pictures or Path(folder))
+            if options.host:
+                return in_host(Path(folder), browser, RELEASES[options.release])
+            status = journey(Path(folder), browser, options.pictures or Path(folder), RELEASES[options.release])
             if options.pictures and status == 0:
                 shrink(options.pictures)
             return status
@@ -89,26 +97,58 @@ def chromium() -> str | None:
     return shutil.which("chromium")
 
 
-def code_server() -> Path:
+def place(release: str) -> Path:
+    return ROOT / ".cache" / "code-server" / release
+
+
+def code_server(release: str) -> Path:
     """The folder of code-server's package, fetched if it is not there. Raises BuildFailed."""
-    installed, done = FOLDER / "node_modules" / "code-server", FOLDER / "complete"
+    folder = place(release)
+    installed, done = folder / "node_modules" / "code-server", folder / "complete"
     if not done.exists():
-        FOLDER.mkdir(parents=True, exist_ok=True)
-        (FOLDER / "package.json").write_text('{"private": true}')
-        packages = (f"code-server@{CODE_SERVER}", f"playwright-core@{PLAYWRIGHT}")
-        npm("install", "--ignore-scripts", "--omit=dev", *packages, folder=FOLDER)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "package.json").write_text('{"private": true}')
+        packages = (f"code-server@{release}", f"playwright-core@{PLAYWRIGHT}")
+        npm("install", "--ignore-scripts", "--omit=dev", *packages, folder=folder)
         inner = installed / "lib" / "vscode"
         npm("install", "--ignore-scripts", "--omit=dev", folder=inner)
         for pattern in UNUSED:
             for path in (inner / "node_modules").glob(pattern):
                 shutil.rmtree(path)
+        # It hashes passwords, which --auth none has not; the oldest release brings only its source, and loads it.
+        if (unbuilt := folder / "node_modules" / "argon2" / "argon2.js").exists():
+            unbuilt.write_text("module.exports = {};\n")
         done.touch()
     return installed
 
 
-def journey(folder: Path, browser: str, pictures: Path) -> int:
+def journey(folder: Path, browser: str, pictures: Path, release: str) -> int:
     """Installs the extension in a fresh VS Code below `folder` and runs the steps; 0 if all succeed."""
     vsix = build(folder / "hipsynth.vsix", check=False)
+    workspace = prepared(folder)
+    with served(folder, release, workspace, vsix) as url:
+        asked = {"workspace": str(workspace), "pictures": str(pictures.resolve()), "server": str(SYNTH)}
+        return script("journey.mjs", url, browser, release, asked)
+
+
+def in_host(folder: Path, browser: str, release: str) -> int:
+    """Runs vscode/test/host.ts in the extension host of a fresh VS Code; 0 if all tests succeed."""
+    build(folder / "hipsynth.vsix", check=False)
+    tests = folder / "host.js"
+    options = ("--bundle", "--platform=node", "--format=cjs", "--external:vscode", f"--outfile={tests}")
+    npm("exec", "--", "esbuild", "test/host.ts", *options)
+    with served(folder, release, prepared(folder), trusted=True) as url:
+        return script("host.mjs", url, browser, release, {"extension": str(EXTENSION), "tests": str(tests)})
+
+
+def script(name: str, url: str, browser: str, release: str, more: Mapping[str, str]) -> int:
+    asked = {"url": url, "chromium": browser, "modules": str(place(release)), **more}
+    command = [str(node()), str(EXTENSION / "test" / name), json.dumps(asked)]
+    return subprocess.run(command, check=False).returncode
+
+
+def prepared(folder: Path) -> Path:
+    """Writes a workspace and the user's settings; the value is the workspace."""
     workspace = folder / "kernels"
     workspace.mkdir()
     (workspace / "scale.hip").write_text(PROGRAM)
@@ -116,28 +156,26 @@ def journey(folder: Path, browser: str, pictures: Path) -> int:
         (folder / "user" / kind).mkdir(parents=True)
         settings = {**SETTINGS, "hipsynth.server": str(SYNTH)}
         (folder / "user" / kind / "settings.json").write_text(json.dumps(settings))
-    with served(folder, vsix, workspace) as url:
-        asked = {
-            "url": url, "chromium": browser, "workspace": str(workspace), "pictures": str(pictures.resolve()),
-            "server": str(SYNTH), "modules": str(FOLDER),
-        }  # fmt: skip
-        script = ROOT / "vscode" / "test" / "journey.mjs"
-        return subprocess.run([str(node()), str(script), json.dumps(asked)], check=False).returncode
+    return workspace
 
 
 @contextlib.contextmanager
-def served(folder: Path, vsix: Path, workspace: Path) -> Iterator[str]:
-    """A running code-server with the extension; the value is its URL."""
+def served(
+    folder: Path, release: str, workspace: Path, vsix: Path | None = None, trusted: bool = False
+) -> Iterator[str]:
+    """A running code-server, with the extension if `vsix` is given; the value is its URL."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     places = ["--user-data-dir", str(folder / "user"), "--extensions-dir", str(folder / "extensions")]
-    command = [str(node()), str(code_server()), *places]
+    command = [str(node()), str(code_server(release)), *places]
     environment = {**os.environ, "HOME": str(folder), "EXTENSIONS_GALLERY": "{}"}
-    # Its complaint about a logger that no install script has built says nothing.
-    install = [*command, "--install-extension", str(vsix)]
-    subprocess.run(install, env=environment, check=True, capture_output=True)
+    if vsix:
+        # Its complaint about a logger that no install script has built says nothing.
+        install = [*command, "--install-extension", str(vsix)]
+        subprocess.run(install, env=environment, check=True, capture_output=True)
     quiet = ["--auth", "none", "--disable-telemetry", "--disable-update-check"]
+    quiet += ["--disable-workspace-trust"] if trusted else []
     with (folder / "code-server.log").open("w") as log:
         process = subprocess.Popen(
             [*command, "--bind-addr", f"127.0.0.1:{port}", *quiet, str(workspace)],

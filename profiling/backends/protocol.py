@@ -10,6 +10,7 @@ from typing import Protocol
 from hipsynth.profiling.lines.records import KernelLines
 from hipsynth.profiling.sim.limits import Limits
 from hipsynth.profiling.sim.spending import Spending
+from hipsynth.profiling.sim.transfers import Transfer
 from hipsynth.synth.core.kernel_record import KernelRecord
 from hipsynth.synth.core.program import Program
 
@@ -42,6 +43,7 @@ class TargetResult:
     kernels: tuple[KernelRecord, ...] = ()
     provenance: Mapping[str, str] = field(default_factory=dict)  # compiler, headers, backend, device ... versions
     spending: tuple[Spending, ...] = ()
+    transfers: tuple[Transfer, ...] = ()  # copies and fills; a program of nothing else is "ok" without kernels
     lines: tuple[KernelLines, ...] = ()  # with Limits.lines: of the kernels that were compiled with the program
     times: Mapping[str, float] = field(
         default_factory=dict, compare=False

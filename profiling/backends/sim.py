@@ -79,13 +79,7 @@ class SimBackend:
             return failure(target, error.reason, "\n".join(filter(None, words)), provenance=provenance)
         compiling_s = time.monotonic() - start
         provenance["opcodes"] = " ".join(sorted(opcodes(path for _, path in artefacts.modules)))
-        done = run_in_copy(program, artefacts, device, limits)
-        if 0 < limits.largest_error < duration_error(done.kernels):
-            limits = replace(limits, effort=REFINED * limits.effort, sampling_units=SAMPLING_UNITS)
-            done = run_in_copy(program, artefacts, device, limits)
-        if not limits.budget_s and done.status != "ok" and done.sampled and done.reason != "timeout":
-            # The program may depend on results that sampling does not compute, as addresses or to terminate.
-            done = run_in_copy(program, artefacts, device, replace(limits, sampling_units=0))
+        done = execute(program, artefacts, device, limits)
         provenance |= {
             **built,
             "flags": target.flags,
@@ -110,7 +104,7 @@ class SimBackend:
             reason = "wrong_result" if message else ""
             if message and done.output_cut:
                 message += " (its output was cut, so what followed was not compared)"
-        if not reason and not done.dispatch_count:
+        if not reason and not done.dispatch_count and not done.transfers:
             words = "\n".join(done.stdout.strip().splitlines()[:USAGE_LINES])  # often how to call it
             reason, message = "no_dispatch", f"the program launched no kernel\n{words}".strip()
         if reason:
@@ -128,6 +122,7 @@ class SimBackend:
             kernels=kernels,
             provenance=dict(provenance),
             spending=done.spending,
+            transfers=done.transfers,
         )
 
 
@@ -149,6 +144,19 @@ def _own_words(stderr: str, message: str) -> list[str]:
     """Lines that the program itself wrote to stderr, without the simulator's copy of `message`."""
     lines = stderr.rstrip().splitlines()
     return [line for line in lines if not (line.startswith("hipsynth: ") and line.split(": ", 2)[-1] in message)]
+
+
+def execute(program: Program, artefacts: api.Artefacts, device: devices.DeviceTable, limits: Limits) -> api.RunResult:
+    """Runs a built program; again where sampling is too coarse for Limits.largest_error, or made the program fail."""
+    done = run_in_copy(program, artefacts, device, limits)
+    if done.status == "ok" and 0 < limits.largest_error < duration_error(done.kernels):
+        finer = replace(limits, effort=REFINED * limits.effort, sampling_units=SAMPLING_UNITS)
+        refined = run_in_copy(program, artefacts, device, finer)
+        done = refined if refined.status == "ok" else done
+    if not limits.budget_s and done.status != "ok" and done.sampled and done.reason != "timeout":
+        # The program may depend on results that sampling does not compute, as addresses or to terminate.
+        done = run_in_copy(program, artefacts, device, replace(limits, sampling_units=0))
+    return done
 
 
 def run_in_copy(

@@ -12,7 +12,7 @@ from typing import Any
 
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import Backend, Target, TargetResult
-from hipsynth.profiling.matrix.job import MESSAGE_CHARS, Job, hard_limit, open_backend, results_of, run_job
+from hipsynth.profiling.matrix.job import MESSAGE_CHARS, NO_KERNEL, Job, hard_limit, open_backend, results_of, run_job
 from hipsynth.profiling.metrics import uncertainty
 from hipsynth.profiling.sim.limits import SAMPLING_UNITS, Limits
 from hipsynth.synth.core.errors import BadInput, UsageError
@@ -134,6 +134,8 @@ def settings(limits: Limits) -> str:
         found += f"+sample{limits.sampling_units}" if limits.sampling_units else "+exact"
     if limits.effort != 1:
         found += f"+effort{limits.effort:g}"
+    if limits.largest_error:
+        found += f"+error{limits.largest_error:g}"
     if limits.settled_launches:
         found += f"+settled{limits.settled_launches}"
     if limits.per_kernel:
@@ -194,7 +196,9 @@ class _Context:
         self.summary.failures.append(row)
 
     def record(self, program: Program, run: Run, target: Target, result: TargetResult) -> None:
-        """Stores a finished item in the corpus."""
+        """Stores a finished item in the corpus. Programs of copies alone have nothing to learn from."""
+        if result.status == "ok" and not result.kernels:
+            result = replace(result, status="failed", reason="no_kernel", message=NO_KERNEL)
         self.corpus.add(self.item(program, run, target, result))
         if result.status == "ok":
             self.summary.measured += 1

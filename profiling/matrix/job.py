@@ -18,6 +18,7 @@ from hipsynth.synth.core.program import Program, Run
 from hipsynth.synth.core.scratch import scratch_folder
 from hipsynth.synth.core.workers import Outcome, map_unordered
 
+NO_KERNEL = "the program launched no kernel"
 MESSAGE_CHARS = 2000
 BUILD_REASONS = frozenset({"compile_failed", "link_failed"})  # equal for all cells of a job
 # Wall-clock margin over the backend's own limit after which the engine ends a worker.
@@ -109,9 +110,9 @@ def failed(target: Target, reason: str, message: str) -> TargetResult:
 
 
 def _tidy(result: TargetResult, scratch: str) -> TargetResult:
-    """Truncates long texts, replaces the scratch folder's random name, and marks a run without kernels as failed."""
-    if result.status == "ok" and not result.kernels:
-        result = replace(result, status="failed", reason="no_kernel", message="the program launched no kernel")
+    """Truncates long texts, replaces the scratch folder's random name, and marks a run that did nothing as failed."""
+    if result.status == "ok" and not result.kernels and not result.transfers:
+        result = replace(result, status="failed", reason="no_kernel", message=NO_KERNEL)
     return replace(
         result,
         message=result.message.replace(scratch, "<scratch>")[-MESSAGE_CHARS:],

@@ -10,21 +10,19 @@ import base64
 import hashlib
 import html
 import itertools
-import json
 import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from hipsynth.profiling import metrics
 from hipsynth.profiling.metrics import roofline
 from hipsynth.profiling.metrics.bottleneck import unit_name
+from hipsynth.profiling.reports.page import WEB, component, embedded
 from hipsynth.synth.core.errors import BadInput
 from hipsynth.synth.core.store import Corpus
 
-WEB = Path(__file__).with_name("web")
 CELLS = 5  # of a roofline plot, per decade and axis
 LOOKED_AT = 1000  # labels of a bin among which an example is looked for
 SHOWN_METRICS = (*metrics.paper_ids(), "VALU_Active_Threads", "IPC", "LDS_Bank_Conflict_Rate")
@@ -191,8 +189,7 @@ def _cell(value: float) -> int:
 
 def _assembled(name: str, data: Mapping[str, Any]) -> str:
     """The page with its style, script and data inlined, and a policy that allows these alone."""
-    plots = re.sub(r"^export ", "", (WEB / "roofline.js").read_text(), flags=re.MULTILINE)
-    script = plots + (WEB / "corpus.js").read_text()
+    script = component() + (WEB / "corpus.js").read_text()
     style = (WEB / "corpus.css").read_text()
     allowed = f"script-src {_hash(script)}; style-src {_hash(style)}"
     parts = {
@@ -200,7 +197,7 @@ def _assembled(name: str, data: Mapping[str, Any]) -> str:
         "@@NAME@@": html.escape(name),
         "@@STYLE@@": style,
         "@@SCRIPT@@": script,
-        "@@DATA@@": json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"),
+        "@@DATA@@": embedded(data),
     }
     return _filled((WEB / "corpus.html").read_text(), parts)
 

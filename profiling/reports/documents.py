@@ -23,6 +23,7 @@ def result_document(result: TargetResult) -> dict[str, Any]:
     within = {"budget": [asdict(row) for row in result.spending]} if result.spending else {}
     return {
         **within,
+        **({"transfers": [asdict(row) for row in result.transfers]} if result.transfers else {}),
         "arch": result.arch,
         "flags": result.flags,
         "status": result.status,

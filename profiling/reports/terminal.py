@@ -76,12 +76,27 @@ def render(results: Sequence[TargetResult], width: int = 120, counters: bool | N
     for name in names:
         columns = [Column(result, kernel) for result in results for kernel in result.kernels if kernel.name == name]
         lines += ["", *_kernel(name, columns, width, full)]
+    for result in results:
+        if result.transfers:
+            lines += ["", *_transfers(result)]
     simulated = any(kernel.source.backend == "sim" for result in results for kernel in result.kernels)
     if simulated:
         lines += ["", *LEGEND]
     if counters is None and not full:
         lines.append("Counters of every kernel: --counters")
     return "\n".join(lines).strip("\n")
+
+
+def _transfers(result: TargetResult) -> Iterator[str]:
+    """Copies and fills, of which the host may wait for some; kernels may run at the same time."""
+    yield f"copies and fills  {result.arch} ({result.device})"
+    for row in result.transfers:
+        size, spent, rate = (
+            quantity(row.bytes / 1e6, "MB"),
+            quantity(row.ns, "ns"),
+            quantity(row.bytes / row.ns, "GB/s"),
+        )
+        yield f"  {row.kind.replace('_', ' '):<17} {row.count} x, {size} in {spent}, {rate}"
 
 
 def _overview(results: Sequence[TargetResult], names: Sequence[str]) -> Iterator[str]:

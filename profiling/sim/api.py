@@ -29,6 +29,7 @@ from hipsynth.profiling.sim.limits import Limits
 from hipsynth.profiling.sim.observation import Observation, Output
 from hipsynth.profiling.sim.sharing import Following
 from hipsynth.profiling.sim.spending import Spending, incomplete, lost
+from hipsynth.profiling.sim.transfers import Transfer
 from hipsynth.synth.core.errors import Missing
 from hipsynth.synth.core.kernel_record import KernelRecord
 
@@ -79,6 +80,7 @@ class RunResult:
     spending: tuple[Spending, ...] = ()  # with a budget: every kernel that was launched
     instructions: tuple[KernelInstructions, ...] = ()  # with Limits.lines
     outputs: tuple[Output, ...] = ()  # with an Observation
+    transfers: tuple[Transfer, ...] = ()  # copies and fills, by kind
     device_s: float = 0.0  # processor time in launches; the rest of `cpu_s` is the program's own code
     warnings: tuple[str, ...] = ()  # errors that hardware would not detect, such as an out-of-bounds access
     wall_s: float = 0.0
@@ -375,6 +377,7 @@ def _result(results: Channel, reason: str, message: str) -> RunResult:
         clock_ns=found.clock_ns,
         spending=found.spending,
         outputs=found.outputs,
+        transfers=found.transfers,
         device_s=found.device_s,
         warnings=found.warnings,
         instructions=found.instructions,

@@ -28,13 +28,12 @@ def build_program(
 ) -> tuple[Artefacts, dict[str, str]]:
     """Compiles a program from its text or its project's files in `folder`; returns artefacts and provenance.
 
-    Raises CompileFailed, BadInput ("no_kernel"), UsageError (bad flags), Missing (no compiler).
+    A program of a project may have no kernel. Raises CompileFailed, BadInput ("no_kernel", of a text), UsageError (bad
+    flags), Missing (no compiler).
     """
     if program.project is None:
         return build_text(program.text, program.name, arch, flags, folder, limits)
     artefacts = build_project(program.project, arch, flags, folder, limits)
-    if artefacts.code_object is None:
-        raise BadInput(f"{program.name}: no kernel in its files", reason="no_kernel")
     digest = hashlib.sha256(program.text.encode()).hexdigest()
     return artefacts, toolchain.find().provenance() | {"arch": arch, "flags": flags, "source_sha256": digest}
 

@@ -15,6 +15,7 @@ from hipsynth.profiling.sim import instructions
 from hipsynth.profiling.sim.instructions import KernelInstructions
 from hipsynth.profiling.sim.observation import MOST_OUTPUTS, Output
 from hipsynth.profiling.sim.spending import Spending
+from hipsynth.profiling.sim.transfers import Transfer
 from hipsynth.synth.core.kernel_record import KernelRecord, decode
 
 # Reasons of the core (SimError and Runtime::stop), and their names in corpora where those differ.
@@ -26,7 +27,7 @@ CORE_REASONS = {
     "time_limit": "timeout", "bad_launch": "bad_code_object", "bad_spec": "bad_configuration",
 }  # fmt: skip
 # Bounds on a valid document. The runtime library keeps 64 dispatches and 16 warnings.
-MOST_DISPATCHES, MOST_WARNINGS, MOST_PARTS = 64, 16, 2_000_000
+MOST_DISPATCHES, MOST_WARNINGS, MOST_PARTS, MOST_TRANSFERS = 64, 16, 2_000_000, 4
 TEXT_CHARS, KEY_CHARS = 1 << 16, 100
 LARGEST = 2**63 - 1
 _NOT_MEASURED = frozenset({"name", "metrics", "source"})  # set by the tool
@@ -52,6 +53,7 @@ class Document:
     device_s: float = 0.0
     instructions: tuple[KernelInstructions, ...] = ()
     outputs: tuple[Output, ...] = ()
+    transfers: tuple[Transfer, ...] = ()
 
 
 def short_name(signature: str) -> str:
@@ -146,7 +148,8 @@ def _document(record: Mapping[str, Any]) -> Document:
         spending=tuple(_spending(row) for row in _list(record["budget"], MOST_PARTS)),
         device_s=record["device_ms"] / 1000,
         instructions=instructions.decode(_list(record["instructions"], MOST_PARTS)),
-        outputs=tuple(decode(Output, row) for row in _list(record.get("outputs", []), MOST_OUTPUTS)),
+        outputs=tuple(decode(Output, row) for row in _list(record["outputs"], MOST_OUTPUTS)),
+        transfers=tuple(decode(Transfer, row) for row in _list(record["transfers"], MOST_TRANSFERS)),
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 RECORD_FILE = "hipsynth-outputs.bin"  # in the program's folder
-MOST_OUTPUTS = 4097  # the runtime library keeps 4096, and one digest of what came after them
+MOST_OUTPUTS = 4098  # the runtime library keeps 4096, one digest of what came after them, and one of what it watched
 MOST_RECORDED = 256 << 20  # bytes
 
 
@@ -16,7 +16,8 @@ class Observation:
 
     `record_bytes`: also keep up to so many of these bytes. `redraw`: not 0, a seed by which the inputs of kernels are
     drawn again: floating-point numbers are scaled by 0.75 to 1.25 each; with `redraw_integers`, other data is permuted
-    unless it is non-decreasing. `poison`: not 0, the 32-bit word that fills new allocations.
+    unless it is non-decreasing. `poison`: not 0, the 32-bit word that fills new allocations. `watch`: also report how
+    often the host had written device memory directly.
     """
 
     outputs: bool = True
@@ -24,6 +25,7 @@ class Observation:
     redraw: int = 0
     redraw_integers: bool = False
     poison: int = 0
+    watch: bool = False
 
     def entries(self, folder: Path) -> list[tuple[str, object]]:
         """The entries of a run's configuration, for a program that runs in `folder`."""
@@ -34,12 +36,13 @@ class Observation:
             ("redraw", self.redraw),
             ("redraw_integers", int(self.redraw_integers)),
             ("poison", self.poison),
-        ]
+        ] + ([("watch", 1)] if self.watch else [])
 
 
 @dataclass(frozen=True)
 class Output:
-    """Bytes that a run left behind. `kind`: "copy" to the host, "buffer" at its end, or the "rest" of very many.
+    """Bytes that a run left behind. `kind`: "copy" to the host, "buffer" at its end, or the "rest" of very many;
+    "host_writes" has no contents, and its number in `bytes`.
 
     `index` counts copies, and buffers in the order of their allocation; `recorded` of the bytes were kept.
     """

@@ -7,16 +7,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from hipsynth.profiling.sim.isa.table import without_encoding
+
 # An instruction's line: its mnemonic after white space, with its address and encoding behind `//`.
 _LINE = re.compile(r"^\s+([a-z]\w+)\b.*//", re.MULTILINE)
-_FORM = re.compile(r"_(?:e32|e64|dpp|sdwa|e64_dpp)$")  # encodings of one opcode
 
 
 def opcodes(disassemblies: Iterable[Path]) -> Counter[str]:
     """How often each opcode occurs in the text of `llvm-objdump -d`, whatever its encoding; padding is left out."""
     found: Counter[str] = Counter()
     for path in disassemblies:
-        found.update(_FORM.sub("", name) for name in _without_padding(_LINE.findall(path.read_text())))
+        found.update(without_encoding(name) for name in _without_padding(_LINE.findall(path.read_text())))
     return found
 
 

@@ -17,6 +17,7 @@ from hipsynth.profiling.toolchain.driver import CompileLimits, Template, precomp
 from hipsynth.synth.core.errors import HipsynthError
 from hipsynth.synth.core.files import copy_regular, replacing, write_whole
 
+RECIPE = 2  # of a header; raise it with unit.CACHE_VERSION when its compiler arguments change
 KEEP = 48  # precompiled headers to keep, about 13 MB each; the least recently used are deleted first
 
 _WRAPPER = "__clang_hip_runtime_wrapper.h"
@@ -54,7 +55,7 @@ def use(toolchain: locate.Toolchain, template: Template, limits: CompileLimits) 
     that a command that is killed early again and again still makes progress), and if the disk is full, the folder is
     read-only, or the header does not compile.
     """
-    key = hashlib.sha256(json.dumps([2, toolchain.identity, *template.cc1]).encode()).hexdigest()[:24]
+    key = hashlib.sha256(json.dumps([RECIPE, toolchain.identity, *template.cc1]).encode()).hexdigest()[:24]
     path = precompiled_folder() / f"{key}.pch"
     if not path.exists():
         try:

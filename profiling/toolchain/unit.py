@@ -16,7 +16,7 @@ from hipsynth.profiling.toolchain.locate import HERE, Toolchain
 from hipsynth.synth.core.errors import BadInput, CompileFailed
 from hipsynth.synth.core.files import SOURCE_BYTES, read_regular
 
-CACHE_VERSION = 2
+CACHE_VERSION = 3  # of builds; raise it with the recipe of precompiled headers (pch.py), too
 # Text that may read files of the source's folder.
 _INCLUDES_FILES = re.compile(
     r"^\s*#\s*(?:include(?:_next)?|import|embed)\s*(?:\"|[A-Za-z_])|incbin|__has_(?:include|embed)", re.MULTILINE

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+MOST_PAIRS = 250_000  # of edited lines that are compared
 _OCCUPANCY = re.compile(r"(\d+) % occupancy")  # in the reasons of a prediction
 
 
@@ -89,6 +90,19 @@ def _longest(kernels: Any) -> dict[str, KernelFacts]:
 
 
 def line_map(before: str, after: str) -> dict[int, int]:
-    """Line of `before` -> line of `after` (from 0), for lines that an edit left as they were."""
-    matcher = difflib.SequenceMatcher(None, before.splitlines(), after.splitlines(), autojunk=False)
-    return {block.a + i: block.b + i for block in matcher.get_matching_blocks() for i in range(block.size)}
+    """Line of `before` -> line of `after` (from 0), for lines that an edit left as they were.
+
+    Between the equal beginnings and ends of the texts, lines are matched only where that takes no noticeable time.
+    """
+    old, new = before.splitlines(), after.splitlines()
+    shorter = min(len(old), len(new))
+    head = next((at for at in range(shorter) if old[at] != new[at]), shorter)
+    tail = next((at for at in range(shorter - head) if old[-1 - at] != new[-1 - at]), shorter - head)
+    found = {at: at for at in range(head)}
+    found |= {len(old) - at: len(new) - at for at in range(tail, 0, -1)}
+    left, right = (text[head : len(text) - tail] for text in (old, new))
+    if len(left) * len(right) <= MOST_PAIRS:
+        matcher = difflib.SequenceMatcher(None, left, right, autojunk=False)
+        for block in matcher.get_matching_blocks():
+            found |= {head + block.a + at: head + block.b + at for at in range(block.size)}
+    return found

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-# Comments and literals, whose contents may hold any words and braces.
+from hipsynth.serving.limits import MOST_KERNELS
+
+# Comments and literals, whose contents may hold any words and braces. What is not closed yet ends somewhere, too: else
+# each one would be searched to the end of the text.
 _OPAQUE = re.compile(
-    r"//[^\n]*|/\*.*?(?:\*/|\Z)|R\"(\w*)\(.*?\)\1\"|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL
+    r"//[^\n]*|/\*.*?(?:\*/|\Z)|R\"(\w*)\(.*?(?:\)\1\"|\Z)|\"(?:\\.|[^\"\\\n])*\"?|'(?:\\.|[^'\\\n]){1,10}'", re.DOTALL
 )
 _ATTRIBUTE = re.compile(r"__(?:launch_bounds|attribute)__\s*\((?:[^()]|\([^()]*\))*\)+")
-_KERNEL = re.compile(r"\b__global__\b([^;{(]*?)\b(\w+)\s*\(")
+_KERNEL = re.compile(r"\b__global__\b(?:(?!__global__)[^;{(])*?\b(\w+)\s*\(")
 
 
 @dataclass(frozen=True)
@@ -32,31 +35,43 @@ def blanked(text: str) -> str:
 
 
 def kernels(text: str) -> list[Kernel]:
-    """The kernels that a source defines or begins to define, in source order; declarations are left out."""
+    """The kernels that a source defines or begins to define, in source order; declarations are left out.
+
+    Stops after MOST_KERNELS: lines are counted from the beginning for each.
+    """
     code = blanked(text)
     code = _ATTRIBUTE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), code)
+    ends = _blocks(code)
     found = []
     for match in _KERNEL.finditer(code):
-        end = _end(code, match.end())
+        end = _end(code, match.end(), ends)
         if end is None:
             continue
-        name = match.start(2)
+        name = match.start(1)
         line = code.count("\n", 0, name)
         column = name - (code.rfind("\n", 0, name) + 1)
-        found.append(Kernel(match[2], line, column, code.count("\n", 0, end)))
+        found.append(Kernel(match[1], line, column, code.count("\n", 0, end)))
+        if len(found) == MOST_KERNELS:
+            break
     return found
 
 
-def _end(code: str, at: int) -> int | None:
+def _blocks(code: str) -> dict[int, int]:
+    """Offset of an opening brace -> that of its closing one; those without one are left out."""
+    found, opened = {}, []
+    for match in re.finditer(r"[{}]", code):
+        if match[0] == "{":
+            opened.append(match.start())
+        elif opened:
+            found[opened.pop()] = match.start()
+    return found
+
+
+def _end(code: str, at: int, ends: dict[int, int]) -> int | None:
     """Where the body that follows a parameter list from `at` ends; None for a declaration."""
     brace, semicolon = code.find("{", at), code.find(";", at)
-    if semicolon >= 0 and (brace < 0 or semicolon < brace):
-        return None
     if brace < 0:
         return len(code) if semicolon < 0 else None
-    depth = 0
-    for match in re.compile(r"[{}]").finditer(code, brace):
-        depth += 1 if match[0] == "{" else -1
-        if depth == 0:
-            return match.start()
-    return len(code)
+    if 0 <= semicolon < brace:
+        return None
+    return ends.get(brace, len(code))

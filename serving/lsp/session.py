@@ -6,16 +6,16 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from hipsynth.serving.limits import SOURCE_BYTES
 from hipsynth.serving.lsp import facts, view
 from hipsynth.serving.lsp.facts import KernelFacts
 from hipsynth.serving.lsp.kernels import Kernel, kernels
 from hipsynth.serving.lsp.source import Failed, Query, Source
 
-MOST_CHARS = 2_000_000  # longer documents are left alone
 NOT_TRUSTED = 'execution is off: set the initialization option "execute" for folders that you trust'
 
 
@@ -132,6 +132,7 @@ class Session:
         self.documents: dict[str, Document] = {}
 
     def open(self, uri: str, path: Path, version: int, text: str) -> None:
+        self.close(uri)
         self.documents[uri] = Document(uri, path, version, text, text)
         self._look(self.documents[uri])
 
@@ -166,7 +167,7 @@ class Session:
         if document.task:
             document.task.cancel()
         document.busy = ""
-        document.found = kernels(document.text) if len(document.text) <= MOST_CHARS else []
+        document.found = kernels(document.text) if len(document.text) <= SOURCE_BYTES else []
         document.task = asyncio.get_running_loop().create_task(self._predict(document, document.version))
 
     async def _predict(self, document: Document, version: int) -> None:
@@ -186,7 +187,7 @@ class Session:
 
     def query(self, document: Document, text: str) -> Query:
         o = self.options
-        return Query(text, o.arch, o.flags, o.device, document.path.stem, seconds=o.seconds)
+        return Query(text, o.arch, o.flags, o.device, document.path.name, limit_s=o.seconds)
 
     async def profile(self, uri: str) -> Mapping[str, Any]:
         """Executes the current text. Raises Failed: not trusted, not open, or the words of `synth profile`."""
@@ -198,7 +199,7 @@ class Session:
         version, text, query = document.version, document.text, self.query(document, document.text)
         target = self.options.target
         if document.text == document.saved and document.path.is_file():
-            query = Query(**{**query.__dict__, "path": str(document.path)})
+            query = replace(query, path=str(document.path))
         document.busy = "executing …"
         await self.changed(document)
         try:
@@ -210,8 +211,9 @@ class Session:
             return answer
         finally:
             document.busy = ""
-            with contextlib.suppress(Exception):
-                await self.changed(document)
+            if self.documents.get(uri) is document:  # what is closed shows nothing any more
+                with contextlib.suppress(Exception):
+                    await self.changed(document)
 
     async def compare(self, uri: str) -> list[dict[str, Any]]:
         """The saved text beside the current one: executed where both are known, else predicted. Raises Failed."""

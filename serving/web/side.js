@@ -128,7 +128,7 @@ export class Side {
     this.parts.stop.hidden = false;
     try {
       const note = (job) => this.say(`${job.state === "queued" ? "waits to execute" : "executing"}: ${job.elapsed_s.toFixed(0)} s`, true);
-      const done = await execute({ ...this.body(), limit_s: limit }, own.signal, note);
+      const done = await execute({ ...this.body(), limit_s: limit, lines: true }, own.signal, note);
       if (version !== this.version) return;
       this.finished(done, limit, unasked);
     } catch (error) {

@@ -31,8 +31,9 @@ Every candidate is compiled, executed and timed by the simulator. What is kept i
 sizes, where every work-group runs: its own inputs, inputs drawn again, poisoned memory, other sizes. The patched
 program is written to --out, by default NAME.optimized.hip in this folder, and nothing else is changed.
 
-The budget is in seconds at fixed prices, so the same command finds the same program on every machine. With --journal,
-what was measured is kept in that folder, and an interrupted search goes on where it was.
+The budget is in seconds at fixed prices, so the same command finds the same program on every machine that keeps up with
+them; on a slower one, the answer is there after 1.2 times the budget. With --journal, what was measured is kept in that
+folder, and an interrupted search goes on where it was.
 
 With --llm, a language model drives the tools of `synth mcp` instead; what it finds is verified in the same way. Its run
 is kept in --trace, and the same command goes on with it.
@@ -161,4 +162,6 @@ def summary(found: Optimized, document: dict[str, Any]) -> str:
         passed = {True: "passed", False: "FAILED", None: "not possible"}[check.passed]
         lines.append(f"{check.name.replace('_', ' ')}: {passed}{f' ({check.detail})' if check.detail else ''}")
     lines.append(f"{found.before_ns / 1e3:.1f} us -> {found.after_ns / 1e3:.1f} us: {found.speedup:.2f} times as fast")
+    if found.uncertainty:
+        lines.append(f"uncertainty of that, as the grid was sampled: {100 * found.uncertainty:.1f} %")
     return "\n".join([*lines, f"patched program: {document['patched']}"])

@@ -67,6 +67,7 @@ class Options(TypedDict):
     timeout: float
     exact: bool
     counters: bool | None
+    output: bool
     retry_failed: bool
     repair: bool
     as_json: bool
@@ -92,6 +93,7 @@ class Options(TypedDict):
 @click.option(
     "--counters/--no-counters", default=None, help="Show counters in the tables.  [default: for up to 3 kernels]"
 )
+@click.option("--output", is_flag=True, help="Also show what the program itself prints.")
 @click.option(
     "--sample",
     default="auto",
@@ -234,6 +236,10 @@ def _program(found: Project, wanted: Sequence[Target], limits: Limits, options: 
         click.echo(render(results, terminal_width(), options["counters"]))
         if limits.lines:
             click.echo("\n" + listing(results, terminal_width()))
+        for result in results if options["output"] else ():
+            click.echo(
+                f"\n{result.arch} ({result.device})  {result.flags}: output of the program\n{result.stdout}".rstrip()
+            )
     for line in notes(results, limits.budget_s):
         click.echo(line, err=True)
     for result in results:

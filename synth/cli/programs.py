@@ -36,7 +36,14 @@ class ProgramCommand(click.Command):
         if "--" in args:
             at = args.index("--")
             args, ctx.meta[_OWN] = args[:at], tuple(args[at + 1 :])
+            for word in sorted(_options_of(self, ctx).intersection(text.split("=")[0] for text in ctx.meta[_OWN])):
+                click.echo(f"warning: {word} behind -- goes to the program; options of synth go before it", err=True)
         return super().parse_args(ctx, args)
+
+
+def _options_of(command: click.Command, ctx: click.Context) -> set[str]:
+    """The long options of a verb: a program's own are often short ones, which mean something else there."""
+    return {name for option in command.get_params(ctx) for name in option.opts if name.startswith("--")}
 
 
 def source_options(function: F) -> F:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from hipsynth.synth.cli.common import note, print_json
-from hipsynth.synth.cli.options import NamedPath, json_option, one_device_option, timeout_option
+from hipsynth.synth.cli.options import Duration, NamedPath, json_option, one_device_option, timeout_option
 from hipsynth.synth.core.errors import BadInput, UsageError
 
 EPILOG = """\b
@@ -42,6 +42,10 @@ reason: its groups depend on their order, wait for each other, or choose their w
 @click.option("--kernel", "kernels", multiple=True, metavar="NAME", help="Only this kernel; repeatable.")
 @click.option("--mapping", default="", metavar="EXPRESSION", help="Check and try this mapping alone.")
 @click.option("--tries", default=4, show_default=True, type=click.IntRange(1, 200), help="Mappings executed at first.")
+@click.option(
+    "--budget", type=Duration(1.0, 24 * 3600.0), default=60.0, show_default="60s", metavar="30s|2m",
+    help="No mapping is executed that would end later.",
+)  # fmt: skip
 @click.option("--check-args", default=None, metavar="ARGS", help="Arguments of the runs whose outputs are compared.")
 @click.option("--out", type=NamedPath(dir_okay=False, path_type=Path), help="Where the patched program goes.")
 @timeout_option
@@ -55,6 +59,7 @@ def command(
     kernels: tuple[str, ...],
     mapping: str,
     tries: int,
+    budget: float,
     check_args: str | None,
     out: Path | None,
     timeout: float,
@@ -76,7 +81,7 @@ def command(
     if chosen.exists() and chosen.samefile(file):
         raise UsageError(f"--out {chosen} is the program itself", remedy="name another file")
     checked = None if check_args is None else tuple(shlex.split(check_args))
-    question = Question(target_of(arch, flags, device), args, checked, tries, mapping, kernels, timeout)
+    question = Question(target_of(arch, flags, device), args, checked, tries, mapping, kernels, timeout, budget)
     result = swizzle(text, question, note)
     found = report.document(result) | {"patched": None, "patch": None}
     if result.text != text:

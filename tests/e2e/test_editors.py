@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,8 @@ from pathlib import Path
 import pytest
 
 pytestmark = pytest.mark.full
+DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "editors.md"
+SYNTH = Path(sys.executable).with_name("synth")
 TEXT = """#include <hip/hip_runtime.h>
 __global__ void scale(float* a, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -46,9 +49,9 @@ vim.cmd('qa!')
 EMACS = """
 (require 'eglot)
 (setq eglot-sync-connect 60 eglot-connect-timeout 60)
-(add-to-list 'eglot-server-programs '(c++-mode . COMMAND))
+CONFIGURATION
+(remove-hook 'c++-mode-hook 'eglot-ensure) ; it waits for a screen
 (find-file "FILE")
-(c++-mode)
 (apply #'eglot--connect (eglot--guess-contact))
 (defun title-of (lenses) (plist-get (plist-get (elt lenses 0) :command) :title))
 (let* ((server (eglot-current-server)) (title "") (tries 0)
@@ -74,6 +77,13 @@ def shows_a_prediction(said: str) -> bool:
     return "LENS " in said and "· predicted" in said and "HOVER **scale**" in said
 
 
+def configuration(language: str) -> str:
+    """What the documentation tells users of an editor to write."""
+    found = re.search(rf"```{language}\n(.*?)```", DOCUMENTATION.read_text(), re.DOTALL)
+    assert found
+    return found[1]
+
+
 def written(tmp_path: Path) -> Path:
     file = tmp_path / "scale.hip"
     file.write_text(TEXT)
@@ -92,7 +102,7 @@ def test_neovim(tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("emacs") is None, reason="Emacs is not installed")
 def test_emacs(tmp_path: Path) -> None:
     script = tmp_path / "client.el"
-    command = f'("{sys.executable}" "-m" "hipsynth.synth.cli.main" "lsp")'
-    script.write_text(EMACS.replace("COMMAND", command).replace("FILE", str(written(tmp_path))))
-    said = run(tmp_path, "emacs", "-Q", "--batch", "-f", "package-initialize", "-l", str(script))
-    assert shows_a_prediction(said), said
+    own = configuration("elisp").replace('"synth"', f'"{SYNTH}"').replace("gfx90a", "gfx942")
+    script.write_text(EMACS.replace("CONFIGURATION", own).replace("FILE", str(written(tmp_path))))
+    said = run(tmp_path, "emacs", "--batch", "-f", "package-initialize", "-l", str(script))
+    assert shows_a_prediction(said) and "gfx942" in said, said

@@ -35,13 +35,15 @@ int main() {
 ENDLESS = KERNEL.replace("hipDeviceSynchronize();", "for (volatile int i = 0;; i = i + 1) {}")
 BODY = {"source": KERNEL, "arch": "gfx90a", "flags": "-O3"}
 PATIENCE_S = 120.0
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class Server:
     """A running `synth serve --port 0 --json`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *options: str) -> None:
         command = [sys.executable, "-m", "hipsynth.synth.cli.main", "serve", "--port", "0", "--json", "--workers", "1"]
+        command += options
         self.log = (folder / "log").open("w+")
         environment = {**os.environ, "XDG_RUNTIME_DIR": str(folder)}
         self.process = subprocess.Popen(
@@ -179,6 +181,23 @@ def test_kill_9_of_a_worker_costs_that_answer_only(server: Server) -> None:
     status, _ = server.ask("POST", "/v1/predict", {**BODY, "name": "again.hip"})
     assert status == 200
     assert "hipsynth_workers_lost 1.0" in server.ask("GET", "/metrics")[1]
+
+
+def test_a_job_tells_the_cost_of_lines(server: Server) -> None:
+    (result,) = server.job({**BODY, "lines": True})["document"]["results"]
+    (kernel,) = result["kernels"]
+    assert {row["file"] for row in kernel["lines"]} <= {"kernel.hip", ""}
+    assert any(row["line"] == 4 and row["bytes"] for row in kernel["lines"])
+
+
+@pytest.mark.full
+def test_memory_is_flat_at_a_thousand_edits_a_minute() -> None:
+    needs.sandbox()
+    command = [sys.executable, str(ROOT / "benchmarks" / "serve_speed.py"), "--soak", "1", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(done.stdout)
+    assert found["flat"] and found["typed"] == 990 and found["typed_answered"] > 0
 
 
 def test_sigterm_ends_it_with_all_its_processes(server: Server) -> None:

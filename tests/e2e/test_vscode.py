@@ -54,7 +54,23 @@ def test_two_builds_are_equal(tmp_path: Path) -> None:
     assert first.read_bytes() == vsix.build(tmp_path / "second.vsix", check=False).read_bytes()
 
 
+needs_browser = pytest.mark.skipif(vscode_journey.chromium() is None, reason="Chromium is not installed")
+
+
 @pytest.mark.full
-@pytest.mark.skipif(vscode_journey.chromium() is None, reason="Chromium is not installed")
-def test_a_journey_in_a_real_vs_code(capfd: pytest.CaptureFixture[str]) -> None:
-    assert vscode_journey.main([]) == 0, capfd.readouterr()
+@needs_browser
+@pytest.mark.parametrize("release", vscode_journey.RELEASES)
+def test_a_journey_in_a_real_vs_code(release: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert vscode_journey.main(["--release", release]) == 0, capfd.readouterr()
+
+
+@pytest.mark.full
+@needs_browser
+def test_inside_the_extension_host(capfd: pytest.CaptureFixture[str]) -> None:
+    assert vscode_journey.main(["--host"]) == 0, capfd.readouterr()
+    assert capfd.readouterr().out.count("ok  ") == (ROOT / "vscode/test/host.ts").read_text().count('  async "')
+
+
+def test_the_oldest_release_is_the_one_that_the_manifest_allows() -> None:
+    _, minor, _ = vscode_journey.RELEASES["oldest"].split(".")
+    assert MANIFEST["engines"]["vscode"] == f"^1.{minor}.0"

@@ -62,6 +62,7 @@ def executed(page: Any) -> None:
 def test_from_typing_to_executed_figures(page: Any) -> None:
     executed(page)
     assert "token" not in page.url
+    page.locator(".gutter [class^=heat]").first.wait_for()
     rows = page.locator("#figures tbody tr")
     assert rows.count() == 13
     head = page.locator("#figures thead").inner_text()

@@ -157,6 +157,14 @@ def test_without_a_budget_the_hard_limit_is_a_time_out(tmp_path: Path) -> None:
     assert (done.status, done.reason, done.kernels[0].name) == ("failed", "timeout", "bump")
 
 
+def test_launches_of_known_kernels_settle_a_program(tmp_path: Path) -> None:
+    done = run(tmp_path, 10.0, "4096", "50", "64", settled_launches=6)
+    assert (done.status, done.reason) == ("partial", "settled")
+    assert done.dispatch_count == 7  # the first launch is of an unknown kernel
+    whole = run(tmp_path, 10.0, "4096", "3", "64", settled_launches=6)
+    assert (whole.status, whole.reason) == ("ok", "")
+
+
 @pytest.mark.parametrize("budget_s", [0.05, 1.0])
 def test_the_load_of_the_machine_changes_nothing(budget_s: float, tmp_path: Path) -> None:
     def measured(name: str) -> str:

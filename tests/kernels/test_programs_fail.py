@@ -10,11 +10,14 @@ from hip_programs import FOLDER, run
 from hipsynth.profiling import devices
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import SimBackend
+from hipsynth.profiling.matrix.job import profile_program
+from hipsynth.profiling.reports.documents import profile_document
+from hipsynth.profiling.reports.terminal import render
 from hipsynth.profiling.sim import channel
 from hipsynth.profiling.sim.api import STOP_EXIT
 from hipsynth.profiling.sim.limits import Limits
 from hipsynth.synth.core.errors import Missing
-from hipsynth.synth.core.program import Expected, Program
+from hipsynth.synth.core.program import Expected, Program, Project, SourceFile, project_program
 
 
 def test_write_out_of_bounds(tmp_path: Path) -> None:
@@ -136,6 +139,33 @@ def profile(subject: Program, scratch: Path, flags: str = "-O3"):  # type: ignor
 def test_backend_names_the_failure(name: str, reason: str, tmp_path: Path) -> None:
     result = profile(program(name), tmp_path)
     assert (result.status, result.reason) == ("failed", reason), result
+
+
+COPIES = """#include <hip/hip_runtime.h>
+int main() {
+  float *p, host[1024];
+  if (hipMalloc(&p, 8192) || hipMemcpy(p, host, 4096, hipMemcpyHostToDevice) || hipMemset(p, 0, 512)) return 1;
+  if (hipMemcpy(p + 1024, p, 4096, hipMemcpyDeviceToDevice) || hipMemcpy(host, p, 64, hipMemcpyDeviceToHost)) return 1;
+  return hipMemcpy(host, p + 8, 36, hipMemcpyDeviceToHost) != hipSuccess;
+}
+"""
+
+
+def test_copies_alone_are_a_result(tmp_path: Path) -> None:
+    path = tmp_path / "copies.hip"
+    path.write_text(COPIES)
+    subject = project_program(Project((SourceFile(path),), tmp_path))
+    (found,) = profile_program(subject, [Target("gfx90a", "-O3", "mi250")], "sim", Limits(time_s=20.0))
+    assert (found.status, found.exit_code, found.kernels) == ("ok", 0, ()), found
+    moved = {row.kind: (row.count, row.bytes) for row in found.transfers}
+    assert moved == {
+        "host_to_device": (1, 4096), "device_to_host": (2, 100), "device_to_device": (1, 4096), "fill": (1, 512),
+    }  # fmt: skip
+    times = {row.kind: row.ns for row in found.transfers}
+    assert 2 * times["host_to_device"] > times["device_to_host"] > times["host_to_device"] > times["fill"] > 0
+    (shown,) = profile_document("id", "copies.hip", [found])["results"]
+    assert [row["kind"] for row in shown["transfers"]] == list(moved)
+    assert "  device to host    2 x, 0.0001 MB in" in render([found])
 
 
 def test_backend_reports_compiler_errors(tmp_path: Path) -> None:

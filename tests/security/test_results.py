@@ -31,7 +31,7 @@ KERNEL: dict[str, Any] = {
 DOCUMENT: dict[str, Any] = {
     "status": "ok", "reason": "", "message": "", "warnings": [], "finished": True, "signal": 0, "clock_ns": 12.5,
     "dispatch_count": 1, "module_kernels": 1, "device_ms": 3, "kernels": [KERNEL], "dispatches": [KERNEL], "budget": [],
-    "instructions": [],
+    "instructions": [], "outputs": [], "transfers": [],
 }  # fmt: skip
 
 

@@ -30,7 +30,7 @@ def measure(_: Evaluator, text: str) -> Evaluation:
     return Evaluation("ok", "", "", 0, (kernel,), 1.0)
 
 
-def full(_: Verifier, text: str) -> Verification:
+def full(_: Verifier, text: str, timed: tuple[Evaluation, Evaluation] | None = None) -> Verification:
     return Verification((Check("outputs_equal", "wrong" not in text, "a copy differs"),))
 
 

@@ -17,17 +17,19 @@ from hipsynth.profiling.metrics import roofline
 from hipsynth.profiling.metrics.bottleneck import unit_name
 from hipsynth.profiling.reports.corpus_statistics import bottlenecks
 from hipsynth.profiling.reports.numbers import number
+from hipsynth.profiling.reports.page import component, embedded
 from hipsynth.profiling.validation import expected_error
 from hipsynth.synth.core.errors import BadInput
 from hipsynth.synth.core.files import RESULT_BYTES, read_regular, whole_file
 from hipsynth.synth.core.store import Corpus
 from hipsynth.training.data.dataset import Sample, load_samples
 from hipsynth.training.data.source import view_source
-from hipsynth.training.evaluation.charts import Dot, colour, histogram, roofline_chart
+from hipsynth.training.evaluation.charts import colour, histogram
 from hipsynth.training.evaluation.scores import mean_within, relative_error
 from hipsynth.training.models.predict import physical
 
 TEMPLATE = Path(__file__).with_name("report.html.j2")
+SCRIPT = TEMPLATE.with_name("report.js")
 INTENSITY = roofline.LEVELS["HBM"][1]
 SIMULATED = ("sim",)  # backends that simulate; all others read hardware counters
 BASELINE_TITLES = {
@@ -110,7 +112,9 @@ def render(
         backends=backends,
         simulated=[b for b in backends if b in SIMULATED],
         measured=[b for b in backends if b not in SIMULATED],
-        roofs=_roofs(samples, colours),
+        roofs=(roofs := _roofs(samples, colours)),
+        roofline_data=embedded([roof["shown"] for roof in roofs]),
+        script=component() + SCRIPT.read_text(),
         family_rows=_family_rows(samples),
         target_rows=sorted(Counter((s.arch, s.device, s.flags) for s in samples).items()),
         origin_rows=sorted(Counter(s.origin for s in samples).items()),
@@ -137,18 +141,20 @@ def _roofs(samples: Sequence[Sample], colours: Mapping[str, str]) -> list[dict[s
         by_device[sample.device].append(sample)
     charts = []
     for device, group in sorted(by_device.items()):
-        dots = [_dot(s) for s in group if s.metrics[roofline.THROUGHPUT] > 0 and s.metrics[INTENSITY] > 0]
+        dots = [_dot(s, colours) for s in group if s.metrics[roofline.THROUGHPUT] > 0 and s.metrics[INTENSITY] > 0]
+        shown = {"plot": roofline.document(device, []), "dots": sorted(dots, key=lambda dot: str(dot["group"]))}
         arch = load(device)
-        chart = roofline_chart(device, sorted(dots, key=lambda d: d.group), colours)
-        charts.append({"title": arch.title, "arch": arch.arch, "svg": chart, "off": len(group) - len(dots)})
+        charts.append({"title": arch.title, "arch": arch.arch, "off": len(group) - len(dots), "shown": shown})
     return charts
 
 
-def _dot(sample: Sample) -> Dot:
+def _dot(sample: Sample, colours: Mapping[str, str]) -> dict[str, Any]:
+    """A build on the plot, as report.js draws it."""
     x, y = sample.metrics[INTENSITY], sample.metrics[roofline.THROUGHPUT]
     description = roofline.describe(roofline.position(sample.metrics, sample.device))
     title = f"{sample.kernel} ({sample.family})\n{sample.flags}\n{x:.3g} FLOP/B, {y:.4g} GFLOP/s\n{description}"
-    return Dot(x, y, sample.family, title)
+    colour = colours[sample.family]
+    return {"intensity": x, "gflops": y, "group": sample.family, "colour": colour, "said": title}
 
 
 def _family_rows(samples: Sequence[Sample]) -> list[dict[str, Any]]:

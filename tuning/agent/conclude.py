@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
+from dataclasses import replace
 
 from hipsynth.tuning.optimize.evaluate import Evaluation, moved
 from hipsynth.tuning.optimize.optimize import Optimized
@@ -20,7 +21,9 @@ def conclude(shop: Workshop, refused: dict[str, str], say: Callable[[str], None]
     original = shop.versions["v0"]
     before = shop.ran(original)
     # A model that compiles a source anew may forget to say what it replaces: it is checked against the original, too.
-    made = [one for one in shop.versions.values() if one.text != original.text]
+    # All are timed with the original's arguments: a model may have compiled some with smaller ones.
+    others = (one for one in shop.versions.values() if one.text != original.text)
+    made = [replace(one, arguments=original.arguments) for one in others]
     measured = [(one, shop.measured(one)) for one in made]
     faster = [(one, found) for one, found in measured if found.ok and 0 < found.duration_ns <= _least(before)]
     verifier = shop.verifier("v0")
@@ -28,7 +31,7 @@ def conclude(shop: Workshop, refused: dict[str, str], say: Callable[[str], None]
     passed = Verification((verifier.quick(original.text),))
     best: tuple[Version, Evaluation] | None = None
     for one, found in sorted(faster, key=lambda row: row[1].duration_ns) if verifier.sizes else []:
-        checks = verifier.full(one.text)
+        checks = verifier.full(one.text, (before, found))
         say(f"{one.name} verified: {checks.failure or 'every check passed'}")
         if checks.passed:
             best, passed = (one, found), checks

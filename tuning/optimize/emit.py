@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hipsynth.synth.frontend.edits import Edit, apply_edits
+from hipsynth.tuning.optimize.body import Body
 from hipsynth.tuning.optimize.in_place import FAST, fast_calls, padding, unrolled
 from hipsynth.tuning.optimize.jam import jammed
 from hipsynth.tuning.optimize.plan import AXES, Plan, Plans, Shape
 from hipsynth.tuning.optimize.privatise import SUMS, private_calls
 from hipsynth.tuning.optimize.program import Kernel, Launch, Parameter, Program
+from hipsynth.tuning.optimize.split import LANE, LANES, split_edits
 
 _COORDINATES = "const dim3 threadIdx, const dim3 blockIdx, const dim3 blockDim, const dim3 gridDim"
 _GROUPS = "unsigned lane_groups_x, unsigned lane_groups_y, unsigned lane_groups_z"  # of the original launch
@@ -25,16 +27,16 @@ def emit(program: Program, plans: Plans, blocks: dict[str, Shape]) -> str:
     Raises NotUnderstood if a plan needs what the kernel does not have.
     """
     edits: list[Edit] = []
-    private = False
+    helpers: set[str] = set()
     for kernel in program.kernels:
         plan = plans.get(kernel.name, Plan())
         if plan == Plan():
             continue
-        private = private or plan.private
+        helpers |= ({SUMS} if plan.private else set()) | ({LANES} if plan.split else set())
         edits += _Writer(program, kernel, plan, blocks.get(kernel.name, (1, 1, 1))).edits()
-    if private:
+    if helpers:
         start = min(kernel.start for kernel in program.kernels)
-        edits = _joined([*edits, Edit(start, start, SUMS)])
+        edits = _joined([*edits, Edit(start, start, "".join(sorted(helpers)))])
     return apply_edits(program.text.encode(), edits).decode()
 
 
@@ -45,6 +47,15 @@ def _joined(edits: Sequence[Edit]) -> list[Edit]:
     if at is None:
         return list(edits)
     return [Edit(e.start, e.end, first.text + e.text) if e is at else e for e in others]
+
+
+def _merged(edits: Sequence[Edit]) -> list[Edit]:
+    """Insertions at one place as one, in their order."""
+    found: dict[tuple[int, int], Edit] = {}
+    for e in edits:
+        before = found[e.start, e.end].text if e.start == e.end and (e.start, e.end) in found else ""
+        found[e.start, e.end] = Edit(e.start, e.end, before + e.text)
+    return list(found.values())
 
 
 @dataclass(frozen=True)
@@ -99,6 +110,7 @@ class _Writer:
         kernel, plan = self.kernel, self.plan
         head = f"{kernel.template}\n" if kernel.template else ""
         more = ["Sums& lane_sums"] if plan.private else []
+        more += [f"const unsigned {LANE}"] if plan.split else []
         parts = [
             f"// One work-item of `{kernel.name}`; the last parameters stand for the built-in coordinates.\n"
             f"{head}static __device__ __forceinline__ void {kernel.name}_item("
@@ -129,7 +141,9 @@ class _Writer:
             edits += padding(self.program, self.kernel)
         if self.plan.unroll:
             edits += unrolled(self.program, self.kernel, self.plan.unroll)
-        return edits
+        if not self.plan.split:
+            return edits
+        return _merged([*split_edits(Body(self.program, self.kernel), self.plan.split), *edits])
 
     def _jam(self, head: str, more: list[str]) -> str:
         plan, kernel = self.plan, self.kernel
@@ -168,6 +182,10 @@ class _Writer:
             width = plan.shape[axis]
             real = AXES[names[axis]]
             group, lane = f"blockIdx.{real}", f"threadIdx.{real}"
+            if plan.split and axis == 0:
+                lines.append(f"  const unsigned lane_x = ({group} * {width} + {lane}) / {plan.split};")
+                lines.append(f"  const unsigned {LANE} = {lane} % {plan.split};")
+                continue
             if axis != plan.axis or plan.coarsen == 1:
                 lines.append(
                     f"  const unsigned lane_{AXES[axis]} = {group}{f' * {width} + {lane}' if width > 1 else ''};"
@@ -182,7 +200,7 @@ class _Writer:
         guards = [
             f"lane_{AXES[a]} < lane_groups.{AXES[a]} * {block[a]}"
             for a in range(3)
-            if (a != plan.axis or plan.coarsen == 1) and block[a] % plan.shape[a]
+            if (a != plan.axis or plan.coarsen == 1) and block[a] % self._items(a)
         ]
         run = self._run()
         lines.append(f"  if ({' && '.join(guards)}) {{\n{run}  }}" if guards else run.rstrip("\n"))
@@ -190,10 +208,16 @@ class _Writer:
             lines.append("  lane_sums.flush();")
         return "\n".join(lines) + "\n"
 
+    def _items(self, axis: int) -> int:
+        """Work-items of a group along an axis, of which each lane executes one at a time."""
+        assert self.plan.shape is not None
+        return self.plan.shape[axis] // (self.plan.split if self.plan.split and axis == 0 else 1)
+
     def _run(self) -> str:
         plan, block, name = self.plan, self.block, self.kernel.name
         template = f"<{', '.join(self.kernel.template_names)}>" if self.kernel.template_names else ""
         values = [one.name for one in self.kernel.parameters] + (["lane_sums"] if plan.private else [])
+        values += [LANE] if plan.split else []
 
         def coordinates(position: str) -> str:
             at = [position if a == plan.axis and position else f"lane_{AXES[a]}" for a in range(3)]
@@ -228,7 +252,7 @@ class _Writer:
         assert plan.shape is not None
         groups, threads = [""] * 3, [0] * 3
         for axis in range(3):
-            per_group = plan.shape[axis] * (plan.coarsen if axis == plan.axis else 1)
+            per_group = self._items(axis) * (plan.coarsen if axis == plan.axis else 1)
             items = f"lane_groups.{AXES[axis]}" + (f" * {block[axis]}" if block[axis] > 1 else "")
             if per_group == block[axis]:
                 items = f"lane_groups.{AXES[axis]}"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,17 @@ from hipsynth.synth.core.kernel_record import KernelRecord, decode
 from hipsynth.synth.core.program import text_id
 from hipsynth.tuning.optimize.plan import Shape
 from hipsynth.tuning.trial import Conditions, Trial, trial
+from hipsynth.tuning.trial.clock import Clock
 
-COMPILE_S = 0.5  # price of one compile
+COMPILE_S = 0.8  # price of one compile
 PER_WAVE_INSTRUCTION_S = 5e-8
 _WORK = ("valu_full", "valu_trans", "valu_f64", "valu_int64_mul", "salu", "smem", "vmem", "lds", "flow")
 
 
 @dataclass(frozen=True)
 class KernelTime:
-    """What a search uses of one kernel's record; `duration_ns` is the total over its launches."""
+    """What a search uses of one kernel's record; `duration_ns` is the total over its launches, `error` how uncertain it
+    is because the grid was sampled (relative)."""
 
     name: str
     duration_ns: float
@@ -35,11 +37,13 @@ class KernelTime:
     same_shape: bool
     metrics: Mapping[str, float | None] = field(default_factory=dict)
     counters: Mapping[str, float] = field(default_factory=dict)
+    error: float = 0.0
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The measured run of one text. `price`: seconds that it counts against a search's budget."""
+    """The measured run of one text. `price`: seconds that it counts against a search's budget; `exact_s`: those of a
+    run of every work-group, without the compile."""
 
     status: str
     reason: str
@@ -47,6 +51,8 @@ class Evaluation:
     exit_code: int
     kernels: tuple[KernelTime, ...]
     price: float
+    exact_s: float = 0.0
+    arguments: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -55,6 +61,15 @@ class Evaluation:
     @property
     def duration_ns(self) -> float:
         return sum(kernel.duration_ns for kernel in self.kernels)
+
+    @property
+    def error(self) -> float:
+        """The relative uncertainty of the duration, as far as sampling makes it uncertain."""
+        return sum(k.error * k.duration_ns for k in self.kernels) / self.duration_ns if self.duration_ns else 0.0
+
+    def counted(self, names: Sequence[str]) -> float:
+        """The sum of counters over all launches."""
+        return sum(kernel.counters.get(name, 0.0) * kernel.dispatches for kernel in self.kernels for name in names)
 
     def of(self, kernel: str) -> KernelTime | None:
         """The times of a kernel of the source, also if renamed (`NAME_tuned`) or an instance of a template."""
@@ -69,8 +84,15 @@ def base_name(name: str) -> str:
 class Evaluator:
     """Measures texts on a target; results are kept in `journal`, where a later search finds them."""
 
-    def __init__(self, target: Target, arguments: tuple[str, ...], time_s: float, journal: Path | None) -> None:
-        self.target, self.journal = target, journal
+    def __init__(
+        self,
+        target: Target,
+        arguments: tuple[str, ...],
+        time_s: float,
+        journal: Path | None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.target, self.journal, self.clock = target, journal, clock or Clock()
         self.conditions = Conditions(arguments, effort=CORPUS_EFFORT, units=CORPUS_UNITS, time_s=time_s)
         self.setting = json.dumps([asdict(target), asdict(self.conditions), SimBackend().version()])
 
@@ -78,7 +100,8 @@ class Evaluator:
         path = self.journal / f"{text_id(text + self.setting)}.json" if self.journal else None
         if path is not None and (stored := _stored(path)) is not None:
             return stored
-        found = evaluation(trial(text, self.target, self.conditions))
+        conditions = replace(self.conditions, time_s=self.clock.run_s(self.conditions.time_s))
+        found = replace(evaluation(trial(text, self.target, conditions)), arguments=conditions.arguments)
         if path is not None and found.reason not in ("worker_died", "timeout"):
             path.parent.mkdir(parents=True, exist_ok=True)
             partial = path.with_suffix(".part")
@@ -97,8 +120,9 @@ def _stored(path: Path) -> Evaluation | None:
 def evaluation(done: Trial) -> Evaluation:
     kernels = tuple(_time(kernel) for kernel in done.kernels)
     price = COMPILE_S + sum(map(_price, done.kernels))
+    exact = sum(_instructions(kernel) * kernel.dispatches * PER_WAVE_INSTRUCTION_S for kernel in done.kernels)
     code = -1 if done.exit_code is None else done.exit_code
-    return Evaluation(done.status, done.reason, done.message[:2000], code, kernels, price)
+    return Evaluation(done.status, done.reason, done.message[:2000], code, kernels, price, exact)
 
 
 def _time(kernel: KernelRecord) -> KernelTime:
@@ -113,19 +137,24 @@ def _time(kernel: KernelRecord) -> KernelTime:
         kernel.same_shape,
         dict(kernel.metrics),
         dict(kernel.counters),
+        kernel.sampling.error.get("Duration", 0.0) if kernel.sampling else 0.0,
     )
+
+
+def _instructions(kernel: KernelRecord) -> float:
+    """Wave instructions of a launch."""
+    return float(sum(getattr(kernel.work, name) for name in _WORK)) if kernel.work else 0.0
 
 
 def _price(kernel: KernelRecord) -> float:
     """Seconds for the groups that were executed, at a fixed price of a wave instruction."""
     if kernel.work is None or not kernel.work.groups:
         return 0.0
-    instructions = float(sum(getattr(kernel.work, name) for name in _WORK))
     share = 1.0
     if kernel.sampling and kernel.sampled:
         executed = kernel.sampling.groups_simulated + kernel.sampling.groups_recorded
         share = min(1.0, executed / (kernel.work.groups * kernel.dispatches))
-    return instructions * kernel.dispatches * share * PER_WAVE_INSTRUCTION_S
+    return _instructions(kernel) * kernel.dispatches * share * PER_WAVE_INSTRUCTION_S
 
 
 def moved(before: KernelTime, after: KernelTime, least: float = 0.05) -> dict[str, Any]:

@@ -3,18 +3,14 @@ computed once and their loads overlap."""
 
 from __future__ import annotations
 
-import itertools
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hipsynth.synth.frontend.parse import Token
+from hipsynth.tuning.optimize.body import STEP, Body
 from hipsynth.tuning.optimize.plan import AXES
-from hipsynth.tuning.optimize.program import COORDINATES, Kernel, Program
+from hipsynth.tuning.optimize.program import Kernel, Program
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, statements
-
-_ASSIGN = frozenset({"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="})
-_STEP = frozenset({"++", "--"})
 
 
 @dataclass(frozen=True)
@@ -49,9 +45,9 @@ class _Jam:
 
     def body(self) -> Jammed:
         self.tokens: Sequence[Token] = self.program.tokens
+        self.code = Body(self.program, self.kernel)
         tree = statements(self.tokens, self.kernel.first, self.kernel.last)
-        self._check()
-        self.locals = self._locals()
+        self.code.check_plain()
         before = -1
         while before != len(self.varying):
             before = len(self.varying)
@@ -72,42 +68,12 @@ class _Jam:
                 lines.append(self._emit(one))
         return Jammed("\n  ".join(lines), guarded)
 
-    def _check(self) -> None:
-        body = self.tokens[self.kernel.first : self.kernel.last]
-        words = {t.text for t in body}
-        for name in words & self.program.macros.keys():
-            if COORDINATES & self.program.macros[name] or len(self.program.macros[name]) > 3:
-                raise NotUnderstood(f"the macro {name}")
-        text = self.program.unit.text[body[0].start : body[-1].end]
-        if b"#" in text.replace(b"#pragma unroll", b""):
-            raise NotUnderstood("a preprocessor directive in the body")
-        for a, b in itertools.pairwise(body):
-            if b.text == "[" and not (a.identifier or a.text in ("]", ")", ">")):
-                raise NotUnderstood("a lambda expression")
-        if {"static", "goto"} & words or any(re.fullmatch(r"(thread|block|item)_\d+", w) for w in words):
-            raise NotUnderstood("static, goto, or a name that the new code uses")
-
-    def _locals(self) -> set[int]:
-        """Offsets of the declarations of variables in the body."""
-        first, last = self.tokens[self.kernel.first].start, self.tokens[self.kernel.last].start
-        found = set()
-        for token in self.tokens[self.kernel.first : self.kernel.last]:
-            for entity in self.program.entities(token):
-                if entity.user and entity.category == "variable" and first <= entity.place[1] < last:
-                    found.add(entity.place[1])
-        return found
-
-    def _local(self, token: Token) -> int:
-        """The offset of the declaration of the local variable that a token names; -1 if it names none."""
-        places = {e.place[1] for e in self.program.entities(token) if e.user and e.category == "variable"}
-        return next(iter(places & self.locals), -1) if len(places) == 1 else -1
-
     # --- what differs between the work-items -------------------------------------------------------------------------
 
     def _varies(self, span: tuple[int, int]) -> bool:
         for i in range(*span):
             token = self.tokens[i]
-            if self._local(token) in self.varying or self._is_coordinate(i):
+            if self.code.local(token) in self.varying or self._is_coordinate(i):
                 return True
         return False
 
@@ -121,47 +87,18 @@ class _Jam:
             raise NotUnderstood(f"{token.text} as a whole")
         return member == AXES[self.axis]
 
-    def _changed(self, span: tuple[int, int]) -> set[int]:
-        """The local variables that a piece of code declares, assigns or takes the address of."""
-        found = set()
-        for i in range(*span):
-            place = self._local(self.tokens[i])
-            if place < 0:
-                continue
-            stepped = self.tokens[i - 1].text in (*_STEP, "&")
-            if self.tokens[i].start == place or stepped or self._after_lvalue(i, span[1]) in (*_ASSIGN, *_STEP):
-                found.add(place)
-        return found
-
-    def _after_lvalue(self, at: int, end: int) -> str:
-        """What follows `name`, `name.member` or `name[...]`."""
-        i = at + 1
-        while i < end:
-            if self.tokens[i].text == "." and i + 1 < end:
-                i += 2
-            elif self.tokens[i].text == "[":
-                depth = 0
-                while i < end:
-                    depth += (self.tokens[i].text == "[") - (self.tokens[i].text == "]")
-                    i += 1
-                    if depth == 0:
-                        break
-            else:
-                return self.tokens[i].text
-        return ""
-
     def _spread(self, one: Statement, inside: bool) -> None:
         """Adds the variables that a statement changes from work-item to work-item to `varying`."""
         if one.kind in ("if", "for", "while"):
             if inside or self._varies(one.head):
-                self.varying |= self._changed((one.start, one.end))
+                self.varying |= self.code.changed((one.start, one.end))
             for part in one.parts:
                 self._spread(part, inside or self._varies(one.head))
         elif one.kind == "block":
             for part in one.parts:
                 self._spread(part, inside)
         elif inside or self._varies((one.start, one.end)):
-            self.varying |= self._changed((one.start, one.end))
+            self.varying |= self.code.changed((one.start, one.end))
 
     # --- the text ----------------------------------------------------------------------------------------------------
 
@@ -193,14 +130,14 @@ class _Jam:
         """Whether a simple statement only declares or assigns local variables, so that once is enough."""
         words = [t.text for t in self.tokens[one.start : one.end]]
         calls = "(" in words and not self._is_declaration(one)
-        return one.kind == "simple" and not calls and bool(self._changed((one.start, one.end)))
+        return one.kind == "simple" and not calls and bool(self.code.changed((one.start, one.end)))
 
     def _is_declaration(self, one: Statement) -> bool:
         if one.kind != "simple":
             return False
-        changed = self._changed((one.start, one.end))
+        changed = self.code.changed((one.start, one.end))
         words = {t.text for t in self.tokens[one.start : one.end]}
-        effects = words & _STEP or any(word.lower().startswith(("atomic", "unsafeatomic")) for word in words)
+        effects = words & STEP or any(word.lower().startswith(("atomic", "unsafeatomic")) for word in words)
         return bool(changed) and not effects and any(self.tokens[i].start in changed for i in range(one.start, one.end))
 
     def _is_exit(self, one: Statement) -> bool:
@@ -235,7 +172,7 @@ class _Jam:
             new = None
             if copy is not None and self._is_coordinate(i):
                 new, skip = f"{token.text.removesuffix('Idx')}_{copy}", i + 2
-            elif copy is not None and self._local(token) in self.varying:
+            elif copy is not None and self.code.local(token) in self.varying:
                 new = f"{token.text}_{copy}"
             if new is not None:
                 pieces += [self._slice(at, token.start), new]

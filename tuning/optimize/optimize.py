@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,13 +13,14 @@ from hipsynth.profiling.backends.protocol import Target
 from hipsynth.synth.core.errors import HipsynthError
 from hipsynth.training.analytic.predict import AnalyticPredictor, Question
 from hipsynth.tuning.optimize.candidates import State
-from hipsynth.tuning.optimize.evaluate import Evaluator
+from hipsynth.tuning.optimize.evaluate import Evaluation, Evaluator
 from hipsynth.tuning.optimize.moves.fast_math import ALLOWED_BY
 from hipsynth.tuning.optimize.program import Program, read_program
-from hipsynth.tuning.optimize.search import Search, Step
+from hipsynth.tuning.optimize.search import GAIN, Search, Step
 from hipsynth.tuning.optimize.sizes import Arguments, candidates
 from hipsynth.tuning.optimize.verify import Verification, Verifier
 from hipsynth.tuning.trial import BIT_FOR_BIT, Tolerance
+from hipsynth.tuning.trial.clock import Clock
 
 RUN_TIME_S = 120.0  # processor time of one measured run
 # Sums in another order, and multiply-adds that the compiler fuses elsewhere, change the last bits of each addition.
@@ -54,6 +56,7 @@ class Optimized:
     diff: str
     spent_s: float
     refused: dict[str, str]  # kernel -> why its work-items cannot be assigned otherwise
+    uncertainty: float = 0.0  # of the speed-up, relative
 
     @property
     def speedup(self) -> float:
@@ -64,6 +67,7 @@ class Optimized:
             "status": self.status,
             "reason": self.reason,
             "speedup": round(self.speedup, 4),
+            "uncertainty": round(self.uncertainty, 4),
             "before_ns": self.before_ns,
             "after_ns": self.after_ns,
             "verified": self.verification.document(),
@@ -79,22 +83,23 @@ def optimize(request: Request, say: Callable[[str], None] = lambda line: None) -
     Raises BadInput for a source without a kernel, HipsynthError (reason of the run)
     for a program that does not run.
     """
-    target = request.target
+    target, clock = request.target, Clock(request.budget_s)
     program = read_program(request.text, target.arch)
-    verifier = Verifier(
-        request.text, target, list(request.sizes) or candidates(request.text), tolerance(program, request.allow)
-    )
-    evaluator = Evaluator(target, request.arguments, RUN_TIME_S, request.journal)
-    search = Search(
-        program, evaluator, verifier.quick, predictor(target, request.arguments), request.budget_s, request.allow, say
-    )
+    sizes = list(request.sizes) or candidates(request.text)
+    verifier = Verifier(request.text, target, sizes, tolerance(program, request.allow), clock)
+    evaluator = Evaluator(target, request.arguments, RUN_TIME_S, request.journal, clock)
+    predict = predictor(target, request.arguments)
+    search = Search(program, evaluator, verifier.quick, predict, request.budget_s, request.allow, say, clock)
     refused = {k.name: k.together or k.fixed for k in program.kernels if not k.independent}
     if not verifier.sizes:
         why = "the original fails, or runs too long in full, at every size that was tried; name one with --check"
         return _answer("refused", why, [], search, Verification((verifier.quick(request.text),)), request.text, refused)
     states = search.run()
+    origin = states[-1].found
     for state in states[:-1]:
-        found = verifier.full(state.text)
+        if state.found.duration_ns * (1 + GAIN + uncertainty(origin, state.found)) > origin.duration_ns:
+            break
+        found = verifier.full(state.text, (origin, state.found))
         say(f"verified: {found.failure or 'every check passed'}")
         if found.passed:
             return _answer("improved", "", states, search, found, request.text, refused, state)
@@ -117,9 +122,14 @@ def _answer(
     text = best.text if best else original
     after = best.found.duration_ns if best else before
     lines = difflib.unified_diff(original.splitlines(True), text.splitlines(True), "original", "optimized")
-    return Optimized(
-        status, reason, before, after, verification, tuple(search.steps), text, "".join(lines), search.spent_s, refused
-    )
+    unsure = uncertainty(states[-1].found, best.found) if best else 0.0
+    return Optimized(status, reason, before, after, verification, tuple(search.steps), text, "".join(lines),
+                     search.spent_s, refused, unsure)  # fmt: skip
+
+
+def uncertainty(one: Evaluation, other: Evaluation) -> float:
+    """Of the ratio of two durations, relative."""
+    return math.hypot(one.error, other.error)
 
 
 def tolerance(program: Program, allow: frozenset[str] = frozenset()) -> Tolerance:

@@ -19,7 +19,8 @@ class Plan:
     `coarsen`: work-items that one lane executes along `axis`, a group's width apart, or side by side if `adjacent`.
     `jam`: their statements alternate, so that what they share is computed once. `private`: atomic additions are
     summed in the LDS first. `restrict`: pointers do not alias. `unroll`: of innermost loops. `waves`: least waves per
-    SIMD that registers must leave room for. `fast`: approximate functions. `pad`: longer rows of LDS arrays.
+    SIMD that registers must leave room for. `fast`: approximate functions. `pad`: longer rows of LDS arrays. `split`:
+    neighbouring lanes along x that share the loops of one work-item, a power of two; 0: each has its own.
     """
 
     shape: Shape | None = None  # None: the launch is unchanged
@@ -34,6 +35,7 @@ class Plan:
     waves: int = 0
     fast: bool = False
     pad: bool = False
+    split: int = 0
 
     @property
     def items(self) -> int:

@@ -12,11 +12,13 @@ from hipsynth.tuning.optimize.evaluate import Evaluation, Evaluator, moved
 from hipsynth.tuning.optimize.plan import Move
 from hipsynth.tuning.optimize.program import Program
 from hipsynth.tuning.optimize.verify import Check
+from hipsynth.tuning.trial.clock import Clock
 
 BEAM = 2
 PER_ROUND = 5  # candidates of a round that are executed
-PREDICTION_S = 0.15  # price of a prediction, which compiles the device code
-MOST_PREDICTED = 24
+PREDICTION_S = 0.4  # price of a prediction, which compiles the device code
+MOST_PREDICTED = 12
+PREDICTIONS = 0.25  # of the time that a round leaves: what its predictions may take
 GAIN = 0.01  # least relative gain of a step
 
 Predict = Callable[[str], float | None]  # ns of all kernels, None if not known
@@ -53,8 +55,10 @@ class Search:
     budget_s: float
     allow: frozenset[str] = frozenset()
     say: Callable[[str], None] = lambda line: None
+    clock: Clock = field(default_factory=Clock)
     steps: list[Step] = field(default_factory=list)
     spent_s: float = 0.0
+    _slowest_s: float = 0.0  # on the clock: the longest that a candidate took
 
     def run(self) -> list[State]:
         """All states that were kept, fastest first; the original is the last. Raises HipsynthError if it fails."""
@@ -65,7 +69,7 @@ class Search:
         origin = State({}, self.program.text, first)
         beam, kept = [origin], [origin]
         tried = {self.program.text}
-        while self.spent_s < self.budget_s:
+        while not self._over():
             found = self._round(beam, tried, origin)
             if not found:
                 break
@@ -73,9 +77,14 @@ class Search:
             beam = sorted([*beam, *found], key=lambda state: state.found.duration_ns)[:BEAM]
         return sorted(kept, key=lambda state: state.found.duration_ns)
 
+    def _over(self) -> bool:
+        return self.spent_s >= self.budget_s or self.clock.over(self._slowest_s)
+
     def _measure(self, text: str) -> Evaluation:
+        begin = self.clock.spent_s
         found = self.evaluator(text)
         self.spent_s += found.price
+        self._slowest_s = max(self._slowest_s, self.clock.spent_s - begin)
         return found
 
     def _round(self, beam: list[State], tried: set[str], origin: State) -> list[State]:
@@ -87,7 +96,7 @@ class Search:
         options = self._ranked(options)
         kept = []
         for _, _, state, move, text in options[:PER_ROUND]:
-            if self.spent_s >= self.budget_s:
+            if self._over():
                 break
             tried.add(text)
             made = self._try(state, move, text)
@@ -98,15 +107,19 @@ class Search:
     def _ranked(self, options: list[tuple[float, int, State, Move, str]]) -> list[tuple[float, int, State, Move, str]]:
         """By predicted time relative to the prediction of the state; where nothing is predicted, in their order."""
         known: Mapping[int, float | None] = {}
-        ranked = []
+        ranked: list[tuple[float, int, State, Move, str]] = []
+        runs_s = PER_ROUND * self._slowest_s  # what the round will need for its candidates
+        until = self.clock.spent_s + PREDICTIONS * max(0.0, self.clock.budget_s - self.clock.spent_s - runs_s)
         for _, number, state, move, text in options[:MOST_PREDICTED]:
+            if self.clock.spent_s >= until:
+                break
             if id(state) not in known:
                 known = {**known, id(state): self._predicted(state.text)}
             before = known[id(state)]
             after = self._predicted(text) if before else None
             ratio = after / before if after and before else 1.0
             ranked.append((ratio * state.found.duration_ns, number, state, move, text))
-        return sorted(ranked, key=lambda one: one[:2]) + options[MOST_PREDICTED:]
+        return sorted(ranked, key=lambda one: one[:2]) + options[len(ranked) :]
 
     def _predicted(self, text: str) -> float | None:
         self.spent_s += PREDICTION_S

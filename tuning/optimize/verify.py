@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from hipsynth.profiling.backends.protocol import Target
+from hipsynth.tuning.optimize.evaluate import Evaluation
 from hipsynth.tuning.optimize.sizes import Arguments
 from hipsynth.tuning.trial import BIT_FOR_BIT, Conditions, Tolerance, Trial, compare, trial
+from hipsynth.tuning.trial.clock import Clock
 
 RECORD_BYTES = 64 << 20
 SEEDS = (11, 12)  # the search itself uses the program's own inputs only
 POISON = 0x7FF7A5A5  # a NaN as half, float and double, and no usable index
 MOST_SIZES = 3
 TIME_S = 20.0  # processor time of one exact run
+RUNS = 14  # of the original and of a candidate in a full verification
+ON_DEVICE = frozenset({"device_to_device", "fill"})
+MOST_EXACT_S = 5.0  # price up to which outputs are also compared at the timed size
+LEAST_GROWTH = 0.25  # of memory accesses from a checked size to the timed one, relative to the original's
+NARROW = tuple(f"SQ_INSTS_VALU_MFMA_MOPS_{kind}" for kind in ("F16", "BF16", "I8", "XF32", "F8"))
+ACCESSES = {"loads": ["TCP_TOTAL_READ"], "stores": ["TCP_TOTAL_WRITE"]}
 
 
 @dataclass(frozen=True)
@@ -60,12 +69,15 @@ class Verifier:
     target: Target
     sizes: Sequence[Arguments]
     tolerance: Tolerance = BIT_FOR_BIT
+    clock: Clock = field(default_factory=Clock)
     _known: dict[Conditions, Trial] = field(default_factory=dict)
+    _took: tuple[float, float] = (math.inf, 0.0)  # on the clock: the fastest and the slowest run
+    _candidate: tuple[str, dict[Conditions, Trial]] = ("", {})
 
     def __post_init__(self) -> None:
         usable: list[Arguments] = []
         for size in self.sizes:
-            if len(usable) < MOST_SIZES and self._usable(size):
+            if len(usable) < MOST_SIZES and (not usable or not self.clock.hurry) and self._usable(size):
                 usable.append(size)
         self.sizes = usable
 
@@ -76,10 +88,27 @@ class Verifier:
     def _conditions(self, size: Arguments) -> Conditions:
         return Conditions(size, exact=True, record_bytes=RECORD_BYTES if self.tolerance.kind else 0, time_s=TIME_S)
 
+    def _trial(self, text: str, conditions: Conditions) -> Trial:
+        begin = self.clock.spent_s
+        found = trial(text, self.target, replace(conditions, time_s=self.clock.run_s(conditions.time_s)))
+        took = self.clock.spent_s - begin
+        self._took = min(took, self._took[0]), max(took, self._took[1])
+        self.clock.reserve_s = RUNS * self._took[0] + self._took[1]  # the slowest one compiles
+        return found
+
     def _reference(self, conditions: Conditions) -> Trial:
         if conditions not in self._known:
-            self._known[conditions] = trial(self.original, self.target, conditions)
+            self._known[conditions] = self._trial(self.original, conditions)
         return self._known[conditions]
+
+    def _changed(self, text: str, conditions: Conditions) -> Trial:
+        """A candidate's run. Those of the latest candidate are kept."""
+        if self._candidate[0] != text:
+            self._candidate = (text, {})
+        known = self._candidate[1]
+        if conditions not in known:
+            known[conditions] = self._trial(text, conditions)
+        return known[conditions]
 
     def quick(self, text: str) -> Check:
         """The outputs at the first size only, for a search."""
@@ -88,7 +117,7 @@ class Verifier:
         return self._equal("outputs_equal", text, self._conditions(self.sizes[0]))
 
     def _equal(self, name: str, text: str, conditions: Conditions) -> Check:
-        after = trial(text, self.target, conditions)
+        after = self._changed(text, conditions)
         found = compare(self._reference(conditions), after, self.tolerance, texts=not conditions.redraw)
         size = " ".join(conditions.arguments) or "none"
         reason = found.reason or (
@@ -96,31 +125,68 @@ class Verifier:
         )
         return Check(name, found.equal, f"arguments {size}: {reason}", found.error)
 
-    def full(self, text: str) -> Verification:
-        """All checks, until the first failure."""
+    def full(self, text: str, timed: tuple[Evaluation, Evaluation] | None = None) -> Verification:
+        """All checks, until the first failure. `timed`: the measured runs of the original and of the candidate."""
         checks = [self.quick(text)]
-        for check in (self._precision, self._stale, self._other_inputs, self._other_sizes):
+        for check in (self._precision, self._stale, self._outside_kernels, self._other_inputs, self._other_sizes):
             if checks[-1].passed is False or not self.sizes:
                 break
             checks.append(check(text))
+        if timed and self.sizes and checks[-1].passed is not False:
+            checks.append(self._timed_size(text, *timed))
         return Verification(tuple(checks))
 
     def _precision(self, text: str) -> Check:
         """No arithmetic in a narrower type than the original's."""
         conditions = self._conditions(self.sizes[0])
-        before, after = self._reference(conditions), trial(text, self.target, conditions)
+        before, after = self._reference(conditions), self._changed(text, conditions)
         if _operations(after, "F16") > _operations(before, "F16"):
             return Check("precision", False, "it calculates with halves where the original does not")
         if _operations(after, "F64") < 0.5 * _operations(before, "F64"):
             return Check("precision", False, "it calculates with floats where the original uses doubles")
+        if any(_counted(after, [name]) > _counted(before, [name]) for name in NARROW):
+            return Check("precision", False, "it multiplies matrices in a narrower type than the original")
         return Check("precision", True)
 
     def _stale(self, text: str) -> Check:
         """New allocations hold NaNs: nothing may be read that was not written."""
-        conditions = replace(self._conditions(self.sizes[0]), poison=POISON)
+        conditions = self._watched
         if not self._reference(conditions).ok:
             return Check("stale_memory", None, "the original itself reads memory that it has not written")
         return self._equal("stale_memory", text, conditions)
+
+    @property
+    def _watched(self) -> Conditions:
+        return replace(self._conditions(self.sizes[0]), poison=POISON, watch=True)
+
+    def _outside_kernels(self, text: str) -> Check:
+        """The work is done by kernels: not by the host in device memory, nor by more copies and fills on the device."""
+        before, after = self._reference(self._watched), self._changed(text, self._watched)
+        if not before.ok:
+            return Check("outside_kernels", None, "the original itself reads memory that it has not written")
+        for count, what in ((_host_writes, "the host writes device memory"), (_moved, "copies and fills move more")):
+            if count(after) > count(before):
+                return Check("outside_kernels", False, f"{what}: {count(after):g} instead of {count(before):g}")
+        return Check("outside_kernels", True)
+
+    def _timed_size(self, text: str, before: Evaluation, after: Evaluation) -> Check:
+        """Outputs at the timed size; where that takes too long, memory accesses must grow from the largest checked size
+        as the original's do."""
+        full = replace(self._conditions(before.arguments), count=False)
+        short = max(before.exact_s, after.exact_s) <= MOST_EXACT_S and not self.clock.late
+        if short and self._reference(full).ok:
+            outputs = self._reference(full).outputs
+            found = self._equal("timed_size", text, full)
+            if found.passed or all(one.recorded == one.bytes for one in outputs):
+                return found
+        conditions = max(map(self._conditions, self.sizes), key=lambda one: self._reference(one).duration_ns)
+        for what, names in ACCESSES.items():
+            small = _counted(self._reference(conditions), names), _counted(self._changed(text, conditions), names)
+            large = before.counted(names), after.counted(names)
+            if min(*small, *large) > 0 and large[1] / small[1] < LEAST_GROWTH * large[0] / small[0]:
+                grown = f"{large[1] / small[1]:.3g} times as many, the original {large[0] / small[0]:.3g} times"
+                return Check("timed_size", False, f"at the size that is timed, it makes {grown} {what}")
+        return Check("timed_size", True, "accesses grow as the original's")
 
     def _other_inputs(self, text: str) -> Check:
         """Inputs drawn again: first also integers, which may make the original fail, then floating point only."""
@@ -143,6 +209,18 @@ class Verifier:
         return next((one for one in found if not one.passed), found[0])
 
 
+def _host_writes(found: Trial) -> float:
+    return sum(output.bytes for output in found.outputs if output.kind == "host_writes")
+
+
+def _moved(found: Trial) -> float:
+    """Bytes copied within the device, or filled, by the runtime."""
+    return sum(one.bytes for one in found.transfers if one.kind in ON_DEVICE)
+
+
 def _operations(found: Trial, kind: str) -> float:
-    names = [f"SQ_INSTS_VALU_{what}_{kind}" for what in ("ADD", "MUL", "FMA", "TRANS")]
+    return _counted(found, [f"SQ_INSTS_VALU_{what}_{kind}" for what in ("ADD", "MUL", "FMA", "TRANS")])
+
+
+def _counted(found: Trial, names: Sequence[str]) -> float:
     return sum(kernel.counters.get(name, 0.0) * kernel.dispatches for kernel in found.kernels for name in names)

@@ -25,7 +25,11 @@ class Observed:
 
     def launch_of(self, kernel: KernelRecord) -> Sharing | None:
         """The largest launch of a kernel."""
-        return max((s for s in self.launches if s.symbol == kernel.symbol), key=lambda s: s.groups, default=None)
+        return max(self.launches_of(kernel), key=lambda s: s.groups, default=None)
+
+    def launches_of(self, kernel: KernelRecord) -> list[Sharing]:
+        """The first launch of a kernel with each grid."""
+        return [s for s in self.launches if s.symbol == kernel.symbol]
 
 
 def observe(text: str, target: Target, arguments: tuple[str, ...], following: Following, time_s: float) -> Observed:

@@ -7,7 +7,6 @@ compared with the original's bit for bit. Everything is deterministic.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -24,18 +23,21 @@ from hipsynth.tuning.swizzle.observe import Observed, observe
 from hipsynth.tuning.swizzle.proof import Proof, prove
 from hipsynth.tuning.swizzle.reuse import Chips, Reuse, exchange, reuse_of
 from hipsynth.tuning.trial import Conditions, Trial, compare, trial
+from hipsynth.tuning.trial.clock import Clock
 
 HIT_RATE = "L2_Cache_Hit_Rate"
 LEAST_GAIN = 0.01  # of a duration: the timing model does not tell smaller differences
 LEAST_POINTS = 1.0  # of the hit rate, in percent
 LEAST_GROUPS = 16
+INSTRUCTION_S = 5e-8  # price of a wave instruction
+MOST_EXACT_S = 4.0  # price of a run whose outputs are compared
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Question:
     """What to search. `executed`: mappings per kernel that run; `formula`: only this one; `kernels`: only these;
-    `check_arguments`: those of the runs whose outputs are compared, by default `arguments`."""
+    `check_arguments`: those of the runs whose outputs are compared, by default `arguments`, or smaller ones."""
 
     target: Target
     arguments: tuple[str, ...] = ()
@@ -44,6 +46,7 @@ class Question:
     formula: str = ""
     kernels: tuple[str, ...] = ()
     time_s: float = 60.0
+    budget_s: float = 60.0  # on the clock: no mapping is executed that would end later
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,7 @@ class _Work:
     reuse: Reuse
     chips: Chips
     grid: Grid
+    grids: tuple[Grid, ...] = ()  # of all its launches
     ranked: list[tuple[float, GroupMapping]] = field(default_factory=list)
     best: tuple[GroupMapping, KernelRecord] | None = None
 
@@ -121,7 +125,7 @@ def swizzle(text: str, question: Question, say: Say = lambda _: None) -> Result:
 
     Raises CompileFailed or BadInput for a program that does not compile or run, UsageError for bad options.
     """
-    started = time.monotonic()
+    clock = Clock(question.budget_s)
     source = edits.read_source(text, question.target.arch)
     _check_options(source, question)
     say("running the program and following its work-groups")
@@ -129,13 +133,15 @@ def swizzle(text: str, question: Question, say: Say = lambda _: None) -> Result:
     works, answers = _prepare(source, observed, question)
     if works:
         say("comparing outputs needs the program's own")
-        original, question = _original(text, question)
+        begin = clock.spent_s
+        original, question = _original(text, question, sum(map(_exact_s, observed.kernels)))
+        clock.reserve_s = clock.spent_s - begin  # a mapped program's run for its outputs takes as long
         problem = _unfit(original)
         if problem:
             _refuse(works, problem)
             works = []
     for round_ in range(2 if not question.formula else 1):
-        _execute(source, works, question, round_, say)
+        _execute(source, works, question, round_, say, clock)
     chosen = [work for work in works if work.best is not None]
     final = text
     if chosen:
@@ -144,7 +150,7 @@ def swizzle(text: str, question: Question, say: Say = lambda _: None) -> Result:
     for work in works:
         _conclude(work)
     for answer in answers:
-        answer.seconds = time.monotonic() - started
+        answer.seconds = clock.spent_s
     return Result(tuple(answers), final, question.check_arguments or ())
 
 
@@ -172,13 +178,16 @@ def _prepare(source: edits.Source, observed: Observed, question: Question) -> tu
         answer = Answer(record.name, before=record)
         answers.append(answer)
         launch = observed.launch_of(record)
-        answer.reason = _refusal(source, record, base, launch)
+        launches: list[Sharing | None] = [*observed.launches_of(record)]
+        reasons = (_refusal(source, record, base, one) for one in launches or [None])
+        answer.reason = next(filter(None, reasons), "")
         if not answer.reason and names.count(base) > 1 and names.index(base) < len(answers) - 1:
             answer.reason = "another instance of the template is mapped, and with it this one"
         if answer.reason or launch is None:
             continue
         reuse = reuse_of(launch)
-        work = _Work(answer, base, record, reuse, _chips(question, record), launch.grid)
+        grids = tuple(one.grid for one in observed.launches_of(record))
+        work = _Work(answer, base, record, reuse, _chips(question, record), launch.grid, grids)
         _bound(work, launch)
         work.ranked = _rank(work, question)
         works.append(work)
@@ -216,6 +225,13 @@ def _bound(work: _Work, launch: Sharing) -> None:
     }
 
 
+def _proof(mapping: GroupMapping, work: _Work) -> Proof:
+    """For the largest launch's grid, and every other grid that the kernel is launched with."""
+    found = prove(mapping, work.grid)
+    others = (prove(mapping, grid) for grid in work.grids)
+    return next((one for one in others if found.kind and not one.kind), found)
+
+
 def _widths(work: _Work) -> tuple[str, ...]:
     """Row lengths for programs that number their tiles along one axis: those near the root of the grid's size."""
     x, y, z = work.grid
@@ -230,7 +246,7 @@ def _rank(work: _Work, question: Question) -> list[tuple[float, GroupMapping]]:
     spec = devices.load(question.target.device).spec()
     if question.formula:
         candidates = [GroupMapping((Formula(question.formula),))]
-        proof = prove(candidates[0], work.grid)
+        proof = _proof(candidates[0], work)
         if not proof.kind:
             work.answer.reason = f"the mapping is no bijection: {proof.reason}"
             work.answer.proof = proof
@@ -245,7 +261,9 @@ def _rank(work: _Work, question: Question) -> list[tuple[float, GroupMapping]]:
 def _chosen(work: _Work, question: Question, round_: int) -> list[tuple[float, GroupMapping]]:
     """What runs in a round: first the best by the model, of different kinds; then the best one's neighbours."""
     done = {tried.mapping for tried in work.answer.history}
-    ranked = [pair for pair in work.ranked if pair[1] not in done]
+    ranked = [
+        pair for pair in work.ranked if pair[1] not in done and (len(work.grids) < 2 or _proof(pair[1], work).kind)
+    ]
     if round_ == 0:
         kinds: dict[tuple[object, ...], tuple[float, GroupMapping]] = {}
         for pair in ranked:
@@ -268,13 +286,20 @@ def _kind(mapping: GroupMapping) -> tuple[object, ...]:
     return tuple(found)
 
 
-def _execute(source: edits.Source, works: Sequence[_Work], question: Question, round_: int, say: Say) -> None:
-    """Runs the chosen mappings of a round, the i-th of every kernel in one program."""
+def _execute(
+    source: edits.Source, works: Sequence[_Work], question: Question, round_: int, say: Say, clock: Clock
+) -> None:
+    """Runs the chosen mappings of a round, the i-th of every kernel in one program, while there is time."""
+    slowest_s = 0.0
     plans = {id(work): _chosen(work, question, round_) for work in works}
     for position in range(max(map(len, plans.values()), default=0)):
+        if clock.over(slowest_s) and any(work.answer.history for work in works):
+            break
+        begin = clock.spent_s
         now = [(work, plans[id(work)][position]) for work in works if position < len(plans[id(work)])]
         say(f"executing mapping {position + 1} of round {round_ + 1}")
         done = _run(source, {work.base: pair[1] for work, pair in now}, question)
+        slowest_s = max(slowest_s, clock.spent_s - begin)
         for work, (misses, mapping) in now:
             work.answer.evaluated += 1
             after = next((k for k in done.kernels if k.name == work.record.name), None) if done.ok else None
@@ -317,10 +342,23 @@ def _run(source: edits.Source, mappings: Mapping[str, GroupMapping], question: Q
     return trial(text, question.target, Conditions(question.arguments, time_s=question.time_s))
 
 
-def _original(text: str, question: Question) -> tuple[Trial, Question]:
-    """An exact run of the program for its outputs: with the arguments asked for, or halved until it ends in time."""
+def _exact_s(record: KernelRecord) -> float:
+    """The price of executing all groups of a kernel's launches."""
+    work = record.work
+    return (work.valu_full + work.salu + work.vmem + work.lds) * record.dispatches * INSTRUCTION_S if work else 0.0
+
+
+def _original(text: str, question: Question, exact_s: float) -> tuple[Trial, Question]:
+    """An exact run of the program for its outputs: with the arguments asked for, or halved until it ends in time.
+    `exact_s`: the price of such a run with the program's own arguments, by which they are halved beforehand."""
     arguments = question.check_arguments if question.check_arguments is not None else question.arguments
     sizes = arguments or _default_arguments(text)
+    while question.check_arguments is None and exact_s > MOST_EXACT_S:
+        smaller = tuple(map(_halved, sizes))
+        if smaller == sizes:
+            break
+        exact_s /= 2 ** sum(one != other for one, other in zip(sizes, smaller, strict=True))
+        arguments = sizes = smaller
     while True:
         done = trial(text, question.target, _exact(arguments, question))
         smaller = tuple(map(_halved, sizes))
@@ -374,7 +412,9 @@ def _verified(source: edits.Source, chosen: Sequence[_Work], original: Trial, qu
             alone = fault([work])
             if alone:
                 _refuse([work], f"outputs differ: {alone}")
-        wrong = ""
+        left = [work for work in chosen if work.best]
+        if left and (wrong := fault(left)):
+            _refuse(left, f"outputs differ with all mappings together: {wrong}")
     elif wrong:
         _refuse(chosen, f"outputs differ: {wrong}")
     kept = {work.base: work.best[0] for work in chosen if work.best}
@@ -388,7 +428,7 @@ def _conclude(work: _Work) -> None:
     if work.best is not None:
         mapping, after = work.best
         answer.status, answer.mapping, answer.after = "improved", mapping, after
-        answer.proof = prove(mapping, work.grid)
+        answer.proof = _proof(mapping, work)
         answer.uncertainty = _uncertainty(after, work.record)
         order = mapping.numbers(work.grid)
         answer.sharing["lines_by_xcd_after"] = work.reuse.lines_by_xcd(order, work.chips)

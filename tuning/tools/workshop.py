@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +74,7 @@ class Workshop:
         self.limits, self.journal, self.sizes, self.allow = limits or Limits(), journal, sizes, allow
         self.versions: dict[str, Version] = {}
         self.calls, self.seconds = 0, 0.0
-        self._evaluations: dict[str, Evaluation] = {}
+        self._evaluations: dict[tuple[str, Arguments], Evaluation] = {}
         self._parsed: dict[str, Program] = {}
         self._verifiers: dict[str, Verifier] = {}
         self._verified: dict[str, Verification] = {}
@@ -120,10 +120,11 @@ class Workshop:
 
     def measured(self, version: Version) -> Evaluation:
         """The measured run of a program, made once."""
-        if version.name not in self._evaluations:
+        key = version.text, version.arguments
+        if key not in self._evaluations:
             evaluator = Evaluator(self.target, version.arguments, self.limits.run_s, self.journal)
-            self._evaluations[version.name] = evaluator(version.text)
-        return self._evaluations[version.name]
+            self._evaluations[key] = evaluator(version.text)
+        return self._evaluations[key]
 
     def ran(self, version: Version) -> Evaluation:
         """As `measured`. Raises Refused if the program did not run to its end."""
@@ -156,5 +157,7 @@ class Workshop:
     def verified(self, version: Version) -> Verification:
         """All checks of a program against its root, made once. Raises BadInput if the root cannot be parsed."""
         if version.name not in self._verified:
-            self._verified[version.name] = self.verifier(version.root).full(version.text)
+            root = self.versions[version.root]
+            timed = self.ran(root), self.ran(replace(version, arguments=root.arguments))
+            self._verified[version.name] = self.verifier(version.root).full(version.text, timed)
         return self._verified[version.name]

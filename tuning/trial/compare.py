@@ -12,6 +12,10 @@ from hipsynth.tuning.trial.run import Trial
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _TYPES = {"float": np.float32, "double": np.float64, "half": np.float16}
+_UNCOMPARED = frozenset({"host_writes"})  # a number without contents
+# Rounding leaves most numbers nearly as they are, also small ones beside large ones. Of those above a NOISE-th of the
+# tolerance, at most SHARE may differ by more than OWN of themselves, or OWN_TOLERANCES times the tolerance.
+NOISE, SHARE, OWN, OWN_TOLERANCES = 16, 0.01, 0.01, 50
 
 
 @dataclass(frozen=True)
@@ -81,11 +85,31 @@ def _outputs(before: Trial, after: Trial, tolerance: Tolerance) -> Comparison:
         worst = max(worst, error)
         if error > tolerance.relative:
             return Comparison(False, False, worst, f"{label} differs by {error:.2g} of its largest number")
+        if _small_numbers_differ(*_numbers(before, after, number, theirs[name], tolerance.kind), tolerance.relative):
+            return Comparison(False, False, worst, f"{label} differs in many of its small numbers")
     return Comparison(True, exact, worst)
 
 
 def _by_name(trial: Trial) -> dict[tuple[str, int], int]:
-    return {(output.kind, output.index): number for number, output in enumerate(trial.outputs)}
+    outputs = enumerate(trial.outputs)
+    return {(one.kind, one.index): number for number, one in outputs if one.kind not in _UNCOMPARED}
+
+
+def _numbers(before: Trial, after: Trial, mine: int, other: int, kind: str) -> tuple[Array, Array]:
+    data = (before.recorded or {})[mine], (after.recorded or {})[other]
+    one, two = (np.frombuffer(part, _TYPES[kind]).astype(np.float64) for part in data)
+    return one, two
+
+
+def _small_numbers_differ(one: Array, two: Array, relative: float) -> bool:
+    finite = np.isfinite(one) & np.isfinite(two)
+    one, two = one[finite], two[finite]
+    size = np.maximum(np.abs(one), np.abs(two))
+    if not len(size):
+        return False
+    counted = size > size.max() * relative / NOISE
+    differs = np.abs(one - two)[counted] > max(OWN, OWN_TOLERANCES * relative) * size[counted]
+    return bool(differs.sum() > max(1, SHARE * counted.sum()))
 
 
 def _error(before: Mapping[int, bytes], after: Mapping[int, bytes], mine: int, other: int, kind: str) -> float | None:

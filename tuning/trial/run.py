@@ -14,6 +14,7 @@ from hipsynth.profiling.sim import api
 from hipsynth.profiling.sim.build import build_text, compile_limits
 from hipsynth.profiling.sim.limits import SAMPLING_UNITS, Limits
 from hipsynth.profiling.sim.observation import RECORD_FILE, Observation, Output
+from hipsynth.profiling.sim.transfers import Transfer
 from hipsynth.profiling.toolchain import check_flags
 from hipsynth.synth.core.errors import BadInput, CompileFailed
 from hipsynth.synth.core.files import read_regular
@@ -43,6 +44,7 @@ class Conditions:
     redraw: int = 0
     redraw_integers: bool = False
     poison: int = 0
+    watch: bool = False
     effort: float = 1.0
     units: int = SAMPLING_UNITS
     time_s: float = 60.0
@@ -54,9 +56,9 @@ class Conditions:
 
     def observation(self) -> Observation | None:
         """Digests cost time in proportion to the memory, and those of a sampled run mean nothing."""
-        if not self.exact and not self.redraw and not self.poison:
+        if not (self.exact or self.redraw or self.poison or self.watch):
             return None
-        return Observation(self.exact, self.record_bytes, self.redraw, self.redraw_integers, self.poison)
+        return Observation(self.exact, self.record_bytes, self.redraw, self.redraw_integers, self.poison, self.watch)
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,7 @@ class Trial:
     warnings: tuple[str, ...] = ()
     sampled: bool = False
     cpu_s: float = 0.0
+    transfers: tuple[Transfer, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -139,6 +142,7 @@ def trial(text: str, target: Target, conditions: Conditions | None = None) -> Tr
         done.warnings,
         done.sampled,
         done.cpu_s,
+        done.transfers,
     )
 
 

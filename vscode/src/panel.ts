@@ -23,7 +23,11 @@ export class PerformancePanel implements vscode.Disposable {
     const place = { viewColumn: vscode.ViewColumn.Beside, preserveFocus: true };
     const roots = ["out", "media"].map((folder) => vscode.Uri.joinPath(this.root, folder));
     this.view = vscode.window.createWebviewPanel("hipsynth.panel", "hipsynth", place, { enableScripts: true, localResourceRoots: roots });
-    this.view.webview.onDidReceiveMessage((request: Request) => this.receive(request));
+    this.view.webview.onDidReceiveMessage((request: Request) => {
+      this.receive(request).catch((error: unknown) => {
+        void vscode.window.showErrorMessage(`hipsynth: ${error instanceof Error ? error.message : String(error)}`);
+      });
+    });
     this.view.onDidDispose(() => {
       this.view = undefined;
       this.ready = false;

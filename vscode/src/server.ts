@@ -24,12 +24,13 @@ export class Server implements vscode.Disposable {
   async start(): Promise<void> {
     if (this.client) return;
     this.enter("starting");
-    this.client = this.made();
-    this.client.onNotification("hipsynth/prediction", (sent: { uri: string; panel: Panel }) => { this.predicted.fire(sent); });
+    const client = (this.client = this.made());
+    client.onNotification("hipsynth/prediction", (sent: { uri: string; panel: Panel }) => { this.predicted.fire(sent); });
     try {
-      await this.client.start();
-      this.enter("running");
+      await client.start();
+      if (this.client === client) this.enter("running");
     } catch (error) {
+      if (this.client !== client) return; // restarted meanwhile
       this.client = undefined;
       this.enter("failed");
       await this.explain(error);

@@ -389,7 +389,12 @@ def _by_name() -> dict[str, Row]:
 
 def row(mnemonic: str) -> Row | None:
     """The row of a disassembler's mnemonic, which may have an encoding suffix; None if it is not an opcode."""
-    return _by_name().get(_ENCODING.sub("", mnemonic))
+    return _by_name().get(without_encoding(mnemonic))
+
+
+def without_encoding(mnemonic: str) -> str:
+    """The mnemonic of an opcode, without the suffix that a disassembler adds for its encoding."""
+    return _ENCODING.sub("", mnemonic)
 
 
 _ENCODING = re.compile(r"_(?:e32|e64|sdwa|dpp)(?:_dpp)?$")

@@ -96,13 +96,15 @@ def test_a_saved_model_predicts_the_same_and_bytes_are_equal(biased: AnalyticMod
     [
         b"",
         b"not gzip",
-        gzip.compress(b"[]"),
-        gzip.compress(b"{}"),
-        gzip.compress(json.dumps({"version": 999}).encode()),
+        gzip.compress(b"[]", mtime=0),
+        gzip.compress(b"{}", mtime=0),
+        gzip.compress(json.dumps({"version": 999}).encode(), mtime=0),
         gzip.compress(
-            json.dumps({"version": 1, "corrections": {"duration": "tree"}, "widths": {}, "columns": {}}).encode()
+            json.dumps({"version": 1, "corrections": {"duration": "tree"}, "widths": {}, "columns": {}}).encode(),
+            mtime=0,
         ),
     ],
+    ids=["empty", "not_gzip", "list", "no_version", "future_version", "no_trees"],
 )
 def test_a_damaged_model_is_bad_input(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "predictor.json.gz"

@@ -201,3 +201,16 @@ def test_the_process_exits_with_the_code_and_one_json_document(hip: Path, record
         [*command, str(hip), "--backend", recorded, "--json"], env=env, capture_output=True, text=True
     )
     assert good.returncode == 0 and len(json.loads(good.stdout)["results"]) == 2 and good.stderr == ""
+
+
+def test_the_programs_output_on_request(hip: Path, recorded: str) -> None:
+    plain, shown = (run(str(hip), "--backend", recorded, "--arch", "gfx90a", *more) for more in ([], ["--output"]))
+    assert "done" not in plain.stdout
+    assert shown.stdout == plain.stdout + "\ngfx90a (mi250)  -O3: output of the program\ndone\n"
+
+
+def test_options_behind_the_dashes_are_the_programs(hip: Path, recorded: str) -> None:
+    done = run(str(hip), "--backend", recorded, "--arch", "gfx90a", "--", "--json", "--flags=-O1", "-v", "--size", "8")
+    assert not done.stdout.startswith("{")
+    words = [line.split()[1] for line in done.stderr.splitlines() if line.startswith("warning: ")]
+    assert words == ["--flags", "--json"], "only names of synth's own long options"

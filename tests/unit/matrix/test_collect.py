@@ -85,12 +85,12 @@ def test_running_again_does_nothing_new(tmp_path: Path, recorded: str) -> None:
 
 
 def test_limits_that_affect_results_change_the_version(tmp_path: Path, recorded: str) -> None:
-    limits = [Limits(), Limits(sampling_units=0), Limits(sampling_units=24, effort=8)]
+    limits = [Limits(), Limits(sampling_units=0), Limits(sampling_units=24, effort=8), Limits(largest_error=0.02)]
     for one in limits:
         collect.collect(PROGRAMS[:1], TARGETS[:1], tmp_path / "c", Options(recorded, limits=one))
     version = backends.get(recorded).version()
     found = set(Corpus.open(tmp_path / "c").measurements()["backend_version"].to_pylist())
-    assert found == {version, f"{version}+exact", f"{version}+sample24+effort8"}
+    assert found == {version, f"{version}+exact", f"{version}+sample24+effort8", f"{version}+error0.02"}
 
 
 def test_other_captures_change_the_version(tmp_path: Path, recorded: str) -> None:

@@ -7,6 +7,8 @@ import json
 import os
 import signal
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import pytest
 
 from hipsynth.serving import engine, run
 from hipsynth.serving.pool import Pool, Problem, Worker, WorkerLost
-from hipsynth.serving.worker import encoded
+from hipsynth.serving.worker import encoded, problem_of
 from hipsynth.synth.core.errors import BadInput, CompileFailed, UsageError
 
 REQUEST: dict[str, Any] = {
@@ -74,7 +76,7 @@ def test_too_many_kernels() -> None:
 
 def test_problems_name_the_text_that_was_sent() -> None:
     told = "/tmp/hipsynth-process-1/scratch-x/0123456789abcdef.hip:3:1: error: no"
-    found = engine.problem_of(CompileFailed("no", diagnostics=told))
+    found = problem_of(CompileFailed("no", diagnostics=told))
     assert found["diagnostics"] == "kernel.hip:3:1: error: no" and found["error"] == "compile_failed"
 
 
@@ -118,5 +120,36 @@ def test_a_worker_that_does_not_give_up_is_killed() -> None:
         with pytest.raises(asyncio.CancelledError):
             await asking
         assert not worker.alive
+
+    asyncio.run(test())
+
+
+def test_a_signal_waits_for_imports_to_end(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGUSR1)\nloaded = True\n")
+    code = """if True:
+        import io, os, signal
+        from hipsynth.serving.worker import Cancelled, Loop
+        loop = Loop(io.BytesIO(), io.BytesIO())
+        loop.busy = True
+        import slow
+        assert slow.loaded and loop.busy
+        try:
+            os.kill(os.getpid(), signal.SIGUSR1)
+        except Cancelled:
+            print("given up")
+    """
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout == "given up\n", done.stderr
+
+
+def test_workers_load_nothing_from_the_folder_they_start_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "json.py").write_text("raise SystemExit(9)")
+    monkeypatch.chdir(tmp_path)
+
+    async def test() -> None:
+        worker = await Worker.start(0)
+        with pytest.raises(Problem, match="no kernel in the file"):
+            await worker.ask("predict", REQUEST)
+        await worker.kill()
 
     asyncio.run(test())

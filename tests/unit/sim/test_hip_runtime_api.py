@@ -95,6 +95,8 @@ DOCUMENT = {
     "device_ms": 3,
     "budget": [],
     "instructions": [],
+    "outputs": [],
+    "transfers": [],
     "kernels": [],
     "dispatches": [],
 }

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from chat_server import Handler, serving
-from fake_tuning import TEXT, without_simulator
+from fake_tuning import TEXT, measure, without_simulator
 
 from hipsynth.synth.core.errors import BadInput
 from hipsynth.synth.llm.endpoint import Client
@@ -18,6 +19,7 @@ from hipsynth.tuning.agent.drive import FAILED_CALLS, Driven, Manner, drive
 from hipsynth.tuning.agent.lessons import NoLesson, from_trace
 from hipsynth.tuning.agent.trace import read_trace
 from hipsynth.tuning.agent.words import DONE, fitted, opening, told
+from hipsynth.tuning.optimize.evaluate import Evaluation, Evaluator
 from hipsynth.tuning.optimize.optimize import Request
 from hipsynth.tuning.tools import TOOLS
 from hipsynth.tuning.trial import target_of
@@ -96,6 +98,20 @@ def test_a_wrong_program_that_the_model_praises_is_not_the_answer(tmp_path: Path
     assert found.found.steps[0].reason == "outputs_equal: a copy differs"
     forgetful: list[Turn] = [[("compile", {"source": CHEAT})], DONE]
     assert driven(forgetful, tmp_path / "other.jsonl")[0].found.status == "unchanged"
+
+
+def test_programs_are_timed_with_the_arguments_of_the_original(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model cannot make its program faster by compiling it for a smaller run."""
+
+    def smaller(evaluator: Evaluator, text: str) -> Evaluation:
+        found = measure(evaluator, text)
+        (kernel,) = found.kernels
+        return replace(found, kernels=(replace(kernel, duration_ns=1.0),)) if evaluator.conditions.arguments else found
+
+    monkeypatch.setattr(Evaluator, "__call__", smaller)
+    call = {"source": TEXT + "\n", "replaces": "v0", "arguments": "16"}
+    found, _ = driven([[("compile", call)], f"{DONE}: v1"], tmp_path / "run.jsonl")
+    assert found.found.status == "unchanged" and found.found.steps[0].reason == "not faster"
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from hipsynth.tuning.optimize.evaluate import Evaluation, evaluation
 from hipsynth.tuning.optimize.sizes import candidates
 from hipsynth.tuning.optimize.verify import Verification, Verifier
-from hipsynth.tuning.trial import Tolerance, target_of
+from hipsynth.tuning.trial import Tolerance, target_of, trial
 
 PROGRAM = r"""
 #include <hip/hip_runtime.h>
@@ -64,6 +66,22 @@ CHEATS = {
         "other_inputs",
         "differs",
     ),
+    "work of the device done by the host in device memory": (
+        PROGRAM.replace(LAUNCH, "").replace(
+            "  (void)hipMemcpy(back.",
+            "  for (int i = 0; i < n; ++i) out[i] = i + 1 < n ? in[i] * 0.5f + in[i + 1] : 0.0f;\n"
+            "  smooth<<<1, 64>>>(in, out, 0);\n  smooth<<<1, 64>>>(in, out, 0);\n  (void)hipMemcpy(back.",
+        ),
+        "outside_kernels",
+        "the host writes device memory",
+    ),
+    "a copy or fill by the runtime, whose time is not counted": (
+        PROGRAM.replace(
+            LAUNCH, LAUNCH + "  (void)hipMemcpy(out + n / 2, out + n / 2, n, hipMemcpyDeviceToDevice);\n", 1
+        ),
+        "outside_kernels",
+        "copies and fills move more",
+    ),
     "a launch left out": (PROGRAM.replace(LAUNCH, "", 1), "outputs_equal", "fewer kernels"),
     "part of the output left out": (body(BODY.replace("i < n", "i < n / 2", 1)), "outputs_equal", "differs"),
     "a narrower type within the tolerance": (
@@ -99,11 +117,30 @@ def test_a_cheating_program_is_caught(verifier: Verifier, cheat: str) -> None:
     assert reason in failed[0].detail and found.document()[name] is False
 
 
+SKIPS = body(BODY.replace("i < n", "i < (n > 1000 ? 64 : n)", 1))
+
+
+def timed(text: str) -> Evaluation:
+    return evaluation(trial(text, target_of("gfx942")))
+
+
+def test_less_work_at_the_size_that_is_timed_is_caught(verifier: Verifier) -> None:
+    """Small sizes are right: only a run at the timed size shows that most of the work is left out there."""
+    before, after = timed(PROGRAM), timed(SKIPS)
+    found = verifier.full(SKIPS, (before, after))
+    assert not found.passed and found.failure.startswith("timed_size: arguments none: ") and "differs" in found.failure
+    long = replace(before, exact_s=1e3)  # as if outputs could not be compared there
+    assert "timed_size: at the size that is timed" in verifier.full(SKIPS, (long, after)).failure
+    honest = verifier.full(PROGRAM, (long, before))
+    assert honest.passed and honest.document()["timed_size"] is True
+
+
 def test_an_honest_program_passes_every_check(verifier: Verifier) -> None:
     found = verifier.full(PROGRAM.replace("(n + 63) / 64, 64", "(n + 127) / 128, 128"))
     assert found.passed and all(check.passed for check in found.checks), found
     assert found.document() | {"checks": []} == {
         "outputs_equal": True, "other_inputs": True, "other_sizes": True, "stale_memory": True, "precision": True,
+        "outside_kernels": True,
         "checks": [],
     }  # fmt: skip
 

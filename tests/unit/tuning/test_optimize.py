@@ -15,10 +15,11 @@ from hipsynth.tuning.optimize.moves import MOVES, moves
 from hipsynth.tuning.optimize.moves.view import View
 from hipsynth.tuning.optimize.plan import Plan
 from hipsynth.tuning.optimize.program import Program, read_program
-from hipsynth.tuning.optimize.search import Search
+from hipsynth.tuning.optimize.search import MOST_PREDICTED, PREDICTION_S, Search
 from hipsynth.tuning.optimize.statements import NotUnderstood, statements
 from hipsynth.tuning.optimize.verify import Check
 from hipsynth.tuning.trial import Conditions, compare, target_of, trial
+from hipsynth.tuning.trial.clock import LEAST_RUN_S, Clock
 
 TEXT = r"""
 #include <hip/hip_runtime.h>
@@ -232,7 +233,38 @@ def test_a_search_keeps_what_is_faster_and_correct(program: Program) -> None:
 def test_a_search_is_deterministic_and_ends_with_its_budget(program: Program) -> None:
     one, two = search(program, 12.0), search(program, 12.0)
     one.run(), two.run()
-    assert one.steps == two.steps and one.spent_s <= 12.0 + 1.0 + 24 * 0.15
+    assert one.steps == two.steps and one.spent_s <= 12.0 + 1.0 + MOST_PREDICTED * PREDICTION_S
+
+
+def test_a_search_ends_with_the_clock_and_leaves_time_to_verify(program: Program) -> None:
+    """A machine that needs 7 s for each run: 60 s allow three candidates, if verification will take 30 s."""
+    now = [0.0]
+    clock = Clock(60.0, now=lambda: now[0], reserve_s=30.0)
+
+    class Slow(Fake):
+        def __call__(self, text: str) -> Evaluation:
+            now[0] += 7.0
+            return super().__call__(text)
+
+    found = Search(program, Slow(), lambda text: Check("x", True), lambda text: None, 60.0, clock=clock)
+    states = found.run()
+    assert now[0] + clock.reserve_s <= 72.0 and len(found.steps) >= 3 and states[0].found.duration_ns < 102.0
+    assert clock.run_s(120.0) == pytest.approx(72.0 - now[0]) and clock.run_s(5.0) == 5.0
+    now[0] = 1000.0
+    assert clock.over() and clock.run_s(120.0) == LEAST_RUN_S
+
+
+def test_slow_predictions_give_way_to_runs(program: Program) -> None:
+    now = [0.0]
+
+    def predict(text: str) -> float:
+        now[0] += 10.0
+        return 1.0
+
+    clock = Clock(60.0, now=lambda: now[0])
+    found = Search(program, Fake(), lambda text: Check("x", True), predict, 60.0, clock=clock)
+    found.run()
+    assert len(found.steps) >= 5 and now[0] <= 72.0 + 10.0
 
 
 def test_a_wrong_candidate_is_never_kept(program: Program) -> None:

@@ -13,10 +13,14 @@ from click.testing import CliRunner
 from hipsynth.profiling.sim.sharing import FILE, TOUCH, Following, read
 from hipsynth.synth.cli.main import cli
 from hipsynth.synth.core.errors import BadInput, UsageError
-from hipsynth.tuning.swizzle import report
+from hipsynth.synth.core.kernel_record import KernelRecord
+from hipsynth.tuning.swizzle import report, search
+from hipsynth.tuning.swizzle.edits import read_source
+from hipsynth.tuning.swizzle.mapping import Mapping as GroupMapping
 from hipsynth.tuning.swizzle.observe import observe
 from hipsynth.tuning.swizzle.search import Answer, Question, base_name, swizzle
-from hipsynth.tuning.trial import target_of
+from hipsynth.tuning.trial import Trial, target_of
+from hipsynth.tuning.trial.compare import Comparison
 
 TARGET = target_of("gfx942")
 # Eight groups share each row of a table: dealt out over the XCDs, every one of them fetches every row.
@@ -133,6 +137,30 @@ def test_kernels_whose_groups_depend_on_each_other_are_refused(name: str) -> Non
     answer = one(REFUSED[name])
     assert answer.status == "refused" and answer.history == []
     assert any(word in answer.reason for word in WORDS.get(name, name).split("|")), answer.reason
+
+
+def test_every_grid_that_a_kernel_is_launched_with_is_looked_at() -> None:
+    body = "const int i = blockIdx.x * 64 + threadIdx.x; out[i] = in[i] + (gridDim.y == 1 ? out[(i + 64) % 512] : 0);"
+    text = program(body).replace(
+        "  (void)hipMemcpy(back", "  k<<<dim3(8, 1), 64>>>(in, out, flags, n);\n  (void)hipMemcpy(back"
+    )
+    (answer,) = swizzle(text, Question(TARGET, ("64",), executed=1)).answers
+    assert answer.status == "refused" and "another one reads" in answer.reason, answer.reason
+
+
+def test_mappings_that_are_right_alone_are_compared_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Alone each program equals the original; with both kernels mapped it does not."""
+    record = KernelRecord("k", 1, (1, 1, 1), (1, 1, 1), 1.0, {})
+    works = [search._Work(Answer(name), name, record, None, None, (1, 1, 1)) for name in "ab"]  # type: ignore[arg-type]
+    for work in works:
+        work.best = (GroupMapping(), record)
+    monkeypatch.setattr(search, "_text", lambda source, kept: " ".join(kept))
+    monkeypatch.setattr(search, "trial", lambda text, *_: text)
+    monkeypatch.setattr(search, "compare", lambda _, text: Comparison(text != "a b", True, reason="a copy differs"))
+    source = read_source(program(), "gfx942")
+    assert search._verified(source, works, Trial("ok"), Question(TARGET)) == source.text
+    assert [work.answer.status for work in works] == ["refused"] * 2
+    assert all("together" in work.answer.reason and not work.answer.outputs_equal for work in works)
 
 
 def test_wrong_and_broken_programs_are_refused_with_the_reason() -> None:

@@ -101,6 +101,22 @@ def test_differences_are_named(original: Trial) -> None:
     assert not tight.equal and "of its largest number" in tight.reason
 
 
+def test_small_numbers_beside_large_ones_are_compared() -> None:
+    """The tolerance is relative to the largest number; it does not cover numbers that are left out."""
+    numbers = np.geomspace(1e-4, 1e4, 400, dtype=np.float32)
+
+    def left(values: np.ndarray) -> Trial:
+        data = values.astype(np.float32).tobytes()
+        return Trial("ok", outputs=(Output("copy", 0, len(data), len(data), data.hex()[-32:]),), recorded={0: data})
+
+    rounding = 1 + 1e-6 * np.sin(np.arange(400))
+    allowed = Tolerance("float", 2e-5, "a test")
+    assert compare(left(numbers), left(numbers * rounding), allowed).equal
+    zeros = np.where(np.arange(400) < 150, 0, numbers * rounding)
+    found = compare(left(numbers), left(zeros), allowed)
+    assert not found.equal and "many of its small numbers" in found.reason and found.error < 2e-5
+
+
 def test_what_is_no_number_must_be_equal(original: Trial) -> None:
     nan = run('out[i] = i == 3 ? __builtin_nanf("") : 2 * in[order[i]];')
     found = compare(original, nan, Tolerance("float", 1, "a test"))

@@ -15,6 +15,7 @@ from hipsynth.tuning.optimize.moves import (
     lane_order,
     lds_padding,
     occupancy,
+    split_loops,
     unroll,
     vectorise,
 )
@@ -31,6 +32,7 @@ _LOOPS = ("latency", "issue", "salu", "valu", "vl1d")
 MOVES: Mapping[str, tuple[tuple[str, ...], str, Options]] = {
     "atomics": (("atomics", "l2", "latency", "fabric"), "TCC_ATOMIC", atomics.options),
     "lane_order": (_MEMORY, "TCP_TOTAL_CACHE_ACCESSES", lane_order.options),
+    "split_loops": (_MEMORY, "TCP_TOTAL_CACHE_ACCESSES", split_loops.options),
     "jam": ((), "TCP_TOTAL_CACHE_ACCESSES", jam.options),
     "vectorise": ((), "SQ_INSTS_VMEM", vectorise.options),
     "coarsen": (_WORK, "SQ_WAVES", coarsen.options),

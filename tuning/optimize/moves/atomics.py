@@ -15,7 +15,8 @@ def options(view: View) -> Iterator[Plan]:
     calls = list(private_calls(view.program, view.kernel))
     others = sum(1 for word in view.words if word.lower().startswith("atomic")) > 1 or "atomicCAS" in view.words
     bases = {one.base for one in view.kernel.parameters if one.base and not one.constant}
-    if not view.kernel.independent or view.plan.private or not calls or others or not bases & TYPES.keys():
+    other_plan = view.plan.split or view.plan.private
+    if not view.kernel.independent or other_plan or not calls or others or not bases & TYPES.keys():
         return
     for lanes, factor in ((256, 1), (256, 8), (1024, 4), (1024, 16)):
         if lanes * factor <= max(view.extent(0), 256):

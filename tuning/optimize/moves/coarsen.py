@@ -11,7 +11,7 @@ from hipsynth.tuning.optimize.plan import Plan
 
 
 def options(view: View) -> Iterator[Plan]:
-    if not view.kernel.independent or view.plan.jam:
+    if not view.kernel.independent or view.plan.split or view.plan.jam:
         return
     for axis in view.axes:
         for factor in (2, 4, 8, 16):

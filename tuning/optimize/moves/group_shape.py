@@ -15,7 +15,7 @@ TILES: tuple[Shape, ...] = ((64, 4, 1), (32, 8, 1), (16, 16, 1), (64, 16, 1), (1
 
 
 def options(view: View) -> Iterator[Plan]:
-    if not view.kernel.independent:
+    if not view.kernel.independent or view.plan.split:
         return
     lanes = view.plan.lanes
     for shape in FLAT + (TILES if 1 in view.axes else ()):

@@ -10,7 +10,7 @@ from hipsynth.tuning.optimize.plan import Plan
 
 
 def options(view: View) -> Iterator[Plan]:
-    if not view.kernel.independent:
+    if not view.kernel.independent or view.plan.split:
         return
     for axis in view.axes:
         if axis == view.plan.lanes or view.extent(axis) < 16 or axis == 0:

@@ -1,5 +1,14 @@
 // The simulated device: the steps of a launch.
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "core/counters.h"
 #include "core/device_impl.h"
+#include "core/sharing.h"
+#include "core/waits.h"
+#include "timing/model.h"
+#include "timing/uncertainty.h"
 
 namespace hipsynth {
 

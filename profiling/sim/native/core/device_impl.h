@@ -1,25 +1,24 @@
-// The state of a simulated device that outlives a dispatch, and the steps of a launch.
+// What a simulated device keeps between dispatches.
 #pragma once
 
-#include <algorithm>
 #include <functional>
-#include <limits>
+#include <map>
+#include <memory>
+#include <vector>
 
-#include "core/counters.h"
 #include "core/hostcall.h"
 #include "core/launch.h"
 #include "core/reach.h"
-#include "core/sharing.h"
 #include "core/state.h"
 #include "core/tally.h"
-#include "core/waits.h"
+#include "core/wave_pool.h"
 #include "dispatch/budget.h"
 #include "dispatch/chooser.h"
 #include "dispatch/repeats.h"
 #include "execute/bank_costs.h"
+#include "execute/memory_model.h"
+#include "memory/hierarchy.h"
 #include "sampling/slice.h"
-#include "timing/model.h"
-#include "timing/uncertainty.h"
 
 namespace hipsynth {
 

@@ -30,7 +30,7 @@ void InstructionTally::begin(const Launch& launch, const Program& program, const
 }
 
 InstructionTally::Counts InstructionTally::now(const Resident& r, const EngineCounts& engine) const {
-  static_assert(kCountedEvents.size() == std::tuple_size_v<Counts>);
+  static_assert(kCountedEvents.size() + 1 == std::tuple_size_v<Counts>);
   const MemoryCounts& n = hierarchy_->counts();
   return {n.l1_lookups,
           n.l1_read_req + n.l1_atomic_ret_req + n.l1_atomic_noret_req,
@@ -39,7 +39,8 @@ InstructionTally::Counts InstructionTally::now(const Resident& r, const EngineCo
           n.l2_misses,
           hierarchy_->fabric_read_bytes() + n.l2_writes * kSegmentBytes,
           engine.lds_idx_cycles,
-          engine.lds_bank_conflict};
+          engine.lds_bank_conflict,
+          n.scalar_requests};
 }
 
 void InstructionTally::after(const Resident& r, const Step& s, uint32_t pc, const EngineCounts& engine) {
@@ -79,6 +80,11 @@ void InstructionTally::waited(const Resident& r, WaitLimits limits, uint32_t cyc
 }
 
 void InstructionTally::met(const Resident& r, uint32_t cycles) { observed_[r.wave.pc - 1].barriers += cycles; }
+
+void InstructionTally::restart() {
+  observed_.assign(observed_.size(), {});
+  pending_.clear();
+}
 
 // Where only a part of the grid ran with modelled memory, its events per execution stand for all executions.
 void InstructionTally::end(const std::vector<Executed>& executed) {

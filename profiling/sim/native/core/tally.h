@@ -1,5 +1,5 @@
 // What each instruction of a kernel did, so that it can be attributed to source lines. Kept only on request
-// (DeviceOptions::lines): without it the engine tests one pointer per memory instruction.
+// (DeviceOptions::lines): without it the engine tests a pointer at each memory instruction, wait and barrier.
 #pragma once
 
 #include <array>
@@ -52,6 +52,8 @@ class InstructionTally {
   // Around one dispatch: its kernel, and the caches that its executions use. `executed`: of the whole grid.
   void begin(const Launch& launch, const Program& program, const Hierarchy& hierarchy);
   void end(const std::vector<Executed>& executed);
+  // Forgets the executions since begin(): the dispatch is executed again.
+  void restart();
 
   // Around one memory or LDS instruction. `r.now` is set.
   void before(const Resident& r, const EngineCounts& engine) { before_ = now(r, engine); }
@@ -64,7 +66,8 @@ class InstructionTally {
   const std::map<Kernel, std::vector<Instruction>>& kernels() const { return kernels_; }
 
  private:
-  using Counts = std::array<uint64_t, 8>;  // in the order of kCountedEvents
+  // In the order of kCountedEvents, and last the scalar requests: they alone change when a scalar load hits.
+  using Counts = std::array<uint64_t, 9>;
   struct Observed {
     uint64_t seen = 0, modelled = 0;  // executions: all, and those with modelled memory
     Counts counts{};

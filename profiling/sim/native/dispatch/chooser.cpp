@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/tally.h"
 #include "dispatch/recording.h"
 
 namespace hipsynth {
@@ -89,6 +90,7 @@ Execution Chooser::sample_first(const PreparedLaunch& p, Hierarchy& hierarchy, s
   const std::vector<Step>& slice = p.slice.steps();
   if (!before || !affordable || !is_repeatable(slice, first->executed)) return *std::move(first);
   before->restore();
+  if (p.context.tally) p.context.tally->restart();
   Execution e = *ExactStrategy(&hierarchy, slice.data()).execute(p);
   e.sampling.strategy = Strategy::sampled;  // of all work-groups: counts are exact, but results are not computed
   return e;

@@ -43,6 +43,7 @@ void warn_of_out_of_bounds(Runtime& rt, const KernelInfo& kernel, const Dispatch
 hipError_t dispatch(Runtime& rt, const LaunchRequest& request) {
   const KernelInfo& kernel = *request.kernel->info;
   bind_managed(rt, *request.kernel->module);
+  rt.trial.before_operation();
   rt.trial.before_launch();
   Launch launch;
   launch.module = request.kernel->module;
@@ -72,6 +73,7 @@ hipError_t dispatch(Runtime& rt, const LaunchRequest& request) {
             std::max(0.0, done.duration_ns + rt.launch_gap()));
   rt.results.add_device_time(processor_seconds() - start);
   rt.results.add(kernel, done);
+  rt.trial.after_operation();
   if (rt.config.settled_launches != 0 && rt.results.since_new() >= rt.config.settled_launches) {
     rt.stop("settled", std::to_string(rt.results.since_new()) + " launches in a row brought no new kernel or shape");
   }

@@ -24,7 +24,7 @@ hipError_t allocate(Runtime& rt, void** out, size_t bytes, Memory::Kind kind) {
   *out = nullptr;
   if (bytes == 0) return hipSuccess;
   *out = rt.memory().allocate(bytes, kind);
-  rt.trial.allocated(*out, bytes);
+  rt.trial.allocated(*out, bytes, kind == Memory::Kind::device);
   return hipSuccess;
 }
 

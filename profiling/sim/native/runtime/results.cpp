@@ -263,6 +263,13 @@ void Results::render() {
   }
 }
 
+void Results::add_transfer(Transfer kind, double bytes, double ns) {
+  Transferred& sum = transfers_[static_cast<size_t>(kind)];
+  ++sum.count;
+  sum.bytes += bytes;
+  sum.ns += ns;
+}
+
 void Results::warn(const std::string& message) {
   if (warned_++ >= kKeptWarnings) return;
   warnings_ += (warnings_.empty() ? "" : ", ") + json_string(message);
@@ -306,6 +313,17 @@ void Results::write(bool finished, int signal) const {
   out.put(instructions_);
   out.put("],\n\"outputs\": [");
   out.put(outputs_);
+  out.put("],\n\"transfers\": [");
+  bool first = true;
+  for (size_t i = 0; i < transfers_.size(); ++i) {
+    const Transferred& sum = transfers_[i];
+    if (sum.count == 0) continue;
+    char row[160];
+    std::snprintf(row, sizeof row, "%s{\"kind\": \"%s\", \"count\": %llu, \"bytes\": %.0f, \"ns\": %.0f}",
+                  first ? "" : ", ", kTransfers[i], static_cast<unsigned long long>(sum.count), sum.bytes, sum.ns);
+    out.put(row);
+    first = false;
+  }
   out.put("]}\n");
   channel.publish(out);
 }

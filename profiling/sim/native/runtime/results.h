@@ -22,10 +22,15 @@ inline constexpr size_t kKeptWarnings = 16;
 
 std::string json_string(const std::string& text);
 
+// Copies and fills; their names in the document are kTransfers.
+enum class Transfer { to_device, to_host, on_device, fill };
+inline constexpr std::array kTransfers = {"host_to_device", "device_to_host", "device_to_device", "fill"};
+
 class Results {
  public:
   // Under a budget, also launches without counters are added.
   void add(const KernelInfo& kernel, const Dispatch& dispatch);
+  void add_transfer(Transfer kind, double bytes, double ns);
   void add_device_time(double s) { device_s_ += s; }
   void warn(const std::string& message);                             // keeps at most kKeptWarnings
   void fail(const std::string& reason, const std::string& message);  // only the first failure is kept
@@ -75,6 +80,11 @@ class Results {
   double clock_ns_ = 0;
   uint64_t dispatches_ = 0, since_new_ = 0;
   std::set<std::tuple<std::string, std::array<uint32_t, 6>>> shapes_;  // kernel symbol; grid and block
+  struct Transferred {
+    uint64_t count = 0;
+    double bytes = 0, ns = 0;
+  };
+  std::array<Transferred, kTransfers.size()> transfers_;
   size_t module_kernels_ = 0;
   double device_s_ = 0;                  // processor time in launches
   bool limited_ = false;                 // there is a budget

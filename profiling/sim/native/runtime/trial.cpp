@@ -135,17 +135,20 @@ uint64_t Trial::record(const char* data, size_t bytes) {
   return bytes;
 }
 
-void Trial::allocated(void* p, size_t bytes) {
+void Trial::allocated(void* p, size_t bytes, bool device) {
   if (!on() || p == nullptr) return;
   if (options_.poison != 0) {
     for (size_t i = 0; i < bytes; ++i) static_cast<char*>(p)[i] = static_cast<char>(options_.poison >> 8 * (i % 4));
   }
-  buffers_[reinterpret_cast<uint64_t>(p)] = {allocations_++, bytes, false};
+  const auto start = reinterpret_cast<uint64_t>(p);
+  Buffer& buffer = buffers_[start] = {allocations_++, bytes, false, device, ""};
+  if (options_.watch && device) buffer.state = digest_of(start, buffer);
 }
 
 void Trial::released(const void* p) {
   const auto found = buffers_.find(reinterpret_cast<uint64_t>(p));
   if (found == buffers_.end()) return;
+  check(found->first, found->second);
   if (options_.outputs) {
     Digest digest;
     const char* data = static_cast<const char*>(p);
@@ -191,9 +194,32 @@ void Trial::before_launch() {
   }
 }
 
+std::string Trial::digest_of(uint64_t start, const Buffer& buffer) {
+  Digest digest;
+  digest.add(reinterpret_cast<const char*>(start), buffer.bytes);
+  return digest.text();
+}
+
+void Trial::check(uint64_t start, const Buffer& buffer) {
+  if (options_.watch && buffer.device) host_writes_ += digest_of(start, buffer) != buffer.state;
+}
+
+void Trial::before_operation() {
+  if (!options_.watch) return;
+  for (const auto& [start, buffer] : buffers_) check(start, buffer);
+}
+
+void Trial::after_operation() {
+  if (!options_.watch) return;
+  for (auto& [start, buffer] : buffers_) {
+    if (buffer.device) buffer.state = digest_of(start, buffer);
+  }
+}
+
 std::string Trial::render() {
   if (!options_.outputs) return "";
   release_all();
+  if (options_.watch) entries_.push_back({"host_writes", 0, host_writes_, 0, ""});
   if (rest_.bytes() != 0) entries_.push_back({"rest", 0, rest_.bytes(), 0, rest_.text()});
   if (file_ != nullptr) std::fflush(file_);
   std::string out;

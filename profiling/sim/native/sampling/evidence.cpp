@@ -172,6 +172,7 @@ Sample Sampler::finish(const std::vector<std::vector<Executed>>& runs) {
   sample.exact = exact_;
   sample.simulated = end;
   sample.chain_at_start = chain_at_start_;
+  sample.atomics_at_start = atomics_at_start_;
   sample.long_groups = long_groups_;
   channels_seen_.push_back(hierarchy_.channel_requests());
   sample.channels = channels_seen_.back().size();

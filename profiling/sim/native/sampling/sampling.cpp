@@ -21,7 +21,6 @@ constexpr double kFull = 0.8;      // smallest share of its lines that a full L2
 constexpr double kDeviations = 2;  // standard deviations that the reported error covers
 // Largest growth of the misses of long work-groups between windows: products of 2048^3 and 4096^3 had up to seven times
 // as many misses as their windows showed.
-// times as many as their windows showed.
 constexpr double kDrift = 6;
 using Row = std::array<double, std::tuple_size_v<decltype(Events::n)>>;
 
@@ -42,7 +41,6 @@ class Rates {
       for (const auto& stratum : s.counted) counted += stratum[i];
       // If nearly all executions were modelled, as those of stores are, all of them are better data than the windows
       // alone. Not for loads: they find less in caches that are not warm yet.
-      // less in caches that are not warm yet.
       whole_.push_back(!s.loads[i] && static_cast<double>(pooled_[i].times + s.spare[i].times + counted) >=
                                           kNearlyAll * static_cast<double>(s.ran[i]));
       if (whole_[i]) add_tally(s.spare[i], &pooled_[i]);
@@ -118,10 +116,9 @@ void conserve_writes(const Sample& s, MemoryCounts* m) {
 }
 
 // Maxima: the imbalance between CUs keeps its absolute size while the average grows; the imbalance between channels
-// grows to the extent that the same channels were busy throughout. A chain of atomics on one line grows with the grid
-// only if it has grown since the first sampling unit, and at most as much as all atomics do: groups that were placed at
-// the end of that unit, but had not ended, add to it later.
-void scale_maxima(const Sample& s, double groups, double done, MemoryCounts* m) {
+// grows to the extent that the same channels were busy throughout. A chain of atomics on one line grows with the
+// atomics as it has since the first sampling unit.
+void scale_maxima(const Sample& s, MemoryCounts* m) {
   const MemoryCounts all = s.simulated.memory();
   const auto busiest = static_cast<double>(all.l1_cycles_max), sum = static_cast<double>(all.l1_cycles_sum);
   const auto chain = static_cast<double>(all.same_address_atomics_max);
@@ -133,11 +130,10 @@ void scale_maxima(const Sample& s, double groups, double done, MemoryCounts* m) 
   };
   const double each = requests(*m) / static_cast<double>(s.channels);
   m->l2_channel_max = std::max(all.l2_channel_max, whole(each * (1 + s.channel_excess)));
-  const double first = static_cast<double>(s.strata[0].end), later = done - first;
-  const double slope = later > 0 ? (chain - static_cast<double>(s.chain_at_start)) / later : 0;
-  const auto atomics = static_cast<double>(all.l2_atomics), more = static_cast<double>(m->l2_atomics) - atomics;
-  const double share = atomics > 0 ? chain / atomics : 0;
-  m->same_address_atomics_max = whole(chain + std::min(slope * (groups - done), share * std::max(0.0, more)));
+  const uint64_t later = all.l2_atomics - s.atomics_at_start;
+  const double rate = later > 0 ? (chain - static_cast<double>(s.chain_at_start)) / static_cast<double>(later) : 0;
+  const double more = static_cast<double>(m->l2_atomics) - static_cast<double>(all.l2_atomics);
+  m->same_address_atomics_max = whole(chain + rate * std::max(0.0, more));
 }
 
 void put(const Row& row, Estimate* e) {
@@ -247,7 +243,7 @@ Estimate estimate_by(const Sample& s, const Rates& rates) {
   constexpr size_t kTails = Events::kMemory + offsetof(EngineCounts, store_tails) / sizeof(uint64_t);
   e.engine.store_tails = whole(static_cast<double>(s.simulated.n[kTails]) * groups / done);
   conserve_writes(s, &e.memory);
-  scale_maxima(s, groups, done, &e.memory);
+  scale_maxima(s, &e.memory);
   return e;
 }
 

@@ -68,9 +68,10 @@ struct Sample {
   Events simulated;                              // all modelled events, warm or cold, and the end of the dispatch
   MemoryCounts left_dirty;                       // write counts that writing back the remaining dirty lines would add
   uint64_t dirty_before = 0;                     // lines that were dirty some time before the end; 0: not measured
-  uint64_t chain_at_start = 0;                   // longest chain of atomics on one line, after the first sampling unit
-  bool long_groups = false;                      // memory was modelled only in windows
-  size_t channels = 1;                           // of all L2s
+  // After the first sampling unit: the longest chain of atomics on one line, and all atomics.
+  uint64_t chain_at_start = 0, atomics_at_start = 0;
+  bool long_groups = false;     // memory was modelled only in windows
+  size_t channels = 1;          // of all L2s
   double channel_excess = 0;    // excess of the busiest channel's requests over the average, relative to the average
   uint64_t l2_lines = 0;        // of all L2s
   uint64_t infinity_bytes = 0;  // of the memory-side cache

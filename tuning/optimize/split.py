@@ -1,0 +1,369 @@
+"""Loops of a work-item shared out among several lanes: iterations by turns, sums and extremes joined by shuffles.
+
+What is outside of these loops is done by all lanes alike, and what it stores by the first of them. The preconditions
+are checked on the statements: iterations of a loop may only store to places of their own, and what a kernel stores it
+may read again only in the iteration that stored it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from hipsynth.synth.frontend.edits import Edit
+from hipsynth.synth.frontend.reform import closing, split_at, text_between
+from hipsynth.tuning.optimize.body import ASSIGN, STEP, Body
+from hipsynth.tuning.optimize.program import ATOMIC_ADDS
+from hipsynth.tuning.optimize.statements import JUMPS, NotUnderstood, Statement, statements
+
+LANE = "lane_part"  # the parameter of an item function: which of the lanes of a work-item this is
+LANES = """// Joins the values of N neighbouring lanes; all of them get the same result.
+template <int N, typename T>
+__device__ __forceinline__ T sum_of_lanes(T value) {
+  for (int d = N / 2; d > 0; d /= 2) value += __shfl_xor(value, d, N);
+  return value;
+}
+template <int N, typename T>
+__device__ __forceinline__ T largest_of_lanes(T value) {
+  for (int d = N / 2; d > 0; d /= 2) value = max(value, __shfl_xor(value, d, N));
+  return value;
+}
+template <int N, typename T>
+__device__ __forceinline__ T least_of_lanes(T value) {
+  for (int d = N / 2; d > 0; d /= 2) value = min(value, __shfl_xor(value, d, N));
+  return value;
+}
+
+"""
+_EXTREMES = {"fmaxf": "largest", "fmax": "largest", "max": "largest", "fminf": "least", "fmin": "least", "min": "least"}
+_EFFECTS = ("printf", "memcpy", "memset", "assert", "abort", "__trap", "__hip_atomic", "__builtin", "__atomic")
+
+
+@dataclass(frozen=True)
+class _Loop:
+    """`for (T variable = init; condition; variable += step)`; offsets of declarations of the variable and of those that
+    it joins, with how ("sum", "largest", "least"); `head` as text, by which two loops deal out the same iterations."""
+
+    statement: Statement
+    variable: int
+    init: tuple[int, int]
+    condition: tuple[int, int]
+    step: str
+    joined: dict[int, str]
+    head: str
+
+
+@dataclass(frozen=True)
+class _Store:
+    statement: Statement
+    at: int  # token of the pointer's name
+    subscript: str
+    loop: _Loop | None  # the shared loop that it is in
+
+
+def split_edits(body: Body, lanes: int) -> list[Edit]:
+    """Edits of a kernel's body, whose lane of a work-item is LANE. Raises NotUnderstood if no loop can be shared."""
+    return _Split(body, lanes).edits()
+
+
+@dataclass
+class _Split:
+    body: Body
+    lanes: int
+    loops: list[_Loop] = field(default_factory=list)
+    stores: list[_Store] = field(default_factory=list)
+
+    def edits(self) -> list[Edit]:
+        kernel = self.body.kernel
+        self.tokens = self.body.tokens
+        self.body.check_plain()
+        self._check_words()
+        self.aliases = self._aliases()
+        self._walk(statements(self.tokens, kernel.first, kernel.last))
+        if not self.loops:
+            raise NotUnderstood("no loop whose iterations are independent")
+        self._check_stores()
+        made = [edit for loop in self.loops for edit in self._loop_edits(loop)]
+        for one in {store.statement for store in self.stores if store.loop is None}:
+            start, end = self.tokens[one.start].start, self.tokens[one.end - 1].end
+            made += [Edit(start, start, f"if ({LANE} == 0) {{ "), Edit(end, end, " }")]
+        return made
+
+    # --- what the kernel does ----------------------------------------------------------------------------------------
+
+    def _check_words(self) -> None:
+        kernel = self.body.kernel
+        for i in range(kernel.first, kernel.last):
+            text, before = self.tokens[i].text, self.tokens[i - 1]
+            value = before.text[:1].isalnum() or before.text[:1] == "_" or before.text in (")", "]")
+            if text == "->" or (text in ("*", "&") and not value and before.text != "*"):
+                raise NotUnderstood("pointers that are followed or taken")
+            if text == "&" and self.tokens[i + 1].start in self.body.locals:
+                raise NotUnderstood("a reference")
+            if self.tokens[i].identifier and self.tokens[i + 1].text == "(":
+                self._check_call(i)
+
+    def _check_call(self, at: int) -> None:
+        """A function that it calls may have no effect, but for atomic additions that are statements of their own."""
+        name = self.tokens[at].text
+        if name in ATOMIC_ADDS and self.tokens[at - 1].text in (";", "{", "}", ")", "else"):
+            return
+        if name.startswith(_EFFECTS) or "tomic" in name:
+            raise NotUnderstood(f"a call of {name}")
+        user = any(e.user and e.category == "function" for e in self.body.program.entities(self.tokens[at]))
+        for i, token in enumerate(self.tokens) if user else ():
+            close = closing(self.tokens, i + 1) if token.text == name and self.tokens[i + 1].text == "(" else -1
+            pointers = any(t.text in ("*", "&") for t in self.tokens[i + 1 : max(close, i + 1)])
+            if pointers and self.tokens[close + 1].text == "{":
+                raise NotUnderstood(f"a call of {name}, which takes pointers")
+
+    def _aliases(self) -> dict[int, str]:
+        """Local pointers by their declarations, and the parameter that each points into."""
+        found: dict[int, str] = {}
+        pointers = {one.name for one in self.body.kernel.parameters if one.base}
+        for i in range(self.body.kernel.first, self.body.kernel.last):
+            token = self.tokens[i]
+            declared = token.start in self.body.locals
+            if declared and self.tokens[i - 1].text in ("*", "const", "__restrict__") and "*" in self._before(i):
+                stop = next(j for j in range(i, self.body.kernel.last) if self.tokens[j].text in (";", ","))
+                roots = {self._root(j, found) for j in range(i + 1, stop)} - {""}
+                if len(roots) != 1 or not roots <= pointers:
+                    raise NotUnderstood("a pointer from elsewhere")
+                found[token.start] = roots.pop()
+        return found
+
+    def _before(self, at: int) -> list[str]:
+        return [t.text for t in self.tokens[max(0, at - 3) : at]]
+
+    def _root(self, at: int, aliases: dict[int, str]) -> str:
+        """The pointer parameter that a token names, itself or through a local pointer; "" if it names none."""
+        place = self.body.local(self.tokens[at])
+        if place >= 0:
+            return aliases.get(place, "")
+        named = (one.name for one in self.body.kernel.parameters if one.base)
+        return next((name for name in named if name == self.tokens[at].text), "")
+
+    def _writes(self, span: tuple[int, int]) -> Iterator[tuple[int, str]]:
+        """Tokens of the names that are assigned, with the operator."""
+        for i in range(*span):
+            if not self.tokens[i].identifier or self.tokens[i - 1].text in (".", "::"):
+                continue
+            after = self.body.after_lvalue(i, span[1])
+            if after in ASSIGN or after in STEP or self.tokens[i - 1].text in STEP:
+                yield i, after if after in ASSIGN else "++"
+
+    def _walk(self, found: tuple[Statement, ...]) -> None:
+        for one in found:
+            loop = self._shared(one) if one.kind == "for" else None
+            if loop is not None:
+                self.loops.append(loop)
+                continue
+            if one.kind in ("simple", "jump"):
+                self._outside(one)
+            elif any(self.body.local(self.tokens[i]) < 0 for i, _ in self._writes(one.head)):
+                raise NotUnderstood("a condition that stores")
+            self._walk(one.parts)
+
+    def _outside(self, one: Statement) -> None:
+        """A statement that all lanes do, or the first one if it stores."""
+        span = (one.start, one.end)
+        atomic = self.tokens[one.start].text in ATOMIC_ADDS
+        stored = [i for i, _ in self._writes(span) if self.body.local(self.tokens[i]) < 0 or self._is_pointee(i)]
+        if not stored and not atomic:
+            return
+        if atomic:
+            stored.append(next(i for i in range(*span) if self._root(i, self.aliases)))
+        if (
+            one.kind != "simple"
+            or len(list(self._writes(span))) > 1
+            or any(not self._root(i, self.aliases) for i in stored)
+        ):
+            raise NotUnderstood("a store of another kind")
+        self.stores.append(_Store(one, stored[0], self._subscript(stored[0]), None))
+
+    def _is_pointee(self, at: int) -> bool:
+        return self.body.local(self.tokens[at]) in self.aliases and self.tokens[at + 1].text == "["
+
+    def _subscript(self, at: int) -> str:
+        close = closing(self.tokens, at + 1) if self.tokens[at + 1].text == "[" else at
+        return text_between(self.body.program.unit, self.tokens, at, close + 1)
+
+    # --- loops -------------------------------------------------------------------------------------------------------
+
+    def _shared(self, one: Statement) -> _Loop | None:
+        """The loop, if its iterations can be dealt out; its stores are added."""
+        head = self._head(one)
+        if head is None:
+            return None
+        variable, init, condition, step = head
+        span = (one.head[1] + 1, one.end)
+        inside = {
+            p for p in self.body.changed(span) if self.tokens[span[0]].start <= p <= self.tokens[one.end - 1].start
+        }
+        joined: dict[int, str] = {}
+        stores: list[_Store] = []
+        for i, operator in self._writes(span):
+            place = self.body.local(self.tokens[i])
+            if place in inside and place not in self.aliases:
+                continue
+            if place < 0 or self._is_pointee(i):
+                stores.append(_Store(self._simple_at(one, i), i, self._subscript(i), None))
+                continue
+            how = self._joins(i, operator)
+            if place == variable or not how or joined.get(place, how) != how:
+                return None
+            joined[place] = how
+        changing = {variable, *inside, *joined}
+        names = [i for i in range(one.head[0], one.head[1]) if self.body.local(self.tokens[i]) in changing - {variable}]
+        if names or not self._only_joined(span, joined) or not self._stays_inside(one):
+            return None
+        loop = _Loop(
+            one, variable, init, condition, step, joined, text_between(self.body.program.unit, self.tokens, *one.head)
+        )
+        for store in stores:
+            known = self._root(store.at, self.aliases) and self.tokens[store.at + 1].text == "["
+            place_of_its_own = known and self._own_place(store.at, loop, inside)
+            if not place_of_its_own or store.statement.kind != "simple":
+                return None
+        self.stores += [_Store(s.statement, s.at, s.subscript, loop) for s in stores]
+        return loop
+
+    def _simple_at(self, loop: Statement, at: int) -> Statement:
+        return next((s for s in loop.inner() if s.kind == "simple" and s.start <= at < s.end), loop)
+
+    def _head(self, one: Statement) -> tuple[int, tuple[int, int], tuple[int, int], str] | None:
+        parts = split_at(self.tokens, one.head[0], one.head[1], ";")
+        if len(parts) != 3:
+            return None
+        (a, b), condition, (c, d) = parts
+        equals = next((i for i in range(a, b) if self.tokens[i].text == "="), -1)
+        if equals < a + 2 or len(split_at(self.tokens, a, b, ",")) != 1:
+            return None
+        variable = self.tokens[equals - 1].start
+        if variable not in self.body.locals or condition[1] - condition[0] < 3:
+            return None
+        first, then = self.tokens[condition[0]], self.tokens[condition[0] + 1].text
+        again = [i for i in range(condition[0] + 1, condition[1]) if self.body.local(self.tokens[i]) == variable]
+        if self.body.local(first) != variable or then not in ("<", "<=") or again:
+            return None
+        if any(self.tokens[i].text in ("&&", "||", ",") for i in range(*condition)):
+            return None
+        words = [t.text for t in self.tokens[c:d]]
+        name = first.text
+        if words in ([name, "++"], ["++", name]):
+            return variable, (equals + 1, b), condition, "1"
+        if len(words) > 2 and words[:2] == [name, "+="] and name not in words[2:] and "," not in words:
+            return variable, (equals + 1, b), condition, text_between(self.body.program.unit, self.tokens, c + 2, d)
+        return None
+
+    def _joins(self, at: int, operator: str) -> str:
+        """How `name += ...` or `name = fmaxf(name, ...)` joins; "" for anything else."""
+        name, after = self.tokens[at], self.tokens[at + 1 : at + 6]
+        if self.tokens[at - 1].text not in (";", "{", "}", ")", "else"):
+            return ""
+        if after[0].text == "+=" == operator:
+            return "sum"
+        words = [t.text for t in after]
+        if words[:3:2] == ["=", "("] and words[1] in _EXTREMES and words[3:] == [name.text, ","]:
+            close = closing(self.tokens, at + 3)
+            if self.tokens[close + 1].text == ";":
+                return _EXTREMES[words[1]]
+        return ""
+
+    def _only_joined(self, span: tuple[int, int], joined: dict[int, str]) -> bool:
+        """Whether the joined variables occur in the statements that join them only."""
+        for place, how in joined.items():
+            uses = [i for i in range(*span) if self.body.local(self.tokens[i]) == place]
+            written = [i for i, _ in self._writes(span) if self.body.local(self.tokens[i]) == place]
+            if len(uses) != len(written) * (1 if how == "sum" else 2):
+                return False
+        return True
+
+    def _stays_inside(self, one: Statement) -> bool:
+        """No jump leaves the loop before its end."""
+        for jump in one.inner():
+            if jump.kind != "jump":
+                continue
+            text = self.tokens[jump.start].text
+            inner = any(
+                s.kind in ("for", "while") and s.start <= jump.start < s.end for s in one.inner() if s is not one
+            )
+            if text in JUMPS - {"continue", "break"} or (text == "break" and not inner):
+                return False
+        return True
+
+    def _own_place(self, at: int, loop: _Loop, inside: set[int]) -> bool:
+        """Whether different iterations store to different places: the subscript is a sum in which the variable occurs
+        once, alone or times something that does not change, and nothing else changes."""
+        span = (at + 2, closing(self.tokens, at + 1))
+        place = self.body.local(self.tokens[span[0]])
+        if span[1] - span[0] == 1 and place in inside:  # a name for the place, declared in the loop
+            span = self._value_of(place, loop)
+        terms: list[tuple[int, int]] = []
+        for part in split_at(self.tokens, *span, "+"):
+            terms += split_at(self.tokens, *part, "-")
+        changing = {*inside, loop.variable}
+        found = [(term, [i for i in range(*term) if self.body.local(self.tokens[i]) in changing]) for term in terms]
+        with_it = [(term, names) for term, names in found if names]
+        if len(with_it) != 1 or len(with_it[0][1]) != 1:
+            return False
+        (a, b), (name,) = with_it[0]
+        plain = all(t.identifier or t.text == "*" or t.text.isdigit() for t in self.tokens[a:b])
+        return self.body.local(self.tokens[name]) == loop.variable and plain
+
+    def _value_of(self, place: int, loop: _Loop) -> tuple[int, int]:
+        """The tokens of a constant's initial value; none for a variable."""
+        one = loop.statement
+        at = next(i for i in range(one.start, one.end) if self.tokens[i].start == place)
+        stop = next(i for i in range(at, one.end) if self.tokens[i].text in (";", ","))
+        constant = any(self.tokens[i].text == "const" for i in range(max(one.start, at - 3), at))
+        return (at + 2, stop) if constant and self.tokens[at + 1].text == "=" else (at, at)
+
+    def _check_stores(self) -> None:
+        """What is stored is read again in the same statement only, or in the iteration that stored it."""
+        for store in self.stores:
+            root = self._root(store.at, self.aliases)
+            for i in range(self.body.kernel.first, self.body.kernel.last):
+                declares = self.tokens[i].start in self.aliases or self._in_alias(i)
+                if self._root(i, self.aliases) != root or declares:
+                    continue
+                same = store.statement.start <= i < store.statement.end and store.loop is None
+                loop = next((s for s in self.loops if s.statement.start <= i < s.statement.end), None)
+                dealt = store.loop is not None and loop is not None and loop.head == store.loop.head
+                if not same and not (dealt and self._subscript(i) == store.subscript):
+                    raise NotUnderstood(f"{root} is read where other lanes may have stored")
+
+    def _in_alias(self, at: int) -> bool:
+        """Whether a token is in the initial value of a local pointer."""
+        start = at
+        while self.tokens[start - 1].text not in (";", "{", "}"):
+            start -= 1
+        return any(self.tokens[i].start in self.aliases for i in range(start, at))
+
+    # --- the text ----------------------------------------------------------------------------------------------------
+
+    def _loop_edits(self, loop: _Loop) -> Iterator[Edit]:
+        one, unit = loop.statement, self.body.program.unit
+        start, end = self.tokens[one.start].start, self.tokens[one.end - 1].end
+        names = {p: next(t.text for t in self.tokens if t.start == p) for p in loop.joined}
+        sums = [names[p] for p, how in loop.joined.items() if how == "sum"]
+        before = "".join(f"const auto {name}_before = {name};\n  {name} = 0;\n  " for name in sums)
+        after = ""
+        for place, how in loop.joined.items():
+            first = f"{names[place]}_before + " if how == "sum" else ""
+            after += f"\n  {names[place]} = {first}{how}_of_lanes<{self.lanes}>({names[place]});"
+        if any(f"{name}_before" in {t.text for t in self.tokens} for name in sums):
+            raise NotUnderstood("a name that the new code uses")
+        name = next(t.text for t in self.tokens if t.start == loop.variable)
+        times = "" if loop.step == "1" else f" * ({loop.step})"
+        step = str(self.lanes) if loop.step == "1" else f"{self.lanes} * ({loop.step})"
+        head = self.tokens[one.head[0]].start, self.tokens[one.head[1]].start
+        declared = unit.text[head[0] : self.tokens[loop.init[0]].start].decode(errors="surrogateescape")
+        init = text_between(unit, self.tokens, *loop.init)
+        condition = text_between(unit, self.tokens, *loop.condition)
+        first = f"{init} + " if init != "0" else ""
+        yield Edit(start, start, "{\n  " + before)
+        yield Edit(
+            *head, f"{declared}{first}static_cast<decltype({name})>({LANE}){times}; {condition}; {name} += {step}"
+        )
+        yield Edit(end, end, f"{after}\n  }}")
