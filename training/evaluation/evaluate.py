@@ -54,16 +54,14 @@ def evaluate(
 
     `lineage` is leak-free; `random` holds out single samples whose programs were trained on under other names or
     flags, like the paper's test set; for the others see training.data.dataset. Samples that the model was trained
-    on are excluded from every split. The baselines are fitted on the model's training samples. `note` receives
-    progress messages. Raises BadInput if there is nothing to test, Missing if there is no finished model.
+    on are excluded from every split. The baselines are fitted on the model's training samples, if the corpus has them.
+    `note` receives progress messages. Raises BadInput if there is nothing to test, Missing if there is no finished model.
     """
     report = note or (lambda _: None)
     predictor = open_predictor(model)
     train, parts, excluded = held_out(model, samples)
     if not train:
-        raise BadInput(
-            "none of the model's training samples is in this corpus", remedy="give the corpus it was trained on"
-        )
+        report("none of the model's training samples is in this corpus: no baselines")
     if not any(parts.values()):
         raise BadInput("no held-out samples to test", remedy="profile more programs into the corpus")
     predicted: dict[str, dict[str, Predicted]] = {"model": {}}
@@ -73,8 +71,8 @@ def evaluate(
         predicted["model"][name] = predictor.predict(part)
         valid[name] = predictor.valid_share(part[:free_samples])
     about, without_code = {}, 0
-    baselines: list[Baseline] = all_baselines(disassemble)
-    if disassemble is None and not isinstance(predictor, AnalyticScored):
+    baselines: list[Baseline] = all_baselines(disassemble) if train else []
+    if train and disassemble is None and not isinstance(predictor, AnalyticScored):
         baselines.append(Analytic())
     for baseline in baselines:
         report(f"baseline: {baseline.name}")
@@ -182,7 +180,17 @@ class AnalyticScored(Analytic):
             "no_preview": sum(p is None for p in seen),
             "bottleneck_agreement": agreement(part, [None if p is None else p.bottleneck for p in seen]),
             "ranking": ranking(part, durations),
+            "devices": _by_device(part, times),
         }
+
+
+def _by_device(part: Sequence[Sample], times: Sequence[float | None]) -> dict[str, Any]:
+    """The scores of the duration for each device."""
+    found = {}
+    for device in sorted({sample.device for sample in part}):
+        here = [i for i, sample in enumerate(part) if sample.device == device]
+        found[device] = score_metric([part[i].duration_ns for i in here], [times[i] for i in here])
+    return found
 
 
 def agreement(samples: Sequence[Sample], units: Sequence[str | None]) -> float | None:
@@ -297,6 +305,9 @@ def _own_rows(scored: Mapping[str, Any]) -> list[str]:
         f"  80 % intervals hold {held[0]} % of the metrics and {held[1]} % of the durations; "
         f"limiting unit right in {right} %; no answer for {scored['no_preview']} of {scored['n']}",
     ]
+    for device, by in scored["devices"].items() if len(scored["devices"]) > 1 else ():
+        share, median = _percent(by["within"]["10"]), _percent(by["median_rel_error"])
+        lines.append(f"  duration on {device}: {share} % of {by['n']} within 10 %, median error {median} %")
     for kind, found in scored["ranking"].items():
         if found["groups"]:
             cells = [
