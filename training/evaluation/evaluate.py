@@ -55,7 +55,7 @@ def evaluate(
     `lineage` is leak-free; `random` holds out single samples whose programs were trained on under other names or
     flags, like the paper's test set; for the others see training.data.dataset. Samples that the model was trained
     on are excluded from every split. The baselines are fitted on the model's training samples, if the corpus has them.
-    `note` receives progress messages. Raises BadInput if there is nothing to test, Missing if there is no finished model.
+    `note` receives progress messages. Raises BadInput if nothing is held out, Missing if there is no finished model.
     """
     report = note or (lambda _: None)
     predictor = open_predictor(model)
