@@ -15,21 +15,6 @@ from hipsynth.synth.cli.main import cli
 from hipsynth.synth.llm.endpoint import Client, NoAnswer
 
 pytestmark = pytest.mark.full
-TOY = """
-base = "tiny"
-method = "full"
-context = 768
-view = "kernels"
-max_steps = 2
-batch = 2
-bf16 = "no"
-[tiny]
-vocab = 800
-hidden = 32
-layers = 1
-heads = 2
-ff = 64
-"""
 ASKED = {"messages": [{"role": "user", "content": "What will this kernel do?"}], "max_tokens": 12}
 
 
@@ -40,7 +25,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     needs.sandbox()
     folder = tmp_path_factory.mktemp("chat")
     made.write_corpus(folder / "corpus", made.samples(15, 2))
-    (folder / "toy.toml").write_text(TOY)
+    (folder / "toy.toml").write_text(made.TOY)
     words = ["train", folder / "corpus", "--config", folder / "toy.toml", "--out", folder / "model", "--json"]
     trained = CliRunner().invoke(cli, list(map(str, words)))
     assert trained.exit_code == 0 and json.loads(trained.stdout)["status"] == "finished", trained.output

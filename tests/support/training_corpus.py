@@ -34,6 +34,22 @@ BODIES = {
     "fma": "  for (int k = 0; k < {steps}; ++k) x = x * x + x;",
     "mul": "  for (int k = 0; k < {steps}; ++k) x = x * x;",
 }
+# A recipe that trains in a second or two.
+TOY = """
+base = "tiny"
+method = "full"
+context = 768
+view = "kernels"
+max_steps = 2
+batch = 2
+bf16 = "no"
+[tiny]
+vocab = 800
+hidden = 32
+layers = 1
+heads = 2
+ff = 64
+"""
 TARGETS = [(arch, flags) for arch in ("gfx90a", "gfx942") for flags in ("-O3", "-O3 -ffast-math")]
 
 

@@ -21,28 +21,12 @@ from hipsynth.synth.core.errors import BadInput, Missing, UsageError
 needs.package("torch")
 needs.package("transformers")
 
-TOY = """
-base = "tiny"
-method = "full"
-context = 768
-view = "kernels"
-max_steps = 2
-batch = 2
-bf16 = "no"
-[tiny]
-vocab = 800
-hidden = 32
-layers = 1
-heads = 2
-ff = 64
-"""
-
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("verbs")
     made.write_corpus(root / "corpus", made.samples(15, 2))
-    (root / "toy.toml").write_text(TOY)
+    (root / "toy.toml").write_text(made.TOY)
     (root / "kernel.hip").write_text(made.samples(1, 1)[0].text)
     document = run("train", root / "corpus", "--config", root / "toy.toml", "--out", root / "model", "--json")
     assert document["status"] == "finished"

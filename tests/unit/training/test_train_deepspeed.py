@@ -16,31 +16,14 @@ from hipsynth.training.models.train import CONFIGS
 
 pytestmark = pytest.mark.full
 
-RECIPE = """
-base = "tiny"
-method = "{method}"
-context = 768
-view = "kernels"
-max_steps = 2
-batch = 2
-bf16 = "no"
-lora_r = 2
-deepspeed = "{deepspeed}"
-[tiny]
-vocab = 800
-hidden = 32
-layers = 1
-heads = 2
-ff = 64
-"""
-
 
 @pytest.mark.parametrize(("stage", "processes", "method"), [(2, 2, "full"), (3, 2, "lora"), (2, 1, "lora")])
 def test_two_steps_under_torchrun(tmp_path: Path, stage: int, processes: int, method: str) -> None:
     needs.package("deepspeed")
     made.write_corpus(tmp_path / "corpus", made.samples(12, 2))
     recipe = tmp_path / "toy.toml"
-    recipe.write_text(RECIPE.format(method=method, deepspeed=CONFIGS / f"zero{stage}.json"))
+    settings = f'method = "{method}"\nlora_r = 2\ndeepspeed = "{CONFIGS / f"zero{stage}.json"}"'
+    recipe.write_text(made.TOY.replace('method = "full"', settings))
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)]
     command = [*launcher, "-m", "hipsynth.synth.cli.main", "train", str(tmp_path / "corpus")]
     command += ["--config", str(recipe), "--out", str(tmp_path / "model")]
