@@ -4,9 +4,9 @@ r"""What each part of a language model's recipe is worth: trains variants on one
         [--only NAME ...]
 
 Each variant starts from scratch, with the same seed, steps and batch; --config takes the model's size from a recipe of
-training/configs instead of the small one here, with its other settings. Figures: share of values within 10 % of the label
-(mean of the twelve metrics), median relative error, on unseen lineages and on the random split, samples trained per
-second, and the median time of one answer. Writes ablation.md and ablation.json; finished variants are not repeated.
+training/configs instead of the small one here, with its other settings. Figures: share of values within 10 % of the
+label (mean of the twelve metrics), median relative error, on unseen lineages and on the random split, samples trained
+per second, and the median time of one answer. Writes ablation.md and ablation.json; finished variants are not repeated.
 """
 
 from __future__ import annotations
