@@ -21,6 +21,7 @@ class Entry:
 
 REGISTRY = {
     "sim": Entry("hipsynth.profiling.backends.sim", "SimBackend", takes_path=False),
+    "preview": Entry("hipsynth.profiling.backends.preview", "PreviewBackend", takes_path=False),
     "recorded": Entry("hipsynth.profiling.backends.recorded", "RecordedBackend", takes_path=True),
     "rocprof": Entry("hipsynth.profiling.backends.rocprof", "RocprofBackend", takes_path=True),
 }

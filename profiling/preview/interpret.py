@@ -64,7 +64,7 @@ class Preview:
     duration_ns: float
     bounds: Mapping[str, float]
     bottleneck: str
-    occupancy: Mapping[str, float]  # of the launch: a small grid may leave slots empty
+    occupancy: Mapping[str, Any]  # of the launch: a small grid may leave slots empty
     registers: Mapping[str, float]
     metrics: Mapping[str, float | None]  # BASIC
     buffer_bytes: int

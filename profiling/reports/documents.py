@@ -38,8 +38,7 @@ def result_document(result: TargetResult) -> dict[str, Any]:
 
 
 def _plotted(kernel: KernelRecord) -> roofline.Plotted:
-    kind = "executed" if kernel.source.backend == "sim" else "measured"
-    return roofline.Plotted(kernel.name, kernel.metrics, kind)
+    return roofline.Plotted(kernel.name, kernel.metrics, kernel.source.kind)
 
 
 def profile_document(program: str, path: str, results: Sequence[TargetResult]) -> dict[str, Any]:
@@ -57,7 +56,7 @@ def kernel_document(kernel: KernelRecord, device: str) -> dict[str, Any]:
     and `metric_error_estimate` (metric -> error in its unit) its expected error; `reused` dispatches repeated earlier
     ones (docs/explanation/repeated-launches.md).
     """
-    simulated = kernel.source.backend == "sim"
+    simulated = kernel.source.kind == "executed"
     return {
         "name": kernel.name,
         "dispatches": kernel.dispatches,
@@ -73,7 +72,7 @@ def kernel_document(kernel: KernelRecord, device: str) -> dict[str, Any]:
         "no_evidence": expected_error.without_evidence(kernel.counters, device, kernel.duration_ns)
         if simulated
         else None,
-        "bottleneck": bottleneck.document(kernel, device) if simulated else None,
+        "bottleneck": bottleneck.document(kernel, device) if kernel.limits is not None else None,
         "sampled": kernel.sampled,
         "groups_simulated": kernel.sampling.groups_simulated if kernel.sampling is not None else None,
         "reused": kernel.sampling.reused if kernel.sampling is not None else None,

@@ -79,7 +79,7 @@ def render(results: Sequence[TargetResult], width: int = 120, counters: bool | N
     for result in results:
         if result.transfers:
             lines += ["", *_transfers(result)]
-    simulated = any(kernel.source.backend == "sim" for result in results for kernel in result.kernels)
+    simulated = any(kernel.source.kind == "executed" for result in results for kernel in result.kernels)
     if simulated:
         lines += ["", *LEGEND]
     if counters is None and not full:
@@ -141,14 +141,15 @@ def _dims(dims: Sequence[int]) -> str:
 def _verdict(column: Column) -> Iterator[str]:
     """Duration, bottleneck, occupancy, registers, and achieved fractions of the device's peak rates."""
     kernel, device = column.kernel, column.result.device
-    simulated = kernel.source.backend == "sim"
-    error = _error("Duration", column) if simulated else "measured"
+    simulated = kernel.source.kind == "executed"
+    error = _error("Duration", column) if simulated else kernel.source.kind
     each = " each" if kernel.dispatches > 1 else ""
     yield f"  {column.title}  {column.result.flags}"
     yield f"    {quantity(kernel.duration_ns, 'ns')}{each}  {error}"
     if kernel.sampling is not None and kernel.sampled:
-        yield f"    {_sampling(kernel.sampling, math.prod(kernel.grid) * kernel.dispatches)}"
-    said = _limit(kernel, device) if simulated else ""
+        groups = math.prod(kernel.grid) * kernel.dispatches
+        yield f"    {_sampling(kernel.sampling, groups) if simulated else _interpreted(kernel.sampling, groups)}"
+    said = _limit(kernel, device) if kernel.limits is not None else ""
     yield f"    {said or roofline.describe(roofline.position(kernel.metrics, device))}"
     room = bottleneck.occupancy(kernel, device)
     if room is not None:
@@ -177,6 +178,10 @@ def _sampling(sampling: Sampling, groups: int) -> str:
     more = "--effort N takes up to N times as long, --exact runs all"
     part = f"{sampling.groups_simulated:,} of {groups:,} work-groups"
     return f"scaled up from {part}; duration {error} uncertain by that{least} ({more})"
+
+
+def _interpreted(sampling: Sampling, groups: int) -> str:
+    return f"from {sampling.groups_simulated:,} of {groups:,} work-groups, interpreted on made-up data"
 
 
 def _resources(kernel: KernelRecord) -> str:

@@ -25,6 +25,11 @@ class Source:
     version: str = ""
     duration_from: str = ""  # kind of profiler file with the duration, for backends that read several kinds
 
+    @property
+    def kind(self) -> Literal["executed", "predicted", "measured"]:
+        """What its figures are: of an execution in the simulator, of a preview without one, or of hardware."""
+        return {"sim": "executed", "preview": "predicted"}.get(self.backend, "measured")  # type: ignore[return-value]
+
 
 @dataclass(frozen=True)
 class Registers:

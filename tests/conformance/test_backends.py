@@ -13,6 +13,7 @@ from profiling_samples import VCOPY_GFX90A, captures, failure, kernel, program, 
 
 from hipsynth.profiling import backends
 from hipsynth.profiling.backends import conformance
+from hipsynth.profiling.backends.preview import PreviewBackend
 from hipsynth.profiling.backends.protocol import Backend, Target
 from hipsynth.profiling.backends.recorded import RecordedBackend, capture
 from hipsynth.profiling.backends.rocprof import RocprofBackend, _folder_name
@@ -98,7 +99,22 @@ def sim_case(tmp_path: Path) -> Case:
     return Case(backend, named(VCOPY), bad, Target("gfx90a", "-O3", "mi300x"))
 
 
-CASES: dict[str, Callable[[Path], Case]] = {"recorded": recorded_case, "rocprof": rocprof_case, "sim": sim_case}
+def preview_case(tmp_path: Path) -> Case:
+    executed = sim_case(tmp_path)
+    bad = {name: executed.bad[name] for name in ("does not compile", "no kernel")}
+    bad["grid not known"] = (
+        replace(executed.good, text=VCOPY.replace("<<<n / 256,", "<<<rand(),")),
+        {"no_preview"},
+    )
+    return replace(executed, backend=PreviewBackend(), bad=bad)
+
+
+CASES: dict[str, Callable[[Path], Case]] = {
+    "recorded": recorded_case,
+    "rocprof": rocprof_case,
+    "sim": sim_case,
+    "preview": preview_case,
+}
 
 
 @pytest.fixture(params=CASES)

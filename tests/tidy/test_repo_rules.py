@@ -26,13 +26,13 @@ ALLOWED: dict[str, tuple[str, ...]] = {
 }
 ALLOWED["profiling.lines"] = (*ALLOWED["profiling.sim"], "profiling.sim")
 _BACKENDS = (*ALLOWED["profiling.lines"], "profiling.metrics", "profiling.lines")
-_MATRIX = (*_BACKENDS, "profiling.backends")
+_MATRIX = (*_BACKENDS, "profiling.backends", "profiling.preview")
 _REPORTS = (*_MATRIX, "profiling.validation")
 _TRAINING = ("synth.core", "profiling")
 ALLOWED |= {
     "synth.frontend": ("synth.core", "profiling.sandbox", "profiling.toolchain"),
     "profiling.preview": _BACKENDS,
-    "profiling.backends": _BACKENDS,
+    "profiling.backends": (*_BACKENDS, "profiling.preview"),
     "profiling.matrix": _MATRIX,
     "profiling.validation": _MATRIX,
     "profiling.reports": _REPORTS,

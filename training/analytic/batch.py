@@ -17,6 +17,7 @@ from hipsynth.profiling.devices import load
 from hipsynth.profiling.preview.host import HostLaunch
 from hipsynth.profiling.preview.interpret import Interpreter
 from hipsynth.profiling.preview.many import launches_of_many
+from hipsynth.profiling.preview.programs import MOST_PREVIEWS, Failure, properties
 from hipsynth.profiling.preview.sweep import Line, Swept
 from hipsynth.training.analytic.features import features, preview_quantities
 from hipsynth.training.analytic.predict import (
@@ -29,7 +30,6 @@ from hipsynth.training.analytic.predict import (
     launches_of,
     unknown,
 )
-from hipsynth.training.analytic.previews import MOST_PREVIEWS, Failure, properties
 
 
 @dataclass(frozen=True)

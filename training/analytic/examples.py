@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from hipsynth.profiling.preview.interpret import Preview, base_name
+from hipsynth.profiling.preview.programs import device_code, previews
 from hipsynth.synth.core.errors import BadInput, CompileFailed, HipsynthError
 from hipsynth.synth.core.workers import map_unordered
 from hipsynth.training.analytic.features import features, preview_quantities
 from hipsynth.training.analytic.model import Example
-from hipsynth.training.analytic.previews import device_code, previews
 from hipsynth.training.analytic.quantities import quantities
 from hipsynth.training.data.dataset import Sample
 

@@ -10,12 +10,12 @@ import pytest
 from hipsynth.profiling.devices import load
 from hipsynth.profiling.preview.host import HostLaunch
 from hipsynth.profiling.preview.interpret import Interpreter
+from hipsynth.profiling.preview.programs import device_code
 from hipsynth.profiling.preview.sweep import TOLERANCE, Line
 from hipsynth.profiling.preview.values import Buffer
 from hipsynth.synth.core.errors import BadInput, UsageError
 from hipsynth.training.analytic.batch import Variant, predict_variants
 from hipsynth.training.analytic.predict import AnalyticPredictor, Question
-from hipsynth.training.analytic.previews import device_code
 from hipsynth.training.analytic.variants import MOST_VARIANTS, axis, from_file, swept
 
 SOURCE = """#include <hip/hip_runtime.h>

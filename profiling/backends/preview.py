@@ -1,0 +1,136 @@
+"""The backend without a run: compiles the device code, follows the host code to its launches, and interprets a few
+work-groups of each on made-up data (profiling/preview).
+
+Nothing of the program runs, so a program costs a compile and some tens of milliseconds, and nothing checks its results.
+Its figures are estimates (docs/explanation/prediction.md says how near); corpora
+keep them apart from executed ones.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from hipsynth.profiling import devices, metrics, preview, toolchain
+from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
+from hipsynth.profiling.backends.sim import SimBackend, failure, per_dispatch
+from hipsynth.profiling.preview.interpret import Preview
+from hipsynth.profiling.preview.programs import MOST_PREVIEWS, Found, code_of, previews
+from hipsynth.profiling.sim.build import compile_limits
+from hipsynth.profiling.sim.limits import Limits as RunLimits
+from hipsynth.synth.core.errors import BadInput, CompileFailed, UsageError
+from hipsynth.synth.core.kernel_record import KernelRecord, Limits, Occupancy, Registers, Sampling, Source, Work
+from hipsynth.synth.core.program import Program
+
+SOURCES = Path(preview.__file__).parent
+
+
+@functools.cache
+def sources_hash() -> str:
+    """Hash of the code that follows host code and scales what was interpreted."""
+    digest = hashlib.sha256()
+    for path in sorted(SOURCES.glob("*.py")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:8]
+
+
+class PreviewBackend:
+    """Estimates counters and durations of a program's launches. Results are identical on every machine."""
+
+    name = "preview"
+
+    def version(self) -> str:
+        """The simulator's version and that of the preview; raises Missing if the simulator is not built."""
+        return f"{SimBackend().version()}-{sources_hash()}"
+
+    def available(self) -> Availability:
+        found = SimBackend().available()
+        return Availability(True, f"previews {self.version()}") if found.ok else found
+
+    def supports(self, target: Target) -> bool:
+        return SimBackend().supports(target)
+
+    def environment(self, target: Target) -> dict[str, str]:
+        return SimBackend().environment(target)
+
+    def profile(self, program: Program, target: Target, scratch: Path, limits: RunLimits) -> TargetResult:
+        """Previews one program on one target. Raises UsageError for an invalid target or a program of several files,
+        Missing if nothing can be compiled."""
+        device = devices.device_of(target.arch, target.device)
+        if program.project is not None and len(program.project.sources) > 1:
+            raise UsageError("a program of several files has no preview", remedy="profile it with --backend sim")
+        provenance = {"program": program.id, "device": target.device, "backend": self.name, "version": self.version()}
+        provenance |= {"host_code": program.host_code, "flags": target.flags}
+        path = scratch / f"{program.id}.hip"
+        path.write_text(program.text)
+        try:
+            code = code_of(path, target.arch, target.flags, scratch / "out", compile_limits(limits))
+        except (CompileFailed, BadInput) as error:
+            words = "\n".join(filter(None, [str(error), getattr(error, "diagnostics", "")]))
+            return failure(target, error.reason, words, provenance=provenance)
+        found = previews(program.text, code, device.name, program.arguments)
+        reason, message = _fault(found)
+        if reason:
+            return failure(target, reason, message, provenance=provenance)
+        provenance |= toolchain.find().provenance()
+        kernels = tuple(self._record(group, target.arch) for group in by_kernel(found.previews))
+        return TargetResult(target.arch, target.flags, target.device, "ok", kernels=kernels, provenance=provenance)
+
+    def _record(self, launches: Sequence[Preview], arch: str) -> KernelRecord:
+        """The record of a kernel from all of its launches."""
+        first = launches[0]
+        shape = first.launch.grid, first.launch.block
+        total = KernelRecord(
+            name=first.launch.kernel,
+            dispatches=len(launches),
+            grid=first.launch.grid,
+            block=first.launch.block,
+            duration_ns=sum(one.duration_ns for one in launches),
+            counters=_sum(one.counters for one in launches),
+            source=Source(self.name, self.version()),
+            same_shape=all((one.launch.grid, one.launch.block) == shape for one in launches),
+            registers=Registers(**{name: first.registers[name] for name in Registers.__annotations__}),
+            occupancy=Occupancy(**{name: first.occupancy[name] for name in Occupancy.__annotations__}),
+            limits=Limits(first.bottleneck, 0.0, _sum(one.bounds for one in launches)),
+            work=Work(**_sum(one.work for one in launches)),
+            sampling=_sampling(launches),
+        )
+        mean = per_dispatch(total)
+        return replace(mean, metrics=metrics.compute(mean.counters, mean.duration_ns, arch))
+
+
+def by_kernel(found: Iterable[Preview]) -> list[list[Preview]]:
+    """The launches of each kernel, in the order of their first ones."""
+    groups: dict[tuple[str, tuple[str, ...]], list[Preview]] = {}
+    for one in found:
+        groups.setdefault((one.launch.kernel, one.launch.template), []).append(one)
+    return list(groups.values())
+
+
+def _fault(found: Found) -> tuple[str, str]:
+    """Why a program has no label: reason and message, or empty texts."""
+    if found.failures:
+        return "no_preview", "\n".join(f"{one.kernel}: {one.reason}" for one in found.failures)
+    if not found.previews:
+        return "no_dispatch", "no launch was found in the host code"
+    if len(found.previews) == MOST_PREVIEWS:
+        return "no_preview", f"it makes {MOST_PREVIEWS} launches or more"
+    return "", ""
+
+
+def _sampling(launches: Sequence[Preview]) -> Sampling:
+    run = sum(one.groups_run for one in launches)
+    whole = sum(math.prod(one.launch.grid) for one in launches)
+    return Sampling("exact" if run >= whole else "sampled", run)
+
+
+def _sum(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    total: dict[str, float] = {}
+    for part in parts:
+        for name, value in part.items():
+            total[name] = total.get(name, 0.0) + value
+    return total
