@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ from hipsynth.synth.core.errors import BadInput, CompileFailed
 from hipsynth.synth.core.program import text_id
 from hipsynth.synth.core.scratch import scratch_folder
 
+INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b", re.MULTILINE)
+FRAGMENT = "#include <hip/hip_runtime.h>\n#line 1\n"
 MOST_PREVIEWS = 32  # launches of a program
 
 
@@ -33,11 +36,11 @@ class Found:
 
 
 def device_code(text: str, arch: str, flags: str, limits: CompileLimits | None = None) -> Code:
-    """Compiles the device code of a program in the sandbox, or takes it from the build cache. Raises CompileFailed, and
-    BadInput without a kernel."""
+    """Compiles the device code of a program in the sandbox, or takes it from the build cache; a fragment without any
+    #include gets HIP's header. Raises CompileFailed, and BadInput without a kernel."""
     with scratch_folder() as scratch:
         path = scratch / f"{text_id(text)}.hip"
-        path.write_text(text)
+        path.write_text(text if INCLUDE.search(text) else FRAGMENT + text)
         return code_of(path, arch, flags, scratch / "out", limits)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +24,8 @@ Examples:
   synth train corpus --config smollm2 --out model --max-steps 200
   synth train corpus --config source --out model
   synth train corpus --config grpo --base model --out reinforced
+  synth train traces --config tools-smollm2 --out agent
+  synth train traces --config tools-grpo --base agent --out practised
   synth train corpus --config paper --base /models/Llama-3.2-3B-Instruct --out model
   torchrun --nproc_per_node 8 -m hipsynth.synth.cli.main train corpus --config paper --out model
 """
@@ -50,6 +54,8 @@ def command(
 ) -> None:
     """Train a predictor on CORPUS: the correction of the default one (`--config analytic`), or a causal language model.
 
+    The recipes tools-* train a model that optimizes with tools, and take a folder of `synth traces` as CORPUS.
+
     Training of a language model writes checkpoints; after an interruption, run the same command again to continue.
     """
     from hipsynth.training.data.dataset import load_samples
@@ -58,20 +64,14 @@ def command(
     config = load_config(config_name)
     changes: dict[str, Any] = {"base": base, "max_steps": max_steps}
     config = replace(config, **{key: value for key, value in changes.items() if value is not None})
+    if config.task == "tools":
+        _train_tools(corpus, config, out, as_json)
+        return
     if config.base == "analytic":
         _train_analytic(corpus, config, out, backend, as_json)
         return
-    show: list[Progress] = []
-
-    def progress(done: int, total: int, note: str) -> None:
-        if not show:
-            show.append(Progress("train", total))
-            show[0].done = done - 1
-        show[0].step(note)
-
-    record = train(corpus, config, out, progress, load_samples(corpus, backend))
-    if show:
-        show[0].close()
+    with shown("train") as progress:
+        record = train(corpus, config, out, progress, load_samples(corpus, backend))
     if as_json:
         print_json({"model": str(out), **record})
         return
@@ -90,6 +90,43 @@ def command(
     click.echo(
         f"  held out: {counts['lineage']} by lineage, {counts['random']} at random, {counts['handwritten']} handwritten"
     )
+
+
+@contextlib.contextmanager
+def shown(title: str) -> Iterator[Callable[[int, int, str], None]]:
+    """A progress line that begins with the first step, which may not be step 1 after an interruption."""
+    show: list[Progress] = []
+
+    def progress(done: int, total: int, note: str) -> None:
+        if not show:
+            show.append(Progress(title, total))
+            show[0].done = done - 1
+        show[0].step(note)
+
+    yield progress
+    if show:
+        show[0].close()
+
+
+def _train_tools(traces: Path, config: Config, out: Path, as_json: bool) -> None:
+    from hipsynth.tuning.reason.learn import learn
+    from hipsynth.tuning.reason.practise import practise
+
+    with shown("train") as progress:
+        record = (practise if config.method == "grpo" else learn)(traces, config, out, progress)
+    if as_json:
+        print_json({"model": str(out), **record})
+        return
+    if config.method == "grpo":
+        rewards = [row["reward"] for row in record["rollouts"]]
+        mean = sum(rewards) / max(1, len(rewards))
+        click.echo(f"{out}: {record['steps']} steps, {len(rewards)} runs, mean reward {mean:.3f}")
+        return
+    counts = record["samples"]
+    click.echo(f"{out}: {record['status']}, {record['steps']} steps of {config.name} on {counts['train']} chats")
+    click.echo(f"  {record['tokens_per_sample']} tokens per chat; too long: {record['too_long']['train']}")
+    valid = "" if record["valid_loss"] is None else f", held out {record['valid_loss']:.3f}"
+    click.echo(f"  training loss {record['train_loss']:.3f}{valid}")
 
 
 def _show_rewards(out: Path, record: dict[str, Any]) -> None:

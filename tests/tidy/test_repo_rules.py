@@ -64,6 +64,16 @@ ALLOWED |= {
         "tuning.tools",
         "synth.llm",
     ),
+    "tuning.reason": (
+        *_TRAINING,
+        "training.data",
+        "training.models",
+        "tuning.trial",
+        "tuning.optimize",
+        "tuning.tools",
+        "tuning.agent",
+        "synth.llm",
+    ),
     "serving.mcp": ("synth.core", "tuning.tools"),
     "synth.cli": ("synth", "profiling", "training", "tuning", "serving"),
 }

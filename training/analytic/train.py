@@ -15,7 +15,7 @@ from hipsynth.training.analytic.examples import examples, preview_samples
 from hipsynth.training.analytic.model import AnalyticModel
 from hipsynth.training.analytic.predict import PREDICTOR
 from hipsynth.training.data.dataset import LEAK_FREE, Sample, require_no_leak, split
-from hipsynth.training.models.train import RECORD, TRAINING_SET, Config, finished_already, training_fingerprint
+from hipsynth.training.models.train import RECORD, Config, finished_already, training_fingerprint, write_training_set
 
 BASE = "analytic"
 
@@ -49,8 +49,7 @@ def train_analytic(
     model = AnalyticModel.fit(learned, about)
     out.mkdir(parents=True, exist_ok=True)
     model.save(out / PREDICTOR)
-    lineages, keys = sorted({s.lineage for s in used}), [s.key for s in used]
-    write_whole(out / TRAINING_SET, json.dumps({"lineages": lineages, "keys": keys}, indent=1))
+    write_training_set(out, used, Path(BASE))
     record = {
         "version": 1,
         "status": "finished",

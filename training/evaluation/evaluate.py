@@ -15,13 +15,13 @@ from hipsynth.synth.core.files import RESULT_BYTES, read_regular, write_whole
 from hipsynth.training.analytic.baseline import Analytic
 from hipsynth.training.analytic.model import DURATION, AnalyticModel
 from hipsynth.training.analytic.predict import PREDICTOR
-from hipsynth.training.data.dataset import TEST_PARTS, Sample, leak, split
+from hipsynth.training.data.dataset import TEST_PARTS, Sample, canonical_id, leak, split
 from hipsynth.training.data.prompt import parse_answer
 from hipsynth.training.evaluation.ranking import ranking
 from hipsynth.training.evaluation.scores import BOUNDS, mean_within, score, score_metric
 from hipsynth.training.models.baselines import Baseline, Disassemble, GradientBoosting, all_baselines
 from hipsynth.training.models.predict import Predictor, normalised
-from hipsynth.training.models.train import TRAINING_SET, model_record
+from hipsynth.training.models.train import TEXT_DIGITS, TRAINING_SET, model_record
 
 EVALUATION = "evaluation.json"
 DURATION_QUANTITY = "duration"
@@ -98,7 +98,7 @@ def held_out(model: Path, samples: Sequence[Sample]) -> tuple[list[Sample], dict
     """
     try:
         trained = json.loads(read_regular(model / TRAINING_SET, RESULT_BYTES))
-        keys, lineages = set(trained["keys"]), set(trained["lineages"])
+        keys, lineages, texts = (set(trained.get(name, ())) for name in ("keys", "lineages", "texts"))
     except (BadInput, ValueError, KeyError, TypeError, RecursionError) as error:
         raise BadInput(
             f"{model / TRAINING_SET}: unreadable", cause=str(error), remedy="train the model again"
@@ -107,9 +107,16 @@ def held_out(model: Path, samples: Sequence[Sample]) -> tuple[list[Sample], dict
     parts = {name: list(found[name]) for name in TEST_PARTS}
     excluded = {"duplicate_text": len(found["duplicate"]), "trained_on": 0}
     for name, part in parts.items():
-        parts[name] = [s for s in part if s.key not in keys and (name == "random" or s.lineage not in lineages)]
+        parts[name] = [s for s in part if s.key not in keys]
+        if name != "random":
+            parts[name] = [s for s in parts[name] if s.lineage not in lineages and text_id(s) not in texts]
         excluded["trained_on"] += len(part) - len(parts[name])
     return [s for s in samples if s.key in keys], parts, excluded
+
+
+def text_id(sample: Sample) -> str:
+    """As the training sets of models name a program apart from its names."""
+    return canonical_id(sample.text)[:TEXT_DIGITS]
 
 
 class Scored(Protocol):

@@ -17,6 +17,7 @@ from typing import Any
 from hipsynth.synth.core.cache import cache_dir
 from hipsynth.synth.core.errors import BadInput, Missing
 from hipsynth.synth.core.files import replacing
+from hipsynth.training.models.pack import PACKED, unpack
 
 # No access to a model hub unless the user sets HF_HUB_OFFLINE=0.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -136,6 +137,8 @@ def load_trained(path: Path, record: Mapping[str, Any]) -> tuple[Any, Any]:
 
             base, _ = load_base(str(record["base"]))
             model = PeftModel.from_pretrained(base, str(path)).merge_and_unload()
+        elif (path / PACKED).exists():
+            model = unpack(path)
         else:
             model = AutoModelForCausalLM.from_pretrained(str(path), dtype=torch.float32)
     except Exception as error:  # transformers, peft and safetensors raise different errors for a damaged file

@@ -25,6 +25,8 @@ from hipsynth.training.models.train import RECORD, model_record
 
 MODEL_VARIABLE = "HIPSYNTH_MODEL"
 MODEL_PLACES = ("out/model", "demo-out/model", "model")  # below the current folder; the newest is used
+DURATION_FACT = "duration_ns"  # of data.auxiliary
+SHIPPED = Path(__file__).parent / "shipped"  # used where there is none; its card is README.md there
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Prediction:
     notes: tuple[str, ...] = ()
     kernel: str = ""  # the kernel that is meant, or all if the source has several
     facts: Mapping[str, auxiliary.Value] = field(default_factory=dict)
+    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # 80 %, by metric and DURATION_FACT
 
     def document(self) -> dict[str, Any]:
         """The prediction as a JSON object."""
@@ -63,12 +66,12 @@ class Prediction:
 
     def _kernel(self) -> dict[str, Any]:
         """The heaviest kernel, which is the one that a language model answers for, as the analytic predictor's document
-        describes one. A language model knows no intervals and does not abstain."""
+        describes one. A language model does not abstain."""
         return {
             "name": self.kernel,
             "metrics": dict(self.metrics),
-            "duration_ns": self.facts.get("duration_ns"),
-            "intervals": {},
+            "duration_ns": self.facts.get(DURATION_FACT),
+            "intervals": {name: list(ends) for name, ends in self.intervals.items()},
             "abstained": False,
             "reason": "",
             "grid": None,
@@ -132,7 +135,8 @@ class Predictor:
             model=str(self.path),
             notes=tuple(self._notes(arch, flags, answer)),
             kernel=" or ".join(kernel_names(source)),
-            facts=told(answer),
+            facts=(facts := told(answer)),
+            intervals=intervals({**known, DURATION_FACT: facts.get(DURATION_FACT)}, self.record.get("intervals", {})),
         )
 
     def _notes(self, arch: str, flags: str, answer: Answer) -> list[str]:
@@ -168,19 +172,39 @@ def told(answer: Answer) -> dict[str, auxiliary.Value]:
     return {key: value for key, value in read.items() if value is not None}
 
 
+def intervals(
+    values: Mapping[str, auxiliary.Value | None], calibrated: Mapping[str, Sequence[float]]
+) -> dict[str, tuple[float, float]]:
+    """The ends of the values' intervals, from what models.calibrate() measured."""
+    found = {}
+    for name, (low, high) in calibrated.items():
+        value = values.get(name)
+        if not isinstance(value, float):
+            continue
+        row = table.table().metrics.get(name)
+        if row is not None and row.kind == "hit_rate":
+            found[name] = max(row.range[0], value + low), min(row.range[1], value + high)
+        else:
+            found[name] = value * low, value * high
+    return found
+
+
 def physical(values: Mapping[str, float | None]) -> dict[str, float | None]:
     """Converts normalised values to physical units, in the order of the paper's tables."""
     return {metric: table.denormalise(metric, values.get(metric)) for metric in table.paper_ids()}
 
 
 def find_model(given: Path | None = None) -> Path:
-    """The model folder: `given`, else $HIPSYNTH_MODEL, else the newest of MODEL_PLACES; raises Missing if none."""
+    """The model folder: `given`, else $HIPSYNTH_MODEL, else the newest of MODEL_PLACES, else SHIPPED; raises Missing if
+    none."""
     if given is not None:
         return given
     variable = os.environ.get(MODEL_VARIABLE)
     if variable:
         return Path(variable)
     found = [Path(folder) for folder in MODEL_PLACES if (Path(folder) / RECORD).exists()]
+    if not found and (SHIPPED / RECORD).exists():
+        return SHIPPED
     if not found:
         raise Missing(
             "no trained model found",

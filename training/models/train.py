@@ -9,30 +9,38 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
-import os
 import shutil
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from hipsynth.synth.core.errors import BadInput, Missing, UsageError
-from hipsynth.synth.core.files import SOURCE_BYTES, read_regular, write_whole
-from hipsynth.training.data.dataset import LEAK_FREE, TEST_PARTS, Sample, leak, load_samples, require_no_leak, split
-from hipsynth.training.data.encode import Encoder, answer_atoms, chat_text, pad
+from hipsynth.synth.core.files import RESULT_BYTES, SOURCE_BYTES, read_regular, write_whole
+from hipsynth.training.data.dataset import (
+    LEAK_FREE,
+    TEST_PARTS,
+    Sample,
+    canonical_id,
+    leak,
+    load_samples,
+    require_no_leak,
+    split,
+)
+from hipsynth.training.data.encode import Encoder, answer_atoms, chat_text
 from hipsynth.training.data.inputs import Options
 from hipsynth.training.data.numbers import DIGITS, number_format
 from hipsynth.training.data.source import VIEWS
 from hipsynth.training.models.base import TinyShape, load_base, torch_or_missing
-from hipsynth.training.models.decode import visible
-from hipsynth.training.models.monitor import FLOPS_PER_TOKEN, Progress, Throughput, monitor, peak_flops
+from hipsynth.training.models.fit import adapted, fit, prepare_deepspeed, versions
+from hipsynth.training.models.monitor import Progress
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 RECORD = "hipsynth.json"
 TRAINING_SET = "training_set.json"
 LEARNED = ("train", "valid")
+TEXT_DIGITS = 16  # of a hash
 VALID_SAMPLES = 32  # for the validation loss at the end of training only
 
 
@@ -42,6 +50,7 @@ class Config:
 
     name: str
     base: str
+    task: str = "predict"  # "predict": counters from source | "tools": optimizing with tools (see tuning.reason)
     method: str = "lora"  # "lora" | "full" | "grpo" (see models.reinforce; `base` is then a trained model's folder)
     format: str = "sig3"  # how numbers are printed: a row of data.numbers.FORMATS
     context: int = 2048  # tokens; longer sources are cut
@@ -108,7 +117,13 @@ def parse_config(table: Mapping[str, Any], path: Path) -> Config:
         config = Config(name=path.stem, **values)
     except (TypeError, ValueError, IndexError) as error:
         raise UsageError(f"{path}: {error}") from error
-    choices = {"method": ("lora", "full", "grpo"), "format": DIGITS, "view": VIEWS, "bf16": ("auto", "yes", "no")}
+    choices: dict[str, Sequence[str]] = {
+        "task": ("predict", "tools"),
+        "method": ("lora", "full", "grpo"),
+        "format": tuple(DIGITS),
+        "view": tuple(VIEWS),
+        "bf16": ("auto", "yes", "no"),
+    }
     for key, allowed in choices.items():
         if getattr(config, key) not in allowed:
             raise UsageError(f"{path}: {key} = {getattr(config, key)!r}", remedy=f"one of: {', '.join(allowed)}")
@@ -173,7 +188,7 @@ def _reinforce(
         "samples": {name: len(part) for name, part in parts.items()},
         "leak": {name: leak(parts["train"], parts[name]).share for name in TEST_PARTS},
         **reinforce(config, out, parts, base, progress),
-        "versions": _versions(),
+        "versions": versions(),
     }
     _finish(out, record, parts["train"])
     return record
@@ -181,48 +196,39 @@ def _reinforce(
 
 def _finish(out: Path, record: Mapping[str, Any], learned: Sequence[Sample]) -> None:
     """Writes the training set and, last, the record; removes checkpoints."""
-    lineages, keys = sorted({s.lineage for s in learned}), [s.key for s in learned]
-    write_whole(out / TRAINING_SET, json.dumps({"lineages": lineages, "keys": keys}, indent=1))
+    write_training_set(out, learned, Path(str(record["base"])))
     write_whole(out / RECORD, json.dumps(record, indent=1))
     shutil.rmtree(out / "checkpoints", ignore_errors=True)
+
+
+def write_training_set(out: Path, learned: Sequence[Sample], base: Path) -> None:
+    """What a model must not be tested on: keys of the training samples, lineages, and `texts`, short hashes of programs
+    apart from names; with those of its base, if that was trained here, too."""
+    before = base / TRAINING_SET
+    known: dict[str, list[str]] = json.loads(read_regular(before, RESULT_BYTES)) if before.is_file() else {}
+    own = {
+        "lineages": {s.lineage for s in learned},
+        "keys": {s.key for s in learned},
+        "texts": {canonical_id(s.text)[:TEXT_DIGITS] for s in learned},
+    }
+    document = {name: sorted(values.union(known.get(name, ()))) for name, values in own.items()}
+    write_whole(out / TRAINING_SET, json.dumps(document, indent=1))
 
 
 def _train(
     config: Config, out: Path, parts: Mapping[str, list[Sample]], fingerprint: str, progress: Progress | None
 ) -> dict[str, Any]:
-    from transformers import PrinterCallback, Trainer, set_seed
+    from transformers import set_seed
 
-    _prepare_deepspeed(config)
+    prepare_deepspeed(config)
     set_seed(config.seed)
     options = Options.of(asdict(config))
-    model, tokenizer = _build(config, parts["train"])
-    sizes = {  # counted before training, because ZeRO-3 partitions the parameters among processes
-        "parameters": sum(p.numel() for p in model.parameters()),
-        "trained_parameters": sum(p.numel() for p in model.parameters() if p.requires_grad),
-    }
+    texts = (chat_text(s, config.format, config.view, options) for s in parts["train"])
+    atoms = answer_atoms(config.format, config.auxiliary)
+    model, tokenizer = load_base(config.base, texts, atoms, config.tiny, config.context)
     encoder = Encoder(tokenizer, config.format, config.context, config.view, options)
-    examples = [encoder.example(s) for s in parts["train"]]
-    valid = [encoder.example(s) for s in parts["valid"][:VALID_SAMPLES]]
-    columns = ("input_ids", "labels", *(("stage", "branch", "position_ids") if config.parallel else ()))
-    folder, throughput = out / "checkpoints", Throughput()
-    trainer = Trainer(
-        model=model,
-        args=_arguments(config, folder, len(examples)),
-        train_dataset=[{k: e[k] for k in columns} for e in examples],
-        eval_dataset=[{k: e[k] for k in columns} for e in valid] if config.patience else None,
-        data_collator=_collator(tokenizer.pad_token_id, throughput),
-        callbacks=[monitor(out, progress, throughput), *_early_stop(config)],
-    )
-    trainer.remove_callback(PrinterCallback)  # it writes to stdout
-    if trainer.is_world_process_zero():
-        keep_own_checkpoints(folder, fingerprint)
-    trainer.accelerator.wait_for_everyone()
-    last = last_checkpoint(folder)
-    result = trainer.train(resume_from_checkpoint=str(last) if last else None)
-    speed = throughput.tokens_per_second
-    held_out: Any = [{k: e[k] for k in columns} for e in valid]
-    losses = trainer.evaluate(held_out) if held_out else {}
-    trainer.save_model(str(out))
+    encoded = [encoder.example(s) for s in parts["train"]], [encoder.example(s) for s in parts["valid"][:VALID_SAMPLES]]
+    run, first = fit(config, out, adapted(config, model), tokenizer, encoded, fingerprint, progress)
     record = {
         "version": 1,
         "status": "finished",
@@ -232,145 +238,16 @@ def _train(
         "format": config.format,
         "context": config.context,
         "view": config.view,
-        **sizes,
-        "steps": trainer.state.global_step,
+        **run,
         "samples": {name: len(part) for name, part in parts.items()},
-        "samples_cut": sum(e["cut_lines"] > 0 for e in examples),
-        "tokens_per_sample": round(sum(len(e["input_ids"]) for e in examples) / len(examples)),
-        "tokens_per_second": round(speed, 1),
-        "share_of_peak": round(FLOPS_PER_TOKEN * sizes["parameters"] * speed / peak_flops(model.dtype), 4),
-        "train_loss": result.training_loss,
-        "valid_loss": losses.get("eval_loss"),
         "leak": {name: leak(parts["train"], parts[name]).share for name in TEST_PARTS},
-        "backends": sorted({s.backend for s in parts["train"]}),
+        "backends": sorted({s.backend for s in parts["train"]} | _backends_of(config.base)),
         "targets": sorted({(s.arch, s.flags) for s in parts["train"]}),
-        "versions": _versions(),
+        "versions": versions(),
     }
-    if trainer.is_world_process_zero():
-        tokenizer.save_pretrained(out)
+    if first:
         _finish(out, record, parts["train"])
     return record
-
-
-def _build(config: Config, train_part: Sequence[Sample]) -> tuple[Any, Any]:
-    """(model, tokenizer) of a recipe: the base, with LoRA adapters if `method` is "lora"."""
-    import torch
-
-    options = Options.of(asdict(config))
-    texts = (chat_text(s, config.format, config.view, options) for s in train_part) if config.base == "tiny" else ()
-    atoms = answer_atoms(config.format, config.auxiliary)
-    model, tokenizer = load_base(config.base, texts, atoms, config.tiny, config.context)
-    if config.weights != "float32":
-        model = model.to(getattr(torch, config.weights))
-    if config.method == "lora":
-        from peft import LoraConfig, get_peft_model
-
-        model = get_peft_model(
-            model,
-            LoraConfig(
-                task_type="CAUSAL_LM",
-                r=config.lora_r,
-                lora_alpha=config.lora_alpha,
-                lora_dropout=config.lora_dropout,
-                target_modules=config.lora_targets,
-            ),
-        )
-    if config.gradient_checkpointing:
-        model.enable_input_require_grads()
-        model.gradient_checkpointing_enable()
-        model.config.use_cache = False
-    return model, tokenizer
-
-
-def _arguments(config: Config, folder: Path, samples: int) -> Any:
-    """The recipe as Hugging Face TrainingArguments."""
-    import torch
-    from transformers import TrainingArguments
-
-    on_cpu = not torch.cuda.is_available()
-    per_step = config.batch * config.accumulate * int(os.environ.get("WORLD_SIZE", "1"))
-    return TrainingArguments(
-        output_dir=str(folder),
-        per_device_train_batch_size=config.batch,
-        per_device_eval_batch_size=config.batch,
-        gradient_accumulation_steps=config.accumulate,
-        max_steps=min(config.max_steps, math.ceil(config.epochs * samples / per_step)),
-        learning_rate=config.lr,
-        adam_beta1=config.betas[0],
-        adam_beta2=config.betas[1],
-        weight_decay=config.weight_decay,
-        optim="adamw_torch",
-        lr_scheduler_type="cosine",
-        warmup_steps=config.warmup,
-        seed=config.seed,
-        data_seed=config.seed,
-        bf16=config.bf16 == "yes" or (config.bf16 == "auto" and computes_bf16()),
-        use_cpu=on_cpu,
-        dataloader_pin_memory=not on_cpu,
-        train_sampling_strategy="group_by_length",
-        save_steps=config.save_steps,
-        save_total_limit=2,
-        eval_strategy="steps" if config.patience else "no",
-        eval_steps=config.save_steps,
-        load_best_model_at_end=bool(config.patience),
-        metric_for_best_model="eval_loss" if config.patience else None,
-        logging_steps=10,
-        report_to=[],
-        disable_tqdm=True,
-        deepspeed=config.deepspeed or None,
-    )
-
-
-def computes_bf16() -> bool:
-    """Whether the GPU or CPU computes bfloat16 in hardware; emulation would be slower than float32."""
-    import torch
-
-    if torch.cuda.is_available():
-        return bool(torch.cuda.is_bf16_supported())
-    try:
-        flags = Path("/proc/cpuinfo").read_text()
-    except OSError:
-        return False
-    return "avx512_bf16" in flags or "amx_bf16" in flags
-
-
-def _early_stop(config: Config) -> list[Any]:
-    from transformers import EarlyStoppingCallback
-
-    return [EarlyStoppingCallback(early_stopping_patience=config.patience)] if config.patience else []
-
-
-def _collator(pad_id: int, throughput: Throughput) -> Callable[[list[dict[str, Any]]], dict[str, Any]]:
-    import torch
-
-    def collate(batch: list[dict[str, Any]]) -> dict[str, Any]:
-        throughput.count(sum(len(row["input_ids"]) for row in batch))
-        rows = {name: torch.tensor(row) for name, row in pad(batch, pad_id).items()}
-        if "stage" in rows:
-            stage, branch = rows.pop("stage"), rows.pop("branch")
-            rows["attention_mask"] = visible(stage, branch, stage.shape[1])
-        return rows
-
-    return collate
-
-
-def _prepare_deepspeed(config: Config) -> None:
-    """Lets DeepSpeed run without a launcher, as a single process; raises Missing if it is not installed."""
-    if not config.deepspeed:
-        return
-    import torch
-
-    if not torch.cuda.is_available():
-        os.environ.setdefault("DS_ACCELERATOR", "cpu")
-    if "RANK" not in os.environ:
-        single = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29599"}
-        os.environ.update(single)
-    try:
-        import deepspeed  # noqa: F401
-    except ImportError as error:
-        raise Missing(
-            "this config needs DeepSpeed", cause=str(error), remedy='pip install "hipsynth[train]"'
-        ) from error
 
 
 def training_fingerprint(config: Config, train_part: Sequence[Sample]) -> str:
@@ -378,21 +255,6 @@ def training_fingerprint(config: Config, train_part: Sequence[Sample]) -> str:
     labels = [(s.key, s.kernel, sorted(s.metrics.items())) for s in train_part]
     document = json.dumps([asdict(config), labels], sort_keys=True)
     return hashlib.sha256(document.encode()).hexdigest()
-
-
-def keep_own_checkpoints(folder: Path, fingerprint: str) -> None:
-    """Deletes checkpoints of another run, and marks the folder with this run's fingerprint."""
-    mark = folder / "fingerprint"
-    if folder.exists() and (not mark.exists() or mark.read_text() != fingerprint):
-        shutil.rmtree(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    mark.write_text(fingerprint)
-
-
-def last_checkpoint(folder: Path) -> Path | None:
-    """The newest complete checkpoint or None; trainer_state.json is written after weights and optimiser state."""
-    complete = [p for p in folder.glob("checkpoint-*") if (p / "trainer_state.json").exists()]
-    return max(complete, key=lambda p: int(p.name.rsplit("-", 1)[1]), default=None)
 
 
 def model_record(model: Path) -> dict[str, Any] | None:
@@ -423,13 +285,7 @@ def finished_already(out: Path, fingerprint: str) -> dict[str, Any] | None:
     return {**existing, "status": "already finished"}
 
 
-def _versions() -> dict[str, str]:
-    from importlib.metadata import PackageNotFoundError, version
-
-    found = {}
-    for package in ("torch", "transformers", "peft", "deepspeed", "trl"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "absent"
-    return found
+def _backends_of(base: str) -> set[str]:
+    """The backends whose labels a base has learned, if it was trained here."""
+    record = model_record(Path(base)) if Path(base).is_dir() else None
+    return set(record.get("backends", ())) if record else set()

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-MOST_RESULT = 6000  # characters of a tool's result in a chat
+MOST_RESULT = 9000  # characters of a tool's result in a chat
 DONE = "DONE"
 SYSTEM = (
     "You make HIP kernels faster on AMD GPUs with tools. Profile the program, find what limits it, and change it: "

@@ -16,12 +16,12 @@ from hipsynth.profiling.metrics.definitions import paper_ids
 from hipsynth.synth.core.errors import BadInput, Missing, UsageError
 from hipsynth.training.evaluation.evaluate import evaluate, evaluation_table, held_out, save
 from hipsynth.training.models.base import TinyShape
+from hipsynth.training.models.fit import last_checkpoint
 from hipsynth.training.models.monitor import keep_lines
 from hipsynth.training.models.predict import Predictor, find_model, prediction_table
 from hipsynth.training.models.train import (
     Config,
     config_names,
-    last_checkpoint,
     load_config,
     model_record,
     parse_config,

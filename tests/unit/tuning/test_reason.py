@@ -1,0 +1,193 @@
+"""Models that learn to use tools: what they read, what counts in the loss, and what earns a reward. No simulator."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import needs
+import pytest
+from fake_tuning import TEXT, without_simulator
+
+from hipsynth.synth.core.errors import BadInput, Missing
+from hipsynth.synth.core.program import Program
+from hipsynth.synth.llm.endpoint import NoAnswer
+from hipsynth.training.data.encode import IGNORED
+from hipsynth.training.models.base import load_base
+from hipsynth.training.models.train import load_config
+from hipsynth.tuning.agent.collect import Item, collect
+from hipsynth.tuning.agent.lessons import split_of
+from hipsynth.tuning.agent.words import DONE
+from hipsynth.tuning.reason.learn import SPECIAL, encoded, is_traces, learn, read_chats
+from hipsynth.tuning.reason.local import LocalModel
+from hipsynth.tuning.reason.practise import Rollout, practise, questions, rollout
+from hipsynth.tuning.reason.render import TEMPLATE, brief, calls_in
+from hipsynth.tuning.trial import target_of
+
+needs.package("torch")
+needs.package("transformers")
+
+TARGET = target_of("gfx942")
+WRONG = TEXT.replace("2.0f", "/* wrong */ 1.0f")
+HINTS = 1  # the number of the move that restricts the pointers
+TINY = replace(load_config("tools-tiny"), max_steps=3, batch=1)
+
+
+@pytest.fixture(autouse=True)
+def fake(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_simulator(monkeypatch)
+
+
+@pytest.fixture
+def traces(tmp_path: Path) -> Path:
+    """Four chats to train on and two that are held out."""
+    lineages = [
+        [f"{n}" for n in range(1000) if split_of(f"{n}", "synthetic") == part] for part in ("train", "held_out")
+    ]
+    chosen = [*lineages[0][:2], lineages[1][0]]
+    programs = [Program(f"{TEXT}// {n}\n", "synthetic", "x", lineage=lineage) for n, lineage in enumerate(chosen)]
+    collect([Item(program, TARGET, 20.0) for program in programs], tmp_path / "traces")
+    return tmp_path / "traces"
+
+
+def tokenizer_of(traces: Path) -> Any:
+    texts = [json.dumps(chat["messages"]) for chat in read_chats(traces)["train"]]
+    tokenizer = load_base("tiny", texts, SPECIAL, TINY.tiny)[1]
+    tokenizer.chat_template = TEMPLATE
+    return tokenizer
+
+
+class Scripted(LocalModel):
+    """Writes the given answers, one a turn; the last is repeated."""
+
+    def __init__(self, tokenizer: Any, answers: list[str], context: int = 100_000) -> None:
+        super().__init__(None, tokenizer, context)
+        self.answers = answers
+
+    def _written(self, ids: list[int]) -> tuple[list[int], list[float]]:
+        text = self.answers[min(len(self.turns), len(self.answers) - 1)]
+        wrote = self.tokenizer(f"{text}<|im_end|>", add_special_tokens=False)["input_ids"]
+        return wrote, [-1.0] * len(wrote)
+
+
+def asked(name: str, **arguments: Any) -> str:
+    return f"so\n<tool_call>{json.dumps({'name': name, 'arguments': arguments})}</tool_call>"
+
+
+def test_only_the_assistants_words_count_in_the_loss(traces: Path) -> None:
+    tokenizer = tokenizer_of(traces)
+    for chat in read_chats(traces)["train"]:
+        made = encoded(tokenizer, chat, 100_000)
+        assert made is not None and len(made["input_ids"]) == len(made["labels"]) and made["cut_lines"] == 0
+        learned = tokenizer.decode([label for label in made["labels"] if label != IGNORED])
+        expected = ""
+        for message in brief(chat["messages"]):
+            if message["role"] == "assistant":
+                calls = [f"\n<tool_call>{json.dumps(c['function'])}</tool_call>" for c in message.get("tool_calls", [])]
+                expected += message["content"] + "".join(calls) + "<|im_end|>"
+        assert learned == expected
+        for said in ("speedup", "Tools:", "```cpp"):
+            assert said in tokenizer.decode(made["input_ids"]) and said not in learned
+
+
+def test_long_chats_lose_results_and_then_do_not_fit(traces: Path) -> None:
+    tokenizer, chat = tokenizer_of(traces), read_chats(traces)["train"][0]
+    whole = encoded(tokenizer, chat, 100_000)
+    assert whole is not None
+    cut = encoded(tokenizer, chat, len(whole["input_ids"]) - 1)
+    assert cut is not None and cut["cut_lines"] == 1 and encoded(tokenizer, chat, 50) is None
+
+
+def test_calls_are_read_from_text_and_nonsense_has_no_name() -> None:
+    said, calls = calls_in(f"I look.{asked('profile', program='v0')}", 3)
+    assert said == "I look.so" and [(c.id, c.name, json.loads(c.arguments)) for c in calls] == [
+        ("call_3", "profile", {"program": "v0"})
+    ]
+    for text in ("<tool_call>{not json}</tool_call>", "<tool_call>[1]</tool_call>", '<tool_call>{"arguments": 1}'):
+        assert [call.name for call in calls_in(text, 0)[1]] == [""]
+    assert calls_in(DONE, 0) == (DONE, ())
+
+
+def test_results_are_shortened_to_what_decides(traces: Path) -> None:
+    for chat in read_chats(traces)["train"]:
+        shown = brief(chat["messages"])
+        for long, short in zip(chat["messages"], shown, strict=True):
+            assert short["role"] == long["role"]
+            if long["role"] == "tool":
+                assert 0 < len(short["content"]) <= min(len(long["content"]), 1000) or long["name"] == "propose"
+    failed = {"role": "tool", "name": "apply", "content": json.dumps({"error": "unknown_move", "message": "no move 9"})}
+    assert "no move 9" in brief([failed])[0]["content"]
+    assert brief([{"role": "tool", "name": "apply", "content": "{cut"}])[0]["content"] == "{cut"
+
+
+@pytest.mark.parametrize(
+    ("answers", "reward", "ended"),
+    [
+        ([asked("propose", program="v0"), asked("apply", program="v0", move=HINTS), DONE], math.log(2), "finished"),
+        ([asked("compile", source=WRONG, replaces="v0"), DONE], 0.0, "finished"),
+        ([asked("compile", source=WRONG), f"{DONE}: 10 times faster"], 0.0, "finished"),
+        ([f"{DONE}: v0 is 100 times as fast"], 0.0, "finished"),
+        (["I cannot"], 0.0, "nonsense"),
+        ([asked("profile", program="v9")], 0.0, "loop"),
+    ],
+)  # fmt: skip
+def test_only_a_verified_gain_is_rewarded(traces: Path, answers: list[str], reward: float, ended: str) -> None:
+    found = rollout(Scripted(tokenizer_of(traces), answers), TEXT, TARGET)
+    assert (found.reward, found.ended) == (pytest.approx(reward), ended)
+    assert len(found.tokens) == len(found.own) == len(found.logprobs) and sum(found.own) > 0
+
+
+def test_a_rollout_is_one_sequence_of_own_and_told_tokens(traces: Path) -> None:
+    tokenizer = tokenizer_of(traces)
+    found = rollout(Scripted(tokenizer, [asked("profile", program="v0"), DONE]), TEXT, TARGET)
+    own = tokenizer.decode([t for t, mine in zip(found.tokens, found.own, strict=True) if mine])
+    told = tokenizer.decode([t for t, mine in zip(found.tokens, found.own, strict=True) if not mine])
+    assert own == f"{asked('profile', program='v0')}<|im_end|>{DONE}<|im_end|>"
+    assert "scale:" in told and "```cpp" not in told and "```cpp" in tokenizer.decode(found.prompt)
+    assert all((p < 0) == bool(mine) for p, mine in zip(found.logprobs, found.own, strict=True))
+
+
+def test_a_chat_beyond_the_context_ends_the_run(traces: Path) -> None:
+    model = Scripted(tokenizer_of(traces), [DONE], context=200)
+    with pytest.raises(NoAnswer, match="reads 200"):
+        model.ask({"messages": [{"role": "user", "content": TEXT}], "tools": []})
+    assert rollout(model, TEXT, TARGET) == Rollout([], [], [], [], 0.0, "endpoint: too_long")
+
+
+def test_training_makes_a_model_that_can_be_driven(traces: Path, tmp_path: Path) -> None:
+    assert is_traces(traces) and not is_traces(tmp_path)
+    record = learn(traces, TINY, tmp_path / "model")
+    assert record["samples"] == {"train": 4, "held_out": 2} and record["steps"] == 3 and record["task"] == "tools"
+    assert learn(traces, TINY, tmp_path / "model")["status"] == "already finished"
+    from hipsynth.training.models.base import load_trained
+
+    model, tokenizer = load_trained(tmp_path / "model", record)
+    local = LocalModel(model, tokenizer, record["context"], most=8)
+    found = rollout(local, TEXT, TARGET)
+    assert found.reward == 0.0 and sum(found.own) == sum(len(turn.wrote) for turn in local.turns) > 0
+    assert [row["arch"] for row in questions(traces)] == ["gfx942"] * 2
+    again = local.turns[1].read
+    assert again[: len(local.turns[0].read)] == local.turns[0].read
+
+
+def test_what_is_wrong_with_a_folder_is_said(traces: Path, tmp_path: Path) -> None:
+    with pytest.raises(Missing, match="uses tools"):
+        practise(traces, replace(load_config("tools-grpo"), base=str(tmp_path)), tmp_path / "out")
+    (traces / "train.jsonl").write_text('{"messages": []}\n')
+    with pytest.raises(BadInput, match="line 1 is no chat"):
+        read_chats(traces)
+    (traces / "train.jsonl").write_text("")
+    with pytest.raises(BadInput, match="no chats"):
+        read_chats(traces)
+
+
+@pytest.mark.full
+def test_reinforcement_takes_steps_with_the_tools_as_environment(traces: Path, tmp_path: Path) -> None:
+    needs.package("trl")
+    learn(traces, TINY, tmp_path / "model")
+    config = replace(load_config("tools-grpo"), base=str(tmp_path / "model"), max_steps=1, batch=2, generations=2)
+    record = practise(traces, config, tmp_path / "practised")
+    assert record["steps"] == 1 and len(record["rollouts"]) == 2 and (tmp_path / "practised" / "hipsynth.json").exists()

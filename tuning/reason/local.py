@@ -1,0 +1,111 @@
+"""A model in this process in place of an endpoint: it reads a chat and writes the next message."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hipsynth.synth.llm.endpoint import Answer, NoAnswer
+from hipsynth.tuning.reason.render import TEMPLATE, brief, calls_in
+
+MOST_ANSWER = 160  # tokens: a thought and a call
+
+
+@dataclass
+class Turn:
+    """What the model read and wrote in one turn, as token ids, with the log-probability of what it wrote."""
+
+    read: list[int]
+    wrote: list[int]
+    logprobs: list[float]
+
+
+@dataclass
+class LocalModel:
+    """`context`: tokens that the model may read and write; older results of tools are dropped to fit. `temperature` 0
+    takes the likeliest tokens. `turns` holds what was read and written since the last clear()."""
+
+    model: Any
+    tokenizer: Any
+    context: int = 4096
+    temperature: float = 0.0
+    most: int = MOST_ANSWER
+    turns: list[Turn] = field(default_factory=list)
+    seen: int = 0  # messages of the chat that the last turn answered
+
+    def __post_init__(self) -> None:
+        self.tokenizer.chat_template = TEMPLATE
+
+    def ask(self, body: Mapping[str, Any]) -> Answer:
+        """The answer to a chat in the form of chat completions. Raises NoAnswer for one that does not fit.
+
+        A chat that goes on reads the tokens of the turn before again, as the model wrote them."""
+        messages = brief(body["messages"])
+        ids = self._continued(messages) or self._fitted(messages, body.get("tools") or [])
+        wrote, logprobs = self._written(ids)
+        self.turns.append(Turn(ids, wrote, logprobs))
+        self.seen = len(messages)
+        text = self.tokenizer.decode(wrote, skip_special_tokens=True)
+        before = sum(len(message.get("tool_calls", ())) for message in messages)
+        said, calls = calls_in(text, before)
+        return Answer(said, "stop", "local", len(ids), len(wrote), text, calls)
+
+    def clear(self) -> None:
+        """Forgets the chat."""
+        self.turns.clear()
+        self.seen = 0
+
+    def _continued(self, messages: Sequence[dict[str, Any]]) -> list[int]:
+        """The last turn and what was said since; empty for another chat, or if that does not fit."""
+        if not self.turns or len(messages) <= self.seen + 1:
+            return []
+        last, news = self.turns[-1], messages[self.seen + 1 :]
+        text = self.tokenizer.apply_chat_template(list(news), tokenize=False, add_generation_prompt=True)
+        end = [] if last.wrote[-1:] == [self.end] else [self.end]
+        told = self.tokenizer("\n" + text, add_special_tokens=False)["input_ids"]
+        ids = [*last.read, *last.wrote, *end, *told]
+        return ids if len(ids) + self.most <= self.context else []
+
+    @property
+    def end(self) -> int:
+        return int(self.tokenizer.convert_tokens_to_ids("<|im_end|>"))
+
+    def _fitted(self, messages: Sequence[dict[str, Any]], tools: Sequence[Mapping[str, Any]]) -> list[int]:
+        kept = [dict(message) for message in messages]
+        olds = [message for message in kept[:-1] if message["role"] == "tool"]
+        while True:
+            ids: list[int] = self.tokenizer.apply_chat_template(
+                kept, tools=list(tools), add_generation_prompt=True, return_dict=True
+            )["input_ids"]
+            if len(ids) + self.most <= self.context:
+                return ids
+            if not olds:
+                raise NoAnswer("too_long", f"the chat has {len(ids)} tokens, and the model reads {self.context}")
+            olds.pop(0)["content"] = "[left out]"
+
+    def _written(self, ids: list[int]) -> tuple[list[int], list[float]]:
+        import torch
+
+        device = next(self.model.parameters()).device
+        sampled: dict[str, Any] = {"do_sample": False}
+        if self.temperature > 0:
+            sampled = {"do_sample": True, "temperature": self.temperature, "top_k": 0, "top_p": 1.0}
+        with torch.no_grad():
+            found = self.model.generate(
+                torch.tensor([ids], device=device),
+                attention_mask=torch.ones((1, len(ids)), dtype=torch.long, device=device),
+                max_new_tokens=self.most,
+                eos_token_id=self.end,
+                pad_token_id=self.end,
+                return_dict_in_generate=True,
+                output_logits=True,
+                **sampled,
+            )
+        wrote = found.sequences[0, len(ids) :].tolist()
+        rows = torch.stack([row[0] for row in found.logits]).float() / (self.temperature or 1.0)
+        chosen = torch.log_softmax(rows, dim=-1)[range(len(wrote)), wrote]
+        return wrote, chosen.tolist()
+
+    def close(self) -> None:
+        """As an endpoint's client."""

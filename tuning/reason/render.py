@@ -1,0 +1,138 @@
+"""Chats with tool calls as text: what a small model reads and writes, and what of a tool's result it is shown.
+
+The same functions render chats for training and for use, so a model sees the forms that it has learned. TEMPLATE is a
+chat template of transformers in the widespread form (<tool_call>{"name", "arguments"}</tool_call>); it marks what the
+assistant says, so that only this counts in the loss.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from hipsynth.synth.llm.endpoint import Call
+from hipsynth.training.data.source import view_source
+
+Message = Mapping[str, Any]
+MOST_RESULT = 900  # characters of a tool's result
+MOST_MOVES = 8
+METRICS = ("HBM_Arithmetic_Intensity", "L1_Cache_Hit_Rate", "L2_Cache_Hit_Rate", "HBM_GFLOPS")
+TEMPLATE = (
+    "{% for message in messages %}"
+    "{{ '<|im_start|>' + message['role'] + '\n' }}"
+    "{% if message['role'] == 'assistant' %}{% generation %}"
+    "{{ message['content'] or '' }}"
+    "{% for call in message['tool_calls'] or [] %}"
+    "{{ '\n<tool_call>' + call['function'] | tojson + '</tool_call>' }}"
+    "{% endfor %}{{ '<|im_end|>' }}{% endgeneration %}{{ '\n' }}"
+    "{% else %}{{ message['content'] }}"
+    "{% if loop.first and tools %}{{ '\nTools: ' }}{% for tool in tools %}"
+    "{{ tool['function']['name'] + '(' + tool['function']['parameters']['properties'] | join(', ') + ') ' }}"
+    "{% endfor %}{% endif %}"
+    "{{ '<|im_end|>\n' }}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+_CALL = re.compile(r"<tool_call>(.*?)(?:</tool_call>|$)", re.DOTALL)
+_SOURCE = re.compile(r"```cpp\n(.*?)\n```", re.DOTALL)
+
+
+def brief(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """The messages as a small model reads them: of the first source its kernels and launches, of results the part that
+    decides what to do next, and calls without numbers of their own."""
+    shown = []
+    for message in messages:
+        made = {"role": message["role"], "content": message.get("content") or ""}
+        if message["role"] == "user":
+            made["content"] = _SOURCE.sub(_kernels, made["content"], count=1)
+        elif message["role"] == "tool":
+            made["content"] = _result(str(message.get("name", "")), made["content"])
+        elif message.get("tool_calls"):
+            made["tool_calls"] = [{"function": _function(one["function"])} for one in message["tool_calls"]]
+        shown.append(made)
+    return shown
+
+
+def _kernels(found: re.Match[str]) -> str:
+    return f"```cpp\n{view_source(found[1], 'kernels')[0].rstrip()}\n```"
+
+
+def _function(function: Mapping[str, Any]) -> dict[str, Any]:
+    arguments = function["arguments"]
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments or "{}")
+        except ValueError:
+            arguments = {"unreadable": arguments[:80]}
+    return {"name": function["name"], "arguments": arguments}
+
+
+def _result(name: str, text: str) -> str:
+    try:
+        document = json.loads(text)
+        short = SHOWN.get(name, _whole)(document) if "error" not in document else _whole(document)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        short = text
+    return short if len(short) <= MOST_RESULT else short[:MOST_RESULT] + " [cut]"
+
+
+def _whole(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, separators=(",", ":"))
+
+
+def _profile(document: Mapping[str, Any]) -> str:
+    lines = [f"{document['duration_us']} us"]
+    for row in document["kernels"][:3]:
+        known = [f"{name} {row['metrics'][name]:g}" for name in METRICS if name in row["metrics"]]
+        shape = f"grid {row['grid']} block {row['block']}"
+        lines.append(f"{row['name']}: {row['duration_us']} us, {row['limited_by']}, {shape}, {', '.join(known)}")
+    return "\n".join(lines)
+
+
+def _propose(document: Mapping[str, Any]) -> str:
+    rows = document["moves"][:MOST_MOVES]
+    lines = [f"{row['move']} {row['transformation']} {row['kernel']} {_plan(row['plan'])}" for row in rows]
+    return "\n".join(lines) or "no moves"
+
+
+def _plan(plan: Mapping[str, Any]) -> str:
+    given = {name: value for name, value in plan.items() if value not in (None, False, 0, 1, [], {}, "")}
+    return json.dumps(given, separators=(",", ":"))[:120] if given else ""
+
+
+def _apply(document: Mapping[str, Any]) -> str:
+    return f"program {document['program']}"
+
+
+def _compare(document: Mapping[str, Any]) -> str:
+    changed = [f"{n} {a:.4g} to {b:.4g}" for row in document["changed"].values() for n, (a, b) in row.items()]
+    return f"speedup {document['speedup']}; " + ", ".join(changed[:4])
+
+
+def _verify(document: Mapping[str, Any]) -> str:
+    failed = [row["check"] for row in document["checks"] if row["passed"] is False]
+    return "passed" if document["passed"] else f"failed: {', '.join(failed)}"
+
+
+SHOWN: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "profile": _profile,
+    "propose": _propose,
+    "apply": _apply,
+    "compare": _compare,
+    "run_and_verify": _verify,
+}
+
+
+def calls_in(text: str, number: int) -> tuple[str, tuple[Call, ...]]:
+    """What an answer says besides its calls, and the calls. One that is no JSON has no name, so that no tool takes
+    it. `number`: of calls so far."""
+    found: list[Call] = []
+    for match in _CALL.finditer(text):
+        try:
+            document = json.loads(match[1])
+            name, arguments = str(document["name"]), json.dumps(document.get("arguments", {}))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            name, arguments = "", match[1][:500]
+        found.append(Call(f"call_{number + len(found)}", name, arguments))
+    return _CALL.sub("", text).strip(), tuple(found)
