@@ -41,7 +41,7 @@ RECORD = "hipsynth.json"
 TRAINING_SET = "training_set.json"
 LEARNED = ("train", "valid")
 TEXT_DIGITS = 16  # of a hash
-VALID_SAMPLES = 32  # for the validation loss at the end of training only
+VALID_SAMPLES = 64  # for the validation loss at the end of training only
 
 
 @dataclass(frozen=True)
