@@ -90,7 +90,7 @@ class PreviewBackend:
             grid=first.launch.grid,
             block=first.launch.block,
             duration_ns=sum(one.duration_ns for one in launches),
-            counters=_sum(one.counters for one in launches),
+            counters={name: float(round(n)) for name, n in _sum(one.counters for one in launches).items()},
             source=Source(self.name, self.version()),
             same_shape=all((one.launch.grid, one.launch.block) == shape for one in launches),
             registers=Registers(**{name: first.registers[name] for name in Registers.__annotations__}),

@@ -128,6 +128,7 @@ def arguments(config: Config, folder: Path, samples: int) -> Any:
         use_cpu=on_cpu,
         dataloader_pin_memory=not on_cpu,
         train_sampling_strategy="group_by_length",
+        remove_unused_columns=False,  # the collator makes the mask of values side by side from stage and branch
         save_steps=config.save_steps,
         save_total_limit=2,
         eval_strategy="steps" if config.patience else "no",
