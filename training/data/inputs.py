@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
@@ -11,8 +12,10 @@ from hipsynth.profiling.devices import default_device, load
 from hipsynth.profiling.preview.host import HostLaunch, host_launches
 from hipsynth.profiling.preview.values import Buffer
 from hipsynth.synth.core.errors import HipsynthError
+from hipsynth.training.data.numbers import number_format
 
 ANY_TARGET = "any"  # stands for architecture and flags where a model must not read them
+LARGE = 1000  # from which an argument is shown as a magnitude
 MOST_LAUNCHES = 6  # shown in a prompt
 
 
@@ -35,8 +38,9 @@ class Options:
 
 @lru_cache(maxsize=65536)
 def launch_lines(source: str, arch: str) -> str:
-    """The launches of a program as comment lines, for example "// launch axpy grid 4096 1 1 block 256 1 1 arguments
-    1048576 8 bytes"; without those whose shape is not known before the program runs.
+    """The launches of a program as comment lines, for example "// launch axpy grid 4096 1 1 +3410 block 256 1 1 +2256
+    items +6105 arguments +6105, +6419 bytes"; without those whose shape is not known before the program runs. Products
+    and large numbers are in the form "exp3" of answers (data.numbers), so that a small model can copy them.
 
     Reads text alone: the code need not compile. "" where there is no launch that can be followed.
     """
@@ -49,8 +53,14 @@ def launch_lines(source: str, arch: str) -> str:
 
 
 def _line(launch: HostLaunch) -> str:
+    groups, size = math.prod(launch.grid), math.prod(launch.block)
     grid, block = (" ".join(map(str, shape)) for shape in (launch.grid, launch.block))
-    return f"// launch {launch.kernel} grid {grid} block {block}{_arguments(launch)}\n"
+    shape = f"grid {grid} {_magnitude(groups)} block {block} {_magnitude(size)} items {_magnitude(groups * size)}"
+    return f"// launch {launch.kernel} {shape}{_arguments(launch)}\n"
+
+
+def _magnitude(value: float) -> str:
+    return number_format("exp3").written(value)
 
 
 def _arguments(launch: HostLaunch) -> str:
@@ -60,5 +70,7 @@ def _arguments(launch: HostLaunch) -> str:
 
 def _argument(value: Any) -> str:
     if isinstance(value, Buffer):
-        return f"{value.bytes} bytes" if isinstance(value.bytes, int) else "buffer"
+        return f"{_magnitude(value.bytes)} bytes" if isinstance(value.bytes, int) else "buffer"
+    if isinstance(value, int) and value >= LARGE:
+        return _magnitude(value)
     return f"{value}" if isinstance(value, int | float) else "?"

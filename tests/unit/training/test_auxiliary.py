@@ -117,7 +117,7 @@ def test_words_are_exactly_the_choices() -> None:
 def test_a_prompt_lists_launches() -> None:
     sample = made.samples(1, 1)[0]
     assert launch_lines(sample.text, "gfx942") == (
-        "// launch kernel_main grid 256 1 1 block 256 1 1 arguments 262144 bytes, 262144 bytes\n"
+        "// launch kernel_main grid 256 1 1 +2256 block 256 1 1 +2256 items +4655 arguments +5262 bytes, +5262 bytes\n"
     )
     assert launch_lines("int main( {", "gfx942") == ""
     assert "launch kernel_main grid" in encoder().tokenizer.decode(encoder().example(sample)["input_ids"])
