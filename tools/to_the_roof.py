@@ -91,8 +91,8 @@ def draw_traffic(answer: Answer) -> None:
     axes.set_xticks(range(len(before)))
     axes.set_xlabel("XCD")
     axes.set_ylabel("MiB into its L2")
-    axes.set_title("What each XCD must bring into its L2", fontsize=11)
-    axes.legend(loc="lower right", fontsize=9)
+    axes.set_title("What each XCD must bring into its L2", fontsize=11, loc="left")
+    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, frameon=False, fontsize=9)
     save(figure, axes, "l2-by-xcd.svg")
 
 
@@ -120,7 +120,7 @@ def main() -> int:
         versions.append(version("swizzle", mapped.text))
         draw_traffic(answer)
     draw_points(versions, limits)
-    print("| version | time, us | limited by | L2 hits, % | FLOP/B | GFLOP/s | of the HBM roof, % |")
+    print("| version | time, us | limited by | L2 hits, % | FLOP/B | GFLOP/s | of the HBM line, % |")
     print("|---|---:|---|---:|---:|---:|---:|")
     print("\n".join(one.row(limits) for one in versions))
     return 0
