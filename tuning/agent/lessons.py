@@ -151,6 +151,8 @@ def tell(chat: Chat, path: Sequence[Step], detour: Step | None) -> float:
     verified = chat.use(f"{words}I check that it does the same.", "run_and_verify", program=now)
     if not verified["passed"]:
         raise NoLesson("the answer does not pass", reason="not_verified")
+    if len(path) > 1:  # else it is known: no number is said that no tool has answered
+        chat.use("What did all of it gain?", "compare", before="v0", after=now)
     total = float(call(chat.shop, "compare", {"before": "v0", "after": now}).document["speedup"])
     checks = ", ".join(row["check"].replace("_", " ") for row in verified["checks"] if row["passed"])
     text = f"{DONE}: {now} is {total:.2f} times as fast as the original and passed: {checks}."

@@ -175,6 +175,19 @@ def test_training_makes_a_model_that_can_be_driven(traces: Path, tmp_path: Path)
     assert again[: len(local.turns[0].read)] == local.turns[0].read
 
 
+def test_turns_read_only_what_is_new(traces: Path) -> None:
+    texts = [json.dumps(chat["messages"]) for chat in read_chats(traces)["train"]]
+    model, tokenizer = load_base("tiny", texts, SPECIAL, TINY.tiny)
+    local, fresh = (LocalModel(model.eval(), tokenizer, 1536, most=6) for _ in range(2))
+    read = tokenizer(texts[0])["input_ids"]
+    for ids in (read[:40], read[:55], read[:30] + read[70:90], read[:20]):
+        wrote, logprobs = local._written(ids)
+        fresh.clear()
+        expected = fresh._written(ids)
+        assert wrote == expected[0] and logprobs == pytest.approx(expected[1], abs=1e-4)
+        assert local._cache.get_seq_length() == len(local._known) == len(ids) + len(wrote) - 1
+
+
 def test_what_is_wrong_with_a_folder_is_said(traces: Path, tmp_path: Path) -> None:
     with pytest.raises(Missing, match="uses tools"):
         practise(traces, replace(load_config("tools-grpo"), base=str(tmp_path)), tmp_path / "out")
