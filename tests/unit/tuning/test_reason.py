@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,6 @@ from hipsynth.synth.core.program import Program
 from hipsynth.synth.llm.endpoint import NoAnswer
 from hipsynth.training.data.encode import IGNORED
 from hipsynth.training.models.base import load_base
-from hipsynth.training.models.fit import arguments, prepare_deepspeed
 from hipsynth.training.models.train import load_config
 from hipsynth.tuning.agent.collect import Item, collect
 from hipsynth.tuning.agent.lessons import split_of
@@ -228,13 +229,24 @@ def test_an_answers_kernels_take_the_place_of_the_programs() -> None:
         assert rewritten(KERNELS, nonsense) == KERNELS
 
 
+MANY_GPUS = """
+from pathlib import Path
+from hipsynth.training.models.fit import arguments, prepare_deepspeed
+from hipsynth.training.models.train import load_config
+config = load_config("tools-coder-7b")
+prepare_deepspeed(config)
+made = arguments(config, Path("checkpoints"), 4000)
+assert config.task == "tools" and made.deepspeed.endswith("zero3.json") and made.bf16
+assert made.hf_deepspeed_config.is_zero3() and made.max_steps == 2000
+"""
+
+
+@pytest.mark.full
 def test_the_recipe_for_many_gpus_builds_its_run(tmp_path: Path) -> None:
+    """In a process of its own: the arguments set up the whole process for DeepSpeed."""
     needs.package("deepspeed")
-    config = load_config("tools-coder-7b")
-    prepare_deepspeed(config)
-    made = arguments(config, tmp_path, 4000)
-    assert config.task == "tools" and made.deepspeed.endswith("zero3.json") and made.bf16
-    assert made.hf_deepspeed_config.is_zero3() and made.max_steps == 2000
+    done = subprocess.run([sys.executable, "-c", MANY_GPUS], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_what_is_wrong_with_a_folder_is_said(traces: Path, tmp_path: Path) -> None:
