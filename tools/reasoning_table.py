@@ -1,10 +1,11 @@
 """Writes docs/reference/reasoning.md: models that optimize held-out kernels with tools, beside the search.
 
     python -m tools.reasoning_table --trained FOLDER [--practised FOLDER] [--untrained BASE] [--kernels N] [--arch A]
+        [--traces FOLDER]
 
-Each row works on the naive versions of handwritten problems, none of which is in training: with the tools, or without
-(one answer with the whole changed program). What a model ends with is verified like an answer of the search. Results
-are kept in out/reasoning.jsonl; a second call goes on.
+Each row works on the naive versions of handwritten problems, and with --traces on programs of held-out lineages; none
+is in training. Models have the tools, or write the kernels again in one answer. What a model ends with is verified like
+an answer of the search. Results are kept in out/reasoning.jsonl; a second call goes on.
 """
 
 from __future__ import annotations
@@ -12,8 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -23,11 +23,14 @@ from hipsynth.profiling.backends.protocol import Target
 from hipsynth.synth.core.errors import HipsynthError
 from hipsynth.synth.core.files import write_whole
 from hipsynth.training.models.base import load_base, load_trained
+from hipsynth.training.models.fit import computes_bf16
 from hipsynth.training.models.train import model_record
 from hipsynth.tuning.agent.conclude import conclude
-from hipsynth.tuning.optimize.optimize import Request, optimize
+from hipsynth.tuning.optimize.optimize import Optimized, Request, optimize
+from hipsynth.tuning.reason.learn import read_chats, source_of
 from hipsynth.tuning.reason.local import LocalModel
 from hipsynth.tuning.reason.practise import worked
+from hipsynth.tuning.reason.rewrite import rewritten
 from hipsynth.tuning.tools import Workshop, call
 from hipsynth.tuning.trial import target_of
 from tools.optimize_table import naive
@@ -35,84 +38,98 @@ from tools.optimize_table import naive
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reference" / "reasoning.md"
 KEPT = Path("out/reasoning.jsonl")
-BUDGET_S, CALLS, WHOLE = 30.0, 12, 1200
-ONE_SHOT = (
-    "Write the whole program again so that its kernels run faster and it does the same. Answer with one ```cpp block."
-)
-BLOCK = re.compile(r"```(?:cpp|c\+\+|hip)?\n(.*?)(?:```|$)", re.DOTALL)
+BUDGET_S, CALLS, WHOLE = 30.0, 12, 700
+ONE_SHOT = "Write the kernels again so that they run faster and do the same. Answer with one ```cpp block."
+HARMLESS = ("", "not faster")  # why a program that a model made is not the answer
 HEAD = """# Models that optimize with tools
 
-Written by `python -m tools.reasoning_table` on {date}: {kernels} naive handwritten kernels on {arch}, none of them in
-training. A kernel counts as improved if the answer is at least 1 % faster and passes every
-[check](../explanation/honest-gains.md); the geometric mean counts the others as 1. "Correct": answers that were not
-slower by their own account and failed no check. Times are the simulator's. How the models were trained:
+Written by `python -m tools.reasoning_table` on {date}, for {arch}. A kernel counts as improved if the answer is at
+least 1 % faster and passes every [check](../explanation/honest-gains.md); the geometric mean counts the others as 1.
+"Handed in": kernels for which at least one changed program was made; "correct": of those, without one that does not
+compile, fails, or is faster but fails a check. Times are the simulator's. A search has a budget of {budget:g} s, a
+model {calls} calls or one answer of {whole} tokens with the kernels written again. How the models were trained:
 [train a model to use the tools](../how-to/train-with-tools.md).
-
-| | improved | geometric mean | correct | calls a kernel | ended by themselves |
-|---|---:|---:|---:|---:|---:|
 """
+COLUMNS = """
+| | improved | geometric mean | handed in | correct | calls a kernel | ended by itself |
+|---|---:|---:|---:|---:|---:|---:|
+"""
+GROUPS = {
+    "handwritten": "## Naive handwritten kernels",
+    "lineages": "## Generated programs of held-out lineages\n\nThe search improves each, because it was chosen so.",
+}
 Row = dict[str, Any]
+Rows = list[Row]
 
 
 def searched(text: str, target: Target) -> Row:
-    found = optimize(Request(text, target, BUDGET_S))
-    return {"speedup": found.speedup, "calls": 0, "ended": "finished", "wrong": 0}
+    return row_of(optimize(Request(text, target, BUDGET_S)), "finished", 0)
+
+
+def row_of(found: Optimized, ended: str, calls: int, wrong: bool = False) -> Row:
+    made = found.status == "improved" or (bool(found.steps) and calls > 0) or wrong
+    bad = wrong or (calls > 0 and any(step.reason not in HARMLESS and not step.kept for step in found.steps))
+    return {"speedup": round(found.speedup, 4), "calls": calls, "ended": ended, "made": made, "wrong": bad}
+
+
+def nothing(ended: str, made: bool = False) -> Row:
+    return {"speedup": 1.0, "calls": 0, "ended": ended, "made": made, "wrong": made}
 
 
 def with_tools(model: LocalModel, text: str, target: Target) -> Row:
     model.clear()
     driven, ended = worked(model, text, target, calls=CALLS)
-    if driven is None:
-        return {"speedup": 1.0, "calls": 0, "ended": ended, "wrong": 0}
-    wrong = sum("equal" in step.reason or "fails" in step.reason for step in driven.found.steps)
-    return {"speedup": driven.found.speedup, "calls": driven.calls, "ended": driven.ended, "wrong": wrong}
+    return row_of(driven.found, driven.ended, driven.calls) if driven else nothing(ended)
 
 
 def without_tools(model: LocalModel, text: str, target: Target) -> Row:
-    """One answer with a whole program, compiled and verified."""
+    """One answer with the kernels, which is compiled and verified."""
     model.clear()
     model.most = WHOLE
-    ended = "finished"
     shop = Workshop(target)
     shop.add(text, made="source")
     try:
         asked = f"{ONE_SHOT}\n\n```cpp\n{text.rstrip()}\n```"
-        answer = model.ask({"messages": [{"role": "user", "content": asked}]})
-        block = BLOCK.search(answer.raw)
-        made = call(shop, "compile", {"source": block[1], "replaces": "v0"}) if block else None
-        ended = "no program" if made is None else "does not compile" if made.failed else "finished"
-        speedup = conclude(shop, {}, lambda line: None).speedup
+        made = rewritten(text, model.ask({"messages": [{"role": "user", "content": asked}]}).raw)
+        if made == text:
+            return nothing("no changed kernel")
+        if call(shop, "compile", {"source": made, "replaces": "v0"}).failed:
+            return nothing("does not compile", made=True)
+        found = conclude(shop, {}, lambda line: None)
+        wrong = any(step.reason not in HARMLESS for step in found.steps if not step.kept)
+        return row_of(found, "finished", 0, wrong) | {"made": True}
     except HipsynthError as error:
-        ended, speedup = error.reason, 1.0
+        return nothing(error.reason)
     finally:
         model.most = LocalModel.most
-    return {"speedup": speedup, "calls": 0, "ended": ended, "wrong": int(ended != "finished")}
 
 
 def local(folder: str) -> LocalModel:
-    """A trained model's folder, or a base by name."""
+    """A trained model's folder, or a base by name; in bfloat16 where the hardware calculates so."""
     record = model_record(Path(folder))
-    if record is None:
-        return LocalModel(*load_base(folder), context=4096)
-    return LocalModel(*load_trained(Path(folder), record), context=int(record["context"]) + 1024)
+    model, tokenizer = load_base(folder) if record is None else load_trained(Path(folder), record)
+    context = 4096 if record is None else int(record["context"]) + 1024
+    return LocalModel(model.bfloat16() if computes_bf16() else model, tokenizer, context)
 
 
-def rows_of(given: argparse.Namespace) -> dict[str, Callable[[str, Target], Row]]:
-    """The rows of the table, each with how it answers; models are loaded at their first question."""
-    found: dict[str, Callable[[str, Target], Row]] = {"search": searched}
+def rows_of(given: argparse.Namespace) -> dict[str, tuple[str, Callable[[str, Target], Row]]]:
+    """The rows of the table, each with its model and how it answers; models are loaded at their first question."""
+    found: dict[str, tuple[str, Callable[[str, Target], Row]]] = {"search": ("", searched)}
     loaded: dict[str, LocalModel] = {}
 
     def of(folder: str) -> LocalModel:
         if folder not in loaded:
-            loaded.clear()
+            loaded.clear()  # one model in memory at a time
             loaded[folder] = local(folder)
         return loaded[folder]
 
     for name in ("practised", "trained", "untrained"):
         if folder := getattr(given, name):
-            found[f"{name}, tools"] = partial(asking, with_tools, of, folder)
+            record = model_record(Path(folder))
+            model = f"{folder} {record['fingerprint'][:12]} {record['steps']}" if record else folder
+            found[f"{name}, tools"] = model, partial(asking, with_tools, of, folder)
             if name != "practised":
-                found[f"{name}, no tools"] = partial(asking, without_tools, of, folder)
+                found[f"{name}, no tools"] = model, partial(asking, without_tools, of, folder)
     return found
 
 
@@ -126,48 +143,67 @@ def asking(
     return way(of(folder), text, target)
 
 
-def table(results: Mapping[str, Sequence[Row]]) -> str:
+def table(results: Mapping[str, Rows]) -> str:
     lines = []
     for name, rows in results.items():
         n = len(rows)
         gains = [max(1.0, row["speedup"]) for row in rows]
         improved = sum(gain >= 1.01 for gain in gains)
         mean = math.exp(sum(map(math.log, gains)) / n)
-        correct = sum(not row["wrong"] for row in rows)
+        made = sum(row["made"] for row in rows)
+        correct = sum(row["made"] and not row["wrong"] for row in rows)
         ended = sum(row["ended"] == "finished" for row in rows)
-        calls = sum(row["calls"] for row in rows) / n
-        lines.append(f"| {name} | {improved} of {n} | {mean:.2f} | {correct} of {n} | {calls:.1f} | {ended} of {n} |")
-    return "\n".join(lines) + "\n"
+        calls = "" if not any(row["calls"] for row in rows) else f"{sum(row['calls'] for row in rows) / n:.1f}"
+        counts = f"{made} of {n} | {correct} of {made} | {calls} | {ended} of {n}"
+        lines.append(f"| {name} | {improved} of {n} | {mean:.3f} | {counts} |")
+    return COLUMNS + "\n".join(lines) + "\n"
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def programs_of(given: argparse.Namespace) -> Iterator[tuple[str, str, str]]:
+    """(group, name, text) of each program."""
+    for _, path in [*naive()][: given.kernels]:
+        yield "handwritten", path.stem, path.read_text()
+    if given.traces is not None:
+        chats = [chat for chat in read_chats(given.traces)["held_out"] if chat["arch"] == given.arch]
+        texts = {chat["program"]: source_of(chat) for chat in chats}
+        for name in sorted(texts)[: given.kernels]:
+            yield "lineages", name, texts[name]
+
+
+def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trained", required=True, help="model of `synth train TRACES --config tools-smollm2`")
     parser.add_argument("--practised", default="", help="that model after `--config tools-grpo`")
     parser.add_argument("--untrained", default="smollm2", help="the base that it was before")
-    parser.add_argument("--kernels", type=int, default=10)
+    parser.add_argument("--kernels", type=int, default=10, help="of each kind, at most")
     parser.add_argument("--arch", default="gfx942")
-    given = parser.parse_args(arguments)
-    chosen = [path for _, path in naive()][: given.kernels]
-    target, kept = target_of(given.arch), {}
+    parser.add_argument("--traces", type=Path, help="folder of `synth traces`, for its held-out programs")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    given = parsed(arguments)
+    programs, target, kept = list(programs_of(given)), target_of(given.arch), {}
     for line in KEPT.read_text().splitlines() if KEPT.exists() else ():
         row = json.loads(line)
-        kept[row["row"], row["program"], row["arch"]] = row
-    results: dict[str, list[Row]] = {}
-    for name, answer in rows_of(given).items():
-        for path in chosen:
-            key = name, path.stem, given.arch
+        kept[row["row"], row["model"], row["program"], row["arch"]] = row
+    results: dict[str, dict[str, Rows]] = {}
+    for name, (model, answer) in rows_of(given).items():
+        for group, program, text in programs:
+            key = name, model, program, given.arch
             if key not in kept:
-                found = answer(path.read_text(), target)
-                kept[key] = {"row": name, "program": path.stem, "arch": given.arch} | found
+                about = dict(zip(("row", "model", "program", "arch"), key, strict=True))
+                kept[key] = about | answer(text, target)
                 KEPT.parent.mkdir(parents=True, exist_ok=True)
                 with KEPT.open("a") as file:
                     file.write(json.dumps(kept[key]) + "\n")
-                print(name, path.stem, found, flush=True)
-            results.setdefault(name, []).append(kept[key])
-    head = HEAD.format(date=datetime.now(UTC).date(), kernels=len(chosen), arch=given.arch)
-    write_whole(PAGE, head + table(results))
-    print(table(results))
+                print(name, program, kept[key], flush=True)
+            results.setdefault(group, {}).setdefault(name, []).append(kept[key])
+    parts = [f"\n{GROUPS[group]}\n{table(rows)}" for group, rows in results.items()]
+    date = datetime.now(UTC).date()
+    head = HEAD.format(date=date, arch=given.arch, budget=BUDGET_S, calls=CALLS, whole=WHOLE)
+    write_whole(PAGE, head + "".join(parts))
+    print("".join(parts))
 
 
 if __name__ == "__main__":

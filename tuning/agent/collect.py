@@ -14,7 +14,8 @@ from hipsynth.synth.core.errors import HipsynthError
 from hipsynth.synth.core.files import write_whole
 from hipsynth.synth.core.journal import Journal
 from hipsynth.synth.core.program import Program
-from hipsynth.tuning.agent.lessons import NoLesson, Sample, from_trace, lessons
+from hipsynth.synth.core.scratch import scratch_folder
+from hipsynth.tuning.agent.lessons import NoLesson, Sample, from_trace, lessons, steps_of, workshop
 from hipsynth.tuning.agent.trace import read_trace
 from hipsynth.tuning.optimize.optimize import Request, optimize
 
@@ -38,18 +39,20 @@ class Item:
 def collect(items: Iterable[Item], out: Path, say: Callable[[str], None] = lambda line: None) -> dict[str, Any]:
     """Makes what `out` lacks, and writes train.jsonl, held_out.jsonl and report.json; returns the report.
 
-    A program whose search finds nothing, or that fails, is in the report with its reason. Raises BadInput if `out`
-    cannot be used.
+    A program whose search finds nothing, or that fails, is in the report with its reason; it is not searched on further
+    targets. Raises BadInput if `out` cannot be used.
     """
     out.mkdir(parents=True, exist_ok=True)
     journal = Journal(out / DONE_FILE, _result)
     done = journal.read()
+    gained: dict[str, bool] = {}  # whether a program's first target gave a sample
     for item in items:
         if item.key not in done:
-            done[item.key] = _made(item)
+            done[item.key] = _made(item) if gained.get(item.program.id, True) else _without("not_on_first_target")
             journal.add(item.key, done[item.key])
             result = done[item.key]
             say(f"{item.program.name or item.program.id} {item.target.arch}: {result['reason'] or 'told'}")
+        gained.setdefault(item.program.id, bool(done[item.key]["samples"]))
     return write(out, done.values())
 
 
@@ -59,14 +62,22 @@ def _result(entry: Any) -> dict[str, Any]:
     return dict(entry)
 
 
+def _without(reason: str) -> dict[str, Any]:
+    return {"samples": [], "reason": reason}
+
+
 def _made(item: Item) -> dict[str, Any]:
     program = item.program
     lineage = program.family if program.origin == "handwritten" else program.lineage or program.id
-    request = Request(program.text, item.target, item.budget_s, program.arguments)
-    try:
-        samples = lessons(request, optimize(request), lineage, program.origin)
-    except HipsynthError as error:
-        return {"samples": [], "reason": error.reason}
+    with scratch_folder() as runs:
+        request = Request(program.text, item.target, item.budget_s, program.arguments, journal=runs)
+        try:
+            shop = workshop(request)
+            if not shop.moves(shop.add(program.text, arguments=program.arguments)):
+                return _without("no_moves")  # one run, where a search would prepare its checks first
+            samples = lessons(request, optimize(request), lineage, program.origin)
+        except HipsynthError as error:
+            return _without(error.reason)
     return {"samples": [_line(sample) for sample in samples], "reason": ""}
 
 
@@ -86,7 +97,7 @@ def add_runs(paths: Sequence[Path], out: Path) -> dict[str, Any]:
         try:
             result: dict[str, Any] = {"samples": [_line(from_trace(lines, "", "llm"))], "reason": ""}
         except NoLesson as error:
-            result = {"samples": [], "reason": error.reason}
+            result = _without(error.reason)
         key = f"run/{path.resolve()}"
         done[key] = result
         journal.add(key, result)
@@ -107,6 +118,10 @@ def write(out: Path, results: Iterable[dict[str, Any]]) -> dict[str, Any]:
     report = {
         "programs": len(results),
         "samples": {split: sum(row["split"] == split for row in rows) for split in SPLITS},
+        "steps": {
+            split: len({one for row in rows if row["split"] == split for one in steps_of(row["messages"])})
+            for split in SPLITS
+        },
         "lineages": {split: len({row["lineage"] for row in rows if row["split"] == split}) for split in SPLITS},
         "duplicates": sum(len(result["samples"]) for result in results) - len(rows),
         "without": dict(Counter(result["reason"] for result in results if result["reason"])),

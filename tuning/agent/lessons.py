@@ -5,21 +5,23 @@ Every result is what the tools answer, not what the search remembers, so a sampl
 
 from __future__ import annotations
 
+import contextlib
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hipsynth.synth.core.errors import HipsynthError
 from hipsynth.synth.core.program import text_id
 from hipsynth.tuning.agent.words import DONE, asked, opening, told
-from hipsynth.tuning.optimize.optimize import Optimized, Request
+from hipsynth.tuning.optimize.optimize import RUN_TIME_S, Optimized, Request
 from hipsynth.tuning.optimize.search import Step
-from hipsynth.tuning.tools import Workshop, call, definitions
+from hipsynth.tuning.tools import Limits, Workshop, call, definitions
 
 HELD_OUT = 10  # one lineage in this many is held out, and everything handwritten
-MOST_TOLD = 3  # metrics and counters that a thought names
+MOST_TOLD = 1  # metrics and counters that a thought names
+MOST_DETOURS = 3  # chats with a dead end that are told of one success
 
 
 class NoLesson(HipsynthError):
@@ -77,21 +79,40 @@ def split_of(lineage: str, origin: str) -> str:
 
 
 def lessons(request: Request, found: Optimized, lineage: str, origin: str) -> list[Sample]:
-    """The success as samples: straight, and with a step that gained nothing. Raises NoLesson if there is none."""
+    """The success as samples: straight, and once with each step that gained nothing, up to MOST_DETOURS.
+
+    Raises NoLesson if there is none."""
     if found.status != "improved":
         raise NoLesson(f"the search ended {found.status}", reason=found.status)
     path = winning(found)
-    samples = []
-    for kind, detour in (("direct", None), ("detour", dead_end(found, path))):
-        if kind == "detour" and detour is None:
-            continue
-        chat = Chat(Workshop(request.target, journal=request.journal, allow=request.allow), [])
-        chat.shop.add(request.text, arguments=request.arguments, made="source")
-        chat.messages += opening(request.text, request.target.arch)
-        speedup = tell(chat, path, detour)
-        about = (round(speedup, 4), text_id(request.text), lineage, request.target.arch, split_of(lineage, origin))
-        samples.append(Sample(chat.messages, *about, kind=kind))
+    shop = workshop(request)
+    samples = [_sample(shop, request, path, None, (lineage, origin))]
+    for detour in dead_ends(found, path):
+        with contextlib.suppress(NoLesson):  # such as a move that is not proposed
+            samples.append(_sample(shop.again(), request, path, detour, (lineage, origin)))
     return samples
+
+
+def workshop(request: Request) -> Workshop:
+    """A workshop that takes measured runs from a search's journal, and adds to it."""
+    return Workshop(request.target, Limits(run_s=RUN_TIME_S), request.journal, allow=request.allow)
+
+
+def _sample(
+    shop: Workshop, request: Request, path: Sequence[Step], detour: Step | None, origin: tuple[str, str]
+) -> Sample:
+    chat = Chat(shop, opening(request.text, request.target.arch))
+    shop.add(request.text, arguments=request.arguments, made="source")
+    speedup = tell(chat, path, detour)
+    about = (round(speedup, 4), text_id(request.text), origin[0], request.target.arch, split_of(*origin))
+    return Sample(chat.messages, *about, kind="detour" if detour else "direct")
+
+
+def steps_of(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """A digest of each step of a chat: the state (all that was said), a call, its result, and what comes next."""
+    for at, message in enumerate(messages):
+        if message.get("tool_calls") and at + 2 < len(messages):
+            yield text_id(json.dumps(messages[: at + 3], sort_keys=True))
 
 
 def winning(found: Optimized) -> list[Step]:
@@ -105,11 +126,11 @@ def winning(found: Optimized) -> list[Step]:
     return path
 
 
-def dead_end(found: Optimized, path: Sequence[Step]) -> Step | None:
-    """A step that gained nothing, tried where the path goes on; the last one, for which most was known."""
+def dead_ends(found: Optimized, path: Sequence[Step]) -> list[Step]:
+    """Steps that gained nothing, tried where the path goes on; the last ones first, for which most was known."""
     starts = {step.parent for step in path}
     tried = [s for s in found.steps if s.parent in starts and s.reason == "not faster" and s.after_ns]
-    return tried[-1] if tried else None
+    return tried[::-1][:MOST_DETOURS]
 
 
 def tell(chat: Chat, path: Sequence[Step], detour: Step | None) -> float:
@@ -130,6 +151,8 @@ def tell(chat: Chat, path: Sequence[Step], detour: Step | None) -> float:
     verified = chat.use(f"{words}I check that it does the same.", "run_and_verify", program=now)
     if not verified["passed"]:
         raise NoLesson("the answer does not pass", reason="not_verified")
+    if len(path) > 1:  # else it is known: no number is said that no tool has answered
+        chat.use("What did all of it gain?", "compare", before="v0", after=now)
     total = float(call(chat.shop, "compare", {"before": "v0", "after": now}).document["speedup"])
     checks = ", ".join(row["check"].replace("_", " ") for row in verified["checks"] if row["passed"])
     text = f"{DONE}: {now} is {total:.2f} times as fast as the original and passed: {checks}."
@@ -167,9 +190,14 @@ def _limit(profile: Mapping[str, Any]) -> str:
 def _changes(gained: Mapping[str, Any], kernel: str) -> str:
     """The largest changes of the kernel's metrics and counters, in words."""
     rows = [row for name, row in gained["changed"].items() if name.partition("<")[0].removesuffix("_tuned") == kernel]
-    pairs = [(abs(b - a) / max(abs(a), abs(b)), name, a, b) for row in rows for name, (a, b) in row.items()]
-    words = [f"{name} {a:.4g} -> {b:.4g}" for _, name, a, b in sorted(pairs, reverse=True)[:MOST_TOLD]]
+    words = largest({name: pair for row in rows for name, pair in row.items()}, MOST_TOLD)
     return f" ({', '.join(words)})" if words else ""
+
+
+def largest(changed: Mapping[str, Sequence[float]], most: int) -> list[str]:
+    """The metrics and counters, as [before, after], that changed most, in words."""
+    pairs = [(abs(b - a) / max(abs(a), abs(b)), name, a, b) for name, (a, b) in changed.items()]
+    return [f"{name} {a:.4g} -> {b:.4g}" for _, name, a, b in sorted(pairs, reverse=True)[:most]]
 
 
 def from_trace(lines: Sequence[Mapping[str, Any]], lineage: str, origin: str) -> Sample:

@@ -53,6 +53,11 @@ def read_chats(folder: Path) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
+def source_of(chat: Chat) -> str:
+    """The program that a chat begins with, without blanks at its end."""
+    return str(chat["messages"][1]["content"]).partition("```cpp\n")[2].rpartition("\n```")[0]
+
+
 def encoded(tokenizer: Any, chat: Chat, context: int) -> dict[str, Any] | None:
     """A chat as token ids and labels, IGNORED outside of the assistant's turns; None if it does not fit. `cut_lines`:
     results of tools that were left out."""

@@ -9,7 +9,7 @@ from typing import Any
 from hipsynth.synth.llm.endpoint import Answer, NoAnswer
 from hipsynth.tuning.reason.render import TEMPLATE, brief, calls_in
 
-MOST_ANSWER = 160  # tokens: a thought and a call
+MOST_ANSWER = 200  # tokens: a thought and a call
 
 
 @dataclass
@@ -33,6 +33,8 @@ class LocalModel:
     most: int = MOST_ANSWER
     turns: list[Turn] = field(default_factory=list)
     seen: int = 0  # messages of the chat that the last turn answered
+    _known: list[int] = field(default_factory=list)  # the tokens of which `_cache` has keys and values
+    _cache: Any = None
 
     def __post_init__(self) -> None:
         self.tokenizer.chat_template = TEMPLATE
@@ -52,9 +54,10 @@ class LocalModel:
         return Answer(said, "stop", "local", len(ids), len(wrote), text, calls)
 
     def clear(self) -> None:
-        """Forgets the chat."""
+        """Forgets the chat, and what was calculated for it with the weights of before."""
         self.turns.clear()
         self.seen = 0
+        self._known, self._cache = [], None
 
     def _continued(self, messages: Sequence[dict[str, Any]]) -> list[int]:
         """The last turn and what was said since; empty for another chat, or if that does not fit."""
@@ -88,6 +91,7 @@ class LocalModel:
         import torch
 
         device = next(self.model.parameters()).device
+        self._crop(ids)
         sampled: dict[str, Any] = {"do_sample": False}
         if self.temperature > 0:
             sampled = {"do_sample": True, "temperature": self.temperature, "top_k": 0, "top_p": 1.0}
@@ -98,14 +102,28 @@ class LocalModel:
                 max_new_tokens=self.most,
                 eos_token_id=self.end,
                 pad_token_id=self.end,
+                past_key_values=self._cache,
+                use_cache=True,
                 return_dict_in_generate=True,
                 output_logits=True,
                 **sampled,
             )
         wrote = found.sequences[0, len(ids) :].tolist()
+        self._known = [*ids, *wrote[:-1]]
         rows = torch.stack([row[0] for row in found.logits]).float() / (self.temperature or 1.0)
         chosen = torch.log_softmax(rows, dim=-1)[range(len(wrote)), wrote]
         return wrote, chosen.tolist()
+
+    def _crop(self, ids: Sequence[int]) -> None:
+        """Leaves in the cache what the tokens begin with; the last one is always read again."""
+        from transformers import DynamicCache
+
+        pairs = enumerate(zip(self._known, ids[:-1], strict=False))
+        same = next((at for at, (one, other) in pairs if one != other), min(len(self._known), len(ids) - 1))
+        if self._cache is None:
+            self._cache = DynamicCache(config=self.model.config)
+        elif same < len(self._known):
+            self._cache.crop(same - len(self._known))  # a negative number is of tokens to remove
 
     def close(self) -> None:
         """As an endpoint's client."""

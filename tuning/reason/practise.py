@@ -25,7 +25,7 @@ from hipsynth.training.models.monitor import Progress
 from hipsynth.training.models.train import RECORD, Config, model_record
 from hipsynth.tuning.agent.drive import Driven, Manner, drive
 from hipsynth.tuning.optimize.optimize import Optimized, Request
-from hipsynth.tuning.reason.learn import TASK, read_chats
+from hipsynth.tuning.reason.learn import TASK, read_chats, source_of
 from hipsynth.tuning.reason.local import LocalModel, Turn
 from hipsynth.tuning.trial import target_of
 
@@ -132,9 +132,7 @@ def questions(traces: Path) -> list[dict[str, str]]:
     """The training programs of a traces folder, each once: {"prompt": the source, "arch"}."""
     found: dict[tuple[str, str], dict[str, str]] = {}
     for chat in read_chats(traces)["train"]:
-        asked = str(chat["messages"][1]["content"])
-        source = asked.partition("```cpp\n")[2].rpartition("\n```")[0]
-        found.setdefault((chat["program"], chat["arch"]), {"prompt": source, "arch": str(chat["arch"])})
+        found.setdefault((chat["program"], chat["arch"]), {"prompt": source_of(chat), "arch": str(chat["arch"])})
     return list(found.values())
 
 

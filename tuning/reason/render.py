@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hipsynth.synth.llm.endpoint import Call
 from hipsynth.training.data.source import view_source
+from hipsynth.tuning.agent.lessons import largest
 
 Message = Mapping[str, Any]
-MOST_RESULT = 900  # characters of a tool's result
-MOST_MOVES = 8
+MOST_RESULT = 1600  # characters of a tool's result
+MOST_CHANGED = 3  # metrics and counters of a kernel
 METRICS = ("HBM_Arithmetic_Intensity", "L1_Cache_Hit_Rate", "L2_Cache_Hit_Rate", "HBM_GFLOPS")
 TEMPLATE = (
     "{% for message in messages %}"
@@ -70,11 +72,17 @@ def _function(function: Mapping[str, Any]) -> dict[str, Any]:
 
 def _result(name: str, text: str) -> str:
     try:
-        document = json.loads(text)
+        document = json.loads(_mended(text))
         short = SHOWN.get(name, _whole)(document) if "error" not in document else _whole(document)
     except (ValueError, KeyError, TypeError, AttributeError):
         short = text
     return short if len(short) <= MOST_RESULT else short[:MOST_RESULT] + " [cut]"
+
+
+def _mended(text: str) -> str:
+    """A list of moves that was cut for its length, without the last move."""
+    cut = text.rfind(', {"move": ') if text.endswith(" [cut]") and text.startswith('{"moves": ') else -1
+    return text if cut < 0 else text[:cut] + "]}"
 
 
 def _whole(document: Mapping[str, Any]) -> str:
@@ -91,14 +99,29 @@ def _profile(document: Mapping[str, Any]) -> str:
 
 
 def _propose(document: Mapping[str, Any]) -> str:
-    rows = document["moves"][:MOST_MOVES]
-    lines = [f"{row['move']} {row['transformation']} {row['kernel']} {_plan(row['plan'])}" for row in rows]
+    """A line for each move: what most plans of its kernel have in common is left out."""
+    rows = document["moves"]
+    plans = [set(_plan(row["plan"])) for row in rows]
+    of = [(row["kernel"], word) for row, plan in zip(rows, plans, strict=True) for word in plan]
+    each = Counter(row["kernel"] for row in rows)
+    common = {(kernel, word) for (kernel, word), n in Counter(of).items() if 2 * n >= each[kernel] > 2}
+    lines = []
+    for row in rows:
+        words = [word for word in _plan(row["plan"]) if (row["kernel"], word) not in common]
+        lines.append(" ".join([str(row["move"]), row["transformation"], *[row["kernel"]] * (len(each) > 1), *words]))
     return "\n".join(lines) or "no moves"
 
 
-def _plan(plan: Mapping[str, Any]) -> str:
-    given = {name: value for name, value in plan.items() if value not in (None, False, 0, 1, [], {}, "")}
-    return json.dumps(given, separators=(",", ":"))[:120] if given else ""
+def _plan(plan: Mapping[str, Any]) -> list[str]:
+    """What a plan changes, as words such as coarsen=2 and shape=64x1x1."""
+    given = {name: value for name, value in plan.items() if value not in (None, False, 0, [], {}, "")}
+    return [name if value is True else f"{name}={_value(value)}" for name, value in given.items()]
+
+
+def _value(value: object) -> str:
+    if isinstance(value, list):
+        return "x".join(map(str, value))
+    return json.dumps(value, separators=(",", ":"))[:60] if isinstance(value, Mapping) else str(value)
 
 
 def _apply(document: Mapping[str, Any]) -> str:
@@ -106,13 +129,14 @@ def _apply(document: Mapping[str, Any]) -> str:
 
 
 def _compare(document: Mapping[str, Any]) -> str:
-    changed = [f"{n} {a:.4g} to {b:.4g}" for row in document["changed"].values() for n, (a, b) in row.items()]
-    return f"speedup {document['speedup']}; " + ", ".join(changed[:4])
+    rows = [f"{name}: {', '.join(largest(row, MOST_CHANGED))}" for name, row in document["changed"].items() if row]
+    return "\n".join([f"speedup {document['speedup']}", *rows])
 
 
 def _verify(document: Mapping[str, Any]) -> str:
     failed = [row["check"] for row in document["checks"] if row["passed"] is False]
-    return "passed" if document["passed"] else f"failed: {', '.join(failed)}"
+    passed = [row["check"].replace("_", " ") for row in document["checks"] if row["passed"]]
+    return f"passed: {', '.join(passed)}" if document["passed"] else f"failed: {', '.join(failed)}"
 
 
 SHOWN: Mapping[str, Callable[[Mapping[str, Any]], str]] = {

@@ -74,10 +74,18 @@ class Workshop:
         self.limits, self.journal, self.sizes, self.allow = limits or Limits(), journal, sizes, allow
         self.versions: dict[str, Version] = {}
         self.calls, self.seconds = 0, 0.0
+        # What is known of texts, whatever they are called.
         self._evaluations: dict[tuple[str, Arguments], Evaluation] = {}
         self._parsed: dict[str, Program] = {}
         self._verifiers: dict[str, Verifier] = {}
-        self._verified: dict[str, Verification] = {}
+        self._verified: dict[tuple[str, str, Arguments], Verification] = {}
+
+    def again(self) -> Workshop:
+        """A workshop without programs, in which what this one measured and verified is not done again."""
+        other = Workshop(self.target, self.limits, self.journal, self.sizes, self.allow)
+        other._evaluations, other._parsed = self._evaluations, self._parsed
+        other._verifiers, other._verified = self._verifiers, self._verified
+        return other
 
     def charge(self) -> float:
         """Counts a call, and returns when it begins. Raises Refused if a limit is reached."""
@@ -135,9 +143,10 @@ class Workshop:
 
     def parsed(self, version: Version) -> Program:
         """The program whose text a version's plans change. Raises BadInput if it cannot be parsed."""
-        if version.base not in self._parsed:
-            self._parsed[version.base] = read_program(self.versions[version.base].text, self.target.arch)
-        return self._parsed[version.base]
+        text = self.versions[version.base].text
+        if text not in self._parsed:
+            self._parsed[text] = read_program(text, self.target.arch)
+        return self._parsed[text]
 
     def state(self, version: Version) -> State:
         return State(dict(version.plans), version.text, self.ran(version))
@@ -148,16 +157,17 @@ class Workshop:
         return candidates(self.parsed(version), self.state(version), origin, (version.text,), self.allow)
 
     def verifier(self, root: str) -> Verifier:
-        if root not in self._verifiers:
-            text = self.versions[root].text
+        text = self.versions[root].text
+        if text not in self._verifiers:
             allowed = tolerance(read_program(text, self.target.arch), self.allow)
-            self._verifiers[root] = Verifier(text, self.target, list(self.sizes) or sizes_of(text), allowed)
-        return self._verifiers[root]
+            self._verifiers[text] = Verifier(text, self.target, list(self.sizes) or sizes_of(text), allowed)
+        return self._verifiers[text]
 
     def verified(self, version: Version) -> Verification:
         """All checks of a program against its root, made once. Raises BadInput if the root cannot be parsed."""
-        if version.name not in self._verified:
-            root = self.versions[version.root]
+        root = self.versions[version.root]
+        key = root.text, version.text, root.arguments
+        if key not in self._verified:
             timed = self.ran(root), self.ran(replace(version, arguments=root.arguments))
-            self._verified[version.name] = self.verifier(version.root).full(version.text, timed)
-        return self._verified[version.name]
+            self._verified[key] = self.verifier(version.root).full(version.text, timed)
+        return self._verified[key]

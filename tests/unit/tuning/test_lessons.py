@@ -6,14 +6,16 @@ import json
 from pathlib import Path
 
 import pytest
-from fake_tuning import TEXT, without_simulator
+from fake_tuning import TEXT, measure, without_simulator
 
 from hipsynth.synth.core.program import Program
+from hipsynth.tuning.agent import collect as collecting
 from hipsynth.tuning.agent.collect import Item, collect, write
-from hipsynth.tuning.agent.lessons import NoLesson, lessons, split_of
+from hipsynth.tuning.agent.lessons import MOST_DETOURS, NoLesson, dead_ends, lessons, split_of, steps_of, winning
 from hipsynth.tuning.agent.words import DONE
+from hipsynth.tuning.optimize.evaluate import Evaluation, Evaluator
 from hipsynth.tuning.optimize.optimize import Request, optimize
-from hipsynth.tuning.tools import TOOLS
+from hipsynth.tuning.tools import TOOLS, Workshop
 from hipsynth.tuning.trial import target_of
 
 TARGET = target_of("gfx942")
@@ -28,7 +30,12 @@ def test_a_success_is_told_with_the_tools() -> None:
     request = Request(TEXT, TARGET, 30.0)
     found = optimize(request)
     samples = lessons(request, found, "a", "synthetic")
-    assert [sample.kind for sample in samples] == ["direct", "detour"]
+    dead = dead_ends(found, winning(found))
+    assert [sample.kind for sample in samples] == ["direct"] + ["detour"] * len(dead) and 1 < len(dead) <= MOST_DETOURS
+    steps = [list(steps_of(sample.messages)) for sample in samples]
+    assert [len(one) for one in steps] == [len(sample.messages) // 2 - 1 for sample in samples]
+    shared = set(steps[0]) & set(steps[1])  # before the chats go different ways
+    assert steps[1][0] in shared and len(shared) < len(steps[0]) and not shared & set(steps[1][len(shared) :])
     for sample in samples:
         assert sample.speedup == pytest.approx(found.speedup, rel=1e-3) and sample.speedup >= 2
         roles = [message["role"] for message in sample.messages]
@@ -41,8 +48,23 @@ def test_a_success_is_told_with_the_tools() -> None:
             assert set(schema["required"]) <= set(function["arguments"]) <= set(schema["properties"])
             assert "error" not in json.loads(told["content"])
         assert sample.messages[-1]["content"].startswith(DONE)
-    direct, detour = (json.dumps(sample.messages) for sample in samples)
-    assert "no gain. I go back to" in detour and "no gain" not in direct
+    direct, *detours = (json.dumps(sample.messages) for sample in samples)
+    assert all("no gain. I go back to" in detour for detour in detours) and "no gain" not in direct
+    assert len(set(detours)) == len(detours)
+
+
+def test_chats_of_one_success_share_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def counted(self: Evaluator, text: str) -> Evaluation:
+        asked.append(text)
+        return measure(self, text)
+
+    request = Request(TEXT, TARGET, 30.0)
+    found = optimize(request)
+    monkeypatch.setattr(Evaluator, "__call__", counted)
+    assert len(lessons(request, found, "a", "synthetic")) > 2
+    assert len(asked) == len(set(asked)) > 2
 
 
 def test_what_gained_nothing_is_no_lesson(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,9 +82,11 @@ def test_samples_are_made_once_and_parted_by_lineage(tmp_path: Path) -> None:
     items = [Item(program, TARGET, 20.0) for program in made]
     said: list[str] = []
     report = collect(items[:2], tmp_path, said.append)
-    assert len(said) == 1 and report["samples"] == {"train": 2, "held_out": 0}
+    each = report["samples"]["train"]
+    assert len(said) == 1 and report["samples"] == {"train": each, "held_out": 0} and each > 2
+    assert each < report["steps"]["train"] < report["programs"] * 100 and report["steps"]["held_out"] == 0
     report = collect(items, tmp_path, said.append)
-    assert len(said) == 2 and report["samples"] == {"train": 2, "held_out": 2}
+    assert len(said) == 2 and report["samples"] == {"train": each, "held_out": each}
     rows = [[json.loads(line) for line in (tmp_path / f"{s}.jsonl").open()] for s in ("train", "held_out")]
     assert not {row["lineage"] for row in rows[0]} & {row["lineage"] for row in rows[1]}
     before = [(tmp_path / f"{s}.jsonl").read_bytes() for s in ("train", "held_out")]
@@ -72,6 +96,25 @@ def test_samples_are_made_once_and_parted_by_lineage(tmp_path: Path) -> None:
     other.mkdir()
     double = [{"samples": [{"digest": "d", **rows[0][0]}] * 2, "reason": ""}]
     assert write(other, double)["duplicates"] == 1
+
+
+def test_what_gains_nothing_is_not_searched_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program, other = Program(TEXT, "synthetic", "x"), Program(TEXT + "// another\n", "synthetic", "x")
+    targets = [target_of("gfx90a"), target_of("gfx942")]
+    searches: list[str] = []
+    whole = collecting.optimize
+    monkeypatch.setattr(
+        collecting, "optimize", lambda request: (searches.append(request.target.arch), whole(request))[1]
+    )
+    collect([Item(program, target, 20.0) for target in targets], tmp_path / "both")
+    assert searches == ["gfx90a", "gfx942"]
+    monkeypatch.setattr("hipsynth.tuning.optimize.search.GAIN", 0.99)
+    report = collect([Item(other, target, 20.0) for target in targets], tmp_path / "first")
+    assert searches == ["gfx90a", "gfx942", "gfx90a"]
+    assert report["without"] == {"unchanged": 1, "not_on_first_target": 1}
+    monkeypatch.setattr(Workshop, "moves", lambda self, version: [])
+    report = collect([Item(program, targets[0], 20.0)], tmp_path / "none")
+    assert report["without"] == {"no_moves": 1} and len(searches) == 3
 
 
 def test_handwritten_programs_are_held_out() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from hipsynth.tuning.reason.learn import SPECIAL, encoded, is_traces, learn, rea
 from hipsynth.tuning.reason.local import LocalModel
 from hipsynth.tuning.reason.practise import Rollout, practise, questions, rollout
 from hipsynth.tuning.reason.render import TEMPLATE, brief, calls_in
+from hipsynth.tuning.reason.rewrite import kernels_in, rewritten
 from hipsynth.tuning.trial import target_of
 
 needs.package("torch")
@@ -43,7 +46,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def traces(tmp_path: Path) -> Path:
-    """Four chats to train on and two that are held out."""
+    """Chats of two lineages to train on, and of one that is held out."""
     lineages = [
         [f"{n}" for n in range(1000) if split_of(f"{n}", "synthetic") == part] for part in ("train", "held_out")
     ]
@@ -101,6 +104,25 @@ def test_long_chats_lose_results_and_then_do_not_fit(traces: Path) -> None:
     assert cut is not None and cut["cut_lines"] == 1 and encoded(tokenizer, chat, 50) is None
 
 
+def moves_of(kernel: str, *plans: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"move": n, "transformation": "t", "kernel": kernel, "plan": p, "why": "w"} for n, p in enumerate(plans)]
+
+
+def test_every_proposed_move_is_a_line_without_what_most_share() -> None:
+    wide: dict[str, Any] = {"shape": [64, 4, 1]}
+    rows = moves_of("k", {**wide, "coarsen": 2}, {**wide, "jam": True, "coarsen": 4}, {"shape": [8, 8, 1]}, wide)
+
+    def shown(text: str) -> str:
+        return str(brief([{"role": "tool", "name": "propose", "content": text}])[0]["content"])
+
+    assert shown(json.dumps({"moves": rows})) == "0 t coarsen=2\n1 t jam coarsen=4\n2 t shape=8x8x1\n3 t"
+    cut = json.dumps({"moves": rows})[:-30] + " [cut]"
+    assert [line[:3] for line in shown(cut).splitlines()] == ["0 t", "1 t", "2 t"]
+    two = [*rows[:1], {**rows[1], "kernel": "other"}]
+    assert shown(json.dumps({"moves": two})).splitlines()[1].startswith("1 t other ")
+    assert shown(json.dumps({"moves": []})) == "no moves"
+
+
 def test_calls_are_read_from_text_and_nonsense_has_no_name() -> None:
     said, calls = calls_in(f"I look.{asked('profile', program='v0')}", 3)
     assert said == "I look.so" and [(c.id, c.name, json.loads(c.arguments)) for c in calls] == [
@@ -118,6 +140,9 @@ def test_results_are_shortened_to_what_decides(traces: Path) -> None:
             assert short["role"] == long["role"]
             if long["role"] == "tool":
                 assert 0 < len(short["content"]) <= min(len(long["content"]), 1000) or long["name"] == "propose"
+            if "It is " in short["content"] and " -> " in short["content"]:
+                named = short["content"].partition(" (")[2].partition(")")[0]
+                assert named in shown[shown.index(short) - 1]["content"]
     failed = {"role": "tool", "name": "apply", "content": json.dumps({"error": "unknown_move", "message": "no move 9"})}
     assert "no move 9" in brief([failed])[0]["content"]
     assert brief([{"role": "tool", "name": "apply", "content": "{cut"}])[0]["content"] == "{cut"
@@ -160,7 +185,9 @@ def test_a_chat_beyond_the_context_ends_the_run(traces: Path) -> None:
 def test_training_makes_a_model_that_can_be_driven(traces: Path, tmp_path: Path) -> None:
     assert is_traces(traces) and not is_traces(tmp_path)
     record = learn(traces, TINY, tmp_path / "model")
-    assert record["samples"] == {"train": 4, "held_out": 2} and record["steps"] == 3 and record["task"] == "tools"
+    counts = {part: len(rows) for part, rows in read_chats(traces).items()}
+    assert record["samples"] == counts and min(counts.values()) > 2
+    assert record["steps"] == 3 and record["task"] == "tools"
     assert learn(traces, TINY, tmp_path / "model")["status"] == "already finished"
     from hipsynth.training.models.base import load_trained
 
@@ -171,6 +198,55 @@ def test_training_makes_a_model_that_can_be_driven(traces: Path, tmp_path: Path)
     assert [row["arch"] for row in questions(traces)] == ["gfx942"] * 2
     again = local.turns[1].read
     assert again[: len(local.turns[0].read)] == local.turns[0].read
+
+
+def test_turns_read_only_what_is_new(traces: Path) -> None:
+    texts = [json.dumps(chat["messages"]) for chat in read_chats(traces)["train"]]
+    model, tokenizer = load_base("tiny", texts, SPECIAL, TINY.tiny)
+    local, fresh = (LocalModel(model.eval(), tokenizer, 1536, most=6) for _ in range(2))
+    read = tokenizer(texts[0])["input_ids"]
+    for ids in (read[:40], read[:55], read[:30] + read[70:90], read[:20]):
+        wrote, logprobs = local._written(ids)
+        fresh.clear()
+        expected = fresh._written(ids)
+        assert wrote == expected[0] and logprobs == pytest.approx(expected[1], abs=1e-4)
+        assert local._cache.get_seq_length() == len(local._known) == len(ids) + len(wrote) - 1
+
+
+KERNELS = """template <typename T>
+static __global__ void __launch_bounds__(256) one(T* a) { if (a) { a[0] = 1; } }
+__global__ void two(int* b) { b[0] = 2; }
+int main() { one<<<1, 1>>>(p); two<<<1, 1>>>(q); }
+"""
+
+
+def test_an_answers_kernels_take_the_place_of_the_programs() -> None:
+    assert list(kernels_in(KERNELS)) == ["one", "two"]
+    assert kernels_in(KERNELS)["one"].startswith("template") and kernels_in(KERNELS)["one"].endswith("a[0] = 1; } }")
+    answer = "I write:\n```cpp\n__global__ void two(int* b) { b[0] = 3; }\n__global__ void new(int* b) {}\n```\nDone"
+    assert rewritten(KERNELS, answer) == KERNELS.replace("b[0] = 2", "b[0] = 3")
+    for nonsense in ("", "faster", "```cpp\n__global__ void two(int* b) { b[0]", "```cpp\nvoid two() {}\n```"):
+        assert rewritten(KERNELS, nonsense) == KERNELS
+
+
+MANY_GPUS = """
+from pathlib import Path
+from hipsynth.training.models.fit import arguments, prepare_deepspeed
+from hipsynth.training.models.train import load_config
+config = load_config("tools-coder-7b")
+prepare_deepspeed(config)
+made = arguments(config, Path("checkpoints"), 4000)
+assert config.task == "tools" and made.deepspeed.endswith("zero3.json") and made.bf16
+assert made.hf_deepspeed_config.is_zero3() and made.max_steps == 2000
+"""
+
+
+@pytest.mark.full
+def test_the_recipe_for_many_gpus_builds_its_run(tmp_path: Path) -> None:
+    """In a process of its own: the arguments set up the whole process for DeepSpeed."""
+    needs.package("deepspeed")
+    done = subprocess.run([sys.executable, "-c", MANY_GPUS], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_what_is_wrong_with_a_folder_is_said(traces: Path, tmp_path: Path) -> None:
