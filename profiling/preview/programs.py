@@ -12,7 +12,6 @@ from hipsynth.profiling.preview.host import HostLaunch, host_launches
 from hipsynth.profiling.preview.interpret import Code, Interpreter, Preview
 from hipsynth.profiling.sim.device import native_core
 from hipsynth.profiling.toolchain import CompileLimits, compile_device
-from hipsynth.synth.core.errors import BadInput, CompileFailed
 from hipsynth.synth.core.program import text_id
 from hipsynth.synth.core.scratch import scratch_folder
 
@@ -78,12 +77,3 @@ def interpret_all(launches: Sequence[HostLaunch], interpreter: Interpreter) -> F
         else:
             found.append(preview)
     return Found(found, failures)
-
-
-def previews_of_text(text: str, arch: str, flags: str, device: str) -> Found:
-    """As previews(); a program that does not compile is one failure."""
-    try:
-        code = device_code(text, arch, flags)
-    except (CompileFailed, BadInput) as error:
-        return Found([], [Failure("", f"it does not compile: {error.what}")])
-    return previews(text, code, device)

@@ -212,7 +212,7 @@ def write_training_set(out: Path, learned: Sequence[Sample], base: Path) -> None
         "texts": {canonical_id(s.text)[:TEXT_DIGITS] for s in learned},
     }
     document = {name: sorted(values.union(known.get(name, ()))) for name, values in own.items()}
-    write_whole(out / TRAINING_SET, json.dumps(document, indent=1))
+    write_whole(out / TRAINING_SET, json.dumps(document))
 
 
 def _train(

@@ -13,7 +13,7 @@ from hipsynth.profiling.preview.interpret import Interpreter
 from hipsynth.profiling.preview.programs import device_code
 from hipsynth.profiling.preview.sweep import TOLERANCE, Line
 from hipsynth.profiling.preview.values import Buffer
-from hipsynth.synth.core.errors import BadInput, UsageError
+from hipsynth.synth.core.errors import BadInput, CompileFailed, UsageError
 from hipsynth.training.analytic.batch import Variant, predict_variants
 from hipsynth.training.analytic.predict import AnalyticPredictor, Question
 from hipsynth.training.analytic.variants import MOST_VARIANTS, axis, from_file, swept
@@ -104,3 +104,13 @@ def test_variants_of_a_file(tmp_path: Path) -> None:
         path.write_text('{"block": 64}\n' + wrong)
         with pytest.raises(BadInput, match="line 2"):
             from_file(path, [BUILD], Question())
+
+
+def test_a_fragment_is_compiled_with_hips_header_and_keeps_its_line_numbers() -> None:
+    index = "blockIdx.x * blockDim.x + threadIdx.x"
+    text = f"__global__ void twice(float* a, int n) {{\n  int i = {index};\n  if (i < n) a[i] *= 2;\n}}\n"
+    found = AnalyticPredictor.load().predict(text, "gfx942", "-O3", None, Question((64, 1, 1), (256, 1, 1)))
+    assert [k.name for k in found.kernels] == ["twice"] and found.kernels[0].duration_ns
+    with pytest.raises(CompileFailed) as error:
+        device_code(text.replace("2;", "nothing;"), "gfx942", "-O3")
+    assert ":3:" in error.value.diagnostics and "nothing" in error.value.diagnostics
