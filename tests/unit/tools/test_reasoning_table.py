@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import needs
 import pytest
 from fake_tuning import TEXT, without_simulator
+from spoken import Says, call
 
-from hipsynth.synth.llm.endpoint import Answer
 from hipsynth.tuning.agent.words import DONE
-from hipsynth.tuning.reason.local import LocalModel
 from hipsynth.tuning.trial import target_of
 from tools import reasoning_table
 from tools.reasoning_table import ONE_SHOT, searched, table, with_tools, without_tools
@@ -28,28 +25,6 @@ WRONG = TEXT.replace("2.0f", "/* wrong */ 1.0f")
 @pytest.fixture(autouse=True)
 def fake(monkeypatch: pytest.MonkeyPatch) -> None:
     without_simulator(monkeypatch)
-
-
-class Says(LocalModel):
-    """Answers with the given texts, one after the other; the last is repeated."""
-
-    def __init__(self, *texts: str) -> None:
-        self.texts, self.asked, self.most = list(texts), [], LocalModel.most
-
-    def ask(self, body: Mapping[str, Any]) -> Answer:
-        from hipsynth.tuning.reason.render import calls_in
-
-        self.asked.append(dict(body))
-        text = self.texts.pop(0) if len(self.texts) > 1 else self.texts[0]
-        said, calls = calls_in(text, len(self.asked))
-        return Answer(said, "stop", "local", 10, 5, text, calls)
-
-    def clear(self) -> None:
-        self.asked.clear()
-
-
-def call(name: str, **arguments: Any) -> str:
-    return f"<tool_call>{json.dumps({'name': name, 'arguments': arguments})}</tool_call>"
 
 
 def test_a_models_rows_say_what_was_verified() -> None:
