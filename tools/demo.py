@@ -2,8 +2,8 @@
 
 Generates programs for two problem sizes each, augments them, simulates their machine code for both architectures and
 three flag sets, stores the corpus, trains a small model, scores it against baselines, predicts one of the handwritten
-programs and writes an HTML report. Every stage is one `synth` command, printed before it runs. When restarted, it skips
-finished stages and resumes an interrupted one.
+programs with it and with the shipped predictor, and writes an HTML report. Every stage is one `synth` command, printed
+before it runs. When restarted, it skips finished stages and resumes an interrupted one.
 """
 
 from __future__ import annotations
@@ -70,6 +70,10 @@ def stages(out: Path, programs: int) -> list[Stage]:
         Stage(
             "predict the paper's grid-stride listing",
             ("predict", LISTING, "--arch", "gfx942", "--flags=-O3 -ffast-math", "--model", model),
+        ),
+        Stage(
+            "the shipped predictor's answer, beside the executed figures",
+            ("predict", LISTING, "--arch", "gfx942", "--flags=-O3 -ffast-math", "--check"),
         ),
         Stage("write the report", ("report", corpus, "--model", model, "--out", str(out / "report.html"))),
     ]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,11 +50,12 @@ def naive() -> Iterator[tuple[str, Path]]:
 
 
 def measure(path: Path, arch: str, budget: float, journal: Path) -> dict[str, Any]:
+    load = os.getloadavg()[0]
     try:
         found = optimize(Request(path.read_text(), target_of(arch), budget, journal=journal / "runs")).document()
     except HipsynthError as error:
         found = {"status": "failed", "reason": f"{error.what}: {error.cause}", "speedup": 1.0}
-    return {**found, "budget": budget}
+    return {**found, "budget": budget, "load": load}
 
 
 def row(problem: str, path: Path, found: dict[str, Any]) -> str:
@@ -78,6 +80,7 @@ def page(results: dict[str, dict[str, dict[str, Any]]], programs: dict[str, Path
         improved = sum(speed >= IMPROVED for speed in speeds)
         mean = math.exp(sum(map(math.log, speeds)) / len(speeds))
         budgets = sorted({one["budget"] for one in found.values()})
+        busy = max(one.get("load", 0.0) for one in found.values())
         summary = (
             f"{improved} of {len(speeds)} programs are faster ({100 * improved / len(speeds):.0f} %), geometric mean "
             f"{mean:.2f}."
@@ -85,7 +88,8 @@ def page(results: dict[str, dict[str, dict[str, Any]]], programs: dict[str, Path
         if len(found) < len(programs):  # the programs that come first are no sample of all
             summary = f"Only {len(found)} of {len(programs)} programs are measured: no share and no mean is given."
         text += (
-            f"## {arch}\n\n{summary} Budget {', '.join(f'{b:g} s' for b in budgets)}.\n\n"
+            f"## {arch}\n\n{summary} Budget {', '.join(f'{b:g} s' for b in budgets)}; at "
+            f"most {busy:.0f} other processes ran on {os.cpu_count()} cores, and a search ends by the clock.\n\n"
             "| problem | program | before, us | after, us | speed-up | steps | checks that were not possible |\n"
             "|---|---|---|---|---|---|---|\n"
         )

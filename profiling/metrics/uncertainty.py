@@ -1,4 +1,4 @@
-"""Uncertainty that grid sampling adds to each metric."""
+"""Uncertainty that grid sampling adds to each metric, and from when on a predicted duration says nothing."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 from hipsynth.profiling import metrics
 from hipsynth.synth.core.kernel_record import KernelRecord
 
+WIDEST = 1.0  # log width of a duration's interval (a factor of e each way) beyond which a prediction abstains
 # Pairs with anticorrelated errors: an event counted as one of them is missing from the other, so their sum is more
 # certain than either.
 TAKES_FROM = {"TCC_MISS": "TCC_HIT"}

@@ -54,7 +54,13 @@ def uncompiled(text: str, arch: str, flags: str, device: str, failure: CompileFa
     except Missing:
         raise failure from None
     found = predictor.predict(text, arch, flags, device)
-    return replace(found, notes=(*found.notes, UNCOMPILED)).document()
+    return replace(found, notes=(*found.notes, *first_error(failure), UNCOMPILED)).document()
+
+
+def first_error(failure: CompileFailed) -> list[str]:
+    """What the compiler says first."""
+    lines = (line.partition(" error: ")[2] for line in (failure.diagnostics or failure.cause).splitlines())
+    return [f"the compiler: {line}" for line in lines if line][:1]
 
 
 def executed(program: Program, arch: str, flags: str, device: str, arguments: tuple[str, ...]) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from hipsynth.profiling.devices import DeviceTable, device_of, load
 from hipsynth.profiling.metrics import roofline
+from hipsynth.profiling.metrics.uncertainty import WIDEST
 from hipsynth.profiling.preview.host import HostLaunch, host_launches
 from hipsynth.profiling.preview.interpret import BUFFER, Code, Interpreter, Preview, base_name, explicit_arguments
 from hipsynth.profiling.preview.programs import Failure, Found, device_code, interpret_all, properties
@@ -25,7 +26,6 @@ from hipsynth.training.data.source import kernel_names
 
 PREDICTOR = "predictor.json.gz"  # in a model folder
 SHIPPED = Path(__file__).with_name(PREDICTOR)
-WIDEST = 1.0  # log width of a duration's interval (a factor of e each way) beyond which a prediction abstains
 ASSUMED_GRID, ASSUMED_BLOCK, ASSUMED_NUMBER = (4096, 1, 1), (256, 1, 1), 1 << 20
 Shape = tuple[int, int, int]
 

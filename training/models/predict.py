@@ -13,6 +13,7 @@ from typing import Any
 from hipsynth.profiling import metrics as table
 from hipsynth.profiling.devices import device_of
 from hipsynth.profiling.metrics import roofline
+from hipsynth.profiling.metrics.uncertainty import WIDEST
 from hipsynth.profiling.toolchain import check_flags
 from hipsynth.synth.core.errors import BadInput, Missing
 from hipsynth.training.data import auxiliary
@@ -66,14 +67,17 @@ class Prediction:
 
     def _kernel(self) -> dict[str, Any]:
         """The heaviest kernel, which is the one that a language model answers for, as the analytic predictor's document
-        describes one. A language model does not abstain."""
+        describes one."""
+        low, high = self.intervals.get(DURATION_FACT, (1.0, 1.0))
+        width = math.log(high / low) / 2 if high > low > 0 else 0.0
+        unsure = f"read from the source alone, the duration is uncertain by a factor of {math.exp(width):.0f}"
         return {
             "name": self.kernel,
             "metrics": dict(self.metrics),
             "duration_ns": self.facts.get(DURATION_FACT),
             "intervals": {name: list(ends) for name, ends in self.intervals.items()},
-            "abstained": False,
-            "reason": "",
+            "abstained": width > WIDEST,
+            "reason": unsure if width > WIDEST else "",
             "grid": None,
             "block": None,
             "bottleneck": self.facts.get("bottleneck", ""),

@@ -211,6 +211,7 @@ def test_models_are_found_in_the_documented_places(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("HIPSYNTH_MODEL", raising=False)
+    monkeypatch.setattr("hipsynth.training.models.predict.SHIPPED", tmp_path / "nowhere")
     with pytest.raises(Missing, match="no trained model") as error:
         find_model()
     assert "synth train" in error.value.remedy
