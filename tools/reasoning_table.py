@@ -161,7 +161,8 @@ def table(results: Mapping[str, Rows]) -> str:
 
 def programs_of(given: argparse.Namespace) -> Iterator[tuple[str, str, str]]:
     """(group, name, text) of each program."""
-    for _, path in [*naive()][: given.kernels]:
+    every = [*naive()]
+    for _, path in every[:: max(1, len(every) // given.kernels)][: given.kernels]:  # spread over the problems
         yield "handwritten", path.stem, path.read_text()
     if given.traces is not None:
         chats = [chat for chat in read_chats(given.traces)["held_out"] if chat["arch"] == given.arch]

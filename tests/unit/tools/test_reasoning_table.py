@@ -1,0 +1,75 @@
+"""The table of models that optimize with tools: what counts as improved, handed in and correct. No simulator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import needs
+import pytest
+from fake_tuning import TEXT, without_simulator
+from spoken import Says, call
+
+from hipsynth.tuning.agent.words import DONE
+from hipsynth.tuning.trial import target_of
+from tools import reasoning_table
+from tools.reasoning_table import ONE_SHOT, searched, table, with_tools, without_tools
+
+needs.package("torch")
+
+TARGET = target_of("gfx942")
+FASTER = TEXT.replace("const float* in, float* out", "const float* __restrict__ in, float* out")
+WRONG = TEXT.replace("2.0f", "/* wrong */ 1.0f")
+
+
+@pytest.fixture(autouse=True)
+def fake(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_simulator(monkeypatch)
+
+
+def test_a_models_rows_say_what_was_verified() -> None:
+    gained = with_tools(Says(call("compile", source=FASTER, replaces="v0"), DONE), TEXT, TARGET)
+    assert gained == {"speedup": 2.0, "calls": 1, "ended": "finished", "made": True, "wrong": False}
+    wrong = with_tools(Says(call("compile", source=WRONG, replaces="v0"), f"{DONE} 10 times"), TEXT, TARGET)
+    assert (wrong["speedup"], wrong["made"], wrong["wrong"]) == (1.0, True, True)
+    silent = with_tools(Says("I cannot"), TEXT, TARGET)
+    assert silent == {"speedup": 1.0, "calls": 0, "ended": "nonsense", "made": False, "wrong": False}
+    assert searched(TEXT, TARGET) == {"speedup": 3.0, "calls": 0, "ended": "finished", "made": True, "wrong": False}
+
+
+def test_one_answer_without_tools_is_verified_too() -> None:
+    model = Says(f"```cpp\n{FASTER}```")
+    assert without_tools(model, TEXT, TARGET) | {"calls": 0} == {
+        "speedup": 2.0, "calls": 0, "ended": "finished", "made": True, "wrong": False
+    }  # fmt: skip
+    assert ONE_SHOT in model.asked[0]["messages"][0]["content"] and "tools" not in model.asked[0]
+    wrong = without_tools(Says(f"```cpp\n{WRONG}```"), TEXT, TARGET)
+    assert (wrong["speedup"], wrong["made"], wrong["wrong"]) == (1.0, True, True)
+    assert without_tools(Says("It is fast already."), TEXT, TARGET)["ended"] == "no changed kernel"
+
+
+def test_a_table_counts_what_was_not_improved_as_one() -> None:
+    rows = [
+        {"speedup": 4.0, "calls": 6, "ended": "finished", "made": True, "wrong": False},
+        {"speedup": 1.0, "calls": 2, "ended": "calls", "made": True, "wrong": True},
+    ]
+    assert "| a model | 1 of 2 | 2.000 | 2 of 2 | 1 of 2 | 4.0 | 1 of 2 |" in table({"a model": rows})
+
+
+def test_a_second_call_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "scale.hip"
+    program.write_text(TEXT)
+    asked: list[str] = []
+
+    def answer(text: str, _: object) -> dict[str, Any]:
+        asked.append(text)
+        return {"speedup": 1.5, "calls": 3, "ended": "finished", "made": True, "wrong": False}
+
+    monkeypatch.setattr(reasoning_table, "naive", lambda: iter([("scale", program)]))
+    monkeypatch.setattr(reasoning_table, "rows_of", lambda given: {"a": ("one", answer), "b": ("two", answer)})
+    monkeypatch.setattr(reasoning_table, "KEPT", tmp_path / "kept.jsonl")
+    monkeypatch.setattr(reasoning_table, "PAGE", tmp_path / "page.md")
+    for _ in range(2):
+        reasoning_table.main(["--trained", "model"])
+        assert asked == [TEXT, TEXT]
+    assert "| b | 1 of 1 | 1.500 |" in (tmp_path / "page.md").read_text()
