@@ -62,7 +62,7 @@ def row(problem: str, path: Path, found: dict[str, Any]) -> str:
     if found["status"] != "improved":
         return f"| {problem} | `{path.stem}` | | | 1.00 | {found['status']}: {found['reason']} | |"
     steps = {step["number"]: step for step in found["steps"]}
-    at = next(s["number"] for s in found["steps"] if s["kept"] and s["after_ns"] == found["after_ns"])
+    at = found["step"]
     way: list[str] = []
     while at >= 0:
         way.insert(0, f"{steps[at]['transformation']} {steps[at]['kernel']}")

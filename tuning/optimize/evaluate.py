@@ -10,7 +10,7 @@ from typing import Any
 
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import SimBackend
-from hipsynth.profiling.sim.limits import CORPUS_EFFORT, CORPUS_UNITS
+from hipsynth.profiling.sim.limits import SAMPLING_UNITS
 from hipsynth.synth.core.kernel_record import KernelRecord, decode
 from hipsynth.synth.core.program import text_id
 from hipsynth.tuning.optimize.plan import Shape
@@ -18,6 +18,7 @@ from hipsynth.tuning.trial import Conditions, Trial, trial
 from hipsynth.tuning.trial.clock import Clock
 
 COMPILE_S = 0.8  # price of one compile
+EFFORT = 0.3  # of sampling a large grid: a run takes hardly longer than with less, and its time is a third as uncertain
 PER_WAVE_INSTRUCTION_S = 5e-8
 _WORK = ("valu_full", "valu_trans", "valu_f64", "valu_int64_mul", "salu", "smem", "vmem", "lds", "flow")
 
@@ -91,9 +92,10 @@ class Evaluator:
         time_s: float,
         journal: Path | None,
         clock: Clock | None = None,
+        effort: float = EFFORT,
     ) -> None:
         self.target, self.journal, self.clock = target, journal, clock or Clock()
-        self.conditions = Conditions(arguments, effort=CORPUS_EFFORT, units=CORPUS_UNITS, time_s=time_s)
+        self.conditions = Conditions(arguments, effort=effort, units=SAMPLING_UNITS, time_s=time_s)
         self.setting = json.dumps([asdict(target), asdict(self.conditions), SimBackend().version()])
 
     def __call__(self, text: str) -> Evaluation:

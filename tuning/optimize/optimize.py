@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,14 @@ from hipsynth.tuning.optimize.candidates import State
 from hipsynth.tuning.optimize.evaluate import Evaluation, Evaluator
 from hipsynth.tuning.optimize.moves.fast_math import ALLOWED_BY
 from hipsynth.tuning.optimize.program import Program, read_program
-from hipsynth.tuning.optimize.search import GAIN, Search, Step
+from hipsynth.tuning.optimize.search import AT_ONCE, GAIN, Search, Step
 from hipsynth.tuning.optimize.sizes import Arguments, candidates
 from hipsynth.tuning.optimize.verify import Verification, Verifier
 from hipsynth.tuning.trial import BIT_FOR_BIT, Tolerance
 from hipsynth.tuning.trial.clock import Clock
 
 RUN_TIME_S = 120.0  # processor time of one measured run
+SETTLED = 0.05  # relative uncertainty of a speed-up below which runs are not repeated
 # Sums in another order, and multiply-adds that the compiler fuses elsewhere, change the last bits of each addition.
 TOLERANCES = {"float": 2e-5, "double": 1e-12, "half": 4e-3}
 FAST_TOLERANCE = 1e-3
@@ -57,6 +59,7 @@ class Optimized:
     spent_s: float
     refused: dict[str, str]  # kernel -> why its work-items cannot be assigned otherwise
     uncertainty: float = 0.0  # of the speed-up, relative
+    step: int = -1  # the last of the steps that led to the result
 
     @property
     def speedup(self) -> float:
@@ -71,6 +74,7 @@ class Optimized:
             "before_ns": self.before_ns,
             "after_ns": self.after_ns,
             "verified": self.verification.document(),
+            "step": self.step,
             "steps": [step.document() for step in self.steps],
             "refused": self.refused,
             "budget_spent_s": round(self.spent_s, 2),
@@ -93,38 +97,51 @@ def optimize(request: Request, say: Callable[[str], None] = lambda line: None) -
     refused = {k.name: k.together or k.fixed for k in program.kernels if not k.independent}
     if not verifier.sizes:
         why = "the original fails, or runs too long in full, at every size that was tried; name one with --check"
-        return _answer("refused", why, [], search, Verification((verifier.quick(request.text),)), request.text, refused)
+        found = Verification((verifier.quick(request.text),))
+        return _answer("refused", why, None, search, found, request.text, refused)
     states = search.run()
-    origin = states[-1].found
+    precise = Evaluator(target, request.arguments, RUN_TIME_S, request.journal, clock, effort=1.0)
     for state in states[:-1]:
-        if state.found.duration_ns * (1 + GAIN + uncertainty(origin, state.found)) > origin.duration_ns:
-            break
-        found = verifier.full(state.text, (origin, state.found))
+        timed = before, after = settled(states[-1].found, state, precise, request.text)
+        if after.duration_ns * (1 + GAIN + uncertainty(before, after)) > before.duration_ns:
+            continue
+        found = verifier.full(state.text, timed)
         say(f"verified: {found.failure or 'every check passed'}")
         if found.passed:
-            return _answer("improved", "", states, search, found, request.text, refused, state)
+            return _answer("improved", "", timed, search, found, request.text, refused, state)
+        if clock.late:
+            break
     found = Verification((verifier.quick(request.text),))
-    return _answer("unchanged", "nothing that was tried is faster and correct", states, search, found, request.text,
-                   refused)  # fmt: skip
+    first = states[-1].found
+    return _answer("unchanged", "nothing that was tried is faster and correct", (first, first), search, found,
+                   request.text, refused)  # fmt: skip
+
+
+def settled(first: Evaluation, state: State, precise: Evaluator, original: str) -> tuple[Evaluation, Evaluation]:
+    """The runs of the original and of a state: made once more, of more groups, where sampling left their ratio open."""
+    if uncertainty(first, state.found) <= SETTLED or precise.clock.late:
+        return first, state.found
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        before, after = pool.map(precise, (original, state.text))
+    return (before, after) if before.ok and after.ok else (first, state.found)
 
 
 def _answer(
     status: str,
     reason: str,
-    states: Sequence[State],
+    timed: tuple[Evaluation, Evaluation] | None,
     search: Search,
     verification: Verification,
     original: str,
     refused: dict[str, str],
     best: State | None = None,
 ) -> Optimized:
-    before = states[-1].found.duration_ns if states else 0.0
+    before, after = (one.duration_ns for one in timed) if timed else (0.0, 0.0)
     text = best.text if best else original
-    after = best.found.duration_ns if best else before
     lines = difflib.unified_diff(original.splitlines(True), text.splitlines(True), "original", "optimized")
-    unsure = uncertainty(states[-1].found, best.found) if best else 0.0
+    unsure = uncertainty(*timed) if timed and best else 0.0
     return Optimized(status, reason, before, after, verification, tuple(search.steps), text, "".join(lines),
-                     search.spent_s, refused, unsure)  # fmt: skip
+                     search.spent_s, refused, unsure, best.step if best else -1)  # fmt: skip
 
 
 def uncertainty(one: Evaluation, other: Evaluation) -> float:

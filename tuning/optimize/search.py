@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from hipsynth.synth.core.errors import HipsynthError
 from hipsynth.tuning.optimize.candidates import State, candidates
@@ -15,12 +17,16 @@ from hipsynth.tuning.optimize.verify import Check
 from hipsynth.tuning.trial.clock import Clock
 
 BEAM = 2
-PER_ROUND = 5  # candidates of a round that are executed
+AT_ONCE = 2  # candidates that run at the same time; on every machine, so that all try the same ones
+PER_ROUND = 6  # candidates of a round that are executed
 PREDICTION_S = 0.4  # price of a prediction, which compiles the device code
-MOST_PREDICTED = 12
+MOST_PREDICTED = 16
 PREDICTIONS = 0.25  # of the time that a round leaves: what its predictions may take
 GAIN = 0.01  # least relative gain of a step
 
+T = TypeVar("T")
+R = TypeVar("R")
+Option = tuple[float, int, State, Move, str]  # expected time, number, what is changed, how, the text
 Predict = Callable[[str], float | None]  # ns of all kernels, None if not known
 
 
@@ -59,20 +65,22 @@ class Search:
     steps: list[Step] = field(default_factory=list)
     spent_s: float = 0.0
     _slowest_s: float = 0.0  # on the clock: the longest that a candidate took
+    _predictions: dict[str, float | None] = field(default_factory=dict)
 
     def run(self) -> list[State]:
         """All states that were kept, fastest first; the original is the last. Raises HipsynthError if it fails."""
-        first = self._measure(self.program.text)
+        first, took_s = self._timed(self.program.text)
+        self._spend(first, took_s)
         if not first.ok:
             cause = f"{first.reason}: {first.message[:500]}"
             raise HipsynthError("the program does not run", cause=cause, reason=first.reason)
         origin = State({}, self.program.text, first)
         beam, kept = [origin], [origin]
         tried = {self.program.text}
-        while not self._over():
+        before = -1
+        while not self._over() and len(tried) != before:  # until there is nothing left to try
+            before = len(tried)
             found = self._round(beam, tried, origin)
-            if not found:
-                break
             kept += found
             beam = sorted([*beam, *found], key=lambda state: state.found.duration_ns)[:BEAM]
         return sorted(kept, key=lambda state: state.found.duration_ns)
@@ -80,64 +88,79 @@ class Search:
     def _over(self) -> bool:
         return self.spent_s >= self.budget_s or self.clock.over(self._slowest_s)
 
-    def _measure(self, text: str) -> Evaluation:
-        begin = self.clock.spent_s
-        found = self.evaluator(text)
-        self.spent_s += found.price
-        self._slowest_s = max(self._slowest_s, self.clock.spent_s - begin)
-        return found
+    def _timed(self, text: str) -> tuple[Evaluation, float]:
+        """A run, and how long it took on the clock."""
+        began = self.clock.spent_s
+        return self.evaluator(text), self.clock.spent_s - began
+
+    def _spend(self, found: Evaluation, took_s: float) -> None:
+        self.spent_s += found.price / AT_ONCE
+        self._slowest_s = max(self._slowest_s, took_s)
+
+    def _batches(self, items: Iterable[T], work: Callable[[T], R], over: Callable[[], bool]) -> Iterator[tuple[T, R]]:
+        """Each item with its result, in order; AT_ONCE are worked on together. Ends early when it is over."""
+        waiting = iter(items)
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            while not over() and (batch := list(itertools.islice(waiting, AT_ONCE))):
+                yield from zip(batch, list(pool.map(work, batch)), strict=True)
 
     def _round(self, beam: list[State], tried: set[str], origin: State) -> list[State]:
         """Executes the most promising new candidates of the states in the beam; returns those that are faster."""
-        options: list[tuple[float, int, State, Move, str]] = []
+        options: list[Option] = []
         for state in beam:
             for move, text in candidates(self.program, state, origin, tried, self.allow):
                 options.append((0.0, len(options), state, move, text))
-        options = self._ranked(options)
         kept = []
-        for _, _, state, move, text in options[:PER_ROUND]:
-            if self._over():
-                break
-            tried.add(text)
-            made = self._try(state, move, text)
+        for option, (found, check, took_s) in self._batches(self._ranked(options)[:PER_ROUND], self._tried, self._over):
+            tried.add(option[4])
+            self._spend(found, took_s)
+            made = self._judged(option, found, check)
             if made is not None:
                 kept.append(made)
         return kept
 
-    def _ranked(self, options: list[tuple[float, int, State, Move, str]]) -> list[tuple[float, int, State, Move, str]]:
+    def _ranked(self, options: list[Option]) -> list[Option]:
         """By predicted time relative to the prediction of the state; where nothing is predicted, in their order."""
-        known: Mapping[int, float | None] = {}
-        ranked: list[tuple[float, int, State, Move, str]] = []
-        runs_s = PER_ROUND * self._slowest_s  # what the round will need for its candidates
+        runs_s = PER_ROUND / AT_ONCE * self._slowest_s  # what the round will need for its candidates
         until = self.clock.spent_s + PREDICTIONS * max(0.0, self.clock.budget_s - self.clock.spent_s - runs_s)
-        for _, number, state, move, text in options[:MOST_PREDICTED]:
-            if self.clock.spent_s >= until:
-                break
-            if id(state) not in known:
-                known = {**known, id(state): self._predicted(state.text)}
+        states = {id(option[2]): option[2] for option in options[:MOST_PREDICTED]}
+        known = {id(state): self._predicted(state.text) for state in states.values()}
+        worth = [option for option in options[:MOST_PREDICTED] if known[id(option[2])]]
+        ranked: list[Option] = []
+        found = self._batches(worth, lambda option: self._predicted(option[4]), lambda: self.clock.spent_s >= until)
+        for (_, number, state, move, text), after in found:
+            self.spent_s += PREDICTION_S / AT_ONCE
             before = known[id(state)]
-            after = self._predicted(text) if before else None
             ratio = after / before if after and before else 1.0
             ranked.append((ratio * state.found.duration_ns, number, state, move, text))
-        return sorted(ranked, key=lambda one: one[:2]) + options[len(ranked) :]
+        seen = {option[1] for option in ranked}
+        return sorted(ranked, key=lambda one: one[:2]) + [option for option in options if option[1] not in seen]
 
     def _predicted(self, text: str) -> float | None:
-        self.spent_s += PREDICTION_S
-        return self.predict(text)
+        if text not in self._predictions:
+            self._predictions[text] = self.predict(text)
+        return self._predictions[text]
 
-    def _try(self, state: State, move: Move, text: str) -> State | None:
-        found = self._measure(text)
+    def _tried(self, option: Option) -> tuple[Evaluation, Check | None, float]:
+        """The run of a candidate and, if it is faster, the comparison of what it leaves behind; how long it ran."""
+        _, _, state, _, text = option
+        found, took_s = self._timed(text)
+        faster = found.ok and found.duration_ns <= (1 - GAIN) * state.found.duration_ns
+        return found, self.check(text) if faster else None, took_s
+
+    def _judged(self, option: Option, found: Evaluation, check: Check | None) -> State | None:
+        """Records a candidate that was executed; its state if it is kept."""
+        _, _, state, move, text = option
         number = len(self.steps)
         before = state.found.duration_ns
         after = found.duration_ns if found.ok else None
-        kept, reason = False, ""
+        kept = check is not None and check.passed is not False
         if not found.ok:
             reason = f"it fails: {found.reason}"
-        elif found.duration_ns > (1 - GAIN) * before:
+        elif check is None:
             reason = "not faster"
         else:
-            check = self.check(text)
-            kept, reason = check.passed is not False, check.detail if check.passed is False else move.why
+            reason = move.why if kept else check.detail
         one, other = state.found.of(move.kernel), found.of(move.kernel)
         changed = moved(one, other) if one and other else {}
         plan = move.plan.document()

@@ -17,6 +17,7 @@ RECORD_BYTES = 64 << 20
 SEEDS = (11, 12)  # the search itself uses the program's own inputs only
 POISON = 0x7FF7A5A5  # a NaN as half, float and double, and no usable index
 MOST_SIZES = 3
+MOST_CANDIDATES = 4  # whose runs are kept
 TIME_S = 20.0  # processor time of one exact run
 RUNS = 14  # of the original and of a candidate in a full verification
 ON_DEVICE = frozenset({"device_to_device", "fill"})
@@ -72,7 +73,7 @@ class Verifier:
     clock: Clock = field(default_factory=Clock)
     _known: dict[Conditions, Trial] = field(default_factory=dict)
     _took: tuple[float, float] = (math.inf, 0.0)  # on the clock: the fastest and the slowest run
-    _candidate: tuple[str, dict[Conditions, Trial]] = ("", {})
+    _candidates: dict[str, dict[Conditions, Trial]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         usable: list[Arguments] = []
@@ -102,10 +103,10 @@ class Verifier:
         return self._known[conditions]
 
     def _changed(self, text: str, conditions: Conditions) -> Trial:
-        """A candidate's run. Those of the latest candidate are kept."""
-        if self._candidate[0] != text:
-            self._candidate = (text, {})
-        known = self._candidate[1]
+        """A candidate's run. Those of the latest candidates are kept."""
+        known = self._candidates.setdefault(text, {})
+        for other in list(self._candidates)[: -MOST_CANDIDATES]:
+            self._candidates.pop(other, None)  # another thread may have done so
         if conditions not in known:
             known[conditions] = self._trial(text, conditions)
         return known[conditions]
