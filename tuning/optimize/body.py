@@ -33,7 +33,7 @@ class Body:
         for a, b in itertools.pairwise(body):
             if b.text == "[" and not (a.identifier or a.text in ("]", ")", ">")):
                 raise NotUnderstood("a lambda expression")
-        if {"static", "goto"} & words or any(re.fullmatch(r"(thread|block|item)_\d+", w) for w in words):
+        if {"static", "goto"} & words or any(re.fullmatch(r"\w+_([xyz]\d+)+", word) for word in words):
             raise NotUnderstood("static, goto, or a name that the new code uses")
 
     def _locals(self) -> set[int]:
@@ -62,6 +62,10 @@ class Body:
             if self.tokens[i].start == place or stepped or self.after_lvalue(i, span[1]) in (*ASSIGN, *STEP):
                 found.add(place)
         return found
+
+    def assigns(self, at: int, end: int) -> bool:
+        """Whether the name at an index, or what it points to, is assigned."""
+        return self.tokens[at - 1].text in STEP or self.after_lvalue(at, end) in (*ASSIGN, *STEP)
 
     def after_lvalue(self, at: int, end: int) -> str:
         """What follows `name`, `name.member` or `name[...]`."""

@@ -147,24 +147,24 @@ class _Writer:
 
     def _jam(self, head: str, more: list[str]) -> str:
         plan, kernel = self.plan, self.kernel
-        made = jammed(self.program, kernel, plan.axis, plan.coarsen, plan.unroll)
-        text = made.text
+        copies = plan.copies
+        text = jammed(self.program, kernel, copies, plan.unroll).text
         if plan.fast:
             text = _FAST.sub(r"__\1", text)
         if plan.private:
             text = re.sub(r"\b(unsafeAtomicAdd|atomicAdd)\(", "lane_sums.add(", text)
-        size = self.block[plan.axis]
-
-        def at(k: int) -> str:
-            return f"first_item + {k} * item_step"
-
-        lines = [
-            f"  const unsigned item_{k} = {at(k)}, thread_{k} = item_{k} % {size}, block_{k} = item_{k} / {size};"
-            for k in range(plan.coarsen)
-        ]
-        parameters = [*self._parameters(), *more, _COORDINATES, "const unsigned first_item", "const unsigned item_step"]
+        lines = []
+        for axis, count in copies.items():
+            x, size = AXES[axis], self.block[axis]
+            for k in range(count):
+                item = f"item_{x}{k}"
+                lines.append(f"  const unsigned {item} = first_{x} + {k} * step_{x};")
+                lines.append(f"  const unsigned thread_{x}{k} = {item} % {size}, block_{x}{k} = {item} / {size};")
+        places = [f"const unsigned {name}_{AXES[axis]}" for axis in copies for name in ("first", "step")]
+        parameters = [*self._parameters(), *more, _COORDINATES, *places]
+        shape = " x ".join(f"{count} along {AXES[axis]}" for axis, count in copies.items())
         return (
-            f"// {plan.coarsen} work-items of `{kernel.name}` together, `item_step` apart along {AXES[plan.axis]}.\n"
+            f"// Work-items of `{kernel.name}` together, {shape}.\n"
             f"// Returns false, and does nothing, if a condition does not hold for all of them.\n"
             f"{head}static __device__ __forceinline__ bool {kernel.name}_items({', '.join(parameters)}) {{\n"
             + "\n".join(lines)
@@ -186,21 +186,19 @@ class _Writer:
                 lines.append(f"  const unsigned lane_x = ({group} * {width} + {lane}) / {plan.split};")
                 lines.append(f"  const unsigned {LANE} = {lane} % {plan.split};")
                 continue
-            if axis != plan.axis or plan.coarsen == 1:
-                lines.append(
-                    f"  const unsigned lane_{AXES[axis]} = {group}{f' * {width} + {lane}' if width > 1 else ''};"
-                )
-            elif plan.adjacent:
-                lines.append(
-                    f"  const unsigned first_item = ({group} * {width} + {lane}) * {plan.coarsen}, item_step = 1;"
-                )
+            x = AXES[axis]
+            if axis not in plan.copies:
+                lines.append(f"  const unsigned lane_{x} = {group}{f' * {width} + {lane}' if width > 1 else ''};")
+            elif plan.adjacent or axis == plan.across:
+                first = f"({group} * {width} + {lane}) * {plan.copies[axis]}"
+                lines.append(f"  const unsigned first_{x} = {first}, step_{x} = 1;")
             else:
                 spread = f"{group} * {width * plan.coarsen}" + (f" + {lane}" if width > 1 else "")
-                lines.append(f"  const unsigned first_item = {spread}, item_step = {width};")
+                lines.append(f"  const unsigned first_{x} = {spread}, step_{x} = {width};")
         guards = [
             f"lane_{AXES[a]} < lane_groups.{AXES[a]} * {block[a]}"
             for a in range(3)
-            if (a != plan.axis or plan.coarsen == 1) and block[a] % self._items(a)
+            if a not in plan.copies and block[a] % self._items(a)
         ]
         run = self._run()
         lines.append(f"  if ({' && '.join(guards)}) {{\n{run}  }}" if guards else run.rstrip("\n"))
@@ -220,25 +218,34 @@ class _Writer:
         values += [LANE] if plan.split else []
 
         def coordinates(position: str) -> str:
-            at = [position if a == plan.axis and position else f"lane_{AXES[a]}" for a in range(3)]
+            at = [f"{position if a in plan.copies else 'lane'}_{AXES[a]}" for a in range(3)]
             inside = ", ".join(f"{p} % {block[a]}" if block[a] > 1 else "0" for a, p in enumerate(at))
             outside = ", ".join(f"{p} / {block[a]}" if block[a] > 1 else p for a, p in enumerate(at))
             return f"dim3({inside}), dim3({outside}), lane_block, lane_groups"
 
-        if plan.coarsen == 1:
-            return f"    {name}_item{template}({', '.join([*values, coordinates('')])});\n"
-        width = f"lane_groups.{AXES[plan.axis]} * {block[plan.axis]}"
-        one = f"{name}_item{template}({', '.join([*values, coordinates('lane_item')])});"
-        loop = (
-            f"    for (unsigned lane_k = 0; lane_k < {plan.coarsen}; ++lane_k) {{\n"
-            f"      const unsigned lane_item = first_item + lane_k * item_step;\n"
-            f"      if (lane_item < {width}) {one}\n    }}\n"
-        )
+        if not plan.copies:
+            return f"    {name}_item{template}({', '.join([*values, coordinates('lane')])});\n"
+        loop = f"{name}_item{template}({', '.join([*values, coordinates('item')])});"
+        for axis, count in plan.copies.items():
+            x = AXES[axis]
+            loop = (
+                f"    for (unsigned at_{x} = 0; at_{x} < {count}; ++at_{x}) {{\n"
+                f"      const unsigned item_{x} = first_{x} + at_{x} * step_{x};\n"
+                f"      if (item_{x} < {self._width(axis)}) {loop.strip()}\n    }}\n"
+            )
         if not plan.jam:
             return "#pragma unroll\n" + loop
-        jam = f"{name}_items{template}({', '.join([*values, coordinates('first_item'), 'first_item', 'item_step'])})"
-        last = f"first_item + {plan.coarsen - 1} * item_step"
-        return f"    if ({last} < {width} && {jam}) {{\n    }} else {{\n{loop}    }}\n"
+        places = [f"{place}_{AXES[axis]}" for axis in plan.copies for place in ("first", "step")]
+        jam = f"{name}_items{template}({', '.join([*values, coordinates('first'), *places])})"
+        whole = [
+            f"first_{AXES[axis]} + {count - 1} * step_{AXES[axis]} < {self._width(axis)}"
+            for axis, count in plan.copies.items()
+        ]
+        return f"    if ({' && '.join(whole)} && {jam}) {{\n    }} else {{\n{loop}    }}\n"
+
+    def _width(self, axis: int) -> str:
+        """Work-items of the original launch along an axis."""
+        return f"lane_groups.{AXES[axis]} * {self.block[axis]}"
 
     def _axes(self) -> tuple[int, int, int]:
         """The hardware's axis of each axis of the program: x of the hardware is along the lanes."""
@@ -252,7 +259,7 @@ class _Writer:
         assert plan.shape is not None
         groups, threads = [""] * 3, [0] * 3
         for axis in range(3):
-            per_group = self._items(axis) * (plan.coarsen if axis == plan.axis else 1)
+            per_group = self._items(axis) * plan.copies.get(axis, 1)
             items = f"lane_groups.{AXES[axis]}" + (f" * {block[axis]}" if block[axis] > 1 else "")
             if per_group == block[axis]:
                 items = f"lane_groups.{AXES[axis]}"

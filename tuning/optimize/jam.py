@@ -1,12 +1,14 @@
 """Several work-items in one lane with their statements alternating (unroll and jam), so that what they share is
-computed once and their loads overlap."""
+computed once and their loads overlap. Along two axes, they are a tile: a register tile of a product of matrices."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hipsynth.synth.frontend.parse import Token
+from hipsynth.synth.frontend.reform import split_at
 from hipsynth.tuning.optimize.body import STEP, Body
 from hipsynth.tuning.optimize.plan import AXES
 from hipsynth.tuning.optimize.program import Kernel, Program
@@ -23,82 +25,110 @@ class Jammed:
 
 
 FALLBACK = "return false;"
+ENDED = "return true;"  # all work-items return here
+Axes = frozenset[int]
+Place = Mapping[int, int]  # the number of a work-item along each axis
+NONE: Axes = frozenset()
 
 
-def jammed(program: Program, kernel: Kernel, axis: int, copies: int, unroll: int = 0) -> Jammed:
-    """The body for `copies` work-items along an axis, whose coordinates are thread_K and block_K (K from 0).
+def jammed(program: Program, kernel: Kernel, copies: Mapping[int, int], unroll: int = 0) -> Jammed:
+    """The body for so many work-items along each axis, whose coordinates are thread_xK and block_xK (K from 0) along x.
 
     `unroll`: factor of its innermost loops that have no pragma. Raises NotUnderstood for bodies that this cannot do
     safely.
     """
-    return _Jam(program, kernel, axis, copies, unroll).body()
+    return _Jam(program, kernel, copies, unroll).body()
 
 
 @dataclass
 class _Jam:
     program: Program
     kernel: Kernel
-    axis: int
-    copies: int
+    copies: Mapping[int, int]
     unroll: int = 0
-    varying: set[int] = field(default_factory=set)  # offsets of the declarations that differ between work-items
+    varying: dict[int, Axes] = field(default_factory=dict)  # local variables, by declaration: along what they differ
 
     def body(self) -> Jammed:
         self.tokens: Sequence[Token] = self.program.tokens
         self.code = Body(self.program, self.kernel)
         tree = statements(self.tokens, self.kernel.first, self.kernel.last)
         self.code.check_plain()
-        before = -1
-        while before != len(self.varying):
-            before = len(self.varying)
-            for one in tree:
-                self._spread(one, False)
+        before = None
+        while before != self.varying:
+            before = dict(self.varying)
+            for number, one in enumerate(tree):
+                if self._is_guard(tree, number):  # what is inside happens for all work-items or not at all
+                    self._spread(one.parts[0], NONE)
+                else:
+                    self._spread(one, NONE)
         lines, guarded = [], False
         for number, one in enumerate(tree):
-            plain = all(self._is_declaration(other) for other in tree[:number] if not self._is_exit(other))
-            condition = plain and one.kind == "if" and len(one.parts) == 1 and self._varies(one.head)
-            if condition and self._is_exit(one):
+            guard = self._is_guard(tree, number) and self._varies(one.head)
+            guarded = guarded or bool(guard)
+            if guard and self._is_exit(one):
                 lines.append(f"if ({self._any(one.head)}) {FALLBACK}")
-                guarded = True
-            elif condition and number == len(tree) - 1:
+            elif guard:
                 lines.append(f"if (!({self._all(one.head)})) {FALLBACK}")
                 lines.append(self._emit(one.parts[0]))
-                guarded = True
             else:
                 lines.append(self._emit(one))
         return Jammed("\n  ".join(lines), guarded)
 
+    def _is_guard(self, tree: Sequence[Statement], number: int) -> bool:
+        """Whether a statement only decides whether a work-item takes part: `if (...) return;` or an `if` around the
+        rest, with nothing but declarations before it."""
+        one = tree[number]
+        if one.kind != "if" or len(one.parts) != 1 or not (self._is_exit(one) or number == len(tree) - 1):
+            return False
+        return all(self._is_declaration(other) for other in tree[:number] if not self._is_exit(other))
+
     # --- what differs between the work-items -------------------------------------------------------------------------
 
-    def _varies(self, span: tuple[int, int]) -> bool:
-        for i in range(*span):
-            token = self.tokens[i]
-            if self.code.local(token) in self.varying or self._is_coordinate(i):
-                return True
-        return False
+    @property
+    def _all_axes(self) -> Axes:
+        return frozenset(self.copies)
 
-    def _is_coordinate(self, at: int) -> bool:
-        """Whether a token is threadIdx or blockIdx of the axis; other uses of them than .x, .y, .z are refused."""
+    def _varies(self, span: tuple[int, int]) -> Axes:
+        """The axes along which a piece of code differs between work-items."""
+        found: set[int] = set()
+        for i in range(*span):
+            found |= self.varying.get(self.code.local(self.tokens[i]), NONE)
+            if (axis := self._coordinate(i)) in self.copies:
+                found.add(axis)
+        return frozenset(found)
+
+    def _coordinate(self, at: int) -> int:
+        """The axis of `threadIdx.x` and the like, -1 for other tokens; uses of them as a whole are refused."""
         token = self.tokens[at]
         if token.text not in ("threadIdx", "blockIdx"):
-            return False
+            return -1
         member = self.tokens[at + 2].text
         if self.tokens[at + 1].text != "." or member not in AXES:
             raise NotUnderstood(f"{token.text} as a whole")
-        return member == AXES[self.axis]
+        return AXES.index(member)
 
-    def _spread(self, one: Statement, inside: bool) -> None:
-        """Adds the variables that a statement changes from work-item to work-item to `varying`."""
+    def _spread(self, one: Statement, inside: Axes) -> None:
+        """Adds the variables that a statement changes from work-item to work-item to `varying`.
+
+        What is done once for each work-item must change variables of its own: those that differ along all axes."""
         if one.kind in ("if", "for", "while"):
             if inside or self._varies(one.head):
-                self.varying |= self.code.changed((one.start, one.end))
+                self._differ((one.start, one.end), self._all_axes)
             for part in one.parts:
-                self._spread(part, inside or self._varies(one.head))
+                self._spread(part, inside or (self._all_axes if self._varies(one.head) else NONE))
         elif one.kind == "block":
             for part in one.parts:
                 self._spread(part, inside)
-        elif inside or self._varies((one.start, one.end)):
-            self.varying |= self.code.changed((one.start, one.end))
+        elif not self._only_locals(one):
+            self._differ((one.start, one.end), self._all_axes)
+        else:
+            for span in self._declarators(one) or [(one.start, one.end)]:
+                self._differ(span, inside | self._varies(span))
+
+    def _differ(self, span: tuple[int, int], axes: Axes) -> None:
+        if axes:
+            for place in self.code.changed(span):
+                self.varying[place] = self.varying.get(place, NONE) | axes
 
     # --- the text ----------------------------------------------------------------------------------------------------
 
@@ -106,19 +136,37 @@ class _Jam:
         if one.kind == "block":
             return "{\n" + "\n".join(self._emit(part) for part in one.parts) + "\n}"
         if one.kind in ("if", "for", "while") and not self._varies(one.head):
-            head = self._text((one.start, one.head[1] + 1), None)
-            parts = [self._emit(part) for part in one.parts]
-            return f"{self._pragma(one)}{head} {{\n{parts[0]}\n}}" + (f" else {{\n{parts[1]}\n}}" if parts[1:] else "")
-        if one.kind == "jump":
-            if self._varies((one.start, one.end)) or self.tokens[one.start].text == "return":
-                raise NotUnderstood("a return among the statements")
-            return self._text((one.start, one.end), None)
+            head = self._text((one.start, one.head[1] + 1), {})
+            inside = [self._emit(part) for part in one.parts]
+            other = f" else {{\n{inside[1]}\n}}" if inside[1:] else ""
+            return f"{self._pragma(one)}{head} {{\n{inside[0]}\n}}{other}"
         span = (one.start, one.end)
-        if not self._varies(span) and self._only_locals(one):
-            return self._text(span, None)
+        if one.kind == "jump":
+            return ENDED if self.tokens[one.start].text == "return" else self._text(span, {})
         if any(inner.kind == "jump" and not self._stays(one, inner) for inner in one.inner()):
             raise NotUnderstood("a jump under a condition that differs between work-items")
-        return "\n".join(self._text(span, k) for k in range(self.copies))
+        if not self._only_locals(one):
+            return "\n".join(self._text(span, place) for place in self._places(self._all_axes))
+        if not (parts := self._declarators(one)):
+            return "\n".join(self._text(span, place) for place in self._places(self._varies(span)))
+        kind = self._slice(self.tokens[one.start].start, self.tokens[parts[0][0]].start)
+        places = ((part, place) for part in parts for place in self._places(self._varies(part)))
+        return "\n".join(f"{kind}{self._text(part, place)};" for part, place in places)
+
+    def _declarators(self, one: Statement) -> list[tuple[int, int]]:
+        """The declarators of `int x = ..., y = ...;`, which may differ along other axes each; [] for other code."""
+        first = next((i for i in range(one.start, one.end) if self.tokens[i].start in self.code.locals), one.start)
+        pointers = any(self.tokens[i].text in ("*", "&") for i in range(one.start, first))
+        if not self._is_declaration(one) or first == one.start or pointers:
+            return []  # in `float *p, *q`, the stars belong to the declarators
+        parts = split_at(self.tokens, first, one.end - 1, ",")
+        return parts if all(self.tokens[a].start in self.code.locals for a, _ in parts) else []
+
+    def _places(self, axes: Axes) -> Iterator[Place]:
+        """The work-items that differ along these axes."""
+        order = sorted(axes)
+        for numbers in itertools.product(*(range(self.copies[axis]) for axis in order)):
+            yield dict(zip(order, numbers, strict=True))
 
     def _stays(self, one: Statement, jump: Statement) -> bool:
         """Whether a break or continue stays within the statement: it is in a loop inside it, or of it."""
@@ -127,10 +175,17 @@ class _Jam:
         return any(loop.kind in ("for", "while") and loop.start <= jump.start < loop.end for loop in one.inner())
 
     def _only_locals(self, one: Statement) -> bool:
-        """Whether a simple statement only declares or assigns local variables, so that once is enough."""
+        """Whether a simple statement only declares or assigns local variables, so that work-items that do not differ
+        can share it."""
+        span = (one.start, one.end)
         words = [t.text for t in self.tokens[one.start : one.end]]
         calls = "(" in words and not self._is_declaration(one)
-        return one.kind == "simple" and not calls and bool(self.code.changed((one.start, one.end)))
+        return one.kind == "simple" and not calls and bool(self.code.changed(span)) and not self._stores(span)
+
+    def _stores(self, span: tuple[int, int]) -> bool:
+        """Whether a statement assigns something that is no local variable."""
+        names = (i for i in range(*span) if self.tokens[i].identifier and self.tokens[i - 1].text not in (".", "->"))
+        return any(self.code.local(self.tokens[i]) < 0 and self.code.assigns(i, span[1]) for i in names)
 
     def _is_declaration(self, one: Statement) -> bool:
         if one.kind != "simple":
@@ -149,10 +204,10 @@ class _Jam:
         return inner.kind == "jump" and [t.text for t in self.tokens[inner.start : inner.end]] == ["return", ";"]
 
     def _any(self, span: tuple[int, int]) -> str:
-        return " || ".join(f"({self._text(span, k)})" for k in range(self.copies))
+        return " || ".join(f"({self._text(span, place)})" for place in self._places(self._varies(span)))
 
     def _all(self, span: tuple[int, int]) -> str:
-        return " && ".join(f"({self._text(span, k)})" for k in range(self.copies))
+        return " && ".join(f"({self._text(span, place)})" for place in self._places(self._varies(span)))
 
     def _pragma(self, one: Statement) -> str:
         before = self.program.unit.text[: self.tokens[one.start].start].rstrip().rsplit(b"\n", 1)[-1].strip()
@@ -161,8 +216,8 @@ class _Jam:
         innermost = one.kind == "for" and all(inner.kind != "for" for part in one.parts for inner in part.inner())
         return f"#pragma unroll {self.unroll}\n" if self.unroll and innermost else ""
 
-    def _text(self, span: tuple[int, int], copy: int | None) -> str:
-        """The source of tokens, with the names of one work-item's variables; None: of code that they share."""
+    def _text(self, span: tuple[int, int], place: Place) -> str:
+        """The source of tokens, with the names of one work-item's variables; {}: of code that all share."""
         pieces, at = [], self.tokens[span[0]].start
         skip = -1
         for i in range(*span):
@@ -170,10 +225,11 @@ class _Jam:
             if i <= skip:
                 continue
             new = None
-            if copy is not None and self._is_coordinate(i):
-                new, skip = f"{token.text.removesuffix('Idx')}_{copy}", i + 2
-            elif copy is not None and self.code.local(token) in self.varying:
-                new = f"{token.text}_{copy}"
+            axes = self.varying.get(self.code.local(token), NONE)
+            if (axis := self._coordinate(i)) in place:
+                new, skip = f"{token.text.removesuffix('Idx')}_{AXES[axis]}{place[axis]}", i + 2
+            elif axes:
+                new = f"{token.text}_{''.join(f'{AXES[a]}{place[a]}' for a in sorted(axes))}"
             if new is not None:
                 pieces += [self._slice(at, token.start), new]
                 at = self.tokens[max(i, skip)].end

@@ -20,7 +20,8 @@ class Plan:
     `jam`: their statements alternate, so that what they share is computed once. `private`: atomic additions are
     summed in the LDS first. `restrict`: pointers do not alias. `unroll`: of innermost loops. `waves`: least waves per
     SIMD that registers must leave room for. `fast`: approximate functions. `pad`: longer rows of LDS arrays. `split`:
-    neighbouring lanes along x that share the loops of one work-item, a power of two; 0: each has its own.
+    neighbouring lanes along x that share the loops of one work-item, a power of two; 0: each has its own. `rows`: with
+    `jam`, neighbouring work-items along the other one of x and y that a lane executes together with those along `axis`.
     """
 
     shape: Shape | None = None  # None: the launch is unchanged
@@ -36,6 +37,18 @@ class Plan:
     fast: bool = False
     pad: bool = False
     split: int = 0
+    rows: int = 1
+
+    @property
+    def across(self) -> int:
+        """The axis of `rows`."""
+        return 1 - self.axis if self.axis < 2 else 0
+
+    @property
+    def copies(self) -> dict[int, int]:
+        """Work-items that a lane executes, by axis, where they are more than one."""
+        found = {self.axis: self.coarsen, self.across: self.rows}
+        return {axis: count for axis, count in found.items() if count > 1}
 
     @property
     def items(self) -> int:

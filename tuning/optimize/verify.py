@@ -105,7 +105,7 @@ class Verifier:
     def _changed(self, text: str, conditions: Conditions) -> Trial:
         """A candidate's run. Those of the latest candidates are kept."""
         known = self._candidates.setdefault(text, {})
-        for other in list(self._candidates)[: -MOST_CANDIDATES]:
+        for other in list(self._candidates)[:-MOST_CANDIDATES]:
             self._candidates.pop(other, None)  # another thread may have done so
         if conditions not in known:
             known[conditions] = self._trial(text, conditions)

@@ -123,9 +123,15 @@ def test_statements_nest(program: Program) -> None:
 
 
 def test_a_jam_shares_what_does_not_differ(program: Program) -> None:
-    text = jammed(program, program.kernels[0], 1, 2).text
-    assert text.count("for (int t") == 1 and "sum_0 +=" in text and "sum_1 +=" in text
-    assert "y_1 = block_1" in text and "return false;" in text
+    text = jammed(program, program.kernels[0], {1: 2}).text
+    assert text.count("for (int t") == 1 and "sum_y0 +=" in text and "sum_y1 +=" in text
+    assert "y_y1 = block_y1" in text and "return true;" in text
+
+
+def test_a_tile_computes_once_what_rows_or_columns_share(program: Program) -> None:
+    text = jammed(program, program.kernels[0], {0: 2, 1: 2}).text
+    assert text.count("sum_x1y0 +=") == text.count("sum_x1y1 +=") == 1
+    assert text.count("int x_x1 =") == text.count("int y_y1 =") == 1 and "x_x1y1" not in text
 
 
 def test_a_jam_refuses_what_it_cannot_share() -> None:
@@ -133,7 +139,7 @@ def test_a_jam_refuses_what_it_cannot_share() -> None:
     text = f"#include <hip/hip_runtime.h>\n__global__ void k(int* p) {{ {body} }}\n"
     found = read_program(text, "gfx942")
     with pytest.raises(NotUnderstood, match="jump"):
-        jammed(found, found.kernels[0], 0, 2)
+        jammed(found, found.kernels[0], {0: 2})
 
 
 PLANS = {
@@ -141,6 +147,7 @@ PLANS = {
     "lane_order": {"weigh": Plan((4, 16, 1), lanes=1)},
     "coarsen": {"weigh": Plan((64, 1, 1), axis=0, coarsen=4), "count": Plan((64, 1, 1), coarsen=3)},
     "jam": {"weigh": Plan((64, 1, 1), axis=1, coarsen=4, jam=True, restrict=True)},
+    "register_tile": {"weigh": Plan((64, 4, 1), axis=0, coarsen=2, rows=4, jam=True, restrict=True, unroll=2)},
     "vectorise": {"weigh": Plan((64, 1, 1), axis=0, coarsen=2, adjacent=True, jam=True)},
     "atomics": {"count": Plan((256, 1, 1), coarsen=8, private=True)},
     "unroll": {"weigh": Plan(unroll=4, restrict=True), "group": Plan(restrict=True, waves=4)},
@@ -206,7 +213,7 @@ class Fake(Evaluator):
 
     def __call__(self, text: str) -> Evaluation:
         self.seen.append(text)
-        factor = next((f for f in (16, 8, 4, 2) if f"lane_k < {f}; " in text), 1)
+        factor = next((f for f in (16, 8, 4, 2) if f"at_x < {f}; " in text or f"at_y < {f}; " in text), 1)
         ns = {1: 100.0, 2: 80.0, 4: 60.0, 8: 70.0, 16: 90.0}[factor]
         kernels = [
             KernelTime("weigh", ns, 1, "latency", "", (2, 8, 1), (64, 1, 1), True),

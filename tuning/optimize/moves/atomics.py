@@ -21,5 +21,5 @@ def options(view: View) -> Iterator[Plan]:
     for lanes, factor in ((256, 1), (256, 8), (1024, 4), (1024, 16)):
         if lanes * factor <= max(view.extent(0), 256):
             yield replace(
-                view.base, shape=(lanes, 1, 1), axis=0, coarsen=factor, private=True, jam=False, adjacent=False
+                view.base, shape=(lanes, 1, 1), axis=0, coarsen=factor, private=True, jam=False, adjacent=False, rows=1
             )

@@ -16,4 +16,4 @@ def options(view: View) -> Iterator[Plan]:
     for axis in view.axes:
         for factor in (2, 4, 8, 16):
             if view.extent(axis) >= 2 * factor:
-                yield replace(view.base, axis=axis, coarsen=factor, adjacent=False)
+                yield replace(view.base, axis=axis, coarsen=factor, adjacent=False, rows=1)

@@ -14,9 +14,9 @@ from hipsynth.tuning.optimize.statements import NotUnderstood
 FACTORS = (2, 4, 8)
 
 
-def possible(view: View, axis: int) -> bool:
+def possible(view: View, *axes: int) -> bool:
     try:
-        jammed(view.program, view.kernel, axis, 2)
+        jammed(view.program, view.kernel, dict.fromkeys(axes, 2))
     except NotUnderstood:
         return False
     return True
@@ -29,7 +29,9 @@ def options(view: View) -> Iterator[Plan]:
         if possible(view, axis):
             for factor in FACTORS:
                 if view.extent(axis) >= 2 * factor:
-                    made = replace(view.base, axis=axis, coarsen=factor, adjacent=False, jam=True, restrict=True)
+                    made = replace(
+                        view.base, axis=axis, coarsen=factor, adjacent=False, rows=1, jam=True, restrict=True
+                    )
                     yield made
                     if view.plan.shape is None and axis != view.plan.lanes:
                         flat = [1, 1, 1]

@@ -19,5 +19,11 @@ def options(view: View) -> Iterator[Plan]:
             shape = [1, 1, 1]
             shape[axis], shape[0] = along, across
             yield replace(
-                view.base, shape=(shape[0], shape[1], shape[2]), lanes=axis, coarsen=1, jam=False, adjacent=False
+                view.base,
+                shape=(shape[0], shape[1], shape[2]),
+                lanes=axis,
+                coarsen=1,
+                jam=False,
+                adjacent=False,
+                rows=1,
             )

@@ -17,4 +17,4 @@ def options(view: View) -> Iterator[Plan]:
         return
     for factor in (2, 4, 8):
         if view.extent(axis) >= 64 * factor:
-            yield replace(view.base, axis=axis, coarsen=factor, adjacent=True, jam=True, restrict=True)
+            yield replace(view.base, axis=axis, coarsen=factor, adjacent=True, jam=True, rows=1, restrict=True)

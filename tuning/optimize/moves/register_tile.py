@@ -1,0 +1,28 @@
+"""A tile of work-items in the registers of each lane: what a row of them shares and what a column shares is loaded once
+for all, and loops are unrolled so that loads overlap. The tile makes a product of matrices bound by arithmetic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from hipsynth.tuning.optimize.moves.jam import possible
+from hipsynth.tuning.optimize.moves.view import View
+from hipsynth.tuning.optimize.plan import Plan, Shape
+
+TILES = ((4, 4), (2, 4), (4, 8), (2, 2))  # along x, along y
+SHAPES: tuple[Shape, ...] = ((64, 4, 1), (16, 16, 1), (32, 8, 1))
+UNROLL = 4
+
+
+def options(view: View) -> Iterator[Plan]:
+    plan = view.plan
+    other = plan.split or plan.private or plan.lanes or "for" not in view.words
+    if not view.kernel.independent or other or not {0, 1} <= set(view.axes) or not possible(view, 0, 1):
+        return
+    for x, y in TILES:
+        for shape in SHAPES:
+            if view.extent(0) >= x * shape[0] and view.extent(1) >= y * shape[1] and math.prod(shape) <= 1024:
+                made = replace(plan, shape=shape, axis=0, coarsen=x, rows=y, adjacent=False, jam=True, restrict=True)
+                yield replace(made, unroll=plan.unroll or UNROLL)
