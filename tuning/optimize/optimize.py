@@ -93,7 +93,9 @@ def optimize(request: Request, say: Callable[[str], None] = lambda line: None) -
     verifier = Verifier(request.text, target, sizes, tolerance(program, request.allow), clock)
     evaluator = Evaluator(target, request.arguments, RUN_TIME_S, request.journal, clock)
     predict = predictor(target, request.arguments)
-    search = Search(program, evaluator, verifier.quick, predict, request.budget_s, request.allow, say, clock)
+    search = Search(
+        program, evaluator, verifier.quick, predict, request.budget_s, request.allow, say, clock, verifier.joined
+    )
     refused = {k.name: k.together or k.fixed for k in program.kernels if not k.independent}
     if not verifier.sizes:
         why = "the original fails, or runs too long in full, at every size that was tried; name one with --check"

@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 from hipsynth.synth.core.errors import HipsynthError
 from hipsynth.tuning.optimize.candidates import State, candidates
 from hipsynth.tuning.optimize.evaluate import Evaluation, Evaluator, moved
-from hipsynth.tuning.optimize.plan import Move
-from hipsynth.tuning.optimize.program import Program
+from hipsynth.tuning.optimize.fuse import fusions
+from hipsynth.tuning.optimize.plan import Move, Plan
+from hipsynth.tuning.optimize.program import Program, read_program
 from hipsynth.tuning.optimize.verify import Check
 from hipsynth.tuning.trial.clock import Clock
 
@@ -62,6 +63,7 @@ class Search:
     allow: frozenset[str] = frozenset()
     say: Callable[[str], None] = lambda line: None
     clock: Clock = field(default_factory=Clock)
+    joined: dict[str, int] = field(default_factory=dict)  # kernels made of several -> of how many; `check` knows it
     steps: list[Step] = field(default_factory=list)
     spent_s: float = 0.0
     _slowest_s: float = 0.0  # on the clock: the longest that a candidate took
@@ -75,8 +77,10 @@ class Search:
             cause = f"{first.reason}: {first.message[:500]}"
             raise HipsynthError("the program does not run", cause=cause, reason=first.reason)
         origin = State({}, self.program.text, first)
-        beam, kept = [origin], [origin]
-        tried = {self.program.text}
+        kept = self._fused(origin)
+        origin = kept[-1]  # of all plans
+        beam = [origin]
+        tried = {state.text for state in kept}
         before = -1
         while not self._over() and len(tried) != before:  # until there is nothing left to try
             before = len(tried)
@@ -84,6 +88,27 @@ class Search:
             kept += found
             beam = sorted([*beam, *found], key=lambda state: state.found.duration_ns)[:BEAM]
         return sorted(kept, key=lambda state: state.found.duration_ns)
+
+    def _fused(self, origin: State) -> list[State]:
+        """The original, then the program with launches joined, each run of them if it is faster and correct."""
+        states = [origin]
+        found = next(fusions(self.program), None)
+        tried: set[str] = set()
+        while found is not None and not self._over():
+            tried.add(found.text)
+            self.joined[found.name] = len(found.kernels)
+            move = Move(
+                "fuse", " + ".join(found.kernels), Plan(), "what one launch leaves for the next stays in registers"
+            )
+            option = 0.0, 0, states[-1], move, found.text
+            run, check, took_s = self._tried(option)
+            self._spend(run, took_s)
+            made = self._judged(option, run, check)
+            if made is not None:
+                states.append(State({}, made.text, made.found, made.step))
+                self.program = read_program(made.text, self.evaluator.target.arch)
+            found = next((one for one in fusions(self.program) if one.text not in tried), None)
+        return states
 
     def _over(self) -> bool:
         return self.spent_s >= self.budget_s or self.clock.over(self._slowest_s)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.tuning.optimize.evaluate import Evaluation
+from hipsynth.tuning.optimize.evaluate import Evaluation, base_name
 from hipsynth.tuning.optimize.sizes import Arguments
 from hipsynth.tuning.trial import BIT_FOR_BIT, Conditions, Tolerance, Trial, compare, trial
 from hipsynth.tuning.trial.clock import Clock
@@ -71,6 +71,7 @@ class Verifier:
     sizes: Sequence[Arguments]
     tolerance: Tolerance = BIT_FOR_BIT
     clock: Clock = field(default_factory=Clock)
+    joined: dict[str, int] = field(default_factory=dict)  # kernels made of several -> of how many
     _known: dict[Conditions, Trial] = field(default_factory=dict)
     _took: tuple[float, float] = (math.inf, 0.0)  # on the clock: the fastest and the slowest run
     _candidates: dict[str, dict[Conditions, Trial]] = field(default_factory=dict)
@@ -119,7 +120,13 @@ class Verifier:
 
     def _equal(self, name: str, text: str, conditions: Conditions) -> Check:
         after = self._changed(text, conditions)
-        found = compare(self._reference(conditions), after, self.tolerance, texts=not conditions.redraw)
+        found = compare(
+            self._reference(conditions),
+            after,
+            self.tolerance,
+            texts=not conditions.redraw,
+            stands_for=lambda kernel: self.joined.get(base_name(kernel), 1),
+        )
         size = " ".join(conditions.arguments) or "none"
         reason = found.reason or (
             "bit for bit" if found.exact else f"within {found.error:.2g}: {self.tolerance.reason}"
