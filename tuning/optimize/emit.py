@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hipsynth.synth.frontend.edits import Edit, apply_edits
+from hipsynth.tuning.optimize.aggregate import AGGREGATE, aggregated
 from hipsynth.tuning.optimize.body import Body
 from hipsynth.tuning.optimize.in_place import FAST, fast_calls, padding, unrolled
 from hipsynth.tuning.optimize.jam import jammed
@@ -32,7 +33,8 @@ def emit(program: Program, plans: Plans, blocks: dict[str, Shape]) -> str:
         plan = plans.get(kernel.name, Plan())
         if plan == Plan():
             continue
-        helpers |= ({SUMS} if plan.private else set()) | ({LANES} if plan.split else set())
+        wanted = {SUMS: plan.private, LANES: bool(plan.split), AGGREGATE: plan.aggregate}
+        helpers |= {text for text, needed in wanted.items() if needed}
         edits += _Writer(program, kernel, plan, blocks.get(kernel.name, (1, 1, 1))).edits()
     if helpers:
         start = min(kernel.start for kernel in program.kernels)
@@ -137,6 +139,8 @@ class _Writer:
         edits = list(private_calls(self.program, self.kernel)) if self.plan.private else []
         if self.plan.fast:
             edits += fast_calls(self.program, self.kernel)
+        if self.plan.aggregate:
+            edits += aggregated(self.program, self.kernel)
         if self.plan.pad:
             edits += padding(self.program, self.kernel)
         if self.plan.unroll:

@@ -13,6 +13,7 @@ from typing import Any
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.synth.core.errors import HipsynthError
 from hipsynth.training.analytic.predict import AnalyticPredictor, Question
+from hipsynth.tuning.optimize.aggregate import uses_results
 from hipsynth.tuning.optimize.candidates import State
 from hipsynth.tuning.optimize.evaluate import Evaluation, Evaluator
 from hipsynth.tuning.optimize.moves.fast_math import ALLOWED_BY
@@ -90,7 +91,8 @@ def optimize(request: Request, say: Callable[[str], None] = lambda line: None) -
     target, clock = request.target, Clock(request.budget_s)
     program = read_program(request.text, target.arch)
     sizes = list(request.sizes) or candidates(request.text)
-    verifier = Verifier(request.text, target, sizes, tolerance(program, request.allow), clock)
+    ordered = any(uses_results(program, kernel) for kernel in program.kernels)
+    verifier = Verifier(request.text, target, sizes, tolerance(program, request.allow), clock, ordered)
     evaluator = Evaluator(target, request.arguments, RUN_TIME_S, request.journal, clock)
     predict = predictor(target, request.arguments)
     search = Search(

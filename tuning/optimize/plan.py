@@ -22,6 +22,7 @@ class Plan:
     SIMD that registers must leave room for. `fast`: approximate functions. `pad`: longer rows of LDS arrays. `split`:
     neighbouring lanes along x that share the loops of one work-item, a power of two; 0: each has its own. `rows`: with
     `jam`, neighbouring work-items along the other one of x and y that a lane executes together with those along `axis`.
+    `aggregate`: lanes that add the same number to one address share an atomic addition and its result.
     """
 
     shape: Shape | None = None  # None: the launch is unchanged
@@ -38,6 +39,7 @@ class Plan:
     pad: bool = False
     split: int = 0
     rows: int = 1
+    aggregate: bool = False
 
     @property
     def across(self) -> int:

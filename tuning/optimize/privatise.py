@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hipsynth.synth.frontend.edits import Edit
 from hipsynth.tuning.optimize.program import ATOMIC_ADDS, Kernel, Program
 
-_BEFORE = frozenset({";", "{", "}", ")", "else"})
+STATEMENT_STARTS = frozenset({";", "{", "}", ")", "else"})
 TYPES = {"int": 4, "unsigned": 4, "unsigned int": 4, "float": 4}
 
 SUMS = """// Sums of what a group adds to memory: a table in the LDS by address. What finds its slot taken goes there.
@@ -65,5 +65,5 @@ def private_calls(program: Program, kernel: Kernel) -> Iterator[Edit]:
     """Edits of the atomic additions whose results are not used."""
     tokens = program.tokens
     for i in range(kernel.first, kernel.last):
-        if tokens[i].text in ATOMIC_ADDS and tokens[i - 1].text in _BEFORE and tokens[i + 1].text == "(":
+        if tokens[i].text in ATOMIC_ADDS and tokens[i - 1].text in STATEMENT_STARTS and tokens[i + 1].text == "(":
             yield Edit(tokens[i].start, tokens[i].end, "lane_sums.add")

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from hipsynth.profiling import devices
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.tuning.optimize.evaluate import Evaluation, base_name
 from hipsynth.tuning.optimize.sizes import Arguments
-from hipsynth.tuning.trial import BIT_FOR_BIT, Conditions, Tolerance, Trial, compare, trial
+from hipsynth.tuning.trial import BIT_FOR_BIT, Conditions, Tolerance, Trial, compare, differing, trial
 from hipsynth.tuning.trial.clock import Clock
 
 RECORD_BYTES = 64 << 20
@@ -71,8 +72,10 @@ class Verifier:
     sizes: Sequence[Arguments]
     tolerance: Tolerance = BIT_FOR_BIT
     clock: Clock = field(default_factory=Clock)
+    ordered_by_atomics: bool = False  # the original uses results of atomics
     joined: dict[str, int] = field(default_factory=dict)  # kernels made of several -> of how many
     _known: dict[Conditions, Trial] = field(default_factory=dict)
+    _orders: dict[Conditions, frozenset[tuple[str, int]]] = field(default_factory=dict)
     _took: tuple[float, float] = (math.inf, 0.0)  # on the clock: the fastest and the slowest run
     _candidates: dict[str, dict[Conditions, Trial]] = field(default_factory=dict)
 
@@ -88,7 +91,12 @@ class Verifier:
         return found.ok and found.exit_code == 0 and bool(found.kernels)
 
     def _conditions(self, size: Arguments) -> Conditions:
-        return Conditions(size, exact=True, record_bytes=RECORD_BYTES if self.tolerance.kind else 0, time_s=TIME_S)
+        return Conditions(
+            size,
+            exact=True,
+            record_bytes=RECORD_BYTES if self.tolerance.kind or self.ordered_by_atomics else 0,
+            time_s=TIME_S,
+        )
 
     def _trial(self, text: str, conditions: Conditions) -> Trial:
         begin = self.clock.spent_s
@@ -126,12 +134,29 @@ class Verifier:
             self.tolerance,
             texts=not conditions.redraw,
             stands_for=lambda kernel: self.joined.get(base_name(kernel), 1),
+            unordered=self._unordered(conditions),
         )
         size = " ".join(conditions.arguments) or "none"
-        reason = found.reason or (
-            "bit for bit" if found.exact else f"within {found.error:.2g}: {self.tolerance.reason}"
-        )
+        reason = found.reason or ("bit for bit" if found.exact else self._why_not_exact(conditions, found.error))
         return Check(name, found.equal, f"arguments {size}: {reason}", found.error)
+
+    def _unordered(self, conditions: Conditions) -> frozenset[tuple[str, int]]:
+        """The outputs whose order the original leaves to its atomics: they differ when its groups run in the order of
+        another device."""
+        if not self.ordered_by_atomics:
+            return frozenset()
+        if conditions not in self._orders:
+            others = [name for name in devices.devices_of(self.target.arch) if name != self.target.device]
+            found = (trial(self.original, replace(self.target, device=name), conditions) for name in others[:1])
+            self._orders[conditions] = frozenset[tuple[str, int]]().union(
+                *(differing(self._reference(conditions), one) for one in found if one.ok)
+            )
+        return self._orders[conditions]
+
+    def _why_not_exact(self, conditions: Conditions, error: float) -> str:
+        if self._unordered(conditions):
+            return "the same words, where the original leaves their order to its atomics"
+        return f"within {error:.2g}: {self.tolerance.reason}"
 
     def full(self, text: str, timed: tuple[Evaluation, Evaluation] | None = None) -> Verification:
         """All checks, until the first failure. `timed`: the measured runs of the original and of the candidate."""

@@ -6,7 +6,17 @@
 >>> compare(before, after).equal
 """
 
-from hipsynth.tuning.trial.compare import BIT_FOR_BIT, Comparison, Tolerance, compare
+from hipsynth.tuning.trial.compare import BIT_FOR_BIT, Comparison, Tolerance, compare, differing
 from hipsynth.tuning.trial.run import Conditions, Trial, target_of, trial
 
-__all__ = ["BIT_FOR_BIT", "Comparison", "Conditions", "Tolerance", "Trial", "compare", "target_of", "trial"]
+__all__ = [
+    "BIT_FOR_BIT",
+    "Comparison",
+    "Conditions",
+    "Tolerance",
+    "Trial",
+    "compare",
+    "differing",
+    "target_of",
+    "trial",
+]

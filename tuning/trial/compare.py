@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,13 +51,14 @@ def compare(
     *,
     texts: bool = True,
     stands_for: Callable[[str], int] = lambda kernel: 1,
+    unordered: Container[tuple[str, int]] = (),
 ) -> Comparison:
     """Compares exit codes, texts, launches and outputs of two exact trials.
 
     `after` may launch a kernel no less often in all, so that skipped launches are found; allocations that only it makes
     at the end are not compared. `texts=False` leaves out exit codes and texts, for inputs drawn again: a program's own
     check compares with the inputs that it made. `stands_for`: of how many launches one launch of a kernel does the
-    work.
+    work. `unordered`: outputs, by kind and index, whose words may be in another order.
     """
     for name, trial in (("the original", before), ("the changed program", after)):
         if not trial.ok:
@@ -68,10 +69,12 @@ def compare(
         return Comparison(False, False, reason="it prints something else")
     if sum(k.dispatches * stands_for(k.name) for k in after.kernels) < sum(k.dispatches for k in before.kernels):
         return Comparison(False, False, reason="it launches fewer kernels")
-    return _outputs(before, after, tolerance)
+    return _outputs(before, after, tolerance, unordered)
 
 
-def _outputs(before: Trial, after: Trial, tolerance: Tolerance) -> Comparison:
+def _outputs(
+    before: Trial, after: Trial, tolerance: Tolerance, unordered: Container[tuple[str, int]] = ()
+) -> Comparison:
     ours, theirs = _by_name(before), _by_name(after)
     missing = [name for name in ours if name not in theirs]
     more = [name for name in theirs if name not in ours and name[0] != "buffer"]
@@ -85,6 +88,8 @@ def _outputs(before: Trial, after: Trial, tolerance: Tolerance) -> Comparison:
             continue
         exact = False
         label = f"{name[0]} {name[1]} of {one.bytes} bytes"
+        if name in unordered and _same_words(before, after, number, theirs[name]):
+            continue
         if one.bytes != other.bytes or not tolerance.kind:
             return Comparison(False, False, worst, f"{label} differs")
         error = _error(before.recorded or {}, after.recorded or {}, number, theirs[name], tolerance.kind)
@@ -96,6 +101,24 @@ def _outputs(before: Trial, after: Trial, tolerance: Tolerance) -> Comparison:
         if _small_numbers_differ(*_numbers(before, after, number, theirs[name], tolerance.kind), tolerance.relative):
             return Comparison(False, False, worst, f"{label} differs in many of its small numbers")
     return Comparison(True, exact, worst)
+
+
+def differing(one: Trial, other: Trial) -> frozenset[tuple[str, int]]:
+    """The outputs, by kind and index, that are not bit for bit the same in two trials of a program."""
+    ours, theirs = _by_name(one), _by_name(other)
+    return frozenset(
+        name
+        for name in ours.keys() & theirs.keys()
+        if one.outputs[ours[name]].digest != other.outputs[theirs[name]].digest
+    )
+
+
+def _same_words(before: Trial, after: Trial, mine: int, other: int) -> bool:
+    """Whether two outputs hold the same words of 4 bytes, in any order."""
+    one, two = (before.recorded or {}).get(mine), (after.recorded or {}).get(other)
+    if one is None or two is None or len(one) != len(two) or len(one) % 4:
+        return False
+    return bool(np.array_equal(np.sort(np.frombuffer(one, np.uint32)), np.sort(np.frombuffer(two, np.uint32))))
 
 
 def _by_name(trial: Trial) -> dict[tuple[str, int], int]:

@@ -19,6 +19,7 @@ from hipsynth.tuning.optimize.moves import (
     split_loops,
     unroll,
     vectorise,
+    wave_atomics,
 )
 from hipsynth.tuning.optimize.moves.view import View
 from hipsynth.tuning.optimize.plan import Move, Plan
@@ -32,6 +33,7 @@ _LOOPS = ("latency", "issue", "salu", "valu", "vl1d")
 # should move, and its options for a kernel.
 MOVES: Mapping[str, tuple[tuple[str, ...], str, Options]] = {
     "atomics": (("atomics", "l2", "latency", "fabric"), "TCC_ATOMIC", atomics.options),
+    "wave_atomics": (("atomics", "l2", "latency", "fabric"), "TCC_ATOMIC", wave_atomics.options),
     "lane_order": (_MEMORY, "TCP_TOTAL_CACHE_ACCESSES", lane_order.options),
     "split_loops": (_MEMORY, "TCP_TOTAL_CACHE_ACCESSES", split_loops.options),
     "jam": ((), "TCP_TOTAL_CACHE_ACCESSES", jam.options),

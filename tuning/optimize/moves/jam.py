@@ -23,7 +23,7 @@ def possible(view: View, *axes: int) -> bool:
 
 
 def options(view: View) -> Iterator[Plan]:
-    if not view.kernel.independent or view.plan.split:
+    if not view.kernel.independent or view.plan.aggregate or view.plan.split:
         return
     for axis in view.axes:
         if possible(view, axis):

@@ -19,7 +19,13 @@ UNROLL = 4
 def options(view: View) -> Iterator[Plan]:
     plan = view.plan
     other = plan.split or plan.private or plan.lanes or "for" not in view.words
-    if not view.kernel.independent or other or not {0, 1} <= set(view.axes) or not possible(view, 0, 1):
+    if (
+        not view.kernel.independent
+        or view.plan.aggregate
+        or other
+        or not {0, 1} <= set(view.axes)
+        or not possible(view, 0, 1)
+    ):
         return
     for x, y in TILES:
         for shape in SHAPES:

@@ -27,7 +27,14 @@ def possible(view: View) -> bool:
 
 def options(view: View) -> Iterator[Plan]:
     rewritten = view.plan.jam or view.plan.private or view.plan.lanes or view.plan.coarsen > 1
-    if not view.kernel.independent or rewritten or view.plan.split or not distinct(view) or not possible(view):
+    if (
+        not view.kernel.independent
+        or view.plan.aggregate
+        or rewritten
+        or view.plan.split
+        or not distinct(view)
+        or not possible(view)
+    ):
         return
     for lanes in LANES:
         yield replace(view.plan, shape=GROUP, split=lanes, restrict=True)

@@ -13,7 +13,7 @@ from hipsynth.tuning.optimize.plan import Plan
 
 def options(view: View) -> Iterator[Plan]:
     axis = view.plan.lanes
-    if not view.kernel.independent or view.plan.split or not possible(view, axis):
+    if not view.kernel.independent or view.plan.aggregate or view.plan.split or not possible(view, axis):
         return
     for factor in (2, 4, 8):
         if view.extent(axis) >= 64 * factor:

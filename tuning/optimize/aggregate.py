@@ -1,0 +1,56 @@
+"""Wave-aggregated atomics: the lanes of a wavefront that add the same number to one address take their results from one
+addition."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from hipsynth.synth.frontend.edits import Edit
+from hipsynth.synth.frontend.reform import closing, split_at
+from hipsynth.tuning.optimize.privatise import STATEMENT_STARTS
+from hipsynth.tuning.optimize.program import ATOMIC_ADDS, Kernel, Program
+
+CALL = "add_of_wave"
+AGGREGATE = f"""// Adds the same number for every active lane; lanes that add to one address share an atomic addition.
+// Returns what each lane would have found, in the order of the lanes.
+template <typename T>
+__device__ __forceinline__ T {CALL}(T* to, int number) {{
+  static_assert(sizeof(T) == sizeof(int) && T(0.5) == T(0), "for integers of 4 bytes");
+  const unsigned long long address = reinterpret_cast<unsigned long long>(to);
+  const unsigned lane = __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0u));
+  while (true) {{
+    const unsigned low = __builtin_amdgcn_readfirstlane(static_cast<unsigned>(address));
+    const unsigned high = __builtin_amdgcn_readfirstlane(static_cast<unsigned>(address >> 32));
+    if (address != (static_cast<unsigned long long>(high) << 32 | low)) continue;
+    const unsigned long long together = __ballot(1);
+    const unsigned before = __popcll(together & ((1ull << lane) - 1));
+    T found = 0;
+    if (before == 0) found = atomicAdd(to, static_cast<T>(number * __popcll(together)));
+    return static_cast<T>(__builtin_amdgcn_readfirstlane(static_cast<int>(found))) + static_cast<T>(number * before);
+  }}
+}}
+
+"""
+_NUMBER = re.compile(r"\d+[uU]?")
+
+
+def uses_results(program: Program, kernel: Kernel) -> bool:
+    """Whether a kernel uses what an atomic operation returns, so that its results depend on the order of work-items."""
+    tokens = program.tokens
+    return any(
+        tokens[i].text.startswith("atomic") and tokens[i + 1].text == "(" and tokens[i - 1].text not in STATEMENT_STARTS
+        for i in range(kernel.first, kernel.last)
+    )
+
+
+def aggregated(program: Program, kernel: Kernel) -> Iterator[Edit]:
+    """Edits of the atomic additions of a number whose results are used."""
+    tokens = program.tokens
+    for i in range(kernel.first, kernel.last):
+        used = (
+            tokens[i].text in ATOMIC_ADDS and tokens[i - 1].text not in STATEMENT_STARTS and tokens[i + 1].text == "("
+        )
+        parts = split_at(tokens, i + 2, closing(tokens, i + 1), ",") if used else []
+        if len(parts) == 2 and parts[1][1] - parts[1][0] == 1 and _NUMBER.fullmatch(tokens[parts[1][0]].text):
+            yield Edit(tokens[i].start, tokens[i].end, CALL)
