@@ -13,6 +13,7 @@ from typing import Any
 
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.synth.core.errors import HipsynthError
+from hipsynth.tuning.optimize.aggregate import uses_results
 from hipsynth.tuning.optimize.candidates import State, candidates
 from hipsynth.tuning.optimize.evaluate import Evaluation, Evaluator
 from hipsynth.tuning.optimize.optimize import tolerance
@@ -159,8 +160,10 @@ class Workshop:
     def verifier(self, root: str) -> Verifier:
         text = self.versions[root].text
         if text not in self._verifiers:
-            allowed = tolerance(read_program(text, self.target.arch), self.allow)
-            self._verifiers[text] = Verifier(text, self.target, list(self.sizes) or sizes_of(text), allowed)
+            program = read_program(text, self.target.arch)
+            sizes, allowed = list(self.sizes) or sizes_of(text), tolerance(program, self.allow)
+            ordered = any(uses_results(program, kernel) for kernel in program.kernels)
+            self._verifiers[text] = Verifier(text, self.target, sizes, allowed, ordered_by_atomics=ordered)
         return self._verifiers[text]
 
     def verified(self, version: Version) -> Verification:
