@@ -14,16 +14,17 @@ from hipsynth.synth.core.skeletons import control_skeleton, token_skeleton
 from hipsynth.synth.core.store.release import AXES, REGISTERS, TOOLS, TRAFFIC
 
 CODE_DIGITS = 16  # of the code object's SHA-256
+FACT_COUNTERS = frozenset({"SQ_ITEMS"})  # the others of training.data.auxiliary are parts of metrics
 _SAME = ("arguments", "arch", "device", "flags", "kernel_index", "kernel", "dispatches", "same_shape", "duration_ns")
 
 
 @cache
 def kept_counters() -> tuple[str, ...]:
-    """The counters from which the metrics are computed."""
+    """The counters from which the metrics are computed, and those that facts of training samples need."""
     facts = metrics.table()
     rows = (*facts.expressions.values(), *facts.metrics.values())
     used = {name for row in rows for formula in row.formula.values() for name in names(formula)}
-    return tuple(sorted(used & set(facts.counters)))
+    return tuple(sorted((used | FACT_COUNTERS) & set(facts.counters)))
 
 
 def program_row(program: Mapping[str, Any], shard: int, opcodes: Iterable[str] | None) -> dict[str, Any]:
@@ -58,6 +59,7 @@ def label_row(row: Mapping[str, Any], program: Mapping[str, Any], shard: int) ->
     found["groups_simulated"] = row["sampling"]["groups_simulated"]
     found["duration_error"] = errors.get("Duration", 0.0)
     found["counter_error"] = max((errors.get(name, 0.0) for name in kept_counters() if counters.get(name)), default=0.0)
+    found["occupancy"] = (row["occupancy"] or {}).get("fraction")
     found |= {name: round(row["registers"][name]) for name in REGISTERS}
     found |= {name: row["traffic"][name] for name in TRAFFIC}
     found |= {name: row[name] for name in metrics.all_ids()}

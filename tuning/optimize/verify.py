@@ -20,7 +20,7 @@ POISON = 0x7FF7A5A5  # a NaN as half, float and double, and no usable index
 MOST_SIZES = 3
 MOST_CANDIDATES = 4  # whose runs are kept
 TIME_S = 20.0  # processor time of one exact run
-RUNS = 14  # of the original and of a candidate in a full verification
+RUNS, RUNS_PER_SIZE = 8, 2  # of the original and of a candidate in a full verification
 ON_DEVICE = frozenset({"device_to_device", "fill"})
 MOST_EXACT_S = 5.0  # price up to which outputs are also compared at the timed size
 LEAST_GROWTH = 0.25  # of memory accesses from a checked size to the timed one, relative to the original's
@@ -103,7 +103,8 @@ class Verifier:
         found = trial(text, self.target, replace(conditions, time_s=self.clock.run_s(conditions.time_s)))
         took = self.clock.spent_s - begin
         self._took = min(took, self._took[0]), max(took, self._took[1])
-        self.clock.reserve_s = RUNS * self._took[0] + self._took[1]  # the slowest one compiles
+        runs = RUNS + RUNS_PER_SIZE * len(self.sizes)
+        self.clock.reserve_s = runs * self._took[0] + self._took[1]  # the slowest one compiles
         return found
 
     def _reference(self, conditions: Conditions) -> Trial:

@@ -31,7 +31,7 @@ from hipsynth.synth.core.store.schema import KINDS, schema_of
 from hipsynth.synth.core.store.splits import RELEASED
 
 FACTS, SUMS, CARD = "release.json", "SHA256SUMS", "README.md"
-FORMAT = 1
+FORMAT = 2
 FACTS_BYTES, FILE_BYTES = 64 << 20, 4 << 30
 CONFIGS = ("labels", "programs")
 TOOLS = ("backend", "backend_version", "compiler", "headers")
@@ -56,6 +56,7 @@ def labels_schema(metric_ids: Sequence[str], counters: Sequence[str]) -> pa.Sche
     columns += [(f"{what}_{axis}", pa.int32()) for what in ("grid", "block") for axis in AXES]
     columns += [("duration_ns", pa.float64()), ("bottleneck", _TEXT), ("sampling", _TEXT)]
     columns += [("groups_simulated", pa.int64()), ("duration_error", pa.float32()), ("counter_error", pa.float32())]
+    columns.append(("occupancy", pa.float64()))  # 0 to 1
     columns += [(name, pa.int32()) for name in REGISTERS] + [(name, pa.float64()) for name in TRAFFIC]
     columns += [(name, pa.float32()) for name in metric_ids] + [(name, pa.int64()) for name in counters]
     return pa.schema([*columns, ("code", _TEXT), ("exit_code", pa.int32()), ("shard", pa.int32())])
@@ -201,6 +202,7 @@ def _as_measurements(labels: pa.Table, facts: Mapping[str, Any], metric_ids: Seq
     given["source"] = _struct(source, schema, "source", n)
     given["registers"] = _struct({name: labels[name] for name in REGISTERS}, schema, "registers", n)
     given["traffic"] = _struct({name: labels[name] for name in TRAFFIC}, schema, "traffic", n)
+    given["occupancy"] = _struct({"fraction": labels["occupancy"]}, schema, "occupancy", n)
     given["limits"] = _struct({"bottleneck": labels["bottleneck"]}, schema, "limits", n)
     errors = [[("Duration", error)] if error else [] for error in labels["duration_error"].to_pylist()]
     sampled = {"strategy": labels["sampling"], "groups_simulated": labels["groups_simulated"], "error": errors}
