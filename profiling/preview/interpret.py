@@ -251,7 +251,7 @@ def base_name(kernel: str) -> str:
     with _Float16 parameters, are not demangled."""
     if kernel.startswith("_Z"):
         return _last_mangled(kernel[3:] if kernel[2] == "N" else kernel[2:])
-    return kernel.split("(")[0].split("<")[0].split(" ")[-1].split("::")[-1]
+    return kernel.replace("(anonymous namespace)", "").split("(")[0].split("<")[0].split(" ")[-1].split("::")[-1]
 
 
 def _last_mangled(text: str) -> str:
