@@ -44,6 +44,8 @@ def _scan(view: Expressions, start: int, end: int, found: Declarations) -> None:
                 _scan(view, brace + 1, view.partner.get(brace, end), found)
                 at = view.partner.get(brace, end) + 1
                 continue
+        elif head[:1] == ["enum"] and brace is not None:
+            found.globals.append((at, stop))
         elif any(w in ("struct", "class") for w in head[:8]) and brace is not None and _is_class(view, at, brace):
             _class(view, at, brace, found)
         elif brace is not None and (made := _function(view, at, brace)) is not None:
@@ -164,16 +166,30 @@ def _member_end(view: Expressions, at: int, end: int) -> int:
 
 
 def _fields(words: list[str], made: Class) -> None:
-    plain = [w for w in words if w not in (";", "static", "constexpr", "mutable")]
-    initial: list[str] = []
-    if "=" in plain:
-        initial = plain[plain.index("=") + 1 :]
-        plain = plain[: plain.index("=")]
-    elif "{" in plain:
-        initial = plain[plain.index("{") + 1 : -1]
-        plain = plain[: plain.index("{")]
-    if len(plain) < 2:
-        return
-    names = [n for n in " ".join(plain[1:]).replace("*", " ").split(" , ") if n.strip()]
-    for part in names:
-        made.fields.append((part.split()[-1], plain[:-1], initial))
+    """Adds the members that a declaration names, each with its own type: `*` and the lengths of arrays included."""
+    base: list[str] = []
+    for part in _listed([w for w in words if w not in (";", "static", "constexpr", "mutable")]):
+        start = next((i for i, w in enumerate(part) if w in ("=", "{")), len(part))
+        head, initial = part[:start], part[start + 1 :]
+        if part[start : start + 1] == ["{"]:
+            initial = initial[:-1]
+        array = head[head.index("[") :] if "[" in head else []
+        head = head[: len(head) - len(array)]
+        if not head or not re.match(r"[A-Za-z_]\w*$", head[-1]) or (not base and len(head) < 2):
+            return
+        kind = [*base, *head[:-1]]
+        base = base or [w for w in kind if w not in ("*", "&")]
+        made.fields.append((head[-1], [*kind, *array], initial))
+
+
+def _listed(words: list[str]) -> list[list[str]]:
+    """The parts between commas outside all brackets, those of template arguments included."""
+    parts: list[list[str]] = [[]]
+    depth = 0
+    for word in words:
+        depth += (word in ("(", "[", "{", "<")) - (word in (")", "]", "}", ">"))
+        if word == "," and depth == 0:
+            parts.append([])
+        else:
+            parts[-1].append(word)
+    return parts

@@ -264,6 +264,7 @@ class Expressions:
                     self.home(name)[name] = binary(word[0], value, 1)
             elif word in (".", "->"):
                 self.at += 2
+                value = value.get() if isinstance(value, Reference) else value
                 value = self.member(value, self.words[self.at - 1] if self.at <= len(self.words) else "")
             elif word == "[":
                 end = self.partner.get(self.at, self.at)
@@ -324,7 +325,7 @@ class Expressions:
 
     def named(self, word: str) -> Any:
         name = self.qualified(word)
-        if name in ("true", "false", "nullptr"):
+        if name in ("true", "false", "nullptr", "hipSuccess"):
             return int(name == "true")
         if name == "new":
             return self._new()

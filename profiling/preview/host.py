@@ -14,22 +14,26 @@ from typing import Any
 from hipsynth.profiling.preview import calls
 from hipsynth.profiling.preview.declarations import Declarations, find_declarations
 from hipsynth.profiling.preview.expressions import TYPE_WORDS, Scope, TooMuch, value_of
-from hipsynth.profiling.preview.statements import Statements
+from hipsynth.profiling.preview.statements import GROWING, Statements
 from hipsynth.profiling.preview.tokens import Preprocessor, arguments
 from hipsynth.profiling.preview.values import (
     SIZES,
     UNKNOWN,
+    Buffer,
     Class,
     Dim,
     Function,
     Object,
     Reference,
     Vector,
+    binary,
     known,
+    laid_out,
     whole,
 )
 
 MOST_LAUNCHES, MOST_DEPTH = 256, 24
+OF_SIZE = {1: "char", 2: "short", 4: "float", 8: "double", 12: "float3", 16: "float4", 32: "double4"}
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,7 @@ class Host(Statements):
         self.launches: list[HostLaunch] = []
         self.unknown_shapes: list[str] = []  # kernels with launches whose shape is not known
         self.depth = 0
+        self.this: Object | None = None  # the object whose method is followed
 
     def run(self) -> None:
         """Evaluates the globals, then main(); without main(), every host function that launches a kernel."""
@@ -117,8 +122,20 @@ class Host(Statements):
         good = re.match(r"[A-Za-z_]\w*$", name) and after in ("=", "(", "{", ";", ",", "[", ":", ")")
         return self.words[start : self.at] if good and name not in SIZES else None
 
+    def _enum(self, end: int) -> bool:
+        while self.at < end and self.peek() not in ("{", ";"):
+            self.at += 1
+        value: Any = -1
+        for part in arguments(self.words, self.at)[0] if self.peek() == "{" else []:
+            value = self.evaluate(part[2:], {}) if part[1:2] == ["="] else binary("+", value, 1)
+            self.scopes[-1][part[0]] = value
+        self.to_semicolon(end)
+        return True
+
     def declaration(self, end: int) -> bool:
         start = self.at
+        if self.peek() == "enum":
+            return self._enum(end)
         kind = self._type(end)
         if not kind or kind[0] in ("delete", "return", "throw", "else"):
             self.at = start
@@ -152,6 +169,8 @@ class Host(Statements):
             return calls.converted(base, value) if not pointer else value
         if word in ("(", "{"):
             values = self.call_arguments()
+            if word == "{" and base[:1] == ["vector"] and values and known(*values):
+                return Vector(len(values), self.construct(base, [0]).element, values)
             return values[0] if pointer and values else self.construct(base, values)
         if pointer or (base and base[0] in SIZES):
             return UNKNOWN
@@ -199,7 +218,8 @@ class Host(Statements):
         given = self._template_values(base[2:-1]) if len(base) > 3 and base[1] == "<" else []
         made.fields.update(zip(of.template, given, strict=False))
         for name, kind, initial in of.fields:
-            made.fields[name] = 0 if "*" in kind else UNKNOWN
+            made.layout.append((name, *self.extent(kind, made.fields)))
+            made.fields[name] = 0 if "*" in kind else self._member_value(kind, [], made.fields)
             if initial:
                 made.fields[name] = self.evaluate(initial, made.fields)
         makers = [m for m in of.methods.get(of.name, []) if len(m.parameters) == len(values)]
@@ -209,12 +229,42 @@ class Host(Statements):
             made.fields.update(zip((name for name, _, _ in of.fields), values, strict=False))
         return made
 
+    def _member_value(self, kind: list[str], values: list[Any], scope: Scope) -> Any:
+        """A member of a type as its initialiser makes it."""
+        base = unqualified([w for w in kind if w not in ("const", "volatile", "struct")])
+        if "*" in kind:
+            return values[0] if values else 0
+        self.scopes.append(scope)
+        made = UNKNOWN if not values and base[0] in SIZES else self.construct(base, values)
+        self.scopes.pop()
+        return made
+
+    def extent(self, kind: list[str], scope: Scope) -> tuple[int, int]:
+        """The bytes of an element of a member, and how many elements it has; 0 bytes if that is not known."""
+        array = kind.index("[") if "[" in kind else len(kind)
+        self.scopes.append(scope)
+        size = 8 if "*" in kind[:array] else self.size_of([w for w in kind[:array] if w != "const"])
+        self.scopes.pop()
+        length: Any = 1
+        for part in " ".join(kind[array:]).split("]"):
+            if part.strip(" ["):
+                length = binary("*", length, self.evaluate(part.strip(" [").split(), scope))
+        return (int(size), int(length)) if known(size, length) else (0, 1)
+
+    def size_of(self, words: Sequence[str]) -> Any:
+        size = super().size_of(words)
+        plain = unqualified([w for w in words if w not in ("const", "struct")])
+        if known(size) or not plain or plain[0] not in self.found.classes:
+            return size
+        sizes = [self.extent(kind, {}) for _, kind, _ in self.found.classes[plain[0]].fields]
+        return laid_out(sizes)[1] if sizes and all(one for one, _ in sizes) else UNKNOWN
+
     def evaluate(self, words: list[str], scope: Scope) -> Any:
         inner = Host.__new__(Host)
         Statements.__init__(inner, words)
         inner.given, inner.properties, inner.found = self.given, self.properties, self.found
         inner.launches, inner.unknown_shapes = [], []
-        inner.depth = self.depth
+        inner.depth, inner.this = self.depth, self.this
         inner.scopes = [*self.scopes, scope]
         return inner.assignment()
 
@@ -230,6 +280,10 @@ class Host(Statements):
         held = self.lookup(name)
         if isinstance(held, Function):
             return self.call(held, values)
+        if self.this is not None and name in self.this.of.methods:
+            return self.call(self.this.of.methods[name][0], values, self.this)
+        if name == "swap" and len(values) == 2:
+            return self._swap(self.words[start + 1], self.words[start + 3], values)
         if name in self.found.functions:
             fitting = [f for f in self.found.functions[name] if len(f.parameters) == len(values)]
             return self.call((fitting or self.found.functions[name])[0], values, given=given)
@@ -237,14 +291,21 @@ class Host(Statements):
             return calls.converted([name] if name in SIZES else held, values[0]) if values else 0
         return calls.library(self, name, values, given, self.words[start : self.at])
 
+    def _swap(self, a: str, b: str, values: list[Any]) -> Any:
+        for name, value in ((a, values[1]), (b, values[0])):
+            if name in self.home(name):
+                self.home(name)[name] = value
+        return UNKNOWN
+
     def call(self, function: Any, values: list[Any], on: Object | None = None, given: Sequence[str] = ()) -> Any:
         if not isinstance(function, Function) or self.depth >= MOST_DEPTH:
             return UNKNOWN
-        scope: Scope = dict(zip(function.template, self._template_values(given), strict=False))
+        scope: Scope = self._deduced(function, values)
+        scope.update(zip(function.template, self._template_values(given), strict=False))
         for words, value in zip(function.parameters, values, strict=False):
             if words:
                 scope[next((w for w in reversed(words) if re.match(r"[A-Za-z_]\w*$", w)), "")] = value
-        saved = self.at, self.scopes, self.returned
+        saved = self.at, self.scopes, self.returned, self.this, self.leaving
         self.scopes = [
             self.scopes[0],
             *([on.fields] if on else []),
@@ -252,16 +313,28 @@ class Host(Statements):
             scope,
         ]
         self.depth += 1
-        self.returned = None
+        self.returned, self.this, self.leaving = None, on or self.this, ""
         if on:
+            kinds = {name: kind for name, kind, _ in on.of.fields}
             for name, words in function.initial:
-                on.fields[name] = self.evaluate(words, scope)
+                given_values = [self.evaluate(part, scope) for part in arguments(["(", *words, ")"], 0)[0]]
+                on.fields[name] = self._member_value(kinds.get(name, ["auto"]), given_values, on.fields)
         self.at = function.body[0]
         self.block()
         result = UNKNOWN if self.returned is None else self.returned
-        self.at, self.scopes, self.returned = saved
+        self.at, self.scopes, self.returned, self.this, self.leaving = saved
         self.depth -= 1
         return result
+
+    @staticmethod
+    def _deduced(function: Function, values: list[Any]) -> Scope:
+        """Types that template parameters have because of the containers that are passed: some type of that size."""
+        found: Scope = {}
+        for words, value in zip(function.parameters, values, strict=False):
+            for name in set(function.template) & set(words):
+                if isinstance(value, Vector) and value.element in OF_SIZE:
+                    found[name] = [OF_SIZE[value.element]]
+        return found
 
     def _template_values(self, given: Sequence[str]) -> list[Any]:
         """Template arguments: numbers, or the words of a type."""
@@ -279,6 +352,12 @@ class Host(Statements):
             return value.fields.get(name, UNKNOWN)
         if isinstance(value, Vector) and self.peek() == "(":
             values = self.call_arguments()
+            if name in GROWING:
+                value.length, value.items = binary("+", value.length, 1), None
+            elif name == "insert":
+                value.length, value.items = UNKNOWN, None
+            elif name == "get" and value.items and isinstance(value.items[0], Buffer):
+                return value.items[0]  # a smart pointer in braces: {pointer, deleter}
             if name in ("resize", "assign", "reserve") and values and name != "reserve":
                 value.length = values[0]
             return {"size": value.length, "length": value.length}.get(name, value)

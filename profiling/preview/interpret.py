@@ -21,7 +21,7 @@ import numpy.typing as npt
 from hipsynth.profiling import metrics
 from hipsynth.profiling.devices import DeviceTable
 from hipsynth.profiling.preview.host import HostLaunch
-from hipsynth.profiling.preview.values import Buffer, Object, Vector
+from hipsynth.profiling.preview.packing import GUESSED_BYTES, packed
 from hipsynth.profiling.sim.device import native_core
 
 CUS_PER_XCD = 2  # of the small device; 8 on devices with one XCD
@@ -29,7 +29,6 @@ FEWEST_CUS = 8
 EXACT_WORK = 150_000  # up to which a launch is interpreted as a whole, in units of about 10 ns
 MOST_INSTRUCTIONS = 20_000_000
 MEMORY_BYTES = 1 << 38
-GUESSED_BYTES = 1 << 28  # of a buffer whose size is not known
 SMALL_BYTES = 4096  # of buffers that do not limit the made-up data
 TILE_WORDS, MOST_FILLED_BYTES = 1 << 18, 1 << 26
 BUFFER = "global_buffer"
@@ -141,13 +140,13 @@ class Interpreter:
         sizes = buffer_sizes(kernel, launch)
         data = bytearray(max((offset + size for offset, size, _ in explicit), default=0))
         limit = 1 if zeros else max(1, min([size // 8 for size in sizes if size >= SMALL_BYTES] or [SMALL_BYTES // 8]))
+        filled = MOST_FILLED_BYTES if by_data else 0
+
+        def allocate(size: int) -> int:
+            return made_up(core, size, limit, filled)
+
         for (offset, size, kind), value in zip(explicit, launch.arguments, strict=True):
-            if kind == BUFFER:
-                filled = MOST_FILLED_BYTES if by_data else 0
-                packed = struct.pack("<Q", made_up(core, buffer_bytes(value), limit, filled))
-            else:
-                packed = packed_value(value, size) or b""
-            data[offset : offset + size] = packed
+            data[offset : offset + size] = packed(value, size, kind == BUFFER, allocate) or b""
         found = core.launch(module, kernel["symbol"], launch.grid, launch.block, bytes(data), launch.dynamic_lds)
         run = int(found["sampling"]["groups_simulated"])
         return Counted(found["counters"], found["work"], found["occupancy"], found["registers"], run, by_data)
@@ -162,7 +161,7 @@ class Interpreter:
     def _fits(kernel: Mapping[str, Any], launch: HostLaunch) -> bool:
         explicit = explicit_arguments(kernel)
         return len(explicit) == len(launch.arguments) and all(
-            kind == BUFFER or packed_value(value, size) is not None
+            packed(value, size, kind == BUFFER) is not None
             for (_, size, kind), value in zip(explicit, launch.arguments, strict=True)
         )
 
@@ -201,8 +200,15 @@ def explicit_arguments(kernel: Mapping[str, Any]) -> list[tuple[int, int, str]]:
 
 def buffer_sizes(kernel: Mapping[str, Any], launch: HostLaunch) -> list[int]:
     """The bytes behind each pointer that a launch passes."""
-    kinds = [kind for _, _, kind in explicit_arguments(kernel)]
-    return [buffer_bytes(value) for kind, value in zip(kinds, launch.arguments, strict=True) if kind == BUFFER]
+    sizes: list[int] = []
+
+    def note(size: int) -> int:
+        sizes.append(size)
+        return 0
+
+    for (_, size, kind), value in zip(explicit_arguments(kernel), launch.arguments, strict=True):
+        packed(value, size, kind == BUFFER, note)
+    return sizes
 
 
 @functools.cache
@@ -224,34 +230,12 @@ def small_cus(spec: Mapping[str, float]) -> int:
     return int(min(spec["topology.cus"], max(FEWEST_CUS, CUS_PER_XCD * spec["topology.xcds"])))
 
 
-def buffer_bytes(value: Any) -> int:
-    """The bytes of an argument that is a pointer."""
-    if isinstance(value, Buffer) and value.bytes is not None:
-        return value.bytes
-    if isinstance(value, Vector) and isinstance(value.length, int):
-        return value.length * value.element
-    return 0 if value == 0 else GUESSED_BYTES
-
-
-def packed_value(value: Any, size: int) -> bytes | None:
-    """A number, or the fields of an object, as the bytes of an argument."""
-    if isinstance(value, Object):
-        parts = [packed_value(v, 4) for v in value.fields.values()]
-        known = [part for part in parts if part is not None]
-        return b"".join(known)[:size].ljust(size, b"\0") if len(known) == len(parts) else None
-    if isinstance(value, float):
-        return struct.pack({2: "<e", 4: "<f", 8: "<d"}.get(size, "<d"), value)[:size].ljust(size, b"\0")
-    if isinstance(value, int):
-        return (value & ((1 << 8 * size) - 1)).to_bytes(size, "little")
-    return None
-
-
 def base_name(kernel: str) -> str:
     """The name of a kernel without return type, namespaces, template and function arguments. Some names, such as those
     with _Float16 parameters, are not demangled."""
     if kernel.startswith("_Z"):
         return _last_mangled(kernel[3:] if kernel[2] == "N" else kernel[2:])
-    return kernel.split("(")[0].split("<")[0].split(" ")[-1].split("::")[-1]
+    return kernel.replace("(anonymous namespace)", "").split("(")[0].split("<")[0].split(" ")[-1].split("::")[-1]
 
 
 def _last_mangled(text: str) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hipsynth.profiling.preview.expressions import Expressions
-from hipsynth.profiling.preview.values import UNKNOWN, known
+from hipsynth.profiling.preview.values import UNKNOWN, Vector, known
 
 MOST_LOOPS = 64
+GROWING_LOOPS = 24  # rounds from which the growth of containers is known; many patterns have such a period
+GROWING = {"push_back", "emplace_back"}
 LAUNCHES = ("<<<", "hipLaunchKernelGGL")
 
 
@@ -20,13 +22,14 @@ class Statements(Expressions):
         super().__init__(words)
         self.returned: Any = None
         self.launchers: set[str] = set()
+        self.leaving = ""  # "break" or "continue" that was reached, until its loop sees it
 
     def block(self) -> None:
         """The statements of the braces that begin here."""
         end = self.partner.get(self.at, len(self.words))
         self.at += 1
         self.scopes.append({})
-        while self.at < end and self.returned is None:
+        while self.at < end and self.returned is None and not self.leaving:
             self.statement(end)
         self.scopes.pop()
         self.at = end + 1
@@ -55,7 +58,10 @@ class Statements(Expressions):
                 self.block()
             else:
                 self._pass_statement(end)
-        elif word in ("else", "break", "continue", "case", "default", "goto", "template", "static_assert", "catch"):
+        elif word in ("break", "continue"):
+            self.leaving = word
+            self._pass_statement(end)
+        elif word in ("else", "case", "default", "goto", "template", "static_assert", "catch"):
             self._pass_statement(end)
         elif not self.declaration(end):
             self.at = start
@@ -91,7 +97,7 @@ class Statements(Expressions):
         condition = self.expression()
         self.at = close + 1
         then = self._extent(end)
-        stops = {"return", "exit", "abort", "throw"} & set(self.words[self.at : then])
+        stops = {"return", "exit", "abort", "throw", "break", "continue"} & set(self.words[self.at : then])
         taken = bool(condition) if known(condition) else not stops
         self._branch(taken, then, end)
         if self.peek() == "else":
@@ -131,8 +137,11 @@ class Statements(Expressions):
         if word == "do":
             self.at = head
             self.statement(end)
+        elif word == "for" and len(self._for_parts(head, close)) != 3:
+            self._elements(head, close, body, stop, end)
         else:
             self._rounds(word, head, close, body, stop, end)
+        self.leaving = ""
         self.scopes.pop()
         if self.returned is None:
             self.at = stop
@@ -143,29 +152,73 @@ class Statements(Expressions):
         parts = self._for_parts(head, close) if word == "for" else [head + 1, head + 1, close]
         self.at = head + 1
         if word == "for":
-            if len(parts) != 3:
-                self.at = body
-                self.statement(end)  # a range-based one
-                return
             self.statement(parts[1])
         inside = self.words[body:stop]
-        rounds = MOST_LOOPS if self._matters(inside) else 1
-        for _ in range(rounds):
-            self.at = parts[1]
-            condition = self.expression() if self.peek() != ";" else 1
-            if known(condition) and not condition:
-                break
+        grows = word == "for" and not self._matters(inside) and bool(GROWING & set(inside))
+        before, first = self._lengths() if grows else {}, dict(self.scopes[-1])
+        rounds, done = GROWING_LOOPS if grows else MOST_LOOPS if self._matters(inside) else 1, 0
+        while done < rounds and self._goes_on(parts[1]):
+            done += 1
             self.at = body
             self.statement(end)
-            if self.returned is not None or "break" in inside:
-                break
+            left, self.leaving = self.leaving, ""
+            if self.returned is not None or left == "break" or ("break" in inside and left != "continue"):
+                return
             if word == "for" and parts[2] < close:
                 self.at = parts[2]
                 self.expression()
+        if grows and done == rounds and self._goes_on(parts[1]):
+            self._grown(before, self._trips(parts[1], first, done), done)
+
+    def _goes_on(self, condition: int) -> bool:
+        self.at = condition
+        value = self.expression() if self.peek() != ";" else 1
+        return bool(value) or not known(value)
+
+    def _elements(self, head: int, close: int, body: int, stop: int, end: int) -> None:
+        """A range-based loop: over the elements if they are known, else once."""
+        colon = next((i for i in range(head + 1, close) if self.words[i] == ":"), close)
+        self.at = min(colon + 1, close)
+        over = self.expression() if colon < close else UNKNOWN
+        items = over.items if isinstance(over, Vector) and over.items is not None else [UNKNOWN]
+        inside, before = self.words[body:stop], self._lengths()
+        for item in items[:MOST_LOOPS]:
+            self.scopes[-1][self.words[colon - 1]] = item
+            self.at = body
+            self.statement(end)
+            left, self.leaving = self.leaving, ""
+            if self.returned is not None or left == "break" or ("break" in inside and left != "continue"):
+                return
+        if isinstance(over, Vector) and over.items is None and GROWING & set(inside):
+            self._grown(before, over.length, 1)
+
+    # --- containers that loops fill
+
+    def _lengths(self) -> dict[int, tuple[Vector, Any]]:
+        held = [v for scope in self.scopes for v in scope.values() if isinstance(v, Vector)]
+        return {id(v): (v, v.length) for v in held}
+
+    def _trips(self, condition: int, first: Mapping[str, Any], done: int) -> Any:
+        """How often a loop runs whose counter has moved from its value in `first` in `done` rounds."""
+        name, sign = self.words[condition], self.words[condition + 1]
+        self.at = condition + 2
+        limit, start, now = self.expression(), first.get(name, UNKNOWN), self.lookup(name)
+        if sign not in ("<", "<=", ">", ">=", "!=") or not known(limit, start, now) or now == start:
+            return UNKNOWN
+        return max(done, -(-(limit - start + (sign in ("<=", ">="))) * done // (now - start)))
+
+    def _grown(self, before: Mapping[int, tuple[Vector, Any]], trips: Any, done: int) -> None:
+        """Lengthens what grew in `done` rounds as if there had been `trips`."""
+        for vector, length in before.values():
+            if known(length, vector.length) and vector.length != length:
+                more = (vector.length - length) * trips / done if known(trips) else UNKNOWN
+                vector.length, vector.items = round(length + more) if known(more) else UNKNOWN, None
 
     def _matters(self, words: Sequence[str]) -> bool:
         """Whether statements launch kernels or call functions of the program that may."""
-        return any(w in LAUNCHES or w in self.launchers for w in words) or len(words) < 16
+        return any(w in LAUNCHES or w in self.launchers for w in words) or (
+            len(words) < 16 and not GROWING & set(words)
+        )
 
     def _for_parts(self, head: int, close: int) -> list[int]:
         starts, i = [head + 1], head + 1

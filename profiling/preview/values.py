@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -97,10 +97,24 @@ class Class:
 class Object:
     of: Class
     fields: dict[str, Any] = field(default_factory=dict)
+    layout: list[tuple[str, int, int]] = field(default_factory=list)  # name, bytes of an element, number of elements
 
 
 def known(*values: Any) -> bool:
     return all(isinstance(value, int | float) for value in values)
+
+
+def laid_out(sizes: Sequence[tuple[int, int]]) -> tuple[list[int], int]:
+    """Where the members of an object begin, given the bytes of an element and the number of elements of each, and the
+    bytes of the whole. Vectors of three floats have the alignment of one, others that of their size."""
+    at, widest, starts = 0, 1, []
+    for size, length in sizes:
+        align = min(16, size & -size)
+        widest = max(widest, align)
+        at = -(-at // align) * align
+        starts.append(at)
+        at += size * length
+    return starts, -(-at // widest) * widest
 
 
 def whole(value: Any) -> int:
