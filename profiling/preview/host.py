@@ -270,6 +270,9 @@ class Host(Statements):
 
     # --- calls
 
+    def is_class(self, name: str) -> bool:
+        return name in self.found.classes
+
     def called(self, name: str, given: list[str]) -> Any:
         if name == "hipLaunchKernelGGL":
             return self._launch_call()

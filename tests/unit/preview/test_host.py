@@ -22,6 +22,11 @@ def only(text: str, *arguments: str, **defines: str) -> HostLaunch:
     return launches[0]
 
 
+def test_an_object_made_where_it_is_passed() -> None:
+    launch = only("struct Args { int n; float f; }; int main() { add<<<4, 256>>>(a, b, Args{1000 * 2, 0.5f}); }")
+    assert list(launch.arguments[2].fields.values()) == [2000, 0.5]
+
+
 WAYS = {
     "literals": """
       int main() { add<<<4, 256>>>(a, b, 1000); }
