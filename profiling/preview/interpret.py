@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import math
 import re
-import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

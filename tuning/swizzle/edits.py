@@ -42,9 +42,12 @@ class Function:
 
 @dataclass(frozen=True)
 class Macro:
-    """A macro's definition: the byte range of its body, its words, and the uses of the block index in it."""
+    """A macro's definition, its words, and the uses of the block index in it. `named`: where its name begins; `end`: of
+    the definition."""
 
     name: str
+    named: int
+    end: int
     words: frozenset[str]
     uses: tuple[tuple[int, int, str], ...]  # [start, end) of the bytes, and the axis or ""
 
@@ -164,12 +167,15 @@ def call_of(kernel: str) -> str:
 
 def _clones(source: Source, kernel: str) -> frozenset[str]:
     """The functions that the kernel needs in a copy of its own: those that lead to the block index, and that other
-    kernels reach too. Raises BadInput for macros and methods, which have no copies."""
+    kernels reach too. Raises BadInput for methods, which have no copies, and for macros that the kernel does not use
+    itself."""
     mine, macros = source.reached(source.kernels[kernel])
     others = [source.reached(one) for name, one in source.kernels.items() if name != kernel]
     reached = {one.name for functions, _ in others for one in functions}
-    if any(macro.uses and any(macro in theirs for _, theirs in others) for macro in macros):
-        raise _shared_by("a macro")
+    shared = _shared_macros(source, kernel)
+    users = [one.words for one in mine if one is not source.kernels[kernel]] + [one.words for one in macros]
+    if any(macro.name in words for macro in shared for words in users):
+        raise _shared_by("a macro of a macro or function")
     leading = _leading(mine, macros)
     clones = frozenset(one.name for one in mine if one.name in leading and one.name in reached and not one.kernel)
     if any(source.tokens[one.named - 1].text in ("::", "~") for one in mine if one.name in clones):
@@ -177,6 +183,13 @@ def _clones(source: Source, kernel: str) -> frozenset[str]:
     if any(clones & macro.words for macro in macros):
         raise _shared_by("a function that a macro calls")
     return clones
+
+
+def _shared_macros(source: Source, kernel: str) -> list[Macro]:
+    """The macros with the block index that other kernels use, too: the kernel gets copies of its own."""
+    others = [source.reached(one)[1] for name, one in source.kernels.items() if name != kernel]
+    mine = source.reached(source.kernels[kernel])[1]
+    return [macro for macro in mine if macro.uses and any(macro in theirs for theirs in others)]
 
 
 def _shared_by(what: str) -> BadInput:
@@ -209,9 +222,26 @@ def _kernel_edits(source: Source, kernel: str, clones: frozenset[str]) -> Iterat
         moved = [Edit(edit.start - start, edit.end - start, edit.text) for edit in inside]
         text = apply_edits(source.unit.text[start:end], moved).decode(errors="surrogateescape")
         yield Edit(end, end, f"\n\n{text}")
+    shared = _shared_macros(source, kernel)
     for macro in macros:
-        for start, end, axis in macro.uses:
-            yield Edit(start, end, f"{call}()" + (f".{axis}" if axis else ""))
+        inside = [Edit(start, end, f"{call}()" + (f".{axis}" if axis else "")) for start, end, axis in macro.uses]
+        if macro in shared:
+            yield from _own_macro(source, macro, kernel, inside)
+        else:
+            yield from inside
+
+
+def _own_macro(source: Source, macro: Macro, kernel: str, inside: Sequence[Edit]) -> Iterator[Edit]:
+    """A copy of a macro behind it, and its uses in the kernel."""
+    name, base = f"{macro.name}_{call_of(kernel)}", macro.named
+    length = len(macro.name.encode())
+    moved = [Edit(0, length, name), *(Edit(one.start - base, one.end - base, one.text) for one in inside)]
+    text = apply_edits(source.unit.text[base : macro.end], moved).decode(errors="surrogateescape")
+    yield Edit(macro.end, macro.end, f"\n#define {text}")
+    function = source.kernels[kernel]
+    for token in source.tokens[function.first : function.last]:
+        if token.text == macro.name:
+            yield Edit(token.start, token.end, name)
 
 
 def _uses(source: Source, function: Function, call: str) -> Iterator[Edit]:
@@ -291,7 +321,7 @@ def _macros(text: bytes) -> Iterator[Macro]:
             (base + m.start(), base + m.end(), m[1].decode()) for m in re.finditer(rb"\bhipBlockIdx_([xyz])\b", body)
         ]
         words = frozenset(word.decode() for word in re.findall(rb"\b[A-Za-z_]\w*", body))
-        yield Macro(match[1].decode(), words, tuple(uses))
+        yield Macro(match[1].decode(), match.start(1), match.end(), words, tuple(uses))
 
 
 def _insertion_point(source: Source) -> int:

@@ -211,7 +211,7 @@ def _bound(work: _Work, launch: Sharing) -> None:
     whole = reuse_of(launch, most_pairs=len(launch.touches) or 1)
     least = whole.least_misses(chips)
     work.answer.exact_ceiling = whole.one_in == 1
-    if requests:
+    if requests and record.same_shape:  # counters are means over the launches
         work.answer.ceiling = max(0.0, 100 * (1 - least / requests))
     order = GroupMapping().numbers(work.grid)
     work.answer.sharing = {
@@ -261,6 +261,8 @@ def _rank(work: _Work, question: Question) -> list[tuple[float, GroupMapping]]:
 def _chosen(work: _Work, question: Question, round_: int) -> list[tuple[float, GroupMapping]]:
     """What runs in a round: first the best by the model, of different kinds; then the best one's neighbours."""
     done = {tried.mapping for tried in work.answer.history}
+    if not work.answer.sharing["shared_lines"] and not question.formula:
+        return []
     ranked = [
         pair for pair in work.ranked if pair[1] not in done and (len(work.grids) < 2 or _proof(pair[1], work).kind)
     ]
@@ -441,15 +443,18 @@ def _conclude(work: _Work) -> None:
 def _why(work: _Work, record: KernelRecord) -> str:
     """Where the kernel stands against its bound."""
     hits, ceiling = float(record.metrics.get(HIT_RATE) or 0.0), work.answer.ceiling
-    if ceiling is None:
+    if not record.counters.get("TCC_HIT", 0.0) + record.counters.get("TCC_MISS", 0.0):
         return "it makes no requests to the L2"
     limit = bottleneck.bounds(record)[0].unit if record.limits else "unknown"
-    place = f"{hits:.1f} % of requests hit in the L2, at most {ceiling:.1f} % can; its limit is {limit}"
+    bound = "its grids differ, so there is no bound" if ceiling is None else f"at most {ceiling:.1f} % can"
+    place = f"{hits:.1f} % of requests hit in the L2, {bound}; its limit is {limit}"
+    if not work.answer.sharing["shared_lines"]:
+        return f"no two work-groups touch a line, so their order decides nothing: {place}"
     if work.answer.status == "improved":
         gain = (work.record.duration_ns or 0.0) / (record.duration_ns or 1.0) - 1
         faster = gain > max(LEAST_GAIN, work.answer.uncertainty)
         return f"it is faster: {place}" if faster else f"more hits in the same time (within 1 %): {place}"
-    if ceiling - hits < LEAST_POINTS:
+    if ceiling is not None and ceiling - hits < LEAST_POINTS:
         return f"no mapping can gain: {place}"
     if not work.answer.history:
         return f"the grid has no other order worth trying: {place}"

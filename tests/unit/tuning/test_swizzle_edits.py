@@ -96,8 +96,18 @@ def test_cooperative_groups_are_refused() -> None:
     assert "cooperative" in refusal(read_source(text, "gfx942"), "k")
 
 
-def test_a_shared_macro_cannot_be_remapped_for_one_kernel() -> None:
-    text = HEAD + "#define ID blockIdx.x\n__global__ void a(int* p) { p[ID] = 1; }\n"
+def test_a_shared_macro_is_copied_for_each_mapped_kernel() -> None:
+    text = HEAD + "#define ID \\\n  (blockIdx.x + 1)\n__global__ void a(int* p) { p[ID] = 1; }\n"
+    text += "__global__ void b(int* p) { p[ID] = 2; }\nint main() {}\n"
+    changed = apply(read_source(text, "gfx942"), "a")
+    assert "#define ID_swizzled_a \\\n  (swizzled_a().x + 1)\n" in changed and "p[ID_swizzled_a] = 1" in changed
+    assert "#define ID \\\n  (blockIdx.x + 1)\n" in changed and "p[ID] = 2" in changed
+
+
+def test_a_shared_macro_of_a_function_cannot_be_remapped_for_one_kernel() -> None:
+    text = (
+        HEAD + "#define ID blockIdx.x\n__device__ int f() { return ID; }\n__global__ void a(int* p) { p[f()] = 1; }\n"
+    )
     text += "__global__ void b(int* p) { p[ID] = 2; }\nint main() {}\n"
     with pytest.raises(BadInput, match="a macro"):
         apply(read_source(text, "gfx942"), "a")
