@@ -12,7 +12,7 @@ import math
 import re
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,10 @@ BASIC = (  # the metrics that the others of the twelve follow from
     "L2_Fabric_Write_BW",
     "HBM_GFLOPS",
 )
+CHANNEL = "l2_requests_busiest_channel"
+# A channel counts as busier than others if it was in half of the sampling units. Two of four units often are a power of
+# two of bytes apart and thus on one channel by chance; of so many more, which divide the grid by no power of two, few.
+UNEVEN, MORE_UNITS = 1.2, 7
 BUSIEST = "l1_cycles_busiest_cu"  # of the work: the one count that is of one CU
 
 
@@ -82,6 +86,21 @@ class Counted:
     registers: Mapping[str, float]
     groups_run: int
     by_data: bool
+    guessed: bool = False  # buffers had to be larger than the host code says
+
+
+@dataclass(frozen=True)
+class Way:
+    """How to interpret a launch. `roomy`: every buffer has at least GUESSED_BYTES."""
+
+    zeros: bool = False
+    roomy: bool = False
+    units: int = 2  # sampling units besides the first and the last
+    instructions: int = MOST_INSTRUCTIONS
+
+
+# In turn, if made-up data leads astray or takes too long, or buffers seem to be too small.
+WAYS = Way(), Way(zeros=True), Way(zeros=True, roomy=True, instructions=10 * MOST_INSTRUCTIONS)
 
 
 class Interpreter:
@@ -95,13 +114,13 @@ class Interpreter:
         self.kernels: list[dict[str, Any]] = core.kernels(core.load(code.elf, code.disassembly))
         self._named: dict[tuple[str, tuple[str, ...]], dict[str, Any] | None] = {}
 
-    def _core(self, spec: Mapping[str, float]) -> Any:
+    def _core(self, spec: Mapping[str, float], way: Way = WAYS[0]) -> Any:
         return native_core().Device(
             self.table.arch,
             dict(spec),
-            sampling_units=2,
+            sampling_units=way.units,
             sample_above=EXACT_WORK,
-            max_wave_instructions=MOST_INSTRUCTIONS,
+            max_wave_instructions=way.instructions,
             memory_bytes=MEMORY_BYTES,
             values=False,
         )
@@ -125,31 +144,41 @@ class Interpreter:
         kernel = self.kernel_of(launch)
         if kernel is None or not self._fits(kernel, launch):
             return None
-        try:
-            return self._interpret(kernel, launch, zeros=False)
-        except native_core().SimError as error:
-            if error.args[0] not in ("illegal_access", "instruction_limit"):
-                raise
-        return self._interpret(kernel, launch, zeros=True)  # the made-up data led astray
+        for way in WAYS:
+            try:
+                found = self._interpret(kernel, launch, way)
+                if self.unevenness(found) <= UNEVEN or found.groups_run >= math.prod(launch.grid):
+                    return found
+                more = self._interpret(kernel, launch, replace(way, units=MORE_UNITS))
+                return min(found, more, key=self.unevenness)
+            except native_core().SimError as error:
+                if error.args[0] not in ("illegal_access", "instruction_limit") or way == WAYS[-1]:
+                    raise
+        return None
 
-    def _interpret(self, kernel: Mapping[str, Any], launch: HostLaunch, zeros: bool) -> Counted:
-        core = self._core(self._sparse(math.prod(launch.grid)))
+    def unevenness(self, counted: Counted) -> float:
+        """The requests of the busiest L2 channel, relative to the average channel's."""
+        channels = self.small["l2.channels"] * self.small["topology.xcds"]
+        return counted.work[CHANNEL] * channels / max(1.0, counted.counters["TCC_REQ"])
+
+    def _interpret(self, kernel: Mapping[str, Any], launch: HostLaunch, way: Way) -> Counted:
+        core = self._core(self._sparse(math.prod(launch.grid)), way)
         module = core.load(self.code.elf, self.code.disassembly)
         by_data: bool = core.decided_by_data(module, kernel["symbol"])
         explicit = explicit_arguments(kernel)
         sizes = buffer_sizes(kernel, launch)
         data = bytearray(max((offset + size for offset, size, _ in explicit), default=0))
-        limit = 1 if zeros else max(1, min([size // 8 for size in sizes if size >= SMALL_BYTES] or [SMALL_BYTES // 8]))
+        limit = 1 if way.zeros else max(1, min([size // 8 for size in sizes if size >= SMALL_BYTES] or [SMALL_BYTES // 8]))
         filled = MOST_FILLED_BYTES if by_data else 0
 
         def allocate(size: int) -> int:
-            return made_up(core, size, limit, filled)
+            return made_up(core, max(size, GUESSED_BYTES * way.roomy), limit, filled)
 
         for (offset, size, kind), value in zip(explicit, launch.arguments, strict=True):
             data[offset : offset + size] = packed(value, size, kind == BUFFER, allocate) or b""
         found = core.launch(module, kernel["symbol"], launch.grid, launch.block, bytes(data), launch.dynamic_lds)
         run = int(found["sampling"]["groups_simulated"])
-        return Counted(found["counters"], found["work"], found["occupancy"], found["registers"], run, by_data)
+        return Counted(found["counters"], found["work"], found["occupancy"], found["registers"], run, by_data, way.roomy)
 
     def _sparse(self, groups: int) -> dict[str, float]:
         """The small device with no more resident work-groups per CU than the grid gives the whole device: they share
@@ -189,7 +218,7 @@ class Interpreter:
             sum(sizes),
             counted.groups_run,
             counted.by_data,
-            GUESSED_BYTES in sizes,
+            counted.guessed or GUESSED_BYTES in sizes,
         )
 
 
@@ -217,7 +246,9 @@ def _noise() -> npt.NDArray[np.uint32]:
 
 
 def made_up(core: Any, size: int, limit: int, filled: int) -> int:
-    """Allocates a buffer of which the first `filled` bytes hold numbers below `limit`, the rest zeros; its address."""
+    """Allocates a buffer (none of no bytes: a null pointer) of which the first `filled` bytes hold numbers below `limit`, the rest zeros; its address."""
+    if size == 0:
+        return 0
     address: int = core.allocate(max(size, 16))
     if filled and limit > 1:
         tile = (_noise() % limit).view(np.uint8)
