@@ -27,6 +27,8 @@ from hipsynth.profiling.sim.device import native_core
 CUS_PER_XCD = 2  # of the small device; 8 on devices with one XCD
 FEWEST_CUS = 8
 EXACT_WORK = 150_000  # up to which a launch is interpreted as a whole, in units of about 10 ns
+# Reading more than this, relative to all buffers, may be due to caches that too few work-groups have warmed.
+REREAD, MORE_WORK = 1.1, 16
 MOST_INSTRUCTIONS = 20_000_000
 MEMORY_BYTES = 1 << 38
 SMALL_BYTES = 4096  # of buffers that do not limit the made-up data
@@ -95,6 +97,8 @@ class Way:
 
     zeros: bool = False
     roomy: bool = False
+    whole_device: bool = False  # instead of a small one
+    work: int = EXACT_WORK
     units: int = 2  # sampling units besides the first and the last
     instructions: int = MOST_INSTRUCTIONS
 
@@ -119,7 +123,7 @@ class Interpreter:
             self.table.arch,
             dict(spec),
             sampling_units=way.units,
-            sample_above=EXACT_WORK,
+            sample_above=way.work,
             max_wave_instructions=way.instructions,
             memory_bytes=MEMORY_BYTES,
             values=False,
@@ -146,15 +150,24 @@ class Interpreter:
             return None
         for way in WAYS:
             try:
-                found = self._interpret(kernel, launch, way)
-                if self.unevenness(found) <= UNEVEN or found.groups_run >= math.prod(launch.grid):
-                    return found
-                more = self._interpret(kernel, launch, replace(way, units=MORE_UNITS))
-                return min(found, more, key=self.unevenness)
+                return self._refined(kernel, launch, way, self._interpret(kernel, launch, way))
             except native_core().SimError as error:
                 if error.args[0] not in ("illegal_access", "instruction_limit") or way == WAYS[-1]:
                     raise
         return None
+
+    def _refined(self, kernel: Mapping[str, Any], launch: HostLaunch, way: Way, found: Counted) -> Counted:
+        """The counts, or better ones if more work-groups, or the whole device, are likely to change them."""
+        if found.groups_run >= math.prod(launch.grid):
+            return self._interpret(kernel, launch, replace(way, whole_device=True))
+        read, there = found.work["fabric_read_bytes"], sum(buffer_sizes(kernel, launch))
+        if read > REREAD * there:
+            more = replace(way, work=MORE_WORK * way.work, instructions=10 * way.instructions)
+            found, way = self._interpret(kernel, launch, more), more
+        if self.unevenness(found) > UNEVEN and found.groups_run < math.prod(launch.grid):
+            more_units = self._interpret(kernel, launch, replace(way, units=MORE_UNITS))
+            return min(found, more_units, key=self.unevenness)
+        return found
 
     def unevenness(self, counted: Counted) -> float:
         """The requests of the busiest L2 channel, relative to the average channel's."""
@@ -162,7 +175,8 @@ class Interpreter:
         return counted.work[CHANNEL] * channels / max(1.0, counted.counters["TCC_REQ"])
 
     def _interpret(self, kernel: Mapping[str, Any], launch: HostLaunch, way: Way) -> Counted:
-        core = self._core(self._sparse(math.prod(launch.grid)), way)
+        groups = math.prod(launch.grid)
+        core = self._core(self.spec if way.whole_device else self._sparse(groups), way)
         module = core.load(self.code.elf, self.code.disassembly)
         by_data: bool = core.decided_by_data(module, kernel["symbol"])
         explicit = explicit_arguments(kernel)
@@ -178,13 +192,20 @@ class Interpreter:
             data[offset : offset + size] = packed(value, size, kind == BUFFER, allocate) or b""
         found = core.launch(module, kernel["symbol"], launch.grid, launch.block, bytes(data), launch.dynamic_lds)
         run = int(found["sampling"]["groups_simulated"])
-        return Counted(found["counters"], found["work"], found["occupancy"], found["registers"], run, by_data, way.roomy)
+        work = dict(found["work"])
+        if way.whole_device:  # as scaled() expects it
+            work[BUSIEST] /= self._share(groups)
+        return Counted(found["counters"], work, found["occupancy"], found["registers"], run, by_data, way.roomy)
 
     def _sparse(self, groups: int) -> dict[str, float]:
         """The small device with no more resident work-groups per CU than the grid gives the whole device: they share
         the vL1D and hide each other's latency."""
         resident = math.ceil(groups / self.spec["topology.cus"])
         return self.small | {MOST_GROUPS: float(min(self.spec[MOST_GROUPS], max(1, resident)))}
+
+    def _share(self, groups: int) -> float:
+        """The work-groups that the busiest CU of the whole device gets, relative to that of the small one."""
+        return math.ceil(groups / self.spec["topology.cus"]) / math.ceil(groups / self.small["topology.cus"])
 
     @staticmethod
     def _fits(kernel: Mapping[str, Any], launch: HostLaunch) -> bool:
@@ -198,13 +219,12 @@ class Interpreter:
         """What the timing model makes of the counts on the whole device."""
         work = dict(counted.work)
         groups = math.prod(launch.grid)
-        few, all_ = self.small["topology.cus"], self.spec["topology.cus"]
-        work[BUSIEST] *= math.ceil(groups / all_) / math.ceil(groups / few)
+        work[BUSIEST] *= self._share(groups)
         timing = native_core().estimate(self.spec, work)
         counters = dict(counted.counters)
         kernel = self.kernel_of(launch)
         sizes = buffer_sizes(kernel, launch) if kernel is not None else []
-        counters["SQ_BUSY_CU_CYCLES"] = timing["busy_cycles"] * min(groups, all_)
+        counters["SQ_BUSY_CU_CYCLES"] = timing["busy_cycles"] * min(groups, self.spec["topology.cus"])
         return Preview(
             launch,
             counters,
