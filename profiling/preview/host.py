@@ -366,6 +366,8 @@ class Host(Statements):
             return {"size": value.length, "length": value.length}.get(name, value)
         if self.peek() == "(":
             self.call_arguments()
+            if isinstance(value, Buffer) and name in ("get", "data", "release"):
+                return value
         return self.properties.get(name, UNKNOWN)
 
     def lambda_(self) -> Any:

@@ -11,7 +11,7 @@ import functools
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,8 @@ from hipsynth.profiling.sim.device import native_core
 CUS_PER_XCD = 2  # of the small device; 8 on devices with one XCD
 FEWEST_CUS = 8
 EXACT_WORK = 150_000  # up to which a launch is interpreted as a whole, in units of about 10 ns
+# Reading more than this, relative to all buffers, may be due to caches that too few work-groups have warmed.
+REREAD, MORE_WORK = 1.1, 16
 MOST_INSTRUCTIONS = 20_000_000
 MEMORY_BYTES = 1 << 38
 SMALL_BYTES = 4096  # of buffers that do not limit the made-up data
@@ -41,6 +43,10 @@ BASIC = (  # the metrics that the others of the twelve follow from
     "L2_Fabric_Write_BW",
     "HBM_GFLOPS",
 )
+CHANNEL = "l2_requests_busiest_channel"
+# A channel counts as busier than others if it was in half of the sampling units. Two of four units often are a power of
+# two of bytes apart and thus on one channel by chance; of so many more, which divide the grid by no power of two, few.
+UNEVEN, MORE_UNITS = 1.2, 7
 BUSIEST = "l1_cycles_busiest_cu"  # of the work: the one count that is of one CU
 
 
@@ -81,6 +87,23 @@ class Counted:
     registers: Mapping[str, float]
     groups_run: int
     by_data: bool
+    guessed: bool = False  # buffers had to be larger than the host code says
+
+
+@dataclass(frozen=True)
+class Way:
+    """How to interpret a launch. `roomy`: every buffer has at least GUESSED_BYTES."""
+
+    zeros: bool = False
+    roomy: bool = False
+    whole_device: bool = False  # instead of a small one
+    work: int = EXACT_WORK
+    units: int = 2  # sampling units besides the first and the last
+    instructions: int = MOST_INSTRUCTIONS
+
+
+# In turn, if made-up data leads astray or takes too long, or buffers seem to be too small.
+WAYS = Way(), Way(zeros=True), Way(zeros=True, roomy=True, instructions=10 * MOST_INSTRUCTIONS)
 
 
 class Interpreter:
@@ -94,13 +117,13 @@ class Interpreter:
         self.kernels: list[dict[str, Any]] = core.kernels(core.load(code.elf, code.disassembly))
         self._named: dict[tuple[str, tuple[str, ...]], dict[str, Any] | None] = {}
 
-    def _core(self, spec: Mapping[str, float]) -> Any:
+    def _core(self, spec: Mapping[str, float], way: Way = WAYS[0]) -> Any:
         return native_core().Device(
             self.table.arch,
             dict(spec),
-            sampling_units=2,
-            sample_above=EXACT_WORK,
-            max_wave_instructions=MOST_INSTRUCTIONS,
+            sampling_units=way.units,
+            sample_above=way.work,
+            max_wave_instructions=way.instructions,
             memory_bytes=MEMORY_BYTES,
             values=False,
         )
@@ -124,37 +147,64 @@ class Interpreter:
         kernel = self.kernel_of(launch)
         if kernel is None or not self._fits(kernel, launch):
             return None
-        try:
-            return self._interpret(kernel, launch, zeros=False)
-        except native_core().SimError as error:
-            if error.args[0] not in ("illegal_access", "instruction_limit"):
-                raise
-        return self._interpret(kernel, launch, zeros=True)  # the made-up data led astray
+        for way in WAYS:
+            try:
+                return self._refined(kernel, launch, way, self._interpret(kernel, launch, way))
+            except native_core().SimError as error:
+                if error.args[0] not in ("illegal_access", "instruction_limit") or way == WAYS[-1]:
+                    raise
+        return None
 
-    def _interpret(self, kernel: Mapping[str, Any], launch: HostLaunch, zeros: bool) -> Counted:
-        core = self._core(self._sparse(math.prod(launch.grid)))
+    def _refined(self, kernel: Mapping[str, Any], launch: HostLaunch, way: Way, found: Counted) -> Counted:
+        """The counts, or better ones if more work-groups, or the whole device, are likely to change them."""
+        if found.groups_run >= math.prod(launch.grid):
+            return self._interpret(kernel, launch, replace(way, whole_device=True))
+        read, there = found.work["fabric_read_bytes"], sum(buffer_sizes(kernel, launch))
+        if read > REREAD * there:
+            more = replace(way, work=MORE_WORK * way.work, instructions=10 * way.instructions)
+            found, way = self._interpret(kernel, launch, more), more
+        if self.unevenness(found) > UNEVEN and found.groups_run < math.prod(launch.grid):
+            more_units = self._interpret(kernel, launch, replace(way, units=MORE_UNITS))
+            return min(found, more_units, key=self.unevenness)
+        return found
+
+    def unevenness(self, counted: Counted) -> float:
+        """The requests of the busiest L2 channel, relative to the average channel's."""
+        channels = self.small["l2.channels"] * self.small["topology.xcds"]
+        return counted.work[CHANNEL] * channels / max(1.0, counted.counters["TCC_REQ"])
+
+    def _interpret(self, kernel: Mapping[str, Any], launch: HostLaunch, way: Way) -> Counted:
+        groups = math.prod(launch.grid)
+        core = self._core(self.spec if way.whole_device else self._sparse(groups), way)
         module = core.load(self.code.elf, self.code.disassembly)
         by_data: bool = core.decided_by_data(module, kernel["symbol"])
         explicit = explicit_arguments(kernel)
         sizes = buffer_sizes(kernel, launch)
         data = bytearray(max((offset + size for offset, size, _ in explicit), default=0))
-        limit = 1 if zeros else max(1, min([size // 8 for size in sizes if size >= SMALL_BYTES] or [SMALL_BYTES // 8]))
+        limit = 1 if way.zeros else max(1, min([size // 8 for size in sizes if size >= SMALL_BYTES] or [SMALL_BYTES // 8]))
         filled = MOST_FILLED_BYTES if by_data else 0
 
         def allocate(size: int) -> int:
-            return made_up(core, size, limit, filled)
+            return made_up(core, max(size, GUESSED_BYTES * way.roomy), limit, filled)
 
         for (offset, size, kind), value in zip(explicit, launch.arguments, strict=True):
             data[offset : offset + size] = packed(value, size, kind == BUFFER, allocate) or b""
         found = core.launch(module, kernel["symbol"], launch.grid, launch.block, bytes(data), launch.dynamic_lds)
         run = int(found["sampling"]["groups_simulated"])
-        return Counted(found["counters"], found["work"], found["occupancy"], found["registers"], run, by_data)
+        work = dict(found["work"])
+        if way.whole_device:  # as scaled() expects it
+            work[BUSIEST] /= self._share(groups)
+        return Counted(found["counters"], work, found["occupancy"], found["registers"], run, by_data, way.roomy)
 
     def _sparse(self, groups: int) -> dict[str, float]:
         """The small device with no more resident work-groups per CU than the grid gives the whole device: they share
         the vL1D and hide each other's latency."""
         resident = math.ceil(groups / self.spec["topology.cus"])
         return self.small | {MOST_GROUPS: float(min(self.spec[MOST_GROUPS], max(1, resident)))}
+
+    def _share(self, groups: int) -> float:
+        """The work-groups that the busiest CU of the whole device gets, relative to that of the small one."""
+        return math.ceil(groups / self.spec["topology.cus"]) / math.ceil(groups / self.small["topology.cus"])
 
     @staticmethod
     def _fits(kernel: Mapping[str, Any], launch: HostLaunch) -> bool:
@@ -168,13 +218,12 @@ class Interpreter:
         """What the timing model makes of the counts on the whole device."""
         work = dict(counted.work)
         groups = math.prod(launch.grid)
-        few, all_ = self.small["topology.cus"], self.spec["topology.cus"]
-        work[BUSIEST] *= math.ceil(groups / all_) / math.ceil(groups / few)
+        work[BUSIEST] *= self._share(groups)
         timing = native_core().estimate(self.spec, work)
         counters = dict(counted.counters)
         kernel = self.kernel_of(launch)
         sizes = buffer_sizes(kernel, launch) if kernel is not None else []
-        counters["SQ_BUSY_CU_CYCLES"] = timing["busy_cycles"] * min(groups, all_)
+        counters["SQ_BUSY_CU_CYCLES"] = timing["busy_cycles"] * min(groups, self.spec["topology.cus"])
         return Preview(
             launch,
             counters,
@@ -188,7 +237,7 @@ class Interpreter:
             sum(sizes),
             counted.groups_run,
             counted.by_data,
-            GUESSED_BYTES in sizes,
+            counted.guessed or GUESSED_BYTES in sizes,
         )
 
 
@@ -216,7 +265,9 @@ def _noise() -> npt.NDArray[np.uint32]:
 
 
 def made_up(core: Any, size: int, limit: int, filled: int) -> int:
-    """Allocates a buffer of which the first `filled` bytes hold numbers below `limit`, the rest zeros; its address."""
+    """Allocates a buffer (none of no bytes: a null pointer) of which the first `filled` bytes hold numbers below `limit`, the rest zeros; its address."""
+    if size == 0:
+        return 0
     address: int = core.allocate(max(size, 16))
     if filled and limit > 1:
         tile = (_noise() % limit).view(np.uint8)

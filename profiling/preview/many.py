@@ -137,5 +137,5 @@ def _one(value: Any, place: int) -> Any:
     if isinstance(value, Vector):
         return Vector(_one(value.length, place), _one(value.element, place), value.items)
     if isinstance(value, Object):
-        return Object(value.of, {name: _one(part, place) for name, part in value.fields.items()})
+        return Object(value.of, {name: _one(part, place) for name, part in value.fields.items()}, value.layout)
     return value

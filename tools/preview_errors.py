@@ -1,0 +1,118 @@
+"""How far previews are from the labels of a corpus: `python -m tools.preview_errors CORPUS [--worst N] [--every K]`.
+
+Prints, for the kernels that are furthest off, the ratio of previewed to labelled duration, requests, misses and bytes,
+and, for each architecture, the median error, the share within 10 % and what has no preview. Labels are simulated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hipsynth.profiling.preview.programs import device_code, previews
+from hipsynth.synth.core.errors import BadInput, CompileFailed, HipsynthError
+from hipsynth.synth.core.workers import map_unordered
+from hipsynth.training.analytic.examples import JOB_SECONDS, Build, builds, matching
+from hipsynth.training.analytic.features import preview_quantities
+from hipsynth.training.analytic.quantities import NAMES, quantities
+from hipsynth.training.data.dataset import Sample, load_samples
+
+
+@dataclass(frozen=True)
+class Row:
+    """One label beside its preview: previewed / labelled of each quantity, or why there is no preview."""
+
+    name: str
+    arch: str
+    kernel: str
+    ratios: dict[str, float]
+    reason: str = ""
+    by_data: bool = False
+    limits: tuple[str, str] = ("", "")  # of the label, of the preview
+
+    @property
+    def off(self) -> float:
+        """The factor by which the duration is wrong, at least 1."""
+        return math.exp(abs(math.log(self.ratios["duration"]))) if self.ratios else math.inf
+
+
+def row_of(sample: Sample, ratios: dict[str, float], reason: str, by_data: bool = False, limit: str = "") -> Row:
+    name = str(sample.extra.get("name") or sample.program_id)
+    limits = str(sample.extra.get("bottleneck") or ""), limit
+    return Row(name, sample.arch, sample.kernel, ratios, reason, by_data, limits)
+
+
+def compared(sample: Sample) -> Row:
+    """Raises CompileFailed, BadInput."""
+    found = previews(sample.text, device_code(sample.text, sample.arch, sample.flags), sample.device)
+    preview = matching(found.previews, sample)
+    if preview is None:
+        return row_of(sample, {}, "; ".join({one.reason for one in found.failures}) or "no launch of it was found")
+    seen = preview_quantities(preview, sample.arch)
+    true = quantities(sample.metrics, sample.duration_ns, sample.arch)
+    ratios = {name: (seen[name] + 1) / (true[name] + 1) for name in NAMES}
+    return row_of(sample, ratios, "", preview.by_data, preview.bottleneck)
+
+
+def rows_of(build: Build) -> list[Row]:
+    found = []
+    for sample in build.samples:
+        try:
+            found.append(compared(sample))
+        except (CompileFailed, BadInput) as error:
+            found.append(row_of(sample, {}, error.reason))
+    return found
+
+
+def compare(samples: Iterable[Sample], workers: int) -> list[Row]:
+    """The rows of all samples, the worst first."""
+    jobs = builds(samples)
+    rows: list[Row] = []
+    for outcome in map_unordered(rows_of, jobs, workers, "local", JOB_SECONDS):
+        if isinstance(outcome.error, HipsynthError):  # its worker ended
+            rows += [row_of(sample, {}, outcome.error.reason) for sample in jobs[outcome.index].samples]
+        else:
+            rows += outcome.get()
+    return sorted(rows, key=lambda row: (-row.off, row.name, row.arch))
+
+
+def lines(rows: Sequence[Row], worst: int) -> list[str]:
+    heads = [name.replace("_requests", "").replace("fabric_", "") for name in NAMES]
+    text = [f"{'program':<34}{'arch':<8}" + "".join(f"{head:>10}" for head in heads) + "  limits (label, preview)"]
+    for row in rows[:worst]:
+        numbers = "".join(f"{row.ratios[name]:>10.3g}" for name in NAMES) if row.ratios else f"  {row.reason}"
+        data = ", by data" if row.by_data else ""
+        text.append(f"{row.name:<34}{row.arch:<8}{numbers}  {' '.join(row.limits)}{data}")
+    for arch in sorted({row.arch for row in rows}):
+        text.append(summary(arch, [row for row in rows if row.arch == arch]))
+    return text
+
+
+def summary(arch: str, rows: Sequence[Row]) -> str:
+    errors = [abs(row.ratios["duration"] - 1) if row.ratios else math.inf for row in rows]
+    near = sum(error <= 0.1 for error in errors) / len(errors)
+    none = sum(not row.ratios for row in rows)
+    return (
+        f"{arch}: {len(rows)} labels, {none} without a preview; duration: median error "
+        f"{100 * statistics.median(errors):.1f} %, {100 * near:.0f} % within 10 %"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("corpus", type=Path)
+    parser.add_argument("--worst", type=int, default=40, help="rows to print")
+    parser.add_argument("--every", type=int, default=1, help="take every K-th build only")
+    parser.add_argument("--workers", type=int, default=2)
+    given = parser.parse_args()
+    jobs = builds(load_samples(given.corpus))[:: given.every]
+    rows = compare([sample for job in jobs for sample in job.samples], given.workers)
+    print("\n".join(lines(rows, given.worst)))
+
+
+if __name__ == "__main__":
+    main()
