@@ -181,7 +181,8 @@ class Interpreter:
         explicit = explicit_arguments(kernel)
         sizes = buffer_sizes(kernel, launch)
         data = bytearray(max((offset + size for offset, size, _ in explicit), default=0))
-        limit = 1 if way.zeros else max(1, min([size // 8 for size in sizes if size >= SMALL_BYTES] or [SMALL_BYTES // 8]))
+        known = [size // 8 for size in sizes if size >= SMALL_BYTES]
+        limit = 1 if way.zeros else max(1, min(known or [SMALL_BYTES // 8]))
         filled = MOST_FILLED_BYTES if by_data else 0
 
         def allocate(size: int) -> int:
@@ -265,7 +266,8 @@ def _noise() -> npt.NDArray[np.uint32]:
 
 
 def made_up(core: Any, size: int, limit: int, filled: int) -> int:
-    """Allocates a buffer (none of no bytes: a null pointer) of which the first `filled` bytes hold numbers below `limit`, the rest zeros; its address."""
+    """Allocates a buffer of which the first `filled` bytes hold numbers below `limit`, the rest zeros; its address. One of
+    no bytes is a null pointer."""
     if size == 0:
         return 0
     address: int = core.allocate(max(size, 16))
