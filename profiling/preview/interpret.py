@@ -266,8 +266,8 @@ def _noise() -> npt.NDArray[np.uint32]:
 
 
 def made_up(core: Any, size: int, limit: int, filled: int) -> int:
-    """Allocates a buffer of which the first `filled` bytes hold numbers below `limit`, the rest zeros; its address. One of
-    no bytes is a null pointer."""
+    """Allocates a buffer of which the first `filled` bytes hold numbers below `limit`, the rest zeros; its address.
+    One of no bytes is a null pointer."""
     if size == 0:
         return 0
     address: int = core.allocate(max(size, 16))
