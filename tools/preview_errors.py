@@ -9,10 +9,11 @@ from __future__ import annotations
 import argparse
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hipsynth.profiling.preview.interpret import Preview
 from hipsynth.profiling.preview.programs import device_code, previews
 from hipsynth.synth.core.errors import BadInput, CompileFailed, HipsynthError
 from hipsynth.synth.core.workers import map_unordered
@@ -52,10 +53,20 @@ def compared(sample: Sample) -> Row:
     preview = matching(found.previews, sample)
     if preview is None:
         return row_of(sample, {}, "; ".join({one.reason for one in found.failures}) or "no launch of it was found")
-    seen = preview_quantities(preview, sample.arch)
+    seen = mean([preview_quantities(one, sample.arch) for one in launches_of(found.previews, preview, sample)])
     true = quantities(sample.metrics, sample.duration_ns, sample.arch)
     ratios = {name: (seen[name] + 1) / (true[name] + 1) for name in NAMES}
     return row_of(sample, ratios, "", preview.by_data, preview.bottleneck)
+
+
+def launches_of(found: Sequence[Preview], preview: Preview, sample: Sample) -> list[Preview]:
+    """The launches that a label is the mean of: all of its kernel if these are as many, else the one like it."""
+    same = [one for one in found if one.launch.kernel == preview.launch.kernel]
+    return same if len(same) == sample.extra.get("dispatches") else [preview]
+
+
+def mean(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    return {name: statistics.fmean(part[name] for part in parts) for name in NAMES}
 
 
 def rows_of(build: Build) -> list[Row]:

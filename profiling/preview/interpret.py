@@ -75,6 +75,7 @@ class Preview:
     groups_run: int
     by_data: bool  # addresses or control flow may depend on data, which is made up
     guessed: bool  # the size of a buffer is not known
+    astray: bool = False  # made-up data led to errors or far, zeros did not
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,7 @@ class Counted:
     groups_run: int
     by_data: bool
     guessed: bool = False  # buffers had to be larger than the host code says
+    astray: bool = False  # made-up data led to errors or far, zeros did not
 
 
 @dataclass(frozen=True)
@@ -157,16 +159,24 @@ class Interpreter:
 
     def _refined(self, kernel: Mapping[str, Any], launch: HostLaunch, way: Way, found: Counted) -> Counted:
         """The counts, or better ones if more work-groups, or the whole device, are likely to change them."""
-        if found.groups_run >= math.prod(launch.grid):
-            return self._interpret(kernel, launch, replace(way, whole_device=True))
+        groups = math.prod(launch.grid)
+        more = replace(way, work=MORE_WORK * way.work, instructions=10 * way.instructions)
+        if found.groups_run >= groups:
+            return self._tried(kernel, launch, replace(way, whole_device=True), found)
+        if groups <= self.spec["topology.cus"]:
+            return self._tried(kernel, launch, replace(more, whole_device=True), found)
         read, there = found.work["fabric_read_bytes"], sum(buffer_sizes(kernel, launch))
         if read > REREAD * there:
-            more = replace(way, work=MORE_WORK * way.work, instructions=10 * way.instructions)
-            found, way = self._interpret(kernel, launch, more), more
-        if self.unevenness(found) > UNEVEN and found.groups_run < math.prod(launch.grid):
-            more_units = self._interpret(kernel, launch, replace(way, units=MORE_UNITS))
-            return min(found, more_units, key=self.unevenness)
+            found, way = self._tried(kernel, launch, more, found), more
+        if self.unevenness(found) > UNEVEN and found.groups_run < groups:
+            found = min(found, self._tried(kernel, launch, replace(way, units=MORE_UNITS), found), key=self.unevenness)
         return found
+
+    def _tried(self, kernel: Mapping[str, Any], launch: HostLaunch, way: Way, otherwise: Counted) -> Counted:
+        try:
+            return self._interpret(kernel, launch, way)
+        except native_core().SimError:  # made-up data may end even what a part of it did not
+            return otherwise
 
     def unevenness(self, counted: Counted) -> float:
         """The requests of the busiest L2 channel, relative to the average channel's."""
@@ -181,8 +191,7 @@ class Interpreter:
         explicit = explicit_arguments(kernel)
         sizes = buffer_sizes(kernel, launch)
         data = bytearray(max((offset + size for offset, size, _ in explicit), default=0))
-        known = [size // 8 for size in sizes if size >= SMALL_BYTES]
-        limit = 1 if way.zeros else max(1, min(known or [SMALL_BYTES // 8]))
+        limit = 1 if way.zeros else max(1, min([n // 8 for n in sizes if n >= SMALL_BYTES] or [SMALL_BYTES // 8]))
         filled = MOST_FILLED_BYTES if by_data else 0
 
         def allocate(size: int) -> int:
@@ -195,7 +204,8 @@ class Interpreter:
         work = dict(found["work"])
         if way.whole_device:  # as scaled() expects it
             work[BUSIEST] /= self._share(groups)
-        return Counted(found["counters"], work, found["occupancy"], found["registers"], run, by_data, way.roomy)
+        parts = found["counters"], work, found["occupancy"], found["registers"]
+        return Counted(*parts, run, by_data, way.roomy, way.zeros and by_data)
 
     def _sparse(self, groups: int) -> dict[str, float]:
         """The small device with no more resident work-groups per CU than the grid gives the whole device: they share
@@ -239,6 +249,7 @@ class Interpreter:
             counted.groups_run,
             counted.by_data,
             counted.guessed or GUESSED_BYTES in sizes,
+            counted.astray,
         )
 
 
@@ -266,8 +277,8 @@ def _noise() -> npt.NDArray[np.uint32]:
 
 
 def made_up(core: Any, size: int, limit: int, filled: int) -> int:
-    """Allocates a buffer of which the first `filled` bytes hold numbers below `limit`, the rest zeros; its address.
-    One of no bytes is a null pointer."""
+    """Allocates a buffer of which the first `filled` bytes hold numbers below `limit`, the rest zeros; its address. A
+    buffer of no bytes is a null pointer."""
     if size == 0:
         return 0
     address: int = core.allocate(max(size, 16))

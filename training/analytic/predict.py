@@ -179,6 +179,8 @@ def described(
     if width > WIDEST:
         cause = "its branches or addresses depend on data" if preview.by_data else "few labelled kernels are like it"
         reason = f"the duration is uncertain by a factor of {math.exp(width):.1f}: {cause}"
+    elif preview.astray:
+        reason = "it needs the data that the program makes: with made-up data it fails or goes on and on"
     return KernelPrediction(
         preview.launch.kernel,
         metrics,
