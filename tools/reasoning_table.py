@@ -4,8 +4,9 @@
         [--traces FOLDER]
 
 Each row works on the naive versions of handwritten problems, and with --traces on programs of held-out lineages; none
-is in training. Models have the tools, or write the kernels again in one answer. What a model ends with is verified like
-an answer of the search. Results are kept in out/reasoning.jsonl; a second call goes on.
+is in training. Models have the tools, or write the kernels again in one answer. The control takes proposed moves at
+random, with as many calls as the trained model made. What a model ends with is verified like an answer of the search.
+Results are kept in out/reasoning.jsonl; a second call goes on.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from hipsynth.training.models.fit import computes_bf16
 from hipsynth.training.models.train import model_record
 from hipsynth.tuning.agent.conclude import conclude
 from hipsynth.tuning.optimize.optimize import Optimized, Request, optimize
+from hipsynth.tuning.reason.chance import RandomMoves
 from hipsynth.tuning.reason.learn import read_chats, source_of
 from hipsynth.tuning.reason.local import LocalModel
 from hipsynth.tuning.reason.practise import worked
@@ -34,6 +36,7 @@ from hipsynth.tuning.reason.rewrite import rewritten
 from hipsynth.tuning.tools import Workshop, call
 from hipsynth.tuning.trial import target_of
 from tools.optimize_table import naive
+from tools.reasoning_traces import training_set
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reference" / "reasoning.md"
@@ -47,7 +50,9 @@ Written by `python -m tools.reasoning_table` on {date}, for {arch}. A kernel cou
 least 1 % faster and passes every [check](../explanation/honest-gains.md); the geometric mean counts the others as 1.
 "Handed in": kernels for which at least one changed program was made; "correct": of those, without one that does not
 compile, fails, or is faster but fails a check. Times are the simulator's. A search has a budget of {budget:g} s, a
-model {calls} calls or one answer of {whole} tokens with the kernels written again. How the models were trained:
+model {calls} calls or one answer of {whole} tokens with the kernels written again. "Random moves" is the control: it
+applies proposed moves drawn with equal chances, and makes as many calls for each kernel as the trained model did; a
+model that is no better than it has not learned to choose. How models are trained:
 [train a model to use the tools](../how-to/train-with-tools.md).
 """
 COLUMNS = """
@@ -58,6 +63,7 @@ GROUPS = {
     "handwritten": "## Naive handwritten kernels",
     "lineages": "## Generated programs of held-out lineages\n\nThe search improves each, because it was chosen so.",
 }
+TRAINED, CONTROL = "trained, tools", "random moves"
 Row = dict[str, Any]
 Rows = list[Row]
 
@@ -79,6 +85,14 @@ def nothing(ended: str, made: bool = False) -> Row:
 def with_tools(model: LocalModel, text: str, target: Target) -> Row:
     model.clear()
     driven, ended = worked(model, text, target, calls=CALLS)
+    return row_of(driven.found, driven.ended, driven.calls) if driven else nothing(ended)
+
+
+def by_chance(calls: Mapping[str, int], text: str, target: Target) -> Row:
+    """Random moves with as many calls as `calls` names for the program."""
+    if not (most := calls.get(text, 0)):
+        return nothing("calls")
+    driven, ended = worked(RandomMoves(), text, target, calls=most)
     return row_of(driven.found, driven.ended, driven.calls) if driven else nothing(ended)
 
 
@@ -112,8 +126,10 @@ def local(folder: str) -> LocalModel:
     return LocalModel(model.bfloat16() if computes_bf16() else model, tokenizer, context)
 
 
-def rows_of(given: argparse.Namespace) -> dict[str, tuple[str, Callable[[str, Target], Row]]]:
-    """The rows of the table, each with its model and how it answers; models are loaded at their first question."""
+def rows_of(given: argparse.Namespace, calls: Mapping[str, int]) -> dict[str, tuple[str, Callable[[str, Target], Row]]]:
+    """The rows of the table, each with its model and how it answers; models are loaded at their first question.
+
+    `calls`: that the trained model made for a program's text, known when the control's turn comes."""
     found: dict[str, tuple[str, Callable[[str, Target], Row]]] = {"search": ("", searched)}
     loaded: dict[str, LocalModel] = {}
 
@@ -130,6 +146,7 @@ def rows_of(given: argparse.Namespace) -> dict[str, tuple[str, Callable[[str, Ta
             found[f"{name}, tools"] = model, partial(asking, with_tools, of, folder)
             if name != "practised":
                 found[f"{name}, no tools"] = model, partial(asking, without_tools, of, folder)
+    found[CONTROL] = f"as {found[TRAINED][0]}", partial(by_chance, calls)
     return found
 
 
@@ -189,7 +206,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         row = json.loads(line)
         kept[row["row"], row["model"], row["program"], row["arch"]] = row
     results: dict[str, dict[str, Rows]] = {}
-    for name, (model, answer) in rows_of(given).items():
+    calls: dict[str, int] = {}
+    for name, (model, answer) in rows_of(given, calls).items():
         for group, program, text in programs:
             key = name, model, program, given.arch
             if key not in kept:
@@ -199,10 +217,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 with KEPT.open("a") as file:
                     file.write(json.dumps(kept[key]) + "\n")
                 print(name, program, kept[key], flush=True)
+            if name == TRAINED:
+                calls[text] = kept[key]["calls"]
             results.setdefault(group, {}).setdefault(name, []).append(kept[key])
     parts = [f"\n{GROUPS[group]}\n{table(rows)}" for group, rows in results.items()]
     date = datetime.now(UTC).date()
     head = HEAD.format(date=date, arch=given.arch, budget=BUDGET_S, calls=CALLS, whole=WHOLE)
+    if given.traces is not None and (record := model_record(Path(given.trained))) is not None:
+        parts.append(training_set(given.traces, Path(given.trained), record))
     write_whole(PAGE, head + "".join(parts))
     print("".join(parts))
 

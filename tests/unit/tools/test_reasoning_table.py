@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from spoken import Says, call
 from hipsynth.tuning.agent.words import DONE
 from hipsynth.tuning.trial import target_of
 from tools import reasoning_table
-from tools.reasoning_table import ONE_SHOT, searched, table, with_tools, without_tools
+from tools.reasoning_table import ONE_SHOT, by_chance, searched, table, with_tools, without_tools
 
 needs.package("torch")
 
@@ -48,6 +49,15 @@ def test_one_answer_without_tools_is_verified_too() -> None:
     assert without_tools(Says("It is fast already."), TEXT, TARGET)["ended"] == "no changed kernel"
 
 
+def test_the_control_makes_as_many_calls_as_the_model() -> None:
+    gained = by_chance({TEXT: 40}, TEXT, TARGET)
+    assert gained["made"] and gained["speedup"] > 1.0 and not gained["wrong"]
+    assert 4 <= gained["calls"] <= 40
+    short = by_chance({TEXT: 2}, TEXT, TARGET)
+    assert short == {"speedup": 1.0, "calls": 2, "ended": "calls", "made": False, "wrong": False}
+    assert by_chance({}, TEXT, TARGET)["calls"] == 0
+
+
 def test_a_table_counts_what_was_not_improved_as_one() -> None:
     rows = [
         {"speedup": 4.0, "calls": 6, "ended": "finished", "made": True, "wrong": False},
@@ -66,10 +76,26 @@ def test_a_second_call_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         return {"speedup": 1.5, "calls": 3, "ended": "finished", "made": True, "wrong": False}
 
     monkeypatch.setattr(reasoning_table, "naive", lambda: iter([("scale", program)]))
-    monkeypatch.setattr(reasoning_table, "rows_of", lambda given: {"a": ("one", answer), "b": ("two", answer)})
+    monkeypatch.setattr(reasoning_table, "rows_of", lambda given, calls: {"a": ("one", answer), "b": ("two", answer)})
     monkeypatch.setattr(reasoning_table, "KEPT", tmp_path / "kept.jsonl")
     monkeypatch.setattr(reasoning_table, "PAGE", tmp_path / "page.md")
     for _ in range(2):
         reasoning_table.main(["--trained", "model"])
         assert asked == [TEXT, TEXT]
     assert "| b | 1 of 1 | 1.500 |" in (tmp_path / "page.md").read_text()
+
+
+def test_the_control_comes_after_the_trained_model_with_its_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "scale.hip"
+    program.write_text(TEXT)
+    said = {"speedup": 1.0, "calls": 2, "ended": "finished", "made": False, "wrong": False}
+    monkeypatch.setattr(reasoning_table, "naive", lambda: iter([("scale", program)]))
+    monkeypatch.setattr(reasoning_table, "asking", lambda *_: said)
+    monkeypatch.setattr(reasoning_table, "KEPT", tmp_path / "kept.jsonl")
+    monkeypatch.setattr(reasoning_table, "PAGE", tmp_path / "page.md")
+    reasoning_table.main(["--trained", "model", "--untrained", ""])
+    kept = [json.loads(line) for line in (tmp_path / "kept.jsonl").read_text().splitlines()]
+    control = next(row for row in kept if row["row"] == "random moves")
+    assert (control["calls"], control["ended"], control["model"]) == (2, "calls", "as model")

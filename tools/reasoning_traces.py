@@ -1,0 +1,54 @@
+"""What a model that uses tools was trained on: the part of docs/reference/reasoning.md about traces."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hipsynth.training.data.encode import IGNORED
+from hipsynth.tuning.reason.learn import FILES, encoded, read_chats
+
+HEAD = """
+## What the model was trained on
+
+`synth traces` on {programs} programs of the grammar and handwritten ones; reasons why programs have no chat:
+{without}. No lineage is in both parts.
+
+| part | chats | programs | lineages | with a dead end | steps | tokens | of them the assistant's | too long |
+|---|---:|---:|---:|---:|---:|---:|---:|---:|
+"""
+
+
+def training_set(traces: Path, model: Path, record: Mapping[str, Any]) -> str:
+    """The section about a folder of traces: counts, and tokens as the model reads them."""
+    from transformers import AutoTokenizer
+
+    report = json.loads((traces / "report.json").read_text())
+    without = ", ".join(f"{number} {reason.replace('_', ' ')}" for reason, number in sorted(report["without"].items()))
+    tokenizer, chats = AutoTokenizer.from_pretrained(str(model)), read_chats(traces)
+    rows = [line(part, chats[part], report["steps"][part], tokenizer, int(record["context"])) for part in FILES]
+    share = len(chats["held_out"]) / sum(map(len, chats.values()))
+    head = HEAD.format(programs=report["programs"], without=without or "none")
+    return head + "\n".join(rows) + f"\n\n{100 * share:.0f} % of the chats are held out. {trained(record)}\n"
+
+
+def line(part: str, chats: Sequence[Mapping[str, Any]], steps: int, tokenizer: Any, context: int) -> str:
+    made = [encoded(tokenizer, chat, context) for chat in chats]
+    fitting = [row for row in made if row is not None]
+    tokens = sum(len(row["input_ids"]) for row in fitting)
+    own = sum(label != IGNORED for row in fitting for label in row["labels"])
+    programs, lineages = (len({chat[name] for chat in chats}) for name in ("program", "lineage"))
+    dead_ends = sum(chat.get("kind") == "detour" for chat in chats)
+    counts = (len(chats), programs, lineages, dead_ends, steps, tokens, own, len(made) - len(fitting))
+    return f"| {part.replace('_', ' ')} | " + " | ".join(f"{count:,}" for count in counts) + " |"
+
+
+def trained(record: Mapping[str, Any]) -> str:
+    valid = record.get("valid_loss")
+    loss = f", {valid:.3f} on held-out chats" if valid is not None else ""
+    return (
+        f"{record['base']} made {record['steps']} steps in chats of at most {record['context']} tokens, at "
+        f"{record['tokens_per_second']:.0f} tokens/s; loss {record['train_loss']:.3f} in the mean of the run{loss}."
+    )
