@@ -340,7 +340,7 @@ class Expressions:
             return self._converted(given)
         if self.peek() == "<<<":
             return self.launch(name, given)
-        if self.peek() in ("(", "{") and (self.peek() == "(" or name in SIZES or name == "dim3"):
+        if self.peek() in ("(", "{") and (self.peek() == "(" or name in SIZES or self.is_class(name)):
             return self.called(name, given)
         return self.lookup(name)
 
@@ -368,6 +368,10 @@ class Expressions:
         return Vector(length, size if known(size) else 4)
 
     # --- what a program adds
+
+    def is_class(self, name: str) -> bool:
+        """Whether values of this type may be made with braces."""
+        return name == "dim3"
 
     def called(self, name: str, given: list[str]) -> Any:
         self.call_arguments()
