@@ -1,4 +1,4 @@
-"""How host code allocates and fills what kernels get: loops over pointers, containers, classes, objects as arguments."""
+"""How host code allocates and fills what kernels get: loops over pointers, containers, classes, objects."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ BUFFERS = {
     "smart pointers": """
       using Floats = std::unique_ptr<float, Free>;
       static Floats on_device(size_t n) { float* p; if (hipMalloc(&p, n * 4) != hipSuccess) exit(2); return Floats(p); }
-      std::shared_ptr<float> shared(size_t n) { float* p; hipMalloc(&p, n * 4); return {p, [](float* q) { hipFree(q); }}; }
+      std::shared_ptr<float> shared(size_t n) {
+        float* p; hipMalloc(&p, n * 4); return {p, [](float* q) { hipFree(q); }}; }
       int main() { Floats a = on_device(1000); auto b = shared(1000); add<<<4, 256>>>(a.get(), b.get(), 1000); }
     """,
 }
