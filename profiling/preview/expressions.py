@@ -340,7 +340,7 @@ class Expressions:
             return self._converted(given)
         if self.peek() == "<<<":
             return self.launch(name, given)
-        if self.peek() == "(" or (self.peek() == "{" and (name in SIZES or name == "dim3" or self.is_class(name))):
+        if self.peek() in ("(", "{") and (self.peek() == "(" or name in SIZES or self.is_class(name)):
             return self.called(name, given)
         return self.lookup(name)
 
@@ -370,7 +370,8 @@ class Expressions:
     # --- what a program adds
 
     def is_class(self, name: str) -> bool:
-        return False
+        """Whether values of this type may be made with braces."""
+        return name == "dim3"
 
     def called(self, name: str, given: list[str]) -> Any:
         self.call_arguments()

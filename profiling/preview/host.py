@@ -226,7 +226,8 @@ class Host(Statements):
         if makers:
             self.call(makers[0], values, made)
         elif values:
-            made.fields.update(zip((name for name, _, _ in of.fields), values, strict=False))
+            for (name, kind, _), value in zip(of.fields, values, strict=False):
+                made.fields[name] = member_value(kind, value)
         return made
 
     def _member_value(self, kind: list[str], values: list[Any], scope: Scope) -> Any:
@@ -249,6 +250,10 @@ class Host(Statements):
         for part in " ".join(kind[array:]).split("]"):
             if part.strip(" ["):
                 length = binary("*", length, self.evaluate(part.strip(" [").split(), scope))
+        plain = unqualified([w for w in kind[:array] if w not in ("const", "struct")])
+        if known(size) and "*" not in kind and plain[0] in self.found.classes:
+            size, parts = self._parts(plain[0])
+            length = binary("*", length, parts)
         return (int(size), int(length)) if known(size, length) else (0, 1)
 
     def size_of(self, words: Sequence[str]) -> Any:
@@ -256,8 +261,16 @@ class Host(Statements):
         plain = unqualified([w for w in words if w not in ("const", "struct")])
         if known(size) or not plain or plain[0] not in self.found.classes:
             return size
-        sizes = [self.extent(kind, {}) for _, kind, _ in self.found.classes[plain[0]].fields]
-        return laid_out(sizes)[1] if sizes and all(one for one, _ in sizes) else UNKNOWN
+        part, parts = self._parts(plain[0])
+        return part * parts or UNKNOWN
+
+    def _parts(self, name: str) -> tuple[int, int]:
+        """The bytes of an object of a class as (alignment, number of parts of it); zeros if they are not known."""
+        sizes = [self.extent(kind, {}) for _, kind, _ in self.found.classes[name].fields]
+        if not sizes or not all(one for one, _ in sizes):
+            return 0, 0
+        widest = max(min(16, one & -one) for one, _ in sizes)
+        return widest, laid_out(sizes)[1] // widest
 
     def evaluate(self, words: list[str], scope: Scope) -> Any:
         inner = Host.__new__(Host)
@@ -271,7 +284,7 @@ class Host(Statements):
     # --- calls
 
     def is_class(self, name: str) -> bool:
-        return name in self.found.classes
+        return name in self.found.classes or super().is_class(name)
 
     def called(self, name: str, given: list[str]) -> Any:
         if name == "hipLaunchKernelGGL":
@@ -439,6 +452,14 @@ class Host(Statements):
         if isinstance(held, list):
             return "".join(held)
         return str(held) if known(held) else word
+
+
+def member_value(kind: list[str], value: Any) -> Any:
+    """A number, or the numbers of an array, as a member of a type has them."""
+    base = [w for w in kind[: kind.index("[") if "[" in kind else None] if w != "const"]
+    if "[" in kind and isinstance(value, Vector) and value.items is not None:
+        return Vector(value.length, value.element, [calls.converted(base, item) for item in value.items])
+    return value if "*" in kind else calls.converted(base, value)
 
 
 def unqualified(words: list[str]) -> list[str]:

@@ -160,13 +160,13 @@ class Interpreter:
     def _refined(self, kernel: Mapping[str, Any], launch: HostLaunch, way: Way, found: Counted) -> Counted:
         """The counts, or better ones if more work-groups, or the whole device, are likely to change them."""
         groups = math.prod(launch.grid)
-        more = replace(way, work=MORE_WORK * way.work, instructions=10 * way.instructions)
         if found.groups_run >= groups:
-            return self._tried(kernel, launch, replace(way, whole_device=True), found)
-        if groups <= self.spec["topology.cus"]:
+            return found
+        more = replace(way, work=MORE_WORK * way.work, instructions=10 * way.instructions)
+        if groups <= self.spec["topology.cus"] and not found.by_data:  # these all run at once there
             return self._tried(kernel, launch, replace(more, whole_device=True), found)
         read, there = found.work["fabric_read_bytes"], sum(buffer_sizes(kernel, launch))
-        if read > REREAD * there:
+        if read > REREAD * there and not found.by_data:
             found, way = self._tried(kernel, launch, more, found), more
         if self.unevenness(found) > UNEVEN and found.groups_run < groups:
             found = min(found, self._tried(kernel, launch, replace(way, units=MORE_UNITS), found), key=self.unevenness)

@@ -45,12 +45,14 @@ def _object(value: Object, size: int, allocate: Allocate) -> bytes | None:
     parts, sizes = [], []
     for name, bytes_, length in value.layout:
         held = value.fields.get(name)
-        if isinstance(held, Object):
-            bytes_, length = laid_out([(b, n) for _, b, n in held.layout])[1], 1
         if not bytes_:
             return None
         items: Sequence[Any] = [held]
-        if length != 1:
+        if isinstance(held, Object):  # parts of its alignment
+            inner = _object(held, bytes_ * length, allocate)
+            starts = range(0, bytes_ * length, bytes_)
+            items = [None if inner is None else int.from_bytes(inner[i : i + bytes_], "little") for i in starts]
+        elif length != 1:
             items = held.items if isinstance(held, Vector) and held.items is not None else []
             items = [*items, *[0] * (length - len(items))][:length]
         made = [packed(item, bytes_, False, allocate) for item in items]
