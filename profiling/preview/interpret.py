@@ -153,9 +153,15 @@ class Interpreter:
             try:
                 return self._refined(kernel, launch, way, self._interpret(kernel, launch, way))
             except native_core().SimError as error:
-                if error.args[0] not in ("illegal_access", "instruction_limit") or way == WAYS[-1]:
+                endless = error.args[0] == "instruction_limit" and way.zeros and self.by_data(kernel)
+                if error.args[0] not in ("illegal_access", "instruction_limit") or way == WAYS[-1] or endless:
                     raise
         return None
+
+    def by_data(self, kernel: Mapping[str, Any]) -> bool:
+        """Whether addresses or control flow of a kernel may depend on data."""
+        core = self._core(self.small)
+        return bool(core.decided_by_data(core.load(self.code.elf, self.code.disassembly), kernel["symbol"]))
 
     def _refined(self, kernel: Mapping[str, Any], launch: HostLaunch, way: Way, found: Counted) -> Counted:
         """The counts, or better ones if more work-groups, or the whole device, are likely to change them."""
