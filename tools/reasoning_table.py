@@ -52,8 +52,8 @@ least 1 % faster and passes every [check](../explanation/honest-gains.md); the g
 compile, fails, or is faster but fails a check. Times are the simulator's. A search has a budget of {budget:g} s, a
 model {calls} calls or one answer of {whole} tokens with the kernels written again. "Random moves" is the control: it
 applies proposed moves drawn with equal chances, and makes as many calls for each kernel as the trained model did; a
-model that is no better than it has not learned to choose. How models are trained:
-[train a model to use the tools](../how-to/train-with-tools.md).
+model that is no better than it has not learned to choose. A second control has all {calls} calls. How models are
+trained: [train a model to use the tools](../how-to/train-with-tools.md).
 """
 COLUMNS = """
 | | improved | geometric mean | handed in | correct | calls a kernel | ended by itself |
@@ -63,7 +63,7 @@ GROUPS = {
     "handwritten": "## Naive handwritten kernels",
     "lineages": "## Generated programs of held-out lineages\n\nThe search improves each, because it was chosen so.",
 }
-TRAINED, CONTROL = "trained, tools", "random moves"
+TRAINED, CONTROL, ALL_CALLS = "trained, tools", "random moves", f"random moves, {CALLS} calls"
 Row = dict[str, Any]
 Rows = list[Row]
 
@@ -88,9 +88,9 @@ def with_tools(model: LocalModel, text: str, target: Target) -> Row:
     return row_of(driven.found, driven.ended, driven.calls) if driven else nothing(ended)
 
 
-def by_chance(calls: Mapping[str, int], text: str, target: Target) -> Row:
-    """Random moves with as many calls as `calls` names for the program."""
-    if not (most := calls.get(text, 0)):
+def by_chance(calls: Mapping[str, int] | int, text: str, target: Target) -> Row:
+    """Random moves with that many calls, or as many as `calls` names for the program."""
+    if not (most := calls if isinstance(calls, int) else calls.get(text, 0)):
         return nothing("calls")
     driven, ended = worked(RandomMoves(), text, target, calls=most)
     return row_of(driven.found, driven.ended, driven.calls) if driven else nothing(ended)
@@ -147,6 +147,7 @@ def rows_of(given: argparse.Namespace, calls: Mapping[str, int]) -> dict[str, tu
             if name != "practised":
                 found[f"{name}, no tools"] = model, partial(asking, without_tools, of, folder)
     found[CONTROL] = f"as {found[TRAINED][0]}", partial(by_chance, calls)
+    found[ALL_CALLS] = "", partial(by_chance, CALLS)
     return found
 
 

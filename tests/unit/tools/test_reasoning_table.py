@@ -56,6 +56,7 @@ def test_the_control_makes_as_many_calls_as_the_model() -> None:
     short = by_chance({TEXT: 2}, TEXT, TARGET)
     assert short == {"speedup": 1.0, "calls": 2, "ended": "calls", "made": False, "wrong": False}
     assert by_chance({}, TEXT, TARGET)["calls"] == 0
+    assert by_chance(2, TEXT, TARGET) == short
 
 
 def test_a_table_counts_what_was_not_improved_as_one() -> None:
