@@ -1,7 +1,7 @@
 """Writes docs/reference/reasoning.md: models that optimize held-out kernels with tools, beside the search.
 
     python -m tools.reasoning_table --trained FOLDER [--practised FOLDER] [--untrained BASE] [--kernels N] [--arch A]
-        [--traces FOLDER]
+        [--traces FOLDER] [--as-is]
 
 Each row works on the naive versions of handwritten problems, and with --traces on programs of held-out lineages; none
 is in training. Models have the tools, or write the kernels again in one answer. The control takes proposed moves at
@@ -52,8 +52,8 @@ least 1 % faster and passes every [check](../explanation/honest-gains.md); the g
 compile, fails, or is faster but fails a check. Times are the simulator's. A search has a budget of {budget:g} s, a
 model {calls} calls or one answer of {whole} tokens with the kernels written again. "Random moves" is the control: it
 applies proposed moves drawn with equal chances, and makes as many calls for each kernel as the trained model did; a
-model that is no better than it has not learned to choose. How models are trained:
-[train a model to use the tools](../how-to/train-with-tools.md).
+model that is no better than it has not learned to choose. A second control has all {calls} calls. How models are
+trained: [train a model to use the tools](../how-to/train-with-tools.md).
 """
 COLUMNS = """
 | | improved | geometric mean | handed in | correct | calls a kernel | ended by itself |
@@ -63,7 +63,7 @@ GROUPS = {
     "handwritten": "## Naive handwritten kernels",
     "lineages": "## Generated programs of held-out lineages\n\nThe search improves each, because it was chosen so.",
 }
-TRAINED, CONTROL = "trained, tools", "random moves"
+TRAINED, CONTROL, ALL_CALLS = "trained, tools", "random moves", f"random moves, {CALLS} calls"
 Row = dict[str, Any]
 Rows = list[Row]
 
@@ -88,9 +88,9 @@ def with_tools(model: LocalModel, text: str, target: Target) -> Row:
     return row_of(driven.found, driven.ended, driven.calls) if driven else nothing(ended)
 
 
-def by_chance(calls: Mapping[str, int], text: str, target: Target) -> Row:
-    """Random moves with as many calls as `calls` names for the program."""
-    if not (most := calls.get(text, 0)):
+def by_chance(calls: Mapping[str, int] | int, text: str, target: Target) -> Row:
+    """Random moves with that many calls, or as many as `calls` names for the program."""
+    if not (most := calls if isinstance(calls, int) else calls.get(text, 0)):
         return nothing("calls")
     driven, ended = worked(RandomMoves(), text, target, calls=most)
     return row_of(driven.found, driven.ended, driven.calls) if driven else nothing(ended)
@@ -147,6 +147,7 @@ def rows_of(given: argparse.Namespace, calls: Mapping[str, int]) -> dict[str, tu
             if name != "practised":
                 found[f"{name}, no tools"] = model, partial(asking, without_tools, of, folder)
     found[CONTROL] = f"as {found[TRAINED][0]}", partial(by_chance, calls)
+    found[ALL_CALLS] = "", partial(by_chance, CALLS)
     return found
 
 
@@ -196,35 +197,60 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--kernels", type=int, default=10, help="of each kind, at most")
     parser.add_argument("--arch", default="gfx942")
     parser.add_argument("--traces", type=Path, help="folder of `synth traces`, for its held-out programs")
+    parser.add_argument("--as-is", action="store_true", help="ask nothing more: a page of what is kept")
     return parser.parse_args(arguments)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    given = parsed(arguments)
-    programs, target, kept = list(programs_of(given)), target_of(given.arch), {}
+def answers(given: argparse.Namespace, programs: Sequence[tuple[str, str, str]]) -> dict[tuple[str, str], Row]:
+    """Each row's answer for each program; what is kept is not asked again, and with --as-is nothing is asked."""
+    target, kept, found = target_of(given.arch), {}, {}
     for line in KEPT.read_text().splitlines() if KEPT.exists() else ():
         row = json.loads(line)
         kept[row["row"], row["model"], row["program"], row["arch"]] = row
-    results: dict[str, dict[str, Rows]] = {}
     calls: dict[str, int] = {}
     for name, (model, answer) in rows_of(given, calls).items():
-        for group, program, text in programs:
+        for _, program, text in programs:
             key = name, model, program, given.arch
-            if key not in kept:
+            if key not in kept and not given.as_is:
                 about = dict(zip(("row", "model", "program", "arch"), key, strict=True))
                 kept[key] = about | answer(text, target)
                 KEPT.parent.mkdir(parents=True, exist_ok=True)
                 with KEPT.open("a") as file:
                     file.write(json.dumps(kept[key]) + "\n")
                 print(name, program, kept[key], flush=True)
-            if name == TRAINED:
-                calls[text] = kept[key]["calls"]
-            results.setdefault(group, {}).setdefault(name, []).append(kept[key])
-    parts = [f"\n{GROUPS[group]}\n{table(rows)}" for group, rows in results.items()]
-    date = datetime.now(UTC).date()
-    head = HEAD.format(date=date, arch=given.arch, budget=BUDGET_S, calls=CALLS, whole=WHOLE)
+            if key in kept:
+                found[name, program] = kept[key]
+                if name == TRAINED:
+                    calls[text] = kept[key]["calls"]
+    return found
+
+
+def groups(found: Mapping[tuple[str, str], Row], programs: Sequence[tuple[str, str, str]]) -> list[str]:
+    """A table for each group. Rows have the same kernels: those that each row with any answer has."""
+    parts = []
+    for group in GROUPS:
+        asked = [program for one, program, _ in programs if one == group]
+        rows = {name: None for name, program in found if program in asked}
+        whole = [program for program in asked if all((name, program) in found for name in rows)]
+        if whole and rows:
+            results = {name: [found[name, program] for program in whole] for name in rows}
+            note = f"\nKernels: {', '.join(f'`{program}`' for program in whole)}.\n"
+            if left := len(asked) - len(whole):
+                note += (
+                    f"Of the {len(asked)} that were chosen, {left} are left out: not every row has been run on them.\n"
+                )
+            parts.append(f"\n{GROUPS[group]}\n{note}{table(results)}")
+    return parts
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    given = parsed(arguments)
+    programs = list(programs_of(given))
+    parts = groups(answers(given, programs), programs)
     if given.traces is not None and (record := model_record(Path(given.trained))) is not None:
         parts.append(training_set(given.traces, Path(given.trained), record))
+    date = datetime.now(UTC).date()
+    head = HEAD.format(date=date, arch=given.arch, budget=BUDGET_S, calls=CALLS, whole=WHOLE)
     write_whole(PAGE, head + "".join(parts))
     print("".join(parts))
 

@@ -13,8 +13,7 @@ from hipsynth.tuning.reason.learn import FILES, encoded, read_chats
 HEAD = """
 ## What the model was trained on
 
-`synth traces` on {programs} programs of the grammar and handwritten ones; reasons why programs have no chat:
-{without}. No lineage is in both parts.
+`synth traces` on {programs} programs; reasons why programs have no chat: {without}. No lineage is in both parts.
 
 | part | chats | programs | lineages | with a dead end | steps | tokens | of them the assistant's | too long |
 |---|---:|---:|---:|---:|---:|---:|---:|---:|
@@ -49,6 +48,6 @@ def trained(record: Mapping[str, Any]) -> str:
     valid = record.get("valid_loss")
     loss = f", {valid:.3f} on held-out chats" if valid is not None else ""
     return (
-        f"{record['base']} made {record['steps']} steps in chats of at most {record['context']} tokens, at "
-        f"{record['tokens_per_second']:.0f} tokens/s; loss {record['train_loss']:.3f} in the mean of the run{loss}."
+        f"{record['base']} made {record['steps']} steps in chats of at most {record['context']} tokens,\n"
+        f"at {record['tokens_per_second']:.0f} tokens/s; loss {record['train_loss']:.3f} in the mean of the run{loss}."
     )

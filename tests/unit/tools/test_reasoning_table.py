@@ -14,7 +14,7 @@ from spoken import Says, call
 from hipsynth.tuning.agent.words import DONE
 from hipsynth.tuning.trial import target_of
 from tools import reasoning_table
-from tools.reasoning_table import ONE_SHOT, by_chance, searched, table, with_tools, without_tools
+from tools.reasoning_table import ONE_SHOT, by_chance, groups, searched, table, with_tools, without_tools
 
 needs.package("torch")
 
@@ -56,6 +56,7 @@ def test_the_control_makes_as_many_calls_as_the_model() -> None:
     short = by_chance({TEXT: 2}, TEXT, TARGET)
     assert short == {"speedup": 1.0, "calls": 2, "ended": "calls", "made": False, "wrong": False}
     assert by_chance({}, TEXT, TARGET)["calls"] == 0
+    assert by_chance(2, TEXT, TARGET) == short
 
 
 def test_a_table_counts_what_was_not_improved_as_one() -> None:
@@ -83,6 +84,31 @@ def test_a_second_call_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         reasoning_table.main(["--trained", "model"])
         assert asked == [TEXT, TEXT]
     assert "| b | 1 of 1 | 1.500 |" in (tmp_path / "page.md").read_text()
+
+
+def test_rows_of_a_page_have_the_same_kernels() -> None:
+    row = {"speedup": 1.5, "calls": 3, "ended": "finished", "made": True, "wrong": False}
+    programs = [("handwritten", "p", ""), ("handwritten", "q", ""), ("lineages", "r", "")]
+    found = {("a", "p"): row, ("a", "q"): row, ("b", "q"): row}
+    (text,) = groups(found, programs)
+    assert "Kernels: `q`." in text and "Of the 2 that were chosen, 1 are left out" in text
+    assert "| a | 1 of 1 |" in text and "| b | 1 of 1 |" in text
+    assert groups({("a", "p"): row, ("b", "q"): row}, programs) == []
+
+
+def test_as_is_asks_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "scale.hip"
+    program.write_text(TEXT)
+    monkeypatch.setattr(reasoning_table, "naive", lambda: iter([("scale", program)]))
+    monkeypatch.setattr(reasoning_table, "rows_of", lambda given, calls: {"a": ("one", None)})
+    monkeypatch.setattr(reasoning_table, "KEPT", tmp_path / "kept.jsonl")
+    monkeypatch.setattr(reasoning_table, "PAGE", tmp_path / "page.md")
+    reasoning_table.main(["--trained", "model", "--as-is"])
+    assert "| a |" not in (tmp_path / "page.md").read_text()
+    kept = {"row": "a", "model": "one", "program": "scale", "arch": "gfx942", "speedup": 1.5, "calls": 3}
+    (tmp_path / "kept.jsonl").write_text(json.dumps(kept | {"ended": "finished", "made": True, "wrong": False}) + "\n")
+    reasoning_table.main(["--trained", "model", "--as-is"])
+    assert "| a | 1 of 1 | 1.500 |" in (tmp_path / "page.md").read_text()
 
 
 def test_the_control_comes_after_the_trained_model_with_its_calls(
