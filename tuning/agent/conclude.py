@@ -43,9 +43,9 @@ def conclude(shop: Workshop, refused: dict[str, str], say: Callable[[str], None]
         status, reason = "refused", "the original fails, or runs too long in full, at every size; name one with --check"
     text, after = (best[0].text, best[1].duration_ns) if best else (original.text, before.duration_ns)
     lines = difflib.unified_diff(original.text.splitlines(True), text.splitlines(True), "original", "optimized")
-    return Optimized(
-        status, reason, before.duration_ns, after, passed, steps, text, "".join(lines), shop.seconds, refused
-    )
+    last = [one.name for one, _ in measured].index(best[0].name) if best else -1
+    return Optimized(status, reason, before.duration_ns, after, passed, steps, text, "".join(lines), shop.seconds,
+                     refused, step=last)  # fmt: skip
 
 
 def _least(before: Evaluation) -> float:

@@ -117,10 +117,9 @@ def steps_of(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 def winning(found: Optimized) -> list[Step]:
     """The steps from the original to the answer."""
-    last = [step for step in found.steps if step.kept and step.after_ns == found.after_ns]
-    if not last:
+    if found.step < 0:
         raise NoLesson("no step leads to the answer")
-    path = [last[0]]
+    path = [found.steps[found.step]]
     while path[0].parent >= 0:
         path.insert(0, found.steps[path[0].parent])
     return path
