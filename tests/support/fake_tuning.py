@@ -22,7 +22,7 @@ parsed = functools.cache(read_program)
 
 def measure(_: Evaluator, text: str) -> Evaluation:
     """Restricted pointers help twofold, four work-items a lane by another half; "wrong" programs are the fastest."""
-    ns = 100.0 / (2 if text.count("__restrict__") else 1) / (1.5 if "lane_k < 4" in text else 1)
+    ns = 100.0 / (2 if text.count("__restrict__") else 1) / (1.5 if "at_x < 4; " in text else 1)
     ns = 10.0 if "wrong" in text else ns
     kernel = KernelTime(
         "scale", ns, 1, "latency", "", (16, 1, 1), (256, 1, 1), True, {"VALU_Utilization": ns}, {"SQ_WAVES": ns}
