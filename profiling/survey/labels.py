@@ -16,7 +16,7 @@ from hipsynth.profiling.matrix.collect import settings, with_sure_labels
 from hipsynth.profiling.sim.api import RunResult
 from hipsynth.profiling.sim.limits import Limits
 from hipsynth.profiling.survey.build import code_flags
-from hipsynth.profiling.survey.plan import BuildPlan, Call, Program
+from hipsynth.profiling.survey.plan import BuildPlan, Call, Program, SourceUnit
 from hipsynth.synth.core.errors import BadInput
 from hipsynth.synth.core.files import SOURCE_BYTES, read_regular
 from hipsynth.synth.core.kernel_record import Dim, KernelRecord
@@ -34,6 +34,8 @@ LICENCES = (  # words of a licence's text -> SPDX identifier
     ("Permission is hereby granted, free of charge", "MIT"),
 )
 _SPDX = re.compile(r"SPDX-License-Identifier:\s*([\w.+-]+)")
+_QUOTED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"[^\n]*$', re.M)
+_PRAGMA_ONCE = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+once\b[^\n]*$", re.M)
 NOT_KNOWN = "not known"
 
 
@@ -64,13 +66,41 @@ def _read(path: Path) -> str:
         return ""
 
 
-def source_text(plan: BuildPlan) -> str:
-    """The program's own files, the one with its main() first as the plan lists it, each after a line with its name."""
-    parts = []
+def source_text(plan: BuildPlan, root: Path) -> str:
+    """The program's own files, the one with its main() first as the plan lists it, each after a line with its name.
+
+    Headers below `root` that a file includes by a quoted name stand where they are included first, and the plan's
+    macros at the top, so that the text compiles alone.
+    """
+    parts, seen = [], set[Path]()
     for unit in plan.units:
         name = unit.path.relative_to(plan.folder) if unit.path.is_relative_to(plan.folder) else Path(unit.path.name)
-        parts.append(f"// file: {name}\n{_read(unit.path)}" if len(plan.units) > 1 else _read(unit.path))
-    return "\n".join(parts)
+        text = _with_headers(_read(unit.path), unit.path.parent, unit, root.resolve(), seen)
+        parts.append(f"// file: {name}\n{text}" if len(plan.units) > 1 else text)
+    macros = dict.fromkeys(text for unit in plan.units for text in unit.defines)
+    defines = "".join(f"#define {name} {value if equals else 1}\n" for name, equals, value in map(_parts, macros))
+    return defines + "\n".join(parts)
+
+
+def _parts(macro: str) -> tuple[str, str, str]:
+    return macro.partition("=")
+
+
+def _with_headers(text: str, folder: Path, unit: SourceUnit, root: Path, seen: set[Path]) -> str:
+    """A text with the headers of its own collection written in, each once."""
+
+    def written(match: re.Match[str]) -> str:
+        for place in (folder, *unit.includes):
+            path = (place / match[1]).resolve()
+            if path.is_relative_to(root) and path.is_file():
+                if path in seen:
+                    return ""
+                seen.add(path)
+                header = _PRAGMA_ONCE.sub("", _read(path))
+                return f"// file: {path.name}\n{_with_headers(header, path.parent, unit, root, seen)}"
+        return match[0]
+
+    return _QUOTED.sub(written, text)
 
 
 def program_record(
@@ -80,7 +110,7 @@ def program_record(
 
     `base`: the id of the program as it is in the folder, if `change` says which of its constants have other values.
     """
-    text = source_text(plan)
+    text = source_text(plan, root)
     facts = {"collection": root.name, "path": program.id, "build": plan.origin}
     facts["licence"] = licence_of(text, program.main.parent.resolve(), root.resolve())
     return {

@@ -37,12 +37,31 @@ def test_a_program_of_several_files_is_one_text(tmp_path: Path) -> None:
     (tmp_path / "k.hip").write_text("void k() {}\n")
     units = tuple(SourceUnit(tmp_path / name) for name in ("main.hip", "k.hip"))
     plan = BuildPlan("p", units, tmp_path, "make")
-    text = source_text(plan)
+    text = source_text(plan, tmp_path)
     assert text == "// file: main.hip\nint main() {}\n\n// file: k.hip\nvoid k() {}\n"
     record = program_record(Program("main.hip", tmp_path / "main.hip"), plan, tmp_path, ("512",))
     check_record({name: value for name, value in record.items() if name != "text"})
     assert record["id"] == text_id(text) and record["params"]["path"] == "main.hip"
-    assert source_text(BuildPlan("p", units[:1], tmp_path, "make")) == "int main() {}\n"
+    assert source_text(BuildPlan("p", units[:1], tmp_path, "make"), tmp_path) == "int main() {}\n"
+
+
+def test_a_text_holds_its_own_headers_and_macros(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    (root / "app").mkdir(parents=True)
+    (root / "common").mkdir()
+    (tmp_path / "secret.h").write_text("int secret;\n")
+    (root / "common/a.h").write_text('#pragma once\n#include "b.h"\nint a;\n')
+    (root / "common/b.h").write_text("int b;\n")
+    (root / "app/main.hip").write_text(
+        '#include <vector>\n#include "a.h"\n  # include "../common/b.h"  // again\n#include "../../secret.h"\n'
+        '#include "missing.h"\nint main() {}\n'
+    )
+    unit = SourceUnit(root / "app/main.hip", includes=(root / "common",), defines=("N=4", "FAST"))
+    text = source_text(BuildPlan("p", (unit,), root / "app", "make"), root)
+    assert text == (
+        "#define N 4\n#define FAST 1\n#include <vector>\n// file: a.h\n\n// file: b.h\nint b;\n\nint a;\n\n\n"
+        '#include "../../secret.h"\n#include "missing.h"\nint main() {}\n'
+    )
 
 
 def test_a_program_in_another_size_belongs_to_its_original(tmp_path: Path) -> None:
