@@ -184,7 +184,7 @@ def _joins(program: Program, run: Sequence[_Call], after: _Call) -> bool:
         return False
     if (last.grid, last.block) != (after.launch.grid, after.launch.block):
         return False
-    flat = "," not in last.grid + last.block and "dim3" not in last.grid + last.block
+    flat = _flat(program, last.grid) and _flat(program, last.block)
     uses = after.uses()
     if not all(_NAME.fullmatch(array) for call in (*run, after) for array in call.uses()):
         return False  # `a + 1` may be part of what `a` is
@@ -197,6 +197,12 @@ def _joins(program: Program, run: Sequence[_Call], after: _Call) -> bool:
             if len(places) != 1 or not _own(next(iter(places)), flat):
                 return False
     return True
+
+
+def _flat(program: Program, shape: str) -> bool:
+    """Whether a launch shape has one axis: it is a number, and names no dim3."""
+    names = re.findall(r"[A-Za-z_]\w*", shape)
+    return "dim3" not in names and not any(re.search(rf"\bdim3\b[^;]*\b{name}\b", program.text) for name in names)
 
 
 def _own(subscript: str | None, flat: bool) -> bool:

@@ -155,7 +155,7 @@ class Verifier:
         return self._orders[conditions]
 
     def _why_not_exact(self, conditions: Conditions, error: float) -> str:
-        if self._unordered(conditions):
+        if self._unordered(conditions) and not error:
             return "the same words, where the original leaves their order to its atomics"
         return f"within {error:.2g}: {self.tolerance.reason}"
 
