@@ -93,6 +93,7 @@ def ship(made: Path, release: Path) -> None:
     parts = split(load_samples(release))
     kept = {name: record[name] for name in (*KEPT, *KEPT_TOO)}
     kept["base"], kept["intervals"] = "tiny", calibrate(predictor, parts["valid"])
+    kept["config"] = {**record["config"], "base": Path(str(record["config"]["base"])).name}  # no path of this machine
     shutil.rmtree(SHIPPED / "weights", ignore_errors=True)
     pack(predictor.decoder.model, SHIPPED)
     predictor.decoder.encoder.tokenizer.save_pretrained(SHIPPED)

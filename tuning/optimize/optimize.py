@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -104,9 +105,11 @@ def optimize(request: Request, say: Callable[[str], None] = lambda line: None) -
         found = Verification((verifier.quick(request.text),))
         return _answer("refused", why, None, search, found, request.text, refused)
     states = search.run()
-    precise = Evaluator(target, request.arguments, RUN_TIME_S, request.journal, clock, effort=1.0)
+    precise = functools.cache(Evaluator(target, request.arguments, RUN_TIME_S, request.journal, clock, effort=1.0))
     for state in states[:-1]:
-        timed = before, after = settled(states[-1].found, state, precise, request.text)
+        timed = before, after = (
+            (states[-1].found, state.found) if clock.late else settled(states[-1].found, state, precise, request.text)
+        )
         if after.duration_ns * (1 + GAIN + uncertainty(before, after)) > before.duration_ns:
             continue
         found = verifier.full(state.text, timed)
@@ -121,9 +124,11 @@ def optimize(request: Request, say: Callable[[str], None] = lambda line: None) -
                    request.text, refused)  # fmt: skip
 
 
-def settled(first: Evaluation, state: State, precise: Evaluator, original: str) -> tuple[Evaluation, Evaluation]:
+def settled(
+    first: Evaluation, state: State, precise: Callable[[str], Evaluation], original: str
+) -> tuple[Evaluation, Evaluation]:
     """The runs of the original and of a state: made once more, of more groups, where sampling left their ratio open."""
-    if uncertainty(first, state.found) <= SETTLED or precise.clock.late:
+    if uncertainty(first, state.found) <= SETTLED:
         return first, state.found
     with ThreadPoolExecutor(AT_ONCE) as pool:
         before, after = pool.map(precise, (original, state.text))
