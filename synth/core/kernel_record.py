@@ -83,6 +83,7 @@ class Work:
     vmem: float = 0
     lds: float = 0
     flow: float = 0
+    jumps: float = 0
     lds_cycles: float = 0
     # Serialized memory round trips that waves waited for, by the deepest level reached.
     store_waits: float = 0
@@ -102,7 +103,6 @@ class Work:
     l1_cycles_busiest_cu: float = 0
     l2_requests_busiest_channel: float = 0
     l2_turns_busiest_channel: float = 0
-    l2_transfers: float = 0
     atomics_busiest_line: float = 0
     fabric_read_bytes: float = 0
     fabric_write_bytes: float = 0

@@ -33,6 +33,10 @@ const InstructionTally* Device::tally() const { return impl_->tally.get(); }
 
 void Device::reset() { impl_->reset(); }
 
+void Device::empty_l2() {
+  if (impl_->hierarchy) impl_->hierarchy->empty_l2();
+}
+
 bool Device::decided_by_data(const Module& module, const KernelInfo& kernel) {
   Launch launch;
   launch.module = &module;
@@ -56,7 +60,7 @@ Observed Device::observe(const Launch& launch, const SharingOptions& options, Sh
 
 void Device::Impl::reset_caches() {
   repeats = {};
-  if (options.count) hierarchy = std::make_unique<Hierarchy>(arch, spec);
+  if (options.count) hierarchy = std::make_unique<Hierarchy>(arch, spec, options.keep_l2);
 }
 
 void Device::Impl::reset() {
@@ -119,6 +123,7 @@ Context Device::Impl::context(const Launch& launch, const LaunchPlan& plan, Kern
           .model = &functional,
           .footprint = out,
           .latency = latencies_of(spec),
+          .jump_cycles = static_cast<uint32_t>(spec.issue.branch_cycles - spec.issue.wave_cycles),
           .scratch_lane_bytes = plan.scratch_lane_bytes,
           .scratch_base = plan.scratch_lane_bytes ? runtime.scratch(1) : 0,
           .clock = clock,
@@ -275,7 +280,7 @@ Dispatch Device::Impl::reuse(const Launch& launch, const LaunchPlan& plan, Repea
 }
 
 Dispatch Device::Impl::run_or_reuse(const Launch& launch, const LaunchPlan& plan) {
-  if (!options.reuse || tally || !traits_of(launch).repeatable) return run(launch, plan, nullptr);
+  if (!options.reuse || options.keep_l2 || tally || !traits_of(launch).repeatable) return run(launch, plan, nullptr);
   Repeat& repeat = repeats.find(launch, plan, plan.scratch_lane_bytes ? runtime.scratch(1) : 0, memory.layout());
   for (const Extents* pages : {&repeat.decisive, &repeat.touched}) {
     for (const Extent& e : *pages) compared += 2 * e.bytes;  // before the launch and after it

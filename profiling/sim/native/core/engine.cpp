@@ -180,7 +180,8 @@ template <Event::Kind kKind>
 // Continues at `to` after `pc`; false if the time slice is used up.
 [[gnu::always_inline]] inline bool Engine::jump(Resident* r, Run* run, uint32_t pc, uint32_t to) {
   end_run(run, pc + 1);
-  r->clock += issued_[pc + 1] - issued_[to];
+  r->clock += issued_[pc + 1] - issued_[to] + c_.jump_cycles;
+  ++c_.counts.jumps;
   r->wave.pc = run->start = to;
   if (recorder_) recorder_->add(Event::Kind::jump, r->clock + issued_[to], 0);
   return run->budget != 0;

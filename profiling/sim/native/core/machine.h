@@ -149,9 +149,10 @@ struct DeviceOptions {
   bool host_calls = false;    // kernels may call host functions
   uint32_t per_kernel = 0;    // launches of a kernel and shape that are counted, later ones only run; 0: all
   bool reuse = true;          // dispatches that must have the counters of an earlier one get them without being counted
-  bool counters = true;       // false: report only the duration of a dispatch, which makes short launches cheaper
-  bool lines = false;         // keep what each instruction did (core/tally.h); implies no reuse
-  double budget_s = 0;  // work of all launches together, in seconds at fixed prices (dispatch/budget.h); 0: no limit
+  bool keep_l2 = false;  // dispatches find in the L2 what earlier ones left, as without a profiler; implies no reuse
+  bool counters = true;  // false: report only the duration of a dispatch, which makes short launches cheaper
+  bool lines = false;    // keep what each instruction did (core/tally.h); implies no reuse
+  double budget_s = 0;   // work of all launches together, in seconds at fixed prices (dispatch/budget.h); 0: no limit
 };
 
 class InstructionTally;
@@ -174,7 +175,8 @@ class Device {
   const InstructionTally* tally() const;  // null without DeviceOptions::lines
   // Follows which lines each work-group of the launch would use, without running it (core/sharing.h). Throws SimError.
   Observed observe(const Launch& launch, const SharingOptions& options, Sharing* out);
-  void reset();  // clears the state that kernels left behind: caches, the heap of device-side malloc
+  void empty_l2();  // as a copy by the host does
+  void reset();     // clears the state that kernels left behind: caches, the heap of device-side malloc
 
  private:
   struct Impl;

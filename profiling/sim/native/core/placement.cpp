@@ -77,7 +77,7 @@ void Engine::start(ScheduledWave* scheduled) {
   Resident* r = scheduled->wave;
   start_wave(c_.arch, plan_, launch_, c_.scratch_base, {scheduled->group, scheduled->index, scheduled->slot}, r);
   if (!begins_scalar_) set_up_rows(plan_, r);
-  r->wake_round = round_;
+  r->wake_round = r->began = round_;
   scheduled->started = true;
   if (c_.tally) c_.tally->started(*r);
 }

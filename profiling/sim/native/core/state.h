@@ -49,7 +49,7 @@ enum class WaveState : uint8_t { ready, barrier, ended };
 // cached.
 struct Progress {
   WorkGroup* group = nullptr;
-  uint64_t wake_round = 0;
+  uint64_t wake_round = 0, began = 0;  // rounds
   WaveState state = WaveState::ready;
   Level vm_level = Level::none;  // deepest level among the outstanding vector loads
   Level smem_level = Level::none;
@@ -62,6 +62,7 @@ struct Progress {
   uint32_t issued_vm = 0;  // entries written to the ring
   // The wave's own time, as if it ran alone: issue cycles plus waits. At a step it is clock + Program::issued.
   uint32_t clock = 0, now = 0;       // now: after the executing instruction, or at a barrier or the end
+  uint32_t vl1d_free = 0;            // when its own last vector memory instruction has left the vL1D
   Answer scalar_answer, lds_answer;  // to the last scalar load and the last LDS instruction
 };
 
@@ -117,6 +118,7 @@ struct EngineCounts {
   uint64_t vm_waits[5] = {}, smem_waits[5] = {}, lds_waits = 0, barriers = 0;
   uint64_t store_tails = 0;     // waves that ended with stores in flight
   uint64_t barrier_cycles = 0;  // that waves would wait at barriers for the last wave of their work-group
+  uint64_t jumps = 0;           // taken branches, and other jumps
 };
 
 // How evenly time is spread over waves or work-groups that run side by side.
@@ -178,6 +180,7 @@ struct Context {
   Footprint* footprint = nullptr;     // where accesses to device memory are recorded; null: nowhere
   InstructionTally* tally = nullptr;  // where the events of each instruction are counted; null: nowhere
   Latencies latency{};
+  uint32_t jump_cycles = 0;         // that a jump takes beyond its issue
   uint32_t scratch_lane_bytes = 0;  // private segment of one lane
   uint64_t scratch_base = 0;        // of wave slot 0
   uint64_t clock = 0;               // value that s_memtime reads

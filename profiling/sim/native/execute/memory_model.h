@@ -69,12 +69,16 @@ class CountedMemory final : public MemoryModel {
 
   void begin_dispatch() override { hierarchy_.begin_dispatch(); }
   void end_dispatch() override { hierarchy_.end_dispatch(); }
-  void access(Resident& r, const WaveAccess& a) override { book(r, a.kind, hierarchy_.access(r.group->cu, a)); }
+  void access(Resident& r, const WaveAccess& a) override {
+    set_time(r);
+    book(r, a.kind, hierarchy_.access(r.group->cu, a));
+  }
   void swizzled_access(Resident& r, const WaveAccess& a, uint64_t stride) override;
   void image_access(Resident& r, Access kind, std::span<const WaveAccess> texels) override;
   void empty_access(Resident& r) override { r.issue_vm(0, Answer::at(r.now, Level::none)); }
   void scalar_load(Resident& r, uint64_t address, uint32_t bytes) override;
   void scalar_write(Resident& r, uint64_t address, uint32_t bytes) override {
+    set_time(r);
     hierarchy_.scalar(r.group->cu, address, bytes);
   }
   void invalidate_l1(const Resident& r) override { hierarchy_.invalidate_l1(r.group->cu); }
@@ -91,6 +95,7 @@ class CountedMemory final : public MemoryModel {
 
   // A vector load that is already coalesced.
   void load(Resident& r, const LoadShape& shape, uint64_t first_address) {
+    set_time(r);
     book(r, Access::load, hierarchy_.load(r.group->cu, shape, first_address));
   }
   // The round in which the data of a typical vector load would be back.
@@ -98,6 +103,7 @@ class CountedMemory final : public MemoryModel {
   Hierarchy& hierarchy() { return hierarchy_; }
 
  private:
+  void set_time(const Resident& r) { hierarchy_.channels().at(r.began * pace_.round_cycles() + r.now); }
   // Updates what is outstanding, and when its answer arrives, after an access that went as deep as `level`.
   void book(Resident& r, Access kind, Level level);
 

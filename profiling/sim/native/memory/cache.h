@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "memory/pages.h"
+#include "memory/set_hash.h"
 
 namespace hipsynth {
 
@@ -28,7 +29,7 @@ class BasicCache {
     uint64_t bytes = 0;
     uint32_t line_bytes = 64, ways = 4;
     uint32_t dirty_ways = 0;  // at most 16; 0: all ways, or the first 16
-    bool hashed = false;      // fold upper line-number bits into the set index
+    Hash hash = Hash::none;   // how upper address bits choose the set, too; none unless there are 2^n sets
   };
   struct Result {
     bool hit = false;
@@ -47,8 +48,10 @@ class BasicCache {
     Tag tag;
   };
   Place place_of(uint64_t line) const {
-    if (hashed_) line = scramble(line);
-    if (power_of_two_) return {line & (sets_ - 1), static_cast<Tag>((line >> set_bits_) + 1)};
+    if (power_of_two_) {
+      const uint64_t upper = line >> set_bits_;
+      return {(line ^ hash_.of(upper)) & (sets_ - 1), static_cast<Tag>(upper + 1)};
+    }
     return {line % sets_, static_cast<Tag>(line / sets_ + 1)};
   }
 
@@ -89,9 +92,15 @@ class BasicCache {
     if (dirty_.size() != 0) __builtin_prefetch(&dirty_[at.set], 1);
   }
 
-  // Empties the cache; first calls back(line, dirty sectors) for the modified lines, set by set, newest first.
+  // Empties the cache; first calls back(line, dirty sectors) for the modified lines.
   template <class F>
   void flush(F&& back) {
+    write_back(back);
+    invalidate();
+  }
+  // Calls back(line, dirty sectors) for the modified lines, set by set, newest first; they are unmodified then.
+  template <class F>
+  void write_back(F&& back) {
     for (uint64_t blocks = dirty_.size() ? touched_ : 0; blocks; blocks &= blocks - 1) {
       const auto [first, end] = block(std::countr_zero(blocks));
       for (uint64_t set = first; set < end; ++set) {
@@ -103,7 +112,6 @@ class BasicCache {
         dirty_[set] = 0;
       }
     }
-    invalidate();
   }
   // Modified sectors of all lines.
   uint64_t dirty_sectors() const {
@@ -149,17 +157,10 @@ class BasicCache {
     const auto first = static_cast<uint64_t>(i) << block_bits_;
     return {first, std::min(sets_, first + (uint64_t{1} << block_bits_))};
   }
-  static uint64_t scramble(uint64_t line) { return line ^ line >> 7 ^ line >> 14 ^ line >> 21; }
-  // With s for the shift by 7, scramble is (1 + s)^3, and (1 + s)^4 (1 + s^4) is 1 + s^8: the identity for lines below
-  // 2^56.
-  static uint64_t unscramble(uint64_t v) {
-    v ^= v >> 7;
-    return v ^ v >> 28;
-  }
   uint64_t line_of(uint64_t set, Tag tag) const {
     const uint64_t upper = tag - uint64_t{1};
-    const uint64_t scrambled = power_of_two_ ? upper << set_bits_ | set : upper * sets_ + set;
-    return hashed_ ? unscramble(scrambled) : scrambled;
+    if (!power_of_two_) return upper * sets_ + set;
+    return upper << set_bits_ | ((set ^ hash_.of(upper)) & (sets_ - 1));
   }
 
   // The way where a tag was; the last way if it was absent. Returned by value to stay in registers.
@@ -252,7 +253,8 @@ class BasicCache {
   uint32_t ways_ = 0, dirty_ways_ = 0;
   int set_bits_ = 0;
   int block_bits_ = 0;
-  bool hashed_ = false, power_of_two_ = true;
+  bool power_of_two_ = true;
+  SetHash hash_;
   uint64_t touched_ = 0;          // blocks
   uint64_t dirty_positions_ = 0;  // bits of a word of dirty_ that are used
   PageArray<Tag> tags_;
@@ -266,7 +268,6 @@ BasicCache<Tag>::BasicCache(const Geometry& g)
       dirty_ways_(g.dirty_ways ? g.dirty_ways : std::min(g.ways, kMaxDirtyWays)),
       set_bits_(std::countr_zero(sets_)),
       block_bits_(std::max(0, static_cast<int>(std::bit_width(sets_ - 1)) - 6)),
-      hashed_(g.hashed),
       power_of_two_(std::has_single_bit(sets_)),
       dirty_positions_(dirty_ways_ < kMaxDirtyWays ? (uint64_t{1} << dirty_ways_ * kDirtyBits) - 1 : ~uint64_t{0}),
       tags_(sets_ * g.ways) {
@@ -276,6 +277,7 @@ BasicCache<Tag>::BasicCache(const Geometry& g)
     throw std::invalid_argument("a cache of " + std::to_string(g.bytes) + " bytes, " + std::to_string(g.ways) +
                                 " ways and " + std::to_string(g.dirty_ways) + " dirty ways cannot be modelled");
   }
+  if (power_of_two_) hash_ = SetHash(g.hash, set_bits_);
 }
 
 using Cache = BasicCache<uint64_t>;

@@ -35,12 +35,13 @@ uint8_t touched_sectors(const WaveAccess& a, uint64_t segment) {
 
 }  // namespace
 
-Hierarchy::Hierarchy(Arch arch, const Spec& spec)
+Hierarchy::Hierarchy(Arch arch, const Spec& spec, bool keep_l2)
     : arch_(arch),
       cus_(u32(spec.topology.cus)),
       cus_per_xcd_(cus_ / u32(spec.topology.xcds)),
       l1_line_(u32(spec.vl1d.line_bytes)),
       l2_line_(u32(spec.l2.line_bytes)),
+      fill_cycles_(u32(spec.vl1d.line_bytes / spec.vl1d.bytes_per_cycle)),
       unmerged_period_(u32(spec.l2.unmerged_pair_period)),
       fabric_read_bytes_per_request_(u32(spec.fabric.read_request_bytes)),
       segments_per_l1_line_(l1_line_ / kSegmentBytes),
@@ -50,48 +51,54 @@ Hierarchy::Hierarchy(Arch arch, const Spec& spec)
       scalar_line_(u32(spec.scalar.line_bytes)),
       cus_per_scalar_(u32(spec.scalar.cus)),
       write_back_at_end_(spec.fabric.write_back_at_end != 0),
+      keep_l2_(keep_l2),
       arrivals_(u32(spec.topology.xcds)),
       latency_{0, u32(spec.vl1d.latency_cycles), u32(spec.l2.latency_cycles),
                u32(spec.fabric.infinity_cache_latency_cycles), u32(spec.hbm.latency_cycles)},
-      channels_(u32(spec.l2.channels)),
-      lines_per_interleave_(u32(spec.l2.interleave_bytes) / l2_line_),
-      hashed_(spec.l2.hashed != 0) {
-  const Cache::Geometry l1{u32(spec.vl1d.bytes), l1_line_, u32(spec.vl1d.ways), 0, spec.vl1d.hashed != 0};
+      channels_(u32(spec.l2.channels), u32(spec.topology.xcds), u32(spec.l2.interleave_bytes) / l2_line_,
+                spec.l2.hashed != 0) {
+  const Cache::Geometry l1{u32(spec.vl1d.bytes), l1_line_, u32(spec.vl1d.ways), 0,
+                           spec.vl1d.hashed != 0 ? Hash::fold : Hash::none};
   for (uint32_t i = 0; i < cus_; ++i) {
     if (WideCache::suits(l1.ways))
-      wide_l1_.emplace_back(l1.bytes, l1.line_bytes, l1.ways, l1.hashed);
+      wide_l1_.emplace_back(l1.bytes, l1.line_bytes, l1.ways, l1.hash);
     else
       l1_.emplace_back(l1);
   }
-  const Cache::Geometry scalar{u32(spec.scalar.bytes), u32(spec.scalar.line_bytes), u32(spec.scalar.ways), 0, false};
+  const Cache::Geometry scalar{u32(spec.scalar.bytes), u32(spec.scalar.line_bytes), u32(spec.scalar.ways)};
   for (uint32_t i = 0; i < cus_; i += cus_per_scalar_.value()) scalar_.emplace_back(scalar);
   const LargeCache::Geometry l2{u32(spec.l2.bytes), l2_line_, u32(spec.l2.ways), u32(spec.l2.dirty_ways),
-                                spec.l2.hashed != 0};
+                                spec.l2.hashed != 0 ? Hash::fold : Hash::none};
   for (uint32_t i = 0; i < u32(spec.topology.xcds); ++i) l2_.emplace_back(l2);
   const auto infinity_bytes = static_cast<uint64_t>(spec.fabric.infinity_cache_bytes);
-  if (infinity_bytes) infinity_ = LargeCache({infinity_bytes, l2_line_, u32(spec.fabric.infinity_cache_ways), 0, true});
+  if (infinity_bytes)
+    infinity_ = LargeCache({infinity_bytes, l2_line_, u32(spec.fabric.infinity_cache_ways), 0, Hash::polynomial});
   l1_cycles_.assign(cus_, 0);
-  channel_requests_.assign(channels_.value() * u32(spec.topology.xcds), 0);
 }
 
 // A dispatch starts with empty vL1D and L2: recorded evictions of a second launch equal those of a cold L2, and its
-// reads miss even if the data would still fit. Only the memory-side Infinity Cache keeps its lines.
+// reads miss even if the data would still fit. Only the memory-side Infinity Cache keeps its lines. That is so under a
+// profiler: without one, recorded times of repeated small kernels show that the L2 keeps its lines, too (keep_l2).
 void Hierarchy::begin_dispatch() {
   for (Cache& c : l1_) c.invalidate();
   for (WideCache& c : wide_l1_) c.invalidate();
   for (Cache& c : scalar_) c.invalidate();
-  for (LargeCache& c : l2_) {
-    c.flush([&](uint64_t line, uint8_t sectors) {  // left dirty by the previous dispatch: written back between the two
-      if (infinity_.present()) infinity_.access(line, sectors);
-    });
-  }
+  if (!keep_l2_) empty_l2();
   std::fill(l1_cycles_.begin(), l1_cycles_.end(), 0);
-  std::fill(channel_requests_.begin(), channel_requests_.end(), 0);
+  channels_.begin();
   atomic_chain_.clear();
   before_dispatch_ = cycle_ + kLongAgo;
   cycle_ = before_dispatch_;
   n_ = {};
   replaced_ = 0;
+}
+
+void Hierarchy::empty_l2() {
+  for (LargeCache& c : l2_) {
+    c.flush([&](uint64_t line, uint8_t sectors) {  // left dirty by the previous dispatch: written back between the two
+      if (infinity_.present()) infinity_.access(line, sectors);
+    });
+  }
 }
 
 // Writes back every modified line. Infinity Cache tags are prefetched some lines ahead of their use.
@@ -100,13 +107,14 @@ void Hierarchy::flush_l2(LargeCache* l2) {
   std::pair<LargeCache::Place, uint8_t> pending[kAhead];
   size_t n = 0;
   const auto drain = [&](size_t at) { write_back(pending[at % kAhead].first, pending[at % kAhead].second); };
-  l2->flush([&](uint64_t line, uint8_t sectors) {
+  l2->write_back([&](uint64_t line, uint8_t sectors) {
     if (n >= kAhead) drain(n);
     const LargeCache::Place at = infinity_.place_of(line);
     if (infinity_.present()) infinity_.prefetch(at);
     pending[n++ % kAhead] = {at, sectors};
   });
   for (size_t at = n - std::min(n, kAhead); at < n; ++at) drain(at);
+  if (!keep_l2_) l2->invalidate();
   n_.l2_flush_writebacks += n;
 }
 
@@ -115,7 +123,7 @@ void Hierarchy::end_dispatch() {
     n_.l1_cycles_max = std::max(n_.l1_cycles_max, cycles);
     n_.l1_cycles_sum += cycles;
   }
-  n_.l2_channel_max = *std::max_element(channel_requests_.begin(), channel_requests_.end());
+  n_.l2_channel_max = static_cast<uint64_t>(channels_.load().busiest);
   n_.same_address_atomics_max = longest_atomic_chain();
   counts_if_later_ = n_;
   counts_if_later_.left_bytes += modified_bytes();
@@ -175,13 +183,6 @@ void Hierarchy::write_back(LargeCache::Place in_infinity, uint8_t sectors) {
   }
 }
 
-// Consecutive interleave blocks go to consecutive channels; if set indices are hashed, channels are too.
-uint64_t& Hierarchy::channel(uint32_t xcd, uint64_t line) {
-  uint64_t interleave = line / lines_per_interleave_;
-  if (hashed_) interleave ^= interleave >> 5 ^ interleave >> 10 ^ interleave >> 15;
-  return channel_requests_[xcd * channels_.value() + interleave % channels_];
-}
-
 // Pages of contiguous virtual memory are anywhere in physical memory, and channels are chosen by a hash of the upper
 // address bits: the sets that a buffer uses are pseudo-random, but the same in every run. The mapping is one to one.
 // Page size zero: identity.
@@ -203,7 +204,7 @@ void Hierarchy::await(Level level, uint64_t cycles) {
 // Any L2 gives the set and tag, since all have the same geometry.
 Hierarchy::L2Line Hierarchy::line_of(uint64_t number) const {
   const uint64_t at = physical(number);
-  return {number, at, l2_[0].place_of(at)};
+  return {at, l2_[0].place_of(at)};
 }
 
 // Prefetches the tags of a line that is about to be looked up into the host's caches.
@@ -216,7 +217,7 @@ Hierarchy::L2Line Hierarchy::announce(uint32_t xcd, uint64_t number) {
 // Consecutive requests to one line of the L2: the first one looks it up, the others hit. A write allocates without
 // fetching; everything else fetches the whole line on a miss.
 Level Hierarchy::l2_access(uint32_t xcd, L2Line line, uint8_t dirty, bool fetch, uint32_t requests) {
-  channel(xcd, line.number) += requests;
+  channels_.add(xcd, line.physical, requests);
   const LargeCache::Result r = l2_[xcd].access(line.place, dirty);
   n_.l2_evicts += r.evicted;
   n_.l2_dirtied += static_cast<uint64_t>(std::popcount(r.dirtied));
@@ -291,9 +292,10 @@ Level Hierarchy::load(uint32_t cu, const LoadShape& shape, uint64_t first_addres
   const uint32_t xcd = cu / cus_per_xcd_;
   Wanted wanted(shape.bytes);
   n_.l1_lookups += shape.look_ups;
-  l1_cycles_[cu] += shape.cycles;
   const uint64_t first = first_address / kSegmentBytes / segments_per_l1_line_;
+  const uint64_t asked = n_.l1_read_req;
   for (uint32_t i = 0; i < shape.n; ++i) load_line(cu, xcd, first + static_cast<uint64_t>(shape.line[i]), &wanted);
+  l1_cycles_[cu] += std::max<uint64_t>(shape.cycles, (n_.l1_read_req - asked) * fill_cycles_);
   n_.l1_accesses += accesses(shape.bytes);
   n_.l1_reads += accesses(shape.bytes);
   n_.l2_reads += wanted.n;

@@ -11,6 +11,7 @@
 
 #include "core/machine.h"
 #include "memory/cache.h"
+#include "memory/channels.h"
 #include "memory/coalescer.h"
 #include "memory/divisor.h"
 #include "memory/wide_cache.h"
@@ -83,7 +84,8 @@ struct LoadShape {
 
 class Hierarchy {
  public:
-  Hierarchy(Arch arch, const Spec& spec);
+  // `keep_l2`: a dispatch finds in the L2 what earlier ones left there; else it finds it empty.
+  Hierarchy(Arch arch, const Spec& spec, bool keep_l2 = false);
   void begin_dispatch();
   void end_dispatch();
   Level access(uint32_t cu, const WaveAccess& access);
@@ -99,7 +101,9 @@ class Hierarchy {
     Level level = Level::none;
   };
   const Awaited& awaited() const { return awaited_; }
-  void set_cycle(uint64_t cycle) { cycle_ = before_dispatch_ + cycle; }  // of this dispatch; never decreases
+  void set_cycle(uint64_t cycle) {  // of this dispatch; never decreases
+    cycle_ = before_dispatch_ + cycle;
+  }
   void invalidate_l1(uint32_t cu);
   const MemoryCounts& counts() const { return n_; }
 
@@ -119,6 +123,7 @@ class Hierarchy {
   bool has_infinity() const { return infinity_.present(); }
   const LargeCache& infinity() const { return infinity_; }
   void set_infinity(const LargeCache& lines) { infinity_ = lines; }
+  void empty_l2();
   void forget_infinity() { infinity_.invalidate(); }
   uint64_t infinity_replaced() const { return replaced_; }  // lines that this dispatch brought into the Infinity Cache
   // Whether the device's first dispatch is like any other.
@@ -131,7 +136,8 @@ class Hierarchy {
   uint64_t modified_bytes() const;
   uint64_t longest_atomic_chain() const;
   MemoryCounts dirty() const;  // write counts that writing back all dirty lines would add
-  const std::vector<uint64_t>& channel_requests() const { return channel_requests_; }
+  Channels& channels() { return channels_; }
+  const Channels& channels() const { return channels_; }
   uint64_t l1_cycles(uint32_t cu) const { return l1_cycles_[cu]; }
   uint32_t l1_line_bytes() const { return l1_line_; }
   uint64_t fabric_read_bytes() const;
@@ -152,7 +158,7 @@ class Hierarchy {
   Level atomic(uint32_t cu, const WaveAccess& a);
   // A line of the L2: its physical line number, and its set and tag.
   struct L2Line {
-    uint64_t number, physical;
+    uint64_t physical;
     LargeCache::Place place;
   };
   L2Line line_of(uint64_t number) const;
@@ -164,7 +170,6 @@ class Hierarchy {
   void await(Level level, uint64_t cycles);
   L2Line announce(uint32_t xcd, uint64_t line);
   Level l2_access(uint32_t xcd, L2Line line, uint8_t dirty, bool fetch, uint32_t requests = 1);
-  uint64_t& channel(uint32_t xcd, uint64_t line);
   void write_back(LargeCache::Place in_infinity, uint8_t sectors);
   void flush_l2(LargeCache* l2);
   Level fabric_read(uint64_t line);
@@ -172,10 +177,10 @@ class Hierarchy {
   uint64_t physical(uint64_t line) const;
 
   Arch arch_;
-  uint32_t cus_, cus_per_xcd_, l1_line_, l2_line_, unmerged_period_, fabric_read_bytes_per_request_;
+  uint32_t cus_, cus_per_xcd_, l1_line_, l2_line_, fill_cycles_, unmerged_period_, fabric_read_bytes_per_request_;
   Divisor segments_per_l1_line_, segments_per_l2_line_, l1_lines_per_l2_line_, page_lines_;
   Divisor scalar_line_, cus_per_scalar_;
-  bool write_back_at_end_, first_dispatch_ = true;
+  bool write_back_at_end_, keep_l2_, first_dispatch_ = true;
   std::vector<Cache> l1_, scalar_;
   std::vector<WideCache> wide_l1_;  // used instead of l1_ if sets have many ways
   std::vector<LargeCache> l2_;
@@ -184,10 +189,8 @@ class Hierarchy {
   uint32_t latency_[5];             // by Level
   uint64_t cycle_ = 0, before_dispatch_ = 0;
   Awaited awaited_;
-  std::vector<uint64_t> l1_cycles_;         // per CU, of this dispatch
-  std::vector<uint64_t> channel_requests_;  // per channel of every L2, of this dispatch
-  Divisor channels_, lines_per_interleave_;
-  bool hashed_;
+  std::vector<uint64_t> l1_cycles_;  // per CU, of this dispatch
+  Channels channels_;
   std::unordered_map<uint64_t, uint64_t> atomic_chain_;  // requests per L2 line
   uint32_t unmerged_phase_ = 0;
   uint64_t replaced_ = 0;

@@ -50,7 +50,8 @@ Pace::Seen Pace::look(uint32_t cu) const {
 uint64_t Pace::book(uint32_t cu, Level level) {
   const Seen now = look(cu);
   Port& p = ports_[cu];
-  p.free = std::max(p.free, cycle_) + (now.look_ups - look_ups_[cu]);
+  vl1d_cycles_ = now.look_ups - look_ups_[cu];
+  p.free = std::max(p.free, cycle_) + vl1d_cycles_;
   uint64_t back = p.free + latency_[static_cast<size_t>(level)];
   const uint64_t read = now.hbm_read - seen_.hbm_read, written = now.hbm_write - seen_.hbm_write;
   const auto start = static_cast<double>(cycle_);

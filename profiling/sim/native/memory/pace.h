@@ -20,6 +20,8 @@ class Pace {
   uint64_t opens(uint32_t cu);
   // Accounts for an instruction that has just accessed the hierarchy; returns the round in which its data is back.
   uint64_t book(uint32_t cu, Level level);
+  uint64_t round_cycles() const { return round_cycles_; }
+  uint64_t vl1d_cycles() const { return vl1d_cycles_; }  // of that instruction
   // The round in which the data of a scalar load would be back, and that of a typical vector load.
   uint64_t scalar_back(Level level) const;
   uint64_t typical_back() const { return round_of(cycle_ + static_cast<uint64_t>(typical_)); }
@@ -60,7 +62,7 @@ class Pace {
   uint64_t round_of(uint64_t cycle) const { return (cycle + round_cycles_ - 1) / round_cycles_; }
 
   Hierarchy& hierarchy_;
-  uint64_t round_cycles_, lines_in_flight_, smem_cycles_, cycle_ = 0;
+  uint64_t round_cycles_, lines_in_flight_, smem_cycles_, cycle_ = 0, vl1d_cycles_ = 0;
   uint64_t latency_[5];
   double read_cycles_per_byte_, write_cycles_per_byte_, fabric_cycles_per_byte_;
   double hbm_free_ = 0, fabric_free_ = 0, typical_ = 0;  // typical_: running mean of the cycles until data is back

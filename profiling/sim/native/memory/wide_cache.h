@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "memory/set_hash.h"
+
 namespace hipsynth {
 
 // The tags of a set are unordered and compared eight at a time; a linked ring through its ways gives the order of use,
@@ -18,22 +20,21 @@ class WideCache {
  public:
   static bool suits(uint32_t ways) { return ways >= kTagsAtOnce && ways % kTagsAtOnce == 0 && ways <= kMaxWays; }
 
-  // `hashed`: fold upper line-number bits into the set index. Throws std::invalid_argument.
-  WideCache(uint64_t bytes, uint32_t line_bytes, uint32_t ways, bool hashed)
+  // Throws std::invalid_argument.
+  WideCache(uint64_t bytes, uint32_t line_bytes, uint32_t ways, Hash hash)
       : ways_(ways),
         sets_(static_cast<uint32_t>(bytes / (uint64_t{line_bytes} * ways))),
-        set_bits_(std::countr_zero(sets_)),
-        hashed_(hashed) {
+        set_bits_(std::countr_zero(sets_)) {
     if (!suits(ways) || !std::has_single_bit(sets_)) {
       throw std::invalid_argument("a cache of " + std::to_string(bytes) + " bytes and " + std::to_string(ways) +
                                   " ways cannot be modelled");
     }
+    hash_ = SetHash(hash, set_bits_);
   }
 
   // Whether the line is present; makes it the most recently used one.
   bool access(uint64_t line) {
-    const uint64_t index = hashed_ ? line ^ line >> 7 ^ line >> 14 ^ line >> 21 : line;
-    const uint32_t set = static_cast<uint32_t>(index) & (sets_ - 1);
+    const uint32_t set = (static_cast<uint32_t>(line) ^ hash_.of(line >> set_bits_)) & (sets_ - 1);
     const uint32_t tag = static_cast<uint32_t>(line >> set_bits_) + 1;
     if (!used_) begin();
     uint32_t* tags = &tags_[size_t{set} * ways_];
@@ -100,7 +101,8 @@ class WideCache {
 
   uint32_t ways_, sets_;
   int set_bits_;
-  bool hashed_, used_ = false;
+  SetHash hash_;
+  bool used_ = false;
   std::vector<uint32_t> tags_;
   std::vector<uint8_t> newest_;  // [set]
   std::vector<Link> links_;      // [set][way]

@@ -17,30 +17,6 @@ constexpr double kAgree = 0.05;        // largest relative difference of two win
 constexpr double kReplacing = 0.9;     // share of misses that evict a line when caches are as full as they get
 constexpr double kRareMisses = 0.001;  // miss rate, relative to look-ups
 
-// Relative excess of a channel's requests over the average channel, as present in at least half of the parts of a
-// dispatch. A channel that is busy only for a while is ignored: that changes with the data that the work-groups are
-// working on. `seen`: cumulative requests per channel at the end of each part.
-double lasting_excess(const std::vector<std::vector<uint64_t>>& seen) {
-  const size_t channels = seen.back().size();
-  std::vector<std::vector<double>> loads(channels);  // [channel][part]: load relative to the average channel
-  for (size_t part = 0; part < seen.size(); ++part) {
-    const auto requests = [&](size_t i) { return static_cast<double>(seen[part][i] - (part ? seen[part - 1][i] : 0)); };
-    double sum = 0;
-    for (size_t i = 0; i < channels; ++i) sum += requests(i);
-    for (size_t i = 0; i < channels && sum > 0; ++i) {
-      loads[i].push_back(requests(i) * static_cast<double>(channels) / sum);
-    }
-  }
-  double most = 1;
-  for (std::vector<double>& load : loads) {
-    const auto middle = load.begin() + (static_cast<std::ptrdiff_t>(load.size()) - 1) / 2;
-    if (load.empty()) continue;
-    std::nth_element(load.begin(), middle, load.end());
-    most = std::max(most, *middle);
-  }
-  return most - 1;
-}
-
 bool is_site(const Step& s) {
   return s.action == Action::scalar_memory || s.action == Action::vector_memory || s.action == Action::lds ||
          s.action == Action::waitcnt;
@@ -121,10 +97,7 @@ bool SiteEvidence::windows_agree() const {
          of_cell(cells.back(), &MemoryCounts::l2_evicts) >= kReplacing * missed;
 }
 
-void Sampler::close_cell() {
-  evidence_.close_cell(current_);
-  channels_seen_.push_back(hierarchy_.channel_requests());
-}
+void Sampler::close_cell() { evidence_.close_cell(current_); }
 
 // Whether the windows so far predict the rest of these work-groups, so that running all of them is not worth the time.
 // Never for work-groups that may wait for each other or distribute work dynamically.
@@ -174,9 +147,9 @@ Sample Sampler::finish(const std::vector<std::vector<Executed>>& runs) {
   sample.chain_at_start = chain_at_start_;
   sample.atomics_at_start = atomics_at_start_;
   sample.long_groups = long_groups_;
-  channels_seen_.push_back(hierarchy_.channel_requests());
-  sample.channels = channels_seen_.back().size();
-  sample.channel_excess = lasting_excess(channels_seen_);
+  const Channels::Load load = hierarchy_.channels().load();
+  sample.channels = hierarchy_.channels().count();
+  sample.channel_excess = load.busiest / std::max(1.0, load.average) - 1;
   sample.left_dirty = hierarchy_.dirty();
   sample.dirty_before = dirty_before_;
   sample.cus = machine_.cus;

@@ -45,7 +45,7 @@ void Engine::start_replay(ScheduledWave* scheduled) {
   r->wave.pc = 0;
   r->group = scheduled->group;
   r->index = scheduled->index;
-  r->wake_round = round_;
+  r->wake_round = r->began = round_;
   scheduled->started = true;
 }
 
@@ -95,6 +95,7 @@ void Engine::replay_wave(Resident* r, bool was_at_port) {
         return arrive(r);
       case Event::Kind::jump:
         r->wave.pc = at + 1;
+        ++c_.counts.jumps;
         if (e.executed - begun >= kQuantum) return;
         break;
       case Event::Kind::end:

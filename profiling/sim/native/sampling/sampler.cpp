@@ -214,7 +214,6 @@ void Sampler::begin(const std::vector<std::vector<Executed>>& runs) {
   exact_ = now();
   chain_at_start_ = hierarchy_.longest_atomic_chain();
   atomics_at_start_ = hierarchy_.counts().l2_atomics;
-  channels_seen_.push_back(hierarchy_.channel_requests());
   evidence_.mark(slice_.steps());
   counted_.push_back(site_executions(runs, 0));
   c_.steps = evidence_.steps.data();

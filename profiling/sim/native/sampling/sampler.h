@@ -145,7 +145,6 @@ class Sampler {
   Events wait_before_, exact_, tail_from_;
   std::vector<std::vector<uint64_t>> counted_, tail_counted_;
   uint64_t chain_at_start_ = 0, atomics_at_start_ = 0, dirty_before_ = 0;
-  std::vector<std::vector<uint64_t>> channels_seen_;  // requests per L2 channel: at the start, after each window
 };
 
 // Estimates for a whole grid.

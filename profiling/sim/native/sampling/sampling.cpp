@@ -116,7 +116,7 @@ void conserve_writes(const Sample& s, MemoryCounts* m) {
 }
 
 // Maxima: the imbalance between CUs keeps its absolute size while the average grows; the imbalance between channels
-// grows to the extent that the same channels were busy throughout. A chain of atomics on one line grows with the
+// grows with the requests. A chain of atomics on one line grows with the
 // atomics as it has since the first sampling unit.
 void scale_maxima(const Sample& s, MemoryCounts* m) {
   const MemoryCounts all = s.simulated.memory();
@@ -240,6 +240,11 @@ Estimate estimate_by(const Sample& s, const Rates& rates) {
   constexpr size_t kHeld = Events::kMemory + offsetof(EngineCounts, barrier_cycles) / sizeof(uint64_t);
   e.engine.barrier_cycles = whole(static_cast<double>(s.simulated.n[kHeld]) * static_cast<double>(e.engine.barriers) /
                                   std::max(1.0, static_cast<double>(s.simulated.n[kMet])));
+  // In proportion to the instructions: long work-groups end early.
+  constexpr size_t kJumps = Events::kMemory + offsetof(EngineCounts, jumps) / sizeof(uint64_t);
+  constexpr size_t kRan = Events::kMemory + offsetof(EngineCounts, wave_instructions) / sizeof(uint64_t);
+  e.engine.jumps = whole(static_cast<double>(s.simulated.n[kJumps]) * static_cast<double>(e.engine.wave_instructions) /
+                         std::max(1.0, static_cast<double>(s.simulated.n[kRan])));
   constexpr size_t kTails = Events::kMemory + offsetof(EngineCounts, store_tails) / sizeof(uint64_t);
   e.engine.store_tails = whole(static_cast<double>(s.simulated.n[kTails]) * groups / done);
   conserve_writes(s, &e.memory);

@@ -90,7 +90,8 @@ double lds_issue(const Model& m) { return m.work.lds_cycles * busiest_share(m); 
 double own_issue(const Model& m) {
   const Work& w = m.work;
   const double others = w.salu + w.smem + w.vmem + w.lds + w.flow;
-  return (arithmetic(m).total() + others * m.spec.issue.wave_cycles) / m.waves;
+  const double jumps = w.jumps * (m.spec.issue.branch_cycles - m.spec.issue.wave_cycles);
+  return (arithmetic(m).total() + others * m.spec.issue.wave_cycles + jumps) / m.waves;
 }
 
 // One wave's waits on an otherwise idle device.
@@ -110,12 +111,9 @@ double scalar_waits(const Model& m) {
          w.scalar_hbm_waits * m.spec.hbm.latency_cycles;
 }
 
-// Latencies are for one dword of a lane; the wave's remaining dwords are transferred one after the other.
-double transfers(const Model& m) { return m.work.l2_transfers * m.spec.l2.transfer_latency_cycles; }
-
 double own_waits(const Model& m) {
   const double lds = m.work.lds_waits * m.spec.issue.lds_latency_cycles;
-  return (vector_waits(m) + scalar_waits(m) + transfers(m) + lds + m.work.barrier_cycles) / m.waves;
+  return (vector_waits(m) + scalar_waits(m) + lds + m.work.barrier_cycles) / m.waves;
 }
 
 // Cycles from a group's slot becoming free to the first instruction of its last wave.
@@ -220,6 +218,7 @@ Work work_of(const LaunchPlan& plan, const IssueCounts& issue, const EngineCount
   w.vmem = number(issue.vmem);
   w.lds = number(issue.lds);
   w.flow = number(issue.flow);
+  w.jumps = number(engine.jumps);
   w.lds_cycles = number(engine.lds_idx_cycles);
   const auto waits = [&](uint64_t units) { return number(units) / EngineCounts::kWaitUnits; };
   const auto vector = [&](Level level) { return waits(engine.vm_waits[static_cast<int>(level)]); };
@@ -247,8 +246,6 @@ Work work_of(const LaunchPlan& plan, const IssueCounts& issue, const EngineCount
     w.l2_turns_busiest_channel =
         w.l2_requests_busiest_channel * 2 * reads * writes / ((reads + writes) * (reads + writes));
   }
-  w.l2_transfers = number(n.l1_read_req * hierarchy->l1_line_bytes() / kSegmentBytes + n.l1_write_req +
-                          n.l1_atomic_ret_req + n.l1_atomic_noret_req);
   w.atomics_busiest_line = number(n.same_address_atomics_max);
   w.fabric_read_bytes = number(hierarchy->fabric_read_bytes());
   w.fabric_write_bytes = number(hierarchy->fabric_write_bytes());

@@ -28,7 +28,7 @@ struct Work {
   double working_groups = 0, working_waves = 0;
   // Wave instructions by the unit that executes them.
   double valu_full = 0, valu_trans = 0, valu_f64 = 0, valu_int64_mul = 0, mfma_cycles = 0;
-  double salu = 0, smem = 0, vmem = 0, lds = 0, flow = 0;
+  double salu = 0, smem = 0, vmem = 0, lds = 0, flow = 0, jumps = 0;
   double lds_cycles = 0;
   // Dependent round trips that waves waited for, by the deepest level reached.
   double store_waits = 0, l1_waits = 0, l2_waits = 0, infinity_waits = 0, hbm_waits = 0;
@@ -38,7 +38,6 @@ struct Work {
   // Requests and bytes.
   double l1_cycles_busiest_cu = 0, l2_requests_busiest_channel = 0;
   double l2_turns_busiest_channel = 0;  // switches between reading and writing
-  double l2_transfers = 0;              // of 64 bytes, between vL1D and L2, both ways
   double atomics_busiest_line = 0;
   double fabric_read_bytes = 0, fabric_write_bytes = 0, hbm_read_bytes = 0, hbm_write_bytes = 0;
   double flushed_bytes = 0;  // part of the written bytes that leaves the L2 after the last wave
@@ -61,6 +60,7 @@ struct Work {
       {"vmem", &Work::vmem},
       {"lds", &Work::lds},
       {"flow", &Work::flow},
+      {"jumps", &Work::jumps},
       {"lds_cycles", &Work::lds_cycles},
       {"store_waits", &Work::store_waits},
       {"l1_waits", &Work::l1_waits},
@@ -78,7 +78,6 @@ struct Work {
       {"l1_cycles_busiest_cu", &Work::l1_cycles_busiest_cu},
       {"l2_requests_busiest_channel", &Work::l2_requests_busiest_channel},
       {"l2_turns_busiest_channel", &Work::l2_turns_busiest_channel},
-      {"l2_transfers", &Work::l2_transfers},
       {"atomics_busiest_line", &Work::atomics_busiest_line},
       {"fabric_read_bytes", &Work::fabric_read_bytes},
       {"fabric_write_bytes", &Work::fabric_write_bytes},
