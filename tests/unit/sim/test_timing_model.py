@@ -30,7 +30,6 @@ def stream(waves: float = 65536, groups_per_cu: float = 8, **more: float) -> dic
         "hbm_waits": waves,
         "l1_cycles_busiest_cu": 16 * waves / CUS,
         "l2_requests_busiest_channel": 4 * waves / SPEC["l2.channels"],
-        "l2_transfers": 8 * waves,
         "fabric_read_bytes": 512 * waves,
         "hbm_read_bytes": 512 * waves,
         **more,

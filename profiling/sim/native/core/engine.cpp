@@ -47,7 +47,8 @@ Engine::Engine(Context& context, const Spec& spec, const EngineLimits& limits, c
       next_group_(u32(spec.topology.xcds)),
       next_cu_(u32(spec.topology.xcds)),
       cus_per_xcd_(u32(spec.topology.cus) / u32(spec.topology.xcds)),
-      groups_per_round_(u32(spec.interleave.groups_per_round)) {
+      groups_per_round_(u32(spec.interleave.groups_per_round)),
+      queued_(spec.interleave.queued != 0) {
   for (size_t x = 0; x < next_group_.size(); ++x) next_group_[x] = x;
 }
 
@@ -348,6 +349,40 @@ void Engine::run_time_slice(ScheduledWave* scheduled) {
   scheduled->pc = r->wave.pc;
 }
 
+// The waves that found the vector memory unit busy, in the order in which they came to it; false if there are none.
+bool Engine::queue_first(const Cu& cu) {
+  if (!queued_) return false;
+  queue_.clear();
+  for (uint32_t i = 0; i < cu.waves.size(); ++i) {
+    if (cu.waves[i].at_port && cu.wakes[i] <= round_) queue_.push_back(i);
+  }
+  std::stable_sort(queue_.begin(), queue_.end(),
+                   [&](uint32_t a, uint32_t b) { return cu.waves[a].queued_at < cu.waves[b].queued_at; });
+  return !queue_.empty();
+}
+
+void Engine::step_wave(size_t position, size_t i) {
+  Cu* cu = &cus_[used_cus_[position]];
+  ScheduledWave& scheduled = cu->waves[i];
+  const bool queued = scheduled.at_port;
+  if (queued && port_opens_ > round_) {  // an earlier one has just found it busy
+    cu->wakes[i] = port_opens_;
+    return;
+  }
+  if (position > ahead_cu_ || (position == ahead_cu_ && i >= ahead_wave_)) {  // woken after prefetching
+    ahead_cu_ = position;
+    ahead_wave_ = i + 1;
+  }
+  look_ahead();
+  scheduled.ran_at = round_;
+  run_time_slice(&scheduled);
+  if (!queued) scheduled.queued_at = round_;
+  const Resident* r = scheduled.wave;
+  cu->wakes[i] = r->state == WaveState::ready ? r->wake_round : kNever;
+}
+
+// Waves run from the oldest to the youngest. If interleave.queued is set, the vector memory unit serves those that
+// found it busy in the order in which they came.
 bool Engine::step_cu(size_t position) {
   Cu* cu = &cus_[used_cus_[position]];
   if (cu->next_wake > round_) {
@@ -355,20 +390,11 @@ bool Engine::step_cu(size_t position) {
     return false;
   }
   port_opens_ = 0;
+  if (queue_first(*cu)) {
+    for (const uint32_t i : queue_) step_wave(position, i);
+  }
   for (size_t i = 0; i < cu->waves.size(); ++i) {
-    if (cu->wakes[i] > round_) continue;
-    if (cu->waves[i].at_port && port_opens_ > round_) {  // an older wave has just found it busy
-      cu->wakes[i] = port_opens_;
-      continue;
-    }
-    if (position > ahead_cu_ || (position == ahead_cu_ && i >= ahead_wave_)) {  // woken after prefetching
-      ahead_cu_ = position;
-      ahead_wave_ = i + 1;
-    }
-    look_ahead();
-    run_time_slice(&cu->waves[i]);
-    const Resident* r = cu->waves[i].wave;
-    cu->wakes[i] = r->state == WaveState::ready ? r->wake_round : kNever;
+    if (cu->wakes[i] <= round_ && cu->waves[i].ran_at != round_) step_wave(position, i);
   }
   if (cu->ended_groups) retire(cu);
   cu->next_wake = kNever;

@@ -50,10 +50,12 @@ class Engine {
   struct ScheduledWave {
     Resident* wave;
     WorkGroup* group;
-    uint32_t index, slot;  // as in Resident
-    uint32_t pc = 0;       // of its next instruction
-    bool started = false;  // before its first time slice a wave has no state
-    bool at_port = false;  // its next instruction needs the vector memory unit, which was busy
+    uint32_t index, slot;      // as in Resident
+    uint32_t pc = 0;           // of its next instruction
+    bool started = false;      // before its first time slice a wave has no state
+    bool at_port = false;      // its next instruction needs the vector memory unit, which was busy
+    uint64_t queued_at = 0;    // since this round
+    uint64_t ran_at = kNever;  // the last round in which it ran
   };
 
   struct Cu {
@@ -83,6 +85,8 @@ class Engine {
   bool place(uint32_t xcd, uint64_t group);
   uint32_t take_slot(Cu* cu, uint32_t index) const;
   bool step_cu(size_t position);  // `position` in used_cus_
+  void step_wave(size_t position, size_t i);
+  bool queue_first(const Cu& cu);
   void prefetch(const ScheduledWave& scheduled);
   void look_ahead();
   void start(ScheduledWave* scheduled);
@@ -137,9 +141,11 @@ class Engine {
   std::vector<Resident*> met_;                  // waves that have just met at a barrier
   uint64_t round_ = 0, next_wake_ = 0, live_ = 0, peak_waves_ = 0;
   uint32_t cus_per_xcd_, groups_per_round_;
+  bool queued_;  // interleave.queued
   Foresight foresight_;
   bool begins_scalar_ = false;            // of the running steps: see Foresight
   size_t ahead_cu_ = 0, ahead_wave_ = 0;  // prefetching has reached this position in used_cus_ and in its waves
+  std::vector<uint32_t> queue_;           // of the current CU: waves for the vector memory unit
   uint64_t port_opens_ = 0;               // round in which the current CU accepts vector memory again; 0: not blocked
   double start_s_ = processor_seconds();
 };

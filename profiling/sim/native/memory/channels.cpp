@@ -13,9 +13,9 @@ constexpr double kChance = 3;  // standard deviations
 
 }  // namespace
 
-Channels::Channels(uint32_t channels, uint32_t l2s, uint32_t lines, bool hashed)
+Channels::Channels(uint32_t channels, uint32_t l2s, uint32_t lines)
     : channels_(channels), lines_(lines), width_(channels * l2s) {
-  if (hashed && std::has_single_bit(channels)) hash_ = SetHash(Hash::polynomial, std::countr_zero(channels));
+  if (std::has_single_bit(channels)) hash_ = SetHash(Hash::polynomial, std::countr_zero(channels));
   begin();
 }
 

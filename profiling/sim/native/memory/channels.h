@@ -12,9 +12,9 @@ namespace hipsynth {
 
 class Channels {
  public:
-  // `channels` of each of `l2s` L2s, interleaved every `lines` lines. `hashed`: upper address bits choose, too, if
-  // there are 2^n channels.
-  Channels(uint32_t channels, uint32_t l2s, uint32_t lines, bool hashed);
+  // `channels` of each of `l2s` L2s, interleaved every `lines` lines. Upper address bits choose, too, if there are
+  // 2^n channels: no stride of a power of two crowds a few of them.
+  Channels(uint32_t channels, uint32_t l2s, uint32_t lines);
 
   void begin();  // forgets all requests
   // Time of the next requests. It is that of the wave that makes them, as if it ran alone, from the time at which it

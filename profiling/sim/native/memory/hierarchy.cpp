@@ -55,8 +55,7 @@ Hierarchy::Hierarchy(Arch arch, const Spec& spec, bool keep_l2)
       arrivals_(u32(spec.topology.xcds)),
       latency_{0, u32(spec.vl1d.latency_cycles), u32(spec.l2.latency_cycles),
                u32(spec.fabric.infinity_cache_latency_cycles), u32(spec.hbm.latency_cycles)},
-      channels_(u32(spec.l2.channels), u32(spec.topology.xcds), u32(spec.l2.interleave_bytes) / l2_line_,
-                spec.l2.hashed != 0) {
+      channels_(u32(spec.l2.channels), u32(spec.topology.xcds), u32(spec.l2.interleave_bytes) / l2_line_) {
   const Cache::Geometry l1{u32(spec.vl1d.bytes), l1_line_, u32(spec.vl1d.ways), 0,
                            spec.vl1d.hashed != 0 ? Hash::fold : Hash::none};
   for (uint32_t i = 0; i < cus_; ++i) {
