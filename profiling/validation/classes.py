@@ -44,10 +44,10 @@ def classify(counters: Mapping[str, float], duration_ns: float) -> str:
     if n["lds"] > 0 and n["lds"] >= n["loads_and_stores"]:
         return LDS
     lines = min(n["misses"], n["requests"])  # the rest are misses of scalar loads and instructions
-    if n["bytes"] < USED_SHARE * LINE_BYTES * lines:
+    if 0 < n["bytes"] < USED_SHARE * LINE_BYTES * lines:
         return GATHER
     if n["valu"] >= max(LINE_CYCLES * lines, REQUEST_CYCLES * n["requests"], n["look_ups"]):
         return LOOPS
-    if n["bytes"] < LOOK_UP_BYTES * n["look_ups"]:
+    if 0 < n["bytes"] < LOOK_UP_BYTES * n["look_ups"]:
         return STRIDED
     return REUSE if n["bytes"] > REUSED * LINE_BYTES * lines else STREAMING

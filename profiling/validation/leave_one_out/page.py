@@ -179,10 +179,11 @@ def _ranges(outcome: Outcome, ranges: Sequence[Range]) -> Iterator[str]:
     yield f"""## What `synth profile` prints
 
 The `±` of a duration, and of what is divided by it, is the range of the kernel's class: 80 % of the left-out times of
-the class on the architecture lie within, each kind weighing the same. With fewer than three kinds the range is
-{WIDER:g} times the largest of: these kinds alone, the class on both architectures, all classes on this one, and all
-kinds on both (hit rates: of either cache); `synth profile` marks it with `~`. How short a kernel is matters only to its
-time.
+the class on the architecture lie within, each kind weighing the same. How short a kernel is matters only to its time.
+
+With fewer than three kinds the range is {WIDER:g} times the larger of what these kinds and those of the class on both
+architectures give; if these are fewer than three as well, all classes on this architecture and on both count, too (for
+hit rates, of either cache). `synth profile` marks such a range with `~`.
 
 Of all left-out times, {100 * share:.0f} % lie within the range of their class, and {100 * other:.0f} % within the
 range that the other kinds alone would give.

@@ -20,6 +20,7 @@ COLOURS = {
     classes.LOOPS: "#b3261e", classes.LDS: "#0f8b8d", classes.ATOMICS: "#444444", classes.SHORT: "#888888",
 }  # fmt: skip
 SPAN = (0.2, 5.0)  # of ours / recorded that the right part shows; what is beyond is drawn at its edge
+GOLDEN = 0.618  # spreads neighbours evenly over the height of a strip
 TICKS = (0.25, 0.5, 0.8, 1.0, 1.25, 2.0, 4.0)
 
 
@@ -50,7 +51,7 @@ def _scatter(axes: Axes, figures: list[Figure], name: str) -> None:
 def _strip(axes: Axes, place: int, figures: list[tuple[float, Figure]], name: str) -> None:
     """The figures of a class side by side, in the order of their errors."""
     ratios = sorted(min(max(math.exp(f.error), SPAN[0]), SPAN[1]) for _, f in figures)
-    heights = [place + 0.35 * math.sin(2.4 * n) for n in range(len(ratios))]
+    heights = [place + 0.7 * (n * GOLDEN % 1 - 0.5) for n in range(len(ratios))]
     axes.plot(ratios, heights, "o", ms=2.6, alpha=0.7, color=COLOURS[name])
 
 

@@ -31,16 +31,18 @@ def ranges(left_out: Divided, sorts: Sequence[str] = SORTS) -> list[Range]:
 
 
 def _range(left_out: Divided, name: str, sort: str, arch: str) -> Range:
-    """With fewer than ENOUGH kinds of the class: WIDER times the largest of what these kinds would give, the kinds of
-    the class on all architectures, those of all classes on this one, and all kinds; of either cache for hit rates."""
+    """With fewer than ENOUGH kinds of the class: WIDER times the larger of what these kinds would give, and those of
+    the class on all architectures. If these are too few as well, the kinds of all classes on this architecture and
+    those on all count, too; of either cache for hit rates."""
     places = devices.devices_of(arch)
     own = part(left_out, sort, places, name)
     alone = quantile(own, SHARE) if own else None
     wide, value = len(own) < ENOUGH, alone or 0.0
     if wide:
-        alike = list(HIT_RATES.values()) if sort in HIT_RATES.values() else [sort]
         groups = [part(left_out, sort, class_=name)]
-        groups += [part(left_out, other, where) for other in alike for where in (places, ())]
+        if len(groups[0]) < ENOUGH:
+            alike = list(HIT_RATES.values()) if sort in HIT_RATES.values() else [sort]
+            groups += [part(left_out, other, where) for other in alike for where in (places, ())]
         value = WIDER * max([value, *[quantile(group, SHARE) for group in groups if group]])
     unit = "points" if sort in HIT_RATES.values() else "%"
     return Range(name, sort, arch, len(own), sum(map(len, own.values())), _rounded(value), wide, _short(alone), unit)
