@@ -115,7 +115,7 @@ def test_the_page_shows_the_ranges_and_scores_that_are_published() -> None:
         shown = [line for line in text.splitlines() if line.startswith(f"| {row.class_} | {row.sort} | {row.arch} |")]
         assert len(shown) == 1 and f"| {row.range:g} " in shown[0] and shown[0].endswith("~ |") == row.wide
     published = page.read_scores()
-    assert set(published) == {"all", page.MARKED, *devices.names(), *classes.CLASSES}
+    assert set(published) == {"all", page.MARKED, page.TOGETHER, *devices.names(), *classes.CLASSES}
     assert f"| all | {published['all']['kinds']:.0f} |" in text and command.PICTURE.exists()
     assert "(validation/leave-one-out.md)" in (command.DOCS / "validation.md").read_text()
 

@@ -29,7 +29,7 @@ PICTURE = DOCS.parent / "images" / "leave-one-out.svg"
 def outcome() -> page.Outcome:
     """Collects what is not yet in build/, and leaves each kind out."""
     published = divided(evidence.everything())
-    return page.Outcome(published, *all_left_out(published, os.cpu_count() or 1))
+    return page.Outcome(published, all_left_out(published, os.cpu_count() or 1))
 
 
 def write(found: page.Outcome) -> None:

@@ -1,4 +1,4 @@
-"""Refits the timing constants without one kind, and times the kind's figures with what comes out.
+"""Refits the timing constants without some kinds, and times the kinds' figures with what comes out.
 
 The work of every dispatch stays as it was counted; only the timing model is evaluated again. Every kind weighs the
 same.
@@ -17,6 +17,7 @@ from hipsynth.profiling import devices
 from hipsynth.profiling.validation.fit import Prepared, Vector, descend
 from hipsynth.profiling.validation.leave_one_out.constants import Fit, owner, timing_fits, with_values
 from hipsynth.profiling.validation.leave_one_out.evidence import TIME, Figure
+from hipsynth.profiling.validation.leave_one_out.kinds import kinds
 
 PER_KIND = 6  # figures of a kind on a device that a fit uses
 PRIOR_WEIGHT = 0.02  # of a constant's distance from its prior, as a share of a kind's weight
@@ -33,24 +34,44 @@ class LeftOut:
     values: Mapping[str, tuple[float, float]]
 
 
-def without(kind: str, divided: Divided, marked: bool = False) -> LeftOut:
-    """Leaves a kind out (`marked`: see timing_fits). Figures without a time, and kinds that no constant depends on,
-    stay as they are."""
-    fitted = timing_fits(kind, marked)
-    values = refitted(fitted, {name: own for name, own in divided.items() if name != kind}) if fitted else {}
-    figures = tuple(_timed_again(figure, fitted, values) if figure.what == TIME else figure for figure in divided[kind])
-    return LeftOut(kind, figures, {fit.name: (fit.value(), values[fit.name]) for fit in fitted})
+@dataclass(frozen=True)
+class LeftOutAll:
+    """The figures of every kind, left out alone; alone, if only the constants marked `fit` are refitted; and together
+    with all kinds of its recording."""
+
+    alone: tuple[LeftOut, ...]
+    marked: tuple[LeftOut, ...]
+    recordings: tuple[LeftOut, ...]
 
 
-def all_left_out(divided: Divided, workers: int) -> tuple[list[LeftOut], list[LeftOut]]:
-    """Leaves each kind out once: for all constants that depend on it, and only for those that are marked `fit`. The
-    result does not depend on the number of workers."""
+def without(group: Sequence[str], divided: Divided, marked: bool = False) -> list[LeftOut]:
+    """Leaves kinds out at the same time (`marked`: see timing_fits). Figures without a time, and kinds that no constant
+    depends on, stay as they are."""
+    needed = {fit.name: fit for kind in group for fit in timing_fits(kind, marked)}
+    fitted = list(needed.values())
+    others = {name: own for name, own in divided.items() if name not in group}
+    values = refitted(fitted, others) if fitted else {}
+    pairs = {fit.name: (fit.value(), values[fit.name]) for fit in fitted}
+    found = []
+    for kind in group:
+        again = [_timed_again(one, fitted, values) if one.what == TIME else one for one in divided[kind]]
+        found.append(LeftOut(kind, tuple(again), pairs))
+    return found
+
+
+def all_left_out(divided: Divided, workers: int) -> LeftOutAll:
+    """Leaves out each kind, and each recording. The result does not depend on the number of workers."""
+    recordings: dict[str, list[str]] = {}
+    for kind in divided:
+        recordings.setdefault(kinds()[kind].recording, []).append(kind)
+    differ = [kind for kind in divided if timing_fits(kind) != timing_fits(kind, marked=True)]
     with ProcessPoolExecutor(workers) as pool:
-        strict = [pool.submit(without, kind, divided) for kind in divided]
-        other = [kind for kind in divided if timing_fits(kind) != timing_fits(kind, marked=True)]
-        marked = {kind: pool.submit(without, kind, divided, True) for kind in other}
-        found = [one.result() for one in strict]
-        return found, [marked[one.kind].result() if one.kind in marked else one for one in found]
+        alone = [pool.submit(without, [kind], divided) for kind in divided]
+        marked = {kind: pool.submit(without, [kind], divided, True) for kind in differ}
+        together = [pool.submit(without, group, divided) for group in recordings.values()]
+        found = [one.result()[0] for one in alone]
+        mixed = [marked[one.kind].result()[0] if one.kind in marked else one for one in found]
+        return LeftOutAll(tuple(found), tuple(mixed), tuple(kind for one in together for kind in one.result()))
 
 
 def refitted(fitted: Sequence[Fit], others: Divided) -> dict[str, float]:
