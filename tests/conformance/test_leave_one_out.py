@@ -8,6 +8,7 @@ import re
 import statistics
 import tomllib
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -77,6 +78,14 @@ def test_every_row_is_of_a_constant_that_its_table_sets() -> None:
             assert len(values) == 1 or len(same) < len(fit.places) - 1, f"{fit.name}: {values}"
 
 
+def test_a_row_of_a_constant_that_is_gone_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    head = 'changes = "times"\nkinds = ["fill"]\nprior = 1\nprior_source = "none"\n'
+    (tmp_path / "fits.toml").write_text(f'[[constant]]\ntable = "mi210"\nkey = "hbm.latency_cycles"\n{head}')
+    monkeypatch.setattr(constants, "PATH", tmp_path / "fits.toml")
+    with pytest.raises(BadInput, match="does not set hbm"):
+        constants.fits.__wrapped__()
+
+
 def test_a_device_has_the_values_of_the_tables_that_it_inherits_from() -> None:
     fits = [fit for fit in constants.fits() if fit.name in ("mi250 timing.queueing_norm", "mi250 hbm.read_gbps")]
     values = {fit.name: 1.5 for fit in fits}
@@ -111,6 +120,7 @@ def test_the_timing_model_alone_gives_the_times_of_the_runs() -> None:
 
 def test_the_page_shows_the_ranges_and_scores_that_are_published() -> None:
     text = command.PAGE.read_text()
+    assert text.startswith(page.INTRODUCTION), REMEDY
     for row in expected_error.ranges().values():
         shown = [line for line in text.splitlines() if line.startswith(f"| {row.class_} | {row.sort} | {row.arch} |")]
         assert len(shown) == 1 and f"| {row.range:g} " in shown[0] and shown[0].endswith("~ |") == row.wide

@@ -64,6 +64,8 @@ def fits() -> tuple[Fit, ...]:
     places: dict[Place, list[Place]] = {}
     for row in rows:
         own = (row["table"], row["key"])
+        if own[1] not in _own_keys(own[0])[0]:
+            raise BadInput(f"fits.toml: {own[0]}.toml does not set {own[1]}", remedy="remove the row, or rename it")
         if "as" not in row:
             places[own] = [own]
     for row in rows:
