@@ -1,7 +1,7 @@
 """Fits constants of a device table: `python -m hipsynth.profiling.validation.fit mi210 hbm.read_gbps ...`.
 
-Runs the studies that provide points once and records the work of their dispatches; then re-evaluates only the timing
-model while varying one constant at a time. Prints the constants with the smallest mean error; it changes no file.
+Collects the recorded times with the work of our dispatches, then re-evaluates only the timing model while varying the
+constants. Prints the constants with the smallest mean error; it changes no file.
 """
 
 from __future__ import annotations
@@ -9,43 +9,64 @@ from __future__ import annotations
 import argparse
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from hipsynth.profiling import devices
 from hipsynth.profiling.sim.device import native_core
-from hipsynth.profiling.validation import bench
-from hipsynth.profiling.validation.frame import recorded
-from hipsynth.profiling.validation.points import Point
-from hipsynth.profiling.validation.studies import cache_bandwidth, latency, occupancy
+from hipsynth.profiling.validation.timed import Spec, Timed
 
-STUDIES: Mapping[str, Any] = {"occupancy": occupancy, "latency": latency, "cache_bandwidth": cache_bandwidth}
-STEPS = (0.2, 0.05, 0.01)
+LEAST_NS = 1e-3
+ROUNDS = 12
+STEP = 0.01  # of a derivative, relative
+FARTHEST = 0.7  # change of a logarithm in one round
+KNEE = 0.02  # below this error a point counts with its square, beyond linearly
+DAMPING = (1e-3, 1e-1, 1.0, 10.0, 100.0)
+
+Vector = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A point with the work counts of its dispatches, the input of the timing model."""
+    """A recorded time and the work of our dispatches, the input of the timing model (`timed.runs`)."""
 
-    point: Point
-    work: Sequence[Mapping[str, float]]
+    timed: Timed
+    recorded_ns: float
 
-    def error(self, spec: Mapping[str, float]) -> float:
+    def error(self, table: Spec) -> float:
         """log(simulated / recorded), so that half and twice the recorded value are equally wrong."""
-        times = [native_core().estimate(spec, work)["duration_ns"] for work in self.work]
-        return math.log(max(self.point.value(times), 1e-9) / self.point.recorded)
+        core, spec = native_core(), self.timed.spec(table)
+        times = [core.estimate(spec, work)["duration_ns"] for work in self.timed.runs]
+        return math.log(max(self.timed.time(times, spec), LEAST_NS) / self.recorded_ns)
 
 
-def measured(device: str, study: str) -> list[Prepared]:
-    """Simulates a study on a device and returns all its points."""
-    found: list[Prepared] = []
-    constants = getattr(STUDIES[study], "CONSTANTS", {})
-    for recording in recorded(study)["device"]:
-        if recording["name"] == device:
-            with bench.device(device, "benches", constants=constants) as simulated:
-                found += [Prepared(point, point.work()) for point in STUDIES[study].measure(simulated, recording)]
-    return found
+def descend(errors: Callable[[Vector], Vector], start: Vector, weights: Vector) -> Vector:
+    """The vector with the smallest weighted mean of absolute errors: Gauss-Newton steps with damping, in which each
+    squared error is divided by its size."""
+
+    def loss(found: Vector) -> float:
+        size = np.abs(found)
+        return float(weights @ np.where(size < KNEE, size * size / (2 * KNEE), size - KNEE / 2))
+
+    here, now = start, errors(start)
+    for _ in range(ROUNDS):
+        slopes = np.stack([(errors(here + STEP * unit) - now) / STEP for unit in np.eye(len(here))], axis=1)
+        scale = weights / np.maximum(np.abs(now), KNEE)
+        square, slope = slopes.T @ (scale[:, None] * slopes), slopes.T @ (scale * now)
+        before = loss(now)
+        for damping in DAMPING:
+            ridge = np.diag(damping * np.diag(square) + 1e-9)
+            there = here - np.clip(np.linalg.solve(square + ridge, slope), -FARTHEST, FARTHEST)
+            found = errors(there)
+            if loss(found) < before:
+                here, now = there, found
+                break
+        if before - loss(now) < 1e-4 * before:
+            break
+    return here
 
 
 def loss(points: Sequence[Prepared], spec: Mapping[str, float]) -> float:
@@ -54,27 +75,32 @@ def loss(points: Sequence[Prepared], spec: Mapping[str, float]) -> float:
 
 
 def fit(points: Sequence[Prepared], spec: dict[str, float], keys: Sequence[str]) -> dict[str, float]:
-    """Coordinate descent over `keys` with the relative step sizes STEPS; returns `spec` with the fitted values."""
-    best = loss(points, spec)
-    for step in STEPS:
-        improved = True
-        while improved:
-            improved = False
-            for key in keys:
-                for factor in (1 + step, 1 / (1 + step)):
-                    trial = {**spec, key: spec[key] * factor}
-                    if (found := loss(points, trial)) < best - 1e-6:
-                        spec, best, improved = trial, found, True
-    return spec
+    """`spec` with the values of `keys` that fit the points best."""
+
+    def changed(logs: Vector) -> dict[str, float]:
+        return {**spec, **{key: math.exp(value) for key, value in zip(keys, logs, strict=True)}}
+
+    found = descend(
+        lambda logs: np.array([point.error(changed(logs)) for point in points]),
+        np.log([spec[key] for key in keys]),
+        np.full(len(points), 1 / len(points)),
+    )
+    return changed(found)
 
 
 def main() -> None:
+    from hipsynth.profiling.validation.frame import studies  # the studies need the simulator; --help does not
+    from hipsynth.profiling.validation.leave_one_out.evidence import TIME, collect
+
+    known = {study.name: study for study in studies()}
     parser = argparse.ArgumentParser(prog="python -m hipsynth.profiling.validation.fit", description=__doc__)
     parser.add_argument("device", choices=devices.names())
     parser.add_argument("keys", nargs="+", metavar="KEY", help='constants to vary, such as "hbm.read_gbps"')
-    parser.add_argument("--studies", nargs="+", choices=STUDIES, default=list(STUDIES))
+    parser.add_argument("--studies", nargs="+", choices=known, default=["occupancy", "latency", "cache_bandwidth"])
     options = parser.parse_args()
-    points = [point for study in options.studies for point in measured(options.device, study)]
+    figures = [figure for name in options.studies for figure in collect(known[name])]
+    own = [figure for figure in figures if figure.what == TIME and figure.device == options.device]
+    points = [Prepared(figure.time, figure.theirs) for figure in own]
     spec = devices.load(options.device).spec()
     found = fit(points, spec, options.keys)
     print(f"mean error {100 * loss(points, spec):.1f} % -> {100 * loss(points, found):.1f} % over {len(points)} points")

@@ -12,12 +12,13 @@ import pkgutil
 import statistics
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from hipsynth.profiling import metrics
 from hipsynth.profiling.validation import expected_error
+from hipsynth.profiling.validation.timed import Timed
 
 FOLDER = Path(__file__).parent
 KERNELS = FOLDER / "kernels"
@@ -30,7 +31,8 @@ class Row:
 
     `quantity`: what is compared; a metric id, a counter, "duration_ns", or a description with unit ("L2 latency,
     cycles"). The summary groups errors by it. `label`: the point of a series ("N = 64"). `allowed`: tolerance in the
-    unit of `error`; 0 requires equality, None means that the row is shown but not asserted.
+    unit of `error`; 0 requires equality, None means that the row is shown but not asserted. `timed`: where our value
+    of a time or rate comes from.
     """
 
     quantity: str
@@ -39,6 +41,7 @@ class Row:
     allowed: float | None = None
     points: bool = False  # the values are percentages and the error is their difference
     label: str = ""
+    timed: Timed | None = field(default=None, compare=False, repr=False)
 
     @property
     def error(self) -> float:

@@ -1,7 +1,4 @@
-"""Points of a recorded curve, each with the one or two simulated dispatches that give our value.
-
-A point keeps the work counts of its dispatches, so that fit.py can evaluate the timing model again without rerunning.
-"""
+"""Points of a recorded curve, each with the one or two simulated dispatches that give our value."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hipsynth.profiling.validation.frame import Row
+from hipsynth.profiling.validation.timed import Timed
 
 
 @dataclass(frozen=True)
@@ -28,16 +26,11 @@ class Point:
     allowed: float | None = None
     inverted: bool = False
 
-    def value(self, times_ns: list[float]) -> float:
-        """The point's value for given times of its dispatches in ns."""
-        spent = times_ns[-1] - times_ns[0] if len(times_ns) > 1 else times_ns[0]
-        return spent / self.amount if self.inverted else self.amount / spent
+    @property
+    def timed(self) -> Timed:
+        return Timed(self.runs, self.amount, self.inverted)
 
     def row(self) -> Row:
         """The comparison of the recorded with the simulated value."""
-        ours = self.value([run["duration_ns"] for run in self.runs])
-        return Row(self.quantity, self.recorded, ours, self.allowed, label=self.label)
-
-    def work(self) -> list[dict[str, float]]:
-        """What each dispatch did, for the timing model."""
-        return [run["work"] for run in self.runs]
+        ours = self.timed.value([run["duration_ns"] for run in self.runs], {})
+        return Row(self.quantity, self.recorded, ours, self.allowed, label=self.label, timed=self.timed)

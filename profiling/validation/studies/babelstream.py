@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hipsynth.profiling import devices
 from hipsynth.profiling.sim.device import SimDevice
 from hipsynth.profiling.validation import bench
 from hipsynth.profiling.validation.frame import DURATION, Row, Table, features, recorded, worst_error
+from hipsynth.profiling.validation.timed import Timed
 
 TITLE = "BabelStream on partitions of an MI300A"
 SHOWS = """Four streams and a scalar product of 2 GiB arrays, block 1024. An APU can be partitioned into one device
@@ -36,6 +37,7 @@ SHARED = ("hbm.read_gbps", "hbm.write_gbps", "hbm.peak_gbps")
 def tables() -> Iterator[Table]:
     figures = recorded("babelstream")
     for partition in figures["partition"]:
+        factors = partition_factors(figures["device"], partition["xcds"], partition["active"])
         constants = partition_constants(figures["device"], partition["xcds"], partition["active"])
         rows: list[Row] = []
         runs: list[dict[str, Any]] = []
@@ -44,7 +46,7 @@ def tables() -> Iterator[Table]:
                 figures["device"], "babelstream", constants=constants, values=False, sampling_units=SAMPLING_UNITS
             ) as device:
                 run = _launch(device, kernel, figures["elements"])
-            rows += _rows(kernel, figures["elements"], partition[kernel] / 1000, run[DURATION])
+            rows += _rows(kernel, figures["elements"], partition[kernel] / 1000, run, factors)
             runs.append(run)
         bandwidths = [row for row in rows if row.quantity.startswith("stream")]
         yield Table(
@@ -61,8 +63,13 @@ def tables() -> Iterator[Table]:
 def partition_constants(device: str, xcds: int, active: int) -> dict[str, float]:
     """Overrides of the device table for one of `active` devices with `xcds` XCDs each that share the memory."""
     table = devices.load(device)
-    share = xcds / table["topology.xcds"]
-    return {key: table[key] * share for key in PER_XCD} | {key: table[key] / active for key in SHARED}
+    return {key: table[key] * factor for key, factor in partition_factors(device, xcds, active).items()}
+
+
+def partition_factors(device: str, xcds: int, active: int) -> dict[str, float]:
+    """The same as factors of the table's constants."""
+    share = xcds / devices.load(device)["topology.xcds"]
+    return dict.fromkeys(PER_XCD, share) | dict.fromkeys(SHARED, 1 / active)
 
 
 def _launch(device: SimDevice, kernel: str, elements: int) -> dict[str, Any]:
@@ -71,10 +78,12 @@ def _launch(device: SimDevice, kernel: str, elements: int) -> dict[str, Any]:
     return device.launch(kernel, (elements // BLOCK // per_item,), (BLOCK,), "QQQq", *arrays, elements)
 
 
-def _rows(kernel: str, elements: int, gbps: float, duration: float) -> Iterator[Row]:
-    moved = 8.0 * STREAMS[kernel] * elements
+def _rows(
+    kernel: str, elements: int, gbps: float, run: Mapping[str, Any], factors: Mapping[str, float]
+) -> Iterator[Row]:
+    moved, duration = 8.0 * STREAMS[kernel] * elements, run[DURATION]
     yield Row("stream bandwidth, GB/s", gbps, moved / duration, label=kernel)
-    yield Row(DURATION, moved / gbps, duration, label=kernel)
+    yield Row(DURATION, moved / gbps, duration, label=kernel, timed=Timed((run,), scaled=factors))
     if kernel in OPERATIONS:
         operations = OPERATIONS[kernel] * elements
         for level in ("L1_Cache", "L2_Cache", "HBM"):

@@ -7,7 +7,8 @@ from typing import Any
 
 from hipsynth.profiling.sim.device import SimDevice
 from hipsynth.profiling.validation import bench
-from hipsynth.profiling.validation.frame import DURATION, Row, Table, features, recorded
+from hipsynth.profiling.validation.frame import Row, Table, features, recorded
+from hipsynth.profiling.validation.points import Point
 
 TITLE = "Compute and LDS ceilings"
 SHOWS = """Peak rates of the vector ALU, the matrix cores and the LDS of a gfx90a device, each unit alone. The
@@ -35,17 +36,19 @@ ALLOWED_PERCENT = 10.0
 
 def tables() -> Iterator[Table]:
     figures = recorded("ceilings")
-    rows, runs = [], []
+    rows: list[Row] = []
+    runs = []
     with bench.device("mi210", "ceilings") as device:
         for kernel, (rounds, operations, count) in KERNELS.items():
             first, second = _pair(device, kernel, rounds)
-            ours = WAVES * rounds * count * operations / (second[DURATION] - first[DURATION])
-            rows.append(Row("peak, GFLOP/s", figures["gflops"][kernel], ours, ALLOWED_PERCENT, label=kernel))
+            done = float(WAVES * rounds * count * operations)
+            peak = figures["gflops"][kernel]
+            rows.append(Point("peak, GFLOP/s", kernel, peak, done, (first, second), ALLOWED_PERCENT).row())
             runs.append(first)
         first, second = _pair(device, "lds", LDS_ROUNDS)
-        ours = WAVES * LDS_ROUNDS * LDS_BYTES / (second[DURATION] - first[DURATION])
+        moved = float(WAVES * LDS_ROUNDS * LDS_BYTES)
         for name in ("lds", "lds_other"):
-            rows.append(Row("LDS peak, GB/s", figures["gbps"][name], ours, label=name))
+            rows.append(Point("LDS peak, GB/s", name, figures["gbps"][name], moved, (first, second)).row())
         runs.append(first)
     yield Table(TITLE, "mi210", SOURCE, tuple(rows), "one instruction of one unit", features(*runs))
 

@@ -7,7 +7,7 @@ import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from hipsynth.profiling.sim.device import SimDevice
 from hipsynth.profiling.validation import bench, expected_error
 from hipsynth.profiling.validation.frame import DURATION, Row, Table, features, mean_error, rank_correlation, recorded
+from hipsynth.profiling.validation.timed import Timed
 
 TITLE = "Kernel times"
 SHOWS = """Eleven benchmarks with about twenty sizes each, timed by the recorded programs themselves: the mean of 51
@@ -65,13 +66,16 @@ class Call:
     dispatches: Sequence[tuple[dict[str, Any], float]]
     awaited: Sequence[float] = ()
 
-    def microseconds(self, device: SimDevice) -> float:
-        """Time between two events around the call, in us."""
-        table = device.table
-        ahead = table["issue.launch_ns"] - table["issue.chained_launch_ns"]
-        launched: float = sum((run["duration_ns"] - ahead) * times for run, times in self.dispatches)
-        awaited: float = sum(table["host.copy_ns"] + size / HOST_COPY_BYTES_PER_NS for size in self.awaited)
-        return (table["issue.event_ns"] + launched + awaited) / 1000
+    def timed(self) -> Timed:
+        """Time between two events around the call, in ns; each launch is queued behind the previous one."""
+        runs, times = zip(*self.dispatches, strict=True)
+        terms = {
+            "issue.event_ns": 1.0,
+            "issue.launch_ns": -sum(times),
+            "issue.chained_launch_ns": sum(times),
+            "host.copy_ns": float(len(self.awaited)),
+        }
+        return Timed(runs, weights=times, terms=terms, extra_ns=sum(self.awaited) / HOST_COPY_BYTES_PER_NS)
 
 
 def tables() -> Iterator[Table]:
@@ -98,16 +102,17 @@ def _compare(name: str, benchmark: str, recording: Sequence[float]) -> tuple[Row
     *size, microseconds = recording
     with bench.device(name, "kernel_times", "-O2", **OPTIONS) as device:
         call = BENCHMARKS[benchmark](device, *size)
-        ours = call.microseconds(device)
     label = f"{benchmark} {' '.join(map(str, size))}"
-    return _row(label, call, microseconds, ours), features(*(run for run, _ in call.dispatches))
+    return _row(label, call, microseconds, device), features(*(run for run, _ in call.dispatches))
 
 
-def _row(label: str, call: Call, theirs: float, ours: float) -> Row:
+def _row(label: str, call: Call, theirs: float, device: SimDevice) -> Row:
     """A call with one long kernel is evidence for durations; others also contain launch and copy overheads."""
+    timed = call.timed()
+    ours = timed.time([run["duration_ns"] for run in timed.runs], device.table.spec())
     if len(call.dispatches) == 1 and not call.awaited and 1000 * theirs >= expected_error.SHORT_NS:
-        return Row(DURATION, 1000 * theirs, 1000 * ours, label=label)
-    return Row("time of a call, us", theirs, ours, label=label)
+        return Row(DURATION, 1000 * theirs, ours, label=label, timed=timed)
+    return Row("time of a call, us", theirs, ours / 1000, label=label, timed=replace(timed, amount=1000.0))
 
 
 def _warm(device: SimDevice, footprint: float, launch: Callable[[], dict[str, Any]]) -> Call:

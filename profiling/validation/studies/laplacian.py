@@ -8,6 +8,7 @@ from typing import Any
 from hipsynth.profiling.sim.device import SimDevice
 from hipsynth.profiling.validation import bench
 from hipsynth.profiling.validation.frame import Row, Table, features, median_error, recorded
+from hipsynth.profiling.validation.timed import Timed
 
 TITLE = "Laplacian variants"
 SHOWS = """A finite-difference stencil of doubles in the published variants: one point per lane, several rows per
@@ -97,5 +98,6 @@ def _compare(variant: dict[str, Any], dispatches: list[dict[str, Any]]) -> Itera
     points = None if "hit" in missed else HIT_POINTS
     yield Row("L2_Cache_Hit_Rate", variant["l2_hit_percent"], hit, points, points=True, label=label)
     if "bandwidth_gbps" in variant:
-        rate = (read + written) / sum(d["duration_ns"] for d in dispatches)
-        yield Row("effective bandwidth, GB/s", variant["bandwidth_gbps"], rate, label=label)
+        timed = Timed(tuple(dispatches), read + written, inverted=False, weights=(1.0,) * len(dispatches))
+        rate = timed.value([d["duration_ns"] for d in dispatches], {})
+        yield Row("effective bandwidth, GB/s", variant["bandwidth_gbps"], rate, label=label, timed=timed)

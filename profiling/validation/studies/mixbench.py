@@ -19,7 +19,7 @@ from hipsynth.profiling.validation.frame import (
     recorded,
     worst_error,
 )
-from hipsynth.profiling.validation.points import Point
+from hipsynth.profiling.validation.timed import Timed
 
 TITLE = "mixbench"
 SHOWS = """Every work-item reads eight values one block width apart, does N multiply-adds on each, and writes
@@ -58,15 +58,6 @@ def tables() -> Iterator[Table]:
             yield _table(figures, found, runs)
 
 
-def measure(device: SimDevice, figures: dict[str, Any]) -> Iterator[Point]:
-    """Only the durations, for fitting constants."""
-    data = device.core.allocate(BYTES)
-    for found in figures["type"]:
-        for steps, duration, *_ in found["rows"]:
-            run = _run(device, data, found["name"], steps)
-            yield Point(DURATION, f"{found['name']}, N = {steps}", duration, 1.0, (run,), inverted=True)
-
-
 def _run(device: SimDevice, data: int, kind: str, steps: int) -> dict[str, Any]:
     layout = SEEDS[kind] + "Q"
     seeds = [1] * (len(layout.replace("4x", "")) - 1)
@@ -81,7 +72,8 @@ def _table(figures: dict[str, Any], found: dict[str, Any], runs: dict[int, dict[
         steps, duration, products = (figure.pop(name) for name in ("N", DURATION, "FMA"))
         figure |= {f"SQ_INSTS_VALU_FMA_{kind}": products * (kind == found.get("fma")) for kind in FMA}
         label = f"N = {steps}"
-        times.append(Row(DURATION, duration, runs[steps][DURATION], WORST_PERCENT, label=label))
+        timed = Timed((runs[steps],))
+        times.append(Row(DURATION, duration, runs[steps][DURATION], WORST_PERCENT, label=label, timed=timed))
         rows += _counted(figure, runs[steps]["counters"], label)
         rows += _metrics(figure, duration, runs[steps], label)
     checks = (median_error(times, MEDIAN_PERCENT), worst_error(times, WORST_PERCENT), _knee(times))

@@ -10,6 +10,7 @@ from hipsynth.profiling import metrics
 from hipsynth.profiling.sim.device import SimDevice
 from hipsynth.profiling.validation import bench
 from hipsynth.profiling.validation.frame import DURATION, Row, Table, counter_rows, features, mean_error, recorded
+from hipsynth.profiling.validation.timed import Timed
 
 TITLE = "Micro-kernels of the profiler's tutorials"
 SHOWS = """Each kernel repeats one instruction class. Event counts must be equal: memory instructions by address
@@ -68,7 +69,8 @@ def _memory_instructions(
     page = "vector-memory-operation-counting.rst"
     yield _counted(_table("Memory instructions", page, rows, "single memory instructions"), runs)
     times = [
-        Row(DURATION, durations[kernel], run[DURATION], label=kernel) for kernel, run in zip(figures, runs, strict=True)
+        Row(DURATION, durations[kernel], run[DURATION], label=kernel, timed=Timed((run,)))
+        for kernel, run in zip(figures, runs, strict=True)
     ]
     short = replace(_table("Shortest kernels", page, times, "single memory instructions"), note=SHORTEST)
     yield replace(_counted(short, runs), checks=(mean_error(times, SHORTEST_PERCENT),))
@@ -105,8 +107,10 @@ def _issue(device: SimDevice, figures: dict[str, dict[str, float]]) -> Table:
             if name in values:
                 rows.append(Row(name, values[name], found[name] or 0, None if internal else IPC_PERCENT, label=kernel))
         scale = RECORDED_GROUPS / groups * RECORDED_STEPS / steps
-        ours = result[DURATION] * scale
-        rows.append(Row(DURATION, values[DURATION], ours, None if internal else TIME_PERCENT, label=kernel))
+        timed = Timed((result,), weights=(scale,))
+        ours = timed.time([result[DURATION]], {})
+        allowed = None if internal else TIME_PERCENT
+        rows.append(Row(DURATION, values[DURATION], ours, allowed, label=kernel, timed=timed))
         if not internal:
             runs.append(result)
     page = "instructions-per-cycle-and-utilizations.rst"

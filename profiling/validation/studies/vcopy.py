@@ -8,6 +8,7 @@ from typing import Any
 from hipsynth.profiling.sim.device import SimDevice
 from hipsynth.profiling.validation import bench
 from hipsynth.profiling.validation.frame import DURATION, Row, Table, counter_rows, features, metric_rows, recorded
+from hipsynth.profiling.validation.timed import Timed
 
 TITLE = "Vector copy"
 SHOWS = """`c[id] = a[id]` over 1,048,576 doubles, block 256, first and second dispatch. Instruction and vL1D counts
@@ -46,7 +47,7 @@ def _at_clock(target: dict[str, Any], dispatch: dict[str, Any]) -> dict[str, Any
     with bench.device(target["device"], "streams", constants=clocks) as device:
         slow = _copies(device)[target["dispatch"]]
     counters = {**dispatch["counters"], BUSY: slow["counters"][BUSY]}
-    return {**dispatch, "counters": counters, DURATION: slow[DURATION]}
+    return {**dispatch, "counters": counters, DURATION: slow[DURATION], "work": slow["work"], "clocks": clocks}
 
 
 def _copies(device: SimDevice) -> list[dict[str, Any]]:
@@ -70,6 +71,12 @@ def compare(
             for row in metric_rows(figures, target[DURATION], ours, dispatch[DURATION], arch)
             if "L2_Cache_Hit" not in row.quantity
         ),
-        Row(DURATION, target[DURATION], dispatch[DURATION], duration_percent),
+        Row(
+            DURATION,
+            target[DURATION],
+            dispatch[DURATION],
+            duration_percent,
+            timed=Timed((dispatch,), replaced=dispatch.get("clocks", {})),
+        ),
     ]
     return Table(target["name"], target["device"], target["source"], tuple(rows), kernels, features(dispatch))

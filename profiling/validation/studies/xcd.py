@@ -7,6 +7,7 @@ from typing import Any
 
 from hipsynth.profiling.validation import bench
 from hipsynth.profiling.validation.frame import Row, Table, features, recorded
+from hipsynth.profiling.validation.timed import Timed
 
 TITLE = "Work-groups and XCDs"
 SHOWS = """Work-groups are assigned to the eight XCDs round robin, and each XCD has its own L2, so neighbours that
@@ -51,7 +52,8 @@ def tables() -> Iterator[Table]:
             hit = 100 * counters["TCC_HIT"] / (counters["TCC_HIT"] + counters["TCC_MISS"])
             allowed = None if form in kernel.get("missed", ()) else HIT_POINTS
             label = ", ".join([kernel["name"], form, *([kernel["session"]] if "session" in kernel else [])])
-            rows.append(Row("L2_Cache_Hit_Rate", figure, hit, allowed, points=True, label=label))
+            timed = Timed((dispatch,))  # no time was recorded; its counters tell the class of the kernel
+            rows.append(Row("L2_Cache_Hit_Rate", figure, hit, allowed, points=True, label=label, timed=timed))
             used |= features(dispatch)
     yield Table("Renamed work-groups", DEVICE, SOURCE, tuple(rows), "tiles of halves, rows of halves", used)
 

@@ -84,6 +84,33 @@ def test_the_document_of_a_simulated_kernel() -> None:
     assert found["no_evidence"] == []
 
 
+def test_the_range_printed_is_that_of_the_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a stream, and of a kernel of a class with too few recordings; counters without a range keep their median."""
+    text = """[[range]]
+class = "{0}"
+sort = "time"
+arch = "gfx90a"
+kinds = {1}
+figures = 9
+range = {2}
+unit = "%"
+wide = {3}
+"""
+    rows = text.format("streaming", 5, 12.5, "false") + text.format("LDS", 1, 41.0, "true")
+    monkeypatch.setattr(expected_error, "ranges", lambda: expected_error.parse_ranges(rows))
+    plain = simulated({"hbm": 90})
+    lds = replace(plain, counters={**plain.counters, "SQ_INSTS_LDS": 1e9})
+    for one, name, size, wide in ((plain, "streaming", 12.5, False), (lds, "LDS", 41.0, True)):
+        found = documents.kernel_document(one, "mi250")["expected_error"]
+        bandwidth, hits = found["L1_Cache_Bandwidth"], found["L2_Cache_Hit_Rate"]
+        assert (bandwidth["class"], bandwidth["range"], bandwidth["range_wide"]) == (name, size, wide)
+        assert {"median", "worst", "unit", "n", "compared", "device", "kernels", "covered"} <= set(bandwidth)
+        assert (hits["range"], hits["range_wide"]) == (None, False), "no row of the table"
+    first = terminal.render([result(target(), lds)]).splitlines()[2]
+    assert first.strip().startswith("100 us  ± 41 % ~")
+    assert "± 12 %\n" in terminal.render([result(target(), plain)])
+
+
 def test_features_without_a_recording_are_named() -> None:
     plain = kernel().counters
     assert expected_error.features(plain) == frozenset()

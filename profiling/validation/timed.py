@@ -1,0 +1,60 @@
+"""What a recorded time or rate is compared with: the work of our dispatches, so that the timing model can be evaluated
+again with other constants (fit.py, leave_one_out/) without running them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Run = Mapping[str, Any]  # the result of SimDevice.launch
+Spec = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Our time is a sum over `runs` of their durations times `weights` (empty: the last one, less the first if there
+    are several), plus `terms` (weights of constants in ns) and `extra_ns`.
+
+    The value that is compared with the recorded one is `amount` over this time, or, `inverted`, the time over `amount`.
+    `scaled` and `replaced`: how the constants of the runs' device differ from its table.
+    """
+
+    runs: tuple[Run, ...]
+    amount: float = 1.0
+    inverted: bool = True
+    weights: tuple[float, ...] = ()
+    terms: Mapping[str, float] = field(default_factory=dict)
+    extra_ns: float = 0.0
+    scaled: Mapping[str, float] = field(default_factory=dict)
+    replaced: Mapping[str, float] = field(default_factory=dict)
+
+    def spec(self, table: Spec) -> dict[str, float]:
+        """The constants under which the runs were made, given those of the device's table."""
+        changed = {key: table[key] * factor for key, factor in self.scaled.items()}
+        return {**table, **changed, **self.replaced}
+
+    def each(self) -> tuple[float, ...]:
+        """The weight of each run."""
+        if self.weights:
+            return self.weights
+        return (1.0,) if len(self.runs) == 1 else (-1.0, *[0.0] * (len(self.runs) - 2), 1.0)
+
+    def time(self, times_ns: Sequence[float], table: Spec) -> float:
+        """Our time in ns for given durations of the runs."""
+        launched = sum(weight * ns for weight, ns in zip(self.each(), times_ns, strict=True))
+        return launched + sum(weight * table[key] for key, weight in self.terms.items()) + self.extra_ns
+
+    def value(self, times_ns: Sequence[float], table: Spec) -> float:
+        """What is compared with the recorded value."""
+        spent = self.time(times_ns, table)
+        return spent / self.amount if self.inverted else self.amount / spent
+
+    def recorded_ns(self, recorded: float) -> float:
+        """The time that a recorded value stands for."""
+        return recorded * self.amount if self.inverted else self.amount / recorded
+
+    @property
+    def steady(self) -> bool:
+        """Whether the time is a difference, free of launch and ramps."""
+        return min(self.each()) < 0 < max(self.each()) and not self.terms
