@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hipsynth.profiling import devices, metrics, sandbox, toolchain
+from hipsynth.profiling.backends import equal_builds
 from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
 from hipsynth.profiling.backends.run_folder import place
 from hipsynth.profiling.lines import attribute
@@ -79,7 +80,9 @@ class SimBackend:
             return failure(target, error.reason, "\n".join(filter(None, words)), provenance=provenance)
         compiling_s = time.monotonic() - start
         provenance["opcodes"] = " ".join(sorted(opcodes(path for _, path in artefacts.modules)))
-        done = execute(program, artefacts, device, limits)
+        run = equal_builds.key_of(program, artefacts, device, limits)
+        done = equal_builds.find(run) or execute(program, artefacts, device, limits)
+        equal_builds.keep(run, done)
         provenance |= {
             **built,
             "flags": target.flags,
