@@ -167,12 +167,12 @@ class _Context:
             seen.add(program.id)
             self.summary.programs += 1
             self.corpus.add_program(program.record(), program.text)
-            builds: dict[tuple[str, str], list[tuple[Target, Run]]] = {}
+            wanted: dict[str, list[tuple[Target, Run]]] = {}
             for target, run in itertools.product(targets, program.runs):
                 self.summary.planned += 1
                 if self._wanted(program, run, target):
-                    builds.setdefault((target.arch, target.flags), []).append((target, run))
-            for cells in builds.values():
+                    wanted.setdefault(target.arch, []).append((target, run))
+            for cells in wanted.values():
                 yield Job(self.options.backend, program, tuple(cells), self.options.limits)
 
     def _wanted(self, program: Program, run: Run, target: Target) -> bool:

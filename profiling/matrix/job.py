@@ -1,4 +1,4 @@
-"""Profiles one build of a program in a worker process. Failures of the program are results with a reason."""
+"""Profiles the builds of a program in a worker process. Failures of the program are results with a reason."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hipsynth.profiling import backends, sandbox
+from hipsynth.profiling.backends import equal_builds
 from hipsynth.profiling.backends.protocol import Backend, Target, TargetResult
 from hipsynth.profiling.sim.limits import Limits
 from hipsynth.synth.core.errors import BadInput, HipsynthError, Missing, UsageError
@@ -20,15 +21,16 @@ from hipsynth.synth.core.workers import Outcome, map_unordered
 
 NO_KERNEL = "the program launched no kernel"
 MESSAGE_CHARS = 2000
-BUILD_REASONS = frozenset({"compile_failed", "link_failed"})  # equal for all cells of a job
+BUILD_REASONS = frozenset({"compile_failed", "link_failed"})  # equal for all cells of a build
 # Wall-clock margin over the backend's own limit after which the engine ends a worker.
 HARD_LIMIT_FACTOR, HARD_LIMIT_EXTRA_S = 1.5, 600.0
 
 
 @dataclass(frozen=True)
 class Job:
-    """One build of a program and its cells (target, run): several devices and arguments, the same architecture and
-    flags."""
+    """A program and its cells (target, run) of one architecture: flag sets, devices and arguments.
+
+    They are one job because flag sets often give the same machine code (backends.equal_builds)."""
 
     backend: str
     program: Program
@@ -47,16 +49,19 @@ def open_backend(spec: str) -> Backend:
 
 def run_job(job: Job) -> list[TargetResult]:
     """Profiles a program in each cell of a job; failures of the program are returned as results. What does not compile
-    is tried once.
+    is tried once, and equal runs of equal machine code are one.
 
     Raises only errors that concern every program (UsageError, Missing), such as a TMPDIR that cannot be used.
     """
     results: list[TargetResult] = []
-    for target, run in job.cells:
-        if results and results[-1].reason in BUILD_REASONS:
-            results.append(_on(results[-1], target))
-        else:
-            results.append(_run_cell(job, target, run))
+    refused: dict[tuple[str, str], TargetResult] = {}
+    with equal_builds.shared():
+        for target, run in job.cells:
+            build = (target.arch, target.flags)
+            result = _on(refused[build], target) if build in refused else _run_cell(job, target, run)
+            if result.reason in BUILD_REASONS:
+                refused.setdefault(build, result)
+            results.append(result)
     return results
 
 

@@ -405,14 +405,18 @@ class KernelBuilder:
 
     def _check(self, value: Expr) -> None:
         """Raises IRError for values that use a name outside its scope, or a buffer of another kernel."""
-        if value.op in ("name", "inside") and all(s.number != value.attr[1] for s in self._scopes):
-            raise IRError(f"{value.attr[0]} is used outside its scope")
-        if value.op == "load" and value.attr not in (*self._buffers, *self._lds, *self._private):
-            raise IRError(f"{value.attr.name} does not belong to {self.name}")
-        if value.op == "size":
+        op = value.op
+        if op in ("name", "inside"):
+            if value.attr[1] not in [s.number for s in self._scopes]:
+                raise IRError(f"{value.attr[0]} is used outside its scope")
+        elif op == "load":
+            if not any(value.attr in known for known in (self._buffers, self._lds, self._private)):
+                raise IRError(f"{value.attr.name} does not belong to {self.name}")
+        elif op == "size":
             self._size(value)
         for argument in value.args:
-            self._check(argument)
+            if argument.op != "const":  # most operands
+                self._check(argument)
 
     def _add(self, statement: Statement) -> None:
         if self._scopes[-1].closed:

@@ -50,8 +50,14 @@ class Stream:
         return z ^ (z >> 31)
 
     def below(self, bound: int) -> int:
-        """A uniform integer in [0, bound), bound < 2^32, by a 32-bit multiply-shift; its bias is below bound / 2^32."""
-        return ((self.next() >> 32) * bound) >> 32
+        """A uniform integer in [0, bound), bound < 2^32, by a 32-bit multiply-shift; its bias is below bound / 2^32.
+
+        It takes the upper half of `next`, which is written out here: a program makes hundreds of draws.
+        """
+        self.state = z = (self.state + 0x9E3779B97F4A7C15) & MASK64
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK64
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK64
+        return (((z ^ (z >> 31)) >> 32) * bound) >> 32
 
 
 class Choices:
@@ -76,11 +82,13 @@ class Choices:
         if lo > hi:
             raise ValueError(f"empty range [{lo}, {hi}]")
         if self._stream is not None:
-            return self._keep(lo + self._stream.below(hi - lo + 1))
-        value = self._next_recorded()
-        if not lo <= value <= hi:
-            raise ReplayError(f"recorded choice {len(self._drawn)} is {value}, outside [{lo}, {hi}]")
-        return self._keep(value)
+            value = lo + self._stream.below(hi - lo + 1)
+        else:
+            value = self._next_recorded()
+            if not lo <= value <= hi:
+                raise ReplayError(f"recorded choice {len(self._drawn)} is {value}, outside [{lo}, {hi}]")
+        self._drawn.append(value)
+        return value
 
     def weighted(self, weights: Sequence[float]) -> int:
         """An index with probability proportional to its weight; weights are >= 0 and at least one is > 0."""
@@ -89,9 +97,10 @@ class Choices:
             value = self._next_recorded()
             if not 0 <= value < len(weights) or weights[value] <= 0:
                 raise ReplayError(f"recorded choice {len(self._drawn)} is {value}: no such alternative")
-            return self._keep(value)
-        point = self._stream.below(1 << 31) / (1 << 31) * sums[-1]
-        return self._keep(bisect_right(sums, point))
+        else:
+            value = bisect_right(sums, self._stream.below(1 << 31) / (1 << 31) * sums[-1])
+        self._drawn.append(value)
+        return value
 
     def pick(self, items: Sequence[T]) -> T:
         """One of the items, uniformly."""
@@ -111,8 +120,4 @@ class Choices:
         value = next(self._replay, None)
         if value is None:
             raise ReplayError(f"the recorded choice sequence ends after {len(self._drawn)} choices")
-        return value
-
-    def _keep(self, value: int) -> int:
-        self._drawn.append(value)
         return value

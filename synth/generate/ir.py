@@ -92,11 +92,18 @@ def const(value: Number, dtype: DType) -> Expr:
         raise IRError(f"no literal of type {dtype.cpp}")
     if not dtype.is_float and not isinstance(value, int):
         raise IRError(f"{value!r} is not an integer")
-    with np.errstate(over="ignore"):
-        held = dtype.cast(value).item() if dtype.is_float else int(value)
+    held = _rounded(float(value), dtype) if dtype.is_float else int(value)
     if not (math.isfinite(held) and dtype.lo <= held <= dtype.hi):
         raise IRError(f"{value!r} does not fit {dtype.cpp}")
     return Expr("const", dtype, attr=held, lo=held, hi=held)
+
+
+def _rounded(value: float, dtype: DType) -> float:
+    """The nearest value of a float type, or an infinity."""
+    if abs(value) <= dtype.hi:
+        return float(dtype.cast(value).item())
+    with np.errstate(over="ignore"):
+        return float(dtype.cast(value).item())
 
 
 def lift(value: Operand, like: DType) -> Expr:
@@ -121,8 +128,11 @@ def apply(name: str, *operands: Operand) -> Expr:
     outside the operation's domain."""
     op = OPS[name]
     values = operands[1:] if name == "select" else operands
-    typed = next((v.dtype for v in values if isinstance(v, Expr)), None)
-    if typed is None:
+    for value in values:
+        if isinstance(value, Expr):
+            typed = value.dtype
+            break
+    else:
         raise IRError(f"{name}: needs at least one typed operand")
     args = tuple([v if isinstance(v, Expr) else lift(v, typed) for v in operands])
     _check_types(name, op.kinds, args)
@@ -133,19 +143,20 @@ def apply(name: str, *operands: Operand) -> Expr:
     except IRError as error:
         raise IRError(f"{name}: {error.what}") from error
     lo, hi = fit(name, dtype, lo, hi)
-    if name == "sub" and any(a.raw for a in args):
+    raw = True in [a.raw for a in args]
+    if raw and name == "sub":
         raise IRError("sub: threadIdx and other builtins are unsigned; convert them to int first")
-    raw = not op.boolean and any(a.raw for a in args)
-    return Expr(name, dtype, args, None, lo, hi, all(a.uniform for a in args), raw)
+    return Expr(name, dtype, args, None, lo, hi, False not in [a.uniform for a in args], raw and not op.boolean)
 
 
 def _check_types(name: str, kinds: str, args: tuple[Expr, ...]) -> None:
     values = args[1:] if name == "select" else args
     if name == "select" and args[0].dtype is not BOOL:
         raise IRError("select: the condition is not a bool")
+    first = values[0].dtype
+    usable = first is not I16 and first.lanes == 1 and first.kind in kinds
     for value in values:
-        same = value.dtype is values[0].dtype and value.dtype is not I16
-        if not same or value.dtype.lanes > 1 or value.dtype.kind not in kinds:
+        if value.dtype is not first or not usable:
             shown = ", ".join(v.dtype.cpp for v in values)
             raise IRError(f"{name}: bad operand types ({shown})")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -18,6 +19,7 @@ from hipsynth.synth.generate.sizes import with_runs
 from hipsynth.synth.generate.types import IRError
 
 CHUNK = 16  # programs per task of a worker
+COLLECT_EVERY = 200_000  # objects of a worker
 ATTEMPTS = 100  # draws of one program before an error is raised
 
 
@@ -118,7 +120,9 @@ def _in_order(count: int, order: Order, workers: int, start: int, engine: str) -
 
 def _follow_the_parent() -> None:
     """A worker leaves Ctrl-C to its parent and ends with it: forked workers hold both ends of their queue, so that a
-    dead parent does not close it."""
+    dead parent does not close it. It looks for garbage rarely: a program is thousands of objects without a cycle."""
+    gc.freeze()
+    gc.set_threshold(COLLECT_EVERY)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     end_with_parent()

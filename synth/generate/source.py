@@ -13,6 +13,7 @@ from hipsynth.synth.generate.outline import Function, outlined
 from hipsynth.synth.generate.types import BOOL, EXTENDED, DType
 from hipsynth.synth.generate.walk import names_in, statements, values_of
 
+BITWISE = frozenset({"and", "or", "xor", "shl", "shr"})
 INVERSE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
 GLOBAL_INDEX = "blockIdx.x * blockDim.x + threadIdx.x"
 UNROLL = {0: [], 1: ["#pragma unroll"]}
@@ -53,9 +54,10 @@ def _expression(e: Expr) -> tuple[str, int]:
 def _inner(precedence: int, argument: Expr) -> int:
     """The precedence to print an operand with: mixed bitwise and shift operators get explicit parentheses, as compilers
     recommend (-Wparentheses)."""
-    mixed = argument.op in OPS and OPS[argument.op].precedence != precedence and precedence < ATOM
-    bitwise = argument.op in ("and", "or", "xor", "shl", "shr") or precedence in range(3, 9)
-    return UNARY if mixed and bitwise and precedence != ORDER else precedence
+    if precedence >= ATOM or precedence == ORDER or argument.op not in OPS:
+        return precedence
+    bitwise = 3 <= precedence < 9 or argument.op in BITWISE
+    return UNARY if bitwise and OPS[argument.op].precedence != precedence else precedence
 
 
 def _strict(e: Expr, argument: Expr, position: int) -> bool:

@@ -1,23 +1,36 @@
 """When the default backend runs a program again: sampling too coarse, or a sample that made the program fail."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hipsynth.profiling.backends import sim
-from hipsynth.profiling.sim.api import RunResult
+from hipsynth.profiling import devices
+from hipsynth.profiling.backends import equal_builds, sim
+from hipsynth.profiling.sim.api import Artefacts, RunResult
 from hipsynth.profiling.sim.limits import REFINED, SAMPLING_UNITS, Limits
-from hipsynth.synth.core.kernel_record import KernelRecord, Sampling
+from hipsynth.synth.core.kernel_record import KernelRecord, Sampling, Work
+from hipsynth.synth.core.kernel_record import Limits as Bounds
+from hipsynth.synth.core.program import Program, Run
 
 COARSE = Limits(sampling_units=2, effort=0.03, largest_error=0.02)
 
 
-def ran(error: float, status: str = "ok", reason: str = "") -> RunResult:
-    kernel = KernelRecord(
-        "k", 1, (64, 1, 1), (64, 1, 1), 1e3, {}, sampling=Sampling("sampled", 8, error={"Duration": error})
-    )
+DEVICE = devices.device_of("gfx942", "mi300x")
+CHANNELS = 8 * 16  # of its eight XCDs
+
+
+def ran(error: float, status: str = "ok", reason: str = "", **further: Any) -> RunResult:
+    sampling = Sampling(further.pop("strategy", "sampled"), 8, error={"Duration": error})
+    kernel = KernelRecord("k", 1, (64, 1, 1), (64, 1, 1), 1e3, {"TCC_REQ": 1e6}, sampling=sampling, **further)
     return RunResult(status, reason, kernels=(kernel,))
+
+
+def busy(unevenness: float, bottleneck: str = "l2", strategy: str = "sampled") -> RunResult:
+    """A run whose busiest channel of the L2 gets so many times the mean."""
+    work = Work(l2_requests_busiest_channel=unevenness * 1e6 / CHANNELS)
+    return ran(0.0, work=work, limits=Bounds(bottleneck, 1.0, {bottleneck: 1e3}), strategy=strategy)
 
 
 @pytest.fixture
@@ -36,7 +49,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> tuple[list[RunResult], list[Limits]
 
 def execute(limits: Limits) -> RunResult:
     nothing: Any = None
-    return sim.execute(nothing, nothing, nothing, limits)
+    return sim.execute(nothing, nothing, DEVICE, limits)
 
 
 def test_a_coarse_duration_is_refined_once(runs: tuple[list[RunResult], list[Limits]]) -> None:
@@ -61,8 +74,82 @@ def test_a_refinement_that_fails_is_dropped(runs: tuple[list[RunResult], list[Li
     assert len(asked) == 2
 
 
+def test_a_busy_channel_in_two_units_is_looked_at_in_more(runs: tuple[list[RunResult], list[Limits]]) -> None:
+    results, asked = runs
+    results += [busy(8.9), busy(8.9)]
+    assert execute(COARSE) is results[1], "also if it is busy in truth"
+    assert asked == [COARSE, replace(COARSE, effort=REFINED * COARSE.effort, sampling_units=SAMPLING_UNITS)]
+
+
+@pytest.mark.parametrize(
+    ("found", "limits"),
+    [
+        (busy(1.1), COARSE),
+        (busy(8.9, "hbm"), COARSE),
+        (busy(8.9, strategy="exact"), COARSE),
+        (busy(8.9), replace(COARSE, sampling_units=SAMPLING_UNITS)),
+        (busy(8.9), replace(COARSE, largest_error=0.0)),
+    ],
+    ids=["even", "not in its way", "not sampled", "enough units", "not repeated"],
+)
+def test_other_busy_channels_are_believed(
+    found: RunResult, limits: Limits, runs: tuple[list[RunResult], list[Limits]]
+) -> None:
+    results, asked = runs
+    results.append(found)
+    assert execute(limits) is found
+    assert asked == [limits]
+
+
 def test_a_sample_that_fails_runs_in_full(runs: tuple[list[RunResult], list[Limits]]) -> None:
     results, asked = runs
     results += [ran(0.1, "failed", "illegal_access"), ran(0.0)]
     assert execute(COARSE) is results[1]
     assert [limits.sampling_units for limits in asked] == [2, 0]
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> Artefacts:
+    files = [tmp_path / name for name in ("program", "program.co", "program.s")]
+    for path in files:
+        path.write_text(path.name)
+    return Artefacts(*files)
+
+
+PROGRAM = Program("", "synthetic", "", "program").with_runs([Run(("64",))])
+
+
+def test_equal_files_run_once_within_a_job(built: Artefacts) -> None:
+    with equal_builds.shared():
+        key = equal_builds.key_of(PROGRAM, built, DEVICE, COARSE)
+        assert equal_builds.find(key) is None
+        equal_builds.keep(key, replace(ran(0.0), cpu_s=2.0, device_s=1.0))
+        again = equal_builds.find(equal_builds.key_of(PROGRAM, built, DEVICE, COARSE))
+        assert again == ran(0.0), "it takes no time"
+    with equal_builds.shared():
+        assert equal_builds.find(key) is None, "another job runs by itself"
+
+
+def test_what_differs_runs_again(built: Artefacts) -> None:
+    with equal_builds.shared():
+        first = equal_builds.key_of(PROGRAM, built, DEVICE, COARSE)
+        others = [
+            equal_builds.key_of(PROGRAM.with_runs([Run(("65",))]), built, DEVICE, COARSE),
+            equal_builds.key_of(PROGRAM, built, devices.device_of("gfx942", "mi300a"), COARSE),
+            equal_builds.key_of(PROGRAM, built, DEVICE, replace(COARSE, effort=1.0)),
+        ]
+        for path in (built.executable, *built.modules[0]):
+            path.write_text("other")
+            others.append(equal_builds.key_of(PROGRAM, built, DEVICE, COARSE))
+        assert None not in (first, *others)
+        assert len({first, *others}) == 7
+
+
+def test_a_failed_run_is_not_kept_and_outside_of_a_job_nothing_is(built: Artefacts) -> None:
+    with equal_builds.shared():
+        key = equal_builds.key_of(PROGRAM, built, DEVICE, COARSE)
+        equal_builds.keep(key, ran(0.0, "failed", "timeout"))
+        assert equal_builds.find(key) is None
+    assert equal_builds.key_of(PROGRAM, built, DEVICE, COARSE) is None
+    equal_builds.keep(key, ran(0.0))
+    assert equal_builds.find(key) is None

@@ -117,26 +117,45 @@ def test_columns_of_power_of_two_row_strides_never_hit_in_the_vl1d(device: str) 
     assert memory.end()["TCP_TCC_READ_REQ"] == 2 * rows * waves  # type: ignore[attr-defined]
 
 
-def test_rows_that_fit_stay_in_the_vl1d_whatever_their_stride() -> None:
-    for stride in (768, 4 << 10, 16 << 10, 64 << 10):
-        memory = model("mi300x")
-        for _ in range(2):
-            for row in range(192):
-                memory.access(0, "load", [BASE + row * stride] * 64, 4)
-        assert memory.end()["TCP_TCC_READ_REQ"] == 192, stride
-
-
-@pytest.mark.parametrize("between", [64 << 10, 1 << 20, 16 << 20, 64 << 20])
-@pytest.mark.parametrize("stride", [64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20])
-def test_waves_that_walk_down_columns_keep_their_lines(stride: int, between: int) -> None:
-    """Four waves, each with a line in 64 rows of an array of its own, fill a vL1D of 256 lines without conflicts."""
+def requests_of_two_passes(rows: int, stride: int) -> float:
+    """Requests to the L2 of reading one line in each of so many rows, twice."""
     memory = model("mi300x")
-    rows, waves, columns = 64, 4, 32
+    for _ in range(2):
+        for row in range(rows):
+            memory.access(0, "load", [BASE + row * stride] * 64, 4)
+    found: float = memory.end()["TCP_TCC_READ_REQ"]
+    return found
+
+
+def test_bits_7_and_8_of_the_address_choose_one_of_four_sets_of_64_lines_on_gfx942() -> None:
+    for stride in (128, 896, 4224):  # all four sets
+        assert requests_of_two_passes(256, stride) == 256, stride
+    for stride in (256, 768, 1280):  # two of them
+        assert requests_of_two_passes(128, stride) == 128, stride
+        assert requests_of_two_passes(256, stride) == 512, stride
+    for stride in (512, 4 << 10, 64 << 10, 1 << 20):  # one
+        assert requests_of_two_passes(64, stride) == 64, stride
+        assert requests_of_two_passes(128, stride) == 256, stride
+
+
+def requests_of_column_walks(pitch: int, between: int, columns: int) -> float:
+    """Four waves read column by column, each 64 rows `pitch` bytes apart of an array of its own."""
+    memory = model("mi300x")
+    rows, waves = 64, 4
     for column in range(columns):
         for wave in range(waves):
-            first = BASE + wave * (rows * stride + between) + 4 * column
-            memory.access(0, "load", [first + row * stride for row in range(rows)], 4)
-    assert memory.end()["TCP_TCC_READ_REQ"] == rows * waves
+            first = BASE + wave * (rows * pitch + between) + 4 * column
+            memory.access(0, "load", [first + row * pitch for row in range(rows)], 4)
+    found: float = memory.end()["TCP_TCC_READ_REQ"]
+    return found / (rows * waves)
+
+
+@pytest.mark.parametrize("between", [64 << 10, 64 << 20])
+@pytest.mark.parametrize("pitch", [64 << 10, 128 << 10, 256 << 10, 1 << 20])
+def test_waves_that_walk_down_columns_keep_lines_only_if_the_rows_are_padded(pitch: int, between: int) -> None:
+    columns = 32
+    assert requests_of_column_walks(pitch, between, columns) == columns
+    assert requests_of_column_walks(pitch + 128, between, columns) == 1
 
 
 def test_the_vl1d_keeps_what_fits_and_compute_units_do_not_share_it() -> None:

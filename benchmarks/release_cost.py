@@ -1,0 +1,131 @@
+"""Where the processor time of a release's labels goes: tools, simulation by strategy, host code, Python.
+
+    python benchmarks/release_cost.py [--shard S] [--programs N] [--apart]
+
+Makes and labels the first N programs (default 6) of a shard (default 5) as `synth release make --workers 1` does,
+with no build in the cache, in a folder that is then removed. `--apart` runs equal machine code of several flag sets
+each time. Seconds are processor time, which a busy machine lengthens less than elapsed time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from hipsynth.profiling import sandbox
+from hipsynth.profiling.backends import equal_builds, sim
+from hipsynth.profiling.matrix import collect
+from hipsynth.profiling.sim.api import RunResult
+from hipsynth.profiling.toolchain import builds
+from hipsynth.synth.core.workers import Outcome
+from hipsynth.synth.generate.producer import generate
+from hipsynth.synth.generate.sizes import expected_output
+from hipsynth.synth.release.plan import LIMITS, plan
+
+
+@dataclass
+class Costs:
+    """Seconds and numbers of each kind of work."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    times: Counter[str] = field(default_factory=Counter)
+
+    def add(self, kind: str, seconds: float, times: int = 1) -> None:
+        self.seconds[kind] = self.seconds.get(kind, 0.0) + seconds
+        self.times[kind] += times
+
+
+def tool_of(command: list[str]) -> str:
+    """What a job in the sandbox does; "" for a program that is simulated."""
+    words = [str(word) for word in command]
+    if "-cc1" in words:
+        return "compile, device side" if "-fcuda-is-device" in words else "compile, host side"
+    names = {Path(word).name.partition("-")[0] for word in (words[0], words[-1])}
+    if names & {"ld.lld", "lld", "ld"}:
+        return "link"
+    return "disassemble" if words[0] == "/bin/sh" else ""
+
+
+def add_run(costs: Costs, done: RunResult, again: bool) -> None:
+    strategies = {kernel.sampling.strategy for kernel in done.kernels if kernel.sampling}
+    name = next((s for s in ("sampled", "replayed") if s in strategies), "exact")
+    costs.add(f"simulate, {name}{', second run' if again else ''}", done.device_s)
+    costs.add("host code of programs, and their start", max(0.0, done.cpu_s - done.device_s))
+
+
+@contextlib.contextmanager
+def watched(costs: Costs) -> Iterator[None]:
+    """Adds up what the tools and programs take that are started while the block runs."""
+    start, simulate = sandbox.run, sim.run_in_copy
+
+    def started(command: list[str], *args: Any, **options: Any) -> sandbox.SandboxResult:
+        result = start(command, *args, **options)
+        if kind := tool_of(command):
+            costs.add(kind, result.cpu_s)
+        return result
+
+    def simulated(program: Any, artefacts: Any, device: Any, limits: Any) -> RunResult:
+        done = simulate(program, artefacts, device, limits)
+        add_run(costs, done, limits != LIMITS)
+        return done
+
+    with patch.object(sandbox, "run", started), patch.object(sim, "run_in_copy", simulated):
+        yield
+
+
+def here(function: Any, items: Any, *_: Any) -> Iterator[Outcome[Any]]:
+    """map_unordered in this process, where its parts can be watched."""
+    for index, item in enumerate(items):
+        yield Outcome(index, function(item))
+
+
+def measure(shard: int, count: int, apart: bool) -> tuple[Costs, int]:
+    """The costs of `count` programs of a shard, and the number of its labels."""
+    costs, made = Costs(), plan()
+    begin = time.process_time()
+    drawn = generate(made.programs, made.seed(shard), runs=made.sizes)
+    programs = [replace(program, oracle=expected_output) for program, _ in zip(drawn, range(count), strict=False)]
+    costs.add("generate", time.process_time() - begin, count)
+    never = patch.object(equal_builds, "key_of", lambda *_: None) if apart else contextlib.nullcontext()
+    begin = time.process_time()
+    with tempfile.TemporaryDirectory() as folder, watched(costs), never, patch.object(collect, "map_unordered", here):
+        options = collect.Options(limits=LIMITS)
+        summary = collect.collect(programs, made.targets(shard), Path(folder) / "corpus", options)
+    costs.add("Python: jobs, metrics, store", time.process_time() - begin, summary.planned)
+    return costs, summary.measured
+
+
+@contextlib.contextmanager
+def no_builds() -> Iterator[None]:
+    """The build cache without its builds, but with the precompiled headers, which a machine makes once."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        patch.object(builds, "entry_of", lambda job: Path(folder) / job.key),
+    ):
+        yield
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--shard", type=int, default=5)
+    parser.add_argument("--programs", type=int, default=6)
+    parser.add_argument("--apart", action="store_true")
+    options = parser.parse_args()
+    with no_builds():
+        costs, labels = measure(options.shard, options.programs, options.apart)
+    total = sum(costs.seconds.values())
+    print(f"{labels} labels, {total:.1f} s, {total / labels:.3f} s per label")
+    for kind, seconds in sorted(costs.seconds.items(), key=lambda row: -row[1]):
+        print(f"  {kind:40} {seconds:8.2f} s {100 * seconds / total:5.1f} % {costs.times[kind]:6} times")
+
+
+if __name__ == "__main__":
+    main()

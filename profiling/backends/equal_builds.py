@@ -1,0 +1,54 @@
+"""Runs that need no second time: flag sets often give a program the same machine code, and equal runs equal results.
+
+Within `shared()`, a run of the same files on the same device, with the same arguments and limits, is looked up. Nothing
+is remembered outside of it, so that two profiles of one program stay two runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Iterator
+from contextvars import ContextVar
+from dataclasses import replace
+
+from hipsynth.profiling.devices import DeviceTable
+from hipsynth.profiling.sim.api import Artefacts, RunResult
+from hipsynth.profiling.sim.limits import Limits
+from hipsynth.synth.core.program import Program
+
+Key = tuple[object, ...]
+_known: ContextVar[dict[Key, RunResult] | None] = ContextVar("runs of this job", default=None)
+
+
+@contextlib.contextmanager
+def shared() -> Iterator[None]:
+    """While the block runs, equal runs are executed once."""
+    token = _known.set({})
+    try:
+        yield
+    finally:
+        _known.reset(token)
+
+
+def key_of(program: Program, artefacts: Artefacts, device: DeviceTable, limits: Limits) -> Key | None:
+    """What the result of a run depends on; None where nothing is shared, or the program reads files of its own."""
+    if _known.get() is None or program.project is not None:
+        return None
+    files = [artefacts.executable, *(path for module in artefacts.modules for path in module)]
+    texts = tuple(hashlib.sha256(path.read_bytes()).hexdigest() for path in files)
+    return (artefacts.executable.name, texts, str(artefacts.objdump), program.arguments, device.name, limits)
+
+
+def find(key: Key | None) -> RunResult | None:
+    """The result of an equal run, which took no time this time."""
+    known = _known.get()
+    done = known.get(key) if known is not None and key is not None else None
+    return done and replace(done, wall_s=0.0, cpu_s=0.0, device_s=0.0)
+
+
+def keep(key: Key | None, done: RunResult) -> None:
+    """Remembers a run that ended by itself; one that was stopped may end otherwise on a less busy machine."""
+    known = _known.get()
+    if known is not None and key is not None and done.status == "ok":
+        known[key] = done
