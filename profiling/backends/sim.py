@@ -26,7 +26,6 @@ from hipsynth.synth.core.oracle_check import mismatch
 from hipsynth.synth.core.program import Program
 
 USAGE_LINES = 8
-UNEVEN = 1.2  # requests of the busiest L2 channel over the mean, from which two sampling units are not trusted
 TABLES = Path(api.__file__).parent / "isa"
 
 
@@ -135,18 +134,6 @@ def duration_error(kernels: Iterable[KernelRecord]) -> float:
     return max((kernel.error_estimate.get("Duration", 0.0) for kernel in kernels), default=0.0)
 
 
-def uneven_channels(kernels: Iterable[KernelRecord], device: devices.DeviceTable) -> bool:
-    """Whether a sampled kernel is limited by one busy channel of the L2, which may be due to the choice of the units:
-    work-groups that lie powers of two apart can use the same channels where their neighbours use others."""
-    channels = device["l2.channels"] * device["topology.xcds"]
-    for kernel in kernels:
-        if kernel.sampled and kernel.work and kernel.limits and kernel.limits.bottleneck == "l2":
-            busiest = kernel.work.l2_requests_busiest_channel
-            if busiest * channels > UNEVEN * kernel.counters["TCC_REQ"]:
-                return True
-    return False
-
-
 def measured(kernels: Iterable[KernelRecord], arch: str) -> tuple[KernelRecord, ...]:
     """The kernels of a RunResult as the backend reports them: means per dispatch, with their metrics."""
     source = Source(SimBackend.name, SimBackend().version())
@@ -176,9 +163,7 @@ def execute(program: Program, artefacts: api.Artefacts, device: devices.DeviceTa
 
 
 def _too_coarse(done: api.RunResult, device: devices.DeviceTable, limits: Limits) -> bool:
-    if duration_error(done.kernels) > limits.largest_error:
-        return True
-    return limits.sampling_units < SAMPLING_UNITS and uneven_channels(done.kernels, device)
+    return duration_error(done.kernels) > limits.largest_error
 
 
 def run_in_copy(
