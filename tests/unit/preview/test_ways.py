@@ -6,8 +6,9 @@ import struct
 
 import pytest
 
-from hipsynth.profiling.preview.host import HostLaunch, host_launches
+from hipsynth.profiling.preview.host import host_launches
 from hipsynth.profiling.preview.interpret import base_name
+from hipsynth.profiling.preview.launching import HostLaunch
 from hipsynth.profiling.preview.packing import GUESSED_BYTES, packed
 from hipsynth.profiling.preview.values import UNKNOWN, Buffer, Vector, laid_out
 
