@@ -9,6 +9,7 @@ from hipsynth.profiling.preview.expressions import Expressions
 from hipsynth.profiling.preview.values import UNKNOWN, Vector, known
 
 MOST_LOOPS = 64
+SHORT = 16  # words of a loop that is followed in any case; twice as many if it searches
 GROWING_LOOPS = 24  # rounds from which the growth of containers is known; many patterns have such a period
 GROWING = {"push_back", "emplace_back"}
 COMMAND_LINE = {"argv", "argc", "getopt", "getopt_long"}  # loops over it are followed
@@ -23,6 +24,7 @@ class Statements(Expressions):
         super().__init__(words)
         self.returned: Any = None
         self.launchers: set[str] = set()
+        self.doubts = 0  # branches that were not taken since they leave and their conditions are not known
         self.leaving = ""  # "break" or "continue" that was reached, until its loop sees it
 
     def block(self) -> None:
@@ -100,6 +102,7 @@ class Statements(Expressions):
         then = self._extent(end)
         stops = {"return", "exit", "abort", "throw", "break", "continue"} & set(self.words[self.at : then])
         taken = bool(condition) if known(condition) else not stops
+        self.doubts += bool(stops) and not known(condition)
         self._branch(taken, then, end)
         if self.peek() == "else":
             self.at += 1
@@ -204,11 +207,12 @@ class Statements(Expressions):
         reads = bool(COMMAND_LINE & {*inside, *self.words[head:close]})
         rounds, done = GROWING_LOOPS if grows else MOST_LOOPS if reads or self._matters(inside) else 1, 0
         while done < rounds and self._goes_on(parts[1]):
-            done += 1
+            done, doubts = done + 1, self.doubts
             self.at = body
             self.statement(end)
             left, self.leaving = self.leaving, ""
-            if self.returned is not None or left == "break" or ("break" in inside and left != "continue" and not reads):
+            unsure = "break" in inside and left != "continue" and self.doubts > doubts
+            if self.returned is not None or left == "break" or unsure:
                 return
             if word == "for" and parts[2] < close:
                 self.at = parts[2]
@@ -263,7 +267,7 @@ class Statements(Expressions):
     def _matters(self, words: Sequence[str]) -> bool:
         """Whether statements launch kernels or call functions of the program that may."""
         return any(w in LAUNCHES or w in self.launchers for w in words) or (
-            len(words) < 16 and not GROWING & set(words)
+            len(words) < (2 * SHORT if {"break", "return"} & set(words) else SHORT) and not GROWING & set(words)
         )
 
     def _for_parts(self, head: int, close: int) -> list[int]:
