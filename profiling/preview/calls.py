@@ -79,6 +79,14 @@ def _text(host: Host, name: str, values: list[Any]) -> Any:
     return letter
 
 
+def of_text(text: str, name: str, values: list[Any]) -> Any:
+    """The value of a call of a method of std::string."""
+    if name == "compare" and len(values) == 1 and isinstance(values[0], str):
+        return (text > values[0]) - (text < values[0])
+    whole_text = {"c_str": text, "data": text, "size": len(text), "length": len(text), "empty": int(not text)}
+    return whole_text.get(name, UNKNOWN)
+
+
 def _full_occupancy(host: Host, values: list[Any]) -> int:
     """hipOccupancyMaxPotentialBlockSize of a kernel whose registers allow full occupancy."""
     most = host.properties.get("maxThreadsPerBlock", UNKNOWN)

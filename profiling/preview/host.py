@@ -365,6 +365,8 @@ class Host(Launching):
         return [value if known(value) else part for value, part in zip(values, parts, strict=True)]
 
     def member(self, value: Any, name: str) -> Any:
+        if isinstance(value, str) and self.peek() == "(":
+            return calls.of_text(value, name, self.call_arguments())
         if isinstance(value, Dim) and name in ("x", "y", "z"):
             return getattr(value, name)
         if isinstance(value, Object):

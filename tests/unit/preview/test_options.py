@@ -63,6 +63,12 @@ def test_a_word_that_is_no_number_is_not_known() -> None:
     assert (launches, unknown) == ([], ["add"])
 
 
+def test_texts_are_compared() -> None:
+    text = 'int main() { const std::string way = "up"; add<<<way.size(), 64>>>(way.compare("up") == 0); }'
+    launch = host_launches(KERNEL + text)[0][0]
+    assert (launch.grid[0], launch.arguments) == (2, (1,))
+
+
 def test_a_reference_is_another_name() -> None:
     text = "void set(int& a, int* b, int c) { a = 4; *b = 5; c = 6; }\n"
     text += "int main() { int x = 1, y = 2, z = 3; set(x, &y, z); add<<<x, 64 * y>>>(z); }"
