@@ -14,6 +14,7 @@ from hipsynth.profiling.preview.values import (
     Dim,
     Reference,
     Vector,
+    binary,
     known,
     whole,
 )
@@ -47,8 +48,10 @@ def library(host: Host, name: str, values: list[Any], given: list[str], words: l
         if isinstance(text, str) and re.fullmatch(r"\s*[-+]?(\d+|\d*\.\d*(e[-+]?\d+)?)", text):
             return float(text) if name in PARSE_REAL else int(float(text))
         return UNKNOWN
-    if name == "exit":
-        return UNKNOWN
+    if name in ("strcmp", "strncmp", "getopt", "getopt_long", "string"):
+        return _text(host, name, values)
+    if name == "hipOccupancyMaxPotentialBlockSize":
+        return _full_occupancy(host, values)
     plain = [float(v) if given and given[0] in FLOATS and known(v) else v for v in values]
     if name in FUNCTIONS and plain and known(*plain):
         try:
@@ -60,6 +63,39 @@ def library(host: Host, name: str, values: list[Any], given: list[str], words: l
     if name == "size" and values and isinstance(values[0], Vector):
         return values[0].length
     return 0 if name.startswith("hip") and name[3:4].isupper() else UNKNOWN  # hipSuccess
+
+
+def _text(host: Host, name: str, values: list[Any]) -> Any:
+    """The value of a call of a function that works on texts."""
+    if name == "string":
+        return values[0] if len(values) == 1 and isinstance(values[0], str) else UNKNOWN
+    if name in ("strcmp", "strncmp"):
+        length = values[2] if len(values) == 3 and isinstance(values[2], int) else None
+        texts = [value[:length] for value in values[:2] if isinstance(value, str)]
+        return UNKNOWN if len(texts) < 2 else (texts[0] > texts[1]) - (texts[0] < texts[1])
+    if len(values) < 3 or not isinstance(values[2], str):
+        return UNKNOWN
+    letter, host.scopes[0]["optarg"] = host.getopt.next(values[2])
+    return letter
+
+
+def of_text(text: str, name: str, values: list[Any]) -> Any:
+    """The value of a call of a method of std::string."""
+    if name == "compare" and len(values) == 1 and isinstance(values[0], str):
+        return (text > values[0]) - (text < values[0])
+    whole_text = {"c_str": text, "data": text, "size": len(text), "length": len(text), "empty": int(not text)}
+    return whole_text.get(name, UNKNOWN)
+
+
+def _full_occupancy(host: Host, values: list[Any]) -> int:
+    """hipOccupancyMaxPotentialBlockSize of a kernel whose registers allow full occupancy."""
+    most = host.properties.get("maxThreadsPerBlock", UNKNOWN)
+    per_cu = binary("/", host.properties.get("maxThreadsPerMultiProcessor", UNKNOWN), most)
+    found = binary("*", host.properties.get("multiProcessorCount", UNKNOWN), per_cu), most
+    for target, value in zip(values, found, strict=False):
+        if isinstance(target, Reference):
+            target.set(value)
+    return 0
 
 
 def _allocate(name: str, values: list[Any]) -> Any:

@@ -22,7 +22,11 @@ def find_declarations(view: Expressions) -> Declarations:
     """The declarations outside all functions; namespaces and extern "C" blocks are entered."""
     found = Declarations()
     _scan(view, 0, len(view.words), found)
-    bodies = {name: {w for f in fs for w in view.words[f.body[0] : f.body[1]]} for name, fs in found.functions.items()}
+    made = [f for fs in found.functions.values() for f in fs]
+    made += [f for one in found.classes.values() for fs in one.methods.values() for f in fs]
+    bodies: dict[str, set[str]] = {}
+    for function in made:
+        bodies.setdefault(function.name, set()).update(view.words[function.body[0] : function.body[1]])
     direct = {name for name, words in bodies.items() if words & {"<<<", "hipLaunchKernelGGL"}}
     while True:
         more = {name for name, words in bodies.items() if name not in direct and words & direct}
@@ -48,8 +52,9 @@ def _scan(view: Expressions, start: int, end: int, found: Declarations) -> None:
             found.globals.append((at, stop))
         elif any(w in ("struct", "class") for w in head[:8]) and brace is not None and _is_class(view, at, brace):
             _class(view, at, brace, found)
-        elif brace is not None and (made := _function(view, at, brace)) is not None:
-            found.functions.setdefault(made.name, []).append(made)
+        elif brace is not None and (made := _function(view, at, brace, of := _method_of(view, at, brace))) is not None:
+            home = found.classes[of].methods if of in found.classes else found.functions
+            home.setdefault(made.name, []).append(made)
         elif head and "__global__" not in head and "operator" not in head:
             found.globals.append((at, stop))
         at = stop
@@ -77,6 +82,17 @@ def _is_class(view: Expressions, at: int, brace: int) -> bool:
     return "(" not in view.words[at:brace] and "=" not in view.words[at:brace]
 
 
+def _method_of(view: Expressions, at: int, brace: int) -> str:
+    """The class of a method that is defined outside it: `type name::method(...)`; empty if it is none."""
+    head = view.words[at : view.words.index("(", at, brace)] if "(" in view.words[at:brace] else []
+    if head[-2:-1] != ["::"] or len(head) < 3:
+        return ""
+    before = head[:-2]
+    if before[-1] == ">":  # of a template: name<T>::method
+        before = before[: len(before) - 1 - before[::-1].index("<")]
+    return before[-1] if before else ""
+
+
 def _template(words: list[str]) -> tuple[list[str], list[str]]:
     """(names of the template's parameters, the words after it)."""
     names: list[str] = []
@@ -96,7 +112,8 @@ def _template(words: list[str]) -> tuple[list[str], list[str]]:
 def _function(view: Expressions, at: int, brace: int, of: str = "") -> Function | None:
     """The function whose body begins at `brace`; None if it is a kernel or no function."""
     template, head = _template(view.words[at:brace])
-    if "__global__" in head or "operator" in head or "=" in head or ("__device__" in head and "__host__" not in head):
+    before = head[: head.index("(")] if "(" in head else head
+    if "__global__" in head or "operator" in head or "=" in before or ("__device__" in head and "__host__" not in head):
         return None
     start = brace - len(head)
     opens = next((i for i in range(start, brace) if view.words[i] == "(" and i > start), None)
@@ -104,12 +121,14 @@ def _function(view: Expressions, at: int, brace: int, of: str = "") -> Function 
         return None
     name = view.words[opens - 1]
     parameters, after = arguments(view.words, opens)
-    parameters = [p[: p.index("=")] if "=" in p else p for p in parameters if p != ["void"]]
+    parameters = [p for p in parameters if p != ["void"]]
+    defaults = [p[p.index("=") + 1 :] if "=" in p else [] for p in parameters]
+    parameters = [p[: p.index("=")] if "=" in p else p for p in parameters]
     initial: list[tuple[str, list[str]]] = []
     body = brace
     if name == of and ":" in view.words[after : brace + 1]:
         initial, body = _initializers(view, view.words.index(":", after) + 1)
-    return Function(name, parameters, (body, view.partner.get(body, body)), None, initial, template)
+    return Function(name, parameters, (body, view.partner.get(body, body)), None, initial, template, defaults)
 
 
 def _initializers(view: Expressions, at: int) -> tuple[list[tuple[str, list[str]]], int]:
@@ -131,6 +150,10 @@ def _class(view: Expressions, at: int, brace: int, found: Declarations) -> None:
     if not names:
         return
     made = Class(names[0], [], {}, template)
+    for base in names[1:] if ":" in head else []:
+        if base in found.classes:
+            made.fields += found.classes[base].fields
+            made.methods |= {name: [*fs] for name, fs in found.classes[base].methods.items() if name != base}
     found.classes[made.name] = made
     i, end = brace + 1, view.partner.get(brace, len(view.words))
     while i < end:

@@ -12,6 +12,7 @@ from hipsynth.profiling.preview.values import (
     FLOATS,
     SIZES,
     UNKNOWN,
+    Alias,
     Buffer,
     Dim,
     Function,
@@ -56,6 +57,7 @@ class Expressions:
     def __init__(self, words: list[str]) -> None:
         self.words, self.at, self.steps = words, 0, 0
         self.partner = matching(words)
+        self.places: list[Alias | None] = []  # of the arguments of the call that was read last
         self.scopes: list[Scope] = [{}]  # innermost last; the first is global
 
     # --- positions
@@ -95,11 +97,25 @@ class Expressions:
         for scope in reversed(self.scopes):
             if name in scope:
                 value = scope[name]
-                return value.get() if isinstance(value, Reference) and value.name.startswith("&") else value
+                return value.get() if isinstance(value, Alias) else value
         return UNKNOWN
 
     def home(self, name: str) -> Scope:
         return next((scope for scope in reversed(self.scopes) if name in scope), self.scopes[-1])
+
+    def place(self, name: str) -> Alias | None:
+        """Where the value of a name is kept; None if it has none."""
+        held = self.home(name).get(name)
+        if isinstance(held, Alias):
+            return held
+        return None if held is None else Alias(self.home(name), name)
+
+    def store(self, name: str, value: Any) -> None:
+        held = self.home(name).get(name)
+        if isinstance(held, Alias):
+            held.set(value)
+        else:
+            self.home(name)[name] = value
 
     # --- levels
 
@@ -134,8 +150,11 @@ class Expressions:
                 held.set(value)
             else:
                 home[words[0]] = value
-        elif len(words) == 3 and words[1] in (".", "->"):
+        elif len(words) >= 3 and len(words) % 2 and {*words[1::2]} <= {".", "->"}:
             held = self.lookup(words[0])
+            for name in words[2:-1:2]:
+                held = held.fields.get(name, UNKNOWN) if isinstance(held, Object) else UNKNOWN
+            words = [words[0], ".", words[-1]]
             if isinstance(held, Dim) and words[2] in ("x", "y", "z"):
                 self.home(words[0])[words[0]] = Dim(**{**held.__dict__, words[2]: value})
             elif isinstance(held, Object):
@@ -198,12 +217,14 @@ class Expressions:
                 ["->"],
             ):
                 return Reference(held.fields, self.words[start + 2])
+            if isinstance(held, Alias):
+                return Reference(held.scope, held.name)
             return Reference(self.home(name), name) if re.match(r"[A-Za-z_]\w*$", name) else UNKNOWN
         if sign == "*":
             return value.get() if isinstance(value, Reference) else value if isinstance(value, Object) else UNKNOWN
         if sign in ("++", "--"):
             value = binary(sign[0], value, 1)
-            self.home(self.words[start])[self.words[start]] = value
+            self.store(self.words[start], value)
             return value
         if not known(value):
             return UNKNOWN
@@ -261,11 +282,13 @@ class Expressions:
                 name = self.words[self.at - 1]
                 self.at += 1
                 if known(value):
-                    self.home(name)[name] = binary(word[0], value, 1)
+                    self.store(name, binary(word[0], value, 1))
             elif word in (".", "->"):
                 self.at += 2
+                name = self.words[self.at - 1] if self.at <= len(self.words) else ""
+                self._pass_template()
                 value = value.get() if isinstance(value, Reference) else value
-                value = self.member(value, self.words[self.at - 1] if self.at <= len(self.words) else "")
+                value = self.member(value, name)
             elif word == "[":
                 end = self.partner.get(self.at, self.at)
                 self.at += 1
@@ -279,18 +302,23 @@ class Expressions:
     def element(self, value: Any, index: Any) -> Any:
         if isinstance(value, Vector) and value.items and isinstance(index, int) and 0 <= index < len(value.items):
             return value.items[int(index)]
+        if isinstance(value, str) and isinstance(index, int) and 0 <= index <= len(value):
+            return ord(value[index]) if index < len(value) else 0
         return UNKNOWN
 
     def call_arguments(self) -> list[Any]:
-        """The values between the bracket here and its partner."""
+        """The values between the bracket here and its partner; `places`: where those are kept that are names."""
         end = self.partner.get(self.at, self.at)
         self.at += 1
-        values = []
+        values: list[Any] = []
+        places: list[Alias | None] = []
         while self.at < end:
+            start = self.at
             values.append(self.assignment())
+            places.append(self.place(self.words[start]) if self.at == start + 1 else None)
             if not self.take(","):
                 break
-        self.at = end + 1
+        self.at, self.places = end + 1, places
         return values
 
     def primary(self) -> Any:
@@ -311,10 +339,27 @@ class Expressions:
             return number(word)
         if word[:1] == "'" and len(word) == 3:
             return ord(word[1])
-        if word[:1] in "\"'" or word in ("", ";", ")", "}"):
+        if word[:1] == '"':
+            return self._text(word)
+        if word[:1] in "'" or word in ("", ";", ")", "}"):
             self.at -= word in (";", ")", "}")
             return UNKNOWN
         return self.named(word)
+
+    def _text(self, word: str) -> str:
+        """The text in quotes here, with those that follow it."""
+        text = word[1:-1]
+        while self.peek()[:1] == '"':
+            text += self.peek()[1:-1]
+            self.at += 1
+        return text
+
+    def _pass_template(self) -> None:
+        """Past the template arguments of a method that is called, which are between its name and `(`."""
+        if self.peek() == "<":
+            end = self.angle_end(self.at)
+            if end is not None and self.words[end : end + 1] == ["("]:
+                self.at = end
 
     def qualified(self, word: str) -> str:
         """The last part of a qualified name that begins with `word`; `std::numeric_limits<int>::max` included."""
@@ -357,9 +402,7 @@ class Expressions:
             self.at += 1
         kind = self.words[start : self.at]
         if self.peek() != "[":
-            if self.peek() == "(":
-                self.call_arguments()
-            return UNKNOWN
+            return self.made(kind, self.call_arguments() if self.peek() in ("(", "{") else [])
         end = self.partner.get(self.at, self.at)
         self.at += 1
         length = self.expression()
@@ -372,6 +415,10 @@ class Expressions:
     def is_class(self, name: str) -> bool:
         """Whether values of this type may be made with braces."""
         return name == "dim3"
+
+    def made(self, kind: list[str], values: list[Any]) -> Any:
+        """`new kind(values)`."""
+        return UNKNOWN
 
     def called(self, name: str, given: list[str]) -> Any:
         self.call_arguments()

@@ -8,51 +8,35 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-from hipsynth.profiling.preview import calls
+from hipsynth.profiling.preview import calls, options
 from hipsynth.profiling.preview.declarations import Declarations, find_declarations
 from hipsynth.profiling.preview.expressions import TYPE_WORDS, Scope, TooMuch, value_of
+from hipsynth.profiling.preview.launching import HostLaunch, Launching
 from hipsynth.profiling.preview.statements import GROWING, Statements
 from hipsynth.profiling.preview.tokens import Preprocessor, arguments
 from hipsynth.profiling.preview.values import (
     SIZES,
     UNKNOWN,
+    Alias,
     Buffer,
     Class,
     Dim,
     Function,
     Object,
-    Reference,
     Vector,
     binary,
     known,
     laid_out,
-    whole,
+    unqualified,
 )
 
-MOST_LAUNCHES, MOST_DEPTH = 256, 24
+MOST_DEPTH = 24
 OF_SIZE = {1: "char", 2: "short", 4: "float", 8: "double", 12: "float3", 16: "float4", 32: "double4"}
 
 
-@dataclass(frozen=True)
-class HostLaunch:
-    """A launch as far as it is known: grid in work-groups; arguments are numbers, Buffers or UNKNOWN."""
-
-    kernel: str
-    template: tuple[str, ...]
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    dynamic_lds: int
-    arguments: tuple[Any, ...] = field(compare=False, default=())
-
-    @property
-    def shape(self) -> tuple[Any, ...]:
-        return self.kernel, self.template, self.grid, self.block
-
-
-class Host(Statements):
+class Host(Launching):
     """Follows a program from main()."""
 
     def __init__(self, words: list[str], given: Sequence[str], properties: Mapping[str, int]) -> None:
@@ -60,8 +44,8 @@ class Host(Statements):
         self.given, self.properties = list(given), properties
         self.found: Declarations = find_declarations(self)
         self.launchers = self.found.launchers
-        self.launches: list[HostLaunch] = []
-        self.unknown_shapes: list[str] = []  # kernels with launches whose shape is not known
+        self.getopt = options.Getopt(self.given)
+        self.argv = Vector(1 + len(self.given), 8, ["program", *self.given])
         self.depth = 0
         self.this: Object | None = None  # the object whose method is followed
 
@@ -73,7 +57,7 @@ class Host(Statements):
                 self.statement(end)
             entry = self.found.functions.get("main")
             if entry:
-                values = [1 + len(self.given), Vector(1 + len(self.given), 8, [UNKNOWN, *self.given])]
+                values = [1 + len(self.given), self.argv]
                 self.call(entry[0], values[: len(entry[0].parameters)])
         except (TooMuch, RecursionError, IndexError):
             pass
@@ -163,7 +147,7 @@ class Host(Statements):
             start = self.at
             value = self.assignment()
             if "&" in kind and self.at == start + 1 and re.match(r"[A-Za-z_]\w*$", self.words[start]):
-                return Reference(self.home(self.words[start]), self.words[start])
+                return self.place(self.words[start]) or value
             if isinstance(value, Vector) and value.items is not None and not pointer:
                 return self.construct(base, value.items) if base else value
             return calls.converted(base, value) if not pointer else value
@@ -236,7 +220,7 @@ class Host(Statements):
         if "*" in kind:
             return values[0] if values else 0
         self.scopes.append(scope)
-        made = UNKNOWN if not values and base[0] in SIZES else self.construct(base, values)
+        made = UNKNOWN if not base or (not values and base[0] in SIZES) else self.construct(base, values)
         self.scopes.pop()
         return made
 
@@ -276,7 +260,7 @@ class Host(Statements):
         inner = Host.__new__(Host)
         Statements.__init__(inner, words)
         inner.given, inner.properties, inner.found = self.given, self.properties, self.found
-        inner.launches, inner.unknown_shapes = [], []
+        inner.launches, inner.unknown_shapes, inner.getopt, inner.argv = [], [], self.getopt, self.argv
         inner.depth, inner.this = self.depth, self.this
         inner.scopes = [*self.scopes, scope]
         return inner.assignment()
@@ -291,18 +275,19 @@ class Host(Statements):
             return self._launch_call()
         start = self.at
         values = self.call_arguments()
+        places = self.places
         if name in ("dim3", "make_uint3", "make_int3") or name in self.found.classes or name == "vector":
             return self.construct([name, *(["<", *given, ">"] if given else [])], values)
         held = self.lookup(name)
         if isinstance(held, Function):
             return self.call(held, values)
         if self.this is not None and name in self.this.of.methods:
-            return self.call(self.this.of.methods[name][0], values, self.this)
+            options.declare(self.this, values, self.given)
+            return self.call(fitting(self.this.of.methods[name], values), values, self.this, places=places)
         if name == "swap" and len(values) == 2:
             return self._swap(self.words[start + 1], self.words[start + 3], values)
         if name in self.found.functions:
-            fitting = [f for f in self.found.functions[name] if len(f.parameters) == len(values)]
-            return self.call((fitting or self.found.functions[name])[0], values, given=given)
+            return self.call(fitting(self.found.functions[name], values), values, given=given, places=places)
         if name in SIZES or isinstance(held, list):
             return calls.converted([name] if name in SIZES else held, values[0]) if values else 0
         return calls.library(self, name, values, given, self.words[start : self.at])
@@ -313,14 +298,25 @@ class Host(Statements):
                 self.home(name)[name] = value
         return UNKNOWN
 
-    def call(self, function: Any, values: list[Any], on: Object | None = None, given: Sequence[str] = ()) -> Any:
+    def made(self, kind: list[str], values: list[Any]) -> Any:
+        base = unqualified(kind)
+        return self.construct(base, values) if base and base[0] in self.found.classes else UNKNOWN
+
+    def call(
+        self,
+        function: Any,
+        values: list[Any],
+        on: Object | None = None,
+        given: Sequence[str] = (),
+        places: Sequence[Alias | None] = (),
+    ) -> Any:
         if not isinstance(function, Function) or self.depth >= MOST_DEPTH:
             return UNKNOWN
         scope: Scope = self._deduced(function, values)
         scope.update(zip(function.template, self._template_values(given), strict=False))
-        for words, value in zip(function.parameters, values, strict=False):
-            if words:
-                scope[next((w for w in reversed(words) if re.match(r"[A-Za-z_]\w*$", w)), "")] = value
+        self._bind(function, scope, values, places)
+        if on:
+            scope["this"] = on
         saved = self.at, self.scopes, self.returned, self.this, self.leaving
         self.scopes = [
             self.scopes[0],
@@ -342,6 +338,16 @@ class Host(Statements):
         self.depth -= 1
         return result
 
+    def _bind(self, function: Function, scope: Scope, values: list[Any], places: Sequence[Alias | None]) -> None:
+        """Gives parameters their values; reference parameters are other names of what was passed."""
+        for i, words in enumerate(function.parameters):
+            name = next((w for w in reversed(words) if re.match(r"[A-Za-z_]\w*$", w)), "")
+            place = places[i] if i < len(places) and "&" in words and "const" not in words else None
+            if i < len(values):
+                scope[name] = values[i] if place is None else place
+            elif i < len(function.defaults) and function.defaults[i]:
+                scope[name] = self.evaluate(function.defaults[i], scope)
+
     @staticmethod
     def _deduced(function: Function, values: list[Any]) -> Scope:
         """Types that template parameters have because of the containers that are passed: some type of that size."""
@@ -359,12 +365,24 @@ class Host(Statements):
         return [value if known(value) else part for value, part in zip(values, parts, strict=True)]
 
     def member(self, value: Any, name: str) -> Any:
+        if isinstance(value, str) and self.peek() == "(":
+            return calls.of_text(value, name, self.call_arguments())
         if isinstance(value, Dim) and name in ("x", "y", "z"):
             return getattr(value, name)
         if isinstance(value, Object):
-            if self.peek() == "(" and name in value.of.methods:
+            if self.peek() == "(":
                 values = self.call_arguments()
-                return self.call(value.of.methods[name][0], values, value)
+                read = options.option(value, values)
+                if read is not UNKNOWN:
+                    return read
+                places = self.places
+                if value.options and any(v is self.argv for v in values):
+                    return UNKNOWN  # it parses the command line, which the options already follow
+                options.declare(value, values, self.given)
+                if name not in value.of.methods:
+                    held = value.fields.get(name, UNKNOWN)
+                    return self.call(held, values) if isinstance(held, Function) else UNKNOWN
+                return self.call(fitting(value.of.methods[name], values), values, value, places=places)
             return value.fields.get(name, UNKNOWN)
         if isinstance(value, Vector) and self.peek() == "(":
             values = self.call_arguments()
@@ -398,60 +416,10 @@ class Host(Statements):
             merged.update(scope)
         return Function("lambda", parameters, body, merged)
 
-    # --- launches
 
-    def launch(self, name: str, given: list[str]) -> Any:
-        """`name<given><<<grid, block, lds>>>(arguments)`, at its `<<<`."""
-        self.at += 1
-        shape = []
-        while self.peek() not in (">>>", ";", ""):
-            shape.append(self.assignment())
-            if not self.take(","):
-                break
-        while self.peek() not in (">>>", ";", ""):
-            self.at += 1
-        self.at += 1
-        values = self.call_arguments() if self.peek() == "(" else []
-        self._record(name, given, shape, values)
-        return UNKNOWN
-
-    def _launch_call(self) -> Any:
-        parts, end = arguments(self.words, self.at)
-        words = [w for w in parts[0] if w not in ("(", ")")] if parts else []
-        given = words[words.index("<") + 1 : -1] if "<" in words else []
-        self.at += 1
-        if parts:
-            self.at += len(parts[0]) + 1
-        values = []
-        while self.at < end - 1:
-            values.append(self.assignment())
-            if not self.take(","):
-                break
-        self.at = end
-        if words:
-            plain = words[: words.index("<")] if "<" in words else words
-            self._record(plain[-1], given, values[:3], values[4:])
-        return UNKNOWN
-
-    def _record(self, name: str, given: list[str], shape: list[Any], values: list[Any]) -> None:
-        dims = [calls.dimensions(value) for value in shape[:2]]
-        lds = shape[2] if len(shape) > 2 and known(shape[2]) else 0
-        held = self.lookup(name)
-        name = held.name if isinstance(held, Function) else held if isinstance(held, str) else name
-        if len(dims) < 2 or dims[0] is None or dims[1] is None:
-            self.unknown_shapes.append(name)
-            return
-        parts = arguments(["(", *given, ")"], 0)[0]
-        shown = tuple(self._argument(part[0]) if len(part) == 1 else "".join(part) for part in parts)
-        fixed = [value.get() if isinstance(value, Reference) else value for value in values]
-        if len(self.launches) < MOST_LAUNCHES:
-            self.launches.append(HostLaunch(name, shown, dims[0], dims[1], whole(lds), tuple(fixed)))
-
-    def _argument(self, word: str) -> str:
-        held = self.lookup(word)
-        if isinstance(held, list):
-            return "".join(held)
-        return str(held) if known(held) else word
+def fitting(functions: Sequence[Function], values: Sequence[Any]) -> Function:
+    """The overload with as many parameters as there are values, else the first."""
+    return next((f for f in functions if len(f.parameters) == len(values)), functions[0])
 
 
 def member_value(kind: list[str], value: Any) -> Any:
@@ -460,17 +428,6 @@ def member_value(kind: list[str], value: Any) -> Any:
     if "[" in kind and isinstance(value, Vector) and value.items is not None:
         return Vector(value.length, value.element, [calls.converted(base, item) for item in value.items])
     return value if "*" in kind else calls.converted(base, value)
-
-
-def unqualified(words: list[str]) -> list[str]:
-    """The words without `name ::`."""
-    kept: list[str] = []
-    for word in words:
-        if word != "::":
-            kept.append(word)
-        elif kept:
-            kept.pop()
-    return kept
 
 
 def host_launches(

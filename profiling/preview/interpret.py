@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from hipsynth.profiling import metrics
 from hipsynth.profiling.devices import DeviceTable
-from hipsynth.profiling.preview.host import HostLaunch
+from hipsynth.profiling.preview.launching import HostLaunch
 from hipsynth.profiling.preview.packing import GUESSED_BYTES, packed
 from hipsynth.profiling.sim.device import native_core
 

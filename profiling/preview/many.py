@@ -12,7 +12,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
-from hipsynth.profiling.preview.host import HostLaunch, host_launches
+from hipsynth.profiling.preview.host import host_launches
+from hipsynth.profiling.preview.launching import HostLaunch
 from hipsynth.profiling.preview.values import Buffer, Object, Vector
 
 Launches = tuple[list[HostLaunch], list[str]]  # as host_launches() returns them

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hipsynth.profiling.devices import DeviceTable, load
-from hipsynth.profiling.preview.host import HostLaunch, host_launches
+from hipsynth.profiling.preview.host import host_launches
 from hipsynth.profiling.preview.interpret import Code, Interpreter, Preview
+from hipsynth.profiling.preview.launching import HostLaunch
 from hipsynth.profiling.sim.device import native_core
 from hipsynth.profiling.toolchain import CompileLimits, compile_device
+from hipsynth.synth.core.arguments import stated_arguments
 from hipsynth.synth.core.program import text_id
 from hipsynth.synth.core.scratch import scratch_folder
 
@@ -56,8 +58,9 @@ def properties(table: DeviceTable) -> dict[str, int]:
 
 
 def previews(text: str, code: Code, device: str, arguments: Sequence[str] = ()) -> Found:
-    """Interprets the launches that the host code of `text` makes when it is run with `arguments`."""
-    launches, unknown = host_launches(text, arguments, properties(load(device)))
+    """Interprets the launches that the host code of `text` makes when it is run with `arguments`; without any, with
+    those that the text states."""
+    launches, unknown = host_launches(text, arguments or stated_arguments(text), properties(load(device)))
     found = interpret_all(launches, Interpreter(code, load(device)))
     shapeless = [Failure(name, "its launch shape is not known before the program runs") for name in unknown]
     return Found(found.previews, [*found.failures, *shapeless])

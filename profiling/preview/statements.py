@@ -9,8 +9,10 @@ from hipsynth.profiling.preview.expressions import Expressions
 from hipsynth.profiling.preview.values import UNKNOWN, Vector, known
 
 MOST_LOOPS = 64
+SHORT = 16  # words of a loop that is followed in any case; twice as many if it searches
 GROWING_LOOPS = 24  # rounds from which the growth of containers is known; many patterns have such a period
 GROWING = {"push_back", "emplace_back"}
+COMMAND_LINE = {"argv", "argc", "getopt", "getopt_long"}  # loops over it are followed
 LAUNCHES = ("<<<", "hipLaunchKernelGGL")
 
 
@@ -22,6 +24,7 @@ class Statements(Expressions):
         super().__init__(words)
         self.returned: Any = None
         self.launchers: set[str] = set()
+        self.doubts = 0  # branches that were not taken since they leave and their conditions are not known
         self.leaving = ""  # "break" or "continue" that was reached, until its loop sees it
 
     def block(self) -> None:
@@ -50,11 +53,11 @@ class Statements(Expressions):
             self.returned = value
         elif word in ("using", "typedef"):
             self.alias()
-        elif word in ("switch", "try"):
+        elif word == "switch":
+            self._switch(end)
+        elif word == "try":
             self.at += 1
-            if self.peek() == "(":
-                self.skip()
-            if self.peek() == "{" and word == "try":
+            if self.peek() == "{":
                 self.block()
             else:
                 self._pass_statement(end)
@@ -99,10 +102,55 @@ class Statements(Expressions):
         then = self._extent(end)
         stops = {"return", "exit", "abort", "throw", "break", "continue"} & set(self.words[self.at : then])
         taken = bool(condition) if known(condition) else not stops
+        self.doubts += bool(stops) and not known(condition)
         self._branch(taken, then, end)
         if self.peek() == "else":
             self.at += 1
             self._branch(not (condition if known(condition) else taken), self._extent(end), end)
+
+    def _switch(self, end: int) -> None:
+        """Runs the statements from the label that fits on; none if that is not known."""
+        self.at += 1
+        close = self.partner.get(self.at, self.at)
+        self.at += 1
+        value = self.expression()
+        self.at = close + 1
+        stop = self.partner.get(self.at, end)
+        start = self._label(value, stop) if known(value) and self.peek() == "{" else None
+        if start is None:
+            self._pass_statement(end)
+            return
+        self.at = start
+        self.scopes.append({})
+        while self.at < stop and self.returned is None and not self.leaving:
+            if self.peek() in ("case", "default"):
+                self._past_label(stop)
+            else:
+                self.statement(stop)
+        self.scopes.pop()
+        self.leaving = "" if self.leaving == "break" else self.leaving
+        self.at = stop + 1
+
+    def _label(self, value: Any, stop: int) -> int | None:
+        """The position after the label of a switch, which begins here, that fits a value."""
+        brace, otherwise, i = self.at, None, self.at + 1
+        found = None
+        while i < stop and found is None:
+            if self.words[i] in ("case", "default"):
+                self.at = i + 1
+                fits = self.words[i] == "case" and self.expression() == value
+                self.at = i
+                self._past_label(stop)
+                found = self.at if fits else None
+                otherwise = self.at if self.words[i] == "default" else otherwise
+            i = self.partner.get(i, i) + 1
+        self.at = brace
+        return otherwise if found is None else found
+
+    def _past_label(self, stop: int) -> None:
+        while self.at < stop and self.peek() != ":":
+            self.at += 1
+        self.at += 1
 
     def _branch(self, taken: bool, stop: int, end: int) -> None:
         if taken:
@@ -156,13 +204,15 @@ class Statements(Expressions):
         inside = self.words[body:stop]
         grows = word == "for" and not self._matters(inside) and bool(GROWING & set(inside))
         before, first = self._lengths() if grows else {}, dict(self.scopes[-1])
-        rounds, done = GROWING_LOOPS if grows else MOST_LOOPS if self._matters(inside) else 1, 0
+        reads = bool(COMMAND_LINE & {*inside, *self.words[head:close]})
+        rounds, done = GROWING_LOOPS if grows else MOST_LOOPS if reads or self._matters(inside) else 1, 0
         while done < rounds and self._goes_on(parts[1]):
-            done += 1
+            done, doubts = done + 1, self.doubts
             self.at = body
             self.statement(end)
             left, self.leaving = self.leaving, ""
-            if self.returned is not None or left == "break" or ("break" in inside and left != "continue"):
+            unsure = "break" in inside and left != "continue" and self.doubts > doubts
+            if self.returned is not None or left == "break" or unsure:
                 return
             if word == "for" and parts[2] < close:
                 self.at = parts[2]
@@ -217,7 +267,7 @@ class Statements(Expressions):
     def _matters(self, words: Sequence[str]) -> bool:
         """Whether statements launch kernels or call functions of the program that may."""
         return any(w in LAUNCHES or w in self.launchers for w in words) or (
-            len(words) < 16 and not GROWING & set(words)
+            len(words) < (2 * SHORT if {"break", "return"} & set(words) else SHORT) and not GROWING & set(words)
         )
 
     def _for_parts(self, head: int, close: int) -> list[int]:

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from hipsynth.profiling.preview.host import HostLaunch
 from hipsynth.profiling.preview.interpret import BASIC, BUSIEST, Counted, Interpreter, Preview
+from hipsynth.profiling.preview.launching import HostLaunch
 from hipsynth.profiling.sim.device import native_core
 
 TOLERANCE = 0.03  # relative, of time and metrics at a check

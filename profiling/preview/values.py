@@ -73,6 +73,10 @@ class Reference:
         self.scope[self.name] = value
 
 
+class Alias(Reference):
+    """A C++ reference: wherever its name is read, the value is meant."""
+
+
 @dataclass
 class Function:
     """A function, method or lambda of the program: positions of its tokens."""
@@ -83,6 +87,7 @@ class Function:
     scope: dict[str, Any] | None = None  # of a lambda
     initial: list[tuple[str, list[str]]] = field(default_factory=list)  # of a constructor
     template: list[str] = field(default_factory=list)  # parameter names
+    defaults: list[list[str]] = field(default_factory=list)  # of the parameters; empty: none
 
 
 @dataclass
@@ -98,10 +103,22 @@ class Object:
     of: Class
     fields: dict[str, Any] = field(default_factory=dict)
     layout: list[tuple[str, int, int]] = field(default_factory=list)  # name, bytes of an element, number of elements
+    options: dict[str, Any] = field(default_factory=dict)  # of a command-line parser: profiling.preview.options
 
 
 def known(*values: Any) -> bool:
     return all(isinstance(value, int | float) for value in values)
+
+
+def unqualified(words: list[str]) -> list[str]:
+    """The words without `name ::`."""
+    kept: list[str] = []
+    for word in words:
+        if word != "::":
+            kept.append(word)
+        elif kept:
+            kept.pop()
+    return kept
 
 
 def laid_out(sizes: Sequence[tuple[int, int]]) -> tuple[list[int], int]:
@@ -163,6 +180,8 @@ def binary(sign: str, a: Any, b: Any) -> Any:
     """The value of `a sign b`. A pointer plus a number is the pointer."""
     if isinstance(a, Buffer) and sign in "+-":
         return a
+    if isinstance(a, str) and isinstance(b, str) and sign in ("==", "!=", "+"):
+        return a + b if sign == "+" else int((a == b) == (sign == "=="))
     if not known(a, b):
         return UNKNOWN
     try:

@@ -12,6 +12,7 @@ _FORMS = (
     r"(\w+ > {0} \? std::atoi\(\w+\[{0}\]\) : )(\d+)(;)",
     r"(int \w+ = )(\d+)(;\s*if \(\w+ > {0}\) \w+ = std::atoi\(\w+\[{0}\]\);)",
 )
+_STATED = "// arguments: "
 
 
 def with_defaults(text: str, arguments: Sequence[str]) -> str:
@@ -35,4 +36,13 @@ def run_text(text: str, arguments: str) -> str:
     try:
         return with_defaults(text, shlex.split(arguments))
     except ValueError:
-        return f"// arguments: {arguments}\n{text}"
+        return f"{_STATED}{arguments}\n{text}"
+
+
+def stated_arguments(text: str) -> list[str]:
+    """The arguments that the comment before a text states (see run_text)."""
+    first = text.partition("\n")[0]
+    try:
+        return shlex.split(first[len(_STATED) :]) if first.startswith(_STATED) else []
+    except ValueError:
+        return []

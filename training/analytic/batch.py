@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hipsynth.profiling.devices import load
-from hipsynth.profiling.preview.host import HostLaunch
 from hipsynth.profiling.preview.interpret import Interpreter
+from hipsynth.profiling.preview.launching import HostLaunch
 from hipsynth.profiling.preview.many import launches_of_many
 from hipsynth.profiling.preview.programs import MOST_PREVIEWS, Failure, properties
 from hipsynth.profiling.preview.sweep import Line, Swept

@@ -14,8 +14,9 @@ from typing import Any
 from hipsynth.profiling.devices import DeviceTable, device_of, load
 from hipsynth.profiling.metrics import roofline
 from hipsynth.profiling.metrics.uncertainty import WIDEST
-from hipsynth.profiling.preview.host import HostLaunch, host_launches
+from hipsynth.profiling.preview.host import host_launches
 from hipsynth.profiling.preview.interpret import BUFFER, Code, Interpreter, Preview, base_name, explicit_arguments
+from hipsynth.profiling.preview.launching import HostLaunch
 from hipsynth.profiling.preview.programs import Failure, Found, device_code, interpret_all, properties
 from hipsynth.profiling.preview.values import UNKNOWN
 from hipsynth.profiling.toolchain import check_flags

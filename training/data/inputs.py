@@ -9,7 +9,8 @@ from functools import lru_cache
 from typing import Any
 
 from hipsynth.profiling.devices import default_device, load
-from hipsynth.profiling.preview.host import HostLaunch, host_launches
+from hipsynth.profiling.preview.host import host_launches
+from hipsynth.profiling.preview.launching import HostLaunch
 from hipsynth.profiling.preview.values import Buffer
 from hipsynth.synth.core.errors import HipsynthError
 from hipsynth.training.data.numbers import number_format

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from hipsynth.profiling.devices import load
-from hipsynth.profiling.preview.host import HostLaunch
 from hipsynth.profiling.preview.interpret import Interpreter
+from hipsynth.profiling.preview.launching import HostLaunch
 from hipsynth.profiling.preview.programs import device_code
 from hipsynth.profiling.preview.sweep import TOLERANCE, Line
 from hipsynth.profiling.preview.values import Buffer

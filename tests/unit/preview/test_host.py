@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.profiling.preview.host import HostLaunch, host_launches
+from hipsynth.profiling.preview.host import host_launches
+from hipsynth.profiling.preview.launching import HostLaunch
 from hipsynth.profiling.preview.tokens import split
 from hipsynth.profiling.preview.values import Buffer, Vector
 

@@ -6,8 +6,9 @@ import struct
 
 import pytest
 
-from hipsynth.profiling.preview.host import HostLaunch, host_launches
+from hipsynth.profiling.preview.host import host_launches
 from hipsynth.profiling.preview.interpret import base_name
+from hipsynth.profiling.preview.launching import HostLaunch
 from hipsynth.profiling.preview.packing import GUESSED_BYTES, packed
 from hipsynth.profiling.preview.values import UNKNOWN, Buffer, Vector, laid_out
 
@@ -65,9 +66,10 @@ def test_sizes_of_buffers(way: str) -> None:
 
 
 def test_a_loop_ends_at_its_break() -> None:
-    launches, _ = host_launches(
-        KERNEL + "int main() { for (int i = 1; i < 9; ++i) { if (i > 3) break; add<<<i, 64>>>(0, 0, i); } }"
-    )
+    text = "int main() { for (int i = 1; i < 9; ++i) { if (i > LIMIT) break; add<<<i, 64>>>(0, 0, i); } }"
+    launches, _ = host_launches(KERNEL + text.replace("LIMIT", "3"))
+    assert [launch.grid[0] for launch in launches] == [1, 2, 3]
+    launches, _ = host_launches(KERNEL + text.replace("LIMIT", "limit()"))
     assert [launch.grid[0] for launch in launches] == [1]  # a loop that may end anywhere is followed once
 
 
