@@ -104,5 +104,5 @@ def draw(sweep: Sweep, found: Sequence[Result], path: Path) -> None:
 
 def _wide(points: Sequence[Point]) -> bool:
     """Whether the points double rather than advance by equal steps."""
-    places = sorted({point.x for point in points})
-    return len(places) > 2 and places[0] > 0 and places[-1] - places[-2] > 2 * (places[1] - places[0])
+    places = sorted({point.x for point in points if point.x > 0})
+    return places[len(places) // 2] < (places[0] + places[-1]) / 4

@@ -26,8 +26,10 @@ multiple of all sets lie in one set: on gfx942 one of four sets of 64 lines, cho
 and two do not; a pitch padded by 128 bytes uses all sets. On gfx90a the sets are those of the device table. With
 least recently used lines replaced first, rows that fit their sets hit except for the first dword. With more rows, at
 power-of-two pitches, a wave hits only while no other one is in between: at most the share of one wave in all. The
-time of an equal walk does not fall when the power of two grows. (In our model the youngest of
-four waves on gfx942 does: the oldest come first, and three keep the vL1D busy.)"""
+time of an equal walk does not fall when the power of two grows.
+
+In our model the youngest of four waves on gfx942 is alone: the oldest come first, and three keep the vL1D busy. Whether
+hardware does so is unknown."""
 KERNEL = "column_walk"
 X = "row pitch, bytes"
 Y = (HITS, TIME)
