@@ -17,6 +17,7 @@ struct Model {
   const Spec& spec;
   const Work& work;
   double groups, waves;
+  double unsure = 0;  // of the work-groups per CU, where their number is an estimate
   double tick_ns() const { return 1000.0 / spec.clock.core_mhz; }
   double cycles_of_bytes(double bytes, double gbps) const { return bytes / gbps / tick_ns(); }
 };
@@ -33,14 +34,18 @@ double norm(double p, std::initializer_list<double> parts) {
 
 // With G equal groups on N CUs the busiest CU gets ceil(G / N) of them; a CU's work is spread over as many SIMDs as it
 // has resident waves, at most all.
-double busiest_share(const Model& m) { return std::ceil(m.groups / m.spec.topology.cus) / m.groups; }
+double groups_of_busiest_cu(const Model& m) {
+  return std::max(1.0, std::ceil(m.groups / m.spec.topology.cus - m.unsure));
+}
+
+double busiest_share(const Model& m) { return groups_of_busiest_cu(m) / m.groups; }
 
 double resident_waves(const Model& m) {
   return std::min(m.waves, m.spec.topology.cus * m.work.groups_per_cu * m.work.waves_per_group);
 }
 
 double resident_waves_of_busiest_cu(const Model& m) {
-  const double groups = std::min(std::ceil(m.groups / m.spec.topology.cus), m.work.groups_per_cu);
+  const double groups = std::min(groups_of_busiest_cu(m), m.work.groups_per_cu);
   return groups * std::min(m.waves / m.groups, m.work.waves_per_group);
 }
 
@@ -258,7 +263,8 @@ Work work_of(const LaunchPlan& plan, const IssueCounts& issue, const EngineCount
 
 Timing estimate(const Spec& spec, const Work& work) {
   const Model all{spec, work, work.groups, work.waves};
-  const Model working{spec, work, work.working_groups, work.working_waves};
+  constexpr double kUnsure = 0.05;
+  const Model working{spec, work, work.working_groups, work.working_waves, kUnsure};
   const Body of_all = body_of(all), of_working = work.working_groups > 0 ? body_of(working) : of_all;
   const bool uneven = of_working.cycles > of_all.cycles;
   const Model& m = uneven ? working : all;

@@ -1,0 +1,1 @@
+"""The sweeps, one module each; see frame.py."""
