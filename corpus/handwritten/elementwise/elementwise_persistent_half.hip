@@ -3,7 +3,7 @@
 //
 // step: elementwise 4 elementwise_persistent_half, after elementwise_vectorised
 // paradigm: persistent
-// bound: gfx90a hbm, gfx942 infinity
+// bound: gfx90a hbm, gfx942 hbm
 // moves: FETCH_SIZE down, SQ_WAVES down, Duration down
 // check: 80000
 #include <hip/hip_runtime.h>

@@ -3,7 +3,7 @@
 //
 // step: half_stencil 1 half_stencil
 // paradigm: per-tile
-// bound: gfx90a valu, gfx942 latency
+// bound: gfx90a valu, gfx942 valu
 // check: 128
 #include <hip/hip_runtime.h>
 

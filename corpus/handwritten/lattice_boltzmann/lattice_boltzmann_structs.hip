@@ -3,7 +3,7 @@
 //
 // step: lattice_boltzmann 1 lattice_boltzmann_structs
 // paradigm: per-thread
-// bound: gfx90a l2, gfx942 infinity
+// bound: gfx90a l2, gfx942 vl1d
 // check: 64 64
 #include <hip/hip_runtime.h>
 

@@ -3,7 +3,7 @@
 //
 // step: sort 3 sort_radix, after sort_bitonic_lds
 // paradigm: multi-pass
-// bound: gfx90a latency, gfx942 latency
+// bound: gfx90a l2, gfx942 latency
 // moves: SQ_INSTS down, Duration down
 // check: 10000
 #include <hip/hip_runtime.h>

@@ -2,7 +2,7 @@
 //
 // step: spmv 3 spmv_csr_vector, after spmv_csr_scalar
 // paradigm: per-wave
-// bound: gfx90a l2, gfx942 l2
+// bound: gfx90a l2, gfx942 vl1d
 // moves: TCP_TOTAL_CACHE_ACCESSES down, SQ_WAVES up
 // check: 3000
 #include <hip/hip_runtime.h>

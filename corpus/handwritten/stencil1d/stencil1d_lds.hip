@@ -2,7 +2,7 @@
 //
 // step: stencil1d 2 stencil1d_lds, after stencil1d_global
 // paradigm: per-tile
-// bound: gfx90a hbm, gfx942 latency
+// bound: gfx90a hbm, gfx942 dispatch
 // moves: TCP_TOTAL_CACHE_ACCESSES down, SQ_INSTS_LDS up
 // check: 3000
 #include <hip/hip_runtime.h>
