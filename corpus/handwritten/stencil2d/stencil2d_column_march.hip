@@ -3,7 +3,7 @@
 //
 // step: stencil2d 4 stencil2d_column_march, after stencil2d_lds_tile
 // paradigm: per-thread
-// bound: gfx90a hbm, gfx942 latency
+// bound: gfx90a hbm, gfx942 infinity
 // moves: SQ_INSTS_LDS down, SQ_WAVES down
 // check: 130
 #include <hip/hip_runtime.h>

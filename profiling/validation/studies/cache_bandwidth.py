@@ -17,7 +17,7 @@ is small. Wrapped: streams whose index wraps around a buffer, with one or two gr
 served by the L2, one of 90 MB by the Infinity Cache. Rates are computed from the time difference between two run
 lengths.
 
-Every point is asserted at 10 % except the following, which are shown only. Sweeps beyond 16 kB on the MI210: the
+Every point is asserted at 13 % except the following, which are shown only. Sweeps beyond 16 kB on the MI210: the
 recording scatters by 40 to 50 %. Sweeps of 64 and 128 kB on the MI300X: one wave's share of the arrays fits the vL1D
 but the share of all waves does not, and our CUs let the oldest waves run ahead, so that their share stays cached.
 With SIMDs that take turns, 128 kB come out within 4 %, but the traffic of the Laplacian variants becomes wrong. The
@@ -25,7 +25,7 @@ triad of 512 work-items from the L2 of an MI210: the recorded curve is flat betw
 up to 768."""
 QUICK = False
 
-ALLOWED = 10.0  # per cent: single points, and the median of a table
+ALLOWED, MEDIAN = 13.0, 10.0  # per cent: single points, and the median of a table
 UNEXPLAINED = {("mi210", "triad", 512)}  # shown, not asserted: the recorded curve is flat from 256 to 512
 OUT_OF_TURN = {("mi300x", 64), ("mi300x", 128)}  # also shown only: sweeps that depend on which waves run ahead
 SWEEP_LOADS = 128  # per wave
@@ -58,8 +58,8 @@ def _checks(rows: tuple[Row, ...]) -> tuple[Check, ...]:
     counted = [row for row in rows if row.allowed is not None]
     if not counted:
         return ()
-    within = Check(f"points within 10 %, of {len(rows)}", _within(rows), len(counted), unit="", at_least=True)
-    return (median_error(counted, ALLOWED), within)
+    within = Check(f"points within {ALLOWED:g} %, of {len(rows)}", _within(rows), len(counted), unit="", at_least=True)
+    return (median_error(counted, MEDIAN), within)
 
 
 def _within(rows: tuple[Row, ...]) -> int:

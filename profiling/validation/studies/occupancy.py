@@ -20,7 +20,7 @@ first launch that fills the L2, on a device without Infinity Cache. On an MI300X
 than the bandwidth that fits all its streams."""
 QUICK = False
 
-ALLOWED, WORST = 10.0, 15.0  # median of a table, single points
+ALLOWED, WORST = 10.0, 17.0  # median of a table, single points
 # Shown, not asserted: dips in the recording, and a point that writes more than the fit to all streams allows.
 DENTS = {("mi300x", "triad", 2, 512), ("mi300x", "scale", 2, 192), ("mi210", "init", 2, 512)}
 LEAST_TURNS = 4

@@ -10,27 +10,19 @@ from hipsynth.profiling import devices
 from hipsynth.profiling.backends import equal_builds, sim
 from hipsynth.profiling.sim.api import Artefacts, RunResult
 from hipsynth.profiling.sim.limits import REFINED, SAMPLING_UNITS, Limits
-from hipsynth.synth.core.kernel_record import KernelRecord, Sampling, Work
-from hipsynth.synth.core.kernel_record import Limits as Bounds
+from hipsynth.synth.core.kernel_record import KernelRecord, Sampling
 from hipsynth.synth.core.program import Program, Run
 
 COARSE = Limits(sampling_units=2, effort=0.03, largest_error=0.02)
 
 
 DEVICE = devices.device_of("gfx942", "mi300x")
-CHANNELS = 8 * 16  # of its eight XCDs
 
 
 def ran(error: float, status: str = "ok", reason: str = "", **further: Any) -> RunResult:
     sampling = Sampling(further.pop("strategy", "sampled"), 8, error={"Duration": error})
     kernel = KernelRecord("k", 1, (64, 1, 1), (64, 1, 1), 1e3, {"TCC_REQ": 1e6}, sampling=sampling, **further)
     return RunResult(status, reason, kernels=(kernel,))
-
-
-def busy(unevenness: float, bottleneck: str = "l2", strategy: str = "sampled") -> RunResult:
-    """A run whose busiest channel of the L2 gets so many times the mean."""
-    work = Work(l2_requests_busiest_channel=unevenness * 1e6 / CHANNELS)
-    return ran(0.0, work=work, limits=Bounds(bottleneck, 1.0, {bottleneck: 1e3}), strategy=strategy)
 
 
 @pytest.fixture
@@ -72,33 +64,6 @@ def test_a_refinement_that_fails_is_dropped(runs: tuple[list[RunResult], list[Li
     results += [ran(0.1), ran(0.0, "failed", "timeout")]
     assert execute(COARSE) is results[0]
     assert len(asked) == 2
-
-
-def test_a_busy_channel_in_two_units_is_looked_at_in_more(runs: tuple[list[RunResult], list[Limits]]) -> None:
-    results, asked = runs
-    results += [busy(8.9), busy(8.9)]
-    assert execute(COARSE) is results[1], "also if it is busy in truth"
-    assert asked == [COARSE, replace(COARSE, effort=REFINED * COARSE.effort, sampling_units=SAMPLING_UNITS)]
-
-
-@pytest.mark.parametrize(
-    ("found", "limits"),
-    [
-        (busy(1.1), COARSE),
-        (busy(8.9, "hbm"), COARSE),
-        (busy(8.9, strategy="exact"), COARSE),
-        (busy(8.9), replace(COARSE, sampling_units=SAMPLING_UNITS)),
-        (busy(8.9), replace(COARSE, largest_error=0.0)),
-    ],
-    ids=["even", "not in its way", "not sampled", "enough units", "not repeated"],
-)
-def test_other_busy_channels_are_believed(
-    found: RunResult, limits: Limits, runs: tuple[list[RunResult], list[Limits]]
-) -> None:
-    results, asked = runs
-    results.append(found)
-    assert execute(limits) is found
-    assert asked == [limits]
 
 
 def test_a_sample_that_fails_runs_in_full(runs: tuple[list[RunResult], list[Limits]]) -> None:

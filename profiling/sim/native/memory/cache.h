@@ -50,7 +50,7 @@ class BasicCache {
   Place place_of(uint64_t line) const {
     if (power_of_two_) {
       const uint64_t upper = line >> set_bits_;
-      return {(line ^ hash_.of(upper)) & (sets_ - 1), static_cast<Tag>(upper + 1)};
+      return {hash_.spread(line & (sets_ - 1)) ^ hash_.of(upper), static_cast<Tag>(upper + 1)};
     }
     return {line % sets_, static_cast<Tag>(line / sets_ + 1)};
   }
@@ -160,7 +160,7 @@ class BasicCache {
   uint64_t line_of(uint64_t set, Tag tag) const {
     const uint64_t upper = tag - uint64_t{1};
     if (!power_of_two_) return upper * sets_ + set;
-    return upper << set_bits_ | ((set ^ hash_.of(upper)) & (sets_ - 1));
+    return upper << set_bits_ | hash_.gather(set ^ hash_.of(upper));
   }
 
   // The way where a tag was; the last way if it was absent. Returned by value to stay in registers.

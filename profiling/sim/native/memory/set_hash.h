@@ -23,6 +23,7 @@ class SetHash {
     constexpr std::array<uint32_t, 21> kLower = {0,   0x1,  0x3,  0x3,  0x3, 0x5,  0x3, 0x3,  0x1d, 0x11, 0x9,
                                                  0x5, 0x53, 0x1b, 0x2b, 0x3, 0x2d, 0x9, 0x27, 0x27, 0x9};
     if (hash == Hash::none) return;
+    folds_ = hash == Hash::fold;
     if (bits < 0 || bits >= static_cast<int>(kLower.size()))
       throw std::invalid_argument("no hash for 2^" + std::to_string(bits) + " sets");
     const uint64_t mask = (uint64_t{1} << bits) - 1, lower = kLower[static_cast<size_t>(bits)] & mask;
@@ -40,6 +41,11 @@ class SetHash {
     for (size_t i = 0; i < of_byte_.size() && upper; ++i, upper >>= 8) sum ^= of_byte_[i][upper & 0xff];
     return sum;
   }
+
+  // What the bits of the set itself become before that, and back.
+  uint64_t spread(uint64_t low) const { return folds_ ? low ^ low >> 7 ^ low >> 14 ^ low >> 21 : low; }
+  // With s for the shift by 7, spread is (1 + s)^3, and (1 + s)^4 is 1 + s^4: the identity for less than 2^28 sets.
+  uint64_t gather(uint64_t low) const { return folds_ ? low ^ low >> 7 : low; }
 
  private:
   static constexpr int kUpperBits = 40, kFold = 7, kFolds = 3;
@@ -59,6 +65,7 @@ class SetHash {
     }
   }
 
+  bool folds_ = false;
   std::array<std::array<uint32_t, 256>, kUpperBits / 8> of_byte_{};
 };
 

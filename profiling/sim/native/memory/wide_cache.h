@@ -34,7 +34,7 @@ class WideCache {
 
   // Whether the line is present; makes it the most recently used one.
   bool access(uint64_t line) {
-    const uint32_t set = (static_cast<uint32_t>(line) ^ hash_.of(line >> set_bits_)) & (sets_ - 1);
+    const auto set = static_cast<uint32_t>(hash_.spread(line & (sets_ - 1)) ^ hash_.of(line >> set_bits_));
     const uint32_t tag = static_cast<uint32_t>(line >> set_bits_) + 1;
     if (!used_) begin();
     uint32_t* tags = &tags_[size_t{set} * ways_];
