@@ -23,8 +23,8 @@ class Limits:
     `sampling_units`: number of sampling units of a large grid besides the first and the last, whose counts are scaled
     up; 0 runs every grid in full. Small grids always run in full.
     `effort` multiplies the work up to which a grid counts as small, and the work that replaying a grid may take.
-    `largest_error`: a run whose sampling makes a kernel's duration more uncertain than this (relative), or finds one
-    channel of the L2 in its way, is repeated once with REFINED times the effort and SAMPLING_UNITS; 0: not repeated.
+    `largest_error`: a run whose sampling makes a kernel's duration more uncertain than this (relative) is repeated once
+    with REFINED times the effort and SAMPLING_UNITS; 0: not repeated.
     `per_kernel` counts only the first launches of each kernel and shape; later ones run for their results alone and get
     the counters of the last counted one; 0 counts all. `reuse=False` also counts launches that must have the counters
     of an earlier one, which changes no counter.

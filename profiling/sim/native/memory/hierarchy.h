@@ -137,7 +137,6 @@ class Hierarchy {
   uint64_t longest_atomic_chain() const;
   MemoryCounts dirty() const;  // write counts that writing back all dirty lines would add
   Channels& channels() { return channels_; }
-  const Channels& channels() const { return channels_; }
   uint64_t l1_cycles(uint32_t cu) const { return l1_cycles_[cu]; }
   uint32_t l1_line_bytes() const { return l1_line_; }
   uint64_t fabric_read_bytes() const;

@@ -116,8 +116,8 @@ void conserve_writes(const Sample& s, MemoryCounts* m) {
 }
 
 // Maxima: the imbalance between CUs keeps its absolute size while the average grows; the imbalance between channels
-// grows with the requests. A chain of atomics on one line grows with the
-// atomics as it has since the first sampling unit.
+// grows with the requests. A chain of atomics on one line grows with the atomics as it has since the first sampling
+// unit.
 void scale_maxima(const Sample& s, MemoryCounts* m) {
   const MemoryCounts all = s.simulated.memory();
   const auto busiest = static_cast<double>(all.l1_cycles_max), sum = static_cast<double>(all.l1_cycles_sum);
