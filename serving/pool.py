@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hipsynth.serving.worker import HEADER
+from hipsynth.serving.worker import HEADER, TAKEN
 from hipsynth.synth.core.errors import HipsynthError
 
 GRACE_S = 1.5  # for a worker to give up a request before it is killed
@@ -32,6 +32,10 @@ class WorkerLost(HipsynthError):
     reason = "worker_died"
 
 
+class NotTaken(WorkerLost):
+    """It ended before it had read the request, which another worker may take."""
+
+
 class TooSlow(HipsynthError):
     reason = "timeout"
 
@@ -48,7 +52,7 @@ class Worker:
     """One process. `ask` may be called by one task at a time."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self.process = process
+        self.process, self.taken = process, False
 
     @classmethod
     async def start(cls, nice: int) -> Worker:
@@ -62,8 +66,9 @@ class Worker:
         return self.process.returncode is None
 
     async def ask(self, kind: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The document of a request. Raises Problem, or WorkerLost if the process ends; if the task is cancelled, the
-        process gives the request up first."""
+        """The document of a request. Raises Problem, or WorkerLost (NotTaken) if the process ends; if the task is
+        cancelled, the process gives the request up first."""
+        self.taken = False
         answering = asyncio.ensure_future(self._exchange(json.dumps({"kind": kind, "body": body}).encode()))
         try:
             answer = await asyncio.shield(answering)
@@ -73,7 +78,8 @@ class Worker:
         except (OSError, ValueError, asyncio.IncompleteReadError) as error:
             await self.kill()
             cause = "a crash, a full memory, or somebody ended it"
-            raise WorkerLost("the worker process ended", cause=cause, remedy="ask again") from error
+            lost = WorkerLost if self.taken else NotTaken
+            raise lost("the worker process ended", cause=cause, remedy="ask again") from error
         if "problem" in answer:
             raise Problem(answer["problem"])
         document: dict[str, Any] = answer["document"]
@@ -84,6 +90,7 @@ class Worker:
         assert requests is not None and answers is not None
         requests.write(len(text).to_bytes(HEADER, "big") + text)
         await requests.drain()
+        self.taken = await answers.readexactly(HEADER) == TAKEN
         size = int.from_bytes(await answers.readexactly(HEADER), "big")
         if size > MOST_ANSWER:
             raise OSError(f"an answer of {size} bytes")
@@ -153,32 +160,33 @@ class Pool:
             on_start()
         try:
             return await self._timed(kind, body, limit_s or self.limit_s)
+        except WorkerLost:
+            self.lost += 1
+            raise
         finally:
             self.running -= 1
             self._slots.release()
 
     async def _timed(self, kind: str, body: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
-        worker = await self._take()
+        """Asks idle workers until one takes the request (they may have been ended while they waited), or a new one."""
+        while self._idle:
+            with contextlib.suppress(NotTaken):
+                return await self._ask(self._idle.pop(), kind, body, limit_s)
+        return await self._ask(await self._start(), kind, body, limit_s)
+
+    async def _ask(self, worker: Worker, kind: str, body: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
         try:
             async with asyncio.timeout(limit_s):
                 return await worker.ask(kind, body)
         except TimeoutError:
             raise TooSlow(f"no answer within {limit_s:g} s", remedy="give it less to do") from None
-        except WorkerLost:
-            self.lost += 1
-            raise
         finally:
             if worker.alive and not self._closed:
                 self._idle.append(worker)
             else:
                 self._all.discard(worker)
 
-    async def _take(self) -> Worker:
-        while self._idle:
-            worker = self._idle.pop()
-            if worker.alive:
-                return worker
-            self._all.discard(worker)
+    async def _start(self) -> Worker:
         worker = await Worker.start(self.nice)
         self._all.add(worker)
         if self._closed:

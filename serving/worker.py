@@ -1,4 +1,5 @@
 """A worker process: reads requests from standard input and writes answers, each a length and JSON, one at a time.
+A length of zero comes before the answer, when the request has been read: without it another worker may take it.
 
 SIGUSR1 gives up the request in progress, within the next step of Python; the process stays warm. It ends when its
 input closes, so no worker outlives the server.
@@ -21,6 +22,7 @@ from typing import BinaryIO
 from hipsynth.synth.core.errors import HipsynthError
 
 HEADER = 8  # bytes of a length
+TAKEN = bytes(HEADER)
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
@@ -44,6 +46,7 @@ class Loop:
 
     def run(self) -> None:
         while request := self._read():
+            self._write(TAKEN)
             answer: dict[str, object] = {"cancelled": True}
             with contextlib.suppress(Cancelled):
                 try:
@@ -52,8 +55,11 @@ class Loop:
                 finally:
                     self.busy = False
             text = encoded(answer)
-            self.answers.write(len(text).to_bytes(HEADER, "big") + text)
-            self.answers.flush()
+            self._write(len(text).to_bytes(HEADER, "big") + text)
+
+    def _write(self, frame: bytes) -> None:
+        self.answers.write(frame)
+        self.answers.flush()
 
     def _read(self) -> bytes:
         head = self.requests.read(HEADER)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from hipsynth.serving import engine, run
-from hipsynth.serving.pool import Pool, Problem, Worker, WorkerLost
+from hipsynth.serving.pool import NotTaken, Pool, Problem, Worker, WorkerLost
 from hipsynth.serving.worker import encoded, problem_of
 from hipsynth.synth.core.errors import BadInput, CompileFailed, UsageError
 
@@ -84,7 +84,7 @@ def test_numbers_that_json_does_not_have() -> None:
     assert json.loads(encoded({"a": [float("inf"), 1.5], "b": float("nan")})) == {"a": [None, 1.5], "b": None}
 
 
-def test_a_killed_worker_costs_its_answer_only() -> None:
+def test_a_request_that_an_ended_worker_never_read_goes_to_another() -> None:
     async def test() -> None:
         pool = Pool("test", 1, 1, 60)
         try:
@@ -97,15 +97,35 @@ def test_a_killed_worker_costs_its_answer_only() -> None:
             while not pool.running:
                 await asyncio.sleep(0)
             os.kill(pid, signal.SIGKILL)
-            with pytest.raises(WorkerLost):
-                await asking
-            assert pool.lost == 1
             with pytest.raises(Problem):
-                await pool.ask("predict", REQUEST)
-            assert pool.pids != [pid]
+                await asking
+            assert pool.lost == 0 and pool.pids != [pid]
         finally:
             await pool.close()
         assert not pool.pids
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize(("read", "lost"), [("head -c 8 /dev/zero", WorkerLost), ("true", NotTaken)])
+def test_a_killed_worker_costs_its_answer_only(
+    read: str, lost: type[WorkerLost], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def start(_: int) -> Worker:
+        pipe = asyncio.subprocess.PIPE
+        words = ("sh", "-c", f"{read}; kill -9 $$")
+        return Worker(await asyncio.create_subprocess_exec(*words, stdin=pipe, stdout=pipe, start_new_session=True))
+
+    async def test() -> None:
+        pool = Pool("test", 1, 1, 60)
+        with monkeypatch.context() as patched:
+            patched.setattr(Worker, "start", start)
+            with pytest.raises(WorkerLost) as raised:
+                await pool.ask("predict", REQUEST)
+        assert type(raised.value) is lost and pool.lost == 1 and not pool.pids
+        with pytest.raises(Problem):
+            await pool.ask("predict", REQUEST)
+        await pool.close()
 
     asyncio.run(test())
 
