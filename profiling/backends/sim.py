@@ -129,6 +129,9 @@ class SimBackend:
         )
 
 
+_STOPPED = ("timeout", "interrupted")
+
+
 def duration_error(kernels: Iterable[KernelRecord]) -> float:
     """The largest relative error that sampling is expected to cause in a duration."""
     return max((kernel.error_estimate.get("Duration", 0.0) for kernel in kernels), default=0.0)
@@ -156,7 +159,7 @@ def execute(program: Program, artefacts: api.Artefacts, device: devices.DeviceTa
         finer = replace(limits, effort=REFINED * limits.effort, sampling_units=SAMPLING_UNITS)
         refined = run_in_copy(program, artefacts, device, finer)
         done = refined if refined.status == "ok" else done
-    if not limits.budget_s and done.status != "ok" and done.sampled and done.reason != "timeout":
+    if not limits.budget_s and done.status != "ok" and done.sampled and done.reason not in _STOPPED:
         # The program may depend on results that sampling does not compute, as addresses or to terminate.
         done = run_in_copy(program, artefacts, device, replace(limits, sampling_units=0))
     return done

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import os
@@ -14,6 +15,7 @@ from hipsynth.profiling import backends, sandbox
 from hipsynth.profiling.backends import equal_builds
 from hipsynth.profiling.backends.protocol import Backend, Target, TargetResult
 from hipsynth.profiling.sim.limits import Limits
+from hipsynth.synth.core import stopping
 from hipsynth.synth.core.errors import BadInput, HipsynthError, Missing, UsageError
 from hipsynth.synth.core.program import Program, Run
 from hipsynth.synth.core.scratch import scratch_folder
@@ -21,6 +23,8 @@ from hipsynth.synth.core.workers import Outcome, map_unordered
 
 NO_KERNEL = "the program launched no kernel"
 MESSAGE_CHARS = 2000
+INTERRUPTED = "interrupted"
+NO_KERNEL_YET = "stopped before any kernel had ended"
 BUILD_REASONS = frozenset({"compile_failed", "link_failed"})  # equal for all cells of a build
 # Wall-clock margin over the backend's own limit after which the engine ends a worker.
 HARD_LIMIT_FACTOR, HARD_LIMIT_EXTRA_S = 1.5, 600.0
@@ -74,9 +78,10 @@ def _on(result: TargetResult, target: Target) -> TargetResult:
 def _run_cell(job: Job, target: Target, run: Run) -> TargetResult:
     try:
         with scratch_folder() as scratch:
-            return _tidy(_run_in(job, target, run, scratch), str(scratch))
+            result = _tidy(_run_in(job, target, run, scratch), str(scratch))
     except BadInput as error:  # there is no space for the scratch folder
         return failed(target, error.reason, str(error))
+    return failed(target, INTERRUPTED, NO_KERNEL_YET) if stopping.asked() and not result.kernels else result
 
 
 def _run_in(job: Job, target: Target, run: Run, scratch: Path) -> TargetResult:
@@ -136,13 +141,17 @@ def profile_program(
     program: Program, targets: Sequence[Target], backend: str, limits: Limits, workers: int = 1
 ) -> list[TargetResult]:
     """Profiles a program on several targets; results in the order of the targets. If a worker dies, its result is
-    failed."""
+    failed. Ctrl-C ends the runs; results with the reason "interrupted" have the kernels that had ended by then."""
     open_backend(backend)
     jobs = [Job(backend, program, ((target, program.runs[0]),), limits) for target in targets]
     results: dict[int, TargetResult] = {}
-    for outcome in map_unordered(run_job, jobs, min(workers, len(jobs)), "local", hard_limit(limits)):
-        results[outcome.index] = results_of(outcome, jobs[outcome.index])[0]
-    return [results[index] for index in range(len(jobs))]
+    limit_s = hard_limit(limits)
+    with contextlib.suppress(KeyboardInterrupt):
+        for outcome in map_unordered(
+            run_job, jobs, min(workers, len(jobs)), "local", limit_s, collect_interrupted=True
+        ):
+            results[outcome.index] = results_of(outcome, jobs[outcome.index])[0]
+    return [results.get(index) or failed(target, INTERRUPTED, NO_KERNEL_YET) for index, target in enumerate(targets)]
 
 
 def hard_limit(limits: Limits, cells: int = 1) -> float:

@@ -14,8 +14,10 @@ from typing import BinaryIO
 from hipsynth.profiling.sandbox import processes
 from hipsynth.profiling.sandbox.jail import Ended, Jail, Job
 from hipsynth.profiling.sandbox.limits import TIME_REASONS, SandboxLimits, SandboxResult
+from hipsynth.synth.core import stopping
 
 POLL_S = 0.02
+STOP_S = 1.0
 _SIGNAL_REASONS = {signal.SIGXCPU: "cpu_time", signal.SIGXFSZ: "file_size", signal.SIGSYS: "forbidden_call"}
 
 
@@ -106,6 +108,8 @@ class Watch:
             if answered:
                 self.ended = self.job.ended()
                 return "" if self.ended else "lost"
+            if stopping.asked():
+                return self._stop()
             if time.monotonic() - self.start >= 0.01:  # most jobs end before there is anything to look at
                 reason = self._passed()
                 if reason:
@@ -160,6 +164,17 @@ class Watch:
             if held + processes.folder_bytes(self.scratch) > limits.scratch_bytes:
                 return "disk"
         return ""
+
+    def _stop(self) -> str:
+        """Lets the program save what it has measured: the runtime library does so on SIGTERM."""
+        pids = processes.descendants(self.jail.process.pid)[2 if self.isolated else 1 :]  # without those of the sandbox
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGTERM)
+        end = time.monotonic() + STOP_S
+        while time.monotonic() < end and any(processes.runs(pid) for pid in pids):
+            time.sleep(POLL_S)
+        return "interrupted"
 
     def _kill(self) -> None:
         """Ends the sandbox and all its processes, and waits (up to a few seconds) until none is running."""

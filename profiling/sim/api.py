@@ -300,6 +300,8 @@ def _sandbox_failure(done: sandbox.SandboxResult, limits: Limits, bounds: sandbo
     """(reason, message) if the sandbox or a signal ended the program, ("", "") if it exited."""
     if done.status == "timeout":
         return "timeout", _out_of_time(done.reason, limits)
+    if done.reason == "interrupted":
+        return "interrupted", "stopped"
     if done.status == "killed":
         return KILL_REASONS.get(done.reason, done.reason), f"stopped by the sandbox: {_did(done.reason, bounds)}"
     if done.reason == "signal":
@@ -329,12 +331,13 @@ def _did(reason: str, bounds: sandbox.SandboxLimits) -> str:
 
 
 def _progress(found: Document) -> str:
-    """Describes the progress of a program that ran out of time."""
+    """Describes the progress of a program that ran out of time or was interrupted."""
     if not found.kernels:
         return ", before any kernel had ended"
     busiest = max(found.kernels, key=lambda kernel: kernel.dispatches)
     most = "" if busiest.dispatches == found.dispatch_count else f", {busiest.dispatches:,} of them"
-    return f", after {found.dispatch_count:,} launches{most} of kernel {busiest.name}"
+    launches = "launch" if found.dispatch_count == 1 else "launches"
+    return f", after {found.dispatch_count:,} {launches}{most} of kernel {busiest.name}"
 
 
 # Failures that launches which were not executed may cause: what they would have computed is used.
@@ -365,7 +368,7 @@ def _result(results: Channel, reason: str, message: str) -> RunResult:
         return RunResult("failed", "bad_result", f"the program left a result that cannot be used: {error}")
     if found.status != "ok":
         reason, message = found.reason, found.message
-    if reason == "timeout":
+    if reason in ("timeout", "interrupted"):
         message += _progress(found)
     return RunResult(
         status="failed" if reason else "ok",

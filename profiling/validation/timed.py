@@ -14,7 +14,7 @@ Spec = Mapping[str, float]
 @dataclass(frozen=True)
 class Timed:
     """Our time is a sum over `runs` of their durations times `weights` (empty: the last one, less the first if there
-    are several), plus `terms` (weights of constants in ns) and `extra_ns`.
+    are several), plus `terms` (weights of constants in ns), and `link_bytes` over the link to the host.
 
     The value that is compared with the recorded one is `amount` over this time, or, `inverted`, the time over `amount`.
     `scaled` and `replaced`: how the constants of the runs' device differ from its table.
@@ -25,7 +25,7 @@ class Timed:
     inverted: bool = True
     weights: tuple[float, ...] = ()
     terms: Mapping[str, float] = field(default_factory=dict)
-    extra_ns: float = 0.0
+    link_bytes: float = 0.0
     scaled: Mapping[str, float] = field(default_factory=dict)
     replaced: Mapping[str, float] = field(default_factory=dict)
 
@@ -43,7 +43,8 @@ class Timed:
     def time(self, times_ns: Sequence[float], table: Spec) -> float:
         """Our time in ns for given durations of the runs."""
         launched = sum(weight * ns for weight, ns in zip(self.each(), times_ns, strict=True))
-        return launched + sum(weight * table[key] for key, weight in self.terms.items()) + self.extra_ns
+        linked = self.link_bytes / table["host.link_gbps"]
+        return launched + sum(weight * table[key] for key, weight in self.terms.items()) + linked
 
     def value(self, times_ns: Sequence[float], table: Spec) -> float:
         """What is compared with the recorded value."""

@@ -14,6 +14,7 @@ import traceback
 import click
 
 from hipsynth.synth.cli import terminal
+from hipsynth.synth.core import stopping
 from hipsynth.synth.core.errors import BadInput, HipsynthError, UsageError
 
 # verb -> one-line help; the verb lives in synth/cli/<verb>.py as `command`.
@@ -169,11 +170,8 @@ def fail(args: list[str], error: HipsynthError) -> None:
 def terminated(number: int, _frame: object) -> None:
     """SIGTERM acts like Ctrl-C: running work is stopped, finished work is kept."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    signals.append(number)
+    stopping.note(number)
     raise KeyboardInterrupt
-
-
-signals: list[int] = []
 
 
 def interrupted(args: list[str]) -> None:
@@ -181,7 +179,7 @@ def interrupted(args: list[str]) -> None:
     if wants_json(args):
         print_error(HipsynthError("interrupted", remedy="run the same command again to go on", reason="interrupted"))
     click.echo("interrupted; finished work is kept: run the same command again to go on", err=True)
-    sys.exit(128 + (signals[0] if signals else signal.SIGINT))
+    sys.exit(stopping.exit_code())
 
 
 if __name__ == "__main__":

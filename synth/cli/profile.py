@@ -24,6 +24,7 @@ from hipsynth.synth.cli.options import (
     workers_option,
 )
 from hipsynth.synth.cli.programs import ProgramCommand, hint, locate, source_options, split, with_defines
+from hipsynth.synth.core import stopping
 from hipsynth.synth.core.errors import BadInput, Partial, UsageError
 
 if TYPE_CHECKING:
@@ -221,7 +222,7 @@ def _echo(wanted: Sequence[Target], flags: tuple[str, ...]) -> list[Target]:
 
 
 def _program(found: Project, wanted: Sequence[Target], limits: Limits, options: Options) -> int:
-    from hipsynth.profiling.matrix.job import profile_program
+    from hipsynth.profiling.matrix.job import INTERRUPTED, profile_program
     from hipsynth.profiling.reports.budget import notes
     from hipsynth.profiling.reports.documents import exit_code, profile_document
     from hipsynth.profiling.reports.lines import listing
@@ -256,7 +257,7 @@ def _program(found: Project, wanted: Sequence[Target], limits: Limits, options: 
             )
         if result.exit_code:
             click.echo(f"note: {result.arch} {result.flags}: {_ended(result)}", err=True)
-    return exit_code(results)
+    return stopping.exit_code() if any(result.reason == INTERRUPTED for result in results) else exit_code(results)
 
 
 def _ended(result: TargetResult) -> str:

@@ -14,10 +14,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any, Generic, TypeVar
 
+from hipsynth.synth.core import stopping
 from hipsynth.synth.core.errors import HipsynthError, Missing, UsageError
 
 T = TypeVar("T")
@@ -26,7 +28,9 @@ R = TypeVar("R")
 ENGINES = ("local", "ray")
 _ATTEMPTS = 2
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_HELD = (signal.SIGINT, signal.SIGUSR1)
 _GRACE_S = 8  # time for a worker to end its child processes
+_LAST_S = 4  # time for a worker to return what it has of an interrupted item
 
 
 class WorkerDied(HipsynthError):
@@ -67,16 +71,18 @@ def map_unordered(
     workers: int = 1,
     engine: str = "local",
     item_timeout_s: float | None = None,
+    collect_interrupted: bool = False,
 ) -> Iterator[Outcome[R]]:
     """Yields one Outcome per item, in order of completion. `function` and items must be picklable; `items` is lazy.
 
-    `item_timeout_s` is the hard limit per item in seconds (local engine only).
+    `item_timeout_s` is the hard limit per item in seconds (local engine only). With `collect_interrupted`, Ctrl-C asks
+    the workers for what they have (see stopping.py; local engine only); KeyboardInterrupt is raised after that.
     Raises UsageError for an unknown engine, Missing if the Ray engine is selected but not installed.
     """
     check_engine(engine)
     if engine == "ray":
         return _map_ray(function, items, workers)
-    return _Pool(function, max(1, workers), item_timeout_s).run(items)
+    return _Pool(function, max(1, workers), item_timeout_s, collect_interrupted).run(items)
 
 
 def in_order(outcomes: Iterable[Outcome[R]]) -> Iterator[R]:
@@ -94,6 +100,8 @@ def _serve(connection: Connection, function: Callable[[Any], Any]) -> None:
     """Main loop of a worker: processes items until its connection closes. Ignores Ctrl-C: the parent handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _leave)
+    signal.signal(signal.SIGUSR1, stopping.note)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
     end_with_parent()
     while True:
         try:
@@ -134,7 +142,12 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process: SpawnProcess = context.Process(target=_serve, args=(theirs, function), daemon=False)
-        self.process.start()
+        resource_tracker.ensure_running()  # would unblock signals below
+        signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)  # inherited, until _serve handles them
+        try:
+            self.process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
         theirs.close()
         self.index = -1
         self.item: Any = None
@@ -158,10 +171,13 @@ class _Worker:
 class _Pool(Generic[R]):
     """Local worker processes, one item each; a process that died is replaced."""
 
-    def __init__(self, function: Callable[[Any], R], workers: int, item_timeout_s: float | None) -> None:
+    def __init__(
+        self, function: Callable[[Any], R], workers: int, item_timeout_s: float | None, collect_interrupted: bool
+    ) -> None:
         self.function = function
         self.limit = workers
         self.timeout = item_timeout_s
+        self.collect_interrupted = collect_interrupted
         self.busy: list[_Worker] = []
         self.idle: list[_Worker] = []
         self.again: deque[tuple[int, Any]] = deque()
@@ -181,11 +197,23 @@ class _Pool(Generic[R]):
                 if not self.busy:
                     return
                 yield from self._collect()
+        except KeyboardInterrupt:
+            if self.collect_interrupted:
+                yield from self._last()
+            raise
         finally:
             for worker in self.busy:  # interrupted, or the caller stopped iterating
                 worker.process.terminate()
             for worker in [*self.busy, *self.idle]:
                 worker.end()
+
+    def _last(self) -> Iterator[Outcome[R]]:
+        """What the workers have of their items; they have a few seconds to tell. A second Ctrl-C ends the wait."""
+        for worker in self.busy:
+            os.kill(worker.process.pid or 0, signal.SIGUSR1)
+        end = time.monotonic() + _LAST_S
+        while self.busy and time.monotonic() < end:
+            yield from self._collect()
 
     def _start(self, index: int, item: Any) -> None:
         worker = self.idle.pop() if self.idle else _Worker(self.function)

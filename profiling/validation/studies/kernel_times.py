@@ -47,7 +47,6 @@ BENCHMARK_PERCENT = {  # mean error of each benchmark, a little above what was m
 }  # fmt: skip
 LEAST_CORRELATION = 0.97
 FLOAT = 4
-HOST_COPY_BYTES_PER_NS = 26.0  # as the runtime library's copies
 # Between two calls without a profiler, the L2 keeps its lines.
 OPTIONS = {
     "values": False, "sampling_units": 6, "sample_above": 15_000_000, "memory_bytes": 64 << 30, "keep_l2": True,
@@ -76,7 +75,7 @@ class Call:
             "issue.chained_launch_ns": sum(times),
             "host.copy_ns": float(len(self.awaited)),
         }
-        return Timed(runs, weights=times, terms=terms, extra_ns=sum(self.awaited) / HOST_COPY_BYTES_PER_NS)
+        return Timed(runs, weights=times, terms=terms, link_bytes=sum(self.awaited))
 
 
 def tables() -> Iterator[Table]:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from hipsynth.synth.core import stopping
 from hipsynth.synth.core.errors import BadInput, Missing, UsageError
 from hipsynth.synth.core.workers import Outcome, WorkerDied, WorkerTimeout, map_unordered
 
@@ -29,6 +30,10 @@ def work(item: int) -> int:
         raise BadInput("item 15", cause="it is odd", remedy="choose another")
     if item == 16:
         time.sleep(60)
+    if item == 17:
+        while not stopping.asked():
+            time.sleep(0.01)
+        return -1
     return item * item
 
 
@@ -124,6 +129,31 @@ def test_interrupting_ends_the_workers(tmp_path: Path) -> None:
     assert child.stdout is not None and child.stdout.readline() == "ready\n"
     os.killpg(child.pid, signal.SIGINT)
     assert child.communicate(timeout=20)[0] == "interrupted 0\n"
+
+
+COLLECTED = """
+from test_workers import work
+from hipsynth.synth.core.workers import map_unordered
+if __name__ == "__main__":
+    try:
+        for outcome in map_unordered(work, [1, 17, 17], workers=2, collect_interrupted=True):
+            print(outcome.get(), flush=True)
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+
+
+def test_interrupted_workers_return_what_they_have(tmp_path: Path) -> None:
+    here = Path(__file__).resolve()
+    script = tmp_path / "main.py"
+    script.write_text(COLLECTED)
+    env = {**os.environ, "PYTHONPATH": f"{here.parents[3]}:{here.parent}"}
+    child = subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, text=True, env=env, start_new_session=True
+    )
+    assert child.stdout is not None and child.stdout.readline() == "1\n"
+    os.killpg(child.pid, signal.SIGINT)
+    assert child.communicate(timeout=20)[0] == "-1\n-1\ninterrupted\n"
 
 
 def test_unknown_and_missing_engines(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,12 +7,6 @@
 namespace hipsynth::runtime {
 namespace {
 
-// Transfer model of the simulated clock. Host link: PCIe 4.0 x16, 31.5 GB/s raw, about 26 GB/s in large copies; each
-// copy or fill command has a fixed overhead of some microseconds. Device side: the HBM rates of the device table.
-constexpr double kHostLink_bytes_per_ns = 26.0;
-constexpr double kHostCopyLatency_ns = 8000;
-constexpr double kDeviceCopyLatency_ns = 4000;
-
 enum class Side { host, device, bad };
 
 // The allocation in which a range begins, or null if the range is not fully allocated. It may span adjacent mappings.
@@ -63,13 +57,11 @@ bool host_waits(Runtime& rt, Side side, const void* p, hipStream_t stream) {
   return rt.is_default(stream) || rt.memory().find(reinterpret_cast<uint64_t>(p), 1) == nullptr;
 }
 
-double copy_ns(Runtime& rt, Side dst, Side src, double bytes) {
-  if (dst == Side::device && src == Side::device) {
-    double rate = rt.spec().hbm.write_gbps;
-    return kDeviceCopyLatency_ns + (rate > 0 ? 2 * bytes / rate : 0);
-  }
+// Simulated time of a copy command: a fixed time, and its bytes over the link to the host or at the HBM's rate.
+double copy_ns(const Spec& spec, Side dst, Side src, double bytes) {
+  if (dst == Side::device && src == Side::device) return spec.host.device_copy_ns + 2 * bytes / spec.hbm.write_gbps;
   if (dst == Side::host && src == Side::host) return 0;
-  return kHostCopyLatency_ns + bytes / kHostLink_bytes_per_ns;
+  return spec.host.copy_ns + bytes / spec.host.link_gbps;
 }
 
 template <typename Row>
@@ -117,7 +109,7 @@ hipError_t copy_block(Runtime& rt, Place dst, Place src, Block block, hipMemcpyK
   const auto [d, s] = sides();
   if (d == Side::bad || s == Side::bad) return hipErrorInvalidValue;
   double bytes = static_cast<double>(block.width) * static_cast<double>(block.height * block.depth);
-  double ns = copy_ns(rt, d, s, bytes);
+  double ns = copy_ns(rt.spec(), d, s, bytes);
   Timeline::Engine engine = copy_engine(d, s);
   bool blocking = host_waits(rt, d, dst.base, stream) || host_waits(rt, s, src.base, stream);
   return rt.submit(
@@ -146,8 +138,7 @@ hipError_t fill_block(Runtime& rt, Place dst, uint32_t value, unsigned element, 
   auto start = reinterpret_cast<uint64_t>(dst.base);
   if (start % element != 0 || covering(rt, start, extent_bytes(dst, block)) == nullptr) return hipErrorInvalidValue;
   double bytes = static_cast<double>(block.width) * static_cast<double>(block.height * block.depth);
-  double rate = rt.spec().hbm.write_gbps;
-  double ns = kDeviceCopyLatency_ns + (rate > 0 ? bytes / rate : 0);
+  double ns = rt.spec().host.device_copy_ns + bytes / rt.spec().hbm.write_gbps;
   return rt.submit(
       stream,
       [&rt, dst, value, element, block, bytes, ns, start]() -> hipError_t {

@@ -1,0 +1,21 @@
+"""Whether this process has been asked to end its work and to return what it has, and by which signal."""
+
+from __future__ import annotations
+
+import signal
+
+_received: list[int] = []
+
+
+def note(number: int, _frame: object = None) -> None:
+    """Signal handler: remembers the signal. Work that can return a part of its result looks at `asked`."""
+    _received.append(number)
+
+
+def asked() -> bool:
+    return bool(_received)
+
+
+def exit_code() -> int:
+    """The shell's code for the first signal (128 + its number); for Ctrl-C if none was noted."""
+    return 128 + (_received[0] if _received else signal.SIGINT)
