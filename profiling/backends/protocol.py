@@ -44,6 +44,7 @@ class TargetResult:
     provenance: Mapping[str, str] = field(default_factory=dict)  # compiler, headers, backend, device ... versions
     spending: tuple[Spending, ...] = ()
     transfers: tuple[Transfer, ...] = ()  # copies and fills; a program of nothing else is "ok" without kernels
+    clock_ns: float = 0.0  # simulated time from the first operation to the end of the last; host code takes none
     lines: tuple[KernelLines, ...] = ()  # with Limits.lines: of the kernels that were compiled with the program
     times: Mapping[str, float] = field(
         default_factory=dict, compare=False

@@ -126,6 +126,7 @@ class SimBackend:
             provenance=dict(provenance),
             spending=done.spending,
             transfers=done.transfers,
+            clock_ns=done.clock_ns,
         )
 
 

@@ -24,6 +24,7 @@ def result_document(result: TargetResult) -> dict[str, Any]:
     return {
         **within,
         **({"transfers": [asdict(row) for row in result.transfers]} if result.transfers else {}),
+        **({"clock_ns": result.clock_ns} if result.clock_ns else {}),
         "arch": result.arch,
         "flags": result.flags,
         "status": result.status,

@@ -98,6 +98,10 @@ def _transfers(result: TargetResult) -> Iterator[str]:
             quantity(row.bytes / row.ns, "GB/s"),
         )
         yield f"  {row.kind.replace('_', ' '):<17} {row.count} x, {size} in {spent}, {rate}"
+    if result.kernels and result.clock_ns:
+        kernels = quantity(sum(kernel.duration_ns * kernel.dispatches for kernel in result.kernels), "ns")
+        whole = quantity(result.clock_ns, "ns")
+        yield f"  {'in all':<17} {whole} from the first operation to the last, of which kernels {kernels}; host code: 0"
 
 
 def _overview(results: Sequence[TargetResult], names: Sequence[str]) -> Iterator[str]:
