@@ -12,7 +12,7 @@ from hipsynth.profiling.backends.protocol import TargetResult
 from hipsynth.profiling.metrics import bottleneck, roofline, uncertainty
 from hipsynth.profiling.reports.numbers import number, percent, prefix, quantity
 from hipsynth.profiling.validation import expected_error
-from hipsynth.synth.core.kernel_record import KernelRecord, Sampling
+from hipsynth.synth.core.kernel_record import KernelRecord
 
 # Not in the table: the three GFLOP/s metrics are the same number, and the duration is printed above the table.
 HIDDEN = {"L1_Cache_GFLOPS", "L2_Cache_GFLOPS", "Duration"}
@@ -152,8 +152,8 @@ def _verdict(column: Column) -> Iterator[str]:
     yield f"  {column.title}  {column.result.flags}"
     yield f"    {quantity(kernel.duration_ns, 'ns')}{each}  {error}"
     if kernel.sampling is not None and kernel.sampled:
-        groups = math.prod(kernel.grid) * kernel.dispatches
-        yield f"    {_sampling(kernel.sampling, groups) if simulated else _interpreted(kernel.sampling, groups)}"
+        part = _part(kernel, kernel.sampling.groups_simulated)
+        yield f"    {_sampling(column, part) if simulated else f'from {part}, interpreted on made-up data'}"
     said = _limit(kernel, device) if kernel.limits is not None else ""
     yield f"    {said or roofline.describe(roofline.position(kernel.metrics, device))}"
     room = bottleneck.occupancy(kernel, device)
@@ -171,22 +171,38 @@ def _limit(kernel: KernelRecord, device: str) -> str:
     return bottleneck.summary(bottleneck.bounds(kernel), bottleneck.latency(kernel, device))
 
 
-def _sampling(sampling: Sampling, groups: int) -> str:
-    """Describes the sampling: number of simulated work-groups out of `groups`, and the error that this adds."""
-    if sampling.strategy == "replayed" and sampling.groups_simulated == groups:
-        return (
-            f"all {groups:,} work-groups do the same and were replayed, which computes no results (--exact runs them)"
-        )
-    worst, name = max(((error, name) for name, error in sampling.error.items()), default=(0.0, ""))
+def _part(kernel: KernelRecord, simulated: int) -> str:
+    """Names the simulated work-groups; of launches of different grids only their number is known."""
+    groups = math.prod(kernel.grid) * kernel.dispatches
+    if not kernel.same_shape:
+        return f"{simulated:,} work-groups of all launches"
+    return (
+        f"{simulated:,} of {groups:,} work-groups"
+        if simulated < groups
+        else f"a part of each of {groups:,} work-groups"
+    )
+
+
+def _sampling(column: Column, part: str) -> str:
+    """Describes the sampling, and the error that it adds to the duration and to the least certain metric."""
+    sampling = column.kernel.sampling
+    if sampling is not None and sampling.strategy == "replayed":
+        groups = f"{sampling.groups_simulated:,} work-groups"
+        return f"all {groups} do the same and were replayed, which computes no results (--exact runs them)"
+    worst, name = max(
+        ((_scaling(column, metric), metric) for metric in column.scaled.keys() - HIDDEN), default=(0.0, "")
+    )
     least = f"; least certain: {name} {percent(worst)}" if worst >= WORTH_SAYING else ""
-    error = percent(sampling.error.get("Duration", 0.0))
+    error = percent(column.kernel.error_estimate.get("Duration", 0.0))
     more = "--effort N takes up to N times as long, --exact runs all"
-    part = f"{sampling.groups_simulated:,} of {groups:,} work-groups"
     return f"scaled up from {part}; duration {error} uncertain by that{least} ({more})"
 
 
-def _interpreted(sampling: Sampling, groups: int) -> str:
-    return f"from {sampling.groups_simulated:,} of {groups:,} work-groups, interpreted on made-up data"
+def _scaling(column: Column, metric: str) -> float:
+    """The sampling error of a metric, relative to its value; of a hit rate, to 100 %."""
+    value = column.kernel.metrics.get(metric)
+    full = 100.0 if metrics.table().metrics[metric].unit == "%" else abs(value or 0.0)
+    return column.scaled[metric] / full if full else 0.0
 
 
 def _resources(kernel: KernelRecord) -> str:

@@ -170,7 +170,8 @@ def test_sampling_errors_propagate_from_counters_to_metrics() -> None:
     assert found["L2_Cache_Hit_Rate"] == pytest.approx(math.hypot(50, 50 - 100 / 2.2))
     assert "L1_Cache_Hit_Rate" not in found and uncertainty.metric_errors(base, "gfx90a") == {}
     assert documents.kernel_document(part, "mi250")["metric_error_estimate"] == found
-    (row,) = [line for line in terminal.render([result(target(), part)]).splitlines() if "L2_Cache_Hit_Rate" in line]
+    lines = terminal.render([result(target(), part)]).splitlines()
+    (row,) = [line for line in lines if line.lstrip().startswith("L2_Cache_Hit_Rate")]
     assert row.split()[-3:] == ["±", "50", "pt"]
     slower = replace(base, sampling=Sampling("sampled", error={"Duration": 0.5}))
     faster = uncertainty.metric_errors(slower, "gfx90a")["L1_Cache_Bandwidth"]
@@ -184,6 +185,22 @@ def test_a_replayed_grid_is_not_scaled_up() -> None:
     replayed, partly = (terminal.render([result(target(), replace(base, sampling=one))]) for one in (whole, part))
     assert f"all {groups:,} work-groups do the same" in replayed and "scaled up" not in replayed
     assert "scaled up from" in partly and "do the same" not in partly
+
+
+def test_what_a_sample_is_a_part_of() -> None:
+    base = simulated({"hbm": 90})
+    groups = math.prod(base.grid) * base.dispatches
+
+    def shown(kernel: KernelRecord) -> str:
+        return terminal.render([result(target(), kernel)])
+
+    loops = shown(replace(base, sampling=Sampling("sampled", groups)))
+    assert f"a part of each of {groups:,} work-groups" in loops
+    uneven = shown(replace(base, same_shape=False, sampling=Sampling("sampled", 7 * groups)))
+    assert f"scaled up from {7 * groups:,} work-groups of all launches" in uneven
+    counted = replace(base, sampling=Sampling("sampled", 1, error={"TCC_NORMAL_EVICT": 4096.0, "TCC_HIT": 0.5}))
+    (said,) = [line for line in shown(counted).splitlines() if "least certain" in line]
+    assert "least certain: L2_Cache_Hit_Rate" in said and "EVICT" not in said
 
 
 def test_targets_are_columns_that_wrap() -> None:
