@@ -189,6 +189,7 @@ def test_a_replayed_grid_is_not_scaled_up() -> None:
 
 def test_what_a_sample_is_a_part_of() -> None:
     base = simulated({"hbm": 90})
+    base = replace(base, metrics=metrics.compute(base.counters, base.duration_ns, "gfx90a"))
     groups = math.prod(base.grid) * base.dispatches
 
     def shown(kernel: KernelRecord) -> str:
