@@ -31,6 +31,9 @@ ALLOCATE = {
     "hipMallocHost",
 }
 PITCHED = {"hipMallocPitch"}
+COPIES = {"hipMemcpy", "hipMemcpyAsync", "hipMemcpyHtoD", "hipMemcpyDtoD", "hipMemcpyHtoDAsync", "memcpy"}
+SETS = {"hipMemset", "hipMemsetAsync", "memset"}
+FILLERS = {"iota", "fill", "fill_n", "generate", "generate_n", "shuffle", "sort", "partial_sum", "inclusive_scan"}
 PARSE = {"atoi", "atol", "atoll", "stoi", "stol", "stoul", "stoull", "strtol", "strtoul", "strtoull", "strtoll"}
 PARSE_REAL = {"atof", "stod", "stof", "strtod"}
 
@@ -48,6 +51,9 @@ def library(host: Host, name: str, values: list[Any], given: list[str], words: l
         if isinstance(text, str) and re.fullmatch(r"\s*[-+]?(\d+|\d*\.\d*(e[-+]?\d+)?)", text):
             return float(text) if name in PARSE_REAL else int(float(text))
         return UNKNOWN
+    if name in COPIES or name in SETS or name in FILLERS:
+        _moves(host, name, [v.get() if isinstance(v, Reference) else v for v in values])
+        return 0
     if name in ("strcmp", "strncmp", "getopt", "getopt_long", "string"):
         return _text(host, name, values)
     if name == "hipOccupancyMaxPotentialBlockSize":
@@ -63,6 +69,22 @@ def library(host: Host, name: str, values: list[Any], given: list[str], words: l
     if name == "size" and values and isinstance(values[0], Vector):
         return values[0].length
     return 0 if name.startswith("hip") and name[3:4].isupper() else UNKNOWN  # hipSuccess
+
+
+def _moves(host: Host, name: str, values: list[Any]) -> None:
+    """Notes what a call puts into an array, unless it is in a loop that is noted as a whole."""
+    arrays = [v for v in values[:2] if isinstance(v, Buffer | Vector)]
+    if host.quiet or not arrays or arrays[0] is not values[0]:
+        return
+    to, last = arrays[0], values[-1] if values else UNKNOWN
+    if name in COPIES and len(arrays) == 2:
+        host.fills.copy(to, arrays[1])
+    elif name in SETS and len(values) > 2 and known(values[1], values[2]):
+        host.fills.constant(to, whole(values[1]), whole(values[2]))
+    elif name == "iota" and isinstance(to, Vector) and isinstance(to.length, int) and isinstance(last, int):
+        host.fills.numbered(to, last)
+    else:
+        host.fills.unknown([to])
 
 
 def _text(host: Host, name: str, values: list[Any]) -> Any:

@@ -15,6 +15,7 @@ class Declarations:
     functions: dict[str, list[Function]] = field(default_factory=dict)
     classes: dict[str, Class] = field(default_factory=dict)
     globals: list[tuple[int, int]] = field(default_factory=list)  # statements, by position
+    kernels: dict[str, list[bool]] = field(default_factory=dict)  # whether each parameter is constant
     launchers: set[str] = field(default_factory=set)  # functions that launch kernels, directly or through others
 
 
@@ -55,9 +56,18 @@ def _scan(view: Expressions, start: int, end: int, found: Declarations) -> None:
         elif brace is not None and (made := _function(view, at, brace, of := _method_of(view, at, brace))) is not None:
             home = found.classes[of].methods if of in found.classes else found.functions
             home.setdefault(made.name, []).append(made)
+        elif "__global__" in head and brace is not None:
+            _kernel(view, at, brace, found)
         elif head and "__global__" not in head and "operator" not in head:
             found.globals.append((at, stop))
         at = stop
+
+
+def _kernel(view: Expressions, at: int, brace: int, found: Declarations) -> None:
+    opens = next((i for i in range(at, brace) if view.words[i] == "(" and view.partner.get(i) == brace - 1), None)
+    if opens is not None:
+        parameters, _ = arguments(view.words, opens)
+        found.kernels[view.words[opens - 1]] = ["const" in words for words in parameters]
 
 
 def _statement_end(view: Expressions, at: int, end: int) -> int:

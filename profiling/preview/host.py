@@ -13,7 +13,8 @@ from typing import Any
 from hipsynth.profiling.preview import calls, options
 from hipsynth.profiling.preview.declarations import Declarations, find_declarations
 from hipsynth.profiling.preview.expressions import TYPE_WORDS, Scope, TooMuch, value_of
-from hipsynth.profiling.preview.launching import HostLaunch, Launching
+from hipsynth.profiling.preview.launching import HostLaunch
+from hipsynth.profiling.preview.noting import DECLARED, Noting
 from hipsynth.profiling.preview.statements import GROWING, Statements
 from hipsynth.profiling.preview.tokens import Preprocessor, arguments
 from hipsynth.profiling.preview.values import (
@@ -36,18 +37,17 @@ MOST_DEPTH = 24
 OF_SIZE = {1: "char", 2: "short", 4: "float", 8: "double", 12: "float3", 16: "float4", 32: "double4"}
 
 
-class Host(Launching):
+class Host(Noting):
     """Follows a program from main()."""
 
     def __init__(self, words: list[str], given: Sequence[str], properties: Mapping[str, int]) -> None:
         super().__init__(words)
         self.given, self.properties = list(given), properties
         self.found: Declarations = find_declarations(self)
-        self.launchers = self.found.launchers
+        self.launchers, self.constant = self.found.launchers, self.found.kernels
         self.getopt = options.Getopt(self.given)
         self.argv = Vector(1 + len(self.given), 8, ["program", *self.given])
         self.depth = 0
-        self.this: Object | None = None  # the object whose method is followed
 
     def run(self) -> None:
         """Evaluates the globals, then main(); without main(), every host function that launches a kernel."""
@@ -131,6 +131,8 @@ class Host(Launching):
             name = self.peek()
             self.at += 1
             self.scopes[-1][name] = self._initial(kind, name)
+            self.scopes[-1][name + DECLARED] = kind
+            self.fills.forget((id(self.scopes[-1]), name))
             if not self.take(","):
                 break
         self.to_semicolon(end)
@@ -192,7 +194,8 @@ class Host(Launching):
             length = values[0] if values else 0
             if isinstance(length, Vector):
                 return length
-            return Vector(length, size if known(size) else 4)
+            fill = values[1] if len(values) > 1 and known(values[1]) else 0
+            return Vector(length, size if known(size) else 4, fill=fill)
         if name in self.found.classes:
             return self.make_object(self.found.classes[name], base, values)
         return calls.converted(base, values[0]) if values else (0 if name in SIZES else UNKNOWN)
@@ -262,6 +265,7 @@ class Host(Launching):
         inner.given, inner.properties, inner.found = self.given, self.properties, self.found
         inner.launches, inner.unknown_shapes, inner.getopt, inner.argv = [], [], self.getopt, self.argv
         inner.depth, inner.this = self.depth, self.this
+        inner.fills, inner.kept, inner.quiet = self.fills, self.kept, self.quiet
         inner.scopes = [*self.scopes, scope]
         return inner.assignment()
 
@@ -343,6 +347,7 @@ class Host(Launching):
         for i, words in enumerate(function.parameters):
             name = next((w for w in reversed(words) if re.match(r"[A-Za-z_]\w*$", w)), "")
             place = places[i] if i < len(places) and "&" in words and "const" not in words else None
+            scope[name + DECLARED] = words[: words.index(name)] if name in words else words
             if i < len(values):
                 scope[name] = values[i] if place is None else place
             elif i < len(function.defaults) and function.defaults[i]:

@@ -94,10 +94,12 @@ class Counted:
 
 @dataclass(frozen=True)
 class Way:
-    """How to interpret a launch. `roomy`: every buffer has at least GUESSED_BYTES."""
+    """How to interpret a launch. `roomy`: every buffer has at least GUESSED_BYTES. `told`: buffers hold what the host
+    code puts into them, as far as that is known."""
 
     zeros: bool = False
     roomy: bool = False
+    told: bool = True
     whole_device: bool = False  # instead of a small one
     work: int = EXACT_WORK
     units: int = 2  # sampling units besides the first and the last
@@ -105,7 +107,8 @@ class Way:
 
 
 # In turn, if made-up data leads astray or takes too long, or buffers seem to be too small.
-WAYS = Way(), Way(zeros=True), Way(zeros=True, roomy=True, instructions=10 * MOST_INSTRUCTIONS)
+MADE_UP = Way(told=False)
+WAYS = Way(), MADE_UP, Way(zeros=True), Way(zeros=True, roomy=True, instructions=10 * MOST_INSTRUCTIONS)
 
 
 class Interpreter:
@@ -150,6 +153,8 @@ class Interpreter:
         if kernel is None or not self._fits(kernel, launch):
             return None
         for way in WAYS:
+            if way == MADE_UP and not launch.contents():
+                continue
             try:
                 return self._refined(kernel, launch, way, self._interpret(kernel, launch, way))
             except native_core().SimError as error:
@@ -166,11 +171,14 @@ class Interpreter:
     def _refined(self, kernel: Mapping[str, Any], launch: HostLaunch, way: Way, found: Counted) -> Counted:
         """The counts, or better ones if more work-groups, or the whole device, are likely to change them."""
         groups = math.prod(launch.grid)
-        if found.groups_run >= groups:
+        whole, informed = found.groups_run >= groups, found.by_data and bool(launch.contents())
+        if whole and not informed:
             return found
         more = replace(way, work=MORE_WORK * way.work, instructions=10 * way.instructions)
-        if groups <= self.spec["topology.cus"] and not found.by_data:  # these all run at once there
+        if groups <= self.spec["topology.cus"] and (informed or not found.by_data):  # these all run at once there
             return self._tried(kernel, launch, replace(more, whole_device=True), found)
+        if whole:
+            return found
         read, there = found.work["fabric_read_bytes"], sum(buffer_sizes(kernel, launch))
         if read > REREAD * there and not found.by_data:
             found, way = self._tried(kernel, launch, more, found), more
@@ -200,8 +208,13 @@ class Interpreter:
         limit = 1 if way.zeros else max(1, min([n // 8 for n in sizes if n >= SMALL_BYTES] or [SMALL_BYTES // 8]))
         filled = MOST_FILLED_BYTES if by_data else 0
 
-        def allocate(size: int) -> int:
-            return made_up(core, max(size, GUESSED_BYTES * way.roomy), limit, filled)
+        contents = launch.contents() if by_data and way.told else {}
+
+        def allocate(size: int, value: Any) -> int:
+            address = made_up(core, max(size, GUESSED_BYTES * way.roomy), limit, filled)
+            if address and size and (held := contents.get(id(value))) is not None:
+                core.write(address, held[:size])
+            return address
 
         for (offset, size, kind), value in zip(explicit, launch.arguments, strict=True):
             data[offset : offset + size] = packed(value, size, kind == BUFFER, allocate) or b""
@@ -268,7 +281,7 @@ def buffer_sizes(kernel: Mapping[str, Any], launch: HostLaunch) -> list[int]:
     """The bytes behind each pointer that a launch passes."""
     sizes: list[int] = []
 
-    def note(size: int) -> int:
+    def note(size: int, _: Any) -> int:
         sizes.append(size)
         return 0
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from hipsynth.profiling.preview import calls
+from hipsynth.profiling.preview.contents.fills import Bytes, Fills
 from hipsynth.profiling.preview.statements import Statements
 from hipsynth.profiling.preview.tokens import arguments
-from hipsynth.profiling.preview.values import UNKNOWN, Function, Reference, known, whole
+from hipsynth.profiling.preview.values import UNKNOWN, Buffer, Function, Object, Reference, Vector, known, whole
 
 MOST_LAUNCHES = 256
 
@@ -23,6 +26,7 @@ class HostLaunch:
     block: tuple[int, int, int]
     dynamic_lds: int
     arguments: tuple[Any, ...] = field(compare=False, default=())
+    contents: Callable[[], Mapping[int, Bytes]] = field(compare=False, repr=False, default=dict)  # of Buffers, by id()
 
     @property
     def shape(self) -> tuple[Any, ...]:
@@ -34,6 +38,8 @@ class Launching(Statements):
 
     def __init__(self, words: list[str]) -> None:
         super().__init__(words)
+        self.fills = Fills()
+        self.constant: Mapping[str, list[bool]] = {}  # kernel -> whether each parameter is constant
         self.launches: list[HostLaunch] = []
         self.unknown_shapes: list[str] = []  # kernels with launches whose shape is not known
 
@@ -82,10 +88,31 @@ class Launching(Statements):
         shown = tuple(self._argument(part[0]) if len(part) == 1 else "".join(part) for part in parts)
         fixed = [value.get() if isinstance(value, Reference) else value for value in values]
         if len(self.launches) < MOST_LAUNCHES:
-            self.launches.append(HostLaunch(name, shown, dims[0], dims[1], whole(lds), tuple(fixed)))
+            self.launches.append(
+                HostLaunch(name, shown, dims[0], dims[1], whole(lds), tuple(fixed), self.contents_of(name, fixed))
+            )
+
+    def contents_of(self, kernel: str, arguments: list[Any]) -> Callable[[], Mapping[int, Bytes]]:
+        """What the buffers among arguments hold at a launch; one that the kernel writes counts as written by it."""
+        known = self.fills.of_kernel(kernel, list(_buffers(arguments)))
+        constant = self.constant.get(kernel, [])
+        written = [value for i, value in enumerate(arguments) if i >= len(constant) or not constant[i]]
+        self.fills.launched(kernel, list(_buffers(written)))
+        return functools.partial(self.fills.contents, known, len(self.fills.steps))
 
     def _argument(self, word: str) -> str:
         held = self.lookup(word)
         if isinstance(held, list):
             return "".join(held)
         return str(held) if known(held) else word
+
+
+def _buffers(values: Iterable[Any]) -> Iterator[Any]:
+    """The buffers among values and their members."""
+    for value in values:
+        if isinstance(value, Object):
+            yield from _buffers(value.fields.values())
+        elif isinstance(value, Vector) and value.items is not None:
+            yield from _buffers(value.items)
+        elif isinstance(value, Vector | Buffer):
+            yield value

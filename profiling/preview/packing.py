@@ -10,20 +10,20 @@ from hipsynth.profiling.preview.values import Buffer, Object, Unknown, Vector, l
 
 GUESSED_BYTES = 1 << 28  # of a buffer whose size is not known
 POINTER = 8
-Allocate = Callable[[int], int]  # a buffer of so many bytes: its address
+Allocate = Callable[[int, Any], int]  # a buffer of so many bytes, for a value of host code: its address
 
 
-def packed(value: Any, size: int, pointer: bool, allocate: Allocate = lambda size: 0) -> bytes | None:
+def packed(value: Any, size: int, pointer: bool, allocate: Allocate = lambda size, value: 0) -> bytes | None:
     """An argument of `size` bytes; None if it is not known. What a pointer points to is allocated even if its size is
     not known."""
     if pointer:
-        return struct.pack("<Q", allocate(buffer_bytes(value)))
+        return struct.pack("<Q", allocate(buffer_bytes(value), value))
     if isinstance(value, Object):
         return _object(value, size, allocate)
     if isinstance(value, Vector) and value.items is not None:
         return _braced(value.items, size, allocate)
     if isinstance(value, Buffer) and size == POINTER:
-        return struct.pack("<Q", allocate(buffer_bytes(value)))
+        return struct.pack("<Q", allocate(buffer_bytes(value), value))
     if isinstance(value, float):
         return struct.pack({2: "<e", 4: "<f", 8: "<d"}.get(size, "<d"), value)[:size].ljust(size, b"\0")
     if isinstance(value, int):

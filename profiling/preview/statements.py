@@ -25,6 +25,7 @@ class Statements(Expressions):
         self.returned: Any = None
         self.launchers: set[str] = set()
         self.doubts = 0  # branches that were not taken since they leave and their conditions are not known
+        self.quiet = 0  # loops around that are noted as a whole
         self.leaving = ""  # "break" or "continue" that was reached, until its loop sees it
 
     def block(self) -> None:
@@ -68,6 +69,8 @@ class Statements(Expressions):
             self._pass_statement(end)
         elif not self.declaration(end):
             self.at = start
+            if self.peek(1) == "[" and not self.quiet:
+                self.note_fill(start, self._extent(end))
             self.expression()
             self.to_semicolon(end)
         if self.at <= start:
@@ -182,6 +185,11 @@ class Statements(Expressions):
         body = close + 1 if word != "do" else head
         self.at = body
         stop = self._extent(end)
+        inside = self.words[head:stop]
+        whole = not any(w in LAUNCHES or w in self.launchers for w in inside)
+        if whole and not self.quiet:
+            self.note_fill(head - 1, stop)
+        self.quiet += whole
         if word == "do":
             self.at = head
             self.statement(end)
@@ -190,6 +198,7 @@ class Statements(Expressions):
         else:
             self._rounds(word, head, close, body, stop, end)
         self.leaving = ""
+        self.quiet -= whole
         self.scopes.pop()
         if self.returned is None:
             self.at = stop
@@ -283,6 +292,9 @@ class Statements(Expressions):
     def declaration(self, end: int) -> bool:
         """Whether a declaration begins here; evaluates it."""
         return False
+
+    def note_fill(self, start: int, stop: int) -> None:
+        """A loop or statement, from `start` to `stop`, which may fill arrays."""
 
     def alias(self) -> None:
         """A `using` or `typedef`."""

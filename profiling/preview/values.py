@@ -57,6 +57,7 @@ class Vector:
     length: Any = UNKNOWN
     element: int = 4
     items: list[Any] | None = None
+    fill: Any = 0  # what the elements are made with
 
 
 @dataclass

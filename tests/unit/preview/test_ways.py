@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import pytest
 
@@ -107,7 +108,7 @@ def test_members_lie_where_the_compiler_puts_them() -> None:
     """)
     sizes: list[int] = []
 
-    def allocate(size: int) -> int:
+    def allocate(size: int, _: Any) -> int:
         sizes.append(size)
         return 1000 + size
 
@@ -118,7 +119,7 @@ def test_members_lie_where_the_compiler_puts_them() -> None:
 
 def test_members_in_braces_fill_the_argument() -> None:
     value = Vector(3, 4, [9, Buffer(64), Buffer(None)])
-    assert packed(value, 24, False, lambda size: size) == struct.pack("<i4xQQ", 9, 64, GUESSED_BYTES)
+    assert packed(value, 24, False, lambda size, _: size) == struct.pack("<i4xQQ", 9, 64, GUESSED_BYTES)
     assert packed(value, 40, False) is None
     assert packed(UNKNOWN, 4, False) is None
 
