@@ -211,9 +211,7 @@ class Expressions:
             name = self.words[start]
             held = self.home(name).get(name)
             if isinstance(held, Object) and self.words[start + 1 : start + 2] in (
-                [
-                    ".",
-                ],
+                ["."],
                 ["->"],
             ):
                 return Reference(held.fields, self.words[start + 2])
@@ -224,7 +222,8 @@ class Expressions:
             return value.get() if isinstance(value, Reference) else value if isinstance(value, Object) else UNKNOWN
         if sign in ("++", "--"):
             value = binary(sign[0], value, 1)
-            self.store(self.words[start], value)
+            if self.words[start + 1 : start + 2] not in (["["], ["."], ["->"]):
+                self.store(self.words[start], value)
             return value
         if not known(value):
             return UNKNOWN

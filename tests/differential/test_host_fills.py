@@ -65,6 +65,24 @@ FILLS = {
         "std::vector<int> size(16, 3); size[2] = size[5] = 9;"
         " for (int i = 0; i < 128; ++i) held[i] = size[i % 16] * i;",
     ),
+    "counts": (
+        "unsigned",
+        256,
+        "std::vector<unsigned char> data(900); unsigned x = 1;"
+        " for (auto& v : data) ++held[v = (x = x * 1664525u + 1013904223u) >> 24];",
+    ),
+    "counts after": (
+        "int",
+        64,
+        "int bins[8] = {1, 2}; unsigned s = 3; for (int i = 0; i < 64; i++) { s ^= s << 13, s ^= s >> 17, s ^= s << 5;"
+        " bins[s % 8]++; held[i] = bins[i % 8]--; }",
+    ),
+    "places": ("int", 30, "int k = 0; for (int i = 0; i < 30; i += 2) { held[k++] = i; held[k++] += i && k; }"),
+    "two at once": (
+        "int",
+        20,
+        "std::vector<int> other(20); for (int i = 0; i < 20; ++i) held[i] = other[19 - i] = i * 3 + other[i];",
+    ),
     "iota": ("int", 100, "std::iota(held.begin(), held.end(), 17);"),
     "set": ("int", 50, "memset(held.data(), 0xff, 200);"),
     "in a function": ("int", 77, "fill(held, 3);"),

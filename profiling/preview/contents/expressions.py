@@ -48,6 +48,7 @@ class Expressions:
         self.uses: Counter[str] = Counter()  # of elements of arrays
         self.steps: list[list[str]] = []  # what `continue` must do, by loop
         self.made = 0
+        self.guarded = 0  # parts of expressions around that may not be computed, or more than once
 
     # --- words
 
@@ -74,17 +75,27 @@ class Expressions:
     # --- expressions
 
     def value(self) -> Text:
-        start = self.at
         value = self._ternary()
-        if self.peek() in ASSIGNS and value.place and "[" not in value.place:
-            sign = self.peek()
-            self.at += 1
-            right = self.value()
-            return Text(f"({value.place} := {self._stored(value, sign, right)})", value.kind, not value.kind.signed)
-        if self.peek() in ASSIGNS:
-            self.at = start
+        sign = self.peek()
+        if sign not in ASSIGNS:
+            return value
+        if not value.place:
             raise Untranslatable
-        return value
+        self.at += 1
+        stored, positive = self._stored(value, sign, self.value()), not (value.kind.signed or value.kind.real)
+        if "[" not in value.place:
+            return Text(f"({value.place} := {stored})", value.kind, positive)
+        kept = self._before("kept", stored)
+        self.emit(f"{value.place} = {kept}")
+        return Text(kept, value.kind, positive)
+
+    def _before(self, name: str, text: str) -> str:
+        """A variable with a value that is computed before the statement. Raises Untranslatable where it may not be."""
+        if self.guarded:
+            raise Untranslatable
+        variable = self.fresh(name)
+        self.emit(f"{variable} = {text}")
+        return variable
 
     def _stored(self, target: Text, sign: str, value: Text) -> str:
         for name in (*self.scalars, *self.arrays):
@@ -113,9 +124,11 @@ class Expressions:
         condition = self._level(0)
         if not self.take("?"):
             return condition
+        self.guarded += 1
         first = self.value()
         self.need(":")
         second = self.value()
+        self.guarded -= 1
         kind = self.common(first, second)
         return Text(f"({first.text} if {condition.text} else {second.text})", kind, first.positive and second.positive)
 
@@ -126,7 +139,9 @@ class Expressions:
         while self.peek() in LEVELS[level]:
             sign = self.peek()
             self.at += 1
+            self.guarded += sign in ("&&", "||")
             value = self.operated(sign, value, self._level(level + 1))
+            self.guarded -= sign in ("&&", "||")
         return value
 
     @staticmethod
@@ -194,8 +209,12 @@ class Expressions:
         )
 
     def _moved(self, value: Text, sign: str, after: bool) -> Text:
-        if not value.place or "[" in value.place:
+        if not value.place:
             raise Untranslatable
+        if "[" in value.place:
+            kept = self._before("kept", value.place)
+            self.emit(f"{value.place} = {self._stored(value, sign[0] + '=', Text('1', value.kind, True))}")
+            return Text(kept if after else value.place, value.kind)
         moved = f"({value.place} := {self._stored(value, sign[0] + '=', Text('1', value.kind, True))})"
         back = "-" if sign == "++" else "+"
         return Text(f"({moved} {back} 1)" if after else moved, value.kind, value.positive and sign == "++")
@@ -280,7 +299,8 @@ class Expressions:
             self.need("]")
             if index.kind.real:
                 raise Untranslatable
-            place = f"{array_of(name)}[{index.text}]"
+            at = self._before("index", index.text) if ":=" in index.text else index.text
+            place = f"{array_of(name)}[{at}]"
             self.uses[name] += 1
             return Text(place, held.kind, not (held.kind.signed or held.kind.real), place)
         if self.take("."):

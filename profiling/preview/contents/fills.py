@@ -73,7 +73,9 @@ class Made:
         if isinstance(array, Buffer):
             return cls(array.bytes)
         size = array.length * array.element if known(array.length) else None
-        return cls(size, None if array.items is None else list(array.items), array.fill)
+        if array.items is None or not isinstance(array.length, int):
+            return cls(size, array.items, array.fill)
+        return cls(size, [*array.items, *[0] * (array.length - len(array.items))])
 
 
 @dataclass

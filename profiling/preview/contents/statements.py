@@ -93,7 +93,7 @@ class Translator(Expressions):
         self.need("(")
         self.locals.append({})
         if word == "while":
-            self._while(self.value(), close, [])
+            self._while(self._condition(), close, [])
         elif ":" in self.words[self.at : close] and ";" not in self.words[self.at : close]:
             self._elements(close)
         elif not self._range(close):
@@ -104,6 +104,13 @@ class Translator(Expressions):
         """One more round."""
         self.emit("_n[0] -= 1")
         self.emit("if _n[0] < 0: raise _Enough")
+
+    def _condition(self) -> Text:
+        """A value that is computed more than once."""
+        self.guarded += 1
+        value = self.value()
+        self.guarded -= 1
+        return value
 
     def _while(self, condition: Text, close: int, steps: list[str]) -> None:
         self.at = close + 1
@@ -123,7 +130,7 @@ class Translator(Expressions):
         """Any loop with `for`."""
         if not self._declaration():
             self._effects(";")
-        condition = Text("True", INT) if self.peek() == ";" else self.value()
+        condition = Text("True", INT) if self.peek() == ";" else self._condition()
         self.need(";")
         kept, self.lines, depth, self.depth = self.lines, [], self.depth, 0
         if self.at < close:
@@ -256,26 +263,12 @@ class Translator(Expressions):
         sign = self.peek()
         if sign in ASSIGNS and target.place:
             self.at += 1
-            value = self._chained()
+            value = self.value()
             self.emit(f"{target.place} = {self._stored(target, sign, value)}")
         elif self.words[start] in ("++", "--") or self.words[self.at - 1] in ("++", "--"):
             self.emit(target.text)
         else:
             raise Untranslatable
-
-    def _chained(self) -> Text:
-        """The right side of an assignment, which may be another one to an element."""
-        start = self.at
-        target = self.unary()
-        if self.peek() == "=" and target.place:
-            self.at += 1
-            value = self._chained()
-            kept = self.fresh("kept")
-            self.emit(f"{kept} = {self._stored(target, '=', value)}")
-            self.emit(f"{target.place} = {kept}")
-            return Text(kept, target.kind)
-        self.at = start
-        return self.value()
 
     def _append(self) -> None:
         name = self.peek()
