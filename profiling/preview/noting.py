@@ -84,12 +84,9 @@ def filled(words: Sequence[str]) -> Iterator[str]:
     """The names of arrays that a loop may write."""
     partner = matching(list(words))
     for i, word in enumerate(words[:-1]):
-        after = partner.get(i + 1, 0) + 1
-        if (
-            words[i + 1] == "["
-            and after < len(words)
-            and (words[after] in ASSIGNS or words[after] in ("++", "--", "."))
-        ) or (words[i + 1] == "." and words[i + 2] in CHANGING):
+        follows = {*words[partner.get(i + 1, i + 1) + 1 :][:1]}
+        indexed = words[i + 1] == "[" and follows & {*ASSIGNS, "++", "--", "."}
+        if indexed or (words[i + 1] == "." and {*words[i + 2 : i + 3]} & CHANGING):
             yield word
         elif word == ":" and words[i + 2 : i + 3] == [")"]:
             yield words[i + 1]

@@ -9,6 +9,7 @@ import needs
 import numpy as np
 import pytest
 
+from hipsynth.profiling.preview.contents.statements import harmless
 from hipsynth.profiling.preview.host import host_launches
 
 STUB = """#include <algorithm>
@@ -160,3 +161,9 @@ def test_hostile_fills_end() -> None:
     ):
         [launch], _ = host_launches(program("int", 9, code, "use<<<1, 64>>>(device);"))
         assert all(len(one) < 1 << 27 for one in launch.contents().values())
+
+
+def test_only_numbers_and_operators_are_executed() -> None:
+    assert harmless(compile("def fill(a):\n    a.append(_f_sqrt(2.0) + len(a))", "<fill>", "exec"))
+    for text in ("__import__('os')", "a.__class__", "open('x')", "(lambda: print(1))()"):
+        assert not harmless(compile(f"def fill(a):\n    {text}", "<fill>", "exec")), text

@@ -7,6 +7,7 @@ in C++; floating-point numbers have 53 bits. What is not understood raises Untra
 from __future__ import annotations
 
 import re
+from types import CodeType
 from typing import Any
 
 from hipsynth.profiling.preview.contents.expressions import Expressions
@@ -39,7 +40,10 @@ class Translator(Expressions):
         body = [f"    {line}" for line in self.lines]
         lines = ["def fill(_s, _a, _n, _rand):", *head, "    try:", *body, "    finally:", *tail, "        pass"]
         names: dict[str, Any] = dict(READY)
-        exec(compile("\n".join(lines), "<fill>", "exec"), names)
+        code = compile("\n".join(lines), "<fill>", "exec")
+        if not harmless(code):
+            raise Untranslatable
+        exec(code, names)
         return Translated(names["fill"], self.scalars, self.arrays, self.changed, set(+self.uses))
 
     # --- statements
@@ -280,3 +284,10 @@ class Translator(Expressions):
         self.need(")")
         self.changed.add(name)
         self.emit(f"{array_of(name)}.append({self.converted(value, array.kind)})")
+
+
+def harmless(code: CodeType) -> bool:
+    """Whether code uses no global names and attributes but those of READY and `append`: a second check that nothing of
+    a program but numbers and operators gets into what is executed."""
+    inner = [one for one in code.co_consts if isinstance(one, CodeType)]
+    return {*code.co_names} <= {*READY, "append", "fill"} and all(map(harmless, inner))
