@@ -79,8 +79,8 @@ def _moves(host: Host, name: str, values: list[Any]) -> None:
     to, last = arrays[0], values[-1] if values else UNKNOWN
     if name in COPIES and len(arrays) == 2:
         host.fills.copy(to, arrays[1])
-    elif name in SETS and len(values) > 2 and known(values[1], values[2]):
-        host.fills.constant(to, whole(values[1]), whole(values[2]))
+    elif name in SETS and len(values) > 2 and isinstance(values[1], int) and isinstance(values[2], int):
+        host.fills.constant(to, values[1], values[2])
     elif name == "iota" and isinstance(to, Vector) and isinstance(to.length, int) and isinstance(last, int):
         host.fills.numbered(to, last)
     else:

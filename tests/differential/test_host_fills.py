@@ -158,9 +158,12 @@ def test_hostile_fills_end() -> None:
         "for (;;) held[0] = 1;",
         "for (int i = 0; i < 9; ++i) held[i] = 1 << (1 << 30);",
         "for (int i = 0; i < 1000000000; ++i) held.push_back(i);",
+        "int big[1 << 30] = {1}; for (int i = 0; i < 9; ++i) big[i] = held[i] = i;",
+        "std::vector<char> big(1 << 30); for (int i = 0; i < 9; ++i) held[i] = big[i];",
+        "for (int k = 0; k < 600; ++k) { held[k % 9] = k; use<<<1, 64>>>(device); }",
     ):
-        [launch], _ = host_launches(program("int", 9, code, "use<<<1, 64>>>(device);"))
-        assert all(len(one) < 1 << 27 for one in launch.contents().values())
+        launches, _ = host_launches(program("int", 9, code, "use<<<1, 64>>>(device);"))
+        assert all(len(one) < 1 << 27 for launch in launches for one in launch.contents().values())
 
 
 def test_only_numbers_and_operators_are_executed() -> None:

@@ -24,7 +24,7 @@ from hipsynth.profiling.preview.contents.terms import (
 from hipsynth.profiling.preview.packing import buffer_bytes
 from hipsynth.profiling.preview.values import Buffer, Vector, known
 
-MOST_BYTES = 1 << 26  # of an array whose contents are worked out
+MOST_BYTES, MOST_NUMBERS = 1 << 26, 1 << 25  # of an array whose contents are worked out
 MOST_ROUNDS = 500_000  # of all loops of a program; what follows repeats what was filled
 MOST_STEPS = 400  # of a program
 MOST_LOOKED_AT = 4096  # numbers, to tell whether they differ
@@ -73,8 +73,8 @@ class Made:
         if isinstance(array, Buffer):
             return cls(array.bytes)
         size = array.length * array.element if known(array.length) else None
-        if array.items is None or not isinstance(array.length, int):
-            return cls(size, array.items, array.fill)
+        if array.items is None or not isinstance(array.length, int) or array.length > MOST_NUMBERS:
+            return cls(size, None, array.fill)
         return cls(size, [*array.items, *[0] * (array.length - len(array.items))])
 
 
@@ -92,7 +92,7 @@ class State:
 
 @dataclass
 class Step:
-    """One operation on arrays. `reads` and `writes`: their identities; `whole`: what it writes it writes completely."""
+    """One operation on arrays. `reads` and `writes`: their identities."""
 
     reads: set[int]
     writes: set[int]
@@ -117,6 +117,8 @@ class Fills:
             self.writers.pop(id(one), None)
         if len(self.steps) < MOST_STEPS:
             self.steps.append(Step({id(a) for a in reads}, {id(a) for a in writes}, run, (*reads, *writes)))
+        else:  # what these hold is not known any more
+            self.launched("", writes)
 
     def fill(self, words: Sequence[str], outer: Outer, place: Callable[[str], tuple[int, str]]) -> bool:
         """Records a statement that fills arrays; False if it does not, or is not understood. `place`: where a number
@@ -229,7 +231,10 @@ def _held(state: State, array: Any, kind: Kind | None) -> Held:
     if made.items is None:
         if not known(made.bytes) or made.bytes > MOST_BYTES:
             raise Untranslatable
-        items = [made.fill] * (int(made.bytes) * 8 // kind.bits)
+        count = int(made.bytes) * 8 // kind.bits
+        if count > MOST_NUMBERS:
+            raise Untranslatable
+        items = [made.fill] * count
     else:
         items = list(made.items)
     if not known(*items[:1]):
