@@ -43,7 +43,7 @@ class Timed:
     def time(self, times_ns: Sequence[float], table: Spec) -> float:
         """Our time in ns for given durations of the runs."""
         launched = sum(weight * ns for weight, ns in zip(self.each(), times_ns, strict=True))
-        linked = self.link_bytes / table["host.link_gbps"]
+        linked = self.link_bytes / table["host.link_gbps"] if self.link_bytes else 0.0
         return launched + sum(weight * table[key] for key, weight in self.terms.items()) + linked
 
     def value(self, times_ns: Sequence[float], table: Spec) -> float:
