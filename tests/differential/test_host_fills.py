@@ -152,6 +152,15 @@ def test_long_fills_are_repeated() -> None:
     assert len(numbers) == 3_000_000 and (numbers > 0).all() and (numbers[:1000] == 1 + np.arange(1000)).all()
 
 
+def test_a_matrix_by_columns_is_filled_in_part() -> None:
+    code = "for (int r = 0; r < 200000; ++r) for (int k = 0; k < 5; ++k) held[k * 200000 + r] = 1 + r % 100 + 1000 * k;"
+    text = program("int", 1_000_000, code, "use<<<1, 64>>>(device);").replace("1 << 16", "4000000")
+    [launch], _ = host_launches(text)
+    (found,) = launch.contents().values()
+    matrix = found.view(np.int32).reshape(5, 200_000)
+    assert (matrix > 0).all() and (matrix // 1000 == np.arange(5)[:, None]).all()
+
+
 def test_hostile_fills_end() -> None:
     for code in (
         "int x = 3; for (int i = 0; i < 100000000; ++i) held[i % 9] = x = x * x * x;",

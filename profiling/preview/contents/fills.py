@@ -24,7 +24,9 @@ from hipsynth.profiling.preview.contents.terms import (
 from hipsynth.profiling.preview.packing import buffer_bytes
 from hipsynth.profiling.preview.values import Buffer, Vector, known
 
-MOST_BYTES, MOST_NUMBERS = 1 << 26, 1 << 25  # of an array whose contents are worked out
+MOST_BYTES = 1 << 26  # of an array whose contents are worked out
+MOST_NUMBERS = 1 << 23  # of an array that are kept one by one; what follows repeats them
+GAP = 4096  # parts of an array that has not been written completely are further apart than 1 / GAP of it
 MOST_ROUNDS = 500_000  # of all loops of a program; what follows repeats what was filled
 MOST_STEPS = 400  # of a program
 MOST_LOOKED_AT = 4096  # numbers, to tell whether they differ
@@ -231,10 +233,7 @@ def _held(state: State, array: Any, kind: Kind | None) -> Held:
     if made.items is None:
         if not known(made.bytes) or made.bytes > MOST_BYTES:
             raise Untranslatable
-        count = int(made.bytes) * 8 // kind.bits
-        if count > MOST_NUMBERS:
-            raise Untranslatable
-        items = [made.fill] * count
+        items = [made.fill] * min(int(made.bytes) * 8 // kind.bits, MOST_NUMBERS)
     else:
         items = list(made.items)
     if not known(*items[:1]):
@@ -259,22 +258,30 @@ def _filled(
     begun = {name: len(items) for name, items in lists.items()}
     try:
         found.code(numbers, lists | dict.fromkeys(ignored, Sink()), state.rounds, state.rand)
-    except Enough:
+    except (Enough, IndexError) as error:
+        if isinstance(error, IndexError) and MOST_NUMBERS not in begun.values():
+            raise
         for name in found.changed & held.keys():
             _repeat(held[name], begun[name])
     state.scalars |= {places[name]: numbers[name] for name in found.changed & numbers.keys()}
 
 
 def _repeat(held: Held, begun: int) -> None:
-    """Repeats the part that was written: up to the last number other than those at the end, which were not."""
-    items = held.items
-    if not isinstance(items, list) or len(items) > begun:
+    """Repeats what was written in an array up to its end, or, as in a matrix by columns, each part up to the next."""
+    if not isinstance(held.items, list) or len(held.items) > begun:
         return
-    end = len(items)
-    while end > 0 and items[end - 1] == items[-1]:
-        end -= 1
-    if end:
-        held.items = extended(Held(held.kind, items[:end]), len(items) * held.kind.bits // 8)
+    numbers = held.as_bytes().view(type_of(held.kind)).copy()
+    written = np.flatnonzero(numbers != numbers[-1:])  # the last one is the last to be written
+    if not len(written):
+        return
+    apart = np.diff(written) > max(64, len(numbers) // GAP)
+    starts, ends = written[np.r_[True, apart]], written[np.r_[apart, True]] + 1
+    if len(starts) == 1:
+        held.items = extended(Held(held.kind, numbers[: ends[0]].view(np.uint8)), numbers.nbytes)
+        return
+    for start, end, following in zip(starts, ends, [*starts[1:], len(numbers)], strict=True):
+        numbers[end:following] = np.resize(numbers[start:end], following - end)
+    held.items = numbers.view(np.uint8)
 
 
 def extended(held: Held, size: int) -> Bytes:
