@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import functools
 import os
@@ -19,7 +18,7 @@ from hipsynth.synth.core import stopping
 from hipsynth.synth.core.errors import BadInput, HipsynthError, Missing, UsageError
 from hipsynth.synth.core.program import Program, Run
 from hipsynth.synth.core.scratch import scratch_folder
-from hipsynth.synth.core.workers import Outcome, map_unordered
+from hipsynth.synth.core.workers import Outcome, each, map_unordered
 
 NO_KERNEL = "the program launched no kernel"
 MESSAGE_CHARS = 2000
@@ -146,11 +145,12 @@ def profile_program(
     jobs = [Job(backend, program, ((target, program.runs[0]),), limits) for target in targets]
     results: dict[int, TargetResult] = {}
     limit_s = hard_limit(limits)
-    with contextlib.suppress(KeyboardInterrupt):
-        for outcome in map_unordered(
-            run_job, jobs, min(workers, len(jobs)), "local", limit_s, collect_interrupted=True
-        ):
-            results[outcome.index] = results_of(outcome, jobs[outcome.index])[0]
+
+    def keep(outcome: Outcome[list[TargetResult]]) -> None:
+        results[outcome.index] = results_of(outcome, jobs[outcome.index])[0]
+
+    workers = min(workers, len(jobs))
+    each(map_unordered(run_job, jobs, workers, "local", limit_s, collect_interrupted=True), keep)
     return [results.get(index) or failed(target, INTERRUPTED, NO_KERNEL_YET) for index, target in enumerate(targets)]
 
 

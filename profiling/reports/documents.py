@@ -23,8 +23,11 @@ def result_document(result: TargetResult) -> dict[str, Any]:
     within = {"budget": [asdict(row) for row in result.spending]} if result.spending else {}
     return {
         **within,
-        **({"transfers": [asdict(row) for row in result.transfers]} if result.transfers else {}),
-        **({"clock_ns": result.clock_ns} if result.clock_ns else {}),
+        **(
+            {"transfers": [asdict(row) for row in result.transfers], "clock_ns": result.clock_ns}
+            if result.transfers
+            else {}
+        ),
         "arch": result.arch,
         "flags": result.flags,
         "status": result.status,

@@ -231,6 +231,9 @@ def _program(found: Project, wanted: Sequence[Target], limits: Limits, options: 
 
     program = project_program(found)
     results = profile_program(program, wanted, options["backend"], limits, options["workers"])
+    interrupted = any(result.reason == INTERRUPTED for result in results)
+    if interrupted and not any(result.kernels for result in results):
+        raise KeyboardInterrupt  # there is nothing to show
     if options["as_json"]:
         print_json(profile_document(program.id, str(found.sources[0].path), results))
     else:
@@ -257,7 +260,7 @@ def _program(found: Project, wanted: Sequence[Target], limits: Limits, options: 
             )
         if result.exit_code:
             click.echo(f"note: {result.arch} {result.flags}: {_ended(result)}", err=True)
-    return stopping.exit_code() if any(result.reason == INTERRUPTED for result in results) else exit_code(results)
+    return stopping.exit_code() if interrupted else exit_code(results)
 
 
 def _ended(result: TargetResult) -> str:

@@ -30,7 +30,7 @@ _ATTEMPTS = 2
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _HELD = (signal.SIGINT, signal.SIGUSR1)
 _GRACE_S = 8  # time for a worker to end its child processes
-_LAST_S = 4  # time for a worker to return what it has of an interrupted item
+_LAST_S = 10  # time for a worker to return what it has of an interrupted item
 
 
 class WorkerDied(HipsynthError):
@@ -83,6 +83,22 @@ def map_unordered(
     if engine == "ray":
         return _map_ray(function, items, workers)
     return _Pool(function, max(1, workers), item_timeout_s, collect_interrupted).run(items)
+
+
+def each(outcomes: Iterator[Outcome[R]], use: Callable[[Outcome[R]], None]) -> bool:
+    """Calls `use` for the outcomes of map_unordered(..., collect_interrupted=True). True if Ctrl-C came, wherever it
+    found this process; what the workers had by then was used, too."""
+    try:
+        for outcome in outcomes:
+            use(outcome)
+    except KeyboardInterrupt as interruption:
+        with contextlib.suppress(KeyboardInterrupt, StopIteration):
+            # If it came between two outcomes, the iterator has not seen it.
+            use(outcomes.throw(interruption))  # type: ignore[attr-defined]
+            for outcome in outcomes:
+                use(outcome)
+        return True
+    return False
 
 
 def in_order(outcomes: Iterable[Outcome[R]]) -> Iterator[R]:

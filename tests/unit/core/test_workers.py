@@ -17,7 +17,7 @@ import pytest
 
 from hipsynth.synth.core import stopping
 from hipsynth.synth.core.errors import BadInput, Missing, UsageError
-from hipsynth.synth.core.workers import Outcome, WorkerDied, WorkerTimeout, map_unordered
+from hipsynth.synth.core.workers import Outcome, WorkerDied, WorkerTimeout, each, map_unordered
 
 
 def work(item: int) -> int:
@@ -133,13 +133,10 @@ def test_interrupting_ends_the_workers(tmp_path: Path) -> None:
 
 COLLECTED = """
 from test_workers import work
-from hipsynth.synth.core.workers import map_unordered
+from hipsynth.synth.core.workers import each, map_unordered
 if __name__ == "__main__":
-    try:
-        for outcome in map_unordered(work, [1, 17, 17], workers=2, collect_interrupted=True):
-            print(outcome.get(), flush=True)
-    except KeyboardInterrupt:
-        print("interrupted")
+    outcomes = map_unordered(work, [1, 17, 17], workers=2, collect_interrupted=True)
+    print("interrupted" if each(outcomes, lambda outcome: print(outcome.get(), flush=True)) else "complete")
 """
 
 
@@ -154,6 +151,18 @@ def test_interrupted_workers_return_what_they_have(tmp_path: Path) -> None:
     assert child.stdout is not None and child.stdout.readline() == "1\n"
     os.killpg(child.pid, signal.SIGINT)
     assert child.communicate(timeout=20)[0] == "-1\n-1\ninterrupted\n"
+
+
+def test_an_interruption_between_two_outcomes() -> None:
+    seen: list[int] = []
+
+    def use(outcome: Outcome[int]) -> None:
+        seen.append(outcome.get())
+        if len(seen) == 1:
+            raise KeyboardInterrupt
+
+    assert each(map_unordered(work, [1, 17, 17], workers=2, collect_interrupted=True), use)
+    assert seen in ([1, -1], [1, -1, -1]) and not multiprocessing.active_children()
 
 
 def test_unknown_and_missing_engines(monkeypatch: pytest.MonkeyPatch) -> None:
