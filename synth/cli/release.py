@@ -21,7 +21,7 @@ EPILOG = """\b
 Examples:
   synth release make --shards 0:2 --work shards --out mine
   synth release pack --shards 0:200 --work shards --out mine
-  synth release verify --sample 4
+  synth release verify --sample 4 --json
   synth release verify mine --row 0123456789abcdef
 
 A shard is 100 programs of one seed at 4 sizes; synth/release/release.toml says which flags and devices it gets.

@@ -31,7 +31,7 @@ GOOD = source("p[threadIdx.x] = 1;")
 # name -> (text, reason in the profile document)
 PROGRAMS: dict[str, tuple[str, str]] = {
     "empty": ("", "compile_failed"),
-    "host_only": ('#include <cstdio>\nint main() { std::puts("hello"); }\n', "no_kernel"),
+    "host_only": ('#include <cstdio>\nint main() { std::puts("hello"); }\n', "no_dispatch"),
     "nonsense": (source("nonsense();"), "compile_failed"),
     "no_main": (START + "__global__ void k() {}\n", "compile_failed"),
     "just_past_the_end": (source("p[threadIdx.x + 1] = 1;"), "illegal_access"),
