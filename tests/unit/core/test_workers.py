@@ -31,6 +31,8 @@ def work(item: int) -> int:
     if item == 16:
         time.sleep(60)
     if item == 17:
+        if begun := os.environ.get("BEGUN"):
+            Path(begun, str(os.getpid())).touch()
         while not stopping.asked():
             time.sleep(0.01)
         return -1
@@ -135,22 +137,25 @@ COLLECTED = """
 from test_workers import work
 from hipsynth.synth.core.workers import each, map_unordered
 if __name__ == "__main__":
-    outcomes = map_unordered(work, [1, 17, 17], workers=2, collect_interrupted=True)
+    outcomes = map_unordered(work, [17, 17, 17], workers=2, collect_interrupted=True)
     print("interrupted" if each(outcomes, lambda outcome: print(outcome.get(), flush=True)) else "complete")
 """
 
 
 def test_interrupted_workers_return_what_they_have(tmp_path: Path) -> None:
     here = Path(__file__).resolve()
-    script = tmp_path / "main.py"
+    script, begun = tmp_path / "main.py", tmp_path / "begun"
     script.write_text(COLLECTED)
-    env = {**os.environ, "PYTHONPATH": f"{here.parents[3]}:{here.parent}"}
+    begun.mkdir()
+    env = {**os.environ, "PYTHONPATH": f"{here.parents[3]}:{here.parent}", "BEGUN": str(begun)}
     child = subprocess.Popen(
         [sys.executable, str(script)], stdout=subprocess.PIPE, text=True, env=env, start_new_session=True
     )
-    assert child.stdout is not None and child.stdout.readline() == "1\n"
+    end = time.monotonic() + 60
+    while len(list(begun.iterdir())) < 2 and time.monotonic() < end:
+        time.sleep(0.01)
     os.killpg(child.pid, signal.SIGINT)
-    assert child.communicate(timeout=20)[0] == "-1\n-1\ninterrupted\n"
+    assert child.communicate(timeout=20)[0] == "-1\n-1\ninterrupted\n", "the third was not begun"
 
 
 def test_an_interruption_between_two_outcomes() -> None:

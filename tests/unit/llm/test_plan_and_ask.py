@@ -141,7 +141,8 @@ def test_asking_ends_where_it_cannot_help(tmp_path: Path) -> None:
     with serving(lambda handler, _: handler.send(b"who?", 401)) as server:
         with pytest.raises(EndpointFailed) as caught:
             ask_all(_requests(), Client(server.url), answer_journal(tmp_path / "a"), Manner(at_once=2))
-        assert len(server.requests) <= 3 and "api-key-env" in caught.value.remedy and caught.value.exit_code == 4
+        assert len(server.requests) < len(_requests())
+        assert "api-key-env" in caught.value.remedy and caught.value.exit_code == 4
 
     def dies(handler: Handler, _: object) -> None:
         if len(server.requests) <= 3:
