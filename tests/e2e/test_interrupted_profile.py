@@ -53,16 +53,18 @@ def test_kernels_that_ended_are_kept(number: int, tmp_path: Path) -> None:
     for pause_s in (10, 30, 90):  # the first launch may not have ended on a busy machine
         code, out, _ = interrupted(tmp_path, number, pause_s, "--json", "--timeout", "500")
         assert code == 128 + number
-        (found,) = json.loads(out)["results"]
-        assert (found["status"], found["reason"]) == ("failed", "interrupted")
-        if found["kernels"]:
+        document = json.loads(out)
+        if "results" in document:
+            (found,) = document["results"]
             break
+        assert document["error"] == "interrupted"
+    assert (found["status"], found["reason"]) == ("failed", "interrupted")
     assert [kernel["name"] for kernel in found["kernels"]] == ["twice"]
     assert found["kernels"][0]["counters"]["SQ_WAVES"] == 64
     assert "after 1 launch of kernel twice" in found["message"]
 
 
-@pytest.mark.parametrize("pause_s", [0.6, 1.2])
+@pytest.mark.parametrize("pause_s", [2.0, 3.0])
 def test_an_early_interruption_gives_no_traceback(pause_s: float, tmp_path: Path) -> None:
     needs.simulator()
     needs.sandbox()
