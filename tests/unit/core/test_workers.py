@@ -31,8 +31,8 @@ def work(item: int) -> int:
     if item == 16:
         time.sleep(60)
     if item == 17:
-        if begun := os.environ.get("BEGUN"):
-            Path(begun, str(os.getpid())).touch()
+        if Path("begun").is_dir():
+            Path("begun", str(os.getpid())).touch()
         while not stopping.asked():
             time.sleep(0.01)
         return -1
@@ -147,9 +147,9 @@ def test_interrupted_workers_return_what_they_have(tmp_path: Path) -> None:
     script, begun = tmp_path / "main.py", tmp_path / "begun"
     script.write_text(COLLECTED)
     begun.mkdir()
-    env = {**os.environ, "PYTHONPATH": f"{here.parents[3]}:{here.parent}", "BEGUN": str(begun)}
+    env = {**os.environ, "PYTHONPATH": f"{here.parents[3]}:{here.parent}"}
     child = subprocess.Popen(
-        [sys.executable, str(script)], stdout=subprocess.PIPE, text=True, env=env, start_new_session=True
+        [sys.executable, str(script)], stdout=subprocess.PIPE, text=True, env=env, start_new_session=True, cwd=tmp_path
     )
     end = time.monotonic() + 60
     while len(list(begun.iterdir())) < 2 and time.monotonic() < end:
