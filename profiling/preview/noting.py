@@ -65,9 +65,10 @@ class Noting(Launching):
             fits = kind and (isinstance(array, Buffer) or array.element in (1, kind.bits // 8))
             return Array(kind, array) if kind and fits else None
         kind = kind_of(words) or (REAL if isinstance(value, float) else INT)
+        later = self._place(name) in self.fills.written
         if known(value):
-            return Scalar(kind, value)
-        return Scalar(kind, 0) if self._place(name) in self.fills.written else None
+            return Scalar(kind, value, not later)
+        return Scalar(kind, 0, sure=False) if later else None
 
     def _meant(self, word: str) -> list[str]:
         """The words of a template parameter or alias, or the word itself."""

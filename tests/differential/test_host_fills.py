@@ -84,6 +84,24 @@ FILLS = {
         20,
         "std::vector<int> other(20); for (int i = 0; i < 20; ++i) held[i] = other[19 - i] = i * 3 + other[i];",
     ),
+    "casts that do not fit": (
+        "int",
+        90,
+        "unsigned r = 7; for (int i = 0; i < 90; ++i) { r = r * 1664525u + 1013904223u;"
+        " held[i] = (int)r % 100 + static_cast<int>(r) / 3 + int(r + i) % 7; }",
+    ),
+    "copies of elements": (
+        "int",
+        40,
+        "std::vector<short> step(20, -3); int at = 0; for (int s : step) { s += at; held[at++] = s % 4; }"
+        " for (short s : step) held[at++] = s;",
+    ),
+    "negative state": (
+        "int",
+        20,
+        "int s = 5; for (int i = 0; i < 10; ++i) held[i] = s -= 3;"
+        " for (int i = 10; i < 20; ++i) held[i] = s % 4 + s / 3;",
+    ),
     "iota": ("int", 100, "std::iota(held.begin(), held.end(), 17);"),
     "set": ("int", 50, "memset(held.data(), 0xff, 200);"),
     "in a function": ("int", 77, "fill(held, 3);"),

@@ -41,12 +41,12 @@ class Expressions:
         self.partner = matching(self.words)
         self.lines: list[str] = []
         self.depth = 1
-        self.locals: list[dict[str, Text | Array]] = [{}]
+        self.locals: list[dict[str, Text]] = [{}]
         self.scalars: dict[str, Scalar] = {}
         self.arrays: dict[str, Array] = {}
         self.changed: set[str] = set()
         self.uses: Counter[str] = Counter()  # of elements of arrays
-        self.steps: list[list[str]] = []  # what `continue` must do, by loop
+        self.steps: list[Sequence[str]] = []  # what `continue` must do, by loop
         self.made = 0
         self.guarded = 0  # parts of expressions around that may not be computed, or more than once
 
@@ -82,7 +82,7 @@ class Expressions:
         if not value.place:
             raise Untranslatable
         self.at += 1
-        stored, positive = self._stored(value, sign, self.value()), not (value.kind.signed or value.kind.real)
+        stored, positive = self._stored(value, sign, self.value()), value.kind.unsigned
         if "[" not in value.place:
             return Text(f"({value.place} := {stored})", value.kind, positive)
         kept = self._before("kept", stored)
@@ -119,6 +119,11 @@ class Expressions:
         if kind.signed and value.kind.signed and value.kind.bits <= kind.bits:
             return text
         return f"_narrowed({text}, {kind.bits})" if kind.signed else f"({text} & {kind.mask})"
+
+    def cast(self, value: Text, kind: Kind) -> Text:
+        """The value as one of another type; a positive one that does not fit may become negative."""
+        fits = kind.real or value.kind.real or value.kind.bits < kind.bits + (value.kind.signed and not value.grown)
+        return Text(self.converted(value, kind), kind, (value.positive and fits) or kind.unsigned)
 
     def _ternary(self) -> Text:
         condition = self._level(0)
@@ -165,10 +170,10 @@ class Expressions:
         if sign in ("/", "%") and not kind.real:
             return self._divided(sign, a, b, kind, positive)
         text = f"({a.text} {sign} ({b.text} & 63))" if sign in ("<<", ">>") else f"({a.text} {sign} {b.text})"
-        if not kind.real and not kind.signed and sign in ("+", "-", "*", "<<"):
+        if kind.unsigned and sign in ("+", "-", "*", "<<"):
             text = f"({text} & {kind.mask})"
         grown = sign in ("*", "<<") and kind.signed and not kind.real
-        return Text(text, kind, (positive and sign != "-") or (not kind.real and not kind.signed), grown=grown)
+        return Text(text, kind, (positive and sign != "-") or kind.unsigned, grown=grown)
 
     @staticmethod
     def _divided(sign: str, a: Text, b: Text, kind: Kind, positive: bool) -> Text:
@@ -187,7 +192,7 @@ class Expressions:
         if word == "(" and (kind := kind_of(self.words[self.at + 1 : self.partner.get(self.at, self.at)])):
             self.at = self.partner[self.at] + 1
             value = self.unary()
-            return Text(self.converted(value, kind), kind, value.positive or not (kind.signed or kind.real))
+            return self.cast(value, kind)
         value = self._primary()
         while self.peek() in ("++", "--"):
             self.at += 1
@@ -243,8 +248,7 @@ class Expressions:
             self.at = close + 1
             if kind is None or self.peek() != "(":
                 raise Untranslatable
-            value = self._primary()
-            return Text(self.converted(value, kind), kind, value.positive)
+            return self.cast(self._primary(), kind)
         if self.peek() == "(":
             return self._call(word)
         return self._named(word)
@@ -269,7 +273,7 @@ class Expressions:
             self.take(",")
         self.need(")")
         if kind is not None and len(values) == 1:
-            return Text(self.converted(values[0], kind), kind, values[0].positive)
+            return self.cast(values[0], kind)
         if name in ("rand", "random") and not values:
             return Text("_rand()", INT, True)
         if name not in FUNCTIONS or not values:
@@ -292,8 +296,8 @@ class Expressions:
         if isinstance(held, Text):
             return held
         if isinstance(held, Scalar):
-            positive = name not in self._written and held.value >= 0
-            return Text(f"s_{name}", held.kind, positive or not (held.kind.signed or held.kind.real), f"s_{name}")
+            positive = held.sure and name not in self._written and held.value >= 0
+            return Text(f"s_{name}", held.kind, positive or held.kind.unsigned, f"s_{name}")
         if self.take("["):
             index = self.value()
             self.need("]")
@@ -302,7 +306,7 @@ class Expressions:
             at = self._before("index", index.text) if ":=" in index.text else index.text
             place = f"{array_of(name)}[{at}]"
             self.uses[name] += 1
-            return Text(place, held.kind, not (held.kind.signed or held.kind.real), place)
+            return Text(place, held.kind, held.kind.unsigned, place)
         if self.take("."):
             return self._member(name, held)
         raise Untranslatable

@@ -7,6 +7,7 @@ in C++; floating-point numbers have 53 bits. What is not understood raises Untra
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from types import CodeType
 from typing import Any
 
@@ -97,17 +98,26 @@ class Translator(Expressions):
         self.need("(")
         self.locals.append({})
         if word == "while":
-            self._while(self._condition(), close, [])
+            self.emit(f"while {self._condition().text}:")
+            self._body(close)
         elif ":" in self.words[self.at : close] and ";" not in self.words[self.at : close]:
             self._elements(close)
         elif not self._range(close):
             self._rounds(close)
         self.locals.pop()
 
-    def _counted(self) -> None:
-        """One more round."""
-        self.emit("_n[0] -= 1")
-        self.emit("if _n[0] < 0: raise _Enough")
+    def _body(self, close: int, first: Sequence[str] = (), steps: Sequence[str] = ()) -> None:
+        """The statement after the loop's head, which ends at `close`, with what each round begins and ends with."""
+        self.at = close + 1
+        self.depth += 1
+        for line in ("_n[0] -= 1", "if _n[0] < 0: raise _Enough", *first):
+            self.emit(line)
+        self.steps.append(steps)
+        self.statement()
+        self.steps.pop()
+        for line in steps:
+            self.emit(line)
+        self.depth -= 1
 
     def _condition(self) -> Text:
         """A value that is computed more than once."""
@@ -115,20 +125,6 @@ class Translator(Expressions):
         value = self.value()
         self.guarded -= 1
         return value
-
-    def _while(self, condition: Text, close: int, steps: list[str]) -> None:
-        self.at = close + 1
-        self.emit(f"while {condition.text}:")
-        self.depth += 1
-        self._counted()
-        self.depth -= 1
-        self.steps.append(steps)
-        self._inside()
-        self.steps.pop()
-        self.depth += 1
-        for line in steps:
-            self.emit(line)
-        self.depth -= 1
 
     def _rounds(self, close: int) -> None:
         """Any loop with `for`."""
@@ -140,7 +136,8 @@ class Translator(Expressions):
         if self.at < close:
             self._effects("", close)
         steps, self.lines, self.depth = self.lines, kept, depth
-        self._while(condition, close, steps)
+        self.emit(f"while {condition.text}:")
+        self._body(close, steps=steps)
 
     def _range(self, close: int) -> bool:
         """A loop that counts to a bound, if its body changes neither: three times as fast as another."""
@@ -152,8 +149,7 @@ class Translator(Expressions):
         if not found or kind is None:
             return False
         name = found.group(2)
-        end = close + 1
-        body = self.words[end : self._end_of(end)]
+        body = self.words[close + 1 : self._end_of(close + 1)]
         bound = set(re.findall(r"[A-Za-z_]\w*", f"{found.group(5)} {found.group(6) or ''}"))
         if any(self.assigned(body, one) for one in (name, *bound)) or ("push_back" in body and "size" in bound):
             return False
@@ -162,13 +158,7 @@ class Translator(Expressions):
         variable = self.fresh(name)
         self.locals[-1][name] = Text(variable, kind, start.positive, variable)
         self.emit(f"for {variable} in range({start.text}, {limit.text}{more}, {step.text}):")
-        self.at = end
-        self.depth += 1
-        self._counted()
-        self.depth -= 1
-        self.steps.append([])
-        self._inside()
-        self.steps.pop()
+        self._body(close)
         return True
 
     def _part(self, text: str) -> Text:
@@ -204,20 +194,19 @@ class Translator(Expressions):
         if not isinstance(over, Array):
             raise Untranslatable
         array, index = array_of(held), self.fresh("at")
-        kind = kind or over.kind
-        place = f"{array}[{index}]"
-        self.locals[-1][name] = Text(place, over.kind if refers else kind, not kind.signed, place)
+        element = Text(f"{array}[{index}]", over.kind, over.kind.unsigned, f"{array}[{index}]")
+        first = []
         if refers:
             self.changed.add(held)
+        else:  # a copy
+            variable = self.fresh(name)
+            copied = self.cast(element, kind or over.kind)
+            first = [f"{variable} = {copied.text}"]
+            element = Text(variable, copied.kind, copied.kind.unsigned, variable)
+        self.locals[-1][name] = element
         self.uses[held] += 1
         self.emit(f"for {index} in range(len({array})):")
-        self.at = close + 1
-        self.depth += 1
-        self._counted()
-        self.depth -= 1
-        self.steps.append([])
-        self._inside()
-        self.steps.pop()
+        self._body(close, first)
 
     def _declaration(self) -> bool:
         start = self.at
@@ -255,12 +244,12 @@ class Translator(Expressions):
 
     def _effect(self) -> None:
         start = self.at
-        if self.peek() in ("(",) and self.words[self.at + 1 : self.at + 3] == ["void", ")"]:
+        if self.peek() == "(" and self.words[self.at + 1 : self.at + 3] == ["void", ")"]:
             self.at += 3
         if self.peek(1) == "." and self.peek(2) in ("push_back", "emplace_back") and self.peek(3) == "(":
             self._append()
             return
-        if self.peek() in ("srand",) or self.words[self.at : self.at + 3] == ["std", "::", "srand"]:
+        if self.peek() == "srand" or self.words[self.at : self.at + 3] == ["std", "::", "srand"]:
             self.at = self.partner.get(self.words.index("(", self.at), len(self.words)) + 1
             return
         target = self.unary()

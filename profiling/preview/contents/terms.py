@@ -32,6 +32,10 @@ class Kind:
     real: bool = False
 
     @property
+    def unsigned(self) -> bool:
+        return not (self.signed or self.real)
+
+    @property
     def mask(self) -> str:
         return hex((1 << self.bits) - 1)
 
@@ -65,6 +69,7 @@ class Scalar:
 
     kind: Kind
     value: int | float
+    sure: bool = True  # no other loop has changed it
 
 
 @dataclass(frozen=True)
@@ -120,6 +125,6 @@ FUNCTIONS: dict[str, Any] = {
 WHOLE = {"abs", "min", "max"}  # these keep the type of their arguments
 RAND_MAX = (1 << 31) - 1
 READY = {"_quotient": quotient, "_remainder": remainder, "_narrowed": narrowed, "_Enough": Enough, "__builtins__": {}}
-READY |= {"len": len, "range": range, "float": float, "int": int, "bool": bool, "IndexError": IndexError}
+READY |= {"len": len, "range": range, "float": float, "int": int, "bool": bool}
 READY |= {f"_f_{name}": function for name, function in FUNCTIONS.items()}
 Outer = Callable[[str], Scalar | Array | None]
