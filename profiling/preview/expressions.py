@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from hipsynth.profiling.preview.tokens import matching
+from hipsynth.profiling.preview.tokens import Cursor
 from hipsynth.profiling.preview.values import (
     BINARY,
     FLOATS,
@@ -49,27 +49,18 @@ def number(text: str) -> Any:
     return float(match.group()) if match and match.group().strip(".") else UNKNOWN
 
 
-class Expressions:
+class Expressions(Cursor):
     """Evaluates expressions over `words`, starting at `at`. Subclasses call functions of the program."""
 
     MOST_STEPS = 40_000
 
     def __init__(self, words: list[str]) -> None:
-        self.words, self.at, self.steps = words, 0, 0
-        self.partner = matching(words)
+        super().__init__(words)
+        self.steps = 0
         self.places: list[Alias | None] = []  # of the arguments of the call that was read last
         self.scopes: list[Scope] = [{}]  # innermost last; the first is global
 
     # --- positions
-
-    def peek(self, ahead: int = 0) -> str:
-        return self.words[self.at + ahead] if self.at + ahead < len(self.words) else ""
-
-    def take(self, word: str) -> bool:
-        if self.peek() != word:
-            return False
-        self.at += 1
-        return True
 
     def skip(self) -> None:
         """Past the bracket at the current position and its partner."""

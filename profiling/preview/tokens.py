@@ -169,3 +169,21 @@ def top_level(words: list[str]) -> Iterator[int]:
     while i < len(words):
         yield i
         i = partner[i] + 1 if words[i] == "{" and i in partner else i + 1
+
+
+class Cursor:
+    """A position among words."""
+
+    def __init__(self, words: list[str]) -> None:
+        self.words, self.at = words, 0
+        self.partner = matching(words)
+
+    def peek(self, ahead: int = 0) -> str:
+        return self.words[self.at + ahead] if self.at + ahead < len(self.words) else ""
+
+    def take(self, word: str) -> bool:
+        """Whether the word is here; past it then."""
+        if self.peek() != word:
+            return False
+        self.at += 1
+        return True

@@ -26,19 +26,19 @@ from hipsynth.profiling.preview.contents.terms import (
     kind_of,
 )
 from hipsynth.profiling.preview.expressions import ASSIGNS, CASTS, LEVELS, number
-from hipsynth.profiling.preview.tokens import matching
+from hipsynth.profiling.preview.tokens import Cursor
 
 MOST_WORDS = 400
 
 
-class Expressions:
+class Expressions(Cursor):
     """Translates expressions of a statement of host code. `outer`: what a name outside it is."""
 
     def __init__(self, words: Sequence[str], outer: Outer) -> None:
         if len(words) > MOST_WORDS:
             raise Untranslatable
-        self.words, self.at, self.outer = list(words), 0, outer
-        self.partner = matching(self.words)
+        super().__init__(list(words))
+        self.outer = outer
         self.lines: list[str] = []
         self.depth = 1
         self.locals: list[dict[str, Text]] = [{}]
@@ -52,18 +52,10 @@ class Expressions:
 
     # --- words
 
-    def peek(self, ahead: int = 0) -> str:
-        return self.words[self.at + ahead] if self.at + ahead < len(self.words) else ""
-
     def need(self, word: str) -> None:
         if self.peek() != word:
             raise Untranslatable
         self.at += 1
-
-    def take(self, word: str) -> bool:
-        found = self.peek() == word
-        self.at += found
-        return found
 
     def emit(self, line: str) -> None:
         self.lines.append("    " * self.depth + line)

@@ -1,0 +1,65 @@
+"""Kernels whose addresses depend on data are previewed with what the host code writes, near what execution counts."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import needs
+import pytest
+
+from hipsynth.profiling.backends.protocol import Target
+from hipsynth.profiling.devices import load
+from hipsynth.profiling.matrix.job import profile_program
+from hipsynth.profiling.preview.host import host_launches
+from hipsynth.profiling.preview.interpret import Interpreter
+from hipsynth.profiling.preview.programs import device_code
+from hipsynth.profiling.sim.limits import Limits
+from hipsynth.synth.core.program import load_program
+
+GATHER = """#include <hip/hip_runtime.h>
+#include <vector>
+__global__ void gather(const float* in, const int* index, float* out, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = in[index[i]];
+}
+int main() {
+  const int n = 1 << 18;
+  std::vector<int> index(n);
+  for (int i = 0; i < n; ++i) index[i] = INDEX;
+  float *in, *out;
+  int* device;
+  if (hipMalloc(&in, n * 4) || hipMalloc(&out, n * 4) || hipMalloc(&device, n * 4)) return 1;
+  if (hipMemset(in, 0, n * 4) || hipMemcpy(device, index.data(), n * 4, hipMemcpyHostToDevice)) return 1;
+  gather<<<n / 256, 256>>>(in, device, out, n);
+  return hipDeviceSynchronize();
+}
+"""
+COUNTERS = ("TCP_TOTAL_CACHE_ACCESSES", "TCP_TCC_READ_REQ", "TCC_REQ")
+
+
+@pytest.mark.parametrize("index", ["i", "i / 64 * 64 + i * 7 % 64", "(int)(i * 2654435769u >> 14)"])
+def test_a_gather_is_previewed_with_its_indices(index: str, tmp_path: Path) -> None:
+    needs.simulator()
+    needs.sandbox()
+    path = tmp_path / "gather.hip"
+    path.write_text(GATHER.replace("INDEX", index))
+    (result,) = profile_program(load_program(path), [Target("gfx90a", "-O3", "mi250")], "sim", Limits(sampling_units=0))
+    (executed,) = result.kernels
+    interpreter = Interpreter(device_code(path.read_text(), "gfx90a", "-O3"), load("mi250"))
+    (launch,), _ = host_launches(path.read_text())
+    previewed, made_up = interpreter.preview(launch), interpreter.preview(dataclasses.replace(launch, contents=dict))
+    assert previewed is not None and made_up is not None and previewed.by_data
+    for name in COUNTERS:
+        assert previewed.counters[name] == pytest.approx(executed.counters[name], rel=0.05), name
+    if index == "i":
+        assert made_up.counters["TCC_REQ"] > 2 * executed.counters["TCC_REQ"], "noise would not do"
+
+
+def test_what_another_kernel_may_have_written_is_not_known() -> None:
+    text = GATHER.replace("INDEX", "i").replace("gather<<<", "other<<<1, 64>>>(device);\n  gather<<<")
+    kernel = "__global__ void other(PARAMETER) {}\nint main"
+    for parameter, known in (("int* p", False), ("const int* p", True)):
+        launches, _ = host_launches(text.replace("int main", kernel.replace("PARAMETER", parameter)))
+        (gather,) = [one for one in launches if one.kernel == "gather"]
+        assert bool(gather.contents().get(id(gather.arguments[1])) is not None) == known
