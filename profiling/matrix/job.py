@@ -137,10 +137,17 @@ def _tidy(result: TargetResult, scratch: str) -> TargetResult:
 
 
 def profile_program(
-    program: Program, targets: Sequence[Target], backend: str, limits: Limits, workers: int = 1
+    program: Program,
+    targets: Sequence[Target],
+    backend: str,
+    limits: Limits,
+    workers: int = 1,
+    *,
+    keep_interrupted: bool = False,
 ) -> list[TargetResult]:
     """Profiles a program on several targets; results in the order of the targets. If a worker dies, its result is
-    failed. Ctrl-C ends the runs; results with the reason "interrupted" have the kernels that had ended by then."""
+    failed. With `keep_interrupted`, Ctrl-C ends the runs and is not raised: results with the reason "interrupted" have
+    the kernels that had ended by then."""
     open_backend(backend)
     jobs = [Job(backend, program, ((target, program.runs[0]),), limits) for target in targets]
     results: dict[int, TargetResult] = {}
@@ -150,7 +157,9 @@ def profile_program(
         results[outcome.index] = results_of(outcome, jobs[outcome.index])[0]
 
     workers = min(workers, len(jobs))
-    each(map_unordered(run_job, jobs, workers, "local", limit_s, collect_interrupted=True), keep)
+    outcomes = map_unordered(run_job, jobs, workers, "local", limit_s, collect_interrupted=keep_interrupted)
+    if each(outcomes, keep) and not keep_interrupted:
+        raise KeyboardInterrupt
     return [results.get(index) or failed(target, INTERRUPTED, NO_KERNEL_YET) for index, target in enumerate(targets)]
 
 

@@ -230,7 +230,8 @@ def _program(found: Project, wanted: Sequence[Target], limits: Limits, options: 
     from hipsynth.synth.core.program import project_program
 
     program = project_program(found)
-    results = profile_program(program, wanted, options["backend"], limits, options["workers"])
+    backend, workers = options["backend"], options["workers"]
+    results = profile_program(program, wanted, backend, limits, workers, keep_interrupted=True)
     interrupted = any(result.reason == INTERRUPTED for result in results)
     if interrupted and not any(result.kernels for result in results):
         raise KeyboardInterrupt  # there is nothing to show
