@@ -7,6 +7,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import shutil
 import stat
 import threading
@@ -19,6 +20,7 @@ from typing import TextIO
 from hipsynth.synth.core.errors import BadInput
 
 PARTIAL = ".partial"
+_UNFINISHED = re.compile(rf"\.\d+-\d+{re.escape(PARTIAL)}$")
 SOURCE_BYTES = 8 << 20  # limit of a source or header; larger ones are data or attacks
 RESULT_BYTES = 1 << 30  # limit of a file of results, such as the predictions of a model
 
@@ -128,7 +130,7 @@ def replacing(
     If another process has created a folder at `path` in the meantime and `is_finished` accepts it, that one is kept.
     Raises BadInput when something cannot be written (see write_error).
     """
-    fresh = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_native_id()}{PARTIAL}")
+    fresh = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_native_id()}{PARTIAL}")  # as _UNFINISHED says
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield fresh
@@ -174,7 +176,8 @@ def whole_file(path: Path) -> Iterator[TextIO]:
 
 @contextmanager
 def sole_writer(folder: Path) -> Iterator[None]:
-    """Makes the folder and locks it while the block runs. Raises BadInput if another process has it locked.
+    """Makes the folder, locks it while the block runs, and removes what killed writers left in it (see replacing).
+    Raises BadInput if another process has it locked.
 
     Processes forked in the block do not hold the lock: it ends with this process, however that ends.
     """
@@ -186,6 +189,9 @@ def sole_writer(folder: Path) -> Iterator[None]:
     _locks.add(descriptor)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for path in folder.iterdir():
+            if _UNFINISHED.search(path.name):  # its writer is dead: the lock is ours
+                _remove(path)
     except BlockingIOError as error:
         _release(descriptor)
         raise BadInput(f"{folder}: another command is writing to it", remedy="wait until it ends") from error

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.files import open_regular, read_regular, replacing, whole_file, write_whole
+from hipsynth.synth.core.files import open_regular, read_regular, replacing, sole_writer, whole_file, write_whole
 
 
 def test_a_file_appears_only_when_complete(tmp_path: Path) -> None:
@@ -137,3 +137,20 @@ def test_links_may_not_leave_the_folder(tmp_path: Path) -> None:
         assert read_regular(folder / name, 100) == b"secret"
     assert read_regular(folder / "own", 100, inside=folder) == b"ours"
     assert read_regular(tmp_path / "alias" / "file", 100, inside=tmp_path / "alias") == b"ours"
+
+
+def test_a_sole_writer_removes_what_killed_ones_left(tmp_path: Path) -> None:
+    kept = [tmp_path / name for name in ("programs.jsonl.partial", "a.hip", "a.hip.partial", "b.hip.12-34.partial.hip")]
+    left = [tmp_path / "a.hip.7385-7386.partial", tmp_path / "index.json.1-2.partial"]
+    for path in (*kept, *left):
+        path.write_text("x")
+    folder = tmp_path / "tree.1-1.partial"
+    (folder / "inside").mkdir(parents=True)
+    with sole_writer(tmp_path):
+        assert all(path.exists() for path in kept)
+        assert not any(path.exists() for path in (*left, folder))
+        live = tmp_path / "c.hip.5-6.partial"
+        live.write_text("x")
+        with pytest.raises(BadInput, match="another command"), sole_writer(tmp_path):
+            pass
+        assert live.exists(), "its writer holds the lock"
