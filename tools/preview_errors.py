@@ -9,15 +9,14 @@ from __future__ import annotations
 import argparse
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hipsynth.profiling.preview.interpret import Preview
 from hipsynth.profiling.preview.programs import device_code, previews
 from hipsynth.synth.core.errors import BadInput, CompileFailed, HipsynthError
 from hipsynth.synth.core.workers import map_unordered
-from hipsynth.training.analytic.examples import JOB_SECONDS, Build, builds, matching
+from hipsynth.training.analytic.examples import JOB_SECONDS, Build, builds, launches_of, matching, mean
 from hipsynth.training.analytic.features import preview_quantities
 from hipsynth.training.analytic.quantities import NAMES, quantities
 from hipsynth.training.data.dataset import Sample, load_samples
@@ -57,16 +56,6 @@ def compared(sample: Sample) -> Row:
     true = quantities(sample.metrics, sample.duration_ns, sample.arch)
     ratios = {name: (seen[name] + 1) / (true[name] + 1) for name in NAMES}
     return row_of(sample, ratios, "", preview.by_data, preview.bottleneck)
-
-
-def launches_of(found: Sequence[Preview], preview: Preview, sample: Sample) -> list[Preview]:
-    """The launches that a label is the mean of: all of its kernel if these are as many, else the one like it."""
-    same = [one for one in found if one.launch.kernel == preview.launch.kernel]
-    return same if len(same) == sample.extra.get("dispatches") else [preview]
-
-
-def mean(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    return {name: statistics.fmean(part[name] for part in parts) for name in NAMES}
 
 
 def rows_of(build: Build) -> list[Row]:

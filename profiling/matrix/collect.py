@@ -118,7 +118,7 @@ def with_sure_labels(kernel: KernelRecord, arch: str) -> KernelRecord:
 
     They are too uncertain to serve as labels.
     """
-    doubt = uncertainty.metric_errors(kernel, arch)
+    doubt = uncertainty.metric_errors(kernel, arch, kernel.error_estimate)
     sure = {name: value if _sure(value, doubt.get(name, 0.0)) else None for name, value in kernel.metrics.items()}
     return replace(kernel, metrics=sure)
 

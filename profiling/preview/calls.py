@@ -32,6 +32,7 @@ ALLOCATE = {
 }
 PITCHED = {"hipMallocPitch"}
 COPIES = {"hipMemcpy", "hipMemcpyAsync", "hipMemcpyHtoD", "hipMemcpyDtoD", "hipMemcpyHtoDAsync", "memcpy"}
+READS = {"hipMemcpyDtoH", "hipMemcpyDtoHAsync", "hipMemcpyFromSymbol", "hipMemcpyFromSymbolAsync"}
 SETS = {"hipMemset", "hipMemsetAsync", "memset"}
 FILLERS = {"iota", "fill", "fill_n", "generate", "generate_n", "shuffle", "sort", "partial_sum", "inclusive_scan"}
 PARSE = {"atoi", "atol", "atoll", "stoi", "stol", "stoul", "stoull", "strtol", "strtoul", "strtoull", "strtoll"}
@@ -51,6 +52,8 @@ def library(host: Host, name: str, values: list[Any], given: list[str], words: l
         if isinstance(text, str) and re.fullmatch(r"\s*[-+]?(\d+|\d*\.\d*(e[-+]?\d+)?)", text):
             return float(text) if name in PARSE_REAL else int(float(text))
         return UNKNOWN
+    if (name in COPIES or name in READS) and values and isinstance(values[0], Reference):
+        _read_back(values[0])
     if name in COPIES or name in SETS or name in FILLERS:
         _moves(host, name, [v.get() if isinstance(v, Reference) else v for v in values])
         return 0
@@ -69,6 +72,12 @@ def library(host: Host, name: str, values: list[Any], given: list[str], words: l
     if name == "size" and values and isinstance(values[0], Vector):
         return values[0].length
     return 0 if name.startswith("hip") and name[3:4].isupper() else UNKNOWN  # hipSuccess
+
+
+def _read_back(to: Reference) -> None:
+    """A number that a copy overwrites is one that the program computes."""
+    if isinstance(to.get(), int | float):
+        to.set(UNKNOWN)
 
 
 def _moves(host: Host, name: str, values: list[Any]) -> None:

@@ -26,8 +26,9 @@ from hipsynth.profiling.sim.device import native_core
 CUS_PER_XCD = 2  # of the small device; 8 on devices with one XCD
 FEWEST_CUS = 8
 EXACT_WORK = 150_000  # up to which a launch is interpreted as a whole, in units of about 10 ns
-# Reading more than this, relative to all buffers, may be due to caches that too few work-groups have warmed.
-REREAD, MORE_WORK = 1.1, 16
+# Reading more than this, relative to what a kernel only reads, may be due to caches that too few work-groups have
+# warmed: it is interpreted again with so many times the work, one after the other.
+REREAD, MORE_WORK = 1.1, (6,)
 MOST_INSTRUCTIONS = 20_000_000
 MEMORY_BYTES = 1 << 38
 SMALL_BYTES = 4096  # of buffers that do not limit the made-up data
@@ -76,6 +77,7 @@ class Preview:
     by_data: bool  # addresses or control flow may depend on data, which is made up
     guessed: bool  # the size of a buffer is not known
     astray: bool = False  # made-up data led to errors or far, zeros did not
+    sway: float = 0.0  # how much the duration changes, as |log|, with what is made up where no contents are known
 
 
 @dataclass(frozen=True)
@@ -94,10 +96,11 @@ class Counted:
 
 @dataclass(frozen=True)
 class Way:
-    """How to interpret a launch. `roomy`: every buffer has at least GUESSED_BYTES. `told`: buffers hold what the host
-    code puts into them, as far as that is known."""
+    """How to interpret a launch. `below`: made-up numbers are smaller than this; 0: than what makes sense as an index.
+    `roomy`: every buffer has at least GUESSED_BYTES. `told`: buffers hold what the host code puts into them, as far as
+    that is known, or with `below`, as far as no kernel has written to them since."""
 
-    zeros: bool = False
+    below: int = 0
     roomy: bool = False
     told: bool = True
     whole_device: bool = False  # instead of a small one
@@ -107,8 +110,10 @@ class Way:
 
 
 # In turn, if made-up data leads astray or takes too long, or buffers seem to be too small.
-MADE_UP = Way(told=False)
-WAYS = Way(), MADE_UP, Way(zeros=True), Way(zeros=True, roomy=True, instructions=10 * MOST_INSTRUCTIONS)
+MADE_UP, ZEROS = Way(told=False), Way(below=1)
+WAYS = Way(), MADE_UP, ZEROS, Way(below=1, roomy=True, instructions=10 * MOST_INSTRUCTIONS)
+# What unknown data may be instead: lengths and counts are often zero, states and levels small.
+OTHER_DATA, MOST_SWAY = (ZEROS, Way(below=4)), math.log(10)
 
 
 class Interpreter:
@@ -138,14 +143,33 @@ class Interpreter:
         name = launch.kernel, launch.template
         if name not in self._named:
             found = [k for k in self.kernels if base_name(k["name"]) == launch.kernel]
-            exact = [k for k in found if _template(k["name"]) == [a.replace(" ", "") for a in launch.template]]
+            exact = [k for k in found if template_of(k["name"]) == [a.replace(" ", "") for a in launch.template]]
             self._named[name] = next(iter(exact or found), None)
         return self._named[name]
 
-    def preview(self, launch: HostLaunch) -> Preview | None:
-        """Interprets a launch; None if its kernel or arguments are not known. Raises SimError (reason, message)."""
+    def preview(self, launch: HostLaunch, sway: float | None = None) -> Preview | None:
+        """Interprets a launch; None if its kernel or arguments are not known. `sway`: if it is known from other
+        launches like this. Raises SimError (reason, message)."""
         counted = self.count(launch)
-        return None if counted is None else self.scaled(launch, counted)
+        if counted is None:
+            return None
+        found = self.scaled(launch, counted)
+        if not found.by_data or found.astray:
+            return found
+        return replace(found, sway=self._sway(launch) if sway is None else sway)
+
+    def _sway(self, launch: HostLaunch) -> float:
+        """How much the duration depends on data that nobody knows before the program runs."""
+        kernel = self.kernel_of(launch)
+        if kernel is None:
+            return 0.0
+        try:
+            first, *others = (
+                self.scaled(launch, self._interpret(kernel, launch, way)).duration_ns for way in (WAYS[0], *OTHER_DATA)
+            )
+        except native_core().SimError:
+            return MOST_SWAY
+        return min(MOST_SWAY, max(abs(math.log(other / first)) for other in others))
 
     def count(self, launch: HostLaunch) -> Counted | None:
         """As preview(), before the timing model."""
@@ -158,7 +182,7 @@ class Interpreter:
             try:
                 return self._refined(kernel, launch, way, self._interpret(kernel, launch, way))
             except native_core().SimError as error:
-                endless = error.args[0] == "instruction_limit" and way.zeros and self.by_data(kernel)
+                endless = error.args[0] == "instruction_limit" and way.below == 1 and self.by_data(kernel)
                 if error.args[0] not in ("illegal_access", "instruction_limit") or way == WAYS[-1] or endless:
                     raise
         return None
@@ -174,17 +198,24 @@ class Interpreter:
         whole, informed = found.groups_run >= groups, found.by_data and bool(launch.contents())
         if whole and not informed:
             return found
-        more = replace(way, work=MORE_WORK * way.work, instructions=10 * way.instructions)
+        way = replace(way, instructions=10 * way.instructions)
         if groups <= self.spec["topology.cus"] and (informed or not found.by_data):  # these all run at once there
-            return self._tried(kernel, launch, replace(more, whole_device=True), found)
+            return self._tried(kernel, launch, replace(way, work=MORE_WORK[0] * way.work, whole_device=True), found)
         if whole:
             return found
-        read, there = found.work["fabric_read_bytes"], sum(buffer_sizes(kernel, launch))
-        if read > REREAD * there and not found.by_data:
-            found, way = self._tried(kernel, launch, more, found), more
+        for times in MORE_WORK:
+            if self._rereads(kernel, launch, found) and found.groups_run < groups:
+                way = replace(way, work=times * way.work)
+                found = self._tried(kernel, launch, way, found)
         if self.unevenness(found) > UNEVEN and found.groups_run < groups:
             found = min(found, self._tried(kernel, launch, replace(way, units=MORE_UNITS), found), key=self.unevenness)
         return found
+
+    @staticmethod
+    def _rereads(kernel: Mapping[str, Any], launch: HostLaunch, found: Counted) -> bool:
+        """Whether a launch seems to read its inputs more than once, which may be due to caches that are not warm."""
+        there = sum(buffer_sizes(kernel, launch, launch.read_only)) or sum(buffer_sizes(kernel, launch))
+        return found.work["fabric_read_bytes"] > REREAD * there and not found.by_data
 
     def _tried(self, kernel: Mapping[str, Any], launch: HostLaunch, way: Way, otherwise: Counted) -> Counted:
         try:
@@ -205,10 +236,13 @@ class Interpreter:
         explicit = explicit_arguments(kernel)
         sizes = buffer_sizes(kernel, launch)
         data = bytearray(max((offset + size for offset, size, _ in explicit), default=0))
-        limit = 1 if way.zeros else max(1, min([n // 8 for n in sizes if n >= SMALL_BYTES] or [SMALL_BYTES // 8]))
+        index = max(1, min([n // 8 for n in sizes if n >= SMALL_BYTES] or [SMALL_BYTES // 8]))
+        limit = way.below or index
         filled = MOST_FILLED_BYTES if by_data else 0
 
         contents = launch.contents() if by_data and way.told else {}
+        if way.below:
+            contents = {one: held for one, held in contents.items() if one not in launch.written}
 
         def allocate(size: int, value: Any) -> int:
             address = made_up(core, max(size, GUESSED_BYTES * way.roomy), limit, filled)
@@ -224,7 +258,7 @@ class Interpreter:
         if way.whole_device:  # as scaled() expects it
             work[BUSIEST] /= self._share(groups)
         parts = found["counters"], work, found["occupancy"], found["registers"]
-        return Counted(*parts, run, by_data, way.roomy, way.zeros and by_data)
+        return Counted(*parts, run, by_data, way.roomy, way.below == 1 and by_data)
 
     def _sparse(self, groups: int) -> dict[str, float]:
         """The small device with no more resident work-groups per CU than the grid gives the whole device: they share
@@ -277,16 +311,17 @@ def explicit_arguments(kernel: Mapping[str, Any]) -> list[tuple[int, int, str]]:
     return [a for a in kernel["args"] if not str(a[2]).startswith("hidden_")]
 
 
-def buffer_sizes(kernel: Mapping[str, Any], launch: HostLaunch) -> list[int]:
-    """The bytes behind each pointer that a launch passes."""
+def buffer_sizes(kernel: Mapping[str, Any], launch: HostLaunch, of: Sequence[bool] = ()) -> list[int]:
+    """The bytes behind each pointer that a launch passes; `of`: only in these arguments."""
     sizes: list[int] = []
 
     def note(size: int, _: Any) -> int:
         sizes.append(size)
         return 0
 
-    for (_, size, kind), value in zip(explicit_arguments(kernel), launch.arguments, strict=True):
-        packed(value, size, kind == BUFFER, note)
+    for i, ((_, size, kind), value) in enumerate(zip(explicit_arguments(kernel), launch.arguments, strict=True)):
+        if not of or (i < len(of) and of[i]):
+            packed(value, size, kind == BUFFER, note)
     return sizes
 
 
@@ -329,7 +364,7 @@ def _last_mangled(text: str) -> str:
     return name
 
 
-def _template(demangled: str) -> Sequence[str]:
+def template_of(demangled: str) -> Sequence[str]:
     """The template arguments of a demangled kernel name."""
     start = demangled.find("<")
     if start < 0:

@@ -27,6 +27,10 @@ class HostLaunch:
     dynamic_lds: int
     arguments: tuple[Any, ...] = field(compare=False, default=())
     contents: Callable[[], Mapping[int, Bytes]] = field(compare=False, repr=False, default=dict)  # of Buffers, by id()
+    read_only: tuple[bool, ...] = field(
+        compare=False, repr=False, default=()
+    )  # whether the kernel only reads an argument
+    written: frozenset[int] = field(compare=False, repr=False, default=frozenset())  # that earlier launches may change
 
     @property
     def shape(self) -> tuple[Any, ...]:
@@ -88,9 +92,11 @@ class Launching(Statements):
         shown = tuple(self._argument(part[0]) if len(part) == 1 else "".join(part) for part in parts)
         fixed = [value.get() if isinstance(value, Reference) else value for value in values]
         if len(self.launches) < MOST_LAUNCHES:
-            self.launches.append(
-                HostLaunch(name, shown, dims[0], dims[1], whole(lds), tuple(fixed), self.contents_of(name, fixed))
-            )
+            written = self.fills.changed(list(_buffers(fixed)))
+            contents = self.contents_of(name, fixed)
+            constant = tuple(self.constant.get(name, []))
+            one = HostLaunch(name, shown, dims[0], dims[1], whole(lds), tuple(fixed), contents, constant, written)
+            self.launches.append(one)
 
     def contents_of(self, kernel: str, arguments: list[Any]) -> Callable[[], Mapping[int, Bytes]]:
         """What the buffers among arguments hold at a launch; one that the kernel writes counts as written by it."""

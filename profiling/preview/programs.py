@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from hipsynth.profiling.devices import DeviceTable, load
 from hipsynth.profiling.preview.host import host_launches
-from hipsynth.profiling.preview.interpret import Code, Interpreter, Preview
+from hipsynth.profiling.preview.interpret import MOST_SWAY, Code, Interpreter, Preview
 from hipsynth.profiling.preview.launching import HostLaunch
 from hipsynth.profiling.sim.device import native_core
 from hipsynth.profiling.toolchain import CompileLimits, compile_device
@@ -20,6 +21,7 @@ from hipsynth.synth.core.scratch import scratch_folder
 INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b", re.MULTILINE)
 FRAGMENT = "#include <hip/hip_runtime.h>\n#line 1\n"
 MOST_PREVIEWS = 32  # launches of a program
+ENOUGH = 2  # launches of one kernel and shape that tell how much unknown data matter to it
 
 
 @dataclass(frozen=True)
@@ -60,23 +62,29 @@ def properties(table: DeviceTable) -> dict[str, int]:
 def previews(text: str, code: Code, device: str, arguments: Sequence[str] = ()) -> Found:
     """Interprets the launches that the host code of `text` makes when it is run with `arguments`; without any, with
     those that the text states."""
-    launches, unknown = host_launches(text, arguments or stated_arguments(text), properties(load(device)))
-    found = interpret_all(launches, Interpreter(code, load(device)))
-    shapeless = [Failure(name, "its launch shape is not known before the program runs") for name in unknown]
-    return Found(found.previews, [*found.failures, *shapeless])
+    launches, shapeless = host_launches(text, arguments or stated_arguments(text), properties(load(device)))
+    return interpret_all(launches, Interpreter(code, load(device)), shapeless)
 
 
-def interpret_all(launches: Sequence[HostLaunch], interpreter: Interpreter) -> Found:
-    """A preview, or the reason why there is none, of each launch."""
+def interpret_all(launches: Sequence[HostLaunch], interpreter: Interpreter, shapeless: Sequence[str] = ()) -> Found:
+    """A preview, or the reason why there is none, of each launch. `shapeless`: kernels that are also launched in shapes
+    that nobody knows before the program runs."""
     found, failures = [], []
+    alike: dict[tuple[Any, ...], list[float]] = {}
     for launch in launches[:MOST_PREVIEWS]:
+        sways = alike.setdefault(launch.shape, [])
         try:
-            preview = interpreter.preview(launch)
+            preview = interpreter.preview(launch, max(sways) if len(sways) == ENOUGH else None)
         except native_core().SimError as error:
             failures.append(Failure(launch.kernel, f"its code cannot be interpreted ({error.args[0]})"))
             continue
         if preview is None:
             failures.append(Failure(launch.kernel, "an argument is not known before the program runs"))
         else:
-            found.append(preview)
+            if len(sways) < ENOUGH:
+                sways.append(preview.sway)
+            found.append(replace(preview, sway=MOST_SWAY) if launch.kernel in shapeless else preview)
+    failures += [
+        Failure(name, "its launch shape is not known before the program runs") for name in dict.fromkeys(shapeless)
+    ]
     return Found(found, failures)

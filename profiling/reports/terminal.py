@@ -50,13 +50,18 @@ class Column:
     @functools.cached_property
     def scaled(self) -> dict[str, float]:
         """Metric id -> sampling error in the metric's unit."""
-        return uncertainty.metric_errors(self.kernel, self.result.arch)
+        return uncertainty.metric_errors(self.kernel, self.result.arch, self.bounds)
+
+    @functools.cached_property
+    def bounds(self) -> dict[str, float]:
+        """Counter or "Duration" -> relative error that sampling adds."""
+        return uncertainty.bounds(self.kernel.error_estimate)
 
     def scaling_error(self, name: str, unit: str) -> float:
         """Sampling error of a metric, a counter or the duration, in "points" or in "%" of its value."""
         value = self.kernel.metrics.get(name)
         if name == "Duration" or name not in self.kernel.metrics:
-            return 100 * self.kernel.error_estimate.get(name, 0.0)
+            return 100 * self.bounds.get(name, 0.0)
         error = self.scaled.get(name, 0.0)
         return error if unit == "points" or not value else 100 * error / abs(value)
 
@@ -193,7 +198,7 @@ def _sampling(column: Column, part: str) -> str:
         ((_scaling(column, metric), metric) for metric in column.scaled.keys() - HIDDEN), default=(0.0, "")
     )
     least = f"; least certain: {name} {percent(worst)}" if worst >= WORTH_SAYING else ""
-    error = percent(column.kernel.error_estimate.get("Duration", 0.0))
+    error = percent(column.bounds.get("Duration", 0.0))
     more = "--effort N takes up to N times as long, --exact runs all"
     return f"scaled up from {part}; duration {error} uncertain by that{least} ({more})"
 

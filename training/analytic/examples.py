@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from hipsynth.profiling.preview.interpret import Preview, base_name
+from hipsynth.profiling.preview.interpret import Preview, base_name, template_of
 from hipsynth.profiling.preview.programs import device_code, previews
 from hipsynth.synth.core.errors import BadInput, CompileFailed, HipsynthError
 from hipsynth.synth.core.workers import map_unordered
 from hipsynth.training.analytic.features import features, preview_quantities
-from hipsynth.training.analytic.model import Example
-from hipsynth.training.analytic.quantities import quantities
+from hipsynth.training.analytic.model import SWAY, Example
+from hipsynth.training.analytic.quantities import NAMES, Quantities, quantities
 from hipsynth.training.data.dataset import Sample
 
 JOB_SECONDS = 600.0
@@ -51,21 +52,39 @@ def preview_build(build: Build) -> list[Seen | None]:
         return [None] * len(build.samples)
     found: list[Seen | None] = []
     for sample in build.samples:
-        preview = matching(previews(sample.text, code, sample.device).previews, sample)
-        found.append(None if preview is None else seen(preview, sample))
+        previewed = previews(sample.text, code, sample.device).previews
+        preview = matching(previewed, sample)
+        found.append(None if preview is None else seen(previewed, preview, sample))
     return found
 
 
-def seen(preview: Preview, sample: Sample) -> Seen:
+def seen(found: Sequence[Preview], preview: Preview, sample: Sample) -> Seen:
+    """What the previews of a kernel's launches say; the features are those of `preview`."""
     bound = max(preview.bounds.values(), default=0.0)
-    values = features(preview, sample.device), preview_quantities(preview, sample.arch)
-    return Seen(*values, preview.bottleneck, bound)
+    sway = max(one.sway for one in found if instance(one) == instance(preview))
+    averaged = mean([preview_quantities(one, sample.arch) for one in launches_of(found, preview, sample)])
+    return Seen(features(preview, sample.device) | {SWAY: sway}, averaged, preview.bottleneck, bound)
+
+
+def launches_of(found: Sequence[Preview], preview: Preview, sample: Sample) -> list[Preview]:
+    """The launches that a label is the mean of: all of its kernel if these are as many, else the one like it."""
+    same = [one for one in found if instance(one) == instance(preview)]
+    return same if len(same) == sample.extra.get("dispatches") else [preview]
+
+
+def instance(preview: Preview) -> tuple[str, tuple[str, ...]]:
+    return preview.launch.kernel, preview.launch.template
+
+
+def mean(parts: Sequence[Quantities]) -> Quantities:
+    return {name: statistics.fmean(part[name] for part in parts) for name in NAMES}
 
 
 def matching(found: Sequence[Preview], sample: Sample) -> Preview | None:
-    """The preview of the launch that a sample's label is of: by kernel and, if known, its shape."""
-    name = base_name(sample.kernel)
+    """The preview of the launch that a sample's label is of: by kernel, its instance and, if known, its shape."""
+    name, template = base_name(sample.kernel), template_of(sample.kernel)
     named = [p for p in found if p.launch.kernel == name]
+    named = [p for p in named if [a.replace(" ", "") for a in p.launch.template] == template] or named
     shape = tuple(sample.extra.get("grid") or ()), tuple(sample.extra.get("block") or ())
     exact = [p for p in named if (p.launch.grid, p.launch.block) == shape]
     return next(iter(exact or named), None)
@@ -96,7 +115,7 @@ def examples(samples: Sequence[Sample], found: Sequence[Seen | None]) -> list[Ex
             shown.quantities,
             quantities(sample.metrics, sample.duration_ns, sample.arch),
             sample.arch,
-            sample.lineage,
+            sample.family,
         )
         for sample, shown in zip(samples, found, strict=True)
         if shown is not None

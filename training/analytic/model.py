@@ -24,7 +24,7 @@ from hipsynth.training.analytic.trees import Trees
 VERSION = 1
 MOST_BYTES = 40 << 20
 COVERED = 0.8  # share of true values that an interval should hold
-DURATION = "duration_ns"
+DURATION, SWAY = "duration_ns", "sway"
 FOLDS = 5
 THRESHOLDS = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, math.inf)
 MOST_LOSS = 0.2
@@ -53,13 +53,13 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Example:
-    """A labelled launch: features and quantities of its preview, the true quantities, and its group of the split."""
+    """A labelled launch: features and quantities of its preview, the true quantities, and its kind of program."""
 
     features: Mapping[str, float]
     previewed: Quantities
     truth: Quantities
     arch: str
-    lineage: str
+    family: str
 
 
 @dataclass(frozen=True)
@@ -87,15 +87,16 @@ class AnalyticModel:
 
     @classmethod
     def fit(cls, examples: Sequence[Example], about: Mapping[str, Any] | None = None) -> AnalyticModel:
-        """Fits corrections to all examples, and widths to the errors that FOLDS models, each without the lineages that
-        it is tested on, make. Raises BadInput with too few examples."""
+        """Fits corrections to all examples, and widths to the errors that FOLDS models, each without the families that
+        it is tested on, make: users ask about kinds of programs that no label is of. Raises BadInput with too few
+        examples."""
         if len(examples) < 2 * FOLDS:
             raise BadInput("too few labels to learn from", remedy="profile more programs into the corpus")
         names = sorted({name for example in examples for name in example.features})
         model = cls({name: i for i, name in enumerate(names)}, about=dict(about or {}))
         table = model.table([e.features for e in examples])
         model.corrections = _fit_corrections(table, examples)
-        folds = np.array([zlib.crc32(e.lineage.encode()) % FOLDS for e in examples])
+        folds = np.array([zlib.crc32(e.family.encode()) % FOLDS for e in examples])
         ratios = _unseen_ratios(table, examples, folds)
         model.thresholds = {name: best_threshold(ratios[name], _targets(examples, name)) for name in NAMES}
         model._fit_widths(table, examples, folds, {n: applied(r, model.thresholds[n]) for n, r in ratios.items()})
@@ -138,6 +139,8 @@ class AnalyticModel:
         widths = {
             name: np.maximum(1e-4, self.factors[name] * model.predict(table)) for name, model in self.widths.items()
         }
+        if DURATION in widths:  # data that nobody knows yet changes it by as much
+            widths[DURATION] = np.maximum(widths[DURATION], [row.get(SWAY, 0.0) for row in rows])
         found = []
         for i, (q, arch) in enumerate(zip(previewed, archs, strict=True)):
             fixed = corrected(q, {name: ratios[name][i] for name in NAMES})
@@ -186,7 +189,7 @@ class AnalyticModel:
 
 
 def _unseen_ratios(table: Floats, examples: Sequence[Example], folds: npt.NDArray[np.int64]) -> dict[str, Floats]:
-    """The log ratios that FOLDS models, each without the lineages that it is asked for, predict."""
+    """The log ratios that FOLDS models, each without the families that it is asked for, predict."""
     found = {name: np.zeros(len(examples)) for name in NAMES}
     for fold in range(FOLDS):
         inside, outside = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)

@@ -178,7 +178,10 @@ def described(
     width = math.log(high / low) / 2 if low > 0 else math.inf
     reason = ""
     if width > WIDEST:
-        cause = "its branches or addresses depend on data" if preview.by_data else "few labelled kernels are like it"
+        by_data = preview.by_data or preview.sway >= width
+        cause = (
+            "it depends on data that the program computes or reads" if by_data else "few labelled kernels are like it"
+        )
         reason = f"the duration is uncertain by a factor of {math.exp(width):.1f}: {cause}"
     elif preview.astray:
         reason = "it needs the data that the program makes: with made-up data it fails or goes on and on"
@@ -222,7 +225,9 @@ def find(source: str, code: Code, device: str, question: Question) -> tuple[Foun
     interpreter = Interpreter(code, table)
     made = host_launches(source, question.arguments, properties(table))
     launches, notes = launches_of(source, interpreter, question, made)
-    return interpret_all(launches, interpreter), notes
+    launched = {launch.kernel for launch in made[0]}
+    shapeless = [] if question.grid else [name for name in made[1] if name in launched]
+    return interpret_all(launches, interpreter, shapeless), notes
 
 
 def launches_of(

@@ -186,6 +186,10 @@ class Fills:
         """The arrays that no other kernel may have written to since the host did."""
         return [one for one in arrays if self.writers.get(id(one), set()) <= {kernel}]
 
+    def changed(self, arrays: Sequence[Any]) -> frozenset[int]:
+        """The arrays that any kernel may have written to, by identity."""
+        return frozenset(id(one) for one in arrays if self.writers.get(id(one)))
+
     def contents(self, arrays: Sequence[Any], steps: int) -> dict[int, Bytes]:
         """What arrays of whole numbers hold after so many steps, by identity, as far as it is known."""
         keys = {id(one): (id(one), *self._needed({id(one)}, steps)) for one in arrays}

@@ -74,7 +74,7 @@ def test_exact_previews_stay_exact(biased: AnalyticModel) -> None:
 
 
 def test_intervals_hold_as_many_as_they_say(biased: AnalyticModel) -> None:
-    fresh = [replace(e, lineage="new") for e in made(400, 0.05, 0.7)[200:]]
+    fresh = [replace(e, family="new") for e in made(400, 0.05, 0.7)[200:]]
     found = biased.predict([e.features for e in fresh], [e.previewed for e in fresh], ["gfx90a"] * len(fresh))
     inside = [
         c.intervals[DURATION][0] <= e.truth["duration"] <= c.intervals[DURATION][1]

@@ -166,16 +166,29 @@ def test_sampling_errors_propagate_from_counters_to_metrics() -> None:
     base = replace(base, counters={**base.counters, "TCC_HIT": 100, "TCC_MISS": 100})
     base = replace(base, metrics=metrics.compute(base.counters, base.duration_ns, "gfx90a"))
     part = replace(base, sampling=Sampling("sampled", error={"TCC_MISS": 1.0, "TCC_HIT": 0.2, "SQ_WAVES": 0.0}))
-    found = uncertainty.metric_errors(part, "gfx90a")
+    found = uncertainty.metric_errors(part, "gfx90a", part.error_estimate)
     assert found["L2_Cache_Hit_Rate"] == pytest.approx(math.hypot(50, 50 - 100 / 2.2))
-    assert "L1_Cache_Hit_Rate" not in found and uncertainty.metric_errors(base, "gfx90a") == {}
-    assert documents.kernel_document(part, "mi250")["metric_error_estimate"] == found
+    assert "L1_Cache_Hit_Rate" not in found and uncertainty.metric_errors(base, "gfx90a", {}) == {}
     lines = terminal.render([result(target(), part)]).splitlines()
     (row,) = [line for line in lines if line.lstrip().startswith("L2_Cache_Hit_Rate")]
-    assert row.split()[-3:] == ["±", "50", "pt"]
+    printed = uncertainty.metric_errors(part, "gfx90a", uncertainty.bounds(part.error_estimate))["L2_Cache_Hit_Rate"]
+    assert printed > found["L2_Cache_Hit_Rate"] and row.split()[-3:] == ["±", f"{printed:.0f}", "pt"]
     slower = replace(base, sampling=Sampling("sampled", error={"Duration": 0.5}))
-    faster = uncertainty.metric_errors(slower, "gfx90a")["L1_Cache_Bandwidth"]
+    faster = uncertainty.metric_errors(slower, "gfx90a", slower.error_estimate)["L1_Cache_Bandwidth"]
     assert faster == pytest.approx(0.5 * (base.metrics["L1_Cache_Bandwidth"] or 0))
+
+
+def test_printed_bounds_are_wider_than_the_samplers_own_estimate() -> None:
+    """The sampler does not see what no window shows; exact counters stay exact, busy cycles err like the duration."""
+    found = uncertainty.bounds({"Duration": 0.02, "TCC_MISS": 1e-6, "SQ_WAVES": 0.0, "SQ_BUSY_CU_CYCLES": 0.0})
+    assert found["Duration"] == found["SQ_BUSY_CU_CYCLES"] == pytest.approx(math.hypot(0.12, 0.01))
+    assert found["TCC_MISS"] == pytest.approx(0.01) and found["SQ_WAVES"] == 0
+    assert uncertainty.bounds({}) == {} and uncertainty.bounds({"Duration": 0.0}) == {"Duration": 0.0}
+    base = simulated({"hbm": 90})
+    part = replace(base, sampling=Sampling("sampled", error={"Duration": 0.02}))
+    document = documents.kernel_document(part, "mi250")
+    assert document["error_estimate"]["Duration"] == found["Duration"]
+    assert documents.kernel_document(base, "mi250")["metric_error_estimate"] == {}
 
 
 def test_a_replayed_grid_is_not_scaled_up() -> None:
