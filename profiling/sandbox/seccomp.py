@@ -11,7 +11,7 @@ import errno
 import os
 import platform
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000  # SECCOMP_RET_*, linux/seccomp.h
 _AUDIT_ARCH_X86_64 = 0xC000003E
@@ -30,13 +30,19 @@ _KILLED = {
     "mount_setattr": 442,
 }  # fmt: skip
 # These fail with EACCES, so that a program that merely probes for them continues (CMake: io_uring). System V objects
-# and memfds would hold memory that the limit does not cover; a priority set for the whole user would last beyond the
-# job.
+# and memfds would hold memory that the limit does not cover; a priority set for the whole user and a message queue
+# would last beyond the job.
 _REFUSED = {
+    "mq_open": 240,
     "socket": 41, "socketpair": 53, "shmget": 29, "shmat": 30, "semget": 64, "msgget": 68, "memfd_create": 319,
     "memfd_secret": 447, "setpriority": 141, "ioprio_set": 251, "io_uring_setup": 425, "io_uring_enter": 426,
     "io_uring_register": 427,
 }  # fmt: skip
+# Shared memory without a file: no limit sees it when it is not mapped. Children can share files in /dev/shm.
+_MMAP, _FLAGS_ARGUMENT, _MAP_SHARED, _MAP_ANONYMOUS = 9, 3, 0x01, 0x20
+# Locks and leases of files, since those that a sandbox shows are the user's: they fail as where there are no locks.
+_FLOCK, _FCNTL, _COMMAND_ARGUMENT = 73, 72, 1
+_LOCK_COMMANDS = {"F_SETLK": 6, "F_SETLKW": 7, "F_OFD_SETLK": 37, "F_OFD_SETLKW": 38, "F_SETLEASE": 1024}
 # These take a process as their first argument and fail for process 1: the supervisor of a sandbox runs as the same
 # user, and later jobs inherit its limits and processors.
 _NOT_ON_SUPERVISOR = {
@@ -44,7 +50,8 @@ _NOT_ON_SUPERVISOR = {
 }  # fmt: skip
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06  # BPF operations, linux/filter.h
-_NUMBER, _ARCH, _ARGUMENT_0 = 0, 4, 16  # offsets in struct seccomp_data
+_NUMBER, _ARCH = 0, 4  # offsets in struct seccomp_data
+_Code = list[tuple[int, int, int, int]]
 
 
 def seccomp_program(*, forks: bool = False) -> bytes:
@@ -57,16 +64,32 @@ def seccomp_program(*, forks: bool = False) -> bytes:
         code += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _KILL)]
     for number in _REFUSED.values():
         code += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _ERRNO | errno.EACCES)]
+    code += [(_EQUAL, 0, 1, _FLOCK), (_RETURN, 0, 0, _ERRNO | errno.ENOLCK)]
+    for command in _LOCK_COMMANDS.values():
+        code += _refused_if(_FCNTL, _COMMAND_ARGUMENT, [(_EQUAL, command)], errno.ENOLCK)
     for number in _NOT_ON_SUPERVISOR.values():
-        code += [(_EQUAL, 0, 4, number), (_LOAD, 0, 0, _ARGUMENT_0)]
-        code += [(_EQUAL, 0, 1, 1), (_RETURN, 0, 0, _ERRNO | errno.EACCES), (_RETURN, 0, 0, _ALLOW)]
-    code += [(_EQUAL, 0, 4, _CLONE), (_LOAD, 0, 0, _ARGUMENT_0)]
+        code += _refused_if(number, 0, [(_EQUAL, 1)], errno.EACCES)
+    code += _refused_if(_MMAP, _FLAGS_ARGUMENT, [(_ANY_BIT, _MAP_SHARED), (_ANY_BIT, _MAP_ANONYMOUS)], errno.EACCES)
+    code += [(_EQUAL, 0, 4, _CLONE), (_LOAD, 0, 0, _argument(0))]
     if forks:
         code += [(_ANY_BIT, 0, 1, _NEW_NAMESPACES), (_RETURN, 0, 0, _KILL), (_RETURN, 0, 0, _ALLOW)]
     else:
         code += [(_ANY_BIT, 0, 1, _CLONE_THREAD), (_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _KILL)]
     code += [(_RETURN, 0, 0, _ALLOW)]
     return b"".join(struct.pack("<HBBI", *instruction) for instruction in code)
+
+
+def _argument(index: int) -> int:
+    """Offset of the lower half of a system call's argument in struct seccomp_data."""
+    return 16 + 8 * index
+
+
+def _refused_if(number: int, argument: int, tests: Sequence[tuple[int, int]], error: int) -> _Code:
+    """Fails call `number` with `error` if an argument passes all tests (operation, operand); goes on otherwise."""
+    length = len(tests)
+    code: _Code = [(_EQUAL, 0, length + 3, number), (_LOAD, 0, 0, _argument(argument))]
+    code += [(operation, 0, length - at, operand) for at, (operation, operand) in enumerate(tests)]
+    return [*code, (_RETURN, 0, 0, _ERRNO | error), (_LOAD, 0, 0, _NUMBER)]
 
 
 @contextlib.contextmanager
