@@ -21,16 +21,17 @@ from hipsynth.synth.core.folders import copy_folder
 from hipsynth.synth.core.scratch import process_folder, scratch_folder
 
 UNPRIVILEGED = 65534  # "nobody": exists in every container that maps the usual 65536 ids
-# Kernel interfaces of /proc that are masked, besides /proc/sys, which is read-only.
+# Kernel interfaces that are masked. All of /proc is read-only.
 _MASKED = (
-    "/proc/sysrq-trigger",
     "/proc/kcore",
     "/proc/kallsyms",
     "/proc/keys",
     "/proc/timer_list",
     "/proc/latency_stats",
 )
+_MASKED_FOLDERS = ("/proc/pressure",)
 PATH = "/usr/bin:/bin"
+TEMPORARY_FOLDERS = ("/tmp", "/dev/shm")  # that programs write to besides their own
 TEMPORARY_BYTES = 256 << 20  # size of /tmp and of /dev/shm in a sandbox
 _PROBE = 'test "$(id -u)" != 0 && ! test -w /proc/sys/kernel/core_pattern && ! test -w /proc/sysrq-trigger'
 
@@ -57,7 +58,7 @@ def unavailable() -> str:
     if shutil.which("bwrap") is None:
         return "bubblewrap (bwrap) is not installed"
     with seccomp_file(forks=True) as filter_fd:
-        probe = command_line(["/bin/sh", "-c", _PROBE], None, filter_fd, {})
+        probe = command_line(["/bin/sh", "-c", _PROBE], None, 0, filter_fd, {})
         fds = () if filter_fd is None else (filter_fd,)
         try:
             done = subprocess.run(probe, capture_output=True, text=True, timeout=10, check=False, pass_fds=fds)
@@ -164,37 +165,71 @@ def _system() -> list[str]:
 
 
 def _kernel_files() -> list[str]:
-    """bwrap's arguments for a private /proc without kernel settings, a minimal /dev, size-limited /dev/shm and /tmp."""
-    words = ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"]
+    """bwrap's arguments for a private read-only /proc, a minimal /dev, and TEMPORARY_FOLDERS of a fixed size."""
+    words = ["--proc", "/proc"]
     for name in _MASKED:
         if Path(name).exists():
             words += ["--ro-bind", "/dev/null", name]
-    size = str(TEMPORARY_BYTES)
-    words += ["--dev", "/dev", "--size", size, "--perms", "1777", "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
-    return [*words, "--size", size, "--perms", "1777", "--tmpfs", "/tmp"]
+    for name in _MASKED_FOLDERS:
+        if Path(name).is_dir():
+            words += ["--tmpfs", name, "--remount-ro", name]
+    words += ["--remount-ro", "/proc"]
+    # Shared mappings of /dev/zero are memory that no limit sees; /dev/full reads the same and cannot be mapped.
+    words += [
+        "--dev",
+        "/dev",
+        "--dev-bind",
+        "/dev/full",
+        "/dev/zero",
+        *_file_system("/dev/shm", TEMPORARY_BYTES, "1777"),
+    ]
+    return [*words, "--remount-ro", "/dev", *_file_system("/tmp", TEMPORARY_BYTES, "1777")]
+
+
+def _file_system(place: str, size: int, mode: str) -> list[str]:
+    """bwrap's arguments for a file system in memory."""
+    return ["--size", str(size), "--perms", mode, "--tmpfs", place]
 
 
 def _parents(paths: Iterable[Path]) -> list[str]:
     """bwrap's arguments for the parent folders of mounted paths, which it would otherwise create for root only."""
-    folders = sorted({parent for path in paths for parent in path.parents} - {Path("/"), Path("/tmp"), Path("/usr")})
+    given = {Path("/"), Path("/usr"), *map(Path, TEMPORARY_FOLDERS)}
+    folders = sorted({parent for path in paths for parent in path.parents} - given)
     return [word for folder in folders for word in ("--perms", "0755", "--dir", str(folder))]
 
 
+def _tops(paths: Iterable[Path]) -> list[Path]:
+    """The folders right below TEMPORARY_FOLDERS that other paths lie in."""
+    above = {path: (*reversed(path.parents),) for path in paths}
+    pairs = [(folders[at + 1], folder) for folders in above.values() for at, folder in enumerate(folders[:-1])]
+    return sorted({top for top, folder in pairs if str(folder) in TEMPORARY_FOLDERS})
+
+
 def command_line(
-    command: list[str], writable: Path | None, filter_fd: int | None, shown: Mapping[Path, Path]
+    command: list[str],
+    writable: Path | None,
+    writable_bytes: int,
+    filter_fd: int | None,
+    shown: Mapping[Path, Path],
 ) -> list[str]:
     """The command line that runs `command` as process 1 of a sandbox.
 
-    It sees /usr and `shown` (path inside -> path outside) read-only, and may write to `writable`, /tmp and /dev/shm.
-    `filter_fd`: where bwrap reads the system call filter.
+    It sees /usr and `shown` (path inside -> path outside) read-only, and may write to TEMPORARY_FOLDERS and to a file
+    system in memory of `writable_bytes` at `writable`. `filter_fd`: where bwrap reads the system call filter.
     """
     words = ["bwrap", *_namespaces(), "--as-pid-1", "--new-session", "--hostname", "sandbox"]
     words += [*_system(), *_kernel_files()]
-    binds = [("--ro-bind", outside, inside) for inside, outside in shown.items()]
-    binds += [("--bind", writable, writable)] if writable else []
-    words += _parents(inside for _, _, inside in binds)
-    for kind, outside, inside in binds:
-        words += [kind, str(outside), str(inside)]
+    places = [*shown, *([writable] if writable else [])]
+    tops = _tops(places)  # in a file system each, or jobs could rename them and change their modes
+    for top in tops:
+        words += ["--perms", "0755", "--tmpfs", str(top)]
+    words += _parents(places)
+    for inside, outside in shown.items():
+        words += ["--ro-bind", str(outside), str(inside)]
+    if writable:
+        words += _file_system(str(writable), writable_bytes, "0755")
+    for top in tops:
+        words += ["--remount-ro", str(top)]
     words += ["--remount-ro", "/"]  # the root folder is a file system in memory, which all jobs would share
     # Jobs change to their folder themselves: it may belong to the user that they become later.
     words += ["--chdir", "/", "--clearenv", "--setenv", "PATH", PATH]

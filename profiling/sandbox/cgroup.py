@@ -71,7 +71,8 @@ class Group:
     def limit(self, limits: SandboxLimits) -> None:
         """Sets the limits for the next job. Raises UsageError."""
         tasks = limits.processes + limits.threads + OWN_PROCESSES  # the kernel counts threads
-        rows = {"memory.max": limits.memory_bytes, "memory.swap.max": 0, "pids.max": tasks}
+        # The files of its folder are in memory, too, with a limit of their own.
+        rows = {"memory.max": limits.memory_bytes + limits.scratch_bytes, "memory.swap.max": 0, "pids.max": tasks}
         try:
             for name, value in rows.items():
                 if name != "memory.swap.max" or (self.folder / name).exists():  # absent in kernels without swap

@@ -25,6 +25,7 @@ from hipsynth.profiling.sandbox import bubblewrap, cgroup
 from hipsynth.profiling.sandbox.limits import SandboxLimits
 from hipsynth.profiling.sandbox.seccomp import seccomp_file, seccomp_program
 from hipsynth.profiling.sandbox.view import View
+from hipsynth.profiling.sandbox.workspace import Workspace, used_bytes
 from hipsynth.synth.core.errors import BadInput, Missing
 
 SUPERVISOR = Path(__file__).parent / "hipsynth-supervisor"
@@ -75,10 +76,14 @@ class Jail:
         self.view, self.usable, self.lasting = view, True, True
         above = cgroup.delegated() if view is not None else None
         self._resources = contextlib.ExitStack()
+        self._files = contextlib.ExitStack()  # descriptors of file systems in memory: they outlast the processes
+        self.workspace: Workspace | None = None  # once it is open
+        self._temporary: list[int] = []
         self.group = cgroup.Group(above) if above else None
         self.socket, theirs = socket.socketpair()
         self._resources.callback(self.socket.close)
-        command = [str(supervisor()), str(theirs.fileno())]
+        places = [str(view.writable), *bubblewrap.TEMPORARY_FOLDERS] if view is not None else []
+        command = [str(supervisor()), str(theirs.fileno()), *places]
         descriptors = [theirs.fileno()]
         try:
             if view is not None:
@@ -87,7 +92,7 @@ class Jail:
                 shown[supervisor()] = self._resources.enter_context(bubblewrap.readable(supervisor()))
                 filter_fd = self._resources.enter_context(seccomp_file(forks=True))
                 descriptors += [] if filter_fd is None else [filter_fd]
-                command = bubblewrap.command_line(command, view.writable, filter_fd, shown)
+                command = bubblewrap.command_line(command, view.writable, view.writable_bytes, filter_fd, shown)
                 command = self.group.entering(command) if self.group else command
             self.process = subprocess.Popen(
                 command,
@@ -104,6 +109,24 @@ class Jail:
             raise
         finally:
             theirs.close()
+
+    def open_workspace(self) -> Workspace:
+        """The sandbox's folder for jobs. Raises OSError if the sandbox could not be created."""
+        assert self.view is not None
+        if self.workspace is None:
+            _, descriptors, _, _ = socket.recv_fds(self.socket, 1, 1 + len(bubblewrap.TEMPORARY_FOLDERS))
+            if not descriptors:
+                raise BrokenPipeError("the supervisor ended before it said where jobs write")
+            for descriptor in descriptors:
+                self._files.callback(os.close, descriptor)
+            folder, *self._temporary = descriptors
+            owner = bubblewrap.UNPRIVILEGED if os.geteuid() == 0 else None
+            self.workspace = Workspace(folder, self.view.writable, owner)
+        return self.workspace
+
+    def temporary_bytes(self) -> int:
+        """Bytes that files in the sandbox's folders of temporary files hold."""
+        return sum(map(used_bytes, self._temporary))
 
     def start(
         self,
@@ -139,12 +162,18 @@ class Jail:
 
     def problem(self) -> str:
         """What bubblewrap said if the sandbox could not be created."""
-        self.close()
+        self.end()
         assert self.process.stderr
         return self.process.stderr.read().decode(errors="replace").strip()
 
     def close(self) -> None:
-        """Ends the supervisor and with it all processes in the sandbox."""
+        """Ends the sandbox and gives up its files."""
+        self.end()
+        self._files.close()
+        self.workspace, self._temporary = None, []
+
+    def end(self) -> None:
+        """Ends the supervisor and with it all processes in the sandbox; what they wrote can still be read."""
         self.usable = False
         self._resources.close()
         try:

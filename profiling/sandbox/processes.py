@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import stat
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -117,19 +115,6 @@ def resident_bytes(pid: int) -> int:
         return 0
 
 
-def temporary_bytes(pid: int) -> int:
-    """Bytes that the file systems in memory of a sandbox hold, seen from `pid` in it; 0 if it is not in one (yet)."""
-    total = 0
-    top = f"/proc/{pid}/root"
-    with contextlib.suppress(OSError):
-        if os.path.samefile(top, "/"):  # noqa: PTH121 - bubblewrap is still making it
-            return 0
-        for place in ("tmp", "dev/shm"):
-            found = os.statvfs(f"{top}/{place}")
-            total += (found.f_blocks - found.f_bfree) * found.f_frsize + (found.f_files - found.f_ffree) * _FILE_BYTES
-    return total
-
-
 def thread_count(pid: int) -> int:
     """Number of threads of a process; 0 if it has ended."""
     try:
@@ -150,18 +135,4 @@ def folder_bytes(folder: Path) -> int:
                         queue.append(entry.path)
         except OSError:
             continue
-    return total
-
-
-def deleted_bytes(pid: int) -> int:
-    """Bytes on disk of files that a process holds open but has deleted: no folder shows them."""
-    total = 0
-    try:
-        for name in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208
-            with contextlib.suppress(OSError):
-                found = os.stat(f"/proc/{pid}/fd/{name}")  # noqa: PTH116
-                if stat.S_ISREG(found.st_mode) and found.st_nlink == 0:
-                    total += found.st_blocks * 512
-    except OSError:
-        return total
     return total

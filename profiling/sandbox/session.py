@@ -31,14 +31,15 @@ class Session:
         view = None
         if isolate and not bubblewrap.switched_off():
             bubblewrap.require()
-            bubblewrap.hand_over(folder)
-            view = view_of(folder, read_only, {})
+            view = view_of(folder, limits.scratch_bytes, read_only, {})
         self.jail = Jail(view)
         self._resources.callback(self.jail.close)
         reader, self._requests = os.pipe()
         self._resources.callback(os.close, self._requests)
         environment = {"PATH": bubblewrap.PATH, "HOME": str(folder), "LC_ALL": "C.UTF-8", "TMPDIR": str(folder)}
         try:
+            if view is not None:
+                self.jail.open_workspace().copy_in(folder)
             self.job: Job = self.jail.start(command, folder, environment, limits, reader)
         finally:
             os.close(reader)

@@ -65,6 +65,8 @@ class Watch:
             reason = "memory"
         if reason == "lost" and (problem := self.jail.problem()):
             raise SandboxLost(problem)
+        if not reason and self.isolated and self._fills_disk():  # it may not have noticed that its disk was full
+            reason = "disk"
         status, reason, code, number = self._judge(reason)
         cpu_s, peak = self.meter.cpu_s, self.peak
         if self.ended:
@@ -140,7 +142,7 @@ class Watch:
 
     def _passed(self) -> str:
         """The exceeded limit, or ""."""
-        limits, now = self.limits, time.monotonic()
+        limits = self.limits
         if self.written > 64 * limits.output_bytes:
             return "output"
         pids = processes.descendants(self.jail.process.pid)
@@ -149,8 +151,7 @@ class Watch:
         if late:
             return late
         memory = sum(processes.resident_bytes(pid) for pid in pids)
-        if self.isolated and len(pids) > 1:
-            memory += processes.temporary_bytes(pids[1])  # the supervisor: bubblewrap itself is outside
+        memory += self.jail.temporary_bytes()
         self.peak = max(self.peak, memory)
         if memory > limits.memory_bytes:
             return "memory"
@@ -158,12 +159,17 @@ class Watch:
             return "processes"
         if sum(processes.thread_count(pid) for pid in pids) > limits.threads + len(pids):
             return "threads"
-        if now >= self.next_disk:
-            self.next_disk = now + 0.25
-            held = sum(processes.deleted_bytes(pid) for pid in pids)
-            if held + processes.folder_bytes(self.scratch) > limits.scratch_bytes:
-                return "disk"
-        return ""
+        return "disk" if self._fills_disk() else ""
+
+    def _fills_disk(self) -> bool:
+        """Whether the job's files take more than they may; in a sandbox, the kernel limits their bytes itself."""
+        workspace = self.jail.workspace
+        if workspace is not None:
+            return workspace.used_bytes() > self.limits.scratch_bytes
+        if time.monotonic() < self.next_disk:
+            return False
+        self.next_disk = time.monotonic() + 0.25
+        return processes.folder_bytes(self.scratch) > self.limits.scratch_bytes
 
     def _stop(self) -> str:
         """Lets the program save what it has measured: the runtime library does so on SIGTERM."""
@@ -187,7 +193,7 @@ class Watch:
             if not any(processes.runs(pid) for pid in doomed):
                 break
             time.sleep(POLL_S / 4)
-        self.jail.close()
+        self.jail.end()
 
     def _freeze(self) -> set[int]:
         """Stops the processes first, because a tree that forks while it is read would hide some of them."""

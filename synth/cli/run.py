@@ -63,7 +63,7 @@ message on stderr.
 """
 
 
-CONFINED = "no network, no file but those of the system and of its copied folder, and could write only there"
+CONFINED = "no network, no file but those of the system and of its copied folder, and could write only there, 1 GiB"
 OUTPUT_BYTES = 4 << 20  # kept for --json; a program that prints 64 times as much is stopped
 LISTED = 8
 

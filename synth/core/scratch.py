@@ -166,23 +166,24 @@ def remove_tree(path: Path) -> None:
 
 
 def _remove_in(above: int, name: str) -> None:
-    top = _open_up(above, name)
+    top = open_folder(above, name)
     if top is not None:
         try:
-            _empty(top)
+            remove_contents(top)
         finally:
             os.close(top)
         os.rmdir(name, dir_fd=above)
 
 
-def _empty(top: int) -> None:
+def remove_contents(top: int) -> None:
+    """Deletes everything in the folder of a descriptor, like `remove_tree`."""
     fresh = (f"{number}.doomed" for number in itertools.count())
     for _ in range(_ATTEMPTS):  # a program that is just being killed may still write
         folders = _unlink_files(top, top, None)
         if not folders:
             return
         while folders:
-            inner = _open_up(top, folders[-1])
+            inner = open_folder(top, folders[-1])
             if inner is None:
                 folders.pop()
                 continue
@@ -215,7 +216,7 @@ def _unlink_files(folder: int, top: int, fresh: Iterator[str] | None) -> list[st
 
 
 def _move_up(folder: int, name: str, top: int, fresh: Iterator[str]) -> str:
-    _allow(folder, name)  # moving a folder changes its "..", which needs the right to write to it
+    allow_entry(folder, name, 0o700)  # moving a folder changes its "..", which needs the right to write to it
     for target in fresh:
         try:
             os.rename(name, target, src_dir_fd=folder, dst_dir_fd=top)
@@ -228,19 +229,20 @@ def _move_up(folder: int, name: str, top: int, fresh: Iterator[str]) -> str:
     raise AssertionError("the names never end")
 
 
-def _open_up(top: int, name: str) -> int | None:
-    """A descriptor of a folder, with all rights for this user; None if it has vanished or is no folder."""
+def open_folder(top: int, name: str) -> int | None:
+    """A descriptor of the folder `name` in `top`, with all rights for this user; None if it is gone or no folder."""
     with contextlib.suppress(OSError):
-        _allow(top, name)
+        allow_entry(top, name, 0o700)
         return os.open(name, _AS_FOLDER, dir_fd=top)
     return None
 
 
-def _allow(folder: int, name: str) -> None:
-    """Gives this user all rights to a folder."""
-    place = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+def allow_entry(folder: int, name: str, rights: int) -> None:
+    """Gives this user rights (bits of 0o700) to a file or folder in the folder of a descriptor; follows no link."""
+    place = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     try:
-        if stat.S_IMODE(os.fstat(place).st_mode) & 0o700 != 0o700:
-            Path(f"/proc/self/fd/{place}").chmod(0o700)
+        mode = stat.S_IMODE(os.fstat(place).st_mode)
+        if mode & rights != rights:
+            Path(f"/proc/self/fd/{place}").chmod(mode | rights)
     finally:
         os.close(place)

@@ -19,6 +19,11 @@ PYTHON = "/usr/bin/python3"
 MIB = 1 << 20
 LIMITS = SandboxLimits(cpu_s=5, idle_s=5, wall_s=30, memory_bytes=96 * MIB, file_bytes=128 * MIB, processes=8)
 
+# TOPS: the job's folder and those above it, without the root of the file system and /tmp.
+PREAMBLE = """import ctypes, os, signal, time
+TOPS = ['/'.join(os.getcwd().split('/')[:n]) for n in range(2, 9)]
+TOPS = [p for n, p in enumerate(TOPS) if p != '/tmp' and p not in TOPS[:n]]"""
+
 # What a job does, and what a later one prints if nothing of it is left.
 LEAVES = {
     "a file in /tmp": ("open('/tmp/left', 'w')", "os.path.exists('/tmp/left')", "False"),
@@ -26,6 +31,22 @@ LEAVES = {
     "a closed /tmp": ("os.chmod('/tmp', 0)", "oct(os.stat('/tmp').st_mode)", "0o41777"),
     "a file in the root folder": ("open('/left', 'w')", "os.path.exists('/left')", "False"),
     "a file beside its folder": ("open('../left', 'w')", "os.path.exists('../left')", "False"),
+    "a closed folder of jobs": ("os.chmod('../..', 0)", "os.path.isdir('../..')", "True"),
+    "a closed folder of temporary files": (
+        "[os.chmod(p, 0) for p in TOPS if os.path.isdir(p)]",
+        "[oct(os.stat(p).st_mode & 0o111) for p in TOPS if os.path.isdir(p)][:1]",
+        "['0o111']",
+    ),
+    "a folder of temporary files that was moved": (
+        "[os.rename(p, '/tmp/moved') for p in TOPS if os.path.isdir(p)]",
+        "os.path.exists('/tmp/moved')",
+        "False",
+    ),
+    "a message queue": (
+        "ctypes.CDLL(None).syscall(240, b'left', os.O_RDWR | os.O_CREAT, 0o600, None)",
+        "ctypes.CDLL(None).syscall(240, b'left', os.O_RDWR)",
+        "-1",
+    ),
     "a changed library": ("open('/usr/lib/left', 'w')", "os.path.exists('/usr/lib/left')", "False"),
     "a limit": (
         "import resource as r; r.prlimit(1, r.RLIMIT_AS, (1 << 30, 1 << 30))",
@@ -62,7 +83,7 @@ def job(code: str, limits: SandboxLimits = LIMITS) -> SandboxResult:
     with sandbox.job_folder() as folder:
         run = folder / "run"
         run.mkdir()
-        return sandbox.run([PYTHON, "-I", "-S", "-c", f"import os, signal, time\n{code}"], run, limits)
+        return sandbox.run([PYTHON, "-I", "-S", "-c", f"{PREAMBLE}\n{code}"], run, limits)
 
 
 @pytest.fixture(autouse=True)
@@ -85,9 +106,6 @@ MEMORY = {
     "/tmp": "open('/tmp/a', 'wb').write(bytes(120 << 20)); time.sleep(2)",
     "/dev/shm": "f = open('/dev/shm/a', 'wb'); os.unlink('/dev/shm/a'); f.write(bytes(120 << 20)); time.sleep(2)",
     "empty files in memory": "[open(f'/tmp/{n}', 'w').close() for n in range(150_000)]; time.sleep(2)",
-    "shared mappings": (
-        "import mmap; m = mmap.mmap(-1, 200 << 20)\nfor i in range(0, 200 << 20, 4096): m[i] = 1\ntime.sleep(2)"
-    ),
     "many processes": "[os.fork() for _ in range(2)]; x = bytearray(30 << 20); time.sleep(2)",
     "page tables": (
         "import mmap; m = mmap.mmap(-1, 1 << 38, flags=0x4022, prot=1); x = sum(m[n << 21] for n in range(60_000))\n"
@@ -107,6 +125,30 @@ DISK = {
     "empty folders": "for n in range(60_000): os.mkdir(f'{n}')\ntime.sleep(2)",
     "in folders": "for n in range(40): os.mkdir(f'{n}'); open(f'{n}/f', 'wb').write(bytes(1 << 20))\ntime.sleep(2)",
 }
+
+# Each holds 40 MiB that no folder shows, or beside the job's folder, and then prints how much was allowed.
+HIDDEN = {
+    "deleted and mapped": (
+        "import mmap\nf = open('f', 'w+b'); os.unlink('f'); f.write(bytes(1 << 20)); f.flush()\n"
+        "held.append(mmap.mmap(f.fileno(), 1 << 20)); f.close()"
+    ),
+    "deleted by a process that cannot be looked into": (
+        "ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)\nf = open('f', 'wb'); os.unlink('f')\n"
+        "f.write(bytes(1 << 20)); f.flush(); held.append(f)"
+    ),
+    "beside its folder": "f = open(f'../{n}', 'wb'); f.write(bytes(1 << 20)); f.close(); held.append(n)",
+    "beside that of its job": "f = open(f'../../{n}', 'wb'); f.write(bytes(1 << 20)); f.close(); held.append(n)",
+}
+
+
+@pytest.mark.parametrize("what", HIDDEN)
+def test_the_kernel_limits_all_that_a_job_writes(what: str) -> None:
+    body = HIDDEN[what].replace("\n", "\n        ")
+    code = (
+        f"held = []\ntry:\n    for n in range(40):\n        {body}\nexcept OSError: pass\nprint(len(held), flush=True)"
+    )
+    done = job(code, SandboxLimits(**{**vars(LIMITS), "scratch_bytes": 20 * MIB, "memory_bytes": 1 << 30}))
+    assert int(done.stdout or 0) <= 20, done
 
 
 @pytest.mark.parametrize("what", DISK)

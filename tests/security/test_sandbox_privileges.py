@@ -33,10 +33,16 @@ def call(*numbers: object) -> str:
 
 
 def test_a_program_of_root_is_not_root_on_the_host(tmp_path: Path) -> None:
-    """Seen from outside: the owner of what it writes."""
-    assert attack("open('made', 'w')", tmp_path).status == "ok"
-    owner = (tmp_path / "made").stat().st_uid
-    assert owner != 0 and (os.geteuid() == 0 or owner == os.geteuid())
+    """Seen from outside: the user of its process."""
+    owners: list[int] = []
+
+    def look(_: str, output: bytes) -> None:
+        processes = Path("/proc").glob("[0-9]*")
+        owners.extend(p.stat().st_uid for p in processes if output in (p / "cmdline").read_bytes())
+
+    code = "import time; print('only in this program', end='', flush=True); time.sleep(.1)"
+    assert sandbox.run([PYTHON, "-I", "-S", "-c", code], tmp_path, LIMITS, on_output=look).status == "ok"
+    assert owners and 0 not in owners and (os.geteuid() == 0 or set(owners) == {os.geteuid()})
 
 
 @pytest.mark.parametrize("name", ["kernel/core_pattern", "kernel/poweroff_cmd", "kernel/randomize_va_space",
@@ -74,6 +80,63 @@ def test_a_program_that_may_fork_makes_no_namespace_by_clone(tmp_path: Path) -> 
     assert (forked.status, forked.stdout) == ("ok", "3\n")
 
 
+def test_nothing_of_proc_can_be_opened_for_writing(tmp_path: Path) -> None:
+    code = """
+import os
+for place, folders, files in os.walk('/proc'):
+    folders[:] = [name for name in folders if not (place == '/proc' and name.isdigit())]
+    for path in [os.path.join(place, name) for name in files]:
+        try:
+            os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
+            print('OPENED', path)
+        except OSError:
+            pass
+print('pressure', os.listdir('/proc/pressure') if os.path.exists('/proc/pressure') else [])
+"""
+    done = attack(code, tmp_path)
+    assert (done.status, done.stdout) == ("ok", "pressure []\n"), done
+
+
+LOCKS = {
+    "flock": "fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)",
+    "flock, shared": "fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)",
+    "a record": "fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)",
+    "a record of a descriptor": "fcntl.fcntl(file, 37, bytes(32))",
+    "a lease": "fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)",
+}
+
+
+@pytest.mark.parametrize("what", LOCKS)
+def test_files_of_the_host_cannot_be_locked(what: str, tmp_path: Path) -> None:
+    scratch, shown = tmp_path / "scratch", tmp_path / "shown"
+    scratch.mkdir()
+    shown.write_text("x")
+    shown.chmod(0o644)
+    code = f"import fcntl\nfile = open({str(shown)!r})\ntry: {LOCKS[what]}\nexcept OSError as e: print(e.errno)"
+    done = sandbox.run([PYTHON, "-I", "-S", "-c", code], scratch, LIMITS, read_only=[shown])
+    assert done.stdout == "37\n", done  # ENOLCK
+
+
+SHARED = {
+    "without a file": "mmap.mmap(-1, 1 << 20)",
+    "without a file, validated": "mmap.mmap(-1, 1 << 20, flags=0x23)",
+    "of /dev/zero": "mmap.mmap(os.open('/dev/zero', os.O_RDWR), 1 << 20, flags=1)",
+}
+
+
+@pytest.mark.parametrize("processes", [1, 8])
+@pytest.mark.parametrize("what", SHARED)
+def test_shared_memory_that_no_limit_sees_is_refused(what: str, processes: int, tmp_path: Path) -> None:
+    done = attack(
+        f"import mmap, os\ntry: {SHARED[what]}; print('MAPPED')\nexcept OSError: pass", tmp_path, processes=processes
+    )
+    assert (done.status, done.stdout) == ("ok", ""), done
+
+
+def test_dev_zero_still_reads_zeros(tmp_path: Path) -> None:
+    assert attack("print(open('/dev/zero', 'rb').read(4))", tmp_path).stdout == "b'\\x00\\x00\\x00\\x00'\n"
+
+
 @pytest.mark.parametrize("numbers", [(MEMFD_CREATE, "b'x'", 0), (SHMGET, 0, 4096, 0o1600)])
 def test_memory_that_no_limit_sees_is_refused(numbers: tuple[object, ...], tmp_path: Path) -> None:
     assert attack(call(*numbers), tmp_path).stdout == "-1 13\n"
@@ -86,6 +149,34 @@ def test_deleted_files_count(tmp_path: Path) -> None:
     )
     done = attack(code, tmp_path)
     assert (done.status, done.reason) == ("killed", "disk")
+
+
+DEEDS = {
+    "mode": "os.fchmod(0, 0o666)",
+    "times": "os.utime(0, (1, 1))",
+    "an attribute": "os.setxattr(0, 'user.left', b'1')",
+    "contents": "f = os.open('/proc/self/fd/0', os.O_RDWR)\n    try: os.pwrite(f, b'x', 0)\n    finally: os.close(f)",
+    "length": "os.close(os.open('/proc/self/fd/0', os.O_WRONLY | os.O_TRUNC))",
+    "its folder": "print(os.open('/proc/self/fd/0/..', os.O_RDONLY))",
+}
+
+
+@pytest.mark.parametrize("given", ["path", "descriptor"])
+@pytest.mark.parametrize("what", DEEDS)
+def test_the_file_on_standard_input_is_read_and_nothing_else(what: str, given: str, tmp_path: Path) -> None:
+    scratch, data = tmp_path / "scratch", tmp_path / "data"
+    scratch.mkdir()
+    data.write_text("first\nsecond\n")
+    data.chmod(0o600)
+    before = data.stat()
+    code = f"import os\ntry:\n    {DEEDS[what]}\nexcept OSError: pass\nimport sys; print(sys.stdin.read())"
+    with data.open("rb") as file:
+        stdin = data if given == "path" else file.fileno()
+        done = sandbox.run([PYTHON, "-I", "-S", "-c", code], scratch, LIMITS, stdin=stdin)
+    assert done.stdout == "first\nsecond\n\n", done
+    after = data.stat()
+    assert data.read_text() == "first\nsecond\n" and os.listxattr(data) == []
+    assert (after.st_mode, after.st_mtime_ns) == (before.st_mode, before.st_mtime_ns)
 
 
 def test_a_folder_that_only_root_may_enter_is_shown_but_not_changed(tmp_path: Path) -> None:

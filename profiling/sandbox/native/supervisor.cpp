@@ -1,6 +1,8 @@
 // Runs jobs one after another, inside a sandbox (as its process 1) or as a plain launcher.
 //
-//   hipsynth-supervisor SOCKET
+//   hipsynth-supervisor SOCKET [FOLDER...]
+//
+// First it sends descriptors of the folders, through which hipsynth reaches the file systems that jobs write to.
 //
 // Creating a sandbox costs ten times as much as starting a program, so one sandbox runs many jobs. Each job is a new
 // process with its own limits, descriptors and, if it may not fork, a stricter system call filter. After a job, every
@@ -226,6 +228,29 @@ Usage temporary_files() {
   return sum;
 }
 
+// Sends descriptors of the folders `paths`, with one byte; false if that is not possible.
+bool send_folders(int socket, char** paths, int count) {
+  int descriptors[kMostDescriptors];
+  for (int i = 0; i < count; ++i)
+    if ((descriptors[i] = open(paths[i], O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0) return false;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMostDescriptors)] = {};
+  char byte = 0;
+  iovec part{&byte, 1};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = CMSG_SPACE(sizeof(int) * static_cast<size_t>(count));
+  cmsghdr* c = CMSG_FIRSTHDR(&message);
+  c->cmsg_level = SOL_SOCKET;
+  c->cmsg_type = SCM_RIGHTS;
+  c->cmsg_len = CMSG_LEN(sizeof(int) * static_cast<size_t>(count));
+  memcpy(CMSG_DATA(c), descriptors, sizeof(int) * static_cast<size_t>(count));
+  const bool sent = sendmsg(socket, &message, 0) == 1;
+  for (int i = 0; i < count; ++i) close(descriptors[i]);
+  return sent;
+}
+
 // Waits for the end of a job; false if the socket closed, which means that nobody wants its result.
 bool supervise(int socket, int signals, pid_t child, Reply* reply) {
   pollfd watched[] = {{socket, POLLIN | POLLRDHUP, 0}, {signals, POLLIN, 0}};
@@ -263,7 +288,7 @@ bool run(int socket, int signals, const Job& job, const Usage* before) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
+  if (argc < 2 || argc - 2 > kMostDescriptors) {
     fputs("hipsynth-supervisor: started by hipsynth, not by hand\n", stderr);
     return 2;
   }
@@ -281,6 +306,7 @@ int main(int argc, char** argv) {
   sigprocmask(SIG_BLOCK, &children, nullptr);
   const int signals = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
   if (signals < 0) return 125;
+  if (argc > 2 && !send_folders(socket, argv + 2, argc - 2)) return 125;
   const Usage before = temporary_files();
   for (;;) {
     Job job;

@@ -16,7 +16,7 @@ from hipsynth.profiling.sandbox import SandboxLimits, cgroup, jail
 from hipsynth.synth.core.errors import UsageError
 
 VARIABLE = "HIPSYNTH_CGROUP"
-LIMITS = SandboxLimits(memory_bytes=1 << 30, processes=8, threads=100)
+LIMITS = SandboxLimits(memory_bytes=1 << 30, scratch_bytes=1 << 20, processes=8, threads=100)
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_a_group_has_the_limits_of_the_job(above: Path) -> None:
     (group.folder / "memory.swap.max").touch()
     group.limit(LIMITS)
     written = {path.name: path.read_text() for path in group.folder.iterdir()}
-    assert written == {"memory.max": "1073741824\n", "memory.swap.max": "0\n", "pids.max": "110\n"}
+    assert written == {"memory.max": f"{(1 << 30) + (1 << 20)}\n", "memory.swap.max": "0\n", "pids.max": "110\n"}
     group.close()
     assert groups(above) == []
 
