@@ -12,6 +12,14 @@ _FORMS = (
     r"(\w+ > {0} \? std::atoi\(\w+\[{0}\]\) : )(\d+)(;)",
     r"(int \w+ = )(\d+)(;\s*if \(\w+ > {0}\) \w+ = std::atoi\(\w+\[{0}\]\);)",
 )
+# The same as people write them: position, default.
+_NUMBER = r"(\d+(?: << \d+)?)"
+_READ_NUMBER = r"(?:std::)?(?:ato(?:i|l|ll)|strtou?ll?|sto(?:i|l|ll|ul|ull))\(\w+\[{0}\](?:, [\w:]+, \d+)?\)"
+_DEFAULT_FORMS = (
+    r"\w+ > {0} \? " + _READ_NUMBER + " : " + _NUMBER + r"(?![\w.])",
+    r"\b(?P<name>\w+) = " + _NUMBER + r"[;,](?:[^{{}}]*?)if \(\w+ > {0}\) (?P=name) = " + _READ_NUMBER,
+)
+MOST_ARGUMENTS = 9
 _STATED = "// arguments: "
 
 
@@ -26,6 +34,20 @@ def with_defaults(text: str, arguments: Sequence[str]) -> str:
         else:
             raise ValueError(f"no argument {position} with a default")
     return text
+
+
+def default_arguments(text: str) -> tuple[int, ...]:
+    """The sizes that a program takes when it is run without arguments: of argument 1, 2, ... as far as the text writes
+    each in a usual form, `argc > 1 ? std::atoi(argv[1]) : 1 << 20` or `if (argc > 1) n = std::atoi(argv[1])`."""
+    found: list[int] = []
+    for position in range(1, MOST_ARGUMENTS + 1):
+        matches = (re.search(form.format(position), text) for form in _DEFAULT_FORMS)
+        match = next((match for match in matches if match), None)
+        if match is None:
+            break
+        base, _, shift = match[match.re.groups].partition("<<")
+        found.append(int(base) << int(shift or 0))
+    return tuple(found)
 
 
 def run_text(text: str, arguments: str) -> str:

@@ -14,6 +14,7 @@ from hipsynth.profiling import devices
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.metrics import bottleneck
 from hipsynth.profiling.sim.sharing import REASONS, Following, Sharing
+from hipsynth.synth.core.arguments import default_arguments
 from hipsynth.synth.core.errors import BadInput, HipsynthError, UsageError
 from hipsynth.synth.core.kernel_record import KernelRecord
 from hipsynth.tuning.swizzle import edits
@@ -354,7 +355,7 @@ def _original(text: str, question: Question, exact_s: float) -> tuple[Trial, Que
     """An exact run of the program for its outputs: with the arguments asked for, or halved until it ends in time.
     `exact_s`: the price of such a run with the program's own arguments, by which they are halved beforehand."""
     arguments = question.check_arguments if question.check_arguments is not None else question.arguments
-    sizes = arguments or _default_arguments(text)
+    sizes = arguments or tuple(map(str, default_arguments(text)))
     while question.check_arguments is None and exact_s > MOST_EXACT_S:
         smaller = tuple(map(_halved, sizes))
         if smaller == sizes:
@@ -371,13 +372,6 @@ def _original(text: str, question: Question, exact_s: float) -> tuple[Trial, Que
 
 def _exact(arguments: tuple[str, ...], question: Question) -> Conditions:
     return Conditions(arguments, exact=True, count=False, time_s=min(20.0, question.time_s))
-
-
-def _default_arguments(text: str) -> tuple[str, ...]:
-    """The sizes that a program takes unless it is given others, as far as they are written in the usual form."""
-    found = dict(re.findall(r"argc > (\d+) \? (?:std::)?ato[il]\(argv\[\1\]\) : (\d+)", text))
-    positions = [str(i) for i in range(1, len(found) + 1)]
-    return tuple(found[i] for i in positions) if set(positions) == set(found) else ()
 
 
 def _halved(argument: str) -> str:

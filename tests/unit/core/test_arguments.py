@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hipsynth.synth.core.arguments import run_text, with_defaults
+from hipsynth.synth.core.arguments import default_arguments, run_text, with_defaults
 
 TEXT = """int main(int argc, char** argv) {
   const int count = argc > 1 ? std::atoi(argv[1]) : 4096;
@@ -20,6 +20,26 @@ def test_both_forms_take_other_defaults_and_nothing_else_changes() -> None:
     assert changed == TEXT.replace(": 4096;", ": 1000;").replace("blocks = 64", "blocks = 8")
     assert with_defaults(TEXT, ["1000"]) == TEXT.replace(": 4096;", ": 1000;")
     assert with_defaults(changed, ["4096", "64"]) == TEXT
+
+
+WAYS_TO_WRITE = {
+    "const int n = argc > 1 ? std::atoi(argv[1]) : 1 << 20, m = argc > 2 ? atoi(argv[2]) : 16;": (1 << 20, 16),
+    "int n = 4096; if (argc > 1) n = std::atoi(argv[1]);": (4096,),
+    "size_t n = ac > 1 ? strtoul(words[1], nullptr, 10) : 300;": (300,),
+    "int n = argc > 1 ? std::stoi(argv[1]) : 8; float f = argc > 2 ? std::atof(argv[2]) : 2.5;": (8,),
+    "int m = argc > 2 ? std::atoi(argv[2]) : 4;": (),  # whose first argument is something else
+    "float f = argc > 1 ? std::atoi(argv[1]) : 2.5f;": (),
+    "int n = 4096; n = 5;": (),
+}
+
+
+@pytest.mark.parametrize("line", WAYS_TO_WRITE)
+def test_the_sizes_that_a_program_has_without_arguments(line: str) -> None:
+    assert default_arguments(f"int main(int argc, char** argv) {{\n  {line}\n}}") == WAYS_TO_WRITE[line]
+
+
+def test_both_forms_of_generated_programs_have_their_sizes() -> None:
+    assert default_arguments(TEXT) == (4096, 64)
 
 
 def test_names_do_not_matter() -> None:
