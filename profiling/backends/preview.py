@@ -33,8 +33,8 @@ SOURCES = Path(preview.__file__).parent
 def sources_hash() -> str:
     """Hash of the code that follows host code and scales what was interpreted."""
     digest = hashlib.sha256()
-    for path in sorted(SOURCES.glob("*.py")):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    for path in sorted(SOURCES.rglob("*.py")):
+        digest.update(str(path.relative_to(SOURCES)).encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:8]
 
 
