@@ -82,7 +82,11 @@ def totals_of(kernel: KernelRecord, device: DeviceTable) -> dict[str, float]:
 
 
 def exposed_cycles(work: Work, device: DeviceTable) -> float:
-    """Cycles that waves wait for memory and LDS in the timing model, each as if alone (timing/model.cpp)."""
+    """Cycles that waves wait at instructions for memory and LDS in the timing model, each as if alone.
+
+    The model (timing/model.cpp) also counts stores that are in flight when a wave ends (`Work.store_tails`): no
+    instruction waits for those, so no line is charged with them.
+    """
     spec = device.spec()
     l2, infinity = spec["l2.latency_cycles"], spec["fabric.infinity_cache_latency_cycles"]
     hbm = spec["hbm.latency_cycles"]
