@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
@@ -14,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hipsynth.profiling import sandbox
+from hipsynth.profiling.sim.api import library_path
 from hipsynth.profiling.toolchain import CompileLimits, compile_device, locate
-from hipsynth.profiling.toolchain.compile import RUNTIME
 from hipsynth.synth.cli import doctor_isolation
-from hipsynth.synth.core.errors import HipsynthError
+from hipsynth.synth.core.errors import HipsynthError, Missing
 from hipsynth.synth.core.scratch import scratch_folder
 
 SETUP = "make setup"
@@ -167,7 +168,12 @@ def _installed(name: str) -> bool:
 
 
 def _runtime() -> _Found | None:
-    return _Found("built") if RUNTIME.exists() else None
+    """The library that programs are linked with: HIPSYNTH_RUNTIME may name another than the one beside the package."""
+    try:
+        library_path()
+    except Missing as error:
+        return _Found(error.what, broken=True) if os.environ.get("HIPSYNTH_RUNTIME") else None
+    return _Found("built")
 
 
 def _bubblewrap() -> _Found | None:

@@ -103,3 +103,10 @@ def test_a_bad_control_group_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HIPSYNTH_CGROUP", "/nonexistent")
     part = isolation()["memory limit"]
     assert part.status == "broken" and "HIPSYNTH_CGROUP=/nonexistent" in part.version
+
+
+def test_the_library_that_programs_would_be_linked_with_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert doctor_checks._runtime() is not None
+    monkeypatch.setenv("HIPSYNTH_RUNTIME", "/nowhere/lib.so")
+    found = doctor_checks._runtime()
+    assert found is not None and found.broken
