@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,6 +21,7 @@ from hipsynth.profiling.devices import DeviceTable
 from hipsynth.profiling.preview.launching import HostLaunch
 from hipsynth.profiling.preview.packing import GUESSED_BYTES, packed
 from hipsynth.profiling.sim.device import native_core
+from hipsynth.synth.core.kernel_names import base_name
 
 CUS_PER_XCD = 2  # of the small device; 8 on devices with one XCD
 FEWEST_CUS = 8
@@ -345,23 +345,6 @@ def made_up(core: Any, size: int, limit: int, filled: int) -> int:
 
 def small_cus(spec: Mapping[str, float]) -> int:
     return int(min(spec["topology.cus"], max(FEWEST_CUS, CUS_PER_XCD * spec["topology.xcds"])))
-
-
-def base_name(kernel: str) -> str:
-    """The name of a kernel without return type, namespaces, template and function arguments. Some names, such as those
-    with _Float16 parameters, are not demangled."""
-    if kernel.startswith("_Z"):
-        return _last_mangled(kernel[3:] if kernel[2] == "N" else kernel[2:])
-    return kernel.replace("(anonymous namespace)", "").split("(")[0].split("<")[0].split(" ")[-1].split("::")[-1]
-
-
-def _last_mangled(text: str) -> str:
-    """The last of the length-prefixed names that a mangled name begins with."""
-    name = ""
-    while match := re.match(r"\d+", text):
-        length = int(match.group())
-        name, text = text[match.end() : match.end() + length], text[match.end() + length :]
-    return name
 
 
 def template_of(demangled: str) -> Sequence[str]:

@@ -16,6 +16,7 @@ from hipsynth.profiling.sim.instructions import KernelInstructions
 from hipsynth.profiling.sim.observation import MOST_OUTPUTS, Output
 from hipsynth.profiling.sim.spending import Spending
 from hipsynth.profiling.sim.transfers import Transfer
+from hipsynth.synth.core.kernel_names import short_name
 from hipsynth.synth.core.kernel_record import KernelRecord, decode
 
 # Reasons of the core (SimError and Runtime::stop), and their names in corpora where those differ.
@@ -54,24 +55,6 @@ class Document:
     instructions: tuple[KernelInstructions, ...] = ()
     outputs: tuple[Output, ...] = ()
     transfers: tuple[Transfer, ...] = ()
-
-
-def short_name(signature: str) -> str:
-    """`void ns::axpy<float>(float, float*)` -> `ns::axpy<float>`: no return type, no parameters."""
-    text = signature.removesuffix(" [clone .kd]")
-    if text.endswith(")"):
-        depth = 0
-        for i in range(len(text) - 1, -1, -1):
-            depth += {")": 1, "(": -1}.get(text[i], 0)
-            if depth == 0:
-                text = text[:i]
-                break
-    depth = 0
-    for i in range(len(text) - 1, -1, -1):
-        depth += {")": 1, ">": 1, "(": -1, "<": -1}.get(text[i], 0)
-        if text[i] == " " and depth == 0:
-            return text[i + 1 :]
-    return text
 
 
 def read(data: bytes) -> Document:

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hipsynth.synth.core.kernel_names import base_name
+
 MOST_PAIRS = 250_000  # of edited lines that are compared
 _OCCUPANCY = re.compile(r"(\d+) % occupancy")  # in the reasons of a prediction
 
@@ -26,11 +28,6 @@ class KernelFacts:
     intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     note: str = ""
     document: Mapping[str, Any] = field(default_factory=dict)
-
-
-def base_name(name: str) -> str:
-    """`ns::axpy<float>` -> `axpy`, the word at the definition."""
-    return re.sub(r"<.*", "", name, flags=re.DOTALL).rsplit("::", 1)[-1].strip()
 
 
 def predicted(document: Mapping[str, Any]) -> dict[str, KernelFacts]:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hipsynth.profiling.preview.interpret import base_name
 from hipsynth.synth.core.errors import CompileFailed, Missing
+from hipsynth.synth.core.kernel_names import base_name
 from hipsynth.synth.core.program import Program, Run
 from hipsynth.training.analytic.predict import AnalyticPredictor, Question
 

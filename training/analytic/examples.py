@@ -6,9 +6,10 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from hipsynth.profiling.preview.interpret import Preview, base_name, template_of
+from hipsynth.profiling.preview.interpret import Preview, template_of
 from hipsynth.profiling.preview.programs import device_code, previews
 from hipsynth.synth.core.errors import BadInput, CompileFailed, HipsynthError
+from hipsynth.synth.core.kernel_names import base_name
 from hipsynth.synth.core.workers import map_unordered
 from hipsynth.training.analytic.features import features, preview_quantities
 from hipsynth.training.analytic.model import SWAY, Example

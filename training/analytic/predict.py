@@ -15,12 +15,13 @@ from hipsynth.profiling.devices import DeviceTable, device_of, load
 from hipsynth.profiling.metrics import roofline
 from hipsynth.profiling.metrics.uncertainty import WIDEST
 from hipsynth.profiling.preview.host import host_launches
-from hipsynth.profiling.preview.interpret import BUFFER, Code, Interpreter, Preview, base_name, explicit_arguments
+from hipsynth.profiling.preview.interpret import BUFFER, Code, Interpreter, Preview, explicit_arguments
 from hipsynth.profiling.preview.launching import HostLaunch
 from hipsynth.profiling.preview.programs import Failure, Found, device_code, interpret_all, properties
 from hipsynth.profiling.preview.values import UNKNOWN
 from hipsynth.profiling.toolchain import check_flags
 from hipsynth.synth.core.errors import BadInput, Missing
+from hipsynth.synth.core.kernel_names import base_name
 from hipsynth.training.analytic.features import features, preview_quantities
 from hipsynth.training.analytic.model import DURATION, AnalyticModel
 from hipsynth.training.data.source import kernel_names

@@ -11,6 +11,7 @@ from typing import Any
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import SimBackend
 from hipsynth.profiling.sim.limits import SAMPLING_UNITS
+from hipsynth.synth.core.kernel_names import base_name
 from hipsynth.synth.core.kernel_record import KernelRecord, decode
 from hipsynth.synth.core.program import text_id
 from hipsynth.tuning.optimize.plan import Shape
@@ -74,12 +75,13 @@ class Evaluation:
 
     def of(self, kernel: str) -> KernelTime | None:
         """The times of a kernel of the source, also if renamed (`NAME_tuned`) or an instance of a template."""
-        named = [k for k in self.kernels if base_name(k.name) == kernel]
+        named = [k for k in self.kernels if original_name(k.name) == kernel]
         return max(named, key=lambda k: k.duration_ns, default=None)
 
 
-def base_name(name: str) -> str:
-    return name.partition("<")[0].rpartition("::")[2].removesuffix("_tuned")
+def original_name(name: str) -> str:
+    """What the original program calls a kernel whose tuned copy may be named NAME_tuned."""
+    return base_name(name).removesuffix("_tuned")
 
 
 class Evaluator:

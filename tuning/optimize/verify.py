@@ -9,7 +9,7 @@ from typing import Any
 
 from hipsynth.profiling import devices
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.tuning.optimize.evaluate import Evaluation, base_name
+from hipsynth.tuning.optimize.evaluate import Evaluation, original_name
 from hipsynth.tuning.optimize.sizes import Arguments
 from hipsynth.tuning.trial import BIT_FOR_BIT, Conditions, Tolerance, Trial, compare, differing, trial
 from hipsynth.tuning.trial.clock import Clock
@@ -134,7 +134,7 @@ class Verifier:
             after,
             self.tolerance,
             texts=not conditions.redraw,
-            stands_for=lambda kernel: self.joined.get(base_name(kernel), 1),
+            stands_for=lambda kernel: self.joined.get(original_name(kernel), 1),
             unordered=self._unordered(conditions),
         )
         size = " ".join(conditions.arguments) or "none"

@@ -6,7 +6,6 @@ compared with the original's bit for bit. Everything is deterministic.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -16,6 +15,7 @@ from hipsynth.profiling.metrics import bottleneck
 from hipsynth.profiling.sim.sharing import REASONS, Following, Sharing
 from hipsynth.synth.core.arguments import default_arguments
 from hipsynth.synth.core.errors import BadInput, HipsynthError, UsageError
+from hipsynth.synth.core.kernel_names import base_name
 from hipsynth.synth.core.kernel_record import KernelRecord
 from hipsynth.tuning.swizzle import edits
 from hipsynth.tuning.swizzle.mapping import Formula, Grid, Spread, Tile, grammar
@@ -108,17 +108,6 @@ class _Work:
     grids: tuple[Grid, ...] = ()  # of all its launches
     ranked: list[tuple[float, GroupMapping]] = field(default_factory=list)
     best: tuple[GroupMapping, KernelRecord] | None = None
-
-
-def base_name(name: str) -> str:
-    """`ns::axpy<float>` -> `axpy`; also of a mangled name, as with halves, `_ZN2ns4axpyIDF16_EEvv`."""
-    if name.startswith("_Z"):
-        found, rest = "", name[2:].lstrip("NKL")
-        while (digits := re.match(r"\d+", rest)) is not None:
-            end = digits.end() + int(digits[0])
-            found, rest = rest[digits.end() : end], rest[end:]
-        return found
-    return name.split("<")[0].split("::")[-1].strip()
 
 
 def swizzle(text: str, question: Question, say: Say = lambda _: None) -> Result:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from hipsynth.profiling.preview.host import host_launches
-from hipsynth.profiling.preview.interpret import base_name
 from hipsynth.profiling.preview.launching import HostLaunch
 from hipsynth.profiling.preview.packing import GUESSED_BYTES, packed
 from hipsynth.profiling.preview.values import UNKNOWN, Buffer, Vector, laid_out
+from hipsynth.synth.core.kernel_names import base_name
 
 KERNEL = "__global__ void add(const float* a, float* b, int n) {}\n"
 

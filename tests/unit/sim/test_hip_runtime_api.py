@@ -19,21 +19,6 @@ from hipsynth.synth.core.oracle_check import mismatch
 from hipsynth.synth.core.program import Expected
 
 
-@pytest.mark.parametrize(
-    ("signature", "name"),
-    [
-        ("copy(double*, double*, int)", "copy"),
-        ("void axpy<float>(float, float const*, float*)", "axpy<float>"),
-        ("void ns::fill<int, 3>(int*, int) [clone .kd]", "ns::fill<int, 3>"),
-        ("void apply<void (*)(int)>(void (*)(int), int)", "apply<void (*)(int)>"),
-        ("(anonymous namespace)::hidden(int*)", "(anonymous namespace)::hidden"),
-        ("plain_c_kernel", "plain_c_kernel"),
-    ],
-)
-def test_short_names(signature: str, name: str) -> None:
-    assert document.short_name(signature) == name
-
-
 def test_configuration_names_every_table_entry(tmp_path: Path) -> None:
     device = devices.load("mi300x")
     artefacts = api.Artefacts(tmp_path / "a", tmp_path / "a.co", tmp_path / "a.s", Path("llvm-objdump"))

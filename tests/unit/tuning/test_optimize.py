@@ -9,7 +9,7 @@ import pytest
 
 from hipsynth.synth.core.errors import BadInput, HipsynthError
 from hipsynth.tuning.optimize.emit import emit
-from hipsynth.tuning.optimize.evaluate import Evaluation, Evaluator, KernelTime, base_name
+from hipsynth.tuning.optimize.evaluate import Evaluation, Evaluator, KernelTime, original_name
 from hipsynth.tuning.optimize.jam import jammed
 from hipsynth.tuning.optimize.moves import MOVES, moves
 from hipsynth.tuning.optimize.moves.view import View
@@ -290,4 +290,4 @@ def test_a_program_that_fails_is_an_error(program: Program) -> None:
 
 
 def test_names_of_kernels() -> None:
-    assert base_name("ns::axpy_tuned<float>") == "axpy" and base_name("axpy") == "axpy"
+    assert original_name("ns::axpy_tuned<float>") == "axpy" and original_name("axpy") == "axpy"
