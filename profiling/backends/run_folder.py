@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,8 +27,9 @@ class Placed:
 def place(project: Project | None, name: str, artefacts: Artefacts, folder: Path) -> Placed:
     """Makes `folder` as a copy of the project's folder with the executable in it; empty if there is no project.
 
-    Files outside the folder that are named in the arguments will be visible read-only at their absolute paths. The home
-    folder and folders of temporary files are not copied: they hold much that is not the program's.
+    Of the files that its arguments name, those that are `project.readable` will be visible read-only at their absolute
+    paths, and no other. The home folder and folders of temporary files are not copied: they hold much that is not the
+    program's.
     """
     if project is None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -37,8 +38,8 @@ def place(project: Project | None, name: str, artefacts: Artefacts, folder: Path
         folder.mkdir(parents=True)
     else:
         copy_folder(project.folder, folder)
-    words = tuple(_named_file(word, folder) for word in project.arguments)
-    elsewhere = {word: Path(word) for word in words if Path(word).is_absolute() and _is_file(word)}
+    words = tuple(_readable_path(word, folder, project.readable) for word in project.arguments)
+    elsewhere = {word: Path(word) for word in words if Path(word).is_absolute() and _resolved(word) in project.readable}
     return Placed(folder, put_executable(artefacts, folder, name), words, elsewhere)
 
 
@@ -48,13 +49,22 @@ def _shared(folder: Path) -> bool:
     return folder in (home, *home.parents, Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp"))
 
 
-def _named_file(word: str, folder: Path) -> str:
-    """The argument, made absolute if it names a file in the user's working folder that is missing from the copy."""
-    return word if _is_file(folder / word) or not _is_file(word) else str(Path(word).resolve())
+def named_files(arguments: Iterable[str], folder: Path) -> frozenset[Path]:
+    """The files that arguments name, seen from `folder`, without links."""
+    found = (_resolved(folder / word) for word in arguments)
+    return frozenset(path for path in found if path is not None)
 
 
-def _is_file(path: str | Path) -> bool:
-    return os.path.isfile(path)  # noqa: PTH113 - false for text that is no path, where Path.is_file raises
+def _readable_path(word: str, folder: Path, readable: frozenset[Path]) -> str:
+    """The argument, made absolute if it names a readable file in the working folder that is missing from the copy."""
+    path = None if _resolved(folder / word) else _resolved(word)
+    return word if path is None or path not in readable or Path(word).is_absolute() else str(path)
+
+
+def _resolved(path: str | Path) -> Path | None:
+    """The path of a file without links; None for what is no file, or text that is no path."""
+    is_file = os.path.isfile(path)  # noqa: PTH113 - false for text that is no path, where Path.is_file raises
+    return Path(path).resolve() if is_file else None
 
 
 def put_executable(artefacts: Artefacts, folder: Path, name: str) -> Artefacts:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from hipsynth.profiling.backends.run_folder import named_files
 from hipsynth.profiling.survey.build import Built, try_plans, unit_flags
 from hipsynth.profiling.survey.discover import find_programs
 from hipsynth.profiling.survey.plan import BuildPlan, Program
@@ -107,8 +108,23 @@ def folder_programs(
         arguments = next((call.arguments for call in built.plan.calls), ())
         project = project_of(built.plan, (root, scratch.resolve(), own_headers()))
         try:
-            program = project_program(replace(project, arguments=arguments))
+            readable = _own_files(found.id, arguments, built.plan.folder, root)
+            program = project_program(replace(project, arguments=arguments, readable=readable))
         except BadInput as error:
             on_bad(error)
         else:
             yield replace(program, name=Path(found.id).stem, runs=(Run(arguments),))
+
+
+def _own_files(program: str, arguments: Sequence[str], folder: Path, root: Path) -> frozenset[Path]:
+    """The files that the arguments in a build file name. Raises BadInput (reason "outside") for one outside `root`."""
+    named = named_files(arguments, folder)
+    outside = sorted(path for path in named if not path.is_relative_to(root))
+    if outside:
+        raise BadInput(
+            f"{program}: its build files start it with {outside[0]}",
+            cause=f"the file lies outside {root}; only arguments that you type yourself may name such files",
+            remedy="copy the file into the folder, or profile the program by itself: synth profile FOLDER -- ARGUMENTS",
+            reason="outside",
+        )
+    return named

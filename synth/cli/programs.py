@@ -85,9 +85,12 @@ def locate(
     project: Path | None = None,
     limits: CompileLimits | None = None,
 ) -> Project:
-    """The program in these files, or as defined by the build files of a folder. Raises BadInput, CompileFailed."""
+    """The program in these files, or as defined by the build files of a folder; it may read the files that `arguments`,
+    which the user typed, name. Raises BadInput, CompileFailed."""
+    from hipsynth.profiling.backends.run_folder import named_files
     from hipsynth.synth.core.program import Project, SourceFile
 
+    readable = named_files(arguments, Path.cwd())
     if project is None and not paths[0].is_dir():
         for path in paths:
             if path.is_file() and path.suffix not in _SOURCES and _BUILD_FILE.fullmatch(path.name):
@@ -97,7 +100,7 @@ def locate(
                 raise BadInput(f"{path}: {what}", remedy="give a HIP source file, or the folder of a program")
         flags = shlex.join(f"-I{Path(folder).resolve()}" for folder in includes)
         files = tuple(SourceFile(path, "c" if path.suffix == ".c" else "hip", flags) for path in paths)
-        return Project(files, paths[0].resolve().parent, arguments)
+        return Project(files, paths[0].resolve().parent, arguments, readable)
     from hipsynth.profiling.survey.project import find_project
     from hipsynth.synth.core.scratch import scratch_folder
 
@@ -108,7 +111,7 @@ def locate(
     scratch = click.get_current_context().with_resource(scratch_folder())
     shown = [Path(place) for place in includes]
     found = find_project(folder, arch, scratch, paths[0] if project else None, shown, limits)
-    return replace(found, arguments=arguments)
+    return replace(found, arguments=arguments, readable=readable)
 
 
 def hint(message: str) -> str:

@@ -9,19 +9,27 @@ from pathlib import Path
 
 import needs
 import pytest
+from click.testing import CliRunner
 from leftovers import left_running
 
 from hipsynth.profiling import sandbox
+from hipsynth.profiling.backends.protocol import Target
+from hipsynth.profiling.backends.sim import SimBackend
+from hipsynth.profiling.sim.limits import Limits
 from hipsynth.profiling.survey.build import try_plans
 from hipsynth.profiling.survey.build_files import cmake, makefile
 from hipsynth.profiling.survey.discover import find_programs
+from hipsynth.profiling.survey.project import folder_programs
 from hipsynth.profiling.toolchain import CompileLimits, parse_flags
+from hipsynth.synth.cli.main import cli
+from hipsynth.synth.core.errors import BadInput
 from hipsynth.synth.core.scratch import scratch_folder
 
 pytestmark = pytest.mark.usefixtures("with_make")
 MAIN = "#include <hip/hip_runtime.h>\n__global__ void k(int* p) { *p = 1; }\nint main() { return 0; }\n"
 RULE = "prog: main.hip\n\thipcc $(FLAGS) -o prog main.hip\n"
 SECRET = "the_secret_of_another_folder"
+TARGET = Target("gfx90a", "-O1", "mi250")
 HEAD = "cmake_minimum_required(VERSION 3.21)\nproject(x LANGUAGES CXX HIP)\n"
 CMAKE = HEAD + "add_executable(x main.hip)\n"
 SHELL = 'execute_process(COMMAND sh -c "{}")\n'
@@ -145,6 +153,65 @@ def test_answers_that_name_other_folders(tmp_path: Path, outside: Path) -> None:
     (replies / "target.json").unlink()
     (replies / "target.json").symlink_to(outside / "secret.h")
     assert run._reply()[0] == []
+
+
+READS = """#include <hip/hip_runtime.h>
+#include <cstdio>
+__global__ void leak(int* p) { *p = 1; }
+int main(int argc, char** argv) {
+  unsigned char text[3] = {};
+  if (std::FILE* file = argc > 1 ? std::fopen(argv[1], "r") : nullptr) (void)!std::fread(text, 1, 3, file);
+  int* p;
+  if (hipMalloc(&p, 4) != hipSuccess) return 1;
+  leak<<<dim3(text[0] + 1, text[1] + 1, text[2] + 1), 1>>>(p);
+  return hipDeviceSynchronize();
+}
+"""
+RUN = "prog: main.hip\n\thipcc -o prog main.hip\nrun: prog\n\t./prog {}\n"
+# What the Makefile starts the program with -> the grid, which tells the first three letters of the file that it read;
+# None: the program is refused.
+STARTS = {
+    "a file outside": ("{out}/secret.h", None),
+    "a file above": ("../out/secret.h", None),
+    "a link to a file outside": ("link.h", None),
+    "the user's working folder": ("secret.h", (1, 1, 1)),
+    "a file of its own": ("data.txt", (ord("a") + 1, ord("b") + 1, ord("c") + 1)),
+    "its own by a path": ("$(CURDIR)/data.txt", (ord("a") + 1, ord("b") + 1, ord("c") + 1)),
+}
+
+
+@pytest.mark.parametrize("what", STARTS)
+def test_build_files_show_a_program_no_file_outside_its_folder(
+    what: str, tmp_path: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is shown reaches counters, here by the grid, and so a corpus that is published."""
+    needs.simulator()
+    needs.compiler()
+    argument, grid = STARTS[what]
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "main.hip").write_text(READS)
+    (folder / "data.txt").write_text("abc")
+    (folder / "link.h").symlink_to(outside / "secret.h")
+    (folder / "Makefile").write_text(RUN.format(argument.format(out=outside)))
+    (outside / "secret.h").chmod(0o600)
+    monkeypatch.chdir(outside)
+    bad: list[BadInput] = []
+    with scratch_folder() as scratch:
+        found = list(folder_programs(folder, "gfx90a", scratch, bad.append))
+        results = [SimBackend().profile(one, TARGET, scratch / "out", Limits(sampling_units=0)) for one in found]
+    assert [(error.reason, "secret.h" in str(error)) for error in bad] == ([] if grid else [("outside", True)])
+    assert [kernel.grid for result in results for kernel in result.kernels] == ([grid] if grid else [])
+
+
+def test_files_that_the_user_names_are_shown_wherever_they_are(outside: Path, tmp_path: Path) -> None:
+    needs.compiler()
+    (tmp_path / "main.hip").write_text(READS)
+    (outside / "secret.h").write_text("abc")
+    words = ["profile", str(tmp_path / "main.hip"), "--arch", "gfx90a", "--json", "--", str(outside / "secret.h")]
+    done = CliRunner().invoke(cli, words, standalone_mode=False)
+    (result,) = json.loads(done.stdout)["results"]
+    assert result["kernels"][0]["grid"] == [ord("a") + 1, ord("b") + 1, ord("c") + 1]
 
 
 def test_plans_that_name_files_outside_do_not_build(tmp_path: Path, outside: Path) -> None:
