@@ -76,10 +76,22 @@ def try_plans(
     chosen = next((made for made in relevant if made.reason == "needs_library"), failures[0])
     if chosen.reason == "needs_library" and program.libraries:
         return replace(chosen, message=f"needs {', '.join(program.libraries)}: {chosen.message}")
-    guessed = all(made.plan.origin == "guess" for made in failures)
-    if guessed and program.not_configured and chosen.reason in ("compile_failed", "missing_header", "link_failed"):
-        return replace(chosen, reason="not_configured", message=program.not_configured)
+    if program.not_configured and all(made.plan.origin == "guess" for made in failures):
+        return _without_configuration(chosen, program.not_configured)
     return chosen
+
+
+def _without_configuration(guess: Built, problem: str) -> Built:
+    """The failure of a guessed plan of a program whose CMake project could not be configured.
+
+    What lacks a header or a symbol may do so because nothing was configured. Any other error of the compiler is the
+    program's own, and names the cause better than CMake does.
+    """
+    if guess.reason in ("missing_header", "link_failed"):
+        return replace(guess, reason="not_configured", message=f"{problem}; without CMake: {guess.message}")
+    if guess.reason == "compile_failed":
+        return replace(guess, message=f"{guess.message} ({problem})")
+    return guess
 
 
 def _with_written(plan: BuildPlan, folder: Path) -> BuildPlan:

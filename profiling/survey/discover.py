@@ -15,7 +15,7 @@ from hipsynth.profiling.survey.build_files.cmake import cmake_plans
 from hipsynth.profiling.survey.build_files.commands import parse_compiler, plans_of, simple_commands, steps_of
 from hipsynth.profiling.survey.build_files.makefile import make_plans
 from hipsynth.profiling.survey.libraries import library_of_header
-from hipsynth.profiling.survey.plan import BuildPlan, Call, Program, SourceUnit
+from hipsynth.profiling.survey.plan import NO_MAIN, BuildPlan, Call, Program, SourceUnit
 from hipsynth.profiling.survey.sources import (
     CMAKE_FILE,
     SOURCE_ENDINGS,
@@ -36,6 +36,8 @@ _PLACEHOLDER = re.compile(r"[<>\[\]{}$*|&;`]|\.\.\.")
 def find_programs(root: Path, arch: str, shows: Sequence[Path] = ()) -> list[Program]:
     """The programs below `root`, ordered by the path of their main file. Malformed files are skipped, not raised.
 
+    Folders with HIP sources that belong to no program come last (refusal NO_MAIN).
+
     `shows`: further folders that build files may refer to.
     """
     folder = scan(root)
@@ -50,7 +52,7 @@ def find_programs(root: Path, arch: str, shows: Sequence[Path] = ()) -> list[Pro
             found += _plans_of_file(build_file, folder.root, arch, shows)
     plans: dict[Path, list[BuildPlan]] = defaultdict(list)
     for plan in found:
-        for main in _mains(plan):
+        for main in _mains(plan, folder.root):
             plans[main].append(plan)
     programs = []
     for path in folder.sources:
@@ -58,7 +60,28 @@ def find_programs(root: Path, arch: str, shows: Sequence[Path] = ()) -> list[Pro
             program = _program(path, folder, plans.get(path, []), problems)
             if program is not None:
                 programs.append(program)
-    return programs
+    return [*programs, *_folders_without_main(folder, programs, found)]
+
+
+def _folders_without_main(folder: Folder, programs: Sequence[Program], plans: Sequence[BuildPlan]) -> list[Program]:
+    """One entry for each folder with HIP sources that no program is built from or includes."""
+    units = {unit.path for program in programs for plan in program.plans for unit in plan.units}
+    used = {file for unit in units for file in folder.closure(unit)} | units | {program.main for program in programs}
+    first: dict[Path, Path] = {}
+    for path in folder.sources:
+        if path not in used and folder.is_hip(path) and not source_facts(path).has_main:
+            first.setdefault(path.parent, path)
+    return [_without_main(path, folder, plans) for path in first.values()]
+
+
+def _without_main(path: Path, folder: Folder, plans: Sequence[BuildPlan]) -> Program:
+    """`path`: the first of the folder's sources."""
+    message = "it has HIP sources, and no main() of the surveyed folder uses them"
+    named = [unit.path for plan in plans for unit in plan.units if path.parent in (plan.folder, unit.path.parent)]
+    outside = [name for name in named if not name.resolve().is_relative_to(folder.root)]
+    if outside:
+        message += f"; its build files name {outside[0]}: survey a folder that holds both"
+    return Program(path.relative_to(folder.root).as_posix(), path, refusal=(NO_MAIN, message))
 
 
 def _cmake_plans(
@@ -122,8 +145,10 @@ def _command_plans(path: Path) -> list[BuildPlan]:
     return [replace(plan, units=(*plan.units, *units)) for plan in plans]
 
 
-def _mains(plan: BuildPlan) -> list[Path]:
-    return [unit.path for unit in plan.units if source_facts(unit.path).has_main]
+def _mains(plan: BuildPlan, root: Path) -> list[Path]:
+    """The files of a plan with a main(); those that it names outside the surveyed folder are not read."""
+    own = [unit.path for unit in plan.units if unit.path.resolve().is_relative_to(root)]
+    return [path for path in own if source_facts(path).has_main]
 
 
 def _program(path: Path, folder: Folder, plans: list[BuildPlan], problems: Mapping[Path, str]) -> Program | None:

@@ -25,6 +25,11 @@ USAGE_CHARS = 20_000
 _PREPARING = sandbox.SandboxLimits(**sandbox.time_limits(20), memory_bytes=2 << 30, processes=64)
 # An option named in a message, such as: use the event-based method with "-m event" argument
 _NAMED_OPTION = re.compile(r"[\"`](--?[a-zA-Z][\w-]*(?: [\w.]+)?)[\"`] (?:argument|option|flag)")
+# An argument that names a file to read: a path, or a name with the ending of one. Its absence may explain the failures.
+_INPUT_FILE = re.compile(
+    r"^(?!-).*(/|\.(txt|dat|data|bin|csv|mtx|graph|gr|in|inp|bmp|png|ppm|pgm|jpe?g|raw|json|xml|cfg|conf)$)"
+)
+_MAY_LACK_DATA = frozenset({"exit_code", "host_crash"})
 _LITERAL = re.compile(r"-{0,2}\d[\w.x,]*|--?[a-zA-Z][\w-]*(=[\w.-]+)?")
 
 
@@ -74,8 +79,21 @@ def try_call(
     counters: bool = False,
 ) -> tuple[Verdict, api.RunResult]:
     """Runs a program once, in a copy of its folder below the new folder `view`, and judges it."""
-    done = _run(built, device, view / _inside(built, root), limits, call, count, {str(view): root}, counters)
-    return judge(done, unasked=program.reads_arguments and not call.arguments), done
+    folder = view / _inside(built, root)
+    done = _run(built, device, folder, limits, call, count, {str(view): root}, counters)
+    verdict = judge(done, unasked=program.reads_arguments and not call.arguments)
+    before_kernels = not done.dispatch_count
+    return (explain_by_absent_file(verdict, call, folder) if before_kernels else verdict), done
+
+
+def explain_by_absent_file(verdict: Verdict, call: Call, folder: Path) -> Verdict:
+    """The verdict on a run in `folder` that launched no kernel: needs_data if its arguments name an absent file."""
+    if verdict.reason not in _MAY_LACK_DATA:
+        return verdict
+    for word in filter(_INPUT_FILE.search, call.arguments):
+        if not (folder / word).exists():
+            return replace(verdict, reason="needs_data", message=f"{verdict.message}; {word} is not in its folder")
+    return verdict
 
 
 def _advised(verdict: Verdict, call: Call, limits: Limits) -> Verdict:

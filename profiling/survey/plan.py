@@ -64,6 +64,9 @@ class BuildPlan:
     written: tuple[tuple[Path, str], ...] = ()  # (path, text) of files that configuring generates
 
 
+NO_MAIN = "no_main"  # the refusal of a folder with HIP sources that belong to no main() of the surveyed folder
+
+
 @dataclass(frozen=True)
 class Program:
     """One program: the file with its main() and its build plans, most reliable first.

@@ -10,7 +10,7 @@ from pathlib import Path
 from hipsynth.profiling.backends.run_folder import named_files
 from hipsynth.profiling.survey.build import Built, try_plans, unit_flags
 from hipsynth.profiling.survey.discover import find_programs
-from hipsynth.profiling.survey.plan import BuildPlan, Program
+from hipsynth.profiling.survey.plan import NO_MAIN, BuildPlan, Program
 from hipsynth.profiling.survey.sources import own_headers, scan
 from hipsynth.profiling.toolchain import CompileLimits
 from hipsynth.synth.core.errors import BadInput, CompileFailed
@@ -101,6 +101,8 @@ def folder_programs(
     root = folder.resolve()
     for number, found in enumerate(find_programs(folder, arch)):
         reason, message = found.refusal
+        if reason == NO_MAIN:  # parts of a library, for example
+            continue
         if reason:
             on_bad(BadInput(f"{found.id}: {message}", reason=reason))
             continue

@@ -8,10 +8,12 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from hipsynth.profiling.sim.spending import Spending, incomplete
+from hipsynth.profiling.survey.plan import NO_MAIN
 from hipsynth.synth.core.kernel_record import decode
 
 # Failures caused by neither the program nor the simulator: these programs are not counted as "should run".
 OUTSIDE = {
+    NO_MAIN: "a folder with HIP sources and no main() that uses them",
     "cuda_source": "CUDA source, not HIP",
     "needs_library": "needs a library that is not installed",
     "needs_memory": "needs more memory than it was given",
@@ -167,4 +169,12 @@ def _line(row: Row) -> str:
     if not row.completed and row.evidence:
         detail += f" | {row.evidence}"
     fits = f"\n        fits: {row.command}" if row.command else ""
-    return f"{row.status:7s} {row.program}  {detail[:160]}".rstrip() + fits
+    return f"{_outcome(row):7s} {row.program}  {detail[:160]}".rstrip() + fits
+
+
+def _outcome(row: Row) -> str:
+    """The status; of a program with a budget that left out launches, how many of them it executed."""
+    if not row.completed or row.whole:
+        return row.status
+    launches = sum(one.launches for one in row.spending)
+    return f"{row.status} {launches - incomplete(row.spending):,} of {launches:,} launches "

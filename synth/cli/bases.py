@@ -71,9 +71,11 @@ def _with_settings(item: Item, own: Settings) -> Item:
 def _built(folder: Path, scratch: Path, own: Settings) -> list[Item]:
     """The programs of a folder as its build files define them, then the sources with kernels that no program uses."""
     from hipsynth.profiling.survey.discover import find_programs
+    from hipsynth.profiling.survey.plan import NO_MAIN
 
     items, used = [], set()
-    for program in find_programs(folder, ARCH, [place.resolve() for place in own.includes]):
+    found = find_programs(folder, ARCH, [place.resolve() for place in own.includes])
+    for program in [one for one in found if one.refusal[0] != NO_MAIN]:
         items.append(_item(program, folder.resolve(), scratch, own))
         used |= {unit.path for plan in program.plans for unit in plan.units}
     rest = find_items(folder) if any(path.suffix == ".hip" for path in folder.rglob("*.hip")) else []

@@ -299,8 +299,24 @@ def test_a_program_that_needs_its_cmake_project_fails_with_its_problem(tmp_path:
             built[program.id] = try_plans(program, "gfx90a", scratch, [tmp_path])
     assert built["plain.hip"].artefacts is not None
     needy = built["needy.hip"]
-    assert (needy.reason, needy.message) == ("not_configured", "CMake: CMakeLists.txt:3: not here")
+    assert (needy.reason, needy.message) == (
+        "not_configured",
+        "CMake: CMakeLists.txt:3: not here; without CMake: generated.h not found",
+    )
     assert "generated.h" in needy.diagnostics
+
+
+def test_an_error_of_the_program_itself_is_named_before_cmakes(tmp_path: Path) -> None:
+    needs.compiler()
+    files = {
+        "CMakeLists.txt": HEAD + 'message(FATAL_ERROR "not here")\n',
+        "wrong.hip": MAIN + "int twice(int x) { return y; }\n",
+    }
+    (program,) = find_programs(write(tmp_path, files), "gfx90a")
+    with scratch_folder() as scratch:
+        built = try_plans(program, "gfx90a", scratch, [tmp_path])
+    assert built.reason == "compile_failed" and "undeclared identifier 'y'" in built.message
+    assert built.message.endswith("(CMake: CMakeLists.txt:3: not here)")
 
 
 def test_generated_sources_and_headers_are_compiled(tmp_path: Path) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from hipsynth.profiling.sim.api import RunResult
+from hipsynth.profiling.sim.spending import Spending
 from hipsynth.profiling.survey.build import _classify
-from hipsynth.profiling.survey.judge import judge
+from hipsynth.profiling.survey.execute import explain_by_absent_file
+from hipsynth.profiling.survey.judge import Verdict, judge
+from hipsynth.profiling.survey.plan import Call
 from hipsynth.profiling.survey.report import OUTSIDE, Report, Row, row_of, table
 from hipsynth.synth.core.errors import CompileFailed
 
@@ -166,3 +170,33 @@ def test_totals_count_only_what_should_run() -> None:
     }  # fmt: skip
     assert "66.7 %" in table(report) and OUTSIDE["needs_library"] in table(report)
     assert row_of({**rows[0].__dict__, "later": 1}) == rows[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("graph.txt", "16"), "exit_code"),
+        (("absent.txt", "16"), "needs_data"),
+        (("-i", "data/absent"), "needs_data"),
+        (("1024", "0.5", "-v"), "exit_code"),
+        ((), "exit_code"),
+    ],
+)
+def test_a_run_whose_arguments_name_an_absent_file_lacks_data(
+    arguments: tuple[str, ...], reason: str, tmp_path: Path
+) -> None:
+    (tmp_path / "graph.txt").touch()
+    failed = Verdict("failed", "exit_code", "exit code 1")
+    found = explain_by_absent_file(failed, Call(arguments), tmp_path)
+    assert found.reason == reason and ("is not in its folder" in found.message) == (reason == "needs_data")
+    timeout = Verdict("failed", "timeout", "")
+    assert explain_by_absent_file(timeout, Call(arguments), tmp_path) == timeout
+
+
+def test_a_program_that_left_out_launches_does_not_just_say_that_it_ran() -> None:
+    copy = Spending("copy", "_Z4copyv", "copy()", 700, 1, 0, 0, 699, 699, 1e9, 0.0)
+    scale = replace(copy, name="scale", launches=7, uncounted=6, incomplete=7)
+    cut = Row("a.cpp", "ran", spending=(copy, scale))
+    whole = Row("b.cpp", "ran", spending=(replace(copy, incomplete=0),))
+    lines = table(Report("folder", "gfx90a", [cut, whole])).splitlines()
+    assert lines[0].split("  ")[0] == "ran 1 of 707 launches" and lines[1].startswith("ran     b.cpp")

@@ -153,6 +153,26 @@ def test_a_main_beside_its_hip_sources_in_another_folder_is_a_program(tmp_path: 
     assert [unit.path.name for unit in program.plans[1].units] == ["main.cpp", "solve.hip"]
 
 
+def test_folders_whose_main_lies_elsewhere_are_listed(tmp_path: Path) -> None:
+    """A common layout: x-hip holds the kernels, and its Makefile compiles ../x-cuda/main.cpp with them."""
+    files = {
+        "x-hip/Makefile": "x:\n\thipcc -o x kernels.cpp ../x-cuda/main.cpp\n",
+        "x-hip/kernels.cpp": KERNEL,
+        "x-hip/more.cpp": KERNEL,
+        "x-cuda/main.cpp": "void launch();\nint main() { launch(); }\n",
+        "lib/part.cpp": KERNEL,
+    }
+    root = write(tmp_path / "all", files)
+    assert [(p.id, p.refusal[0]) for p in find_programs(root, "gfx90a")] == [
+        ("x-cuda/main.cpp", ""),
+        ("lib/part.cpp", "no_main"),
+        ("x-hip/more.cpp", "no_main"),
+    ]
+    (alone,) = find_programs(root / "x-hip", "gfx90a")
+    assert (alone.id, alone.refusal[0]) == ("kernels.cpp", "no_main")
+    assert str(root / "x-cuda/main.cpp") in alone.refusal[1], alone.refusal
+
+
 def test_programs_that_use_only_a_portable_library(tmp_path: Path) -> None:
     thrust = "#include <thrust/device_vector.h>\nint main() { thrust::device_vector<int> v(4); }\n"
     cuda = "#include <cuda_runtime.h>\n" + thrust
