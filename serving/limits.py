@@ -9,6 +9,9 @@ SOURCE_BYTES = 1 << 20  # of one program
 BODY_BYTES = 3 << 20  # of a request: two programs of a comparison, written as JSON
 DOCUMENTS = 512  # edited documents whose newest version is remembered
 MOST_KERNELS = 256  # `__global__` in one source
+CONNECTIONS = 256
+HEADER_BYTES = 64 << 10  # of a request
+HEADERS_S, BODY_S, ANSWER_S = 10.0, 60.0, 60.0  # that a client may take to send a request, and to read its answer
 OWN_LIMIT_FACTOR, OWN_LIMIT_EXTRA_S = 3.0, 30.0  # wall-clock margin over a program's own limit on processor time
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 import uvicorn
 
 from hipsynth.serving.app import make_app
+from hipsynth.serving.connections import configure_server
 from hipsynth.serving.guard import Guard
 from hipsynth.serving.limits import Settings
 from hipsynth.serving.service import Service
@@ -131,16 +132,13 @@ async def _serve(
 ) -> None:
     service = Service(settings)
     app, meter = make_app(service, version("hipsynth"))
-    config = uvicorn.Config(
+    config = configure_server(
         Guard(app, address.token, number, meter),
         log_config=None,
         access_log=False,
         lifespan="on",
         server_header=False,
         timeout_graceful_shutdown=STOP_S,
-        ws="none",
-        limit_concurrency=256,
-        h11_max_incomplete_event_size=64 << 10,
     )
     try:
         await Server(config, lambda: on_listen(address)).serve([listening])

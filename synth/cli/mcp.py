@@ -74,10 +74,12 @@ def command(
         return
     import uvicorn
 
+    from hipsynth.serving.connections import configure_server
+
     token = os.environ.get("HIPSYNTH_TOKEN") or secrets.token_urlsafe(32)
     if len(token) < LEAST_TOKEN or not token.isascii():
         raise UsageError("HIPSYNTH_TOKEN holds no usable token", remedy=f"at least {LEAST_TOKEN} ASCII characters")
-    config = uvicorn.Config(http_app(shop, token), host="127.0.0.1", port=port, log_level="warning")
+    config = configure_server(http_app(shop, token), host="127.0.0.1", port=port, log_level="warning")
     listening = config.bind_socket()
     address = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
     click.echo(json.dumps({"url": address} | ({} if os.environ.get("HIPSYNTH_TOKEN") else {"token": token})))
