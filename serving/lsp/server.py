@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +40,15 @@ def make_server(source: Source) -> LanguageServer:
 
 def serve() -> None:
     """Serves one client until it says goodbye or closes the stream."""
-    make_server(WorkerSource()).start_io()
+    answers = os.fdopen(os.dup(1), "wb")  # pygls closes what it writes to when it is told to exit
+    make_server(WorkerSource()).start_io(stdout=answers)
 
 
 def _follow_documents(server: LanguageServer, session: Session) -> None:
+    # The session keeps the texts; pygls would copy each document line by line for every edit.
+    for method in (types.TEXT_DOCUMENT_DID_OPEN, types.TEXT_DOCUMENT_DID_CHANGE, types.TEXT_DOCUMENT_DID_CLOSE):
+        del server.protocol.fm.builtin_features[method]
+
     @server.feature(types.INITIALIZE)
     def initialize(params: types.InitializeParams) -> None:
         session.options = Options.of(params.initialization_options)
@@ -58,10 +64,9 @@ def _follow_documents(server: LanguageServer, session: Session) -> None:
 
     @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
     async def changed(params: types.DidChangeTextDocumentParams) -> None:
-        uri = params.text_document.uri
-        if uri in session.documents:
-            text = server.workspace.get_text_document(uri).source
-            session.edit(uri, params.text_document.version, text)
+        it = params.text_document
+        if it.uri in session.documents:
+            session.edit(it.uri, it.version, params.content_changes, server.workspace.position_codec)
 
     @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
     def saved(params: types.DidSaveTextDocumentParams) -> None:

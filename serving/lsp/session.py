@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from lsprotocol import types
+from pygls.workspace import PositionCodec
+
 from hipsynth.serving.limits import SOURCE_BYTES
 from hipsynth.serving.lsp import facts, view
+from hipsynth.serving.lsp.buffer import TextBuffer
 from hipsynth.serving.lsp.facts import KernelFacts
 from hipsynth.serving.lsp.kernels import Kernel, kernels
 from hipsynth.serving.lsp.source import Failed, Query, Source
@@ -68,7 +72,7 @@ class Document:
     uri: str
     path: Path
     version: int
-    text: str
+    buffer: TextBuffer
     saved: str
     predicted: Outcome | None = None
     executed: Outcome | None = None
@@ -76,7 +80,20 @@ class Document:
     problem: str = ""
     busy: str = ""
     task: asyncio.Task[None] | None = None
-    found: list[Kernel] = field(default_factory=list)
+    _outlined: str | None = None  # the text that `_outline` is of
+    _outline: list[Kernel] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return self.buffer.text
+
+    @property
+    def found(self) -> list[Kernel]:
+        """The kernels of the text, looked for when they are asked for; none in a text that is too long to predict."""
+        if self._outlined is not self.text:
+            self._outline = kernels(self.text) if len(self.text) <= SOURCE_BYTES else []
+            self._outlined = self.text
+        return self._outline
 
     def facts(self, name: str) -> KernelFacts | None:
         """Executed facts of this very text, else predicted ones, maybe of an earlier text."""
@@ -133,12 +150,21 @@ class Session:
 
     def open(self, uri: str, path: Path, version: int, text: str) -> None:
         self.close(uri)
-        self.documents[uri] = Document(uri, path, version, text, text)
+        self.documents[uri] = Document(uri, path, version, TextBuffer(text), text)
         self._look(self.documents[uri])
 
-    def edit(self, uri: str, version: int, text: str) -> None:
+    def edit(
+        self,
+        uri: str,
+        version: int,
+        changes: Iterable[types.TextDocumentContentChangeEvent],
+        codec: PositionCodec,
+    ) -> None:
+        """Changes a document's text. Only the version that is left after a pause is looked at, or asked for."""
         document = self.documents[uri]
-        document.version, document.text = version, text
+        document.version = version
+        for change in changes:
+            document.buffer.apply(change, codec)
         self._look(document)
 
     def save(self, uri: str) -> None:
@@ -163,11 +189,10 @@ class Session:
             document.task.cancel()
 
     def _look(self, document: Document) -> None:
-        """Finds the kernels at once, and predicts them after a pause; a newer version cancels an older one's work."""
+        """Predicts the kernels after a pause; a newer version cancels an older one's work."""
         if document.task:
             document.task.cancel()
         document.busy = ""
-        document.found = kernels(document.text) if len(document.text) <= SOURCE_BYTES else []
         document.task = asyncio.get_running_loop().create_task(self._predict(document, document.version))
 
     async def _predict(self, document: Document, version: int) -> None:

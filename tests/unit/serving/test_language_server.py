@@ -16,9 +16,11 @@ import pytest
 needs.package("pygls")
 from lsprotocol import types  # noqa: E402
 from pygls.lsp.client import LanguageClient  # noqa: E402
+from pygls.workspace import PositionCodec  # noqa: E402
 
 from hipsynth.serving.limits import MOST_KERNELS  # noqa: E402
 from hipsynth.serving.lsp import facts, server, view  # noqa: E402
+from hipsynth.serving.lsp.buffer import TextBuffer  # noqa: E402
 from hipsynth.serving.lsp.kernels import kernels  # noqa: E402
 from hipsynth.serving.lsp.session import Document, Options, Session  # noqa: E402
 from hipsynth.serving.lsp.source import Failed, Query, WorkerSource  # noqa: E402
@@ -94,9 +96,12 @@ def session(source: FakeSource, **options: Any) -> tuple[Session, list[int]]:
 
 
 def document(text: str = TEXT) -> Document:
-    made = Document("file:///k.hip", Path("/k.hip"), 1, text, text)
-    made.found = kernels(text)
+    made = Document("file:///k.hip", Path("/k.hip"), 1, TextBuffer(text), text)
     return made
+
+
+def whole(text: str) -> types.TextDocumentContentChangeWholeDocument:
+    return types.TextDocumentContentChangeWholeDocument(text)
 
 
 def test_kernels_are_found_while_they_are_written() -> None:
@@ -118,9 +123,9 @@ def test_a_newer_version_supersedes_an_older_one() -> None:
         made, shown = session(source)
         made.open("u", Path("/k.hip"), 1, TEXT)
         for version in (2, 3):
-            made.edit("u", version, TEXT + f"// {version}\n")  # within the pause: never asked
+            made.edit("u", version, [whole(TEXT + f"// {version}\n")], PositionCodec())  # within the pause: never asked
         await asyncio.sleep(0.04)
-        made.edit("u", 4, TEXT + "// 4\n")  # version 3 is being answered: its answer is dropped
+        made.edit("u", 4, [whole(TEXT + "// 4\n")], PositionCodec())  # the answer for version 3 is dropped
         task = made.documents["u"].task
         assert task
         await task
@@ -138,7 +143,7 @@ def test_lenses_stay_while_their_text_changes() -> None:
     shown.predicted = server_outcome(shown, facts.predicted(prediction()))
     titles = [lens.command.title for lens in server.lenses_of(shown, Options()) if lens.command]
     assert titles[0] == "5 us (2.5 us to 10 us) · HBM bandwidth · occupancy 88 % · predicted"
-    shown.text += "\n"
+    shown.buffer = TextBuffer(TEXT + "\n")
     stale = [lens.command.title for lens in server.lenses_of(shown, Options()) if lens.command]
     assert stale[0] == titles[0] + " · …" and len(stale) == 2
     shown.problem = "does not compile"
@@ -158,12 +163,12 @@ def test_executed_lines_follow_their_text_through_edits() -> None:
     assert shown.lines().keys() == {6}
     hover = server.hover_at(shown, 6, Options())
     assert hover and "90.0 %" in hover.contents.value and "1,600 (50 %)" in hover.contents.value  # type: ignore[union-attr]
-    shown.text = "\n\n" + TEXT
+    shown.buffer = TextBuffer("\n\n" + TEXT)
     assert shown.lines().keys() == {8}
     everything = types.Range(types.Position(0, 0), types.Position(99, 0))
     [hint] = server.hints_of(shown, everything)
     assert hint.label == "90 %" and hint.position == types.Position(8, 39)
-    shown.text = TEXT.replace("* 32", "* 1")
+    shown.buffer = TextBuffer(TEXT.replace("* 32", "* 1"))
     assert shown.lines() == {}  # the line has changed
 
 

@@ -14,7 +14,7 @@ import pytest
 
 needs.package("pygls")
 from hipsynth.serving.lsp import facts, panel, server  # noqa: E402
-from hipsynth.serving.lsp.kernels import kernels  # noqa: E402
+from hipsynth.serving.lsp.buffer import TextBuffer  # noqa: E402
 from hipsynth.serving.lsp.session import Document, Options, Outcome, Session  # noqa: E402
 from hipsynth.serving.lsp.source import Query  # noqa: E402
 
@@ -38,8 +38,7 @@ def executed(ns: float) -> dict[str, Any]:
 
 
 def document(text: str = TEXT) -> Document:
-    made = Document("file:///k.hip", Path("/k.hip"), 1, text, TEXT)
-    made.found = kernels(text)
+    made = Document("file:///k.hip", Path("/k.hip"), 1, TextBuffer(text), TEXT)
     return made
 
 
