@@ -146,9 +146,6 @@ class CorpusWriter:
         self._journal = Journal(self.root / JOURNAL)
         self._fresh = _Fresh(self.root / JOURNAL)
         self.notes = _notes(self.root, manifest, self._fresh)
-        if self._fresh.metric_ids != self.metric_ids:
-            header = {"kind": "header", "schema_version": SCHEMA_VERSION, "metric_ids": list(self.metric_ids)}
-            self._append(header)
         self._programs = set(self._stored_ids("programs")) | set(self._fresh.of("programs"))
         self._status = dict.fromkeys(self._stored_ids("measurements"), "ok")
         self._status |= self._stored_reasons()
@@ -202,8 +199,10 @@ class CorpusWriter:
         self._status[item.id] = "ok" if item.status == "ok" else item.reason
 
     def _append(self, record: Mapping[str, Any]) -> None:
-        offset, length = self._journal.append(record)
-        self._fresh.note(offset, length, record)
+        """Adds a record to the journal, whose first one is a header: a writer that adds nothing leaves no trace."""
+        header = {"kind": "header", "schema_version": SCHEMA_VERSION, "metric_ids": list(self.metric_ids)}
+        for added in [record] if self._fresh.metric_ids == self.metric_ids else [header, record]:
+            self._fresh.note(*self._journal.append(added), added)
 
     def compact(self) -> None:
         """Moves the journal's items into shards: writes the shards, then the manifest, then empties the journal."""

@@ -108,7 +108,8 @@ class Journal:
             end = offset + length
         try:
             self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o644)
-            os.ftruncate(self._fd, end)
+            if os.fstat(self._fd).st_size > end:
+                os.ftruncate(self._fd, end)
         except OSError as error:
             raise write_error(path, error) from error
         self._end = end

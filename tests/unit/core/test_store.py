@@ -69,6 +69,19 @@ def test_adding_nothing_changes_nothing(tmp_path: Path) -> None:
     assert content(tmp_path) == before
 
 
+def test_a_writer_with_nothing_to_do_leaves_no_trace(tmp_path: Path) -> None:
+    fill(tmp_path, [item(n) for n in range(3)], programs=3)
+
+    def traces() -> dict[Path, tuple[int, bytes]]:
+        paths = [tmp_path, *tmp_path.rglob("*")]
+        return {path: (path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else b"") for path in paths}
+
+    before = traces()
+    assert corpus.JOURNAL in {path.name for path in before}
+    fill(tmp_path, [], programs=3)
+    assert traces() == before
+
+
 def test_growth_keeps_unaffected_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpus, "ROWS_PER_SHARD", 10)
     fill(tmp_path, [item(n) for n in range(30)])
