@@ -40,6 +40,7 @@ STATUS = {
     "timeout": 503,
     "internal_error": 500,
 }
+MESSAGE = 400  # most characters: a pattern can be long
 ERRORS: dict[int | str, dict[str, Any]] = {
     code: {"model": Problem} for code in (400, 401, 403, 404, 409, 413, 422, 429, 500, 503)
 }
@@ -79,7 +80,8 @@ def _add_errors(app: FastAPI) -> None:
         assert isinstance(error, RequestValidationError)
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        return problem(422, {"error": "invalid", "message": f"{place}: {first['msg']}", "remedy": "see /openapi.json"})
+        message = f"{place}: {first['msg']}"[:MESSAGE]
+        return problem(422, {"error": "invalid", "message": message, "remedy": "see /openapi.json"})
 
     async def other(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)

@@ -1,13 +1,18 @@
-"""What requests may hold. Types are strict: `false` is no number, and unknown fields are refused."""
+"""What requests may hold, as /openapi.json says it. Types are strict: `false` is no number, and unknown fields are
+refused. A validator comes last in an annotation: pydantic leaves bounds that follow one out of the schema."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, StringConstraints, model_validator
 
-from hipsynth.profiling.devices import architectures
+from hipsynth.profiling.devices import architectures, device_of, devices_of, names
+from hipsynth.profiling.toolchain import check_flags, flag_pattern
 from hipsynth.serving.limits import SOURCE_BYTES
+
+WORD = 4096  # most characters of a word
+DEFAULT_ARCH = "gfx942"
 
 
 def whole(value: object) -> object:
@@ -20,10 +25,32 @@ def one_of(*words: str) -> Any:
     return Field(pattern=f"^({'|'.join(words)})$", json_schema_extra={"enum": list(words)})
 
 
-Whole = Annotated[int, BeforeValidator(whole)]
-Side = Annotated[Whole, Field(ge=1, lt=1 << 31)]
+def name_bad_flag(value: object) -> object:
+    """The value. Raises UsageError with the first flag that is not allowed, where the pattern would only say no."""
+    if isinstance(value, str) and len(value) <= WORD:
+        check_flags(value)
+    return value
+
+
+def devices_by_arch() -> list[JsonValue]:
+    """For each architecture, the schema of requests whose device has it; a request may leave out both."""
+    return [
+        {
+            "properties": {"arch": {"const": arch}, "device": {"enum": [None, *devices_of(arch)]}},
+            "required": [] if arch == DEFAULT_ARCH else ["arch"],
+        }
+        for arch in architectures()
+    ]
+
+
+NotNegative = Annotated[int, Field(ge=0, le=1 << 53), BeforeValidator(whole)]
+Side = Annotated[int, Field(ge=1, lt=1 << 31), BeforeValidator(whole)]
+Tokens = Annotated[int, Field(ge=1, le=4096), BeforeValidator(whole)]
 Shape = Annotated[list[Side], Field(min_length=1, max_length=3)]
-Word = Annotated[str, StringConstraints(max_length=4096, pattern=r"^[^\x00]*$")]
+Word = Annotated[str, StringConstraints(max_length=WORD, pattern=r"^[^\x00]*$")]
+Flags = Annotated[str, StringConstraints(max_length=WORD, pattern=flag_pattern()), BeforeValidator(name_bad_flag)]
+# Names of parameters: pydantic says the pattern of keys, but not that there are no others.
+Values = Annotated[dict[Word, int | float], Field(max_length=64, json_schema_extra={"additionalProperties": False})]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f/]+$")]
 
 
@@ -35,18 +62,26 @@ class Document(Strict):
     """Names an edited text: a newer version of it ends the work on older ones."""
 
     document: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
-    version: Annotated[Whole, Field(ge=0, le=1 << 53)] = 0
+    version: NotNegative = 0
 
 
 class Build(Strict):
     """A program and how it is compiled: what `synth predict` and `synth profile` are given for one file."""
 
+    model_config = ConfigDict(json_schema_extra={"anyOf": devices_by_arch()})
+
     source: Annotated[str, StringConstraints(max_length=SOURCE_BYTES)]
-    arch: Annotated[str, one_of(*architectures())] = "gfx942"
-    device: Word | None = None
-    flags: Word = "-O3"
+    arch: Annotated[str, one_of(*architectures())] = DEFAULT_ARCH
+    device: Annotated[str, one_of(*names())] | None = None
+    flags: Flags = "-O3"
     name: Name = "kernel.hip"
     arguments: Annotated[list[Word], Field(max_length=64)] = []
+
+    @model_validator(mode="after")
+    def check_device(self) -> Build:
+        """Raises UsageError for a device of another architecture; `devices_by_arch` says so in the schema."""
+        device_of(self.arch, self.device)
+        return self
 
 
 class Predict(Build, Document):
@@ -54,7 +89,7 @@ class Predict(Build, Document):
 
     grid: Shape | None = None
     block: Shape | None = None
-    values: Annotated[dict[Word, int | float], Field(max_length=64)] = {}
+    values: Values = {}
 
 
 class Profile(Build, Document):
@@ -84,7 +119,7 @@ class Chat(BaseModel):
 
     messages: Annotated[list[Message], Field(min_length=1, max_length=64)]
     model: str = ""
-    max_tokens: Annotated[Whole, Field(ge=1, le=4096)] = 400
+    max_tokens: Tokens = 400
     stream: bool = False
 
 

@@ -11,9 +11,7 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hipsynth.profiling.devices import device_of
 from hipsynth.profiling.metrics import paper_ids
-from hipsynth.profiling.toolchain import check_flags
 from hipsynth.serving.cache import Cache, key_of
 from hipsynth.serving.limits import DOCUMENTS, Settings, wall_limit
 from hipsynth.serving.pool import Busy, Pool, Problem, elapsed
@@ -184,10 +182,7 @@ class Service:
     # --- jobs
 
     def submit(self, body: Body) -> JobState:
-        """Starts a job; one of an older version of the same document is cancelled. Raises Busy, and UsageError for an
-        unknown device or flag."""
-        device_of(body["arch"], body["device"])
-        check_flags(body["flags"])
+        """Starts a job; one of an older version of the same document is cancelled. Raises Busy."""
         waiting = sum(job.state == "queued" for job in self.jobs.values())
         if waiting >= self.settings.jobs:
             raise Busy("too many jobs wait", cause="the job queue is full", remedy="try again later, or cancel some")

@@ -9,6 +9,7 @@ from hipsynth.profiling.toolchain.builds import prune_builds
 from hipsynth.profiling.toolchain.compile import DeviceBuild, HostBuild, compile_device, compile_host
 from hipsynth.profiling.toolchain.driver import CompileLimits, run_time_compiler
 from hipsynth.profiling.toolchain.elf import kernels_in
+from hipsynth.profiling.toolchain.flag_pattern import flag_pattern
 from hipsynth.profiling.toolchain.flags import Flags
 from hipsynth.profiling.toolchain.flags import check as check_flags
 from hipsynth.profiling.toolchain.flags import only_allowed as allowed_flags
@@ -30,6 +31,7 @@ __all__ = [
     "compile_device",
     "compile_host",
     "find",
+    "flag_pattern",
     "kernels_in",
     "parse_flags",
     "prune_builds",

@@ -18,7 +18,7 @@ PATH_FLAGS = ("-isystem", "-include", "-iquote", "-idirafter")  # besides -I; th
 _KINDS = frozenset({"codegen", "language", "files", "host", "project", "ignored"})
 _HOST_KINDS = frozenset({"language", "files", "host"})
 # What a value may hold, unless it is a macro or a path: no path, no list of files.
-_VALUE = re.compile(r"[\w.+,=:-]*")
+_VALUE = re.compile(r"[\w.+,=:-]*", re.ASCII)
 
 
 @dataclass(frozen=True)

@@ -150,7 +150,7 @@ def test_a_body_of_five_megabytes(declared: bool) -> None:
         {**BODY, "grid": [1, 1, 1, 1]},
         {**BODY, "name": "../../etc/passwd"},
         {**BODY, "values": {"n": True}},
-        {**BODY, "flags": "-O3\0"},
+        {**BODY, "flags": "'-O3'"},
     ],
 )
 def test_strict_bodies(body: Any) -> None:
@@ -158,6 +158,24 @@ def test_strict_bodies(body: Any) -> None:
         bench = Bench()
         answer = await bench.client.ask("POST", "/v1/predict", body)
         assert answer.status == 422 and answer.json["error"] == "invalid" and not bench.asked
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("route", "wrong", "error", "named"),
+    [
+        ("/v1/predict", {"flags": "-O3\0"}, "bad_flag", r"-O3\x00"),
+        ("/v1/profile", {"flags": "-O2 -O9"}, "bad_flag", "-O9"),
+        ("/v1/profile", {"device": "mi300x"}, "usage", "devices of gfx90a"),
+    ],
+)
+def test_a_refused_target_is_named(route: str, wrong: dict[str, str], error: str, named: str) -> None:
+    async def test() -> None:
+        bench = Bench()
+        answer = await bench.client.ask("POST", route, {**BODY, **wrong})
+        assert (answer.status, answer.json["error"]) == (422, error) and not bench.asked
+        assert named in answer.json["cause"] + answer.json["remedy"]
 
     run(test)
 
