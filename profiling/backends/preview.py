@@ -69,10 +69,10 @@ class PreviewBackend:
         path.write_text(program.text)
         try:
             code = code_of(path, target.arch, target.flags, scratch / "out", compile_limits(limits))
+            found = previews(program.text, code, device.name, program.arguments)
         except (CompileFailed, BadInput) as error:
             words = "\n".join(filter(None, [str(error), getattr(error, "diagnostics", "")]))
             return failure(target, error.reason, words, provenance=provenance)
-        found = previews(program.text, code, device.name, program.arguments)
         reason, message = _fault(found)
         if reason:
             return failure(target, reason, message, provenance=provenance)

@@ -22,6 +22,7 @@ from hipsynth.profiling.preview.launching import HostLaunch
 from hipsynth.profiling.preview.packing import GUESSED_BYTES, packed
 from hipsynth.profiling.sim.device import native_core
 from hipsynth.synth.core.kernel_names import base_name
+from hipsynth.profiling.sim.errors import SimError
 
 CUS_PER_XCD = 2  # of the small device; 8 on devices with one XCD
 FEWEST_CUS = 8
@@ -167,7 +168,7 @@ class Interpreter:
             first, *others = (
                 self.scaled(launch, self._interpret(kernel, launch, way)).duration_ns for way in (WAYS[0], *OTHER_DATA)
             )
-        except native_core().SimError:
+        except SimError:
             return MOST_SWAY
         return min(MOST_SWAY, max(abs(math.log(other / first)) for other in others))
 
@@ -181,9 +182,9 @@ class Interpreter:
                 continue
             try:
                 return self._refined(kernel, launch, way, self._interpret(kernel, launch, way))
-            except native_core().SimError as error:
-                endless = error.args[0] == "instruction_limit" and way.below == 1 and self.by_data(kernel)
-                if error.args[0] not in ("illegal_access", "instruction_limit") or way == WAYS[-1] or endless:
+            except SimError as error:
+                endless = error.reason == "instruction_limit" and way.below == 1 and self.by_data(kernel)
+                if error.reason not in ("illegal_access", "instruction_limit") or way == WAYS[-1] or endless:
                     raise
         return None
 
@@ -220,7 +221,7 @@ class Interpreter:
     def _tried(self, kernel: Mapping[str, Any], launch: HostLaunch, way: Way, otherwise: Counted) -> Counted:
         try:
             return self._interpret(kernel, launch, way)
-        except native_core().SimError:  # made-up data may end even what a part of it did not
+        except SimError:  # made-up data may end even what a part of it did not
             return otherwise
 
     def unevenness(self, counted: Counted) -> float:

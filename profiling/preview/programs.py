@@ -12,7 +12,7 @@ from hipsynth.profiling.devices import DeviceTable, load
 from hipsynth.profiling.preview.host import host_launches
 from hipsynth.profiling.preview.interpret import MOST_SWAY, Code, Interpreter, Preview
 from hipsynth.profiling.preview.launching import HostLaunch
-from hipsynth.profiling.sim.device import native_core
+from hipsynth.profiling.sim.errors import SimError
 from hipsynth.profiling.toolchain import CompileLimits, compile_device
 from hipsynth.synth.core.arguments import stated_arguments
 from hipsynth.synth.core.program import text_id
@@ -75,8 +75,8 @@ def interpret_all(launches: Sequence[HostLaunch], interpreter: Interpreter, shap
         sways = alike.setdefault(launch.shape, [])
         try:
             preview = interpreter.preview(launch, max(sways) if len(sways) == ENOUGH else None)
-        except native_core().SimError as error:
-            failures.append(Failure(launch.kernel, f"its code cannot be interpreted ({error.args[0]})"))
+        except SimError as error:
+            failures.append(Failure(launch.kernel, f"its code cannot be interpreted ({error.reason})"))
             continue
         if preview is None:
             failures.append(Failure(launch.kernel, "an argument is not known before the program runs"))

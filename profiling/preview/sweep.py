@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from hipsynth.profiling.preview.interpret import BASIC, BUSIEST, Counted, Interpreter, Preview
 from hipsynth.profiling.preview.launching import HostLaunch
-from hipsynth.profiling.sim.device import native_core
+from hipsynth.profiling.sim.errors import SimError
 
 TOLERANCE = 0.03  # relative, of time and metrics at a check
 HIT_RATE_TOLERANCE = 1.0  # in points: rates near zero have large relative errors
@@ -91,9 +91,9 @@ class Line:
             self.reasons[index] = "an argument is not known before the program runs"
             try:
                 self.known[index] = self.interpreter.count(self.launches[index])
-            except native_core().SimError as error:
+            except SimError as error:
                 self.known[index] = None
-                self.reasons[index] = f"its code cannot be interpreted ({error.args[0]})"
+                self.reasons[index] = f"its code cannot be interpreted ({error.reason})"
         return self.known[index]
 
     def _scaled(self, index: int, counted: Counted) -> Preview:

@@ -218,9 +218,8 @@ void bind_isa(nb::module_& m);  // isa_bindings.cpp
 
 NB_MODULE(_core, m) {
   m.doc() = "Executes gfx90a and gfx942 machine code and counts what the hardware counts.";
-  // SimError(reason, message): args[0] is the reason code.
-  static nb::object error = nb::steal(PyErr_NewExceptionWithDoc(
-      "hipsynth.profiling.sim._core.SimError", "args: (reason, message)", PyExc_RuntimeError, nullptr));
+  // One of the tool's typed errors: SimError(reason, message).
+  static nb::object error = nb::module_::import_("hipsynth.profiling.sim.errors").attr("SimError");
   m.attr("SimError") = error;
   nb::register_exception_translator([](const std::exception_ptr& p, void*) {
     try {
