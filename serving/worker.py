@@ -20,6 +20,7 @@ from types import FrameType
 from typing import BinaryIO
 
 from hipsynth.synth.core.errors import HipsynthError
+from hipsynth.synth.core.stopping import importing
 
 HEADER = 8  # bytes of a length
 TAKEN = bytes(HEADER)
@@ -64,14 +65,6 @@ class Loop:
     def _read(self) -> bytes:
         head = self.requests.read(HEADER)
         return self.requests.read(int.from_bytes(head, "big")) if len(head) == HEADER else b""
-
-
-def importing(frame: FrameType | None) -> bool:
-    while frame is not None:
-        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
-            return True
-        frame = frame.f_back
-    return False
 
 
 def encoded(answer: object) -> bytes:

@@ -14,6 +14,7 @@ from pathlib import Path
 from hipsynth.profiling import sandbox
 from hipsynth.profiling.toolchain.flags import Flags, parse
 from hipsynth.profiling.toolchain.locate import Toolchain
+from hipsynth.synth.core import time_limit
 from hipsynth.synth.core.cache import cache_dir
 from hipsynth.synth.core.errors import BadInput, CompileFailed, HipsynthError, Missing, UsageError
 from hipsynth.synth.core.files import write_whole
@@ -200,10 +201,11 @@ def run_tool(
 def _start(
     toolchain: Toolchain, command: Sequence[str], folder: Path, limits: CompileLimits, shows: Iterable[Path]
 ) -> sandbox.SandboxResult:
+    seconds = min(limits.time_s, time_limit.seconds_left())
     bounds = sandbox.SandboxLimits(
-        cpu_s=limits.time_s,
+        cpu_s=seconds,
         idle_s=IDLE_S,
-        wall_s=sandbox.time_limits(limits.time_s)["wall_s"],
+        wall_s=sandbox.time_limits(seconds)["wall_s"],
         memory_bytes=limits.memory_bytes,
         file_bytes=limits.file_bytes,
         scratch_bytes=4 * limits.file_bytes,
@@ -214,7 +216,9 @@ def _start(
     names = {str(path): path for path in shown if path != path.resolve()}
     # A crash would start llvm-symbolizer, which a job may not.
     environment = {"TMPDIR": str(folder), "LLVM_DISABLE_SYMBOLIZATION": "1"}
-    return sandbox.run(command, folder, bounds, read_only=shown, env=environment, mounts=names, isolate=limits.isolate)
+    done = sandbox.run(command, folder, bounds, read_only=shown, env=environment, mounts=names, isolate=limits.isolate)
+    time_limit.charge(done.cpu_s if done.reason != "cpu_time" else seconds)
+    return done
 
 
 def precompiled_folder() -> Path:

@@ -53,6 +53,12 @@ class CompileFailed(BadInput):
         self.diagnostics = diagnostics
 
 
+class TimeLimitReached(BadInput):
+    """The input takes more processor time than its limit allows (exit 3)."""
+
+    reason = "timeout"
+
+
 class Missing(HipsynthError):
     """A required toolchain, backend or package is not installed (exit 4)."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from types import FrameType
 
 _received: list[int] = []
 
@@ -19,3 +20,12 @@ def asked() -> bool:
 def exit_code() -> int:
     """The shell's code for the first signal (128 + its number); for Ctrl-C if none was noted."""
     return 128 + (_received[0] if _received else signal.SIGINT)
+
+
+def importing(frame: FrameType | None) -> bool:
+    """Whether a signal handler's frame is within an import: an exception there leaves a module half loaded."""
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+        frame = frame.f_back
+    return False
