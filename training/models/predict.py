@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -73,16 +74,32 @@ class Prediction:
         unsure = f"read from the source alone, the duration is uncertain by a factor of {math.exp(width):.0f}"
         return {
             "name": self.kernel,
+            "instance": "",
             "metrics": dict(self.metrics),
             "duration_ns": self.facts.get(DURATION_FACT),
             "intervals": {name: list(ends) for name, ends in self.intervals.items()},
             "abstained": width > WIDEST,
             "reason": unsure if width > WIDEST else "",
+            "reason_code": "uncertain" if width > WIDEST else "",
             "grid": None,
             "block": None,
             "bottleneck": self.facts.get("bottleneck", ""),
             "why": [f"{key}: {value if isinstance(value, str) else f'{value:g}'}" for key, value in self.facts.items()],
         }
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Torch on one thread: for one short question more are hardly faster, and on a busy machine they wait for each
+    other (34 s instead of 1.5 s on two cores with a load of 8)."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 class Predictor:
@@ -123,7 +140,8 @@ class Predictor:
         if not kernel_names(source):
             raise BadInput("no kernel in the file", cause="no __global__ function", remedy="give a HIP source file")
         start = time.monotonic()
-        answer = self.answers([(source, arch, flags)])[0]
+        with one_thread():
+            answer = self.answers([(source, arch, flags)])[0]
         seconds = time.monotonic() - start
         values = physical(normalised(answer))
         known = {metric: value for metric, value in values.items() if value is not None}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import needs
@@ -17,6 +18,7 @@ from hipsynth.training.data.numbers import FORMATS, format_number
 from hipsynth.training.data.prompt import answer, parse_answer
 from hipsynth.training.models.base import TinyShape, tiny_model, train_tokenizer
 from hipsynth.training.models.decode import Decoder, advance
+from hipsynth.training.models.predict import Predictor
 
 GRAMMARS = {name: form.automaton for name, form in FORMATS.items()}
 FINAL = {name: form.final for name, form in FORMATS.items()}
@@ -130,3 +132,22 @@ def test_unconstrained_decoding_returns_one_text_per_question() -> None:
     texts = decoder("sig3").free(questions, new_tokens=5)
     assert len(texts) == 3
     assert not any(parse_answer(text).valid for text in texts)
+
+
+def test_one_question_takes_one_thread() -> None:
+    """On a busy machine, several threads wait for each other."""
+    torch: Any = needs.package("torch")
+    seen: list[int] = []
+
+    class Decoding:
+        def forced(self, questions: object) -> None:
+            seen.append(torch.get_num_threads())
+            raise BadInput("enough")
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    predictor = Predictor(Path("model"), {}, Decoding())  # type: ignore[arg-type]
+    with pytest.raises(BadInput):
+        predictor.predict("__global__ void k() {}", "gfx90a", "-O3")
+    assert (seen, torch.get_num_threads()) == ([1], 2)
+    torch.set_num_threads(before)
