@@ -85,7 +85,7 @@ class PreviewBackend:
         first = launches[0]
         shape = first.launch.grid, first.launch.block
         total = KernelRecord(
-            name=first.launch.kernel,
+            name=first.instance,
             dispatches=len(launches),
             grid=first.launch.grid,
             block=first.launch.block,
@@ -105,9 +105,9 @@ class PreviewBackend:
 
 def by_kernel(found: Iterable[Preview]) -> list[list[Preview]]:
     """The launches of each kernel, in the order of their first ones."""
-    groups: dict[tuple[str, tuple[str, ...]], list[Preview]] = {}
+    groups: dict[str, list[Preview]] = {}
     for one in found:
-        groups.setdefault((one.launch.kernel, one.launch.template), []).append(one)
+        groups.setdefault(one.instance, []).append(one)
     return list(groups.values())
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from hipsynth.profiling.preview.expressions import Expressions
 from hipsynth.profiling.preview.tokens import arguments
-from hipsynth.profiling.preview.values import Class, Function
+from hipsynth.profiling.preview.values import Class, Function, TemplateParameters
 
 
 @dataclass
@@ -16,6 +16,7 @@ class Declarations:
     classes: dict[str, Class] = field(default_factory=dict)
     globals: list[tuple[int, int]] = field(default_factory=list)  # statements, by position
     kernels: dict[str, list[bool]] = field(default_factory=dict)  # whether each parameter is constant
+    template_parameters: dict[str, TemplateParameters] = field(default_factory=dict)  # of kernels
     launchers: set[str] = field(default_factory=set)  # functions that launch kernels, directly or through others
 
 
@@ -66,8 +67,15 @@ def _scan(view: Expressions, start: int, end: int, found: Declarations) -> None:
 def _kernel(view: Expressions, at: int, brace: int, found: Declarations) -> None:
     opens = next((i for i in range(at, brace) if view.words[i] == "(" and view.partner.get(i) == brace - 1), None)
     if opens is not None:
-        parameters, _ = arguments(view.words, opens)
-        found.kernels[view.words[opens - 1]] = ["const" in words for words in parameters]
+        name, (parameters, _) = view.words[opens - 1], arguments(view.words, opens)
+        again = name in found.kernels
+        found.kernels[name] = ["const" in words for words in parameters]
+        template, _ = _template(view.words[at:brace])
+        used = {word for words in parameters for word in words}
+        packed = any("..." in words for words in [*parameters, view.words[at:opens]])
+        found.template_parameters[name] = (
+            [] if again or packed else [(name, [] if name in used else default) for name, default in template]
+        )
 
 
 def _statement_end(view: Expressions, at: int, end: int) -> int:
@@ -103,9 +111,9 @@ def _method_of(view: Expressions, at: int, brace: int) -> str:
     return before[-1] if before else ""
 
 
-def _template(words: list[str]) -> tuple[list[str], list[str]]:
-    """(names of the template's parameters, the words after it)."""
-    names: list[str] = []
+def _template(words: list[str]) -> tuple[TemplateParameters, list[str]]:
+    """The template's parameters, and the words after it."""
+    found: TemplateParameters = []
     while words[:1] == ["template"]:
         depth, i = 0, 1
         while i < len(words):
@@ -113,10 +121,12 @@ def _template(words: list[str]) -> tuple[list[str], list[str]]:
             i += 1
             if depth == 0:
                 break
-        inside = arguments(["(", *words[2 : i - 1], ")"], 0)[0]
-        names += [(p[: p.index("=")] if "=" in p else p)[-1] for p in inside if p]
+        for part in arguments(["(", *words[2 : i - 1], ")"], 0)[0]:
+            equals = part.index("=") if "=" in part else len(part)
+            if part[:equals]:
+                found.append((part[equals - 1], part[equals + 1 :]))
         words = words[i:]
-    return names, words
+    return found, words
 
 
 def _function(view: Expressions, at: int, brace: int, of: str = "") -> Function | None:
@@ -138,7 +148,8 @@ def _function(view: Expressions, at: int, brace: int, of: str = "") -> Function 
     body = brace
     if name == of and ":" in view.words[after : brace + 1]:
         initial, body = _initializers(view, view.words.index(":", after) + 1)
-    return Function(name, parameters, (body, view.partner.get(body, body)), None, initial, template, defaults)
+    names = [parameter for parameter, _ in template]
+    return Function(name, parameters, (body, view.partner.get(body, body)), None, initial, names, defaults)
 
 
 def _initializers(view: Expressions, at: int) -> tuple[list[tuple[str, list[str]]], int]:
@@ -159,7 +170,7 @@ def _class(view: Expressions, at: int, brace: int, found: Declarations) -> None:
     names = [w for w in head if re.match(r"[A-Za-z_]\w*$", w) and w not in ("struct", "class", "final", "typedef")]
     if not names:
         return
-    made = Class(names[0], [], {}, template)
+    made = Class(names[0], [], {}, [parameter for parameter, _ in template])
     for base in names[1:] if ":" in head else []:
         if base in found.classes:
             made.fields += found.classes[base].fields

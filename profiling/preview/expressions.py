@@ -402,6 +402,10 @@ class Expressions(Cursor):
 
     # --- what a program adds
 
+    def evaluate(self, words: list[str], scope: Scope) -> Any:
+        """The value of an expression, with the names of `scope` as well."""
+        return UNKNOWN
+
     def is_class(self, name: str) -> bool:
         """Whether values of this type may be made with braces."""
         return name == "dim3"

@@ -25,6 +25,7 @@ from hipsynth.profiling.preview.values import (
     Class,
     Dim,
     Function,
+    GuessedType,
     Object,
     Vector,
     binary,
@@ -45,6 +46,7 @@ class Host(Noting):
         self.given, self.properties = list(given), properties
         self.found: Declarations = find_declarations(self)
         self.launchers, self.constant = self.found.launchers, self.found.kernels
+        self.template_parameters = self.found.template_parameters
         self.getopt = options.Getopt(self.given)
         self.argv = Vector(1 + len(self.given), 8, ["program", *self.given])
         self.depth = 0
@@ -112,7 +114,7 @@ class Host(Noting):
         value: Any = -1
         for part in arguments(self.words, self.at)[0] if self.peek() == "{" else []:
             value = self.evaluate(part[2:], {}) if part[1:2] == ["="] else binary("+", value, 1)
-            self.scopes[-1][part[0]] = value
+            self.introduce(part[0], value)
         self.to_semicolon(end)
         return True
 
@@ -130,13 +132,19 @@ class Host(Noting):
                 self.at += 1
             name = self.peek()
             self.at += 1
-            self.scopes[-1][name] = self._initial(kind, name)
+            self.introduce(name, self._initial(kind, name))
             self.scopes[-1][name + DECLARED] = kind
             self.fills.forget((id(self.scopes[-1]), name))
             if not self.take(","):
                 break
         self.to_semicolon(end)
         return True
+
+    def introduce(self, name: str, value: Any) -> None:
+        """Gives a name its value in this scope; a global one that two namespaces give different values is not known."""
+        held = self.scopes[-1].get(name)
+        differ = len(self.scopes) == 1 and known(held, value) and held != value
+        self.scopes[-1][name] = UNKNOWN if differ else value
 
     def _initial(self, kind: list[str], name: str) -> Any:
         word = self.peek()
@@ -202,7 +210,7 @@ class Host(Noting):
 
     def make_object(self, of: Class, base: list[str], values: list[Any]) -> Object:
         made = Object(of)
-        given = self._template_values(base[2:-1]) if len(base) > 3 and base[1] == "<" else []
+        given = self.template_values(base[2:-1]) if len(base) > 3 and base[1] == "<" else []
         made.fields.update(zip(of.template, given, strict=False))
         for name, kind, initial in of.fields:
             made.layout.append((name, *self.extent(kind, made.fields)))
@@ -317,7 +325,7 @@ class Host(Noting):
         if not isinstance(function, Function) or self.depth >= MOST_DEPTH:
             return UNKNOWN
         scope: Scope = self._deduced(function, values)
-        scope.update(zip(function.template, self._template_values(given), strict=False))
+        scope.update(zip(function.template, self.template_values(given), strict=False))
         self._bind(function, scope, values, places)
         if on:
             scope["this"] = on
@@ -360,14 +368,8 @@ class Host(Noting):
         for words, value in zip(function.parameters, values, strict=False):
             for name in set(function.template) & set(words):
                 if isinstance(value, Vector) and value.element in OF_SIZE:
-                    found[name] = [OF_SIZE[value.element]]
+                    found[name] = GuessedType([OF_SIZE[value.element]])
         return found
-
-    def _template_values(self, given: Sequence[str]) -> list[Any]:
-        """Template arguments: numbers, or the words of a type."""
-        parts = arguments(["(", *given, ")"], 0)[0]
-        values = [self.evaluate(part, {}) for part in parts]
-        return [value if known(value) else part for value, part in zip(values, parts, strict=True)]
 
     def member(self, value: Any, name: str) -> Any:
         if isinstance(value, str) and self.peek() == "(":

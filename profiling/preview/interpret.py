@@ -18,11 +18,13 @@ import numpy.typing as npt
 
 from hipsynth.profiling import metrics
 from hipsynth.profiling.devices import DeviceTable
+from hipsynth.profiling.preview.instances import explicit_arguments, resolve_template_instance
 from hipsynth.profiling.preview.launching import HostLaunch
 from hipsynth.profiling.preview.packing import GUESSED_BYTES, packed
 from hipsynth.profiling.sim.device import native_core
-from hipsynth.synth.core.kernel_names import base_name
 from hipsynth.profiling.sim.errors import SimError
+from hipsynth.synth.core.kernel_names import short_name
+from hipsynth.synth.core.time_limit import seconds_left
 
 CUS_PER_XCD = 2  # of the small device; 8 on devices with one XCD
 FEWEST_CUS = 8
@@ -31,6 +33,7 @@ EXACT_WORK = 150_000  # up to which a launch is interpreted as a whole, in units
 # warmed: it is interpreted again with so many times the work, one after the other.
 REREAD, MORE_WORK = 1.1, (6,)
 MOST_INSTRUCTIONS = 20_000_000
+LEAST_SECONDS = 0.1  # of one launch's interpretation near a limit of time; 0 would be none
 MEMORY_BYTES = 1 << 38
 SMALL_BYTES = 4096  # of buffers that do not limit the made-up data
 TILE_WORDS, MOST_FILLED_BYTES = 1 << 18, 1 << 26
@@ -78,6 +81,7 @@ class Preview:
     by_data: bool  # addresses or control flow may depend on data, which is made up
     guessed: bool  # the size of a buffer is not known
     astray: bool = False  # made-up data led to errors or far, zeros did not
+    instance: str = ""  # the kernel with its template arguments
     sway: float = 0.0  # how much the duration changes, as |log|, with what is made up where no contents are known
 
 
@@ -126,7 +130,7 @@ class Interpreter:
         self.code = code
         core = self._core(self.small)
         self.kernels: list[dict[str, Any]] = core.kernels(core.load(code.elf, code.disassembly))
-        self._named: dict[tuple[str, tuple[str, ...]], dict[str, Any] | None] = {}
+        self._named: dict[tuple[Any, ...], Mapping[str, Any] | None] = {}
 
     def _core(self, spec: Mapping[str, float], way: Way = WAYS[0]) -> Any:
         return native_core().Device(
@@ -136,21 +140,20 @@ class Interpreter:
             sample_above=way.work,
             max_wave_instructions=way.instructions,
             memory_bytes=MEMORY_BYTES,
+            cpu_seconds=0.0 if math.isinf(left := seconds_left()) else max(left, LEAST_SECONDS),
             values=False,
         )
 
-    def kernel_of(self, launch: HostLaunch) -> dict[str, Any] | None:
-        """The descriptor of the kernel that a launch names; of several instances the one with the same arguments."""
-        name = launch.kernel, launch.template
+    def kernel_of(self, launch: HostLaunch) -> Mapping[str, Any] | None:
+        """The descriptor of the kernel that a launch names; None if there is none. Raises UnknownInstance."""
+        name = launch.kernel, launch.template, len(launch.arguments)
         if name not in self._named:
-            found = [k for k in self.kernels if base_name(k["name"]) == launch.kernel]
-            exact = [k for k in found if template_of(k["name"]) == [a.replace(" ", "") for a in launch.template]]
-            self._named[name] = next(iter(exact or found), None)
+            self._named[name] = resolve_template_instance(self.kernels, launch)
         return self._named[name]
 
     def preview(self, launch: HostLaunch, sway: float | None = None) -> Preview | None:
         """Interprets a launch; None if its kernel or arguments are not known. `sway`: if it is known from other
-        launches like this. Raises SimError (reason, message)."""
+        launches like this. Raises SimError, UnknownInstance."""
         counted = self.count(launch)
         if counted is None:
             return None
@@ -304,12 +307,8 @@ class Interpreter:
             counted.by_data,
             counted.guessed or GUESSED_BYTES in sizes,
             counted.astray,
+            short_name(kernel["name"]) if kernel is not None else "",
         )
-
-
-def explicit_arguments(kernel: Mapping[str, Any]) -> list[tuple[int, int, str]]:
-    """(offset, bytes, kind) of the arguments that a launch gives."""
-    return [a for a in kernel["args"] if not str(a[2]).startswith("hidden_")]
 
 
 def buffer_sizes(kernel: Mapping[str, Any], launch: HostLaunch, of: Sequence[bool] = ()) -> list[int]:
@@ -346,20 +345,3 @@ def made_up(core: Any, size: int, limit: int, filled: int) -> int:
 
 def small_cus(spec: Mapping[str, float]) -> int:
     return int(min(spec["topology.cus"], max(FEWEST_CUS, CUS_PER_XCD * spec["topology.xcds"])))
-
-
-def template_of(demangled: str) -> Sequence[str]:
-    """The template arguments of a demangled kernel name."""
-    start = demangled.find("<")
-    if start < 0:
-        return []
-    depth, parts = 0, [""]
-    for c in demangled[start:]:
-        depth += (c == "<") - (c == ">")
-        if depth == 0:
-            break
-        if c == "," and depth == 1:
-            parts.append("")
-        elif not (c == "<" and depth == 1) and c != " ":
-            parts[-1] += c
-    return parts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,14 +11,27 @@ from hipsynth.profiling.preview import calls
 from hipsynth.profiling.preview.contents.fills import Bytes, Fills
 from hipsynth.profiling.preview.statements import Statements
 from hipsynth.profiling.preview.tokens import arguments
-from hipsynth.profiling.preview.values import UNKNOWN, Buffer, Function, Object, Reference, Vector, known, whole
+from hipsynth.profiling.preview.values import (
+    UNKNOWN,
+    Buffer,
+    Function,
+    GuessedType,
+    Object,
+    Reference,
+    TemplateParameters,
+    Vector,
+    known,
+    whole,
+)
 
 MOST_LAUNCHES = 256
+UNTOLD = "?"  # a template argument that the host code does not tell
 
 
 @dataclass(frozen=True)
 class HostLaunch:
-    """A launch as far as it is known: grid in work-groups; arguments are numbers, Buffers or UNKNOWN."""
+    """A launch as far as it is known: grid in work-groups; arguments are numbers, Buffers or UNKNOWN; arguments of the
+    template are numbers, types or UNTOLD."""
 
     kernel: str
     template: tuple[str, ...]
@@ -44,6 +57,7 @@ class Launching(Statements):
         super().__init__(words)
         self.fills = Fills()
         self.constant: Mapping[str, list[bool]] = {}  # kernel -> whether each parameter is constant
+        self.template_parameters: Mapping[str, TemplateParameters] = {}  # of kernels
         self.launches: list[HostLaunch] = []
         self.unknown_shapes: list[str] = []  # kernels with launches whose shape is not known
 
@@ -88,8 +102,7 @@ class Launching(Statements):
         if len(dims) < 2 or dims[0] is None or dims[1] is None:
             self.unknown_shapes.append(name)
             return
-        parts = arguments(["(", *given, ")"], 0)[0]
-        shown = tuple(self._argument(part[0]) if len(part) == 1 else "".join(part) for part in parts)
+        shown = self.template_arguments(name, given)
         fixed = [value.get() if isinstance(value, Reference) else value for value in values]
         if len(self.launches) < MOST_LAUNCHES:
             written = self.fills.changed(list(_buffers(fixed)))
@@ -106,11 +119,39 @@ class Launching(Statements):
         self.fills.launched(kernel, list(_buffers(written)))
         return functools.partial(self.fills.contents, known, len(self.fills.steps))
 
-    def _argument(self, word: str) -> str:
-        held = self.lookup(word)
-        if isinstance(held, list):
-            return "".join(held)
-        return str(held) if known(held) else word
+    def template_arguments(self, kernel: str, given: list[str]) -> tuple[str, ...]:
+        """The template arguments of a launch: those `given`, then the defaults of the kernel's parameters."""
+        values = self.template_values(given)
+        parameters = self.template_parameters.get(kernel, [])
+        scope = {name: value for (name, _), value in zip(parameters, values, strict=False)}
+        self.scopes.append(scope)
+        for name, default in parameters[len(values) :]:
+            scope[name] = self.template_value(default)
+            values.append(scope[name])
+        self.scopes.pop()
+        return tuple(map(spelled, values))
+
+    def template_values(self, given: Sequence[str]) -> list[Any]:
+        """What the words between `<` and `>` mean, each as template_value() says."""
+        return [self.template_value(part) for part in arguments(["(", *given, ")"], 0)[0]]
+
+    def template_value(self, words: list[str]) -> Any:
+        """A template argument: a number, or the words of a type; UNKNOWN if there are no words."""
+        if not words:
+            return UNKNOWN
+        if not self.is_type(words) and known(value := self.evaluate(words, {})):
+            return value
+        held = [self.lookup(word) for word in words]
+        parts = [one if isinstance(one, list) else [word] for one, word in zip(held, words, strict=True)]
+        kind = GuessedType if any(isinstance(one, GuessedType) for one in held) else list
+        return kind(word for part in parts for word in part)
+
+
+def spelled(argument: Any) -> str:
+    """A template_value() as text."""
+    if isinstance(argument, GuessedType) or not (isinstance(argument, list) or known(argument)):
+        return UNTOLD
+    return " ".join(argument) if isinstance(argument, list) else str(argument)
 
 
 def _buffers(values: Iterable[Any]) -> Iterator[Any]:

@@ -15,8 +15,10 @@ from hipsynth.profiling.preview.launching import HostLaunch
 from hipsynth.profiling.sim.errors import SimError
 from hipsynth.profiling.toolchain import CompileLimits, compile_device
 from hipsynth.synth.core.arguments import stated_arguments
+from hipsynth.synth.core.errors import BadInput, TimeLimitReached
 from hipsynth.synth.core.program import text_id
 from hipsynth.synth.core.scratch import scratch_folder
+from hipsynth.synth.core.time_limit import OutOfTime
 
 INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b", re.MULTILINE)
 FRAGMENT = "#include <hip/hip_runtime.h>\n#line 1\n"
@@ -30,6 +32,7 @@ class Failure:
 
     kernel: str
     reason: str
+    code: str  # a typed reason: unknown_argument, unknown_shape, or that of an error
 
 
 @dataclass(frozen=True)
@@ -67,24 +70,50 @@ def previews(text: str, code: Code, device: str, arguments: Sequence[str] = ()) 
 
 
 def interpret_all(launches: Sequence[HostLaunch], interpreter: Interpreter, shapeless: Sequence[str] = ()) -> Found:
-    """A preview, or the reason why there is none, of each launch. `shapeless`: kernels that are also launched in shapes
-    that nobody knows before the program runs."""
-    found, failures = [], []
+    """A preview, or the reason why there is none, of each launch; of those after a limit of time was reached, the
+    reason is that. `shapeless`: kernels that are also launched in shapes that nobody knows before the program runs."""
+    found: list[Preview] = []
+    failures: list[Failure] = []
     alike: dict[tuple[Any, ...], list[float]] = {}
-    for launch in launches[:MOST_PREVIEWS]:
-        sways = alike.setdefault(launch.shape, [])
+    todo = list(launches[:MOST_PREVIEWS])
+    while todo:
+        sways = alike.setdefault(todo[0].shape, [])
         try:
-            preview = interpreter.preview(launch, max(sways) if len(sways) == ENOUGH else None)
-        except SimError as error:
-            failures.append(Failure(launch.kernel, f"its code cannot be interpreted ({error.reason})"))
+            one = interpret(interpreter, todo[0], max(sways) if len(sways) == ENOUGH else None)
+        except OutOfTime:
+            failures += [out_of_time(launch.kernel) for launch in todo]
+            break
+        launch = todo.pop(0)
+        if isinstance(one, Failure):
+            failures.append(one)
             continue
-        if preview is None:
-            failures.append(Failure(launch.kernel, "an argument is not known before the program runs"))
-        else:
-            if len(sways) < ENOUGH:
-                sways.append(preview.sway)
-            found.append(replace(preview, sway=MOST_SWAY) if launch.kernel in shapeless else preview)
+        if len(sways) < ENOUGH:
+            sways.append(one.sway)
+        found.append(replace(one, sway=MOST_SWAY) if launch.kernel in shapeless else one)
     failures += [
-        Failure(name, "its launch shape is not known before the program runs") for name in dict.fromkeys(shapeless)
+        Failure(name, "its launch shape is not known before the program runs", "unknown_shape")
+        for name in dict.fromkeys(shapeless)
     ]
     return Found(found, failures)
+
+
+def interpret(interpreter: Interpreter, launch: HostLaunch, sway: float | None = None) -> Preview | Failure:
+    """The preview of a launch, or why it has none; `sway` as Interpreter.preview() takes it."""
+    try:
+        return interpreter.preview(launch, sway) or unknown_argument(launch.kernel)
+    except BadInput as error:
+        return no_interpretation(launch.kernel, error)
+
+
+def unknown_argument(kernel: str) -> Failure:
+    return Failure(kernel, "an argument is not known before the program runs", "unknown_argument")
+
+
+def no_interpretation(kernel: str, error: BadInput) -> Failure:
+    """Why a launch has no preview, from the error that its interpretation raised."""
+    words = f"its code cannot be interpreted ({error.reason})" if isinstance(error, SimError) else error.what
+    return Failure(kernel, words, error.reason)
+
+
+def out_of_time(kernel: str) -> Failure:
+    return Failure(kernel, "the limit of time was reached before its turn", TimeLimitReached.reason)

@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 from hipsynth.profiling.preview.interpret import BASIC, BUSIEST, Counted, Interpreter, Preview
 from hipsynth.profiling.preview.launching import HostLaunch
-from hipsynth.profiling.sim.errors import SimError
+from hipsynth.profiling.preview.programs import Failure, no_interpretation, unknown_argument
+from hipsynth.synth.core.errors import BadInput
 
 TOLERANCE = 0.03  # relative, of time and metrics at a check
 HIT_RATE_TOLERANCE = 1.0  # in points: rates near zero have large relative errors
@@ -32,10 +33,9 @@ Places = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Swept:
-    """A launch's preview, or the reason why it has none; `interpreted`: it was not interpolated."""
+    """A launch's preview, or why it has none; `interpreted`: it was not interpolated."""
 
-    preview: Preview | None
-    reason: str = ""
+    preview: Preview | Failure
     interpreted: bool = True
 
 
@@ -45,7 +45,7 @@ class Line:
     def __init__(self, interpreter: Interpreter, numbers: Sequence[float], launches: Sequence[HostLaunch]) -> None:
         self.interpreter, self.launches, self.numbers = interpreter, launches, numbers
         self.known: dict[int, Counted | None] = {}
-        self.reasons: dict[int, str] = {}
+        self.failures: dict[int, Failure] = {}
 
     def previews(self) -> list[Swept]:
         """One for each launch."""
@@ -54,7 +54,7 @@ class Line:
             for index, counted in zip(inside, self._between(low, high, inside, rule), strict=True):
                 found[index] = Swept(self._scaled(index, counted), interpreted=False)
         for index, known in self.known.items():
-            found[index] = Swept(None, self.reasons[index]) if known is None else Swept(self._scaled(index, known))
+            found[index] = Swept(self.failures[index]) if known is None else Swept(self._scaled(index, known))
         return [found[index] for index in range(len(self.launches))]
 
     def _smooth_spans(self) -> Iterator[tuple[int, int, list[int], Places]]:
@@ -88,12 +88,13 @@ class Line:
     def _count(self, index: int) -> Counted | None:
         """The counts of a launch, interpreted once."""
         if index not in self.known:
-            self.reasons[index] = "an argument is not known before the program runs"
+            launch = self.launches[index]
+            self.failures[index] = unknown_argument(launch.kernel)
             try:
-                self.known[index] = self.interpreter.count(self.launches[index])
-            except SimError as error:
+                self.known[index] = self.interpreter.count(launch)
+            except BadInput as error:
                 self.known[index] = None
-                self.reasons[index] = f"its code cannot be interpreted ({error.reason})"
+                self.failures[index] = no_interpretation(launch.kernel, error)
         return self.known[index]
 
     def _scaled(self, index: int, counted: Counted) -> Preview:

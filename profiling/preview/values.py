@@ -60,6 +60,10 @@ class Vector:
     fill: Any = 0  # what the elements are made with
 
 
+class GuessedType(list[str]):
+    """The words of some type that has the size of one that is not known."""
+
+
 @dataclass
 class Reference:
     """Where a value is kept: `&x`, a captured or reference parameter."""
@@ -76,6 +80,10 @@ class Reference:
 
 class Alias(Reference):
     """A C++ reference: wherever its name is read, the value is meant."""
+
+
+# Name and words of the default (empty: none, or it may be deduced) of each.
+TemplateParameters = list[tuple[str, list[str]]]
 
 
 @dataclass

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from hipsynth.profiling.devices import load
-from hipsynth.profiling.preview.interpret import Interpreter
+from hipsynth.profiling.preview.interpret import Interpreter, Preview
 from hipsynth.profiling.preview.launching import HostLaunch
 from hipsynth.profiling.preview.many import launches_of_many
 from hipsynth.profiling.preview.programs import MOST_PREVIEWS, Failure, properties
 from hipsynth.profiling.preview.sweep import Line, Swept
+from hipsynth.synth.core.time_limit import OutOfTime, require_time
 from hipsynth.training.analytic.features import features, preview_quantities
 from hipsynth.training.analytic.predict import (
     AnalyticPrediction,
@@ -78,16 +79,28 @@ class Answer:
 
 
 def predict_variants(predictor: AnalyticPredictor, source: str, variants: Sequence[Variant]) -> list[Answer]:
-    """The predictions of the variants of a program, in their order. Raises as AnalyticPredictor.predict."""
+    """The predictions of the variants of a program, in their order; builds after a limit of time was reached have none,
+    and say so. Raises as AnalyticPredictor.predict, and OutOfTime if no build is finished."""
     builds: dict[tuple[str, str, str], list[int]] = {}
     for i, variant in enumerate(variants):
         builds.setdefault((variant.arch, variant.flags, variant.device), []).append(i)
     found: dict[int, Answer] = {}
     with _uncollected():
         for build, members in builds.items():
-            answers = _one_build(predictor, source, build, [variants[i] for i in members])
+            asked = [variants[i] for i in members]
+            try:
+                require_time()
+                answers = _one_build(predictor, source, build, asked)
+            except OutOfTime:
+                if not found:
+                    raise
+                answers = [_unanswered(predictor, source, variant) for variant in asked]
             found |= dict(zip(members, answers, strict=True))
     return [found[i] for i in range(len(variants))]
+
+
+def _unanswered(predictor: AnalyticPredictor, source: str, variant: Variant) -> Answer:
+    return Answer(variant, predictor.unanswered(source, variant.arch, variant.flags, variant.device), 0)
 
 
 @contextmanager
@@ -160,15 +173,15 @@ def _kernels(
 ) -> list[tuple[KernelPrediction, ...]]:
     """The kernels of each variant, those without a preview last; the correction is asked for all at once."""
     arch = load(device).arch
-    seen = [one.preview for launches in swept for _, one in launches if one.preview is not None]
+    seen = [one.preview for launches in swept for _, one in launches if isinstance(one.preview, Preview)]
     rows, quantities = [features(p, device) for p in seen], [preview_quantities(p, arch) for p in seen]
     fixed = iter(predictor.model.predict(rows, quantities, [arch] * len(seen)))
     found = []
     for launches in swept:
-        good = [(one.preview, next(fixed)) for _, one in launches if one.preview is not None]
+        made = [one.preview for _, one in launches]
+        good = [(p, next(fixed)) for p in made if isinstance(p, Preview)]
         answered = [described(p, c.metrics, c.duration_ns, c.intervals) for p, c in good]
-        lost = [unknown(Failure(launch.kernel, one.reason)) for launch, one in launches if one.preview is None]
-        found.append((*answered, *lost))
+        found.append((*answered, *(unknown(one) for one in made if isinstance(one, Failure))))
     return found
 
 

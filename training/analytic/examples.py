@@ -6,10 +6,10 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from hipsynth.profiling.preview.interpret import Preview, template_of
-from hipsynth.profiling.preview.programs import device_code, previews
-from hipsynth.synth.core.errors import BadInput, CompileFailed, HipsynthError
-from hipsynth.synth.core.kernel_names import base_name
+from hipsynth.profiling.preview.interpret import Preview
+from hipsynth.profiling.preview.programs import Found, device_code, previews
+from hipsynth.synth.core.errors import BadInput, HipsynthError
+from hipsynth.synth.core.kernel_names import short_name
 from hipsynth.synth.core.workers import map_unordered
 from hipsynth.training.analytic.features import features, preview_quantities
 from hipsynth.training.analytic.model import SWAY, Example
@@ -46,35 +46,40 @@ def builds(samples: Iterable[Sample]) -> list[Build]:
 
 def preview_build(build: Build) -> list[Seen | None]:
     """What the preview of each sample's kernel says; None where there is no preview of it."""
-    first = build.samples[0]
     try:
-        code = device_code(first.text, first.arch, first.flags)
-    except (CompileFailed, BadInput):
+        return [
+            _seen_of(sample, found.previews) for sample, found in zip(build.samples, previews_of(build), strict=True)
+        ]
+    except BadInput:
         return [None] * len(build.samples)
-    found: list[Seen | None] = []
-    for sample in build.samples:
-        previewed = previews(sample.text, code, sample.device).previews
-        preview = matching(previewed, sample)
-        found.append(None if preview is None else seen(previewed, preview, sample))
-    return found
+
+
+def previews_of(build: Build) -> list[Found]:
+    """What is found of the run of each sample. Raises CompileFailed, BadInput."""
+    first = build.samples[0]
+    code = device_code(first.text, first.arch, first.flags)
+    runs = {(sample.text, sample.device): None for sample in build.samples}  # a run has a sample for each kernel
+    found = {(text, device): previews(text, code, device) for text, device in runs}
+    return [found[sample.text, sample.device] for sample in build.samples]
+
+
+def _seen_of(sample: Sample, found: Sequence[Preview]) -> Seen | None:
+    preview = matching(found, sample)
+    return None if preview is None else seen(found, preview, sample)
 
 
 def seen(found: Sequence[Preview], preview: Preview, sample: Sample) -> Seen:
     """What the previews of a kernel's launches say; the features are those of `preview`."""
     bound = max(preview.bounds.values(), default=0.0)
-    sway = max(one.sway for one in found if instance(one) == instance(preview))
+    sway = max(one.sway for one in found if one.instance == preview.instance)
     averaged = mean([preview_quantities(one, sample.arch) for one in launches_of(found, preview, sample)])
     return Seen(features(preview, sample.device) | {SWAY: sway}, averaged, preview.bottleneck, bound)
 
 
 def launches_of(found: Sequence[Preview], preview: Preview, sample: Sample) -> list[Preview]:
     """The launches that a label is the mean of: all of its kernel if these are as many, else the one like it."""
-    same = [one for one in found if instance(one) == instance(preview)]
+    same = [one for one in found if one.instance == preview.instance]
     return same if len(same) == sample.extra.get("dispatches") else [preview]
-
-
-def instance(preview: Preview) -> tuple[str, tuple[str, ...]]:
-    return preview.launch.kernel, preview.launch.template
 
 
 def mean(parts: Sequence[Quantities]) -> Quantities:
@@ -83,9 +88,8 @@ def mean(parts: Sequence[Quantities]) -> Quantities:
 
 def matching(found: Sequence[Preview], sample: Sample) -> Preview | None:
     """The preview of the launch that a sample's label is of: by kernel, its instance and, if known, its shape."""
-    name, template = base_name(sample.kernel), template_of(sample.kernel)
-    named = [p for p in found if p.launch.kernel == name]
-    named = [p for p in named if [a.replace(" ", "") for a in p.launch.template] == template] or named
+    name = short_name(sample.kernel)
+    named = [p for p in found if name in (p.instance, p.launch.kernel)]
     shape = tuple(sample.extra.get("grid") or ()), tuple(sample.extra.get("block") or ())
     exact = [p for p in named if (p.launch.grid, p.launch.block) == shape]
     return next(iter(exact or named), None)

@@ -15,13 +15,15 @@ from hipsynth.profiling.devices import DeviceTable, device_of, load
 from hipsynth.profiling.metrics import roofline
 from hipsynth.profiling.metrics.uncertainty import WIDEST
 from hipsynth.profiling.preview.host import host_launches
-from hipsynth.profiling.preview.interpret import BUFFER, Code, Interpreter, Preview, explicit_arguments
+from hipsynth.profiling.preview.instances import explicit_arguments, template_of
+from hipsynth.profiling.preview.interpret import BUFFER, Code, Interpreter, Preview
 from hipsynth.profiling.preview.launching import HostLaunch
-from hipsynth.profiling.preview.programs import Failure, Found, device_code, interpret_all, properties
+from hipsynth.profiling.preview.programs import Failure, Found, device_code, interpret_all, out_of_time, properties
 from hipsynth.profiling.preview.values import UNKNOWN
 from hipsynth.profiling.toolchain import check_flags
 from hipsynth.synth.core.errors import BadInput, Missing
 from hipsynth.synth.core.kernel_names import base_name
+from hipsynth.synth.core.time_limit import OutOfTime
 from hipsynth.training.analytic.features import features, preview_quantities
 from hipsynth.training.analytic.model import DURATION, AnalyticModel
 from hipsynth.training.data.source import kernel_names
@@ -44,7 +46,8 @@ class Question:
 
 @dataclass(frozen=True)
 class KernelPrediction:
-    """One kernel of a program. `abstained`: do not rely on it, because of `reason`; it may lack metrics then."""
+    """One kernel of a program. `abstained`: do not rely on it, because of `reason` (in short, `reason_code`); it may
+    lack metrics then. `instance`: its name with template arguments."""
 
     name: str
     metrics: Mapping[str, float | None]
@@ -56,15 +59,19 @@ class KernelPrediction:
     block: Shape | None = None
     bottleneck: str = ""
     why: tuple[str, ...] = ()
+    reason_code: str = ""
+    instance: str = ""
 
     def document(self) -> dict[str, Any]:
         return {
             "name": self.name,
+            "instance": self.instance,
             "metrics": dict(self.metrics),
             "duration_ns": self.duration_ns,
             "intervals": {name: list(ends) for name, ends in self.intervals.items()},
             "abstained": self.abstained,
             "reason": self.reason,
+            "reason_code": self.reason_code,
             "grid": list(self.grid) if self.grid else None,
             "block": list(self.block) if self.block else None,
             "bottleneck": self.bottleneck,
@@ -142,6 +149,11 @@ class AnalyticPredictor:
         code, chosen = compiled(source, arch, flags, device)
         return self.predict_code(source, code, chosen.name, check_flags(flags), question or Question(), start)
 
+    def unanswered(self, source: str, arch: str, flags: str, device: str | None) -> AnalyticPrediction:
+        """What stands in place of a prediction for which there was no time."""
+        kernels = tuple(unknown(out_of_time(name)) for name in kernel_names(source))
+        return AnalyticPrediction(arch, flags, device_of(arch, device).name, kernels, 0.0, str(self.path))
+
     def predict_code(
         self, source: str, code: Code, device: str, flags: str, question: Question, start: float | None = None
     ) -> AnalyticPrediction:
@@ -177,14 +189,16 @@ def described(
 ) -> KernelPrediction:
     low, high = intervals.get(DURATION, (duration_ns, duration_ns))
     width = math.log(high / low) / 2 if low > 0 else math.inf
-    reason = ""
+    reason = code = ""
     if width > WIDEST:
         by_data = preview.by_data or preview.sway >= width
         cause = (
             "it depends on data that the program computes or reads" if by_data else "few labelled kernels are like it"
         )
+        code = "uncertain"
         reason = f"the duration is uncertain by a factor of {math.exp(width):.1f}: {cause}"
     elif preview.astray:
+        code = "unknown_data"
         reason = "it needs the data that the program makes: with made-up data it fails or goes on and on"
     return KernelPrediction(
         preview.launch.kernel,
@@ -197,11 +211,13 @@ def described(
         preview.launch.block,
         preview.bottleneck,
         reasons(preview),
+        code,
+        preview.instance,
     )
 
 
 def unknown(failure: Failure) -> KernelPrediction:
-    return KernelPrediction(failure.kernel, {}, None, {}, True, failure.reason)
+    return KernelPrediction(failure.kernel, {}, None, {}, True, failure.reason, reason_code=failure.code)
 
 
 def reasons(preview: Preview) -> tuple[str, ...]:
@@ -223,9 +239,12 @@ def find(source: str, code: Code, device: str, question: Question) -> tuple[Foun
     """Previews of the launches that the host code makes, changed by the question; where it launches nothing, of each
     kernel with the question's shape and arguments, or assumed ones (a note says so)."""
     table = load(device)
-    interpreter = Interpreter(code, table)
-    made = host_launches(source, question.arguments, properties(table))
-    launches, notes = launches_of(source, interpreter, question, made)
+    try:
+        interpreter = Interpreter(code, table)
+        made = host_launches(source, question.arguments, properties(table))
+        launches, notes = launches_of(source, interpreter, question, made)
+    except OutOfTime:
+        return Found([], [out_of_time(name) for name in kernel_names(source)]), []
     launched = {launch.kernel for launch in made[0]}
     shapeless = [] if question.grid else [name for name in made[1] if name in launched]
     return interpret_all(launches, interpreter, shapeless), notes
@@ -240,10 +259,10 @@ def launches_of(
     named = {launch.kernel for launch in launches}
     if not launches or shapeless:
         wanted = [k for k in kernel_names(source) if k not in named and (not shapeless or k in shapeless)]
-        made = [m for name in wanted if (m := _assumed(name, interpreter, question))]
+        made = [launch for name in wanted for launch in _assumed(name, interpreter, question)]
         if made and (not question.grid or not question.block):
             notes.append(
-                f"the launch shape of {', '.join(m.kernel for m in made)} is not known: assumes "
+                f"the launch shape of {', '.join(dict.fromkeys(m.kernel for m in made))} is not known: assumes "
                 f"{made[0].grid[0]} work-groups of {made[0].block[0]}; give --grid and --block"
             )
         launches = [*launches, *made]
@@ -262,13 +281,15 @@ def _changed(launch: HostLaunch, source: str, question: Question) -> HostLaunch:
     return replace(launch, grid=grid, block=block, arguments=arguments)
 
 
-def _assumed(name: str, interpreter: Interpreter, question: Question) -> HostLaunch | None:
-    """A launch of a kernel that no host code launches."""
-    kernel = next((k for k in interpreter.kernels if base_name(k["name"]) == name), None)
-    if kernel is None:
-        return None
-    values = [UNKNOWN if kind == BUFFER else ASSUMED_NUMBER for _, _, kind in explicit_arguments(kernel)]
-    return HostLaunch(name, (), question.grid or ASSUMED_GRID, question.block or ASSUMED_BLOCK, 0, tuple(values))
+def _assumed(name: str, interpreter: Interpreter, question: Question) -> list[HostLaunch]:
+    """A launch of each instance of a kernel that no host code launches."""
+    found = []
+    for kernel in interpreter.kernels:
+        if base_name(kernel["name"]) == name:
+            values = [UNKNOWN if kind == BUFFER else ASSUMED_NUMBER for _, _, kind in explicit_arguments(kernel)]
+            shape = question.grid or ASSUMED_GRID, question.block or ASSUMED_BLOCK
+            found.append(HostLaunch(name, tuple(template_of(kernel["name"])), *shape, 0, tuple(values)))
+    return found
 
 
 @functools.lru_cache(maxsize=256)
