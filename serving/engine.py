@@ -21,6 +21,7 @@ from hipsynth.profiling.toolchain import check_flags
 from hipsynth.serving.limits import MOST_KERNELS
 from hipsynth.synth.core.errors import BadInput
 from hipsynth.synth.core.program import Program, Project, Run, SourceFile
+from hipsynth.synth.core.time_limit import PREDICTION_SECONDS
 
 if TYPE_CHECKING:
     from hipsynth.training.analytic.predict import AnalyticPredictor
@@ -60,15 +61,17 @@ def program_of(request: Request) -> Program:
 
 
 def predict(request: Request) -> dict[str, Any]:
-    """The document of `synth predict --json`."""
-    from hipsynth.training.analytic.documents import document_of
+    """The document of `synth predict --json`. Raises TimeLimitReached."""
+    from hipsynth.training.analytic.documents import document_of, predict_each
     from hipsynth.training.analytic.predict import Question
 
     program, target = program_of(request), target_of(request)
     grid, block = _shape(request.get("grid")), _shape(request.get("block"))
     question = Question(grid, block, request.get("values", {}), program.runs[0].arguments)
-    found = predictor().predict(program.text, target.arch, target.flags, target.device, question)
-    return document_of(program, request["name"], predictor().path, [found.document()])
+    asked = [(target.arch, target.flags, target.device)]
+    seconds = request.get("limit_s", PREDICTION_SECONDS)
+    found = predict_each(program.text, asked, question, predictor(), seconds)
+    return document_of(program, request["name"], predictor().path, found)
 
 
 def _shape(given: list[int] | None) -> tuple[int, int, int] | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from hipsynth.synth.core.time_limit import PREDICTION_SECONDS
+
 SOURCE_BYTES = 1 << 20  # of one program
 BODY_BYTES = 3 << 20  # of a request: two programs of a comparison, written as JSON
 DOCUMENTS = 512  # edited documents whose newest version is remembered
@@ -23,15 +25,15 @@ def wall_limit(limit_s: float) -> float:
 @dataclass(frozen=True)
 class Settings:
     """`predictors`, `executors`: worker processes. `queue`: requests that may wait for a predictor, `jobs`: those that
-    may wait for an executor; further ones are refused. `predict_s`, `execute_s`: the most seconds of one prediction
-    (wall-clock) and of one executed program (processor time). `cache_bytes`: stored answers. `kept_jobs`: finished
+    may wait for an executor; further ones are refused. `predict_s`, `execute_s`: the most seconds of processor
+    time of one prediction and of one executed program. `cache_bytes`: stored answers. `kept_jobs`: finished
     jobs that can still be asked for. `model`: folder of a trained language model."""
 
     predictors: int = 2
     executors: int = 1
     queue: int = 16
     jobs: int = 8
-    predict_s: float = 30.0
+    predict_s: float = PREDICTION_SECONDS
     execute_s: float = 60.0
     chat_s: float = 300.0
     cache_bytes: int = 64 << 20

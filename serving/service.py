@@ -69,7 +69,7 @@ class Service:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.cache = Cache(settings.cache_bytes)
-        self.predictors = Pool("prediction", settings.predictors, settings.queue, settings.predict_s)
+        self.predictors = Pool("prediction", settings.predictors, settings.queue, wall_limit(settings.predict_s))
         self.executors = Pool("job", settings.executors, settings.jobs, settings.execute_s, nice=5)
         self.chats = Pool("chat", 1, 4, settings.chat_s)
         self.documents: OrderedDict[str, Running] = OrderedDict()
@@ -117,7 +117,7 @@ class Service:
             return found
         self._prepare(asked)
         try:
-            document = await self.predictors.ask("predict", asked)
+            document = await self.predictors.ask("predict", {**asked, "limit_s": self.settings.predict_s})
         except Problem as problem:
             if problem.document["error"] != "compile_failed" or self.settings.model is None:
                 raise

@@ -53,7 +53,7 @@ class WorkerSource:
     """Two processes of this machine, started when they are needed: predictions do not wait for a profile."""
 
     def __init__(self) -> None:
-        self._predictors = Pool("prediction", 1, QUEUE, Settings().predict_s)
+        self._predictors = Pool("prediction", 1, QUEUE, wall_limit(Settings().predict_s))
         self._executors = Pool("job", 1, QUEUE, Settings().execute_s)
 
     async def predict(self, query: Query) -> Mapping[str, Any]:

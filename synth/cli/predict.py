@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hipsynth.synth.cli.common import print_json
-from hipsynth.synth.cli.options import NamedPath, arch_option, device_option, json_option
+from hipsynth.synth.cli.options import NamedPath, arch_option, device_option, json_option, timeout_of
 from hipsynth.synth.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ class ShapeType(click.ParamType[tuple[int, int, int]]):
 @click.option("--check", is_flag=True, help="Also execute the program in the simulator, and show both.")
 @click.option("--defer", is_flag=True, help="Execute the program where the prediction is unsure.")
 @click.option("--model", type=NamedPath(path_type=Path), help="Model folder.  [default: the shipped predictor]")
+@timeout_of("Seconds of processor time for all predictions together, compilers included.")
 @json_option
 def command(
     file: Path,
@@ -85,6 +86,7 @@ def command(
     check: bool,
     defer: bool,
     model: Path | None,
+    timeout: float,
     as_json: bool,
 ) -> None:
     """Predict the metrics of the kernels in FILE without running it.
@@ -96,6 +98,7 @@ def command(
     from hipsynth.profiling.matrix.targets import resolve_devices
     from hipsynth.profiling.toolchain import check_flags
     from hipsynth.synth.core.program import load_program
+    from hipsynth.synth.core.time_limit import processor_time_limit
     from hipsynth.training.analytic.documents import predict_document
     from hipsynth.training.analytic.predict import Question, is_analytic
 
@@ -108,16 +111,18 @@ def command(
     if sweeps or listed is not None:
         if check or defer or why or (model is not None and not is_analytic(model)) or (sweeps and listed is not None):
             raise UsageError("variants are predicted by the default predictor alone", remedy="drop the other options")
-        _variants(program, asked, question, sweeps, listed, open_analytic(model), as_json)
+        with processor_time_limit(timeout):
+            _variants(program, asked, question, sweeps, listed, open_analytic(model), as_json)
         return
     if model is not None and not is_analytic(model):
         if check or defer or why or question != Question():
             raise UsageError("a language model reads the source alone", remedy="drop --model, or the other options")
-        _source_model(program, file, asked, model, as_json)
+        with processor_time_limit(timeout):
+            _source_model(program, file, asked, model, as_json)
         return
     predictor = open_analytic(model)
     execute = "always" if check else "unsure" if defer else "never"
-    document = predict_document(program, str(file), asked, question, predictor, execute)
+    document = predict_document(program, str(file), asked, question, predictor, execute, timeout)
     if as_json:
         print_json(document)
         return

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hipsynth.profiling.preview.interpret import Counted, Interpreter, Preview
+from hipsynth.profiling.preview.launching import HostLaunch
+from hipsynth.serving import engine
+from hipsynth.serving.limits import Settings
 from hipsynth.synth.cli.main import main
+from hipsynth.synth.core.errors import TimeLimitReached
+from hipsynth.synth.core.time_limit import PREDICTION_SECONDS
 
 HEAD = "#include <hip/hip_runtime.h>\n"
 MAIN = "int main() { int* p; (void)hipMalloc(&p, 1 << 16); k<<<64, 64>>>(p); }\n"
@@ -37,6 +44,16 @@ OBJECTS = {
     + MAIN,
 }
 
+TWO = (
+    HEAD
+    + "__global__ void quick(int* p) { p[threadIdx.x] = 1; }\n__global__ void slow(int* p) { p[threadIdx.x] = 2; }\n"
+    + MAIN.replace("k<<<64, 64>>>(p);", "quick<<<64, 64>>>(p); slow<<<64, 64>>>(p);")
+)
+LONG_TO_COMPILE = f"""{HEAD}#define A(x) ((x)+(x))
+__global__ void k(int* p) {{ *p = 1; }}
+int main() {{ int n = {"A(" * 26}1{")" * 26}; }}
+"""
+
 
 def answered(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any]]:
     """The exit code and the document of a command."""
@@ -62,3 +79,64 @@ def test_the_preview_backend_says_so_too(tmp_path: Path, capsys: pytest.CaptureF
     path.write_text(OBJECTS["a device array of 64 GiB"])
     _, document = answered(capsys, "profile", str(path), "--arch", "gfx90a", "--backend", "preview")
     assert (document["results"][0]["status"], document["results"][0]["reason"]) == ("failed", "bad_code_object")
+
+
+def test_a_compiler_that_takes_too_long_is_a_typed_refusal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "macro.hip"
+    path.write_text(LONG_TO_COMPILE)
+    code, document = answered(capsys, "predict", str(path), "--arch", "gfx90a", "--timeout", "0.5")
+    assert (code, document["error"]) == (3, "timeout")
+    assert "0.5 s" in document["message"] and "--timeout" in document["remedy"]
+
+
+def test_the_server_has_the_same_limit() -> None:
+    asked = {"source": LONG_TO_COMPILE, "name": "macro.hip", "arch": "gfx90a", "device": None, "flags": "-O3"}
+    with pytest.raises(TimeLimitReached):
+        engine.predict(asked | {"limit_s": 0.5})
+    assert Settings().predict_s == PREDICTION_SECONDS
+
+
+def test_kernels_that_are_finished_at_the_limit_are_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "two.hip"
+    path.write_text(TWO)
+    command = ["predict", str(path), "--arch", "gfx90a"]
+    answered(capsys, *command)  # compiles it
+    preview = Interpreter.preview
+
+    def endless(self: Interpreter, launch: HostLaunch, sway: float | None = None) -> Preview | None:
+        while launch.kernel == "slow":
+            pass
+        return preview(self, launch, sway)
+
+    monkeypatch.setattr(Interpreter, "preview", endless)
+    code, document = answered(capsys, *command, "--arch", "gfx942", "--timeout", "1")
+    first, second = document["results"]
+    quick, slow = first["kernels"]
+    assert code == 0 and quick["duration_ns"] > 0 and not quick["reason_code"]
+    assert (slow["name"], slow["abstained"], slow["reason_code"], slow["metrics"]) == ("slow", True, "timeout", {})
+    assert [kernel["reason_code"] for kernel in second["kernels"]] == ["timeout", "timeout"]
+    assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
+
+
+def test_variants_of_builds_that_are_finished_are_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "two.hip"
+    path.write_text(TWO)
+    answered(capsys, "predict", str(path))  # compiles it
+    count = Interpreter.count
+
+    def endless(self: Interpreter, launch: HostLaunch) -> Counted | None:
+        while self.table.arch == "gfx942":
+            pass
+        return count(self, launch)
+
+    monkeypatch.setattr(Interpreter, "count", endless)
+    with pytest.raises(SystemExit) as ended:
+        main(["predict", str(path), "--sweep", "grid=64,128", "--timeout", "1", "--json"])
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert ended.value.code == 0
+    codes = [(line["arch"], {kernel["reason_code"] for kernel in line["kernels"]}) for line in lines]
+    assert codes == [("gfx90a", {""})] * 2 + [("gfx942", {"timeout"})] * 2

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hipsynth.synth.core.errors import CompileFailed, Missing
+from hipsynth.synth.core.errors import CompileFailed, Missing, TimeLimitReached
 from hipsynth.synth.core.kernel_names import base_name
 from hipsynth.synth.core.program import Program, Run
+from hipsynth.synth.core.time_limit import PREDICTION_SECONDS, OutOfTime, processor_time_limit, require_time
 from hipsynth.training.analytic.predict import AnalyticPredictor, Question
 
 Asked = Sequence[tuple[str, str, str]]  # (arch, flags, device)
+Otherwise = Callable[[str, str, str, str, CompileFailed], dict[str, Any]]
 UNCOMPILED = "it does not compile: the language model's answer"
 
 
 def document_of(program: Program, path: str, model: Path, results: list[dict[str, Any]]) -> dict[str, Any]:
     return {"program": {"id": program.id, "path": path}, "model": str(model), "results": results}
+
+
+def raise_failure(text: str, arch: str, flags: str, device: str, failure: CompileFailed) -> dict[str, Any]:
+    """No answer for code that does not compile."""
+    raise failure
 
 
 def predict_document(
@@ -27,33 +34,60 @@ def predict_document(
     question: Question,
     predictor: AnalyticPredictor,
     execute: str = "never",
+    seconds: float = PREDICTION_SECONDS,
 ) -> dict[str, Any]:
     """Predictions of a program, one per (arch, flags, device). `execute`: "never", "unsure" (where the predictor
     abstains) or "always" adds what the simulator executes. What does not compile is answered by the trained language
-    model where there is one, and else raises CompileFailed. Other errors: AnalyticPredictor.predict."""
-    results = []
-    for arch, flags, device in asked:
-        try:
-            found = predictor.predict(program.text, arch, flags, device, question)
-        except CompileFailed as failure:
-            results.append(uncompiled(program.text, arch, flags, device, failure))
-            continue
-        document = found.document()
-        if execute == "always" or (execute == "unsure" and any(kernel.abstained for kernel in found.kernels)):
+    model where there is one, and else raises CompileFailed. Other errors: predict_each."""
+    results = predict_each(program.text, asked, question, predictor, seconds, uncompiled)
+    for document, (arch, flags, device) in zip(results, asked, strict=True):
+        unsure = any(kernel["abstained"] for kernel in document["kernels"])
+        if UNCOMPILED not in document["notes"] and (execute == "always" or (execute == "unsure" and unsure)):
             document["executed"] = executed(program, arch, flags, device, question.arguments)
-        results.append(document)
     return document_of(program, path, predictor.path, results)
 
 
+def predict_each(
+    source: str,
+    asked: Asked,
+    question: Question,
+    predictor: AnalyticPredictor,
+    seconds: float,
+    otherwise: Otherwise = raise_failure,
+) -> list[dict[str, Any]]:
+    """The documents of a source's predictions, one per (arch, flags, device), within `seconds` of processor time for
+    all. Kernels for which there was no time say so (`reason_code` timeout); without any other, raises TimeLimitReached.
+    `otherwise` answers for code that does not compile. Other errors: AnalyticPredictor.predict."""
+    with processor_time_limit(seconds):
+        results = [_predicted(source, target, question, predictor, otherwise) for target in asked]
+        codes = [kernel.get("reason_code", "") for document in results for kernel in document["kernels"]]
+        if codes and all(code == TimeLimitReached.reason for code in codes):
+            raise OutOfTime
+    return results
+
+
+def _predicted(
+    source: str, target: tuple[str, str, str], question: Question, predictor: AnalyticPredictor, otherwise: Otherwise
+) -> dict[str, Any]:
+    try:
+        require_time()
+        return predictor.predict(source, *target, question).document()
+    except CompileFailed as failure:
+        return otherwise(source, *target, failure)
+    except OutOfTime:
+        return predictor.unanswered(source, *target).document()
+
+
 def uncompiled(text: str, arch: str, flags: str, device: str, failure: CompileFailed) -> dict[str, Any]:
-    """The language model's answer for code that does not compile; raises the failure where there is no such model."""
+    """The language model's answer for code that does not compile; raises the failure where there is no such model, or
+    no time for it."""
     from hipsynth.training.models.predict import Predictor, find_model
 
     try:
         predictor = Predictor.load(find_model())
-    except Missing:
+        found = predictor.predict(text, arch, flags, device)
+    except (Missing, OutOfTime):
         raise failure from None
-    found = predictor.predict(text, arch, flags, device)
     return replace(found, notes=(*found.notes, *first_error(failure), UNCOMPILED)).document()
 
 
