@@ -15,9 +15,10 @@ import math
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -78,15 +79,17 @@ def trial(job: tuple[Path, str]) -> Trial | None:
     if not kernels:
         return None
     main = max(kernels, key=lambda kernel: float(kernel["duration_ns"]))
-    said = duration_of(found, main["name"])
+    said = duration_of(found, main)
     unsure = any(kernel.abstained for kernel in found.kernels)
     ratio = None if said is None else said / main["duration_ns"]
     return Trial(path.stem, arch, width_of(found), unsure, ratio, middle - start, end - middle)
 
 
-def duration_of(found: AnalyticPrediction, name: str) -> float | None:
-    """The mean over the launches of a kernel, as what was executed has it."""
-    times = [k.duration_ns for k in found.kernels if k.name == name and k.duration_ns is not None]
+def duration_of(found: AnalyticPrediction, executed: Mapping[str, Any]) -> float | None:
+    """The mean over the predicted launches of a kernel and shape, as what was executed has it."""
+    wanted = executed["instance"], tuple(executed["grid"]), tuple(executed["block"])
+    same = [kernel for kernel in found.kernels if (kernel.instance, kernel.grid, kernel.block) == wanted]
+    times = [kernel.duration_ns for kernel in same if kernel.duration_ns is not None]
     return statistics.fmean(times) if times else None
 
 

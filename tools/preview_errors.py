@@ -1,7 +1,8 @@
 """How far previews are from the labels of a corpus: `python -m tools.preview_errors CORPUS [--worst N] [--every K]`.
 
-Prints, for the kernels that are furthest off, the ratio of previewed to labelled duration, requests, misses and bytes,
-and, for each architecture, the median error, the share within 10 % and what has no preview. Labels are simulated.
+Every kernel of a run is compared, not only the heaviest. Prints, for those that are furthest off, the ratio of
+previewed to labelled duration, requests, misses and bytes, and, for each architecture, the median error, the share
+within 10 % and what has no preview. Labels are simulated.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hipsynth.profiling.preview.programs import device_code, previews
-from hipsynth.synth.core.errors import BadInput, CompileFailed, HipsynthError
+from hipsynth.profiling.preview.programs import Found
+from hipsynth.synth.core.errors import BadInput, HipsynthError
+from hipsynth.synth.core.kernel_names import base_name
 from hipsynth.synth.core.workers import map_unordered
-from hipsynth.training.analytic.examples import JOB_SECONDS, Build, builds, launches_of, matching, mean
+from hipsynth.training.analytic.examples import JOB_SECONDS, Build, builds, launches_of, matching, mean, previews_of
 from hipsynth.training.analytic.features import preview_quantities
 from hipsynth.training.analytic.quantities import NAMES, quantities
 from hipsynth.training.data.dataset import Sample, load_samples
@@ -46,12 +48,13 @@ def row_of(sample: Sample, ratios: dict[str, float], reason: str, by_data: bool 
     return Row(name, sample.arch, sample.kernel, ratios, reason, by_data, limits)
 
 
-def compared(sample: Sample) -> Row:
-    """Raises CompileFailed, BadInput."""
-    found = previews(sample.text, device_code(sample.text, sample.arch, sample.flags), sample.device)
+def compared(sample: Sample, found: Found) -> Row:
+    """A label beside the preview among those that were found of its run."""
     preview = matching(found.previews, sample)
     if preview is None:
-        return row_of(sample, {}, "; ".join({one.reason for one in found.failures}) or "no launch of it was found")
+        name = base_name(sample.kernel)
+        reasons = dict.fromkeys(one.reason for one in found.failures if one.kernel == name)
+        return row_of(sample, {}, "; ".join(reasons) or "no launch of it was found")
     seen = mean([preview_quantities(one, sample.arch) for one in launches_of(found.previews, preview, sample)])
     true = quantities(sample.metrics, sample.duration_ns, sample.arch)
     ratios = {name: (seen[name] + 1) / (true[name] + 1) for name in NAMES}
@@ -59,13 +62,10 @@ def compared(sample: Sample) -> Row:
 
 
 def rows_of(build: Build) -> list[Row]:
-    found = []
-    for sample in build.samples:
-        try:
-            found.append(compared(sample))
-        except (CompileFailed, BadInput) as error:
-            found.append(row_of(sample, {}, error.reason))
-    return found
+    try:
+        return [compared(sample, found) for sample, found in zip(build.samples, previews_of(build), strict=True)]
+    except BadInput as error:
+        return [row_of(sample, {}, error.reason) for sample in build.samples]
 
 
 def compare(samples: Iterable[Sample], workers: int) -> list[Row]:
@@ -109,7 +109,7 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=1, help="take every K-th build only")
     parser.add_argument("--workers", type=int, default=2)
     given = parser.parse_args()
-    jobs = builds(load_samples(given.corpus))[:: given.every]
+    jobs = builds(load_samples(given.corpus, every_kernel=True))[:: given.every]
     rows = compare([sample for job in jobs for sample in job.samples], given.workers)
     print("\n".join(lines(rows, given.worst)))
 

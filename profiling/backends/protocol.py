@@ -41,6 +41,7 @@ class TargetResult:
     exit_code: int | None = None
     stdout: str = ""
     kernels: tuple[KernelRecord, ...] = ()
+    dispatches: tuple[KernelRecord, ...] = ()  # the first ones, each by itself, where the backend tells them apart
     provenance: Mapping[str, str] = field(default_factory=dict)  # compiler, headers, backend, device ... versions
     spending: tuple[Spending, ...] = ()
     transfers: tuple[Transfer, ...] = ()  # copies and fills; a program of nothing else is "ok" without kernels

@@ -123,6 +123,7 @@ class SimBackend:
             exit_code=done.exit_code,
             stdout=done.stdout,
             kernels=kernels,
+            dispatches=measured(done.dispatches, target.arch),
             provenance=dict(provenance),
             spending=done.spending,
             transfers=done.transfers,

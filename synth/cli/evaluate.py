@@ -37,7 +37,8 @@ def command(model: Path, corpus: Path, out: Path | None, backend: str | None, fr
 
     Splits: `lineage` (no copy of a test program in training), `random` (as in the paper; leaks copies into training),
     `families` and `device` (kinds of programs and devices never trained on), `handwritten`, and `real` (surveyed). The
-    baselines are fitted on the model's training samples.
+    baselines are fitted on the model's training samples. The default predictor is scored on every kernel of a run, a
+    language model on the heaviest one, which is what it answers for.
     """
     from hipsynth.training.analytic.predict import is_analytic
     from hipsynth.training.data.dataset import load_samples
@@ -45,7 +46,7 @@ def command(model: Path, corpus: Path, out: Path | None, backend: str | None, fr
 
     found = evaluate(
         model,
-        load_samples(corpus, backend, every_device=is_analytic(model)),
+        load_samples(corpus, backend, every_device=is_analytic(model), every_kernel=is_analytic(model)),
         free_samples=free_samples,
         note=note,
     )

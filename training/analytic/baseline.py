@@ -21,16 +21,16 @@ class Analytic:
 
     def __init__(self, model: AnalyticModel | None = None, workers: int = 0) -> None:
         self.model, self.workers = model, workers or os.cpu_count() or 1
-        self._seen: dict[str, Seen | None] = {}
+        self._seen: dict[tuple[str, str], Seen | None] = {}  # by sample and kernel
 
     def fit(self, train: Sequence[Sample]) -> None:
         """Raises BadInput if too few samples have a preview."""
         self.model = AnalyticModel.fit(examples(train, self.previews(train)), {"samples": len(train)})
 
     def previews(self, samples: Sequence[Sample]) -> list[Seen | None]:
-        new = [sample for sample in samples if sample.key not in self._seen]
-        self._seen |= {s.key: f for s, f in zip(new, preview_samples(new, self.workers), strict=True)}
-        return [self._seen[sample.key] for sample in samples]
+        new = [sample for sample in samples if (sample.key, sample.kernel) not in self._seen]
+        self._seen |= {(s.key, s.kernel): f for s, f in zip(new, preview_samples(new, self.workers), strict=True)}
+        return [self._seen[sample.key, sample.kernel] for sample in samples]
 
     def corrected(self, samples: Sequence[Sample]) -> list[Corrected | None]:
         """Predictions in physical units with intervals."""

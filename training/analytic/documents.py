@@ -98,8 +98,10 @@ def first_error(failure: CompileFailed) -> list[str]:
 
 
 def executed(program: Program, arch: str, flags: str, device: str, arguments: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Each kernel's metrics and duration as the simulator executes the program."""
+    """Metrics and duration of each kernel and launch shape as the simulator executes the program: the mean over the
+    launches of that shape."""
     from hipsynth.profiling.backends.protocol import Target
+    from hipsynth.profiling.backends.shapes import records_by_shape
     from hipsynth.profiling.matrix.job import profile_program
     from hipsynth.profiling.sim.limits import Limits
 
@@ -108,6 +110,14 @@ def executed(program: Program, arch: str, flags: str, device: str, arguments: tu
     if result.status != "ok":
         return [{"status": result.status, "reason": result.reason, "message": result.message}]
     return [
-        {"name": base_name(k.name), "metrics": dict(k.metrics), "duration_ns": k.duration_ns, "grid": list(k.grid)}
-        for k in result.kernels
+        {
+            "name": base_name(one.name),
+            "instance": one.name,
+            "metrics": dict(one.metrics),
+            "duration_ns": one.duration_ns,
+            "grid": list(one.grid),
+            "block": list(one.block),
+            "dispatches": one.dispatches,
+        }
+        for one in records_by_shape(result)
     ]

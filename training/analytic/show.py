@@ -11,20 +11,27 @@ DURATION = "duration_ns"
 
 
 def prediction_lines(document: Mapping[str, Any], why: bool = False) -> list[str]:
-    """A result of `synth predict` as lines: per kernel the metrics with their intervals."""
+    """A result of `synth predict` as lines: per kernel the metrics with their intervals, beside what launches of the
+    same kernel and shape did."""
     lines = [f"{document['arch']} ({document['device']})  {document['flags']}   predicted, not executed"]
-    executed = list(document.get("executed", ()))
-    for kernel in document.get("kernels") or [_of_source(document)]:
-        found = next((e for e in executed if e.get("name") == kernel["name"]), None)
-        if found is not None:
-            executed.remove(found)
-        lines += ["", *_kernel_lines(kernel, found, why)]
-    for other in executed:
-        if "status" in other:
-            lines += ["", f"  the program did not execute: {other['reason']} {other['message']}".rstrip()]
+    executed = {_launched(row): row for row in document.get("executed", ()) if "status" not in row}
+    kernels = document.get("kernels") or [_of_source(document)]
+    for kernel in kernels:
+        lines += ["", *_kernel_lines(kernel, executed.get(_launched(kernel)), why)]
+    for other in (row for row in document.get("executed", ()) if "status" in row):
+        lines += ["", f"  the program did not execute: {other['reason']} {other['message']}".rstrip()]
+    answered = {_launched(kernel) for kernel in kernels}
+    for row in (row for launched, row in executed.items() if launched not in answered):
+        shape = f"{_shape(row['grid'])} x {_shape(row['block'])}"
+        lines += ["", f"{row['instance']}  {shape}", f"  executed in {_number(row[DURATION] / 1000)} us, not predicted"]
     lines += [f"  note: {note}" for note in document["notes"]]
     lines.append(f"  answered in {document['seconds']:.2f} s")
     return lines
+
+
+def _launched(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What a prediction and an execution are compared by: the kernel's instance and the shape of its launch."""
+    return row.get("instance"), *(tuple(row[name] or ()) for name in ("grid", "block"))
 
 
 def variant_lines(answers: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -61,7 +68,10 @@ def _of_source(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def _kernel_lines(kernel: Mapping[str, Any], executed: Mapping[str, Any] | None, why: bool) -> list[str]:
     shape = f"  {_shape(kernel['grid'])} x {_shape(kernel['block'])}" if kernel["grid"] else ""
-    lines = [f"{kernel['name'] or 'program'}{shape}" + ("   limited by " + kernel["bottleneck"] if shape else "")]
+    lines = [
+        f"{kernel.get('instance') or kernel['name'] or 'program'}{shape}"
+        + ("   limited by " + kernel["bottleneck"] if shape else "")
+    ]
     if kernel["abstained"]:
         lines.append(f"  no reliable answer: {kernel['reason']}")
     if kernel[DURATION] is None and not kernel["metrics"]:

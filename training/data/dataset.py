@@ -190,16 +190,18 @@ def require_no_leak(train: Sequence[Sample], test: Sequence[Sample]) -> None:
         )
 
 
-def load_samples(path: Path, backend: str | None = None, every_device: bool = False) -> list[Sample]:
+def load_samples(
+    path: Path, backend: str | None = None, every_device: bool = False, every_kernel: bool = False
+) -> list[Sample]:
     """The labelled samples of a corpus folder: one per run, architecture and flags (see data.samples), of the
-    architectures' default devices or of all.
+    architectures' default devices or of all; with `every_kernel` one for each kernel of the run, the heaviest first.
 
     Leaves out surveyed programs whose source was not kept. Raises BadInput if no sample is left, UsageError if the
     corpus has several backends and `backend` is not given.
     """
     corpus = Corpus.open(path)
     measurements = corpus.measurements()
-    selection = select_labels(measurements, backend=backend, every_device=every_device)
+    selection = select_labels(measurements, backend=backend, every_device=every_device, every_kernel=every_kernel)
     if not selection.rows:
         raise no_labels(path, measurements, selection)
     programs = {row["id"]: row for row in corpus.programs().select(["id", "text", "name"]).to_pylist()}

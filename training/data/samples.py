@@ -38,9 +38,15 @@ class Selection:
 
 
 def select_labels(
-    measurements: pa.Table, *, backend: str | None = None, device: str | None = None, every_device: bool = False
+    measurements: pa.Table,
+    *,
+    backend: str | None = None,
+    device: str | None = None,
+    every_device: bool = False,
+    every_kernel: bool = False,
 ) -> Selection:
-    """Selects one kernel row per (program, arguments, arch, flags) by LABEL_RULE, sorted by measurement id.
+    """Selects one kernel row per (program, arguments, arch, flags) by LABEL_RULE, or with `every_kernel` all of them,
+    sorted by measurement id.
 
     Takes rows of the architecture's default device unless `device` names another or `every_device` asks for all, and
     only labels with all twelve metrics. Rows have `bottleneck`, the limiting unit, too. Simulated and measured values
@@ -63,12 +69,14 @@ def select_labels(
     items: dict[str, list[dict[str, Any]]] = {}
     for row in chosen:
         items.setdefault(row["measurement_id"], []).append(row)
-    left_out["other kernels of the program"] = len(chosen) - len(items)
-    heaviest = [max(kernels, key=lambda k: (_total_time(k), -k["kernel_index"])) for kernels in items.values()]
-    versions = Counter(_version(row) for row in heaviest)
+    for kernels in items.values():  # the heaviest first
+        kernels.sort(key=lambda kernel: (-_total_time(kernel), kernel["kernel_index"]))
+    wanted = [row for kernels in items.values() for row in (kernels if every_kernel else kernels[:1])]
+    left_out["other kernels of the program"] = len(chosen) - len(wanted)
+    versions = Counter(_version(kernels[0]) for kernels in items.values())
     common = max(versions, key=lambda version: (versions[version], version), default=())
-    labels = [row for row in heaviest if _version(row) == common]
-    left_out["other tool version"] = len(heaviest) - len(labels)
+    labels = [row for row in wanted if _version(row) == common]
+    left_out["other tool version"] = len(wanted) - len(labels)
     known = [row for row in labels if all(row[metric] is not None for metric in metrics.answer_ids())]
     left_out["a metric is not known"] = len(labels) - len(known)
     return Selection(sorted(known, key=lambda row: str(row["measurement_id"])), +left_out)

@@ -178,6 +178,8 @@ class AnalyticScored(Analytic):
             "bound": [None if p is None else p.bound_ns for p in seen],
         }
         labels = [s.duration_ns for s in part]
+        heaviest = _heaviest(part)  # the order of variants is that of their heaviest kernels
+        main = [part[i] for i in heaviest]
         return {
             "duration": {
                 **score_metric(labels, times),
@@ -186,9 +188,19 @@ class AnalyticScored(Analytic):
             "inside_intervals": shares,
             "no_preview": sum(p is None for p in seen),
             "bottleneck_agreement": agreement(part, [None if p is None else p.bottleneck for p in seen]),
-            "ranking": ranking(part, durations),
+            "ranking": ranking(main, {name: [times[i] for i in heaviest] for name, times in durations.items()}),
             "devices": _by_device(part, times),
         }
+
+
+def _heaviest(part: Sequence[Sample]) -> list[int]:
+    """The sample of each run's heaviest kernel, by its place."""
+    runs: dict[str, list[int]] = {}
+    for i, sample in enumerate(part):
+        runs.setdefault(sample.key, []).append(i)
+    return [
+        max(places, key=lambda i: part[i].duration_ns * part[i].extra.get("dispatches", 1)) for places in runs.values()
+    ]
 
 
 def _by_device(part: Sequence[Sample], times: Sequence[float | None]) -> dict[str, Any]:

@@ -1,0 +1,38 @@
+"""The launches of a kernel by their shapes: the records of a run are means over all of its launches."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hipsynth.profiling import metrics
+from hipsynth.profiling.backends.protocol import TargetResult
+from hipsynth.synth.core.kernel_record import KernelRecord
+
+
+def records_by_shape(result: TargetResult) -> list[KernelRecord]:
+    """A record for each kernel, grid and block of a run, in the order of kernels: the mean over the launches of that
+    shape, as far as the run kept them (the first 64)."""
+    found = []
+    for kernel in result.kernels:
+        shapes: dict[tuple[tuple[int, ...], tuple[int, ...]], list[KernelRecord]] = {}
+        for one in result.dispatches:
+            if one.symbol == kernel.symbol:
+                shapes.setdefault((one.grid, one.block), []).append(one)
+        found += [kernel] if kernel.same_shape else [_mean(launches, result.arch) for launches in shapes.values()]
+    return found
+
+
+def _mean(launches: Sequence[KernelRecord], arch: str) -> KernelRecord:
+    """The mean of a kernel's launches of one shape: of counters, duration and metrics."""
+    names = launches[0].counters
+    counters = {name: statistics.fmean(one.counters[name] for one in launches) for name in names}
+    duration_ns = statistics.fmean(one.duration_ns for one in launches)
+    return replace(
+        launches[0],
+        dispatches=len(launches),
+        counters=counters,
+        duration_ns=duration_ns,
+        metrics=metrics.compute(counters, duration_ns, arch),
+    )
