@@ -286,6 +286,7 @@ TITLES = {
     "device": "devices of which no label was trained on, with programs that were not trained on either",
     "real": "real programs of surveys: none was trained on",
 }
+MEANS = {"within": "mean", "within_rounded": "mean, three decimals", "within_strict": "mean, strict zeros"}
 SHORT = {"constant": "const.", "nearest_neighbour": "nearest", "gradient_boosting": "boosted", "analytic": "analytic"}
 
 
@@ -352,8 +353,9 @@ def _split_rows(scored: Mapping[str, Any], baselines: Mapping[str, Mapping[str, 
         cells += f"{_percent(row['median_rel_error']):>9}{rank:>7}  |"
         cells += "".join(f"{_percent(by['metrics'][metric]['within']['10']):>9}" for by in baselines.values())
         lines.append(f"  {table.table().metrics[metric].title:<26}{cells}")
-    means = "".join(f"{_percent(mean_within(by)):>9}" for by in baselines.values())
-    lines.append(f"  {'mean':<26}{'':>28}{_percent(mean_within(scored)):>7}{'':>16}  |{means}")
+    for rule, title in MEANS.items():
+        means = "".join(f"{_percent(mean_within(by, 10, rule)):>9}" for by in baselines.values())
+        lines.append(f"  {title:<26}{'':>28}{_percent(mean_within(scored, 10, rule)):>7}{'':>16}  |{means}")
     return lines
 
 

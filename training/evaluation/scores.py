@@ -8,7 +8,8 @@ Rules, the same for models and baselines:
   0.0005 of the range, the paper's print resolution), otherwise its error is infinite.
 - A missing prediction (unparsable answer) has an infinite error.
 - `within` compares unrounded values. `within_rounded` first rounds both to three decimals, as the paper does, which
-  gives higher scores because small values round to the same number.
+  gives higher scores because small values round to the same number. `within_strict` compares unrounded values, too, and
+  of a true 0 it accepts nothing but 0: many true values are themselves smaller than what `within` takes for 0.
 """
 
 from __future__ import annotations
@@ -22,16 +23,19 @@ from numpy.typing import NDArray
 
 BOUNDS = (2, 4, 6, 8, 10)  # percent: the columns of Table 4
 ZERO = 0.0005  # a normalised value below this prints as 0.000
+STRICT_ZERO = 1e-9
+RULES = ("within", "within_rounded", "within_strict")
 
 Values = Sequence[Mapping[str, float | None]]
 
 
-def relative_error(truth: float, predicted: float | None) -> float:
-    """|predicted - truth| / truth of two normalised values; 0 or infinity if the truth is 0 (see module docstring)."""
+def relative_error(truth: float, predicted: float | None, zero: float = ZERO) -> float:
+    """|predicted - truth| / truth of two normalised values. If the truth is 0, it is 0 for a prediction below `zero`,
+    else infinite."""
     if predicted is None or not math.isfinite(predicted):
         return math.inf
     if truth == 0.0:
-        return 0.0 if abs(predicted) < ZERO else math.inf
+        return 0.0 if abs(predicted) < zero else math.inf
     return abs(predicted - truth) / abs(truth)
 
 
@@ -54,11 +58,11 @@ def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def score_metric(truths: Sequence[float | None], predictions: Sequence[float | None]) -> dict[str, Any]:
-    """Scores of one metric: `n`, `zeros` (true values of 0), `within`, `within_rounded`, `median_rel_error`,
-    `spearman`."""
+    """Scores of one metric: `n`, `zeros` (true values of 0), the shares of RULES, `median_rel_error`, `spearman`."""
     pairs = [(t, p) for t, p in zip(truths, predictions, strict=True) if t is not None]
     errors = [relative_error(t, p) for t, p in pairs]
     rounded = [relative_error(round(t, 3), None if p is None else round(p, 3)) for t, p in pairs]
+    strict = [relative_error(t, p, STRICT_ZERO) for t, p in pairs]
     both = [(t, p) for t, p in pairs if p is not None and math.isfinite(p)]
     median = float(np.median(errors)) if errors else math.inf
     return {
@@ -66,6 +70,7 @@ def score_metric(truths: Sequence[float | None], predictions: Sequence[float | N
         "zeros": sum(t == 0.0 for t, _ in pairs),
         "within": _shares(errors),
         "within_rounded": _shares(rounded),
+        "within_strict": _shares(strict),
         "median_rel_error": median if math.isfinite(median) else None,
         "spearman": spearman([t for t, _ in both], [p for _, p in both]),
     }
@@ -89,8 +94,9 @@ def score(ids: Sequence[str], truths: Values, predictions: Values, valid: float 
     return {"n": len(truths), "valid_json": valid, "metrics": metrics}
 
 
-def mean_within(scored: Mapping[str, Any], bound: int = 10) -> float | None:
-    """The share within `bound` percent, averaged over the metrics; one number to compare predictors by."""
-    shares = [m["within"][str(bound)] for m in scored["metrics"].values()]
+def mean_within(scored: Mapping[str, Any], bound: int = 10, rule: str = "within") -> float | None:
+    """The share within `bound` percent by a rule of RULES, averaged over the metrics; one number to compare predictors
+    by."""
+    shares = [m[rule][str(bound)] for m in scored["metrics"].values()]
     known = [s for s in shares if s is not None]
     return sum(known) / len(known) if known else None

@@ -72,3 +72,11 @@ def test_spearman_sees_monotone_relations() -> None:
     assert spearman([1, 2, 3, 4], [10, 100, 1000, 10000]) == pytest.approx(1.0)
     assert spearman([1, 2, 3, 4], [4, 3, 2, 1]) == pytest.approx(-1.0)
     assert spearman([1.0], [1.0]) is None
+
+
+def test_a_strict_zero_accepts_no_small_value() -> None:
+    found = score_metric([0.0, 0.0, 0.0002], [0.0004, 0.0, 0.0002])
+    assert found["within"]["2"] == 1.0
+    assert found["within_strict"]["2"] == pytest.approx(2 / 3)
+    both = {"metrics": {"a": found}}
+    assert mean_within(both, 2, "within_strict") == pytest.approx(2 / 3)
