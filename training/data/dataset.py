@@ -80,7 +80,7 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _unit(text: str) -> float:
+def hash_share(text: str) -> float:
     """A hash of a text as a number in [0, 1)."""
     return int(_digest(text)[:13], 16) / 16**13
 
@@ -92,7 +92,7 @@ def split(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
     columns = zip(*((s.family, s.lineage, s.device, s.origin) for s in ordered), strict=True)
     for sample, name in zip(ordered, splits_of(*columns, fill=True) if ordered else (), strict=True):
         part = PARTS.get(name, "")
-        if part == "train" and _unit(f"held-out:{sample.key}") < RANDOM_SHARE:
+        if part == "train" and hash_share(f"held-out:{sample.key}") < RANDOM_SHARE:
             part = "random"
         if part:
             parts[part].append(sample)

@@ -11,7 +11,7 @@ import hashlib
 import json
 import shutil
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -140,14 +140,15 @@ def train(
     out: Path,
     progress: Progress | None = None,
     samples: Sequence[Sample] | None = None,
+    divide: Callable[[Iterable[Sample]], dict[str, list[Sample]]] = split,
 ) -> dict[str, Any]:
     """Trains on the training part of a corpus and writes the model folder `out`; returns its record.
 
     Repeating an interrupted call resumes from the last checkpoint; for a finished model it returns the record with
-    `status` "already finished". `samples`, if given, are used instead of reading `corpus`. Raises BadInput (no
-    training samples, a leak), UsageError (`out` holds another model), Missing (packages or base).
+    `status` "already finished". `samples`, if given, are used instead of reading `corpus`; `divide` makes the parts.
+    Raises BadInput (no training samples, a leak), UsageError (`out` holds another model), Missing (packages or base).
     """
-    parts = split(load_samples(corpus) if samples is None else samples)
+    parts = divide(load_samples(corpus) if samples is None else samples)
     if not parts["train"]:
         raise BadInput(f"{corpus}: no samples in the training part", remedy="profile more programs into the corpus")
     for name in LEAK_FREE:
