@@ -74,7 +74,7 @@ class Form:
     steps: int
 
 
-FORMS = {"whole": Form(300, 5, 16_000), "hour": Form(60, 3, 2_500)}
+FORMS = {"whole": Form(300, 5, 20_000), "hour": Form(60, 3, 2_500)}
 
 
 def make_corpus(folder: Path, form: Form, workers: int) -> None:
